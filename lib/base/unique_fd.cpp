@@ -1,0 +1,12 @@
+#include "base/unique_fd.h"
+
+#include <unistd.h>
+
+namespace heapsnap {
+
+void UniqueFd::reset(int fd) {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = fd;
+}
+
+}  // namespace heapsnap

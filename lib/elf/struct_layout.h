@@ -1,0 +1,30 @@
+// Offsets of the members of a C struct, and addresses of variables, from DWARF.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "elf/elf_image.h"
+
+namespace heapsnap {
+
+struct StructLayout {
+  uint64_t size = 0;
+  struct Member {
+    uint64_t offset = 0;
+    uint64_t size = 0;  // of the whole member (array length included); 0 when unknown
+  };
+  std::map<std::string, Member, std::less<>> members;
+};
+
+// The layouts of the named structs (complete definitions only) in the DWARF of `debug_file`, in one
+// pass over its units that ends as soon as all are found. Those not found are left out. Never
+// throws for damaged DWARF: what is unreadable is not found.
+std::map<std::string, StructLayout, std::less<>> read_struct_layouts(
+    const ElfImage& debug_file, const std::vector<std::string>& struct_names);
+
+}  // namespace heapsnap

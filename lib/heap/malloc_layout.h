@@ -1,0 +1,83 @@
+// Where the members of glibc's malloc structures lie.
+//
+// malloc_state is known by one number, the offset of bins[]: all versions since 2.17 keep
+//   top = bins - 2W, last_remainder = bins - W, binmap = bins + 254W, next = binmap + 16,
+//   next_free = next + W, [attached_threads = next + 2W since 2.23], system_mem after that.
+// Sources: glibc malloc/malloc.c, malloc/arena.c; offsets checked with `ptype /o` on the
+// distributors' debug info of 2.31, 2.36, 2.41, 2.43, 2.44.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "heap/heap_model.h"
+#include "target/process.h"
+
+namespace heapsnap {
+
+struct MallocLayout {
+  Machine machine = Machine::kX86_64;
+  GlibcVersion version;
+  unsigned word = 8;
+  uint64_t malloc_alignment = 16;
+  uint64_t heap_max_size =
+      64ULL << 20;  // the usual one; hugepage heaps differ, see glibc 2.35-2.41
+
+  struct State {            // struct malloc_state
+    uint64_t fastbins = 0;  // fastbinsY[10]; absent since 2.43
+    bool has_fastbins = true;
+    uint64_t top = 0;
+    uint64_t bins = 0;
+    uint64_t next = 0;
+    uint64_t attached_threads = 0;
+    bool has_attached_threads = true;
+    uint64_t system_mem = 0;
+    uint64_t max_system_mem = 0;
+    uint64_t size = 0;
+    bool operator==(const State&) const = default;
+  } state;
+
+  struct Par {  // struct malloc_par
+    uint64_t mmap_threshold = 0;
+    uint64_t arena_test = 0;
+    uint64_t hp_pagesize = 0;  // 0: absent
+    uint64_t n_mmaps = 0;
+    uint64_t n_mmaps_max = 0;
+    uint64_t max_n_mmaps = 0;
+    uint64_t mmapped_mem = 0;
+    uint64_t sbrk_base = 0;
+    uint64_t tcache_count = 0;  // 0: absent
+    uint64_t size = 0;
+    bool operator==(const Par&) const = default;
+  } par;
+
+  struct HeapInfo {  // struct _heap_info
+    uint64_t ar_ptr = 0;
+    uint64_t prev = 0;
+    uint64_t size = 0;
+    uint64_t total = 0;  // sizeof
+    bool operator==(const HeapInfo&) const = default;
+  } heap_info;
+
+  struct Tcache {  // struct tcache_perthread_struct
+    bool exists = false;
+    unsigned bins = 0;
+    unsigned count_size = 0;   // bytes of one counts[] or num_slots[] entry
+    bool counts_down = false;  // num_slots: free slots, not entries (2.42 and later)
+    uint64_t entries = 0;
+    uint64_t size = 0;  // sizeof
+    bool operator==(const Tcache&) const = default;
+  } tcache;
+
+  bool safe_linking = false;              // 2.32 and later: (address of field >> 12) ^ pointer
+  bool mmapped_size_less_header = false;  // 2.43 and later: see MmappedChunk
+
+  // From the table. Nothing for a version before 2.17; versions newer than the table get its newest
+  // row.
+  static std::optional<MallocLayout> for_version(Machine machine, GlibcVersion version);
+  // "L2/P35": the rows of docs/glibc-layouts.md that for_version() would take.
+  std::string table_row() const;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,53 @@
+// Reads a snapshot: metadata at once, the long columns as streams, in bounded memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/address.h"
+#include "heap/chunk.h"
+#include "snapshot/metadata.h"
+#include "target/page_residency.h"
+
+namespace heapsnap {
+
+class SnapshotReader {
+ public:
+  // Throws Error{kBadInput} when the file is no snapshot, is damaged (checksums), was cut off, or
+  // needs a newer reader. Unknown sections are skipped.
+  static SnapshotReader open(const std::string& path);
+  // The same over bytes, which must outlive the reader; for tests and fuzzing.
+  static SnapshotReader from_bytes(std::span<const std::byte> bytes, const std::string& name);
+
+  SnapshotReader(SnapshotReader&&) noexcept;
+  SnapshotReader& operator=(SnapshotReader&&) noexcept;
+  ~SnapshotReader();
+
+  const SnapshotMetadata& metadata() const;
+  uint64_t chunk_count() const;  // batches only, without mmapped chunks
+  uint64_t file_size() const;
+
+  // Gives each chunk to `sink`: batches in ascending order of address, then mmapped chunks.
+  // May be called again.
+  void read_chunks(ChunkSink& sink) const;
+
+  // Runs of pages in the same state, in ascending order of address.
+  struct PageRun {
+    AddressRange range;
+    PageState state = PageState::kUnknown;
+  };
+  void read_pages(const std::function<void(const PageRun&)>& receive) const;
+
+  // Kept memory, in ascending order of address; nothing when the snapshot holds none.
+  void read_contents(const std::function<void(Address, std::span<const std::byte>)>& receive) const;
+
+ private:
+  struct State;
+  explicit SnapshotReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,49 @@
+// Writes a snapshot front to back; see docs/snapshot-format.md for the bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/address.h"
+#include "heap/chunk.h"
+#include "snapshot/metadata.h"
+#include "target/page_residency.h"
+
+namespace heapsnap {
+
+struct SnapshotOutput {
+  std::string path;        // "-": standard output
+  bool overwrite = false;  // replace an existing file
+};
+
+class SnapshotWriter final : public ChunkSink {
+ public:
+  // Creates a temporary file beside `path`, mode 0600, O_EXCL | O_NOFOLLOW. Throws Error{kUsage}
+  // when `path` exists and may not be overwritten or is a symlink, Error{kOutput} when the folder
+  // cannot be written.
+  explicit SnapshotWriter(const SnapshotOutput& output);
+  ~SnapshotWriter() override;  // without finish(): the temporary file is removed
+
+  // While deferred, blocks are kept raw (in memory, past 16 MiB in an unlinked temporary file) and
+  // nothing is compressed: for the time in which the target stands still. Leaving compresses them.
+  void set_deferred(bool deferred);
+
+  void on_batch(const ChunkBatch& batch) override;
+  void on_mmapped(const MmappedChunk& chunk) override;
+  // Page states of consecutive pages, in ascending order of address over all calls.
+  void on_pages(Address first_page, uint64_t page_size, std::span<const PageState> states);
+  // Memory contents, in ascending order of address over all calls.
+  void on_contents(Address from, std::span<const std::byte> bytes);
+
+  // Writes metadata and index, syncs, and puts the file under its final name. Returns its size in
+  // bytes. Throws Error{kOutput} (disk full) and leaves nothing behind.
+  uint64_t finish(const SnapshotMetadata& metadata);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,33 @@
+// Bytes of a target, wherever they come from: a live process, a frozen child, a core, a raw image.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <type_traits>
+
+#include "base/address.h"
+
+namespace heapsnap {
+
+class MemoryReader {
+ public:
+  virtual ~MemoryReader() = default;
+
+  // Copies bytes from `from` on into `out` and gives how many came before the first unreadable
+  // one. A short count is normal (holes, guard pages, a target that ran on); 0 means that the first
+  // byte cannot be read. Throws Error only when the target itself is gone.
+  virtual size_t read(Address from, std::span<std::byte> out) = 0;
+
+  bool read_exact(Address from, std::span<std::byte> out) { return read(from, out) == out.size(); }
+
+  template <typename T>
+  std::optional<T> read_value(Address from) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    T value;
+    if (!read_exact(from, std::as_writable_bytes(std::span(&value, 1)))) return std::nullopt;
+    return value;
+  }
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,71 @@
+// What a target is, as plain data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/address.h"
+
+namespace heapsnap {
+
+enum class Machine : uint8_t { kX86_64 = 1, kAarch64 = 2, kI386 = 3 };
+
+constexpr unsigned word_size(Machine machine) {
+  return machine == Machine::kI386 ? 4 : 8;
+}
+
+// The three registers that finding a heap needs. Others stay with whoever stopped the thread.
+struct Registers {
+  Address instruction_pointer;
+  Address stack_pointer;
+  Address thread_pointer;  // fs_base, TPIDR_EL0, or the base of %gs: where the thread's TLS hangs
+};
+
+struct Thread {
+  int tid = 0;
+  std::string name;                    // /proc/PID/task/TID/comm; empty where unknown
+  std::optional<Registers> registers;  // none when the target was never stopped (freeze `none`)
+};
+
+struct Process {
+  int pid = 0;
+  std::string comm;
+  std::string exe;  // path as the target sees it
+  std::string command_line;
+  std::string hostname;
+  std::string boot_id;
+  uint64_t start_time_ticks = 0;  // field 22 of /proc/PID/stat: with boot_id and pid an identity
+  uint32_t uid = 0;
+  Machine machine = Machine::kX86_64;
+  uint64_t page_size = 4096;
+  uint64_t rss = 0;         // bytes resident at the instant of the freeze; 0 where unknown
+  uint64_t swap = 0;        // bytes in swap
+  int64_t taken_at_ns = 0;  // CLOCK_REALTIME of the freeze, nanoseconds since 1970
+  int fatal_signal = 0;     // of a core: the signal that ended it; 0 when none is known
+};
+
+enum class FreezeMethod : uint8_t {
+  kNone = 0,  // the target ran on while it was read
+  kFork = 1,  // a copy-on-write child was read
+  kStop = 2,  // it was read while all its threads stood still
+  kCore = 3,  // a core file or raw images: nothing to freeze
+};
+
+const char* to_string(FreezeMethod method);
+
+// What was done to the target, for the person who has to answer for it.
+struct FreezeRecord {
+  FreezeMethod method = FreezeMethod::kNone;
+  std::string why;             // why this method: one sentence, with its numbers
+  uint64_t pause_ns = 0;       // from the first thread standing to the last one let go
+  uint64_t reap_pause_ns = 0;  // second, short stop of one thread that reaps the forked child
+  uint64_t threads = 0;
+  uint64_t threads_in_malloc = 0;   // found inside the allocator and stepped out of it
+  uint64_t steps = 0;               // single steps this took, over all threads
+  uint64_t syscalls_restarted = 0;  // EINTR repairs
+  std::vector<std::string> notes;   // anything else that an operator would want to know
+};
+
+}  // namespace heapsnap

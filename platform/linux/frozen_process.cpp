@@ -1,0 +1,1 @@
+#include "platform/linux/frozen_process.h"

@@ -1,0 +1,64 @@
+#include "target/mapping.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "target/address_space.h"
+
+using namespace heapsnap;
+
+TEST_CASE("a line of maps is taken apart") {
+  const auto mappings = parse_maps(
+      "55d0c8a00000-55d0c8a21000 rw-p 00000000 00:00 0                          [heap]\n"
+      "7f0000000000-7f0000001000 r-xp 00002000 fe:01 42                         /usr/lib/a b.so\n"
+      "7f0000002000-7f0000003000 rw-s 00000000 00:01 77                         /x\\012y "
+      "(deleted)\n");
+  REQUIRE(mappings.size() == 3);
+  CHECK(mappings[0].path == "[heap]");
+  CHECK(mappings[0].is_private_writable());
+  CHECK(mappings[1].executable);
+  CHECK(mappings[1].file_offset == 0x2000);
+  CHECK(mappings[1].device_major == 0xfe);
+  CHECK(mappings[1].inode == 42);
+  CHECK(mappings[1].path == "/usr/lib/a b.so");
+  CHECK(mappings[2].shared);
+  CHECK(mappings[2].deleted);
+  CHECK(mappings[2].path == "/x\ny");
+}
+
+TEST_CASE("damaged maps are refused") {
+  CHECK_THROWS_AS(parse_maps("nonsense\n"), Error);
+  CHECK_THROWS_AS(parse_maps("2000-1000 rw-p 0 00:00 0\n"), Error);
+  CHECK_THROWS_AS(parse_maps("1000-3000 rw-p 0 00:00 0\n2000-4000 rw-p 0 00:00 0\n"), Error);
+  CHECK_THROWS_AS(parse_smaps("Rss: 4 kB\n"), Error);
+  CHECK_THROWS_AS(parse_smaps("1000-3000 rw-p 0 00:00 0\nRss: x kB\n"), Error);
+}
+
+TEST_CASE("smaps gives the pages of each mapping") {
+  const auto parsed = parse_smaps(
+      "1000-3000 rw-p 00000000 00:00 0 \n"
+      "Size:                  8 kB\n"
+      "Rss:                   4 kB\n"
+      "Swap:                  4 kB\n"
+      "VmFlags: rd wr mr mw me ac sd\n"
+      "5000-6000 r--p 00000000 00:00 0 \n"
+      "Anonymous:             4 kB\n");
+  REQUIRE(parsed.mappings.size() == 2);
+  CHECK(parsed.usage[0].rss == 4096);
+  CHECK(parsed.usage[0].swap == 4096);
+  CHECK(parsed.usage[1].rss == 0);
+  CHECK(parsed.usage[1].anonymous == 4096);
+}
+
+TEST_CASE("an address space finds by address and joins split allocations") {
+  const AddressSpace space(
+      parse_maps("1000-2000 rw-p 0 00:00 0\n2000-3000 rw-p 0 00:00 0\n3000-4000 r--p 0 00:00 0\n"
+                 "5000-6000 rw-p 0 00:00 0\n"));
+  CHECK(space.find(Address(0xfff)) == nullptr);
+  REQUIRE(space.find(Address(0x2fff)) != nullptr);
+  CHECK(space.find(Address(0x2fff))->range.begin == Address(0x2000));
+  CHECK(space.find(Address(0x4000)) == nullptr);
+  CHECK(space.writable_run(Address(0x2800)) == AddressRange{Address(0x1000), Address(0x3000)});
+  CHECK(space.writable_run(Address(0x3000)).is_empty());
+  CHECK(space.writable_run(Address(0x5000)) == AddressRange{Address(0x5000), Address(0x6000)});
+}
