@@ -1,0 +1,183 @@
+#include "tools/capture/capture.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "heap/heap_walker.h"
+#include "heap/malloc_discovery.h"
+#include "tools/capture/version.h"
+
+namespace heapsnap {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Hands the walk on to the writer and remembers where chunks lie outside of segments.
+class RecordingSink final : public ChunkSink {
+ public:
+  explicit RecordingSink(SnapshotWriter& writer) : writer_(writer) {}
+
+  void on_batch(const ChunkBatch& batch) override {
+    chunks_ += batch.sizes.size();
+    writer_.on_batch(batch);
+  }
+  void on_mmapped(const MmappedChunk& chunk) override {
+    ++chunks_;
+    mmapped_.push_back({chunk.mapping_begin, chunk.mapping_begin + chunk.total});
+    writer_.on_mmapped(chunk);
+  }
+
+  uint64_t chunks() const { return chunks_; }
+  const std::vector<AddressRange>& mmapped() const { return mmapped_; }
+
+ private:
+  SnapshotWriter& writer_;
+  uint64_t chunks_ = 0;
+  std::vector<AddressRange> mmapped_;
+};
+
+// The pages that any of `parts` touches: page aligned, ordered, without overlap.
+std::vector<AddressRange> whole_pages(std::vector<AddressRange> parts, uint64_t page_size) {
+  std::sort(parts.begin(), parts.end());
+  std::vector<AddressRange> pages;
+  for (const AddressRange& part : parts) {
+    const AddressRange range{part.begin.align_down(page_size), part.end.align_up(page_size)};
+    if (!pages.empty() && range.begin <= pages.back().end) {
+      pages.back().end = std::max(pages.back().end, range.end);
+    } else if (!range.is_empty()) {
+      pages.push_back(range);
+    }
+  }
+  return pages;
+}
+
+void write_residency(Target& target, const std::vector<AddressRange>& ranges,
+                     SnapshotWriter& writer) {
+  PageResidency& residency = target.residency();
+  const uint64_t page_size = residency.page_size();
+  std::vector<PageState> states(64 * 1024);
+  for (const AddressRange& range : ranges) {
+    for (Address page = range.begin; page < range.end;) {
+      const uint64_t count = std::min<uint64_t>(states.size(), (range.end - page) / page_size);
+      const std::span<PageState> window(states.data(), count);
+      residency.read(page, window);
+      writer.on_pages(page, page_size, window);
+      page += count * page_size;
+    }
+  }
+}
+
+// The bytes of all private writable memory. What was never touched is left out: it reads as zeros.
+void write_contents(Target& target, SnapshotWriter& writer) {
+  constexpr uint64_t kPiece = 1 << 20;
+  std::vector<std::byte> bytes(kPiece);
+  PageResidency& residency = target.residency();
+  const uint64_t page_size = residency.page_size();
+  std::vector<PageState> states(kPiece / page_size);
+  for (const Mapping& mapping : target.address_space().mappings()) {
+    if (!mapping.is_private_writable()) continue;
+    for (Address piece = mapping.range.begin; piece < mapping.range.end; piece += kPiece) {
+      const uint64_t size = std::min(kPiece, mapping.range.end - piece);
+      const std::span<PageState> pages(states.data(), size / page_size);
+      residency.read(piece, pages);
+      for (size_t first = 0; first < pages.size();) {
+        const bool present = pages[first] != PageState::kAbsent;
+        size_t last = first + 1;
+        while (last < pages.size() && (pages[last] != PageState::kAbsent) == present) ++last;
+        if (present) {
+          const Address from = piece + first * page_size;
+          const std::span<std::byte> window(bytes.data(), (last - first) * page_size);
+          const size_t got = target.memory().read(from, window);
+          if (got > 0) writer.on_contents(from, window.first(got));
+        }
+        first = last;
+      }
+    }
+  }
+}
+
+// All passes that need the target's memory, from finding malloc to page residency.
+uint64_t walk_target(Target& target, const PreparedDiscovery& prepared,
+                     const CaptureOptions& options, SnapshotWriter& writer,
+                     SnapshotMetadata& metadata) {
+  RecordingSink sink(writer);
+  const std::vector<LocatedMalloc> mallocs = locate_mallocs(target, prepared);
+  metadata.heap = walk_heaps(target, mallocs, sink, WalkOptions{options.progress});
+  metadata.heap.foreign_allocator = prepared.foreign_allocator;
+
+  std::vector<AddressRange> heap_ranges = sink.mmapped();
+  for (const HeapSegment& segment : metadata.heap.segments) heap_ranges.push_back(segment.range);
+  write_residency(target, whole_pages(std::move(heap_ranges), target.residency().page_size()),
+                  writer);
+  if (options.keep_contents) write_contents(target, writer);
+  return sink.chunks();
+}
+
+void describe_target(Target& target, SnapshotMetadata& metadata) {
+  metadata.writer = kWriterName;
+  metadata.process = target.process();
+  metadata.threads = target.threads();
+  metadata.mappings = target.address_space().mappings();
+}
+
+uint64_t nanoseconds_since(Clock::time_point start) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+}
+
+}  // namespace
+
+CaptureResult capture_process(int pid, const FreezeOptions& freeze, const CaptureOptions& options) {
+  CaptureResult result;
+  SnapshotMetadata& metadata = result.metadata;
+  const std::unique_ptr<Target> running = open_running_process(pid);
+  const PreparedDiscovery prepared = prepare_discovery(*running, options.debug_files);
+  SnapshotWriter writer(options.output);
+
+  FreezeOptions freeze_options = freeze;
+  for (const MallocModule& module : prepared.modules) {
+    if (!module.malloc_text.is_empty()) freeze_options.malloc_text.push_back(module.malloc_text);
+  }
+  const Clock::time_point start = Clock::now();
+  const std::unique_ptr<FrozenProcess> frozen = FrozenProcess::freeze(pid, freeze_options);
+  const bool stopped = frozen->target_is_stopped();
+  writer.set_deferred(stopped);
+  result.chunks = walk_target(*frozen, prepared, options, writer, metadata);
+  if (stopped) {
+    frozen->thaw();
+    metadata.usage = frozen->mapping_usage();
+    writer.set_deferred(false);
+  } else {
+    metadata.usage = frozen->mapping_usage();
+    frozen->thaw();
+  }
+  metadata.freeze = frozen->record();
+  describe_target(*frozen, metadata);
+  result.file_size = writer.finish(metadata);
+  result.capture_ns = nanoseconds_since(start);
+  return result;
+}
+
+CaptureResult capture_core(const CoreOptions& core, const CaptureOptions& options) {
+  CaptureResult result;
+  SnapshotMetadata& metadata = result.metadata;
+  const Clock::time_point start = Clock::now();
+  const std::unique_ptr<Target> target = open_core(core, metadata.notes);
+  const PreparedDiscovery prepared = prepare_discovery(*target, options.debug_files);
+  SnapshotWriter writer(options.output);
+  result.chunks = walk_target(*target, prepared, options, writer, metadata);
+  metadata.freeze.method = FreezeMethod::kCore;
+  metadata.freeze.why =
+      core.core_path.empty() ? "read from memory images" : "read from " + core.core_path;
+  metadata.freeze.threads = target->threads().size();
+  describe_target(*target, metadata);
+  result.file_size = writer.finish(metadata);
+  result.capture_ns = nanoseconds_since(start);
+  return result;
+}
+
+}  // namespace heapsnap

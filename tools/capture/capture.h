@@ -1,0 +1,43 @@
+// From a target to a snapshot file: the main path of heapsnap, as a list of passes.
+//
+//   look around -> freeze -> find malloc -> walk -> residency -> let go -> metadata -> close the
+//   file
+//
+// The one place where lib/ and platform/ meet.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "elf/core_target.h"
+#include "elf/debug_file_search.h"
+#include "platform/linux/frozen_process.h"
+#include "snapshot/metadata.h"
+#include "snapshot/snapshot_writer.h"
+
+namespace heapsnap {
+
+struct CaptureOptions {
+  SnapshotOutput output;
+  bool keep_contents = false;  // the bytes of all private writable memory, too
+  DebugFileSearch debug_files;
+  // Bytes of heap walked and to be walked; may be empty.
+  std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+struct CaptureResult {
+  SnapshotMetadata metadata;
+  uint64_t file_size = 0;
+  uint64_t chunks = 0;
+  uint64_t capture_ns = 0;  // from the begin of the freeze to the closed file
+};
+
+// Freezes `pid`, writes the snapshot and lets it go. On any Error the target runs and no file is
+// left behind.
+CaptureResult capture_process(int pid, const FreezeOptions& freeze, const CaptureOptions& options);
+
+// The same for a core or raw images. `core.core_path` names it in messages.
+CaptureResult capture_core(const CoreOptions& core, const CaptureOptions& options);
+
+}  // namespace heapsnap

@@ -1,0 +1,8 @@
+// What this build calls itself, in --version and in the snapshots that it writes.
+#pragma once
+
+namespace heapsnap {
+
+inline constexpr const char* kWriterName = "heapsnap " HEAPSNAP_VERSION;
+
+}  // namespace heapsnap

@@ -1,0 +1,24 @@
+// A command of the CLI: `heapsnap NAME ARGUMENTS...`.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace heapsnap {
+
+struct Command {
+  const char* name;
+  const char* summary;  // one line of `heapsnap --help`
+  // Gives the exit code (see ErrorKind); throws Error.
+  int (*run)(const std::vector<std::string>& arguments);
+};
+
+// In the order of --help.
+std::span<const Command> commands();
+
+// Exit code of a command that did its work and found what it was asked to look for.
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFound = 1;
+
+}  // namespace heapsnap

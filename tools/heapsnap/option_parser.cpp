@@ -1,0 +1,104 @@
+#include "tools/heapsnap/option_parser.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <sstream>
+#include <utility>
+
+#include <boost/program_options.hpp>
+
+#include "base/error.h"
+#include "tools/heapsnap/terminal.h"
+
+namespace heapsnap {
+
+namespace po = boost::program_options;
+
+struct OptionParser::State {
+  std::string usage;
+  std::string description;
+  po::options_description options;
+  po::options_description hidden;  // positional words, which --help shows in the usage line
+  po::positional_options_description positional;
+  std::vector<std::pair<std::string, std::string>> examples;
+
+  State(std::string usage_line, std::string text, unsigned width)
+      : usage(std::move(usage_line)), description(std::move(text)), options("Options", width) {}
+
+  [[noreturn]] void fail(const std::string& why) const {
+    const std::string command = usage.substr(0, usage.find(' '));
+    throw Error(ErrorKind::kUsage, "heapsnap " + command, why,
+                "see: heapsnap " + command + " --help");
+  }
+
+  void print_help() const {
+    std::ostringstream table;
+    table << options;
+    fmt::print("Usage: heapsnap {}\n\n{}\n\n{}", usage, description, table.str());
+    if (!examples.empty()) fmt::print("\nExamples:\n");
+    for (const auto& [command_line, purpose] : examples) {
+      fmt::print("  {}\n      {}\n", command_line, purpose);
+    }
+  }
+};
+
+OptionParser::OptionParser(std::string usage, std::string description)
+    : state_(std::make_unique<State>(std::move(usage), std::move(description),
+                                     terminal_width(STDOUT_FILENO))) {}
+
+OptionParser::~OptionParser() = default;
+
+void OptionParser::flag(const char* name, bool& value, const char* help) {
+  state_->options.add_options()(name, po::bool_switch(&value), help);
+}
+
+void OptionParser::text(const char* name, std::string& value, const char* placeholder,
+                        const char* help) {
+  state_->options.add_options()(name, po::value(&value)->value_name(placeholder), help);
+}
+
+void OptionParser::texts(const char* name, std::vector<std::string>& values,
+                         const char* placeholder, const char* help) {
+  state_->options.add_options()(name, po::value(&values)->value_name(placeholder)->composing(),
+                                help);
+}
+
+void OptionParser::number(const char* name, uint64_t& value, const char* placeholder,
+                          const char* help) {
+  state_->options.add_options()(name, po::value(&value)->value_name(placeholder), help);
+}
+
+void OptionParser::positional(const char* placeholder, std::string& value) {
+  state_->hidden.add_options()(placeholder, po::value(&value));
+  state_->positional.add(placeholder, 1);
+}
+
+void OptionParser::example(std::string command_line, std::string purpose) {
+  state_->examples.emplace_back(std::move(command_line), std::move(purpose));
+}
+
+bool OptionParser::parse(const std::vector<std::string>& arguments) {
+  bool help = false;
+  flag("help,h", help, "print this help");
+  try {
+    po::options_description all;
+    all.add(state_->options).add(state_->hidden);
+    po::variables_map values;
+    // Guessing turns a typing error into another option.
+    const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(arguments)
+                  .options(all)
+                  .positional(state_->positional)
+                  .style(style)
+                  .run(),
+              values);
+    po::notify(values);
+  } catch (const po::error& error) {
+    state_->fail(error.what());
+  }
+  if (help) state_->print_help();
+  return !help;
+}
+
+}  // namespace heapsnap

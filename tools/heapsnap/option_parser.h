@@ -1,0 +1,44 @@
+// The options of one command: what they fill, what --help says of them, what is wrong with them.
+//
+//   OptionParser parser("attach [options] PID", "Freezes a process ...");
+//   parser.flag("json,j", json, "print JSON");
+//   parser.text("output,o", output, "FILE", "where to write");
+//   parser.positional("PID", target);
+//   if (!parser.parse(arguments)) return kExitDone;  // --help was printed
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace heapsnap {
+
+class OptionParser {
+ public:
+  // `usage` follows "Usage: heapsnap "; `description` is the text of --help above the options.
+  OptionParser(std::string usage, std::string description);
+  ~OptionParser();
+
+  // `name` is "long" or "long,s". The referenced values keep what they hold when the option is not
+  // given, and must outlive parse().
+  void flag(const char* name, bool& value, const char* help);
+  void text(const char* name, std::string& value, const char* placeholder, const char* help);
+  void texts(const char* name, std::vector<std::string>& values, const char* placeholder,
+             const char* help);
+  void number(const char* name, uint64_t& value, const char* placeholder, const char* help);
+  // A word without dashes; taken in the order of these calls.
+  void positional(const char* placeholder, std::string& value);
+
+  // Examples, printed last by --help: command lines with what they are for.
+  void example(std::string command_line, std::string purpose);
+
+  // False when --help was asked for, and printed. Throws Error{kUsage}.
+  bool parse(const std::vector<std::string>& arguments);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace heapsnap

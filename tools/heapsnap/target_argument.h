@@ -1,0 +1,13 @@
+// The PID or process name that a command was given.
+#pragma once
+
+#include <string>
+
+namespace heapsnap {
+
+// "1234" is that PID. Anything else is a name: the process whose comm, or whose executable's file
+// name, is exactly that. Throws Error{kUsage} when several match (listing them) and
+// Error{kNoProcess} when none does. heapsnap itself and its ancestors never match a name.
+int resolve_target(const std::string& argument);
+
+}  // namespace heapsnap
