@@ -35,6 +35,7 @@ struct ElfSection {
   uint64_t address = 0;
   uint64_t file_offset = 0;
   uint64_t size = 0;
+  uint32_t link = 0;  // sh_link: of a symbol table, the index of its string table
 };
 
 struct ElfSymbol {
