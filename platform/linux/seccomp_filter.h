@@ -75,7 +75,7 @@ struct SeccompFilters {
   // errno of the read that failed; the programs are incomplete then. EACCES: reading needs
   // CAP_SYS_ADMIN, and that heapsnap itself runs without seccomp.
   int read_error = 0;
-  std::vector<std::vector<SeccompInstruction>> programs;
+  std::vector<std::vector<SeccompInstruction>> programs{};
 
   SeccompVerdict verdict(const SeccompCall& call) const;
 };
