@@ -1,0 +1,25 @@
+// The facts that the text and the JSON report print. Reports never compute: what is not here (or
+// a mere sum of what is) belongs into lib/analysis.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/advice.h"
+#include "analysis/heap_summary.h"
+#include "analysis/rss_account.h"
+#include "snapshot/metadata.h"
+
+namespace heapsnap {
+
+struct ReportInput {
+  const SnapshotMetadata& metadata;
+  const HeapSummary& summary;
+  const RssAccount& account;
+  const std::vector<Advice>& advice;
+  std::string snapshot_path;    // empty: not said
+  uint64_t snapshot_bytes = 0;  // size of the file
+};
+
+}  // namespace heapsnap
