@@ -12,13 +12,12 @@ namespace heapsnap {
 class DebugFileSearch {
  public:
   struct Options {
-    // Debug directories, each tried as given; the sysroot is put before them where one is set.
+    // Debug directories, each tried as given; where a sysroot is set, below it first.
     std::vector<std::string> directories = {"/usr/lib/debug"};
     std::string sysroot;
-    // Look into the local debuginfod cache ($DEBUGINFOD_CACHE_PATH,
-    // $XDG_CACHE_HOME/debuginfod_client,
-    // ~/.cache/debuginfod_client). Servers are asked only when `ask_servers` is set too and
-    // DEBUGINFOD_URLS names some.
+    // Look into the local debuginfod cache ($DEBUGINFOD_CACHE_PATH, or
+    // $XDG_CACHE_HOME/debuginfod_client, or ~/.cache/debuginfod_client). Servers are asked only
+    // when `ask_servers` is set too and DEBUGINFOD_URLS names some.
     bool debuginfod_cache = true;
     bool ask_servers = false;
   };
@@ -28,9 +27,10 @@ class DebugFileSearch {
 
   // `module_path`: where the target sees the module (its folder is searched for the debuglink).
   // Order: DIR/.build-id/ab/cdef.debug; debuglink beside the module, in .debug/ and in
-  // DIR/<folder of module>/ with its CRC checked; DIR/<module_path> (Debian and Ubuntu before
-  // 2018); debuginfod. Every file found is accepted only when its build-id (or CRC) is the
-  // module's.
+  // DIR/<folder of module>/; DIR/<module_path> (Debian and Ubuntu before 2018); debuginfod. A file
+  // is accepted only when it has symbols or DWARF, and its build-id is the module's or, where one
+  // of both has none, its CRC that of the debuglink. Never throws: what cannot be read is not
+  // found.
   std::optional<ElfImage> find(const ElfImage& module, const std::string& module_path) const;
 
  private:

@@ -6,7 +6,21 @@ namespace heapsnap {
 
 namespace {
 
-std::string hex(std::span<const std::byte> bytes) {
+std::string build_id_in(std::span<const std::byte> notes, uint64_t alignment) {
+  // SHA-1 makes 20 bytes; --build-id=0x... may give any number, 64 is what gdb and perf accept.
+  constexpr size_t kLongest = 64;
+  for (const ElfNote& note : parse_notes(notes, alignment)) {
+    if (note.owner == "GNU" && note.type == NT_GNU_BUILD_ID && !note.descriptor.empty() &&
+        note.descriptor.size() <= kLongest) {
+      return hex_text(note.descriptor);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string hex_text(std::span<const std::byte> bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
   text.reserve(bytes.size() * 2);
@@ -16,20 +30,6 @@ std::string hex(std::span<const std::byte> bytes) {
   }
   return text;
 }
-
-std::string build_id_in(std::span<const std::byte> notes, uint64_t alignment) {
-  // SHA-1 makes 20 bytes; --build-id=0x... may give any number, 64 is what gdb and perf accept.
-  constexpr size_t kLongest = 64;
-  for (const ElfNote& note : parse_notes(notes, alignment)) {
-    if (note.owner == "GNU" && note.type == NT_GNU_BUILD_ID && !note.descriptor.empty() &&
-        note.descriptor.size() <= kLongest) {
-      return hex(note.descriptor);
-    }
-  }
-  return {};
-}
-
-}  // namespace
 
 std::vector<ElfNote> parse_notes(std::span<const std::byte> bytes, uint64_t alignment) {
   const uint64_t padding = alignment == 8 ? 8 : 4;

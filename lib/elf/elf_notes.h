@@ -22,6 +22,9 @@ struct ElfNote {
 // that of the segment: 8 pads descriptors to 8 bytes (.note.gnu.property), everything else to 4.
 std::vector<ElfNote> parse_notes(std::span<const std::byte> bytes, uint64_t alignment);
 
+// Lower-case hex.
+std::string hex_text(std::span<const std::byte> bytes);
+
 // Lower-case hex of NT_GNU_BUILD_ID; empty when the file has none.
 std::string find_build_id(const ElfHeaders& headers);
 

@@ -1,4 +1,8 @@
-// Offsets of the members of a C struct, and addresses of variables, from DWARF.
+// Offsets of the members of a C struct, from DWARF.
+//
+// Members of unnamed structs and unions inside count as members of the struct itself, as in C. A
+// name may also be that of a typedef of a struct. What dwz has moved into partial units or into an
+// alternate file (.gnu_debugaltlink) is found there.
 #pragma once
 
 #include <cstdint>
