@@ -1,0 +1,63 @@
+#!/bin/sh
+# The Debian packages that heapsnap needs, in one place, by purpose.
+#
+#   tools/packages.sh build test             prints the names, one a line
+#   tools/packages.sh --install build test   installs those that are missing (root, or sudo)
+#
+# build: to compile the program and the library.   test: to run tests/run.sh as well.
+set -eu
+
+build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev libfmt-dev libelf-dev
+  libdw-dev libdebuginfod-dev libcapstone-dev libzstd-dev liblzma-dev libxxhash-dev"
+# libc6-dbg: the symbols of this system's C library; the tests compare heapsnap with and without them.
+test_packages="doctest-dev clang clang-format clang-tidy libclang-rt-dev ccache gdb libc6-dbg python3
+  debian-archive-keyring"
+
+install=no
+if [ "${1:-}" = --install ]; then
+  install=yes
+  shift
+fi
+[ $# -gt 0 ] || { echo "usage: $0 [--install] build|test..." >&2; exit 2; }
+names=
+for purpose in "$@"; do
+  case $purpose in
+    build) names="$names $build_packages" ;;
+    test) names="$names $test_packages" ;;
+    *) echo "$0: no such purpose: $purpose (build, test)" >&2; exit 2 ;;
+  esac
+done
+
+if [ "$install" = no ]; then
+  # shellcheck disable=SC2086
+  printf '%s\n' $names
+  exit 0
+fi
+
+missing=
+for name in $names; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null || true)
+  [ "$status" = installed ] || missing="$missing $name"
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+  echo "$0: this system has no apt-get; install what corresponds to:$missing" >&2
+  exit 1
+fi
+if [ "$(id -u)" = 0 ]; then
+  as_root=
+elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+  as_root="sudo -n"
+elif command -v sudo >/dev/null && [ -t 0 ]; then
+  as_root=sudo
+else
+  echo "$0: packages are missing, and this is neither root nor a user who may use sudo. As root, run:" >&2
+  echo "  apt-get update && apt-get install -y --no-install-recommends$missing" >&2
+  exit 1
+fi
+echo "installing:$missing"
+export DEBIAN_FRONTEND=noninteractive
+$as_root apt-get -q update
+# shellcheck disable=SC2086
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install $missing
