@@ -3,13 +3,15 @@
 // malloc_state is known by one number, the offset of bins[]: all versions since 2.17 keep
 //   top = bins - 2W, last_remainder = bins - W, binmap = bins + 254W, next = binmap + 16,
 //   next_free = next + W, [attached_threads = next + 2W since 2.23], system_mem after that.
-// Sources: glibc malloc/malloc.c, malloc/arena.c; offsets checked with `ptype /o` on the
-// distributors' debug info of 2.31, 2.36, 2.41, 2.43, 2.44.
+// docs/glibc-layouts.md lists the rows that these structures come in, and what changed when.
+// Sources: glibc malloc/malloc.c, malloc/arena.c; offsets checked with the DWARF of distributors'
+// debug files (2.31, 2.36, 2.41, 2.43 for x86-64, aarch64 and i386).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "heap/heap_model.h"
 #include "target/process.h"
@@ -21,11 +23,12 @@ struct MallocLayout {
   GlibcVersion version;
   unsigned word = 8;
   uint64_t malloc_alignment = 16;
-  uint64_t heap_max_size =
-      64ULL << 20;  // the usual one; hugepage heaps differ, see glibc 2.35-2.41
+  // HEAP_MAX_SIZE, the usual one: with hugepages 2.35 to 2.41 take 4 * mp_.hp_pagesize.
+  uint64_t heap_max_size = 64ULL << 20;
 
-  struct State {            // struct malloc_state
-    uint64_t fastbins = 0;  // fastbinsY[10]; absent since 2.43
+  struct State {                 // struct malloc_state
+    uint64_t fastbins = 0;       // fastbinsY[]; absent since 2.43
+    unsigned fastbin_count = 0;  // 10; 11 on i386 since 2.26
     bool has_fastbins = true;
     uint64_t top = 0;
     uint64_t bins = 0;
@@ -76,8 +79,18 @@ struct MallocLayout {
   // From the table. Nothing for a version before 2.17; versions newer than the table get its newest
   // row.
   static std::optional<MallocLayout> for_version(Machine machine, GlibcVersion version);
-  // "L2/P35": the rows of docs/glibc-layouts.md that for_version() would take.
+  // The different layouts of the table, newest first, each with the first version that has it. For
+  // modules whose version is not known: what memory says decides.
+  static std::vector<MallocLayout> all_variants(Machine machine);
+  // "L2/P35": the rows of docs/glibc-layouts.md that for_version() takes for `version`.
   std::string table_row() const;
+
+  // Bytes of the chunk that malloc makes for a tcache_perthread_struct.
+  uint64_t tcache_chunk_size() const {
+    return (tcache.size + word + malloc_alignment - 1) & ~(malloc_alignment - 1);
+  }
+
+  bool operator==(const MallocLayout&) const = default;
 };
 
 }  // namespace heapsnap
