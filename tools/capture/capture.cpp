@@ -162,19 +162,19 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
   return result;
 }
 
-CaptureResult capture_core(const CoreOptions& core, const CaptureOptions& options) {
+CaptureResult capture_core(Target& core, const std::string& source,
+                           const std::vector<std::string>& notes, const CaptureOptions& options) {
   CaptureResult result;
   SnapshotMetadata& metadata = result.metadata;
   const Clock::time_point start = Clock::now();
-  const std::unique_ptr<Target> target = open_core(core, metadata.notes);
-  const PreparedDiscovery prepared = prepare_discovery(*target, options.debug_files);
+  const PreparedDiscovery prepared = prepare_discovery(core, options.debug_files);
   SnapshotWriter writer(options.output);
-  result.chunks = walk_target(*target, prepared, options, writer, metadata);
+  result.chunks = walk_target(core, prepared, options, writer, metadata);
+  metadata.notes = notes;
   metadata.freeze.method = FreezeMethod::kCore;
-  metadata.freeze.why =
-      core.core_path.empty() ? "read from memory images" : "read from " + core.core_path;
-  metadata.freeze.threads = target->threads().size();
-  describe_target(*target, metadata);
+  metadata.freeze.why = "read from " + source;
+  metadata.freeze.threads = core.threads().size();
+  describe_target(core, metadata);
   result.file_size = writer.finish(metadata);
   result.capture_ns = nanoseconds_since(start);
   return result;

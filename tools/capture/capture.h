@@ -9,12 +9,13 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
-#include "elf/core_target.h"
 #include "elf/debug_file_search.h"
 #include "platform/linux/frozen_process.h"
 #include "snapshot/metadata.h"
 #include "snapshot/snapshot_writer.h"
+#include "target/target.h"
 
 namespace heapsnap {
 
@@ -37,7 +38,9 @@ struct CaptureResult {
 // left behind.
 CaptureResult capture_process(int pid, const FreezeOptions& freeze, const CaptureOptions& options);
 
-// The same for a core or raw images. `core.core_path` names it in messages.
-CaptureResult capture_core(const CoreOptions& core, const CaptureOptions& options);
+// The same for an open core (elf/core_target.h). `source` says what was read, `notes` what was
+// found amiss on opening it.
+CaptureResult capture_core(Target& core, const std::string& source,
+                           const std::vector<std::string>& notes, const CaptureOptions& options);
 
 }  // namespace heapsnap

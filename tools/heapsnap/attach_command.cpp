@@ -1,0 +1,93 @@
+#include "tools/heapsnap/attach_command.h"
+
+#include <unistd.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "platform/linux/frozen_process.h"
+#include "tools/heapsnap/capture_options.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/progress_line.h"
+#include "tools/heapsnap/target_argument.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kDescription =
+    "Writes a snapshot of a running process and says where its memory is. The process needs no\n"
+    "preparation and no debug symbols.\n"
+    "\n"
+    "What it does to the process: all threads stand still for milliseconds, while a copy-on-write\n"
+    "child is made of it (its page tables are copied, not its memory); the child is read and gone\n"
+    "again before heapsnap ends. No code is written into it, no signal reaches it, no file\n"
+    "descriptor or mapping stays. While the child lives, the first write to a page copies it.";
+
+FreezeChoice parse_freeze_choice(const std::string& text) {
+  if (text == "auto") return FreezeChoice::kAuto;
+  if (text == "fork") return FreezeChoice::kFork;
+  if (text == "stop") return FreezeChoice::kStop;
+  if (text == "none") return FreezeChoice::kNone;
+  throw Error(ErrorKind::kUsage, "--freeze " + text, "not one of auto, fork, stop, none");
+}
+
+// For a parent that has to name its child as tracer first (prctl PR_SET_PTRACER).
+void wait_for_end_of_input() {
+  char byte = 0;
+  while (::read(STDIN_FILENO, &byte, 1) > 0) {
+  }
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+int run_attach(const std::vector<std::string>& arguments) {
+  CaptureArguments capture;
+  std::string target;
+  std::string target_option;
+  std::string freeze = "auto";
+  uint64_t deadline_ms = 2000;
+  bool start_at_eof = false;
+  OptionParser parser("attach [options] PID|NAME", kDescription);
+  parser.text("pid,p", target_option, "PID", "the process, by PID or unambiguous name");
+  parser.text("freeze", freeze, "HOW",
+              "fork: read a copy-on-write child; stop: read while all threads stand still; none: "
+              "read it running; auto: the shorter pause of fork and stop (default)");
+  parser.number("deadline", deadline_ms, "MS",
+                "give up when the threads cannot be stopped in this time (default: 2000)");
+  add_capture_options(parser, capture);
+  parser.flag("start-at-eof", start_at_eof, "begin when standard input ends");
+  parser.positional("PID", target);
+  parser.example("heapsnap attach 4242", "snapshot of PID 4242 in this folder, and what is in it");
+  parser.example("heapsnap attach nginx -o /var/tmp/%n-%p-%t.hsnap", "by name, with a chosen file");
+  parser.example("heapsnap attach 4242 -q -o - | ssh host 'cat > a.hsnap'",
+                 "nothing is written on this machine");
+  if (!parser.parse(arguments)) return kExitDone;
+  if (target.empty() == target_option.empty()) {
+    throw Error(ErrorKind::kUsage, "heapsnap attach", "it takes one process",
+                "give a PID or a name: heapsnap attach 4242");
+  }
+  FreezeOptions freeze_options;
+  freeze_options.choice = parse_freeze_choice(freeze);
+  freeze_options.deadline = std::chrono::milliseconds(deadline_ms);
+  if (start_at_eof) wait_for_end_of_input();
+
+  const int pid = resolve_target(target.empty() ? target_option : target);
+  CaptureOptions options =
+      to_capture_options(capture, open_running_process(pid)->process(), now_ns());
+  CaptureResult result;
+  {
+    ProgressLine progress("walking the heap:", capture.quiet);
+    options.progress = [&](uint64_t done, uint64_t total) { progress.show(done, total); };
+    result = capture_process(pid, freeze_options, options);
+  }
+  return announce_capture(result, options, capture);
+}
+
+}  // namespace heapsnap

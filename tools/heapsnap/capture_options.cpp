@@ -1,0 +1,110 @@
+#include "tools/heapsnap/capture_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/output_name.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kDefaultName = "%n.%p.%t.hsnap";
+
+bool has_walked_heap(const SnapshotMetadata& metadata) {
+  return !metadata.heap.instances.empty();
+}
+
+// A foreign allocator beside an idle glibc malloc is the program's real one.
+bool is_foreign_heap(const SnapshotMetadata& metadata) {
+  if (metadata.heap.foreign_allocator.empty()) return false;
+  uint64_t walked = 0;
+  for (const Arena& arena : metadata.heap.arenas) walked += arena.system_mem;
+  constexpr uint64_t kIdle = 1 << 20;
+  return walked < std::max(kIdle, metadata.process.rss / 20);
+}
+
+void print_verbose(const CaptureResult& result) {
+  const SnapshotMetadata& metadata = result.metadata;
+  fmt::print(stderr, "freeze: {}\n", metadata.freeze.why);
+  for (const std::string& note : metadata.freeze.notes) fmt::print(stderr, "freeze: {}\n", note);
+  for (const MallocInstance& instance : metadata.heap.instances) {
+    fmt::print(stderr, "malloc: {} (glibc {}.{}), main_arena at {:#x} by {}, layout from {}\n",
+               instance.module, instance.version.major, instance.version.minor,
+               instance.main_arena.value(), to_string(instance.strategy), instance.layout_source);
+    for (const std::string& note : instance.notes) fmt::print(stderr, "malloc: {}\n", note);
+  }
+  for (const std::string& note : metadata.notes) fmt::print(stderr, "note: {}\n", note);
+  const double seconds = static_cast<double>(result.capture_ns) / 1e9;
+  fmt::print(stderr,
+             "capture: {} chunks in {:.3f} s from the freeze to the closed file, {} bytes\n",
+             result.chunks, seconds, result.file_size);
+}
+
+}  // namespace
+
+void add_capture_options(OptionParser& parser, CaptureArguments& arguments) {
+  parser.text("output,o", arguments.output, "FILE",
+              "the snapshot: %h host, %p PID, %n name, %t time; - for standard output "
+              "(default: %n.%p.%t.hsnap)");
+  parser.flag("force,f", arguments.force, "replace FILE if it exists");
+  parser.flag("literal-name", arguments.literal_name, "take FILE as it is, without % letters");
+  parser.flag("contents", arguments.contents,
+              "keep the bytes of private memory, too (they may hold secrets)");
+  parser.flag("no-debug-files", arguments.no_debug_files,
+              "do not look for separate debug files (they are never needed)");
+  parser.flag("debuginfod", arguments.ask_debuginfod,
+              "ask the servers in DEBUGINFOD_URLS for debug files");
+  add_report_options(parser, arguments.report);
+  parser.flag("quiet,q", arguments.quiet, "no report and no progress");
+  parser.flag("verbose,v", arguments.verbose, "say how it was done, on standard error");
+}
+
+CaptureOptions to_capture_options(const CaptureArguments& arguments, const Process& process,
+                                  int64_t taken_at_ns, const std::string& sysroot) {
+  CaptureOptions options;
+  const std::string pattern = arguments.output.empty() ? kDefaultName : arguments.output;
+  options.output.path =
+      arguments.literal_name ? pattern : expand_output_name(pattern, process, taken_at_ns);
+  options.output.overwrite = arguments.force;
+  options.keep_contents = arguments.contents;
+  DebugFileSearch::Options search;
+  search.sysroot = sysroot;
+  search.ask_servers = arguments.ask_debuginfod;
+  if (arguments.no_debug_files) {
+    search.directories.clear();
+    search.debuginfod_cache = false;
+  }
+  options.debug_files = DebugFileSearch(search);
+  return options;
+}
+
+int announce_capture(const CaptureResult& result, const CaptureOptions& options,
+                     const CaptureArguments& arguments) {
+  const bool to_stdout = options.output.path == "-";
+  if (arguments.verbose) print_verbose(result);
+  if (to_stdout && !arguments.quiet) {
+    fmt::print(stderr, "heapsnap: {} chunks, {} bytes, stood still for {:.3f} ms\n", result.chunks,
+               result.file_size, static_cast<double>(result.metadata.freeze.pause_ns) / 1e6);
+  } else if (!arguments.quiet) {
+    print_snapshot_report(SnapshotReader::open(options.output.path), options.output.path,
+                          ReportDepth::kFirstScreen, arguments.report);
+  }
+  const SnapshotMetadata& metadata = result.metadata;
+  if (has_walked_heap(metadata) && !is_foreign_heap(metadata)) return kExitDone;
+  const std::string allocator = metadata.heap.foreign_allocator;
+  fmt::print(stderr,
+             "heapsnap: {}: its chunks are not in the snapshot\n"
+             "  why: {}\n"
+             "  do:  the snapshot accounts for all memory by mapping: heapsnap report {}\n",
+             allocator.empty() ? "no malloc of glibc was found" : "the allocator is " + allocator,
+             allocator.empty() ? "no module of the process holds one that verifies"
+                               : "heapsnap walks the heaps of glibc's malloc",
+             to_stdout ? "FILE" : options.output.path);
+  return static_cast<int>(ErrorKind::kUnsupported);
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,30 @@
+#include <array>
+
+#include "tools/heapsnap/attach_command.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/completions_command.h"
+#include "tools/heapsnap/core_command.h"
+#include "tools/heapsnap/doctor_command.h"
+#include "tools/heapsnap/export_command.h"
+#include "tools/heapsnap/report_command.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr std::array kCommands = {
+    Command{"attach", "snapshot of a running process, and where its memory is", run_attach},
+    Command{"core", "the same from a core file or memory images", run_core},
+    Command{"report", "everything that a snapshot knows", run_report},
+    Command{"export", "a snapshot in a format that other tools read", run_export},
+    Command{"doctor", "what bars an attach, and what to do about it", run_doctor},
+    Command{"completions", "completions for bash, zsh or fish", run_completions},
+};
+
+}  // namespace
+
+std::span<const Command> commands() {
+  return kCommands;
+}
+
+}  // namespace heapsnap

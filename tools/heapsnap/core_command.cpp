@@ -1,0 +1,72 @@
+#include "tools/heapsnap/core_command.h"
+
+#include <charconv>
+
+#include "base/error.h"
+#include "elf/core_target.h"
+#include "tools/heapsnap/capture_options.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/progress_line.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kDescription =
+    "Writes the same snapshot as attach from a core file (of the kernel or of gcore, also\n"
+    "compressed with zstd) or from raw memory images, and says where the memory is. A core does\n"
+    "not say which pages were resident: sizes are address space then.";
+
+// "0x7f0000000000:heap.bin"
+CoreOptions::Image parse_image(const std::string& text) {
+  const size_t colon = text.find(':');
+  std::string_view base(text.data(), std::min(colon, text.size()));
+  if (base.starts_with("0x") || base.starts_with("0X")) base.remove_prefix(2);
+  uint64_t address = 0;
+  const auto [end, error] = std::from_chars(base.data(), base.data() + base.size(), address, 16);
+  if (colon == std::string::npos || colon + 1 == text.size() || error != std::errc() ||
+      end != base.data() + base.size()) {
+    throw Error(ErrorKind::kUsage, "--image " + text,
+                "not BASE:FILE with BASE a hexadecimal address",
+                "for example: --image 0x7f2a00000000:heap.bin");
+  }
+  return {Address(address), text.substr(colon + 1)};
+}
+
+}  // namespace
+
+int run_core(const std::vector<std::string>& arguments) {
+  CaptureArguments capture;
+  CoreOptions core;
+  std::vector<std::string> images;
+  OptionParser parser("core [options] [CORE]", kDescription);
+  parser.text("exe", core.exe, "PATH", "the executable, where it is not where the core says");
+  parser.text("sysroot", core.sysroot, "DIR", "folder that holds the target's files");
+  parser.texts("image", images, "BASE:FILE", "raw memory whose first byte is at BASE (repeatable)");
+  add_capture_options(parser, capture);
+  parser.positional("CORE", core.core_path);
+  parser.example("heapsnap core core.4242", "what the process held when it died");
+  parser.example("heapsnap core core.4242.zst --sysroot /srv/rootfs",
+                 "of another machine, with its files below /srv/rootfs");
+  if (!parser.parse(arguments)) return kExitDone;
+  for (const std::string& image : images) core.images.push_back(parse_image(image));
+  if (core.core_path.empty() && core.images.empty()) {
+    throw Error(ErrorKind::kUsage, "heapsnap core", "it takes a core file or --image",
+                "for example: heapsnap core core.4242");
+  }
+
+  std::vector<std::string> notes;
+  const std::unique_ptr<Target> target = open_core(core, notes);
+  const Process& process = target->process();
+  CaptureOptions options = to_capture_options(capture, process, process.taken_at_ns, core.sysroot);
+  CaptureResult result;
+  {
+    ProgressLine progress("walking the heap:", capture.quiet);
+    options.progress = [&](uint64_t done, uint64_t total) { progress.show(done, total); };
+    const std::string source = core.core_path.empty() ? "memory images" : core.core_path;
+    result = capture_core(*target, source, notes, options);
+  }
+  return announce_capture(result, options, capture);
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,82 @@
+#include "tools/heapsnap/export_command.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "report/ndjson_export.h"
+#include "report/ptmallocdump_export.h"
+#include "report/writer.h"
+#include "snapshot/snapshot_reader.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/option_parser.h"
+
+namespace heapsnap {
+
+namespace {
+
+// A new file that only its owner may read, or standard output for "" and "-".
+UniqueFd open_output(const std::string& path, bool force) {
+  if (path.empty() || path == "-") return UniqueFd(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  const int how = force ? O_TRUNC : O_EXCL;
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | how, 0600));
+  if (!fd && errno == EEXIST) {
+    throw Error(ErrorKind::kUsage, "output " + path, "the file exists",
+                "choose another name, or replace it with -f");
+  }
+  if (!fd) throw Error(ErrorKind::kOutput, "cannot write " + path, errno_text(errno));
+  return fd;
+}
+
+DumpedHeaps parse_heaps(const std::string& text) {
+  if (text == "all") return DumpedHeaps::kAll;
+  if (text == "main") return DumpedHeaps::kMain;
+  if (text == "others") return DumpedHeaps::kNonMain;
+  throw Error(ErrorKind::kUsage, "--heaps " + text, "not one of all, main, others");
+}
+
+}  // namespace
+
+int run_export(const std::vector<std::string>& arguments) {
+  std::string path;
+  std::string format;
+  std::string output;
+  std::string heaps = "all";
+  bool force = false;
+  OptionParser parser(
+      "export [options] SNAPSHOT",
+      "Writes a snapshot in a format that other tools read:\n"
+      "  ndjson         a line of JSON a chunk, for DuckDB, ClickHouse, mongoimport, jq\n"
+      "  ptmallocdump   the text of the ptmalloc2 heap dumper, for its visualizer");
+  parser.text("format", format, "FORMAT", "ndjson or ptmallocdump");
+  parser.text("output,o", output, "FILE", "where to write (default: standard output)");
+  parser.flag("force,f", force, "replace FILE if it exists");
+  parser.text("heaps", heaps, "WHICH", "of ptmallocdump: all, main, or others (default: all)");
+  parser.positional("SNAPSHOT", path);
+  parser.example("heapsnap export a.hsnap --format ndjson | jq -c 'select(.size > 1048576)'",
+                 "the chunks of more than 1 MiB");
+  if (!parser.parse(arguments)) return kExitDone;
+  if (path.empty() || format.empty()) {
+    throw Error(ErrorKind::kUsage, "heapsnap export", "it takes a snapshot and a --format",
+                "for example: heapsnap export a.hsnap --format ndjson");
+  }
+  const DumpedHeaps dumped = parse_heaps(heaps);
+  if (format != "ndjson" && format != "ptmallocdump") {
+    throw Error(ErrorKind::kUsage, "--format " + format, "not one of ndjson, ptmallocdump");
+  }
+  const SnapshotReader snapshot = SnapshotReader::open(path);
+  const UniqueFd fd = open_output(output, force);
+  Writer out(fd.get(), output.empty() || output == "-" ? "standard output" : output);
+  if (format == "ndjson") {
+    export_ndjson(snapshot, out);
+  } else {
+    export_ptmallocdump(snapshot, dumped, out);
+  }
+  out.flush();
+  return kExitDone;
+}
+
+}  // namespace heapsnap

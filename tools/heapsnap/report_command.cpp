@@ -1,0 +1,30 @@
+#include "tools/heapsnap/report_command.h"
+
+#include "base/error.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/report_output.h"
+
+namespace heapsnap {
+
+int run_report(const std::vector<std::string>& arguments) {
+  std::string path;
+  ReportStyle style;
+  OptionParser parser(
+      "report [options] SNAPSHOT",
+      "Prints all that a snapshot knows: one table that accounts for the whole\n"
+      "resident set, arenas, size classes, the largest chunks, what malloc_trim(0)\n"
+      "would give back, damage that was found, and what to do.");
+  add_report_options(parser, style);
+  parser.positional("SNAPSHOT", path);
+  parser.example("heapsnap report a.hsnap | less -R", "read it page by page");
+  parser.example("heapsnap report -j a.hsnap | jq .account", "one part of it, for a program");
+  if (!parser.parse(arguments)) return kExitDone;
+  if (path.empty()) {
+    throw Error(ErrorKind::kUsage, "heapsnap report", "it takes a snapshot",
+                "make one with: heapsnap attach PID");
+  }
+  print_snapshot_report(SnapshotReader::open(path), path, ReportDepth::kWhole, style);
+  return kExitDone;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,42 @@
+#include "tools/heapsnap/report_output.h"
+
+#include <unistd.h>
+
+#include "analysis/advice.h"
+#include "analysis/heap_summary.h"
+#include "analysis/rss_account.h"
+#include "report/json_report.h"
+#include "report/text_report.h"
+#include "tools/heapsnap/terminal.h"
+
+namespace heapsnap {
+
+void add_report_options(OptionParser& parser, ReportStyle& style) {
+  parser.flag("json,j", style.json, "print the report as one JSON object");
+  parser.text("color", style.color, "WHEN", "auto (a terminal, without NO_COLOR), always or never");
+}
+
+void print_snapshot_report(const SnapshotReader& snapshot, const std::string& path,
+                           ReportDepth depth, const ReportStyle& style) {
+  const SnapshotMetadata& metadata = snapshot.metadata();
+  const HeapSummary summary = summarize(snapshot);
+  const RssAccount account = account_rss(metadata, summary);
+  const std::vector<Advice> advice = advise(metadata, summary, account);
+  const ReportInput input{metadata, summary, account, advice, path, snapshot.file_size()};
+
+  Writer out(STDOUT_FILENO, "standard output");
+  if (style.json) {
+    print_json_report(out, input);
+  } else {
+    const TextStyle text{use_color(parse_color_choice(style.color), STDOUT_FILENO),
+                         terminal_width(STDOUT_FILENO)};
+    if (depth == ReportDepth::kWhole) {
+      print_report(out, input, text);
+    } else {
+      print_first_screen(out, input, text);
+    }
+  }
+  out.flush();
+}
+
+}  // namespace heapsnap
