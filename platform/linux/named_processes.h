@@ -1,0 +1,14 @@
+// Processes by their name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace heapsnap {
+
+// PIDs, ascending, of the processes whose comm, or whose executable's file name, is exactly `name`.
+// The caller and its ancestors are left out: a shell that asks for "bash" does not mean itself.
+// `proc` is where the proc file system is mounted. Processes that end meanwhile are passed over.
+std::vector<int> processes_named(const std::string& name, const std::string& proc = "/proc");
+
+}  // namespace heapsnap
