@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Compares what heapsnap says of a process with what the process says of itself.
+
+    truth.py --heapsnap PROGRAM --targets FOLDER --roots FOLDER --libc WHICH [--view VIEW] ...
+
+WHICH is the C library: "native", "static", "static-pie" (each also "-stripped"), or the name of a Debian
+suite, whose libc6 is fetched into --roots on first use. Views:
+
+    live         attach by each way to freeze; all see the same heap, and the target is unharmed
+    churn        the same while all threads of the target allocate and free other blocks
+    core         attach, then gcore; both see the same, chunk by chunk
+    kernel-core  attach, then the core that the kernel writes when the target dies of SIGABRT
+
+Exit code: 0 the truth was told, 1 it was not (each lie is printed with its neighbours), 77 skipped.
+"""
+
+import argparse
+import contextlib
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import truth_process
+from truth_heap import Export, compare, compare_exports
+from truth_process import RunningTarget, Skip, TargetChoice
+
+# Reading a process that runs on may miss what moves under its hands, but not much else.
+FOUND_WHILE_RUNNING = 0.9
+HUGE_PAGES_NEEDED = 256
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--heapsnap", required=True, type=pathlib.Path)
+    parser.add_argument("--targets", required=True, type=pathlib.Path, help="folder of the built truth targets")
+    parser.add_argument("--roots", required=True, type=pathlib.Path, help="where other suites' C libraries are kept")
+    parser.add_argument("--compiler", default="cc", help="links the target for older suites")
+    parser.add_argument("--libc", required=True)
+    parser.add_argument("--view", default="live", choices=["live", "churn", "core", "kernel-core"])
+    parser.add_argument("--mode", default="plain", choices=["plain", "foreign", "blocked", "blocked-early"])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="of the target")
+    parser.add_argument("--no-debug-files", action="store_true", help="hide separate debug files from heapsnap")
+    parser.add_argument("--huge-pages", action="store_true", help="reserve huge pages, and see that they are used")
+    arguments = parser.parse_args()
+    arguments.heapsnap = arguments.heapsnap.resolve()
+    arguments.targets = arguments.targets.resolve()
+    arguments.roots = arguments.roots.resolve()
+    return arguments
+
+
+class Failures:
+    def __init__(self):
+        self.count = 0
+
+    def report(self, what, lines):
+        lines = list(lines)
+        self.count += len(lines)
+        if lines:
+            print(f"{what}:")
+            for line in lines:
+                print(f"  {line}")
+
+
+class Heapsnap:
+    """Runs the program under test; a snapshot comes back as an Export."""
+
+    def __init__(self, arguments, work, sysroot, failures):
+        self.program = arguments.heapsnap
+        self.work = work
+        self.sysroot = sysroot
+        self.failures = failures
+        self.hide_debug_files = arguments.no_debug_files
+        self.taken = 0
+
+    def run(self, *arguments):
+        done = subprocess.run([self.program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            words = " ".join(str(argument) for argument in arguments)
+            raise RuntimeError(f"heapsnap {words}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def take(self, *arguments):
+        self.taken += 1
+        path = self.work / f"{self.taken}.hsnap"
+        common = ["-q", "--literal-name", "-o", path] + ["--no-debug-files"] * self.hide_debug_files
+        self.run(*arguments, *common)
+        return self.read(path)
+
+    def read(self, path):
+        export = Export(self.run("export", "--format", "ndjson", path))
+        export.report = json.loads(self.run("report", "-j", path))
+        return export
+
+    def attach(self, pid, freeze):
+        return self.take("attach", str(pid), "--freeze", freeze)
+
+    def core(self, path):
+        return self.take("core", path, *(["--sysroot", self.sysroot] if self.sysroot else []))
+
+
+def found_share(truth, export):
+    found = [pointer for pointer, (usable, state) in truth.live.items()
+             if (chunk := export.at(pointer)) and (chunk.usable, chunk.state) == (usable, state)]
+    return len(found) / len(truth.live)
+
+
+def check_freezes(heapsnap, target, failures, churning):
+    """One snapshot for each way to freeze."""
+    exports = {}
+    for freeze in ("fork", "stop", "none"):
+        export = heapsnap.attach(target.pid, freeze)
+        if churning and freeze == "none":
+            share = found_share(target.truth, export)
+            if share < FOUND_WHILE_RUNNING:
+                failures.report(f"freeze {freeze}", [f"only {share:.0%} of the live blocks were found"])
+            continue
+        exports[freeze] = export
+        failures.report(f"freeze {freeze}", compare(target.truth, export, churning).lines())
+        failures.report(f"freeze {freeze}", damage_lines(export))
+    if not churning:
+        for freeze in ("stop", "none"):
+            failures.report(f"fork and {freeze}", compare_exports(exports["fork"], exports[freeze], "fork", freeze).lines())
+
+
+def damage_lines(export):
+    """A sound heap must not be called damaged."""
+    return [f"damage reported: {json.dumps(damage)}" for damage in export.report["corruptions"]]
+
+
+def check_core(heapsnap, live, core_path, truth, failures):
+    core = heapsnap.core(core_path)
+    failures.report("core", compare(truth, core).lines())
+    failures.report("core", damage_lines(core))
+    failures.report("live and core", compare_exports(live, core, "live", "core").lines())
+
+
+def check_unharmed(target, failures):
+    code = target.end()
+    if code != 0:
+        failures.report("target", [f"it ended with {code} instead of 0"])
+
+
+def run_view(arguments, heapsnap, choice, work, failures):
+    environment = dict(pair.split("=", 1) for pair in arguments.env)
+    view = arguments.view
+    with contextlib.ExitStack() as stack:
+        prefix = stack.enter_context(truth_process.kernel_core_file()) if view == "kernel-core" else None
+        target = stack.enter_context(
+            RunningTarget(choice, work, arguments.mode, arguments.seed, environment,
+                          churn=view == "churn", abort=view == "kernel-core"))
+        if arguments.huge_pages and "/anon_hugepage" not in target.maps():
+            raise Skip("this C library uses no huge pages although it was told to")
+        if view in ("live", "churn"):
+            check_freezes(heapsnap, target, failures, churning=view == "churn")
+            check_unharmed(target, failures)
+            return
+        live = heapsnap.attach(target.pid, "stop")
+        failures.report("live", compare(target.truth, live).lines())
+        if view == "core":
+            core_path = work / "core.gcore"
+            truth_process.make_gcore(target.pid, core_path)
+        else:
+            core_path = truth_process.make_kernel_core(target, choice.working_folder(work), prefix)
+        check_core(heapsnap, live, core_path, target.truth, failures)
+        if view == "core":
+            check_unharmed(target, failures)
+
+
+def main():
+    arguments = parse_arguments()
+    failures = Failures()
+    with tempfile.TemporaryDirectory(prefix="heapsnap-truth.") as folder, contextlib.ExitStack() as stack:
+        work = pathlib.Path(folder)
+        try:
+            choice = TargetChoice(arguments.libc, arguments.targets, arguments.roots, arguments.compiler, work)
+            stack.callback(choice.clean_up)
+            if arguments.huge_pages:
+                stack.enter_context(truth_process.huge_pages(HUGE_PAGES_NEEDED))
+            run_view(arguments, Heapsnap(arguments, work, choice.sysroot(), failures), choice, work, failures)
+        except Skip as reason:
+            print(f"skipped: {reason}")
+            return truth_process.SKIPPED
+        except RuntimeError as error:
+            failures.report("failure", str(error).splitlines())
+    print(f"{failures.count} lies" if failures.count else "the truth was told")
+    return 1 if failures.count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

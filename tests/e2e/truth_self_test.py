@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Proves that the truth test can fail: hand-made exports, each with one lie in it."""
+
+import json
+import sys
+
+from truth_heap import EXTRA_CHUNKS, Export, Truth, compare, compare_exports
+
+TRUTH = """\
+T 10
+L 0x1010 24 U
+L 0x1030 40 U
+L 0x20010 135152 M
+F 0x1060
+R 0x2000 0x3000
+ready 3 1
+"""
+HEADER = {"kind": "snapshot", "version": 1, "pid": 10}
+CHUNKS = [
+    {"addr": "0x1010", "size": 32, "usable": 24, "state": "used", "arena": 0},
+    {"addr": "0x1030", "size": 48, "usable": 40, "state": "used", "arena": 0},
+    {"addr": "0x1060", "size": 3984, "usable": 3976, "state": "unsorted", "arena": 0},
+    {"addr": "0x1ff0", "size": 16, "usable": 0, "state": "fence", "arena": 0},
+    {"addr": "0x3010", "size": 4080, "usable": 0, "state": "top", "arena": 0},
+    {"addr": "0x20010", "size": 135168, "usable": 135152, "state": "mmapped", "arena": -1},
+]
+
+
+def export_of(chunks):
+    rows = [HEADER] + [{"kind": "chunk", **chunk} for chunk in chunks]
+    return Export("\n".join(json.dumps(row) for row in rows) + "\n")
+
+
+def changed(index, **changes):
+    return [{**chunk, **(changes if i == index else {})} for i, chunk in enumerate(CHUNKS)]
+
+
+EXTRA = [{"addr": hex(0x3010 + 32 * i), "size": 32, "usable": 24, "state": "used", "arena": 0}
+         for i in range(EXTRA_CHUNKS + 1)]
+# What is wrong with the export, the export, a part of the complaint that must come.
+LIES = [
+    ("a live block is missing", CHUNKS[1:], "live block not found"),
+    ("a live block is free", changed(1, state="tcache"), "live block is used, not tcache"),
+    ("a mapped block is used", changed(5, state="used"), "live block is mmapped, not used"),
+    ("a size is wrong by 8", changed(1, usable=48), "wrong usable size"),
+    ("a mapped size is wrong by 8", changed(5, usable=135160), "wrong usable size"),
+    ("a freed block is used", changed(2, state="used"), "freed block reported as live"),
+    ("a freed block is inside of a used one", changed(1, size=96, usable=88)[:2] + CHUNKS[3:], "freed block reported as live"),
+    ("chunks overlap", changed(0, size=64), "chunks overlap"),
+    ("a chunk in foreign memory", CHUNKS[:4] + [{**CHUNKS[4], "addr": "0x2810"}] + CHUNKS[5:], "not the allocator's"),
+    ("a chunk reaches into foreign memory", changed(2, size=4064)[:3] + CHUNKS[4:], "not the allocator's"),
+    ("blocks that nobody allocated", CHUNKS[:4] + EXTRA + CHUNKS[5:], "knows nothing of"),
+]
+BROKEN_TARGETS = ["", "L 0x10 24 U\n", "L 0x10 24 U\nready 2 0\n", "what\nready 0 0\n"]
+
+
+def main():
+    failures = []
+    truth = Truth(TRUTH.splitlines())
+    for line in compare(truth, export_of(CHUNKS)).lines():
+        failures.append(f"the truth itself was refused: {line}")
+    for name, chunks, expected in LIES:
+        lines = list(compare(truth, export_of(chunks)).lines())
+        if not any(expected in line for line in lines):
+            failures.append(f"{name}: no complaint with '{expected}', but {lines}")
+        if not list(compare_exports(export_of(CHUNKS), export_of(chunks), "live", "core").lines()):
+            failures.append(f"{name}: the two exports passed as equal")
+    if list(compare_exports(export_of(CHUNKS), export_of(CHUNKS), "live", "core").lines()):
+        failures.append("two equal exports passed as different")
+    for text in BROKEN_TARGETS:
+        try:
+            Truth(text.splitlines())
+            failures.append(f"output of a broken target was taken: {text!r}")
+        except (ValueError, KeyError, IndexError):
+            pass
+    for failure in failures:
+        print(failure)
+    print(f"truth self-test: {2 * len(LIES) + len(BROKEN_TARGETS) + 2} cases, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
