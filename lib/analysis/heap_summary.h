@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analysis/page_bytes.h"
+#include "analysis/page_map.h"
 #include "analysis/size_classes.h"
 #include "analysis/snapshot_streams.h"
 #include "analysis/trim_estimate.h"
@@ -61,6 +62,10 @@ struct LargeChunk {
   bool operator==(const LargeChunk&) const = default;
 };
 
+// M_MMAP_THRESHOLD before glibc lets it grow: blocks of this size start out in mappings of their
+// own.
+inline constexpr uint64_t kFirstMmapThreshold = 128 << 10;
+
 // Parts of a heap as its memory is explained to a person.
 enum class HeapShare : uint8_t {
   kProgram = 0,   // used chunks without their headers
@@ -83,11 +88,11 @@ struct HeapSummary {
   std::vector<SizeClass> common_sizes;   // exact sizes with most used bytes, largest first
   std::vector<LargeChunk> largest_used;  // largest first
   std::vector<LargeChunk> largest_free;  // the same, without tops
-  // Blocks of 128 KiB (glibc's first mmap threshold) and more: free ones in bins, after
+  // Blocks of kFirstMmapThreshold and more: free ones in bins, after
   // consolidation, and used ones that were not mmapped.
   StateFigures large_free;
   Tally large_used;
-  PageBytes headers;         // a word for each used chunk
+  PageBytes headers;         // a word for each used chunk of an arena
   PageBytes tcache_structs;  // their chunks
   TrimEstimate trim;
   FreeKept kept;
@@ -96,8 +101,9 @@ struct HeapSummary {
 };
 
 // Throws Error{kBadInput} when chunks and metadata do not fit together (an arena that is not
-// there, chunks that wrap around the address space).
-HeapSummary summarize(const SnapshotStreams& streams);
+// there, chunks that wrap around the address space). `max_page_runs` bounds the memory; a test
+// makes it small.
+HeapSummary summarize(const SnapshotStreams& streams, size_t max_page_runs = PageMap::kMaxRuns);
 HeapSummary summarize(const SnapshotReader& reader);
 
 }  // namespace heapsnap

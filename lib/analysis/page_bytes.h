@@ -37,6 +37,15 @@ struct PageBytes {
     unknown += other.unknown;
     return *this;
   }
+  // `other` is a part of this.
+  PageBytes& operator-=(const PageBytes& other) {
+    resident -= other.resident;
+    huge -= other.huge;
+    swapped -= other.swapped;
+    absent -= other.absent;
+    unknown -= other.unknown;
+    return *this;
+  }
   bool operator==(const PageBytes&) const = default;
 };
 

@@ -1,6 +1,6 @@
 // What malloc_trim(0) would give back if the target called it now, and what it would not.
 //
-// glibc's malloc_trim (malloc/malloc.c, mtrim() and systrim(), the same from 2.8 to 2.41):
+// glibc's malloc_trim (malloc/malloc.c, mtrim() and systrim(), read in 2.26 and 2.36):
 //   1. malloc_consolidate() merges fastbin chunks with free neighbours, bins and top;
 //   2. every chunk in the unsorted bin, and in bins for chunks of a page and more, loses its whole
 //      pages after its first six words (fd, bk, fd_nextsize, bk_nextsize must stay readable):

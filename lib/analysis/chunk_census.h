@@ -1,0 +1,46 @@
+// Counts chunks by size and keeps the largest: what does not need to know about pages.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "analysis/heap_summary.h"
+#include "analysis/size_classes.h"
+#include "heap/chunk.h"
+
+namespace heapsnap {
+
+// The N largest of any number of chunks, in memory for N.
+class LargestChunks {
+ public:
+  static constexpr size_t kCount = 20;
+
+  // No chunk of this size or less would be kept.
+  uint64_t threshold() const { return threshold_; }
+  void add(const LargeChunk& chunk);
+  std::vector<LargeChunk> sorted() &&;  // largest first, then by address
+
+ private:
+  std::vector<LargeChunk> heap_;  // smallest in front
+  uint64_t threshold_ = 0;
+};
+
+class ChunkCensus final : public ChunkSink {
+ public:
+  // `word`: bytes of the target's pointers.
+  explicit ChunkCensus(unsigned word) : header_(2 * word) {}
+
+  void on_batch(const ChunkBatch& batch) override;
+  void on_mmapped(const MmappedChunk& chunk) override;
+  // Gives size classes, largest chunks and large_used.
+  void finish(HeapSummary& summary) &&;
+
+ private:
+  unsigned header_;
+  SizeClasses classes_;
+  LargestChunks largest_used_;
+  LargestChunks largest_free_;
+  Tally large_used_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,16 @@
+#include "analysis/snapshot_streams.h"
+
+namespace heapsnap {
+
+SnapshotStreams streams_of(const SnapshotReader& reader) {
+  SnapshotStreams streams;
+  streams.metadata = &reader.metadata();
+  streams.read_chunks = [&reader](ChunkSink& sink) { reader.read_chunks(sink); };
+  streams.read_pages = [&reader](const ReceivePages& receive) { reader.read_pages(receive); };
+  streams.read_contents = [&reader](const ReceiveContents& receive) {
+    reader.read_contents(receive);
+  };
+  return streams;
+}
+
+}  // namespace heapsnap
