@@ -10,14 +10,18 @@
 #include "base/address.h"
 #include "heap/chunk.h"
 #include "snapshot/metadata.h"
-#include "target/page_residency.h"
+#include "snapshot/page_runs.h"
 
 namespace heapsnap {
 
 class SnapshotReader {
  public:
-  // Throws Error{kBadInput} when the file is no snapshot, is damaged (checksums), was cut off, or
-  // needs a newer reader. Unknown sections are skipped.
+  // Throws Error{kBadInput} when the file is no snapshot, was cut off, needs a newer reader, or its
+  // metadata are damaged (checksums). Unknown sections are skipped. The long columns are checked
+  // when they are read: the read_ functions throw Error{kBadInput} for damage too.
+  //
+  // What a reader gives fits together: indices of arenas, segments and instances are in range,
+  // mappings are in order, no chunk leaves the address space, sums of sizes do not overflow.
   static SnapshotReader open(const std::string& path);
   // The same over bytes, which must outlive the reader; for tests and fuzzing.
   static SnapshotReader from_bytes(std::span<const std::byte> bytes, const std::string& name);
@@ -31,14 +35,12 @@ class SnapshotReader {
   uint64_t file_size() const;
 
   // Gives each chunk to `sink`: batches in ascending order of address, then mmapped chunks.
-  // May be called again.
+  // May be called again. (Where a damaged target made segments overlap, so do the batches.)
   void read_chunks(ChunkSink& sink) const;
 
-  // Runs of pages in the same state, in ascending order of address.
-  struct PageRun {
-    AddressRange range;
-    PageState state = PageState::kUnknown;
-  };
+  // Runs of pages in the same state, in ascending order of address. Pages of which the snapshot
+  // says nothing are in none.
+  using PageRun = heapsnap::PageRun;
   void read_pages(const std::function<void(const PageRun&)>& receive) const;
 
   // Kept memory, in ascending order of address; nothing when the snapshot holds none.

@@ -1,0 +1,139 @@
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/byte_reader.h"
+#include "base/error.h"
+#include "snapshot/chunk_block.h"
+
+namespace heapsnap {
+namespace {
+
+[[noreturn]] void fail(const std::string& source, const char* why) {
+  throw Error(ErrorKind::kBadInput, source + " is damaged", why);
+}
+
+// Eight size codes at a time; whether any of them is 255.
+bool has_large_size(const uint8_t* codes) {
+  uint64_t word = 0;
+  std::memcpy(&word, codes, sizeof word);
+  constexpr uint64_t kLow = 0x0101010101010101;
+  const uint64_t inverted = ~word;
+  return ((inverted - kLow) & word & (kLow << 7)) != 0;
+}
+
+// Turns size codes into sizes, eight at a time, and gives their sum.
+class SizeDecoder {
+ public:
+  SizeDecoder(unsigned shift, std::span<const std::byte> large, const std::string& source)
+      : shift_(shift), large_(large, source), source_(source) {}
+
+  uint64_t decode(std::span<const uint8_t> codes, uint64_t* sizes) {
+    uint64_t sum = 0;
+    size_t i = 0;
+    for (; i + 8 <= codes.size(); i += 8) {
+      if (has_large_size(codes.data() + i)) {
+        decode_slowly(codes.subspan(i, 8), sizes + i, sum);
+      } else {
+        uint64_t granules = 0;
+        for (size_t k = 0; k < 8; ++k) {
+          granules += codes[i + k];
+          sizes[i + k] = uint64_t{codes[i + k]} << shift_;
+        }
+        add(sum, granules << shift_);
+      }
+    }
+    decode_slowly(codes.subspan(i), sizes + i, sum);
+    return sum;
+  }
+  bool is_complete() const { return large_.at_end(); }
+
+ private:
+  void decode_slowly(std::span<const uint8_t> codes, uint64_t* sizes, uint64_t& sum) {
+    for (size_t i = 0; i < codes.size(); ++i) {
+      sizes[i] =
+          codes[i] == format::kLargeSizeCode ? large_.read_varint() : uint64_t{codes[i]} << shift_;
+      add(sum, sizes[i]);
+    }
+  }
+  void add(uint64_t& sum, uint64_t more) const {
+    if (__builtin_add_overflow(sum, more, &sum)) fail(source_, "sizes of chunks overflow");
+  }
+
+  unsigned shift_;
+  ByteReader large_;
+  const std::string& source_;
+};
+
+}  // namespace
+
+void ChunkBlockReader::unpack_states(const Columns& columns, uint32_t count,
+                                     const std::string& source) {
+  const size_t bytes = (size_t{count} + 7) / 8;
+  if (columns.state_bits.size() != bytes) fail(source, "the state bits do not fit the chunks");
+  states_.assign(bytes * 8, ChunkState::kUsed);
+  size_t other = 0;
+  const size_t others = columns.other_states.size() * 2;
+  for (size_t i = 0; i < bytes; ++i) {
+    auto bits = static_cast<unsigned>(columns.state_bits[i]);
+    for (; bits != 0; bits &= bits - 1) {
+      if (other == others) fail(source, "there are fewer other states than state bits");
+      const auto pair = static_cast<unsigned>(columns.other_states[other / 2]);
+      const unsigned state = other % 2 == 0 ? pair & 15U : pair >> 4;
+      states_[i * 8 + static_cast<size_t>(std::countr_zero(bits))] =
+          state < kChunkStateCount ? static_cast<ChunkState>(state) : ChunkState::kUnknown;
+      ++other;
+    }
+  }
+  if ((other + 1) / 2 != columns.other_states.size()) {
+    fail(source, "there are more other states than state bits");
+  }
+}
+
+void ChunkBlockReader::read(const Columns& columns, uint32_t count, Address begin,
+                            const Limits& limits, const std::string& source, ChunkSink& sink) {
+  if (count == 0 || count > format::kMaxChunksInBlock || columns.size_codes.size() != count) {
+    fail(source, "the size codes of a block do not fit its chunks");
+  }
+  unpack_states(columns, count, source);
+  ByteReader runs(columns.runs, source);
+  const int64_t arena = runs.read_signed_varint();
+  const uint64_t segment = runs.read_varint();
+  const uint64_t shift = runs.read_varint();
+  if (arena < 0 || static_cast<uint64_t>(arena) >= limits.arenas || segment >= limits.segments) {
+    fail(source, "chunks of an arena or segment that is not there");
+  }
+  if (shift > 16) fail(source, "the granule of the sizes makes no sense");
+
+  const auto* codes = reinterpret_cast<const uint8_t*>(columns.size_codes.data());
+  SizeDecoder decoder(static_cast<unsigned>(shift), columns.large_sizes, source);
+  sizes_.resize(kBatchSize);
+  Address at;
+  size_t done = 0;
+  while (!runs.at_end()) {
+    const uint64_t gap = runs.read_varint();
+    uint64_t left = runs.read_varint();
+    if (left == 0 || left > count - done) fail(source, "runs do not fit the chunks of a block");
+    if (gap > ~at.value()) fail(source, "a run begins past all addresses");
+    at += gap;
+    if (done == 0 && at != begin) fail(source, "a block does not begin where the index says");
+    while (left > 0) {
+      const auto take = static_cast<size_t>(std::min<uint64_t>(left, kBatchSize));
+      const uint64_t length = decoder.decode({codes + done, take}, sizes_.data());
+      if (length > ~at.value()) fail(source, "a chunk ends past all addresses");
+      if (__builtin_add_overflow(total_, length, &total_)) {
+        fail(source, "the chunks together are larger than any address space");
+      }
+      sink.on_batch({static_cast<int32_t>(arena), static_cast<uint32_t>(segment), at,
+                     std::span(sizes_).first(take), std::span(states_).subspan(done, take)});
+      at += length;
+      done += take;
+      left -= take;
+    }
+  }
+  if (done != count || !decoder.is_complete()) {
+    fail(source, "runs or large sizes do not fit the chunks of a block");
+  }
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,72 @@
+// The numbers of the file format; docs/snapshot-format.md explains them.
+//
+//   file header | section | section | ... | index section(s) | footer
+//
+//   section:  magic, kind, columns, items | directory of columns | their bytes | XXH64
+//
+// Numbers are little-endian, values never change their meaning, new ones are appended.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace heapsnap::format {
+
+inline constexpr std::string_view kFileMagic = "HEAPSNAP";
+inline constexpr std::string_view kFooterMagic = "HSNAPEND";
+inline constexpr uint32_t kSectionMagic = 0x43455348;  // "HSEC"
+
+inline constexpr uint16_t kMajorVersion = 1;  // a reader refuses a newer one
+inline constexpr uint16_t kMinorVersion = 0;  // a reader skips what newer ones have added
+
+inline constexpr size_t kFileHeaderSize = 16;
+inline constexpr size_t kSectionHeaderSize = 16;
+inline constexpr size_t kColumnEntrySize = 12;
+inline constexpr size_t kChecksumSize = 8;
+inline constexpr size_t kFooterSize = 40;
+
+// What no file may exceed, so that a reader can bound its memory before it trusts a number.
+inline constexpr uint32_t kMaxColumnSize = 16U << 20;  // bytes of a column, uncompressed
+inline constexpr uint32_t kMaxColumns = 64;            // in a section
+inline constexpr uint32_t kMaxChunksInBlock = 1U << 20;
+inline constexpr uint32_t kMaxTextSize = 1U << 20;  // bytes of a text in a table
+inline constexpr uint32_t kMaxTableColumns = 256;
+inline constexpr uint64_t kMaxMetadataRows = 4U << 20;    // over all tables of a file
+inline constexpr uint64_t kMaxMetadataSize = 256U << 20;  // the same, uncompressed bytes
+
+enum class SectionKind : uint16_t {
+  kChunks = 1,
+  kPages = 2,
+  kContents = 3,
+  kTable = 4,
+  kMmappedChunks = 5,  // a table, but a long one: read as a stream
+  kIndex = 6,          // a table too
+};
+
+enum class Encoding : uint8_t {
+  kRaw = 0,
+  kZstd = 1,  // one frame that states its content size
+};
+
+// Column ids count per kind of section.
+inline constexpr uint16_t kTableRows = 1;
+
+inline constexpr uint16_t kChunkRuns = 1;
+inline constexpr uint16_t kChunkSizeCodes = 2;
+inline constexpr uint16_t kChunkLargeSizes = 3;
+inline constexpr uint16_t kChunkStateBits = 4;
+inline constexpr uint16_t kChunkOtherStates = 5;
+inline constexpr uint16_t kChunkStackIds = 6;  // reserved: u32 a chunk, of the allocation tracker
+
+inline constexpr uint16_t kPageRuns = 1;
+
+inline constexpr uint16_t kContentRanges = 1;
+inline constexpr uint16_t kContentBytes = 2;
+
+// A size code that says: the size is in the column of large sizes.
+inline constexpr uint8_t kLargeSizeCode = 255;
+// The state of a run of pages of which nothing is said.
+inline constexpr uint8_t kPageGap = 15;
+
+}  // namespace heapsnap::format

@@ -1,0 +1,169 @@
+#include "snapshot/metadata_tables.h"
+
+#include <bit>
+#include <vector>
+
+#include "base/error.h"
+#include "snapshot/metadata_rows.h"
+
+namespace heapsnap {
+namespace {
+
+template <typename Row>
+void write_row(const Row& row, SectionSink& sink) {
+  write_table(std::span<const Row>(&row, 1), sink);
+}
+
+template <typename Row>
+void write_rows(const std::vector<Row>& rows, SectionSink& sink) {
+  write_table(std::span<const Row>(rows), sink);
+}
+
+template <typename Row>
+void write_texts(const std::vector<std::string>& texts, SectionSink& sink) {
+  std::vector<Row> rows;
+  for (const auto& text : texts) rows.push_back({text});
+  write_rows(rows, sink);
+}
+
+void check(bool holds, const std::string& source, const char* why) {
+  if (!holds) throw Error(ErrorKind::kBadInput, source + " is damaged", why);
+}
+
+// Whether `index` is -1 (none) or below `count`.
+bool names_one_of(int64_t index, size_t count) {
+  return index >= -1 && (index < 0 || static_cast<uint64_t>(index) < count);
+}
+
+}  // namespace
+
+void write_metadata(const SnapshotMetadata& metadata, SectionSink& sink) {
+  const HeapModel& heap = metadata.heap;
+  write_row(CaptureRow{metadata.writer, heap.foreign_allocator}, sink);
+  write_row(metadata.process, sink);
+  write_row(metadata.freeze, sink);
+  write_texts<FreezeNoteRow>(metadata.freeze.notes, sink);
+  write_texts<NoteRow>(metadata.notes, sink);
+
+  std::vector<ThreadRow> threads;
+  for (const Thread& thread : metadata.threads) {
+    threads.push_back({thread.tid, thread.name, thread.registers.has_value(),
+                       thread.registers.value_or(Registers{})});
+  }
+  write_rows(threads, sink);
+
+  std::vector<MappingRow> mappings;
+  for (size_t i = 0; i < metadata.mappings.size(); ++i) {
+    const bool has_usage = i < metadata.usage.size();
+    mappings.push_back(
+        {metadata.mappings[i], has_usage, has_usage ? metadata.usage[i] : MappingUsage{}});
+  }
+  write_rows(mappings, sink);
+
+  write_rows(heap.instances, sink);
+  std::vector<InstanceNoteRow> notes;
+  for (size_t i = 0; i < heap.instances.size(); ++i) {
+    for (const auto& note : heap.instances[i].notes) {
+      notes.push_back({static_cast<uint32_t>(i), note});
+    }
+  }
+  write_rows(notes, sink);
+  write_rows(heap.arenas, sink);
+  write_rows(heap.segments, sink);
+  write_rows(heap.thread_caches, sink);
+  write_rows(heap.corruptions, sink);
+}
+
+template <typename Row, typename Receive>
+bool MetadataBuilder::read(TableCursor& table, Receive receive) {
+  if (table.name() != TableOf<Row>::kName) return false;
+  for (Row row; table.next(row); row = Row{}) receive(std::move(row));
+  return true;
+}
+
+void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& source) {
+  TableCursor table(bytes, source);
+  rows_ += table.rows();
+  bytes_ += bytes.size();
+  if (rows_ > format::kMaxMetadataRows || bytes_ > format::kMaxMetadataSize) {
+    throw Error(ErrorKind::kBadInput, source + " is damaged",
+                "it claims more metadata than any process has");
+  }
+  SnapshotMetadata& to = metadata_;
+  const auto append_to = [](auto& rows) {
+    return [&rows](auto&& row) { rows.push_back(std::forward<decltype(row)>(row)); };
+  };
+  // Notes may stand before what they belong to, and a later row never wipes them out.
+  const auto set_freeze = [&to](FreezeRecord&& row) {
+    row.notes.swap(to.freeze.notes);
+    to.freeze = std::move(row);
+  };
+  const auto set_capture = [&to](CaptureRow&& row) {
+    to.writer = std::move(row.writer);
+    to.heap.foreign_allocator = std::move(row.foreign_allocator);
+  };
+  const auto set_process = [this](Process&& row) {
+    metadata_.process = std::move(row);
+    has_process_ = true;
+  };
+  const auto add_thread = [&to](ThreadRow&& row) {
+    to.threads.push_back({row.tid, std::move(row.name), std::nullopt});
+    if (row.has_registers) to.threads.back().registers = row.registers;
+  };
+  const auto add_mapping = [&to, &source](MappingRow&& row) {
+    check(row.has_usage == (to.usage.size() == to.mappings.size()) || to.mappings.empty(), source,
+          "some mappings have usage and some have none");
+    to.mappings.push_back(std::move(row.mapping));
+    if (row.has_usage) to.usage.push_back(row.usage);
+  };
+  const auto add_instance_note = [&to, &source](InstanceNoteRow&& row) {
+    check(row.instance < to.heap.instances.size(), source, "a note on a malloc that is not there");
+    to.heap.instances[row.instance].notes.push_back(std::move(row.text));
+  };
+  read<CaptureRow>(table, set_capture) || read<Process>(table, set_process) ||
+      read<FreezeRecord>(table, set_freeze) ||
+      read<FreezeNoteRow>(table, [&](auto&& r) { to.freeze.notes.push_back(std::move(r.text)); }) ||
+      read<NoteRow>(table, [&](auto&& row) { to.notes.push_back(std::move(row.text)); }) ||
+      read<ThreadRow>(table, add_thread) || read<MappingRow>(table, add_mapping) ||
+      read<MallocInstance>(table, append_to(to.heap.instances)) ||
+      read<InstanceNoteRow>(table, add_instance_note) ||
+      read<Arena>(table, append_to(to.heap.arenas)) ||
+      read<HeapSegment>(table, append_to(to.heap.segments)) ||
+      read<ThreadCache>(table, append_to(to.heap.thread_caches)) ||
+      read<Corruption>(table, append_to(to.heap.corruptions));
+}
+
+SnapshotMetadata MetadataBuilder::take(const std::string& source) {
+  const SnapshotMetadata& all = metadata_;
+  const HeapModel& heap = all.heap;
+  check(has_process_, source, "it does not say which process it is of");
+  check(std::has_single_bit(all.process.page_size) && all.process.page_size >= 512 &&
+            all.process.page_size <= (1U << 30),
+        source, "the page size is no power of two between 512 bytes and 1 GiB");
+  for (size_t i = 0; i < all.mappings.size(); ++i) {
+    const AddressRange& range = all.mappings[i].range;
+    check(!range.is_empty(), source, "a mapping is empty");
+    check(i == 0 || all.mappings[i - 1].range.end <= range.begin, source,
+          "mappings overlap or are not in order");
+  }
+  for (const Arena& arena : heap.arenas) {
+    check(arena.instance < heap.instances.size(), source, "an arena of a malloc that is not there");
+  }
+  for (const HeapSegment& segment : heap.segments) {
+    check(segment.arena >= 0 && names_one_of(segment.arena, heap.arenas.size()), source,
+          "a heap segment of an arena that is not there");
+    check(segment.range.begin <= segment.range.end, source, "a heap segment ends before it begins");
+  }
+  for (const ThreadCache& cache : heap.thread_caches) {
+    check(names_one_of(cache.arena, heap.arenas.size()), source,
+          "a thread of an arena that is not there");
+  }
+  for (const Corruption& corruption : heap.corruptions) {
+    check(names_one_of(corruption.arena, heap.arenas.size()) &&
+              names_one_of(corruption.segment, heap.segments.size()),
+          source, "a corruption of a segment that is not there");
+  }
+  return std::move(metadata_);
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,206 @@
+#include "snapshot/output_file.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "base/error.h"
+#include "snapshot/write_signals.h"
+
+namespace heapsnap {
+namespace {
+
+constexpr size_t kBufferSize = 1U << 20;
+
+std::string random_name() {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    number = static_cast<uint64_t>(::getpid());
+  }
+  char name[40];
+  std::snprintf(name, sizeof name, ".heapsnap-%016llx.tmp",
+                static_cast<unsigned long long>(number));
+  return name;
+}
+
+const char* remedy_for(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT: return "free some space there or write to another file system";
+    case EFBIG: return "raise the file size limit: ulimit -f unlimited";
+    case EPIPE: return "the reader of the pipe ended: look at its messages";
+    case EIO: return "look at the kernel log (dmesg) and write to another device";
+    case EACCES:
+    case EPERM:
+    case EROFS: return "choose a folder that you may write to";
+    case ENOENT:
+    case ENOTDIR: return "create the folder first";
+    default: return "choose another place for the file";
+  }
+}
+
+// The file is reached through its descriptor, so no name is looked up twice. AT_EMPTY_PATH needs
+// CAP_DAC_READ_SEARCH, /proc/self/fd needs a mounted /proc.
+int link_descriptor(int fd, int directory, const char* name) {
+  if (::linkat(fd, "", directory, name, AT_EMPTY_PATH) == 0) return 0;
+  if (errno == EEXIST) return -1;
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  return ::linkat(AT_FDCWD, link.c_str(), directory, name, AT_SYMLINK_FOLLOW);
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary temporary)
+    : path_(path == "-" ? "standard output" : path), overwrite_(overwrite) {
+  buffer_.reserve(kBufferSize);
+  if (path == "-") {
+    if (::isatty(STDOUT_FILENO) == 1) {
+      throw Error(ErrorKind::kUsage, "cannot write a snapshot to standard output",
+                  "it is a terminal, and a snapshot is binary",
+                  "redirect it to a file or a pipe, or name a file");
+    }
+    fd_.reset(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+    if (!fd_) fail(errno);
+    return;
+  }
+  const size_t slash = path.rfind('/');
+  name_ = slash == std::string::npos ? path : path.substr(slash + 1);
+  directory_ = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  if (name_.empty() || name_ == "." || name_ == "..") {
+    throw Error(ErrorKind::kUsage, "cannot write to '" + path + "'", "it names no file",
+                "give the name of a file");
+  }
+  directory_fd_.reset(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory_fd_) fail(errno);
+  struct stat status {};
+  if (::fstatat(directory_fd_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (S_ISLNK(status.st_mode)) {
+      throw Error(ErrorKind::kUsage, "cannot write to " + path,
+                  "it is a symbolic link, and snapshots are never written through one",
+                  "name the file itself, or remove the link");
+    }
+    if (!S_ISREG(status.st_mode)) {
+      throw Error(ErrorKind::kUsage, "cannot write to " + path, "it is not a regular file",
+                  "name a file, or use - for standard output");
+    }
+    if (!overwrite_) refuse_existing();
+  } else if (errno != ENOENT) {
+    fail(errno);
+  }
+  open_temporary(temporary);
+}
+
+OutputFile::~OutputFile() {
+  if (!temporary_name_.empty()) ::unlinkat(directory_fd_.get(), temporary_name_.c_str(), 0);
+}
+
+void OutputFile::open_temporary(Temporary kind) {
+  // Without /proc a file that has no name could not be given one (see link_descriptor).
+  if (kind == Temporary::kUnnamedIfPossible && ::access("/proc/self/fd", X_OK) == 0) {
+    fd_.reset(::openat(directory_fd_.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+    // EOPNOTSUPP: the file system cannot; EISDIR: a kernel before 3.11 opened the folder instead.
+    if (!fd_ && errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) fail(errno);
+  }
+  if (!fd_) {
+    const std::string name = random_name();
+    fd_.reset(::openat(directory_fd_.get(), name.c_str(),
+                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!fd_) fail(errno);
+    temporary_name_ = name;
+  }
+  if (::fchmod(fd_.get(), 0600) != 0) fail(errno);
+}
+
+void OutputFile::append(std::span<const std::byte> bytes) {
+  size_ += bytes.size();
+  if (buffer_.size() + bytes.size() > kBufferSize) flush();
+  if (bytes.size() >= kBufferSize) {
+    write_all(bytes);
+  } else {
+    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+  }
+}
+
+void OutputFile::flush() {
+  write_all(buffer_);
+  buffer_.clear();
+}
+
+void OutputFile::write_all(std::span<const std::byte> bytes) {
+  const WriteSignalsHeld held;
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(errno);
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void OutputFile::commit() {
+  flush();
+  // Pipes and sockets cannot be synced (EINVAL); everything else must be.
+  if (::fsync(fd_.get()) != 0 && !(name_.empty() && (errno == EINVAL || errno == EROFS))) {
+    fail(errno);
+  }
+  if (name_.empty()) return;
+  if (overwrite_) {
+    publish_over();
+  } else {
+    publish_new();
+  }
+  // The file is complete and has its name; a folder that cannot be synced changes neither.
+  ::fsync(directory_fd_.get());
+}
+
+void OutputFile::publish_new() {
+  if (temporary_name_.empty()) {
+    link_to(name_);
+    return;
+  }
+  const int directory = directory_fd_.get();
+  if (::renameat2(directory, temporary_name_.c_str(), directory, name_.c_str(), RENAME_NOREPLACE) ==
+      0) {
+    temporary_name_.clear();
+    return;
+  }
+  if (errno == EEXIST) refuse_existing();
+  // Not every file system knows RENAME_NOREPLACE (NFS, 9p: EINVAL); a hard link does not replace
+  // either. The destructor takes the temporary name away.
+  if (::linkat(directory, temporary_name_.c_str(), directory, name_.c_str(), 0) == 0) return;
+  if (errno == EEXIST) refuse_existing();
+  fail(errno);
+}
+
+void OutputFile::publish_over() {
+  if (temporary_name_.empty()) {
+    const std::string name = random_name();
+    link_to(name);
+    temporary_name_ = name;
+  }
+  const int directory = directory_fd_.get();
+  // rename(2) replaces a symlink that came into being meanwhile, it does not follow it.
+  if (::renameat(directory, temporary_name_.c_str(), directory, name_.c_str()) != 0) fail(errno);
+  temporary_name_.clear();
+}
+
+void OutputFile::link_to(const std::string& name) {
+  if (link_descriptor(fd_.get(), directory_fd_.get(), name.c_str()) == 0) return;
+  if (errno == EEXIST) refuse_existing();
+  fail(errno);
+}
+
+void OutputFile::fail(int error_number) const {
+  throw Error(ErrorKind::kOutput, "cannot write " + path_, errno_text(error_number),
+              remedy_for(error_number));
+}
+
+void OutputFile::refuse_existing() const {
+  throw Error(ErrorKind::kUsage, "cannot write to " + path_, "the file exists",
+              "choose another name, or say that it may be overwritten");
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,62 @@
+// A file that appears under its name complete or not at all.
+//
+// Until commit() it has no name (O_TMPFILE), or, where the file system cannot do that, a hidden
+// temporary one beside the final one. A writer that is killed leaves nothing under the final name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+
+namespace heapsnap {
+
+class OutputFile {
+ public:
+  enum class Temporary { kUnnamedIfPossible, kNamed };
+
+  // `path` "-" is standard output: no name, no temporary, may be a pipe.
+  // The file gets mode 0600, whatever the umask. Throws Error{kUsage} when `path` exists and
+  // `overwrite` is not given, when it is a symlink or no regular file, or when standard output is a
+  // terminal; Error{kOutput} when the folder cannot be written.
+  OutputFile(const std::string& path, bool overwrite,
+             Temporary temporary = Temporary::kUnnamedIfPossible);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();  // without commit(): nothing is left behind
+
+  // Throws Error{kOutput}. SIGPIPE and SIGXFSZ do not come through: they are errors as any other.
+  void append(std::span<const std::byte> bytes);
+  uint64_t size() const { return size_; }  // bytes appended so far
+  // Folder of the file; empty for standard output.
+  const std::string& directory() const { return directory_; }
+
+  // Writes what is buffered, syncs, and gives the file its name. An existing file is replaced
+  // in one step, and only with `overwrite`; a symlink is never followed.
+  void commit();
+
+ private:
+  void open_temporary(Temporary kind);
+  void flush();
+  void write_all(std::span<const std::byte> bytes);
+  void publish_new();
+  void publish_over();
+  void link_to(const std::string& name);
+  [[noreturn]] void fail(int error_number) const;
+  [[noreturn]] void refuse_existing() const;
+
+  std::string path_;
+  std::string directory_;
+  std::string name_;
+  std::string temporary_name_;  // empty while the file has none
+  bool overwrite_ = false;
+  UniqueFd directory_fd_;
+  UniqueFd fd_;
+  uint64_t size_ = 0;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,194 @@
+#include "snapshot/snapshot_reader.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "snapshot/chunk_block.h"
+#include "snapshot/contents.h"
+#include "snapshot/metadata_tables.h"
+#include "snapshot/section_index.h"
+#include "snapshot/section_view.h"
+
+namespace heapsnap {
+
+using format::SectionKind;
+
+struct SnapshotReader::State {
+  State(std::span<const std::byte> file, std::string file_name)
+      : bytes(file), name(std::move(file_name)) {
+    read_index();
+    read_metadata();
+  }
+
+  std::string place(uint64_t offset) const {
+    return name + ", section at " + std::to_string(offset);
+  }
+
+  // The section behind an index entry, if both agree.
+  SectionView view(const IndexEntry& entry) const {
+    const uint64_t offset = entry.offset.value();
+    SectionView section(
+        bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(entry.length)),
+        place(offset));
+    if (section.kind() != entry.kind || section.items() != entry.items ||
+        section.length() != entry.length) {
+      throw Error(ErrorKind::kBadInput, place(offset) + " is damaged",
+                  "it is not the section that the index names");
+    }
+    return section;
+  }
+
+  void read_index() {
+    const Footer footer = read_envelope(bytes, name);
+    const auto region = bytes.subspan(static_cast<size_t>(footer.index_offset),
+                                      static_cast<size_t>(footer.index_length));
+    ColumnReader columns;
+    Bytes buffer;
+    for (size_t offset = 0; offset < region.size();) {
+      const std::string source = place(footer.index_offset + offset);
+      const SectionView section(region.subspan(offset), source);
+      if (section.kind() == SectionKind::kIndex) {
+        heapsnap::read_index(columns.read(section, format::kTableRows, source, buffer),
+                             footer.index_offset, source, index);
+      }
+      offset += section.length();
+    }
+    for (const IndexEntry& entry : index) {
+      if (entry.kind == SectionKind::kChunks) chunk_count += entry.items;
+    }
+  }
+
+  void read_metadata() {
+    MetadataBuilder builder;
+    each(SectionKind::kTable, [&](const IndexEntry& entry, ColumnReader& columns) {
+      Bytes buffer;
+      const std::string source = place(entry.offset.value());
+      builder.add(columns.read(view(entry), format::kTableRows, source, buffer), source);
+    });
+    metadata = builder.take(name);
+  }
+
+  template <typename Visit>
+  void each(SectionKind kind, Visit visit) const {
+    ColumnReader columns;
+    for (const IndexEntry& entry : index) {
+      if (entry.kind == kind) visit(entry, columns);
+    }
+  }
+
+  MappedFile file;
+  std::span<const std::byte> bytes;
+  std::string name;
+  std::vector<IndexEntry> index;
+  SnapshotMetadata metadata;
+  uint64_t chunk_count = 0;
+};
+
+SnapshotReader SnapshotReader::open(const std::string& path) {
+  MappedFile file = MappedFile::open(path);
+  auto state = std::make_unique<State>(file.bytes(), path);
+  state->file = std::move(file);  // moves the mapping, not the bytes
+  return SnapshotReader(std::move(state));
+}
+
+SnapshotReader SnapshotReader::from_bytes(std::span<const std::byte> bytes,
+                                          const std::string& name) {
+  return SnapshotReader(std::make_unique<State>(bytes, name));
+}
+
+SnapshotReader::SnapshotReader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SnapshotReader::SnapshotReader(SnapshotReader&&) noexcept = default;
+SnapshotReader& SnapshotReader::operator=(SnapshotReader&&) noexcept = default;
+SnapshotReader::~SnapshotReader() = default;
+
+const SnapshotMetadata& SnapshotReader::metadata() const {
+  return state_->metadata;
+}
+uint64_t SnapshotReader::chunk_count() const {
+  return state_->chunk_count;
+}
+uint64_t SnapshotReader::file_size() const {
+  return state_->bytes.size();
+}
+
+void SnapshotReader::read_chunks(ChunkSink& sink) const {
+  // Blocks of one segment ascend; those of several arenas lie between each other.
+  std::vector<const IndexEntry*> blocks;
+  for (const IndexEntry& entry : state_->index) {
+    if (entry.kind == SectionKind::kChunks) blocks.push_back(&entry);
+  }
+  std::stable_sort(blocks.begin(), blocks.end(),
+                   [](const IndexEntry* a, const IndexEntry* b) { return a->begin < b->begin; });
+
+  const HeapModel& heap = state_->metadata.heap;
+  const ChunkBlockReader::Limits limits{heap.arenas.size(), heap.segments.size()};
+  ColumnReader columns;
+  ChunkBlockReader reader;
+  Bytes runs, size_codes, large_sizes, state_bits, other_states;
+  for (const IndexEntry* entry : blocks) {
+    const std::string source = state_->place(entry->offset.value());
+    const SectionView section = state_->view(*entry);
+    const auto column = [&](uint16_t id, Bytes& buffer) {
+      return columns.read(section, id, source, buffer);
+    };
+    reader.read(
+        {column(format::kChunkRuns, runs), column(format::kChunkSizeCodes, size_codes),
+         column(format::kChunkLargeSizes, large_sizes), column(format::kChunkStateBits, state_bits),
+         column(format::kChunkOtherStates, other_states)},
+        entry->items, entry->begin, limits, source, sink);
+  }
+
+  uint64_t total = reader.total();
+  state_->each(SectionKind::kMmappedChunks, [&](const IndexEntry& entry, ColumnReader& reading) {
+    const std::string source = state_->place(entry.offset.value());
+    Bytes buffer;
+    TableCursor table(reading.read(state_->view(entry), format::kTableRows, source, buffer),
+                      source);
+    for (MmappedChunk chunk; table.next(chunk);) {
+      if (chunk.instance >= heap.instances.size() ||
+          __builtin_add_overflow(total, std::max({chunk.total, chunk.size, chunk.usable}),
+                                 &total)) {
+        throw Error(ErrorKind::kBadInput, source + " is damaged",
+                    "an mmapped chunk of no malloc, or larger than any address space");
+      }
+      sink.on_mmapped(chunk);
+    }
+  });
+}
+
+void SnapshotReader::read_pages(const std::function<void(const PageRun&)>& receive) const {
+  Address end;
+  PageRun open;  // adjacent runs in the same state are one, also across sections
+  Bytes buffer;
+  state_->each(SectionKind::kPages, [&](const IndexEntry& entry, ColumnReader& columns) {
+    const std::string source = state_->place(entry.offset.value());
+    read_page_runs(columns.read(state_->view(entry), format::kPageRuns, source, buffer),
+                   entry.items, entry.begin, source, &end, [&](const PageRun& run) {
+                     if (run.state == open.state && run.range.begin == open.range.end) {
+                       open.range.end = run.range.end;
+                       return;
+                     }
+                     if (!open.range.is_empty()) receive(open);
+                     open = run;
+                   });
+  });
+  if (!open.range.is_empty()) receive(open);
+}
+
+void SnapshotReader::read_contents(
+    const std::function<void(Address, std::span<const std::byte>)>& receive) const {
+  Address end;
+  Bytes ranges, contents;
+  state_->each(SectionKind::kContents, [&](const IndexEntry& entry, ColumnReader& columns) {
+    const std::string source = state_->place(entry.offset.value());
+    const SectionView section = state_->view(entry);
+    read_contents_section(columns.read(section, format::kContentRanges, source, ranges),
+                          columns.read(section, format::kContentBytes, source, contents),
+                          entry.items, entry.begin, source, &end, receive);
+  });
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,216 @@
+#include "snapshot_sample.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+namespace heapsnap::test {
+
+void ChunkCollector::on_batch(const ChunkBatch& batch) {
+  Address at = batch.begin;
+  for (size_t i = 0; i < batch.sizes.size(); ++i) {
+    chunks.push_back({at, batch.sizes[i], batch.states[i], batch.arena, batch.segment});
+    at += batch.sizes[i];
+  }
+}
+
+Everything read_all(const SnapshotReader& reader) {
+  Everything all;
+  ChunkCollector collector;
+  reader.read_chunks(collector);
+  all.chunks = std::move(collector.chunks);
+  all.mmapped = std::move(collector.mmapped);
+  reader.read_pages([&](const SnapshotReader::PageRun& run) { all.pages.push_back(run); });
+  reader.read_contents([&](Address from, std::span<const std::byte> bytes) {
+    for (size_t i = 0; i < bytes.size(); ++i) all.contents.emplace_back(from + i, bytes[i]);
+  });
+  return all;
+}
+
+Address OwnedBatch::end() const {
+  Address at = begin;
+  for (const uint64_t size : sizes) at += size;
+  return at;
+}
+
+OwnedBatch random_batch(std::mt19937_64& random, Address begin, size_t count, uint64_t low,
+                        uint64_t high, unsigned one_in_free) {
+  std::uniform_int_distribution<uint64_t> request(low, high);
+  OwnedBatch batch;
+  batch.begin = begin;
+  for (size_t i = 0; i < count; ++i) {
+    batch.sizes.push_back(std::max<uint64_t>(32, (request(random) + 8 + 15) & ~uint64_t{15}));
+    const bool is_free = one_in_free != 0 && random() % one_in_free == 0;
+    batch.states.push_back(is_free ? static_cast<ChunkState>(1 + random() % 5) : ChunkState::kUsed);
+  }
+  return batch;
+}
+
+SnapshotMetadata full_metadata(size_t arenas, size_t segments) {
+  SnapshotMetadata all;
+  all.writer = "heapsnap test";
+  all.notes = {"first note", "second note with \xff byte"};
+  Process& process = all.process;
+  process = {4711,
+             "postgres",
+             "/usr/bin/postgres",
+             std::string("postgres\0-D", 11),
+             "host",
+             "boot-id",
+             9876,
+             1000,
+             Machine::kAarch64,
+             65536,
+             123456,
+             654321,
+             -5,
+             11};
+  FreezeRecord& freeze = all.freeze;
+  freeze.method = FreezeMethod::kFork;
+  freeze.why = "fork takes 3 ms, stop 90 ms";
+  freeze.pause_ns = 1;
+  freeze.reap_pause_ns = 2;
+  freeze.threads = 3;
+  freeze.threads_in_malloc = 4;
+  freeze.steps = 5;
+  freeze.syscalls_restarted = 6;
+  freeze.notes = {"a", "b"};
+  all.threads.push_back({4711, "main", Registers{Address(1), Address(2), Address(3)}});
+  all.threads.push_back({4712, "", std::nullopt});
+  for (uint64_t i = 0; i < 5; ++i) {
+    Mapping mapping;
+    mapping.range = {Address(0x10000 * (i + 1)), Address(0x10000 * (i + 1) + 0x8000)};
+    mapping.readable = i % 2 == 0;
+    mapping.writable = i % 3 == 0;
+    mapping.executable = i % 2 == 1;
+    mapping.shared = i == 4;
+    mapping.file_offset = i << 40;
+    mapping.device_major = static_cast<uint32_t>(i);
+    mapping.device_minor = 0xffffffff;
+    mapping.inode = UINT64_MAX - i;
+    mapping.path = std::string(i * 10, 'x');
+    mapping.deleted = i == 3;
+    all.mappings.push_back(mapping);
+    all.usage.push_back({i, i + 1, i + 2, i + 3, i + 4, UINT64_MAX});
+  }
+  HeapModel& heap = all.heap;
+  heap.foreign_allocator = "jemalloc";
+  heap.instances.push_back({"/lib/libc.so.6",
+                            "abcdef",
+                            {2, 36},
+                            DiscoveryStrategy::kRelocation,
+                            "table L2/P35",
+                            Address(0x7f0000000000),
+                            Address(0x7f0000001000),
+                            7,
+                            8,
+                            9,
+                            {"the sources disagree", "twice"}});
+  heap.instances.push_back({"/opt/static",
+                            "",
+                            {},
+                            DiscoveryStrategy::kStructuralScan,
+                            "debug info",
+                            Address(UINT64_MAX),
+                            Address(),
+                            0,
+                            UINT64_MAX,
+                            0,
+                            {}});
+  for (size_t i = 0; i < arenas; ++i) {
+    heap.arenas.push_back({Address(0x7f0000000000 - i * 0x4000000), static_cast<uint32_t>(i % 2),
+                           i == 0, i % 2 == 1, i % 3 == 1, i * 100, i * 200, i, Address(i), i});
+  }
+  for (size_t i = 0; i < segments; ++i) {
+    heap.segments.push_back({{Address(i * 0x1000), Address(i * 0x1000 + 0x800)},
+                             static_cast<int32_t>(i % arenas),
+                             static_cast<SegmentKind>(i % 3),
+                             i * 7});
+  }
+  heap.thread_caches.push_back({4711, Address(0x5555), 0, 10, 20});
+  heap.thread_caches.push_back({4712, Address(), -1, 0, 0});
+  heap.corruptions.push_back({Address(0x123), 0, 0, "size 0x7 at chunk 0x123"});
+  heap.corruptions.push_back({Address(), -1, -1, "no arena"});
+  return all;
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string name = std::filesystem::temp_directory_path() / "heapsnap-test-XXXXXX";
+  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  path_ = name;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::vector<std::string> TemporaryDirectory::names() const {
+  std::vector<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    all.push_back(entry.path().filename());
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::vector<std::byte> read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot open " + path);
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+void write_file(const std::string& path, std::span<const std::byte> bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
+  if (!out) throw std::runtime_error("cannot write " + path);
+}
+
+void write_small_snapshot(const std::string& path) {
+  std::mt19937_64 random(1);
+  SnapshotWriter writer({path, false});
+  OwnedBatch batch = random_batch(random, Address(0x555500000000), 200, 16, 1024, 6);
+  batch.sizes[7] = uint64_t{70} << 30;
+  batch.sizes[8] = 5000;
+  batch.states[8] = ChunkState::kTop;
+  batch.states[9] = ChunkState::kFence;
+  batch.states[10] = ChunkState::kUnknown;
+  writer.on_batch(batch.view());
+  OwnedBatch other = random_batch(random, Address(0x7f1230000000), 90, 1, 64, 2);
+  other.arena = 1;
+  other.segment = 1;
+  writer.on_batch(other.view());
+  other.begin = other.end() + 0x100;  // a hole
+  writer.on_batch(other.view());
+  for (uint64_t i = 0; i < 4; ++i) {
+    writer.on_mmapped({Address(0x7f5500000000 + i * 0x100000),
+                       Address(0x7f5500000010 + i * 0x100000), 0x41000, 0x40ff0, 0x40fe0,
+                       i == 3 ? ChunkState::kTcache : ChunkState::kMmapped,
+                       static_cast<uint32_t>(i % 2)});
+  }
+  const std::vector<PageState> pages = {PageState::kResident, PageState::kResident,
+                                        PageState::kAbsent,   PageState::kSwapped,
+                                        PageState::kUnknown,  PageState::kResidentHuge};
+  writer.on_pages(Address(0x555500000000), 4096, pages);
+  writer.on_pages(Address(0x7f1230000000), 4096, pages);
+  std::vector<std::byte> bytes(300);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * i);
+  writer.on_contents(Address(0x555500000000), bytes);
+  writer.on_contents(Address(0x7f1230000000), bytes);
+  writer.finish(full_metadata(2, 2));
+}
+
+std::vector<std::byte> small_snapshot() {
+  const TemporaryDirectory directory;
+  write_small_snapshot(directory.file("small.hsnap"));
+  return read_file(directory.file("small.hsnap"));
+}
+
+}  // namespace heapsnap::test
