@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 
@@ -45,6 +46,13 @@ std::optional<std::string_view> take_line(std::string_view& text) {
   const std::string_view line = text.substr(0, end);
   text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
   return line;
+}
+
+std::string_view take_word(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  const std::string_view word = text.substr(0, text.find_first_of(" \t\n"));
+  text.remove_prefix(word.size());
+  return word;
 }
 
 std::optional<std::string_view> status_field(std::string_view text, std::string_view key) {

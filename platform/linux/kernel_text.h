@@ -18,6 +18,9 @@ std::string_view trimmed(std::string_view text);
 // The first line of `text` and what follows it: takes the line off. Nothing at the end.
 std::optional<std::string_view> take_line(std::string_view& text);
 
+// The first blank-separated word of `text`, taken off; empty when there is none.
+std::string_view take_word(std::string_view& text);
+
 // Value of the first line "Key:   value" (/proc/PID/status, /proc/meminfo), trimmed.
 std::optional<std::string_view> status_field(std::string_view text, std::string_view key);
 // The same as a number: leading decimal digits of the value, so that "12 kB" is 12.

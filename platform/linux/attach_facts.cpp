@@ -1,0 +1,226 @@
+#include "platform/linux/attach_facts.h"
+
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <set>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "base/unique_fd.h"
+#include "platform/linux/kernel_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr size_t kThreadsLookedAt = 4096;
+constexpr int kDeepestUserNamespace = 32;  // the kernel's limit, kernel/user_namespace.c
+
+std::string read_or_empty(const std::string& path) {
+  return read_kernel_text(path).value_or("");
+}
+
+// "docker-default (enforce)", or "system_u:system_r:container_t:s0" with a zero byte at its end.
+std::string read_label(const std::string& path) {
+  const std::string text = read_or_empty(path);
+  return std::string(trimmed(std::string_view(text).substr(0, text.find('\0'))));
+}
+
+std::string read_link(const std::string& path) {
+  std::array<char, 256> target;
+  const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+  return length <= 0 ? std::string() : std::string(target.data(), static_cast<size_t>(length));
+}
+
+// Whether both links can be read and name different namespaces.
+bool differ(const std::string& one, const std::string& other) {
+  const std::string first = read_link(one);
+  const std::string second = read_link(other);
+  return !first.empty() && !second.empty() && first != second;
+}
+
+bool is_ancestor(const std::string& ours, const std::string& theirs) {
+  struct stat own {};
+  if (::stat(ours.c_str(), &own) != 0) return false;
+  UniqueFd level(::open(theirs.c_str(), O_RDONLY | O_CLOEXEC));
+  for (int depth = 0; level && depth <= kDeepestUserNamespace; ++depth) {
+    struct stat current {};
+    if (::fstat(level.get(), &current) != 0) return false;
+    if (current.st_dev == own.st_dev && current.st_ino == own.st_ino) return true;
+    // EPERM at the first one that is not below ours.
+    level.reset(::ioctl(level.get(), NS_GET_PARENT));
+  }
+  return false;
+}
+
+UserNamespace compare_user_namespaces(const std::string& self, const std::string& target) {
+  const std::string ours = self + "/ns/user";
+  const std::string theirs = target + "/ns/user";
+  const std::string own_link = read_link(ours);
+  const std::string link = read_link(theirs);
+  if (!own_link.empty() && !link.empty()) {
+    if (own_link == link) return UserNamespace::kSame;
+    return is_ancestor(ours, theirs) ? UserNamespace::kBelow : UserNamespace::kOther;
+  }
+  // The link asks for permission to trace, the map does not. Maps differ between namespaces, but
+  // equal ones prove nothing.
+  const std::string own_map = read_or_empty(self + "/uid_map");
+  const std::string map = read_or_empty(target + "/uid_map");
+  if (own_map.empty() || map.empty() || own_map == map) return UserNamespace::kUnknown;
+  return UserNamespace::kOther;
+}
+
+ProcessStatus read_status(const ProcFs& proc, int pid) {
+  const auto status = parse_process_status(proc.read(pid, "status"));
+  if (!status) throw Error(ErrorKind::kBadInput, proc.path(pid, "status"), "it has no State line");
+  return *status;
+}
+
+Presence look_for(const ProcFs& proc, int pid) {
+  if (proc.try_read(pid, "stat")) return Presence::kPresent;
+  // With hidepid /proc does not show it, kill(2) still tells: EPERM for what exists.
+  const bool exists = pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
+  return exists ? Presence::kHidden : Presence::kAbsent;
+}
+
+std::string name_of(const ProcFs& proc, int pid) {
+  const std::optional<std::string> text = proc.try_read(pid, "comm");
+  return text ? std::string(trimmed(*text)) : std::string();
+}
+
+bool descends_from(const ProcFs& proc, int pid, int ancestor) {
+  std::set<int> seen;
+  while (pid > 0 && seen.insert(pid).second) {
+    if (pid == ancestor) return true;
+    const std::optional<std::string> text = proc.try_read(pid, "status");
+    if (!text) return false;
+    pid = static_cast<int>(status_number(*text, "PPid").value_or(0));
+  }
+  return false;
+}
+
+// The first thread in an uninterruptible wait, with its system call.
+void look_for_stuck_thread(const ProcFs& proc, TargetFacts& target) {
+  const std::vector<int> tids = proc.task_list(target.status.thread_group);
+  for (size_t i = 0; i < std::min(tids.size(), kThreadsLookedAt); ++i) {
+    const std::optional<std::string> text = proc.try_read(tids[i], "stat");
+    if (!text || parse_stat(*text).state != 'D') continue;
+    target.stuck_tid = tids[i];
+    const std::string call = proc.try_read(tids[i], "syscall").value_or("");
+    std::string_view rest = call;
+    if (const auto number = parse_number(take_word(rest)); number && *number < 4096) {
+      target.stuck_syscall = static_cast<int>(*number);
+    }
+    return;
+  }
+}
+
+void look_at_program(const ProcFs& proc, int live_tid, TargetFacts& target) {
+  try {
+    target.executable = recognize_executable(MappedFile::open(proc.path(live_tid, "exe")).bytes());
+  } catch (const Error&) {
+    // Not ours to read: whoever attaches says why.
+  }
+  if (const auto maps = proc.try_read(live_tid, "maps")) {
+    target.allocator = guess_allocator(parse_maps(*maps), target.executable);
+  }
+}
+
+void look_at_process(const ProcFs& proc, const KernelFiles& files, TargetFacts& target) {
+  const int pid = target.status.thread_group;
+  const std::string folder = proc.path(pid, "");
+  const std::string self = files.proc + "/self";
+  target.stat = proc.stat(pid);
+  target.live_tid = proc.live_tid(pid);
+  target.tracer_name = target.status.tracer == 0 ? "" : name_of(proc, target.status.tracer);
+  // Not the folder itself: that one belongs to the user even when the target is not dumpable.
+  struct stat owner {};
+  if (::stat((folder + "/status").c_str(), &owner) == 0) target.files_owner = owner.st_uid;
+  target.user_namespace = compare_user_namespaces(self, folder);
+  target.other_pid_namespace = differ(self + "/ns/pid", folder + "/ns/pid");
+  target.other_mount_namespace = differ(self + "/ns/mnt", folder + "/ns/mnt");
+  target.label = read_label(folder + "/attr/current");
+  target.limits = read_cgroup_limits(read_or_empty(folder + "/cgroup"), files);
+  look_for_stuck_thread(proc, target);
+  if (!target.live_tid) return;
+  look_at_program(proc, *target.live_tid, target);
+  target.page_map_readable =
+      UniqueFd(::open(proc.path(*target.live_tid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC))
+          .is_open();
+}
+
+}  // namespace
+
+KernelVersion parse_kernel_version(std::string_view text) {
+  const size_t dot = text.find('.');
+  if (dot == std::string_view::npos) return {};
+  const std::string_view after = text.substr(dot + 1);
+  const auto major = parse_number(text.substr(0, dot));
+  const auto minor = parse_number(after.substr(0, after.find_first_not_of("0123456789")));
+  if (!major || !minor || *major > 1000 || *minor > 1000) return {};
+  return {static_cast<unsigned>(*major), static_cast<unsigned>(*minor)};
+}
+
+MachineFacts gather_machine_facts(const KernelFiles& files) {
+  MachineFacts facts;
+  const std::string self = files.proc + "/self";
+  const std::string kernel = files.proc + "/sys/kernel";
+  const std::string selinux = files.sys + "/fs/selinux";
+  facts.kernel = parse_kernel_version(read_or_empty(kernel + "/osrelease"));
+  facts.self = parse_process_status(read_or_empty(self + "/status")).value_or(ProcessStatus{});
+  facts.here = find_surroundings(files);
+  if (const auto scope = parse_number(read_or_empty(kernel + "/yama/ptrace_scope"))) {
+    facts.yama_scope = static_cast<unsigned>(*scope);
+  }
+  facts.security_modules = trimmed(read_or_empty(files.sys + "/kernel/security/lsm"));
+  facts.selinux_enforcing = parse_number(read_or_empty(selinux + "/enforce")) == 1;
+  // "1 1": the value, and the one that is pending.
+  facts.selinux_denies_ptrace = read_or_empty(selinux + "/booleans/deny_ptrace").starts_with('1');
+  facts.own_label = read_label(self + "/attr/current");
+  facts.memory = parse_machine_memory(read_or_empty(files.proc + "/meminfo"),
+                                      read_or_empty(files.proc + "/sys/vm/overcommit_memory"));
+  return facts;
+}
+
+TargetFacts gather_target_facts(int pid, const KernelFiles& files) {
+  TargetFacts target;
+  target.pid = pid;
+  const ProcFs proc(files.proc);
+  target.presence = look_for(proc, pid);
+  if (target.presence != Presence::kPresent) return target;
+  try {
+    // A tid: the process that it is a thread of.
+    target.status = read_status(proc, read_status(proc, pid).thread_group);
+    look_at_process(proc, files, target);
+  } catch (const Error& error) {
+    // It ended while we looked. Anything else that is not readable leaves what was found so far.
+    if (error.kind() == ErrorKind::kNoProcess) target.presence = Presence::kAbsent;
+  }
+  return target;
+}
+
+AttachFacts gather_attach_facts(int pid) {
+  const KernelFiles files;
+  AttachFacts facts;
+  facts.machine = gather_machine_facts(files);
+  facts.machine.syscalls = probe_own_syscalls();
+  if (pid == 0) return facts;
+  TargetFacts target = gather_target_facts(pid, files);
+  target.is_self = target.status.thread_group == ::getpid();
+  target.is_descendant = descends_from(ProcFs(files.proc), pid, ::getpid());
+  if (target.live_tid && facts.machine.syscalls.process_vm_readv == Availability::kAvailable) {
+    target.access = probe_access(*target.live_tid);
+  }
+  facts.target = std::move(target);
+  return facts;
+}
+
+}  // namespace heapsnap

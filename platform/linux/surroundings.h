@@ -1,0 +1,47 @@
+// Where heapsnap itself runs: on the host, in a container, in a systemd service. The same refusal
+// has another remedy in each of them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "platform/linux/kernel_files.h"
+
+namespace heapsnap {
+
+struct Surroundings {
+  enum class Kind {
+    kHost,
+    kDocker,
+    kPodman,
+    kKubernetes,
+    kContainer,  // of another or an unknown kind
+    kService,    // a systemd service
+  };
+  Kind kind = Kind::kHost;
+  // Container id, pod name or unit name; empty where it could not be learnt.
+  std::string name;
+
+  bool is_container() const { return kind != Kind::kHost && kind != Kind::kService; }
+};
+
+// What tells the kinds apart; no field needs a privilege.
+struct SurroundingsClues {
+  std::string cgroup_text;     // /proc/self/cgroup
+  bool dockerenv = false;      // /.dockerenv exists
+  bool containerenv = false;   // /run/.containerenv exists (podman)
+  bool kubernetes = false;     // KUBERNETES_SERVICE_HOST is set
+  bool container_env = false;  // "container" is set (systemd-nspawn, lxc, podman)
+  bool service = false;        // INVOCATION_ID is set, and no terminal is there
+  std::string hostname;        // of a container: its id, or the pod's name
+};
+
+Surroundings recognize_surroundings(const SurroundingsClues& clues);
+Surroundings find_surroundings(const KernelFiles& files = {});
+
+// The command that runs `heapsnap ARGUMENTS` (say "attach 4711") with CAP_SYS_PTRACE from here.
+std::string command_with_ptrace(const Surroundings& here, std::string_view arguments);
+// The same for a seccomp profile that bars ptrace(2) or process_vm_readv(2).
+std::string command_without_seccomp(const Surroundings& here, std::string_view arguments);
+
+}  // namespace heapsnap

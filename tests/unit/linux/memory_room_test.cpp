@@ -1,0 +1,109 @@
+#include "platform/linux/memory_room.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/linux/fixture_tree.h"
+
+using namespace heapsnap;
+
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kGiB = 1 << 30;
+
+ProcessStatus process_of(uint64_t rss, uint64_t writable) {
+  ProcessStatus process;
+  process.rss = rss;
+  process.writable = writable;
+  return process;
+}
+
+MachineMemory roomy_machine() {
+  MachineMemory machine;
+  machine.available = 64 * kGiB;
+  machine.commit_limit = 8 * kGiB;
+  machine.committed = 7 * kGiB;
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("meminfo and the overcommit policy") {
+  const MachineMemory memory = parse_machine_memory(
+      "MemTotal:        8000 kB\nMemAvailable:    6000 kB\nCommitLimit:     4000 kB\n"
+      "Committed_AS:    1000 kB\n",
+      "2\n");
+  CHECK(memory.available == 6000 * 1024);
+  CHECK(memory.commit_limit == 4000 * 1024);
+  CHECK(memory.committed == 1000 * 1024);
+  CHECK(memory.strict_overcommit);
+  CHECK_FALSE(parse_machine_memory("", "0\n").strict_overcommit);
+  CHECK_FALSE(parse_machine_memory("", "").available.has_value());
+}
+
+TEST_CASE("a copy fits where there is room") {
+  CHECK_FALSE(find_copy_refusal(process_of(10 * kGiB, 20 * kGiB), roomy_machine(), {}));
+  CHECK_FALSE(find_copy_refusal(process_of(10 * kGiB, 20 * kGiB), {}, {}));
+}
+
+TEST_CASE("each limit refuses for itself, with its numbers") {
+  MachineMemory machine = roomy_machine();
+  machine.available = kGiB;
+  auto refusal = find_copy_refusal(process_of(10 * kGiB, 0), machine, {});
+  REQUIRE(refusal.has_value());
+  CHECK(refusal->id == "memory");
+  CHECK(refusal->why.find("MemAvailable is 1.1 GB") != std::string::npos);
+
+  // The commit limit counts only under strict overcommit.
+  machine = roomy_machine();
+  CHECK_FALSE(find_copy_refusal(process_of(kMiB, 2 * kGiB), machine, {}));
+  machine.strict_overcommit = true;
+  refusal = find_copy_refusal(process_of(kMiB, 2 * kGiB), machine, {});
+  REQUIRE(refusal.has_value());
+  CHECK(refusal->id == "commit-limit");
+  CHECK_FALSE(find_copy_refusal(process_of(kMiB, kGiB), machine, {}));
+  machine.committed = 9 * kGiB;  // more than the limit: nothing left, not a huge number
+  CHECK(find_copy_refusal(process_of(kMiB, 1), machine, {}).has_value());
+
+  CgroupLimits limits;
+  limits.memory = CgroupLimit{"/app", 2 * kGiB, 2 * kGiB - kMiB};
+  refusal = find_copy_refusal(process_of(kGiB, 0), roomy_machine(), limits);
+  REQUIRE(refusal.has_value());
+  CHECK(refusal->id == "memory-cgroup");
+  CHECK(refusal->why.find("/app has 1.0 MB left of 2.1 GB") != std::string::npos);
+
+  limits = {};
+  limits.processes = CgroupLimit{"/app", 100, 99};
+  refusal = find_copy_refusal(process_of(kMiB, 0), roomy_machine(), limits);
+  REQUIRE(refusal.has_value());
+  CHECK(refusal->id == "pids-cgroup");
+  limits.processes->used = 98;
+  CHECK_FALSE(find_copy_refusal(process_of(kMiB, 0), roomy_machine(), limits));
+}
+
+TEST_CASE("the limits of one process are read from its files") {
+  const FixtureTree tree;
+  tree.write("proc/7/status",
+             "Name:\tx\nState:\tS\nVmSize:\t1 kB\nVmRSS:\t1048576 kB\nVmData:\t2097152 kB\n");
+  tree.write("proc/7/cgroup", "0::/app\n");
+  tree.write("proc/meminfo", "MemAvailable:    104857600 kB\n");
+  tree.write("proc/sys/vm/overcommit_memory", "0\n");
+  tree.write("sys/fs/cgroup/app/memory.max", "1200000000\n");
+  tree.write("sys/fs/cgroup/app/memory.current", "1100000000\n");
+  const KernelFiles files{tree.path("proc"), tree.path("sys")};
+  const auto refusal = find_copy_refusal(7, files);
+  REQUIRE(refusal.has_value());
+  CHECK(refusal->id == "memory-cgroup");
+  CHECK_FALSE(find_copy_refusal(8, files).has_value());
+}
+
+TEST_CASE("byte counts in sentences") {
+  CHECK(bytes_text(0) == "0 B");
+  CHECK(bytes_text(999) == "999 B");
+  CHECK(bytes_text(1000) == "1.0 kB");
+  CHECK(bytes_text(123456789) == "123 MB");
+  CHECK(bytes_text(99949999) == "99.9 MB");
+  CHECK(bytes_text(99960000) == "100 MB");
+  CHECK(bytes_text(999600000) == "1.0 GB");
+  CHECK(bytes_text(UINT64_MAX) == "18447 PB");
+}
