@@ -1,0 +1,70 @@
+#include "platform/linux/interrupted_syscall.h"
+
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace heapsnap {
+
+namespace {
+
+// Results that never leave the kernel, include/linux/errno.h.
+constexpr long long kRestartSys = -512;
+constexpr long long kRestartNoIntr = -513;
+constexpr long long kRestartNoHand = -514;
+constexpr long long kRestartBlock = -516;
+
+constexpr unsigned long long kUserCodeSegment64 = 0x33;
+constexpr long kEpollPwait2 = 441;  // Linux 5.11
+
+constexpr std::array kBrokenByStop = {
+    // Never restarted after a signal, whatever SA_RESTART says.
+    long{SYS_epoll_wait}, long{SYS_epoll_pwait}, kEpollPwait2, long{SYS_semop},
+    long{SYS_semtimedop}, long{SYS_rt_sigtimedwait}, long{SYS_io_uring_enter},
+    long{SYS_io_getevents}, long{SYS_io_pgetevents},
+    // Sockets with SO_RCVTIMEO or SO_SNDTIMEO: sock_intr_errno(), include/net/sock.h.
+    long{SYS_accept}, long{SYS_accept4}, long{SYS_connect}, long{SYS_recvfrom}, long{SYS_recvmsg},
+    long{SYS_recvmmsg}, long{SYS_sendto}, long{SYS_sendmsg}, long{SYS_sendmmsg}, long{SYS_read},
+    long{SYS_readv}, long{SYS_write}, long{SYS_writev}, long{SYS_sendfile}, long{SYS_splice},
+    // shmem_fallocate() and hugetlbfs give up with EINTR for anything pending, and undo.
+    long{SYS_fallocate}};
+
+long long result_of(const user_regs_struct& registers) {
+  return static_cast<long long>(registers.rax);
+}
+
+}  // namespace
+
+bool is_broken_by_stop(long number) {
+  return std::find(kBrokenByStop.begin(), kBrokenByStop.end(), number) != kBrokenByStop.end();
+}
+
+bool is_in_syscall(const user_regs_struct& registers) {
+  return static_cast<long long>(registers.orig_rax) >= 0;
+}
+
+std::optional<user_regs_struct> repaired_registers(const user_regs_struct& registers) {
+  if (!is_in_syscall(registers) || result_of(registers) != -EINTR) return std::nullopt;
+  if (registers.cs != kUserCodeSegment64) return std::nullopt;  // other numbers mean other calls
+  if (!is_broken_by_stop(static_cast<long>(registers.orig_rax))) return std::nullopt;
+  user_regs_struct repaired = registers;
+  repaired.rax = static_cast<unsigned long long>(kRestartNoHand);
+  return repaired;
+}
+
+user_regs_struct restarted_registers(const user_regs_struct& registers) {
+  user_regs_struct restarted = registers;
+  if (!is_in_syscall(registers)) return restarted;
+  const long long result = result_of(registers);
+  if (result == kRestartSys || result == kRestartNoIntr || result == kRestartNoHand ||
+      result == kRestartBlock) {
+    restarted.rax = registers.orig_rax;
+    restarted.rip -= 2;  // `syscall`, `sysenter` and `int 0x80` are two bytes each
+  }
+  restarted.orig_rax = static_cast<unsigned long long>(-1);
+  return restarted;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,38 @@
+// Repairs the system calls that a stop breaks off with EINTR.
+//
+// Most blocking calls that a ptrace stop interrupts are restarted by the kernel. A few are not:
+// epoll_wait, semop, sigtimedwait and any socket call with a timeout give EINTR to the program,
+// though no signal came (signal(7), "interruption by stop signals"). The repair changes one
+// register: the result -EINTR becomes -ERESTARTNOHAND, and so the kernel itself decides when the
+// thread is let go:
+//
+//   no signal comes     the call is made again                     as if never stopped
+//   a handler runs      the call gives EINTR after the handler     as without us
+//
+// That holds also for a signal that arrives between repair and release, which a repair by moving
+// the instruction pointer would turn into a lost EINTR. A relative timeout starts anew.
+#pragma once
+
+#include <sys/user.h>
+
+#include <optional>
+
+namespace heapsnap {
+
+// Whether `number` is an x86-64 system call that gives EINTR for a stop alone and can be made again
+// with the same arguments.
+bool is_broken_by_stop(long number);
+
+// The registers to set instead of those of a thread at a Stop::kTrap; nothing when it was not in
+// such a call.
+std::optional<user_regs_struct> repaired_registers(const user_regs_struct& registers);
+
+// Whether the thread was stopped inside a system call, be it one that will be restarted.
+bool is_in_syscall(const user_regs_struct& registers);
+
+// The registers with which the interrupted call is made anew from user space, for when the kernel's
+// own restart is not to be had (a sigreturn frame): as they were at the system call instruction.
+// Outside of a system call they are given back unchanged.
+user_regs_struct restarted_registers(const user_regs_struct& registers);
+
+}  // namespace heapsnap

@@ -1,0 +1,41 @@
+// Which pages of a process are in memory, from /proc/PID/pagemap.
+//
+//   bit 63        62       61                       58
+//   in memory  in swap  of a file or shared      guard region (6.15)
+//
+// Where the kernel has it (6.7), the ioctl PAGEMAP_SCAN of the same file is asked instead: it gives
+// runs, not pages, so an absent terabyte costs nothing; and it alone tells huge pages, and pages
+// that are only the shared page of zeros, which cost nothing and count as absent.
+#pragma once
+
+#include "base/unique_fd.h"
+#include "platform/linux/proc_fs.h"
+#include "target/page_residency.h"
+
+namespace heapsnap {
+
+// State of a page by its 64 bits of pagemap.
+PageState page_state_of_entry(uint64_t entry);
+// State of the pages of a run by its PAGEMAP_SCAN categories (PAGE_IS_*, linux/fs.h).
+PageState page_state_of_categories(uint64_t categories);
+
+class PageMap : public PageResidency {
+ public:
+  // A pagemap that cannot be opened makes every page kUnknown.
+  PageMap(const ProcFs& proc, int pid);
+
+  uint64_t page_size() const override { return page_size_; }
+  void read(Address first_page, std::span<PageState> out) override;
+
+ private:
+  // Whether the kernel answered; if not, nothing was written.
+  bool scan(Address first_page, std::span<PageState> out);
+  void read_entries(Address first_page, std::span<PageState> out);
+
+  uint64_t page_size_;
+  UniqueFd pagemap_;
+  bool has_scan_ = true;
+  bool knows_guard_ = true;
+};
+
+}  // namespace heapsnap

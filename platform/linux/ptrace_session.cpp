@@ -1,0 +1,211 @@
+#include "platform/linux/ptrace_session.h"
+
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+
+#include "base/error.h"
+#include "platform/linux/interrupted_syscall.h"
+#include "platform/linux/kernel_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+// How long one thread is waited for before the next one is looked at.
+constexpr std::chrono::milliseconds kFirstLook{2};
+// How long everybody stands for the sake of threads that sleep uninterruptibly.
+constexpr std::chrono::milliseconds kStragglerGrace{20};
+
+void nap(std::chrono::microseconds duration) {
+  const timespec time{0, static_cast<long>(duration.count()) * 1000};
+  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
+}
+
+bool shares_memory(int pid, int other) {
+  return ::syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0;
+}
+
+}  // namespace
+
+PtraceSession::~PtraceSession() {
+  if (!released_) release();
+}
+
+void PtraceSession::stop_all(TraceClock::time_point deadline) {
+  while (seize_new(pid_) > 0) {
+  }
+  first_interrupt_ = TraceClock::now();
+  do {
+    interrupt_running();
+    wait_for_running(deadline);
+  } while (!all_still_stopped() || (!knows_all_threads() && seize_new(pid_) > 0));
+  if (std::none_of(tracees_.begin(), tracees_.end(),
+                   [](const Tracee& tracee) { return !tracee.is_gone(); })) {
+    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_),
+                "it ended while it was being stopped");
+  }
+}
+
+size_t PtraceSession::seize_new(int process) {
+  size_t seized = 0;
+  for (const int tid : proc_.task_list(process)) {
+    if (known_.contains(tid)) continue;
+    Tracee tracee(tid);
+    const int refusal = tracee.seize();
+    if (refusal == ESRCH) continue;  // ended since it was listed
+    if (refusal != 0) {
+      const auto task = proc_.try_stat(tid);
+      if (!task) continue;
+      if (!task->is_dead() && !task->is_kernel_task()) throw TraceRefused(refusal);
+      known_.insert(tid);
+      continue;
+    }
+    known_.insert(tid);
+    tracees_.push_back(tracee);
+    ++seized;
+  }
+  return seized;
+}
+
+void PtraceSession::interrupt_running() {
+  for (Tracee& tracee : tracees_) {
+    if (tracee.stop() == Tracee::Stop::kNone) tracee.interrupt();
+  }
+}
+
+void PtraceSession::wait_for_running(TraceClock::time_point deadline) {
+  std::vector<size_t> late;  // indices: a vfork child adds tracees meanwhile
+  for (size_t i = 0; i < tracees_.size(); ++i) {
+    if (tracees_[i].stop() != Tracee::Stop::kNone) continue;
+    if (tracees_[i].wait(std::min(deadline, TraceClock::now() + kFirstLook))) {
+      note_stop(tracees_[i]);
+    } else {
+      late.push_back(i);
+    }
+  }
+  const auto grace_end = TraceClock::now() + kStragglerGrace;
+  stragglers_ = 0;
+  while (!late.empty()) {
+    std::erase_if(late, [this](size_t i) {
+      if (!tracees_[i].poll()) return false;
+      note_stop(tracees_[i]);
+      return true;
+    });
+    const size_t count_before = tracees_.size();
+    int runnable = 0;
+    for (const size_t i : late) {
+      const auto task = proc_.try_stat(tracees_[i].tid());
+      const bool sleeps = !task || task->is_uninterruptible();
+      if (sleeps && seize_vfork_child(tracees_[i].tid())) continue;
+      if (!sleeps) runnable = tracees_[i].tid();
+    }
+    for (size_t i = count_before; i < tracees_.size(); ++i) {
+      tracees_[i].interrupt();
+      late.push_back(i);
+    }
+    const auto now = TraceClock::now();
+    if (runnable == 0 && now >= grace_end) break;
+    if (now >= deadline) {
+      throw Error(ErrorKind::kUnsupported, "cannot stop process " + std::to_string(pid_),
+                  "thread " + std::to_string(runnable != 0 ? runnable : tracees_[late[0]].tid()) +
+                      " (" + proc_.comm(runnable) + ") did not stop in time; it was let go again",
+                  "try again when the machine is less busy, or read it as it runs: --freeze none");
+    }
+    if (!late.empty()) nap(std::chrono::microseconds(100));
+  }
+  stragglers_ = late.size();
+}
+
+void PtraceSession::note_stop(Tracee& tracee) {
+  if (tracee.stop() != Tracee::Stop::kTrap) return;
+  const auto repaired = repaired_registers(tracee.registers());
+  if (repaired && tracee.set_registers(*repaired)) ++syscalls_restarted_;
+}
+
+// An execve in one thread kills the others, stopped or not, and gives their first tid to that
+// thread: a tid that stood still may run again.
+bool PtraceSession::all_still_stopped() {
+  bool all = true;
+  for (Tracee& tracee : tracees_) {
+    if (!tracee.is_stopped() || tracee.load_registers()) continue;
+    tracee.forget_stop();
+    all = false;
+  }
+  return all;
+}
+
+// The kernel's own count, which is one line to read, against ours, which is many.
+bool PtraceSession::knows_all_threads() const {
+  const auto status = proc_.try_read(pid_, "status");
+  if (!status) return false;
+  size_t alive = 0;
+  for (const Tracee& tracee : tracees_) {
+    if (!tracee.is_gone()) ++alive;
+  }
+  return vfork_children_.empty() && status_number(*status, "Threads") == alive;
+}
+
+bool PtraceSession::seize_vfork_child(int parent_tid) {
+  const std::string entry = "task/" + std::to_string(parent_tid) + "/children";
+  const std::string children = proc_.try_read(pid_, entry).value_or(std::string());
+  bool seized = false;
+  std::string_view rest = children;
+  for (std::string_view word = take_word(rest); !word.empty(); word = take_word(rest)) {
+    const int child = static_cast<int>(parse_number(word).value_or(0));
+    if (child == 0 || known_.contains(child) || !shares_memory(parent_tid, child)) continue;
+    if (seize_new(child) == 0) continue;
+    vfork_children_.push_back(child);
+    seized = true;
+  }
+  return seized;
+}
+
+void PtraceSession::release() noexcept {
+  for (Tracee& tracee : tracees_) {
+    if (!tracee.is_stopped() || tracee.detach()) continue;
+    tracee.forget_stop();  // killed, or taken over by an execve: not where we left it
+    ++stragglers_;
+  }
+  last_release_ = TraceClock::now();
+  released_ = true;
+}
+
+bool PtraceSession::collect_stragglers() noexcept {
+  size_t left = 0;
+  for (Tracee& tracee : tracees_) {
+    if (tracee.is_gone()) continue;
+    if (!tracee.poll()) {
+      ++left;
+      continue;
+    }
+    note_stop(tracee);
+    if (tracee.is_stopped() && !tracee.detach()) tracee.forget_stop();
+  }
+  return left != 0;
+}
+
+int PtraceSession::live_tid() const {
+  for (const Tracee& tracee : tracees_) {
+    if (!tracee.is_gone()) return tracee.tid();
+  }
+  return pid_;
+}
+
+bool PtraceSession::was_stopped_before() const {
+  return std::any_of(tracees_.begin(), tracees_.end(), [](const Tracee& tracee) {
+    return tracee.stop() == Tracee::Stop::kGroupStop;
+  });
+}
+
+std::chrono::nanoseconds PtraceSession::pause() const {
+  const auto end = released_ ? last_release_ : TraceClock::now();
+  return end - first_interrupt_;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,94 @@
+// All threads of one process, standing still.
+//
+//   seize all -> interrupt all -> wait for all -> look for new ones -> ... until nothing is new
+//
+// Seizing alone stops nobody, so the clock of the pause starts at the first interrupt. Threads that
+// are created meanwhile are found by listing again: once every known thread stands, nobody is left
+// to create another.
+//
+// A thread that sleeps uninterruptibly (state D: disk, a vfork waiting for its child) cannot stop
+// now, but cannot run the target's code either: the interrupt that waits for it stops it before it
+// does. Such a thread is waited for only a moment, then counted as a straggler and left to itself.
+// The child of a vfork runs in the target's memory, so it is stopped like a thread of the target.
+//
+// Every function is called on one tracing thread (tracer_thread.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "platform/linux/proc_fs.h"
+#include "platform/linux/tracee.h"
+
+namespace heapsnap {
+
+// The kernel would not let us trace. What that means is looked up when nothing of the target is
+// held any more, since otherwise heapsnap would find itself in the way.
+class TraceRefused : public std::exception {
+ public:
+  explicit TraceRefused(int error_number) : error_number_(error_number) {}
+  int error_number() const { return error_number_; }
+  const char* what() const noexcept override { return "tracing was refused"; }
+
+ private:
+  int error_number_;
+};
+
+class PtraceSession {
+ public:
+  PtraceSession(const ProcFs& proc, int pid) : proc_(proc), pid_(pid) {}
+  PtraceSession(const PtraceSession&) = delete;
+  PtraceSession& operator=(const PtraceSession&) = delete;
+  // Lets everyone go who can be let go; the end of the tracing thread does it for the others.
+  ~PtraceSession();
+
+  // Stops all threads. Throws TraceRefused, Error{kNoProcess} when no thread is left, and
+  // Error{kUnsupported} when `deadline` passes; some threads may be stopped then.
+  void stop_all(TraceClock::time_point deadline);
+
+  // Lets every stopped thread run on for good, with the signals that were held back for them. The
+  // pause ends with the last one.
+  void release() noexcept;
+  // Lets go the stragglers that have stopped since. Gives whether any are left.
+  bool collect_stragglers() noexcept;
+
+  // The threads of the target that stand still, and of a vfork child.
+  std::vector<Tracee>& tracees() { return tracees_; }
+  // A thread that lives, for /proc.
+  int live_tid() const;
+  bool was_stopped_before() const;
+  uint64_t syscalls_restarted() const { return syscalls_restarted_; }
+  size_t stragglers() const { return stragglers_; }
+  // Pids of vfork children that were stopped too.
+  const std::vector<int>& vfork_children() const { return vfork_children_; }
+
+  // From the first interrupt to the last thread let go; to now while any stands.
+  std::chrono::nanoseconds pause() const;
+  bool is_released() const { return released_; }
+
+ private:
+  size_t seize_new(int process);
+  void interrupt_running();
+  void wait_for_running(TraceClock::time_point deadline);
+  void note_stop(Tracee& tracee);
+  bool all_still_stopped();
+  bool knows_all_threads() const;
+  bool seize_vfork_child(int parent_tid);
+
+  ProcFs proc_;
+  int pid_;
+  std::vector<Tracee> tracees_;
+  std::set<int> known_;  // tids seized, and those that cannot be
+  std::vector<int> vfork_children_;
+  uint64_t syscalls_restarted_ = 0;
+  size_t stragglers_ = 0;
+  bool released_ = false;
+  TraceClock::time_point first_interrupt_{};
+  TraceClock::time_point last_release_{};
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,27 @@
+// Runs the calling thread as SCHED_FIFO until the end of the scope.
+//
+// While threads of the target are being stopped or let go, every time slice that heapsnap waits for
+// a processor is a longer pause: letting 200 busy threads go took 111 ms without and 1.4 ms with
+// it. Without CAP_SYS_NICE or a real-time limit the kernel refuses, and nothing changes.
+#pragma once
+
+#include <sched.h>
+
+namespace heapsnap {
+
+class RealtimePriority {
+ public:
+  RealtimePriority() noexcept;
+  RealtimePriority(const RealtimePriority&) = delete;
+  RealtimePriority& operator=(const RealtimePriority&) = delete;
+  ~RealtimePriority();
+
+  bool is_raised() const { return raised_; }
+
+ private:
+  int policy_before_ = SCHED_OTHER;
+  sched_param parameters_before_{};
+  bool raised_ = false;
+};
+
+}  // namespace heapsnap
