@@ -14,9 +14,7 @@
 
 namespace heapsnap {
 
-inline void append_bytes(Bytes& out, std::span<const std::byte> bytes) {
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
+void append_bytes(Bytes& out, std::span<const std::byte> bytes);
 
 // Without its length.
 inline void append_text(Bytes& out, std::string_view text) {
