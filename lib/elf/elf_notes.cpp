@@ -6,17 +6,27 @@ namespace heapsnap {
 
 namespace {
 
-std::string build_id_in(std::span<const std::byte> notes, uint64_t alignment) {
+bool is_build_id(const ElfNote& note) {
   // SHA-1 makes 20 bytes; --build-id=0x... may give any number, 64 is what gdb and perf accept.
   constexpr size_t kLongest = 64;
-  for (const ElfNote& note : parse_notes(notes, alignment)) {
-    if (note.owner == "GNU" && note.type == NT_GNU_BUILD_ID && !note.descriptor.empty() &&
-        note.descriptor.size() <= kLongest) {
-      return hex_text(note.descriptor);
-    }
-  }
-  return {};
+  return note.owner == "GNU" && note.type == NT_GNU_BUILD_ID && !note.descriptor.empty() &&
+         note.descriptor.size() <= kLongest;
 }
+
+// Hands out contents until they add up to more than the file: notes that overlap are damage, and
+// many headers that all name the same megabytes would take for ever.
+class NoteBudget {
+ public:
+  explicit NoteBudget(const ElfHeaders& headers) : left_(headers.bytes.size()) {}
+  std::span<const std::byte> spend(std::span<const std::byte> contents) {
+    if (contents.size() > left_) return {};
+    left_ -= contents.size();
+    return contents;
+  }
+
+ private:
+  uint64_t left_;
+};
 
 }  // namespace
 
@@ -54,28 +64,33 @@ std::vector<ElfNote> parse_notes(std::span<const std::byte> bytes, uint64_t alig
   return notes;
 }
 
-std::string find_build_id(const ElfHeaders& headers) {
-  // Notes that overlap are damage; without this a file of many headers that all name the same
-  // megabytes would take for ever.
-  uint64_t budget = headers.bytes.size();
-  const auto search = [&budget](std::span<const std::byte> notes, uint64_t alignment) {
-    if (notes.size() > budget) return std::string();
-    budget -= notes.size();
-    return build_id_in(notes, alignment);
-  };
+void for_each_note(const ElfHeaders& headers, const std::function<bool(const ElfNote&)>& visit) {
+  NoteBudget budget(headers);
   for (const ElfSegment& segment : headers.segments) {
     if (segment.type != PT_NOTE) continue;
-    std::string id = search(headers.contents(segment), segment.alignment);
-    if (!id.empty()) return id;
+    for (const ElfNote& note :
+         parse_notes(budget.spend(headers.contents(segment)), segment.alignment)) {
+      if (!visit(note)) return;
+    }
   }
+}
+
+std::string find_build_id(const ElfHeaders& headers) {
+  std::string id;
+  for_each_note(headers, [&id](const ElfNote& note) {
+    if (is_build_id(note)) id = hex_text(note.descriptor);
+    return id.empty();
+  });
   // Separate debug files keep the note, but not always where the program header says.
-  budget = headers.bytes.size();
+  NoteBudget budget(headers);
   for (const ElfSection& section : headers.sections) {
+    if (!id.empty()) break;
     if (section.type != SHT_NOTE) continue;
-    std::string id = search(headers.contents(section), 4);
-    if (!id.empty()) return id;
+    for (const ElfNote& note : parse_notes(budget.spend(headers.contents(section)), 4)) {
+      if (is_build_id(note)) id = hex_text(note.descriptor);
+    }
   }
-  return {};
+  return id;
 }
 
 }  // namespace heapsnap

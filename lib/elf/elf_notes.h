@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ struct ElfNote {
 // The records of a note segment or section; stops at the first that does not fit. `alignment` is
 // that of the segment: 8 pads descriptors to 8 bytes (.note.gnu.property), everything else to 4.
 std::vector<ElfNote> parse_notes(std::span<const std::byte> bytes, uint64_t alignment);
+
+// Calls `visit` with each note of the PT_NOTE segments until it gives false.
+void for_each_note(const ElfHeaders& headers, const std::function<bool(const ElfNote&)>& visit);
 
 // Lower-case hex.
 std::string hex_text(std::span<const std::byte> bytes);

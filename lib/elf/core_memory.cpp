@@ -1,0 +1,44 @@
+#include "elf/core_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heapsnap {
+
+std::span<const std::byte> CoreMemory::bytes_at(Address address) {
+  if (last_ >= regions_.size() || !regions_[last_].range.contains(address)) {
+    const auto after = std::upper_bound(
+        regions_.begin(), regions_.end(), address,
+        [](Address wanted, const CoreRegion& region) { return wanted < region.range.begin; });
+    if (after == regions_.begin()) return {};
+    last_ = static_cast<size_t>(after - regions_.begin()) - 1;
+    if (!regions_[last_].range.contains(address)) return {};
+  }
+  const CoreRegion& region = regions_[last_];
+  const uint64_t offset = address - region.range.begin;
+  if (offset < region.claimed) return clipped(region.dumped, offset, UINT64_MAX);
+  return clipped(region.from_file, offset, UINT64_MAX);
+}
+
+size_t CoreMemory::read(Address from, std::span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const auto bytes = bytes_at(from + done);
+    if (bytes.empty()) break;
+    const size_t count = std::min(bytes.size(), out.size() - done);
+    std::memcpy(out.data() + done, bytes.data(), count);
+    done += count;
+  }
+  return done;
+}
+
+void CoreResidency::read(Address first_page, std::span<PageState> out) {
+  const Mapping* mapping = nullptr;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const Address page = first_page + i * page_size_;
+    if (mapping == nullptr || !mapping->range.contains(page)) mapping = address_space_.find(page);
+    out[i] = mapping == nullptr ? PageState::kAbsent : PageState::kUnknown;
+  }
+}
+
+}  // namespace heapsnap
