@@ -1,0 +1,207 @@
+// Writes a snapshot, and what is in it as text: spec_sample SNAPSHOT TEXT
+//
+// The text is made from what the writer was given, not from what a reader of ours gives back;
+// check_spec.py compares it with what a reader finds that knows only the specification.
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <exception>
+#include <fstream>
+
+#include "snapshot_sample.h"
+
+using namespace heapsnap;
+using namespace heapsnap::test;
+
+namespace {
+
+std::string hex(std::string_view text) {
+  std::string out;
+  for (const char byte : text) out += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return out;
+}
+
+class Sample {
+ public:
+  Sample(const std::string& snapshot, const std::string& text)
+      : writer_({snapshot, true}), text_(text) {}
+
+  void run() {
+    write_chunks();
+    write_pages();
+    write_contents();
+    write_tables();
+    if (!text_.flush()) throw std::runtime_error("cannot write the text");
+  }
+
+ private:
+  template <typename... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    text_ << fmt::format(format, std::forward<Args>(args)...) << '\n';
+  }
+
+  void batch(const OwnedBatch& batch) {
+    writer_.on_batch(batch.view());
+    Address at = batch.begin;
+    for (size_t i = 0; i < batch.sizes.size(); ++i) {
+      line("chunk {:x} {} {} {} {}", at.value(), batch.sizes[i], to_string(batch.states[i]),
+           batch.arena, batch.segment);
+      at += batch.sizes[i];
+    }
+  }
+
+  void write_chunks() {
+    std::mt19937_64 random(7);
+    // Long enough for a second block, then holes, large sizes, every state, and eights.
+    OwnedBatch next = random_batch(random, Address(0x555500000000), 270000, 16, 300, 6);
+    batch(next);
+    next = random_batch(random, next.end() + 0x3000, 1000, 16, 20000, 2);
+    for (size_t i = 0; i < next.states.size(); ++i) {
+      next.states[i] = static_cast<ChunkState>(i % kChunkStateCount);
+    }
+    next.sizes[5] = uint64_t{70} << 30;
+    batch(next);
+    next = random_batch(random, Address(0x7f0000000000), 3000, 16, 100, 9);
+    next.arena = 1;
+    next.segment = 1;
+    for (size_t i = 0; i < next.sizes.size(); i += 3) next.sizes[i] += 8;
+    batch(next);
+  }
+
+  void write_pages() {
+    const std::vector<PageState> states = {PageState::kResident, PageState::kResident,
+                                           PageState::kSwapped, PageState::kAbsent,
+                                           PageState::kResidentHuge};
+    for (const uint64_t begin : {uint64_t{0x10000}, uint64_t{0x7f0000000000}}) {
+      writer_.on_pages(Address(begin), 4096, states);
+      line("pages {:x} {:x} 2", begin, begin + 0x2000);
+      line("pages {:x} {:x} 3", begin + 0x2000, begin + 0x3000);
+      line("pages {:x} {:x} 1", begin + 0x3000, begin + 0x4000);
+      line("pages {:x} {:x} 5", begin + 0x4000, begin + 0x5000);
+    }
+  }
+
+  void write_contents() {
+    std::string bytes;
+    for (int i = 0; i < 1000; ++i) bytes += static_cast<char>(i * 7);
+    for (const uint64_t begin : {uint64_t{0x2000}, uint64_t{0x7f0000000123}}) {
+      writer_.on_contents(Address(begin), std::as_bytes(std::span(bytes)));
+      for (size_t i = 0; i < bytes.size(); i += 16) {
+        line("bytes {:x} {}", begin + i, hex(std::string_view(bytes).substr(i, 16)));
+      }
+    }
+  }
+
+  void write_tables() {
+    for (uint32_t i = 0; i < 3; ++i) {
+      const MmappedChunk chunk{Address(0x7e0000000000 - i),
+                               Address(0x7e0000000010),
+                               0x41000,
+                               0x40ff0,
+                               0x40fe0,
+                               ChunkState::kMmapped,
+                               i % 2};
+      writer_.on_mmapped(chunk);
+      line(
+          "mmapped_chunks mapping_begin={} chunk={} total={} size={} usable={} state=8 "
+          "instance={}",
+          chunk.mapping_begin.value(), chunk.chunk.value(), chunk.total, chunk.size, chunk.usable,
+          chunk.instance);
+    }
+    const SnapshotMetadata all = full_metadata(2, 2);
+    line("capture writer={} foreign_allocator={}", hex(all.writer),
+         hex(all.heap.foreign_allocator));
+    const Process& p = all.process;
+    line(
+        "process pid={} comm={} exe={} command_line={} hostname={} boot_id={} "
+        "start_time_ticks={} uid={} machine={} page_size={} rss={} swap={} taken_at_ns={} "
+        "fatal_signal={}",
+        p.pid, hex(p.comm), hex(p.exe), hex(p.command_line), hex(p.hostname), hex(p.boot_id),
+        p.start_time_ticks, p.uid, static_cast<int>(p.machine), p.page_size, p.rss, p.swap,
+        p.taken_at_ns, p.fatal_signal);
+    const FreezeRecord& f = all.freeze;
+    line(
+        "freeze method={} why={} pause_ns={} reap_pause_ns={} threads={} threads_in_malloc={} "
+        "steps={} syscalls_restarted={}",
+        static_cast<int>(f.method), hex(f.why), f.pause_ns, f.reap_pause_ns, f.threads,
+        f.threads_in_malloc, f.steps, f.syscalls_restarted);
+    for (const auto& note : f.notes) line("freeze_notes text={}", hex(note));
+    for (const auto& note : all.notes) line("notes text={}", hex(note));
+    for (const Thread& thread : all.threads) {
+      const Registers r = thread.registers.value_or(Registers{});
+      line(
+          "threads tid={} name={} has_registers={} instruction_pointer={} stack_pointer={} "
+          "thread_pointer={}",
+          thread.tid, hex(thread.name), thread.registers.has_value() ? 1 : 0,
+          r.instruction_pointer.value(), r.stack_pointer.value(), r.thread_pointer.value());
+    }
+    for (size_t i = 0; i < all.mappings.size(); ++i) {
+      const Mapping& m = all.mappings[i];
+      const MappingUsage& u = all.usage[i];
+      line(
+          "mappings begin={} end={} readable={:d} writable={:d} executable={:d} shared={:d} "
+          "file_offset={} device_major={} device_minor={} inode={} path={} deleted={:d} "
+          "has_usage=1 rss={} pss={} anonymous={} swap={} anon_huge={} hugetlb={}",
+          m.range.begin.value(), m.range.end.value(), m.readable, m.writable, m.executable,
+          m.shared, m.file_offset, m.device_major, m.device_minor, m.inode, hex(m.path), m.deleted,
+          u.rss, u.pss, u.anonymous, u.swap, u.anon_huge, u.hugetlb);
+    }
+    write_heap_tables(all.heap);
+    writer_.finish(all);
+  }
+
+  void write_heap_tables(const HeapModel& heap) {
+    for (const MallocInstance& one : heap.instances) {
+      line(
+          "malloc_instances module={} build_id={} version_major={} version_minor={} strategy={} "
+          "layout_source={} main_arena={} malloc_par={} n_mmaps={} mmapped_mem={} "
+          "tcache_count={}",
+          hex(one.module), hex(one.build_id), one.version.major, one.version.minor,
+          static_cast<int>(one.strategy), hex(one.layout_source), one.main_arena.value(),
+          one.malloc_par.value(), one.n_mmaps, one.mmapped_mem, one.tcache_count);
+    }
+    for (size_t i = 0; i < heap.instances.size(); ++i) {
+      for (const auto& note : heap.instances[i].notes) {
+        line("malloc_instance_notes instance={} text={}", i, hex(note));
+      }
+    }
+    for (const Arena& one : heap.arenas) {
+      line(
+          "arenas address={} instance={} is_main={:d} is_noncontiguous={:d} was_locked={:d} "
+          "system_mem={} max_system_mem={} attached_threads={} top={} walked={}",
+          one.address.value(), one.instance, one.is_main, one.is_noncontiguous, one.was_locked,
+          one.system_mem, one.max_system_mem, one.attached_threads, one.top.value(), one.walked);
+    }
+    for (const HeapSegment& one : heap.segments) {
+      line("segments begin={} end={} arena={} kind={} system_bytes={}", one.range.begin.value(),
+           one.range.end.value(), one.arena, static_cast<int>(one.kind), one.system_bytes);
+    }
+    for (const ThreadCache& one : heap.thread_caches) {
+      line("thread_caches tid={} tcache={} arena={} chunks={} bytes={}", one.tid,
+           one.tcache.value(), one.arena, one.chunks, one.bytes);
+    }
+    for (const Corruption& one : heap.corruptions) {
+      line("corruptions where={} arena={} segment={} what={}", one.where.value(), one.arena,
+           one.segment, hex(one.what));
+    }
+  }
+
+  SnapshotWriter writer_;
+  std::ofstream text_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    fmt::print(stderr, "usage: {} SNAPSHOT TEXT\n", argv[0]);
+    return 2;
+  }
+  try {
+    Sample(argv[1], argv[2]).run();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
