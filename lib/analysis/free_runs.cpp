@@ -1,21 +1,10 @@
 #include "analysis/free_runs.h"
 
-#include <bit>
-
 namespace heapsnap {
-
-namespace {
-
-// A snapshot may claim any page size; trimming needs a power of two.
-uint64_t usable_page_size(uint64_t claimed) {
-  return std::has_single_bit(claimed) && claimed >= 4096 ? claimed : 4096;
-}
-
-}  // namespace
 
 FreeRuns::FreeRuns(const SnapshotMetadata& metadata, const PageMap& pages, HeapSummary& summary,
                    bool count_blocks)
-    : page_size_(usable_page_size(metadata.process.page_size)),
+    : page_size_(checked_page_size(metadata.process.page_size)),
       chunk_struct_(6 * word_size(metadata.process.machine)),
       min_chunk_(4 * word_size(metadata.process.machine)),
       count_blocks_(count_blocks),

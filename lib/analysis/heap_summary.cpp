@@ -16,6 +16,14 @@ StateFigures sum(const FiguresByState& states, bool (*wanted)(ChunkState)) {
   return figures;
 }
 
+bool is_any(ChunkState) {
+  return true;
+}
+
+bool is_idle(ChunkState state) {
+  return state >= ChunkState::kFastbin && state <= ChunkState::kLargebin;
+}
+
 bool is_binned(ChunkState state) {
   return state >= ChunkState::kUnsorted && state <= ChunkState::kLargebin;
 }
@@ -46,8 +54,7 @@ class BothSinks final : public ChunkSink {
 FreeKept kept_after_trim(const SnapshotMetadata& metadata, const HeapSummary& summary) {
   FreeKept kept;
   kept.tcache = figures_of(summary.totals, ChunkState::kTcache).pages.resident;
-  kept.bins = figures_of(summary.totals, ChunkState::kFastbin).pages.resident +
-              bin_figures(summary.totals).pages.resident - summary.trim.bins;
+  kept.bins = idle_figures(summary.totals).pages.resident - summary.trim.bins;
   for (size_t i = 0; i < summary.arenas.size(); ++i) {
     const uint64_t top = figures_of(summary.arenas[i].states, ChunkState::kTop).pages.resident;
     (metadata.heap.arenas[i].is_main ? kept.main_top : kept.other_tops) +=
@@ -67,11 +74,17 @@ StateFigures free_figures(const FiguresByState& states) {
 StateFigures bin_figures(const FiguresByState& states) {
   return sum(states, is_binned);
 }
+StateFigures idle_figures(const FiguresByState& states) {
+  return sum(states, is_idle);
+}
+StateFigures all_figures(const FiguresByState& states) {
+  return sum(states, is_any);
+}
 
 double ArenaSummary::free_share() const {
   const uint64_t top = figures_of(states, ChunkState::kTop).chunks.bytes;
   const uint64_t free = free_figures(states).chunks.bytes - top;
-  const uint64_t all = sum(states, [](ChunkState) { return true; }).chunks.bytes - top;
+  const uint64_t all = all_figures(states).chunks.bytes - top;
   return all == 0 ? 0 : static_cast<double>(free) / static_cast<double>(all);
 }
 

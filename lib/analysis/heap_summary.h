@@ -37,6 +37,8 @@ using FiguresByState = std::array<StateFigures, kChunkStateCount>;
 StateFigures used_figures(const FiguresByState& states);  // kUsed and kMmapped
 StateFigures free_figures(const FiguresByState& states);  // tcache, fastbin, bins, top
 StateFigures bin_figures(const FiguresByState& states);
+StateFigures idle_figures(const FiguresByState& states);  // fastbins and bins
+StateFigures all_figures(const FiguresByState& states);
 
 struct ArenaSummary {
   FiguresByState states;

@@ -1,11 +1,17 @@
 // How many of some bytes are where: in memory, in swap, nowhere.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "target/page_residency.h"
 
 namespace heapsnap {
+
+// A snapshot may claim any page size; rounding needs a power of two.
+constexpr uint64_t checked_page_size(uint64_t claimed) {
+  return std::has_single_bit(claimed) && claimed >= 4096 ? claimed : 4096;
+}
 
 // The bytes of a range, or of many, by the state of the pages they lie in. Chunks are smaller than
 // pages, so this is precise to the byte: a chunk that reaches over a page's end adds to both pages.

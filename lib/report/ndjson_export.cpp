@@ -1,0 +1,117 @@
+#include "report/ndjson_export.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "report/digits.h"
+#include "report/json_writer.h"
+#include "report/number_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+void write_first_line(const SnapshotMetadata& metadata, Writer& out) {
+  const Process& process = metadata.process;
+  JsonWriter json(out);
+  json.begin_object();
+  json.member("kind", "snapshot");
+  json.member("version", 1);
+  json.member("writer", metadata.writer);
+  json.member("pid", process.pid);
+  json.member("comm", process.comm);
+  json.member("exe", process.exe);
+  json.member("host", process.hostname);
+  json.member("boot_id", process.boot_id);
+  json.member("start_time", process.start_time_ticks);
+  std::string version;
+  const char* discovery = to_string(DiscoveryStrategy::kNone);
+  if (!metadata.heap.instances.empty()) {
+    const MallocInstance& first = metadata.heap.instances.front();
+    version = version_text(first.version);
+    discovery = to_string(first.strategy);
+    json.member("build_id", first.build_id);
+  }
+  json.member("glibc", version);
+  json.member("discovery", discovery);
+  json.member("freeze", to_string(metadata.freeze.method));
+  json.member("pause_us", metadata.freeze.pause_ns / 1000);
+  json.member("rss", process.rss);
+  json.member("swap", process.swap);
+  json.member("taken_at", time_text(process.taken_at_ns));
+  json.member("arenas", metadata.heap.arenas.size());
+  json.member("corruptions", metadata.heap.corruptions.size());
+  json.end_object();
+  out.write("\n");
+}
+
+class ChunkLines final : public ChunkSink {
+ public:
+  ChunkLines(unsigned word, Writer& out) : word_(word), out_(out) {}
+
+  void on_batch(const ChunkBatch& batch) override {
+    make_endings(batch.arena);
+    Address chunk = batch.begin;
+    for (size_t i = 0; i < batch.sizes.size(); ++i) {
+      const ChunkState state = batch.states[i];
+      put_line(chunk, batch.sizes[i], usable(batch.sizes[i], state), state);
+      chunk += batch.sizes[i];
+    }
+  }
+
+  void on_mmapped(const MmappedChunk& chunk) override {
+    make_endings(-1);
+    put_line(chunk.chunk, chunk.size, chunk.usable, chunk.state);
+  }
+
+ private:
+  // malloc_usable_size() of a chunk in an arena: all but its own size word.
+  uint64_t usable(uint64_t size, ChunkState state) const {
+    const bool ever_used = state < ChunkState::kTop;
+    return ever_used && size > word_ ? size - word_ : 0;
+  }
+
+  // What follows the numbers is the same for all chunks of an arena in one state.
+  void make_endings(int32_t arena) {
+    if (arena == arena_ && !endings_[0].empty()) return;
+    arena_ = arena;
+    for (int state = 0; state < kChunkStateCount; ++state) {
+      endings_[static_cast<size_t>(state)] = std::string(",\"state\":\"") +
+                                             to_string(static_cast<ChunkState>(state)) +
+                                             "\",\"arena\":" + std::to_string(arena) + "}\n";
+    }
+  }
+
+  void put_line(Address chunk, uint64_t size, uint64_t usable, ChunkState state) {
+    const size_t ending = std::min(static_cast<size_t>(state), endings_.size() - 1);
+    char* at = out_.reserve(160);  // three numbers of 20 digits and 64 characters at most
+    at = put_text(at, "{\"kind\":\"chunk\",\"addr\":\"0x");
+    at = put_hex(at, (chunk + 2 * word_).value());
+    at = put_text(at, "\",\"size\":");
+    at = put_decimal(at, size);
+    at = put_text(at, ",\"usable\":");
+    at = put_decimal(at, usable);
+    at = put_text(at, endings_[ending]);
+    out_.commit(at);
+  }
+
+  unsigned word_;
+  Writer& out_;
+  int32_t arena_ = 0;
+  std::array<std::string, kChunkStateCount> endings_;
+};
+
+}  // namespace
+
+void export_ndjson(const SnapshotStreams& streams, Writer& out) {
+  write_first_line(*streams.metadata, out);
+  ChunkLines lines(word_size(streams.metadata->process.machine), out);
+  streams.read_chunks(lines);
+}
+
+void export_ndjson(const SnapshotReader& reader, Writer& out) {
+  export_ndjson(streams_of(reader), out);
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,97 @@
+#include "report/number_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+
+namespace heapsnap {
+
+namespace {
+
+constexpr std::array<const char*, 7> kUnits = {"", "K", "M", "G", "T", "P", "E"};
+
+// Whole units, tenths, and which unit.
+struct ScaledSize {
+  uint64_t whole;
+  unsigned tenths;
+  size_t unit;
+};
+
+ScaledSize scale(uint64_t bytes) {
+  size_t unit = 0;
+  while (unit + 1 < kUnits.size() && bytes >> (10 * unit) >= 1024) ++unit;
+  if (unit == 0) return {bytes, 0, 0};
+  const uint64_t whole = bytes >> (10 * unit);
+  // Ten times the ten bits below the unit: exact enough for one digit, and never overflows.
+  const uint64_t fraction = bytes >> (10 * (unit - 1)) & 1023;
+  return {whole, static_cast<unsigned>(fraction * 10 / 1024), unit};
+}
+
+}  // namespace
+
+std::string size_text(uint64_t bytes) {
+  const ScaledSize size = scale(bytes);
+  if (size.unit == 0) return fmt::format("{} B", size.whole);
+  return fmt::format("{}.{} {}iB", size.whole, size.tenths, kUnits[size.unit]);
+}
+
+std::string short_size_text(uint64_t bytes) {
+  const ScaledSize size = scale(bytes);
+  if (size.unit == 0) return fmt::format("{}", size.whole);
+  return fmt::format("{}.{}{}", size.whole, size.tenths, kUnits[size.unit]);
+}
+
+std::string percent_text(uint64_t part, uint64_t whole) {
+  if (whole == 0) return "-";
+  return percent_text(static_cast<double>(part) / static_cast<double>(whole));
+}
+
+std::string percent_text(double share) {
+  if (share > 0 && share < 0.001) return "<0.1 %";
+  return fmt::format("{:.1f} %", share * 100);
+}
+
+std::string count_text(uint64_t count) {
+  std::string text = fmt::format("{}", count);
+  for (size_t place = text.size(); place > 3;) {
+    place -= 3;
+    text.insert(place, 1, ',');
+  }
+  return text;
+}
+
+std::string count_text(uint64_t count, const std::string& singular, const std::string& plural) {
+  return count_text(count) + " " + (count == 1 ? singular : plural);
+}
+
+std::string address_text(Address address) {
+  return fmt::format("{:#x}", address.value());
+}
+
+std::string version_text(GlibcVersion version) {
+  return version.major == 0 ? "unknown" : fmt::format("{}.{}", version.major, version.minor);
+}
+
+std::string duration_text(uint64_t nanoseconds) {
+  const double value = static_cast<double>(nanoseconds);
+  if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);
+  if (nanoseconds < 1000000) return fmt::format("{:.1f} µs", value / 1e3);
+  if (nanoseconds < 1000000000) return fmt::format("{:.1f} ms", value / 1e6);
+  return fmt::format("{:.1f} s", value / 1e9);
+}
+
+std::string time_text(int64_t nanoseconds) {
+  constexpr int64_t kPerSecond = 1000000000;
+  int64_t fraction = nanoseconds % kPerSecond;
+  if (fraction < 0) fraction += kPerSecond;
+  const time_t seconds = (nanoseconds - fraction) / kPerSecond;
+  std::tm calendar{};
+  gmtime_r(&seconds, &calendar);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z", calendar.tm_year + 1900,
+                     calendar.tm_mon + 1, calendar.tm_mday, calendar.tm_hour, calendar.tm_min,
+                     calendar.tm_sec, fraction);
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,33 @@
+// Numbers as people read them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/address.h"
+#include "heap/heap_model.h"
+
+namespace heapsnap {
+
+// "0 B", "512 B", "1.5 KiB", "1023.9 MiB", "12.0 GiB": one decimal, truncated (a size never looks
+// larger than it is).
+std::string size_text(uint64_t bytes);
+// The same for narrow columns: "512", "1.5K", "12.3M", "4.0G"; 7 characters at most.
+std::string short_size_text(uint64_t bytes);
+// "12.3 %", "<0.1 %" for a little more than nothing, "-" of nothing.
+std::string percent_text(uint64_t part, uint64_t whole);
+std::string percent_text(double share);
+// "1,234,567"
+std::string count_text(uint64_t count);
+// "1 thread", "2,000 threads"
+std::string count_text(uint64_t count, const std::string& singular, const std::string& plural);
+// "0x7f0012345678"
+std::string address_text(Address address);
+// "2.36", "unknown"
+std::string version_text(GlibcVersion version);
+// "340 ns", "1.2 µs", "1.9 ms", "2.5 s"
+std::string duration_text(uint64_t nanoseconds);
+// "2026-01-31T23:59:59.123456789Z" for nanoseconds since 1970, UTC, any year from 0 to 9999.
+std::string time_text(int64_t nanoseconds);
+
+}  // namespace heapsnap

@@ -1,0 +1,152 @@
+#include "report/terminal_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "report/utf8.h"
+
+namespace heapsnap {
+
+namespace {
+
+struct CharacterRange {
+  char32_t first;
+  char32_t last;
+};
+
+template <size_t N>
+bool is_in(char32_t character, const std::array<CharacterRange, N>& ranges) {
+  return std::any_of(ranges.begin(), ranges.end(), [character](const CharacterRange& range) {
+    return range.first <= character && character <= range.last;
+  });
+}
+
+// Characters that a reader cannot see, or that move others: controls, zero-width ones, marks and
+// overrides of direction, line separators, the byte order mark, tags, private use, noncharacters.
+constexpr std::array<CharacterRange, 16> kInvisible = {{{0x00, 0x1f},
+                                                        {0x7f, 0x9f},
+                                                        {0xad, 0xad},
+                                                        {0x61c, 0x61c},
+                                                        {0x115f, 0x1160},
+                                                        {0x180e, 0x180e},
+                                                        {0x200b, 0x200f},
+                                                        {0x2028, 0x202e},
+                                                        {0x2060, 0x206f},
+                                                        {0x3164, 0x3164},
+                                                        {0xe000, 0xf8ff},
+                                                        {0xfdd0, 0xfdef},
+                                                        {0xfe00, 0xfe0f},
+                                                        {0xfeff, 0xfeff},
+                                                        {0xfff0, 0xffff},
+                                                        {0xe0000, 0x10ffff}}};
+
+constexpr std::array<CharacterRange, 8> kCombining = {{{0x300, 0x36f},
+                                                       {0x483, 0x489},
+                                                       {0x591, 0x5bd},
+                                                       {0x64b, 0x65f},
+                                                       {0x1ab0, 0x1aff},
+                                                       {0x1dc0, 0x1dff},
+                                                       {0x20d0, 0x20ff},
+                                                       {0xfe20, 0xfe2f}}};
+
+// East Asian Width W and F (UAX #11), in coarse blocks.
+constexpr std::array<CharacterRange, 10> kWide = {{{0x1100, 0x115e},
+                                                   {0x2e80, 0x303e},
+                                                   {0x3041, 0xa4cf},
+                                                   {0xa960, 0xa97c},
+                                                   {0xac00, 0xd7a3},
+                                                   {0xf900, 0xfaff},
+                                                   {0xfe30, 0xfe6f},
+                                                   {0xff00, 0xff60},
+                                                   {0x1f300, 0x1faff},
+                                                   {0x20000, 0x3fffd}}};
+
+size_t width_of(std::optional<char32_t> character) {
+  if (!character) return 1;
+  if (is_in(*character, kCombining)) return 0;
+  return is_in(*character, kWide) ? 2 : 1;
+}
+
+// The longest front of `text` that fits into `width` columns.
+std::string_view front_of(std::string_view text, size_t width) {
+  std::string_view rest = text;
+  size_t used = 0;
+  while (!rest.empty()) {
+    std::string_view next = rest;
+    used += width_of(take_utf8(next));
+    if (used > width) break;
+    rest = next;
+  }
+  return text.substr(0, text.size() - rest.size());
+}
+
+// The longest back of `text` that fits.
+std::string_view back_of(std::string_view text, size_t width) {
+  while (display_width(text) > width) take_utf8(text);
+  return text;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const std::string_view before = text;
+    const std::optional<char32_t> character = take_utf8(text);
+    const std::string_view bytes = before.substr(0, before.size() - text.size());
+    if (!character || *character < 0x20 || (*character >= 0x7f && *character < 0xa0)) {
+      for (const char byte : bytes) {
+        result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      }
+    } else if (is_in(*character, kInvisible)) {
+      result += fmt::format("\\u{:04x}", static_cast<uint32_t>(*character));
+    } else if (*character == '\\') {
+      result += "\\\\";
+    } else {
+      result += bytes;
+    }
+  }
+  return result;
+}
+
+size_t display_width(std::string_view text) {
+  size_t width = 0;
+  while (!text.empty()) width += width_of(take_utf8(text));
+  return width;
+}
+
+std::string clipped(std::string_view text, size_t width) {
+  if (display_width(text) <= width) return std::string(text);
+  if (width < 3) return std::string(front_of(text, width));
+  const std::string_view front = front_of(text, (width - 1) / 3);
+  const std::string_view back = back_of(text, width - 1 - display_width(front));
+  return std::string(front) + "…" + std::string(back);
+}
+
+std::vector<std::string> wrapped(std::string_view text, size_t width) {
+  std::vector<std::string> lines(1);
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (word.empty()) continue;
+    std::string& line = lines.back();
+    if (!line.empty() && display_width(line) + 1 + display_width(word) > width) {
+      lines.emplace_back(word);
+    } else {
+      if (!line.empty()) line += ' ';
+      line += word;
+    }
+  }
+  return lines;
+}
+
+std::string Ink::paint(std::string_view code, std::string_view text) const {
+  return on_ ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
+}
+
+}  // namespace heapsnap
