@@ -40,6 +40,10 @@ std::string read_link(const std::string& path) {
   return length <= 0 ? std::string() : std::string(target.data(), static_cast<size_t>(length));
 }
 
+bool can_open(const std::string& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)).is_open();
+}
+
 // Whether both links can be read and name different namespaces.
 bool differ(const std::string& one, const std::string& other) {
   const std::string first = read_link(one);
@@ -78,10 +82,11 @@ UserNamespace compare_user_namespaces(const std::string& self, const std::string
   return UserNamespace::kOther;
 }
 
-ProcessStatus read_status(const ProcFs& proc, int pid) {
-  const auto status = parse_process_status(proc.read(pid, "status"));
-  if (!status) throw Error(ErrorKind::kBadInput, proc.path(pid, "status"), "it has no State line");
-  return *status;
+// Only the try_ functions of ProcFs are used here: those that throw explain their failure by these
+// very facts.
+std::optional<ProcessStatus> read_status(const ProcFs& proc, int pid) {
+  const std::optional<std::string> text = proc.try_read(pid, "status");
+  return text ? parse_process_status(*text) : std::nullopt;
 }
 
 Presence look_for(const ProcFs& proc, int pid) {
@@ -91,18 +96,13 @@ Presence look_for(const ProcFs& proc, int pid) {
   return exists ? Presence::kHidden : Presence::kAbsent;
 }
 
-std::string name_of(const ProcFs& proc, int pid) {
-  const std::optional<std::string> text = proc.try_read(pid, "comm");
-  return text ? std::string(trimmed(*text)) : std::string();
-}
-
 bool descends_from(const ProcFs& proc, int pid, int ancestor) {
   std::set<int> seen;
   while (pid > 0 && seen.insert(pid).second) {
     if (pid == ancestor) return true;
-    const std::optional<std::string> text = proc.try_read(pid, "status");
-    if (!text) return false;
-    pid = static_cast<int>(status_number(*text, "PPid").value_or(0));
+    const std::optional<ProcessStatus> status = read_status(proc, pid);
+    if (!status) return false;
+    pid = status->parent;
   }
   return false;
 }
@@ -111,8 +111,8 @@ bool descends_from(const ProcFs& proc, int pid, int ancestor) {
 void look_for_stuck_thread(const ProcFs& proc, TargetFacts& target) {
   const std::vector<int> tids = proc.task_list(target.status.thread_group);
   for (size_t i = 0; i < std::min(tids.size(), kThreadsLookedAt); ++i) {
-    const std::optional<std::string> text = proc.try_read(tids[i], "stat");
-    if (!text || parse_stat(*text).state != 'D') continue;
+    const std::optional<TaskStat> stat = proc.try_stat(tids[i]);
+    if (!stat || !stat->is_uninterruptible()) continue;
     target.stuck_tid = tids[i];
     const std::string call = proc.try_read(tids[i], "syscall").value_or("");
     std::string_view rest = call;
@@ -138,9 +138,8 @@ void look_at_process(const ProcFs& proc, const KernelFiles& files, TargetFacts& 
   const int pid = target.status.thread_group;
   const std::string folder = proc.path(pid, "");
   const std::string self = files.proc + "/self";
-  target.stat = proc.stat(pid);
   target.live_tid = proc.live_tid(pid);
-  target.tracer_name = target.status.tracer == 0 ? "" : name_of(proc, target.status.tracer);
+  target.tracer_name = target.status.tracer == 0 ? "" : proc.comm(target.status.tracer);
   // Not the folder itself: that one belongs to the user even when the target is not dumpable.
   struct stat owner {};
   if (::stat((folder + "/status").c_str(), &owner) == 0) target.files_owner = owner.st_uid;
@@ -152,9 +151,8 @@ void look_at_process(const ProcFs& proc, const KernelFiles& files, TargetFacts& 
   look_for_stuck_thread(proc, target);
   if (!target.live_tid) return;
   look_at_program(proc, *target.live_tid, target);
-  target.page_map_readable =
-      UniqueFd(::open(proc.path(*target.live_tid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC))
-          .is_open();
+  target.memory_file_readable = can_open(proc.path(*target.live_tid, "mem"));
+  target.page_map_readable = can_open(proc.path(*target.live_tid, "pagemap"));
 }
 
 }  // namespace
@@ -197,12 +195,19 @@ TargetFacts gather_target_facts(int pid, const KernelFiles& files) {
   target.presence = look_for(proc, pid);
   if (target.presence != Presence::kPresent) return target;
   try {
+    const std::optional<ProcessStatus> named = read_status(proc, pid);
     // A tid: the process that it is a thread of.
-    target.status = read_status(proc, read_status(proc, pid).thread_group);
+    const auto status = named ? read_status(proc, named->thread_group) : std::nullopt;
+    const auto stat = status ? proc.try_stat(status->thread_group) : std::nullopt;
+    if (!stat) {
+      target.presence = Presence::kAbsent;  // it ended while we looked
+      return target;
+    }
+    target.status = *status;
+    target.stat = *stat;
     look_at_process(proc, files, target);
-  } catch (const Error& error) {
-    // It ended while we looked. Anything else that is not readable leaves what was found so far.
-    if (error.kind() == ErrorKind::kNoProcess) target.presence = Presence::kAbsent;
+  } catch (const Error&) {
+    // A damaged text: what was found so far is what there is to judge by.
   }
   return target;
 }

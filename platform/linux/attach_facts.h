@@ -78,6 +78,9 @@ struct TargetFacts {
   std::optional<int> stuck_tid;      // a thread in state D
   std::optional<int> stuck_syscall;  // what it is in, where the kernel says
   CgroupLimits limits;
+  // Whether we could open /proc/PID/mem and pagemap: beside permission to trace it takes that of
+  // their owner, or CAP_DAC_READ_SEARCH.
+  bool memory_file_readable = false;
   bool page_map_readable = false;
 };
 

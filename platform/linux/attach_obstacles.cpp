@@ -1,0 +1,230 @@
+#include "platform/linux/attach_obstacles.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "platform/linux/attach_permission.h"
+#include "platform/linux/freeze_prospects.h"
+
+namespace heapsnap {
+
+namespace {
+
+using Severity = Obstacle::Severity;
+
+constexpr KernelVersion kFirstWithSeize{3, 4};
+
+Obstacle finding(Severity severity, std::string id, std::string what, std::string why,
+                 std::string remedy = {}) {
+  return {.severity = severity,
+          .id = std::move(id),
+          .what = std::move(what),
+          .why = std::move(why),
+          .remedy = std::move(remedy)};
+}
+
+Obstacle blocked(ErrorKind kind, std::string id, std::string what, std::string why,
+                 std::string remedy = {}) {
+  Obstacle obstacle =
+      finding(Severity::kBlocks, std::move(id), std::move(what), std::move(why), std::move(remedy));
+  obstacle.kind = kind;
+  return obstacle;
+}
+
+std::string process_text(const TargetFacts& target) {
+  return "process " + std::to_string(target.pid);
+}
+
+// Whether there is a process with memory to look at; gives false when nothing else needs a look.
+bool judge_existence(const TargetFacts& target, std::vector<Obstacle>& found) {
+  const std::string name = process_text(target);
+  const auto add = [&](Obstacle obstacle) {
+    found.push_back(std::move(obstacle));
+    return false;
+  };
+  if (target.presence == Presence::kAbsent) {
+    return add(blocked(ErrorKind::kNoProcess, "process", "There is no " + name,
+                       "it may have ended, or the number is from another pid namespace",
+                       "ps -eo pid,user,comm,rss --sort=-rss | head -20"));
+  }
+  if (target.presence == Presence::kHidden) {
+    return add(blocked(ErrorKind::kNotPermitted, "hidden-process", "/proc does not show " + name,
+                       "it exists, but /proc is mounted with hidepid",
+                       "sudo heapsnap attach " + std::to_string(target.pid)));
+  }
+  if (target.is_self) {
+    return add(blocked(ErrorKind::kUsage, "self", "That is heapsnap itself",
+                       "a process cannot trace itself", "heapsnap attach another PID"));
+  }
+  if (target.stat.is_kernel_task()) {
+    return add(blocked(ErrorKind::kUnsupported, "kernel-thread",
+                       "It is a thread of the kernel (" + target.stat.comm + ")",
+                       "it has no memory of its own and no malloc"));
+  }
+  if (!target.live_tid) {
+    return add(blocked(
+        ErrorKind::kNoProcess, "zombie", "It has ended (a zombie)",
+        "only its exit status is left, until its parent " + std::to_string(target.status.parent) +
+            " fetches it",
+        "look at the parent: ps -o pid,stat,args -p " + std::to_string(target.status.parent)));
+  }
+  std::string what = "It is " + target.stat.comm + ", pid " +
+                     std::to_string(target.status.thread_group) + " with " +
+                     std::to_string(target.status.threads) +
+                     (target.status.threads == 1 ? " thread" : " threads");
+  std::string why = bytes_text(target.status.rss) + " resident";
+  if (target.stat.is_dead()) why += "; its first thread has ended, others run";
+  if (target.pid != target.status.thread_group) {
+    why += "; " + std::to_string(target.pid) + " is one of its threads";
+  }
+  found.push_back(finding(Severity::kOk, "process", std::move(what), std::move(why)));
+  return true;
+}
+
+void judge_kernel(const MachineFacts& machine, std::vector<Obstacle>& found) {
+  const KernelVersion version = machine.kernel;
+  const std::string name =
+      "Linux " + std::to_string(version.major) + "." + std::to_string(version.minor);
+  if (version == KernelVersion{}) return;
+  if (version < kFirstWithSeize) {
+    found.push_back(blocked(ErrorKind::kUnsupported, "kernel", name + " is too old",
+                            "PTRACE_SEIZE came with Linux 3.4"));
+  } else {
+    found.push_back(finding(Severity::kOk, "kernel", name, "it has what an attach needs"));
+  }
+}
+
+void judge_own_syscalls(const AttachFacts& facts, std::vector<Obstacle>& found) {
+  const MachineFacts& machine = facts.machine;
+  const std::string remedy = command_without_seccomp(machine.here, attach_arguments(facts));
+  const bool filtered = machine.self.seccomp == SeccompMode::kFilter;
+  const std::string cause =
+      filtered ? "the seccomp filter that heapsnap runs under refuses it" : "the kernel refuses it";
+  if (machine.syscalls.ptrace == Availability::kBarred ||
+      machine.syscalls.ptrace == Availability::kMissing) {
+    found.push_back(blocked(ErrorKind::kNotPermitted, "own-seccomp",
+                            "heapsnap may not call ptrace(2)", cause, remedy));
+  } else if (machine.syscalls.process_vm_readv == Availability::kBarred ||
+             machine.syscalls.process_vm_readv == Availability::kMissing) {
+    found.push_back(
+        finding(Severity::kDegrades, "own-seccomp", "heapsnap may not call process_vm_readv(2)",
+                cause + "; memory is read through /proc/PID/mem, which is slower", remedy));
+  } else if (machine.syscalls.ptrace == Availability::kAvailable) {
+    found.push_back(finding(Severity::kOk, "own-seccomp", "ptrace(2) can be called",
+                            filtered ? "the seccomp filter around heapsnap lets it through"
+                                     : "no seccomp filter around heapsnap bars it"));
+  }
+}
+
+void judge_permission(const AttachFacts& facts, std::vector<Obstacle>& found) {
+  if (std::optional<Obstacle> cause = find_refusal_cause(facts)) {
+    found.push_back(*std::move(cause));
+    return;
+  }
+  if (facts.target) {
+    const bool asked = facts.target->access == Access::kPermitted;
+    found.push_back(
+        finding(Severity::kOk, "permission", "Tracing it is permitted",
+                asked ? "the kernel was asked" : "ids, capabilities and Yama allow it"));
+    if (!facts.target->memory_file_readable) {
+      found.push_back(finding(
+          Severity::kDegrades, "memory-file", "/proc/PID/mem cannot be opened",
+          "it belongs to another user, and heapsnap has no CAP_DAC_READ_SEARCH; a copy-on-write "
+          "child cannot be read",
+          "sudo heapsnap " + attach_arguments(facts)));
+    }
+    return;
+  }
+  if (has_ptrace_capability(facts)) {
+    found.push_back(finding(Severity::kOk, "permission", "Any process may be attached to",
+                            "heapsnap has CAP_SYS_PTRACE"));
+    return;
+  }
+  std::string why = "heapsnap has no CAP_SYS_PTRACE";
+  if (facts.machine.yama_scope.value_or(0) > 0) {
+    why += ", and kernel.yama.ptrace_scope is " + std::to_string(*facts.machine.yama_scope);
+  }
+  const bool none = facts.machine.yama_scope.value_or(0) > 0;
+  found.push_back(finding(Severity::kDegrades, none ? "yama" : "capabilities",
+                          none ? "Only children of heapsnap may be attached to"
+                               : "Only processes of your own may be attached to",
+                          why, command_with_ptrace(facts.machine.here, attach_arguments(facts))));
+}
+
+void judge_tracer(const TargetFacts& target, std::vector<Obstacle>& found) {
+  const int tracer = target.status.tracer;
+  if (tracer == 0) {
+    found.push_back(finding(Severity::kOk, "tracer", "Nobody else traces it", "TracerPid is 0"));
+    return;
+  }
+  const std::string name =
+      (target.tracer_name.empty() ? "process" : target.tracer_name) + " " + std::to_string(tracer);
+  found.push_back(blocked(ErrorKind::kNotPermitted, "tracer", "It is already traced by " + name,
+                          "a process has one tracer at a time",
+                          "detach or end " + name + ": kill " + std::to_string(tracer)));
+}
+
+}  // namespace
+
+const char* to_string(Obstacle::Severity severity) {
+  switch (severity) {
+    case Severity::kOk: return "ok";
+    case Severity::kNote: return "note";
+    case Severity::kDegrades: return "degraded";
+    case Severity::kBlocks: return "blocked";
+  }
+  return "ok";
+}
+
+std::vector<Obstacle> judge_attach(const AttachFacts& facts) {
+  std::vector<Obstacle> found;
+  if (facts.target && !judge_existence(*facts.target, found)) return found;
+  judge_kernel(facts.machine, found);
+  judge_own_syscalls(facts, found);
+  judge_permission(facts, found);
+  if (facts.target) judge_tracer(*facts.target, found);
+  for (Obstacle& prospect : judge_freeze(facts)) found.push_back(std::move(prospect));
+  return found;
+}
+
+std::vector<Obstacle> find_obstacles(int pid) {
+  std::vector<Obstacle> found = judge_attach(gather_attach_facts(pid));
+  std::erase_if(found, [](const Obstacle& each) { return each.severity == Severity::kOk; });
+  std::stable_sort(found.begin(), found.end(), [](const Obstacle& one, const Obstacle& other) {
+    return one.severity > other.severity;
+  });
+  return found;
+}
+
+Error explain_attach_refusal(const AttachFacts& facts, int error_number) {
+  const std::string what =
+      "cannot attach to " + (facts.target ? process_text(*facts.target) : std::string("a process"));
+  for (const Obstacle& obstacle : judge_attach(facts)) {
+    if (obstacle.severity != Severity::kBlocks) continue;
+    // The cause starts a clause of its own: "It is already traced by gdb 12: a process has ...".
+    return Error(obstacle.kind, what, obstacle.what + ": " + obstacle.why, obstacle.remedy);
+  }
+  // The state has changed since, or the cause does not show.
+  switch (error_number) {
+    case ESRCH:
+    case ENOENT:
+      return Error(ErrorKind::kNoProcess, what, "it ended meanwhile",
+                   "find its successor: ps -eo pid,lstart,comm --sort=-start_time | head");
+    case EPERM:
+    case EACCES:
+      return Error(ErrorKind::kNotPermitted, what,
+                   "the kernel refused: " + errno_text(error_number),
+                   command_with_ptrace(facts.machine.here, attach_arguments(facts)));
+    default:
+      return Error(
+          ErrorKind::kNotPermitted, what, errno_text(error_number),
+          "heapsnap doctor " + (facts.target ? std::to_string(facts.target->pid) : std::string()));
+  }
+}
+
+Error explain_attach_refusal(int pid, int error_number) {
+  return explain_attach_refusal(gather_attach_facts(pid), error_number);
+}
+
+}  // namespace heapsnap
