@@ -1,0 +1,51 @@
+// Whether memory is an arena.
+//
+// A malloc_state that has been used has invariants that nothing else has:
+//
+//   ring    following next from the arena comes back to it
+//   bins    each of the 127 is empty (points to itself) or its first and last chunk point back
+//   top     a chunk in writable memory, or still the unsorted bin (initial_top)
+//   books   size of top <= system_mem <= max_system_mem
+//
+// Up to 2.41 an arena that was never used is all zero but for next and attached_threads; since 2.42
+// its bins are made at start-up.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "heap/heap_model.h"
+#include "heap/malloc_layout.h"
+#include "heap/page_cache.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+struct ArenaCheck {
+  bool is_readable = false;
+  bool is_used = false;  // its bins are made; false: all zero
+  bool ring_closes = false;
+  unsigned bad_bins = 0;  // of 127
+  bool top_is_sane = false;
+  bool books_are_sane = false;
+  uint64_t system_mem = 0;
+
+  // What is wrong, each a sentence; empty for a sound arena.
+  std::vector<std::string> damage() const;
+};
+
+// A heap under damage, or read while it changes, has some bins that do not link back.
+inline constexpr unsigned kTolerableBadBins = 10;
+
+// Reads the malloc_state at `arena`, the ring and the ends of each bin: bounded, whatever is there.
+ArenaCheck check_arena(Target& target, const MallocLayout& layout, Address arena);
+
+// The ring alone: the cheapest of the checks, and the one that hardly anything else passes.
+bool arena_ring_closes(PageCache& pages, const MallocLayout& layout, Address arena);
+
+// Whether that is enough to take it for an arena, given who proposed it: a symbol stands with
+// little, a scan must have everything.
+bool is_acceptable(const ArenaCheck& check, DiscoveryStrategy strategy);
+
+}  // namespace heapsnap
