@@ -19,6 +19,19 @@ class MemoryReader {
   // byte cannot be read. Throws Error only when the target itself is gone.
   virtual size_t read(Address from, std::span<std::byte> out) = 0;
 
+  // The same for many small pieces at once: `piece` bytes from each of `places`, one after the
+  // other into `out` (places.size() * piece bytes). Gives how many pieces came before the first
+  // that cannot be read whole. A reader that pays for each call (process_vm_readv) does better by
+  // overriding it.
+  virtual size_t read_pieces(std::span<const Address> places, size_t piece,
+                             std::span<std::byte> out) {
+    size_t done = 0;
+    while (done < places.size() && read_exact(places[done], out.subspan(done * piece, piece))) {
+      ++done;
+    }
+    return done;
+  }
+
   bool read_exact(Address from, std::span<std::byte> out) { return read(from, out) == out.size(); }
 
   template <typename T>
