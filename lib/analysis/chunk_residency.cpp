@@ -106,7 +106,6 @@ void ChunkResidency::add_crossing_chunk(unsigned row, Address chunk, uint64_t si
   const bool is_tcache = row == row_of(ChunkState::kUsed) &&
                          std::binary_search(tcache_chunks_.begin(), tcache_chunks_.end(), chunk);
   add_range(is_tcache ? kTcacheStruct : row, {chunk, chunk + size}, 1);
-  place(chunk + size);
 }
 
 void ChunkResidency::set_arena(int32_t arena) {
@@ -164,7 +163,7 @@ void ChunkResidency::on_batch(const ChunkBatch& batch) {
 
 void ChunkResidency::end_run(Address end) {
   if (end <= run_begin_) return;
-  // A run lies within its segment, so the mapping where it ends is the one where it lies.
+  // The current mapping is that of the chunk behind the run: of the same segment.
   runs_.on_run({run_begin_, end}, summary_.arenas[static_cast<size_t>(arena_)],
                mapping_ == kNoMapping ? nullptr : &metadata_.mappings[mapping_]);
 }

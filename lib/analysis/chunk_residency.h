@@ -50,6 +50,7 @@ class ChunkResidency final : public ChunkSink {
   void find_mapping(Address address);
   // Adds a range that may cross borders; its first piece counts as `count` chunks.
   void add_range(unsigned row, AddressRange range, uint64_t count);
+  // The same for a chunk; leaves the piece that holds its last byte the current one.
   void add_crossing_chunk(unsigned row, Address chunk, uint64_t size);
   // Moves the table into the summary.
   void fold();
