@@ -9,10 +9,20 @@ namespace {
 
 constexpr size_t kCommonSizes = 10;
 
+using Kind = SizeClasses::Kind;
+
 // Top, fences and what the walk could not read are no blocks that anybody asked for.
-constexpr bool is_counted(ChunkState state) {
-  return is_live(state) || (is_free(state) && state != ChunkState::kTop);
+constexpr Kind kind_of(ChunkState state) {
+  if (is_live(state)) return Kind::kUsed;
+  return is_free(state) && state != ChunkState::kTop ? Kind::kFree : Kind::kNeither;
 }
+
+// A table, because states change at random from chunk to chunk: a branch would be mispredicted.
+constexpr std::array<Kind, 256> kKinds = [] {
+  std::array<Kind, 256> kinds{};
+  for (size_t i = 0; i < kinds.size(); ++i) kinds[i] = kind_of(static_cast<ChunkState>(i));
+  return kinds;
+}();
 
 bool is_larger(const LargeChunk& a, const LargeChunk& b) {
   return std::tuple(a.size, b.pointer) > std::tuple(b.size, a.pointer);
@@ -39,32 +49,36 @@ void ChunkCensus::on_batch(const ChunkBatch& batch) {
   Address chunk = batch.begin;
   for (size_t i = 0; i < batch.sizes.size(); ++i) {
     const uint64_t size = batch.sizes[i];
-    const ChunkState state = batch.states[i];
-    if (is_counted(state)) {
-      const bool used = is_live(state);
-      classes_.add(size, used);
-      if (used && size >= kFirstMmapThreshold) large_used_.add(size);
-      LargestChunks& largest = used ? largest_used_ : largest_free_;
-      if (size > largest.threshold()) largest.add({chunk + header_, size, state, batch.arena});
+    const Kind kind = kKinds[static_cast<uint8_t>(batch.states[i])];
+    classes_.add(size, kind);
+    if (size > small_[kind]) [[unlikely]] {
+      note_large({chunk + header_, size, batch.states[i], batch.arena}, kind);
     }
     chunk += size;
   }
 }
 
 void ChunkCensus::on_mmapped(const MmappedChunk& chunk) {
-  const bool used = is_live(chunk.state);
-  classes_.add(chunk.total, used);
-  LargestChunks& largest = used ? largest_used_ : largest_free_;
-  if (chunk.total > largest.threshold()) {
-    largest.add({chunk.chunk + header_, chunk.total, chunk.state, -1});
+  const Kind kind = kind_of(chunk.state);
+  classes_.add(chunk.total, kind);
+  note_large({chunk.chunk + header_, chunk.total, chunk.state, -1}, kind);
+}
+
+void ChunkCensus::note_large(const LargeChunk& chunk, Kind kind) {
+  if (kind == Kind::kNeither) return;
+  if (chunk.state == ChunkState::kUsed && chunk.size >= kFirstMmapThreshold) {
+    large_used_.add(chunk.size);
   }
+  LargestChunks& largest = largest_[kind];
+  if (chunk.size > largest.threshold()) largest.add(chunk);
+  small_[kind] = std::min(largest.threshold(), kFirstMmapThreshold - 1);
 }
 
 void ChunkCensus::finish(HeapSummary& summary) && {
   summary.size_classes = classes_.by_power();
   summary.common_sizes = classes_.most_used(kCommonSizes);
-  summary.largest_used = std::move(largest_used_).sorted();
-  summary.largest_free = std::move(largest_free_).sorted();
+  summary.largest_used = std::move(largest_[Kind::kUsed]).sorted();
+  summary.largest_free = std::move(largest_[Kind::kFree]).sorted();
   summary.large_used = large_used_;
 }
 

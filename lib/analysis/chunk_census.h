@@ -36,10 +36,14 @@ class ChunkCensus final : public ChunkSink {
   void finish(HeapSummary& summary) &&;
 
  private:
+  // What needs more than counting: a large chunk.
+  void note_large(const LargeChunk& chunk, SizeClasses::Kind kind);
+
   unsigned header_;
   SizeClasses classes_;
-  LargestChunks largest_used_;
-  LargestChunks largest_free_;
+  std::array<LargestChunks, 3> largest_;  // by SizeClasses::Kind
+  // Chunks of at most this size are not large, by kind.
+  std::array<uint64_t, 3> small_ = {0, 0, UINT64_MAX};
   Tally large_used_;
 };
 

@@ -122,50 +122,56 @@ void ChunkResidency::on_batch(const ChunkBatch& batch) {
   if (batch.segment >= metadata_.heap.segments.size()) {
     fail("segment " + std::to_string(batch.segment) + " is not there");
   }
-  set_arena(batch.arena);
   if (segment_ != batch.segment) {
     leave_segment();
+    set_arena(batch.arena);
     enter_segment(batch);
-  } else if (batch.begin != next_) {
-    end_run(next_);
+  } else if (batch.begin != next_ || batch.arena != arena_) {
+    end_run({run_begin_, next_}, kHole, next_);
     add_range(kHole, {next_, batch.begin}, 0);
+    set_arena(batch.arena);
     run_begin_ = batch.begin;
   }
 
-  ArenaSummary& arena = summary_.arenas[static_cast<size_t>(batch.arena)];
   Address chunk = batch.begin;
   place(chunk);
+  // Copies, so that the loop need not load what only its rare branches change.
+  Address limit = limit_;
+  Tally* column = table_[column_].data();
+  Address run_begin = run_begin_;
+  uint64_t ignorable = runs_.ignorable_size(arena_summary());
   for (size_t i = 0; i < batch.sizes.size(); ++i) {
     const uint64_t size = batch.sizes[i];
     const unsigned row = row_of(batch.states[i]);
     const Address end = chunk + size;
-    if (end > limit_ || end < chunk) [[unlikely]] {
+    if (end > limit || end < chunk) [[unlikely]] {
       add_crossing_chunk(row, chunk, size);
+      limit = limit_;
+      column = table_[column_].data();
     } else {
-      table_[column_][row].add(size);
+      column[row].add(size);
     }
     const bool ends_run = !is_mergeable(row);
-    if (ends_run && (row == kTopRow || chunk - run_begin_ > runs_.ignorable_size(arena)))
-        [[unlikely]] {
-      if (row == kTopRow && metadata_.heap.arenas[static_cast<size_t>(batch.arena)].is_main) {
-        runs_.on_main_top({run_begin_, chunk}, {chunk, end}, arena,
-                          metadata_.heap.segments[batch.segment],
-                          mapping_ == kNoMapping ? nullptr : &metadata_.mappings[mapping_]);
-      } else if (row != kTopRow) {
-        end_run(chunk);
-      }
+    if (ends_run & ((row == kTopRow) | (chunk - run_begin > ignorable))) [[unlikely]] {
+      end_run({run_begin, chunk}, row, end);
+      ignorable = runs_.ignorable_size(arena_summary());
     }
-    run_begin_ = ends_run ? end : run_begin_;
+    run_begin = ends_run ? end : run_begin;
     chunk = end;
   }
+  run_begin_ = run_begin;
   next_ = chunk;
 }
 
-void ChunkResidency::end_run(Address end) {
-  if (end <= run_begin_) return;
+void ChunkResidency::end_run(AddressRange run, unsigned row, Address end) {
   // The current mapping is that of the chunk behind the run: of the same segment.
-  runs_.on_run({run_begin_, end}, summary_.arenas[static_cast<size_t>(arena_)],
-               mapping_ == kNoMapping ? nullptr : &metadata_.mappings[mapping_]);
+  const Mapping* mapping = mapping_ == kNoMapping ? nullptr : &metadata_.mappings[mapping_];
+  if (row != kTopRow) {
+    if (!run.is_empty()) runs_.on_run(run, arena_summary(), mapping);
+  } else if (metadata_.heap.arenas[static_cast<size_t>(arena_)].is_main) {
+    runs_.on_main_top(run, {run.end, end}, arena_summary(),
+                      metadata_.heap.segments[static_cast<size_t>(segment_)], mapping);
+  }
 }
 
 void ChunkResidency::enter_segment(const ChunkBatch& batch) {
@@ -182,7 +188,7 @@ void ChunkResidency::enter_segment(const ChunkBatch& batch) {
 
 void ChunkResidency::leave_segment() {
   if (segment_ == kNoSegment) return;
-  end_run(next_);
+  end_run({run_begin_, next_}, kHole, next_);
   add_range(kHole, {next_, metadata_.heap.segments[static_cast<size_t>(segment_)].range.end}, 0);
   segment_ = kNoSegment;
 }

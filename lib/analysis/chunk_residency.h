@@ -43,7 +43,9 @@ class ChunkResidency final : public ChunkSink {
 
   void enter_segment(const ChunkBatch& batch);
   void leave_segment();
-  void end_run(Address end);
+  // `run` is followed by something in `row` that is no part of it and ends at `end`.
+  void end_run(AddressRange run, unsigned row, Address end);
+  ArenaSummary& arena_summary() { return summary_.arenas[static_cast<size_t>(arena_)]; }
   void set_arena(int32_t arena);
   // Makes the piece that holds `address` the current one.
   void place(Address address);

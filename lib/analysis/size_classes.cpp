@@ -11,8 +11,8 @@ uint64_t SizeClasses::smallest_of(size_t index) {
 std::vector<SizeClass> SizeClasses::by_power() const {
   std::vector<SizeClass> classes;
   for (size_t index = 0; index < kCount; ++index) {
-    const Tally& used = cells_[1][index];
-    const Tally& free = cells_[0][index];
+    const Tally& used = cells_[kUsed][index];
+    const Tally& free = cells_[kFree][index];
     if (used.count == 0 && free.count == 0) continue;
     const uint64_t begin = std::bit_floor(smallest_of(index));
     if (classes.empty() || classes.back().begin != begin) {
@@ -27,9 +27,9 @@ std::vector<SizeClass> SizeClasses::by_power() const {
 std::vector<SizeClass> SizeClasses::most_used(size_t count) const {
   std::vector<SizeClass> classes;
   for (size_t index = 0; index < kExactCount; ++index) {
-    if (cells_[1][index].count == 0) continue;
+    if (cells_[kUsed][index].count == 0) continue;
     const uint64_t begin = smallest_of(index);
-    classes.push_back({begin, begin + kStep, cells_[1][index], cells_[0][index]});
+    classes.push_back({begin, begin + kStep, cells_[kUsed][index], cells_[kFree][index]});
   }
   std::stable_sort(classes.begin(), classes.end(), [](const SizeClass& a, const SizeClass& b) {
     return a.used.bytes > b.used.bytes;

@@ -40,7 +40,9 @@ struct SizeClass {
 
 class SizeClasses {
  public:
-  void add(uint64_t size, bool used) { cells_[used][index_of(size)].add(size); }
+  enum Kind : uint8_t { kFree = 0, kUsed = 1, kNeither = 2 };
+
+  void add(uint64_t size, Kind kind) { cells_[kind][index_of(size)].add(size); }
 
   // Classes by powers of two, ascending, without empty ones.
   std::vector<SizeClass> by_power() const;
@@ -59,7 +61,7 @@ class SizeClasses {
   }
   static uint64_t smallest_of(size_t index);
 
-  std::array<std::array<Tally, kCount>, 2> cells_{};
+  std::array<std::array<Tally, kCount>, 3> cells_{};
 };
 
 }  // namespace heapsnap

@@ -170,6 +170,26 @@ TEST_CASE("free chunks before the main arena's top merge into it") {
   CHECK(summary.kept == FreeKept{0, 0x1000, 0, 0});
 }
 
+TEST_CASE("a run of free chunks belongs to the arena in which it ends") {
+  HandmadeSnapshot snapshot;
+  snapshot.add_arena(true);
+  snapshot.add_arena(false);
+  snapshot.add_mapping(0x10000, 0x20000, "[heap]", {.rss = 0x10000});
+  snapshot.add_mapping(0x4000000, 0x4010000, "", {.rss = 0x10000});
+  // Both segments end in a free chunk: their walks broke off there.
+  snapshot.add_segment(0, SegmentKind::kBrk, 0x10000,
+                       {{0x4000, ChunkState::kUsed}, {0xc000, ChunkState::kUnsorted}});
+  snapshot.add_segment(1, SegmentKind::kThreadHeap, 0x4000000,
+                       {{0x8000, ChunkState::kUsed}, {0x8000, ChunkState::kUnsorted}});
+  snapshot.add_pages(0x10000, 0x20000, PageState::kResident);
+  snapshot.add_pages(0x4000000, 0x4010000, PageState::kResident);
+  const HeapSummary summary = summarize(snapshot.streams());
+  CHECK(summary.arenas[0].trim == TrimEstimate{0xb000, 0, 0, 0});
+  CHECK(summary.arenas[1].trim == TrimEstimate{0x7000, 0, 0, 0});
+  CHECK(summary.arenas[0].largest_free == 0xc000);
+  CHECK(summary.arenas[1].largest_free == 0x8000);
+}
+
 TEST_CASE("a trim does nothing for hugetlb mappings") {
   HandmadeSnapshot snapshot;
   snapshot.add_arena(true);
