@@ -88,11 +88,60 @@ const ElfSymbol* exported_function(const ElfImage& image, std::string_view name)
   return found == symbols.end() ? nullptr : &*found;
 }
 
-std::vector<Instruction> disassemble_function(const ElfImage& image, const ElfSymbol& function) {
+std::vector<Instruction> disassemble_at(const ElfImage& image, uint64_t address, uint64_t size) {
   // i386 code reaches variables relative to _GLOBAL_OFFSET_TABLE_, which DT_PLTGOT names.
   const uint64_t got_base = dynamic_value(image, DT_PLTGOT).value_or(0);
-  const auto code = image.bytes_at(function.value, std::min(function.size, kLargestFunction));
-  return disassemble(image.machine(), code, function.value, got_base);
+  const auto code = image.bytes_at(address, std::min(size, kLargestFunction));
+  return disassemble(image.machine(), code, address, got_base);
+}
+
+// Whose code counts in a vote. libc_malloc_debug.so.0 exports wrappers; the functions that they
+// call are static and of unknown length.
+enum class Reach { kFunctions, kCallees };
+constexpr uint64_t kAssumedCallee = 1024;
+
+// Writable variables whose address is taken by the code at `address`, or by what it calls.
+std::set<uint64_t> variables_taken(const ElfImage& image, uint64_t address, uint64_t size,
+                                   Reach reach) {
+  std::set<uint64_t> taken;
+  std::set<uint64_t> callees;
+  for (const Instruction& instruction : disassemble_at(image, address, size)) {
+    if (instruction.is_address_load && is_writable(image, instruction.data_address, 1)) {
+      taken.insert(instruction.data_address);
+    }
+    if (instruction.call_target != 0) callees.insert(instruction.call_target);
+  }
+  if (reach == Reach::kFunctions) return taken;
+  for (const uint64_t callee : callees) {
+    taken.merge(variables_taken(image, callee, kAssumedCallee, Reach::kFunctions));
+  }
+  return taken;
+}
+
+std::vector<uint64_t> count_votes(const ElfImage& image, Reach reach) {
+  constexpr std::string_view kVoters[] = {
+      "malloc_trim", "malloc_stats", "mallinfo2", "mallinfo", "mallopt",        "__libc_mallopt",
+      "free",        "realloc",      "calloc",    "malloc",   "__libc_memalign"};
+  constexpr size_t kEnoughVotes = 2;
+  constexpr size_t kMostCandidates = 3;
+  std::map<uint64_t, std::set<uint64_t>> voters_of;  // variable -> functions, aliases once
+  for (const std::string_view name : kVoters) {
+    const ElfSymbol* function = exported_function(image, name);
+    if (function == nullptr) continue;
+    for (const uint64_t variable : variables_taken(image, function->value, function->size, reach)) {
+      voters_of[variable].insert(function->value);
+    }
+  }
+  std::vector<std::pair<uint64_t, size_t>> votes;
+  for (const auto& [variable, voters] : voters_of) {
+    if (voters.size() >= kEnoughVotes) votes.emplace_back(variable, voters.size());
+  }
+  std::stable_sort(votes.begin(), votes.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  votes.resize(std::min(votes.size(), kMostCandidates));
+  std::vector<uint64_t> candidates;
+  for (const auto& vote : votes) candidates.push_back(vote.first);
+  return candidates;
 }
 
 }  // namespace
@@ -134,31 +183,8 @@ std::vector<uint64_t> find_self_pointing_arenas(const ElfImage& image,
 }
 
 std::vector<uint64_t> vote_for_arena(const ElfImage& image) {
-  constexpr std::string_view kVoters[] = {
-      "malloc_trim", "malloc_stats", "mallinfo2", "mallinfo", "mallopt",        "__libc_mallopt",
-      "free",        "realloc",      "calloc",    "malloc",   "__libc_memalign"};
-  constexpr size_t kEnoughVotes = 2;
-  constexpr size_t kMostCandidates = 3;
-  std::map<uint64_t, std::set<uint64_t>> voters_of;  // variable -> functions, aliases once
-  for (const std::string_view name : kVoters) {
-    const ElfSymbol* function = exported_function(image, name);
-    if (function == nullptr) continue;
-    for (const Instruction& instruction : disassemble_function(image, *function)) {
-      const uint64_t variable = instruction.data_address;
-      if (!instruction.is_address_load || !is_writable(image, variable, 1)) continue;
-      voters_of[variable].insert(function->value);
-    }
-  }
-  std::vector<std::pair<uint64_t, size_t>> votes;
-  for (const auto& [variable, voters] : voters_of) {
-    if (voters.size() >= kEnoughVotes) votes.emplace_back(variable, voters.size());
-  }
-  std::stable_sort(votes.begin(), votes.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  votes.resize(std::min(votes.size(), kMostCandidates));
-  std::vector<uint64_t> candidates;
-  for (const auto& vote : votes) candidates.push_back(vote.first);
-  return candidates;
+  const auto candidates = count_votes(image, Reach::kFunctions);
+  return candidates.empty() ? count_votes(image, Reach::kCallees) : candidates;
 }
 
 std::vector<uint64_t> find_initial_malloc_pars(const ElfImage& image,
@@ -196,7 +222,7 @@ std::optional<uint64_t> find_malloc_par_in_mallopt(const ElfImage& image) {
   if (mallopt == nullptr) return std::nullopt;
   const unsigned word = word_size(image.machine());
   std::set<uint64_t> variables;
-  for (const Instruction& instruction : disassemble_function(image, *mallopt)) {
+  for (const Instruction& instruction : disassemble_at(image, mallopt->value, mallopt->size)) {
     if (is_writable(image, instruction.data_address, word)) {
       variables.insert(instruction.data_address);
     }

@@ -31,8 +31,9 @@ std::vector<uint64_t> find_self_pointing_arenas(const ElfImage& image,
                                                 const std::vector<MallocLayout>& layouts);
 
 // Exported functions take main_arena's address: malloc_trim, malloc_stats, mallinfo2, mallopt,
-// free, ... Each that takes the address of a writable variable gives it a vote. Gives the addresses
-// with at least two votes, most votes first, at most three.
+// free, ... Each that takes the address of a writable variable gives it a vote; where none of them
+// does, what they call directly votes for them. Gives the addresses with at least two votes, most
+// votes first, at most three.
 std::vector<uint64_t> vote_for_arena(const ElfImage& image);
 
 // mp_ by its initialiser: thresholds of 128 KiB, arena_test 8 (2 with 32 bits), n_mmaps_max 65536.

@@ -60,7 +60,9 @@ class ModuleReader {
     module_.tls = read_malloc_tls(image_, is_static_executable(image_));
     module_.tls.tcache = symbols_.tcache;
     module_.tls.thread_arena = symbols_.thread_arena;
-    module_.malloc_text = find_malloc_text(image_, symbol_file());
+    // In libc_malloc_debug.so.0 malloc is inlined into wrappers all over its 24 KB of code.
+    module_.malloc_text =
+        is_malloc_debug(image_) ? all_code(image_) : find_malloc_text(image_, symbol_file());
     return std::move(module_);
   }
 
@@ -71,12 +73,12 @@ class ModuleReader {
     const Machine machine = image_.machine();
     const auto by_version = MallocLayout::for_version(machine, module_.version);
     if (by_version) {
-      module_.layouts = {*by_version};
+      module_.layouts = {with_fitting_par(*by_version)};
     } else {
       module_.layouts = layouts_that_fit(image_, MallocLayout::all_variants(machine));
     }
     if (is_malloc_debug(image_)) {
-      for (MallocLayout& layout : module_.layouts) layout.tcache = {};
+      for (MallocLayout& layout : module_.layouts) layout = layout.without_thread_caches();
     }
     module_.layout_source = "table " + module_.layouts.front().table_row();
     if (!options_.allows(DiscoveryStrategy::kDebugSymbol)) return;
@@ -92,7 +94,21 @@ class ModuleReader {
     if (!best) return;
     module_.layouts = {best->layout};
     module_.layout_source = "debug info";
-    module_.notes = std::move(best->disagreements);
+    module_.notes = std::move(best->disagreements);  // in place of guesses about mp_
+  }
+
+  // 2.35 to 2.37 leave the hugepage members of mp_ out when built without tunables.
+  MallocLayout with_fitting_par(MallocLayout layout) {
+    if (!find_initial_malloc_pars(image_, {layout}).empty()) return layout;
+    for (const MallocLayout& other : MallocLayout::all_variants(layout.machine)) {
+      if (find_initial_malloc_pars(image_, {other}).empty()) continue;
+      module_.notes.push_back(fmt::format("mp_ has the layout {}, not {} as glibc {}.{} should",
+                                          other.table_row(), layout.table_row(),
+                                          layout.version.major, layout.version.minor));
+      layout.par = other.par;
+      break;
+    }
+    return layout;
   }
 
   void propose(DiscoveryStrategy strategy, uint64_t main_arena) {

@@ -154,6 +154,14 @@ std::vector<MallocLayout> MallocLayout::all_variants(Machine machine) {
   return variants;
 }
 
+MallocLayout MallocLayout::without_thread_caches() const {
+  MallocLayout layout = *this;
+  layout.tcache = {};
+  layout.par.tcache_count = 0;
+  layout.par.size = layout.par.sbrk_base + word;
+  return layout;
+}
+
 std::string MallocLayout::table_row() const {
   return row_name(kStateRows, version) + "/" + row_name(kParRows, version);
 }

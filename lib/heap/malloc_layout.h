@@ -85,6 +85,10 @@ struct MallocLayout {
   // "L2/P35": the rows of docs/glibc-layouts.md that for_version() takes for `version`.
   std::string table_row() const;
 
+  // The same for a malloc that was built without thread caches (libc_malloc_debug.so.0): mp_ ends
+  // before its tcache members.
+  MallocLayout without_thread_caches() const;
+
   // Bytes of the chunk that malloc makes for a tcache_perthread_struct.
   uint64_t tcache_chunk_size() const {
     return (tcache.size + word + malloc_alignment - 1) & ~(malloc_alignment - 1);

@@ -5,11 +5,13 @@
 
 #include "heap/arena_scan.h"
 #include "heap/arena_verifier.h"
+#include "heap/chunk_format.h"
 #include "heap/glibc_version.h"
 #include "heap/loaded_files.h"
 #include "heap/malloc_books.h"
 #include "heap/malloc_discovery.h"
 #include "heap/malloc_tls.h"
+#include "heap/module_bytes.h"
 #include "heap/struct_bytes.h"
 #include "heap/thread_cache.h"
 
@@ -178,7 +180,7 @@ class MallocLocator {
     for (const auto& thread : find_thread_allocators(target_, trial, arenas)) {
       if (!thread.tcache.is_null()) ++count;
     }
-    const Address first_chunk = sbrk_base_.align_up(layout.malloc_alignment);
+    const Address first_chunk = ChunkFormat(layout).align_up(sbrk_base_);
     if (count == 0 && is_tcache(target_.memory(), layout, first_chunk + 2 * layout.word)) ++count;
     return count;
   }
@@ -214,16 +216,25 @@ std::string path_at(const AddressSpace& space, Address address) {
   return path;
 }
 
-// Version by the banner in the constants that the target has mapped of `path`.
+// Version by the banner in the constants that the target has mapped of a file: of `path`, else of
+// whatever is named like libc.
 GlibcVersion version_in_memory(Target& target, const std::string& path) {
-  for (const Mapping& mapping : target.address_space().mappings()) {
-    if (mapping.path != path || !mapping.readable || mapping.writable) continue;
-    const auto bytes = read_up_to(target.memory(), mapping.range, kMostConstants);
-    const auto version =
-        version_in_banner({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    if (version != GlibcVersion{}) return version;
-  }
-  return {};
+  const auto version_in = [&target](const auto& is_wanted) {
+    for (const Mapping& mapping : target.address_space().mappings()) {
+      if (!is_wanted(mapping) || !mapping.readable || mapping.writable) continue;
+      const auto bytes = read_up_to(target.memory(), mapping.range, kMostConstants);
+      const auto version =
+          version_in_banner({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      if (version != GlibcVersion{}) return version;
+    }
+    return GlibcVersion{};
+  };
+  const auto version = version_in([&](const Mapping& mapping) { return mapping.path == path; });
+  if (version != GlibcVersion{}) return version;
+  return version_in([](const Mapping& mapping) {
+    const auto name = file_name_of(mapping.path);
+    return name.starts_with("libc.so.6") || name.starts_with("libc-2.");
+  });
 }
 
 // A malloc in no module that prepare_discovery() knew: its file is gone, or cannot be opened.

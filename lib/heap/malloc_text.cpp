@@ -185,4 +185,12 @@ AddressRange find_malloc_text(const ElfImage& module, const ElfImage& symbols) {
   return block;
 }
 
+AddressRange all_code(const ElfImage& module) {
+  for (const ElfSegment& segment : module.segments()) {
+    if (segment.type != PT_LOAD || (segment.flags & PF_X) == 0) continue;
+    return {Address(segment.address), Address(segment.address) + segment.memory_size};
+  }
+  return {};
+}
+
 }  // namespace heapsnap

@@ -20,4 +20,7 @@ namespace heapsnap {
 // by the code that refers to malloc's error messages. Empty when nothing tells.
 AddressRange find_malloc_text(const ElfImage& module, const ElfImage& symbols);
 
+// The first executable segment.
+AddressRange all_code(const ElfImage& module);
+
 }  // namespace heapsnap
