@@ -68,11 +68,11 @@ class Heapsnap:
     """Runs the program under test; a snapshot comes back as an Export."""
 
     def __init__(self, arguments, work, sysroot, failures):
+        self.arguments = arguments
         self.program = arguments.heapsnap
         self.work = work
         self.sysroot = sysroot
         self.failures = failures
-        self.hide_debug_files = arguments.no_debug_files
         self.taken = 0
 
     def run(self, *arguments):
@@ -86,7 +86,7 @@ class Heapsnap:
     def take(self, *arguments):
         self.taken += 1
         path = self.work / f"{self.taken}.hsnap"
-        common = ["-q", "--literal-name", "-o", path] + ["--no-debug-files"] * self.hide_debug_files
+        common = ["-q", "--literal-name", "-o", path] + ["--no-debug-files"] * self.arguments.no_debug_files
         self.run(*arguments, *common)
         return self.read(path)
 
@@ -119,6 +119,7 @@ def check_freezes(heapsnap, target, failures, churning):
                 failures.report(f"freeze {freeze}", [f"only {share:.0%} of the live blocks were found"])
             continue
         exports[freeze] = export
+        failures.report(f"freeze {freeze}", method_lines(heapsnap.arguments, export, freeze))
         failures.report(f"freeze {freeze}", compare(target.truth, export, churning).lines())
         failures.report(f"freeze {freeze}", damage_lines(export))
     if not churning:
@@ -131,10 +132,22 @@ def damage_lines(export):
     return [f"damage reported: {json.dumps(damage)}" for damage in export.report["corruptions"]]
 
 
+def method_lines(arguments, export, freeze=None):
+    """That it was done in the way that the test is about."""
+    if freeze and export.header["freeze"] != freeze:
+        yield f"freeze is {export.header['freeze']}, not {freeze}"
+    found_by = export.header["discovery"]
+    if found_by == "debug-symbol" and (arguments.no_debug_files or arguments.libc.endswith("-stripped")):
+        yield "discovery by debug-symbol, where there are none"
+    if found_by != "debug-symbol" and arguments.libc in ("static", "static-pie"):
+        yield f"discovery by {found_by}, although the program has symbols"
+
+
 def check_core(heapsnap, live, core_path, truth, failures):
     core = heapsnap.core(core_path)
     failures.report("core", compare(truth, core).lines())
     failures.report("core", damage_lines(core))
+    failures.report("core", method_lines(heapsnap.arguments, core))
     failures.report("live and core", compare_exports(live, core, "live", "core").lines())
 
 
