@@ -10,15 +10,16 @@
 namespace heapsnap {
 
 struct CoreOptions {
-  std::string core_path;  // ELF core, or the same compressed with zstd; may be empty with images
-  std::string exe;        // overrides the executable that the core names
-  std::string sysroot;    // put before the path of every mapped file
+  std::string core_path =
+      {};                    // ELF core, or the same compressed with zstd; may be empty with images
+  std::string exe = {};      // overrides the executable that the core names
+  std::string sysroot = {};  // put before the path of every mapped file
   // Raw memory: a file whose first byte is at `base` in the target.
   struct Image {
     Address base;
     std::string path;
   };
-  std::vector<Image> images;
+  std::vector<Image> images = {};
 };
 
 // Opens a core. Process, threads (NT_PRSTATUS with the thread pointer), mappings (PT_LOAD joined

@@ -14,7 +14,7 @@ class DebugFileSearch {
   struct Options {
     // Debug directories, each tried as given; where a sysroot is set, below it first.
     std::vector<std::string> directories = {"/usr/lib/debug"};
-    std::string sysroot;
+    std::string sysroot = {};
     // Look into the local debuginfod cache ($DEBUGINFOD_CACHE_PATH, or
     // $XDG_CACHE_HOME/debuginfod_client, or ~/.cache/debuginfod_client). Servers are asked only
     // when `ask_servers` is set too and DEBUGINFOD_URLS names some.
