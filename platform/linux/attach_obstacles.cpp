@@ -132,7 +132,7 @@ void judge_permission(const AttachFacts& facts, std::vector<Obstacle>& found) {
           Severity::kDegrades, "memory-file", "/proc/PID/mem cannot be opened",
           "it belongs to another user, and heapsnap has no CAP_DAC_READ_SEARCH; a copy-on-write "
           "child cannot be read",
-          "sudo heapsnap " + attach_arguments(facts)));
+          remedy_by_capability(facts)));
     }
     return;
   }
@@ -149,7 +149,7 @@ void judge_permission(const AttachFacts& facts, std::vector<Obstacle>& found) {
   found.push_back(finding(Severity::kDegrades, none ? "yama" : "capabilities",
                           none ? "Only children of heapsnap may be attached to"
                                : "Only processes of your own may be attached to",
-                          why, command_with_ptrace(facts.machine.here, attach_arguments(facts))));
+                          why, remedy_by_capability(facts)));
 }
 
 void judge_tracer(const TargetFacts& target, std::vector<Obstacle>& found) {
@@ -214,8 +214,7 @@ Error explain_attach_refusal(const AttachFacts& facts, int error_number) {
     case EPERM:
     case EACCES:
       return Error(ErrorKind::kNotPermitted, what,
-                   "the kernel refused: " + errno_text(error_number),
-                   command_with_ptrace(facts.machine.here, attach_arguments(facts)));
+                   "the kernel refused: " + errno_text(error_number), remedy_by_capability(facts));
     default:
       return Error(
           ErrorKind::kNotPermitted, what, errno_text(error_number),

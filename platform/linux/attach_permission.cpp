@@ -20,10 +20,6 @@ Obstacle blocked(std::string id, std::string what, std::string why, std::string 
           .remedy = std::move(remedy)};
 }
 
-std::string remedy_by_capability(const AttachFacts& facts) {
-  return command_with_ptrace(facts.machine.here, attach_arguments(facts));
-}
-
 // Root without CAP_SYS_PTRACE is what most containers start their processes as.
 std::string lacking(const AttachFacts& facts) {
   return user_text(facts.machine.self.uid.effective) + " without CAP_SYS_PTRACE";
@@ -123,6 +119,11 @@ std::optional<Obstacle> security_module(const AttachFacts& facts) {
 bool has_ptrace_capability(const AttachFacts& facts) {
   if ((facts.machine.self.capabilities_effective & kCapSysPtrace) == 0) return false;
   return !facts.target || facts.target->user_namespace != UserNamespace::kOther;
+}
+
+std::string remedy_by_capability(const AttachFacts& facts) {
+  const bool root_has_it = (facts.machine.self.capabilities_bounding & kCapSysPtrace) != 0;
+  return command_with_ptrace(facts.machine.here, root_has_it, attach_arguments(facts));
 }
 
 std::string attach_arguments(const AttachFacts& facts) {

@@ -24,6 +24,9 @@ bool has_ptrace_capability(const AttachFacts& facts);
 // refused for a reason that cannot be seen.
 std::optional<Obstacle> find_refusal_cause(const AttachFacts& facts);
 
+// The command that runs the attach with CAP_SYS_PTRACE, from where heapsnap runs now.
+std::string remedy_by_capability(const AttachFacts& facts);
+
 // "attach 4711", or "attach PID" when the facts have no target: what a remedy runs.
 std::string attach_arguments(const AttachFacts& facts);
 

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "platform/linux/attach_permission.h"
+
 namespace heapsnap {
 
 namespace {
@@ -130,11 +132,11 @@ void judge_target_seccomp(const AttachFacts& facts, Checklist& list) {
       } else {
         list.degraded("target-seccomp", "It runs under a seccomp filter that cannot be read",
                       "reading it takes CAP_SYS_ADMIN and no filter around heapsnap; " + stopped,
-                      "sudo heapsnap attach " + std::to_string(facts.target->pid));
+                      remedy_by_capability(facts));
       }
       break;
     case SeccompMode::kNone:
-      list.ok("target-seccomp", "No seccomp filter is in the way", "Seccomp is 0");
+      list.ok("target-seccomp", "No seccomp filter is in the way", "it has none");
       break;
     case SeccompMode::kUnknown: break;
   }
@@ -212,10 +214,11 @@ void judge_namespaces(const TargetFacts& target, Checklist& list) {
 }
 
 void judge_page_map(const AttachFacts& facts, Checklist& list) {
-  if (facts.target && !facts.target->page_map_readable) {
+  // Where tracing is refused, so is this: one finding is enough.
+  const bool refused = facts.target && facts.target->access == Access::kRefused;
+  if (facts.target && !refused && !facts.target->page_map_readable) {
     list.degraded("page-map", "/proc/PID/pagemap cannot be opened",
-                  "which pages are resident stays unknown",
-                  "sudo heapsnap attach " + std::to_string(facts.target->pid));
+                  "which pages are resident stays unknown", remedy_by_capability(facts));
   } else if (facts.machine.kernel < kFirstWithPageMapScan &&
              facts.machine.kernel != KernelVersion{}) {
     list.note("page-map", "Page states are read page by page",

@@ -1,7 +1,6 @@
 #include "platform/linux/memory_room.h"
 
 #include <array>
-#include <cstdio>
 
 #include "platform/linux/kernel_text.h"
 
@@ -77,15 +76,15 @@ std::optional<CopyRefusal> find_copy_refusal(int pid, const KernelFiles& files) 
 }
 
 std::string bytes_text(uint64_t bytes) {
-  constexpr std::array<const char*, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
-  double value = static_cast<double>(bytes);
+  constexpr std::array<const char*, 7> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   size_t unit = 0;
-  // 999.5 would be printed as 1000.
-  for (; value >= 999.5 && unit + 1 < kUnits.size(); ++unit) value /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.*f %s", unit == 0 || value >= 99.95 ? 0 : 1, value,
-                kUnits[unit]);
-  return text;
+  uint64_t tenths = 0;
+  for (uint64_t rest = bytes; rest >= 1024; rest /= 1024) {
+    tenths = rest / 1024 * 10 + rest % 1024 * 10 / 1024;
+    ++unit;
+  }
+  if (unit == 0) return std::to_string(bytes) + " B";
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " " + kUnits[unit];
 }
 
 }  // namespace heapsnap

@@ -48,7 +48,7 @@ std::optional<CopyRefusal> find_copy_refusal(const ProcessStatus& process,
 // The same, read for one process now. For freezing, which forks only when this gives nothing.
 std::optional<CopyRefusal> find_copy_refusal(int pid, const KernelFiles& files = {});
 
-// "1.5 GB" (decimal units), for sentences.
+// "1.5 GiB", one decimal, truncated; for sentences.
 std::string bytes_text(uint64_t bytes);
 
 }  // namespace heapsnap

@@ -71,6 +71,7 @@ std::optional<ProcessStatus> parse_process_status(std::string_view text) {
   }
   status.capabilities_permitted = parse_mask(text, "CapPrm");
   status.capabilities_effective = parse_mask(text, "CapEff");
+  status.capabilities_bounding = parse_mask(text, "CapBnd");
   status.seccomp = parse_seccomp_mode(text);
   status.threads = status_number(text, "Threads").value_or(0);
   status.pending_signals = parse_mask(text, "SigPnd");

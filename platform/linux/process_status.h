@@ -33,6 +33,8 @@ struct ProcessStatus {
   std::vector<int> namespace_pids;
   uint64_t capabilities_permitted = 0;
   uint64_t capabilities_effective = 0;
+  // What its programs can get at all, by being root or by file capabilities.
+  uint64_t capabilities_bounding = 0;
   SeccompMode seccomp = SeccompMode::kUnknown;
   uint64_t threads = 0;
   // Signals, bit N-1 for signal N: for this thread, for the process, blocked by this thread.

@@ -88,20 +88,26 @@ Surroundings find_surroundings(const KernelFiles& files) {
   return recognize_surroundings(clues);
 }
 
-std::string command_with_ptrace(const Surroundings& here, std::string_view arguments) {
+std::string command_with_ptrace(const Surroundings& here, bool root_has_it,
+                                std::string_view arguments) {
   const std::string run = "heapsnap " + std::string(arguments);
+  const std::string container = or_placeholder(here.name, "CONTAINER");
+  const std::string options = " run --rm -it --cap-add SYS_PTRACE --pid=container:";
   switch (here.kind) {
-    case Surroundings::Kind::kHost: return "sudo " + run;
+    case Surroundings::Kind::kHost:
+      if (root_has_it) return "sudo " + run;
+      return "from a new login, since this shell can never have CAP_SYS_PTRACE: sudo " + run;
     case Surroundings::Kind::kDocker:
-      return "docker run --rm -it --cap-add SYS_PTRACE --pid=container:" +
-             or_placeholder(here.name, "CONTAINER") + " IMAGE " + run;
+      if (root_has_it) return "docker exec -it -u 0 " + container + " " + run;
+      return "docker" + options + container + " IMAGE " + run;
     case Surroundings::Kind::kPodman:
-      return "podman run --rm -it --cap-add SYS_PTRACE --pid=container:" +
-             or_placeholder(here.name, "CONTAINER") + " IMAGE " + run;
+      if (root_has_it) return "podman exec -it -u 0 " + container + " " + run;
+      return "podman" + options + container + " IMAGE " + run;
     case Surroundings::Kind::kKubernetes:
       return "kubectl debug -it " + or_placeholder(here.name, "POD") +
              " --profile=general --target=CONTAINER --image=IMAGE -- " + run;
     case Surroundings::Kind::kContainer:
+      if (root_has_it) return "as root in this container: " + run;
       return "give this container CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE), then: " + run;
     case Surroundings::Kind::kService:
       return "sudo systemctl edit " + here.name +
@@ -123,7 +129,7 @@ std::string command_without_seccomp(const Surroundings& here, std::string_view a
       return "sudo systemctl edit " + here.name +
              "  # [Service] SystemCallFilter=@debug process_vm_readv process_vm_writev";
     // The profile "general" allows both calls.
-    case Surroundings::Kind::kKubernetes: return command_with_ptrace(here, arguments);
+    case Surroundings::Kind::kKubernetes: return command_with_ptrace(here, false, arguments);
     case Surroundings::Kind::kHost:
     case Surroundings::Kind::kContainer: break;
   }

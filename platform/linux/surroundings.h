@@ -40,7 +40,10 @@ Surroundings recognize_surroundings(const SurroundingsClues& clues);
 Surroundings find_surroundings(const KernelFiles& files = {});
 
 // The command that runs `heapsnap ARGUMENTS` (say "attach 4711") with CAP_SYS_PTRACE from here.
-std::string command_with_ptrace(const Surroundings& here, std::string_view arguments);
+// `root_has_it`: root would have the capability in this place (it is in the bounding set), so that
+// becoming root is enough.
+std::string command_with_ptrace(const Surroundings& here, bool root_has_it,
+                                std::string_view arguments);
 // The same for a seccomp profile that bars ptrace(2) or process_vm_readv(2).
 std::string command_without_seccomp(const Surroundings& here, std::string_view arguments);
 

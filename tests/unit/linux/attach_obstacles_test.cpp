@@ -22,6 +22,7 @@ AttachFacts easy_facts() {
   facts.machine.self.uid = {1000, 1000, 1000, 1000};
   facts.machine.self.gid = {1000, 1000, 1000, 1000};
   facts.machine.self.seccomp = SeccompMode::kNone;
+  facts.machine.self.capabilities_bounding = kCapSysPtrace;
   facts.machine.syscalls = {Availability::kAvailable, Availability::kAvailable};
   facts.machine.memory.available = 64 * kGiB;
   TargetFacts target;
@@ -212,6 +213,8 @@ TEST_CASE("the remedy fits the place where heapsnap runs") {
   AttachFacts facts = refused_facts();
   facts.machine.self.uid = facts.machine.self.gid = {0, 0, 0, 0};
   facts.machine.here = {Surroundings::Kind::kDocker, "0123456789ab"};
+  CHECK(find(facts, "owner")->remedy == "docker exec -it -u 0 0123456789ab heapsnap attach 4711");
+  facts.machine.self.capabilities_bounding = 0;
   CHECK(find(facts, "owner")->remedy ==
         "docker run --rm -it --cap-add SYS_PTRACE --pid=container:0123456789ab IMAGE heapsnap "
         "attach 4711");

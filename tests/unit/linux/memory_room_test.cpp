@@ -52,7 +52,7 @@ TEST_CASE("each limit refuses for itself, with its numbers") {
   auto refusal = find_copy_refusal(process_of(10 * kGiB, 0), machine, {});
   REQUIRE(refusal.has_value());
   CHECK(refusal->id == "memory");
-  CHECK(refusal->why.find("MemAvailable is 1.1 GB") != std::string::npos);
+  CHECK(refusal->why.find("MemAvailable is 1.0 GiB") != std::string::npos);
 
   // The commit limit counts only under strict overcommit.
   machine = roomy_machine();
@@ -70,7 +70,7 @@ TEST_CASE("each limit refuses for itself, with its numbers") {
   refusal = find_copy_refusal(process_of(kGiB, 0), roomy_machine(), limits);
   REQUIRE(refusal.has_value());
   CHECK(refusal->id == "memory-cgroup");
-  CHECK(refusal->why.find("/app has 1.0 MB left of 2.1 GB") != std::string::npos);
+  CHECK(refusal->why.find("/app has 1.0 MiB left of 2.0 GiB") != std::string::npos);
 
   limits = {};
   limits.processes = CgroupLimit{"/app", 100, 99};
@@ -99,11 +99,10 @@ TEST_CASE("the limits of one process are read from its files") {
 
 TEST_CASE("byte counts in sentences") {
   CHECK(bytes_text(0) == "0 B");
-  CHECK(bytes_text(999) == "999 B");
-  CHECK(bytes_text(1000) == "1.0 kB");
-  CHECK(bytes_text(123456789) == "123 MB");
-  CHECK(bytes_text(99949999) == "99.9 MB");
-  CHECK(bytes_text(99960000) == "100 MB");
-  CHECK(bytes_text(999600000) == "1.0 GB");
-  CHECK(bytes_text(UINT64_MAX) == "18447 PB");
+  CHECK(bytes_text(1023) == "1023 B");
+  CHECK(bytes_text(1024) == "1.0 KiB");
+  CHECK(bytes_text(1536) == "1.5 KiB");
+  CHECK(bytes_text(kGiB - 1) == "1023.9 MiB");
+  CHECK(bytes_text(10 * kGiB) == "10.0 GiB");
+  CHECK(bytes_text(UINT64_MAX) == "15.9 EiB");
 }

@@ -14,7 +14,8 @@ constexpr std::string_view kPostgres =
     "VmData:\t    1000 kB\nVmStk:\t     132 kB\nVmPTE:\t     140 kB\nVmSwap:\t      16 kB\n"
     "HugetlbPages:\t    2048 kB\nThreads:\t3\nSigQ:\t0/15432\nSigPnd:\t0000000000000001\n"
     "ShdPnd:\t0000000000000200\nSigBlk:\t00000000fffffeff\nCapPrm:\t0000000000080000\n"
-    "CapEff:\t0000000000200000\nSeccomp:\t2\nx86_Thread_features:\tshstk wrss \n";
+    "CapEff:\t0000000000200000\nCapBnd:\t000001ffffffffff\nSeccomp:\t2\nx86_Thread_features:"
+    "\tshstk wrss \n";
 
 }  // namespace
 
@@ -32,6 +33,7 @@ TEST_CASE("a status text gives what it says") {
   CHECK(status->namespace_pids == std::vector<int>{4712, 13, 1});
   CHECK(status->capabilities_permitted == kCapSysPtrace);
   CHECK(status->capabilities_effective == kCapSysAdmin);
+  CHECK(status->capabilities_bounding == 0x1ffffffffff);
   CHECK(status->seccomp == SeccompMode::kFilter);
   CHECK(status->threads == 3);
   CHECK(status->pending_signals == 1);

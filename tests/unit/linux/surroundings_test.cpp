@@ -62,12 +62,17 @@ TEST_CASE("the host, and services on it") {
 }
 
 TEST_CASE("each place has its command") {
-  const auto command = [](Kind kind) { return command_with_ptrace({kind, ""}, "attach 1"); };
+  const auto command = [](Kind kind) { return command_with_ptrace({kind, ""}, true, "attach 1"); };
   CHECK(command(Kind::kHost) == "sudo heapsnap attach 1");
-  CHECK(command(Kind::kPodman).find("podman run") == 0);
+  CHECK(command(Kind::kPodman) == "podman exec -it -u 0 CONTAINER heapsnap attach 1");
   CHECK(command(Kind::kKubernetes).find("kubectl debug -it POD --profile=general") == 0);
-  CHECK(command(Kind::kContainer).find("SYS_PTRACE") != std::string::npos);
-  CHECK(command_with_ptrace({Kind::kService, "a.service"}, "attach 1")
+  CHECK(command(Kind::kContainer) == "as root in this container: heapsnap attach 1");
+  const auto grant = [](Kind kind) { return command_with_ptrace({kind, "c"}, false, "attach 1"); };
+  CHECK(grant(Kind::kPodman) ==
+        "podman run --rm -it --cap-add SYS_PTRACE --pid=container:c IMAGE heapsnap attach 1");
+  CHECK(grant(Kind::kHost).find("new login") != std::string::npos);
+  CHECK(grant(Kind::kContainer).find("SYS_PTRACE") != std::string::npos);
+  CHECK(command_with_ptrace({Kind::kService, "a.service"}, true, "attach 1")
             .find("systemctl edit a.service") != std::string::npos);
   CHECK(command_without_seccomp({Kind::kService, "a.service"}, "attach 1").find("@debug") !=
         std::string::npos);

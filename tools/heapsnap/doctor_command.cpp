@@ -1,0 +1,155 @@
+#include "tools/heapsnap/doctor_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "report/json_writer.h"
+#include "report/terminal_text.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/target_argument.h"
+#include "tools/heapsnap/terminal.h"
+
+namespace heapsnap {
+
+namespace {
+
+using Severity = Obstacle::Severity;
+
+constexpr const char* kDescription =
+    "Says beforehand whether `heapsnap attach` would work on a process, what would make it slower\n"
+    "or its pause longer, and for each finding the command that helps. Without a process it looks\n"
+    "at this machine alone.\n"
+    "\n"
+    "What it does to the process: nothing. It reads /proc and /sys and asks the kernel for\n"
+    "permission in a way that has no effect; the process is not stopped.\n"
+    "\n"
+    "  ok        looked at, and fine\n"
+    "  note      good to know\n"
+    "  degraded  an attach works, but not as well as it could\n"
+    "  blocked   an attach fails until this is dealt with\n"
+    "\n"
+    "Exit code: 0 when an attach would work, else what it would exit with: 3 no such process,\n"
+    "4 not permitted, 5 a process that heapsnap does not support.";
+
+constexpr size_t kLabelWidth = 10;  // "degraded" and two blanks
+constexpr std::string_view kIndent = "  ";
+
+std::string label(const Ink& ink, Severity severity) {
+  const std::string text = to_string(severity);
+  const std::string blanks(kLabelWidth - text.size(), ' ');
+  switch (severity) {
+    case Severity::kOk: return ink.green(text) + blanks;
+    case Severity::kNote: return text + blanks;
+    case Severity::kDegrades: return ink.yellow(text) + blanks;
+    case Severity::kBlocks: return ink.red(text) + blanks;
+  }
+  return text + blanks;
+}
+
+void print_check(Writer& out, const Obstacle& check, const Ink& ink, size_t width) {
+  const std::string margin(kIndent.size() + kLabelWidth, ' ');
+  const std::string sentence = printable(check.what) + ": " + printable(check.why);
+  std::string before = std::string(kIndent) + label(ink, check.severity);
+  for (const std::string& line : wrapped(sentence, width - margin.size())) {
+    out.write(before + line + "\n");
+    before = margin;
+  }
+  // A command stays in one piece, however long: it is there to be copied.
+  if (!check.remedy.empty()) {
+    out.write(margin + "do: " + ink.bold(printable(check.remedy)) + "\n");
+  }
+}
+
+size_t count(const std::vector<Obstacle>& checks, Severity severity) {
+  return static_cast<size_t>(std::count_if(checks.begin(), checks.end(), [&](const Obstacle& each) {
+    return each.severity == severity;
+  }));
+}
+
+std::string verdict(int pid, const std::vector<Obstacle>& checks) {
+  const int code = attach_exit_code(checks);
+  if (code != 0) {
+    return "An attach would fail with exit code " + std::to_string(code) + ".";
+  }
+  const std::string command = "heapsnap attach " + (pid == 0 ? "PID" : std::to_string(pid));
+  const size_t degraded = count(checks, Severity::kDegrades);
+  if (degraded == 0) return "Nothing is in the way: " + command;
+  return "An attach works, with the limits above: " + command;
+}
+
+}  // namespace
+
+int attach_exit_code(const std::vector<Obstacle>& checks) {
+  for (const Obstacle& check : checks) {
+    if (check.severity == Severity::kBlocks) return static_cast<int>(check.kind);
+  }
+  return kExitDone;
+}
+
+void print_checklist(Writer& out, int pid, const std::vector<Obstacle>& checks,
+                     const TextStyle& style) {
+  const Ink ink(style.color);
+  out.write(ink.bold(pid == 0 ? "Attaching to processes of this machine"
+                              : "Attaching to process " + std::to_string(pid)) +
+            "\n\n");
+  for (const Obstacle& check : checks) print_check(out, check, ink, style.width);
+  out.write("\n" + verdict(pid, checks) + "\n");
+}
+
+void print_checklist_json(Writer& out, int pid, const std::vector<Obstacle>& checks) {
+  const int code = attach_exit_code(checks);
+  JsonWriter json(out);
+  json.begin_object();
+  json.member("kind", "doctor");
+  json.member("version", 1);
+  json.member("pid", pid);
+  json.member("attachable", code == kExitDone);
+  json.member("exit_code", code);
+  json.key("checks");
+  json.begin_array();
+  for (const Obstacle& check : checks) {
+    json.begin_object();
+    json.member("id", check.id);
+    json.member("severity", to_string(check.severity));
+    json.member("what", check.what);
+    json.member("why", check.why);
+    json.member("remedy", check.remedy);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  out.write("\n");
+}
+
+int run_doctor(const std::vector<std::string>& arguments) {
+  ReportStyle style;
+  std::string target;
+  OptionParser parser("doctor [options] [PID|NAME]", kDescription);
+  add_report_options(parser, style);
+  parser.positional("PID", target);
+  parser.example("heapsnap doctor 4242", "what bars an attach to PID 4242");
+  parser.example("heapsnap doctor postgres", "the same by name, where one process has it");
+  parser.example("heapsnap doctor", "this machine and this user in general");
+  parser.example("heapsnap doctor 4242 -j | jq -r '.checks[] | select(.remedy != \"\") | .remedy'",
+                 "only the commands that help");
+  if (!parser.parse(arguments)) return kExitDone;
+
+  const ColorChoice color = parse_color_choice(style.color);
+  const int pid = target.empty() ? 0 : resolve_target(target);
+  const std::vector<Obstacle> checks = judge_attach(gather_attach_facts(pid));
+  Writer out(STDOUT_FILENO, "standard output");
+  if (style.json) {
+    print_checklist_json(out, pid, checks);
+  } else {
+    print_checklist(out, pid, checks,
+                    {use_color(color, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
+  }
+  out.flush();
+  return attach_exit_code(checks);
+}
+
+}  // namespace heapsnap
