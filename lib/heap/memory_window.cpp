@@ -11,7 +11,8 @@ MemoryWindow::MemoryWindow(Target& target)
       bytes_(std::make_unique_for_overwrite<std::byte[]>(kLargest)) {}
 
 size_t MemoryWindow::move_to(Address at, Address limit) {
-  const bool goes_on = begin_ <= at && at <= end() && size_ != 0;
+  // A walk that skips less than was read for it goes on as before.
+  const bool goes_on = size_ != 0 && begin_ <= at && (at <= end() || at - end() < size_);
   ahead_ = goes_on ? std::min(ahead_ * 2, kLargest) : kSmallest;
   const uint64_t wanted = limit <= at ? 0 : std::min(ahead_, limit - at);
   begin_ = at;

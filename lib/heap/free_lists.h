@@ -1,0 +1,68 @@
+// Follows the lists of free chunks that a walk cannot tell from used ones, or from each other.
+//
+//   tcache     singly linked by what malloc returned; the chunk keeps looking used
+//   fastbin    singly linked by chunk; the chunk keeps looking used (gone since 2.43)
+//   unsorted   doubly linked by chunk; looks free, as chunks in small and large bins do, which need
+//              no list: what is free and on no list is in the bin that its size belongs into
+//
+// Since 2.32 the links of tcache and fastbin lists are stored as (address of the link >> 12) ^ link
+// ("safe linking", commit a1a486d70e); the heads are stored plain.
+//
+// Every link is checked (aligned, inside a heap, the right size for the list) and every list
+// bounded: by the number of chunks that fit the heaps, and by Brent's algorithm against rings.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "heap/chunk_format.h"
+#include "heap/corruption_log.h"
+#include "heap/heap_areas.h"
+#include "heap/heap_model.h"
+#include "heap/malloc_layout.h"
+#include "heap/page_cache.h"
+#include "heap/sorted_addresses.h"
+
+namespace heapsnap {
+
+class FreeLists {
+ public:
+  // All must outlive this. What is found goes to `listed`, damage to `log`.
+  FreeLists(PageCache& cache, const MallocLayout& layout, const HeapAreas& areas,
+            SortedAddresses& listed, CorruptionLog& log);
+
+  // The fastbins and the unsorted bin of `arena`, number `index`.
+  void follow_bins(const Arena& arena, int32_t index);
+  // All bins of one thread's cache; counts into `thread`. `per_bin`: mp_.tcache_count, 0 if
+  // unknown.
+  void follow_tcache(ThreadCache& thread, uint64_t per_bin);
+  // mmapped chunks met in tcaches (2.43 and later), headers, in no order.
+  const std::vector<Address>& mmapped() const { return mmapped_; }
+
+ private:
+  static constexpr size_t kMostMmapped = 1 << 20;
+
+  void follow_fastbin(const Arena& arena, int32_t index, unsigned bin);
+  void follow_unsorted(const Arena& arena, int32_t index);
+  bool follow_unsorted_forward(const Arena& arena, int32_t index, Address& last_good);
+  std::optional<uint64_t> follow_tcache_bin(ThreadCache& thread, unsigned bin, Address head);
+
+  std::optional<uint64_t> word(Address at) { return cache_.word(at, layout_.word); }
+  // The size field of the chunk at `chunk` when that is aligned and in one of `arena`'s heaps (-1:
+  // anybody's).
+  std::optional<uint64_t> size_in_heap(Address chunk, int32_t arena);
+  // The link stored at `at`, decoded.
+  std::optional<Address> link(Address at);
+
+  PageCache& cache_;
+  const MallocLayout& layout_;
+  ChunkFormat format_;
+  const HeapAreas& areas_;
+  SortedAddresses& listed_;
+  CorruptionLog& log_;
+  uint64_t most_chunks_;  // that fit all heaps
+  std::vector<Address> mmapped_;
+};
+
+}  // namespace heapsnap

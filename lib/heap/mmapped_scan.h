@@ -1,0 +1,81 @@
+// Finds chunks that have a mapping of their own.
+//
+// Nothing links to them either; mp_ only counts them. Such a chunk begins its mapping, so its
+// header is at the begin of a page of private anonymous memory:
+//
+//   page ──►  | prev_size = 0 | size, only IS_MMAPPED set | what malloc returned ...
+//
+// size is the whole mapping up to 2.42, and 2 words less since 2.43 (614cfd0f8a), when bit 0 of
+// prev_size came to mean huge pages (921e251e8f). On i386 all of it is 8 bytes further up.
+//
+// Two things move the header away from there. memalign() writes a second one, just before the
+// aligned address, whose prev_size is its distance from the mapping's begin; between both the
+// memory is zero, and the first header stays, stale. realloc() of that by mremap() changes the
+// second header only.
+//
+//   page ──►  | 0 | stale size | 0 0 0 ... 0 | distance | size | what memalign returned ...
+//
+// The search looks at the begins of all places in anonymous memory first and jumps from chunk to
+// chunk; that finds all of them in most processes. What is still missing by mp_'s count is searched
+// page by page.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "heap/anonymous_memory.h"
+#include "heap/chunk.h"
+#include "heap/chunk_format.h"
+#include "heap/page_cache.h"
+#include "heap/page_heads.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+class MmappedScan {
+ public:
+  static constexpr size_t kMostChunks = 1 << 20;  // glibc's own limit is 65536 by default
+
+  // All must outlive this. `less_header`: the encoding of 2.43 and later.
+  MmappedScan(Target& target, PageCache& cache, const AnonymousMemory& memory,
+              const ChunkFormat& format, bool less_header);
+
+  // Chunks that begin a place, and those that follow each other from there on.
+  void search_begins();
+  // The rest, page by page, in small places first. After each place `is_complete` is asked.
+  template <typename IsComplete>
+  void search_pages(IsComplete is_complete) {
+    for (const size_t place : places_by_size()) {
+      search_place(place);
+      if (is_complete()) return;
+    }
+  }
+  // In ascending order of address; none overlaps another. `state` and `instance` are not set.
+  const std::vector<MmappedChunk>& found();
+
+ private:
+  std::optional<MmappedChunk> chunk_at(Address page, PageHeads::Head head, Address run_end);
+  // Where in the first `room` bytes of the mapping that begins at `page` memalign() may have
+  // written a header: the first place behind the first header that is not zero.
+  std::optional<uint64_t> moved_header(Address page, uint64_t room);
+  std::optional<MmappedChunk> header_at(Address page, uint64_t offset, Address end);
+  bool take(const MmappedChunk& chunk);
+  std::vector<size_t> places_by_size() const;
+  void search_place(size_t place);
+  uint64_t word(const std::byte* from) const;
+
+  PageCache& cache_;
+  MemoryReader& memory_reader_;
+  PageResidency& residency_;
+  const AnonymousMemory& memory_;
+  ChunkFormat format_;
+  bool less_header_;
+  uint64_t page_size_;
+  PageHeads heads_;
+  std::vector<Address> searched_to_;  // for each place
+  std::vector<MmappedChunk> found_;
+  bool is_sorted_ = true;
+  uint64_t pages_budget_ = 64 << 20;  // looked at in search of moved headers, in all
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,309 @@
+#include "heap/segment_walk.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heapsnap {
+namespace {
+
+constexpr unsigned kMostDamages = 256;  // in one area, before the rest of it is given up
+
+template <typename Word>
+inline uint64_t load(const std::byte* from) {
+  Word value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+SegmentWalk::SegmentWalk(Target& target, PageCache& cache, SortedAddresses::Cursor listed,
+                         ChunkSink& sink, std::vector<HeapSegment>& segments,
+                         std::vector<uint64_t>& unknown_bytes, CorruptionLog& log)
+    : listed_(std::move(listed)),
+      sink_(sink),
+      segments_(segments),
+      unknown_bytes_(unknown_bytes),
+      log_(log),
+      window_(target),
+      chain_(cache, target.residency()),
+      sizes_(kBatch),
+      states_(kBatch) {}
+
+void SegmentWalk::walk(const HeapArea& area, const ChunkFormat& format, bool is_main) {
+  area_ = area;
+  format_ = format;
+  is_main_ = is_main;
+  damages_ = 0;
+  chain_.use_format(format);
+  at_ = area.first_chunk;
+  accounted_to_ = area.system.begin;
+  open_segment(at_);
+  if (!area_.top.is_null() && (area_.top < at_ || !format_.is_aligned(area_.top) ||
+                               area_.system.end - area_.top < format_.header)) {
+    log(area_.top, "top is where no chunk of its heap can be");
+    area_.top = Address();
+  }
+  limit_ = area_.top.is_null() ? area_.system.end : area_.top;
+  drop_listed_before(at_, false);
+  while (step()) {
+  }
+  close_segment();
+}
+
+void SegmentWalk::finish() {
+  drop_listed_before(Address(~0ULL), false);
+}
+
+bool SegmentWalk::step() {
+  if (at_ == limit_) return at_limit();
+  if (!window_.holds(at_, format_.header) && window_.move_to(at_, read_limit()) < format_.header) {
+    damage(at_, "the memory at " + hex(at_) + " cannot be read");
+    return true;
+  }
+  switch (format_.word == 8 ? run<uint64_t>() : run<uint32_t>()) {
+    case Stop::kFull: flush(); return true;
+    case Stop::kDecide: decide_chunk(); return true;
+    case Stop::kNoChunk: break;
+  }
+  if (at_ == limit_) return true;
+  const uint64_t field = window_word(at_ + format_.word);
+  if (format_.size_of(field) < format_.min_size) {
+    const Fence fence = chain_.fence_at(at_, goal());
+    if (fence.posts != 0) return close_with(fence);
+  }
+  damage(at_ + format_.word, "the size field of the chunk at " + hex(at_) + " holds " + hex(field));
+  return true;
+}
+
+template <typename Word>
+SegmentWalk::Stop SegmentWalk::run() {
+  // Offsets from the window's begin. Wrap-around is harmless: a listed address before the window
+  // cannot be, and one far behind it is larger than every offset.
+  const uint64_t origin = window_.begin().value();
+  const std::byte* const bytes = window_.data();
+  const uint64_t readable = window_.size() - 2 * sizeof(Word);
+  const uint64_t limit = limit_.value() - origin;
+  const uint64_t min_size = format_.min_size;
+  const uint64_t min_large_size = format_.min_large_size;
+  const uint64_t impossible = format_.impossible_bits(is_main_);
+  uint64_t* const sizes = sizes_.data();
+  ChunkState* const states = states_.data();
+
+  uint64_t at = at_.value() - origin;
+  uint64_t listed = listed_.at_end() ? ~0ULL : listed_.address().value() - origin;
+  uint64_t field = load<Word>(bytes + at + sizeof(Word));
+  size_t count = count_;
+  Stop stop = Stop::kDecide;
+  for (;;) {
+    const uint64_t size = field & ~ChunkFormat::kFlags;
+    if (size < min_size || size > limit - at || (field & impossible) != 0) [[unlikely]] {
+      stop = Stop::kNoChunk;
+      break;
+    }
+    if (count == kBatch) [[unlikely]] {
+      stop = Stop::kFull;
+      break;
+    }
+    const uint64_t next = at + size;
+    if (next > readable) [[unlikely]]
+      break;
+    const uint64_t next_field = load<Word>(bytes + next + sizeof(Word));
+    const bool in_use = (next_field & ChunkFormat::kPreviousInUse) != 0;
+    if (!in_use && load<Word>(bytes + next) != size) [[unlikely]]
+      break;
+    ChunkState state = size < min_large_size ? ChunkState::kSmallbin : ChunkState::kLargebin;
+    state = in_use ? ChunkState::kUsed : state;
+    if (at >= listed) {
+      state = listed_.state();
+      if (at != listed || (state == ChunkState::kUnsorted) == in_use) [[unlikely]]
+        break;
+      listed_.next();
+      listed = listed_.at_end() ? ~0ULL : listed_.address().value() - origin;
+    }
+    sizes[count] = size;
+    states[count] = state;
+    ++count;
+    at = next;
+    field = next_field;
+  }
+  at_ = Address(origin + at);
+  count_ = count;
+  return stop;
+}
+
+// A chunk of sound size that the inner loop left alone: its next header is in another piece of
+// memory, or its flags, its footer and the lists do not agree.
+void SegmentWalk::decide_chunk() {
+  const uint64_t size = format_.size_of(window_word(at_ + format_.word));
+  const Address next = at_ + size;
+  drop_listed_before(at_, false);
+
+  // Behind the last chunk of an area without top is no header.
+  const bool has_next = (next != limit_ || !area_.top.is_null()) &&
+                        (window_.holds(next, format_.header) ||
+                         window_.move_to(next, read_limit()) >= format_.header);
+  if (!has_next) {
+    const bool is_listed = !listed_.at_end() && listed_.address() == at_;
+    const bool in_use = is_listed && listed_.state() != ChunkState::kUnsorted;
+    push(size, listed_state(in_use, ChunkState::kUnknown));
+    return;
+  }
+  const bool in_use = (window_word(next + format_.word) & ChunkFormat::kPreviousInUse) != 0;
+  ChunkState state = ChunkState::kUsed;
+  if (!in_use) {
+    state = size < format_.min_large_size ? ChunkState::kSmallbin : ChunkState::kLargebin;
+    const uint64_t footer = window_word(next);
+    if (footer != size) {
+      log(next, "the free chunk at " + hex(at_) + " has size " + hex(size) + ", its footer says " +
+                    hex(footer));
+      state = ChunkState::kUnknown;
+    }
+  }
+  push(size, listed_state(in_use, state));
+}
+
+// The state of the chunk at at_, of which the flags say `by_flags`, with regard to the lists.
+ChunkState SegmentWalk::listed_state(bool in_use, ChunkState by_flags) {
+  ChunkState state = by_flags;
+  for (unsigned times = 0; !listed_.at_end() && listed_.address() == at_; ++times) {
+    const ChunkState listed = listed_.state();
+    listed_.next();
+    if (times != 0) {
+      log(at_, "the chunk at " + hex(at_) + " is on two free lists");
+    } else if ((listed == ChunkState::kUnsorted) == in_use) {
+      log(at_, "the chunk at " + hex(at_) + " is listed as " + to_string(listed) +
+                   ", but its flags say it is " + (in_use ? "in use" : "in a bin"));
+      state = ChunkState::kUnknown;
+    } else if (by_flags != ChunkState::kUnknown || in_use) {
+      state = listed;
+    }
+  }
+  return state;
+}
+
+bool SegmentWalk::at_limit() {
+  if (area_.top.is_null()) {
+    log(at_, "the chunks end at " + hex(at_) + " without top or a fence");
+    return false;
+  }
+  const uint64_t size = area_.system.end - at_;
+  const bool is_readable =
+      window_.holds(at_, format_.header) || window_.move_to(at_, read_limit()) >= format_.header;
+  const uint64_t field = is_readable ? window_word(at_ + format_.word) : 0;
+  if (format_.size_of(field) != size) {
+    log(at_ + format_.word, "the size field of top holds " + hex(field) +
+                                ", up to the end of its " + "segment are " + hex(size));
+  }
+  drop_listed_before(at_ + 1, false);  // no list holds top
+  push(size, ChunkState::kTop);
+  return false;
+}
+
+bool SegmentWalk::close_with(const Fence& fence) {
+  // Where a thread heap's old top had no room for a post of its own, the whole of it became one.
+  if (!is_main_ && fence.posts == 1 && count_ != 0 && sizes_[count_ - 1] == 2 * format_.header &&
+      states_[count_ - 1] == ChunkState::kUsed) {
+    states_[count_ - 1] = ChunkState::kFence;
+  }
+  for (unsigned post = 1; post < fence.posts; ++post) push(format_.header, ChunkState::kFence);
+  push(fence.last_size, ChunkState::kFence);
+  if (area_.kind != SegmentKind::kBrk) return false;
+
+  // A foreign sbrk call took what follows; the next segment of the area begins somewhere behind it.
+  auto next = chain_.resync(at_, goal(), true);
+  if (!next && !area_.top.is_null()) {
+    log(at_, "no chunks are found between the fence and top");
+    next = area_.top;
+  }
+  if (!next) return false;
+  close_segment();
+  open_segment(*next);
+  drop_listed_before(*next, false);
+  return true;
+}
+
+void SegmentWalk::damage(Address where, const std::string& what) {
+  log(where, what);
+  if (count_ != 0) {
+    ChunkState& before = states_[count_ - 1];
+    const bool hangs_on_damage = before == ChunkState::kUsed || before == ChunkState::kSmallbin ||
+                                 before == ChunkState::kLargebin;
+    if (hangs_on_damage) before = ChunkState::kUnknown;
+  }
+  drop_listed_before(at_ + 1, true);
+  std::optional<Address> next;
+  if (++damages_ <= kMostDamages) next = chain_.resync(at_ + format_.alignment, goal(), false);
+  if (damages_ == kMostDamages) log(where, "there is too much damage: the rest is not walked");
+  const Address end = next.value_or(limit_);
+  drop_listed_before(end, true);
+  unknown_bytes_[static_cast<size_t>(area_.arena)] += end - at_;
+  push(end - at_, ChunkState::kUnknown);
+}
+
+void SegmentWalk::drop_listed_before(Address end, bool is_silent) {
+  for (; !listed_.at_end() && listed_.address() < end; listed_.next()) {
+    if (is_silent) continue;
+    log(listed_.address(), "a free list (" + std::string(to_string(listed_.state())) + ") names " +
+                               hex(listed_.address()) + ", where no chunk begins");
+  }
+}
+
+void SegmentWalk::push(uint64_t size, ChunkState state) {
+  if (count_ == kBatch) flush();
+  sizes_[count_] = size;
+  states_[count_] = state;
+  ++count_;
+  at_ += size;
+}
+
+void SegmentWalk::flush() {
+  if (count_ == 0) return;
+  sink_.on_batch({area_.arena, static_cast<uint32_t>(segments_.size() - 1), begin_,
+                  std::span(sizes_).first(count_), std::span(states_).first(count_)});
+  count_ = 0;
+  begin_ = at_;
+}
+
+void SegmentWalk::open_segment(Address begin) {
+  segments_.push_back({{begin, begin}, area_.arena, area_.kind, 0});
+  at_ = begin_ = begin;
+}
+
+void SegmentWalk::close_segment() {
+  flush();
+  HeapSegment& segment = segments_.back();
+  segment.range.end = at_;
+  if (area_.kind != SegmentKind::kBrk) {
+    segment.system_bytes = area_.system.size();
+    return;
+  }
+  // malloc counts what it wasted on alignment, and a hole before the segment, in system_mem.
+  const Address end = std::min(at_.align_up(format_.alignment), area_.system.end);
+  segment.system_bytes = end - accounted_to_;
+  accounted_to_ = end;
+}
+
+uint64_t SegmentWalk::window_word(Address at) const {
+  const std::byte* const from = window_.data() + (at - window_.begin());
+  return format_.word == 8 ? load<uint64_t>(from) : load<uint32_t>(from);
+}
+
+Address SegmentWalk::read_limit() const {
+  return area_.top.is_null() ? area_.system.end : area_.top + format_.header;
+}
+
+ChainGoal SegmentWalk::goal() const {
+  ChainGoal goal;
+  goal.limit = limit_;
+  goal.is_main = is_main_;
+  goal.needs_fence = area_.top.is_null();
+  if (!listed_.at_end() && at_ < listed_.address()) goal.known = listed_.address();
+  return goal;
+}
+
+void SegmentWalk::log(Address where, const std::string& what) {
+  log_.add(where, area_.arena, static_cast<int64_t>(segments_.size()) - 1, what);
+}
+
+}  // namespace heapsnap
