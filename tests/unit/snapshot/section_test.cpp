@@ -127,7 +127,7 @@ TEST_CASE("deferred or not, the file is the same byte for byte") {
     std::mt19937_64 random(6);
     SnapshotWriter writer({directory.file(name), false});
     OwnedBatch batch = random_batch(random, Address(0x1000), 4096, 16, 1000, 5);
-    std::vector<std::byte> contents(3U << 20);
+    std::vector<uint64_t> contents(2U << 17);  // 2 MiB
     std::vector<PageState> pages(100, PageState::kResident);
     for (int i = 0; i < 300; ++i) {
       if (i == defer_at) writer.set_deferred(true);
@@ -135,9 +135,10 @@ TEST_CASE("deferred or not, the file is the same byte for byte") {
       writer.on_batch(batch.view());
       batch.begin = batch.end() + (i % 7 == 0 ? 64 : 0);
       writer.on_pages(Address(0x1000000ULL * static_cast<uint64_t>(i)), 4096, pages);
-      if (i % 30 == 0) {  // 30 MiB in all: more than the spool keeps in memory
-        for (auto& byte : contents) byte = static_cast<std::byte>(random());
-        writer.on_contents(Address(0x1000000ULL * static_cast<uint64_t>(i)), contents);
+      if (i % 30 == 0) {  // 20 MiB in all: more than the spool keeps in memory
+        for (auto& word : contents) word = random();
+        writer.on_contents(Address(0x1000000ULL * static_cast<uint64_t>(i)),
+                           std::as_bytes(std::span(contents)));
       }
       writer.on_mmapped({batch.begin, batch.begin, 1, 2, 3, ChunkState::kMmapped, 0});
     }
