@@ -10,9 +10,10 @@ set -eu
 build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev libfmt-dev libelf-dev
   libdw-dev libdebuginfod-dev libcapstone-dev libzstd-dev liblzma-dev libxxhash-dev"
 # libc6-dbg: the symbols of this system's C library; the tests compare heapsnap with and without them.
-# Ruby and PostgreSQL: programs that dump themselves through libheapsnap.
+# Ruby, PostgreSQL, nginx, MariaDB: real programs to attach to under load (wrk is one), and two that dump
+# themselves through libheapsnap.
 test_packages="doctest-dev clang clang-format clang-tidy libclang-rt-dev ccache gdb libc6-dbg python3
-  debian-archive-keyring ruby postgresql postgresql-server-dev-15"
+  debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light wrk mariadb-server"
 
 install=no
 if [ "${1:-}" = --install ]; then
