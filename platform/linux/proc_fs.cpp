@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "platform/linux/attach_obstacles.h"
 #include "platform/linux/kernel_text.h"
 
 namespace heapsnap {
@@ -107,14 +108,7 @@ std::string ProcFs::path(int pid, std::string_view entry) const {
 
 std::string ProcFs::read(int pid, std::string_view entry) const {
   if (auto text = try_read(pid, entry)) return *std::move(text);
-  const int cause = errno;
-  if (cause == ENOENT || cause == ESRCH) {
-    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid),
-                "it does not exist (any more)",
-                "check the pid: it may have ended, or be of another pid namespace");
-  }
-  throw Error(ErrorKind::kNotPermitted, "cannot read " + path(pid, entry), errno_text(cause),
-              "run heapsnap as the user of the process, or as root");
+  throw explain_attach_refusal(pid, errno);
 }
 
 std::optional<std::string> ProcFs::try_read(int pid, std::string_view entry) const {

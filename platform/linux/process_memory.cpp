@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "platform/linux/attach_obstacles.h"
 
 namespace heapsnap {
 
@@ -22,10 +23,7 @@ ProcessMemory::ProcessMemory(const ProcFs& proc, int pid, Way way)
     : pid_(pid), way_(way), mem_(::open(proc.path(pid, "mem").c_str(), O_RDONLY | O_CLOEXEC)) {
   if (!mem_) {
     const int cause = errno;
-    if (cause == ENOENT || cause == ESRCH) fail_gone();
-    throw Error(ErrorKind::kNotPermitted,
-                "cannot read the memory of process " + std::to_string(pid), errno_text(cause),
-                "run heapsnap as the user of the process, or as root");
+    throw explain_attach_refusal(pid, cause);
   }
 }
 

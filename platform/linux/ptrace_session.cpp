@@ -41,6 +41,34 @@ void PtraceSession::stop_all(TraceClock::time_point deadline) {
   while (seize_new(pid_) > 0) {
   }
   first_interrupt_ = TraceClock::now();
+  stop_new(deadline);
+}
+
+Tracee* PtraceSession::stop_one(int tid, TraceClock::time_point deadline) {
+  tracees_.emplace_back(pid_, tid);
+  Tracee& tracee = tracees_.back();
+  first_interrupt_ = TraceClock::now();
+  if (tracee.seize() != 0) {
+    tracees_.pop_back();
+    return nullptr;
+  }
+  tracee.interrupt();
+  if (!tracee.wait(deadline) || !tracee.is_stopped()) return nullptr;
+  note_stop(tracee);
+  return &tracee;
+}
+
+bool PtraceSession::let_run(Tracee& tracee, std::chrono::microseconds slice,
+                            TraceClock::time_point deadline) {
+  if (!tracee.resume()) return false;
+  nap(slice);
+  tracee.interrupt();
+  if (!tracee.wait(deadline)) return false;
+  note_stop(tracee);
+  return tracee.is_stopped();
+}
+
+void PtraceSession::stop_new(TraceClock::time_point deadline) {
   do {
     interrupt_running();
     wait_for_running(deadline);
@@ -56,7 +84,7 @@ size_t PtraceSession::seize_new(int process) {
   size_t seized = 0;
   for (const int tid : proc_.task_list(process)) {
     if (known_.contains(tid)) continue;
-    Tracee tracee(tid);
+    Tracee tracee(process, tid);
     const int refusal = tracee.seize();
     if (refusal == ESRCH) continue;  // ended since it was listed
     if (refusal != 0) {
@@ -167,13 +195,21 @@ bool PtraceSession::seize_vfork_child(int parent_tid) {
 }
 
 void PtraceSession::release() noexcept {
-  for (Tracee& tracee : tracees_) {
-    if (!tracee.is_stopped() || tracee.detach()) continue;
-    tracee.forget_stop();  // killed, or taken over by an execve: not where we left it
-    ++stragglers_;
-  }
+  for (Tracee& tracee : tracees_) let_go(tracee);
   last_release_ = TraceClock::now();
   released_ = true;
+}
+
+void PtraceSession::release_others(const Tracee& kept) noexcept {
+  for (Tracee& tracee : tracees_) {
+    if (&tracee != &kept) let_go(tracee);
+  }
+}
+
+void PtraceSession::let_go(Tracee& tracee) noexcept {
+  if (!tracee.is_stopped() || tracee.detach()) return;
+  tracee.forget_stop();  // killed, or taken over by an execve: not where we left it
+  ++stragglers_;
 }
 
 bool PtraceSession::collect_stragglers() noexcept {

@@ -50,14 +50,26 @@ class PtraceSession {
   // Error{kUnsupported} when `deadline` passes; some threads may be stopped then.
   void stop_all(TraceClock::time_point deadline);
 
+  // Stops one thread only. Gives it, or nothing when it ended or did not stop in time.
+  Tracee* stop_one(int tid, TraceClock::time_point deadline);
+
+  // Lets one stopped thread run for about `slice` while the others stand, and stops it again. False
+  // when it did not stop until `deadline`.
+  bool let_run(Tracee& tracee, std::chrono::microseconds slice, TraceClock::time_point deadline);
+  // Stops threads that came into being since stop_all(), by let_run(). Throws as that does.
+  void stop_new(TraceClock::time_point deadline);
+
   // Lets every stopped thread run on for good, with the signals that were held back for them. The
   // pause ends with the last one.
   void release() noexcept;
+  // The same for all but one, which is still needed; release() then ends the pause.
+  void release_others(const Tracee& kept) noexcept;
   // Lets go the stragglers that have stopped since. Gives whether any are left.
   bool collect_stragglers() noexcept;
 
   // The threads of the target that stand still, and of a vfork child.
   std::vector<Tracee>& tracees() { return tracees_; }
+  const std::vector<Tracee>& tracees() const { return tracees_; }
   // A thread that lives, for /proc.
   int live_tid() const;
   bool was_stopped_before() const;
@@ -78,6 +90,7 @@ class PtraceSession {
   bool all_still_stopped();
   bool knows_all_threads() const;
   bool seize_vfork_child(int parent_tid);
+  void let_go(Tracee& tracee) noexcept;
 
   ProcFs proc_;
   int pid_;

@@ -32,8 +32,9 @@ class Tracee {
  public:
   enum class Stop : uint8_t { kNone, kTrap, kGroupStop, kSignal, kEvent, kGone };
 
-  explicit Tracee(int tid) : tid_(tid) {}
+  Tracee(int process, int tid) : process_(process), tid_(tid) {}
 
+  int process() const { return process_; }
   int tid() const { return tid_; }
   Stop stop() const { return stop_; }
   bool is_stopped() const { return stop_ != Stop::kNone && stop_ != Stop::kGone; }
@@ -77,6 +78,7 @@ class Tracee {
  private:
   void take_stop(int code);
 
+  int process_;
   int tid_;
   Stop stop_ = Stop::kNone;
   int signal_ = 0;

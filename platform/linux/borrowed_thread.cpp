@@ -1,0 +1,182 @@
+#include "platform/linux/borrowed_thread.h"
+
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "platform/linux/interrupted_syscall.h"
+#include "platform/linux/sigreturn_stack.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kRedZone = 128;
+constexpr uint64_t kAllBlocked = ~uint64_t{0};
+constexpr uint64_t kDirectionAndTrapFlags = 0x500;
+// Longest time that one thread is waited for where nothing but bad luck can hold it.
+constexpr std::chrono::seconds kPatience{2};
+
+bool transfer(bool to_thread, pid_t tid, uint64_t address, void* bytes, size_t size) {
+  const iovec local{bytes, size};
+  const iovec remote{reinterpret_cast<void*>(address), size};
+  const ssize_t count = to_thread ? ::process_vm_writev(tid, &local, 1, &remote, 1, 0)
+                                  : ::process_vm_readv(tid, &local, 1, &remote, 1, 0);
+  return count == static_cast<ssize_t>(size);
+}
+
+// Results by which the kernel tells itself to make the call again (include/linux/errno.h).
+bool will_restart(const user_regs_struct& registers) {
+  const auto result = static_cast<long long>(registers.rax);
+  return is_in_syscall(registers) && result <= -512 && result >= -516;
+}
+
+}  // namespace
+
+uint64_t stack_needed(size_t extended_state_size, size_t chain_length) {
+  constexpr uint64_t kLargestPlainFrame = 512;
+  return kRedZone + extended_state_size + (chain_length + 1) * kLargestPlainFrame + 256;
+}
+
+user_regs_struct registers_for(const SystemCall& call, const user_regs_struct& like,
+                               uint64_t gadget, uint64_t stack_pointer) {
+  user_regs_struct registers = like;
+  registers.rip = gadget;
+  registers.rsp = stack_pointer;
+  registers.rax = static_cast<unsigned long long>(call.number);
+  registers.orig_rax = static_cast<unsigned long long>(-1);  // no call to restart
+  registers.rdi = call.arguments[0];
+  registers.rsi = call.arguments[1];
+  registers.rdx = call.arguments[2];
+  registers.r10 = call.arguments[3];
+  registers.r8 = call.arguments[4];
+  registers.r9 = call.arguments[5];
+  registers.eflags &= ~kDirectionAndTrapFlags;
+  return registers;
+}
+
+bool BorrowedThread::prepare(uint64_t flags, std::span<const SystemCall> chain) {
+  own_registers_ = thread_.registers();
+  const auto mask = thread_.signal_mask();
+  const std::vector<std::byte> state = thread_.extended_state();
+  if (!mask || state.empty()) return false;
+  own_mask_ = *mask;
+
+  const uint64_t top = own_registers_.rsp - kRedZone;
+  SigreturnStack stack(top, gadget_.restore_rt);
+  const uint64_t home = stack.push(restarted_registers(own_registers_), own_mask_, state);
+  uint64_t next = home;  // the last call does not return, so this is never gone to
+  for (size_t i = chain.size(); i-- > 0;) {
+    next = stack.push(registers_for(chain[i], own_registers_, gadget_.syscall_ret, next),
+                      kAllBlocked, {});
+  }
+  clone_stack_ = next;
+  frames_ = stack.bottom();
+  own_stack_.resize(stack.bytes().size());
+  std::vector<std::byte> frames(stack.bytes().begin(), stack.bytes().end());
+  if (!transfer(false, thread_.tid(), frames_, own_stack_.data(), own_stack_.size()) ||
+      !transfer(true, thread_.tid(), frames_, frames.data(), frames.size())) {
+    return false;
+  }
+  // From here on the thread is altered. If we die between these three steps: after the registers
+  // alone the call is made with the thread's own mask, which home restores as well.
+  const SystemCall call{SYS_clone, {flags, clone_stack_, 0, 0, 0, 0}};
+  if (!thread_.set_options(PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK)) return false;
+  if (!thread_.set_registers(registers_for(call, own_registers_, gadget_.syscall_ret, home))) {
+    return false;
+  }
+  borrowed_ = true;
+  return thread_.set_signal_mask(kAllBlocked);
+}
+
+BorrowedThread::Outcome BorrowedThread::clone(uint64_t flags, std::span<const SystemCall> chain,
+                                              TraceClock::time_point deadline) {
+  if (!prepare(flags, chain)) {
+    put_back();
+    return thread_.load_registers() ? Outcome::kRefused : Outcome::kGone;
+  }
+  // A clone that succeeds stops in an event. One that fails does not: the thread would walk home
+  // and on. So it is interrupted after a while; that does not disturb a clone under way.
+  std::chrono::microseconds patience{300};
+  thread_.resume();
+  while (true) {
+    if (!thread_.wait(std::min(deadline, TraceClock::now() + patience))) {
+      if (TraceClock::now() >= deadline) return Outcome::kStuck;
+      thread_.interrupt();
+      patience = std::min<std::chrono::microseconds>(patience * 2, std::chrono::milliseconds(50));
+      continue;
+    }
+    if (thread_.is_gone()) {
+      borrowed_ = false;
+      return Outcome::kGone;
+    }
+    if (thread_.stop() == Tracee::Stop::kEvent) {
+      clone_pid_ = static_cast<pid_t>(thread_.event_message().value_or(0));
+      return Outcome::kCloned;
+    }
+    if (is_before_call()) {
+      thread_.resume();
+      continue;
+    }
+    if (is_behind_call() || is_going_home()) {
+      const auto result = static_cast<long long>(thread_.registers().rax);
+      if (result < 0 && result > -4096) refusal_ = static_cast<int>(-result);
+      put_back();
+    }
+    borrowed_ = false;
+    return Outcome::kRefused;
+  }
+}
+
+bool BorrowedThread::is_before_call() const {
+  const auto& registers = thread_.registers();
+  return registers.rip == gadget_.syscall_ret ||
+         (registers.rip == gadget_.syscall_ret + SyscallGadget::kSyscallSize &&
+          will_restart(registers));
+}
+
+bool BorrowedThread::is_behind_call() const {
+  return thread_.registers().rip == gadget_.syscall_ret + SyscallGadget::kSyscallSize;
+}
+
+// In __restore_rt, its system call not made yet.
+bool BorrowedThread::is_going_home() const {
+  const uint64_t offset = thread_.registers().rip - gadget_.restore_rt;
+  return offset < SyscallGadget::kRestoreSize;
+}
+
+bool BorrowedThread::give_back(const std::function<void()>& meanwhile) noexcept {
+  if (!borrowed_) return true;
+  // An interrupt that is sent while the thread stands in the clone event catches it on its way out
+  // of the system call, before it executes anything.
+  if (thread_.stop() == Tracee::Stop::kEvent) {
+    thread_.interrupt();
+    thread_.resume();
+  }
+  if (meanwhile) meanwhile();
+  const auto deadline = TraceClock::now() + kPatience;
+  while (thread_.wait(deadline) && thread_.stop() == Tracee::Stop::kEvent) {
+    clone_pid_ = static_cast<pid_t>(thread_.event_message().value_or(0));  // later than awaited
+    thread_.interrupt();
+    thread_.resume();
+  }
+  borrowed_ = false;
+  if (!thread_.is_stopped()) return false;
+  if (is_before_call() || is_behind_call() || is_going_home()) put_back();
+  return true;
+}
+
+void BorrowedThread::put_back() noexcept {
+  // If we die after the first step, the thread still walks home through its frames, which are
+  // taken away last. The other way round it would go on with all signals blocked.
+  if (!borrowed_) return;
+  borrowed_ = false;
+  thread_.set_signal_mask(own_mask_);
+  thread_.set_registers(own_registers_);
+  transfer(true, thread_.tid(), frames_, own_stack_.data(), own_stack_.size());
+}
+
+}  // namespace heapsnap

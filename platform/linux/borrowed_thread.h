@@ -1,0 +1,98 @@
+// A stopped thread of the target that lends its registers for one clone(2).
+//
+//   stack of the thread         what is put there
+//   ------------------------    ---------------------------------------------------------------
+//   ... its own frames
+//   sp -> ...
+//   128 bytes red zone          untouched
+//   frame "home"                the thread as it was: registers, signal mask, vector registers
+//   frames of the clone         what the clone does: one system call after the other, then exit
+//
+// With these in place the thread is made to execute an existing `syscall; ret` with its stack
+// pointer at "home". From there on nobody has to lead it: the clone happens, `ret` and
+// rt_sigreturn bring the thread back to where it was, with the system call that our stop
+// interrupted made anew. That is what happens when heapsnap is killed in between. Otherwise the
+// thread is caught right behind its system call and gets its registers back as they were, which
+// leaves it to the kernel to resume an interrupted sleep with the time that was left.
+//
+// The order of the steps, and why none of them may be swapped, is told in docs/freezing.md.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "platform/linux/syscall_gadget.h"
+#include "platform/linux/tracee.h"
+
+namespace heapsnap {
+
+struct SystemCall {
+  long number = 0;
+  std::array<uint64_t, 6> arguments{};
+};
+
+// Registers with which a thread at `syscall; ret` makes `call` and goes on at `stack_pointer`.
+// Everything that the call does not need is as in `like`.
+user_regs_struct registers_for(const SystemCall& call, const user_regs_struct& like,
+                               uint64_t gadget, uint64_t stack_pointer);
+
+class BorrowedThread {
+ public:
+  enum class Outcome : uint8_t {
+    kCloned,   // the clone exists; the thread stands behind its system call or inside it
+    kRefused,  // the kernel refused; the thread stands, its own registers in place
+    kStuck,    // still inside the system call; it will find home by itself
+    kGone,     // the thread ended
+  };
+
+  // `thread` is at Stop::kTrap, and its stack was found fit (donor.h).
+  BorrowedThread(Tracee& thread, const SyscallGadget& gadget) : thread_(thread), gadget_(gadget) {}
+  BorrowedThread(const BorrowedThread&) = delete;
+  BorrowedThread& operator=(const BorrowedThread&) = delete;
+  // Gives the thread back where that was not done.
+  ~BorrowedThread() { give_back(); }
+
+  // Clones with `flags`; the clone has all signals blocked, is traced by the caller and stops
+  // before it does anything. Let go, it makes the calls of `chain` in turn; the last one must not
+  // return. Waits until `deadline` for the kernel.
+  Outcome clone(uint64_t flags, std::span<const SystemCall> chain, TraceClock::time_point deadline);
+
+  pid_t clone_pid() const { return clone_pid_; }
+  // After kRefused: the errno; 0 when it was not to be learnt.
+  int refusal() const { return refusal_; }
+  // Stack pointer of the clone: where its first frame lies, in its own memory as in the thread's.
+  uint64_t clone_stack() const { return clone_stack_; }
+
+  // Lets the system call end, if it has not, and puts everything back. `meanwhile` is called when
+  // the thread is on its way and has to wait for its clone (CLONE_VFORK). The thread is stopped
+  // afterwards, at its own place. False when it could not be caught: it finds home by itself.
+  bool give_back(const std::function<void()>& meanwhile = {}) noexcept;
+
+ private:
+  bool prepare(uint64_t flags, std::span<const SystemCall> chain);
+  bool is_before_call() const;
+  bool is_behind_call() const;
+  bool is_going_home() const;
+  void put_back() noexcept;
+
+  Tracee& thread_;
+  SyscallGadget gadget_;
+  bool borrowed_ = false;
+  user_regs_struct own_registers_{};
+  uint64_t own_mask_ = 0;
+  std::vector<std::byte> own_stack_;  // the bytes that the frames replaced
+  uint64_t frames_ = 0;               // where they begin
+  uint64_t clone_stack_ = 0;
+  pid_t clone_pid_ = 0;
+  int refusal_ = 0;
+};
+
+// Bytes of stack, red zone included, that the frames of a clone with `chain_length` calls need.
+uint64_t stack_needed(size_t extended_state_size, size_t chain_length);
+
+}  // namespace heapsnap

@@ -1,0 +1,34 @@
+#include "platform/linux/copied_page_map.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace heapsnap {
+
+void CopiedPageMap::read(Address first_page, std::span<PageState> out) {
+  child_.read(first_page, out);
+  const uint64_t page = page_size();
+  const AddressRange asked{first_page, first_page + out.size() * page};
+  const auto& mappings = space_.mappings();
+  auto mapping = std::lower_bound(
+      mappings.begin(), mappings.end(), asked.begin,
+      [](const Mapping& candidate, Address address) { return candidate.range.end <= address; });
+  std::vector<PageState> of_parent;
+  for (; mapping != mappings.end() && mapping->range.begin < asked.end; ++mapping) {
+    const bool is_copied =
+        !mapping->shared && (mapping->is_anonymous() || mapping->is_anonymous_hugetlb());
+    if (is_copied) continue;
+    const Address begin = std::max(mapping->range.begin, asked.begin);
+    const Address end = std::min(mapping->range.end, asked.end);
+    const std::span<PageState> part =
+        out.subspan((begin - asked.begin) / page, (end - begin) / page);
+    of_parent.resize(part.size());
+    parent_.read(begin, of_parent);
+    for (size_t i = 0; i < part.size(); ++i) {
+      // An own page of the child is a copy that the parent had made before.
+      if (part[i] != PageState::kResident) part[i] = of_parent[i];
+    }
+  }
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,28 @@
+// Page states of a copy-on-write child, completed by those of its parent.
+//
+// fork(2) copies page tables for private memory only: what the child shows of files and shared
+// memory it has mapped itself, by reading. There the parent is asked, as it is now. Pages of
+// private file mappings that the parent had changed are in the child's own tables.
+#pragma once
+
+#include "platform/linux/page_map.h"
+#include "target/address_space.h"
+
+namespace heapsnap {
+
+class CopiedPageMap : public PageResidency {
+ public:
+  // `space` outlives this.
+  CopiedPageMap(const ProcFs& proc, int child, int parent, const AddressSpace& space)
+      : child_(proc, child), parent_(proc, parent), space_(space) {}
+
+  uint64_t page_size() const override { return child_.page_size(); }
+  void read(Address first_page, std::span<PageState> out) override;
+
+ private:
+  PageMap child_;
+  PageMap parent_;
+  const AddressSpace& space_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,140 @@
+#include "platform/linux/donor.h"
+
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+
+#include "platform/linux/interrupted_syscall.h"
+#include "platform/linux/mapping_query.h"
+#include "platform/linux/seccomp_filter.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kUserCode64 = 0x33;
+// Stack left below the frames: if heapsnap dies before the thread's signals are blocked, a handler
+// may run there.
+constexpr uint64_t kSlack = 16384;
+constexpr uint64_t kLargestExtendedState = 12288;
+// Looked at closely before the best one is taken.
+constexpr size_t kCandidates = 32;
+
+constexpr int kGetRseqConfiguration = 0x420f;  // PTRACE_GET_RSEQ_CONFIGURATION, 5.13
+constexpr int kGetSyscallDispatch = 0x4211;    // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, 6.4
+
+struct RseqConfiguration {
+  uint64_t area;
+  uint32_t size;
+  uint32_t signature;
+  uint32_t flags;
+  uint32_t padding;
+};
+
+struct SyscallDispatch {
+  uint64_t mode;
+  uint64_t selector;
+  uint64_t offset;
+  uint64_t length;
+};
+
+template <typename T>
+bool ask(int request, int tid, T& answer) {
+  return ::ptrace(static_cast<__ptrace_request>(request), tid,
+                  reinterpret_cast<void*>(sizeof answer), &answer) >= 0;
+}
+
+// A restartable sequence is aborted by the kernel when the thread was preempted in it, by looking
+// at the instruction pointer: one that we set aside would not be seen, and the sequence would go on
+// as if nothing had been. Inside a system call no sequence is under way.
+bool may_be_in_restartable_sequence(const Tracee& thread) {
+  if (is_in_syscall(thread.registers())) return false;
+  RseqConfiguration configuration{};
+  if (!ask(kGetRseqConfiguration, thread.tid(), configuration)) return true;
+  if (configuration.area == 0) return false;
+  constexpr uint64_t kSequence = 8;  // struct rseq::rseq_cs
+  const auto sequence = thread.peek(configuration.area + kSequence);
+  return !sequence || *sequence != 0;
+}
+
+bool dispatches_syscalls(const Tracee& thread) {
+  SyscallDispatch dispatch{};
+  return ask(kGetSyscallDispatch, thread.tid(), dispatch) && dispatch.mode != 0;
+}
+
+// Whether the frames find room on a stack that is surely one.
+bool has_known_stack(const ProcFs& proc, const Tracee& thread, const DonorTask& task) {
+  const uint64_t stack_pointer = thread.registers().rsp;
+  const auto stack = query_mapping(proc, thread.tid(), Address(stack_pointer));
+  if (!stack || !stack->is_private_writable()) return false;
+  const bool is_main = stack->path == "[stack]";
+  const Address control_block(thread.registers().fs_base);
+  if (!is_main &&
+      (!stack->range.contains(control_block) || control_block.value() < stack_pointer)) {
+    return false;
+  }
+  const uint64_t room = stack_pointer - stack->range.begin.value();
+  return room >= stack_needed(kLargestExtendedState, task.chain_length) + kSlack;
+}
+
+std::optional<std::string> barred_call(const Tracee& thread, const DonorTask& task) {
+  const SeccompFilters filters = read_seccomp_filters(thread.tid());
+  for (const SystemCall& call : task.calls) {
+    SeccompCall asked;
+    asked.number = static_cast<uint32_t>(call.number);
+    asked.arguments = call.arguments;
+    asked.instruction_pointer = task.gadget + SyscallGadget::kSyscallSize;
+    const SeccompVerdict verdict = filters.verdict(asked);
+    if (verdict == SeccompVerdict::kAllowed) continue;
+    return "its seccomp filter " +
+           std::string(verdict == SeccompVerdict::kBarred ? "bars" : "may bar (unreadable)") +
+           " system call " + std::to_string(call.number);
+  }
+  return std::nullopt;
+}
+
+// How much is lost if the thread finds home by itself; lower is better.
+int risk_of(const user_regs_struct& registers) {
+  constexpr long long kRestartBlock = -516;
+  if (!is_in_syscall(registers)) return 1;
+  return static_cast<long long>(registers.rax) == kRestartBlock ? 2 : 0;
+}
+
+}  // namespace
+
+std::optional<std::string> why_unfit(const ProcFs& proc, const Tracee& thread,
+                                     const DonorTask& task) {
+  if (thread.stop() != Tracee::Stop::kTrap) return "it is stopped for a signal";
+  if (thread.registers().cs != kUserCode64) return "it runs 32-bit code";
+  if (may_be_in_restartable_sequence(thread)) return "it may be inside a restartable sequence";
+  if (dispatches_syscalls(thread)) return "its system calls go to a handler of its own";
+  if (!has_known_stack(proc, thread, task)) {
+    return "it does not run on a stack that is known to be its own, with room to spare";
+  }
+  return barred_call(thread, task);
+}
+
+std::optional<size_t> choose_donor(const ProcFs& proc, int process, std::span<const Tracee> threads,
+                                   const DonorTask& task, std::string& why_not) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < threads.size(); ++i) {
+    if (threads[i].stop() == Tracee::Stop::kTrap && threads[i].process() == process) {
+      order.push_back(i);
+    }
+  }
+  why_not = "no thread of it stands where it can make a system call";
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return risk_of(threads[a].registers()) < risk_of(threads[b].registers());
+  });
+  order.resize(std::min(order.size(), kCandidates));
+  for (const size_t i : order) {
+    const auto unfit = why_unfit(proc, threads[i], task);
+    if (!unfit) return i;
+    why_not = "thread " + std::to_string(threads[i].tid()) + ": " + *unfit;
+  }
+  return std::nullopt;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,216 @@
+#include "platform/linux/fork_snapshot.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "platform/linux/borrowed_thread.h"
+#include "platform/linux/donor.h"
+#include "platform/linux/kernel_text.h"
+#include "platform/linux/memory_room.h"
+#include "platform/linux/process_status.h"
+#include "platform/linux/realtime_priority.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr long kCloseRange = 436;           // close_range(2), 5.9
+constexpr uint64_t kCloseRangeUnshare = 2;  // CLOSE_RANGE_UNSHARE
+constexpr uint64_t kAllDescriptors = 0xffffffff;
+constexpr uint64_t kSetName = 15;  // PR_SET_NAME
+constexpr std::chrono::milliseconds kReapDeadline{200};
+constexpr size_t kReapersTried = 8;
+
+// No exit signal; the table of open files is shared instead of copied, which costs nothing and
+// takes no reference to any of them.
+constexpr uint64_t kSnapshotFlags = CLONE_FILES;
+// A passing thread of the target. CLONE_VFORK holds the donor until it is gone, since its frames
+// lie on the donor's stack.
+constexpr uint64_t kReaperFlags =
+    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_VFORK;
+
+SystemCall exit_call(long number) {
+  return {number, {0, 0, 0, 0, 0, 0}};
+}
+
+SystemCall reap_call(int pid) {
+  // Both flags leave no way to wait or to reap another one.
+  return {SYS_wait4, {static_cast<uint64_t>(pid), 0, WNOHANG | __WALL, 0, 0, 0}};
+}
+
+// Everything that will be done in the name of the donor, now and at the end.
+DonorTask donor_task(uint64_t clone_flags, std::vector<SystemCall> chain,
+                     const SyscallGadget& gadget) {
+  DonorTask task;
+  task.chain_length = chain.size();
+  task.gadget = gadget.syscall_ret;
+  task.calls = std::move(chain);
+  task.calls.push_back({SYS_clone, {clone_flags, 0, 0, 0, 0, 0}});
+  task.calls.push_back({SYS_rt_sigreturn, {}});
+  return task;
+}
+
+bool is_same_namespace(const std::string& a, const std::string& b) {
+  struct stat first {};
+  struct stat second {};
+  return ::stat(a.c_str(), &first) != 0 || ::stat(b.c_str(), &second) != 0 ||
+         (first.st_ino == second.st_ino && first.st_dev == second.st_dev);
+}
+
+}  // namespace
+
+std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process, int tid) {
+  const auto status = parse_process_status(proc.read(tid, "status"));
+  if (status && status->shadow_stack) {
+    return "the target has a shadow stack, which a call made in its name would violate";
+  }
+  // A first child in a new pid namespace is its init; when that ends, no other can be made.
+  if (!is_same_namespace(proc.path(tid, "ns/pid"), proc.path(tid, "ns/pid_for_children"))) {
+    return "children of the target are born into another pid namespace";
+  }
+  if (const auto no_room = find_copy_refusal(process)) return no_room->what + ": " + no_room->why;
+  return std::nullopt;
+}
+
+std::unique_ptr<ForkSnapshot> ForkSnapshot::take(const ProcFs& proc, int process,
+                                                 PtraceSession& session,
+                                                 const SyscallGadget& gadget,
+                                                 TraceClock::time_point deadline,
+                                                 std::string& why_not) {
+  const std::vector<SystemCall> chain{exit_call(SYS_exit_group)};
+  DonorTask task = donor_task(kSnapshotFlags, chain, gadget);
+  for (const SystemCall& call :
+       donor_task(kReaperFlags, {reap_call(1), exit_call(SYS_exit)}, gadget).calls) {
+    task.calls.push_back(call);
+  }
+  const auto chosen = choose_donor(proc, process, session.tracees(), task, why_not);
+  if (!chosen) return nullptr;
+  Tracee& donor = session.tracees()[*chosen];
+  BorrowedThread borrowed(donor, gadget);
+  switch (borrowed.clone(kSnapshotFlags, chain, deadline)) {
+    case BorrowedThread::Outcome::kCloned: break;
+    case BorrowedThread::Outcome::kRefused:
+      why_not = "the kernel refused to clone the target";
+      if (borrowed.refusal() != 0) why_not += ": " + errno_text(borrowed.refusal());
+      return nullptr;
+    case BorrowedThread::Outcome::kGone: why_not = "the donor thread ended"; return nullptr;
+    case BorrowedThread::Outcome::kStuck: break;
+  }
+  const bool is_complete = borrowed.clone_pid() != 0;
+  // The copy is complete. Its first stop is awaited later: that would cost time now. Or it got
+  // stuck, since what it waits for can only be done by the target itself, such as reading from a
+  // userfaultfd(2).
+  session.release_others(donor);
+  borrowed.give_back();
+  session.release();
+  std::unique_ptr<ForkSnapshot> snapshot;
+  if (borrowed.clone_pid() != 0) {
+    snapshot.reset(
+        new ForkSnapshot(proc, process, donor.tid(), gadget,
+                         SnapshotChild(borrowed.clone_pid(), gadget, borrowed.clone_stack())));
+  }
+  if (is_complete) return snapshot;
+  why_not = "the copy did not come to an end while the target stood still";
+  return nullptr;
+}
+
+bool ForkSnapshot::settle(std::vector<std::string>& notes) {
+  if (!child_.await_birth()) return false;
+  const std::string_view name = kChildName;
+  if (const uint64_t text = child_.put_bytes(name.data(), name.size()); text != 0) {
+    child_.call({SYS_prctl, {kSetName, text, 0, 0, 0, 0}});
+  }
+  const auto closed = child_.call({kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}});
+  if (!child_.is_alive()) return false;
+  if (closed != 0) {
+    notes.push_back("the copy keeps the target's files open while it lives (no close_range)");
+  }
+  const UniqueFd adjust(
+      ::open(proc_.path(child_.pid(), "oom_score_adj").c_str(), O_WRONLY | O_CLOEXEC));
+  constexpr std::string_view kFirstToGo = "1000";
+  if (!adjust || ::write(adjust.get(), kFirstToGo.data(), kFirstToGo.size()) < 0) {
+    notes.push_back("the copy could not be made the first to go when memory runs out");
+  }
+  return true;
+}
+
+void ForkSnapshot::discard() noexcept {
+  if (discarded_) return;
+  discarded_ = true;
+  try {
+    const int inside = pid_inside(child_.pid());
+    child_.kill();
+    left_behind_ = reap(inside);
+  } catch (...) {
+    left_behind_ = "out of memory";
+  }
+}
+
+// The pid by which the target itself knows one of its children.
+int ForkSnapshot::pid_inside(int pid) const {
+  const auto depth = [this](int of) {
+    const auto status = parse_process_status(proc_.try_read(of, "status").value_or(std::string()));
+    return status ? status->namespace_pids : std::vector<int>();
+  };
+  const std::vector<int> target_pids =
+      depth(donor_tid_).empty() ? depth(process_) : depth(donor_tid_);
+  const std::vector<int> pids = depth(pid);
+  if (target_pids.empty() || pids.size() < target_pids.size()) return pid;
+  return pids[target_pids.size() - 1];
+}
+
+std::string ForkSnapshot::reap(int zombie) {
+  const RealtimePriority priority;
+  std::vector<int> tids = proc_.task_list(process_);
+  if (const auto donor = std::find(tids.begin(), tids.end(), donor_tid_); donor != tids.end()) {
+    std::rotate(tids.begin(), donor, donor + 1);
+  }
+  tids.resize(std::min(tids.size(), kReapersTried));
+  std::string why_not;
+  for (const int tid : tids) {
+    if (reap_by(tid, zombie, why_not)) return {};
+  }
+  // A target that has ended meanwhile left the child to its reaper.
+  return tids.empty() ? std::string() : why_not;
+}
+
+bool ForkSnapshot::reap_by(int tid, int zombie, std::string& why_not) {
+  PtraceSession session(proc_, process_);
+  const auto deadline = TraceClock::now() + kReapDeadline;
+  Tracee* const thread = session.stop_one(tid, deadline);
+  bool reaped = false;
+  if (thread == nullptr) {
+    why_not = "thread " + std::to_string(tid) + " did not stop";
+  } else {
+    const std::vector<SystemCall> chain{reap_call(zombie), exit_call(SYS_exit)};
+    const auto unfit = why_unfit(proc_, *thread, donor_task(kReaperFlags, chain, gadget_));
+    if (unfit) {
+      why_not = *unfit;
+    } else {
+      BorrowedThread borrowed(*thread, gadget_);
+      if (borrowed.clone(kReaperFlags, chain, deadline) == BorrowedThread::Outcome::kCloned) {
+        Tracee reaper(process_, borrowed.clone_pid());
+        borrowed.give_back([&] {
+          if (reaper.wait(TraceClock::now() + kReapDeadline)) reaper.detach();
+        });
+        reaped = true;
+      } else {
+        why_not = "the kernel refused a thread to reap it with";
+      }
+    }
+  }
+  session.release();
+  reap_pause_ += session.pause();
+  return reaped;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,79 @@
+// A copy-on-write child of the target: its memory at one instant, to be read at leisure.
+//
+//   take()     threads stand   a donor thread makes the clone; everybody is let go
+//   settle()   target runs     the child gives up the target's files and is marked as ours
+//   discard()  target runs     the child is killed; a passing thread of the target reaps it
+//
+// The child is made with exit signal 0, so the target gets no SIGCHLD and its own wait() never
+// shows it. It sits in its first instruction, at `syscall; ret` with a stack that leads to
+// exit_group, so set free by accident it ends.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "platform/linux/proc_fs.h"
+#include "platform/linux/ptrace_session.h"
+#include "platform/linux/snapshot_child.h"
+#include "platform/linux/syscall_gadget.h"
+
+namespace heapsnap {
+
+class ForkSnapshot {
+ public:
+  // The name that the child is given, for ps(1) and for those who find a zombie of a heapsnap that
+  // was killed.
+  static constexpr const char* kChildName = "heapsnap-copy";
+
+  // Why process `tid` must not be forked at all, read while it runs: too little memory, too many
+  // processes, shadow stacks, children that would found a new pid namespace. Nothing when it may.
+  static std::optional<std::string> refusal(const ProcFs& proc, int process, int tid);
+
+  // Forks the process whose threads `session` holds, and releases the session. On failure gives
+  // nothing, the reason in `why_not`, and the threads still stand; unless the session says that it
+  // is released: then the copy got stuck, and the target runs.
+  static std::unique_ptr<ForkSnapshot> take(const ProcFs& proc, int process, PtraceSession& session,
+                                            const SyscallGadget& gadget,
+                                            TraceClock::time_point deadline, std::string& why_not);
+
+  ForkSnapshot(const ForkSnapshot&) = delete;
+  ForkSnapshot& operator=(const ForkSnapshot&) = delete;
+  ~ForkSnapshot() { discard(); }
+
+  // Awaits the child and prepares it for a longer life. False when it is gone; what could not be
+  // had but does not matter is added to `notes`.
+  bool settle(std::vector<std::string>& notes);
+
+  SnapshotChild& child() { return child_; }
+
+  // Kills the child and has the target reap it. Later calls do nothing.
+  void discard() noexcept;
+  // How long the one thread that reaped stood still.
+  std::chrono::nanoseconds reap_pause() const { return reap_pause_; }
+  // Whether a zombie was left in the target, and why; empty when none was.
+  const std::string& left_behind() const { return left_behind_; }
+
+ private:
+  ForkSnapshot(const ProcFs& proc, int process, int donor_tid, const SyscallGadget& gadget,
+               SnapshotChild child)
+      : proc_(proc), process_(process), donor_tid_(donor_tid), gadget_(gadget), child_(child) {}
+
+  int pid_inside(int pid) const;
+  std::string reap(int zombie);
+  bool reap_by(int tid, int zombie_inside, std::string& why_not);
+
+  ProcFs proc_;
+  int process_;
+  int donor_tid_;
+  SyscallGadget gadget_;
+  SnapshotChild child_;
+  bool discarded_ = false;
+  std::chrono::nanoseconds reap_pause_{0};
+  std::string left_behind_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,29 @@
+// How long a target would stand still under each way of freezing it.
+//
+// The numbers behind it were measured (docs/freezing.md, tests/bench/pause_bench.cpp); they need
+// not be exact, since from a few megabytes on the two ways are an order of magnitude apart.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace heapsnap {
+
+struct FreezeEstimate {
+  uint64_t private_bytes = 0;  // resident, anonymous
+  uint64_t threads = 0;
+  std::chrono::nanoseconds fork{0};
+  std::chrono::nanoseconds stop{0};
+
+  bool prefers_fork() const { return fork < stop; }
+  // "copying page tables of 1.0 GB takes about 22 ms, reading it about 310 ms"
+  std::string text() const;
+};
+
+FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads);
+// The same by the text of /proc/PID/status.
+FreezeEstimate estimate_freeze(std::string_view status_text);
+
+}  // namespace heapsnap

@@ -1,0 +1,64 @@
+// The one FrozenProcess there is: a process looked at in one of the three ways, and everything that
+// must be undone for it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "platform/linux/fork_snapshot.h"
+#include "platform/linux/frozen_process.h"
+#include "platform/linux/live_view.h"
+#include "platform/linux/malloc_exit.h"
+#include "platform/linux/ptrace_session.h"
+#include "platform/linux/tracer_thread.h"
+
+namespace heapsnap {
+
+class HeldProcess final : public FrozenProcess {
+ public:
+  // Freezes; throws as FrozenProcess::freeze() does, with the target let go.
+  HeldProcess(int pid, const FreezeOptions& options);
+  ~HeldProcess() override { thaw(); }
+
+  const Process& process() const override { return view_.process; }
+  const AddressSpace& address_space() const override { return view_.address_space; }
+  const std::vector<Thread>& threads() const override { return view_.threads; }
+  MemoryReader& memory() override { return *view_.memory; }
+  PageResidency& residency() override { return *view_.residency; }
+  std::optional<MappedFile> open_file(const Mapping& mapping) override {
+    return view_.open_file(mapping);
+  }
+
+  bool target_is_stopped() const override;
+  void thaw() noexcept override;
+  const FreezeRecord& record() const override { return record_; }
+  std::vector<MappingUsage> mapping_usage() override;
+
+ private:
+  // The passes of a freeze, in the order in which they are made. All but the first run on the
+  // tracing thread.
+  void plan(const FreezeOptions& options);
+  void stop_threads(const FreezeOptions& options);
+  void try_to_fork(const FreezeOptions& options);
+  void finish_fork(const FreezeOptions& options);
+  void finish_stop(const FreezeOptions& options);
+
+  void show_threads();
+  void note_still_inside(const MallocExit& exit);
+  void note_missing_from_copy(const AddressSpace& before);
+  void end_session() noexcept;
+
+  LiveView view_;
+  int target_tid_ = 0;  // a live thread of the target itself; view_.tid may be the child
+  FreezeRecord record_;
+  std::optional<SyscallGadget> gadget_;  // where a fork is to be tried
+  std::vector<ThreadContext> inside_malloc_;
+  // What traces is made, used and destroyed on the tracing thread.
+  std::unique_ptr<TracerThread> tracer_;
+  std::unique_ptr<PtraceSession> session_;
+  std::unique_ptr<ForkSnapshot> snapshot_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,114 @@
+#include "platform/linux/snapshot_child.h"
+
+#include <elf.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "platform/linux/tracee.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr std::chrono::seconds kPatience{5};
+constexpr int kSyscallStop = SIGTRAP | 0x80;  // with PTRACE_O_TRACESYSGOOD
+
+}  // namespace
+
+bool SnapshotChild::await_birth() {
+  Tracee newborn(pid_, pid_);
+  const bool born = newborn.wait(TraceClock::now() + kPatience) && newborn.is_stopped() &&
+                    newborn.set_options(PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
+  ended_ = newborn.is_gone();
+  return born;
+}
+
+std::optional<int> SnapshotChild::resume_by(int request) {
+  if (ended_) return std::nullopt;
+  int status = 0;
+  if (::ptrace(static_cast<__ptrace_request>(request), pid_, nullptr, nullptr) != 0) {
+    return std::nullopt;
+  }
+  pid_t waited = 0;
+  do {
+    waited = ::waitpid(pid_, &status, __WALL);
+  } while (waited < 0 && errno == EINTR);
+  if (waited == pid_ && WIFSTOPPED(status)) return WSTOPSIG(status);
+  ended_ = true;
+  return std::nullopt;
+}
+
+std::optional<long> SnapshotChild::call(const SystemCall& call) {
+  const auto before = registers();
+  if (!before) return std::nullopt;
+  user_regs_struct wanted = registers_for(call, *before, gadget_.syscall_ret, stack_);
+  if (::ptrace(PTRACE_SETREGS, pid_, nullptr, &wanted) != 0) return std::nullopt;
+  // One stop on the way in, one on the way out. A SIGSTOP of the whole process group, or the like,
+  // may come in between.
+  for (int stops = 0; stops < 2;) {
+    const auto signal = resume_by(PTRACE_SYSCALL);
+    if (!signal) return std::nullopt;
+    if (*signal == kSyscallStop) ++stops;
+  }
+  const auto after = registers();
+  if (!after) return std::nullopt;
+  return static_cast<long>(after->rax);
+}
+
+uint64_t SnapshotChild::put_bytes(const void* bytes, size_t size) {
+  std::array<char, 64> padded{};
+  if (size > padded.size()) return 0;
+  std::memcpy(padded.data(), bytes, size);
+  const uint64_t address = stack_ - padded.size();
+  const iovec local{padded.data(), padded.size()};
+  const iovec remote{reinterpret_cast<void*>(address), padded.size()};
+  const ssize_t count = ::process_vm_writev(pid_, &local, 1, &remote, 1, 0);
+  return count == static_cast<ssize_t>(padded.size()) ? address : 0;
+}
+
+bool SnapshotChild::set_context(const user_regs_struct& registers,
+                                std::vector<std::byte>& extended_state) {
+  user_regs_struct copy = registers;
+  iovec part{extended_state.data(), extended_state.size()};
+  return ::ptrace(PTRACE_SETREGS, pid_, nullptr, &copy) == 0 &&
+         ::ptrace(PTRACE_SETREGSET, pid_, reinterpret_cast<void*>(NT_X86_XSTATE), &part) == 0;
+}
+
+std::optional<user_regs_struct> SnapshotChild::registers() const {
+  user_regs_struct registers{};
+  if (::ptrace(PTRACE_GETREGS, pid_, nullptr, &registers) != 0) return std::nullopt;
+  return registers;
+}
+
+std::vector<std::byte> SnapshotChild::extended_state() const {
+  return Tracee(pid_, pid_).extended_state();
+}
+
+bool SnapshotChild::step() {
+  return resume_by(PTRACE_SINGLESTEP) == SIGTRAP;
+}
+
+std::optional<uint64_t> SnapshotChild::peek(uint64_t address) const {
+  const auto word = Tracee(pid_, pid_).peek(address);
+  if (!word) return std::nullopt;
+  return static_cast<uint64_t>(*word);
+}
+
+void SnapshotChild::kill() noexcept {
+  if (ended_) return;
+  ::kill(pid_, SIGKILL);
+  int status = 0;
+  pid_t waited = 0;
+  do {
+    waited = ::waitpid(pid_, &status, __WALL);
+  } while ((waited < 0 && errno == EINTR) || (waited == pid_ && WIFSTOPPED(status)));
+  ended_ = true;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,61 @@
+// The copy-on-write child of the target, seen as a tracee of ours.
+//
+// Unlike a thread of the target it may be treated as we like: it can be single-stepped and its
+// system calls can be trapped, for a SIGTRAP that hits it only ends a process that nobody needs.
+// It never runs the target's code but for what step() makes it run.
+#pragma once
+
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "platform/linux/borrowed_thread.h"
+
+namespace heapsnap {
+
+class SnapshotChild {
+ public:
+  // `pid` was made by a BorrowedThread and has not been waited for.
+  SnapshotChild(pid_t pid, const SyscallGadget& gadget, uint64_t stack)
+      : pid_(pid), gadget_(gadget), stack_(stack) {}
+
+  pid_t pid() const { return pid_; }
+  bool is_alive() const { return !ended_; }
+
+  // Waits until it stands at its very beginning, and makes sure that it dies with us.
+  // False when it is gone.
+  bool await_birth();
+
+  // Makes one system call in its name; it must be one that does not block. Gives the result or
+  // -errno, nothing when it is gone.
+  std::optional<long> call(const SystemCall& call);
+  // Puts bytes, at most 64, where they disturb nothing, for a call to point to. 0 on failure.
+  uint64_t put_bytes(const void* bytes, size_t size);
+
+  // Takes up the context of a thread of the target, and gives the one that it has come to.
+  bool set_context(const user_regs_struct& registers, std::vector<std::byte>& extended_state);
+  std::optional<user_regs_struct> registers() const;
+  std::vector<std::byte> extended_state() const;
+  // Executes one instruction. False when that ended in a fault, or the child.
+  bool step();
+  // The eight bytes at `address`.
+  std::optional<uint64_t> peek(uint64_t address) const;
+
+  // Ends it and gives up our share of what is left: it is a zombie of the target then.
+  void kill() noexcept;
+
+ private:
+  // Resumes it by `request` and waits for its next stop: gives the stop's code.
+  std::optional<int> resume_by(int request);
+
+  pid_t pid_;
+  SyscallGadget gadget_;
+  uint64_t stack_;
+  bool ended_ = false;
+};
+
+}  // namespace heapsnap
