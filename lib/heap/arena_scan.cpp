@@ -6,7 +6,6 @@
 
 #include "heap/arena_verifier.h"
 #include "heap/chunk_format.h"
-#include "heap/page_cache.h"
 
 namespace heapsnap {
 
@@ -18,16 +17,13 @@ constexpr unsigned kBins = 127;
 // An arena with fewer empty bins of its 127 than this is not found by scanning.
 constexpr unsigned kFewestEmptyBins = 8;
 // Bounds the work that data made to look like bins can cause; an arena takes some hundred.
-constexpr unsigned kMostCandidates = 1 << 16;
+constexpr unsigned kMostCandidates = 1 << 14;
+constexpr unsigned kMostRingSteps = 1 << 16;
 
 class ArenaScan {
  public:
   ArenaScan(Target& target, std::span<const MallocLayout> layouts)
-      : target_(target),
-        layouts_(layouts),
-        format_(layouts.front()),
-        word_(format_.word),
-        pages_(target.memory(), 64) {}
+      : target_(target), layouts_(layouts), format_(layouts.front()), word_(format_.word) {}
 
   // A pair on the border of two pieces is missed; an arena has others.
   void scan(AddressRange range) {
@@ -92,14 +88,19 @@ class ArenaScan {
   }
 
   void check(Address bins) {
+    if (!checked_.insert(bins).second) return;
     ++candidates_;
+    const MallocLayout::State* last = nullptr;
     for (const MallocLayout& layout : layouts_) {
+      // Neighbours in the list often differ in other structs only.
+      if (last != nullptr && *last == layout.state) continue;
+      last = &layout.state;
       const Address arena = bins - layout.state.bins;
-      if (!checked_.insert({arena, layout.state.bins}).second) continue;
-      if (!arena_ring_closes(pages_, layout, arena)) continue;
+      if (!arena_ring_closes(target_.memory(), layout, arena, ring_steps_)) continue;
       const ArenaCheck result = check_arena(target_, layout, arena);
       if (!is_acceptable(result, DiscoveryStrategy::kStructuralScan)) continue;
       found_.push_back({arena, layout, result.system_mem});
+      return;
     }
   }
 
@@ -107,12 +108,12 @@ class ArenaScan {
   std::span<const MallocLayout> layouts_;
   ChunkFormat format_;
   unsigned word_;
-  PageCache pages_;
   uint64_t budget_ = kMostScanned;
   std::vector<std::byte> buffer_;
   std::vector<Address> pairs_;  // ascending
-  std::set<std::pair<Address, uint64_t>> checked_;
+  std::set<Address> checked_;
   unsigned candidates_ = 0;
+  unsigned ring_steps_ = kMostRingSteps;
   std::vector<ScannedArena> found_;
 };
 

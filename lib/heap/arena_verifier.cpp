@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "heap/chunk_format.h"
+#include "heap/page_cache.h"
 #include "heap/struct_bytes.h"
 
 namespace heapsnap {
@@ -16,6 +17,7 @@ class ArenaChecker {
  public:
   ArenaChecker(Target& target, const MallocLayout& layout, Address arena)
       : space_(target.address_space()),
+        memory_(target.memory()),
         layout_(layout),
         format_(layout),
         arena_(arena),
@@ -29,7 +31,8 @@ class ArenaChecker {
     if (pages_.read(arena_, bytes_) < bytes_.size()) return result;
     result.is_readable = true;
     result.system_mem = state().word_at(layout_.state.system_mem);
-    result.ring_closes = arena_ring_closes(pages_, layout_, arena_);
+    unsigned steps = kMostArenas;
+    result.ring_closes = arena_ring_closes(memory_, layout_, arena_, steps);
     result.bad_bins = count_bad_bins();
     result.is_used = !bins_are_zero();
     check_top(result);
@@ -92,6 +95,7 @@ class ArenaChecker {
   }
 
   const AddressSpace& space_;
+  MemoryReader& memory_;
   const MallocLayout& layout_;
   ChunkFormat format_;
   Address arena_;
@@ -115,11 +119,11 @@ std::vector<std::string> ArenaCheck::damage() const {
   return found;
 }
 
-bool arena_ring_closes(PageCache& pages, const MallocLayout& layout, Address first) {
+bool arena_ring_closes(MemoryReader& memory, const MallocLayout& layout, Address first,
+                       unsigned& steps) {
   const ChunkFormat format(layout);
-  Address arena = first;
-  for (unsigned step = 0; step < kMostArenas; ++step) {
-    const auto next = pages.word(arena + layout.state.next, layout.word);
+  for (Address arena = first; steps > 0; --steps) {
+    const auto next = read_word(memory, arena + layout.state.next, layout.word);
     if (!next || *next == 0) return false;
     arena = format.pointer(*next);
     if (arena == first) return true;

@@ -17,7 +17,6 @@
 
 #include "heap/heap_model.h"
 #include "heap/malloc_layout.h"
-#include "heap/page_cache.h"
 #include "target/target.h"
 
 namespace heapsnap {
@@ -41,8 +40,10 @@ inline constexpr unsigned kTolerableBadBins = 10;
 // Reads the malloc_state at `arena`, the ring and the ends of each bin: bounded, whatever is there.
 ArenaCheck check_arena(Target& target, const MallocLayout& layout, Address arena);
 
-// The ring alone: the cheapest of the checks, and the one that hardly anything else passes.
-bool arena_ring_closes(PageCache& pages, const MallocLayout& layout, Address arena);
+// The ring alone: the cheapest of the checks, and one that hardly anything else passes. Follows it
+// for at most `steps` arenas and takes off what it needed.
+bool arena_ring_closes(MemoryReader& memory, const MallocLayout& layout, Address arena,
+                       unsigned& steps);
 
 // Whether that is enough to take it for an arena, given who proposed it: a symbol stands with
 // little, a scan must have everything.
