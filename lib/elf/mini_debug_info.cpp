@@ -8,7 +8,7 @@
 namespace heapsnap {
 
 std::vector<std::byte> decompress_mini_debug_info(std::span<const std::byte> compressed) {
-  constexpr size_t kLargest = 256 << 20;
+  constexpr size_t kLargest = 64 << 20;
   constexpr uint64_t kDecoderMemory = 128 << 20;
   lzma_stream stream = LZMA_STREAM_INIT;
   if (lzma_stream_decoder(&stream, kDecoderMemory, 0) != LZMA_OK) return {};

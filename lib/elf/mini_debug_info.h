@@ -8,7 +8,7 @@
 
 namespace heapsnap {
 
-// The embedded ELF file; empty when `compressed` is damaged or would be larger than 256 MiB.
+// The embedded ELF file; empty when `compressed` is damaged or would be larger than 64 MiB.
 std::vector<std::byte> decompress_mini_debug_info(std::span<const std::byte> compressed);
 
 }  // namespace heapsnap
