@@ -178,6 +178,12 @@ const char* to_string(RssRow row) {
   return "unknown";
 }
 
+bool RssAccount::agrees_with_process() const {
+  const uint64_t sum = total.resident - hugetlb;
+  const uint64_t difference = std::max(sum, process_rss) - std::min(sum, process_rss);
+  return process_rss == 0 || basis == RssBasis::kVirtual || difference <= process_rss / 100;
+}
+
 static_assert(row_index(RssRow::kUnwalked) == static_cast<size_t>(HeapShare::kUnwalked) &&
                   row_index(RssRow::kStacks) == kHeapShareCount,
               "a share's index is its row's");

@@ -58,6 +58,9 @@ struct RssAccount {
   // between the two readings. The rows of such a mapping are scaled down to fit.
   uint64_t disagreement = 0;
 
+  // Whether the sum of the mappings is within 1 % of the process's own counter, or that is unknown.
+  bool agrees_with_process() const;
+
   const Amount& operator[](RssRow row) const { return rows[static_cast<size_t>(row)]; }
   Amount& operator[](RssRow row) { return rows[static_cast<size_t>(row)]; }
 };

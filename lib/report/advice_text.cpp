@@ -36,8 +36,8 @@ AdviceText advice_text(const Advice& advice) {
               "threads end"};
     case AdviceKind::kHugePages:
       return {fmt::format("{} of free memory are resident as parts of huge pages", size),
-              "try GLIBC_TUNABLES=glibc.malloc.hugetlb=0 or transparent_hugepage=madvise: the "
-              "kernel then backs only what is touched"};
+              "set /sys/kernel/mm/transparent_hugepage/enabled to madvise, or start the program "
+              "without glibc.malloc.hugetlb: the kernel then backs only what is touched"};
     case AdviceKind::kFragmentation:
       return {fmt::format("{} are free but share their pages with chunks in use: fragmentation, "
                           "which no trim gives back",

@@ -82,16 +82,17 @@ std::string duration_text(uint64_t nanoseconds) {
   return fmt::format("{:.1f} s", value / 1e9);
 }
 
-std::string time_text(int64_t nanoseconds) {
+std::string time_text(int64_t nanoseconds, unsigned digits) {
   constexpr int64_t kPerSecond = 1000000000;
   int64_t fraction = nanoseconds % kPerSecond;
   if (fraction < 0) fraction += kPerSecond;
   const time_t seconds = (nanoseconds - fraction) / kPerSecond;
   std::tm calendar{};
   gmtime_r(&seconds, &calendar);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:09}Z", calendar.tm_year + 1900,
+  const std::string fraction_text = fmt::format("{:09}", fraction).substr(0, digits);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{}Z", calendar.tm_year + 1900,
                      calendar.tm_mon + 1, calendar.tm_mday, calendar.tm_hour, calendar.tm_min,
-                     calendar.tm_sec, fraction);
+                     calendar.tm_sec, fraction_text);
 }
 
 }  // namespace heapsnap

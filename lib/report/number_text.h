@@ -27,7 +27,8 @@ std::string address_text(Address address);
 std::string version_text(GlibcVersion version);
 // "340 ns", "1.2 µs", "1.9 ms", "2.5 s"
 std::string duration_text(uint64_t nanoseconds);
-// "2026-01-31T23:59:59.123456789Z" for nanoseconds since 1970, UTC, any year from 0 to 9999.
-std::string time_text(int64_t nanoseconds);
+// "2026-01-31T23:59:59.123456789Z" for nanoseconds since 1970, UTC, with 1 to 9 digits
+// of the fraction.
+std::string time_text(int64_t nanoseconds, unsigned digits = 9);
 
 }  // namespace heapsnap

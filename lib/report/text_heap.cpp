@@ -24,7 +24,7 @@ std::string arena_name(const ReportInput& input, int32_t arena) {
 
 std::string size_range_text(const SizeClass& sizes) {
   if (sizes.end == 0) return short_size_text(sizes.begin) + " and more";
-  return short_size_text(sizes.begin) + " to " + short_size_text(sizes.end - 1);
+  return short_size_text(sizes.begin) + " - " + short_size_text(sizes.end);
 }
 
 void print_large(TextPage& page, const std::string& title, const std::vector<LargeChunk>& chunks) {
@@ -134,7 +134,7 @@ void print_sizes(TextPage& page) {
   page.heading("Chunks by size");
   TextTable table;
   table.add_column("size", Align::kLeft);
-  for (const char* title : {"used", "bytes", "", "free", "bytes"}) {
+  for (const char* title : {"used", "bytes", "share", "free", "bytes"}) {
     table.add_column(title, Align::kRight);
   }
   for (const SizeClass& sizes : summary.size_classes) {
@@ -148,7 +148,7 @@ void print_sizes(TextPage& page) {
   page.heading("Sizes up to 1 KiB that hold most used bytes");
   TextTable common;
   common.add_column("size", Align::kRight);
-  for (const char* title : {"used", "bytes", "", "free"}) {
+  for (const char* title : {"used", "bytes", "share", "free"}) {
     common.add_column(title, Align::kRight);
   }
   for (const SizeClass& size : summary.common_sizes) {

@@ -76,7 +76,7 @@ void print_head(TextPage& page) {
       page.ink.bold(fmt::format("Process {}: {}", process.pid, printable(process.comm))) + "\n");
   page.field("program", printable(process.exe));
   page.field("snapshot", snapshot_text(page.input));
-  page.field("taken", time_text(process.taken_at_ns) +
+  page.field("taken", time_text(process.taken_at_ns, 3) +
                           (process.hostname.empty() ? "" : " on " + printable(process.hostname)));
   page.field("freeze", freeze_text(metadata.freeze));
   for (const MallocInstance& instance : metadata.heap.instances) {
@@ -95,7 +95,7 @@ void print_rss_table(TextPage& page) {
   TextTable table;
   table.add_column("", Align::kLeft);
   table.add_column(account.basis == RssBasis::kResident ? "resident" : "size", Align::kRight);
-  table.add_column("", Align::kRight);
+  table.add_column("share", Align::kRight);
   if (has_swap) table.add_column("in swap", Align::kRight);
   const auto add = [&](const std::string& text, const RssAccount::Amount& amount) {
     table.add_row({text, size_text(amount.resident),
@@ -113,6 +113,16 @@ void print_rss_table(TextPage& page) {
   if (account.hugetlb != 0) {
     page.sentence(fmt::format("{} of it are hugetlb pages, which RSS does not count.",
                               size_text(account.hugetlb)));
+  }
+  if (!account.agrees_with_process()) {
+    page.sentence(fmt::format("The process's own counter said {} at the freeze.",
+                              size_text(account.process_rss)));
+  }
+  const SnapshotMetadata& metadata = page.input.metadata;
+  if (metadata.freeze.method == FreezeMethod::kNone && metadata.threads.size() > 1) {
+    page.sentence(
+        "No thread was stopped, so the stacks of threads other than the first count as "
+        "other anonymous memory.");
   }
   if (account.disagreement != 0) {
     page.sentence(
@@ -134,7 +144,7 @@ void print_advice(TextPage& page) {
       page.out.write(front + line + "\n");
       front.assign(front.size(), ' ');
     }
-    for (const std::string& line : wrapped(text.action + ".", page.width - front.size())) {
+    for (const std::string& line : wrapped("→ " + text.action + ".", page.width - front.size())) {
       page.out.write(front + page.ink.green(line) + "\n");
     }
   }

@@ -1,0 +1,83 @@
+#include "report/terminal_text.h"
+
+#include <doctest/doctest.h>
+
+#include "report/text_table.h"
+
+using namespace heapsnap;
+
+TEST_CASE("nothing that a target names can drive the terminal") {
+  CHECK(printable("plain näme") == "plain näme");
+  CHECK(printable("\x1b[2J\r\n\t") == "\\x1b[2J\\x0d\\x0a\\x09");
+  CHECK(printable(std::string_view("a\0b", 3)) == "a\\x00b");
+  CHECK(printable("\x7f") == "\\x7f");
+  CHECK(printable("\xc2\x9b"
+                  "31m") ==
+        "\\xc2\\x9b"
+        "31m");  // C1 CSI
+  CHECK(printable("\xe2\x80\xae"
+                  "gpj.exe") == "\\u202egpj.exe");
+  CHECK(printable("zero\xe2\x80\x8bwidth") == "zero\\u200bwidth");
+  CHECK(printable("back\\slash") == "back\\\\slash");
+}
+
+TEST_CASE("bytes that are no UTF-8 are shown as they are") {
+  CHECK(printable("\xff") == "\\xff");
+  CHECK(printable("\xc3") == "\\xc3");
+  CHECK(printable("\xe2\x82") == "\\xe2\\x82");
+  CHECK(printable("\xc0\xaf") == "\\xc0\\xaf");                    // over-long '/'
+  CHECK(printable("\xed\xa0\x80") == "\\xed\\xa0\\x80");           // surrogate
+  CHECK(printable("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // past U+10FFFF
+  CHECK(printable("\xe2\x82z") == "\\xe2\\x82z");
+  CHECK(printable("\xe2\x82\xac") == "€");
+  CHECK(printable("\xf0\x9f\x98\x80") == "😀");
+}
+
+TEST_CASE("width counts columns, not bytes") {
+  CHECK(display_width("abc") == 3);
+  CHECK(display_width("äöü") == 3);
+  CHECK(display_width("漢字") == 4);
+  CHECK(display_width("e\xcc\x81") == 1);
+  CHECK(display_width("😀") == 2);
+}
+
+TEST_CASE("clipping keeps both ends and the width") {
+  CHECK(clipped("short", 10) == "short");
+  CHECK(clipped("/usr/lib/x86_64-linux-gnu/libc.so.6", 16) == "/usr/…/libc.so.6");
+  for (size_t width = 0; width < 12; ++width) {
+    CAPTURE(width);
+    CHECK(display_width(clipped("漢字漢字漢字漢字", width)) <= width);
+    CHECK(display_width(clipped("abcdefghijklmn", width)) == width);
+  }
+}
+
+TEST_CASE("lines break at spaces") {
+  CHECK(wrapped("one two three", 7) == std::vector<std::string>{"one two", "three"});
+  CHECK(wrapped("a  b", 10) == std::vector<std::string>{"a b"});
+  CHECK(wrapped("", 10) == std::vector<std::string>{""});
+  CHECK(wrapped("unbreakable word", 4) == std::vector<std::string>{"unbreakable", "word"});
+}
+
+TEST_CASE("columns line up by what is seen") {
+  std::string text;
+  Writer out(text);
+  TextTable table;
+  table.add_column("name", TextTable::Align::kLeft);
+  table.add_column("bytes", TextTable::Align::kRight);
+  table.add_row({"ä", "1"});
+  table.add_row({"漢字漢", "12345678"});
+  table.add_row({"all"});
+  table.set_sum();
+  table.print(out, Ink(false));
+  out.flush();
+  CHECK(text ==
+        "  name       bytes\n"
+        "  ä              1\n"
+        "  漢字漢  12345678\n"
+        "  all\n");
+}
+
+TEST_CASE("colour is asked for") {
+  CHECK(Ink(false).bold("x") == "x");
+  CHECK(Ink(true).bold("x") == "\x1b[1mx\x1b[0m");
+}
