@@ -2,6 +2,7 @@
 
 #include "tools/heapsnap/attach_command.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/completions_command.h"
 #include "tools/heapsnap/core_command.h"
 #include "tools/heapsnap/doctor_command.h"
 #include "tools/heapsnap/export_command.h"
@@ -17,6 +18,7 @@ constexpr std::array kCommands = {
     Command{"report", "everything that a snapshot knows", run_report},
     Command{"export", "a snapshot in a format that other tools read", run_export},
     Command{"doctor", "what bars an attach, and what to do about it", run_doctor},
+    Command{"completions", "completions for bash, zsh or fish", run_completions},
 };
 
 }  // namespace

@@ -15,6 +15,13 @@ namespace heapsnap {
 
 namespace po = boost::program_options;
 
+namespace {
+
+// Where the next parse() notes what it would accept; null: it parses.
+UsageDescription* wanted_description = nullptr;
+
+}  // namespace
+
 struct OptionParser::State {
   std::string usage;
   std::string description;
@@ -30,6 +37,25 @@ struct OptionParser::State {
     const std::string command = usage.substr(0, usage.find(' '));
     throw Error(ErrorKind::kUsage, "heapsnap " + command, why,
                 "see: heapsnap " + command + " --help");
+  }
+
+  UsageDescription describe() const {
+    UsageDescription usage_description;
+    for (const auto& option : options.options()) {
+      // A letter comes with its dash; an option without a letter gives its name there, too.
+      const std::string letter =
+          option->canonical_display_name(po::command_line_style::allow_dash_for_short);
+      const bool takes_value = option->semantic()->max_tokens() > 0;
+      usage_description.options.push_back(
+          {.name = option->long_name(),
+           .letter = letter.size() == 2 ? letter.substr(1) : std::string(),
+           .placeholder = takes_value ? option->format_parameter() : std::string(),
+           .help = option->description()});
+    }
+    for (const auto& word : hidden.options()) {
+      usage_description.positional.push_back(word->long_name());
+    }
+    return usage_description;
   }
 
   void print_help() const {
@@ -81,6 +107,10 @@ void OptionParser::example(std::string command_line, std::string purpose) {
 bool OptionParser::parse(const std::vector<std::string>& arguments) {
   bool help = false;
   flag("help,h", help, "print this help");
+  if (wanted_description != nullptr) {
+    *wanted_description = state_->describe();
+    return false;
+  }
   try {
     po::options_description all;
     all.add(state_->options).add(state_->hidden);
@@ -99,6 +129,19 @@ bool OptionParser::parse(const std::vector<std::string>& arguments) {
   }
   if (help) state_->print_help();
   return !help;
+}
+
+UsageDescription OptionParser::describe(int (*run)(const std::vector<std::string>&)) {
+  UsageDescription description;
+  wanted_description = &description;
+  try {
+    run({});
+  } catch (...) {
+    wanted_description = nullptr;
+    throw;
+  }
+  wanted_description = nullptr;
+  return description;
 }
 
 }  // namespace heapsnap

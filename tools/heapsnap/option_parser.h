@@ -14,6 +14,18 @@
 
 namespace heapsnap {
 
+// What a command accepts, for those who have to know it without running it (completions).
+struct OptionDescription {
+  std::string name;         // "output"
+  std::string letter;       // "o"; empty when it has none
+  std::string placeholder;  // "FILE"; empty for a flag
+  std::string help;
+};
+struct UsageDescription {
+  std::vector<OptionDescription> options;
+  std::vector<std::string> positional;  // their placeholders, in order
+};
+
 class OptionParser {
  public:
   // `usage` follows "Usage: heapsnap "; `description` is the text of --help above the options.
@@ -35,6 +47,9 @@ class OptionParser {
 
   // False when --help was asked for, and printed. Throws Error{kUsage}.
   bool parse(const std::vector<std::string>& arguments);
+
+  // Runs a command only up to its parse(), which notes what it would accept and gives false.
+  static UsageDescription describe(int (*run)(const std::vector<std::string>& arguments));
 
  private:
   struct State;
