@@ -101,13 +101,21 @@ std::string_view take_line(std::string_view& text) {
   return line;
 }
 
-void append_checked(std::vector<Mapping>& mappings, std::string_view line) {
+// Appends the mapping of one line. Gives how many mappings before it were taken back for it.
+size_t append_mapping(std::vector<Mapping>& mappings, std::string_view line, TornText torn) {
   auto mapping = parse_mapping(line);
   if (!mapping) fail(line, "not a line of /proc/PID/maps");
-  if (!mappings.empty() && mapping->range.begin < mappings.back().range.end) {
-    fail(line, "overlaps the mapping before it");
+  size_t taken_back = 0;
+  while (!mappings.empty() && mapping->range.begin < mappings.back().range.end) {
+    if (torn == TornText::kRefuse) fail(line, "overlaps the mapping before it");
+    AddressRange& before = mappings.back().range;
+    before.end = mapping->range.begin;
+    if (!before.is_empty()) break;
+    mappings.pop_back();
+    ++taken_back;
   }
   mappings.push_back(*std::move(mapping));
+  return taken_back;
 }
 
 // "Rss:                1234 kB" -> the member that it fills, or nullptr.
@@ -129,18 +137,19 @@ bool is_usage_line(std::string_view line) {
 
 }  // namespace
 
-std::vector<Mapping> parse_maps(std::string_view text) {
+std::vector<Mapping> parse_maps(std::string_view text, TornText torn) {
   std::vector<Mapping> mappings;
-  while (!text.empty()) append_checked(mappings, take_line(text));
+  while (!text.empty()) append_mapping(mappings, take_line(text), torn);
   return mappings;
 }
 
-MappingsWithUsage parse_smaps(std::string_view text) {
+MappingsWithUsage parse_smaps(std::string_view text, TornText torn) {
   MappingsWithUsage parsed;
   while (!text.empty()) {
     const std::string_view line = take_line(text);
     if (!is_usage_line(line)) {
-      append_checked(parsed.mappings, line);
+      const size_t taken_back = append_mapping(parsed.mappings, line, torn);
+      parsed.usage.resize(parsed.usage.size() - taken_back);
       parsed.usage.emplace_back();
       continue;
     }

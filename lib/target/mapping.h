@@ -43,9 +43,17 @@ struct MappingUsage {
   bool operator==(const MappingUsage&) const = default;
 };
 
+// The kernel writes these texts page by page and lets the process run in between: a mapping that
+// grew downwards or was merged meanwhile appears again with a begin that lies in what was written
+// before.
+enum class TornText {
+  kRefuse,  // of a process that stood still: an overlap is damage
+  kMend,  // of a running one: the later line is the newer truth, the earlier mapping ends before it
+};
+
 // Parses the text of /proc/PID/maps. Lines that do not parse throw Error{kBadInput}; ranges that
-// are empty, unordered or overlap throw too. Never reads anything.
-std::vector<Mapping> parse_maps(std::string_view text);
+// are empty, unordered or overlap throw too, unless mended. Never reads anything.
+std::vector<Mapping> parse_maps(std::string_view text, TornText torn = TornText::kRefuse);
 
 // Parses the text of /proc/PID/smaps: the mappings, and the usage of each at the same index.
 // Unknown keys are skipped.
@@ -53,6 +61,6 @@ struct MappingsWithUsage {
   std::vector<Mapping> mappings;
   std::vector<MappingUsage> usage;
 };
-MappingsWithUsage parse_smaps(std::string_view text);
+MappingsWithUsage parse_smaps(std::string_view text, TornText torn = TornText::kRefuse);
 
 }  // namespace heapsnap

@@ -55,8 +55,12 @@ class ProcFs {
   // Nothing when the task is gone.
   std::optional<TaskStat> try_stat(int pid) const;
   std::string comm(int pid) const;
-  std::vector<Mapping> maps(int pid) const { return parse_maps(read(pid, "maps")); }
-  MappingsWithUsage smaps(int pid) const { return parse_smaps(read(pid, "smaps")); }
+  std::vector<Mapping> maps(int pid) const {
+    return parse_maps(read(pid, "maps"), TornText::kMend);
+  }
+  MappingsWithUsage smaps(int pid) const {
+    return parse_smaps(read(pid, "smaps"), TornText::kMend);
+  }
   // The tids of all threads as the kernel lists them; empty when the process is gone.
   std::vector<int> task_list(int pid) const;
   // The first listed tid whose thread is alive; nothing when all are dead.

@@ -34,6 +34,21 @@ TEST_CASE("damaged maps are refused") {
   CHECK_THROWS_AS(parse_smaps("1000-3000 rw-p 0 00:00 0\nRss: x kB\n"), Error);
 }
 
+TEST_CASE("the maps of a process that ran on are mended: the later line is the newer truth") {
+  const char* torn =
+      "1000-3000 rw-p 0 00:00 0\n4000-5000 rw-p 0 00:00 0\n2000-6000 rw-p 0 00:00 0\n";
+  const auto mappings = parse_maps(torn, TornText::kMend);
+  REQUIRE(mappings.size() == 2);
+  CHECK(mappings[0].range == AddressRange{Address(0x1000), Address(0x2000)});
+  CHECK(mappings[1].range == AddressRange{Address(0x2000), Address(0x6000)});
+  const auto usage =
+      parse_smaps("1000-2000 rw-p 0 00:00 0\nRss: 4 kB\n1000-3000 rw-p 0 00:00 0\nRss: 8 kB\n",
+                  TornText::kMend);
+  REQUIRE(usage.usage.size() == usage.mappings.size());
+  REQUIRE(usage.usage.size() == 1);
+  CHECK(usage.usage[0].rss == 8192);
+}
+
 TEST_CASE("smaps gives the pages of each mapping") {
   const auto parsed = parse_smaps(
       "1000-3000 rw-p 00000000 00:00 0 \n"
