@@ -130,7 +130,7 @@ void look_at_program(const ProcFs& proc, int live_tid, TargetFacts& target) {
     // Not ours to read: whoever attaches says why.
   }
   if (const auto maps = proc.try_read(live_tid, "maps")) {
-    target.allocator = guess_allocator(parse_maps(*maps), target.executable);
+    target.allocator = guess_allocator(parse_maps(*maps, TornText::kMend), target.executable);
   }
 }
 
