@@ -136,8 +136,16 @@ void tell_what_is_missing(const CoreContents& contents, const std::string& path,
         "{} holds no writable memory, so no heap: see coredump_filter in core(5) and ulimit -c",
         path));
   }
-  if (contents.headers && contents.notes.threads.empty()) {
+  const auto& threads = contents.notes.threads;
+  if (contents.headers && threads.empty()) {
     notes.push_back(fmt::format("{} names no threads: per-thread caches cannot be found", path));
+  } else if (!threads.empty() &&
+             std::all_of(threads.begin(), threads.end(), [](const Thread& thread) {
+               return thread.registers->thread_pointer.is_null();
+             })) {
+    // gcore writes no NT_386_TLS.
+    notes.push_back(
+        fmt::format("{} has no thread pointers: per-thread caches cannot be found", path));
   }
 }
 

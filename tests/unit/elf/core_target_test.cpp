@@ -265,6 +265,16 @@ TEST_CASE("a dump without writable memory is told apart from an empty heap") {
   CHECK(joined(notes).find("holds no writable memory") != std::string::npos);
 }
 
+TEST_CASE("threads without thread pointers are told") {
+  TemporaryFolder folder;
+  CoreNotesBuilder builder(Machine::kX86_64);
+  builder.thread(1, 0, 1, 1, 0).thread(2, 0, 1, 1, 0);
+  std::vector<std::string> notes;
+  open({.core_path = folder.write("core", make_core(Machine::kX86_64, builder.bytes(), {}))},
+       notes);
+  CHECK(joined(notes).find("has no thread pointers") != std::string::npos);
+}
+
 TEST_CASE("raw images alone are a target") {
   TemporaryFolder folder;
   const std::string low = folder.write("low", Bytes(0x1000, std::byte{1}));

@@ -111,6 +111,23 @@ TEST_CASE("relocations of all four kinds, with the addend that REL and RELR keep
   }
 }
 
+TEST_CASE("counts too large for the header are taken from the first section header") {
+  auto bytes = sample_library(Machine::kX86_64, HashStyle::kSysV, true).bytes;
+  const auto header = *load_record<Elf64_Ehdr>(bytes, 0);
+  auto first = *load_record<Elf64_Shdr>(bytes, header.e_shoff);
+  first.sh_info = header.e_phnum;
+  first.sh_size = header.e_shnum;
+  first.sh_link = header.e_shstrndx;
+  put_at(bytes, header.e_shoff, first);
+  put_at(bytes, offsetof(Elf64_Ehdr, e_phnum), uint16_t{PN_XNUM});
+  put_at(bytes, offsetof(Elf64_Ehdr, e_shnum), uint16_t{0});
+  put_at(bytes, offsetof(Elf64_Ehdr, e_shstrndx), uint16_t{SHN_XINDEX});
+  const auto image = ElfImage::from_bytes(bytes, "many");
+  CHECK(image.segments().size() == 4);
+  CHECK(image.sections().size() == 5);
+  CHECK(image.section(".dynsym") != nullptr);
+}
+
 TEST_CASE("bytes at an address end with the segment's file image") {
   const auto library = sample_library(Machine::kX86_64);
   const auto image = ElfImage::from_bytes(library.bytes, "sample.so");
