@@ -59,6 +59,13 @@ DonorTask donor_task(uint64_t clone_flags, std::vector<SystemCall> chain,
   return task;
 }
 
+// A passing thread of ours need not queue for the processor: the donor waits for it.
+void hurry(int tid) {
+  sched_param lowest{};
+  lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
+  ::sched_setscheduler(tid, SCHED_FIFO, &lowest);
+}
+
 bool is_same_namespace(const std::string& a, const std::string& b) {
   struct stat first {};
   struct stat second {};
@@ -106,10 +113,10 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(const ProcFs& proc, int process
     case BorrowedThread::Outcome::kStuck: break;
   }
   const bool is_complete = borrowed.clone_pid() != 0;
-  // The copy is complete. Its first stop is awaited later: that would cost time now. Or it got
-  // stuck, since what it waits for can only be done by the target itself, such as reading from a
-  // userfaultfd(2).
-  session.release_others(donor);
+  // The child's first stop is awaited later: that would cost time now. The donor goes home while
+  // it has the processor for itself. But a clone that got stuck waits for something that only the
+  // target itself can do, such as reading from a userfaultfd(2).
+  if (!is_complete) session.release_others(donor);
   borrowed.give_back();
   session.release();
   std::unique_ptr<ForkSnapshot> snapshot;
@@ -199,6 +206,7 @@ bool ForkSnapshot::reap_by(int tid, int zombie, std::string& why_not) {
       BorrowedThread borrowed(*thread, gadget_);
       if (borrowed.clone(kReaperFlags, chain, deadline) == BorrowedThread::Outcome::kCloned) {
         Tracee reaper(process_, borrowed.clone_pid());
+        hurry(borrowed.clone_pid());
         borrowed.give_back([&] {
           if (reaper.wait(TraceClock::now() + kReapDeadline)) reaper.detach();
         });

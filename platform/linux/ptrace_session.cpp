@@ -17,14 +17,25 @@ namespace heapsnap {
 
 namespace {
 
-// How long one thread is waited for before the next one is looked at.
+// How long nobody may have stopped before it is looked into why.
 constexpr std::chrono::milliseconds kFirstLook{2};
+// Threads in delicate system calls are interrupted so many at a time: if heapsnap were killed just
+// then, no more of them would get an EINTR. Others cannot be harmed and are interrupted at once.
+constexpr size_t kDelicateAtOnce = 2;
 // How long everybody stands for the sake of threads that sleep uninterruptibly.
 constexpr std::chrono::milliseconds kStragglerGrace{20};
 
 void nap(std::chrono::microseconds duration) {
   const timespec time{0, static_cast<long>(duration.count()) * 1000};
   ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
+}
+
+// Whether a thread sleeps in a system call that a stop breaks off and that we have to repair.
+bool is_in_delicate_call(const ProcFs& proc, int tid) {
+  const std::string call = proc.try_read(tid, "syscall").value_or(std::string());
+  std::string_view rest = call;
+  const auto number = parse_number(take_word(rest));  // "running" while it runs
+  return number && is_broken_by_stop(static_cast<long>(*number));
 }
 
 bool shares_memory(int pid, int other) {
@@ -41,6 +52,7 @@ void PtraceSession::stop_all(TraceClock::time_point deadline) {
   while (seize_new(pid_) > 0) {
   }
   first_interrupt_ = TraceClock::now();
+  began_ = true;
   stop_new(deadline);
 }
 
@@ -69,9 +81,21 @@ bool PtraceSession::let_run(Tracee& tracee, std::chrono::microseconds slice,
 }
 
 void PtraceSession::stop_new(TraceClock::time_point deadline) {
+  stragglers_ = 0;
   do {
-    interrupt_running();
-    wait_for_running(deadline);
+    std::vector<size_t> hardy;
+    std::vector<size_t> delicate;
+    for (size_t i = 0; i < tracees_.size(); ++i) {
+      if (tracees_[i].stop() != Tracee::Stop::kNone) continue;
+      (delicate_.contains(tracees_[i].tid()) ? delicate : hardy).push_back(i);
+    }
+    stop_these(std::move(hardy), deadline);
+    for (size_t begin = 0; begin < delicate.size(); begin += kDelicateAtOnce) {
+      const size_t end = std::min(begin + kDelicateAtOnce, delicate.size());
+      stop_these({delicate.begin() + static_cast<ptrdiff_t>(begin),
+                  delicate.begin() + static_cast<ptrdiff_t>(end)},
+                 deadline);
+    }
   } while (!all_still_stopped() || (!knows_all_threads() && seize_new(pid_) > 0));
   if (std::none_of(tracees_.begin(), tracees_.end(),
                    [](const Tracee& tracee) { return !tracee.is_gone(); })) {
@@ -96,58 +120,62 @@ size_t PtraceSession::seize_new(int process) {
     }
     known_.insert(tid);
     tracees_.push_back(tracee);
+    if (!began_ && is_in_delicate_call(proc_, tid)) delicate_.insert(tid);
     ++seized;
   }
   return seized;
 }
 
-void PtraceSession::interrupt_running() {
-  for (Tracee& tracee : tracees_) {
-    if (tracee.stop() == Tracee::Stop::kNone) tracee.interrupt();
-  }
-}
-
-void PtraceSession::wait_for_running(TraceClock::time_point deadline) {
-  std::vector<size_t> late;  // indices: a vfork child adds tracees meanwhile
-  for (size_t i = 0; i < tracees_.size(); ++i) {
-    if (tracees_[i].stop() != Tracee::Stop::kNone) continue;
-    if (tracees_[i].wait(std::min(deadline, TraceClock::now() + kFirstLook))) {
-      note_stop(tracees_[i]);
-    } else {
-      late.push_back(i);
-    }
-  }
-  const auto grace_end = TraceClock::now() + kStragglerGrace;
-  stragglers_ = 0;
-  while (!late.empty()) {
+void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point deadline) {
+  for (const size_t i : late) tracees_[i].interrupt();
+  const auto begin = TraceClock::now();
+  auto last_progress = begin;
+  // Each stop is dealt with as soon as it happens, whoever else is still awaited: if heapsnap were
+  // killed before the repair, the thread would get its EINTR.
+  while (true) {
+    const size_t count_before = late.size();
     std::erase_if(late, [this](size_t i) {
       if (!tracees_[i].poll()) return false;
       note_stop(tracees_[i]);
       return true;
     });
-    const size_t count_before = tracees_.size();
-    int runnable = 0;
-    for (const size_t i : late) {
-      const auto task = proc_.try_stat(tracees_[i].tid());
-      const bool sleeps = !task || task->is_uninterruptible();
-      if (sleeps && seize_vfork_child(tracees_[i].tid())) continue;
-      if (!sleeps) runnable = tracees_[i].tid();
-    }
-    for (size_t i = count_before; i < tracees_.size(); ++i) {
-      tracees_[i].interrupt();
-      late.push_back(i);
-    }
+    if (late.empty()) break;
     const auto now = TraceClock::now();
-    if (runnable == 0 && now >= grace_end) break;
-    if (now >= deadline) {
-      throw Error(ErrorKind::kUnsupported, "cannot stop process " + std::to_string(pid_),
-                  "thread " + std::to_string(runnable != 0 ? runnable : tracees_[late[0]].tid()) +
-                      " (" + proc_.comm(runnable) + ") did not stop in time; it was let go again",
-                  "try again when the machine is less busy, or read it as it runs: --freeze none");
+    if (late.size() < count_before) last_progress = now;
+    if (now - last_progress < kFirstLook) {
+      nap(std::chrono::microseconds(5));
+      continue;
     }
-    if (!late.empty()) nap(std::chrono::microseconds(100));
+    if (only_stragglers_left(late, now - begin)) break;
+    if (now >= deadline) fail_to_stop(tracees_[late.front()].tid());
+    nap(std::chrono::microseconds(100));
   }
-  stragglers_ = late.size();
+  stragglers_ += late.size();
+}
+
+// Looks at those who take long; a vfork child that holds one of them is added to them.
+bool PtraceSession::only_stragglers_left(std::vector<size_t>& late,
+                                         std::chrono::nanoseconds waited) {
+  const size_t count_before = tracees_.size();
+  bool all_sleep = true;
+  for (const size_t i : late) {
+    const auto task = proc_.try_stat(tracees_[i].tid());
+    if (task && !task->is_uninterruptible()) all_sleep = false;
+    if (task && task->is_uninterruptible()) seize_vfork_child(tracees_[i].tid());
+  }
+  for (size_t i = count_before; i < tracees_.size(); ++i) {
+    tracees_[i].interrupt();
+    late.push_back(i);
+    all_sleep = false;
+  }
+  return all_sleep && waited >= kStragglerGrace;
+}
+
+void PtraceSession::fail_to_stop(int tid) const {
+  throw Error(ErrorKind::kUnsupported, "cannot stop process " + std::to_string(pid_),
+              "thread " + std::to_string(tid) + " (" + proc_.comm(tid) +
+                  ") did not stop in time; all were let go again",
+              "try again when the machine is less busy, or read it as it runs: --freeze none");
 }
 
 void PtraceSession::note_stop(Tracee& tracee) {
@@ -179,19 +207,15 @@ bool PtraceSession::knows_all_threads() const {
   return vfork_children_.empty() && status_number(*status, "Threads") == alive;
 }
 
-bool PtraceSession::seize_vfork_child(int parent_tid) {
+void PtraceSession::seize_vfork_child(int parent_tid) {
   const std::string entry = "task/" + std::to_string(parent_tid) + "/children";
   const std::string children = proc_.try_read(pid_, entry).value_or(std::string());
-  bool seized = false;
   std::string_view rest = children;
   for (std::string_view word = take_word(rest); !word.empty(); word = take_word(rest)) {
     const int child = static_cast<int>(parse_number(word).value_or(0));
     if (child == 0 || known_.contains(child) || !shares_memory(parent_tid, child)) continue;
-    if (seize_new(child) == 0) continue;
-    vfork_children_.push_back(child);
-    seized = true;
+    if (seize_new(child) != 0) vfork_children_.push_back(child);
   }
-  return seized;
 }
 
 void PtraceSession::release() noexcept {

@@ -84,19 +84,22 @@ class PtraceSession {
 
  private:
   size_t seize_new(int process);
-  void interrupt_running();
-  void wait_for_running(TraceClock::time_point deadline);
+  void stop_these(std::vector<size_t> late, TraceClock::time_point deadline);
   void note_stop(Tracee& tracee);
   bool all_still_stopped();
   bool knows_all_threads() const;
-  bool seize_vfork_child(int parent_tid);
+  bool only_stragglers_left(std::vector<size_t>& late, std::chrono::nanoseconds waited);
+  [[noreturn]] void fail_to_stop(int tid) const;
+  void seize_vfork_child(int parent_tid);
   void let_go(Tracee& tracee) noexcept;
 
   ProcFs proc_;
   int pid_;
   std::vector<Tracee> tracees_;
-  std::set<int> known_;  // tids seized, and those that cannot be
+  std::set<int> known_;     // tids seized, and those that cannot be
+  std::set<int> delicate_;  // tids that sleep where a stop gives EINTR
   std::vector<int> vfork_children_;
+  bool began_ = false;
   uint64_t syscalls_restarted_ = 0;
   size_t stragglers_ = 0;
   bool released_ = false;

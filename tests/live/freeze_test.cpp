@@ -1,0 +1,241 @@
+// Does a freeze leave its target unharmed? The targets watch themselves and tell.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <elf.h>
+#include <link.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "platform/linux/frozen_process.h"
+#include "platform/linux/proc_fs.h"
+#include "tests/live/live_target.h"
+
+namespace heapsnap::live {
+
+namespace {
+
+FreezeOptions choose(FreezeChoice choice) {
+  FreezeOptions options;
+  options.choice = choice;
+  options.deadline = std::chrono::seconds(20);  // the machine may be busy with other tests
+  return options;
+}
+
+// malloc.o of glibc is one block of 23 to 28 KB that ends with malloc_info(). The target runs the
+// same libc as this program.
+std::vector<AddressRange> malloc_text_of(pid_t pid) {
+  constexpr uint64_t kBlock = 0x6000;
+  Dl_info found{};
+  const ElfW(Sym)* symbol = nullptr;
+  REQUIRE(dladdr1(reinterpret_cast<void*>(&malloc_info), &found,
+                  reinterpret_cast<void**>(const_cast<ElfW(Sym)**>(&symbol)), RTLD_DL_SYMENT) != 0);
+  const uint64_t end = symbol->st_value + symbol->st_size;
+  for (const Mapping& mapping : ProcFs().maps(pid)) {
+    if (mapping.file_offset == 0 && mapping.path == std::string(found.dli_fname)) {
+      return {{mapping.range.begin + (end - kBlock), mapping.range.begin + end}};
+    }
+  }
+  const Dl_info& libc = found;
+  for (const Mapping& mapping : ProcFs().maps(pid)) {
+    if (mapping.file_offset == 0 && mapping.path.find("/libc.so") != std::string::npos) {
+      return {{mapping.range.begin + (end - kBlock), mapping.range.begin + end}};
+    }
+  }
+  FAIL("the target has no libc like " << libc.dli_fname);
+  return {};
+}
+
+// A word of the target's memory, to see that memory can be read at all.
+bool can_read_stack(FrozenProcess& frozen) {
+  for (const Thread& thread : frozen.threads()) {
+    if (thread.registers && frozen.memory().read_value<uint64_t>(thread.registers->stack_pointer)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void freeze_often(pid_t pid, const FreezeOptions& options, int times, FreezeMethod method) {
+  for (int i = 0; i < times; ++i) {
+    const auto frozen = FrozenProcess::freeze(pid, options);
+    CHECK(can_read_stack(*frozen));
+    frozen->thaw();
+    const FreezeRecord& record = frozen->record();
+    INFO(record.why);
+    REQUIRE(record.method == method);
+    for (const std::string& note : record.notes) FAIL_CHECK(note);
+  }
+}
+
+constexpr FreezeChoice kBothWays[] = {FreezeChoice::kStop, FreezeChoice::kFork};
+
+FreezeMethod method_of(FreezeChoice choice) {
+  return choice == FreezeChoice::kFork ? FreezeMethod::kFork : FreezeMethod::kStop;
+}
+
+// Calls `done` until it gives true, for ten seconds at most.
+template <typename Condition>
+bool eventually(Condition done) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    ::sched_yield();
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("blocking system calls neither fail nor end early") {
+  for (const FreezeChoice choice : kBothWays) {
+    CAPTURE(to_string(method_of(choice)));
+    LiveTarget target({SYSCALL_SLEEPER});
+    const Footprint before = footprint_of(target.pid());
+    freeze_often(target.pid(), choose(choice), scaled(150, 1000), method_of(choice));
+    CHECK(footprint_of(target.pid()) == before);
+    auto seen = target.finish();
+    CHECK(target.exit_status() == 0);
+    CHECK(seen.at("eintr") == 0);
+    CHECK(seen.at("errors") == 0);
+    CHECK(seen.at("early") == 0);
+    CHECK(seen.at("sigchld") == 0);
+    CHECK(seen.at("children") == 0);
+  }
+}
+
+TEST_CASE("registers, flags and red zone of running threads stay what they are") {
+  for (const FreezeChoice choice : kBothWays) {
+    CAPTURE(to_string(method_of(choice)));
+    LiveTarget target({REGISTER_KEEPER, "3"});
+    const Footprint before = footprint_of(target.pid());
+    freeze_often(target.pid(), choose(choice), scaled(100, 1000), method_of(choice));
+    CHECK(footprint_of(target.pid()) == before);
+    auto seen = target.finish();
+    CHECK(target.exit_status() == 0);
+    CHECK(seen.at("errors") == 0);
+    CHECK(seen.at("rounds") > 0);
+  }
+}
+
+TEST_CASE("nobody is inside the allocator in what is read, and the target's heap stays sound") {
+  for (const FreezeChoice choice : kBothWays) {
+    for (const char* threads : {"0", "1", "4"}) {
+      CAPTURE(to_string(method_of(choice)));
+      CAPTURE(threads);
+      LiveTarget target({MALLOC_CHURN, threads});
+      FreezeOptions options = choose(choice);
+      options.malloc_text = malloc_text_of(target.pid());
+      uint64_t met_inside = 0;
+      for (int i = 0; i < scaled(40, 400); ++i) {
+        const auto frozen = FrozenProcess::freeze(target.pid(), options);
+        for (const Thread& thread : frozen->threads()) {
+          REQUIRE(thread.registers);
+          CHECK(!options.malloc_text.front().contains(thread.registers->instruction_pointer));
+        }
+        met_inside += frozen->record().threads_in_malloc;
+        for (const std::string& note : frozen->record().notes) FAIL_CHECK(note);
+      }
+      CHECK(met_inside > 0);
+      CHECK(footprint_of(target.pid()).children.empty());
+      auto seen = target.finish();
+      CHECK(target.exit_status() == 0);
+      CHECK(seen.at("errors") == 0);
+    }
+  }
+}
+
+namespace {
+
+// Freezes `pid` over and over until it is killed.
+[[noreturn]] void freeze_until_killed(pid_t pid, const FreezeOptions& options) {
+  while (true) {
+    try {
+      const auto frozen = FrozenProcess::freeze(pid, options);
+      can_read_stack(*frozen);
+      frozen->thaw();
+    } catch (const Error&) {
+      ::_exit(1);
+    }
+  }
+}
+
+// Kills freezers at random moments, spread over more than one whole cycle; after each, nothing may
+// be left but a zombie that nobody sees.
+void kill_freezers(LiveTarget& target, const FreezeOptions& options, int times) {
+  const auto begin = std::chrono::steady_clock::now();
+  FrozenProcess::freeze(target.pid(), options)->thaw();
+  const std::chrono::nanoseconds cycle = std::chrono::steady_clock::now() - begin;
+  std::mt19937_64 random(4711);
+  std::uniform_int_distribution<int64_t> moment(0, cycle.count() * 2);
+  std::set<int> zombies;
+  for (int i = 0; i < times; ++i) {
+    const pid_t freezer = ::fork();
+    if (freezer == 0) freeze_until_killed(target.pid(), options);
+    const int64_t delay = moment(random);
+    const timespec time{delay / 1'000'000'000, delay % 1'000'000'000};
+    ::nanosleep(&time, nullptr);  // the moment is what is tested
+    ::kill(freezer, SIGKILL);
+    int status = 0;
+    ::waitpid(freezer, &status, 0);
+    REQUIRE(WIFSIGNALED(status));
+    REQUIRE(::kill(target.pid(), 0) == 0);
+    REQUIRE(eventually([&] { return children_of(target.pid(), false).empty(); }));
+    REQUIRE(footprint_of(target.pid()).tracer == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a freezer that is killed at any moment harms nobody") {
+  SUBCASE("registers") {
+    for (const FreezeChoice choice : kBothWays) {
+      LiveTarget target({REGISTER_KEEPER, "2"});
+      const Footprint before = footprint_of(target.pid());
+      kill_freezers(target, choose(choice), scaled(30, 300));
+      // A donor that finds home by itself needs a processor to do so.
+      CHECK(eventually(
+          [&] { return footprint_of(target.pid()).blocked_signals == before.blocked_signals; }));
+      const Footprint after = footprint_of(target.pid());
+      CHECK(after.descriptors == before.descriptors);
+      CHECK(after.mappings == before.mappings);
+      auto seen = target.finish();
+      CHECK(target.exit_status() == 0);
+      CHECK(seen.at("errors") == 0);
+    }
+  }
+  SUBCASE("system calls") {
+    LiveTarget target({SYSCALL_SLEEPER});
+    const Footprint before = footprint_of(target.pid());
+    kill_freezers(target, choose(FreezeChoice::kFork), scaled(30, 300));
+    // Some calls have a mask of their own while they wait: all have to be in them again.
+    CHECK(eventually(
+        [&] { return footprint_of(target.pid()).blocked_signals == before.blocked_signals; }));
+    auto seen = target.finish();
+    CHECK(target.exit_status() == 0);
+    CHECK(seen.at("errors") == 0);
+    CHECK(seen.at("early") == 0);
+    CHECK(seen.at("sigchld") == 0);
+    MESSAGE("EINTR seen by the target: ", seen.at("eintr"));
+  }
+  SUBCASE("the allocator") {
+    for (const FreezeChoice choice : kBothWays) {
+      LiveTarget target({MALLOC_CHURN, "3"});
+      FreezeOptions options = choose(choice);
+      options.malloc_text = malloc_text_of(target.pid());
+      kill_freezers(target, options, scaled(30, 300));
+      auto seen = target.finish();
+      CHECK(target.exit_status() == 0);
+      CHECK(seen.at("errors") == 0);
+    }
+  }
+}
+
+}  // namespace heapsnap::live

@@ -1,0 +1,128 @@
+#include "tests/live/live_target.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "platform/linux/kernel_text.h"
+#include "platform/linux/proc_fs.h"
+
+namespace heapsnap::live {
+
+LiveTarget::LiveTarget(std::vector<std::string> command) {
+  int input[2];
+  int output[2];
+  if (::pipe2(input, O_CLOEXEC) != 0 || ::pipe2(output, O_CLOEXEC) != 0) {
+    throw std::runtime_error("no pipe");
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : command) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::dup2(input[0], 0);
+    ::dup2(output[1], 1);
+    ::execv(arguments[0], arguments.data());
+    ::_exit(127);
+  }
+  ::close(input[0]);
+  ::close(output[1]);
+  input_ = UniqueFd(input[1]);
+  output_ = UniqueFd(output[0]);
+  const std::string line = read_line();
+  if (line != "ready") throw std::runtime_error(command[0] + " said \"" + line + "\"");
+}
+
+LiveTarget::~LiveTarget() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+std::string LiveTarget::read_line() {
+  while (pending_.find('\n') == std::string::npos) {
+    char bytes[512];
+    const ssize_t count = ::read(output_.get(), bytes, sizeof bytes);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    pending_.append(bytes, static_cast<size_t>(count));
+  }
+  const size_t end = std::min(pending_.find('\n'), pending_.size());
+  const std::string line = pending_.substr(0, end);
+  pending_.erase(0, end + 1);
+  return line;
+}
+
+void LiveTarget::write_line(const std::string& line) {
+  const std::string text = line + "\n";
+  if (::write(input_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    throw std::runtime_error("the target does not listen");
+  }
+}
+
+std::map<std::string, long> LiveTarget::finish() {
+  input_.reset();
+  std::map<std::string, long> seen;
+  std::istringstream words(read_line());
+  for (std::string word; words >> word;) {
+    const size_t equals = word.find('=');
+    if (equals != std::string::npos) {
+      seen[word.substr(0, equals)] = std::atol(word.c_str() + equals + 1);
+    }
+  }
+  ::waitpid(pid_, &exit_status_, 0);
+  pid_ = -1;
+  return seen;
+}
+
+std::vector<int> children_of(pid_t pid, bool with_zombies) {
+  const ProcFs proc;
+  std::vector<int> children;
+  for (const int tid : proc.task_list(pid)) {
+    std::istringstream words(
+        proc.try_read(pid, "task/" + std::to_string(tid) + "/children").value_or(""));
+    for (int child = 0; words >> child;) {
+      const auto stat = proc.try_stat(child);
+      if (stat && (with_zombies || !stat->is_dead())) children.push_back(child);
+    }
+  }
+  return children;
+}
+
+Footprint footprint_of(pid_t pid) {
+  const ProcFs proc;
+  Footprint footprint;
+  for (const auto& entry : std::filesystem::directory_iterator(proc.path(pid, "fd"))) {
+    (void)entry;
+    ++footprint.descriptors;
+  }
+  footprint.mappings = proc.maps(pid).size();
+  for (const int tid : proc.task_list(pid)) {
+    const std::string status = proc.try_read(tid, "status").value_or("");
+    footprint.blocked_signals[tid] = status_field(status, "SigBlk").value_or("");
+    footprint.blocked_signals[tid] += " pending ";
+    footprint.blocked_signals[tid] += status_field(status, "SigPnd").value_or("");
+  }
+  const std::string status = proc.read(pid, "status");
+  for (const char* key : {"SigIgn", "SigCgt", "ShdPnd"}) {
+    footprint.signal_handling += std::string(status_field(status, key).value_or("")) + " ";
+  }
+  footprint.tracer = static_cast<int>(status_number(status, "TracerPid").value_or(0));
+  footprint.children = children_of(pid, true);
+  return footprint;
+}
+
+int scaled(int ordinary, int when_long) {
+  const char* const wanted = std::getenv("HEAPSNAP_LONG");
+  return wanted != nullptr && std::string(wanted) == "1" ? when_long : ordinary;
+}
+
+}  // namespace heapsnap::live
