@@ -26,7 +26,7 @@ bool has_large_size(const uint8_t* codes) {
 class SizeDecoder {
  public:
   SizeDecoder(unsigned shift, std::span<const std::byte> large, const std::string& source)
-      : shift_(shift), large_(large, source), source_(source) {}
+      : shift_(shift), large_(large), source_(source) {}
 
   uint64_t decode(std::span<const uint8_t> codes, uint64_t* sizes) {
     uint64_t sum = 0;
@@ -46,22 +46,37 @@ class SizeDecoder {
     decode_slowly(codes.subspan(i), sizes + i, sum);
     return sum;
   }
-  bool is_complete() const { return large_.at_end(); }
+  bool is_complete() const { return large_.empty(); }
 
  private:
   void decode_slowly(std::span<const uint8_t> codes, uint64_t* sizes, uint64_t& sum) {
     for (size_t i = 0; i < codes.size(); ++i) {
-      sizes[i] =
-          codes[i] == format::kLargeSizeCode ? large_.read_varint() : uint64_t{codes[i]} << shift_;
+      sizes[i] = codes[i] == format::kLargeSizeCode ? take_large() : uint64_t{codes[i]} << shift_;
       add(sum, sizes[i]);
     }
+  }
+  // Nearly all are below 2 MiB: three bytes at most. The rest takes the road with all checks.
+  uint64_t take_large() {
+    uint64_t value = 0;
+    for (size_t i = 0; i < 3 && i < large_.size(); ++i) {
+      const auto byte = static_cast<uint64_t>(large_[i]);
+      value |= (byte & 0x7f) << (7 * i);
+      if (byte < 0x80) {
+        large_ = large_.subspan(i + 1);
+        return value;
+      }
+    }
+    ByteReader reader(large_, source_);
+    value = reader.read_varint();
+    large_ = large_.subspan(reader.offset());
+    return value;
   }
   void add(uint64_t& sum, uint64_t more) const {
     if (__builtin_add_overflow(sum, more, &sum)) fail(source_, "sizes of chunks overflow");
   }
 
   unsigned shift_;
-  ByteReader large_;
+  std::span<const std::byte> large_;
   const std::string& source_;
 };
 

@@ -150,3 +150,17 @@ TEST_CASE("deferred or not, the file is the same byte for byte") {
   CHECK(write("between", 100, 200) == at_once);
   CHECK(read_all(SnapshotReader::open(directory.file("between"))).chunks.size() == 300 * 4096);
 }
+
+TEST_CASE("chunks of random sizes cost less than a byte each") {
+  const TemporaryDirectory directory;
+  for (const auto& [low, high] : {std::pair{16, 1024}, {32, 512}}) {
+    std::mt19937_64 random(7);
+    constexpr size_t kChunks = 500000;
+    const OwnedBatch batch =
+        random_batch(random, Address(0x1000), kChunks, static_cast<uint64_t>(low),
+                     static_cast<uint64_t>(high), 7);
+    SnapshotWriter writer({directory.file("a"), true});
+    writer.on_batch(batch.view());
+    CHECK(writer.finish(full_metadata(1, 1)) < kChunks);
+  }
+}
