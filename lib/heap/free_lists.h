@@ -23,13 +23,14 @@
 #include "heap/malloc_layout.h"
 #include "heap/page_cache.h"
 #include "heap/sorted_addresses.h"
+#include "target/target.h"
 
 namespace heapsnap {
 
 class FreeLists {
  public:
   // All must outlive this. What is found goes to `listed`, damage to `log`.
-  FreeLists(PageCache& cache, const MallocLayout& layout, const HeapAreas& areas,
+  FreeLists(Target& target, PageCache& cache, const MallocLayout& layout, const HeapAreas& areas,
             SortedAddresses& listed, CorruptionLog& log);
 
   // The fastbins and the unsorted bin of `arena`, number `index`.
@@ -46,6 +47,7 @@ class FreeLists {
   void follow_fastbin(const Arena& arena, int32_t index, unsigned bin);
   void follow_unsorted(const Arena& arena, int32_t index);
   bool follow_unsorted_forward(const Arena& arena, int32_t index, Address& last_good);
+  uint64_t pages_of(int32_t arena) const;
   std::optional<uint64_t> follow_tcache_bin(ThreadCache& thread, unsigned bin, Address head);
 
   std::optional<uint64_t> word(Address at) { return cache_.word(at, layout_.word); }
@@ -55,6 +57,7 @@ class FreeLists {
   // The link stored at `at`, decoded.
   std::optional<Address> link(Address at);
 
+  Target& target_;
   PageCache& cache_;
   const MallocLayout& layout_;
   ChunkFormat format_;

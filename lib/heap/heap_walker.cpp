@@ -120,7 +120,7 @@ class HeapWalk {
   void follow_free_lists() {
     std::vector<FreeLists> lists;
     for (const LocatedMalloc& malloc : mallocs_) {
-      lists.emplace_back(cache_, malloc.layout, areas_, listed_, log_);
+      lists.emplace_back(target_, cache_, malloc.layout, areas_, listed_, log_);
     }
     for (size_t i = 0; i < model_.thread_caches.size(); ++i) {
       ThreadCache& thread = model_.thread_caches[i];

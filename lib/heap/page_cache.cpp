@@ -13,6 +13,7 @@ PageCache::PageCache(MemoryReader& memory, size_t pages)
 
 void PageCache::fetch(Page& page, Address page_begin) {
   std::byte* const bytes = bytes_.get() + static_cast<size_t>(&page - pages_.data()) * kPageSize;
+  ++pages_read_;
   page.number = ~0ULL;  // stays so when read() throws
   page.valid = static_cast<uint32_t>(memory_.read(page_begin, {bytes, kPageSize}));
   page.number = page_begin.value() / kPageSize;

@@ -43,6 +43,8 @@ class PageCache {
   }
   // As MemoryReader::read: the bytes before the first unreadable one.
   size_t read(Address from, std::span<std::byte> out);
+  // Pages read from the target so far.
+  uint64_t pages_read() const { return pages_read_; }
 
  private:
   struct Page {
@@ -64,6 +66,7 @@ class PageCache {
 
   MemoryReader& memory_;
   uint64_t mask_;
+  uint64_t pages_read_ = 0;
   std::vector<Page> pages_;
   std::unique_ptr<std::byte[]> bytes_;
 };
