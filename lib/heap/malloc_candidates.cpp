@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kLargestFunction = 64 << 10;
 // libc has some 40 KB of initialised variables; those of a static executable are the program's too.
-constexpr uint64_t kLargestData = 64 << 20;
+constexpr uint64_t kLargestData = 16 << 20;
 
 bool is_relative(Machine machine, uint32_t type) {
   switch (machine) {

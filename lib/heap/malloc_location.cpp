@@ -200,10 +200,10 @@ class MallocLocator {
 };
 
 uint64_t bytes_from_system(Target& target, const LocatedMalloc& malloc) {
-  const auto& [instance, layout, offset, size, tcache, arena] = malloc;
-  return instance.mmapped_mem +
-         read_word(target.memory(), instance.main_arena + layout.state.system_mem, layout.word)
-             .value_or(0);
+  const auto system_mem =
+      read_word(target.memory(), malloc.instance.main_arena + malloc.layout.state.system_mem,
+                malloc.layout.word);
+  return malloc.instance.mmapped_mem + system_mem.value_or(0);
 }
 
 // The file that a variable at `address` belongs to, .bss included; empty when there is none.

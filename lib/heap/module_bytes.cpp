@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/byte_reader.h"
+
 namespace heapsnap {
 
 namespace {
@@ -18,6 +20,39 @@ uint64_t load_word(std::span<const std::byte> bytes) {
   uint64_t value = 0;
   std::memcpy(&value, bytes.data(), bytes.size());
   return value;
+}
+
+// Whether the GNU hash table may list `name`; true also where there is no table to ask.
+//
+//   u32 buckets | u32 first symbol | u32 filter words | u32 filter shift
+//   word filter[] | u32 bucket[] | u32 chain[]    a chain ends with a hash that has bit 0 set
+//
+// Hashes that all differ from the name's settle it without a look at any symbol.
+bool gnu_hash_may_list(const ElfImage& image, std::string_view name) {
+  const ElfSection* section = image.section(".gnu.hash");
+  if (section == nullptr) return true;
+  const auto bytes = image.bytes_at(section->address, section->size);
+  const auto u32_at = [bytes](uint64_t at) -> std::optional<uint32_t> {
+    if (!fits_within(at, 4, bytes.size())) return std::nullopt;
+    return static_cast<uint32_t>(load_word(bytes.subspan(at, 4)));
+  };
+  uint32_t hash = 5381;
+  for (const char letter : name) hash = hash * 33 + static_cast<unsigned char>(letter);
+  constexpr uint64_t kHeader = 16;
+  const auto buckets = u32_at(0);
+  const auto first_symbol = u32_at(4);
+  const auto filter_words = u32_at(8);
+  if (!filter_words || *buckets == 0) return true;
+  const uint64_t bucket_table = kHeader + uint64_t{*filter_words} * word_size(image.machine());
+  const auto symbol = u32_at(bucket_table + uint64_t{hash % *buckets} * 4);
+  if (!symbol) return true;
+  if (*symbol < *first_symbol) return false;  // the bucket is empty
+  uint64_t chain = bucket_table + uint64_t{*buckets} * 4 + uint64_t{*symbol - *first_symbol} * 4;
+  for (auto link = u32_at(chain); link; link = u32_at(chain += 4)) {
+    if ((*link | 1) == (hash | 1)) return true;
+    if ((*link & 1) != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -36,6 +71,7 @@ std::vector<std::string_view> constant_bytes(const ElfImage& image) {
 }
 
 size_t find_text(std::string_view haystack, std::string_view needle) {
+  if (haystack.size() < needle.size()) return std::string_view::npos;
   const void* found = memmem(haystack.data(), haystack.size(), needle.data(), needle.size());
   if (found == nullptr) return std::string_view::npos;
   return static_cast<size_t>(static_cast<const char*>(found) - haystack.data());
@@ -56,9 +92,7 @@ std::string_view symbol_names(const ElfImage& image) {
 }
 
 bool exports(const ElfImage& image, std::string_view name) {
-  const std::string_view names = symbol_names(image);
-  // Names may share their tails ("je_mallctl" and "mallctl"), so only the NUL behind is sure.
-  if (!names.empty() && find_text(names, std::string(name) + '\0') == names.npos) return false;
+  if (!gnu_hash_may_list(image, name)) return false;
   const auto& symbols = image.dynamic_symbols();
   return std::any_of(symbols.begin(), symbols.end(), [name](const ElfSymbol& symbol) {
     return symbol.is_defined && symbol.name == name;

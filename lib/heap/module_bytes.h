@@ -26,8 +26,8 @@ bool has_constant(const ElfImage& image, std::string_view text);
 // when there are no section headers.
 std::string_view symbol_names(const ElfImage& image);
 
-// Whether `image` defines a dynamic symbol of that name. Costs little where it does not: the names
-// are searched before the symbols are read.
+// Whether `image` defines a dynamic symbol of that name. Costs little where it does not: the hash
+// table is asked before the symbols are read.
 bool exports(const ElfImage& image, std::string_view name);
 
 // Whether [address, address + size) lies in one writable PT_LOAD.

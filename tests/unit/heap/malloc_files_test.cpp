@@ -154,12 +154,11 @@ TEST_CASE("static executables give main_arena, mp_ and malloc's code away, strip
     const char* with_symbols;
     const char* stripped;
   };
-  for (const auto& [with_symbols, stripped] :
-       {Pair{STATIC_PROGRAM, STATIC_PROGRAM_STRIPPED},
-        Pair{STATIC_PIE_PROGRAM, STATIC_PIE_PROGRAM_STRIPPED}}) {
-    CAPTURE(with_symbols);
-    const ElfImage named = open_image(with_symbols);
-    const ElfImage bare = open_image(stripped);
+  for (const Pair& pair : {Pair{STATIC_PROGRAM, STATIC_PROGRAM_STRIPPED},
+                           Pair{STATIC_PIE_PROGRAM, STATIC_PIE_PROGRAM_STRIPPED}}) {
+    CAPTURE(pair.with_symbols);
+    const ElfImage named = open_image(pair.with_symbols);
+    const ElfImage bare = open_image(pair.stripped);
     const MallocSymbols symbols = find_malloc_symbols(named);
     REQUIRE(symbols.main_arena);
     REQUIRE_FALSE(find_malloc_symbols(bare).main_arena);
