@@ -118,6 +118,7 @@ SegmentWalk::Stop SegmentWalk::run() {
       state = listed_.state();
       if (at != listed || (state == ChunkState::kUnsorted) == in_use) [[unlikely]]
         break;
+      last_listed_ = listed_.address();
       listed_.next();
       listed = listed_.at_end() ? ~0ULL : listed_.address().value() - origin;
     }
@@ -165,21 +166,16 @@ void SegmentWalk::decide_chunk() {
 
 // The state of the chunk at at_, of which the flags say `by_flags`, with regard to the lists.
 ChunkState SegmentWalk::listed_state(bool in_use, ChunkState by_flags) {
-  ChunkState state = by_flags;
-  for (unsigned times = 0; !listed_.at_end() && listed_.address() == at_; ++times) {
-    const ChunkState listed = listed_.state();
-    listed_.next();
-    if (times != 0) {
-      log(at_, "the chunk at " + hex(at_) + " is on two free lists");
-    } else if ((listed == ChunkState::kUnsorted) == in_use) {
-      log(at_, "the chunk at " + hex(at_) + " is listed as " + to_string(listed) +
-                   ", but its flags say it is " + (in_use ? "in use" : "in a bin"));
-      state = ChunkState::kUnknown;
-    } else if (by_flags != ChunkState::kUnknown || in_use) {
-      state = listed;
-    }
+  if (listed_.at_end() || listed_.address() != at_) return by_flags;
+  const ChunkState listed = listed_.state();
+  last_listed_ = at_;
+  listed_.next();
+  if ((listed == ChunkState::kUnsorted) == in_use) {
+    log(at_, "the chunk at " + hex(at_) + " is listed as " + to_string(listed) +
+                 ", but its flags say it is " + (in_use ? "in use" : "in a bin"));
+    return ChunkState::kUnknown;
   }
-  return state;
+  return by_flags != ChunkState::kUnknown || in_use ? listed : by_flags;
 }
 
 bool SegmentWalk::at_limit() {
@@ -244,8 +240,10 @@ void SegmentWalk::damage(Address where, const std::string& what) {
 void SegmentWalk::drop_listed_before(Address end, bool is_silent) {
   for (; !listed_.at_end() && listed_.address() < end; listed_.next()) {
     if (is_silent) continue;
-    log(listed_.address(), "a free list (" + std::string(to_string(listed_.state())) + ") names " +
-                               hex(listed_.address()) + ", where no chunk begins");
+    const Address chunk = listed_.address();
+    log(chunk, chunk == last_listed_ ? "the chunk at " + hex(chunk) + " is on two free lists"
+                                     : "a free list (" + std::string(to_string(listed_.state())) +
+                                           ") names " + hex(chunk) + ", where no chunk begins");
   }
 }
 

@@ -92,6 +92,7 @@ class SegmentWalk {
   bool is_main_ = true;
   Address limit_;         // top, or the end of the area
   Address accounted_to_;  // end of the last segment, or the begin of the area
+  Address last_listed_;   // chunk whose state a list gave last
   unsigned damages_ = 0;
 
   // Of the batch that is filled.

@@ -1,0 +1,117 @@
+// Chunks a second of a whole walk over local memory: what heapsnap itself costs, without the system
+// calls that bring a target's memory in.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <random>
+
+#include "heap/heap_walker.h"
+#include "tests/unit/heap/synthetic_heap.h"
+
+using namespace heapsnap;
+
+namespace {
+
+class NullSink final : public ChunkSink {
+ public:
+  void on_batch(const ChunkBatch& batch) override { chunks += batch.sizes.size(); }
+  void on_mmapped(const MmappedChunk&) override { ++chunks; }
+  uint64_t chunks = 0;
+};
+
+// A target whose [heap] is one block of memory of ours; the rest is as another target has it.
+class FlatTarget final : public Target, private MemoryReader, private PageResidency {
+ public:
+  explicit FlatTarget(SyntheticHeap& heap)
+      : rest_(heap.target),
+        begin_(heap.heap_begin()),
+        bytes_(heap.target.address_space().find(begin_)->range.size()) {
+    rest_.memory().read(begin_, bytes_);
+  }
+
+  const Process& process() const override { return rest_.process(); }
+  const AddressSpace& address_space() const override { return rest_.address_space(); }
+  const std::vector<Thread>& threads() const override { return rest_.threads(); }
+  MemoryReader& memory() override { return *this; }
+  PageResidency& residency() override { return *this; }
+  std::optional<MappedFile> open_file(const Mapping&) override { return std::nullopt; }
+
+ private:
+  size_t read(Address from, std::span<std::byte> out) override {
+    const uint64_t offset = from - begin_;
+    if (offset >= bytes_.size()) return rest_.memory().read(from, out);
+    const size_t count = std::min<size_t>(out.size(), bytes_.size() - offset);
+    std::memcpy(out.data(), bytes_.data() + offset, count);
+    return count;
+  }
+  uint64_t page_size() const override { return 4096; }
+  void read(Address, std::span<PageState> out) override {
+    std::fill(out.begin(), out.end(), PageState::kResident);
+  }
+
+  SparseTarget& rest_;
+  Address begin_;
+  std::vector<std::byte> bytes_;
+};
+
+// `chunks` of sizes from 32 to 32 + 2 * (mean - 32). Of a hundred, 5 are in bins, `listed` on
+// lists.
+std::unique_ptr<SyntheticHeap> make_heap(uint64_t chunks, uint64_t mean, unsigned listed) {
+  auto heap = std::make_unique<SyntheticHeap>(Machine::kX86_64, 36);
+  SyntheticArena& main = heap->brk_arena(chunks * mean * 5 / 4 / 4096 + 64);
+  std::mt19937_64 random(1);
+  const uint64_t steps = 2 * (mean - 32) / 16 + 1;
+  bool was_free = false;
+  for (uint64_t i = 0; i < chunks; ++i) {
+    const uint64_t size = 32 + random() % steps * 16;
+    const uint64_t draw = random() % 100;
+    ChunkState state = ChunkState::kUsed;
+    if (draw < 5 && !was_free) {
+      state = size < 1024 ? ChunkState::kSmallbin : ChunkState::kLargebin;
+    } else if (draw >= 5 && draw < 5 + listed / 2 && !was_free) {
+      state = ChunkState::kUnsorted;
+    } else if (draw >= 5 + listed / 2 && draw < 5 + listed && size <= 0x80) {
+      state = ChunkState::kFastbin;
+    }
+    was_free = state != ChunkState::kUsed && state != ChunkState::kFastbin;
+    main.add(size, state);
+    heap->expected.clear();
+  }
+  main.add(32, ChunkState::kUsed);
+  main.top(0x1000);
+  main.system_mem = main.cursor() - heap->heap_begin();
+  heap->target.add_thread(1, Registers{});
+  heap->finish();
+  return heap;
+}
+
+// Arguments: thousands of chunks, mean size, percent on lists.
+void walk(benchmark::State& state) {
+  const auto heap =
+      make_heap(static_cast<uint64_t>(state.range(0)) * 1000, static_cast<uint64_t>(state.range(1)),
+                static_cast<unsigned>(state.range(2)));
+  FlatTarget target(*heap);
+  const std::vector<LocatedMalloc> mallocs{heap->located()};
+  uint64_t chunks = 0;
+  for (auto _ : state) {
+    NullSink sink;
+    const HeapModel model = walk_heaps(target, mallocs, sink);
+    if (!model.corruptions.empty()) state.SkipWithError(model.corruptions[0].what.c_str());
+    chunks += sink.chunks;
+  }
+  state.counters["chunks/s"] =
+      benchmark::Counter(static_cast<double>(chunks), benchmark::Counter::kIsRate);
+}
+
+}  // namespace
+
+BENCHMARK(walk)
+    ->ArgNames({"thousands", "mean", "listed"})
+    ->Args({5000, 64, 0})
+    ->Args({5000, 64, 10})
+    ->Args({5000, 112, 0})
+    ->Args({5000, 112, 10})
+    ->Args({1000, 1024, 10})
+    ->Unit(benchmark::kMillisecond);
+
+BENCHMARK_MAIN();
