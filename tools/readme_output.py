@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Puts real output into README.md, so that it cannot drift from what the program does.
+
+    tools/readme_output.py HEAPSNAP LEAKY_SERVER
+
+Starts the demo server, runs the commands that README.md names in its blocks
+
+    <!-- output: heapsnap attach PID -->
+    ```text
+    ...
+    ```
+
+with its PID and a snapshot in a temporary folder, and replaces what stands between the fences.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BLOCK = re.compile(r"(<!-- output: (.*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
+
+
+def run(command, heapsnap, pid, folder):
+    # In its folder, and with the names that the README shows.
+    words = [word.replace("PID", str(pid)) for word in command.split()]
+    lines = None
+    if words[-3:-2] == ["head"]:
+        lines = int(words[-1])
+        words = words[:-4]
+    environment = dict(os.environ, COLUMNS="80", TERM="dumb")
+    done = subprocess.run([heapsnap, *words[1:]], cwd=folder, env=environment, capture_output=True,
+                          text=True, check=True)
+    text = done.stdout.rstrip("\n").splitlines()
+    return "\n".join(text[:lines]) + "\n"
+
+
+def main():
+    heapsnap, leaky_server = (os.path.abspath(path) for path in sys.argv[1:3])
+    readme = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "README.md")
+    with open(readme, encoding="utf-8") as file:
+        text = file.read()
+    server = subprocess.Popen([leaky_server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        if not server.stdout.readline().startswith("ready"):
+            sys.exit("the demo server did not start")
+        with tempfile.TemporaryDirectory(prefix="heapsnap-readme-") as folder:
+            text = BLOCK.sub(lambda found: found[1] + run(found[2], heapsnap, server.pid, folder)
+                             + found[4], text)
+    finally:
+        server.stdin.close()
+        server.wait()
+    with open(readme, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()
