@@ -165,6 +165,16 @@ void judge_tracer(const TargetFacts& target, std::vector<Obstacle>& found) {
                           "detach or end " + name + ": kill " + std::to_string(tracer)));
 }
 
+// What the kernel lets us do; gives false when there is no process to do it to.
+bool judge_tracing(const AttachFacts& facts, std::vector<Obstacle>& found) {
+  if (facts.target && !judge_existence(*facts.target, found)) return false;
+  judge_kernel(facts.machine, found);
+  judge_own_syscalls(facts, found);
+  judge_permission(facts, found);
+  if (facts.target) judge_tracer(*facts.target, found);
+  return true;
+}
+
 }  // namespace
 
 const char* to_string(Obstacle::Severity severity) {
@@ -179,11 +189,7 @@ const char* to_string(Obstacle::Severity severity) {
 
 std::vector<Obstacle> judge_attach(const AttachFacts& facts) {
   std::vector<Obstacle> found;
-  if (facts.target && !judge_existence(*facts.target, found)) return found;
-  judge_kernel(facts.machine, found);
-  judge_own_syscalls(facts, found);
-  judge_permission(facts, found);
-  if (facts.target) judge_tracer(*facts.target, found);
+  if (!judge_tracing(facts, found)) return found;
   for (Obstacle& prospect : judge_freeze(facts)) found.push_back(std::move(prospect));
   return found;
 }
@@ -200,7 +206,9 @@ std::vector<Obstacle> find_obstacles(int pid) {
 Error explain_attach_refusal(const AttachFacts& facts, int error_number) {
   const std::string what =
       "cannot attach to " + (facts.target ? process_text(*facts.target) : std::string("a process"));
-  for (const Obstacle& obstacle : judge_attach(facts)) {
+  std::vector<Obstacle> found;
+  judge_tracing(facts, found);
+  for (const Obstacle& obstacle : found) {
     if (obstacle.severity != Severity::kBlocks) continue;
     // The cause starts a clause of its own: "It is already traced by gdb 12: a process has ...".
     return Error(obstacle.kind, what, obstacle.what + ": " + obstacle.why, obstacle.remedy);

@@ -23,7 +23,7 @@ struct Obstacle {
     kOk = 0,        // looked at and no obstacle: a line of a checklist
     kNote = 1,      // good to know; an attach works as well as it can
     kDegrades = 2,  // an attach works, but slower, with a longer pause or with less detail
-    kBlocks = 3,    // an attach fails
+    kBlocks = 3,    // an attach fails, or has no heap to walk
   };
   Severity severity = Severity::kNote;
   std::string id;  // stable, for programs: "yama", "tracer", "memory-cgroup"

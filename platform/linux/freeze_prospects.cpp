@@ -17,6 +17,8 @@ constexpr KernelVersion kFirstWithPageMapScan{6, 7};
 // Where a pause of some length begins to matter: reading 1 GB while stopped takes 0.3 s.
 constexpr uint64_t kMuchToReadStopped = 256 << 20;
 
+constexpr const char* kNotWalked = " is not walked: its memory is accounted for by mapping only";
+
 class Checklist {
  public:
   void ok(std::string id, std::string what, std::string why) {
@@ -80,22 +82,22 @@ void judge_allocator(const TargetFacts& target, Checklist& list) {
       list.ok("allocator", "It uses the malloc of glibc", "linked into the program");
       break;
     case AllocatorGuess::Kind::kMusl:
-      list.unsupported("allocator", "It uses the malloc of musl",
-                       guess.library + " has no arenas of the kind that heapsnap walks");
+      list.unsupported("allocator", "It uses the malloc of musl", guess.library + kNotWalked);
       break;
     case AllocatorGuess::Kind::kBionic:
-      list.unsupported("allocator", "It uses the malloc of bionic",
-                       guess.library + " has no arenas of the kind that heapsnap walks");
+      list.unsupported("allocator", "It uses the malloc of bionic", guess.library + kNotWalked);
       break;
     case AllocatorGuess::Kind::kGo:
       list.unsupported("allocator", "It is a Go program without a C library",
-                       "its memory is all in the heap of the Go runtime",
+                       std::string("the heap of the Go runtime") + kNotWalked,
                        "go tool pprof http://HOST:PORT/debug/pprof/heap");
       break;
     case AllocatorGuess::Kind::kUnknown:
       if (!target.executable.is_elf) break;
-      list.note("allocator", "Its allocator could not be recognized",
-                "no C library is mapped; attaching searches the program itself");
+      list.note(
+          "allocator", "Its allocator could not be recognized",
+          "no C library is mapped; attaching searches the program itself, and where it finds no "
+          "malloc of glibc, memory is accounted for by mapping only");
       break;
   }
   if (guess.kind == AllocatorGuess::Kind::kGlibc && target.executable.is_go) {

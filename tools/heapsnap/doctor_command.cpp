@@ -30,7 +30,7 @@ constexpr const char* kDescription =
     "  ok        looked at, and fine\n"
     "  note      good to know\n"
     "  degraded  an attach works, but not as well as it could\n"
-    "  blocked   an attach fails until this is dealt with\n"
+    "  blocked   an attach fails, or has no heap to walk\n"
     "\n"
     "Exit code: 0 when an attach would work, else what it would exit with: 3 no such process,\n"
     "4 not permitted, 5 a process that heapsnap does not support.";
@@ -73,7 +73,7 @@ size_t count(const std::vector<Obstacle>& checks, Severity severity) {
 std::string verdict(int pid, const std::vector<Obstacle>& checks) {
   const int code = attach_exit_code(checks);
   if (code != 0) {
-    return "An attach would fail with exit code " + std::to_string(code) + ".";
+    return "An attach would end with exit code " + std::to_string(code) + ".";
   }
   const std::string command = "heapsnap attach " + (pid == 0 ? "PID" : std::to_string(pid));
   const size_t degraded = count(checks, Severity::kDegrades);

@@ -362,4 +362,7 @@ TEST_CASE("a refusal becomes an error with cause and remedy") {
   CHECK(explain_attach_refusal(facts, EPERM).kind() == ErrorKind::kNotPermitted);
   CHECK(holds(explain_attach_refusal(facts, EPERM).why(), "EPERM"));
   CHECK(holds(explain_attach_refusal(facts, EIO).why(), "EIO"));
+  // An allocator that we do not walk is no reason for the kernel to refuse.
+  facts.target->allocator.kind = AllocatorGuess::Kind::kMusl;
+  CHECK(explain_attach_refusal(facts, EPERM).kind() == ErrorKind::kNotPermitted);
 }
