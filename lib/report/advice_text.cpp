@@ -17,8 +17,9 @@ AdviceText advice_text(const Advice& advice) {
       return {fmt::format("{} lie free in arenas of threads ({} for {})", size,
                           count_text(advice.count, "arena", "arenas"),
                           count_text(advice.other_count, "thread", "threads")),
-              "start the program with MALLOC_ARENA_MAX=2; fewer arenas share what is free, at the "
-              "price of threads that wait for each other"};
+              fmt::format("start the program with MALLOC_ARENA_MAX={}; fewer arenas share what is "
+                          "free, at the price of threads that wait for each other",
+                          advice.count <= 2 ? 1 : 2)};
     case AdviceKind::kMmapThreshold:
       return {fmt::format("{} lie in {} of 128 KiB and more, behind which chunks are in use; {} of "
                           "that size grew in arenas instead of mappings of their own",

@@ -85,8 +85,11 @@ std::string duration_text(uint64_t nanoseconds) {
 std::string time_text(int64_t nanoseconds, unsigned digits) {
   constexpr int64_t kPerSecond = 1000000000;
   int64_t fraction = nanoseconds % kPerSecond;
-  if (fraction < 0) fraction += kPerSecond;
-  const time_t seconds = (nanoseconds - fraction) / kPerSecond;
+  time_t seconds = nanoseconds / kPerSecond;
+  if (fraction < 0) {
+    fraction += kPerSecond;
+    --seconds;
+  }
   std::tm calendar{};
   gmtime_r(&seconds, &calendar);
   const std::string fraction_text = fmt::format("{:09}", fraction).substr(0, digits);

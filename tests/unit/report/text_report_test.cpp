@@ -75,7 +75,7 @@ What can be done
      → start the program with MALLOC_MMAP_THRESHOLD_=131072: large blocks then
      go back to the kernel when they are freed, and the threshold stops growing.
   3. 2.0 MiB lie free in arenas of threads (2 arenas for 2 threads).
-     → start the program with MALLOC_ARENA_MAX=2; fewer arenas share what is
+     → start the program with MALLOC_ARENA_MAX=1; fewer arenas share what is
      free, at the price of threads that wait for each other.
   4. 1.0 MiB lie free in threads' caches (1,024 chunks); each keeps up to 7 a
      size.
