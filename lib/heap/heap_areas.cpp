@@ -53,7 +53,7 @@ class AreaFinder {
       if (base.is_null()) return std::nullopt;
     }
     // When brk failed at the very first malloc, sbrk_base is the first mapping that replaced it.
-    if (arena.is_noncontiguous && space_.find(base)->path != "[heap]") return std::nullopt;
+    if (arena.is_noncontiguous && !is_break_area(base)) return std::nullopt;
 
     const AddressRange run{base, end_of_run(space_, base)};
     HeapArea area;
@@ -115,6 +115,26 @@ class AreaFinder {
   }
 
  private:
+  // The kernel calls it [heap]. Cores have no such names; but only the break begins inside a page
+  // (a static program takes its TLS block from there first) or soon after the executable: 32 MiB
+  // above it at most, or 1 GiB with arch_randomize_brk() of aarch64.
+  bool is_break_area(Address base) const {
+    const std::vector<Mapping>& mappings = space_.mappings();
+    const auto is_named = [](const Mapping& mapping) { return mapping.path == "[heap]"; };
+    if (std::any_of(mappings.begin(), mappings.end(), is_named)) {
+      return is_named(*space_.find(base));
+    }
+    if (!base.is_aligned(target_.process().page_size)) return true;
+    const auto is_file = [](const Mapping& mapping) { return mapping.path.starts_with('/'); };
+    const auto first = std::find_if(mappings.begin(), mappings.end(), is_file);
+    if (first == mappings.end()) return false;
+    const auto last = std::find_if(mappings.rbegin(), mappings.rend(), [&](const Mapping& mapping) {
+      return mapping.path == first->path;
+    });
+    constexpr uint64_t kFarthestBreak = 1ULL << 30;
+    return last->range.end <= base && base - last->range.end <= kFarthestBreak;
+  }
+
   // Without mp_: where [heap] begins, or in a core (which has no names) the mapping that holds top.
   Address guess_base(const Arena& arena) const {
     for (const Mapping& mapping : space_.mappings()) {

@@ -8,8 +8,8 @@
 namespace heapsnap {
 namespace {
 
-// Pages of zeros that are read in search of one moved header; absent pages do not count.
-constexpr size_t kMostZeroPages = 4096;
+// Untouched pages that are read in search of one moved header; absent pages do not count.
+constexpr size_t kMostPlainPages = 4096;
 constexpr uint64_t kLargestAlignment = 1ULL << 30;  // that anybody asks memalign() for
 
 }  // namespace
@@ -113,6 +113,12 @@ std::optional<MmappedChunk> MmappedScan::chunk_at(Address page, PageHeads::Head 
   return header_at(page, first, run_end);
 }
 
+// `value` when all its bytes are the same, else 0.
+uint64_t MmappedScan::repeated_byte(uint64_t value) const {
+  const uint64_t all = format_.word == 8 ? ~uint64_t{0} : ~uint32_t{0};
+  return value == (value & 0xff) * (all / 0xff) ? value : 0;
+}
+
 // The chunk whose header is `offset` bytes into the mapping at `page`, if that is one.
 std::optional<MmappedChunk> MmappedScan::header_at(Address page, uint64_t offset, Address end) {
   const Address header = page + offset;
@@ -140,21 +146,24 @@ std::optional<MmappedChunk> MmappedScan::header_at(Address page, uint64_t offset
 
 // What memalign() gives back has an alignment of at least 32 that is a power of two, and a mapping
 // begins a page: inside the first page it lies at a power of two, further up at a page's begin,
-// with the header before it. Memory between both headers was never handed out and is zero.
+// with the header before it. Memory between both headers was never handed out and is zero, or what
+// alloc_perturb() made of it: the same byte all over.
 std::optional<uint64_t> MmappedScan::moved_header(Address page, uint64_t room) {
   const uint64_t first = format_.align_up(page) - page;
+  const uint64_t plain =
+      repeated_byte(cache_.word(page + first + format_.header, format_.word).value_or(0));
   for (uint64_t offset = first + format_.header; offset + format_.header <= page_size_;
        offset += format_.header) {
     const auto previous = cache_.word(page + offset, format_.word);
     const auto size = cache_.word(page + offset + format_.word, format_.word);
     if (!previous || !size) return std::nullopt;
-    if (*previous == 0 && *size == 0) continue;
+    if (*previous == plain && *size == plain) continue;
     return std::has_single_bit(offset + format_.header) ? std::optional(offset) : std::nullopt;
   }
 
   constexpr size_t kPagesAtOnce = 512;
   std::vector<PageState> states(kPagesAtOnce);
-  size_t zero_pages = 0;
+  size_t plain_pages = 0;
   for (uint64_t begin = page_size_; begin + page_size_ <= room;
        begin += states.size() * page_size_) {
     const size_t count = std::min<uint64_t>(kPagesAtOnce, (room - begin) / page_size_);
@@ -169,8 +178,8 @@ std::optional<uint64_t> MmappedScan::moved_header(Address page, uint64_t room) {
       if (!memory_reader_.read_exact(page + offset, std::span(tail).first(format_.header))) {
         return std::nullopt;
       }
-      if (word(tail.data()) != 0 || word(tail.data() + format_.word) != 0) return offset;
-      if (++zero_pages == kMostZeroPages) return std::nullopt;
+      if (word(tail.data()) != plain || word(tail.data() + format_.word) != plain) return offset;
+      if (++plain_pages == kMostPlainPages) return std::nullopt;
     }
   }
   return std::nullopt;

@@ -10,8 +10,8 @@
 //
 // Two things move the header away from there. memalign() writes a second one, just before the
 // aligned address, whose prev_size is its distance from the mapping's begin; between both the
-// memory is zero, and the first header stays, stale. realloc() of that by mremap() changes the
-// second header only.
+// memory is zero (with glibc.malloc.perturb: one and the same byte), and the first header stays,
+// stale. realloc() of that by mremap() changes the second header only.
 //
 //   page ──►  | 0 | stale size | 0 0 0 ... 0 | distance | size | what memalign returned ...
 //
@@ -56,13 +56,14 @@ class MmappedScan {
  private:
   std::optional<MmappedChunk> chunk_at(Address page, PageHeads::Head head, Address run_end);
   // Where in the first `room` bytes of the mapping that begins at `page` memalign() may have
-  // written a header: the first place behind the first header that is not zero.
+  // written a header: the first place behind the first header that is not as malloc left it.
   std::optional<uint64_t> moved_header(Address page, uint64_t room);
   std::optional<MmappedChunk> header_at(Address page, uint64_t offset, Address end);
   bool take(const MmappedChunk& chunk);
   std::vector<size_t> places_by_size() const;
   void search_place(size_t place);
   uint64_t word(const std::byte* from) const;
+  uint64_t repeated_byte(uint64_t value) const;
 
   PageCache& cache_;
   MemoryReader& memory_reader_;
