@@ -10,6 +10,9 @@
 //   3. only the main arena's top shrinks, by sbrk, keeping MINSIZE + 1 bytes, and only when the
 //      program break still is where malloc left it. Tops of other arenas stay as they are.
 // Chunks in tcaches count as used for all of this and stay.
+//
+// Measured on 2.36 against the fall of Rss: equal to the byte, but under glibc.malloc.hugetlb=1,
+// where step 3 rounds to huge pages: then `top` may be up to one huge page too high.
 #pragma once
 
 #include <cstdint>
