@@ -23,7 +23,7 @@ import sys
 import tempfile
 
 import truth_process
-from truth_heap import Export, compare, compare_exports
+from truth_heap import Complaints, Export, compare, compare_exports
 from truth_process import RunningTarget, Skip, TargetChoice
 
 # Reading a process that runs on may miss what moves under its hands, but not much else.
@@ -39,7 +39,7 @@ def parse_arguments():
     parser.add_argument("--compiler", default="cc", help="links the target for older suites")
     parser.add_argument("--libc", required=True)
     parser.add_argument("--view", default="live", choices=["live", "churn", "core", "kernel-core"])
-    parser.add_argument("--mode", default="plain", choices=["plain", "foreign", "blocked", "blocked-early"])
+    parser.add_argument("--mode", default="plain", choices=["plain", "foreign", "blocked", "foreign-blocked", "blocked-early"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="of the target")
     parser.add_argument("--no-debug-files", action="store_true", help="hide separate debug files from heapsnap")
@@ -67,12 +67,10 @@ class Failures:
 class Heapsnap:
     """Runs the program under test; a snapshot comes back as an Export."""
 
-    def __init__(self, arguments, work, sysroot, failures):
+    def __init__(self, arguments, work):
         self.arguments = arguments
         self.program = arguments.heapsnap
         self.work = work
-        self.sysroot = sysroot
-        self.failures = failures
         self.taken = 0
 
     def run(self, *arguments):
@@ -98,8 +96,8 @@ class Heapsnap:
     def attach(self, pid, freeze):
         return self.take("attach", str(pid), "--freeze", freeze)
 
-    def core(self, path):
-        return self.take("core", path, *(["--sysroot", self.sysroot] if self.sysroot else []))
+    def core(self, path, sysroot):
+        return self.take("core", path, *(["--sysroot", sysroot] if sysroot else []))
 
 
 def found_share(truth, export):
@@ -129,7 +127,10 @@ def check_freezes(heapsnap, target, failures, churning):
 
 def damage_lines(export):
     """A sound heap must not be called damaged."""
-    return [f"damage reported: {json.dumps(damage)}" for damage in export.report["corruptions"]]
+    complaints = Complaints()
+    for damage in export.report["corruptions"]:
+        complaints.add("damage reported", json.dumps(damage))
+    return complaints.lines()
 
 
 def method_lines(arguments, export, freeze=None):
@@ -143,8 +144,7 @@ def method_lines(arguments, export, freeze=None):
         yield f"discovery by {found_by}, although the program has symbols"
 
 
-def check_core(heapsnap, live, core_path, truth, failures):
-    core = heapsnap.core(core_path)
+def check_core(heapsnap, live, core, truth, failures):
     failures.report("core", compare(truth, core).lines())
     failures.report("core", damage_lines(core))
     failures.report("core", method_lines(heapsnap.arguments, core))
@@ -176,9 +176,11 @@ def run_view(arguments, heapsnap, choice, work, failures):
         if view == "core":
             core_path = work / "core.gcore"
             truth_process.make_gcore(target.pid, core_path)
+            core = heapsnap.core(core_path, None)  # gdb names the files as it sees them itself
         else:
             core_path = truth_process.make_kernel_core(target, choice.working_folder(work), prefix)
-        check_core(heapsnap, live, core_path, target.truth, failures)
+            core = heapsnap.core(core_path, choice.sysroot())  # the kernel, as the target saw them
+        check_core(heapsnap, live, core, target.truth, failures)
         if view == "core":
             check_unharmed(target, failures)
 
@@ -193,7 +195,7 @@ def main():
             stack.callback(choice.clean_up)
             if arguments.huge_pages:
                 stack.enter_context(truth_process.huge_pages(HUGE_PAGES_NEEDED))
-            run_view(arguments, Heapsnap(arguments, work, choice.sysroot(), failures), choice, work, failures)
+            run_view(arguments, Heapsnap(arguments, work), choice, work, failures)
         except Skip as reason:
             print(f"skipped: {reason}")
             return truth_process.SKIPPED

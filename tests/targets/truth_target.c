@@ -1,6 +1,6 @@
 // A program that knows its own heap, for tests that compare what heapsnap says with the truth.
 //
-//   truth_target [--seed N] [--mode plain|foreign|blocked|blocked-early] [--churn] [--abort]
+//   truth_target [--seed N] [--mode MODE] [--churn] [--abort]
 //
 // The main thread and four others allocate, resize and free at the same time, then each frees a
 // known part of its neighbour's blocks, and nobody allocates any more. Standard output then tells
@@ -8,18 +8,19 @@
 //
 //   L <address> <usable size> U|M    a live block; M: in a mapping of its own
 //   F <address>                      a freed block that was not handed out again
-//   R <begin> <end>                  memory got by foreign sbrk calls: no chunk lies there
-//   T <tid>                          a thread
-//   ready <live> <freed>             the end; from here on the heap holds still
+//   R <begin> <end>                  memory that is not malloc's (foreign sbrk, wall): no chunk in
+//   it T <tid>                          a thread ready <live> <freed>             the end; from
+//   here on the heap holds still
 //
 // With --churn the threads go on allocating and freeing other blocks from there on (so F lines say
 // nothing then), until standard input ends. At its end every live block is checked for damage and
 // freed; exit code 0 means that all held what they should. With --abort it dies of SIGABRT instead,
 // to leave a core.
 //
-// Modes: `foreign` moves the program break between allocations; `blocked` puts a mapping right
-// behind the heap half-way, so that the main arena goes on in mapped segments; `blocked-early` does
-// so before the first allocation.
+// Modes: `plain`; `foreign` moves the program break between allocations; `blocked` puts a mapping
+// right behind the heap half-way, so that the main arena goes on in mapped segments;
+// `foreign-blocked` does one after the other, and the mapping looks like heap; `blocked-early`
+// blocks before the first allocation.
 //
 // It is C and uses nothing newer than glibc 2.31, and keeps its records outside of the heap.
 #define _GNU_SOURCE
@@ -28,6 +29,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +50,7 @@ enum {
   kPage = 4096,
 };
 
-enum mode { kPlain, kForeignBreak, kBlocked, kBlockedEarly };
+enum mode { kPlain, kForeignBreak, kBlocked, kForeignBlocked, kBlockedEarly, kModes };
 
 struct block {
   unsigned char* memory;
@@ -71,7 +73,7 @@ static struct block g_mapped[kMapped];
 static struct {
   char* begin;
   char* end;
-} g_foreign[kForeign];
+} g_foreign[kForeign + 1];  // and the wall
 static int g_foreign_count;
 static pthread_barrier_t g_barrier;
 static pthread_barrier_t g_published;
@@ -173,31 +175,38 @@ static void work_a_round(struct worker* self) {
   }
 }
 
+static void note_foreign(char* begin, size_t size) {
+  g_foreign[g_foreign_count].begin = begin;
+  g_foreign[g_foreign_count].end = begin + size;
+  ++g_foreign_count;
+}
+
 // Only the main thread runs here: the program break has no lock.
 static void move_break(struct worker* self) {
   static const intptr_t kSteps[kForeign] = {4096, 100000, 16, 24, 1 << 20, 4097, 64, 8192};
-  if (g_foreign_count == kForeign) return;
   intptr_t step = kSteps[g_foreign_count];
   char* begin = sbrk(step);
   if (begin == (char*)-1) die("sbrk");
   memset(begin, (int)next_random(self), (size_t)step);
-  g_foreign[g_foreign_count].begin = begin;
-  g_foreign[g_foreign_count].end = begin + step;
-  ++g_foreign_count;
+  note_foreign(begin, (size_t)step);
 }
 
-static void block_break(void) {
+static void block_break(int protection) {
   uintptr_t end = ((uintptr_t)sbrk(0) + kPage - 1) & ~(uintptr_t)(kPage - 1);
-  void* wall =
-      mmap((void*)end, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  uint64_t* wall =
+      mmap((void*)end, kPage, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   if (wall != (void*)end) die("mapping behind the heap");
+  note_foreign((char*)wall, kPage);
+  if ((protection & PROT_WRITE) == 0) return;
+  for (int i = 0; i < kPage / 8; ++i) wall[i] = 0x31;  // as if chunks of 48 bytes began everywhere
 }
 
 // While all others wait: what only one thread may do, and some blocks between.
 static void disturb_break(struct worker* self, int round) {
-  if (g_mode == kBlocked && round == 1) block_break();
-  if (g_mode != kForeignBreak) return;
-  for (int i = 0; i < 2; ++i) {
+  if (g_mode == kBlocked && round == 1) block_break(PROT_NONE);
+  if (g_mode == kForeignBlocked && round == 2) block_break(PROT_READ | PROT_WRITE);
+  bool moves = g_mode == kForeignBreak || (g_mode == kForeignBlocked && round < 2);
+  for (int i = 0; moves && i < 2; ++i) {
     move_break(self);
     for (int k = 0; k < 200; ++k) {
       struct block* block = &self->blocks[below(self, kSlots)];
@@ -343,8 +352,10 @@ static void check_and_free_everything(void) {
   for (int i = 0; i < kMapped; ++i) release(&g_mapped[i]);
 }
 
+// The seed; 0 when the arguments are wrong.
 static uint64_t parse_arguments(int argc, char** argv) {
-  static const char* const kModes[] = {"plain", "foreign", "blocked", "blocked-early"};
+  static const char* const kNames[kModes] = {"plain", "foreign", "blocked", "foreign-blocked",
+                                             "blocked-early"};
   uint64_t seed = 1;
   for (int i = 1; i < argc; ++i) {
     if (strcmp(argv[i], "--churn") == 0) {
@@ -355,15 +366,12 @@ static uint64_t parse_arguments(int argc, char** argv) {
       seed = strtoull(argv[++i], NULL, 10);
     } else if (strcmp(argv[i], "--mode") == 0 && i + 1 < argc) {
       int mode = 0;
-      while (mode < 4 && strcmp(argv[i + 1], kModes[mode]) != 0) ++mode;
-      if (mode == 4) break;
+      while (mode < kModes && strcmp(argv[i + 1], kNames[mode]) != 0) ++mode;
+      if (mode == kModes) return 0;
       g_mode = (enum mode)mode;
       ++i;
     } else {
-      dprintf(2,
-              "usage: truth_target [--seed N] [--mode plain|foreign|blocked|blocked-early] "
-              "[--churn] [--abort]\n");
-      _exit(2);
+      return 0;
     }
   }
   return seed;
@@ -371,9 +379,13 @@ static uint64_t parse_arguments(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   uint64_t seed = parse_arguments(argc, argv);
+  if (seed == 0) {
+    dprintf(2, "usage: %s [--seed N] [--mode MODE] [--churn] [--abort]\n", argv[0]);
+    return 2;
+  }
   // Where Yama lets only parents look into a process: let anybody of the same user.
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-  if (g_mode == kBlockedEarly) block_break();
+  if (g_mode == kBlockedEarly) block_break(PROT_NONE);
   pthread_barrier_init(&g_barrier, NULL, kWorkers);
   pthread_barrier_init(&g_published, NULL, kWorkers);
   pthread_t threads[kWorkers];
