@@ -57,27 +57,28 @@ class Brush {
  public:
   explicit Brush(HeapMap& map) : map_(map), shift_(std::countr_zero(map.bytes_per_pixel)) {}
 
-  void paint(AddressRange range, uint32_t HeapMap::Pixel::*member) {
+  void paint(AddressRange range, uint64_t HeapMap::Pixel::*member) {
     auto region = std::upper_bound(
         map_.regions.begin(), map_.regions.end(), range.begin,
         [](Address address, const HeapMap::Region& other) { return address < other.range.end; });
     for (; region != map_.regions.end() && region->range.begin < range.end; ++region) {
-      paint_in(*region, {std::max(range.begin, region->range.begin),
-                         std::min(range.end, region->range.end)},
+      paint_in(*region,
+               {std::max(range.begin, region->range.begin), std::min(range.end, region->range.end)},
                member);
     }
   }
 
  private:
   void paint_in(const HeapMap::Region& region, AddressRange range,
-                uint32_t HeapMap::Pixel::*member) {
+                uint64_t HeapMap::Pixel::*member) {
     uint64_t offset = range.begin - region.range.begin;
-    const uint64_t end = range.end - region.range.begin;
-    while (offset < end) {
-      const uint64_t pixel = offset >> shift_;
-      const uint64_t next = std::min(end, (pixel + 1) << shift_);
-      map_.pixels[region.first_pixel + pixel].*member += static_cast<uint32_t>(next - offset);
-      offset = next;
+    uint64_t left = range.size();
+    while (left > 0) {
+      const uint64_t in_pixel = map_.bytes_per_pixel - (offset & (map_.bytes_per_pixel - 1));
+      const uint64_t bytes = std::min(left, in_pixel);
+      map_.pixels[region.first_pixel + (offset >> shift_)].*member += bytes;
+      offset += bytes;
+      left -= bytes;
     }
   }
 

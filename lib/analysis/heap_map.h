@@ -5,9 +5,9 @@
 //      ....... | mmapped chunks . | ... ]
 //   one pixel without bytes parts a region from the next.
 //
-// A pixel says how many of its bytes are used, free, absent (never touched or given back) and in swap.
-// The scale is the finest power of two, from 16 bytes on, with which all fits into the picture, so
-// memory does not grow with the heap.
+// A pixel says how many of its bytes are used, free, absent (never touched or given back) and in
+// swap. The scale is the finest power of two, from 16 bytes on, with which all fits into the
+// picture, so memory does not grow with the heap.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ namespace heapsnap {
 
 struct HeapMap {
   struct Pixel {
-    uint32_t used = 0;  // of used and mmapped chunks, headers included
-    uint32_t free = 0;  // of free chunks and tops
+    uint64_t used = 0;  // of used and mmapped chunks, headers included
+    uint64_t free = 0;  // of free chunks and tops
     // Of both kinds of bytes, those whose page is in no memory.
-    uint32_t absent = 0;
-    uint32_t swapped = 0;
+    uint64_t absent = 0;
+    uint64_t swapped = 0;
     bool operator==(const Pixel&) const = default;
   };
   struct Region {
