@@ -8,7 +8,7 @@
 set -eu
 
 build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev libfmt-dev libelf-dev
-  libdw-dev libdebuginfod-dev libcapstone-dev libzstd-dev liblzma-dev libxxhash-dev"
+  libdw-dev libdebuginfod-dev libcapstone-dev libzstd-dev liblzma-dev libpng-dev libxxhash-dev"
 # libc6-dbg: the symbols of this system's C library; the tests compare heapsnap with and without them.
 # Ruby, PostgreSQL, nginx, MariaDB: real programs to attach to under load (wrk is one), and two that dump
 # themselves through libheapsnap.

@@ -50,6 +50,7 @@ show "$heapsnap" attach "$pid" -o "$results/a.hsnap"
 echo
 show "$heapsnap" report "$results/a.hsnap"
 echo
+show "$heapsnap" render "$results/a.hsnap" -o "$results/a.png"
 show "$heapsnap" export "$results/a.hsnap" --format ndjson -o "$results/a.ndjson"
 show "$heapsnap" export "$results/a.hsnap" --format ptmallocdump -o "$results/a.ptmallocdump"
 

@@ -6,6 +6,7 @@
 #include "tools/heapsnap/core_command.h"
 #include "tools/heapsnap/doctor_command.h"
 #include "tools/heapsnap/export_command.h"
+#include "tools/heapsnap/render_command.h"
 #include "tools/heapsnap/report_command.h"
 
 namespace heapsnap {
@@ -16,6 +17,7 @@ constexpr std::array kCommands = {
     Command{"attach", "snapshot of a running process, and where its memory is", run_attach},
     Command{"core", "the same from a core file or memory images", run_core},
     Command{"report", "everything that a snapshot knows", run_report},
+    Command{"render", "the heap as a picture", run_render},
     Command{"export", "a snapshot in a format that other tools read", run_export},
     Command{"doctor", "what bars an attach, and what to do about it", run_doctor},
     Command{"completions", "completions for bash, zsh or fish", run_completions},

@@ -1,35 +1,17 @@
 #include "tools/heapsnap/export_command.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-
 #include "base/error.h"
-#include "base/unique_fd.h"
 #include "report/ndjson_export.h"
 #include "report/ptmallocdump_export.h"
 #include "report/writer.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/new_file.h"
 #include "tools/heapsnap/option_parser.h"
 
 namespace heapsnap {
 
 namespace {
-
-// A new file that only its owner may read, or standard output for "" and "-".
-UniqueFd open_output(const std::string& path, bool force) {
-  if (path.empty() || path == "-") return UniqueFd(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
-  const int how = force ? O_TRUNC : O_EXCL;
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | how, 0600));
-  if (!fd && errno == EEXIST) {
-    throw Error(ErrorKind::kUsage, "output " + path, "the file exists",
-                "choose another name, or replace it with -f");
-  }
-  if (!fd) throw Error(ErrorKind::kOutput, "cannot write " + path, errno_text(errno));
-  return fd;
-}
 
 DumpedHeaps parse_heaps(const std::string& text) {
   if (text == "all") return DumpedHeaps::kAll;
@@ -68,8 +50,8 @@ int run_export(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::kUsage, "--format " + format, "not one of ndjson, ptmallocdump");
   }
   const SnapshotReader snapshot = SnapshotReader::open(path);
-  const UniqueFd fd = open_output(output, force);
-  Writer out(fd.get(), output.empty() || output == "-" ? "standard output" : output);
+  const UniqueFd fd = open_new_file(output, force);
+  Writer out(fd.get(), output_label(output));
   if (format == "ndjson") {
     export_ndjson(snapshot, out);
   } else {

@@ -1,0 +1,71 @@
+#include "tools/heapsnap/render_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "analysis/heap_map.h"
+#include "base/error.h"
+#include "report/heap_picture.h"
+#include "report/writer.h"
+#include "snapshot/snapshot_reader.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/new_file.h"
+#include "tools/heapsnap/option_parser.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kLargestSide = 8192;
+
+constexpr const char* kDescription =
+    "Draws the heap as a picture (PNG): all arenas and mmapped chunks in ascending order of\n"
+    "address, every pixel the same number of bytes. Red is used, grey is free and in memory, "
+    "white\n"
+    "was never touched or given back, blue is in swap, black is no heap.";
+
+unsigned picture_side(const char* option, uint64_t pixels) {
+  if (pixels >= 16 && pixels <= kLargestSide) return static_cast<unsigned>(pixels);
+  throw Error(ErrorKind::kUsage, fmt::format("--{} {}", option, pixels),
+              fmt::format("not between 16 and {}", kLargestSide));
+}
+
+}  // namespace
+
+int run_render(const std::vector<std::string>& arguments) {
+  std::string path;
+  std::string output;
+  uint64_t width = 1024;
+  uint64_t height = 1024;
+  bool force = false;
+  OptionParser parser("render [options] SNAPSHOT -o FILE", kDescription);
+  parser.text("output,o", output, "FILE", "the picture; - for standard output");
+  parser.flag("force,f", force, "replace FILE if it exists");
+  parser.number("width", width, "PIXELS", "width of the picture (default: 1024)");
+  parser.number("height", height, "PIXELS", "greatest height (default: 1024)");
+  parser.positional("SNAPSHOT", path);
+  parser.example("heapsnap render a.hsnap -o a.png", "see fragmentation at a glance");
+  if (!parser.parse(arguments)) return kExitDone;
+  if (path.empty() || output.empty()) {
+    throw Error(ErrorKind::kUsage, "heapsnap render", "it takes a snapshot and -o FILE",
+                "for example: heapsnap render a.hsnap -o a.png");
+  }
+  const unsigned columns = picture_side("width", width);
+  const unsigned rows = picture_side("height", height);
+  const SnapshotReader snapshot = SnapshotReader::open(path);
+  const HeapMap map = map_heap(streams_of(snapshot), columns, rows);
+  if (map.height == 0) {
+    throw Error(ErrorKind::kUnsupported, "cannot draw " + path, "the heap in it has no chunks");
+  }
+  const UniqueFd fd = open_new_file(output, force);
+  Writer out(fd.get(), output_label(output));
+  write_heap_picture(map, out);
+  out.flush();
+  if (output != "-") {
+    fmt::print("{}: {} x {} pixels, {} bytes each, {} regions\n", output, map.width, map.height,
+               map.bytes_per_pixel, map.regions.size());
+  }
+  return kExitDone;
+}
+
+}  // namespace heapsnap
