@@ -22,18 +22,18 @@ import tempfile
 BLOCK = re.compile(r"(<!-- output: (.*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 
 
-def run(command, heapsnap, pid, folder):
-    # In its folder, and with the names that the README shows.
-    words = [word.replace("PID", str(pid)) for word in command.split()]
-    lines = None
-    if words[-3:-2] == ["head"]:
-        lines = int(words[-1])
-        words = words[:-4]
+def run(command, heapsnap, server, folder):
+    # A block may be a part of the output:
+    #   <!-- output: heapsnap report a.hsnap, from "Arenas" to "Largest" -->
+    part = re.fullmatch(r'(.*), from "(.*)" to "(.*)"', command)
+    command, start, end = part.groups() if part else (command, "", None)
+    words = [word.replace("PID", str(server.pid)) for word in command.split()]
     environment = dict(os.environ, COLUMNS="80", TERM="dumb")
     done = subprocess.run([heapsnap, *words[1:]], cwd=folder, env=environment, capture_output=True,
                           text=True, check=True)
-    text = done.stdout.rstrip("\n").splitlines()
-    return "\n".join(text[:lines]) + "\n"
+    # Where this checkout lies is nobody's business.
+    text = done.stdout.replace(os.path.dirname(server.args[0]), "/opt/demo").rstrip("\n")
+    return text[text.index(start):end and text.index(end)].rstrip("\n") + "\n"
 
 
 def main():
@@ -46,7 +46,7 @@ def main():
         if not server.stdout.readline().startswith("ready"):
             sys.exit("the demo server did not start")
         with tempfile.TemporaryDirectory(prefix="heapsnap-readme-") as folder:
-            text = BLOCK.sub(lambda found: found[1] + run(found[2], heapsnap, server.pid, folder)
+            text = BLOCK.sub(lambda found: found[1] + run(found[2], heapsnap, server, folder)
                              + found[4], text)
     finally:
         server.stdin.close()
