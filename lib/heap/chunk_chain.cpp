@@ -101,7 +101,9 @@ std::optional<Address> ChunkChain::resync(Address from, const ChainGoal& goal, b
              at += format_.alignment) {
           if (budget_ == 0) return has_known ? std::optional(goal.known) : std::nullopt;
           if (!may_begin(at, goal, is_first)) continue;
-          if (follow(at, goal).end != ChainEnd::kBroken) return at;
+          const Chain chain = follow(at, goal);
+          if (chain.end != ChainEnd::kBroken) return at;
+          if (!is_first && chain.chunks >= kConvincingBehindDamage) return at;
         }
       }
       at = format_.align_up(page_end);

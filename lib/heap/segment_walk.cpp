@@ -21,14 +21,11 @@ SegmentWalk::SegmentWalk(Target& target, PageCache& cache, SortedAddresses::Curs
                          ChunkSink& sink, std::vector<HeapSegment>& segments,
                          std::vector<uint64_t>& unknown_bytes, CorruptionLog& log)
     : listed_(std::move(listed)),
-      sink_(sink),
-      segments_(segments),
+      batcher_(sink, segments),
       unknown_bytes_(unknown_bytes),
       log_(log),
       window_(target),
-      chain_(cache, target.residency()),
-      sizes_(kBatch),
-      states_(kBatch) {}
+      chain_(cache, target.residency()) {}
 
 void SegmentWalk::walk(const HeapArea& area, const ChunkFormat& format, bool is_main) {
   area_ = area;
@@ -36,16 +33,15 @@ void SegmentWalk::walk(const HeapArea& area, const ChunkFormat& format, bool is_
   is_main_ = is_main;
   damages_ = 0;
   chain_.use_format(format);
-  at_ = area.first_chunk;
   accounted_to_ = area.system.begin;
-  open_segment(at_);
-  if (!area_.top.is_null() && (area_.top < at_ || !format_.is_aligned(area_.top) ||
+  open_segment(area.first_chunk);
+  if (!area_.top.is_null() && (area_.top < at() || !format_.is_aligned(area_.top) ||
                                area_.system.end - area_.top < format_.header)) {
     log(area_.top, "top is where no chunk of its heap can be");
     area_.top = Address();
   }
   limit_ = area_.top.is_null() ? area_.system.end : area_.top;
-  drop_listed_before(at_, false);
+  drop_listed_before(at(), false);
   while (step()) {
   }
   close_segment();
@@ -56,30 +52,32 @@ void SegmentWalk::finish() {
 }
 
 bool SegmentWalk::step() {
-  if (at_ == limit_) return at_limit();
-  if (!window_.holds(at_, format_.header) && window_.move_to(at_, read_limit()) < format_.header) {
-    damage(at_, "the memory at " + hex(at_) + " cannot be read");
+  if (at() == limit_) return at_limit();
+  if (!window_.holds(at(), format_.header) &&
+      window_.move_to(at(), read_limit()) < format_.header) {
+    damage(at(), "the memory at " + hex(at()) + " cannot be read");
     return true;
   }
+  drop_listed_before(at(), false);
   switch (format_.word == 8 ? run<uint64_t>() : run<uint32_t>()) {
-    case Stop::kFull: flush(); return true;
+    case Stop::kFull: batcher_.flush(); return true;
     case Stop::kDecide: decide_chunk(); return true;
     case Stop::kNoChunk: break;
   }
-  if (at_ == limit_) return true;
-  const uint64_t field = window_word(at_ + format_.word);
+  if (at() == limit_) return true;
+  const uint64_t field = window_word(at() + format_.word);
   if (format_.size_of(field) < format_.min_size) {
-    const Fence fence = chain_.fence_at(at_, goal());
+    const Fence fence = chain_.fence_at(at(), goal());
     if (fence.posts != 0) return close_with(fence);
   }
-  damage(at_ + format_.word, "the size field of the chunk at " + hex(at_) + " holds " + hex(field));
+  damage(at() + format_.word,
+         "the size field of the chunk at " + hex(at()) + " holds " + hex(field));
   return true;
 }
 
 template <typename Word>
 SegmentWalk::Stop SegmentWalk::run() {
-  // Offsets from the window's begin. Wrap-around is harmless: a listed address before the window
-  // cannot be, and one far behind it is larger than every offset.
+  // Offsets from the window's begin. No listed address is before it (see step()).
   const uint64_t origin = window_.begin().value();
   const std::byte* const bytes = window_.data();
   const uint64_t readable = window_.size() - 2 * sizeof(Word);
@@ -87,13 +85,13 @@ SegmentWalk::Stop SegmentWalk::run() {
   const uint64_t min_size = format_.min_size;
   const uint64_t min_large_size = format_.min_large_size;
   const uint64_t impossible = format_.impossible_bits(is_main_);
-  uint64_t* const sizes = sizes_.data();
-  ChunkState* const states = states_.data();
+  uint64_t* const sizes = batcher_.sizes();
+  ChunkState* const states = batcher_.states();
 
-  uint64_t at = at_.value() - origin;
+  uint64_t at = batcher_.at().value() - origin;
   uint64_t listed = listed_.at_end() ? ~0ULL : listed_.address().value() - origin;
   uint64_t field = load<Word>(bytes + at + sizeof(Word));
-  size_t count = count_;
+  size_t count = batcher_.count();
   Stop stop = Stop::kDecide;
   for (;;) {
     const uint64_t size = field & ~ChunkFormat::kFlags;
@@ -101,7 +99,7 @@ SegmentWalk::Stop SegmentWalk::run() {
       stop = Stop::kNoChunk;
       break;
     }
-    if (count == kBatch) [[unlikely]] {
+    if (count == ChunkBatcher::kBatch) [[unlikely]] {
       stop = Stop::kFull;
       break;
     }
@@ -128,51 +126,60 @@ SegmentWalk::Stop SegmentWalk::run() {
     at = next;
     field = next_field;
   }
-  at_ = Address(origin + at);
-  count_ = count;
+  batcher_.set_filled(count, Address(origin + at));
   return stop;
 }
 
 // A chunk of sound size that the inner loop left alone: its next header is in another piece of
 // memory, or its flags, its footer and the lists do not agree.
 void SegmentWalk::decide_chunk() {
-  const uint64_t size = format_.size_of(window_word(at_ + format_.word));
-  const Address next = at_ + size;
-  drop_listed_before(at_, false);
+  const uint64_t size = format_.size_of(window_word(at() + format_.word));
+  const Address next = at() + size;
+  drop_listed_before(at(), false);
 
   // Behind the last chunk of an area without top is no header.
   const bool has_next = (next != limit_ || !area_.top.is_null()) &&
                         (window_.holds(next, format_.header) ||
                          window_.move_to(next, read_limit()) >= format_.header);
   if (!has_next) {
-    const bool is_listed = !listed_.at_end() && listed_.address() == at_;
+    const bool is_listed = !listed_.at_end() && listed_.address() == at();
     const bool in_use = is_listed && listed_.state() != ChunkState::kUnsorted;
-    push(size, listed_state(in_use, ChunkState::kUnknown));
+    batcher_.push(size, listed_state(in_use, ChunkState::kUnknown));
     return;
   }
-  const bool in_use = (window_word(next + format_.word) & ChunkFormat::kPreviousInUse) != 0;
+  const uint64_t next_field = window_word(next + format_.word);
+  const bool in_use = (next_field & ChunkFormat::kPreviousInUse) != 0;
   ChunkState state = ChunkState::kUsed;
   if (!in_use) {
     state = size < format_.min_large_size ? ChunkState::kSmallbin : ChunkState::kLargebin;
     const uint64_t footer = window_word(next);
     if (footer != size) {
-      log(next, "the free chunk at " + hex(at_) + " has size " + hex(size) + ", its footer says " +
-                    hex(footer));
+      // Where the next header is damaged as a whole, that is told when the walk comes to it.
+      if (may_be_size(next, next_field)) {
+        log(next, "the free chunk at " + hex(at()) + " has size " + hex(size) +
+                      ", its footer says " + hex(footer));
+      }
       state = ChunkState::kUnknown;
     }
   }
-  push(size, listed_state(in_use, state));
+  batcher_.push(size, listed_state(in_use, state));
 }
 
-// The state of the chunk at at_, of which the flags say `by_flags`, with regard to the lists.
+bool SegmentWalk::may_be_size(Address chunk, uint64_t field) const {
+  const uint64_t size = format_.size_of(field);
+  return (field & format_.impossible_bits(is_main_)) == 0 && size >= format_.header &&
+         size <= area_.system.end - chunk;
+}
+
+// The state of the chunk at at(), of which the flags say `by_flags`, with regard to the lists.
 ChunkState SegmentWalk::listed_state(bool in_use, ChunkState by_flags) {
-  if (listed_.at_end() || listed_.address() != at_) return by_flags;
+  if (listed_.at_end() || listed_.address() != at()) return by_flags;
   const ChunkState listed = listed_.state();
-  last_listed_ = at_;
+  last_listed_ = at();
   listed_.next();
   if ((listed == ChunkState::kUnsorted) == in_use) {
-    log(at_, "the chunk at " + hex(at_) + " is listed as " + to_string(listed) +
-                 ", but its flags say it is " + (in_use ? "in use" : "in a bin"));
+    log(at(), "the chunk at " + hex(at()) + " is listed as " + to_string(listed) +
+                  ", but its flags say it is " + (in_use ? "in use" : "in a bin"));
     return ChunkState::kUnknown;
   }
   return by_flags != ChunkState::kUnknown || in_use ? listed : by_flags;
@@ -180,36 +187,38 @@ ChunkState SegmentWalk::listed_state(bool in_use, ChunkState by_flags) {
 
 bool SegmentWalk::at_limit() {
   if (area_.top.is_null()) {
-    log(at_, "the chunks end at " + hex(at_) + " without top or a fence");
+    log(at(), "the chunks end at " + hex(at()) + " without top or a fence");
     return false;
   }
-  const uint64_t size = area_.system.end - at_;
+  const uint64_t size = area_.system.end - at();
   const bool is_readable =
-      window_.holds(at_, format_.header) || window_.move_to(at_, read_limit()) >= format_.header;
-  const uint64_t field = is_readable ? window_word(at_ + format_.word) : 0;
+      window_.holds(at(), format_.header) || window_.move_to(at(), read_limit()) >= format_.header;
+  const uint64_t field = is_readable ? window_word(at() + format_.word) : 0;
   if (format_.size_of(field) != size) {
-    log(at_ + format_.word, "the size field of top holds " + hex(field) +
-                                ", up to the end of its " + "segment are " + hex(size));
+    log(at() + format_.word, "the size field of top holds " + hex(field) +
+                                 ", up to the end of its " + "segment are " + hex(size));
   }
-  drop_listed_before(at_ + 1, false);  // no list holds top
-  push(size, ChunkState::kTop);
+  drop_listed_before(at() + 1, false);  // no list holds top
+  batcher_.push(size, ChunkState::kTop);
   return false;
 }
 
 bool SegmentWalk::close_with(const Fence& fence) {
   // Where a thread heap's old top had no room for a post of its own, the whole of it became one.
-  if (!is_main_ && fence.posts == 1 && count_ != 0 && sizes_[count_ - 1] == 2 * format_.header &&
-      states_[count_ - 1] == ChunkState::kUsed) {
-    states_[count_ - 1] = ChunkState::kFence;
+  ChunkState* const before = batcher_.last_state();
+  if (!is_main_ && fence.posts == 1 && before != nullptr && *before == ChunkState::kUsed &&
+      batcher_.last_size() == 2 * format_.header) {
+    *before = ChunkState::kFence;
   }
-  for (unsigned post = 1; post < fence.posts; ++post) push(format_.header, ChunkState::kFence);
-  push(fence.last_size, ChunkState::kFence);
+  for (unsigned post = 1; post < fence.posts; ++post)
+    batcher_.push(format_.header, ChunkState::kFence);
+  batcher_.push(fence.last_size, ChunkState::kFence);
   if (area_.kind != SegmentKind::kBrk) return false;
 
   // A foreign sbrk call took what follows; the next segment of the area begins somewhere behind it.
-  auto next = chain_.resync(at_, goal(), true);
+  auto next = chain_.resync(at(), goal(), true);
   if (!next && !area_.top.is_null()) {
-    log(at_, "no chunks are found between the fence and top");
+    log(at(), "no chunks are found between the fence and top");
     next = area_.top;
   }
   if (!next) return false;
@@ -221,20 +230,19 @@ bool SegmentWalk::close_with(const Fence& fence) {
 
 void SegmentWalk::damage(Address where, const std::string& what) {
   log(where, what);
-  if (count_ != 0) {
-    ChunkState& before = states_[count_ - 1];
-    const bool hangs_on_damage = before == ChunkState::kUsed || before == ChunkState::kSmallbin ||
-                                 before == ChunkState::kLargebin;
-    if (hangs_on_damage) before = ChunkState::kUnknown;
+  if (ChunkState* const before = batcher_.last_state()) {
+    const bool hangs_on_damage = *before == ChunkState::kUsed || *before == ChunkState::kSmallbin ||
+                                 *before == ChunkState::kLargebin;
+    if (hangs_on_damage) *before = ChunkState::kUnknown;
   }
-  drop_listed_before(at_ + 1, true);
+  drop_listed_before(at() + 1, true);
   std::optional<Address> next;
-  if (++damages_ <= kMostDamages) next = chain_.resync(at_ + format_.alignment, goal(), false);
+  if (++damages_ <= kMostDamages) next = chain_.resync(at() + format_.alignment, goal(), false);
   if (damages_ == kMostDamages) log(where, "there is too much damage: the rest is not walked");
   const Address end = next.value_or(limit_);
   drop_listed_before(end, true);
-  unknown_bytes_[static_cast<size_t>(area_.arena)] += end - at_;
-  push(end - at_, ChunkState::kUnknown);
+  unknown_bytes_[static_cast<size_t>(area_.arena)] += end - at();
+  batcher_.push(end - at(), ChunkState::kUnknown);
 }
 
 void SegmentWalk::drop_listed_before(Address end, bool is_silent) {
@@ -247,37 +255,18 @@ void SegmentWalk::drop_listed_before(Address end, bool is_silent) {
   }
 }
 
-void SegmentWalk::push(uint64_t size, ChunkState state) {
-  if (count_ == kBatch) flush();
-  sizes_[count_] = size;
-  states_[count_] = state;
-  ++count_;
-  at_ += size;
-}
-
-void SegmentWalk::flush() {
-  if (count_ == 0) return;
-  sink_.on_batch({area_.arena, static_cast<uint32_t>(segments_.size() - 1), begin_,
-                  std::span(sizes_).first(count_), std::span(states_).first(count_)});
-  count_ = 0;
-  begin_ = at_;
-}
-
 void SegmentWalk::open_segment(Address begin) {
-  segments_.push_back({{begin, begin}, area_.arena, area_.kind, 0});
-  at_ = begin_ = begin;
+  batcher_.open_segment(begin, area_.arena, area_.kind);
 }
 
 void SegmentWalk::close_segment() {
-  flush();
-  HeapSegment& segment = segments_.back();
-  segment.range.end = at_;
+  HeapSegment& segment = batcher_.close_segment();
   if (area_.kind != SegmentKind::kBrk) {
     segment.system_bytes = area_.system.size();
     return;
   }
   // malloc counts what it wasted on alignment, and a hole before the segment, in system_mem.
-  const Address end = std::min(at_.align_up(format_.alignment), area_.system.end);
+  const Address end = std::min(segment.range.end.align_up(format_.alignment), area_.system.end);
   segment.system_bytes = end - accounted_to_;
   accounted_to_ = end;
 }
@@ -296,12 +285,12 @@ ChainGoal SegmentWalk::goal() const {
   goal.limit = limit_;
   goal.is_main = is_main_;
   goal.needs_fence = area_.top.is_null();
-  if (!listed_.at_end() && at_ < listed_.address()) goal.known = listed_.address();
+  if (!listed_.at_end() && at() < listed_.address()) goal.known = listed_.address();
   return goal;
 }
 
 void SegmentWalk::log(Address where, const std::string& what) {
-  log_.add(where, area_.arena, static_cast<int64_t>(segments_.size()) - 1, what);
+  log_.add(where, area_.arena, batcher_.segment(), what);
 }
 
 }  // namespace heapsnap

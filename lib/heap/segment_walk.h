@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "heap/chunk.h"
+#include "heap/chunk_batcher.h"
 #include "heap/chunk_chain.h"
 #include "heap/chunk_format.h"
 #include "heap/corruption_log.h"
@@ -35,8 +36,6 @@ namespace heapsnap {
 
 class SegmentWalk {
  public:
-  static constexpr size_t kBatch = 4096;  // chunks in a batch, at most
-
   // Everything must outlive the walk. `listed` stands at its begin. Segments are appended to
   // `segments` as the walk meets them, bytes that could not be told to the arena's entry in
   // `unknown_bytes` (as long as the list of arenas).
@@ -62,14 +61,14 @@ class SegmentWalk {
   bool step();
 
   void decide_chunk();
+  bool may_be_size(Address chunk, uint64_t field) const;
   ChunkState listed_state(bool in_use, ChunkState by_flags);
   bool at_limit();
   bool close_with(const Fence& fence);
   void damage(Address where, const std::string& what);
   void drop_listed_before(Address end, bool is_silent);
 
-  void push(uint64_t size, ChunkState state);
-  void flush();
+  Address at() const { return batcher_.at(); }
   void open_segment(Address begin);
   void close_segment();
 
@@ -79,8 +78,7 @@ class SegmentWalk {
   void log(Address where, const std::string& what);
 
   SortedAddresses::Cursor listed_;
-  ChunkSink& sink_;
-  std::vector<HeapSegment>& segments_;
+  ChunkBatcher batcher_;  // its place is the next chunk's header
   std::vector<uint64_t>& unknown_bytes_;
   CorruptionLog& log_;
   MemoryWindow window_;
@@ -94,13 +92,6 @@ class SegmentWalk {
   Address accounted_to_;  // end of the last segment, or the begin of the area
   Address last_listed_;   // chunk whose state a list gave last
   unsigned damages_ = 0;
-
-  // Of the batch that is filled.
-  Address at_;     // the next chunk's header; everything before it is in a batch
-  Address begin_;  // of the first chunk in the batch
-  size_t count_ = 0;
-  std::vector<uint64_t> sizes_;
-  std::vector<ChunkState> states_;
 };
 
 }  // namespace heapsnap

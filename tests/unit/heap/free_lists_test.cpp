@@ -226,6 +226,29 @@ TEST_CASE("a list that names the middle of a chunk is told") {
   CHECK(walk.sink.chunks == it.heap.expected);
 }
 
+TEST_CASE("a list that names the middle of a chunk larger than a window does not hide the rest") {
+  SyntheticHeap heap(Machine::kX86_64, 36);
+  SyntheticArena& main = heap.brk_arena(1 << 12);
+  heap.thread(main, 1);
+  const Address big = main.add(8 << 20, ChunkState::kUsed);
+  const Address first = main.add(0x40, ChunkState::kFastbin);
+  for (unsigned i = 0; i < 10; ++i) {
+    main.add(0x50, ChunkState::kUsed);
+    main.add(0x40, ChunkState::kFastbin);
+  }
+  main.top(heap.heap_begin() + (1 << 12) * kPage - main.cursor());
+  main.system_mem = (1 << 12) * kPage;
+  heap.finish();
+  const Address inside = big + (4 << 20);
+  heap.target.put_word(inside + 8, 0x41);
+  heap.target.put_word(inside + 0x10, first.value() ^ (inside + 0x10).value() >> 12);
+  heap.target.put_word(main.state() + heap.layout.state.fastbins + 2 * 8, inside.value());
+  const RecordedWalk walk(heap);
+  CHECK(walk.model.corruptions.size() == 1);
+  CHECK(walk.has_complaint("where no chunk begins"));
+  CHECK(walk.sink.chunks == heap.expected);
+}
+
 TEST_CASE("tcaches are found among the chunks where threads have no registers") {
   for (const int minor : {28, 31, 36, 42, 43}) {
     CAPTURE(minor);
@@ -242,6 +265,17 @@ TEST_CASE("tcaches are found among the chunks where threads have no registers") 
     const Address other = main.add(size + 0x10, ChunkState::kUsed);
     for (uint64_t i = 0x10; i + 8 < size; i += 8) {
       heap.target.put_word(other + i, main.cursor().value() + i);
+    }
+    // One that has everything but the sizes: its one list begins with a chunk of another bin.
+    const Address forged = main.add(size, ChunkState::kUsed);
+    const auto& tcache = heap.layout.tcache;
+    for (unsigned bin = 0; bin < tcache.bins; ++bin) {
+      const uint64_t count = bin == 9 ? 1 : 0;
+      const uint64_t stored = tcache.counts_down ? heap.tcache_count - count : count;
+      heap.target.put_bytes(forged + 0x10 + bin * tcache.count_size,
+                            std::as_bytes(std::span(&stored, 1)).first(tcache.count_size));
+      heap.target.put_word(forged + 0x10 + tcache.entries + bin * 8,
+                           bin == 9 ? forged.value() + 0x10 : 0);
     }
     main.top(heap.heap_begin() + 64 * kPage - main.cursor());
     main.system_mem = 64 * kPage;

@@ -120,6 +120,21 @@ TEST_CASE("the first fencepost may say that the chunk before it is free or in us
   }
 }
 
+TEST_CASE(
+    "what leads into a segment's chain from a hole is no first chunk if it says free before it") {
+  SyntheticHeap heap(Machine::kX86_64, 36);
+  SyntheticArena& main = heap.brk_arena(64);
+  fill(main, 10);
+  close_segment(heap, main, heap.heap_begin() + 8 * kPage);
+  const Address begin = heap.heap_begin() + 9 * kPage;
+  heap.target.put_word(begin - 0x40 + 8, 0x40);
+  main.go_to(begin);
+  fill(main, 10);
+  end_with_top(main, heap.heap_begin() + 64 * kPage);
+  main.system_mem = 64 * kPage;
+  check_all_found(heap);
+}
+
 TEST_CASE("many holes") {
   SyntheticHeap heap(Machine::kX86_64, 36);
   SyntheticArena& main = heap.brk_arena(400);
@@ -241,6 +256,25 @@ TEST_CASE("in a core brk has no name: it begins inside a page or soon after the 
     mapped_segment(heap, Address(0x7f4000000000), 0x100000, true);
     check_all_found(heap);
   }
+}
+
+TEST_CASE("holes stay in the books when no number of them balances these") {
+  SyntheticHeap heap(Machine::kX86_64, 36);
+  SyntheticArena& main = heap.brk_arena(64);
+  fill(main, 20);
+  close_segment(heap, main, heap.heap_begin() + 8 * kPage);
+  main.go_to(heap.heap_begin() + 10 * kPage);
+  fill(main, 20);
+  end_with_top(main, heap.heap_begin() + 64 * kPage);
+  main.system_mem = 64 * kPage - 16;
+  main.is_noncontiguous = true;
+  heap.finish();
+  const RecordedWalk walk(heap);
+  CHECK(walk.model.corruptions.size() == 1);
+  CHECK(walk.has_complaint("accounts for 262144 bytes"));
+  CHECK(walk.has_complaint("system_mem is 262128"));
+  REQUIRE(walk.model.segments.size() == 2);
+  CHECK(walk.model.segments[1].system_bytes == 56 * kPage);
 }
 
 TEST_CASE("without mp_ the main arena begins in [heap]") {

@@ -63,6 +63,26 @@ void fill(SyntheticHeap& heap, SyntheticArena& arena, unsigned chunks, unsigned 
 
 }  // namespace
 
+TEST_CASE("limits of chunks by machine and version") {
+  const auto format = [](Machine machine, int minor) {
+    return ChunkFormat(*MallocLayout::for_version(machine, {2, minor}));
+  };
+  const ChunkFormat wide = format(Machine::kX86_64, 36);
+  CHECK(wide.min_size == 32);
+  CHECK(wide.min_large_size == 1024);
+  CHECK(wide.align_up(Address(0x1001)) == Address(0x1010));
+  const ChunkFormat old = format(Machine::kI386, 23);
+  CHECK(old.min_size == 16);
+  CHECK(old.min_large_size == 512);
+  CHECK(old.align_up(Address(0x1001)) == Address(0x1008));
+  const ChunkFormat narrow = format(Machine::kI386, 36);
+  CHECK(narrow.min_size == 16);
+  CHECK(narrow.min_large_size == 1008);
+  CHECK(narrow.align_up(Address(0x1000)) == Address(0x1008));
+  CHECK(!narrow.is_aligned(Address(0x1010)));
+  CHECK(format(Machine::kAarch64, 36).pointer(0x0700007f12345670) == Address(0x7f12345670));
+}
+
 TEST_CASE("every chunk of a main and a thread arena is found, in every layout") {
   for (const Variant& variant : kVariants) {
     CAPTURE(static_cast<int>(variant.machine));
