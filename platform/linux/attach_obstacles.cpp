@@ -127,12 +127,13 @@ void judge_permission(const AttachFacts& facts, std::vector<Obstacle>& found) {
     found.push_back(
         finding(Severity::kOk, "permission", "Tracing it is permitted",
                 asked ? "the kernel was asked" : "ids, capabilities and Yama allow it"));
-    if (!facts.target->memory_file_readable) {
-      found.push_back(finding(
-          Severity::kDegrades, "memory-file", "/proc/PID/mem cannot be opened",
-          "it belongs to another user, and heapsnap has no CAP_DAC_READ_SEARCH; a copy-on-write "
-          "child cannot be read",
-          remedy_by_capability(facts)));
+    if (asked && !facts.target->memory_file_readable) {
+      found.push_back(blocked(ErrorKind::kNotPermitted, "memory-file",
+                              "Its /proc/PID/mem cannot be opened",
+                              "it belongs to " + user_text(facts.target->status.uid.effective) +
+                                  ", and heapsnap has CAP_SYS_PTRACE, but not "
+                                  "CAP_DAC_READ_SEARCH",
+                              remedy_by_capability(facts)));
     }
     return;
   }

@@ -8,10 +8,6 @@ constexpr unsigned kYamaAncestors = 1;
 constexpr unsigned kYamaCapability = 2;
 constexpr unsigned kYamaNobody = 3;
 
-std::string user_text(uint32_t uid) {
-  return uid == 0 ? "root" : "user " + std::to_string(uid);
-}
-
 Obstacle blocked(std::string id, std::string what, std::string why, std::string remedy) {
   return {.severity = Obstacle::Severity::kBlocks,
           .id = std::move(id),
@@ -124,6 +120,10 @@ bool has_ptrace_capability(const AttachFacts& facts) {
 std::string remedy_by_capability(const AttachFacts& facts) {
   const bool root_has_it = (facts.machine.self.capabilities_bounding & kCapSysPtrace) != 0;
   return command_with_ptrace(facts.machine.here, root_has_it, attach_arguments(facts));
+}
+
+std::string user_text(uint32_t uid) {
+  return uid == 0 ? "root" : "user " + std::to_string(uid);
 }
 
 std::string attach_arguments(const AttachFacts& facts) {

@@ -27,6 +27,9 @@ std::optional<Obstacle> find_refusal_cause(const AttachFacts& facts);
 // The command that runs the attach with CAP_SYS_PTRACE, from where heapsnap runs now.
 std::string remedy_by_capability(const AttachFacts& facts);
 
+// "root", "user 1000"
+std::string user_text(uint32_t uid);
+
 // "attach 4711", or "attach PID" when the facts have no target: what a remedy runs.
 std::string attach_arguments(const AttachFacts& facts);
 

@@ -217,7 +217,8 @@ void judge_namespaces(const TargetFacts& target, Checklist& list) {
 
 void judge_page_map(const AttachFacts& facts, Checklist& list) {
   // Where tracing is refused, so is this: one finding is enough.
-  const bool refused = facts.target && facts.target->access == Access::kRefused;
+  const bool refused = facts.target && (facts.target->access == Access::kRefused ||
+                                        !facts.target->memory_file_readable);
   if (facts.target && !refused && !facts.target->page_map_readable) {
     list.degraded("page-map", "/proc/PID/pagemap cannot be opened",
                   "which pages are resident stays unknown", remedy_by_capability(facts));

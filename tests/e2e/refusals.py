@@ -42,7 +42,7 @@ class Tool:
 
     def run(self, arguments, wrap=lambda argv: argv, prepare=None):
         return subprocess.run(wrap([str(self.path)] + arguments), preexec_fn=prepare, text=True,
-                              stdin=subprocess.DEVNULL, capture_output=True)
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
 
     def attach(self, pid, *options, **how):
         output = self.output_folder / "snapshot.hsnap"
@@ -135,6 +135,27 @@ def not_dumpable(tool):
         tool.expect_refusal(target.pid, NOT_PERMITTED, "dumpable", ["dumpable", "CAP_SYS_PTRACE"],
                             f"heapsnap attach {target.pid}", wrap=as_nobody)
         target.check_alive()
+
+
+def memory_file(tool):
+    """CAP_SYS_PTRACE alone permits tracing, but not to open the files of another user."""
+    need_root()
+    with Echo() as target:
+        tool.expect_refusal(target.pid, NOT_PERMITTED, "memory-file",
+                            ["/proc/PID/mem", "CAP_DAC_READ_SEARCH"], f"heapsnap attach {target.pid}",
+                            wrap=lambda argv: as_nobody(argv, "sys_ptrace"))
+        target.check_alive()
+
+
+def two_capabilities(tool):
+    """Those of the systemd unit are enough for all ways of freezing; no signal can be sent with them."""
+    need_root()
+    with Echo() as target:
+        for freeze in ("stop", "fork", "none"):
+            done = tool.expect_attached(target.pid, "--freeze", freeze,
+                                        wrap=lambda argv: as_nobody(argv, "sys_ptrace", "dac_read_search"))
+            assert done["method"] == freeze, done
+            target.check_alive()
 
 
 def own_process_of_a_user(tool):
@@ -290,7 +311,7 @@ def program_without_allocator(tool):
 
 CASES = {case.__name__: case for case in (
     no_such_process, zombie, kernel_thread, other_user, more_capabilities, not_dumpable,
-    own_process_of_a_user, outer_user_namespace, traced, ptrace_barred, process_vm_readv_barred,
+    memory_file, two_capabilities, own_process_of_a_user, outer_user_namespace, traced, ptrace_barred, process_vm_readv_barred,
     target_bars_clone, target_filter_unreadable, target_allows_clone, target_strict, program_32_bit,
     program_without_allocator)}
 

@@ -319,10 +319,11 @@ TEST_CASE("namespaces and files that cannot be opened") {
   facts.target->other_pid_namespace = true;
   facts.target->status.namespace_pids = {4711, 1};
   CHECK(holds(find(facts, "namespaces")->why, "inside it is pid 1"));
-  facts.target->memory_file_readable = false;
   facts.target->page_map_readable = false;
-  CHECK(find(facts, "memory-file")->severity == Severity::kDegrades);
   CHECK(find(facts, "page-map")->severity == Severity::kDegrades);
+  facts.target->memory_file_readable = false;
+  CHECK(blockers(facts) == Ids{"memory-file"});
+  CHECK_FALSE(find(facts, "page-map").has_value());
 }
 
 TEST_CASE("the machine alone") {
