@@ -93,7 +93,10 @@ class HeapWalk {
         if (i != 0 && allocator.tcache.is_null() && allocator.arena.is_null()) continue;
         add_thread_cache(i, {allocator.tid, allocator.tcache, arena_index(allocator.arena), 0, 0});
       }
-      if (!all_have_registers || allocators.empty()) search_tcaches(i);
+      const bool some_are_lost =
+          std::any_of(allocators.begin(), allocators.end(),
+                      [](const ThreadAllocator& thread) { return thread.storage_is_lost; });
+      if (!all_have_registers || allocators.empty() || some_are_lost) search_tcaches(i);
     }
   }
 

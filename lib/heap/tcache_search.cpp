@@ -27,8 +27,8 @@ void TcacheSearch::on_batch(const ChunkBatch& batch) {
   Address chunk = batch.begin;
   for (size_t i = 0; i < batch.sizes.size(); ++i) {
     const uint64_t size = batch.sizes[i];
-    // One step more: what was left of a split chunk would have been too small to be one.
-    if ((size == chunk_size_ || size == chunk_size_ + format_.alignment) &&
+    // More by MINSIZE at most: what was left of a chunk was not split off (see is_tcache()).
+    if (size >= chunk_size_ && size <= chunk_size_ + format_.min_size &&
         batch.states[i] == ChunkState::kUsed && found_.size() < kMostFound &&
         is_filled_tcache(chunk + format_.header)) {
       ThreadCache thread;

@@ -42,6 +42,8 @@ class ThreadStorage {
         thread.registers->thread_pointer + static_cast<uint64_t>(*malloc_.tls_offset);
     bytes_.resize(malloc_.tls_size);
     bytes_.resize(memory_.read(block, bytes_));
+    found.storage_is_lost = std::all_of(bytes_.begin(), bytes_.end(),
+                                        [](std::byte byte) { return byte == std::byte{0}; });
     found.tcache = find_word(malloc_.tcache_in_tls, last_tcache_, [this](Address value) {
       return is_writable(value) && is_tcache(memory_, malloc_.layout, value);
     });
@@ -96,7 +98,7 @@ bool is_tcache(MemoryReader& memory, const MallocLayout& layout, Address tcache)
   if (!size_field) return false;
   const uint64_t size = *size_field & ~ChunkFormat::kFlags;
   const uint64_t expected = layout.tcache_chunk_size();
-  if (size != expected && size != expected + layout.malloc_alignment) return false;
+  if (size < expected || size > expected + ChunkFormat(layout).min_size) return false;
   std::vector<std::byte> bytes(layout.tcache.size);
   if (!memory.read_exact(tcache, bytes)) return false;
   const std::span<const std::byte> all = bytes;

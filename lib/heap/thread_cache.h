@@ -23,12 +23,16 @@ struct ThreadAllocator {
   int tid = 0;
   Address tcache;  // tcache_perthread_struct, what malloc returned; null when it has none
   Address arena;   // its malloc_state; null when it never allocated
+  // Its storage cannot be read, or reads as zeros, which no thread's does: libc keeps its locale
+  // there from the start. So it is in cores that gcore wrote of stacks with guard pages in them.
+  bool storage_is_lost = false;
   bool operator==(const ThreadAllocator&) const = default;
 };
 
 // Whether `tcache` may be a tcache_perthread_struct: it is aligned, its chunk has one of the sizes
 // that a tcache takes, and its counts are possible. `sizeof` of the struct and the alignment come
-// from `layout`; malloc may have given 16 bytes more.
+// from `layout`; malloc may have given MINSIZE bytes more (seen with 2.43: 0x320 instead of 0x300,
+// where threads shared an arena).
 bool is_tcache(MemoryReader& memory, const MallocLayout& layout, Address tcache);
 
 // One entry for each thread of `target` that has registers, in their order. Empty when the TLS

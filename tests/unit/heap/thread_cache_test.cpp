@@ -51,18 +51,27 @@ TEST_CASE("each thread's tcache and arena are found in its own storage") {
       process.target.add_thread(10, first);
       process.target.add_thread(11, second);
       process.target.add_thread(12, kTls + 0x5000);  // never allocated
+      process.put_tls(kTls + 0x5000, 0x28, Address(0x7f000080));
+      process.target.add_thread(13, kTls + 0x7000);
+      process.target.add_thread(14, kTls + 0x9000);    // all zero
+      process.target.add_thread(15, Address(0x1000));  // in no mapping
       const Address tcache = process.put_tcache(0x10);
       const Address wider = process.put_tcache(0x1010, 0x10);
+      const Address widest = process.put_tcache(0x2010, 4 * process.malloc.layout.word);
+      process.put_tls(kTls + 0x7000, 0x48, widest);
       process.put_tls(first, 0x48, tcache);
       process.put_tls(first, 0x58, kArena);
       process.put_tls(second, 0x48, wider);
       process.put_tls(second, 0x58, kSecondArena);
       process.put_tls(second, 0x10, kHeap + 0x2000);  // points into the heap, but to no tcache
       const auto found = process.find();
-      REQUIRE(found.size() == 3);
+      REQUIRE(found.size() == 6);
       CHECK(found[0] == ThreadAllocator{10, tcache, kArena});
       CHECK(found[1] == ThreadAllocator{11, wider, kSecondArena});
       CHECK(found[2] == ThreadAllocator{12, Address(), Address()});
+      CHECK(found[3] == ThreadAllocator{13, widest, Address()});
+      CHECK(found[4] == ThreadAllocator{14, Address(), Address(), true});
+      CHECK(found[5] == ThreadAllocator{15, Address(), Address(), true});
     }
   }
 }
