@@ -80,7 +80,7 @@ std::unique_ptr<SyntheticHeap> make_heap(uint64_t chunks, uint64_t mean, unsigne
   main.add(32, ChunkState::kUsed);
   main.top(0x1000);
   main.system_mem = main.cursor() - heap->heap_begin();
-  heap->target.add_thread(1, Registers{});
+  heap->idle_thread(1);
   heap->finish();
   return heap;
 }

@@ -114,7 +114,7 @@ TEST_CASE("a long unsorted list in any order is followed in a bounded number of 
     main.add(0x20, ChunkState::kUsed);
     main.top(heap.heap_begin() + (1 << 14) * kPage - main.cursor());
     main.system_mem = (1 << 14) * kPage;
-    heap.target.add_thread(1, Registers{});
+    heap.idle_thread(1);
     heap.finish();
     std::shuffle(listed.begin(), listed.end(), std::mt19937(7));
     const Address bin = main.state() + heap.layout.state.bins - 0x10;

@@ -27,7 +27,7 @@ struct RegularHeap {
     const Address end = heap.target.address_space().find(heap.heap_begin())->range.end;
     main.top(end - main.cursor());
     main.system_mem = end - heap.heap_begin();
-    heap.target.add_thread(1, Registers{});
+    heap.idle_thread(1);
     heap.finish();
   }
   void damage_size(size_t i, uint64_t value) { heap.target.put_word(chunks[i] + 8, value); }

@@ -169,7 +169,7 @@ TEST_CASE("swapped pages are read only where a header lies in them") {
     heap.target.put_word(page + (i == 0 ? 0x800 : 0), 1);
     heap.target.mark_swapped(page);
   }
-  heap.target.add_thread(1, Registers{});
+  heap.idle_thread(1);
   heap.finish();
   const RecordedWalk walk(heap);
   CHECK(complaints(walk) == "");

@@ -20,7 +20,7 @@ struct MappedHeap : SyntheticHeap {
     SyntheticArena& arena = brk_arena(4);
     arena.top(heap_begin() + 4 * kPage - arena.cursor());
     arena.system_mem = 4 * kPage;
-    target.add_thread(1, Registers{});
+    idle_thread(1);
     finish();
   }
   Address base() const {

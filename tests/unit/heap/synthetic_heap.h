@@ -117,6 +117,12 @@ class SyntheticHeap {
     const Address chunk = arena.add(layout.tcache_chunk_size(), ChunkState::kUsed);
     tcaches_.push_back({tid, chunk + format.header, arena.state(), has_registers, {}});
   }
+  // A thread that never allocated; its storage holds something else.
+  void idle_thread(int tid) {
+    const Address thread_pointer = data_ + 0x4800;
+    target.put_word(thread_pointer - kTlsOffset, 1);
+    target.add_thread(tid, Registers{Address(), Address(), thread_pointer});
+  }
   // An mmapped chunk of `total` bytes whose header is `offset` into the mapping at `begin`.
   Address mmapped(Address begin, uint64_t total, uint64_t offset = ~0ULL) {
     if (offset == ~0ULL) offset = format.align_up(begin) - begin;
