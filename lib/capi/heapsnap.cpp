@@ -19,6 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <initializer_list>
+
 namespace {
 
 constexpr int kCannotStart = 127;
@@ -56,10 +58,12 @@ bool find_program(char* path, size_t size) {
 struct Child {
   const char* program;
   char* const* arguments;
-  int gate;    // read end of its standard input: it starts to work at end of file
-  int errors;  // write end of its standard error
-  int output;  // its standard output, or -1 for /dev/null
-  int exec_errno;
+  int gate;         // read end of its standard input: it starts to work at end of file
+  int errors;       // write end of its standard error
+  int output;       // its standard output, or -1 for /dev/null
+  char* stack;      // top of the memory that start_program() runs on
+  int start_errno;  // why it could not be started; 0 when it was
+  int status;       // as wait(2) gives it
 };
 
 // The host's handlers, which would run in its own memory from the child; exec(2) resets them too
@@ -75,8 +79,8 @@ void drop_signal_handlers() {
   }
 }
 
-// Runs on a stack of its own in the caller's memory (CLONE_VM | CLONE_VFORK), with all signals
-// blocked: nothing but system calls here.
+// Runs on a stack of its own in the caller's memory (CLONE_VM), with all signals blocked: nothing
+// but system calls here.
 int start_program(void* argument) {
   Child& child = *static_cast<Child*>(argument);
   const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -85,7 +89,7 @@ int start_program(void* argument) {
   // clears it. Pipes made by the parent are above 2 unless the host closed its standard streams.
   if (dup2(child.gate, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0 ||
       dup2(child.errors, STDERR_FILENO) < 0) {
-    child.exec_errno = errno;
+    child.start_errno = errno;
     _exit(kCannotStart);
   }
   syscall(SYS_close_range, 3U, ~0U, 0U);
@@ -94,8 +98,21 @@ int start_program(void* argument) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   execv(child.program, child.arguments);
-  child.exec_errno = errno;
+  child.start_errno = errno;
   _exit(kCannotStart);
+}
+
+// Stands between the host and the program, in the host's memory. A program that execs sends SIGCHLD
+// to its parent when it ends, whatever signal it was cloned with (fs/exec.c, de_thread()): this is
+// its parent, and itself, which never execs, ends with no signal.
+int start_and_wait(void* argument) {
+  Child& child = *static_cast<Child*>(argument);
+  const pid_t pid = clone(start_program, child.stack, CLONE_VM | CLONE_VFORK | SIGCHLD, argument);
+  if (pid < 0) child.start_errno = errno;
+  // Its copies of the host's descriptors, the pipes among them.
+  syscall(SYS_close_range, 0U, ~0U, 0U);
+  if (pid > 0) syscall(SYS_wait4, pid, &child.status, 0, nullptr);
+  _exit(0);
 }
 
 // Pipe whose ends are above 2, so that the child can put them where it wants.
@@ -112,21 +129,19 @@ bool make_pipe(int ends[2]) {
   return false;
 }
 
-pid_t clone_child(Child& child) {
-  constexpr size_t kStackSize = 64 * 1024;
-  void* stack = mmap(nullptr, kStackSize, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  if (stack == MAP_FAILED) return -1;
-  // The child shares our memory until it execs: a signal handler of the host must not run there.
+constexpr size_t kStackSize = 64 * 1024;
+
+// Starts the process between, on the lower half of `stacks`. Gives its pid, or -1 with errno.
+pid_t clone_between(Child& child, char* stacks) {
+  child.stack = stacks + 2 * kStackSize;
+  // It shares our memory: a signal handler of the host must not run there.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid =
-      clone(start_program, static_cast<char*>(stack) + kStackSize, CLONE_VM | CLONE_VFORK, &child);
+  const pid_t pid = clone(start_and_wait, stacks + kStackSize, CLONE_VM, &child);
   const int error_number = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  munmap(stack, kStackSize);
   errno = error_number;
   return pid;
 }
@@ -166,45 +181,43 @@ int run_program(char* const* arguments, int output) {
     close(gate[1]);
     return kCannotStart;
   }
-  Child child{program, arguments, gate[0], errors[1], output, 0};
-  const pid_t pid = clone_child(child);
+  void* stacks = mmap(nullptr, 2 * kStackSize, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (stacks == MAP_FAILED) {
+    set_error("cannot start heapsnap", errno);
+    for (const int end : {gate[0], gate[1], errors[0], errors[1]}) close(end);
+    return kCannotStart;
+  }
+  Child child{program, arguments, gate[0], errors[1], output, nullptr, 0, 0};
+  const pid_t between = clone_between(child, static_cast<char*>(stacks));
   const int clone_errno = errno;
   close(gate[0]);
   close(errors[1]);
-  if (pid > 0 && child.exec_errno == 0) {
-    // Yama lets only ancestors trace; this call names the one exception (prctl(2)). Where there is
-    // no Yama it fails with EINVAL and is not needed.
-    prctl(PR_SET_PTRACER, static_cast<unsigned long>(pid), 0, 0, 0);
-    close(gate[1]);
+  // Yama lets only ancestors trace; this call names the one exception, with its descendants
+  // (prctl(2)). Where there is no Yama it fails with EINVAL and is not needed.
+  if (between > 0) prctl(PR_SET_PTRACER, static_cast<unsigned long>(between), 0, 0, 0);
+  close(gate[1]);
+  if (between > 0) {
     collect_errors(errors[0]);
+    pid_t waited = 0;
+    do {
+      waited = waitpid(between, nullptr, __WALL);
+    } while (waited < 0 && errno == EINTR);
     prctl(PR_SET_PTRACER, 0, 0, 0, 0);
-  } else {
-    close(gate[1]);
   }
   close(errors[0]);
-  if (pid < 0) {
-    set_error("cannot start heapsnap", clone_errno);
+  munmap(stacks, 2 * kStackSize);
+  if (between < 0 || child.start_errno != 0) {
+    set_error(program, between < 0 ? clone_errno : child.start_errno);
     return kCannotStart;
   }
-  int status = 0;
-  pid_t waited = 0;
-  do {
-    waited = waitpid(pid, &status, __WALL);
-  } while (waited < 0 && errno == EINTR);
-  if (child.exec_errno != 0) {
-    set_error(program, child.exec_errno);
+  if (WIFSIGNALED(child.status)) {
+    snprintf(last_error, sizeof last_error, "heapsnap was ended by signal %d",
+             WTERMSIG(child.status));
     return kCannotStart;
   }
-  if (waited < 0) {
-    set_error("cannot wait for heapsnap", errno);
-    return kCannotStart;
-  }
-  if (WIFSIGNALED(status)) {
-    snprintf(last_error, sizeof last_error, "heapsnap was ended by signal %d", WTERMSIG(status));
-    return kCannotStart;
-  }
-  if (WEXITSTATUS(status) == 0) last_error[0] = '\0';
-  return WEXITSTATUS(status);
+  if (WEXITSTATUS(child.status) == 0) last_error[0] = '\0';
+  return WEXITSTATUS(child.status);
 }
 
 // execv(3) takes `char* const*` for historical reasons and changes nothing.
@@ -241,9 +254,9 @@ void append_text(const char* path, const char* heaps) {
     if (output < 0) {
       set_error(path, errno);
     } else {
-      char* const arguments[] = {word("heapsnap"), word("export"),       word("--start-at-eof"),
-                                 word("--format"), word("ptmallocdump"), word("--heaps"),
-                                 word(heaps),      word(snapshot),       nullptr};
+      char* const arguments[] = {word("heapsnap"),     word("export"),  word("--format"),
+                                 word("ptmallocdump"), word("--heaps"), word(heaps),
+                                 word(snapshot),       nullptr};
       run_program(arguments, output);
       close(output);
     }

@@ -38,7 +38,9 @@ abort "dump: #{result}: #{last_error.call}" unless result == 0
 abort 'a second dump to the same file must fail' if dump_self.call(ARGV[1]) == 0
 abort 'no reason was given' unless last_error.call.to_s.include?('exists')
 main_heap.call(ARGV[2], nil)
+abort "main heap: #{last_error.call}" unless last_error.call.to_s.empty?
 others.call(ARGV[2], nil)
+abort "other heaps: #{last_error.call}" unless last_error.call.to_s.empty?
 threads.each(&:kill)
 begin
   Process.wait(-1)
