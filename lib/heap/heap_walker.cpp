@@ -8,6 +8,7 @@
 #include "heap/free_lists.h"
 #include "heap/heap_areas.h"
 #include "heap/heap_books.h"
+#include "heap/link_protection.h"
 #include "heap/mmapped_books.h"
 #include "heap/mmapped_scan.h"
 #include "heap/page_cache.h"
@@ -47,12 +48,13 @@ class ProgressSink final : public ChunkSink {
 
 class HeapWalk {
  public:
-  HeapWalk(Target& target, const std::vector<LocatedMalloc>& mallocs)
-      : target_(target), mallocs_(mallocs), cache_(target.memory()) {}
+  HeapWalk(Target& target, std::vector<LocatedMalloc> mallocs)
+      : target_(target), mallocs_(std::move(mallocs)), cache_(target.memory()) {}
 
   HeapModel run(ChunkSink& sink, const WalkOptions& options) {
     find_arenas();
     find_thread_caches();
+    settle_link_protection();
     follow_free_lists();
     ProgressSink progress(sink, options, areas_.bytes());
     walk_segments(progress);
@@ -117,6 +119,24 @@ class HeapWalk {
     for (const ThreadCache& thread : model_.thread_caches) known.insert(thread.tcache);
     for (const ThreadCache& thread : search.found()) {
       if (!known.contains(thread.tcache)) add_thread_cache(instance, thread);
+    }
+  }
+
+  // Of mallocs without a version: a core whose libc cannot be opened.
+  void settle_link_protection() {
+    for (uint32_t i = 0; i < mallocs_.size(); ++i) {
+      MallocLayout& layout = mallocs_[i].layout;
+      if (mallocs_[i].instance.version != GlibcVersion{} || !layout.tcache.exists) continue;
+      std::vector<ThreadCache> caches;
+      for (size_t k = 0; k < model_.thread_caches.size(); ++k) {
+        if (instance_of_cache_[k] == i) caches.push_back(model_.thread_caches[k]);
+      }
+      const auto is_protected = are_links_protected(cache_, layout, areas_, caches);
+      if (!is_protected || *is_protected == layout.safe_linking) continue;
+      layout.safe_linking = *is_protected;
+      model_.instances[i].notes.push_back(
+          *is_protected ? "links of free lists are protected, so this is glibc 2.32 or later"
+                        : "links of free lists are plain, so this is a glibc before 2.32");
     }
   }
 
@@ -220,7 +240,7 @@ class HeapWalk {
   }
 
   Target& target_;
-  const std::vector<LocatedMalloc>& mallocs_;
+  std::vector<LocatedMalloc> mallocs_;
   PageCache cache_;
   CorruptionLog log_;
   HeapModel model_;
