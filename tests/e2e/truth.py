@@ -9,6 +9,7 @@ suite, whose libc6 is fetched into --roots on first use. Views:
     live         attach by each way to freeze; all see the same heap, and the target is unharmed
     churn        the same while all threads of the target allocate and free other blocks
     core         attach, then gcore; both see the same, chunk by chunk
+    core-alone   the same, where none of the target's files can be opened any more
     kernel-core  attach, then the core that the kernel writes when the target dies of SIGABRT
 
 Exit code: 0 the truth was told, 1 it was not (each lie is printed with its neighbours), 77 skipped.
@@ -38,10 +39,12 @@ def parse_arguments():
     parser.add_argument("--roots", required=True, type=pathlib.Path, help="where other suites' C libraries are kept")
     parser.add_argument("--compiler", default="cc", help="links the target for older suites")
     parser.add_argument("--libc", required=True)
-    parser.add_argument("--view", default="live", choices=["live", "churn", "core", "kernel-core"])
+    parser.add_argument("--view", default="live", choices=["live", "churn", "core", "core-alone", "kernel-core"])
     parser.add_argument("--mode", default="plain", choices=["plain", "foreign", "blocked", "foreign-blocked", "blocked-early"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="of the target")
+    parser.add_argument("--by-loader", action="store_true",
+                        help="start another suite's program by its ld.so, not in a chroot (as others than root always do)")
     parser.add_argument("--no-debug-files", action="store_true", help="hide separate debug files from heapsnap")
     parser.add_argument("--huge-pages", action="store_true", help="reserve huge pages, and see that they are used")
     arguments = parser.parse_args()
@@ -140,6 +143,8 @@ def method_lines(arguments, export, freeze=None):
     found_by = export.header["discovery"]
     if found_by == "debug-symbol" and (arguments.no_debug_files or arguments.libc.endswith("-stripped")):
         yield "discovery by debug-symbol, where there are none"
+    if found_by == "debug-symbol" and arguments.view == "core-alone":
+        yield "discovery by debug-symbol, without any file"
     if found_by != "debug-symbol" and arguments.libc in ("static", "static-pie"):
         yield f"discovery by {found_by}, although the program has symbols"
 
@@ -173,15 +178,15 @@ def run_view(arguments, heapsnap, choice, work, failures):
             return
         live = heapsnap.attach(target.pid, "stop")
         failures.report("live", compare(target.truth, live).lines())
-        if view == "core":
+        if view == "kernel-core":
+            core_path = truth_process.make_kernel_core(target, choice.working_folder(work), prefix)
+            sysroot = choice.sysroot()  # the kernel names files as the target saw them
+        else:
             core_path = work / "core.gcore"
             truth_process.make_gcore(target.pid, core_path)
-            core = heapsnap.core(core_path, None)  # gdb names the files as it sees them itself
-        else:
-            core_path = truth_process.make_kernel_core(target, choice.working_folder(work), prefix)
-            core = heapsnap.core(core_path, choice.sysroot())  # the kernel, as the target saw them
-        check_core(heapsnap, live, core, target.truth, failures)
-        if view == "core":
+            sysroot = str(work / "nothing") if view == "core-alone" else None  # gdb, as it sees them itself
+        check_core(heapsnap, live, heapsnap.core(core_path, sysroot), target.truth, failures)
+        if view != "kernel-core":
             check_unharmed(target, failures)
 
 
@@ -191,7 +196,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="heapsnap-truth.") as folder, contextlib.ExitStack() as stack:
         work = pathlib.Path(folder)
         try:
-            choice = TargetChoice(arguments.libc, arguments.targets, arguments.roots, arguments.compiler, work)
+            choice = TargetChoice(arguments.libc, arguments.targets, arguments.roots, arguments.compiler, work,
+                                  arguments.by_loader)
             stack.callback(choice.clean_up)
             if arguments.huge_pages:
                 stack.enter_context(truth_process.huge_pages(HUGE_PAGES_NEEDED))

@@ -60,8 +60,9 @@ def link_for_suite(compiler, target_object, root, output):
 class TargetChoice:
     """Which binary on which C library: "native", "static[-pie][-stripped]" or a suite."""
 
-    def __init__(self, libc, targets, roots, compiler, work):
+    def __init__(self, libc, targets, roots, compiler, work, by_loader=False):
         self.root = None
+        self.inside = None
         self.argv = None
         if libc == "native":
             self.argv = [str(targets / "truth_target")]
@@ -73,9 +74,9 @@ class TargetChoice:
                 binary = work / name
             self.argv = [str(binary)]
         else:
-            self.choose_suite(libc, targets, roots, compiler, work)
+            self.choose_suite(libc, targets, roots, compiler, work, by_loader)
 
-    def choose_suite(self, suite, targets, roots, compiler, work):
+    def choose_suite(self, suite, targets, roots, compiler, work, by_loader):
         self.root = suite_root(roots, suite)
         binary = work / "truth_target"
         if self.root.with_name(suite + "-dev").exists():
@@ -83,26 +84,25 @@ class TargetChoice:
             link_for_suite(compiler, target_object, self.root, binary)
         else:
             shutil.copy(targets / "truth_target", binary)
-        if os.geteuid() == 0:
+        if os.geteuid() == 0 and not by_loader:
             # A folder of this test inside of the root: the target's working folder and its binary.
             inside = pathlib.Path(tempfile.mkdtemp(dir=self.root / "tmp"))
             shutil.copy(binary, inside / "truth_target")
             self.inside = inside
             self.argv = ["./truth_target"]
         else:
-            self.inside = None
             loader = one_path(self.root, "lib64/../lib/*/ld-linux-*.so.*")
             library_path = pathlib.Path(one_path(self.root, "lib/*/libc.so.6")).parent
             self.argv = [loader, "--library-path", str(library_path), str(binary)]
 
     def working_folder(self, work):
-        return self.inside if self.root and self.inside else work
+        return self.inside or work
 
     def sysroot(self):
-        return str(self.root) if self.root and self.inside else None
+        return str(self.root) if self.inside else None
 
     def clean_up(self):
-        if self.root and self.inside:
+        if self.inside:
             shutil.rmtree(self.inside)
 
 
