@@ -145,6 +145,8 @@ void look_at_process(const ProcFs& proc, const KernelFiles& files, TargetFacts& 
   if (::stat((folder + "/status").c_str(), &owner) == 0) target.files_owner = owner.st_uid;
   target.user_namespace = compare_user_namespaces(self, folder);
   target.other_pid_namespace = differ(self + "/ns/pid", folder + "/ns/pid");
+  target.children_in_other_pid_namespace =
+      differ(folder + "/ns/pid", folder + "/ns/pid_for_children");
   target.other_mount_namespace = differ(self + "/ns/mnt", folder + "/ns/mnt");
   target.label = read_label(folder + "/attr/current");
   target.limits = read_cgroup_limits(read_or_empty(folder + "/cgroup"), files);

@@ -72,7 +72,8 @@ struct TargetFacts {
   UserNamespace user_namespace = UserNamespace::kUnknown;
   bool other_pid_namespace = false;
   bool other_mount_namespace = false;
-  std::string label;  // of its security module
+  bool children_in_other_pid_namespace = false;  // it called unshare(CLONE_NEWPID) or setns
+  std::string label;                             // of its security module
   ExecutableKind executable;
   AllocatorGuess allocator;
   std::optional<int> stuck_tid;      // a thread in state D

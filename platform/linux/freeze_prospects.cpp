@@ -191,6 +191,10 @@ void judge_copy(const AttachFacts& facts, Checklist& list) {
                   refusal->why + "; it is read while it stands still, about 0.3 s a GB",
                   refusal->remedy);
   }
+  if (target.children_in_other_pid_namespace) {
+    list.degraded("child-namespace", "Its children are born into another pid namespace",
+                  "a copy would be the init of that one; it is read while it stands still");
+  }
   if (target.status.hugetlb != 0) {
     list.note("huge-pages", "It uses hugetlb pages",
               bytes_text(target.status.hugetlb) +

@@ -39,6 +39,7 @@ void write_process(const FixtureTree& tree) {
   tree.write("sys/fs/cgroup/app/cgroup.freeze", "1\n");
   tree.link("proc/70/ns/pid", "pid:[1]");
   tree.link("proc/70/ns/mnt", "mnt:[1]");
+  tree.link("proc/70/ns/pid_for_children", "pid:[3]");
   tree.link("proc/self/ns/pid", "pid:[2]");
   tree.link("proc/self/ns/mnt", "mnt:[1]");
   tree.write("proc/self/uid_map", "         0          0 4294967295\n");
@@ -79,6 +80,7 @@ TEST_CASE("a process is read from its files, by any of its tids") {
     CHECK(target.user_namespace == UserNamespace::kOther);
     CHECK(target.other_pid_namespace);
     CHECK_FALSE(target.other_mount_namespace);
+    CHECK(target.children_in_other_pid_namespace);
     CHECK(target.label == "docker-default (enforce)");
     CHECK(target.limits.frozen);
     CHECK_FALSE(target.page_map_readable);

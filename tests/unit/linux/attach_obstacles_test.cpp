@@ -316,6 +316,8 @@ TEST_CASE("room for a copy weighs more for a large target") {
 
 TEST_CASE("namespaces and files that cannot be opened") {
   AttachFacts facts = easy_facts();
+  facts.target->children_in_other_pid_namespace = true;
+  CHECK(find(facts, "child-namespace")->severity == Severity::kDegrades);
   facts.target->other_pid_namespace = true;
   facts.target->status.namespace_pids = {4711, 1};
   CHECK(holds(find(facts, "namespaces")->why, "inside it is pid 1"));
