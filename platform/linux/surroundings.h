@@ -21,8 +21,6 @@ struct Surroundings {
   Kind kind = Kind::kHost;
   // Container id, pod name or unit name; empty where it could not be learnt.
   std::string name;
-
-  bool is_container() const { return kind != Kind::kHost && kind != Kind::kService; }
 };
 
 // What tells the kinds apart; no field needs a privilege.

@@ -58,7 +58,6 @@ TEST_CASE("the host, and services on it") {
   clues.service = true;
   CHECK(recognize_surroundings(clues).kind == Kind::kService);
   CHECK(recognize_surroundings(clues).name == "heapsnap@4.service");
-  CHECK_FALSE(recognize_surroundings(clues).is_container());
 }
 
 TEST_CASE("each place has its command") {
