@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <signal.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -102,7 +103,12 @@ std::optional<uint64_t> SnapshotChild::peek(uint64_t address) const {
 
 void SnapshotChild::kill() noexcept {
   if (ended_) return;
-  ::kill(pid_, SIGKILL);
+  // kill(2) asks for the same user or CAP_KILL, and CAP_SYS_PTRACE is neither; but a tracee can be
+  // made to end itself. Should that fail too, it ends with us (PTRACE_O_EXITKILL).
+  if (::kill(pid_, SIGKILL) != 0) {
+    call({.number = SYS_exit_group, .arguments = {}});
+    return;
+  }
   int status = 0;
   pid_t waited = 0;
   do {

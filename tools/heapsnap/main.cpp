@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "report/terminal_text.h"
 #include "tools/capture/version.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/terminal.h"
@@ -37,9 +38,10 @@ void print_help() {
 
 void print_error(const Error& error) {
   const bool color = use_color(ColorChoice::kAuto, STDERR_FILENO);
-  fmt::print(stderr, "{}heapsnap: {}{}\n  why: {}\n", color ? "\033[1;31m" : "", error.subject(),
-             color ? "\033[0m" : "", error.why());
-  if (!error.remedy().empty()) fmt::print(stderr, "  do:  {}\n", error.remedy());
+  // Names that come from a target must not reach the terminal as they are.
+  fmt::print(stderr, "{}heapsnap: {}{}\n  why: {}\n", color ? "\033[1;31m" : "",
+             printable(error.subject()), color ? "\033[0m" : "", printable(error.why()));
+  if (!error.remedy().empty()) fmt::print(stderr, "  do:  {}\n", printable(error.remedy()));
 }
 
 int run(const std::vector<std::string>& arguments) {

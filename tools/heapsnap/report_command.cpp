@@ -17,7 +17,7 @@ int run_report(const std::vector<std::string>& arguments) {
   add_report_options(parser, style);
   parser.positional("SNAPSHOT", path);
   parser.example("heapsnap report a.hsnap | less -R", "read it page by page");
-  parser.example("heapsnap report -j a.hsnap | jq .account", "one part of it, for a program");
+  parser.example("heapsnap report -j a.hsnap | jq .rss", "one part of it, for a program");
   if (!parser.parse(arguments)) return kExitDone;
   if (path.empty()) {
     throw Error(ErrorKind::kUsage, "heapsnap report", "it takes a snapshot",
