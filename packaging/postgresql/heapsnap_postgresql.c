@@ -1,10 +1,9 @@
 /* SELECT heapsnap_dump('/path'): see heapsnap.h for what is done to the backend. */
-#include "postgres.h"
+#include <heapsnap.h>
 
 #include "fmgr.h"
+#include "postgres.h"
 #include "utils/builtins.h"
-
-#include <heapsnap.h>
 
 PG_MODULE_MAGIC;
 

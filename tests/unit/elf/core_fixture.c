@@ -15,7 +15,7 @@ static void tell_thread(void) {
   printf("thread %d %p\n", gettid(), __builtin_thread_pointer());
 }
 
-static void *second_thread(void *unused) {
+static void* second_thread(void* unused) {
   (void)unused;
   tell_thread();
   pthread_barrier_wait(&told);
@@ -25,12 +25,12 @@ static void *second_thread(void *unused) {
   return NULL;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   (void)argv;
   const size_t size = 300001;
-  unsigned char *buffer = malloc(size);
+  unsigned char* buffer = malloc(size);
   for (size_t i = 0; i < size; ++i) buffer[i] = (unsigned char)(i * 7 + 1);
-  printf("buffer %p %zu\n", (void *)buffer, size);
+  printf("buffer %p %zu\n", (void*)buffer, size);
   tell_thread();
   pthread_t thread;
   pthread_barrier_init(&told, NULL, 2);
