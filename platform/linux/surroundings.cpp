@@ -90,7 +90,7 @@ Surroundings find_surroundings(const KernelFiles& files) {
 
 std::string command_with_ptrace(const Surroundings& here, bool root_has_it,
                                 std::string_view arguments) {
-  const std::string run = "heapsnap " + std::string(arguments);
+  std::string run = "heapsnap " + std::string(arguments);
   const std::string container = or_placeholder(here.name, "CONTAINER");
   const std::string options = " run --rm -it --cap-add SYS_PTRACE --pid=container:";
   switch (here.kind) {
@@ -117,7 +117,7 @@ std::string command_with_ptrace(const Surroundings& here, bool root_has_it,
 }
 
 std::string command_without_seccomp(const Surroundings& here, std::string_view arguments) {
-  const std::string run = "heapsnap " + std::string(arguments);
+  std::string run = "heapsnap " + std::string(arguments);
   const std::string options =
       " run --rm -it --cap-add SYS_PTRACE --security-opt seccomp=unconfined --pid=container:";
   switch (here.kind) {
