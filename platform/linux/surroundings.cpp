@@ -117,7 +117,7 @@ std::string command_with_ptrace(const Surroundings& here, bool root_has_it,
 }
 
 std::string command_without_seccomp(const Surroundings& here, std::string_view arguments) {
-  std::string run = "heapsnap " + std::string(arguments);
+  const std::string run = "heapsnap " + std::string(arguments);
   const std::string options =
       " run --rm -it --cap-add SYS_PTRACE --security-opt seccomp=unconfined --pid=container:";
   switch (here.kind) {
