@@ -17,7 +17,9 @@ int read_one_byte(int pid, void* from) {
   char byte = 0;
   const iovec local{&byte, 1};
   const iovec remote{from, 1};
-  return ::syscall(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0) < 0 ? errno : 0;
+  // The function of libc passes every argument in full; syscall(2) leaves the upper half of an int
+  // undefined.
+  return ::process_vm_readv(pid, &local, 1, &remote, 1, 0) < 0 ? errno : 0;
 }
 
 int try_process_vm_readv() {
