@@ -17,6 +17,8 @@ namespace {
 constexpr uint64_t kRedZone = 128;
 constexpr uint64_t kAllBlocked = ~uint64_t{0};
 constexpr uint64_t kDirectionAndTrapFlags = 0x500;
+// Bytes of code in front of the instruction pointer that may tell the number of a system call.
+constexpr size_t kCodeLookedAt = 24;
 // Longest time that one thread is waited for where nothing but bad luck can hold it.
 constexpr std::chrono::seconds kPatience{2};
 
@@ -67,7 +69,9 @@ bool BorrowedThread::prepare(uint64_t flags, std::span<const SystemCall> chain) 
 
   const uint64_t top = own_registers_.rsp - kRedZone;
   SigreturnStack stack(top, gadget_.restore_rt);
-  const uint64_t home = stack.push(restarted_registers(own_registers_), own_mask_, state);
+  std::array<std::byte, kCodeLookedAt> code{};
+  transfer(false, thread_.tid(), own_registers_.rip - code.size(), code.data(), code.size());
+  const uint64_t home = stack.push(restarted_registers(own_registers_, code), own_mask_, state);
   uint64_t next = home;  // the last call does not return, so this is never gone to
   for (size_t i = chain.size(); i-- > 0;) {
     next = stack.push(registers_for(chain[i], own_registers_, gadget_.syscall_ret, next),
@@ -163,10 +167,9 @@ bool BorrowedThread::give_back(const std::function<void()>& meanwhile) noexcept 
     thread_.interrupt();
     thread_.resume();
   }
+  if (thread_.is_stopped() && (is_before_call() || is_behind_call() || is_going_home())) put_back();
   borrowed_ = false;
-  if (!thread_.is_stopped()) return false;
-  if (is_before_call() || is_behind_call() || is_going_home()) put_back();
-  return true;
+  return thread_.is_stopped();
 }
 
 void BorrowedThread::put_back() noexcept {

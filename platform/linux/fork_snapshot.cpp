@@ -90,7 +90,7 @@ std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process
 
 std::unique_ptr<ForkSnapshot> ForkSnapshot::take(const ProcFs& proc, int process,
                                                  PtraceSession& session,
-                                                 const SyscallGadget& gadget,
+                                                 const SyscallGadget& gadget, PriorityLoan& loan,
                                                  TraceClock::time_point deadline,
                                                  std::string& why_not) {
   const std::vector<SystemCall> chain{exit_call(SYS_exit_group)};
@@ -102,6 +102,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(const ProcFs& proc, int process
   const auto chosen = choose_donor(proc, process, session.tracees(), task, why_not);
   if (!chosen) return nullptr;
   Tracee& donor = session.tracees()[*chosen];
+  loan.lend_to(donor.tid());
   BorrowedThread borrowed(donor, gadget);
   switch (borrowed.clone(kSnapshotFlags, chain, deadline)) {
     case BorrowedThread::Outcome::kCloned: break;
@@ -177,6 +178,7 @@ int ForkSnapshot::pid_inside(int pid) const {
 
 std::string ForkSnapshot::reap(int zombie) {
   const RealtimePriority priority;
+  PriorityLoan loan;
   std::vector<int> tids = proc_.task_list(process_);
   if (const auto donor = std::find(tids.begin(), tids.end(), donor_tid_); donor != tids.end()) {
     std::rotate(tids.begin(), donor, donor + 1);
@@ -184,13 +186,14 @@ std::string ForkSnapshot::reap(int zombie) {
   tids.resize(std::min(tids.size(), kReapersTried));
   std::string why_not;
   for (const int tid : tids) {
-    if (reap_by(tid, zombie, why_not)) return {};
+    if (reap_by(tid, zombie, loan, why_not)) return {};
   }
   // A target that has ended meanwhile left the child to its reaper.
   return tids.empty() ? std::string() : why_not;
 }
 
-bool ForkSnapshot::reap_by(int tid, int zombie, std::string& why_not) {
+bool ForkSnapshot::reap_by(int tid, int zombie, PriorityLoan& loan, std::string& why_not) {
+  loan.lend_to(tid);
   PtraceSession session(proc_, process_);
   const auto deadline = TraceClock::now() + kReapDeadline;
   Tracee* const thread = session.stop_one(tid, deadline);

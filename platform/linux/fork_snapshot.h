@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/linux/priority_loan.h"
 #include "platform/linux/proc_fs.h"
 #include "platform/linux/ptrace_session.h"
 #include "platform/linux/snapshot_child.h"
@@ -36,9 +37,10 @@ class ForkSnapshot {
   // Forks the process whose threads `session` holds, and releases the session. On failure gives
   // nothing, the reason in `why_not`, and the threads still stand; unless the session says that it
   // is released: then the copy got stuck, and the target runs.
-  static std::unique_ptr<ForkSnapshot> take(const ProcFs& proc, int process, PtraceSession& session,
-                                            const SyscallGadget& gadget,
-                                            TraceClock::time_point deadline, std::string& why_not);
+  static std::unique_ptr<ForkSnapshot> take(const ProcFs& proc, int process,
+                                            PtraceSession& session, const SyscallGadget& gadget,
+                                            PriorityLoan& loan, TraceClock::time_point deadline,
+                                            std::string& why_not);
 
   ForkSnapshot(const ForkSnapshot&) = delete;
   ForkSnapshot& operator=(const ForkSnapshot&) = delete;
@@ -64,7 +66,7 @@ class ForkSnapshot {
 
   int pid_inside(int pid) const;
   std::string reap(int zombie);
-  bool reap_by(int tid, int zombie_inside, std::string& why_not);
+  bool reap_by(int tid, int zombie, PriorityLoan& loan, std::string& why_not);
 
   ProcFs proc_;
   int process_;

@@ -49,9 +49,10 @@ HeldProcess::HeldProcess(int pid, const FreezeOptions& options)
   try {
     tracer_->run([&] {
       {
+        PriorityLoan loan;
         const RealtimePriority priority;
-        stop_threads(options);
-        if (gadget_) try_to_fork(options);
+        stop_threads(options, loan);
+        if (gadget_) try_to_fork(options, loan);
       }
       snapshot_ ? finish_fork(options) : finish_stop(options);
     });
@@ -90,16 +91,16 @@ void HeldProcess::plan(const FreezeOptions& options) {
   }
 }
 
-void HeldProcess::stop_threads(const FreezeOptions& options) {
+void HeldProcess::stop_threads(const FreezeOptions& options, PriorityLoan& loan) {
   session_ = std::make_unique<PtraceSession>(view_.proc, view_.process.pid);
-  session_->stop_all(TraceClock::now() + options.deadline);
+  session_->stop_all(TraceClock::now() + options.deadline, loan);
   view_.process.taken_at_ns = realtime_ns();
   target_tid_ = session_->live_tid();
   view_.process.rss = view_.proc.resident_bytes(target_tid_);
   show_threads();
 }
 
-void HeldProcess::try_to_fork(const FreezeOptions& options) {
+void HeldProcess::try_to_fork(const FreezeOptions& options, PriorityLoan& loan) {
   std::string why_not;
   if (session_->was_stopped_before()) {
     why_not = "it was stopped already (SIGSTOP)";
@@ -107,7 +108,7 @@ void HeldProcess::try_to_fork(const FreezeOptions& options) {
     why_not = "it executed another program meanwhile";
   } else {
     inside_malloc_ = threads_inside_malloc(options.malloc_text, *session_, *view_.memory);
-    snapshot_ = ForkSnapshot::take(view_.proc, view_.process.pid, *session_, *gadget_,
+    snapshot_ = ForkSnapshot::take(view_.proc, view_.process.pid, *session_, *gadget_, loan,
                                    TraceClock::now() + kLongestCopy, why_not);
   }
   if (snapshot_) return;
@@ -116,7 +117,7 @@ void HeldProcess::try_to_fork(const FreezeOptions& options) {
     record_.notes.push_back("it stood still for " +
                             std::to_string(count_ns(session_->pause()) / 1'000'000) +
                             " ms before the copy was given up");
-    stop_threads(options);
+    stop_threads(options, loan);
   }
 }
 

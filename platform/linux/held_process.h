@@ -40,8 +40,8 @@ class HeldProcess final : public FrozenProcess {
   // The passes of a freeze, in the order in which they are made. All but the first run on the
   // tracing thread.
   void plan(const FreezeOptions& options);
-  void stop_threads(const FreezeOptions& options);
-  void try_to_fork(const FreezeOptions& options);
+  void stop_threads(const FreezeOptions& options, PriorityLoan& loan);
+  void try_to_fork(const FreezeOptions& options, PriorityLoan& loan);
   void finish_fork(const FreezeOptions& options);
   void finish_stop(const FreezeOptions& options);
 

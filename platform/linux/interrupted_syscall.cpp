@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 
 namespace heapsnap {
 
@@ -54,16 +56,42 @@ std::optional<user_regs_struct> repaired_registers(const user_regs_struct& regis
   return repaired;
 }
 
-user_regs_struct restarted_registers(const user_regs_struct& registers) {
+std::optional<long> restartable_number(std::span<const std::byte> code_before) {
+  constexpr std::array kRestartable{long{SYS_poll}, long{SYS_nanosleep}, long{SYS_clock_nanosleep},
+                                    long{SYS_futex}};
+  constexpr std::byte kMovEax{0xb8};  // mov $imm32,%eax
+  constexpr size_t kMovSize = 5;
+  constexpr size_t kSyscallSize = 2;
+  for (size_t end = code_before.size(); end >= kMovSize + kSyscallSize; --end) {
+    const auto mov = code_before.subspan(end - kSyscallSize - kMovSize, kMovSize);
+    if (mov[0] != kMovEax) continue;
+    uint32_t number = 0;
+    std::memcpy(&number, mov.data() + 1, sizeof number);
+    if (std::find(kRestartable.begin(), kRestartable.end(), long{number}) != kRestartable.end()) {
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+user_regs_struct restarted_registers(const user_regs_struct& registers,
+                                     std::span<const std::byte> code_before) {
   user_regs_struct restarted = registers;
   if (!is_in_syscall(registers)) return restarted;
-  const long long result = result_of(registers);
-  if (result == kRestartSys || result == kRestartNoIntr || result == kRestartNoHand ||
-      result == kRestartBlock) {
-    restarted.rax = registers.orig_rax;
-    restarted.rip -= 2;  // `syscall`, `sysenter` and `int 0x80` are two bytes each
-  }
   restarted.orig_rax = static_cast<unsigned long long>(-1);
+  const long long result = result_of(registers);
+  if (result != kRestartSys && result != kRestartNoIntr && result != kRestartNoHand &&
+      result != kRestartBlock) {
+    return restarted;
+  }
+  restarted.rip -= 2;  // `syscall`, `sysenter` and `int 0x80` are two bytes each
+  restarted.rax = registers.orig_rax;
+  if (registers.orig_rax == SYS_restart_syscall) {
+    // Left as it is, the kernel answers with EINTR.
+    if (const auto number = restartable_number(code_before)) {
+      restarted.rax = static_cast<unsigned long long>(*number);
+    }
+  }
   return restarted;
 }
 

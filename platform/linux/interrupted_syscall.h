@@ -15,7 +15,9 @@
 
 #include <sys/user.h>
 
+#include <cstddef>
 #include <optional>
+#include <span>
 
 namespace heapsnap {
 
@@ -33,6 +35,14 @@ bool is_in_syscall(const user_regs_struct& registers);
 // The registers with which the interrupted call is made anew from user space, for when the kernel's
 // own restart is not to be had (a sigreturn frame): as they were at the system call instruction.
 // Outside of a system call they are given back unchanged.
-user_regs_struct restarted_registers(const user_regs_struct& registers);
+//
+// A sleep that was interrupted before goes on as restart_syscall(2), which only the kernel can
+// resume; it becomes the call that it once was where `code_before`, the bytes up to the system call
+// instruction and including it, tells which. Otherwise the call gives EINTR.
+user_regs_struct restarted_registers(const user_regs_struct& registers,
+                                     std::span<const std::byte> code_before = {});
+// The number that code loads right before its system call, if it is one of the calls that are
+// continued by restart_syscall(2).
+std::optional<long> restartable_number(std::span<const std::byte> code_before);
 
 }  // namespace heapsnap

@@ -17,7 +17,9 @@ namespace heapsnap {
 
 namespace {
 
-// How long nobody may have stopped before it is looked into why.
+// How long nobody may have stopped before the next one is lent priority ...
+constexpr std::chrono::microseconds kLendAfter{50};
+// ... and before it is looked into why.
 constexpr std::chrono::milliseconds kFirstLook{2};
 // Threads in delicate system calls are interrupted so many at a time: if heapsnap were killed just
 // then, no more of them would get an EINTR. Others cannot be harmed and are interrupted at once.
@@ -48,12 +50,14 @@ PtraceSession::~PtraceSession() {
   if (!released_) release();
 }
 
-void PtraceSession::stop_all(TraceClock::time_point deadline) {
+void PtraceSession::stop_all(TraceClock::time_point deadline, PriorityLoan& loan) {
   while (seize_new(pid_) > 0) {
   }
   first_interrupt_ = TraceClock::now();
   began_ = true;
+  loan_ = &loan;
   stop_new(deadline);
+  loan_ = nullptr;
 }
 
 Tracee* PtraceSession::stop_one(int tid, TraceClock::time_point deadline) {
@@ -142,6 +146,9 @@ void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point 
     if (late.empty()) break;
     const auto now = TraceClock::now();
     if (late.size() < count_before) last_progress = now;
+    if (loan_ != nullptr && now - last_progress > kLendAfter) {
+      loan_->lend_to(tracees_[late.front()].tid());
+    }
     if (now - last_progress < kFirstLook) {
       nap(std::chrono::microseconds(5));
       continue;

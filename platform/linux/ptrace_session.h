@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/linux/priority_loan.h"
 #include "platform/linux/proc_fs.h"
 #include "platform/linux/tracee.h"
 
@@ -48,7 +49,8 @@ class PtraceSession {
 
   // Stops all threads. Throws TraceRefused, Error{kNoProcess} when no thread is left, and
   // Error{kUnsupported} when `deadline` passes; some threads may be stopped then.
-  void stop_all(TraceClock::time_point deadline);
+  // On a busy machine threads that get no processor to stop on are lent priority, one at a time.
+  void stop_all(TraceClock::time_point deadline, PriorityLoan& loan);
 
   // Stops one thread only. Gives it, or nothing when it ended or did not stop in time.
   Tracee* stop_one(int tid, TraceClock::time_point deadline);
@@ -96,8 +98,9 @@ class PtraceSession {
   ProcFs proc_;
   int pid_;
   std::vector<Tracee> tracees_;
-  std::set<int> known_;     // tids seized, and those that cannot be
-  std::set<int> delicate_;  // tids that sleep where a stop gives EINTR
+  std::set<int> known_;           // tids seized, and those that cannot be
+  PriorityLoan* loan_ = nullptr;  // during stop_all()
+  std::set<int> delicate_;        // tids that sleep where a stop gives EINTR
   std::vector<int> vfork_children_;
   bool began_ = false;
   uint64_t syscalls_restarted_ = 0;
