@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 import truth_process
-from truth_heap import Complaints, Export, compare, compare_exports
+from truth_heap import Complaints, Export, check_sums, check_threads, compare, compare_exports
 from truth_process import RunningTarget, Skip, TargetChoice
 
 # Reading a process that runs on may miss what moves under its hands, but not much else.
@@ -120,6 +120,9 @@ def check_freezes(heapsnap, target, failures, churning):
                 failures.report(f"freeze {freeze}", [f"only {share:.0%} of the live blocks were found"])
             continue
         exports[freeze] = export
+        failures.report(f"freeze {freeze}", check_sums(export, export.report).lines())
+        if freeze != "none":  # which stops nobody and so learns no thread's registers
+            failures.report(f"freeze {freeze}", check_threads(target.truth, export.report).lines())
         failures.report(f"freeze {freeze}", method_lines(heapsnap.arguments, export, freeze))
         failures.report(f"freeze {freeze}", compare(target.truth, export, churning).lines())
         failures.report(f"freeze {freeze}", damage_lines(export))
@@ -151,6 +154,7 @@ def method_lines(arguments, export, freeze=None):
 
 def check_core(heapsnap, live, core, truth, failures):
     failures.report("core", compare(truth, core).lines())
+    failures.report("core", check_sums(core, core.report).lines())
     failures.report("core", damage_lines(core))
     failures.report("core", method_lines(heapsnap.arguments, core))
     failures.report("live and core", compare_exports(live, core, "live", "core").lines())

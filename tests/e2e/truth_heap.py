@@ -163,6 +163,33 @@ def compare(truth, export, churning=False):
     return complaints
 
 
+def check_sums(export, report):
+    """The report adds up the same chunks that the export lists."""
+    complaints = Complaints()
+    for state, sums in report["states"].items():
+        sizes = [chunk.size for chunk in export.chunks if chunk.state == state]
+        if len(sizes) != sums["count"]:
+            complaints.add("report and export differ in count", f"{state}: {sums['count']}, {len(sizes)} are listed")
+        # Of a chunk with a mapping of its own the report counts all of the mapping.
+        if state != "mmapped" and sum(sizes) != sums["bytes"]:
+            complaints.add("report and export differ in bytes", f"{state}: {sums['bytes']}, {sum(sizes)} are listed")
+    return complaints
+
+
+def check_threads(truth, report):
+    """Each thread, and no other, has its arena and, where there are tcaches at all, its tcache."""
+    complaints = Complaints()
+    caches = {cache["tid"]: cache for cache in report["thread_caches"]}
+    if sorted(caches) != sorted(truth.tids):
+        complaints.add("wrong threads", f"{sorted(caches)}, truth {sorted(truth.tids)}")
+    for tid, cache in caches.items():
+        if cache["arena"] < 0:
+            complaints.add("thread without an arena", f"{tid}")
+        if int(cache["tcache"], 16) == 0 and any(int(other["tcache"], 16) for other in caches.values()):
+            complaints.add("thread without a tcache, though others have one", f"{tid}")
+    return complaints
+
+
 def compare_exports(left, right, left_name, right_name):
     """Both must hold the same chunks, each the same in all that is said of it."""
     complaints = Complaints()

@@ -4,7 +4,7 @@
 import json
 import sys
 
-from truth_heap import EXTRA_CHUNKS, Export, Truth, compare, compare_exports
+from truth_heap import EXTRA_CHUNKS, Export, Truth, check_sums, check_threads, compare, compare_exports
 
 TRUTH = """\
 T 10
@@ -51,6 +51,18 @@ LIES = [
     ("a chunk reaches into foreign memory", changed(2, size=4064)[:3] + CHUNKS[4:], "not the allocator's"),
     ("blocks that nobody allocated", CHUNKS[:4] + EXTRA + CHUNKS[5:], "knows nothing of"),
 ]
+STATES = {"used": {"count": 2, "bytes": 80}, "unsorted": {"count": 1, "bytes": 3984},
+          "fence": {"count": 1, "bytes": 16}, "top": {"count": 1, "bytes": 4080},
+          "mmapped": {"count": 1, "bytes": 135168}}
+REPORT = {"states": STATES, "thread_caches": [{"tid": 10, "arena": 0, "tcache": "0x3010"}]}
+WRONG_REPORTS = [
+    (check_sums, {"states": {**STATES, "used": {"count": 3, "bytes": 80}}}, "differ in count"),
+    (check_sums, {"states": {**STATES, "top": {"count": 1, "bytes": 4096}}}, "differ in bytes"),
+    (check_threads, {"thread_caches": []}, "wrong threads"),
+    (check_threads, {"thread_caches": [{"tid": 10, "arena": -1, "tcache": "0x0"}]}, "without an arena"),
+    (check_threads, {"thread_caches": [{"tid": 10, "arena": 0, "tcache": "0x0"},
+                                       {"tid": 11, "arena": 0, "tcache": "0x3010"}]}, "without a tcache"),
+]
 BROKEN_TARGETS = ["", "L 0x10 24 U\n", "L 0x10 24 U\nready 2 0\n", "what\nready 0 0\n"]
 
 
@@ -67,6 +79,13 @@ def main():
             failures.append(f"{name}: the two exports passed as equal")
     if list(compare_exports(export_of(CHUNKS), export_of(CHUNKS), "live", "core").lines()):
         failures.append("two equal exports passed as different")
+    subject = {check_sums: export_of(CHUNKS), check_threads: truth}
+    for check in subject:
+        failures += [f"a right report was refused: {line}" for line in check(subject[check], REPORT).lines()]
+    for check, report, expected in WRONG_REPORTS:
+        lines = list(check(subject[check], report).lines())
+        if not any(expected in line for line in lines):
+            failures.append(f"a wrong report: no complaint with '{expected}', but {lines}")
     for text in BROKEN_TARGETS:
         try:
             Truth(text.splitlines())
@@ -75,7 +94,7 @@ def main():
             pass
     for failure in failures:
         print(failure)
-    print(f"truth self-test: {2 * len(LIES) + len(BROKEN_TARGETS) + 2} cases, {len(failures)} failed")
+    print(f"truth self-test: {2 * len(LIES) + len(WRONG_REPORTS) + len(BROKEN_TARGETS) + 4} cases, {len(failures)} failed")
     return 1 if failures else 0
 
 
