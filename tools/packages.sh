@@ -5,28 +5,32 @@
 #   tools/packages.sh --install build test   installs those that are missing (root, or sudo)
 #
 # build: to compile the program and the library.   test: to run tests/run.sh as well.
+# bench: to measure (preset bench).
 set -eu
 
 build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev libfmt-dev libelf-dev
   libdw-dev libdebuginfod-dev libcapstone-dev libzstd-dev liblzma-dev libpng-dev libxxhash-dev"
 # libc6-dbg: the symbols of this system's C library; the tests compare heapsnap with and without them.
 # Ruby, PostgreSQL, nginx, MariaDB: real programs to attach to under load (wrk is one), and two that dump
-# themselves through libheapsnap.
-test_packages="doctest-dev clang clang-format clang-tidy libclang-rt-dev ccache gdb libc6-dbg python3
-  debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light wrk mariadb-server"
+# themselves through libheapsnap. The shells complete command lines; mandoc reads the manual page.
+test_packages="doctest-dev libsimdjson-dev zstd clang clang-format clang-tidy libclang-rt-dev ccache gdb libc6-dbg python3
+  debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light wrk mariadb-server
+  zsh fish mandoc"
+bench_packages="libbenchmark-dev"
 
 install=no
 if [ "${1:-}" = --install ]; then
   install=yes
   shift
 fi
-[ $# -gt 0 ] || { echo "usage: $0 [--install] build|test..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: $0 [--install] build|test|bench..." >&2; exit 2; }
 names=
 for purpose in "$@"; do
   case $purpose in
     build) names="$names $build_packages" ;;
     test) names="$names $test_packages" ;;
-    *) echo "$0: no such purpose: $purpose (build, test)" >&2; exit 2 ;;
+    bench) names="$names $bench_packages" ;;
+    *) echo "$0: no such purpose: $purpose (build, test, bench)" >&2; exit 2 ;;
   esac
 done
 
