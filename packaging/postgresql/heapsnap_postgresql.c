@@ -1,9 +1,12 @@
 /* SELECT heapsnap_dump('/path'): see heapsnap.h for what is done to the backend. */
-#include <heapsnap.h>
+// clang-format off
+#include "postgres.h"  // first, as PostgreSQL wants it
 
 #include "fmgr.h"
-#include "postgres.h"
 #include "utils/builtins.h"
+
+#include <heapsnap.h>
+// clang-format on
 
 PG_MODULE_MAGIC;
 
