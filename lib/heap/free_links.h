@@ -1,10 +1,10 @@
-// The forward links of all free chunks of one arena, read front to back.
+// The forward links of the free chunks of one arena, read front to back.
 //
 // Following a list through a live process costs a system call a link, some microseconds, in
 // whatever order the program freed. Reading the whole arena costs less than that as soon as a list
-// has links in a good part of its pages. So where the unsorted list turns out to be long, the arena
-// is walked once more, the links of what is free (by its flags) are kept, and the list is followed
-// here.
+// has links in a good part of its pages. So where the lists of an arena turn out to be long, it is
+// walked once more, and the links are kept of what is free by its flags, and of what looks used but
+// holds a link as a chunk in a fastbin does. The lists are then followed in here.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,51 @@
 #include "heap/chunk.h"
 #include "heap/chunk_format.h"
 #include "heap/heap_areas.h"
-#include "heap/memory_window.h"
+#include "heap/malloc_layout.h"
 #include "heap/page_cache.h"
 #include "target/target.h"
 
 namespace heapsnap {
 
+class SegmentWalk;
+
 class FreeLinks final : private ChunkSink {
  public:
-  static constexpr size_t kMostLinks = 2 << 20;  // 32 MiB; of chunks beyond it nothing is known
+  // Of each kind, 34 MiB in all; of chunks beyond it nothing is known.
+  static constexpr size_t kMostLinks = 1 << 20;
 
-  // Walks all areas of arena number `arena`. Damage is passed over.
-  FreeLinks(Target& target, PageCache& cache, const HeapAreas& areas, int32_t arena,
-            const ChunkFormat& format, bool is_main);
+  struct Link {
+    uint64_t forward = 0;    // fd, as it is stored
+    uint64_t fast_size = 0;  // of what looks used, the chunk's size; 0: it is free by its flags
+  };
 
-  // fd of the free chunk at `chunk`, as it is stored; nothing when it is not known.
-  std::optional<uint64_t> forward(Address chunk) const;
+  // Walks all areas of arena number `arena`. Damage is passed over. `with_fast`: also what looks
+  // used and small enough for a fastbin.
+  FreeLinks(Target& target, PageCache& cache, const MallocLayout& layout, const HeapAreas& areas,
+            int32_t arena, bool is_main, bool with_fast);
+
+  // What is known of the chunk at `chunk`.
+  std::optional<Link> find(Address chunk) const;
 
  private:
-  struct Link {
-    uint64_t chunk;
-    uint64_t forward;
-  };
   void on_batch(const ChunkBatch& batch) override;
   void on_mmapped(const MmappedChunk&) override {}
+  void keep_free(Address chunk);
+  void keep_fast(Address chunk, uint64_t size);
+  std::optional<uint64_t> read_forward(Address chunk);
 
+  const MallocLayout& layout_;
   ChunkFormat format_;
-  MemoryWindow window_;
-  Address area_end_;
-  std::vector<Link> links_;  // ascending
+  PageCache& cache_;
+  const SegmentWalk* walk_ = nullptr;  // that shows the chunks
+  const HeapAreas& areas_;
+  int32_t arena_;
+  uint64_t largest_fast_ = 0;  // size of a chunk that may be in a fastbin
+  size_t free_count_ = 0;
+  // One entry for each chunk kept, ascending.
+  std::vector<uint64_t> chunks_;
+  std::vector<uint64_t> forward_;
+  std::vector<uint8_t> fast_words_;  // fast_size in words
 };
 
 }  // namespace heapsnap

@@ -1,10 +1,6 @@
 #include "heap/free_lists.h"
 
 #include <algorithm>
-#include <optional>
-
-#include "heap/free_links.h"
-
 namespace heapsnap {
 namespace {
 
@@ -50,15 +46,20 @@ std::optional<uint64_t> FreeLists::size_in_heap(Address chunk, int32_t arena) {
   return word(chunk + format_.word);
 }
 
-std::optional<Address> FreeLists::link(Address at) {
-  const auto raw = word(at);
-  if (!raw) return std::nullopt;
+Address FreeLists::reveal(Address at, uint64_t stored) const {
   const uint64_t mask = layout_.safe_linking ? at.value() >> 12 : 0;
-  return format_.pointer(*raw ^ mask);
+  return format_.pointer(stored ^ mask);
 }
 
 void FreeLists::follow_bins(const Arena& arena, int32_t index) {
   if (arena.top.is_null()) return;  // never used: its bins may be all zero (up to 2.41)
+  uint64_t bytes = 0;
+  for (const HeapArea& area : areas_.all()) {
+    if (area.arena == index) bytes += area.system.size();
+  }
+  // Walking an arena front to back costs about as much as a random read in a quarter of its pages.
+  enough_pages_ = cache_.pages_read() + 64 + bytes / PageCache::kPageSize / 4;
+  links_.reset();
   if (layout_.state.has_fastbins) {
     for (unsigned bin = 0; bin < kFastbins; ++bin) follow_fastbin(arena, index, bin);
   }
@@ -73,7 +74,10 @@ void FreeLists::follow_fastbin(const Arena& arena, int32_t index, unsigned bin) 
   const uint64_t expected = (bin + 2) * format_.header;
   RingGuard ring;
   for (uint64_t steps = 0; !chunk.is_null(); ++steps) {
-    const auto size = size_in_heap(chunk, index);
+    const FreeLinks* const links = links_of(arena, index, true);
+    const auto known = links != nullptr ? links->find(chunk) : std::nullopt;
+    const bool is_known = known && known->fast_size == expected;
+    const auto size = is_known ? expected : size_in_heap(chunk, index);
     if (!size || format_.size_of(*size) != expected) {
       log_.add(from, index, -1,
                "fastbin " + std::to_string(bin) + " links to " + hex(chunk) +
@@ -87,29 +91,26 @@ void FreeLists::follow_fastbin(const Arena& arena, int32_t index, unsigned bin) 
     }
     listed_.add(chunk, ChunkState::kFastbin);
     from = chunk + format_.header;
-    const auto next = link(from);
+    const auto next = is_known ? known->forward : word(from);
     if (!next) {
       log_.add(from, index, -1, "a fastbin's link cannot be read");
       return;
     }
-    chunk = *next;
+    chunk = reveal(from, *next);
   }
 }
 
-uint64_t FreeLists::pages_of(int32_t arena) const {
-  uint64_t bytes = 0;
-  for (const HeapArea& area : areas_.all()) {
-    if (area.arena == arena) bytes += area.system.size();
+const FreeLinks* FreeLists::links_of(const Arena& arena, int32_t index, bool with_fast) {
+  if (!links_ && cache_.pages_read() > enough_pages_) {
+    links_ = std::make_unique<FreeLinks>(target_, cache_, layout_, areas_, index, arena.is_main,
+                                         with_fast);
   }
-  return bytes / PageCache::kPageSize;
+  return links_.get();
 }
 
 // fd of the last chunk is the bin, whose "chunk" is two words before its own fd and bk.
 bool FreeLists::follow_unsorted_forward(const Arena& arena, int32_t index, Address& last_good) {
   const Address bin = arena.address + layout_.state.bins - format_.header;
-  // Reading an arena front to back costs about as much as a random read in an eighth of its pages.
-  const uint64_t enough_pages = cache_.pages_read() + 64 + pages_of(index) / 8;
-  std::optional<FreeLinks> links;
   Address previous = bin;
   auto next = word(bin + format_.header);
   RingGuard ring;
@@ -117,8 +118,11 @@ bool FreeLists::follow_unsorted_forward(const Arena& arena, int32_t index, Addre
     const Address chunk = format_.pointer(next.value_or(0));
     if (chunk == bin) return true;
     // What has a link there is a free chunk, by the walk that gathered them.
-    next = links ? links->forward(chunk) : std::nullopt;
-    if (!next) {
+    const FreeLinks* const links = links_of(arena, index, false);
+    const auto known = links != nullptr ? links->find(chunk) : std::nullopt;
+    if (known && known->fast_size == 0) {
+      next = known->forward;
+    } else {
       const auto back =
           size_in_heap(chunk, index) ? word(chunk + format_.header + format_.word) : std::nullopt;
       if (!back || format_.pointer(*back) != previous) {
@@ -136,9 +140,6 @@ bool FreeLists::follow_unsorted_forward(const Arena& arena, int32_t index, Addre
     }
     listed_.add(chunk, ChunkState::kUnsorted);
     last_good = previous = chunk;
-    if (!links && cache_.pages_read() > enough_pages) {
-      links.emplace(target_, cache_, areas_, index, format_, arena.is_main);
-    }
   }
 }
 
@@ -228,9 +229,9 @@ std::optional<uint64_t> FreeLists::follow_tcache_bin(ThreadCache& thread, unsign
     ++thread.chunks;
     thread.bytes += bytes;
     from = memory;
-    const auto next = link(from);
+    const auto next = word(from);
     if (!next) return damage("has a link that cannot be read");
-    memory = *next;
+    memory = reveal(from, *next);
   }
   return steps;
 }

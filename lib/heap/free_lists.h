@@ -13,11 +13,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "heap/chunk_format.h"
 #include "heap/corruption_log.h"
+#include "heap/free_links.h"
 #include "heap/heap_areas.h"
 #include "heap/heap_model.h"
 #include "heap/malloc_layout.h"
@@ -47,15 +49,16 @@ class FreeLists {
   void follow_fastbin(const Arena& arena, int32_t index, unsigned bin);
   void follow_unsorted(const Arena& arena, int32_t index);
   bool follow_unsorted_forward(const Arena& arena, int32_t index, Address& last_good);
-  uint64_t pages_of(int32_t arena) const;
+  // Links of this arena, once so many pages were read for its lists that gathering them pays.
+  const FreeLinks* links_of(const Arena& arena, int32_t index, bool with_fast);
   std::optional<uint64_t> follow_tcache_bin(ThreadCache& thread, unsigned bin, Address head);
 
   std::optional<uint64_t> word(Address at) { return cache_.word(at, layout_.word); }
   // The size field of the chunk at `chunk` when that is aligned and in one of `arena`'s heaps (-1:
   // anybody's).
   std::optional<uint64_t> size_in_heap(Address chunk, int32_t arena);
-  // The link stored at `at`, decoded.
-  std::optional<Address> link(Address at);
+  // What the link `stored` at `at` says.
+  Address reveal(Address at, uint64_t stored) const;
 
   Target& target_;
   PageCache& cache_;
@@ -64,7 +67,9 @@ class FreeLists {
   const HeapAreas& areas_;
   SortedAddresses& listed_;
   CorruptionLog& log_;
-  uint64_t most_chunks_;  // that fit all heaps
+  uint64_t most_chunks_;       // that fit all heaps
+  uint64_t enough_pages_ = 0;  // where links_of() gathers links
+  std::unique_ptr<FreeLinks> links_;
   std::vector<Address> mmapped_;
 };
 

@@ -53,8 +53,7 @@ void SegmentWalk::finish() {
 
 bool SegmentWalk::step() {
   if (at() == limit_) return at_limit();
-  if (!window_.holds(at(), format_.header) &&
-      window_.move_to(at(), read_limit()) < format_.header) {
+  if (!has_header(at())) {
     damage(at(), "the memory at " + hex(at()) + " cannot be read");
     return true;
   }
@@ -138,9 +137,7 @@ void SegmentWalk::decide_chunk() {
   drop_listed_before(at(), false);
 
   // Behind the last chunk of an area without top is no header.
-  const bool has_next = (next != limit_ || !area_.top.is_null()) &&
-                        (window_.holds(next, format_.header) ||
-                         window_.move_to(next, read_limit()) >= format_.header);
+  const bool has_next = (next != limit_ || !area_.top.is_null()) && has_header(next);
   if (!has_next) {
     const bool is_listed = !listed_.at_end() && listed_.address() == at();
     const bool in_use = is_listed && listed_.state() != ChunkState::kUnsorted;
@@ -191,9 +188,7 @@ bool SegmentWalk::at_limit() {
     return false;
   }
   const uint64_t size = area_.system.end - at();
-  const bool is_readable =
-      window_.holds(at(), format_.header) || window_.move_to(at(), read_limit()) >= format_.header;
-  const uint64_t field = is_readable ? window_word(at() + format_.word) : 0;
+  const uint64_t field = has_header(at()) ? window_word(at() + format_.word) : 0;
   if (format_.size_of(field) != size) {
     log(at() + format_.word, "the size field of top holds " + hex(field) +
                                  ", up to the end of its " + "segment are " + hex(size));
@@ -269,6 +264,12 @@ void SegmentWalk::close_segment() {
   const Address end = std::min(segment.range.end.align_up(format_.alignment), area_.system.end);
   segment.system_bytes = end - accounted_to_;
   accounted_to_ = end;
+}
+
+bool SegmentWalk::has_header(Address at) {
+  if (window_.holds(at, format_.header)) return true;
+  if (gives_in_window_) batcher_.flush();
+  return window_.move_to(at, read_limit()) >= format_.header;
 }
 
 uint64_t SegmentWalk::window_word(Address at) const {

@@ -43,6 +43,11 @@ class SegmentWalk {
               std::vector<HeapSegment>& segments, std::vector<uint64_t>& unknown_bytes,
               CorruptionLog& log);
 
+  // From here on a batch is given to the sink before the window leaves its chunks, so that the sink
+  // may look at them in window().
+  void give_batches_in_window() { gives_in_window_ = true; }
+  const MemoryWindow& window() const { return window_; }
+
   // Walks one area; areas come in ascending order of address. `is_main`: of a main arena.
   void walk(const HeapArea& area, const ChunkFormat& format, bool is_main);
   // What is left on the lists lies in no area that was walked.
@@ -72,6 +77,8 @@ class SegmentWalk {
   void open_segment(Address begin);
   void close_segment();
 
+  // Whether a chunk's header at `at` can be read in the window, which is moved there if need be.
+  bool has_header(Address at);
   uint64_t window_word(Address at) const;
   Address read_limit() const;  // no byte from here on is needed
   ChainGoal goal() const;
@@ -82,6 +89,7 @@ class SegmentWalk {
   std::vector<uint64_t>& unknown_bytes_;
   CorruptionLog& log_;
   MemoryWindow window_;
+  bool gives_in_window_ = false;
   ChunkChain chain_;
 
   // Of the area that is walked.

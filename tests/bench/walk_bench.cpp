@@ -54,9 +54,10 @@ class FlatTarget final : public Target, private MemoryReader, private PageReside
   std::vector<std::byte> bytes_;
 };
 
-// `chunks` of sizes from 32 to 32 + 2 * (mean - 32). Of a hundred, 5 are in bins, `listed` on
-// lists.
-std::unique_ptr<SyntheticHeap> make_heap(uint64_t chunks, uint64_t mean, unsigned listed) {
+// `chunks` of sizes from 32 to 32 + 2 * (mean - 32). Of a hundred, `binned` are in small or large
+// bins, `listed` in the unsorted bin or in fastbins, by halves.
+std::unique_ptr<SyntheticHeap> make_heap(uint64_t chunks, uint64_t mean, unsigned binned,
+                                         unsigned listed) {
   auto heap = std::make_unique<SyntheticHeap>(Machine::kX86_64, 36);
   SyntheticArena& main = heap->brk_arena(chunks * mean * 5 / 4 / 4096 + 64);
   std::mt19937_64 random(1);
@@ -66,11 +67,11 @@ std::unique_ptr<SyntheticHeap> make_heap(uint64_t chunks, uint64_t mean, unsigne
     const uint64_t size = 32 + random() % steps * 16;
     const uint64_t draw = random() % 100;
     ChunkState state = ChunkState::kUsed;
-    if (draw < 5 && !was_free) {
+    if (draw < binned && !was_free) {
       state = size < 1024 ? ChunkState::kSmallbin : ChunkState::kLargebin;
-    } else if (draw >= 5 && draw < 5 + listed / 2 && !was_free) {
+    } else if (draw >= binned && draw < binned + listed / 2 && !was_free) {
       state = ChunkState::kUnsorted;
-    } else if (draw >= 5 + listed / 2 && draw < 5 + listed && size <= 0x80) {
+    } else if (draw >= binned + listed / 2 && draw < binned + listed && size <= 0x80) {
       state = ChunkState::kFastbin;
     }
     was_free = state != ChunkState::kUsed && state != ChunkState::kFastbin;
@@ -85,11 +86,11 @@ std::unique_ptr<SyntheticHeap> make_heap(uint64_t chunks, uint64_t mean, unsigne
   return heap;
 }
 
-// Arguments: thousands of chunks, mean size, percent on lists.
+// Arguments: thousands of chunks, mean size, percent in bins, percent on lists.
 void walk(benchmark::State& state) {
   const auto heap =
       make_heap(static_cast<uint64_t>(state.range(0)) * 1000, static_cast<uint64_t>(state.range(1)),
-                static_cast<unsigned>(state.range(2)));
+                static_cast<unsigned>(state.range(2)), static_cast<unsigned>(state.range(3)));
   FlatTarget target(*heap);
   const std::vector<LocatedMalloc> mallocs{heap->located()};
   uint64_t chunks = 0;
@@ -106,12 +107,13 @@ void walk(benchmark::State& state) {
 }  // namespace
 
 BENCHMARK(walk)
-    ->ArgNames({"thousands", "mean", "listed"})
-    ->Args({5000, 64, 0})
-    ->Args({5000, 64, 10})
-    ->Args({5000, 112, 0})
-    ->Args({5000, 112, 10})
-    ->Args({1000, 1024, 10})
+    ->ArgNames({"thousands", "mean", "binned", "listed"})
+    ->Args({5000, 64, 15, 0})
+    ->Args({5000, 64, 15, 2})
+    ->Args({5000, 64, 5, 10})
+    ->Args({5000, 112, 15, 0})
+    ->Args({5000, 112, 15, 2})
+    ->Args({1000, 1024, 15, 2})
     ->Unit(benchmark::kMillisecond);
 
 BENCHMARK_MAIN();

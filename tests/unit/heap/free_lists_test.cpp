@@ -142,6 +142,37 @@ TEST_CASE("a long unsorted list in any order is followed in a bounded number of 
   }
 }
 
+TEST_CASE("long fastbins in any order are followed in a bounded number of reads") {
+  for (const int minor : {31, 36}) {
+    SyntheticHeap heap(Machine::kX86_64, minor);
+    SyntheticArena& main = heap.brk_arena(1 << 14);
+    std::vector<Address> listed;
+    for (unsigned i = 0; i < 100000; ++i) {
+      const Address used = main.add(0x60, ChunkState::kUsed);
+      // Contents that look like a link: an address of the heap.
+      heap.target.put_word(used + 0x10, (used + 0x60).value());
+      main.add(0x100, ChunkState::kUsed);
+      listed.push_back(main.add(0x60, ChunkState::kUsed));
+      heap.expected.back().state = ChunkState::kFastbin;
+    }
+    main.top(heap.heap_begin() + (1 << 14) * kPage - main.cursor());
+    main.system_mem = (1 << 14) * kPage;
+    heap.idle_thread(1);
+    heap.finish();
+    std::shuffle(listed.begin(), listed.end(), std::mt19937(7));
+    heap.target.put_word(main.state() + heap.layout.state.fastbins + 4 * 8, listed[0].value());
+    for (size_t i = 0; i < listed.size(); ++i) {
+      const Address link = listed[i] + 0x10;
+      const uint64_t next = i + 1 < listed.size() ? listed[i + 1].value() : 0;
+      heap.target.put_word(link, next ^ (heap.layout.safe_linking ? link.value() >> 12 : 0));
+    }
+    const RecordedWalk walk(heap);
+    CHECK(complaints(walk) == "");
+    CHECK(walk.sink.chunks == heap.expected);
+    CHECK(heap.target.bytes_read() < (1 << 14) * kPage * 3);
+  }
+}
+
 TEST_CASE("tcaches: counts that differ from lists, rings, wrong chunks") {
   for (const int minor : {28, 31, 36, 42, 43}) {
     CAPTURE(minor);
