@@ -26,7 +26,9 @@ void cached_heap(SyntheticHeap& heap) {
 
 TEST_CASE("without a version, lists tell whether their links are protected") {
   // Written by one version, read with the layout of the other; both have the same structs.
-  for (const auto& [written, read] : {std::pair{31, 34}, std::pair{34, 31}, std::pair{34, 34}}) {
+  for (const auto& versions : {std::pair{31, 34}, std::pair{34, 31}, std::pair{34, 34}}) {
+    const int written = versions.first;
+    const int read = versions.second;
     CAPTURE(written);
     CAPTURE(read);
     SyntheticHeap heap(Machine::kX86_64, written);
