@@ -223,12 +223,11 @@ class HeapWalk {
 
     MmappedScan scan(target_, cache_, memory, format, layout.mmapped_size_less_header);
     const auto is_complete = [&] {
-      uint64_t bytes = 0;
-      for (const MmappedChunk& chunk : scan.found()) bytes += chunk.total;
-      return books.balance(scan.found().size(), bytes);
+      return scan.count() >= books.count && is_settled(scan.found(), books);
     };
-    scan.search_begins();
-    if (!is_complete()) scan.search_pages(is_complete);
+    const bool has_any = !books.is_known || books.count != 0;
+    if (has_any) scan.search_begins();
+    if (has_any && !is_complete()) scan.search_pages(is_complete);
 
     std::string complaint;
     for (MmappedChunk chunk : believed_chunks(scan.found(), memory, books, complaint)) {

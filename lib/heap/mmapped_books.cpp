@@ -1,6 +1,8 @@
 #include "heap/mmapped_books.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 namespace heapsnap {
 namespace {
@@ -30,6 +32,20 @@ std::vector<MmappedChunk> anchored(const std::vector<MmappedChunk>& chunks,
   return kept;
 }
 
+// All but the one chunk that is too many, when there is just one whose bytes are too many as well.
+std::optional<std::vector<MmappedChunk>> without_culprit(const std::vector<MmappedChunk>& chunks,
+                                                         const MmappedBooks& books) {
+  if (chunks.size() != books.count + 1) return std::nullopt;
+  const uint64_t bytes = bytes_of(chunks);
+  const auto is_culprit = [&](const MmappedChunk& chunk) {
+    return books.balance(books.count, bytes - chunk.total);
+  };
+  if (std::count_if(chunks.begin(), chunks.end(), is_culprit) != 1) return std::nullopt;
+  std::vector<MmappedChunk> rest;
+  std::remove_copy_if(chunks.begin(), chunks.end(), std::back_inserter(rest), is_culprit);
+  return rest;
+}
+
 }  // namespace
 
 bool MmappedBooks::balance(uint64_t their_count, uint64_t their_bytes) const {
@@ -37,6 +53,10 @@ bool MmappedBooks::balance(uint64_t their_count, uint64_t their_bytes) const {
   const uint64_t over = bytes - their_bytes;
   if (over == 0) return true;
   return drift_step != 0 && over % drift_step == 0 && over / drift_step <= kMostDriftSteps;
+}
+
+bool is_settled(const std::vector<MmappedChunk>& looks, const MmappedBooks& books) {
+  return books.balance(looks.size(), bytes_of(looks)) || without_culprit(looks, books);
 }
 
 std::vector<MmappedChunk> believed_chunks(const std::vector<MmappedChunk>& looks,
@@ -50,18 +70,8 @@ std::vector<MmappedChunk> believed_chunks(const std::vector<MmappedChunk>& looks
   std::vector<MmappedChunk> kept = anchored(looks, memory);
   if (balance(kept)) return kept;
 
-  if (kept.size() == books.count + 1) {
-    size_t culprits = 0;
-    std::vector<MmappedChunk> without_culprit;
-    for (size_t i = 0; i < kept.size(); ++i) {
-      if (!books.balance(books.count, bytes_of(kept) - kept[i].total)) continue;
-      if (++culprits > 1) break;
-      without_culprit = kept;
-      without_culprit.erase(without_culprit.begin() + static_cast<ptrdiff_t>(i));
-    }
-    if (culprits == 1) return without_culprit;
-  }
-
+  if (const auto rest = without_culprit(kept, books)) return *rest;
+  if (const auto rest = without_culprit(looks, books)) return *rest;
   if (looks.size() <= books.count) kept = looks;  // some are missing: none is one too many
   complaint = "mp_ counts " + std::to_string(books.count) + " mmapped chunks of " +
               std::to_string(books.bytes) + " bytes, the search believes " +

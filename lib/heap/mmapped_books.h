@@ -6,7 +6,7 @@
 //
 //   what looks mmapped balances the books          take all
 //   what is anchored at an edge balances them      take that
-//   one too many, and one of just that size        take the others
+//   one too many, and just one of that size        take the others
 //   else                                           take what is anchored, and say so
 //
 // Since 2.43 mmapped_mem grows by 2 words more than it should at each mremap() (mremap_chunk()
@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "heap/anonymous_memory.h"
@@ -29,6 +30,9 @@ struct MmappedBooks {
 
   bool balance(uint64_t count, uint64_t bytes) const;
 };
+
+// Whether `looks` balance the books, all of them or all but one: there is no more to be found.
+bool is_settled(const std::vector<MmappedChunk>& looks, const MmappedBooks& books);
 
 // What of `looks` (ascending, apart from each other) is to be believed, ascending. `complaint` gets
 // a sentence when the books do not balance.

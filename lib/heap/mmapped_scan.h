@@ -50,6 +50,8 @@ class MmappedScan {
       if (is_complete()) return;
     }
   }
+  // How many were found; some may yet prove to lie inside of others.
+  uint64_t count() const { return found_.size(); }
   // In ascending order of address; none overlaps another. `state` and `instance` are not set.
   const std::vector<MmappedChunk>& found();
 

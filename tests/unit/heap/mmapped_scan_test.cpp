@@ -185,6 +185,15 @@ TEST_CASE("planted headers inside mappings are told from real ones by edges and 
     CHECK(complaints(walk) == "");
     CHECK(walk.mmapped_headers() == heap.expected_mmapped);
   }
+  SUBCASE("one at an edge is planted, and one that counts is in the midst") {
+    heap.target.map(base + 0x200000, 0x80000);
+    heap.put_mmapped_header(base + 0x200000, 0x13000, 0);
+    heap.fill(base + 0x213000, 0x1000);
+    heap.mmapped(base + 0x230000, 0x40000);
+    const RecordedWalk walk(heap);
+    CHECK(complaints(walk) == "");
+    CHECK(walk.mmapped_headers() == heap.expected_mmapped);
+  }
   SUBCASE("a real one in the midst cannot be told: the books say that it is missing") {
     heap.target.map(base + 0x3000000, 0x1000000);  // searched after the smaller one
     heap.fill(base + 0x3000000, 0x1000);
@@ -193,6 +202,17 @@ TEST_CASE("planted headers inside mappings are told from real ones by edges and 
     CHECK(walk.has_complaint("mp_ counts 2 mmapped chunks of 393216 bytes"));
     CHECK(walk.has_complaint("leaves out 51 places"));
   }
+}
+
+TEST_CASE("where no chunk counts, memory is not searched for any") {
+  MappedHeap heap(Machine::kX86_64, 36);
+  const Address base = heap.base();
+  heap.target.map(base, 0x4000000);
+  for (uint64_t i = 0; i < 0x4000; ++i) heap.put_mmapped_header(base + i * kPage, kPage, 0);
+  const RecordedWalk walk(heap);
+  CHECK(complaints(walk) == "");
+  CHECK(walk.sink.mmapped.empty());
+  CHECK(heap.target.bytes_read() < (1 << 20));
 }
 
 TEST_CASE("books that nothing balances are told with both numbers") {
