@@ -167,9 +167,11 @@ bool BorrowedThread::give_back(const std::function<void()>& meanwhile) noexcept 
     thread_.interrupt();
     thread_.resume();
   }
-  if (thread_.is_stopped() && (is_before_call() || is_behind_call() || is_going_home())) put_back();
+  const bool caught =
+      thread_.is_stopped() && (is_before_call() || is_behind_call() || is_going_home());
+  if (caught) put_back();
   borrowed_ = false;
-  return thread_.is_stopped();
+  return caught;
 }
 
 void BorrowedThread::put_back() noexcept {

@@ -70,7 +70,8 @@ class BorrowedThread {
 
   // Lets the system call end, if it has not, and puts everything back. `meanwhile` is called when
   // the thread is on its way and has to wait for its clone (CLONE_VFORK). The thread is stopped
-  // afterwards, at its own place. False when it could not be caught: it finds home by itself.
+  // afterwards, at its own place. False when it could not be caught: it found home by itself, or
+  // will.
   bool give_back(const std::function<void()>& meanwhile = {}) noexcept;
 
  private:

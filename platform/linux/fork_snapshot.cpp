@@ -59,13 +59,6 @@ DonorTask donor_task(uint64_t clone_flags, std::vector<SystemCall> chain,
   return task;
 }
 
-// A passing thread of ours need not queue for the processor: the donor waits for it.
-void hurry(int tid) {
-  sched_param lowest{};
-  lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
-  ::sched_setscheduler(tid, SCHED_FIFO, &lowest);
-}
-
 bool is_same_namespace(const std::string& a, const std::string& b) {
   struct stat first {};
   struct stat second {};
@@ -118,20 +111,22 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(const ProcFs& proc, int process
   // it has the processor for itself. But a clone that got stuck waits for something that only the
   // target itself can do, such as reading from a userfaultfd(2).
   if (!is_complete) session.release_others(donor);
-  borrowed.give_back();
+  const bool caught = borrowed.give_back();
   session.release();
   std::unique_ptr<ForkSnapshot> snapshot;
   if (borrowed.clone_pid() != 0) {
     snapshot.reset(
         new ForkSnapshot(proc, process, donor.tid(), gadget,
                          SnapshotChild(borrowed.clone_pid(), gadget, borrowed.clone_stack())));
+    snapshot->note_donor(donor.tid(), caught);
   }
   if (is_complete) return snapshot;
   why_not = "the copy did not come to an end while the target stood still";
   return nullptr;
 }
 
-bool ForkSnapshot::settle(std::vector<std::string>& notes) {
+bool ForkSnapshot::settle() {
+  make_realtime(child_.pid());  // it has yet to reach its first stop
   if (!child_.await_birth()) return false;
   const std::string_view name = kChildName;
   if (const uint64_t text = child_.put_bytes(name.data(), name.size()); text != 0) {
@@ -140,13 +135,13 @@ bool ForkSnapshot::settle(std::vector<std::string>& notes) {
   const auto closed = child_.call({kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}});
   if (!child_.is_alive()) return false;
   if (closed != 0) {
-    notes.push_back("the copy keeps the target's files open while it lives (no close_range)");
+    notes_.push_back("the copy keeps the target's files open while it lives (no close_range)");
   }
   const UniqueFd adjust(
       ::open(proc_.path(child_.pid(), "oom_score_adj").c_str(), O_WRONLY | O_CLOEXEC));
   constexpr std::string_view kFirstToGo = "1000";
   if (!adjust || ::write(adjust.get(), kFirstToGo.data(), kFirstToGo.size()) < 0) {
-    notes.push_back("the copy could not be made the first to go when memory runs out");
+    notes_.push_back("the copy could not be made the first to go when memory runs out");
   }
   return true;
 }
@@ -157,10 +152,16 @@ void ForkSnapshot::discard() noexcept {
   try {
     const int inside = pid_inside(child_.pid());
     child_.kill();
-    left_behind_ = reap(inside);
+    reap(inside);
   } catch (...) {
-    left_behind_ = "out of memory";
+    // Out of memory, at worst with a zombie left.
   }
+}
+
+void ForkSnapshot::note_donor(int tid, bool was_caught) {
+  if (was_caught) return;
+  notes_.push_back("thread " + std::to_string(tid) +
+                   " found its way back by itself: if it slept, its sleep began anew");
 }
 
 // The pid by which the target itself knows one of its children.
@@ -176,7 +177,7 @@ int ForkSnapshot::pid_inside(int pid) const {
   return pids[target_pids.size() - 1];
 }
 
-std::string ForkSnapshot::reap(int zombie) {
+void ForkSnapshot::reap(int zombie) {
   const RealtimePriority priority;
   PriorityLoan loan;
   std::vector<int> tids = proc_.task_list(process_);
@@ -186,10 +187,11 @@ std::string ForkSnapshot::reap(int zombie) {
   tids.resize(std::min(tids.size(), kReapersTried));
   std::string why_not;
   for (const int tid : tids) {
-    if (reap_by(tid, zombie, loan, why_not)) return {};
+    if (reap_by(tid, zombie, loan, why_not)) return;
   }
-  // A target that has ended meanwhile left the child to its reaper.
-  return tids.empty() ? std::string() : why_not;
+  // A target that has ended meanwhile left the child to its own parent, or to init.
+  if (tids.empty()) return;
+  notes_.push_back("the ended copy remains as a zombie of the target: " + why_not);
 }
 
 bool ForkSnapshot::reap_by(int tid, int zombie, PriorityLoan& loan, std::string& why_not) {
@@ -209,10 +211,10 @@ bool ForkSnapshot::reap_by(int tid, int zombie, PriorityLoan& loan, std::string&
       BorrowedThread borrowed(*thread, gadget_);
       if (borrowed.clone(kReaperFlags, chain, deadline) == BorrowedThread::Outcome::kCloned) {
         Tracee reaper(process_, borrowed.clone_pid());
-        hurry(borrowed.clone_pid());
-        borrowed.give_back([&] {
+        make_realtime(borrowed.clone_pid());  // the donor waits for it
+        note_donor(tid, borrowed.give_back([&] {
           if (reaper.wait(TraceClock::now() + kReapDeadline)) reaper.detach();
-        });
+        }));
         reaped = true;
       } else {
         why_not = "the kernel refused a thread to reap it with";

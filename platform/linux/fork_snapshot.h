@@ -37,18 +37,16 @@ class ForkSnapshot {
   // Forks the process whose threads `session` holds, and releases the session. On failure gives
   // nothing, the reason in `why_not`, and the threads still stand; unless the session says that it
   // is released: then the copy got stuck, and the target runs.
-  static std::unique_ptr<ForkSnapshot> take(const ProcFs& proc, int process,
-                                            PtraceSession& session, const SyscallGadget& gadget,
-                                            PriorityLoan& loan, TraceClock::time_point deadline,
-                                            std::string& why_not);
+  static std::unique_ptr<ForkSnapshot> take(const ProcFs& proc, int process, PtraceSession& session,
+                                            const SyscallGadget& gadget, PriorityLoan& loan,
+                                            TraceClock::time_point deadline, std::string& why_not);
 
   ForkSnapshot(const ForkSnapshot&) = delete;
   ForkSnapshot& operator=(const ForkSnapshot&) = delete;
   ~ForkSnapshot() { discard(); }
 
-  // Awaits the child and prepares it for a longer life. False when it is gone; what could not be
-  // had but does not matter is added to `notes`.
-  bool settle(std::vector<std::string>& notes);
+  // Awaits the child and prepares it for a longer life. False when it is gone.
+  bool settle();
 
   SnapshotChild& child() { return child_; }
 
@@ -56,8 +54,8 @@ class ForkSnapshot {
   void discard() noexcept;
   // How long the one thread that reaped stood still.
   std::chrono::nanoseconds reap_pause() const { return reap_pause_; }
-  // Whether a zombie was left in the target, and why; empty when none was.
-  const std::string& left_behind() const { return left_behind_; }
+  // What an operator would want to know: what could not be had, what was left in the target.
+  const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   ForkSnapshot(const ProcFs& proc, int process, int donor_tid, const SyscallGadget& gadget,
@@ -65,7 +63,8 @@ class ForkSnapshot {
       : proc_(proc), process_(process), donor_tid_(donor_tid), gadget_(gadget), child_(child) {}
 
   int pid_inside(int pid) const;
-  std::string reap(int zombie);
+  void reap(int zombie);
+  void note_donor(int tid, bool was_caught);
   bool reap_by(int tid, int zombie, PriorityLoan& loan, std::string& why_not);
 
   ProcFs proc_;
@@ -75,7 +74,7 @@ class ForkSnapshot {
   SnapshotChild child_;
   bool discarded_ = false;
   std::chrono::nanoseconds reap_pause_{0};
-  std::string left_behind_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace heapsnap

@@ -125,7 +125,7 @@ void HeldProcess::finish_fork(const FreezeOptions& options) {
   record_.method = FreezeMethod::kFork;
   end_session();
   SnapshotChild& child = snapshot_->child();
-  if (!snapshot_->settle(record_.notes)) {
+  if (!snapshot_->settle()) {
     throw Error(ErrorKind::kNoProcess,
                 "the copy of process " + std::to_string(view_.process.pid) + " is gone",
                 "it was killed, or memory ran out",
@@ -249,10 +249,8 @@ void HeldProcess::thaw() noexcept {
       if (!snapshot_) return;
       snapshot_->discard();
       record_.reap_pause_ns = count_ns(snapshot_->reap_pause());
-      if (!snapshot_->left_behind().empty()) {
-        record_.notes.push_back("the ended copy remains as a zombie of the target: " +
-                                snapshot_->left_behind());
-      }
+      record_.notes.insert(record_.notes.end(), snapshot_->notes().begin(),
+                           snapshot_->notes().end());
       snapshot_.reset();
     });
   } catch (...) {

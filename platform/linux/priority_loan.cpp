@@ -34,6 +34,9 @@ PriorityLoan::PriorityLoan() {
     // Nothing is lent.
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  // On a busy machine a new thread may wait long for its first turn; later it will not.
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return ready_ || !thread_.joinable(); });
 }
 
 PriorityLoan::~PriorityLoan() {
@@ -50,6 +53,7 @@ PriorityLoan::~PriorityLoan() {
 }
 
 void PriorityLoan::lend_to(int tid) {
+  if (borrower_ == tid) return;
   {
     const std::lock_guard lock(mutex_);
     borrower_ = tid;
@@ -60,8 +64,11 @@ void PriorityLoan::lend_to(int tid) {
 void PriorityLoan::serve() {
   sched_param lowest{};
   lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
-  if (::sched_setscheduler(0, SCHED_FIFO, &lowest) != 0) return;
+  const bool can_lend = ::sched_setscheduler(0, SCHED_FIFO, &lowest) == 0;
   std::unique_lock lock(mutex_);
+  ready_ = true;
+  changed_.notify_all();
+  if (!can_lend) return;
   while (!ending_) {
     const int tid = borrower_;
     if (tid == 0) {

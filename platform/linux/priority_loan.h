@@ -38,6 +38,7 @@ class PriorityLoan {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<int> borrower_{0};
+  bool ready_ = false;        // guarded by mutex_
   bool ending_ = false;       // guarded by mutex_
   uint32_t* word_ = nullptr;  // of a shared mapping: the kernel refuses a private futex
   std::thread thread_;

@@ -11,6 +11,12 @@ RealtimePriority::RealtimePriority() noexcept {
   raised_ = ::sched_setscheduler(0, SCHED_FIFO, &lowest) == 0;
 }
 
+void make_realtime(int tid) noexcept {
+  sched_param lowest{};
+  lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
+  ::sched_setscheduler(tid, SCHED_FIFO, &lowest);
+}
+
 RealtimePriority::~RealtimePriority() {
   if (raised_) ::sched_setscheduler(0, policy_before_, &parameters_before_);
 }

@@ -24,4 +24,8 @@ class RealtimePriority {
   bool raised_ = false;
 };
 
+// Makes another task SCHED_FIFO for the rest of its life: one of ours, which must not wait for the
+// processor. Where that is not permitted, nothing changes.
+void make_realtime(int tid) noexcept;
+
 }  // namespace heapsnap
