@@ -29,7 +29,8 @@ enum class ChunkState : uint8_t {
   kTop = 6,      // free, the wilderness at the end of an arena's newest segment
   kFence = 7,    // fencepost that closes a segment
   kMmapped = 8,  // used, in a mapping of its own
-  kUnknown = 9,  // the walk could not tell: see the corruption records
+  kUnknown = 9,  // the walk could not tell (see the corruption records): a chunk whose flags hang
+                 // on a damaged header, or all bytes from damage on to where the walk could resume
 };
 inline constexpr int kChunkStateCount = 10;
 

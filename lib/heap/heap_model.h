@@ -53,7 +53,10 @@ struct Arena {
   uint64_t max_system_mem = 0;
   uint64_t attached_threads = 0;
   Address top;
-  uint64_t walked = 0;  // bytes in chunks that the walk saw; equals system_mem when books balance
+  // Bytes of system_mem that the walk accounts for: chunks (not what was skipped for damage), heads
+  // of thread heaps, and foreign holes as far as malloc counts them. Equals system_mem when the
+  // books balance.
+  uint64_t walked = 0;
   bool operator==(const Arena&) const = default;
 };
 
@@ -67,12 +70,14 @@ struct HeapSegment {
   AddressRange range;  // from the first chunk's header to the end of the last chunk
   int32_t arena = 0;
   SegmentKind kind = SegmentKind::kBrk;
-  uint64_t system_bytes = 0;  // what it adds to system_mem (heap_info.size, brk bytes)
+  // What it adds to system_mem: heap_info.size, the whole mapping, or the bytes from the end of the
+  // brk segment before it on (mp_.sbrk_base for the first), where malloc counts the hole between.
+  uint64_t system_bytes = 0;
   bool operator==(const HeapSegment&) const = default;
 };
 
 struct ThreadCache {
-  int tid = 0;
+  int tid = 0;         // 0: found among the chunks, its thread is not known
   Address tcache;      // tcache_perthread_struct; null when it has none
   int32_t arena = -1;  // the arena that the thread allocates from
   uint64_t chunks = 0;

@@ -57,10 +57,6 @@ SortedAddresses::SortedAddresses(size_t buffer) : limit_(std::max<size_t>(buffer
 
 void SortedAddresses::spill() {
   if (!file_) file_ = open_temporary_file();
-  if (!file_) {
-    limit_ *= 2;
-    return;
-  }
   sort_words(buffer_, scratch_);
   const auto bytes = std::as_bytes(std::span(buffer_));
   size_t done = 0;
@@ -68,9 +64,9 @@ void SortedAddresses::spill() {
     const ssize_t written = ::pwrite(file_.get(), bytes.data() + done, bytes.size() - done,
                                      static_cast<off_t>(file_size_ + done));
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      throw Error(ErrorKind::kOutput, "the temporary file for free chunks cannot be written",
-                  errno_text(errno), "point TMPDIR at a folder with free space");
+    if (written <= 0) {  // there is no file, or no room for it
+      limit_ *= 2;
+      return;
     }
     done += static_cast<size_t>(written);
   }

@@ -25,14 +25,13 @@ class SortedAddresses {
   static constexpr size_t kDefaultBuffer = 1 << 20;  // words, 8 MiB
   static constexpr uint64_t kStateBits = 7;
 
-  // `buffer`: words kept in memory before a run is spilled. When no temporary file can be made
+  // `buffer`: words kept in memory before a run is spilled. Where no temporary file can be written
   // ($TMPDIR, /var/tmp, /tmp), the buffer grows instead.
   explicit SortedAddresses(size_t buffer = kDefaultBuffer);
   SortedAddresses(const SortedAddresses&) = delete;
   SortedAddresses& operator=(const SortedAddresses&) = delete;
 
-  // `chunk` is 8-aligned; `state` is kTcache, kFastbin or kUnsorted. Throws Error{kOutput} when a
-  // run cannot be written.
+  // `chunk` is 8-aligned; `state` is kTcache, kFastbin or kUnsorted.
   void add(Address chunk, ChunkState state) {
     if (buffer_.size() == limit_) spill();
     buffer_.push_back(chunk.value() | static_cast<uint64_t>(state));
