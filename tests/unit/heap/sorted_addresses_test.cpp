@@ -1,8 +1,10 @@
 #include "heap/sorted_addresses.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <random>
 #include <utility>
 #include <vector>
@@ -57,6 +59,23 @@ TEST_CASE("equal addresses come as often as they were added") {
                                                 {0x1000, ChunkState::kTcache},
                                                 {0x1000, ChunkState::kUnsorted}});
   }
+}
+
+TEST_CASE("where no run can be written, memory has to do") {
+  rlimit old{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &old) == 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  SortedAddresses sorted(100);
+  for (uint64_t i = 0; i < 150; ++i) sorted.add(Address(8 * (1000 - i)), ChunkState::kTcache);
+  const rlimit none{0, old.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0);
+  for (uint64_t i = 150; i < 1000; ++i) sorted.add(Address(8 * (1000 - i)), ChunkState::kTcache);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &old) == 0);
+  std::signal(SIGXFSZ, old_handler);
+  sorted.finish();
+  const auto words = words_of(sorted);
+  REQUIRE(words.size() == 1000);
+  for (uint64_t i = 0; i < 1000; ++i) CHECK(words[i].first == 8 * (i + 1));
 }
 
 TEST_CASE("nothing added is nothing found") {
