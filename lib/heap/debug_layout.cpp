@@ -129,9 +129,9 @@ void apply_tcache(const StructLayout* layout, bool par_has_tcache, unsigned word
 }  // namespace
 
 const std::vector<std::string>& malloc_struct_names() {
-  static const std::vector<std::string> kNames = {"malloc_state", "malloc_par", "_heap_info",
-                                                  "tcache_perthread_struct"};
-  return kNames;
+  static const std::vector<std::string> names = {"malloc_state", "malloc_par", "_heap_info",
+                                                 "tcache_perthread_struct"};
+  return names;
 }
 
 std::optional<DebugLayout> layout_from_structs(const StructLayouts& structs,
