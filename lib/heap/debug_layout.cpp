@@ -60,6 +60,8 @@ bool apply(const StructLayout& layout, const char* struct_name, std::initializer
   return true;
 }
 
+constexpr uint64_t kMostFastbins = 16;  // no glibc has more than 11
+
 bool apply_state(const StructLayout& layout, unsigned word, MallocLayout::State& state,
                  std::vector<std::string>& disagreements) {
   if (!apply(layout, "malloc_state",
@@ -74,8 +76,9 @@ bool apply_state(const StructLayout& layout, unsigned word, MallocLayout::State&
     return false;
   }
   const auto* fastbins = find_member(layout, "fastbinsY");
-  state.has_fastbins = fastbins != nullptr;
-  state.fastbin_count = fastbins == nullptr ? 0 : static_cast<unsigned>(fastbins->size / word);
+  const uint64_t count = fastbins == nullptr ? 0 : fastbins->size / word;
+  if (count > kMostFastbins) return false;
+  state.fastbin_count = static_cast<unsigned>(count);
   state.has_attached_threads = find_member(layout, "attached_threads") != nullptr;
   return true;
 }

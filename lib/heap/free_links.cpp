@@ -13,8 +13,9 @@ namespace heapsnap {
 FreeLinks::FreeLinks(Target& target, PageCache& cache, const MallocLayout& layout,
                      const HeapAreas& areas, int32_t arena, bool is_main, bool with_fast)
     : layout_(layout), format_(layout), cache_(cache), areas_(areas), arena_(arena) {
-  // Ten bins, of sizes from two headers on (fastbin_index()).
-  if (with_fast && layout.state.has_fastbins) largest_fast_ = 11 * format_.header;
+  // Bins of sizes from two headers on (fastbin_index()).
+  const unsigned bins = layout.state.fastbin_count;
+  if (with_fast && bins != 0) largest_fast_ = (bins + 1) * format_.header;
   SortedAddresses nothing;
   nothing.finish();
   std::vector<HeapSegment> segments;

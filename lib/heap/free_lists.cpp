@@ -1,10 +1,10 @@
 #include "heap/free_lists.h"
 
 #include <algorithm>
+
 namespace heapsnap {
 namespace {
 
-constexpr unsigned kFastbins = 10;
 constexpr uint64_t kMostInTcacheBin = 0xffff;  // the counts have 16 bits
 constexpr unsigned kSmallTcacheBins = 64;  // of one size each; those above hold a range of sizes
 
@@ -60,8 +60,8 @@ void FreeLists::follow_bins(const Arena& arena, int32_t index) {
   // Walking an arena front to back costs about as much as a random read in a quarter of its pages.
   enough_pages_ = cache_.pages_read() + 64 + bytes / PageCache::kPageSize / 4;
   links_.reset();
-  if (layout_.state.has_fastbins) {
-    for (unsigned bin = 0; bin < kFastbins; ++bin) follow_fastbin(arena, index, bin);
+  for (unsigned bin = 0; bin < layout_.state.fastbin_count; ++bin) {
+    follow_fastbin(arena, index, bin);
   }
   follow_unsorted(arena, index);
 }

@@ -26,12 +26,12 @@ class StructCursor {
 MallocLayout::State state_of(GlibcVersion version, unsigned word, unsigned fastbin_count) {
   MallocLayout::State state;
   StructCursor cursor;
-  state.has_fastbins = version < GlibcVersion{2, 43};
+  const bool has_fastbins = version < GlibcVersion{2, 43};
   state.has_attached_threads = version >= GlibcVersion{2, 23};
-  cursor.member(4);                                                            // mutex
-  cursor.member(4);                                                            // flags
-  if (state.has_fastbins && version >= GlibcVersion{2, 27}) cursor.member(4);  // have_fastchunks
-  if (state.has_fastbins) {
+  cursor.member(4);                                                      // mutex
+  cursor.member(4);                                                      // flags
+  if (has_fastbins && version >= GlibcVersion{2, 27}) cursor.member(4);  // have_fastchunks
+  if (has_fastbins) {
     state.fastbin_count = fastbin_count;
     state.fastbins = cursor.member(word, fastbin_count);
   }

@@ -27,9 +27,8 @@ struct MallocLayout {
   uint64_t heap_max_size = 64ULL << 20;
 
   struct State {                 // struct malloc_state
-    uint64_t fastbins = 0;       // fastbinsY[]; absent since 2.43
-    unsigned fastbin_count = 0;  // 10; 11 on i386 since 2.26
-    bool has_fastbins = true;
+    uint64_t fastbins = 0;       // fastbinsY[]
+    unsigned fastbin_count = 0;  // 10; 11 on i386 since 2.26; 0 since 2.43
     uint64_t top = 0;
     uint64_t bins = 0;
     uint64_t next = 0;

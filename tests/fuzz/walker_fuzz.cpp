@@ -81,7 +81,7 @@ std::vector<AddressRange> build(SyntheticHeap& heap, uint8_t options) {
   for (unsigned i = 0; i < 60; ++i) {
     main.add(0x40, i % 4 == 1 ? ChunkState::kUnsorted : ChunkState::kUsed);
     if (has_tcache && i % 20 == 2) main.add(0x50, ChunkState::kTcache);
-    if (heap.layout.state.has_fastbins && i % 8 == 2) main.add(0x60, ChunkState::kFastbin);
+    if (heap.layout.state.fastbin_count != 0 && i % 8 == 2) main.add(0x60, ChunkState::kFastbin);
   }
   main.add(0x50, ChunkState::kUnsorted);
   main.fence();

@@ -32,7 +32,7 @@ ChunkState state_for(const SyntheticHeap& heap, uint64_t size, unsigned turn, Ch
       }
       break;
     case 1:
-      if (heap.layout.state.has_fastbins && size <= 7 * heap.format.header) {
+      if (size < (heap.layout.state.fastbin_count + 2) * heap.format.header) {
         return ChunkState::kFastbin;
       }
       break;
