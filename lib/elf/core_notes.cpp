@@ -183,7 +183,7 @@ class NotesReader {
       CoreNotes::File file{
           .range = {Address(*begin), Address(*end)}, .offset = offset, .path = std::string(name)};
       constexpr std::string_view kDeleted = " (deleted)";
-      if (name.ends_with(kDeleted)) {
+      if (name.size() > kDeleted.size() && name.ends_with(kDeleted)) {
         file.deleted = true;
         file.path.resize(name.size() - kDeleted.size());
       }

@@ -27,7 +27,8 @@ TEST_CASE("process, threads, files and auxiliary vector of every machine") {
         .thread(4712, 0, 0x402000, 0x7ffd0000, 0x7f000f40)
         .auxiliary({{AT_PAGESZ, 16384}, {AT_ENTRY, 0x400800}, {AT_NULL, 0}, {AT_PHDR, 1}})
         .files(16384, {{0x400000, 0x404000, 0, "/bin/worker"},
-                       {0x500000, 0x504000, 3, "/lib/gone.so (deleted)"}});
+                       {0x500000, 0x504000, 3, "/lib/gone.so (deleted)"},
+                       {0x600000, 0x604000, 0, " (deleted)"}});
     const CoreNotes notes = notes_of(machine, builder.bytes());
     CHECK(notes.process.machine == machine);
     CHECK(notes.process.pid == 4711);
@@ -45,13 +46,15 @@ TEST_CASE("process, threads, files and auxiliary vector of every machine") {
     CHECK(notes.threads[1].registers->thread_pointer == Address(0x7f000f40));
     CHECK(notes.auxiliary(AT_ENTRY) == 0x400800);
     CHECK_FALSE(notes.auxiliary(AT_PHDR));
-    REQUIRE(notes.files.size() == 2);
+    REQUIRE(notes.files.size() == 3);
     CHECK(notes.files[0].path == "/bin/worker");
     CHECK_FALSE(notes.files[0].deleted);
     CHECK(notes.files[1].path == "/lib/gone.so");
     CHECK(notes.files[1].deleted);
     CHECK(notes.files[1].offset == 3 * 16384);
     CHECK(notes.files[1].range == AddressRange{Address(0x500000), Address(0x504000)});
+    CHECK(notes.files[2].path == " (deleted)");  // a mark of nothing is a name
+    CHECK_FALSE(notes.files[2].deleted);
   }
 }
 
