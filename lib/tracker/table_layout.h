@@ -37,8 +37,7 @@ namespace heapsnap::tracker {
 inline constexpr uint64_t kDirectoryMagic = 0x315254'50414e5348;  // "HSNAPTR1", little endian
 inline constexpr uint32_t kLayoutVersion = 1;                     // a reader refuses any other
 
-// --- Live blocks
-// -----------------------------------------------------------------------------------
+// --- Live blocks ---------------------------------------------------------------------------------
 
 // live_root[address >> kLeafShift] is the address of a leaf or 0; leaf[(address >> kGranuleShift) &
 // (kLeafSlots - 1)] is the slot of the block whose user pointer (what malloc returned) is
@@ -73,8 +72,7 @@ inline constexpr uint32_t kStackNotTaken = 1;  // recorded, but without a stack:
                                                // that allocated inside a hook, or a table was full
 inline constexpr uint32_t kFirstStack = 2;
 
-// --- A table that grows by chunks
-// ------------------------------------------------------------------
+// --- A table that grows by chunks ----------------------------------------------------------------
 
 // Entry i is at chunks[i >> chunk_shift] + (i & ((1 << chunk_shift) - 1)) * entry_size, where
 // chunks is an array of chunk_capacity addresses (uint64_t). Entries [0, count) are complete. A
@@ -88,8 +86,7 @@ struct ChunkedTable {
   uint32_t reserved;
 };
 
-// --- Call stacks
-// -----------------------------------------------------------------------------------
+// --- Call stacks ---------------------------------------------------------------------------------
 
 // One frame of one call path; the same outer frames share nodes. From the innermost node of a stack
 // follow `parent` outwards until a node below kFirstNode: that one says why the stack ends there.
@@ -142,8 +139,7 @@ struct PendingCounts {
   uint64_t freed_bytes;
 };
 
-// --- Threads
-// ---------------------------------------------------------------------------------------
+// --- Threads -------------------------------------------------------------------------------------
 
 // A thread that allocated or freed while recording. Stays after its thread has exited; that is
 // noticed late or never, so ask the kernel which tids live (a reused tid gets a record of its own,
@@ -169,8 +165,7 @@ inline constexpr uint32_t kThreadUnused = 0;
 inline constexpr uint32_t kThreadSeen = 1;  // was alive when last looked at
 inline constexpr uint32_t kThreadExited = 2;
 
-// --- Modules
-// ---------------------------------------------------------------------------------------
+// --- Modules -------------------------------------------------------------------------------------
 
 // An ELF file mapped by the loader. When it is dlclosed the record stays, with unloaded set, so
 // stacks of then can still be symbolized; another module at the same addresses is another record.
@@ -186,8 +181,7 @@ struct ModuleRecord {
   uint64_t unloaded;  // the same when it was found gone, or 0
 };
 
-// --- Hooks
-// -----------------------------------------------------------------------------------------
+// --- Hooks ---------------------------------------------------------------------------------------
 
 // One entry point of the allocator. To hook from outside: write to *original the address of code
 // that does what the entry point did (the displaced instructions, then a jump behind them), then
@@ -200,10 +194,12 @@ struct HookEntry {
   uint64_t original;  // address of the word
 };
 
-// --- Mappings
-// --------------------------------------------------------------------------------------
+// --- Mappings --------------------------------------------------------------------------------
 
-// Every mapping that holds a part of the tables (private working memory is not listed).
+// Every mapping that holds a part of the tables (private working memory is not listed); kind 0: an
+// entry being written. With nothing but the memfd in hand (the process is gone): the Directory is
+// at file offset 0, the regions follow it at kDirectorySize, and they lead from each address to its
+// place.
 struct Region {
   uint64_t address;
   uint64_t size;
@@ -224,8 +220,7 @@ inline constexpr uint32_t kRegionModules = 9;
 inline constexpr uint32_t kRegionStrings = 10;
 inline constexpr uint32_t kRegionRegions = 11;
 
-// --- Directory
-// -------------------------------------------------------------------------------------
+// --- Directory -------------------------------------------------------------------------------
 
 inline constexpr uint64_t kDirectorySize = 4096;
 
@@ -249,12 +244,13 @@ struct Directory {
   // Tables.
   uint64_t live_root;  // address of kRootEntries uint64_t
   uint64_t live_root_entries;
-  ChunkedTable nodes;    // StackNode
-  ChunkedTable stacks;   // StackRecord
-  ChunkedTable threads;  // ThreadRecord
-  ChunkedTable modules;  // ModuleRecord
-  ChunkedTable regions;  // Region
-  uint64_t hooks;        // address of hook_count HookEntry
+  ChunkedTable nodes;     // StackNode
+  ChunkedTable stacks;    // StackRecord
+  ChunkedTable threads;   // ThreadRecord
+  ChunkedTable modules;   // ModuleRecord
+  ChunkedTable regions;   // Region
+  uint64_t region_chunk;  // the one chunk of regions; regions.chunks is the address of this
+  uint64_t hooks;         // address of hook_count HookEntry
   uint32_t hook_count;
   uint32_t hook_entry_size;
 

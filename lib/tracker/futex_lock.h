@@ -1,0 +1,51 @@
+// A lock for what happens rarely: a new stack, a new module, a new thread. Never on the way of an
+// allocation whose stack is known, and never taken inside a signal handler (the busy flag of the
+// thread keeps nested events away from everything that locks).
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include <cstdint>
+
+#include "tracker/arch_x86_64.h"
+
+namespace heapsnap::tracker {
+
+class FutexLock {
+ public:
+  bool try_lock() {
+    uint32_t expected = 0;
+    return __atomic_compare_exchange_n(&word_, &expected, 1, false, __ATOMIC_ACQUIRE,
+                                       __ATOMIC_RELAXED);
+  }
+
+  // False after about a second: the holder has been lost (a longjmp out of a signal handler, a
+  // killed thread) or does not run. The caller drops its event and counts it, rather than hang.
+  bool lock() {
+    if (try_lock()) return true;
+    for (int i = 0; i < 100; ++i) {
+      relax();
+      if (__atomic_load_n(&word_, __ATOMIC_RELAXED) == 0 && try_lock()) return true;
+    }
+    for (int i = 0; i < 100; ++i) {
+      if (__atomic_exchange_n(&word_, 2, __ATOMIC_ACQUIRE) == 0) return true;
+      timespec wait{0, 10'000'000};
+      system_call(SYS_futex, reinterpret_cast<long>(&word_), FUTEX_WAIT_PRIVATE, 2,
+                  reinterpret_cast<long>(&wait));
+    }
+    return false;
+  }
+
+  void unlock() {
+    if (__atomic_exchange_n(&word_, 0, __ATOMIC_RELEASE) == 2) {
+      system_call(SYS_futex, reinterpret_cast<long>(&word_), FUTEX_WAKE_PRIVATE, 1);
+    }
+  }
+
+ private:
+  uint32_t word_ = 0;  // 0 free, 1 taken, 2 taken and somebody may wait
+};
+
+}  // namespace heapsnap::tracker

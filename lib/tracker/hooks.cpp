@@ -1,0 +1,206 @@
+// The allocator's entry points, as the traced program sees them: under their own names when the
+// library is preloaded, and by jumps that heapsnap patches into the C library when it is injected.
+// They are the same functions.
+//
+// Each calls the original first and records afterwards (a failed allocation is none), but empties
+// the slot of a block before the original frees it, because from then on another thread may get the
+// same address.
+//
+// Compiled with frame pointers and without built-ins: a hook's frame says where its caller is.
+#include <errno.h>
+#include <stddef.h>
+
+#include "tracker/recording.h"
+#include "tracker/starting.h"
+
+extern "C" {
+void* __libc_malloc(size_t size);
+void __libc_free(void* block);
+void* __libc_calloc(size_t count, size_t size);
+void* __libc_realloc(void* block, size_t size);
+void* __libc_memalign(size_t alignment, size_t size);
+void* __libc_valloc(size_t size);
+void* __libc_pvalloc(size_t size);
+}
+
+namespace heapsnap::tracker {
+
+namespace {
+
+// The words that an injector writes to. posix_memalign has no __libc_ name.
+struct Originals {
+  void* (*malloc)(size_t) = __libc_malloc;
+  void (*free)(void*) = __libc_free;
+  void* (*calloc)(size_t, size_t) = __libc_calloc;
+  void* (*realloc)(void*, size_t) = __libc_realloc;
+  void* (*memalign)(size_t, size_t) = __libc_memalign;
+  void* (*aligned_alloc)(size_t, size_t) = __libc_memalign;
+  int (*posix_memalign)(void**, size_t, size_t) = nullptr;
+  void* (*valloc)(size_t) = __libc_valloc;
+  void* (*pvalloc)(size_t) = __libc_pvalloc;
+};
+Originals originals;
+
+// While the C library serves a call that may come back to a hook.
+class InsideOriginal {
+ public:
+  explicit InsideOriginal(const void* frame) : state_(thread_state) {
+    if (state_ != nullptr && state_->busy == 0) {
+      set_busy(*state_, reinterpret_cast<uint64_t>(frame) | 1);
+    } else {
+      state_ = nullptr;
+    }
+  }
+  ~InsideOriginal() {
+    if (state_ != nullptr) set_busy(*state_, 0);
+  }
+  InsideOriginal(const InsideOriginal&) = delete;
+  InsideOriginal& operator=(const InsideOriginal&) = delete;
+
+ private:
+  ThreadState* state_;
+};
+
+__attribute__((always_inline)) inline void* reallocate(void* block, size_t size, uint64_t caller,
+                                                       const void* frame) {
+  uint32_t was = kEmptySlot;
+  uint64_t was_size = 0;
+  if (block != nullptr) {
+    if (HEAPSNAP_UNLIKELY(caller - control.loader_begin < control.loader_size)) note_loader_free();
+    if (uint32_t* slot = live_slot(block); slot != nullptr) {
+      was = load(*slot);
+      if (was != kEmptySlot) {
+        was_size = charged_size(block, was);
+        store(*slot, kEmptySlot);
+      }
+    }
+  }
+  void* result = nullptr;
+  {
+    const InsideOriginal inside(frame);
+    result = originals.realloc(block, size);
+  }
+  if (result == nullptr && size != 0) {  // the old block is as it was
+    if (was != kEmptySlot) store(*live_slot(block), was);
+    return nullptr;
+  }
+  if (was != kEmptySlot) count_free(was, was_size, frame);
+  if (result != nullptr) record_allocation(result, size, frame);
+  return result;
+}
+
+}  // namespace
+
+}  // namespace heapsnap::tracker
+
+using namespace heapsnap::tracker;
+
+#define HEAPSNAP_HOOK extern "C" __attribute__((visibility("default")))
+#define HEAPSNAP_FRAME __builtin_frame_address(0)
+#define HEAPSNAP_CALLER reinterpret_cast<uint64_t>(__builtin_return_address(0))
+
+HEAPSNAP_HOOK void* malloc(size_t size) {
+  void* block = originals.malloc(size);
+  record_allocation(block, size, HEAPSNAP_FRAME);
+  return block;
+}
+
+HEAPSNAP_HOOK void free(void* block) {
+  if (block != nullptr) record_free(block, HEAPSNAP_CALLER, HEAPSNAP_FRAME);
+  originals.free(block);
+}
+
+HEAPSNAP_HOOK void cfree(void* block) {
+  if (block != nullptr) record_free(block, HEAPSNAP_CALLER, HEAPSNAP_FRAME);
+  originals.free(block);
+}
+
+HEAPSNAP_HOOK void* calloc(size_t count, size_t size) {
+  void* block = originals.calloc(count, size);
+  record_allocation(block, count * size, HEAPSNAP_FRAME);  // it did not overflow, or block is null
+  return block;
+}
+
+HEAPSNAP_HOOK void* realloc(void* block, size_t size) {
+  return reallocate(block, size, HEAPSNAP_CALLER, HEAPSNAP_FRAME);
+}
+
+HEAPSNAP_HOOK void* reallocarray(void* block, size_t count, size_t size) {
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(count, size, &bytes)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return reallocate(block, bytes, HEAPSNAP_CALLER, HEAPSNAP_FRAME);
+}
+
+HEAPSNAP_HOOK void* memalign(size_t alignment, size_t size) {
+  void* block = originals.memalign(alignment, size);
+  record_allocation(block, size, HEAPSNAP_FRAME);
+  return block;
+}
+
+HEAPSNAP_HOOK void* aligned_alloc(size_t alignment, size_t size) {
+  void* block = originals.aligned_alloc(alignment, size);
+  record_allocation(block, size, HEAPSNAP_FRAME);
+  return block;
+}
+
+HEAPSNAP_HOOK int posix_memalign(void** out, size_t alignment, size_t size) {
+  int result = 0;
+  if (originals.posix_memalign != nullptr) {
+    result = originals.posix_memalign(out, alignment, size);
+    if (result != 0) return result;
+  } else {
+    if (alignment % sizeof(void*) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0) {
+      return EINVAL;
+    }
+    void* block = originals.memalign(alignment, size);
+    if (block == nullptr) return ENOMEM;
+    *out = block;
+  }
+  record_allocation(*out, size, HEAPSNAP_FRAME);
+  return 0;
+}
+
+HEAPSNAP_HOOK void* valloc(size_t size) {
+  void* block = originals.valloc(size);
+  record_allocation(block, size, HEAPSNAP_FRAME);
+  return block;
+}
+
+HEAPSNAP_HOOK void* pvalloc(size_t size) {
+  void* block = originals.pvalloc(size);
+  record_allocation(block, size, HEAPSNAP_FRAME);
+  return block;
+}
+
+namespace heapsnap::tracker {
+
+namespace {
+HookEntry hook_table[9];
+}
+
+void publish_hooks() {
+  unsigned count = 0;
+  const auto list = [&](const char* name, auto* hook, auto* original) {
+    HookEntry& entry = hook_table[count++];
+    for (unsigned i = 0; name[i] != 0; ++i) entry.name[i] = name[i];
+    entry.hook = reinterpret_cast<uint64_t>(hook);
+    entry.original = reinterpret_cast<uint64_t>(original);
+  };
+  list("malloc", ::malloc, &originals.malloc);
+  list("free", ::free, &originals.free);
+  list("calloc", ::calloc, &originals.calloc);
+  list("realloc", ::realloc, &originals.realloc);
+  list("memalign", ::memalign, &originals.memalign);
+  list("aligned_alloc", ::aligned_alloc, &originals.aligned_alloc);
+  list("posix_memalign", ::posix_memalign, &originals.posix_memalign);
+  list("valloc", ::valloc, &originals.valloc);
+  list("pvalloc", ::pvalloc, &originals.pvalloc);
+  control.directory->hooks = reinterpret_cast<uint64_t>(hook_table);
+  control.directory->hook_count = count;
+  control.directory->hook_entry_size = sizeof(HookEntry);
+}
+
+}  // namespace heapsnap::tracker

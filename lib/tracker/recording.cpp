@@ -1,0 +1,110 @@
+#include "tracker/recording.h"
+
+#include "tracker/modules.h"
+#include "tracker/starting.h"
+
+namespace heapsnap::tracker {
+
+namespace {
+
+StackRecord& stack_record(uint32_t stack) {
+  return entry<StackRecord>(control.directory->stacks, stack);
+}
+
+// An event inside an event of the same thread. The thread's own counts and remembered stack may be
+// half changed, so this one goes to the shared counts and has no stack.
+void record_nested(void* block, bool is_own_call) {
+  if (block == nullptr) return;
+  // Ours is a call that the C library makes while it serves the hooked one, which will be recorded.
+  if (!is_own_call) add(control.directory->nested_events, 1);
+  const uint64_t usable = usable_size(block);
+  if (!fill_slot(block, kStackNotTaken, usable, 0)) return;
+  StackRecord& record = stack_record(kStackNotTaken);
+  add(record.allocations, 1);
+  add(record.allocated_bytes, usable);
+}
+
+// A signal handler left by longjmp never comes back to the hook it interrupted: then that hook's
+// frame lies below the present one.
+bool is_abandoned(const ThreadState& state, uint64_t frame) {
+  const uint64_t busy = load(state.busy) & ~1ULL;
+  StackMemory& memory = const_cast<ThreadState&>(state).walk.memory();
+  return frame > busy && memory.is_own(frame) && memory.is_own(busy);
+}
+
+}  // namespace
+
+__attribute__((noinline)) ThreadState* enter_slowly(void* block, const void* frame) {
+  if (load(control.recording) == 0) {
+    start_if_preloaded();
+    if (load(control.recording) == 0) return nullptr;
+  }
+  const auto address = reinterpret_cast<uint64_t>(frame);
+  ThreadState* state = thread_state;
+  if (state != nullptr && load(state->busy) != 0) {
+    if (!is_abandoned(*state, address)) {
+      record_nested(block, (load(state->busy) & 1) != 0 && load(state->busy) != ~0ULL);
+      return nullptr;
+    }
+    set_busy(*state, 0);
+  }
+  if (state == nullptr || state->record == nullptr) state = register_thread(address);
+  if (state == nullptr) {
+    if (block != nullptr) add(control.directory->dropped_slots, 1);
+    return nullptr;
+  }
+  if (state->epoch != load(control.epoch)) {
+    set_busy(*state, address);
+    const bool is_ready = refresh_thread(*state);
+    set_busy(*state, 0);
+    if (!is_ready) {
+      if (block != nullptr) add(control.directory->dropped_slots, 1);
+      return nullptr;
+    }
+  }
+  return state;
+}
+
+__attribute__((noinline)) void record_sample(ThreadState& state, void* block, uint64_t size,
+                                             const void* frame) {
+  state.until_sample = state.random.distance(state.sample_bytes);
+  if (block == nullptr) return;
+  set_busy(state, reinterpret_cast<uint64_t>(frame));
+  const uint32_t stack = state.walk.take(caller_of_frame(frame));
+  const uint64_t usable = usable_size(block);
+  if (fill_slot(block, stack, usable, size)) {
+    const uint64_t charged = usable - size < kSlackUnknown ? size : usable;
+    StackRecord& record = stack_record(stack);
+    const uint64_t mean = record.sample_bytes;
+    const Weight weight = mean != 0 ? weight_of(charged, mean) : Weight{1, charged};
+    add(record.allocations, weight.count);
+    add(record.allocated_bytes, weight.bytes);
+    state.record->allocations += mean != 0 ? weight.count / kSampledCountUnit : 1;
+    state.record->allocated_bytes += weight.bytes;
+    if (stack == kStackNotTaken) state.record->without_stack += 1;
+  }
+  set_busy(state, 0);
+}
+
+__attribute__((noinline)) void count_free_slowly(uint32_t slot, uint64_t size) {
+  if (load(control.recording) == 0) return;
+  StackRecord& record = stack_record(stack_id_of(slot));
+  const uint64_t mean = record.sample_bytes;
+  const Weight weight = mean != 0 ? weight_of(size, mean) : Weight{1, size};
+  add(record.frees, weight.count);
+  add(record.freed_bytes, weight.bytes);
+  ThreadState* state = thread_state;
+  if (!can_record(state)) return;
+  state->record->frees += mean != 0 ? weight.count / kSampledCountUnit : 1;
+  state->record->freed_bytes += weight.bytes;
+}
+
+__attribute__((noinline)) void count_missed_free(const void* block, uint32_t slot) {
+  count_free_slowly(slot, charged_size(block, slot));
+}
+
+__attribute__((noinline)) void note_loader_free() {
+  if (load(control.recording) != 0) check_for_unloaded_modules();
+}
+
+}  // namespace heapsnap::tracker

@@ -1,0 +1,123 @@
+// What happens to a block's slot and to the counts when it comes and when it goes. The hooks are
+// built of these; everything that is not the rule is out of line (recording.cpp).
+#pragma once
+
+#include <malloc.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tracker/thread_state.h"
+
+namespace heapsnap::tracker {
+
+// ptmalloc keeps the size of a chunk in the word before the block; the three low bits are flags, of
+// which 2 says that the chunk has a mapping of its own.
+__attribute__((always_inline)) inline uint64_t usable_size(const void* block) {
+  const uint64_t head = static_cast<const uint64_t*>(block)[-1];
+  if (HEAPSNAP_UNLIKELY((head & 2) != 0)) return malloc_usable_size(const_cast<void*>(block));
+  return (head & ~7ULL) - 8;
+}
+
+// The bytes that a recorded block is counted with.
+inline uint64_t charged_size(const void* block, uint32_t slot) {
+  const uint32_t slack = slack_of(slot);
+  return usable_size(block) - (slack == kSlackUnknown ? 0 : slack);
+}
+
+// The state to record with, or null: not recording, or the event has been dealt with.
+ThreadState* enter_slowly(void* block, const void* frame);
+void record_sample(ThreadState& state, void* block, uint64_t size, const void* frame);
+// The block had a slot already: the event that should have emptied it was missed.
+void count_missed_free(const void* block, uint32_t slot);
+// For events that may not touch the thread's own counts, and for blocks with a weight.
+void count_free_slowly(uint32_t slot, uint64_t size);
+void note_loader_free();
+
+inline bool can_record(const ThreadState* state) {
+  return state != nullptr && state->epoch == load(control.epoch) && load(state->busy) == 0;
+}
+
+inline void set_busy(ThreadState& state, uint64_t value) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  store(state.busy, value);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+// False: no leaf could be had for the block.
+inline bool fill_slot(void* block, uint32_t stack, uint64_t usable, uint64_t size) {
+  uint32_t* slot = live_slot(block);
+  if (HEAPSNAP_UNLIKELY(slot == nullptr)) {
+    slot = make_live_slot(block);
+    if (slot == nullptr) {
+      add(control.directory->dropped_slots, 1);
+      return false;
+    }
+  }
+  if (HEAPSNAP_UNLIKELY(load(*slot) != kEmptySlot)) count_missed_free(block, *slot);
+  const uint64_t slack = usable - size;
+  store(*slot,
+        stack << kSlackBits | static_cast<uint32_t>(slack < kSlackUnknown ? slack : kSlackUnknown));
+  return true;
+}
+
+// `frame` is the hook's own frame address.
+__attribute__((always_inline)) inline void record_allocation(void* block, uint64_t size,
+                                                             const void* frame) {
+  ThreadState* state = thread_state;
+  if (HEAPSNAP_UNLIKELY(!can_record(state))) {
+    state = enter_slowly(block, frame);
+    if (state == nullptr) return;
+  }
+  if (state->sample_bytes != 0) {
+    state->until_sample -= static_cast<int64_t>(size);
+    if (HEAPSNAP_UNLIKELY(state->until_sample < 0)) record_sample(*state, block, size, frame);
+    return;
+  }
+  if (HEAPSNAP_UNLIKELY(block == nullptr)) return;
+  set_busy(*state, reinterpret_cast<uint64_t>(frame));
+  const uint32_t stack = state->walk.take(caller_of_frame(frame));
+  const uint64_t usable = usable_size(block);
+  if (HEAPSNAP_LIKELY(fill_slot(block, stack, usable, size))) {
+    const uint64_t charged = usable - size < kSlackUnknown ? size : usable;
+    PendingCounts& counts = pending_of(*state, stack);
+    counts.allocated_bytes += charged;
+    if (HEAPSNAP_UNLIKELY(static_cast<int32_t>(++counts.allocations) < 0)) flush_pending(counts);
+    state->record->allocations += 1;
+    state->record->allocated_bytes += charged;
+    if (HEAPSNAP_UNLIKELY(stack == kStackNotTaken)) state->record->without_stack += 1;
+  }
+  set_busy(*state, 0);
+}
+
+// A block of this slot content and size is gone; its slot is empty already.
+__attribute__((always_inline)) inline void count_free(uint32_t slot, uint64_t size,
+                                                      const void* frame) {
+  ThreadState* state = thread_state;
+  if (HEAPSNAP_UNLIKELY(!can_record(state) || load(control.ever_sampled) != 0)) {
+    count_free_slowly(slot, size);
+    return;
+  }
+  set_busy(*state, reinterpret_cast<uint64_t>(frame));
+  PendingCounts& counts = pending_of(*state, stack_id_of(slot));
+  counts.freed_bytes += size;
+  if (HEAPSNAP_UNLIKELY(static_cast<int32_t>(++counts.frees) < 0)) flush_pending(counts);
+  state->record->frees += 1;
+  state->record->freed_bytes += size;
+  set_busy(*state, 0);
+}
+
+// To be called before the block is given back: afterwards another thread may have it.
+__attribute__((always_inline)) inline void record_free(void* block, uint64_t caller,
+                                                       const void* frame) {
+  if (HEAPSNAP_UNLIKELY(caller - control.loader_begin < control.loader_size)) note_loader_free();
+  uint32_t* slot = live_slot(block);
+  if (slot == nullptr) return;
+  const uint32_t was = load(*slot);
+  if (was == kEmptySlot) return;
+  const uint64_t size = charged_size(block, was);
+  store(*slot, kEmptySlot);
+  count_free(was, size, frame);
+}
+
+}  // namespace heapsnap::tracker

@@ -1,0 +1,220 @@
+#include "tracker/starting.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tracker/futex_lock.h"
+#include "tracker/modules.h"
+#include "tracker/recording.h"
+#include "tracker/stack_table.h"
+#include "tracker/table_space.h"
+#include "tracker/tracker.h"
+
+#define HEAPSNAP_EXPORT extern "C" __attribute__((visibility("default")))
+
+HEAPSNAP_EXPORT uint64_t heapsnap_tracker_directory;
+uint64_t heapsnap_tracker_directory = 0;
+
+extern char** environ;
+
+namespace heapsnap::tracker {
+
+namespace {
+
+constexpr int kQuietTries = 1000;  // milliseconds
+
+enum PreloadState : uint32_t { kUndecided = 0, kDeciding = 1, kDecided = 2 };
+uint32_t preload_state = kUndecided;
+FutexLock start_lock;
+bool has_tables = false;
+bool is_fork_watched = false;
+bool holds_stack_table = false;  // across a fork
+
+uint32_t own_pid() {
+  return static_cast<uint32_t>(system_call(SYS_getpid));
+}
+
+uint64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+constexpr uint64_t kBusyForking =
+    ~1ULL;  // lies above every frame, so it is never taken for abandoned
+
+void stop_being_busy() {
+  ThreadState* state = thread_state;
+  if (state != nullptr && load(state->busy) == kBusyForking) set_busy(*state, 0);
+}
+
+// Handlers that other libraries registered earlier run between ours and the fork itself, and may
+// allocate: the busy flag keeps them from the lock that we hold.
+void before_fork() {
+  ThreadState* state = thread_state;
+  if (state != nullptr && load(state->busy) == 0) set_busy(*state, kBusyForking);
+  holds_stack_table = lock_stack_table();
+}
+
+void after_fork_in_parent() {
+  if (holds_stack_table) unlock_stack_table();
+  stop_being_busy();
+}
+
+void after_fork_in_child() {
+  reset_stack_table_lock();
+  reset_module_lock();
+  start_lock = FutexLock();
+  Directory* directory = control.directory;
+  if (directory == nullptr) return;
+  if (!detach_tables_from_file()) {
+    store(control.recording, 0);
+    raise_epoch();
+    return;
+  }
+  directory->pid = own_pid();
+  directory->process_generation += 1;
+  keep_only_this_thread();
+  stop_being_busy();
+}
+
+int start_locked(const HeapsnapTrackerOptions& options) {
+  if (options.flags != 0 || options.max_frames > kFramesAtMost ||
+      options.sample_bytes > 1ULL << 40) {
+    return -EINVAL;
+  }
+  if (!has_tables) {
+    if (!create_tables(options.table_fd)) return -ENOMEM;
+    has_tables = true;
+    publish_hooks();
+  }
+  Directory& directory = *control.directory;
+  const bool is_running = load(control.recording) != 0;
+  directory.memory_limit = options.memory_limit;
+  if (!is_running) {
+    directory.pid = own_pid();
+    if (directory.process_generation == 0) directory.process_generation = 1;
+    if (!create_stack_table()) return -ENOMEM;
+    scan_modules_at_start();
+    if (!is_fork_watched) {
+      is_fork_watched = true;
+      pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    }
+  }
+  directory.sample_bytes = options.sample_bytes;
+  directory.max_frames = options.max_frames != 0 ? options.max_frames : kFramesAtMost;
+  directory.start_count += 1;
+  directory.started_monotonic_ns = monotonic_ns();
+  store(control.sample_bytes, directory.sample_bytes);
+  store(control.max_frames, directory.max_frames);
+  if (directory.sample_bytes != 0) store(control.ever_sampled, 1);
+  store_release(heapsnap_tracker_directory, directory.self);
+  store_release(directory.state, kStateRecording);
+  store_release(control.recording, 1);
+  raise_epoch();
+  return 0;
+}
+
+int stop_locked() {
+  if (!has_tables) return 0;
+  Directory& directory = *control.directory;
+  store(control.recording, 0);
+  store_release(directory.state, kStateDormant);
+  raise_epoch();
+  for (int tries = 0; !threads_are_quiet(); ++tries) {
+    if (tries == kQuietTries) return -EBUSY;
+    timespec millisecond{0, 1'000'000};
+    system_call(SYS_nanosleep, reinterpret_cast<long>(&millisecond), 0);
+  }
+  forget_threads();
+  forget_modules();
+  clear_stack_table();
+  clear_tables();
+  return 0;
+}
+
+const char* variable(const char* name) {
+  const char* value = getenv(name);
+  return value != nullptr && *value != 0 ? value : nullptr;
+}
+
+// A number with an optional unit: k, KiB, MB ... are all powers of 1024. `fallback` for anything
+// else.
+uint64_t number_of(const char* text, uint64_t fallback) {
+  if (text == nullptr || *text < '0' || *text > '9') return fallback;
+  uint64_t value = 0;
+  for (; *text >= '0' && *text <= '9'; ++text) {
+    if (value > ~0ULL / 16) return fallback;
+    value = value * 10 + static_cast<uint64_t>(*text - '0');
+  }
+  unsigned shift = 0;
+  switch (*text | 0x20) {
+    case 'k': shift = 10; break;
+    case 'm': shift = 20; break;
+    case 'g': shift = 30; break;
+    default: return *text == 0 || *text == 'B' ? value : fallback;
+  }
+  return value > ~0ULL >> shift ? fallback : value << shift;
+}
+
+void start_from_environment() {
+  const uint64_t only_pid = number_of(variable("HEAPSNAP_ONLY_PID"), 0);
+  if (only_pid != 0 && only_pid != own_pid()) return;
+  HeapsnapTrackerOptions options{};
+  options.size = sizeof options;
+  const uint64_t frames = number_of(variable("HEAPSNAP_FRAMES"), kDefaultFrames);
+  options.max_frames = static_cast<uint32_t>(frames < kFramesAtMost ? frames : kFramesAtMost);
+  options.sample_bytes = number_of(variable("HEAPSNAP_SAMPLE"), 0);
+  options.memory_limit = number_of(variable("HEAPSNAP_MEMORY_LIMIT"), 0);
+  const uint64_t descriptor = number_of(variable("HEAPSNAP_TABLE_FD"), ~0ULL);
+  options.table_fd = descriptor < 1 << 20 ? static_cast<int32_t>(descriptor) : -1;
+  heapsnap_tracker_start(&options);
+}
+
+}  // namespace
+
+void start_if_preloaded() {
+  // Before the C library has set this up nobody can tell what is wanted; a handful of blocks of
+  // ld.so.
+  if (load(preload_state) != kUndecided || environ == nullptr) return;
+  uint32_t expected = kUndecided;
+  if (!__atomic_compare_exchange_n(&preload_state, &expected, kDeciding, false, __ATOMIC_ACQUIRE,
+                                   __ATOMIC_RELAXED)) {
+    return;
+  }
+  const int error = errno;
+  start_from_environment();
+  errno = error;
+  store_release(preload_state, kDecided);
+}
+
+}  // namespace heapsnap::tracker
+
+using namespace heapsnap::tracker;
+
+HEAPSNAP_EXPORT int heapsnap_tracker_start(const HeapsnapTrackerOptions* options) {
+  HeapsnapTrackerOptions chosen{sizeof chosen, kDefaultFrames, 0, 0, -1, 0};
+  if (options != nullptr) {
+    if (options->size < 8 || options->size > sizeof chosen) return -EINVAL;
+    chosen = {};
+    chosen.table_fd = -1;
+    __builtin_memcpy(&chosen, options, options->size);
+  }
+  store_release(preload_state, kDecided);
+  if (!start_lock.lock()) return -EBUSY;
+  const int result = start_locked(chosen);
+  start_lock.unlock();
+  return result;
+}
+
+HEAPSNAP_EXPORT int heapsnap_tracker_stop() {
+  store_release(preload_state, kDecided);
+  if (!start_lock.lock()) return -EBUSY;
+  const int result = stop_locked();
+  start_lock.unlock();
+  return result;
+}

@@ -1,0 +1,217 @@
+#include "tracker/thread_state.h"
+
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include "tracker/futex_lock.h"
+
+namespace heapsnap::tracker {
+
+__thread ThreadState* thread_state __attribute__((tls_model("initial-exec"))) = nullptr;
+
+namespace {
+
+// What a thread's pointer leads to while its own state is being made.
+constinit ThreadState registering = {};
+FutexLock lock;
+ThreadState* all_states = nullptr;  // grows only
+uint32_t state_count = 0;
+uint32_t count_at_next_sweep = 64;
+
+uint32_t own_tid() {
+  return static_cast<uint32_t>(system_call(SYS_gettid));
+}
+
+bool is_alive(const ThreadState& state) {
+  return !failed(system_call(SYS_tgkill, control.directory->pid, state.tid, 0));
+}
+
+// The state's thread is gone. Its counts stay, in the tables.
+void retire(ThreadState& state) {
+  for (uint32_t i = 0; i < kPendingCount; ++i) flush_pending(state.pending[i]);
+  state.record->pending = 0;
+  state.record->pending_count = 0;
+  state.record->state = kThreadExited;
+  state.record = nullptr;
+  state.thread_pointer = 0;
+  state.walk.forget();
+  __atomic_store_n(&state.busy, 0, __ATOMIC_RELAXED);
+}
+
+// A state without a thread: one whose owner had this thread's control block, else any whose thread
+// is gone.
+ThreadState* find_retired(uint64_t pointer) {
+  ThreadState* free_state = nullptr;
+  for (ThreadState* state = all_states; state != nullptr; state = state->next) {
+    if (state->record == nullptr) {
+      free_state = state;
+    } else if (state->thread_pointer == pointer) {
+      retire(*state);
+      return state;
+    }
+  }
+  if (free_state != nullptr || state_count < count_at_next_sweep) return free_state;
+  uint32_t alive = 0;
+  for (ThreadState* state = all_states; state != nullptr; state = state->next) {
+    if (is_alive(*state)) {
+      ++alive;
+    } else {
+      retire(*state);
+      free_state = state;
+    }
+  }
+  count_at_next_sweep = alive * 2 > 64 ? alive * 2 : 64;
+  return free_state;
+}
+
+void add_up(ThreadRecord& sum, ThreadRecord& gone) {
+  sum.allocations += gone.allocations;
+  sum.frees += gone.frees;
+  sum.allocated_bytes += gone.allocated_bytes;
+  sum.freed_bytes += gone.freed_bytes;
+  sum.without_stack += gone.without_stack;
+  sum.truncated += gone.truncated;
+}
+
+// A fresh record; when the table is full, that of an exited thread, which record 0 takes over.
+ThreadRecord* new_record() {
+  ChunkedTable& threads = control.directory->threads;
+  if (threads.count == 0) {
+    if (chunk_for(threads, 0, kRegionThreads, kLimitThreads) == nullptr) return nullptr;
+    entry<ThreadRecord>(threads, 0).state = kThreadExited;
+    store_release(threads.count, 1);
+  }
+  const uint64_t index = threads.count;
+  if (chunk_for(threads, index, kRegionThreads, kLimitThreads) != nullptr) {
+    store_release(threads.count, index + 1);
+    return &entry<ThreadRecord>(threads, index);
+  }
+  for (uint64_t i = 1; i < threads.count; ++i) {
+    auto& record = entry<ThreadRecord>(threads, i);
+    if (record.state != kThreadExited) continue;
+    record.state = kThreadUnused;
+    add_up(entry<ThreadRecord>(threads, 0), record);
+    record = {};
+    return &record;
+  }
+  return nullptr;
+}
+
+ThreadState* new_state() {
+  auto* state = static_cast<ThreadState*>(map_working_memory(sizeof(ThreadState)));
+  if (state == nullptr) return nullptr;
+  state->pending =
+      static_cast<PendingCounts*>(map_table(kPendingCount * sizeof(PendingCounts), kRegionPending));
+  if (state->pending == nullptr) {
+    unmap_working_memory(state, sizeof(ThreadState));
+    return nullptr;
+  }
+  state->next = all_states;
+  __atomic_store_n(&all_states, state, __ATOMIC_RELEASE);
+  ++state_count;
+  return state;
+}
+
+ThreadState* register_locked(uint64_t sp) {
+  const uint64_t pointer = thread_pointer();
+  ThreadState* state = find_retired(pointer);
+  if (state == nullptr) state = new_state();
+  if (state == nullptr) return nullptr;
+  ThreadRecord* record = new_record();
+  if (record == nullptr) return nullptr;
+  state->tid = own_tid();
+  state->thread_pointer = pointer;
+  state->epoch = 0;
+  state->busy = 0;
+  state->random = RandomNumbers((static_cast<uint64_t>(state->tid) << 32) ^ pointer ^
+                                control.directory->started_monotonic_ns);
+  state->walk.memory().find_own_stack(sp, state->tid == control.directory->pid);
+  record->tid = state->tid;
+  record->generation = control.directory->process_generation;
+  system_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(record->name));
+  record->pending = reinterpret_cast<uint64_t>(state->pending);
+  record->pending_count = kPendingCount;
+  store_release(record->state, kThreadSeen);
+  state->record = record;
+  return state;
+}
+
+}  // namespace
+
+void flush_pending(PendingCounts& pending) {
+  const uint32_t stack = pending.stack_id;
+  if (stack == kNoStack) return;
+  const PendingCounts counts = pending;
+  store(pending.stack_id, kNoStack);
+  pending.allocations = 0;
+  pending.frees = 0;
+  pending.allocated_bytes = 0;
+  pending.freed_bytes = 0;
+  auto& record = entry<StackRecord>(control.directory->stacks, stack);
+  if (counts.allocations != 0) {
+    add(record.allocations, counts.allocations);
+    add(record.allocated_bytes, counts.allocated_bytes);
+  }
+  if (counts.frees != 0) {
+    add(record.frees, counts.frees);
+    add(record.freed_bytes, counts.freed_bytes);
+  }
+}
+
+ThreadState* register_thread(uint64_t sp) {
+  // A signal handler that allocates meanwhile must find somebody busy.
+  store(registering.busy, ~0ULL);
+  thread_state = &registering;
+  ThreadState* state = nullptr;
+  if (lock.lock()) {
+    state = register_locked(sp);
+    lock.unlock();
+  }
+  thread_state = state;
+  if (state == nullptr) add(control.directory->dropped_threads, 1);
+  return state;
+}
+
+bool refresh_thread(ThreadState& state) {
+  const uint32_t epoch = load_acquire(control.epoch);
+  if (!state.walk.prepare(load(control.max_frames), load(control.sample_bytes))) return false;
+  const uint64_t sample_bytes = load(control.sample_bytes);
+  if (state.sample_bytes != sample_bytes || state.epoch == 0) {
+    state.sample_bytes = sample_bytes;
+    state.until_sample = sample_bytes != 0 ? state.random.distance(sample_bytes) : 0;
+  }
+  state.epoch = epoch;
+  return true;
+}
+
+void keep_only_this_thread() {
+  lock = FutexLock();
+  const ThreadState* mine = thread_state;
+  for (ThreadState* state = all_states; state != nullptr; state = state->next) {
+    if (state == mine) {
+      state->tid = own_tid();
+      state->record->tid = state->tid;
+      state->record->generation = control.directory->process_generation;
+    } else if (state->record != nullptr) {
+      retire(*state);
+    }
+  }
+}
+
+bool threads_are_quiet() {
+  for (const ThreadState* state = load_acquire(all_states); state != nullptr; state = state->next) {
+    if (load(state->busy) != 0 && is_alive(*state)) return false;
+  }
+  return true;
+}
+
+void forget_threads() {
+  for (ThreadState* state = all_states; state != nullptr; state = state->next) {
+    state->record = nullptr;
+    state->thread_pointer = 0;
+    state->epoch = 0;
+    state->walk.release();
+  }
+}
+
+}  // namespace heapsnap::tracker

@@ -1,0 +1,68 @@
+// What a thread has of its own: its record and pending counts (tables), its remembered stack and
+// its countdown to the next sample (working memory). One pointer of initial-exec thread-local
+// storage leads to it.
+//
+// A state outlives its thread. That a thread is gone is noticed when another thread needs a state:
+// one whose thread pointer is the same (two live threads never share one), or whose tid the kernel
+// no longer knows. So no destructor runs in the traced program's threads.
+#pragma once
+
+#include <cstdint>
+
+#include "tracker/control.h"
+#include "tracker/sampling.h"
+#include "tracker/stack_walk.h"
+#include "tracker/table_space.h"
+
+namespace heapsnap::tracker {
+
+inline constexpr uint32_t kPendingBits = 13;
+inline constexpr uint32_t kPendingCount = 1U << kPendingBits;
+
+struct ThreadState {
+  uint32_t epoch;  // of Control when its walk was prepared; 0: never
+  uint32_t tid;
+  // Address of the frame of the hook that is at work in this thread, or 0. A hook entered meanwhile
+  // (by a signal handler) records without touching what is half changed.
+  uint64_t busy;
+  int64_t until_sample;
+  uint64_t sample_bytes;
+  ThreadRecord* record;
+  PendingCounts* pending;
+  uint64_t thread_pointer;
+  RandomNumbers random;
+  ThreadState* next;
+  StackWalk walk;
+};
+
+extern __thread ThreadState* thread_state __attribute__((tls_model("initial-exec")));
+
+// Finds or makes the calling thread's state; null when there is no room (counted). `sp` is on its
+// stack.
+ThreadState* register_thread(uint64_t sp);
+
+// Does what a new epoch asks for. False: no memory, the thread cannot record.
+bool refresh_thread(ThreadState& state);
+
+// In a forked child: only the calling thread is left.
+void keep_only_this_thread();
+
+// Is no thread inside a hook?
+bool threads_are_quiet();
+
+// All states become those of exited threads, without memory in tables.
+void forget_threads();
+
+// Moves what an entry holds to its stack's record, so that another stack can use it.
+void flush_pending(PendingCounts& entry);
+
+inline PendingCounts& pending_of(ThreadState& state, uint32_t stack) {
+  PendingCounts& entry = state.pending[stack & (kPendingCount - 1)];
+  if (HEAPSNAP_UNLIKELY(entry.stack_id != stack)) {
+    flush_pending(entry);
+    entry.stack_id = stack;
+  }
+  return entry;
+}
+
+}  // namespace heapsnap::tracker
