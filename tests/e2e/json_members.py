@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Every member of every JSON object that heapsnap prints is in docs/json.md.
+
+    json_members.py HEAPSNAP DOCUMENT
+
+The target is this process.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+
+def members(value):
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield name
+            yield from members(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from members(inner)
+
+
+def main():
+    heapsnap, document = sys.argv[1:]
+    with open(document, encoding="utf-8") as file:
+        # What stands in code marks, or is spelled as JSON.
+        known = set(re.findall(r"[a-z0-9_]+", " ".join(re.findall(r"`([^`]+)`", file.read()))))
+    with tempfile.TemporaryDirectory() as folder:
+        snapshot = f"{folder}/self.hsnap"
+        pid = str(os.getpid())
+        printed = [subprocess.run([heapsnap, *command], capture_output=True, text=True, check=True).stdout
+                   for command in (["attach", pid, "-j", "-o", snapshot],
+                                   ["report", snapshot, "-j"],
+                                   ["export", snapshot, "--format", "ndjson"],
+                                   ["doctor", pid, "-j"])]
+    names = {name for text in printed for line in text.splitlines() for name in members(json.loads(line))}
+    missing = sorted(names - known)
+    print(f"{len(names)} members, not in {os.path.basename(document)}: {missing}")
+    return 0 if len(names) > 50 and not missing else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
