@@ -1,0 +1,242 @@
+#include "tracking/source_lines.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <libelf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "tracking/demangle.h"
+
+namespace heapsnap {
+
+namespace {
+
+// DIEs nest as deep as source does; damaged ones may nest without end.
+constexpr int kDeepest = 64;
+
+struct End {
+  void operator()(Elf* elf) const { elf_end(elf); }
+  void operator()(Dwarf* dwarf) const { dwarf_end(dwarf); }
+};
+
+struct CodeRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t index = 0;  // of whose code it is
+
+  bool operator<(const CodeRange& other) const { return begin < other.begin; }
+};
+
+// The range that holds `address`; the narrowest begin where several do.
+const CodeRange* range_of(const std::vector<CodeRange>& sorted, uint64_t address) {
+  auto at = std::upper_bound(sorted.begin(), sorted.end(), CodeRange{address, 0, 0});
+  constexpr int kOverlaps = 16;
+  for (int i = 0; i < kOverlaps && at != sorted.begin(); ++i) {
+    --at;
+    if (address < at->end) return &*at;
+  }
+  return nullptr;
+}
+
+void append_ranges(Dwarf_Die& die, uint64_t index, std::vector<CodeRange>& to) {
+  Dwarf_Addr base = 0, begin = 0, end = 0;
+  for (ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &begin, &end)) > 0;) {
+    // A function that the linker dropped begins at 0.
+    if (begin != 0 && begin < end) to.push_back({begin, end, index});
+  }
+}
+
+bool has_code_attributes(Dwarf_Die& die) {
+  return dwarf_hasattr(&die, DW_AT_low_pc) != 0 || dwarf_hasattr(&die, DW_AT_ranges) != 0;
+}
+
+std::string function_name(Dwarf_Die& die) {
+  Dwarf_Attribute attribute;
+  for (const unsigned name :
+       {unsigned{DW_AT_linkage_name}, unsigned{DW_AT_MIPS_linkage_name}, unsigned{DW_AT_name}}) {
+    if (dwarf_attr_integrate(&die, name, &attribute) == nullptr) continue;
+    const char* const text = dwarf_formstring(&attribute);
+    if (text != nullptr && *text != '\0') return demangled(text);
+  }
+  return {};
+}
+
+uint32_t number_attribute(Dwarf_Die& die, unsigned name) {
+  Dwarf_Attribute attribute;
+  Dwarf_Word value = 0;
+  if (dwarf_attr(&die, name, &attribute) == nullptr || dwarf_formudata(&attribute, &value) != 0 ||
+      value > UINT32_MAX) {
+    return 0;
+  }
+  return static_cast<uint32_t>(value);
+}
+
+}  // namespace
+
+struct SourceLines::State {
+  // In this order: each is used by the one after it until that is closed.
+  std::vector<std::byte> copy;
+  std::unique_ptr<Elf, End> elf;
+  std::unique_ptr<Dwarf, End> dwarf;
+
+  std::vector<Dwarf_Die> units;
+  std::vector<CodeRange> unit_ranges;
+  struct Functions {
+    std::vector<Dwarf_Die> dies;
+    std::vector<CodeRange> ranges;
+  };
+  std::map<uint64_t, Functions> functions;  // by unit, when first asked for
+
+  bool open(std::span<const std::byte> file) {
+    if (elf_version(EV_CURRENT) == EV_NONE) return false;
+    elf.reset(elf_memory(writable(file), file.size()));
+    if (!elf) return false;
+    dwarf.reset(dwarf_begin_elf(elf.get(), DWARF_C_READ, nullptr));
+    if (!dwarf) return false;
+    list_units();
+    return !unit_ranges.empty();
+  }
+
+  // libelf writes to the image (it clears SHF_COMPRESSED once it has decompressed a section). A
+  // private mapping takes that by copying the page; anything else is copied whole.
+  char* writable(std::span<const std::byte> file) {
+    auto* const data = const_cast<std::byte*>(file.data());
+    const auto page_size = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    if (reinterpret_cast<uintptr_t>(data) % page_size == 0 &&
+        ::mprotect(data, file.size(), PROT_READ | PROT_WRITE) == 0) {
+      return reinterpret_cast<char*>(data);
+    }
+    copy.assign(file.begin(), file.end());
+    return reinterpret_cast<char*>(copy.data());
+  }
+
+  void list_units() {
+    Dwarf_CU* unit = nullptr;
+    Dwarf_Half version = 0;
+    uint8_t type = 0;
+    Dwarf_Die die, split;
+    while (dwarf_get_units(dwarf.get(), unit, &unit, &version, &type, &die, &split) == 0) {
+      if (type != DW_UT_compile && type != DW_UT_skeleton) continue;
+      append_ranges(die, units.size(), unit_ranges);
+      const bool is_split = type == DW_UT_skeleton && dwarf_tag(&split) == DW_TAG_compile_unit;
+      units.push_back(is_split ? split : die);
+    }
+    std::sort(unit_ranges.begin(), unit_ranges.end());
+  }
+
+  const Functions& functions_of(uint64_t unit) {
+    const auto [entry, is_new] = functions.try_emplace(unit);
+    if (is_new) {
+      list_functions(units[unit], entry->second, 0);
+      std::sort(entry->second.ranges.begin(), entry->second.ranges.end());
+    }
+    return entry->second;
+  }
+
+  void list_functions(Dwarf_Die& parent, Functions& to, int depth) {
+    Dwarf_Die die;
+    if (depth == kDeepest || dwarf_child(&parent, &die) != 0) return;
+    do {
+      switch (dwarf_tag(&die)) {
+        case DW_TAG_subprogram:
+          if (has_code_attributes(die)) {
+            append_ranges(die, to.dies.size(), to.ranges);
+            to.dies.push_back(die);
+          }
+          [[fallthrough]];
+        case DW_TAG_namespace:
+        case DW_TAG_module:
+        case DW_TAG_class_type:
+        case DW_TAG_structure_type:
+        case DW_TAG_union_type:
+        case DW_TAG_lexical_block: list_functions(die, to, depth + 1); break;
+        default: break;
+      }
+    } while (dwarf_siblingof(&die, &die) == 0);
+  }
+
+  // The inlined functions that hold `address`, outermost first.
+  void list_inlined(Dwarf_Die& parent, uint64_t address, std::vector<Dwarf_Die>& to, int depth) {
+    Dwarf_Die die;
+    if (depth == kDeepest || dwarf_child(&parent, &die) != 0) return;
+    do {
+      const int tag = dwarf_tag(&die);
+      if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block) continue;
+      const bool is_mere_scope = tag == DW_TAG_lexical_block && !has_code_attributes(die);
+      if (!is_mere_scope && dwarf_haspc(&die, address) != 1) continue;
+      const size_t before = to.size();
+      if (tag == DW_TAG_inlined_subroutine) to.push_back(die);
+      list_inlined(die, address, to, depth + 1);
+      if (!is_mere_scope || to.size() != before) return;
+    } while (dwarf_siblingof(&die, &die) == 0);
+  }
+
+  static std::string file_name(Dwarf_Die& unit, uint32_t index) {
+    Dwarf_Files* files = nullptr;
+    size_t count = 0;
+    if (dwarf_getsrcfiles(&unit, &files, &count) != 0 || index >= count) return {};
+    const char* const name = dwarf_filesrc(files, index, nullptr, nullptr);
+    return name == nullptr ? std::string() : std::string(name);
+  }
+
+  static void set_line(Dwarf_Die& unit, uint64_t address, CodeFrame& frame) {
+    Dwarf_Line* const line = dwarf_getsrc_die(&unit, address);
+    int number = 0;
+    if (line == nullptr || dwarf_lineno(line, &number) != 0) return;
+    const char* const name = dwarf_linesrc(line, nullptr, nullptr);
+    if (name != nullptr) frame.file = name;
+    frame.line = static_cast<uint32_t>(std::max(number, 0));
+  }
+};
+
+SourceLines::SourceLines(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SourceLines::~SourceLines() = default;
+
+std::unique_ptr<SourceLines> SourceLines::open(std::span<const std::byte> file) {
+  auto state = std::make_unique<State>();
+  if (!state->open(file)) return nullptr;
+  return std::unique_ptr<SourceLines>(new SourceLines(std::move(state)));
+}
+
+std::vector<CodeFrame> SourceLines::frames_at(uint64_t address) {
+  const CodeRange* const unit_range = range_of(state_->unit_ranges, address);
+  if (unit_range == nullptr) return {};
+  Dwarf_Die& unit = state_->units[unit_range->index];
+  const State::Functions& functions = state_->functions_of(unit_range->index);
+  const CodeRange* const range = range_of(functions.ranges, address);
+
+  std::vector<Dwarf_Die> chain;
+  uint64_t offset = 0;
+  if (range != nullptr) {
+    Dwarf_Die function = functions.dies[range->index];
+    Dwarf_Addr entry = 0;
+    if (dwarf_entrypc(&function, &entry) == 0 && entry <= address) offset = address - entry;
+    chain.push_back(function);
+    state_->list_inlined(function, address, chain, 0);
+  }
+  std::vector<CodeFrame> frames;
+  CodeFrame frame;
+  State::set_line(unit, address, frame);
+  while (!chain.empty()) {
+    Dwarf_Die& die = chain.back();
+    frame.function = function_name(die);
+    frame.is_inlined = chain.size() > 1;
+    frame.offset = frame.is_inlined ? 0 : offset;
+    frames.push_back(frame);
+    frame = CodeFrame{};
+    if (frames.back().is_inlined) {
+      frame.file = State::file_name(unit, number_attribute(die, DW_AT_call_file));
+      frame.line = number_attribute(die, DW_AT_call_line);
+    }
+    chain.pop_back();
+  }
+  if (frames.empty()) frames.push_back(frame);  // code that is in no function: assembler
+  return frames;
+}
+
+}  // namespace heapsnap

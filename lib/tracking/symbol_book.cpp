@@ -1,0 +1,47 @@
+#include "tracking/symbol_book.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace heapsnap {
+
+namespace {
+
+bool comes_before(const SymbolBook::Place& a, const SymbolBook::Place& b) {
+  return std::tie(a.return_address, a.module) < std::tie(b.return_address, b.module);
+}
+
+}  // namespace
+
+uint32_t SymbolBook::intern(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto [entry, is_new] =
+      index_.try_emplace(std::string(text), static_cast<uint32_t>(strings_.size()));
+  if (is_new) strings_.emplace_back(text);
+  return entry->second;
+}
+
+void SymbolBook::add(int32_t module, Address return_address, std::span<const SourceFrame> frames) {
+  if (frames.empty()) return;
+  places_.push_back({module, return_address, static_cast<uint32_t>(frames_.size()),
+                     static_cast<uint32_t>(frames.size())});
+  frames_.insert(frames_.end(), frames.begin(), frames.end());
+}
+
+void SymbolBook::sort() {
+  std::stable_sort(places_.begin(), places_.end(), comes_before);
+}
+
+std::span<const SourceFrame> SymbolBook::at(int32_t module, Address return_address) const {
+  const Place wanted{module, return_address, 0, 0};
+  const auto found = std::lower_bound(places_.begin(), places_.end(), wanted, comes_before);
+  if (found == places_.end() || comes_before(wanted, *found)) return {};
+  return std::span(frames_).subspan(found->first, found->count);
+}
+
+void SymbolBook::set_strings(std::vector<std::string> strings) {
+  strings_ = std::move(strings);
+  if (strings_.empty()) strings_.emplace_back();
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,71 @@
+// What the return addresses of call stacks mean in the source: function, file and line of each,
+// with the functions that the compiler inlined there.
+//
+// One return address has as many frames as functions were inlined into each other at the call,
+// innermost first; the last is the function whose code it is:
+//
+//   0x55d0c2f0  ─►  vector::push_back  vector.h:1210  (inlined)
+//                   parse              parse.cpp:42
+//
+// Addresses of which nothing is known are not in it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/address.h"
+
+namespace heapsnap {
+
+struct SourceFrame {
+  uint32_t function = 0;  // index into strings(); 0: not known
+  uint32_t file = 0;      // the same
+  uint32_t line = 0;      // 0: not known
+  uint64_t offset = 0;    // of the address in the function; 0 for inlined ones
+  bool is_inlined = false;
+  bool operator==(const SourceFrame&) const = default;
+};
+
+class SymbolBook {
+ public:
+  struct Place {
+    int32_t module = -1;     // index into TrackerRecord::modules
+    Address return_address;  // as on the stack
+    uint32_t first = 0;      // index into frames()
+    uint32_t count = 0;
+    bool operator==(const Place&) const = default;
+  };
+
+  SymbolBook() : strings_(1) {}
+
+  // The index of a text, which is kept once.
+  uint32_t intern(std::string_view text);
+  // Frames for one more address; no other may be added for it.
+  void add(int32_t module, Address return_address, std::span<const SourceFrame> frames);
+
+  // Innermost first; empty when nothing is known. Fast after sort().
+  std::span<const SourceFrame> at(int32_t module, Address return_address) const;
+  const std::string& text(uint32_t index) const { return strings_[index]; }
+
+  bool is_empty() const { return places_.empty(); }
+  const std::vector<std::string>& strings() const { return strings_; }  // the first is empty
+  const std::vector<Place>& places() const { return places_; }
+  const std::vector<SourceFrame>& frames() const { return frames_; }
+
+  // To be called between the last add() and the first at().
+  void sort();
+  // For readers of snapshots: takes strings as they stand there, the first one empty.
+  void set_strings(std::vector<std::string> strings);
+
+ private:
+  std::vector<std::string> strings_;
+  std::unordered_map<std::string, uint32_t> index_;
+  std::vector<Place> places_;
+  std::vector<SourceFrame> frames_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,26 @@
+// Gives the return addresses of call stacks their names, from the files of the modules and their
+// separate debug files. Happens outside of the target, long after it goes on.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "elf/debug_file_search.h"
+#include "tracking/call_stacks.h"
+#include "tracking/symbol_book.h"
+#include "tracking/tracker_record.h"
+
+namespace heapsnap {
+
+// The file of a module; nothing when it cannot be opened. It need not be the right one: a file with
+// another build-id is not used.
+using OpenModule = std::function<std::optional<MappedFile>(const TrackedModule& module)>;
+
+// The names of all frames of `stacks`. A module that cannot be read leaves its frames without
+// names.
+SymbolBook symbolize(const CallStacks& stacks, const std::vector<TrackedModule>& modules,
+                     const DebugFileSearch& debug_files, const OpenModule& open_module);
+
+}  // namespace heapsnap

@@ -1,0 +1,142 @@
+#include "tracking/tracker_directory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "elf/elf_image.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kMappingName = "[anon:heapsnap_directory]";
+constexpr const char* kSymbol = "heapsnap_tracker_directory";
+constexpr const char* kLibrary = "heapsnap_tracker";
+
+// The first words of a Directory: what it takes to recognise one.
+struct Head {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t directory_size;
+  uint64_t self;
+};
+static_assert(offsetof(tracker::Directory, self) == offsetof(Head, self));
+
+bool is_directory(const Head& head, Address at) {
+  return head.magic == tracker::kDirectoryMagic && head.self == at.value();
+}
+
+// Anonymous memory, and files that have no name: a memfd is "/memfd:NAME (deleted)".
+bool may_hold_directory(const Mapping& mapping) {
+  if (!mapping.readable || mapping.executable) return false;
+  return mapping.is_anonymous() || mapping.path.starts_with("/memfd:");
+}
+
+std::optional<Address> by_mapping_name(Target& target) {
+  for (const Mapping& mapping : target.address_space().mappings()) {
+    if (mapping.path != kMappingName) continue;
+    const auto head = target.memory().read_value<Head>(mapping.range.begin);
+    if (head && is_directory(*head, mapping.range.begin)) return mapping.range.begin;
+  }
+  return std::nullopt;
+}
+
+// The lowest address of the file that `mapping` is the first part of, less what the file says it
+// is.
+std::optional<uint64_t> load_bias(const ElfImage& image, const Mapping& mapping) {
+  constexpr uint32_t kLoad = 1;  // PT_LOAD
+  for (const ElfSegment& segment : image.segments()) {
+    if (segment.type != kLoad) continue;
+    return mapping.range.begin.value() + (segment.file_offset - mapping.file_offset) -
+           segment.address;
+  }
+  return std::nullopt;
+}
+
+std::optional<Address> by_symbol(Target& target) {
+  for (const Mapping& mapping : target.address_space().mappings()) {
+    if (mapping.file_offset != 0 || mapping.path.find(kLibrary) == std::string::npos) continue;
+    auto file = target.open_file(mapping);
+    if (!file) continue;
+    try {
+      const ElfImage image = ElfImage::from_file(std::move(*file), mapping.path);
+      const ElfSymbol* const symbol = image.find_symbol(kSymbol);
+      const auto bias = load_bias(image, mapping);
+      if (symbol == nullptr || !bias) continue;
+      const auto word = target.memory().read_value<uint64_t>(Address(*bias + symbol->value));
+      if (!word || *word == 0) continue;
+      const auto head = target.memory().read_value<Head>(Address(*word));
+      if (head && is_directory(*head, Address(*word))) return Address(*word);
+    } catch (const Error&) {
+      // Not an ELF file: the magic decides.
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Address> by_magic(Target& target) {
+  std::vector<Address> places;
+  for (const Mapping& mapping : target.address_space().mappings()) {
+    if (may_hold_directory(mapping) && mapping.range.size() >= tracker::kDirectorySize) {
+      places.push_back(mapping.range.begin);
+    }
+  }
+  std::vector<Head> heads(places.size());
+  std::span<const Address> left(places);
+  std::span<Head> into(heads);
+  while (!left.empty()) {
+    const size_t got =
+        target.memory().read_pieces(left, sizeof(Head), std::as_writable_bytes(into));
+    for (size_t i = 0; i < got; ++i) {
+      if (is_directory(into[i], left[i])) return left[i];
+    }
+    // Past the one that could not be read.
+    const size_t next = std::min(left.size(), got + 1);
+    left = left.subspan(next);
+    into = into.subspan(next);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<tracker::Directory> read_directory(MemoryReader& memory, Address at) {
+  const auto directory = memory.read_value<tracker::Directory>(at);
+  if (!directory || directory->magic != tracker::kDirectoryMagic || directory->self != at.value()) {
+    return std::nullopt;
+  }
+  if (directory->version != tracker::kLayoutVersion ||
+      directory->directory_size != tracker::kDirectorySize) {
+    throw Error(ErrorKind::kUnsupported, "the tracker in the process",
+                "its tables are of version " + std::to_string(directory->version) +
+                    ", and this heapsnap reads version " + std::to_string(tracker::kLayoutVersion),
+                "use the heapsnap that it was started with");
+  }
+  return directory;
+}
+
+std::optional<Address> find_tracker_directory(Target& target) {
+  for (const auto find : {by_mapping_name, by_symbol, by_magic}) {
+    const std::optional<Address> found = find(target);
+    if (!found) continue;
+    const auto directory = read_directory(target.memory(), *found);
+    if (directory && holds_records(*directory)) return found;
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool holds_records(const tracker::Directory& directory) {
+  return directory.state == tracker::kStateRecording ||
+         directory.stacks.count > tracker::kFirstStack;
+}
+
+bool is_shared_memory(const AddressSpace& space, Address directory) {
+  const Mapping* const mapping = space.find(directory);
+  return mapping != nullptr && mapping->shared;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,242 @@
+#include "tracking/tracking_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "elf/elf_notes.h"
+#include "tracking/table_reader.h"
+#include "tracking/tracker_directory.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kMaxPendingOfThread = 64U << 10;
+constexpr uint64_t kMaxPending = 4U << 20;
+
+tracker::Directory directory_at(MemoryReader& memory, Address at) {
+  const auto directory = read_directory(memory, at);
+  if (directory) return *directory;
+  throw Error(ErrorKind::kNoProcess, "the tracker's tables", "they are gone",
+              "the process ended, called execve, or its tracker was ejected");
+}
+
+// At most 16 bytes up to the first NUL.
+std::string short_text(const char (&text)[16]) {
+  return std::string(text, strnlen(text, sizeof text));
+}
+
+class Reading {
+ public:
+  Reading(MemoryReader& memory, Address at) : memory_(memory), at_(at) {}
+
+  // In an order that suits a process that runs on: what is pointed at after what points at it, so
+  // that every id leads to an entry that was complete before.
+  Tracking read(uint64_t now_ns) {
+    directory_ = directory_at(memory_, at_);
+    describe(now_ns);
+    read_sites();
+    read_threads();
+    directory_ = directory_at(memory_, at_);
+    read_nodes();
+    directory_ = directory_at(memory_, at_);
+    read_modules();
+    check_references();
+    return std::move(all_);
+  }
+
+ private:
+  void note(std::string text) { all_.record.notes.push_back(std::move(text)); }
+
+  // Gives all entries of a table, and notes what is amiss with it.
+  template <typename Entry, typename Receive>
+  void read_table(const char* name, const tracker::ChunkedTable& table, uint64_t limit,
+                  Receive receive) {
+    TableReader reader(memory_, table, sizeof(Entry));
+    const std::string subject = std::string("the tracker's table of ") + name;
+    if (reader.is_damaged()) {
+      note(subject + " is damaged and was left out");
+      return;
+    }
+    if (!reader.each<Entry>(limit, receive)) note(subject + " could only be read in part");
+    if (reader.count() > limit) {
+      note(subject + " has " + std::to_string(reader.count()) + " entries, of which the first " +
+           std::to_string(limit) + " were read");
+    }
+  }
+
+  void describe(uint64_t now_ns) {
+    const tracker::Directory& from = directory_;
+    TrackerRecord& to = all_.record;
+    to.version = from.version;
+    to.directory = at_;
+    to.recording = from.state == tracker::kStateRecording;
+    to.pid = from.pid;
+    to.generation = from.process_generation;
+    to.start_count = from.start_count;
+    to.started_ns = from.started_monotonic_ns;
+    to.recorded_ns = now_ns > to.started_ns ? now_ns - to.started_ns : 0;
+    to.sample_bytes = from.sample_bytes;
+    to.max_frames = from.max_frames;
+    to.memory_limit = from.memory_limit;
+    to.memory_reserved = from.memory_reserved;
+    to.memory_used = from.memory_used;
+    to.limits = from.limits;
+    to.dropped_slots = from.dropped_slots;
+    to.dropped_stacks = from.dropped_stacks;
+    to.nested_events = from.nested_events;
+    to.dropped_threads = from.dropped_threads;
+    to.slow_unwinds = from.slow_unwinds;
+    to.full_unwinds = from.full_unwinds;
+  }
+
+  void read_sites() {
+    std::vector<AllocationSite>& sites = all_.stacks.sites;
+    read_table<tracker::StackRecord>(
+        "stacks", directory_.stacks, kMaxAllocationSites,
+        [&sites](uint64_t, const tracker::StackRecord& record) {
+          sites.push_back({record.node, record.depth, record.sample_bytes, record.allocations,
+                           record.frees, record.allocated_bytes, record.freed_bytes});
+        });
+  }
+
+  void read_threads() {
+    read_table<tracker::ThreadRecord>("threads", directory_.threads, kMaxTrackedThreads,
+                                      [this](uint64_t index, const tracker::ThreadRecord& record) {
+                                        if (record.state == tracker::kThreadUnused) return;
+                                        add_pending(record);
+                                        TrackedThread thread;
+                                        thread.tid = index == 0 ? 0 : record.tid;
+                                        thread.name = short_text(record.name);
+                                        // The threads of the parent do not exist in a forked child.
+                                        thread.exited =
+                                            record.state != tracker::kThreadSeen ||
+                                            record.generation != directory_.process_generation;
+                                        thread.allocations = record.allocations;
+                                        thread.frees = record.frees;
+                                        thread.allocated_bytes = record.allocated_bytes;
+                                        thread.freed_bytes = record.freed_bytes;
+                                        thread.without_stack = record.without_stack;
+                                        thread.truncated = record.truncated;
+                                        all_.record.threads.push_back(std::move(thread));
+                                      });
+  }
+
+  void add_pending(const tracker::ThreadRecord& record) {
+    const uint64_t count =
+        std::min({record.pending_count, kMaxPendingOfThread, kMaxPending - pending_});
+    if (record.pending == 0 || count == 0) return;
+    pending_ += count;
+    std::vector<tracker::PendingCounts> pending(count);
+    const size_t got =
+        memory_.read(Address(record.pending), std::as_writable_bytes(std::span(pending)));
+    pending.resize(got / sizeof(tracker::PendingCounts));
+    for (const tracker::PendingCounts& counts : pending) {
+      if (counts.stack_id == 0 || counts.stack_id >= all_.stacks.sites.size()) continue;
+      AllocationSite& site = all_.stacks.sites[counts.stack_id];
+      site.allocations += counts.allocations;
+      site.frees += counts.frees;
+      site.allocated_bytes += counts.allocated_bytes;
+      site.freed_bytes += counts.freed_bytes;
+    }
+  }
+
+  void read_nodes() {
+    std::vector<CallNode>& nodes = all_.stacks.nodes;
+    read_table<tracker::StackNode>(
+        "frames", directory_.nodes, kMaxCallNodes,
+        [&nodes](uint64_t, const tracker::StackNode& node) {
+          nodes.push_back(
+              {node.parent, static_cast<int32_t>(node.module), Address(node.return_address)});
+        });
+  }
+
+  void read_modules() {
+    read_table<tracker::ModuleRecord>(
+        "modules", directory_.modules, kMaxTrackedModules,
+        [this](uint64_t, const tracker::ModuleRecord& record) {
+          TrackedModule module;
+          std::string path(std::min<uint64_t>(record.path_size, kMaxModulePath), '\0');
+          path.resize(memory_.read(Address(record.path),
+                                   std::as_writable_bytes(std::span(path.data(), path.size()))));
+          module.path = std::move(path);
+          const size_t id_size = std::min<size_t>(record.build_id_size, sizeof record.build_id);
+          module.build_id = hex_text(std::as_bytes(std::span(record.build_id).first(id_size)));
+          module.bias = record.bias;
+          module.range = {Address(record.begin), Address(std::max(record.begin, record.end))};
+          module.loaded = record.loaded;
+          module.unloaded = record.unloaded;
+          all_.record.modules.push_back(std::move(module));
+        });
+  }
+
+  // Makes every id lead to something, or to nothing.
+  void check_references() {
+    const auto module_count = static_cast<int64_t>(all_.record.modules.size());
+    std::vector<CallNode>& nodes = all_.stacks.nodes;
+    uint64_t bad_nodes = 0;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (nodes[i].module < -1 || nodes[i].module >= module_count) nodes[i].module = -1;
+      if (i < tracker::kFirstNode) {
+        nodes[i] = CallNode{};
+      } else if (nodes[i].parent >= i) {
+        nodes[i].parent = tracker::kRootBadFrame;
+        ++bad_nodes;
+      }
+    }
+    uint64_t bad_sites = 0;
+    for (AllocationSite& site : all_.stacks.sites) {
+      if (site.node < std::max<size_t>(nodes.size(), tracker::kFirstNode)) continue;
+      site.node = tracker::kRootBadFrame;
+      ++bad_sites;
+    }
+    if (bad_nodes != 0 || bad_sites != 0) {
+      note("the tracker's tables are damaged: " + std::to_string(bad_nodes) + " frames and " +
+           std::to_string(bad_sites) + " stacks lead nowhere");
+    }
+  }
+
+  MemoryReader& memory_;
+  Address at_;
+  tracker::Directory directory_{};
+  Tracking all_;
+  uint64_t pending_ = 0;  // entries read so far, over all threads
+};
+
+}  // namespace
+
+Tracking read_tracking(MemoryReader& memory, Address directory, uint64_t now_ns) {
+  return Reading(memory, directory).read(now_ns);
+}
+
+TrackerTotals read_tracker_totals(MemoryReader& memory, Address at) {
+  const tracker::Directory directory = directory_at(memory, at);
+  TrackerTotals totals;
+  totals.recording = directory.state == tracker::kStateRecording;
+  totals.dropped = directory.dropped_slots;
+  if (directory.sample_bytes != 0) {
+    // Only the weighted counts of the stacks are estimates of all that happened.
+    TableReader sites(memory, directory.stacks, sizeof(tracker::StackRecord));
+    sites.each<tracker::StackRecord>(
+        kMaxAllocationSites, [&](uint64_t, const tracker::StackRecord& record) {
+          const uint64_t unit = record.sample_bytes == 0 ? 1 : tracker::kSampledCountUnit;
+          totals.allocations += record.allocations / unit;
+          totals.frees += record.frees / unit;
+          totals.allocated_bytes += record.allocated_bytes;
+          totals.freed_bytes += record.freed_bytes;
+        });
+    return totals;
+  }
+  TableReader threads(memory, directory.threads, sizeof(tracker::ThreadRecord));
+  threads.each<tracker::ThreadRecord>(kMaxTrackedThreads,
+                                      [&](uint64_t, const tracker::ThreadRecord& record) {
+                                        totals.allocations += record.allocations;
+                                        totals.frees += record.frees;
+                                        totals.allocated_bytes += record.allocated_bytes;
+                                        totals.freed_bytes += record.freed_bytes;
+                                      });
+  return totals;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,105 @@
+// The tracker's tables, damaged by the input, read by all that reads them. Reading ends, and every
+// id that comes out leads to something.
+//
+//   strokes of 10 bytes: place (1 byte), word in it (2), what the rest means (1), value (6)
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "tests/unit/tracking/synthetic_tracker.h"
+#include "tracking/live_slots.h"
+#include "tracking/tracker_directory.h"
+#include "tracking/tracking_reader.h"
+
+namespace {
+
+using namespace heapsnap;
+
+void require(bool condition) {
+  if (!condition) std::abort();
+}
+
+void build(SyntheticTracker& made) {
+  made.module("/bin/program", 0x400000, {Address(0x400000), Address(0x500000)}, {1, 2, 3});
+  made.module("/lib/a.so", 0x7fff0000, {Address(0x7fff0000), Address(0x7fff8000)});
+  for (uint32_t i = 0; i < 40; ++i) {
+    const uint32_t parent = i < 4 ? 1 + i : tracker::kFirstNode + i / 2;
+    const uint32_t node = made.node(parent, i % 3 == 2 ? tracker::kNoModule : i % 3, 0x401000 + i);
+    const uint32_t stack = made.stack({node, 3, 0, i, i / 2, i * 100, i * 50});
+    made.slot(SyntheticTracker::kHeap + 16 + i * 96, stack, i % 32);
+  }
+  made.thread({.tid = 7, .state = tracker::kThreadSeen}, "thread",
+              {{3, 1, 1, 0, 10, 10}, {4, 1, 1, 0, 10, 10}});
+  made.finish();
+}
+
+void damage(SyntheticTracker& made, std::span<const uint8_t> stroke) {
+  const auto places = made.places();
+  const AddressRange& place = places[stroke[0] % places.size()];
+  uint16_t index = 0;
+  uint64_t value = 0;
+  std::memcpy(&index, stroke.data() + 1, sizeof index);
+  std::memcpy(&value, stroke.data() + 4, 6);
+  switch (stroke[3] % 4) {
+    case 0: break;
+    case 1: value &= 0xffff; break;
+    case 2: value = ~value; break;
+    case 3: {
+      const AddressRange& target = places[value % places.size()];
+      value = (target.begin + (value >> 8) % target.size()).value();
+      break;
+    }
+  }
+  made.target.put(place.begin + index % (place.size() / 8) * 8, value);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  constexpr size_t kStroke = 10;
+  constexpr size_t kMostStrokes = 100;
+  SyntheticTracker made;
+  build(made);
+  std::span<const uint8_t> rest(data, size);
+  for (size_t i = 0; i < kMostStrokes && rest.size() >= kStroke; ++i) {
+    damage(made, rest.first(kStroke));
+    rest = rest.subspan(kStroke);
+  }
+  try {
+    find_tracker_directory(made.target);
+    read_tracker_totals(made.target.memory(), made.directory_address());
+    const Tracking tracking =
+        read_tracking(made.target.memory(), made.directory_address(), 12345);
+    const TrackerRecord& record = tracking.record;
+    const CallStacks& stacks = tracking.stacks;
+    for (const CallNode& node : stacks.nodes) {
+      require(node.module >= -1 && node.module < static_cast<int64_t>(record.modules.size()));
+    }
+    for (const AllocationSite& site : stacks.sites) {
+      size_t frames = 0;
+      stacks.walk(site.node, [&](uint32_t node) {
+        require(node < stacks.nodes.size());
+        ++frames;
+      });
+      require(frames <= stacks.nodes.size());
+    }
+    if (size < kStroke) require(record.notes.empty() && stacks.sites.size() == 42);
+    for (const TrackedModule& module : record.modules) {
+      require(module.path.size() <= kMaxModulePath && module.range.begin <= module.range.end);
+    }
+  } catch (const Error& error) {
+    require(error.kind() == ErrorKind::kUnsupported || error.kind() == ErrorKind::kNoProcess);
+  }
+  const auto directory =
+      made.target.memory().read_value<tracker::Directory>(made.directory_address());
+  LiveSlots slots(made.target.memory(), made.target.residency(), made.target.address_space(),
+                  *directory);
+  std::vector<Address> blocks;
+  for (uint64_t i = 0; i < 60; ++i) blocks.push_back(SyntheticTracker::kHeap + 16 + i * i * 96);
+  std::vector<uint32_t> found(blocks.size());
+  slots.look_up(blocks, found);
+  if (size < kStroke) require(tracker::stack_id_of(found[1]) == 3);
+  return 0;
+}

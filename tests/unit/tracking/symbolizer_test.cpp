@@ -1,0 +1,160 @@
+#include "tracking/symbolizer.h"
+
+#include <doctest/doctest.h>
+#include <link.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.h"
+#include "tests/unit/elf/temporary_folder.h"
+#include "tests/unit/tracking/code_fixture.h"
+#include "tracking/demangle.h"
+
+using namespace heapsnap;
+
+namespace {
+
+constexpr const char* kSelf = "/proc/self/exe";
+
+// Of this program.
+uint64_t own_bias() {
+  uint64_t bias = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* to) {
+        *static_cast<uint64_t*>(to) = info->dlpi_addr;
+        return 1;
+      },
+      &bias);
+  return bias;
+}
+
+std::optional<MappedFile> open_path(const std::string& path) {
+  try {
+    return MappedFile::open(path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// One stack of these return addresses, innermost first.
+CallStacks stack_of(const std::vector<const void*>& addresses) {
+  CallStacks stacks;
+  stacks.nodes.resize(tracker::kFirstNode);
+  stacks.sites.resize(tracker::kFirstStack);
+  uint32_t parent = tracker::kRootComplete;
+  for (auto at = addresses.rbegin(); at != addresses.rend(); ++at) {
+    stacks.nodes.push_back({parent, 0, Address(reinterpret_cast<uint64_t>(*at))});
+    parent = static_cast<uint32_t>(stacks.nodes.size() - 1);
+  }
+  stacks.sites.push_back({parent, static_cast<uint32_t>(addresses.size()), 0, 1, 0, 1, 0});
+  return stacks;
+}
+
+SymbolBook names_of(const CallStacks& stacks, const std::string& file,
+                    const DebugFileSearch& search = {}) {
+  TrackedModule module;
+  module.path = file;
+  module.bias = own_bias();
+  return symbolize(stacks, {module}, search,
+                   [&](const TrackedModule& wanted) { return open_path(wanted.path); });
+}
+
+struct Named {
+  std::string function, file;
+  unsigned line;
+  bool is_inlined;
+  bool operator==(const Named&) const = default;
+};
+
+std::vector<Named> frames_at(const SymbolBook& book, const void* address) {
+  std::vector<Named> frames;
+  for (const SourceFrame& frame : book.at(0, Address(reinterpret_cast<uint64_t>(address)))) {
+    const std::string& file = book.text(frame.file);
+    frames.push_back({book.text(frame.function), file.substr(file.rfind('/') + 1), frame.line,
+                      frame.is_inlined});
+  }
+  return frames;
+}
+
+const std::vector<Named> kInlinedFrames = {
+    {"fixture::(anonymous namespace)::inner()", "code_fixture.cpp", fixture::kInnerLine, true},
+    {"fixture::(anonymous namespace)::outer()", "code_fixture.cpp", fixture::kOuterLine, true},
+    {"fixture::inlined_call()", "code_fixture.cpp", fixture::kInlinedLine, false},
+};
+
+}  // namespace
+
+TEST_CASE("a return address has its function, file and line, and the inlined ones too") {
+  const void* const plain = fixture::plain_call();
+  const void* const inlined = fixture::inlined_call();
+  const SymbolBook book = names_of(stack_of({plain, inlined}), kSelf);
+  CHECK(frames_at(book, plain) == std::vector<Named>{{"fixture::plain_call()", "code_fixture.cpp",
+                                                      fixture::kPlainLine, false}});
+  const auto found = frames_at(book, inlined);
+  REQUIRE(found.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(found[i].function == kInlinedFrames[i].function);
+    CHECK(found[i] == kInlinedFrames[i]);
+  }
+  const auto offset =
+      reinterpret_cast<uint64_t>(plain) - reinterpret_cast<uint64_t>(&fixture::plain_call);
+  CHECK(book.at(0, Address(reinterpret_cast<uint64_t>(plain)))[0].offset == offset);
+}
+
+TEST_CASE("separate debug files and symbol tables stand in") {
+  const test::TemporaryFolder folder;
+  const std::string stripped = folder.path() + "/stripped";
+  const std::string only_symbols = folder.path() + "/symbols";
+  const std::string debug = folder.path() + "/stripped.debug";
+  const std::string self = OBJCOPY_SOURCE;
+  const auto run = [](const std::string& command) { return std::system(command.c_str()) == 0; };
+  REQUIRE(run("objcopy --only-keep-debug " + self + " " + debug));
+  REQUIRE(run("objcopy --strip-all --add-gnu-debuglink=" + debug + " " + self + " " + stripped));
+  REQUIRE(run("objcopy --strip-debug " + self + " " + only_symbols));
+
+  const void* const inlined = fixture::inlined_call();
+  const CallStacks stacks = stack_of({inlined});
+  CHECK(frames_at(names_of(stacks, stripped), inlined) == kInlinedFrames);
+  const auto by_symbol = frames_at(names_of(stacks, only_symbols), inlined);
+  REQUIRE(by_symbol.size() == 1);
+  CHECK(by_symbol[0].function == "fixture::inlined_call()");
+  CHECK(by_symbol[0].line == 0);
+  CHECK(names_of(stacks, "/nonexistent").is_empty());
+  CHECK(names_of(stacks, "/etc/passwd").is_empty());
+}
+
+TEST_CASE("a file with another build-id is not used") {
+  const void* const plain = fixture::plain_call();
+  TrackedModule module;
+  module.path = kSelf;
+  module.bias = own_bias();
+  module.build_id = "0123";
+  const SymbolBook book =
+      symbolize(stack_of({plain}), {module}, DebugFileSearch(),
+                [&](const TrackedModule& wanted) { return open_path(wanted.path); });
+  CHECK(book.is_empty());
+}
+
+TEST_CASE("names are demangled, and others left alone") {
+  CHECK(demangled("_ZN3foo3barEi") == "foo::bar(int)");
+  CHECK(demangled("main") == "main");
+  CHECK(demangled("_Znope") == "_Znope");
+  CHECK(demangled(("_Z" + std::string(10'000, 'N')).c_str()).size() == 4096);
+}
+
+TEST_CASE("a book keeps a text once") {
+  SymbolBook book;
+  CHECK(book.intern("") == 0);
+  const uint32_t index = book.intern("a");
+  CHECK(book.intern("b") != index);
+  CHECK(book.intern("a") == index);
+  const SourceFrame frame{index, 0, 3, 4, false};
+  book.add(1, Address(7), {&frame, 1});
+  book.add(0, Address(7), {});
+  book.sort();
+  CHECK(book.at(0, Address(7)).empty());
+  REQUIRE(book.at(1, Address(7)).size() == 1);
+  CHECK(book.at(1, Address(7))[0] == frame);
+}
