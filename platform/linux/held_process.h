@@ -40,6 +40,7 @@ class HeldProcess final : public FrozenProcess {
   // The passes of a freeze, in the order in which they are made. All but the first run on the
   // tracing thread.
   void plan(const FreezeOptions& options);
+  void seize_threads();
   void stop_threads(const FreezeOptions& options, PriorityLoan& loan);
   void try_to_fork(const FreezeOptions& options, PriorityLoan& loan);
   void finish_fork(const FreezeOptions& options);

@@ -17,6 +17,11 @@ namespace heapsnap {
 
 namespace {
 
+// How long threads that are awaited need the processor, each, and how long to wait for one at
+// least. A tracer with real-time priority that looks more often keeps it from them: 200 busy
+// threads on two processors stood after 7.9 ms and up to 22 when it looked each 5 us.
+constexpr std::chrono::microseconds kTurn{2};
+constexpr std::chrono::microseconds kShortestNap{5};
 // How long nobody may have stopped before the next one is lent priority ...
 constexpr std::chrono::microseconds kLendAfter{50};
 // ... and before it is looked into why.
@@ -50,9 +55,12 @@ PtraceSession::~PtraceSession() {
   if (!released_) release();
 }
 
-void PtraceSession::stop_all(TraceClock::time_point deadline, PriorityLoan& loan) {
+void PtraceSession::seize_all() {
   while (seize_new(pid_) > 0) {
   }
+}
+
+void PtraceSession::stop_all(TraceClock::time_point deadline, PriorityLoan& loan) {
   first_interrupt_ = TraceClock::now();
   began_ = true;
   loan_ = &loan;
@@ -150,7 +158,7 @@ void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point 
       loan_->lend_to(tracees_[late.front()].tid());
     }
     if (now - last_progress < kFirstLook) {
-      nap(std::chrono::microseconds(5));
+      nap(std::max(kShortestNap, kTurn * static_cast<long>(late.size())));
       continue;
     }
     if (only_stragglers_left(late, now - begin)) break;

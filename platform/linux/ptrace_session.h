@@ -47,8 +47,10 @@ class PtraceSession {
   // Lets everyone go who can be let go; the end of the tracing thread does it for the others.
   ~PtraceSession();
 
-  // Stops all threads. Throws TraceRefused, Error{kNoProcess} when no thread is left, and
-  // Error{kUnsupported} when `deadline` passes; some threads may be stopped then.
+  // Begins to trace all threads; nobody stops. Throws TraceRefused.
+  void seize_all();
+  // Stops all threads, new ones too. Throws TraceRefused, Error{kNoProcess} when no thread is left,
+  // and Error{kUnsupported} when `deadline` passes; some threads may be stopped then.
   // On a busy machine threads that get no processor to stop on are lent priority, one at a time.
   void stop_all(TraceClock::time_point deadline, PriorityLoan& loan);
 
