@@ -39,7 +39,7 @@ struct Originals {
   void* (*valloc)(size_t) = __libc_valloc;
   void* (*pvalloc)(size_t) = __libc_pvalloc;
 };
-Originals originals;
+constinit Originals originals;
 
 // While the C library serves a call that may come back to a hook.
 class InsideOriginal {

@@ -34,23 +34,23 @@ struct Image {
 // begin == end: free, or its module is gone. A slot's rows stay until the slot is used again, so
 // that a thread that was looking at it does not read unmapped memory.
 struct Slot {
-  uint64_t begin;
-  uint64_t end;
-  uint64_t last_begin;  // what a gone module had; the same file may come back to the same place
-  uint64_t last_end;
-  uint64_t bias;
-  uint64_t header;
+  uint64_t begin{};
+  uint64_t end{};
+  uint64_t last_begin{};  // what a gone module had; the same file may come back to the same place
+  uint64_t last_end{};
+  uint64_t bias{};
+  uint64_t header{};
   CfiIndex index;
   UnwindRows rows;
-  bool has_rows;
-  bool is_pinned;  // cannot be unloaded
-  bool is_seen;
-  uint32_t record;
+  bool has_rows{};
+  bool is_pinned{};  // cannot be unloaded
+  bool is_seen{};
+  uint32_t record{};
 };
 
-Slot slots[kSlots];
+constinit Slot slots[kSlots];
 uint32_t slot_count = 0;  // slots ever used
-FutexLock lock;
+constinit FutexLock lock;
 uint32_t must_rescan = 0;  // something was freed by ld.so, and nobody has looked since
 uint64_t string_space = 0;
 uint64_t string_space_end = 0;

@@ -71,6 +71,7 @@ __attribute__((noinline)) void record_sample(ThreadState& state, void* block, ui
   if (block == nullptr) return;
   set_busy(state, reinterpret_cast<uint64_t>(frame));
   const uint32_t stack = state.walk.take(caller_of_frame(frame));
+  check_stack(stack, frame);
   const uint64_t usable = usable_size(block);
   if (fill_slot(block, stack, usable, size)) {
     const uint64_t charged = usable - size < kSlackUnknown ? size : usable;

@@ -34,6 +34,13 @@ void count_missed_free(const void* block, uint32_t slot);
 void count_free_slowly(uint32_t slot, uint64_t size);
 void note_loader_free();
 
+#ifdef HEAPSNAP_CHECK_STACKS
+// A test build compares each stack with what another unwinder says of the same moment.
+void check_stack(uint32_t stack, const void* frame);
+#else
+inline void check_stack(uint32_t /*stack*/, const void* /*frame*/) {}
+#endif
+
 inline bool can_record(const ThreadState* state) {
   return state != nullptr && state->epoch == load(control.epoch) && load(state->busy) == 0;
 }
@@ -77,6 +84,7 @@ __attribute__((always_inline)) inline void record_allocation(void* block, uint64
   if (HEAPSNAP_UNLIKELY(block == nullptr)) return;
   set_busy(*state, reinterpret_cast<uint64_t>(frame));
   const uint32_t stack = state->walk.take(caller_of_frame(frame));
+  check_stack(stack, frame);
   const uint64_t usable = usable_size(block);
   if (HEAPSNAP_LIKELY(fill_slot(block, stack, usable, size))) {
     const uint64_t charged = usable - size < kSlackUnknown ? size : usable;

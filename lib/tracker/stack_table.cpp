@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kFirstIndexSize = 4096;
 constexpr uint32_t kNodesAtMost = 1U << kStackIdBits;
 
-FutexLock lock;
+constinit FutexLock lock;
 // Children by (parent, address, module): node ids, 0 is free. Only under the lock.
 uint32_t* children = nullptr;
 uint64_t children_mask = 0;

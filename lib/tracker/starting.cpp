@@ -29,7 +29,7 @@ constexpr int kQuietTries = 1000;  // milliseconds
 
 enum PreloadState : uint32_t { kUndecided = 0, kDeciding = 1, kDecided = 2 };
 uint32_t preload_state = kUndecided;
-FutexLock start_lock;
+constinit FutexLock start_lock;
 bool has_tables = false;
 bool is_fork_watched = false;
 bool holds_stack_table = false;  // across a fork

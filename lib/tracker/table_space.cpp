@@ -15,7 +15,7 @@
 
 namespace heapsnap::tracker {
 
-alignas(64) Control control = {};
+constinit Control control = {};
 
 namespace {
 

@@ -13,7 +13,7 @@ namespace {
 
 // What a thread's pointer leads to while its own state is being made.
 constinit ThreadState registering = {};
-FutexLock lock;
+constinit FutexLock lock;
 ThreadState* all_states = nullptr;  // grows only
 uint32_t state_count = 0;
 uint32_t count_at_next_sweep = 64;
