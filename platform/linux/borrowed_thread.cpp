@@ -60,7 +60,9 @@ user_regs_struct registers_for(const SystemCall& call, const user_regs_struct& l
   return registers;
 }
 
-bool BorrowedThread::prepare(uint64_t flags, std::span<const SystemCall> chain) {
+// Writes the frames. Nothing of the thread is altered by that: bytes below the red zone are
+// nobody's.
+bool BorrowedThread::lay_frames(std::span<const SystemCall> chain) {
   own_registers_ = thread_.registers();
   const auto mask = thread_.signal_mask();
   const std::vector<std::byte> state = thread_.extended_state();
@@ -71,8 +73,8 @@ bool BorrowedThread::prepare(uint64_t flags, std::span<const SystemCall> chain) 
   SigreturnStack stack(top, gadget_.restore_rt);
   std::array<std::byte, kCodeLookedAt> code{};
   transfer(false, thread_.tid(), own_registers_.rip - code.size(), code.data(), code.size());
-  const uint64_t home = stack.push(restarted_registers(own_registers_, code), own_mask_, state);
-  uint64_t next = home;  // the last call does not return, so this is never gone to
+  home_ = stack.push(restarted_registers(own_registers_, code), own_mask_, state);
+  uint64_t next = home_;  // the last call does not return, so this is never gone to
   for (size_t i = chain.size(); i-- > 0;) {
     next = stack.push(registers_for(chain[i], own_registers_, gadget_.syscall_ret, next),
                       kAllBlocked, {});
@@ -81,27 +83,77 @@ bool BorrowedThread::prepare(uint64_t flags, std::span<const SystemCall> chain) 
   frames_ = stack.bottom();
   own_stack_.resize(stack.bytes().size());
   std::vector<std::byte> frames(stack.bytes().begin(), stack.bytes().end());
-  if (!transfer(false, thread_.tid(), frames_, own_stack_.data(), own_stack_.size()) ||
-      !transfer(true, thread_.tid(), frames_, frames.data(), frames.size())) {
-    return false;
-  }
-  // From here on the thread is altered. If we die between these three steps: after the registers
-  // alone the call is made with the thread's own mask, which home restores as well.
-  const SystemCall call{SYS_clone, {flags, clone_stack_, 0, 0, 0, 0}};
-  if (!thread_.set_options(PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK)) return false;
-  if (!thread_.set_registers(registers_for(call, own_registers_, gadget_.syscall_ret, home))) {
+  return transfer(false, thread_.tid(), frames_, own_stack_.data(), own_stack_.size()) &&
+         transfer(true, thread_.tid(), frames_, frames.data(), frames.size());
+}
+
+// From here on the thread is altered. If we die between these three steps: after the registers
+// alone the call is made with the thread's own mask, which home restores as well.
+bool BorrowedThread::aim_at(const SystemCall& call) {
+  constexpr unsigned long kOptions =
+      PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK | PTRACE_O_TRACESYSGOOD;
+  if (!borrowed_ && !thread_.set_options(kOptions)) return false;
+  if (!thread_.set_registers(registers_for(call, own_registers_, gadget_.syscall_ret, home_))) {
     return false;
   }
   borrowed_ = true;
   return thread_.set_signal_mask(kAllBlocked);
 }
 
+// Waits for a stop that is not the beginning of a group stop: SIGSTOP cannot be blocked. What the
+// thread was told to do is done in spite of it; put back, it stays stopped with the others.
+bool BorrowedThread::wait_for_stop(TraceClock::time_point deadline) {
+  while (thread_.wait(deadline)) {
+    if (thread_.stop() != Tracee::Stop::kSignal) return thread_.is_stopped();
+    thread_.resume_to_syscall();
+  }
+  return false;
+}
+
+std::optional<long> BorrowedThread::call(const SystemCall& call, TraceClock::time_point deadline) {
+  if (!borrowed_ && !lay_frames({})) return std::nullopt;
+  if (!aim_at(call)) {
+    put_back();
+    return std::nullopt;
+  }
+  // Stopped at the beginning of the call it is sent an interrupt, which catches it on its way out,
+  // before it executes anything: that is the one stop after which the kernel restarts what our
+  // first stop interrupted, once the thread has its own registers back.
+  while (true) {
+    thread_.resume_to_syscall();
+    if (!wait_for_stop(deadline)) return std::nullopt;
+    if (thread_.stop() != Tracee::Stop::kSyscall) {
+      if (is_before_call()) continue;
+      return std::nullopt;
+    }
+    thread_.interrupt();
+    thread_.resume();
+    if (!wait_for_stop(deadline) || !is_behind_call()) return std::nullopt;
+    if (!will_restart(thread_.registers())) break;
+  }
+  return static_cast<long>(thread_.registers().rax);
+}
+
 BorrowedThread::Outcome BorrowedThread::clone(uint64_t flags, std::span<const SystemCall> chain,
                                               TraceClock::time_point deadline) {
-  if (!prepare(flags, chain)) {
+  if (!lay_frames(chain) || !aim_at({SYS_clone, {flags, clone_stack_, 0, 0, 0, 0}})) {
     put_back();
     return thread_.load_registers() ? Outcome::kRefused : Outcome::kGone;
   }
+  return await_clone(deadline);
+}
+
+BorrowedThread::Outcome BorrowedThread::clone(const SystemCall& call,
+                                              TraceClock::time_point deadline) {
+  if ((!borrowed_ && !lay_frames({})) || !aim_at(call)) {
+    put_back();
+    return thread_.load_registers() ? Outcome::kRefused : Outcome::kGone;
+  }
+  clone_stack_ = call.arguments[1];
+  return await_clone(deadline);
+}
+
+BorrowedThread::Outcome BorrowedThread::await_clone(TraceClock::time_point deadline) {
   // A clone that succeeds stops in an event. One that fails does not: the thread would walk home
   // and on. So it is interrupted after a while; that does not disturb a clone under way.
   std::chrono::microseconds patience{300};

@@ -1,4 +1,4 @@
-// A stopped thread of the target that lends its registers for one clone(2).
+// A stopped thread of the target that lends its registers for system calls, clone(2) among them.
 //
 //   stack of the thread         what is put there
 //   ------------------------    ---------------------------------------------------------------
@@ -7,9 +7,10 @@
 //   128 bytes red zone          untouched
 //   frame "home"                the thread as it was: registers, signal mask, vector registers
 //   frames of the clone         what the clone does: one system call after the other, then exit
+//                               (a clone may have a stack elsewhere instead)
 //
 // With these in place the thread is made to execute an existing `syscall; ret` with its stack
-// pointer at "home". From there on nobody has to lead it: the clone happens, `ret` and
+// pointer at "home". From there on nobody has to lead it: the call happens, `ret` and
 // rt_sigreturn bring the thread back to where it was, with the system call that our stop
 // interrupted made anew. That is what happens when heapsnap is killed in between. Otherwise the
 // thread is caught right behind its system call and gets its registers back as they were, which
@@ -23,6 +24,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -57,10 +59,18 @@ class BorrowedThread {
   // Gives the thread back where that was not done.
   ~BorrowedThread() { give_back(); }
 
+  // Makes one call that ends soon by itself, and gives its result or -errno. The thread stands
+  // behind it, ready for another; nothing when it is gone or out of reach, and no other call may be
+  // made then.
+  std::optional<long> call(const SystemCall& call, TraceClock::time_point deadline);
+
   // Clones with `flags`; the clone has all signals blocked, is traced by the caller and stops
   // before it does anything. Let go, it makes the calls of `chain` in turn; the last one must not
   // return. Waits until `deadline` for the kernel.
   Outcome clone(uint64_t flags, std::span<const SystemCall> chain, TraceClock::time_point deadline);
+  // The same by a whole SYS_clone of the caller's, whose stack is not the thread's: what the clone
+  // finds there leads it. It is traced by the caller and stops before it does anything.
+  Outcome clone(const SystemCall& call, TraceClock::time_point deadline);
 
   pid_t clone_pid() const { return clone_pid_; }
   // After kRefused: the errno; 0 when it was not to be learnt.
@@ -75,7 +85,10 @@ class BorrowedThread {
   bool give_back(const std::function<void()>& meanwhile = {}) noexcept;
 
  private:
-  bool prepare(uint64_t flags, std::span<const SystemCall> chain);
+  bool lay_frames(std::span<const SystemCall> chain);
+  bool aim_at(const SystemCall& call);
+  Outcome await_clone(TraceClock::time_point deadline);
+  bool wait_for_stop(TraceClock::time_point deadline);
   bool is_before_call() const;
   bool is_behind_call() const;
   bool is_going_home() const;
@@ -88,6 +101,7 @@ class BorrowedThread {
   uint64_t own_mask_ = 0;
   std::vector<std::byte> own_stack_;  // the bytes that the frames replaced
   uint64_t frames_ = 0;               // where they begin
+  uint64_t home_ = 0;                 // the slot of that frame
   uint64_t clone_stack_ = 0;
   pid_t clone_pid_ = 0;
   int refusal_ = 0;

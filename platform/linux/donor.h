@@ -21,7 +21,9 @@ namespace heapsnap {
 // What a donor is wanted for: all of these calls are made in its name or by its clone, so its
 // seccomp filters must let all of them through.
 struct DonorTask {
-  std::vector<SystemCall> calls;
+  std::vector<SystemCall> calls{};
+  // Calls that may fail but must not kill: the C library does without them.
+  std::vector<SystemCall> optional_calls{};
   size_t chain_length = 0;
   uint64_t gadget = 0;
 };

@@ -231,6 +231,17 @@ SeccompVerdict SeccompFilters::verdict(const SeccompCall& call) const {
   return all_read ? SeccompVerdict::kAllowed : SeccompVerdict::kUnreadable;
 }
 
+bool SeccompFilters::lets_fail(const SeccompCall& call) const {
+  if (verdict(call) == SeccompVerdict::kAllowed) return true;
+  if (mode != SeccompMode::kFilter || read_error != 0 || programs.empty()) return false;
+  for (const std::vector<SeccompInstruction>& program : programs) {
+    const std::optional<uint32_t> value = run_seccomp_program(program, call);
+    const bool fails = value && (*value & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO;
+    if (!fails && (!value || !is_let_through(*value))) return false;
+  }
+  return true;
+}
+
 SeccompFilters read_seccomp_filters(int tid) {
   SeccompFilters filters;
   filters.mode = seccomp_mode(tid);

@@ -78,6 +78,8 @@ struct SeccompFilters {
   std::vector<std::vector<SeccompInstruction>> programs{};
 
   SeccompVerdict verdict(const SeccompCall& call) const;
+  // Whether the worst that can come of the call is an errno (SECCOMP_RET_ERRNO).
+  bool lets_fail(const SeccompCall& call) const;
 };
 
 // Reads the filters of a thread that the caller traces and holds in a ptrace stop. Never throws for

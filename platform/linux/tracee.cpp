@@ -16,6 +16,7 @@ namespace {
 
 // Larger than any XSAVE area there is (AMX tiles included: about 11 KB).
 constexpr size_t kLargestExtendedState = 65536;
+constexpr int kSyscallStop = SIGTRAP | 0x80;  // with PTRACE_O_TRACESYSGOOD
 
 void* as_data(unsigned long value) {
   return reinterpret_cast<void*>(value);
@@ -74,6 +75,8 @@ void Tracee::take_stop(int code) {
     stop_ = signal == SIGTRAP ? Stop::kTrap : Stop::kGroupStop;
   } else if (event_ != 0) {
     stop_ = Stop::kEvent;
+  } else if (signal == kSyscallStop) {
+    stop_ = Stop::kSyscall;
   } else {
     stop_ = Stop::kSignal;
     signal_ = signal;
@@ -133,8 +136,16 @@ std::optional<long> Tracee::peek(uint64_t address) const {
 }
 
 bool Tracee::resume() {
-  const bool resumed =
-      ::ptrace(PTRACE_CONT, tid_, nullptr, as_data(static_cast<unsigned long>(signal_))) == 0;
+  return resume_by(PTRACE_CONT);
+}
+
+bool Tracee::resume_to_syscall() {
+  return resume_by(PTRACE_SYSCALL);
+}
+
+bool Tracee::resume_by(int request) {
+  const bool resumed = ::ptrace(static_cast<__ptrace_request>(request), tid_, nullptr,
+                                as_data(static_cast<unsigned long>(signal_))) == 0;
   stop_ = Stop::kNone;
   return resumed;
 }

@@ -6,6 +6,7 @@
 //   kGroupStop  it was stopped by SIGSTOP and its like already, and is to stay so
 //   kSignal     about to get a signal; the signal is carried in the stop and goes on with detach()
 //   kEvent      one of the events that set_options() asked for
+//   kSyscall    at the beginning or end of a system call; only after resume_to_syscall()
 //
 // A stop is looked at with WNOWAIT and never consumed. That matters if heapsnap is killed: the
 // kernel lets the thread go with the code of the stop that nobody consumed, so a signal carried in
@@ -30,7 +31,7 @@ using TraceClock = std::chrono::steady_clock;
 
 class Tracee {
  public:
-  enum class Stop : uint8_t { kNone, kTrap, kGroupStop, kSignal, kEvent, kGone };
+  enum class Stop : uint8_t { kNone, kTrap, kGroupStop, kSignal, kEvent, kSyscall, kGone };
 
   Tracee(int process, int tid) : process_(process), tid_(tid) {}
 
@@ -71,12 +72,16 @@ class Tracee {
 
   // Lets it run on under trace; a signal carried in the stop is delivered.
   bool resume();
+  // The same, but it stops again at the next beginning or end of a system call. Needs
+  // PTRACE_O_TRACESYSGOOD: with it, the code that a killed tracer leaves behind is no signal's.
+  bool resume_to_syscall();
   // Lets it go for good, with the signal carried in the stop. Only a stopped thread can be let go;
   // false when it was not one.
   bool detach();
 
  private:
   void take_stop(int code);
+  bool resume_by(int request);
 
   int process_;
   int tid_;

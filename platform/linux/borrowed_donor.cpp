@@ -1,0 +1,86 @@
+#include "platform/linux/borrowed_donor.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "platform/linux/malloc_exit.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr size_t kDonorsTried = 24;
+constexpr std::chrono::milliseconds kStopDeadline{500};
+constexpr std::chrono::microseconds kSlice{30};
+constexpr std::chrono::seconds kLeaveDeadline{5};
+
+struct Candidates {
+  std::vector<int> tids;  // in the order to be asked
+  size_t alive = 0;
+};
+
+// Sleeping threads first: they lose nothing by a stop.
+Candidates list_candidates(const ProcFs& proc, int pid) {
+  Candidates found;
+  std::vector<int> others;
+  for (const int tid : proc.task_list(pid)) {
+    const auto task = proc.try_stat(tid);
+    if (!task || task->is_dead() || task->is_kernel_task()) continue;
+    ++found.alive;
+    (task->state == 'S' ? found.tids : others).push_back(tid);
+  }
+  found.tids.insert(found.tids.end(), others.begin(), others.end());
+  found.tids.resize(std::min(found.tids.size(), kDonorsTried));
+  return found;
+}
+
+}  // namespace
+
+BorrowedDonor::BorrowedDonor(const ProcFs& proc, int pid, const DonorTask& task,
+                             MemoryReader& memory, PriorityLoan& loan)
+    : pid_(pid), memory_(memory), loan_(loan) {
+  const Candidates candidates = list_candidates(proc, pid);
+  is_only_thread_ = candidates.alive == 1;
+  std::string why_not = "no thread of it could be stopped";
+  for (const int tid : candidates.tids) {
+    loan_.lend_to(tid);
+    session_ = std::make_unique<PtraceSession>(proc, pid);
+    thread_ = session_->stop_one(tid, TraceClock::now() + kStopDeadline);
+    if (thread_ == nullptr) {
+      why_not = "thread " + std::to_string(tid) + " did not stop";
+      continue;
+    }
+    const auto unfit = why_unfit(proc, *thread_, task);
+    if (!unfit) return;
+    why_not = "thread " + std::to_string(tid) + ": " + *unfit;
+  }
+  if (session_) session_->release();
+  if (candidates.alive == 0) {
+    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid), "it ended meanwhile");
+  }
+  throw Error(ErrorKind::kUnsupported,
+              "no thread of process " + std::to_string(pid) + " can make system calls for heapsnap",
+              why_not);
+}
+
+void BorrowedDonor::leave(const std::vector<AddressRange>& code) {
+  const auto deadline = TraceClock::now() + kLeaveDeadline;
+  while (is_inside_malloc(code, thread_->registers(), memory_)) {
+    if (TraceClock::now() >= deadline || !session_->let_run(*thread_, kSlice, deadline)) {
+      release();
+      throw Error(
+          ErrorKind::kUnsupported, "cannot make a thread in process " + std::to_string(pid_),
+          "its only thread is inside the allocator or the loader and stays there", "try again");
+    }
+  }
+}
+
+void BorrowedDonor::release() noexcept {
+  if (!session_ || session_->is_released()) return;
+  session_->release();
+  loan_.take_back();
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,48 @@
+// One thread of the target, stopped to make system calls in its name; the others run on.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+
+#include "platform/linux/donor.h"
+#include "platform/linux/priority_loan.h"
+#include "platform/linux/ptrace_session.h"
+#include "target/memory_reader.h"
+
+namespace heapsnap {
+
+class BorrowedDonor {
+ public:
+  // Stops one thread after the other until one is fit for `task`; asks sleeping ones first. Throws
+  // TraceRefused, Error{kNoProcess} and Error{kUnsupported} with the reason that the last one had.
+  // `memory` reads the target; `loan` helps a donor to a processor. Both outlive it.
+  BorrowedDonor(const ProcFs& proc, int pid, const DonorTask& task, MemoryReader& memory,
+                PriorityLoan& loan);
+  BorrowedDonor(const BorrowedDonor&) = delete;
+  BorrowedDonor& operator=(const BorrowedDonor&) = delete;
+  ~BorrowedDonor() { release(); }
+
+  Tracee& thread() { return *thread_; }
+  int tid() const { return thread_->tid(); }
+  bool is_only_thread() const { return is_only_thread_; }
+
+  // Lets it run in short slices until it stands outside of `code` and of what that has called.
+  // Throws Error{kUnsupported} when it stays inside, with the thread let go.
+  void leave(const std::vector<AddressRange>& code);
+
+  // Lets it run on for good.
+  void release() noexcept;
+  // How long it stood, or stands.
+  std::chrono::nanoseconds pause() const { return session_->pause(); }
+
+ private:
+  int pid_;
+  MemoryReader& memory_;
+  PriorityLoan& loan_;
+  bool is_only_thread_ = false;
+  std::unique_ptr<PtraceSession> session_;
+  Tracee* thread_ = nullptr;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,103 @@
+#include "platform/linux/injected_code.h"
+
+// Numbers in here are offsets in ThreadBlock and CallStep; 60 is exit(2).
+asm(R"(
+  .pushsection .rodata.heapsnap_injected, "a", @progbits
+  .balign 16
+heapsnap_injected_begin:
+heapsnap_injected_bootstrap:
+  endbr64
+  movq %rdi, %rbx
+  movq 0(%rbx), %rdi
+  call heapsnap_injected_calls
+  xorl %edi, %edi
+  movl $60, %eax
+  syscall
+  hlt
+
+  .balign 16
+heapsnap_injected_worker:
+  endbr64
+  pushq %rbx
+  movq %rdi, %rbx
+  movl $1, 16(%rbx)
+  movq 8(%rbx), %rdi
+  call heapsnap_injected_calls
+  movl $1, 20(%rbx)
+  xorl %eax, %eax
+  popq %rbx
+  ret
+
+  .balign 16
+heapsnap_injected_calls:
+  pushq %rbp
+  movq %rdi, %rbp
+1:
+  testq %rbp, %rbp
+  jz 3f
+  movq 8(%rbp), %rdi
+  movq (%rdi), %rdi
+  movq 16(%rbp), %rsi
+  movq (%rsi), %rsi
+  movq 24(%rbp), %rdx
+  movq (%rdx), %rdx
+  movq 32(%rbp), %rcx
+  movq (%rcx), %rcx
+  movq 0(%rbp), %rax
+  movq (%rax), %rax
+  testq %rax, %rax
+  jz 2f
+  call *%rax
+2:
+  movq %rax, 40(%rbp)
+  testq %rax, %rax
+  movq 48(%rbp), %rdx
+  movq 56(%rbp), %rbp
+  cmovnzq %rdx, %rbp
+  jmp 1b
+3:
+  popq %rbp
+  ret
+
+  .balign 16
+heapsnap_injected_copy_text:
+  endbr64
+  xorl %ecx, %ecx
+4:
+  cmpq %rdx, %rcx
+  jae 5f
+  movb (%rsi,%rcx), %al
+  movb %al, (%rdi,%rcx)
+  incq %rcx
+  testb %al, %al
+  jnz 4b
+5:
+  xorl %eax, %eax
+  ret
+heapsnap_injected_end:
+  .popsection
+)");
+
+extern "C" {
+extern const std::byte heapsnap_injected_begin[];
+extern const std::byte heapsnap_injected_bootstrap[];
+extern const std::byte heapsnap_injected_worker[];
+extern const std::byte heapsnap_injected_copy_text[];
+extern const std::byte heapsnap_injected_end[];
+}
+
+namespace heapsnap {
+
+InjectedCode injected_code() {
+  const auto offset = [](const std::byte* label) {
+    return static_cast<size_t>(label - heapsnap_injected_begin);
+  };
+  InjectedCode code;
+  code.bytes = {heapsnap_injected_begin, offset(heapsnap_injected_end)};
+  code.bootstrap = offset(heapsnap_injected_bootstrap);
+  code.worker = offset(heapsnap_injected_worker);
+  code.copy_text = offset(heapsnap_injected_copy_text);
+  return code;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,438 @@
+#include "platform/linux/injected_thread.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "base/error.h"
+#include "platform/linux/attach_obstacles.h"
+#include "platform/linux/borrowed_donor.h"
+#include "platform/linux/injected_code.h"
+#include "platform/linux/kernel_text.h"
+#include "platform/linux/malloc_exit.h"
+#include "platform/linux/memory_writer.h"
+#include "platform/linux/process_memory.h"
+#include "platform/linux/process_status.h"
+#include "platform/linux/realtime_priority.h"
+#include "platform/linux/thread_workbench.h"
+#include "platform/linux/tracer_thread.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kPage = 4096;
+// How long a donor may be needed for.
+constexpr std::chrono::milliseconds kDonorDeadline{2000};
+
+constexpr uint64_t kThreadFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                                  CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID |
+                                  CLONE_CHILD_CLEARTID;
+// What pthread_create of glibc asks for.
+constexpr uint64_t kPthreadFlags = 0x3d0f00;
+
+void nap(std::chrono::microseconds duration) {
+  const timespec time{duration.count() / 1'000'000, duration.count() % 1'000'000 * 1000};
+  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
+}
+
+// Calls that follow a clone in the names of the bootstrap and of the worker.
+void add_thread_calls(DonorTask& task) {
+  for (const SystemCall& call : {
+           SystemCall{SYS_rt_sigreturn, {}},
+           SystemCall{SYS_rt_sigprocmask, {SIG_SETMASK, 0, 0, 8, 0, 0}},
+           SystemCall{SYS_clone, {kPthreadFlags, 0, 0, 0, 0, 0}},
+           SystemCall{SYS_set_robust_list, {0, 24, 0, 0, 0, 0}},
+           SystemCall{SYS_futex, {0, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0}},
+           SystemCall{SYS_exit, {}},
+           SystemCall{SYS_munmap, {kPage, kPage, 0, 0, 0, 0}},
+       }) {
+    task.calls.push_back(call);
+  }
+  for (const SystemCall& call : {SystemCall{SYS_clone3, {0, 88, 0, 0, 0, 0}},
+                                 SystemCall{SYS_rseq, {0, 32, 0, 0x53053053, 0, 0}},
+                                 SystemCall{SYS_madvise, {0, kPage, MADV_DONTNEED, 0, 0, 0}}}) {
+    task.optional_calls.push_back(call);
+  }
+}
+
+// What dlopen does.
+void add_loader_calls(DonorTask& task) {
+  for (const SystemCall& call : {
+           SystemCall{SYS_memfd_create, {0, MFD_CLOEXEC, 0, 0, 0, 0}},
+           SystemCall{SYS_openat,
+                      {static_cast<uint64_t>(AT_FDCWD), 0, O_RDONLY | O_CLOEXEC, 0, 0, 0}},
+           SystemCall{SYS_read, {3, 0, 832, 0, 0, 0}},
+           SystemCall{SYS_close, {3, 0, 0, 0, 0, 0}},
+           SystemCall{SYS_mmap, {0, kPage, PROT_READ, MAP_PRIVATE | MAP_DENYWRITE, 3, 0}},
+           SystemCall{SYS_mmap,
+                      {kPage, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_DENYWRITE | MAP_FIXED,
+                       3, 0}},
+           SystemCall{SYS_mprotect, {kPage, kPage, PROT_READ, 0, 0, 0}},
+       }) {
+    task.calls.push_back(call);
+  }
+}
+
+// A path to descriptor `file` that no other has been: the loader takes a library whose name it
+// knows for the one that it has. "." and doubled slashes spell a random number.
+std::string unique_path(uint64_t file) {
+  std::random_device random;
+  const uint32_t nonce = random();
+  std::string path = "/proc/self/fd/";
+  for (unsigned bit = 0; bit < 24; ++bit) path += (nonce >> bit & 1) != 0 ? "./" : "/";
+  return path + std::to_string(file);
+}
+
+class Injection {
+ public:
+  Injection(const ProcFs& proc, int pid, const ThreadRecipe& recipe, const InjectedWork& work)
+      : proc_(proc),
+        pid_(pid),
+        recipe_(recipe),
+        work_(work),
+        memory_(proc, proc.live_tid(pid).value_or(pid), ProcessMemory::Way::kVmReadv),
+        writer_(proc, proc.live_tid(pid).value_or(pid)),
+        bench_(recipe, *work.calls) {
+    const AddressSpace space(proc.maps(proc.live_tid(pid).value_or(pid)));
+    const auto gadget = find_syscall_gadget(space, MappedFiles(proc, pid), memory_);
+    if (!gadget) refuse("none of its code makes a system call and returns", "");
+    gadget_ = *gadget;
+  }
+
+  InjectionResult run() {
+    check_state();
+    tracer_.run([this] {
+      const RealtimePriority priority;
+      PriorityLoan loan;
+      start(loan);
+    });
+    wait_for_end();
+    read_results();
+    tracer_.run([this] {
+      const RealtimePriority priority;
+      PriorityLoan loan;
+      clean_up(loan);
+    });
+    return std::move(result_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const {
+    throw Error(ErrorKind::kUnsupported, "cannot make a thread in process " + std::to_string(pid_),
+                why, remedy);
+  }
+
+  void check_state() {
+    const int tid = proc_.live_tid(pid_).value_or(pid_);
+    const auto status = parse_process_status(proc_.read(tid, "status"));
+    if (status && status->shadow_stack) {
+      refuse("it has a shadow stack, which a call made in its name would violate",
+             "start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
+    }
+    if (status && status->state == 'T') {
+      refuse("it is stopped (SIGSTOP), and a new thread would not run",
+             "let it run first: kill -CONT " + std::to_string(pid_));
+    }
+  }
+
+  DonorTask first_task() const {
+    DonorTask task;
+    task.gadget = gadget_.syscall_ret;
+    task.calls = {map_call(), map_code_call(), clone_call(0)};
+    add_thread_calls(task);
+    if (work_.file) add_loader_calls(task);
+    task.calls.insert(task.calls.end(), work_.system_calls.begin(), work_.system_calls.end());
+    task.optional_calls.insert(task.optional_calls.end(), work_.optional_system_calls.begin(),
+                               work_.optional_system_calls.end());
+    return task;
+  }
+
+  SystemCall map_call() const {
+    return {SYS_mmap,
+            {0, bench_.size(), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, ~uint64_t{0}, 0}};
+  }
+  // Never writable and executable at once: what bars such pages lets these through.
+  SystemCall map_code_call() const {
+    const uint64_t fixed = bench_.begin().is_null() ? 0 : MAP_FIXED;
+    return {SYS_mmap,
+            {bench_.begin().value(), ThreadWorkbench::kCodeSize, PROT_READ | PROT_EXEC,
+             MAP_PRIVATE | MAP_ANONYMOUS | fixed, ~uint64_t{0}, 0}};
+  }
+  SystemCall unmap_call() const {
+    return {SYS_munmap, {bench_.begin().value(), bench_.size(), 0, 0, 0, 0}};
+  }
+  SystemCall clone_call(uint64_t stack) const {
+    const uint64_t thread_pointer = bench_.thread_pointer().value();
+    const uint64_t tid_word = thread_pointer + donor_block_.tid_offset;
+    return {SYS_clone,
+            {kThreadFlags | (result_.was_single_threaded ? uint64_t{CLONE_VFORK} : 0), stack,
+             tid_word, tid_word, thread_pointer, 0}};
+  }
+
+  long must_call(BorrowedThread& thread, const SystemCall& call, const char* what) {
+    const auto result = thread.call(call, deadline_);
+    if (!result) refuse(std::string(what) + " did not come to an end", "try again");
+    if (*result < 0 && *result > -4096) {
+      give_up(thread);
+      refuse(std::string(what) + " was refused: " + errno_text(static_cast<int>(-*result)), "");
+    }
+    return *result;
+  }
+
+  void start(PriorityLoan& loan) {
+    BorrowedDonor donor(proc_, pid_, first_task(), memory_, loan);
+    result_.was_single_threaded = donor.is_only_thread();
+    if (donor.is_only_thread()) donor.leave(recipe_.delicate_code);
+    read_donor_block(donor.thread());
+    deadline_ = TraceClock::now() + kDonorDeadline;
+    if (donor.is_only_thread()) {
+      // glibc before 2.35 asks this word of each thread whether locks are needed, and
+      // pthread_create sets it for the thread that calls it.
+      constexpr uint64_t kMultipleThreads = 0x18;
+      writer_.write_value(Address(donor.thread().registers().fs_base) + kMultipleThreads,
+                          uint32_t{1});
+    }
+    {
+      BorrowedThread thread(donor.thread(), gadget_);
+      bench_.set_begin(Address(static_cast<uint64_t>(must_call(thread, map_call(), "mmap"))));
+      must_call(thread, map_code_call(), "mmap of executable memory");
+      if (work_.file) make_file(thread);
+      const uint64_t stack = furnish(donor.thread().registers());
+      const auto outcome = thread.clone(clone_call(stack), deadline_);
+      if (outcome != BorrowedThread::Outcome::kCloned) {
+        if (outcome == BorrowedThread::Outcome::kRefused) give_up(thread);
+        refuse("clone did not succeed" +
+                   (thread.refusal() != 0 ? ": " + errno_text(thread.refusal()) : std::string()),
+               "see whether a limit on tasks is reached: pids.max of its cgroup, ulimit -u");
+      }
+      Tracee bootstrap(pid_, thread.clone_pid());
+      if (result_.was_single_threaded) {
+        fill_file();
+        thread.give_back([&] { let_go(bootstrap); });
+      } else {
+        thread.give_back();
+        donor.release();
+        fill_file();
+        let_go(bootstrap);
+      }
+    }
+    donor.release();
+    result_.stolen.push_back({donor.tid(), donor.pause()});
+  }
+
+  // The clone stands at its very beginning; from here on it goes its way.
+  void let_go(Tracee& bootstrap) const {
+    // It has little to do, and in a process with one thread that thread waits for it. The worker
+    // does not inherit this.
+    sched_param lowest{};
+    lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
+    ::sched_setscheduler(bootstrap.tid(), SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
+    if (bootstrap.wait(deadline_)) bootstrap.detach();
+  }
+
+  // Takes back what was made before the clone was refused.
+  void give_up(BorrowedThread& thread) {
+    if (file_fd_) thread.call({SYS_close, {file_, 0, 0, 0, 0, 0}}, deadline_);
+    if (!bench_.begin().is_null()) thread.call(unmap_call(), deadline_);
+  }
+
+  void read_donor_block(const Tracee& donor) {
+    const Address thread_pointer(donor.registers().fs_base);
+    std::array<std::byte, kPage> bytes;
+    const size_t count = memory_.read(thread_pointer, bytes);
+    const auto parsed = parse_control_block(std::span(bytes).first(count), tid_inside(donor.tid()));
+    if (!parsed) {
+      refuse("its thread control blocks are not laid out like those of a glibc that heapsnap knows",
+             "");
+    }
+    donor_block_ = *parsed;
+    if (!recipe_.rseq_offset) return;
+    donor_block_.rseq_area.resize(32);
+    if (!memory_.read_exact(thread_pointer + static_cast<uint64_t>(*recipe_.rseq_offset),
+                            donor_block_.rseq_area)) {
+      donor_block_.rseq_area.clear();
+    }
+  }
+
+  // The tid by which the target itself knows a thread.
+  int tid_inside(int tid) const {
+    const auto status = parse_process_status(proc_.try_read(tid, "status").value_or(std::string()));
+    return status && !status->namespace_pids.empty() ? status->namespace_pids.back() : tid;
+  }
+
+  void make_file(BorrowedThread& thread) {
+    // The name lies where the path will be.
+    std::string name = work_.file->name.substr(0, ThreadWorkbench::kPathSize - 1);
+    name.push_back('\0');
+    write(bench_.path(), std::as_bytes(std::span(name)));
+    file_ = static_cast<uint64_t>(
+        must_call(thread, {SYS_memfd_create, {bench_.path().value(), MFD_CLOEXEC, 0, 0, 0, 0}},
+                  "memfd_create"));
+    file_fd_ = UniqueFd(
+        ::open(proc_.path(pid_, "fd/" + std::to_string(file_)).c_str(), O_RDWR | O_CLOEXEC));
+    std::string path = unique_path(file_);
+    path.push_back('\0');
+    write(bench_.path(), std::as_bytes(std::span(path)));
+  }
+
+  void fill_file() {
+    if (!work_.file) return;
+    const std::span<const std::byte> bytes = work_.file->bytes;
+    size_t done = 0;
+    while (file_fd_ && done < bytes.size()) {
+      const ssize_t count = ::pwrite(file_fd_.get(), bytes.data() + done, bytes.size() - done,
+                                     static_cast<off_t>(done));
+      if (count <= 0) break;
+      done += static_cast<size_t>(count);
+    }
+    // The worker's dlopen will say what it thinks of a file that is too short.
+    if (done < bytes.size()) {
+      result_.notes.push_back("the library could not be written into the target's memory file");
+    }
+    file_fd_.reset();
+  }
+
+  // Writes everything into the workbench. Gives the stack pointer for the bootstrap.
+  uint64_t furnish(const user_regs_struct& like) {
+    const auto contents = bench_.furnish(donor_block_, file_, like, gadget_);
+    for (const auto& [address, bytes] : contents.pieces) write(address, bytes);
+    return contents.clone_stack;
+  }
+
+  void write(Address to, std::span<const std::byte> bytes) {
+    if (!writer_.write(to, bytes)) {
+      refuse("its memory could not be written: " + errno_text(errno), "");
+    }
+  }
+
+  bool is_word_zero(Address word) { return memory_.read_value<uint32_t>(word).value_or(1) == 0; }
+
+  // Until both threads are gone: the kernel clears the tid in a control block as the last thing
+  // that a thread does to the memory of its process.
+  void wait_for_end() {
+    const auto deadline = TraceClock::now() + work_.patience;
+    const Address bootstrap_tid = bench_.thread_pointer() + donor_block_.tid_offset;
+    std::chrono::microseconds pause{50};
+    while (true) {
+      const auto block = memory_.read_value<ThreadBlock>(bench_.block());
+      if (!block) fail_gone();
+      const bool bootstrap_ended = is_word_zero(bootstrap_tid);
+      if (block->worker_done != 0 && bootstrap_ended &&
+          is_word_zero(Address(block->worker) + donor_block_.tid_offset)) {
+        return;
+      }
+      if (bootstrap_ended && block->worker_started == 0) {
+        const auto refusal = memory_.read_value<uint64_t>(bench_.creation_result());
+        if (refusal && static_cast<int>(*refusal) != 0) fail_to_create(static_cast<int>(*refusal));
+      }
+      if (!proc_.live_tid(pid_)) fail_gone();
+      if (TraceClock::now() >= deadline) fail_late(block->worker_started != 0);
+      nap(pause);
+      pause = std::min<std::chrono::microseconds>(pause * 5 / 4, std::chrono::milliseconds(5));
+    }
+  }
+
+  [[noreturn]] void fail_gone() const {
+    throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid_),
+                "it ended, or executed another program, while a thread of ours was at work in it");
+  }
+
+  [[noreturn]] void fail_to_create(int error) {
+    tracer_.run([this] {
+      PriorityLoan loan;
+      clean_up(loan);
+    });
+    refuse("pthread_create failed in it: " + errno_text(error),
+           "see whether a limit on tasks is reached: pids.max of its cgroup, ulimit -u");
+  }
+
+  [[noreturn]] void fail_late(bool started) const {
+    refuse(std::string("the thread made in it ") +
+               (started ? "has not come to its end" : "has not begun") + " after " +
+               std::to_string(work_.patience.count() / 1000) +
+               " s. It waits for something in the target, a lock of the loader perhaps; it was left"
+               " alone and will end by itself, with its work done",
+           "see what the other threads do, then try again");
+  }
+
+  void read_results() {
+    const CallList::Place place = bench_.worker_place(file_);
+    for (CallList::Step step = 0; step < work_.calls->step_count(); ++step) {
+      const auto value = memory_.read_value<uint64_t>(work_.calls->result_at(place, step));
+      if (!value) fail_gone();
+      result_.results.push_back(*value);
+    }
+    for (CallList::Data data = 0; data < work_.calls->data_count(); ++data) {
+      std::vector<char> text(work_.calls->data_size(data));
+      memory_.read(work_.calls->data_at(place, data), std::as_writable_bytes(std::span(text)));
+      result_.texts.push_back(std::move(text));
+    }
+  }
+
+  void clean_up(PriorityLoan& loan) {
+    DonorTask task;
+    task.gadget = gadget_.syscall_ret;
+    task.calls = {unmap_call(), {SYS_rt_sigreturn, {}}};
+    try {
+      BorrowedDonor donor(proc_, pid_, task, memory_, loan);
+      {
+        BorrowedThread thread(donor.thread(), gadget_);
+        const auto gone = thread.call(task.calls.front(), TraceClock::now() + kDonorDeadline);
+        if (gone != 0) note_left();
+        thread.give_back();
+      }
+      donor.release();
+      result_.stolen.push_back({donor.tid(), donor.pause()});
+    } catch (const Error&) {
+      note_left();
+    } catch (const TraceRefused&) {
+      note_left();
+    }
+  }
+
+  void note_left() {
+    result_.notes.push_back(
+        std::to_string(bench_.size() >> 10) +
+        " KiB of address space could not be given back and stay mapped, unused");
+  }
+
+  ProcFs proc_;
+  int pid_;
+  const ThreadRecipe& recipe_;
+  const InjectedWork& work_;
+  ProcessMemory memory_;
+  MemoryWriter writer_;
+  ThreadWorkbench bench_;
+  SyscallGadget gadget_;
+  DonorControlBlock donor_block_;
+  uint64_t file_ = 0;  // descriptor in the target
+  UniqueFd file_fd_;
+  TraceClock::time_point deadline_;
+  InjectionResult result_;
+  TracerThread tracer_;
+};
+
+}  // namespace
+
+InjectionResult run_on_injected_thread(const ProcFs& proc, int pid, const ThreadRecipe& recipe,
+                                       const InjectedWork& work) {
+  try {
+    return Injection(proc, pid, recipe, work).run();
+  } catch (const TraceRefused& refusal) {
+    throw explain_attach_refusal(pid, refusal.error_number());
+  }
+}
+
+}  // namespace heapsnap

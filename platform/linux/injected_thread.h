@@ -1,0 +1,73 @@
+// Runs functions of the target's own libraries on a thread of the target that we make.
+//
+//   a thread of the target, stopped          donor: mmap, memfd_create, clone; then let go
+//     └─ a bare clone                        bootstrap: pthread_create, exit
+//          └─ a thread of the C library      worker: the calls that were asked for; ends
+//   a thread of the target, stopped          donor: munmap
+//
+// Nobody but the donors is ever stopped, each for a fraction of a millisecond. The bootstrap has a
+// control block of its own (thread_recipe.h) because it must not share the donor's: that holds the
+// donor's errno, its cache of malloc, its place in locks. The worker is needed since the loader and
+// constructors of libraries rely on things that only pthread_create sets up.
+//
+// If heapsnap is killed at any moment, the donor finds home by itself (borrowed_thread.h) and the
+// two others go on to their ends; what may stay is an unused mapping of about a megabyte.
+//
+// In a process with one thread the C library leaves locks out, and pthread_create changes that. So
+// there the donor, which is that thread, is first let run until it stands in none of the code that
+// relies on it, and the clone is made like that of a vfork(2): it stands until the bootstrap is
+// gone, even if heapsnap is gone too.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "platform/linux/borrowed_thread.h"
+#include "platform/linux/call_list.h"
+#include "platform/linux/proc_fs.h"
+#include "platform/linux/thread_recipe.h"
+
+namespace heapsnap {
+
+// A file that exists in memory only and that the target has open while the calls are made.
+struct GivenFile {
+  std::string name;  // as it appears in /proc/PID/maps behind "/memfd:"
+  std::span<const std::byte> bytes;
+};
+
+struct InjectedWork {
+  const CallList* calls = nullptr;
+  std::optional<GivenFile> file{};
+  // What the functions do in the kernel, beyond what threads and the loader need.
+  std::vector<SystemCall> system_calls{};
+  std::vector<SystemCall> optional_system_calls{};
+  // How long the worker is waited for. It may have to wait for a lock of the loader; it is never
+  // killed, and ends by itself.
+  std::chrono::milliseconds patience{60'000};
+};
+
+struct StolenTime {
+  int tid = 0;
+  std::chrono::nanoseconds duration{};
+};
+
+struct InjectionResult {
+  std::vector<uint64_t> results;         // by step
+  std::vector<std::vector<char>> texts;  // of the data blocks, as the calls left them
+  std::vector<StolenTime> stolen;        // which threads stood, and for how long
+  bool was_single_threaded = false;
+  std::vector<std::string> notes;
+};
+
+// Makes the calls and waits for their end. Throws Error{kNoProcess, kNotPermitted, kUnsupported}
+// with the target as it was, but for Error{kUnsupported} when the worker takes longer than it is
+// waited for.
+InjectionResult run_on_injected_thread(const ProcFs& proc, int pid, const ThreadRecipe& recipe,
+                                       const InjectedWork& work);
+
+}  // namespace heapsnap

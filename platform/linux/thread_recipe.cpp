@@ -1,0 +1,87 @@
+#include "platform/linux/thread_recipe.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/byte_reader.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr size_t kDtv = 0x08;
+constexpr size_t kSelf = 0x10;
+constexpr size_t kMultipleThreads = 0x18;
+constexpr size_t kStackGuard = 0x28;
+constexpr size_t kPointerGuard = 0x30;
+// struct pthread begins with 704 bytes that tcbhead_t lies in, and a list node; the tid follows.
+constexpr size_t kUsualTid = 0x2d0;
+constexpr size_t kFirstTid = 0x200;
+// A dtv of no entries: two words behind everything else.
+constexpr size_t kEmptyDtv = kControlBlockSize - 64;
+constexpr size_t kRseqArea = 32;
+constexpr size_t kRseqSequence = 8;  // struct rseq::rseq_cs
+
+template <typename T>
+void put(std::vector<std::byte>& bytes, uint64_t offset, const T& value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+
+template <typename T>
+T get(std::span<const std::byte> bytes, size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+uint64_t bytes_below_thread_pointer(const ThreadRecipe& recipe) {
+  int64_t lowest = recipe.rseq_offset.value_or(0);
+  for (const ThreadLocalBlock& block : recipe.blocks) lowest = std::min(lowest, block.offset);
+  return lowest < 0 ? 0 - static_cast<uint64_t>(lowest) : 0;
+}
+
+std::optional<DonorControlBlock> parse_control_block(std::span<const std::byte> bytes, int tid) {
+  if (bytes.size() < kUsualTid + sizeof(int)) return std::nullopt;
+  DonorControlBlock donor;
+  donor.stack_guard = get<uint64_t>(bytes, kStackGuard);
+  donor.pointer_guard = get<uint64_t>(bytes, kPointerGuard);
+  donor.tid_offset = kUsualTid;
+  if (get<int>(bytes, kUsualTid) == tid) return donor;
+  for (size_t at = kFirstTid; at + sizeof(int) <= bytes.size(); at += sizeof(int)) {
+    if (get<int>(bytes, at) != tid) continue;
+    donor.tid_offset = at;
+    return donor;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::byte> make_control_block(const ThreadRecipe& recipe,
+                                          const DonorControlBlock& donor, Address thread_pointer,
+                                          uint64_t below) {
+  std::vector<std::byte> bytes(below + kControlBlockSize);
+  for (const ThreadLocalBlock& block : recipe.blocks) {
+    const uint64_t at = below + static_cast<uint64_t>(block.offset);
+    if (!fits_within(at, block.bytes.size(), bytes.size())) continue;
+    std::copy(block.bytes.begin(), block.bytes.end(), bytes.begin() + static_cast<ptrdiff_t>(at));
+  }
+  put(bytes, below, thread_pointer.value());
+  put(bytes, below + kDtv, thread_pointer.value() + kEmptyDtv + 16);
+  put(bytes, below + kSelf, thread_pointer.value());
+  put(bytes, below + kMultipleThreads, uint32_t{1});
+  put(bytes, below + kStackGuard, donor.stack_guard);
+  put(bytes, below + kPointerGuard, donor.pointer_guard);
+  if (recipe.rseq_offset && donor.rseq_area.size() == kRseqArea) {
+    // Whether a new thread registers one depends on whether its maker has (nptl/pthread_create.c):
+    // the processor number in the area tells. No sequence is under way.
+    const uint64_t at = below + static_cast<uint64_t>(*recipe.rseq_offset);
+    if (fits_within(at, kRseqArea, bytes.size())) {
+      std::copy_n(donor.rseq_area.begin(), kRseqSequence,
+                  bytes.begin() + static_cast<ptrdiff_t>(at));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,162 @@
+#include "tools/inject/c_library.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "heap/foreign_allocator.h"
+#include "heap/loaded_files.h"
+#include "heap/malloc_text.h"
+#include "heap/malloc_tls.h"
+#include "heap/module_bytes.h"
+
+namespace heapsnap {
+
+namespace {
+
+// Code of pthread_create whose size no symbol tells.
+constexpr uint64_t kLeastCodeSize = 4096;
+constexpr uint64_t kLargestInitialImage = 1 << 20;
+
+std::string process_name(const Target& target) {
+  return "process " + std::to_string(target.process().pid) + " (" + target.process().comm + ")";
+}
+
+[[noreturn]] void refuse(const Target& target, const std::string& why, const std::string& remedy) {
+  throw Error(ErrorKind::kUnsupported, "no thread can be made in " + process_name(target), why,
+              remedy);
+}
+
+std::optional<LoadedLibrary> open_library(Target& target, const LoadedFile& file) {
+  std::optional<MappedFile> mapped = target.open_file(file.mappings.front());
+  if (!mapped) return std::nullopt;
+  try {
+    ElfImage image = ElfImage::from_file(std::move(*mapped), file.path);
+    const std::vector<Address> biases = load_biases(image, file);
+    if (biases.empty()) return std::nullopt;
+    return LoadedLibrary{std::move(image), file.path, biases.front()};
+  } catch (const Error&) {
+    return std::nullopt;  // code that is mapped but no ELF file
+  }
+}
+
+bool is_loader(const LoadedLibrary& library) {
+  return exports(library.image, "_r_debug") && exports(library.image, "__tls_get_addr");
+}
+
+bool is_part_of_glibc(const LoadedLibrary& library) {
+  const std::string_view name = file_name_of(library.path);
+  return is_loader(library) || name.starts_with("libpthread") || name.starts_with("libdl");
+}
+
+// Who beside libc answers malloc, or whose malloc is not glibc's.
+void check_allocator(const Target& target, const LoadedLibrary& library) {
+  const bool is_tracker = exports(library.image, "heapsnap_tracker_directory");
+  if (is_loader(library) || is_tracker || !exports(library.image, "malloc")) return;
+  const std::string foreign = foreign_allocator_in(library.image, library.path);
+  refuse(target,
+         "malloc is answered by " +
+             (foreign.empty() ? library.path : foreign + ", " + library.path) +
+             ", and heapsnap knows glibc's only",
+         "start it without that library");
+}
+
+}  // namespace
+
+Address exported_address(const LoadedLibrary& library, std::string_view name) {
+  if (!exports(library.image, name)) return {};
+  const ElfSymbol* const symbol = library.image.find_symbol(name);
+  return symbol == nullptr ? Address() : library.load_bias + symbol->value;
+}
+
+CLibrary::CLibrary(LoadedLibrary libc, std::vector<LoadedLibrary> parts)
+    : libc_(std::move(libc)),
+      parts_(std::move(parts)),
+      version_(guess_glibc_version(libc_.image, libc_.path).version) {}
+
+CLibrary CLibrary::find(Target& target) {
+  std::optional<LoadedLibrary> libc;
+  std::vector<LoadedLibrary> parts;
+  bool has_interpreter = false;
+  for (const LoadedFile& file : files_with_code(target.address_space())) {
+    std::optional<LoadedLibrary> library = open_library(target, file);
+    if (!library) continue;
+    has_interpreter = has_interpreter || library->image.has_interpreter();
+    if (exports(library->image, "gnu_get_libc_version")) {
+      libc = std::move(library);
+    } else if (is_part_of_glibc(*library)) {
+      parts.push_back(std::move(*library));
+    } else {
+      check_allocator(target, *library);
+    }
+  }
+  if (!libc) {
+    refuse(target,
+           has_interpreter ? "its C library is not glibc (musl?)"
+                           : "it is statically linked: nothing can be loaded into it",
+           "look at it without: heapsnap attach " + std::to_string(target.process().pid));
+  }
+  CLibrary found(std::move(*libc), std::move(parts));
+  found.make_recipe(target);
+  return found;
+}
+
+Address CLibrary::find_function(std::string_view name) const {
+  const Address in_libc = exported_address(libc_, name);
+  if (!in_libc.is_null()) return in_libc;
+  for (const LoadedLibrary& part : parts_) {
+    const Address address = exported_address(part, name);
+    if (!address.is_null()) return address;
+  }
+  return {};
+}
+
+Address CLibrary::function(std::string_view name) const {
+  const Address address = find_function(name);
+  if (address.is_null()) {
+    throw Error(ErrorKind::kUnsupported, libc_.path + " has no " + std::string(name),
+                "it is glibc " + std::to_string(version_.major) + "." +
+                    std::to_string(version_.minor) + ", from which heapsnap expects it");
+  }
+  return address;
+}
+
+void CLibrary::make_recipe(Target& target) {
+  recipe_.pthread_create = find_function("pthread_create");
+  if (recipe_.pthread_create.is_null()) {
+    refuse(target, "it runs without libpthread, which glibc needs for threads before version 2.34",
+           "start it with LD_PRELOAD=libpthread.so.0");
+  }
+  recipe_.delicate_code.push_back(
+      {recipe_.pthread_create, recipe_.pthread_create + kLeastCodeSize});
+  if (const AddressRange text = find_malloc_text(libc_.image, libc_.image); !text.is_empty()) {
+    recipe_.delicate_code.push_back(
+        {libc_.load_bias + text.begin.value(), libc_.load_bias + text.end.value()});
+  }
+  for (const LoadedLibrary& part : parts_) {
+    if (!is_loader(part)) continue;
+    const AddressRange code = all_code(part.image);
+    recipe_.delicate_code.push_back(
+        {part.load_bias + code.begin.value(), part.load_bias + code.end.value()});
+    const Address offset = exported_address(part, "__rseq_offset");
+    if (!offset.is_null()) recipe_.rseq_offset = target.memory().read_value<int64_t>(offset);
+  }
+  const ElfSegment* const tls = libc_.image.tls_segment();
+  if (tls == nullptr || tls->file_size > kLargestInitialImage) {
+    refuse(target, libc_.path + " has no thread-local variables, which every glibc has", "");
+  }
+  MallocTls words = read_malloc_tls(libc_.image, false);
+  for (MallocTls::Word& word : words.words) word.word = libc_.load_bias + word.word.value();
+  const auto offset = vote_tls_offset(target.memory(), words, 8);
+  ThreadLocalBlock block;
+  block.bytes.resize(tls->file_size);
+  // As the loader has relocated it, which the file is not.
+  if (!offset || *offset >= 0 ||
+      !target.memory().read_exact(libc_.load_bias + tls->address, block.bytes)) {
+    refuse(target, "where " + libc_.path + " keeps its thread-local variables cannot be told", "");
+  }
+  block.offset = *offset;
+  recipe_.blocks.push_back(std::move(block));
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,113 @@
+#include "tools/inject/library_load.h"
+
+#include <dlfcn.h>
+
+#include <string_view>
+
+#include "base/error.h"
+#include "platform/linux/proc_fs.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr size_t kMessageSize = 512;
+// For callers inside of glibc; __libc_dlopen_mode demands it (elf/dl-libc.c).
+constexpr uint64_t kInternalMode = 0x80000000;
+
+using Value = CallList::Value;
+
+struct Loader {
+  Address open;
+  Address look_up;
+  Address error;  // null where there is none
+  uint64_t mode = RTLD_NOW;
+};
+
+// dlopen is in libc since 2.34, in libdl before; a program that does not use libdl still has what
+// libc itself loads its modules with.
+Loader find_loader(const CLibrary& libc) {
+  Loader loader{libc.find_function("dlopen"), libc.find_function("dlsym"),
+                libc.find_function("dlerror")};
+  if (!loader.open.is_null() && !loader.look_up.is_null()) return loader;
+  return {libc.function("__libc_dlopen_mode"), libc.function("__libc_dlsym"), Address(),
+          RTLD_NOW | kInternalMode};
+}
+
+LibraryCallResult run(const Target& target, const CLibrary& libc, const InjectedWork& work,
+                      CallList::Step step) {
+  LibraryCallResult result;
+  result.injection = run_on_injected_thread(ProcFs(), target.process().pid, libc.recipe(), work);
+  result.value = static_cast<int>(result.injection.results.at(step));
+  return result;
+}
+
+}  // namespace
+
+LibraryCallResult load_library(const Target& target, const CLibrary& libc,
+                               const LibraryLoad& load) {
+  const Loader loader = find_loader(libc);
+  CallList calls;
+  const CallList::Data message = calls.reserve(kMessageSize);
+  const CallList::Data name = calls.put_text(load.call.function);
+  const CallList::Data argument = calls.put(load.call.argument);
+  const Value close = CallList::address(libc.function("close"));
+
+  const auto open = calls.call(CallList::address(loader.open),
+                               {CallList::file_path(), CallList::number(loader.mode)});
+  const auto look_up = calls.call(CallList::address(loader.look_up),
+                                  {CallList::result_of(open), CallList::address_of(name)});
+  const auto call = calls.call(CallList::result_of(look_up), {CallList::address_of(argument)});
+  const auto end = calls.call(close, {CallList::file()});
+  const auto error = calls.call(CallList::address(loader.error), {});
+  const auto copy =
+      calls.call(CallList::copy_text(), {CallList::address_of(message), CallList::result_of(error),
+                                         CallList::number(kMessageSize - 1)});
+  const auto end_after_error = calls.call(close, {CallList::file()});
+  calls.go_on(end, CallList::kEnd);
+  calls.go_on_if_zero(open, error);
+  calls.go_on_if_zero(look_up, error);
+  calls.go_on_if_zero(error, end_after_error);
+  calls.go_on(copy, end_after_error);
+
+  InjectedWork work;
+  work.calls = &calls;
+  work.file = GivenFile{load.name, load.bytes};
+  work.system_calls = load.system_calls;
+  work.optional_system_calls = load.optional_system_calls;
+  LibraryCallResult result = run(target, libc, work, call);
+  const InjectionResult& injection = result.injection;
+  if (injection.results.at(open) == 0 || injection.results.at(look_up) == 0) {
+    const std::string why = injection.texts.at(message).data();
+    throw Error(
+        ErrorKind::kUnsupported,
+        load.name + " could not be loaded into process " + std::to_string(target.process().pid),
+        why.empty() ? "its loader refused, and does not say why" : why);
+  }
+  return result;
+}
+
+LibraryCallResult call_function(const Target& target, const CLibrary& libc, Address function,
+                                std::span<const std::byte> argument,
+                                const std::vector<SystemCall>& system_calls,
+                                const std::vector<SystemCall>& optional_system_calls) {
+  CallList calls;
+  const CallList::Data data = calls.put(argument);
+  const auto call = calls.call(CallList::address(function), {CallList::address_of(data)});
+  InjectedWork work;
+  work.calls = &calls;
+  work.system_calls = system_calls;
+  work.optional_system_calls = optional_system_calls;
+  return run(target, libc, work, call);
+}
+
+LibraryCallResult call_function(const Target& target, const CLibrary& libc, Address function,
+                                uint64_t argument) {
+  CallList calls;
+  const auto call = calls.call(CallList::address(function), {CallList::number(argument)});
+  InjectedWork work;
+  work.calls = &calls;
+  return run(target, libc, work, call);
+}
+
+}  // namespace heapsnap
