@@ -50,6 +50,11 @@ struct ChunkBatch {
   Address begin;                       // of the first chunk's header
   std::span<const uint64_t> sizes;     // whole chunk, header included, flags off
   std::span<const ChunkState> states;  // as many
+  // Of a tracked process as many, else none: the id of the stack that allocated each chunk (0: none
+  // that is known), and how many of its usable bytes nobody asked for (31: that many or more, or
+  // not known).
+  std::span<const uint32_t> stacks = {};
+  std::span<const uint8_t> slacks = {};
 };
 
 // A chunk in a mapping of its own. Its header may have moved away from the mapping's begin
@@ -62,6 +67,8 @@ struct MmappedChunk {
   uint64_t usable = 0;                      // what malloc_usable_size says
   ChunkState state = ChunkState::kMmapped;  // or kTcache (2.43 and later)
   uint32_t instance = 0;                    // index into HeapModel::instances
+  uint32_t stack = 0;                       // of a tracked process, as in ChunkBatch
+  uint8_t slack = 0;
   bool operator==(const MmappedChunk&) const = default;
 };
 

@@ -68,6 +68,7 @@ void ChunkBlockBuilder::add(const ChunkBatch& batch) {
     if (length > ~begin.value()) {
       throw Error(ErrorKind::kInternal, "cannot write a chunk", "its end lies past all addresses");
     }
+    append_stacks(batch, done, take);
     runs_.back().count += take;
     count_ += static_cast<uint32_t>(take);
     done += take;
@@ -141,6 +142,42 @@ void ChunkBlockBuilder::pack_states() {
   others.resize((other + 1) / 2);
 }
 
+void ChunkBlockBuilder::append_stacks(const ChunkBatch& batch, size_t from, size_t count) {
+  if (batch.stacks.empty() && !has_stacks_) return;
+  if (!has_stacks_) {
+    has_stacks_ = true;
+    stacks_.resize(kChunksInBlock);
+    slacks_.resize(kChunksInBlock);
+    std::fill_n(stacks_.begin(), count_, 0);
+    std::fill_n(slacks_.begin(), count_, 0);
+  }
+  if (batch.stacks.empty()) {
+    std::fill_n(stacks_.begin() + count_, count, 0);
+    std::fill_n(slacks_.begin() + count_, count, 0);
+  } else {
+    std::copy_n(batch.stacks.begin() + static_cast<ptrdiff_t>(from), count,
+                stacks_.begin() + count_);
+    std::copy_n(batch.slacks.begin() + static_cast<ptrdiff_t>(from), count,
+                slacks_.begin() + count_);
+  }
+}
+
+void ChunkBlockBuilder::pack_stacks() {
+  section_.columns.resize(has_stacks_ ? kColumns + 2 : size_t{kColumns});
+  if (!has_stacks_) return;
+  section_.columns[kColumns].id = format::kChunkStackIds;
+  Bytes& ids = section_.columns[kColumns].bytes;
+  ids.resize(size_t{count_} * sizeof(uint32_t));
+  std::byte* out = ids.data();
+  for (unsigned plane = 0; plane < 32; plane += 8) {
+    for (size_t i = 0; i < count_; ++i) *out++ = static_cast<std::byte>(stacks_[i] >> plane);
+  }
+  section_.columns[kColumns + 1].id = format::kChunkSlacks;
+  const auto slacks = std::as_bytes(std::span(slacks_).first(count_));
+  section_.columns[kColumns + 1].bytes.assign(slacks.begin(), slacks.end());
+  has_stacks_ = false;
+}
+
 void ChunkBlockBuilder::flush() {
   if (count_ == 0) return;
   Bytes& runs = section_.columns[kRuns].bytes;
@@ -155,6 +192,7 @@ void ChunkBlockBuilder::flush() {
   const auto codes = std::as_bytes(std::span(codes_).first(count_));
   section_.columns[kSizeCodes].bytes.assign(codes.begin(), codes.end());
   pack_states();
+  pack_stacks();
   section_.items = count_;
   sink_.add(section_);
   section_.columns[kLargeSizes].bytes.clear();

@@ -7,6 +7,9 @@
 //   large sizes   a varint for each chunk whose size does not fit the code
 //   state bits    one bit a chunk: 0 in use, 1 something else
 //   other states  four bits for each chunk whose bit is 1
+//   stack ids     of a tracked process: who allocated the chunk; the lowest bytes of all ids, then
+//                 the next ones: the upper planes cost nothing
+//   slacks        of a tracked process: a byte a chunk
 //
 // Real programs have few sizes and few free chunks. For random ones zstd comes close to the
 // entropy: 64 sizes cost 0.75 bytes, 15 % free chunks of four kinds 0.11 bytes a chunk. A run
@@ -49,6 +52,8 @@ class ChunkBlockBuilder {
   // Gives the sum of the sizes.
   uint64_t append_sizes(std::span<const uint64_t> sizes);
   void pack_states();
+  void append_stacks(const ChunkBatch& batch, size_t from, size_t count);
+  void pack_stacks();
 
   SectionSink& sink_;
   Section section_;
@@ -60,6 +65,9 @@ class ChunkBlockBuilder {
   std::vector<Run> runs_;
   std::vector<uint8_t> codes_;      // of kChunksInBlock chunks, count_ of them set
   std::vector<ChunkState> states_;  // the same
+  bool has_stacks_ = false;         // some chunk of the block came with one
+  std::vector<uint32_t> stacks_;    // the same; empty until one came
+  std::vector<uint8_t> slacks_;
 };
 
 // Decodes blocks. Keeps its memory from block to block: about 3 bytes a chunk of the largest one.
@@ -74,6 +82,8 @@ class ChunkBlockReader {
     std::span<const std::byte> large_sizes;
     std::span<const std::byte> state_bits;
     std::span<const std::byte> other_states;
+    std::span<const std::byte> stack_ids = {};
+    std::span<const std::byte> slacks = {};
   };
 
   struct Limits {
@@ -91,10 +101,12 @@ class ChunkBlockReader {
 
  private:
   void unpack_states(const Columns& columns, uint32_t count, const std::string& source);
+  void unpack_stacks(const Columns& columns, uint32_t count, const std::string& source);
 
   uint64_t total_ = 0;
   std::vector<ChunkState> states_;
   std::vector<uint64_t> sizes_;
+  std::vector<uint32_t> stacks_;  // empty when the block has none
 };
 
 }  // namespace heapsnap

@@ -105,12 +105,29 @@ void ChunkBlockReader::unpack_states(const Columns& columns, uint32_t count,
   }
 }
 
+void ChunkBlockReader::unpack_stacks(const Columns& columns, uint32_t count,
+                                     const std::string& source) {
+  stacks_.clear();
+  const size_t slacks = columns.slacks.size();
+  if (slacks != 0 && slacks != count) fail(source, "the slacks of a block do not fit its chunks");
+  if (columns.stack_ids.empty()) return;
+  if (columns.stack_ids.size() != size_t{count} * sizeof(uint32_t)) {
+    fail(source, "the stack ids of a block do not fit its chunks");
+  }
+  stacks_.assign(count, 0);
+  const std::byte* in = columns.stack_ids.data();
+  for (unsigned plane = 0; plane < 32; plane += 8) {
+    for (uint32_t& stack : stacks_) stack |= static_cast<uint32_t>(*in++) << plane;
+  }
+}
+
 void ChunkBlockReader::read(const Columns& columns, uint32_t count, Address begin,
                             const Limits& limits, const std::string& source, ChunkSink& sink) {
   if (count == 0 || count > format::kMaxChunksInBlock || columns.size_codes.size() != count) {
     fail(source, "the size codes of a block do not fit its chunks");
   }
   unpack_states(columns, count, source);
+  unpack_stacks(columns, count, source);
   ByteReader runs(columns.runs, source);
   const int64_t arena = runs.read_signed_varint();
   const uint64_t segment = runs.read_varint();
@@ -139,8 +156,13 @@ void ChunkBlockReader::read(const Columns& columns, uint32_t count, Address begi
       if (__builtin_add_overflow(total_, length, &total_)) {
         fail(source, "the chunks together are larger than any address space");
       }
-      sink.on_batch({static_cast<int32_t>(arena), static_cast<uint32_t>(segment), at,
-                     std::span(sizes_).first(take), std::span(states_).subspan(done, take)});
+      ChunkBatch batch{static_cast<int32_t>(arena), static_cast<uint32_t>(segment), at,
+                       std::span(sizes_).first(take), std::span(states_).subspan(done, take)};
+      if (!stacks_.empty()) batch.stacks = std::span(stacks_).subspan(done, take);
+      if (!columns.slacks.empty()) {
+        batch.slacks = {reinterpret_cast<const uint8_t*>(columns.slacks.data()) + done, take};
+      }
+      sink.on_batch(batch);
       at += length;
       done += take;
       left -= take;

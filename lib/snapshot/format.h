@@ -18,7 +18,7 @@ inline constexpr std::string_view kFooterMagic = "HSNAPEND";
 inline constexpr uint32_t kSectionMagic = 0x43455348;  // "HSEC"
 
 inline constexpr uint16_t kMajorVersion = 1;  // a reader refuses a newer one
-inline constexpr uint16_t kMinorVersion = 0;  // a reader skips what newer ones have added
+inline constexpr uint16_t kMinorVersion = 1;  // a reader skips what newer ones have added
 
 inline constexpr size_t kFileHeaderSize = 16;
 inline constexpr size_t kSectionHeaderSize = 16;
@@ -42,6 +42,7 @@ enum class SectionKind : uint16_t {
   kTable = 4,
   kMmappedChunks = 5,  // a table, but a long one: read as a stream
   kIndex = 6,          // a table too
+  kCallStacks = 7,     // tables as well, long ones: read when they are asked for
 };
 
 enum class Encoding : uint8_t {
@@ -57,7 +58,8 @@ inline constexpr uint16_t kChunkSizeCodes = 2;
 inline constexpr uint16_t kChunkLargeSizes = 3;
 inline constexpr uint16_t kChunkStateBits = 4;
 inline constexpr uint16_t kChunkOtherStates = 5;
-inline constexpr uint16_t kChunkStackIds = 6;  // reserved: u32 a chunk, of the allocation tracker
+inline constexpr uint16_t kChunkStackIds = 6;  // of a tracked process: u32 a chunk, in byte planes
+inline constexpr uint16_t kChunkSlacks = 7;    // the same: a byte a chunk
 
 inline constexpr uint16_t kPageRuns = 1;
 

@@ -1,12 +1,14 @@
 // Everything in a snapshot except the long columns (chunks, page states, contents).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "heap/heap_model.h"
 #include "target/mapping.h"
 #include "target/process.h"
+#include "tracking/tracker_record.h"
 
 namespace heapsnap {
 
@@ -18,7 +20,8 @@ struct SnapshotMetadata {
   std::vector<Mapping> mappings;
   std::vector<MappingUsage> usage;  // as many as mappings, or empty where unknown (cores)
   HeapModel heap;
-  std::vector<std::string> notes;  // what the reader of a report should know, a sentence each
+  std::optional<TrackerRecord> tracker;  // of a tracked process
+  std::vector<std::string> notes;        // what the reader of a report should know, a sentence each
 };
 
 }  // namespace heapsnap

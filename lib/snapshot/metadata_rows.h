@@ -53,6 +53,9 @@ struct ThreadRow {
   bool has_registers = false;
   Registers registers;
 };
+struct TrackerNoteRow {
+  std::string text;
+};
 struct MappingRow {
   Mapping mapping;
   bool has_usage = false;
@@ -135,6 +138,69 @@ struct TableOf<ThreadRow> {
     column("instruction_pointer", row.registers.instruction_pointer);
     column("stack_pointer", row.registers.stack_pointer);
     column("thread_pointer", row.registers.thread_pointer);
+  }
+};
+
+template <>
+struct TableOf<TrackerRecord> {
+  static constexpr const char* kName = "tracker";
+  static void columns(auto& column, auto& row) {
+    column("version", row.version);
+    column("directory", row.directory);
+    column("recording", row.recording);
+    column("pid", row.pid);
+    column("generation", row.generation);
+    column("start_count", row.start_count);
+    column("started_ns", row.started_ns);
+    column("recorded_ns", row.recorded_ns);
+    column("sample_bytes", row.sample_bytes);
+    column("max_frames", row.max_frames);
+    column("memory_limit", row.memory_limit);
+    column("memory_reserved", row.memory_reserved);
+    column("memory_used", row.memory_used);
+    column("limits", row.limits);
+    column("dropped_slots", row.dropped_slots);
+    column("dropped_stacks", row.dropped_stacks);
+    column("nested_events", row.nested_events);
+    column("dropped_threads", row.dropped_threads);
+    column("slow_unwinds", row.slow_unwinds);
+    column("full_unwinds", row.full_unwinds);
+  }
+};
+
+template <>
+struct TableOf<TrackerNoteRow> {
+  static constexpr const char* kName = "tracker_notes";
+  static void columns(auto& column, auto& row) { column("text", row.text); }
+};
+
+template <>
+struct TableOf<TrackedModule> {
+  static constexpr const char* kName = "tracker_modules";
+  static void columns(auto& column, auto& row) {
+    column("path", row.path);
+    column("build_id", row.build_id);
+    column("bias", row.bias);
+    column("begin", row.range.begin);
+    column("end", row.range.end);
+    column("loaded", row.loaded);
+    column("unloaded", row.unloaded);
+  }
+};
+
+template <>
+struct TableOf<TrackedThread> {
+  static constexpr const char* kName = "tracker_threads";
+  static void columns(auto& column, auto& row) {
+    column("tid", row.tid);
+    column("name", row.name);
+    column("exited", row.exited);
+    column("allocations", row.allocations);
+    column("frees", row.frees);
+    column("allocated_bytes", row.allocated_bytes);
+    column("freed_bytes", row.freed_bytes);
+    column("without_stack", row.without_stack);
+    column("truncated", row.truncated);
   }
 };
 

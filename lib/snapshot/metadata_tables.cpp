@@ -72,6 +72,11 @@ void write_metadata(const SnapshotMetadata& metadata, SectionSink& sink) {
   write_rows(heap.segments, sink);
   write_rows(heap.thread_caches, sink);
   write_rows(heap.corruptions, sink);
+  if (!metadata.tracker) return;
+  write_row(*metadata.tracker, sink);
+  write_texts<TrackerNoteRow>(metadata.tracker->notes, sink);
+  write_rows(metadata.tracker->modules, sink);
+  write_rows(metadata.tracker->threads, sink);
 }
 
 template <typename Row, typename Receive>
@@ -120,6 +125,18 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
     check(row.instance < to.heap.instances.size(), source, "a note on a malloc that is not there");
     to.heap.instances[row.instance].notes.push_back(std::move(row.text));
   };
+  // The first of its tables, whichever it is, says that the process was tracked.
+  const auto tracker = [&to]() -> TrackerRecord& {
+    if (!to.tracker) to.tracker.emplace();
+    return *to.tracker;
+  };
+  const auto set_tracker = [&tracker](TrackerRecord&& row) {
+    TrackerRecord& record = tracker();
+    row.modules.swap(record.modules);
+    row.threads.swap(record.threads);
+    row.notes.swap(record.notes);
+    record = std::move(row);
+  };
   read<CaptureRow>(table, set_capture) || read<Process>(table, set_process) ||
       read<FreezeRecord>(table, set_freeze) ||
       read<FreezeNoteRow>(table, [&](auto&& r) { to.freeze.notes.push_back(std::move(r.text)); }) ||
@@ -130,7 +147,13 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
       read<Arena>(table, append_to(to.heap.arenas)) ||
       read<HeapSegment>(table, append_to(to.heap.segments)) ||
       read<ThreadCache>(table, append_to(to.heap.thread_caches)) ||
-      read<Corruption>(table, append_to(to.heap.corruptions));
+      read<Corruption>(table, append_to(to.heap.corruptions)) ||
+      read<TrackerRecord>(table, set_tracker) ||
+      read<TrackerNoteRow>(table,
+                           [&](auto&& row) { tracker().notes.push_back(std::move(row.text)); }) ||
+      read<TrackedModule>(table,
+                          [&](auto&& row) { tracker().modules.push_back(std::move(row)); }) ||
+      read<TrackedThread>(table, [&](auto&& row) { tracker().threads.push_back(std::move(row)); });
 }
 
 SnapshotMetadata MetadataBuilder::take(const std::string& source) {
@@ -162,6 +185,11 @@ SnapshotMetadata MetadataBuilder::take(const std::string& source) {
     check(names_one_of(corruption.arena, heap.arenas.size()) &&
               names_one_of(corruption.segment, heap.segments.size()),
           source, "a corruption of a segment that is not there");
+  }
+  if (all.tracker) {
+    for (const TrackedModule& module : all.tracker->modules) {
+      check(module.range.begin <= module.range.end, source, "a module ends before it begins");
+    }
   }
   return std::move(metadata_);
 }

@@ -54,6 +54,8 @@ struct TableOf<MmappedChunk> {
     column("usable", row.usable);
     column("state", row.state);
     column("instance", row.instance);
+    column("stack", row.stack);
+    column("slack", row.slack);
   }
 };
 

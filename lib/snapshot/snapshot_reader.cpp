@@ -127,7 +127,7 @@ void SnapshotReader::read_chunks(ChunkSink& sink) const {
   const ChunkBlockReader::Limits limits{heap.arenas.size(), heap.segments.size()};
   ColumnReader columns;
   ChunkBlockReader reader;
-  Bytes runs, size_codes, large_sizes, state_bits, other_states;
+  Bytes runs, size_codes, large_sizes, state_bits, other_states, stack_ids, slacks;
   for (const IndexEntry* entry : blocks) {
     const std::string source = state_->place(entry->offset.value());
     const SectionView section = state_->view(*entry);
@@ -137,7 +137,8 @@ void SnapshotReader::read_chunks(ChunkSink& sink) const {
     reader.read(
         {column(format::kChunkRuns, runs), column(format::kChunkSizeCodes, size_codes),
          column(format::kChunkLargeSizes, large_sizes), column(format::kChunkStateBits, state_bits),
-         column(format::kChunkOtherStates, other_states)},
+         column(format::kChunkOtherStates, other_states), column(format::kChunkStackIds, stack_ids),
+         column(format::kChunkSlacks, slacks)},
         entry->items, entry->begin, limits, source, sink);
   }
 
@@ -147,7 +148,7 @@ void SnapshotReader::read_chunks(ChunkSink& sink) const {
     Bytes buffer;
     TableCursor table(reading.read(state_->view(entry), format::kTableRows, source, buffer),
                       source);
-    for (MmappedChunk chunk; table.next(chunk);) {
+    for (MmappedChunk chunk; table.next(chunk); chunk = MmappedChunk{}) {
       if (chunk.instance >= heap.instances.size() ||
           __builtin_add_overflow(total, std::max({chunk.total, chunk.size, chunk.usable}),
                                  &total)) {
@@ -176,6 +177,17 @@ void SnapshotReader::read_pages(const std::function<void(const PageRun&)>& recei
                    });
   });
   if (!open.range.is_empty()) receive(open);
+}
+
+RecordedStacks SnapshotReader::read_call_stacks() const {
+  const auto& tracker = state_->metadata.tracker;
+  CallStackBuilder builder(tracker ? tracker->modules.size() : 0);
+  Bytes buffer;
+  state_->each(SectionKind::kCallStacks, [&](const IndexEntry& entry, ColumnReader& columns) {
+    const std::string source = state_->place(entry.offset.value());
+    builder.add(columns.read(state_->view(entry), format::kTableRows, source, buffer), source);
+  });
+  return builder.take(state_->name);
 }
 
 void SnapshotReader::read_contents(

@@ -9,6 +9,7 @@
 
 #include "base/address.h"
 #include "heap/chunk.h"
+#include "snapshot/call_stack_tables.h"
 #include "snapshot/metadata.h"
 #include "snapshot/page_runs.h"
 
@@ -42,6 +43,10 @@ class SnapshotReader {
   // says nothing are in none.
   using PageRun = heapsnap::PageRun;
   void read_pages(const std::function<void(const PageRun&)>& receive) const;
+
+  // Call stacks and their names; empty when the process was not tracked. Ids in them fit together;
+  // the stack ids of chunks may be past their end in a damaged snapshot.
+  RecordedStacks read_call_stacks() const;
 
   // Kept memory, in ascending order of address; nothing when the snapshot holds none.
   void read_contents(const std::function<void(Address, std::span<const std::byte>)>& receive) const;

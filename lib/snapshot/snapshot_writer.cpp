@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "snapshot/call_stack_tables.h"
 #include "snapshot/chunk_block.h"
 #include "snapshot/contents.h"
 #include "snapshot/metadata_tables.h"
@@ -69,6 +70,14 @@ void SnapshotWriter::on_pages(Address first_page, uint64_t page_size,
 
 void SnapshotWriter::on_contents(Address from, std::span<const std::byte> bytes) {
   state_->contents.add(from, bytes);
+}
+
+void SnapshotWriter::on_call_stacks(const CallStacks& stacks) {
+  write_call_stacks(stacks, state_->stream);
+}
+
+void SnapshotWriter::on_symbols(const SymbolBook& symbols) {
+  write_symbols(symbols, state_->stream);
 }
 
 uint64_t SnapshotWriter::finish(const SnapshotMetadata& metadata) {

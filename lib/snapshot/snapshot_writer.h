@@ -10,6 +10,8 @@
 #include "heap/chunk.h"
 #include "snapshot/metadata.h"
 #include "target/page_residency.h"
+#include "tracking/call_stacks.h"
+#include "tracking/symbol_book.h"
 
 namespace heapsnap {
 
@@ -36,6 +38,11 @@ class SnapshotWriter final : public ChunkSink {
   void on_pages(Address first_page, uint64_t page_size, std::span<const PageState> states);
   // Memory contents, in ascending order of address over all calls.
   void on_contents(Address from, std::span<const std::byte> bytes);
+
+  // The call stacks that chunks name by their ids, of a tracked process. Once.
+  void on_call_stacks(const CallStacks& stacks);
+  // What they mean in the source, where that is known already. Once.
+  void on_symbols(const SymbolBook& symbols);
 
   // Writes metadata and index, syncs, and puts the file under its final name. Returns its size in
   // bytes. Throws Error{kOutput} (disk full) and leaves nothing behind.

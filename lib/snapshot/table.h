@@ -169,22 +169,37 @@ class TableCursor {
   uint64_t row_ = 0;
 };
 
-// Rows of `rows` as one or more sections of at most about a mebibyte each.
+// Rows as one or more sections of at most about a mebibyte each.
 template <typename Row>
-void write_table(std::span<const Row> rows, SectionSink& sink) {
-  constexpr size_t kFull = 1U << 20;
-  TableBuilder table(TableOf<Row>::kName);
-  Section section;
-  for (const Row& row : rows) {
-    table.add(row);
-    if (table.size() >= kFull) {
-      table.take(format::SectionKind::kTable, section);
-      sink.add(section);
-    }
+class TableWriter {
+ public:
+  TableWriter(format::SectionKind kind, SectionSink& sink) : kind_(kind), sink_(sink) {}
+
+  void add(const Row& row) {
+    constexpr size_t kFull = 1U << 20;
+    table_.add(row);
+    if (table_.size() >= kFull) finish();
   }
-  if (table.rows() == 0) return;
-  table.take(format::SectionKind::kTable, section);
-  sink.add(section);
+  // Gives away what has not been given yet.
+  void finish() {
+    if (table_.rows() == 0) return;
+    table_.take(kind_, section_);
+    sink_.add(section_);
+  }
+
+ private:
+  format::SectionKind kind_;
+  SectionSink& sink_;
+  TableBuilder table_{TableOf<Row>::kName};
+  Section section_;
+};
+
+template <typename Row>
+void write_table(std::span<const Row> rows, SectionSink& sink,
+                 format::SectionKind kind = format::SectionKind::kTable) {
+  TableWriter<Row> table(kind, sink);
+  for (const Row& row : rows) table.add(row);
+  table.finish();
 }
 
 }  // namespace heapsnap

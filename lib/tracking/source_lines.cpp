@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
+#include <unordered_map>
 
 #include "tracking/demangle.h"
 
@@ -55,15 +57,57 @@ bool has_code_attributes(Dwarf_Die& die) {
   return dwarf_hasattr(&die, DW_AT_low_pc) != 0 || dwarf_hasattr(&die, DW_AT_ranges) != 0;
 }
 
-std::string function_name(Dwarf_Die& die) {
+const char* text_attribute(Dwarf_Die& die, unsigned name) {
   Dwarf_Attribute attribute;
-  for (const unsigned name :
-       {unsigned{DW_AT_linkage_name}, unsigned{DW_AT_MIPS_linkage_name}, unsigned{DW_AT_name}}) {
-    if (dwarf_attr_integrate(&die, name, &attribute) == nullptr) continue;
-    const char* const text = dwarf_formstring(&attribute);
-    if (text != nullptr && *text != '\0') return demangled(text);
+  if (dwarf_attr_integrate(&die, name, &attribute) == nullptr) return nullptr;
+  const char* const text = dwarf_formstring(&attribute);
+  return text == nullptr || *text == '\0' ? nullptr : text;
+}
+
+// Where the function is declared: in a class or a namespace, perhaps.
+Dwarf_Die declaration_of(Dwarf_Die die) {
+  for (int i = 0; i < kDeepest; ++i) {
+    Dwarf_Attribute attribute;
+    Dwarf_Die origin;
+    if ((dwarf_attr(&die, DW_AT_abstract_origin, &attribute) == nullptr &&
+         dwarf_attr(&die, DW_AT_specification, &attribute) == nullptr) ||
+        dwarf_formref_die(&attribute, &origin) == nullptr) {
+      break;
+    }
+    die = origin;
   }
-  return {};
+  return die;
+}
+
+// "outer::(anonymous namespace)::" of what the declaration stands in.
+std::string scope_prefix(Dwarf_Die declaration) {
+  struct Free {
+    void operator()(Dwarf_Die* scopes) const { std::free(scopes); }
+  };
+  Dwarf_Die* scopes = nullptr;
+  const int count = dwarf_getscopes_die(&declaration, &scopes);
+  const std::unique_ptr<Dwarf_Die, Free> owner(scopes);
+  std::string prefix;
+  for (int i = std::min(count, kDeepest) - 1; i > 0; --i) {
+    const int tag = dwarf_tag(&scopes[i]);
+    const char* const name = dwarf_diename(&scopes[i]);
+    if (tag == DW_TAG_namespace) {
+      prefix += std::string(name == nullptr ? "(anonymous namespace)" : name) + "::";
+    } else if (name != nullptr && (tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
+                                   tag == DW_TAG_union_type)) {
+      prefix += std::string(name) + "::";
+    }
+  }
+  return prefix;
+}
+
+std::string function_name(Dwarf_Die& die) {
+  const char* mangled = text_attribute(die, DW_AT_linkage_name);
+  if (mangled == nullptr) mangled = text_attribute(die, DW_AT_MIPS_linkage_name);
+  if (mangled != nullptr) return demangled(mangled);
+  // Functions that exist inlined only have no such name.
+  const char* const name = text_attribute(die, DW_AT_name);
+  return name == nullptr ? std::string() : scope_prefix(declaration_of(die)) + name;
 }
 
 uint32_t number_attribute(Dwarf_Die& die, unsigned name) {
@@ -90,7 +134,8 @@ struct SourceLines::State {
     std::vector<Dwarf_Die> dies;
     std::vector<CodeRange> ranges;
   };
-  std::map<uint64_t, Functions> functions;  // by unit, when first asked for
+  std::map<uint64_t, Functions> functions;          // by unit, when first asked for
+  std::unordered_map<uint64_t, std::string> names;  // by offset of the declaration
 
   bool open(std::span<const std::byte> file) {
     if (elf_version(EV_CURRENT) == EV_NONE) return false;
@@ -176,6 +221,14 @@ struct SourceLines::State {
     } while (dwarf_siblingof(&die, &die) == 0);
   }
 
+  // A name takes a look at all of its unit, and inlined functions occur again and again.
+  const std::string& name_of(Dwarf_Die& die) {
+    Dwarf_Die declaration = declaration_of(die);
+    const auto [entry, is_new] = names.try_emplace(dwarf_dieoffset(&declaration));
+    if (is_new) entry->second = function_name(die);
+    return entry->second;
+  }
+
   static std::string file_name(Dwarf_Die& unit, uint32_t index) {
     Dwarf_Files* files = nullptr;
     size_t count = 0;
@@ -224,7 +277,7 @@ std::vector<CodeFrame> SourceLines::frames_at(uint64_t address) {
   State::set_line(unit, address, frame);
   while (!chain.empty()) {
     Dwarf_Die& die = chain.back();
-    frame.function = function_name(die);
+    frame.function = state_->name_of(die);
     frame.is_inlined = chain.size() > 1;
     frame.offset = frame.is_inlined ? 0 : offset;
     frames.push_back(frame);

@@ -63,7 +63,7 @@ TEST_CASE("unknown columns of a section are skipped, also in an unknown encoding
   file.add_metadata();
   const CraftedBlock block;
   file.add_stored(1, block.items, block.begin,
-                  {raw_column(format::kChunkStackIds, Bytes(12, std::byte{7})),
+                  {raw_column(98, Bytes(12, std::byte{7})),
                    {99, 42, 0xffffffff, bytes_of({1})},
                    raw_column(format::kChunkStateBits, block.state_bits),
                    raw_column(format::kChunkRuns, block.runs),

@@ -94,7 +94,7 @@ TEST_CASE("every flipped byte is refused or harmless") {
 TEST_CASE("a newer major version is refused, a newer minor one is read") {
   Bytes file = small_snapshot();
   file[8] = std::byte{2};
-  CHECK(error_of(file).find("version 2.0") != std::string::npos);
+  CHECK(error_of(file).find("version 2.") != std::string::npos);
   file[8] = std::byte{1};
   file[10] = std::byte{9};
   CHECK(error_of(file) == "");

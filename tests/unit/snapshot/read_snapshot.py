@@ -12,7 +12,7 @@ import sys
 MASK = (1 << 64) - 1
 STATES = ["used", "tcache", "fastbin", "unsorted", "smallbin", "largebin", "top", "fence",
           "mmapped", "unknown"]
-CHUNKS, PAGES, CONTENTS, TABLE, MMAPPED, INDEX = range(1, 7)
+CHUNKS, PAGES, CONTENTS, TABLE, MMAPPED, INDEX, CALL_STACKS = range(1, 8)
 MAX_COLUMN = 16 << 20
 
 
@@ -176,6 +176,16 @@ def read_chunks(section):
     check(chunk == len(codes) and large.at_end(), "columns differ")
 
 
+def read_stacks(section):
+    """(stack id, slack) of each chunk of a tracked process; (None, None) of another's."""
+    planes, slacks = section.column(6), section.column(7)
+    count = section.items
+    check(len(planes) in (0, 4 * count) and len(slacks) in (0, count), "columns differ")
+    for chunk in range(count):
+        stack = sum(planes[plane * count + chunk] << 8 * plane for plane in range(4)) if planes else None
+        yield stack, slacks[chunk] if slacks else None
+
+
 def read_pages(section):
     """(begin, end, state) of each run."""
     cursor = Cursor(section.column(1))
@@ -215,7 +225,7 @@ class Snapshot:
             index += section.length
             if section.kind == INDEX:
                 self.index += read_table(section)[1]
-        for section in self.sections(TABLE, MMAPPED):
+        for section in self.sections(TABLE, MMAPPED, CALL_STACKS):
             name, rows = read_table(section)
             self.tables.setdefault(name, []).extend(rows)
 
@@ -232,7 +242,7 @@ class Snapshot:
                        key=lambda entry: entry["begin"])
         for entry in order:
             section = Section(self.data[entry["offset"]:entry["offset"] + entry["length"]])
-            yield from read_chunks(section)
+            yield from zip(read_chunks(section), read_stacks(section))
 
     def pages(self):
         last = None
@@ -253,8 +263,10 @@ class Snapshot:
 
 
 def lines(snapshot):
-    for address, size, state, arena, segment in snapshot.chunks():
+    for (address, size, state, arena, segment), (stack, slack) in snapshot.chunks():
         yield f"chunk {address:x} {size} {state} {arena} {segment}"
+        if stack is not None:
+            yield f"stack {address:x} {stack} {slack}"
     for begin, end, state in snapshot.pages():
         yield f"pages {begin:x} {end:x} {state}"
     for address, data in snapshot.contents():

@@ -14,6 +14,8 @@ void ChunkCollector::on_batch(const ChunkBatch& batch) {
   Address at = batch.begin;
   for (size_t i = 0; i < batch.sizes.size(); ++i) {
     chunks.push_back({at, batch.sizes[i], batch.states[i], batch.arena, batch.segment});
+    if (!batch.stacks.empty()) chunks.back().stack = batch.stacks[i];
+    if (!batch.slacks.empty()) chunks.back().slack = batch.slacks[i];
     at += batch.sizes[i];
   }
 }
@@ -136,6 +138,65 @@ SnapshotMetadata full_metadata(size_t arenas, size_t segments) {
   heap.corruptions.push_back({Address(0x123), 0, 0, "size 0x7 at chunk 0x123"});
   heap.corruptions.push_back({Address(), -1, -1, "no arena"});
   return all;
+}
+
+TrackerRecord full_tracker() {
+  TrackerRecord tracker;
+  tracker.version = 1;
+  tracker.directory = Address(0x7f1000000000);
+  tracker.recording = true;
+  tracker.pid = 4711;
+  uint64_t next = 2;
+  for (uint64_t* field : {&tracker.generation, &tracker.start_count, &tracker.started_ns,
+                          &tracker.recorded_ns, &tracker.sample_bytes, &tracker.memory_limit,
+                          &tracker.memory_reserved, &tracker.memory_used, &tracker.dropped_slots,
+                          &tracker.dropped_stacks, &tracker.nested_events, &tracker.dropped_threads,
+                          &tracker.slow_unwinds, &tracker.full_unwinds}) {
+    *field = next++ * 1000;
+  }
+  tracker.max_frames = 64;
+  tracker.limits = 5;
+  tracker.modules.push_back({"/bin/program",
+                             "0a0b",
+                             0x555500000000,
+                             {Address(0x555500000000), Address(0x555500010000)},
+                             1,
+                             0});
+  tracker.modules.push_back({"", "", UINT64_MAX, {Address(1), Address(1)}, 2, 3});
+  tracker.threads.push_back({4711, "main", false, 1, 2, 3, 4, 5, 6});
+  tracker.threads.push_back({0, std::string("\xff\x01", 2), true, UINT64_MAX, 8, 9, 10, 11, 12});
+  tracker.notes = {"a note", "another"};
+  return tracker;
+}
+
+RecordedStacks full_call_stacks() {
+  RecordedStacks all;
+  all.stacks.nodes.resize(tracker::kFirstNode);
+  for (uint32_t i = 0; i < 50; ++i) {
+    all.stacks.nodes.push_back({i < 3 ? i : tracker::kFirstNode + i / 2,
+                                static_cast<int32_t>(i % 3) - 1, Address(0x401000 + i * 77)});
+  }
+  for (uint32_t i = 0; i < 20; ++i) {
+    all.stacks.sites.push_back({i < 2 ? 0 : tracker::kFirstNode + i * 2, i, i % 2 * 4096ULL,
+                                uint64_t{i} << 40, i, i * 3, i * 4});
+  }
+  SymbolBook& book = all.symbols;
+  const std::vector<SourceFrame> inlined = {
+      {book.intern("inner"), book.intern("a.h"), 3, 0, true},
+      {book.intern("outer(int)"), book.intern("/src/a.cpp"), 40, 9, false}};
+  const SourceFrame plain{book.intern("outer(int)"), 0, 0, 12, false};
+  book.add(-1, Address(0x401000), {&plain, 1});
+  book.add(0, Address(0x401000 + 77), inlined);
+  book.add(1, Address(0x401000 + 2 * 77), {&plain, 1});
+  book.sort();
+  return all;
+}
+
+void add_stacks(std::mt19937_64& random, OwnedBatch& batch) {
+  for (size_t i = 0; i < batch.sizes.size(); ++i) {
+    batch.stacks.push_back(static_cast<uint32_t>(random() % (i % 50 == 0 ? 1U << 27 : 3)));
+    batch.slacks.push_back(static_cast<uint8_t>(random() % 32));
+  }
 }
 
 TemporaryDirectory::TemporaryDirectory() {

@@ -18,6 +18,8 @@ struct OneChunk {
   ChunkState state = ChunkState::kUsed;
   int32_t arena = 0;
   uint32_t segment = 0;
+  uint32_t stack = 0;
+  uint8_t slack = 0;
   bool operator==(const OneChunk&) const = default;
 };
 
@@ -52,8 +54,10 @@ struct OwnedBatch {
   Address begin;
   std::vector<uint64_t> sizes;
   std::vector<ChunkState> states;
+  std::vector<uint32_t> stacks = {};
+  std::vector<uint8_t> slacks = {};
 
-  ChunkBatch view() const { return {arena, segment, begin, sizes, states}; }
+  ChunkBatch view() const { return {arena, segment, begin, sizes, states, stacks, slacks}; }
   Address end() const;
 };
 
@@ -64,6 +68,13 @@ OwnedBatch random_batch(std::mt19937_64& random, Address begin, size_t count, ui
 
 // Metadata with every field set to something that is not its default.
 SnapshotMetadata full_metadata(size_t arenas, size_t segments);
+
+// What the tracker of a process may have said, in all fields.
+TrackerRecord full_tracker();
+// Stacks and names that fit it.
+RecordedStacks full_call_stacks();
+// Gives each chunk a stack and a slack.
+void add_stacks(std::mt19937_64& random, OwnedBatch& batch);
 
 // A folder that is removed at the end.
 class TemporaryDirectory {

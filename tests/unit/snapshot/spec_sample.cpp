@@ -46,6 +46,9 @@ class Sample {
     for (size_t i = 0; i < batch.sizes.size(); ++i) {
       line("chunk {:x} {} {} {} {}", at.value(), batch.sizes[i], to_string(batch.states[i]),
            batch.arena, batch.segment);
+      if (!batch.stacks.empty()) {
+        line("stack {:x} {} {}", at.value(), batch.stacks[i], batch.slacks[i]);
+      }
       at += batch.sizes[i];
     }
   }
@@ -65,6 +68,7 @@ class Sample {
     next.arena = 1;
     next.segment = 1;
     for (size_t i = 0; i < next.sizes.size(); i += 3) next.sizes[i] += 8;
+    add_stacks(random, next);
     batch(next);
   }
 
@@ -100,15 +104,20 @@ class Sample {
                                0x40ff0,
                                0x40fe0,
                                ChunkState::kMmapped,
-                               i % 2};
+                               i % 2,
+                               i,
+                               static_cast<uint8_t>(i * 3)};
       writer_.on_mmapped(chunk);
       line(
           "mmapped_chunks mapping_begin={} chunk={} total={} size={} usable={} state=8 "
-          "instance={}",
+          "instance={} stack={} slack={}",
           chunk.mapping_begin.value(), chunk.chunk.value(), chunk.total, chunk.size, chunk.usable,
-          chunk.instance);
+          chunk.instance, chunk.stack, chunk.slack);
     }
-    const SnapshotMetadata all = full_metadata(2, 2);
+    SnapshotMetadata all = full_metadata(2, 2);
+    all.tracker = full_tracker();
+    write_tracker_tables(*all.tracker);
+    write_call_stack_tables();
     line("capture writer={} foreign_allocator={}", hex(all.writer),
          hex(all.heap.foreign_allocator));
     const Process& p = all.process;
@@ -148,6 +157,58 @@ class Sample {
     }
     write_heap_tables(all.heap);
     writer_.finish(all);
+  }
+
+  void write_tracker_tables(const TrackerRecord& t) {
+    line(
+        "tracker version={} directory={} recording={:d} pid={} generation={} start_count={} "
+        "started_ns={} recorded_ns={} sample_bytes={} max_frames={} memory_limit={} "
+        "memory_reserved={} memory_used={} limits={} dropped_slots={} dropped_stacks={} "
+        "nested_events={} dropped_threads={} slow_unwinds={} full_unwinds={}",
+        t.version, t.directory.value(), t.recording, t.pid, t.generation, t.start_count,
+        t.started_ns, t.recorded_ns, t.sample_bytes, t.max_frames, t.memory_limit,
+        t.memory_reserved, t.memory_used, t.limits, t.dropped_slots, t.dropped_stacks,
+        t.nested_events, t.dropped_threads, t.slow_unwinds, t.full_unwinds);
+    for (const auto& note : t.notes) line("tracker_notes text={}", hex(note));
+    for (const TrackedModule& m : t.modules) {
+      line("tracker_modules path={} build_id={} bias={} begin={} end={} loaded={} unloaded={}",
+           hex(m.path), hex(m.build_id), m.bias, m.range.begin.value(), m.range.end.value(),
+           m.loaded, m.unloaded);
+    }
+    for (const TrackedThread& thread : t.threads) {
+      line(
+          "tracker_threads tid={} name={} exited={:d} allocations={} frees={} allocated_bytes={} "
+          "freed_bytes={} without_stack={} truncated={}",
+          thread.tid, hex(thread.name), thread.exited, thread.allocations, thread.frees,
+          thread.allocated_bytes, thread.freed_bytes, thread.without_stack, thread.truncated);
+    }
+  }
+
+  void write_call_stack_tables() {
+    const RecordedStacks all = full_call_stacks();
+    writer_.on_call_stacks(all.stacks);
+    writer_.on_symbols(all.symbols);
+    for (const CallNode& node : all.stacks.nodes) {
+      line("stack_nodes parent={} module={} return_address={}", node.parent, node.module,
+           node.return_address.value());
+    }
+    for (const AllocationSite& site : all.stacks.sites) {
+      line(
+          "stacks node={} depth={} sample_bytes={} allocations={} frees={} allocated_bytes={} "
+          "freed_bytes={}",
+          site.node, site.depth, site.sample_bytes, site.allocations, site.frees,
+          site.allocated_bytes, site.freed_bytes);
+    }
+    for (const std::string& text : all.symbols.strings()) line("strings text={}", hex(text));
+    for (const SymbolBook::Place& place : all.symbols.places()) {
+      for (const SourceFrame& frame : all.symbols.at(place.module, place.return_address)) {
+        line(
+            "code_frames module={} return_address={} function={} file={} line={} offset={} "
+            "inlined={:d}",
+            place.module, place.return_address.value(), frame.function, frame.file, frame.line,
+            frame.offset, frame.is_inlined);
+      }
+    }
   }
 
   void write_heap_tables(const HeapModel& heap) {

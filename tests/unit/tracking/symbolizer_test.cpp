@@ -79,8 +79,8 @@ std::vector<Named> frames_at(const SymbolBook& book, const void* address) {
 }
 
 const std::vector<Named> kInlinedFrames = {
-    {"fixture::(anonymous namespace)::inner()", "code_fixture.cpp", fixture::kInnerLine, true},
-    {"fixture::(anonymous namespace)::outer()", "code_fixture.cpp", fixture::kOuterLine, true},
+    {"fixture::(anonymous namespace)::inner", "code_fixture.cpp", fixture::kInnerLine, true},
+    {"fixture::(anonymous namespace)::outer", "code_fixture.cpp", fixture::kOuterLine, true},
     {"fixture::inlined_call()", "code_fixture.cpp", fixture::kInlinedLine, false},
 };
 

@@ -1,0 +1,54 @@
+// The call stacks of a tracked process as tables, both ways.
+//
+// They can be long (a large program has a million frames), so they are no metadata: a reader takes
+// them when it wants them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "snapshot/section.h"
+#include "snapshot/table.h"
+#include "tracking/call_stacks.h"
+#include "tracking/symbol_book.h"
+
+namespace heapsnap {
+
+// What a snapshot knows of call stacks: empty when the process was not tracked.
+struct RecordedStacks {
+  CallStacks stacks;
+  SymbolBook symbols;  // as far as they were looked up when the snapshot was taken
+};
+
+void write_call_stacks(const CallStacks& stacks, SectionSink& sink);
+void write_symbols(const SymbolBook& symbols, SectionSink& sink);
+
+// Collects them from tables.
+class CallStackBuilder {
+ public:
+  // `modules`: rows of the table of modules.
+  explicit CallStackBuilder(size_t modules) : modules_(modules) {}
+
+  // `table`: bytes of one table; unknown ones are passed over. Throws Error{kBadInput} for damage,
+  // for ids that lead nowhere, and for more rows than a file may have.
+  void add(std::span<const std::byte> table, const std::string& source);
+  RecordedStacks take(const std::string& source);
+
+ private:
+  void add_frames(TableCursor& table, const std::string& source);
+
+  size_t modules_;
+  RecordedStacks all_;
+  std::vector<std::string> strings_;
+  uint64_t text_bytes_ = 0;
+  // The place whose frames are coming in.
+  int32_t module_ = -1;
+  Address address_;
+  std::vector<SourceFrame> frames_;
+  uint64_t frame_count_ = 0;
+};
+
+}  // namespace heapsnap
