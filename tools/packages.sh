@@ -15,7 +15,7 @@ build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev li
 # themselves through libheapsnap. The shells complete command lines; mandoc reads the manual page.
 test_packages="doctest-dev libsimdjson-dev zstd clang clang-format clang-tidy libclang-rt-dev ccache gdb libc6-dbg python3
   debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light wrk mariadb-server
-  make zsh fish mandoc"
+  make zsh fish mandoc libunwind-dev"
 bench_packages="libbenchmark-dev"
 
 install=no

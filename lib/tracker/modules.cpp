@@ -15,7 +15,8 @@ namespace heapsnap::tracker {
 
 namespace {
 
-constexpr unsigned kSlots = 2048;  // modules loaded at one time
+constexpr unsigned kSlots = 2048;    // modules loaded at one time
+constexpr unsigned kGoneSlots = 32;  // keep their rows, as they may come back
 constexpr uint64_t kStringChunk = 65536;
 constexpr uint32_t kMaxPath = 4096;
 constexpr uint32_t kMaxBuildId = sizeof(ModuleRecord::build_id);
@@ -144,9 +145,18 @@ bool is_same(const Slot& slot, const Image& image) {
          same_build_id(entry<ModuleRecord>(control.directory->modules, slot.record), image);
 }
 
-uint32_t add_record(const Image& image) {
+// The record of a module that came back, or a new one.
+uint32_t record_for(const Image& image) {
   ChunkedTable& modules = control.directory->modules;
   const uint64_t index = modules.count;
+  for (uint64_t i = 0; i < index && image.build_id_size != 0; ++i) {
+    auto& record = entry<ModuleRecord>(modules, i);
+    if (record.unloaded != 0 && record.bias == image.bias && record.begin == image.begin &&
+        record.end == image.end && same_build_id(record, image)) {
+      store(record.unloaded, 0);
+      return static_cast<uint32_t>(i);
+    }
+  }
   if (chunk_for(modules, index, kRegionModules, kLimitModules) == nullptr) return kNoModule;
   auto& record = entry<ModuleRecord>(modules, index);
   record = {};
@@ -176,12 +186,15 @@ void mark_unloaded(Slot& slot) {
   raise_epoch();
 }
 
+// The module that was in this slot and is gone is the same file at the same place.
+bool came_back(const Slot& slot, const Image& image) {
+  return slot.last_begin == image.begin && slot.last_end == image.end && image.build_id_size != 0 &&
+         slot.record != kNoModule && is_same(slot, image);
+}
+
 void fill_slot(Slot& slot, const Image& image, bool pin) {
-  const bool comes_back = slot.last_begin == image.begin && slot.last_end == image.end &&
-                          image.build_id_size != 0 && slot.record != kNoModule &&
-                          is_same(slot, image);
   add(control.directory->module_generation, 1);
-  if (comes_back) {
+  if (came_back(slot, image)) {
     store(entry<ModuleRecord>(control.directory->modules, slot.record).unloaded, 0);
   } else {
     slot.rows.release();
@@ -189,7 +202,7 @@ void fill_slot(Slot& slot, const Image& image, bool pin) {
     slot.header = image.header;
     slot.index = {};
     slot.has_rows = false;
-    slot.record = add_record(image);
+    slot.record = record_for(image);
     if (image.header != 0 && parse_eh_frame_hdr(image.header, image.end, slot.index)) {
       slot.has_rows = slot.rows.compile(slot.index, image.begin, image.end);
     }
@@ -203,34 +216,32 @@ void fill_slot(Slot& slot, const Image& image, bool pin) {
 void take_image(const Image& image, bool pin) {
   if (image.begin >= image.end) return;
   Slot* vacant = nullptr;
+  unsigned gone = 0;
+  bool comes_back = false;
   for (uint32_t i = 0; i < slot_count; ++i) {
     Slot& slot = slots[i];
     if (slot.end == 0) {
-      const bool was_here = slot.last_begin == image.begin && slot.last_end == image.end;
-      if (vacant == nullptr || was_here) vacant = &slot;
-      continue;
-    }
-    if (slot.begin == image.begin && slot.end == image.end) {
+      ++gone;
+      if (comes_back) continue;
+      comes_back = came_back(slot, image);
+      if (comes_back || vacant == nullptr) vacant = &slot;
+    } else if (slot.begin == image.begin && slot.end == image.end) {
       if (slot.is_pinned || is_same(slot, image)) {
         slot.is_seen = true;
         return;
       }
       mark_unloaded(slot);
-      vacant = &slot;
-      break;
+      if (!comes_back) vacant = &slot;
     }
   }
+  const bool is_new_slot = !comes_back && gone < kGoneSlots && slot_count < kSlots;
+  if (is_new_slot) vacant = &slots[slot_count];
   if (vacant == nullptr) {
-    if (slot_count == kSlots) {
-      note_limit(kLimitModules);
-      return;
-    }
-    vacant = &slots[slot_count];
-    fill_slot(*vacant, image, pin);
-    store_release(slot_count, slot_count + 1);
+    note_limit(kLimitModules);
     return;
   }
   fill_slot(*vacant, image, pin);
+  if (is_new_slot) store_release(slot_count, slot_count + 1);
 }
 
 // Looks a function up in a module's dynamic symbols, so that we need not be linked against it.
