@@ -7,6 +7,7 @@
 #include "report/advice_text.h"
 #include "report/json_writer.h"
 #include "report/number_text.h"
+#include "report/stack_frames.h"
 
 namespace heapsnap {
 
@@ -285,6 +286,32 @@ void write_findings(JsonWriter& json, const SnapshotMetadata& metadata) {
   array(json, "notes", metadata.notes);
 }
 
+// The first stacks of a tracked process; `heapsnap stacks -j` has all of them, with all frames.
+void write_tracking(JsonWriter& json, const StackReportInput& input) {
+  const TrackerRecord& tracker = *input.metadata.tracker;
+  json.key("tracking");
+  json.begin_object();
+  json.member("recording", tracker.recording);
+  json.member("sample_bytes", tracker.sample_bytes);
+  json.member("live_blocks", input.census.live_blocks);
+  json.member("live_bytes", input.census.live_bytes);
+  tally(json, "without_stack", input.census.without_stack);
+  objects(json, "top_stacks", input.ranked, [&](uint32_t id, size_t) {
+    const StackFigures& figures = input.census.stacks[id];
+    json.member("stack", id);
+    json.member("live_blocks", figures.live_blocks);
+    json.member("live_bytes", figures.live_bytes);
+    StackEnd end{};
+    const auto frames =
+        named_frames(input.recorded, tracker, input.recorded.stacks.sites[id].node, end);
+    json.key("functions");
+    json.begin_array();
+    for (const NamedFrame& frame : frames) json.value(function_label(frame));
+    json.end_array();
+  });
+  json.end_object();
+}
+
 }  // namespace
 
 void print_json_report(Writer& out, const ReportInput& input) {
@@ -300,6 +327,7 @@ void print_json_report(Writer& out, const ReportInput& input) {
   write_heap(json, input.summary);
   write_arenas(json, input);
   write_findings(json, input.metadata);
+  if (input.stacks != nullptr) write_tracking(json, *input.stacks);
   json.end_object();
   out.write("\n");
 }

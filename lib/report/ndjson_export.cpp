@@ -7,6 +7,7 @@
 #include "report/digits.h"
 #include "report/json_writer.h"
 #include "report/number_text.h"
+#include "report/stack_frames.h"
 
 namespace heapsnap {
 
@@ -55,14 +56,16 @@ class ChunkLines final : public ChunkSink {
     Address chunk = batch.begin;
     for (size_t i = 0; i < batch.sizes.size(); ++i) {
       const ChunkState state = batch.states[i];
-      put_line(chunk, batch.sizes[i], usable(batch.sizes[i], state), state);
+      const uint32_t stack = batch.stacks.empty() ? 0 : batch.stacks[i];
+      put_line(chunk, batch.sizes[i], usable(batch.sizes[i], state), state, stack,
+               batch.slacks.empty() ? 0 : batch.slacks[i]);
       chunk += batch.sizes[i];
     }
   }
 
   void on_mmapped(const MmappedChunk& chunk) override {
     make_endings(-1);
-    put_line(chunk.chunk, chunk.size, chunk.usable, chunk.state);
+    put_line(chunk.chunk, chunk.size, chunk.usable, chunk.state, chunk.stack, chunk.slack);
   }
 
  private:
@@ -83,15 +86,22 @@ class ChunkLines final : public ChunkSink {
     }
   }
 
-  void put_line(Address chunk, uint64_t size, uint64_t usable, ChunkState state) {
+  void put_line(Address chunk, uint64_t size, uint64_t usable, ChunkState state, uint32_t stack,
+                unsigned slack) {
     const size_t ending = std::min(static_cast<size_t>(state), endings_.size() - 1);
-    char* at = out_.reserve(160);  // three numbers of 20 digits and 64 characters at most
+    char* at = out_.reserve(200);  // five numbers of 20 digits and 84 characters at most
     at = put_text(at, "{\"kind\":\"chunk\",\"addr\":\"0x");
     at = put_hex(at, (chunk + 2 * word_).value());
     at = put_text(at, "\",\"size\":");
     at = put_decimal(at, size);
     at = put_text(at, ",\"usable\":");
     at = put_decimal(at, usable);
+    if (stack != 0) {
+      at = put_text(at, ",\"stack\":");
+      at = put_decimal(at, stack);
+      at = put_text(at, ",\"slack\":");
+      at = put_decimal(at, slack);
+    }
     at = put_text(at, endings_[ending]);
     out_.commit(at);
   }
@@ -101,6 +111,29 @@ class ChunkLines final : public ChunkSink {
   int32_t arena_ = 0;
   std::array<std::string, kChunkStateCount> endings_;
 };
+
+void write_stack_line(const RecordedStacks& recorded, const TrackerRecord& tracker, uint32_t id,
+                      Writer& out) {
+  const AllocationSite& site = recorded.stacks.sites[id];
+  JsonWriter json(out);
+  json.begin_object();
+  json.member("kind", "stack");
+  json.member("stack", id);
+  json.member("sample_bytes", site.sample_bytes);
+  json.member("allocations", site.allocation_count());
+  json.member("frees", site.free_count());
+  json.member("allocated_bytes", site.allocated_bytes);
+  json.member("freed_bytes", site.freed_bytes);
+  StackEnd end{};
+  const auto frames = named_frames(recorded, tracker, site.node, end);
+  json.key("frames");
+  json.begin_array();
+  for (const NamedFrame& frame : frames) write_json_frame(json, frame);
+  json.end_array();
+  json.member("end", to_string(end));
+  json.end_object();
+  out.write("\n");
+}
 
 }  // namespace
 
@@ -112,6 +145,12 @@ void export_ndjson(const SnapshotStreams& streams, Writer& out) {
 
 void export_ndjson(const SnapshotReader& reader, Writer& out) {
   export_ndjson(streams_of(reader), out);
+  const auto& tracker = reader.metadata().tracker;
+  if (!tracker) return;
+  const RecordedStacks recorded = reader.read_call_stacks();
+  for (uint32_t id = 1; id < recorded.stacks.sites.size(); ++id) {
+    write_stack_line(recorded, *tracker, id, out);
+  }
 }
 
 }  // namespace heapsnap

@@ -3,6 +3,12 @@
 //   {"kind":"snapshot","version":1,"pid":42,...}
 //   {"kind":"chunk","addr":"0x5581...","size":48,"usable":40,"state":"used","arena":0}
 //
+// Of a tracked process a chunk in use that has a call stack says which, and how many of its usable
+// bytes nobody asked for (31: that many or more); the stacks follow, their frames innermost first:
+//
+//   {"kind":"chunk","addr":"0x5581...",...,"arena":0,"stack":7,"slack":3}
+//   {"kind":"stack","stack":7,"allocations":12,...,"frames":[{"address":"0x4011...",...}]}
+//
 // addr is the pointer that malloc returned, size the whole chunk with its header, usable what
 // malloc_usable_size() gives (for free chunks: what it gave while they were used; 0 for top and
 // fences, which never were). arena is an index, 0 the main arena; -1 a mapping of its own.

@@ -9,6 +9,7 @@
 #include "analysis/advice.h"
 #include "analysis/heap_summary.h"
 #include "analysis/rss_account.h"
+#include "report/stack_report_input.h"
 #include "snapshot/metadata.h"
 
 namespace heapsnap {
@@ -20,6 +21,8 @@ struct ReportInput {
   const std::vector<Advice>& advice;
   std::string snapshot_path;    // empty: not said
   uint64_t snapshot_bytes = 0;  // size of the file
+  // Of a tracked process: its call stacks, the dearest first.
+  const StackReportInput* stacks = nullptr;
 };
 
 }  // namespace heapsnap

@@ -38,6 +38,7 @@ void print_head(TextPage& page);
 void print_rss_table(TextPage& page);
 void print_advice(TextPage& page);
 void print_warnings(TextPage& page);
+void print_top_stacks(TextPage& page);
 // The heap:
 void print_arenas(TextPage& page);
 void print_free_memory(TextPage& page);

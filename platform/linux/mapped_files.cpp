@@ -73,11 +73,16 @@ UniqueFd MappedFiles::open_by_range(const Mapping& mapping) const {
   return file && is_mapped_file(file.get(), mapping) ? std::move(file) : UniqueFd();
 }
 
-UniqueFd MappedFiles::open_by_path(const Mapping& mapping) const {
-  if (!mapping.path.starts_with('/') || mapping.deleted) return UniqueFd();
+UniqueFd MappedFiles::open_path(const std::string& path) const {
+  if (!path.starts_with('/')) return UniqueFd();
   const UniqueFd root(::open(proc_.path(pid_, "root").c_str(), O_PATH | O_CLOEXEC | O_DIRECTORY));
   if (!root) return UniqueFd();
-  UniqueFd file = reopen_regular(open_inside(root.get(), mapping.path));
+  return reopen_regular(open_inside(root.get(), path));
+}
+
+UniqueFd MappedFiles::open_by_path(const Mapping& mapping) const {
+  if (mapping.deleted) return UniqueFd();
+  UniqueFd file = open_path(mapping.path);
   return file && is_mapped_file(file.get(), mapping) ? std::move(file) : UniqueFd();
 }
 

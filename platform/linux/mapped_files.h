@@ -23,6 +23,11 @@ class MappedFiles {
   // effects.
   UniqueFd open(const Mapping& mapping) const;
 
+  // The regular file that lies at a path of the process now, whether it is mapped or not (a library
+  // that was unloaded); closed when there is none. The caller finds out whether it is the right
+  // one.
+  UniqueFd open_path(const std::string& path) const;
+
  private:
   UniqueFd open_by_range(const Mapping& mapping) const;
   UniqueFd open_by_path(const Mapping& mapping) const;

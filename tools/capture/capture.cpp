@@ -6,9 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "heap/heap_walker.h"
 #include "heap/malloc_discovery.h"
+#include "tools/capture/tracking_capture.h"
 #include "tools/capture/version.h"
+#include "tracking/tracker_directory.h"
 
 namespace heapsnap {
 
@@ -100,13 +103,35 @@ void write_contents(Target& target, SnapshotWriter& writer) {
   }
 }
 
+// Where the tracker of a process is, and when it is read (CLOCK_MONOTONIC, 0: not known).
+struct TrackerPlace {
+  Address directory;
+  uint64_t now_ns = 0;
+};
+
+struct WalkResult {
+  uint64_t chunks = 0;
+  std::optional<Tracking> tracking;
+};
+
 // All passes that need the target's memory, from finding malloc to page residency.
-uint64_t walk_target(Target& target, const PreparedDiscovery& prepared,
-                     const CaptureOptions& options, SnapshotWriter& writer,
-                     SnapshotMetadata& metadata) {
+WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
+                       const std::optional<TrackerPlace>& tracker, const CaptureOptions& options,
+                       SnapshotWriter& writer, SnapshotMetadata& metadata) {
+  WalkResult result;
   RecordingSink sink(writer);
+  std::optional<TrackedWalk> tracked;
+  if (tracker) {
+    try {
+      tracked.emplace(target, tracker->directory, tracker->now_ns, sink);
+    } catch (const Error& error) {
+      // Ejected since we looked. When it is the whole target that is gone, the walk says so.
+      metadata.notes.push_back(error.subject() + " are not in the snapshot: " + error.why());
+    }
+  }
+  ChunkSink& chunks = tracked ? static_cast<ChunkSink&>(*tracked) : sink;
   const std::vector<LocatedMalloc> mallocs = locate_mallocs(target, prepared);
-  metadata.heap = walk_heaps(target, mallocs, sink, WalkOptions{options.progress});
+  metadata.heap = walk_heaps(target, mallocs, chunks, WalkOptions{options.progress});
   metadata.heap.foreign_allocator = prepared.foreign_allocator;
 
   std::vector<AddressRange> heap_ranges = sink.mmapped();
@@ -114,7 +139,27 @@ uint64_t walk_target(Target& target, const PreparedDiscovery& prepared,
   write_residency(target, whole_pages(std::move(heap_ranges), target.residency().page_size()),
                   writer);
   if (options.keep_contents) write_contents(target, writer);
-  return sink.chunks();
+  result.chunks = sink.chunks();
+  if (tracked) result.tracking = std::move(tracked->tracking());
+  return result;
+}
+
+// The tracker's tables into the snapshot, with the names of what is in them.
+void write_tracking(Target& target, std::optional<Tracking>& tracking, const OpenPath& open_path,
+                    const CaptureOptions& options, SnapshotWriter& writer,
+                    SnapshotMetadata& metadata) {
+  if (!tracking) return;
+  writer.on_call_stacks(tracking->stacks);
+  if (options.name_stacks) {
+    writer.on_symbols(name_stacks(target, *tracking, options.debug_files, open_path));
+  }
+  metadata.tracker = std::move(tracking->record);
+}
+
+uint64_t monotonic_ns() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+          .count());
 }
 
 void describe_target(Target& target, SnapshotMetadata& metadata) {
@@ -136,9 +181,19 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
   SnapshotMetadata& metadata = result.metadata;
   const std::unique_ptr<Target> running = open_running_process(pid);
   const PreparedDiscovery prepared = prepare_discovery(*running, options.debug_files);
+  std::optional<TrackerPlace> tracker;
+  if (const auto directory = find_tracker(*running, metadata.notes)) tracker = {*directory, 0};
   SnapshotWriter writer(options.output);
 
   FreezeOptions freeze_options = freeze;
+  const bool may_fork =
+      freeze.choice == FreezeChoice::kAuto || freeze.choice == FreezeChoice::kFork;
+  if (tracker && may_fork && is_shared_memory(running->address_space(), tracker->directory)) {
+    freeze_options.choice = FreezeChoice::kStop;
+    metadata.notes.push_back(
+        "the tracker's tables are shared memory, which a forked child does not hold still: the "
+        "process was read while it stood still");
+  }
   for (const MallocModule& module : prepared.modules) {
     if (!module.malloc_text.is_empty()) freeze_options.malloc_text.push_back(module.malloc_text);
   }
@@ -146,7 +201,9 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
   const std::unique_ptr<FrozenProcess> frozen = FrozenProcess::freeze(pid, freeze_options);
   const bool stopped = frozen->target_is_stopped();
   writer.set_deferred(stopped);
-  result.chunks = walk_target(*frozen, prepared, options, writer, metadata);
+  if (tracker) tracker->now_ns = monotonic_ns();
+  WalkResult walk = walk_target(*frozen, prepared, tracker, options, writer, metadata);
+  result.chunks = walk.chunks;
   if (stopped) {
     frozen->thaw();
     metadata.usage = frozen->mapping_usage();
@@ -155,6 +212,7 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
     metadata.usage = frozen->mapping_usage();
     frozen->thaw();
   }
+  write_tracking(*frozen, walk.tracking, paths_of_process(pid), options, writer, metadata);
   metadata.freeze = frozen->record();
   describe_target(*frozen, metadata);
   result.file_size = writer.finish(metadata);
@@ -168,9 +226,13 @@ CaptureResult capture_core(Target& core, const std::string& source,
   SnapshotMetadata& metadata = result.metadata;
   const Clock::time_point start = Clock::now();
   const PreparedDiscovery prepared = prepare_discovery(core, options.debug_files);
-  SnapshotWriter writer(options.output);
-  result.chunks = walk_target(core, prepared, options, writer, metadata);
   metadata.notes = notes;
+  std::optional<TrackerPlace> tracker;
+  if (const auto directory = find_tracker(core, metadata.notes)) tracker = {*directory, 0};
+  SnapshotWriter writer(options.output);
+  WalkResult walk = walk_target(core, prepared, tracker, options, writer, metadata);
+  result.chunks = walk.chunks;
+  write_tracking(core, walk.tracking, paths_below(options.sysroot), options, writer, metadata);
   metadata.freeze.method = FreezeMethod::kCore;
   metadata.freeze.why = "read from " + source;
   metadata.freeze.threads = core.threads().size();

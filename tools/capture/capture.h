@@ -1,7 +1,7 @@
 // From a target to a snapshot file: the main path of heapsnap, as a list of passes.
 //
-//   look around -> freeze -> find malloc -> walk -> residency -> let go -> metadata -> close the
-//   file
+//   look around -> freeze -> find malloc -> walk -> residency -> let go -> names of call stacks ->
+//   metadata -> close the file
 //
 // The one place where lib/ and platform/ meet.
 #pragma once
@@ -23,6 +23,8 @@ struct CaptureOptions {
   SnapshotOutput output;
   bool keep_contents = false;  // the bytes of all private writable memory, too
   DebugFileSearch debug_files;
+  bool name_stacks = true;  // of a tracked process: look for the symbols of its call stacks
+  std::string sysroot;      // of a core: where files are that it does not say were mapped
   // Bytes of heap walked and to be walked; may be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };

@@ -58,6 +58,8 @@ void add_capture_options(OptionParser& parser, CaptureArguments& arguments) {
               "do not look for separate debug files (they are never needed)");
   parser.flag("debuginfod", arguments.ask_debuginfod,
               "ask the servers in DEBUGINFOD_URLS for debug files");
+  parser.flag("no-symbols", arguments.no_symbols,
+              "of a tracked process: do not look for the names in its call stacks");
   add_report_options(parser, arguments.report);
   parser.flag("quiet,q", arguments.quiet, "no report and no progress");
   parser.flag("verbose,v", arguments.verbose, "say how it was done, on standard error");
@@ -71,6 +73,8 @@ CaptureOptions to_capture_options(const CaptureArguments& arguments, const Proce
       arguments.literal_name ? pattern : expand_output_name(pattern, process, taken_at_ns);
   options.output.overwrite = arguments.force;
   options.keep_contents = arguments.contents;
+  options.name_stacks = !arguments.no_symbols;
+  options.sysroot = sysroot;
   DebugFileSearch::Options search;
   search.sysroot = sysroot;
   search.ask_servers = arguments.ask_debuginfod;

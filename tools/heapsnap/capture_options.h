@@ -17,6 +17,7 @@ struct CaptureArguments {
   bool contents = false;
   bool no_debug_files = false;
   bool ask_debuginfod = false;
+  bool no_symbols = false;
   bool quiet = false;
   bool verbose = false;
   ReportStyle report;

@@ -8,6 +8,9 @@
 #include "tools/heapsnap/export_command.h"
 #include "tools/heapsnap/render_command.h"
 #include "tools/heapsnap/report_command.h"
+#include "tools/heapsnap/run_command.h"
+#include "tools/heapsnap/stacks_command.h"
+#include "tools/heapsnap/watch_command.h"
 
 namespace heapsnap {
 
@@ -17,6 +20,9 @@ constexpr std::array kCommands = {
     Command{"attach", "snapshot of a running process, and where its memory is", run_attach},
     Command{"core", "the same from a core file or memory images", run_core},
     Command{"report", "everything that a snapshot knows", run_report},
+    Command{"run", "a program with the tracker in it from its first allocation", run_run},
+    Command{"stacks", "the call stacks that a tracked process's memory came from", run_stacks},
+    Command{"watch", "looks at a tracked process, and takes snapshots when it grows", run_watch},
     Command{"render", "the heap as a picture", run_render},
     Command{"export", "a snapshot in a format that other tools read", run_export},
     Command{"doctor", "what bars an attach, and what to do about it", run_doctor},

@@ -28,6 +28,10 @@ const std::vector<KnownPlaceholder>& known_placeholders() {
       {"HOW", Kind::kWords, {"auto", "fork", "stop", "none"}},
       {"FORMAT", Kind::kWords, {"ndjson", "ptmallocdump"}},
       {"WHICH", Kind::kWords, {"all", "main", "others"}},
+      {"ORDER", Kind::kWords, {"live-bytes", "live-blocks", "rate", "churn"}},
+      {"GROUP", Kind::kWords, {"stack", "function", "module", "thread"}},
+      {"LISTING", Kind::kWords, {"text", "heapprof", "churnlog"}},
+      {"LOG", Kind::kWords, {"text", "churnlog"}},
       {"SHELL", Kind::kWords, {"bash", "zsh", "fish"}},
   };
   return known;

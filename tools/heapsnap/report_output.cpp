@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <optional>
+
 #include "analysis/advice.h"
 #include "analysis/heap_summary.h"
 #include "analysis/rss_account.h"
+#include "analysis/stack_census.h"
 #include "report/json_report.h"
 #include "report/text_report.h"
 #include "tools/heapsnap/terminal.h"
@@ -22,7 +25,24 @@ void print_snapshot_report(const SnapshotReader& snapshot, const std::string& pa
   const HeapSummary summary = summarize(snapshot);
   const RssAccount account = account_rss(metadata, summary);
   const std::vector<Advice> advice = advise(metadata, summary, account);
-  const ReportInput input{metadata, summary, account, advice, path, snapshot.file_size()};
+  ReportInput input{metadata, summary, account, advice, path, snapshot.file_size()};
+  RecordedStacks recorded;
+  StackCensus census;
+  std::optional<StackReportInput> stacks;
+  if (metadata.tracker) {
+    constexpr size_t kTopStacks = 8;
+    recorded = snapshot.read_call_stacks();
+    census = take_stack_census(streams_of(snapshot), recorded.stacks);
+    stacks.emplace(
+        StackReportInput{metadata,
+                         recorded,
+                         census,
+                         StackOrder::kLiveBytes,
+                         ranked_stacks(census, recorded.stacks, StackOrder::kLiveBytes, kTopStacks),
+                         {},
+                         path});
+    input.stacks = &*stacks;
+  }
 
   Writer out(STDOUT_FILENO, "standard output");
   if (style.json) {

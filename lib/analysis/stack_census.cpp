@@ -1,0 +1,145 @@
+#include "analysis/stack_census.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <unordered_map>
+
+#include "tracker/table_layout.h"
+
+namespace heapsnap {
+
+namespace {
+
+// Hands each block in use to visit(stack id, requested size, usable size).
+template <typename Visit>
+class BlockSink final : public ChunkSink {
+ public:
+  BlockSink(const SnapshotMetadata& metadata, Visit visit)
+      : word_(word_size(metadata.process.machine)), visit_(visit) {
+    for (const ThreadCache& cache : metadata.heap.thread_caches) {
+      if (!cache.tcache.is_null()) own_.push_back(cache.tcache - 2 * word_);
+    }
+    std::sort(own_.begin(), own_.end());
+  }
+
+  void on_batch(const ChunkBatch& batch) override {
+    Address next = batch.begin;
+    for (size_t i = 0; i < batch.sizes.size(); ++i) {
+      const Address chunk = next;
+      next += batch.sizes[i];
+      if (!is_live(batch.states[i])) continue;
+      if (std::binary_search(own_.begin(), own_.end(), chunk)) continue;
+      const uint64_t usable = batch.sizes[i] > word_ ? batch.sizes[i] - word_ : 0;
+      give(batch.stacks.empty() ? 0 : batch.stacks[i],
+           batch.slacks.empty() ? uint8_t{0} : batch.slacks[i], usable);
+    }
+  }
+  void on_mmapped(const MmappedChunk& chunk) override {
+    if (is_live(chunk.state)) give(chunk.stack, chunk.slack, chunk.usable);
+  }
+
+ private:
+  void give(uint32_t stack, uint8_t slack, uint64_t usable) {
+    const uint64_t known = slack < tracker::kSlackUnknown ? slack : 0;
+    visit_(stack, usable > known ? usable - known : 0, usable);
+  }
+
+  unsigned word_;
+  Visit visit_;
+  std::vector<Address> own_;  // chunks of thread caches, which malloc makes for itself
+};
+
+template <typename Visit>
+void each_block(const SnapshotStreams& streams, Visit visit) {
+  BlockSink<Visit> sink(*streams.metadata, visit);
+  streams.read_chunks(sink);
+}
+
+}  // namespace
+
+StackCensus take_stack_census(const SnapshotStreams& streams, const CallStacks& stacks) {
+  StackCensus census;
+  census.stacks.resize(stacks.sites.size());
+  each_block(streams, [&](uint32_t stack, uint64_t size, uint64_t usable) {
+    if (stack == tracker::kNoStack) {
+      census.without_stack.add(usable);
+    } else if (stack >= census.stacks.size()) {
+      census.strange.add(usable);
+    } else {
+      StackFigures& figures = census.stacks[stack];
+      const double weight = stacks.sites[stack].weight(size);
+      ++figures.blocks_found;
+      figures.live_blocks += weight;
+      figures.live_bytes += weight * static_cast<double>(size);
+    }
+  });
+  for (const StackFigures& figures : census.stacks) {
+    census.live_blocks += figures.live_blocks;
+    census.live_bytes += figures.live_bytes;
+  }
+  return census;
+}
+
+std::vector<std::vector<SizeCount>> block_sizes(const SnapshotStreams& streams,
+                                                std::span<const uint32_t> stacks, size_t most) {
+  std::unordered_map<uint32_t, size_t> index;
+  for (size_t i = 0; i < stacks.size(); ++i) index.emplace(stacks[i], i);
+  std::vector<std::map<uint64_t, uint64_t>> counts(stacks.size());
+  size_t pairs = 0;
+  each_block(streams, [&](uint32_t stack, uint64_t size, uint64_t) {
+    const auto wanted = index.find(stack);
+    if (wanted == index.end()) return;
+    std::map<uint64_t, uint64_t>& sizes = counts[wanted->second];
+    auto above = sizes.upper_bound(size);
+    const bool is_known = above != sizes.begin() && std::prev(above)->first == size;
+    if (is_known || pairs == most) {
+      if (above != sizes.begin()) ++std::prev(above)->second;
+      return;
+    }
+    sizes.emplace_hint(above, size, 1);
+    ++pairs;
+  });
+  std::vector<std::vector<SizeCount>> result;
+  for (const auto& sizes : counts) {
+    result.emplace_back();
+    for (const auto& [size, count] : sizes) result.back().push_back({size, count});
+  }
+  return result;
+}
+
+std::vector<SizeCount> by_power_of_two(std::span<const SizeCount> sizes) {
+  std::vector<SizeCount> classes;
+  for (const SizeCount& one : sizes) {
+    const uint64_t begin = std::bit_floor(one.size);
+    if (classes.empty() || classes.back().size != begin) classes.push_back({begin, 0});
+    classes.back().count += one.count;
+  }
+  return classes;
+}
+
+std::vector<uint32_t> ranked_stacks(const StackCensus& census, const CallStacks& stacks,
+                                    StackOrder order, size_t limit) {
+  const auto measure = [&](uint32_t stack) {
+    const AllocationSite& site = stacks.sites[stack];
+    switch (order) {
+      case StackOrder::kLiveBytes: return census.stacks[stack].live_bytes;
+      case StackOrder::kLiveBlocks: return census.stacks[stack].live_blocks;
+      case StackOrder::kRate: return site.allocation_count();
+      case StackOrder::kChurn: break;
+    }
+    return static_cast<double>(site.allocated_bytes) + static_cast<double>(site.freed_bytes);
+  };
+  std::vector<std::pair<double, uint32_t>> ranked;
+  for (uint32_t stack = 0; stack < census.stacks.size(); ++stack) {
+    const double value = measure(stack);
+    if (value > 0) ranked.emplace_back(-value, stack);
+  }
+  const size_t count = limit == 0 ? ranked.size() : std::min(limit, ranked.size());
+  std::partial_sort(ranked.begin(), ranked.begin() + static_cast<ptrdiff_t>(count), ranked.end());
+  std::vector<uint32_t> result;
+  for (size_t i = 0; i < count; ++i) result.push_back(ranked[i].second);
+  return result;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,62 @@
+// What each call stack of a tracked process holds in a snapshot: the blocks in use that it
+// allocated.
+//
+// Sizes are what the program asked for, as far as the tracker knows (usable size less slack).
+// Sampled stacks are weighted, so that sums over blocks are unbiased estimates of what really
+// lives.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "analysis/size_classes.h"
+#include "analysis/snapshot_streams.h"
+#include "tracking/call_stacks.h"
+
+namespace heapsnap {
+
+struct StackFigures {
+  uint64_t blocks_found = 0;  // not weighted
+  double live_blocks = 0;
+  double live_bytes = 0;
+};
+
+struct StackCensus {
+  std::vector<StackFigures> stacks;  // as CallStacks::sites
+  double live_blocks = 0;            // of all stacks
+  double live_bytes = 0;
+  // Blocks in use with no stack: allocated before tracking began; when sampling, also those that it
+  // passed over. Usable bytes. The thread caches, which malloc makes for itself, are not counted.
+  Tally without_stack;
+  // Blocks whose stack id is past the end of the table: the tracker's tables were damaged.
+  Tally strange;
+};
+
+StackCensus take_stack_census(const SnapshotStreams& streams, const CallStacks& stacks);
+
+// How many blocks of a size were found, not weighted.
+struct SizeCount {
+  uint64_t size = 0;
+  uint64_t count = 0;
+  bool operator==(const SizeCount&) const = default;
+};
+
+// The sizes of the blocks of some stacks, as `stacks`, ascending by size. What does not fit into
+// `most` pairs of stack and size is added to the next smaller size known of that stack, or left out
+// where there is none: memory stays bounded.
+std::vector<std::vector<SizeCount>> block_sizes(const SnapshotStreams& streams,
+                                                std::span<const uint32_t> stacks,
+                                                size_t most = 1U << 20);
+
+// By powers of two: the size of each is the smallest that is counted in it.
+std::vector<SizeCount> by_power_of_two(std::span<const SizeCount> sizes);
+
+enum class StackOrder { kLiveBytes, kLiveBlocks, kRate, kChurn };
+
+// The stacks by that measure, largest first, without those of which it is 0. At most `limit`; 0:
+// all.
+std::vector<uint32_t> ranked_stacks(const StackCensus& census, const CallStacks& stacks,
+                                    StackOrder order, size_t limit);
+
+}  // namespace heapsnap

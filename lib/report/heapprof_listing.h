@@ -1,0 +1,18 @@
+// The listing that heapprof's decoder prints of a core: call stacks by live bytes,
+//
+//   45% 6400 [100, 100, 6200]
+//     0x401136 make_node (tree.c:12)
+//     0x40117b main (tree.c:40)
+//
+// share of the live bytes, their number, the size of each block, and a line for each frame: its
+// address, then function, file and line, or module and offset where they are not known. Functions
+// that were inlined have lines of their own with the address of the call that holds them.
+#pragma once
+
+#include "report/stack_report.h"
+
+namespace heapsnap {
+
+void print_heapprof_listing(Writer& out, const StackReportInput& input);
+
+}  // namespace heapsnap

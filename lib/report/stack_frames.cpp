@@ -1,0 +1,71 @@
+#include "report/stack_frames.h"
+
+#include <fmt/format.h>
+
+namespace heapsnap {
+
+std::vector<NamedFrame> named_frames(const RecordedStacks& recorded, const TrackerRecord& tracker,
+                                     uint32_t node, StackEnd& end) {
+  std::vector<NamedFrame> result;
+  end = recorded.stacks.walk(node, [&](uint32_t id) {
+    const CallNode& call = recorded.stacks.nodes[id];
+    NamedFrame place;
+    place.return_address = call.return_address;
+    if (call.module >= 0) {
+      const TrackedModule& module = tracker.modules[static_cast<size_t>(call.module)];
+      place.has_module = true;
+      place.module = module.path;
+      place.module_address = call.return_address.value() - module.bias;
+    }
+    const auto frames = recorded.symbols.at(call.module, call.return_address);
+    if (frames.empty()) result.push_back(place);
+    for (const SourceFrame& frame : frames) {
+      NamedFrame named = place;
+      named.function = recorded.symbols.text(frame.function);
+      named.offset = frame.offset;
+      named.file = recorded.symbols.text(frame.file);
+      named.line = frame.line;
+      named.is_inlined = frame.is_inlined;
+      result.push_back(std::move(named));
+    }
+  });
+  return result;
+}
+
+std::string file_name_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+std::string function_label(const NamedFrame& frame) {
+  if (!frame.function.empty()) return frame.function;
+  if (!frame.has_module) return fmt::format("{:#x}", frame.return_address.value());
+  const std::string module = frame.module.empty() ? "program" : file_name_of(frame.module);
+  return fmt::format("{}+{:#x}", module, frame.module_address);
+}
+
+std::string line_label(const NamedFrame& frame, bool whole_path) {
+  if (frame.file.empty()) return {};
+  return fmt::format("{}:{}", whole_path ? frame.file : file_name_of(frame.file), frame.line);
+}
+
+void write_json_frame(JsonWriter& json, const NamedFrame& frame) {
+  json.begin_object();
+  json.member("address", frame.return_address);
+  if (frame.has_module) {
+    json.member("module", frame.module);
+    json.member("module_address", Address(frame.module_address));
+  }
+  if (!frame.function.empty()) {
+    json.member("function", frame.function);
+    json.member("offset", frame.offset);
+  }
+  if (!frame.file.empty()) {
+    json.member("file", frame.file);
+    json.member("line", frame.line);
+  }
+  if (frame.is_inlined) json.member("inlined", true);
+  json.end_object();
+}
+
+}  // namespace heapsnap

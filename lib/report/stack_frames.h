@@ -1,0 +1,40 @@
+// The frames of a call stack as all listings name them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/json_writer.h"
+#include "snapshot/call_stack_tables.h"
+#include "tracking/tracker_record.h"
+
+namespace heapsnap {
+
+struct NamedFrame {
+  Address return_address;
+  std::string function;  // as the target has it; empty: not known
+  uint64_t offset = 0;   // of the address in the function; 0 where inlined
+  std::string file;      // of the source; empty: not known
+  uint32_t line = 0;
+  std::string module;  // path; empty: code of no file, or a program of which it is not known
+  bool has_module = false;
+  uint64_t module_address = 0;  // the address as the module's file counts it
+  bool is_inlined = false;      // into the function of the next frame
+};
+
+// Innermost first. `end` says why there are no more.
+std::vector<NamedFrame> named_frames(const RecordedStacks& recorded, const TrackerRecord& tracker,
+                                     uint32_t node, StackEnd& end);
+
+// "parse(int)", "libfoo.so+0x1234" or "0x7f0012345678": never empty, not made printable.
+std::string function_label(const NamedFrame& frame);
+// "parse.cpp:42", "" when not known. With the whole path or the name of the file alone.
+std::string line_label(const NamedFrame& frame, bool whole_path);
+// {"address":"0x...","module":...,"function":...,"file":...,"line":...}: what is not known is left
+// out.
+void write_json_frame(JsonWriter& json, const NamedFrame& frame);
+// "libfoo.so"
+std::string file_name_of(const std::string& path);
+
+}  // namespace heapsnap

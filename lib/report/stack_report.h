@@ -1,0 +1,37 @@
+// The call stacks of a tracked process, for people and for programs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/stack_census.h"
+#include "analysis/stack_groups.h"
+#include "report/stack_report_input.h"
+#include "report/text_report.h"
+#include "report/writer.h"
+#include "snapshot/metadata.h"
+
+namespace heapsnap {
+
+// Text: a head, then each stack with its share, sizes, rates and frames.
+void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& style);
+// {"kind":"stacks","version":1,...}: the same facts, exact, with all frames; keys are only ever
+// added.
+void print_json_stacks(Writer& out, const StackReportInput& input);
+
+// Stacks added up. `what`: "function" or "module".
+void print_stack_groups(Writer& out, const StackReportInput& input,
+                        const std::vector<StackGroup>& groups, const std::string& what,
+                        const TextStyle& style);
+void print_json_stack_groups(Writer& out, const StackReportInput& input,
+                             const std::vector<StackGroup>& groups, const std::string& what);
+// What each thread allocated and freed; blocks do not know their thread.
+void print_tracked_threads(Writer& out, const StackReportInput& input, const TextStyle& style);
+void print_json_tracked_threads(Writer& out, const StackReportInput& input);
+
+// What must be known to read any of them right, a sentence each: blocks without a stack, what was
+// dropped, limits that were reached, sampling.
+std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata, const StackCensus& census);
+
+}  // namespace heapsnap

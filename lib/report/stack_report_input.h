@@ -1,0 +1,24 @@
+// The facts that listings of call stacks print.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/stack_census.h"
+#include "snapshot/call_stack_tables.h"
+#include "snapshot/metadata.h"
+
+namespace heapsnap {
+
+struct StackReportInput {
+  const SnapshotMetadata& metadata;  // has a tracker
+  const RecordedStacks& recorded;
+  const StackCensus& census;
+  StackOrder order = StackOrder::kLiveBytes;
+  std::vector<uint32_t> ranked;               // the stacks to list
+  std::vector<std::vector<SizeCount>> sizes;  // of their blocks, as `ranked`
+  std::string snapshot_path;                  // empty: not said
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,262 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/number_text.h"
+#include "report/stack_frames.h"
+#include "report/stack_report.h"
+#include "report/text_page.h"
+#include "report/text_table.h"
+
+namespace heapsnap {
+
+namespace {
+
+using Align = TextTable::Align;
+
+uint64_t rounded(double number) {
+  return number <= 0 ? 0 : static_cast<uint64_t>(std::llround(std::min(number, 9e18)));
+}
+
+std::string rate_text(double number, uint64_t nanoseconds) {
+  if (nanoseconds == 0) return {};
+  const double rate = number / (static_cast<double>(nanoseconds) / 1e9);
+  return rate >= 10 ? fmt::format(", {}/s", count_text(rounded(rate)))
+                    : fmt::format(", {:.1f}/s", rate);
+}
+
+std::string end_text(StackEnd end) {
+  switch (end) {
+    case StackEnd::kComplete: return {};
+    case StackEnd::kNone: return "no frames were recorded";
+    case StackEnd::kDepthLimit: return "more frames: the limit was reached";
+    case StackEnd::kNoUnwindInfo: return "cut off: no unwind information for the next frame";
+    case StackEnd::kBadFrame: return "cut off: the next frame made no sense";
+  }
+  return {};
+}
+
+// "16 B × 1,024, 32 B × 5": the largest shares of the bytes.
+std::string sizes_text(std::span<const SizeCount> sizes) {
+  constexpr size_t kMost = 6;
+  std::vector<SizeCount> shown(sizes.begin(), sizes.end());
+  const char* about = "";
+  if (shown.size() > kMost) {
+    shown = by_power_of_two(sizes);
+    about = "from ";
+  }
+  std::string text;
+  for (const SizeCount& one : shown) {
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{}{} × {}", about, size_text(one.size), count_text(one.count));
+  }
+  return text;
+}
+
+void print_wrapped(Writer& out, std::string_view front, std::string_view text, size_t width) {
+  std::string lead(front);
+  const size_t indent = display_width(front);
+  for (const std::string& line : wrapped(text, width > indent + 20 ? width - indent : 20)) {
+    out.write(lead + line + "\n");
+    lead.assign(indent, ' ');
+  }
+}
+
+void print_head(Writer& out, const StackReportInput& input, const Ink& ink, size_t width) {
+  const Process& process = input.metadata.process;
+  const TrackerRecord& tracker = *input.metadata.tracker;
+  out.write(ink.bold(fmt::format("Process {}: {}", process.pid, printable(process.comm))) + "\n");
+  std::string what = tracker.sample_bytes == 0 ? std::string("each allocation recorded")
+                                               : fmt::format("one sample each {} on average",
+                                                             size_text(tracker.sample_bytes));
+  if (tracker.recorded_ns != 0) what += " for " + duration_text(tracker.recorded_ns);
+  if (!tracker.recording) what += ", recording has stopped";
+  print_wrapped(out, "  tracked   ", what, width);
+  print_wrapped(out, "  live      ",
+                fmt::format("{} in {}", size_text(rounded(input.census.live_bytes)),
+                            count_text(rounded(input.census.live_blocks), "block", "blocks")),
+                width);
+  for (const std::string& remark : stack_remarks(input.metadata, input.census)) {
+    print_wrapped(out, "  mind      ", remark, width);
+  }
+}
+
+void print_frames(Writer& out, const StackReportInput& input, uint32_t node, const Ink& ink,
+                  size_t width) {
+  StackEnd end{};
+  const auto frames = named_frames(input.recorded, *input.metadata.tracker, node, end);
+  for (const NamedFrame& frame : frames) {
+    std::string place = printable(line_label(frame, false));
+    if (frame.is_inlined) place += place.empty() ? "inlined" : " (inlined)";
+    if (place.empty() && frame.has_module && !frame.function.empty()) {
+      place = printable(file_name_of(frame.module));
+    }
+    const std::string function = printable(function_label(frame));
+    const size_t room = width - 6;
+    const size_t place_width = display_width(place);
+    const std::string shown =
+        clipped(function, room > place_width + 22 ? room - place_width - 2 : 20);
+    out.write("      " + shown + (place.empty() ? "" : "  " + ink.dim(place)) + "\n");
+  }
+  if (!end_text(end).empty()) out.write("      " + ink.yellow(end_text(end)) + "\n");
+}
+
+// The innermost frame that says more than that memory was asked for.
+std::string site_text(const StackReportInput& input, uint32_t id) {
+  StackEnd end{};
+  const auto frames = named_frames(input.recorded, *input.metadata.tracker,
+                                   input.recorded.stacks.sites[id].node, end);
+  for (const NamedFrame& frame : frames) {
+    if (is_allocation_wrapper(frame.function)) continue;
+    const std::string line = line_label(frame, false);
+    return printable(function_label(frame) + (line.empty() ? "" : " " + line));
+  }
+  return frames.empty() ? "no call stack" : printable(function_label(frames.front()));
+}
+
+}  // namespace
+
+void print_top_stacks(TextPage& page) {
+  if (page.input.stacks == nullptr || page.input.stacks->ranked.empty()) return;
+  const StackReportInput& input = *page.input.stacks;
+  page.heading("Call stacks that hold the most");
+  TextTable table;
+  for (int i = 0; i < 3; ++i) table.add_column("", Align::kRight);
+  table.add_column("", Align::kLeft);
+  for (const uint32_t id : input.ranked) {
+    const StackFigures& figures = input.census.stacks[id];
+    constexpr size_t kNumbers = 40;
+    table.add_row(
+        {percent_text(input.census.live_bytes > 0 ? figures.live_bytes / input.census.live_bytes
+                                                  : 0),
+         size_text(rounded(figures.live_bytes)),
+         count_text(rounded(figures.live_blocks), "block", "blocks"),
+         clipped(site_text(input, id), page.width > kNumbers + 30 ? page.width - kNumbers : 30)});
+  }
+  page.table(table);
+  if (input.census.without_stack.count != 0) {
+    page.sentence(fmt::format(
+        "{} with {} have no stack: allocated before tracking began{}.",
+        count_text(input.census.without_stack.count, "block", "blocks"),
+        size_text(input.census.without_stack.bytes),
+        input.metadata.tracker->sample_bytes == 0 ? "" : ", or passed over by sampling"));
+  }
+  page.sentence("All frames: heapsnap stacks " +
+                (input.snapshot_path.empty() ? "FILE" : printable(input.snapshot_path)));
+}
+
+std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata,
+                                       const StackCensus& census) {
+  const TrackerRecord& tracker = *metadata.tracker;
+  std::vector<std::string> remarks;
+  if (census.without_stack.count != 0) {
+    remarks.push_back(fmt::format(
+        "{} with {} in use have no stack: {}",
+        count_text(census.without_stack.count, "block", "blocks"),
+        size_text(census.without_stack.bytes),
+        tracker.sample_bytes == 0 ? "allocated before tracking began, or not recorded"
+                                  : "allocated before tracking began, or passed over by sampling"));
+  }
+  if (census.strange.count != 0) {
+    remarks.push_back(fmt::format(
+        "{} with {} name a stack that is not there: the tables are damaged",
+        count_text(census.strange.count, "block", "blocks"), size_text(census.strange.bytes)));
+  }
+  std::string limits;
+  for (const std::string& name : limit_names(tracker.limits)) {
+    limits += (limits.empty() ? "" : ", ") + name;
+  }
+  if (!limits.empty()) remarks.push_back("the tracker reached its limit of: " + limits);
+  if (tracker.dropped_slots != 0) {
+    remarks.push_back(count_text(tracker.dropped_slots, "block was", "blocks were") +
+                      " not recorded");
+  }
+  if (tracker.dropped_stacks != 0) {
+    remarks.push_back(count_text(tracker.dropped_stacks, "block was", "blocks were") +
+                      " recorded without a stack, since a table was full");
+  }
+  for (const std::string& note : tracker.notes) remarks.push_back(printable(note));
+  return remarks;
+}
+
+void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& style) {
+  const Ink ink(style.color);
+  const size_t width = std::max(style.width, 60U);
+  const TrackerRecord& tracker = *input.metadata.tracker;
+  print_head(out, input, ink, width);
+  for (size_t i = 0; i < input.ranked.size(); ++i) {
+    const uint32_t id = input.ranked[i];
+    const AllocationSite& site = input.recorded.stacks.sites[id];
+    const StackFigures& figures = input.census.stacks[id];
+    out.write("\n" +
+              ink.bold(fmt::format("{}. {}  {} in {}", i + 1,
+                                   percent_text(input.census.live_bytes > 0
+                                                    ? figures.live_bytes / input.census.live_bytes
+                                                    : 0),
+                                   size_text(rounded(figures.live_bytes)),
+                                   count_text(rounded(figures.live_blocks), "block", "blocks"))) +
+              "\n");
+    if (const std::string sizes = sizes_text(input.sizes[i]); !sizes.empty()) {
+      print_wrapped(out, "    sizes      ", sizes, width);
+    }
+    print_wrapped(out, "    allocated  ",
+                  fmt::format("{} in {}{}; freed {} in {}", size_text(site.allocated_bytes),
+                              count_text(rounded(site.allocation_count())),
+                              rate_text(site.allocation_count(), tracker.recorded_ns),
+                              size_text(site.freed_bytes), count_text(rounded(site.free_count()))),
+                  width);
+    print_frames(out, input, site.node, ink, width);
+  }
+}
+
+void print_stack_groups(Writer& out, const StackReportInput& input,
+                        const std::vector<StackGroup>& groups, const std::string& what,
+                        const TextStyle& style) {
+  const Ink ink(style.color);
+  const size_t width = std::max(style.width, 60U);
+  print_head(out, input, ink, width);
+  out.write("\n");
+  TextTable table;
+  for (const char* title : {"share", "live", "blocks", "below it", "churn"}) {
+    table.add_column(title, Align::kRight);
+  }
+  table.add_column(what, Align::kLeft);
+  for (const StackGroup& group : groups) {
+    constexpr size_t kNumbers = 56;
+    table.add_row(
+        {percent_text(input.census.live_bytes > 0 ? group.live_bytes / input.census.live_bytes : 0),
+         size_text(rounded(group.live_bytes)), count_text(rounded(group.live_blocks)),
+         size_text(rounded(group.live_bytes_below)),
+         size_text(rounded(group.allocated_bytes + group.freed_bytes)),
+         clipped(printable(group.name), std::max<size_t>(24, width - kNumbers))});
+  }
+  table.print(out, ink);
+}
+
+void print_tracked_threads(Writer& out, const StackReportInput& input, const TextStyle& style) {
+  const Ink ink(style.color);
+  print_head(out, input, ink, std::max(style.width, 60U));
+  out.write("\n");
+  TextTable table;
+  table.add_column("thread", Align::kRight);
+  table.add_column("name", Align::kLeft);
+  for (const char* title : {"allocated", "in", "freed", "in", "truncated"}) {
+    table.add_column(title, Align::kRight);
+  }
+  std::vector<const TrackedThread*> threads;
+  for (const TrackedThread& thread : input.metadata.tracker->threads) threads.push_back(&thread);
+  std::stable_sort(threads.begin(), threads.end(), [](const auto* a, const auto* b) {
+    return a->allocated_bytes > b->allocated_bytes;
+  });
+  for (const TrackedThread* thread : threads) {
+    table.add_row(
+        {thread->tid == 0 ? "exited" : fmt::format("{}", thread->tid),
+         printable(thread->name) + (thread->exited && thread->tid != 0 ? " (exited)" : ""),
+         size_text(thread->allocated_bytes), count_text(thread->allocations),
+         size_text(thread->freed_bytes), count_text(thread->frees), count_text(thread->truncated)});
+  }
+  table.print(out, ink);
+}
+
+}  // namespace heapsnap

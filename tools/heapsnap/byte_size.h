@@ -1,0 +1,16 @@
+// Sizes and times as people type them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace heapsnap {
+
+// "64MiB", "512 KiB", "1g", "4096": bytes, in powers of 1024. Throws Error{kUsage} that names
+// `option` for anything else, and for 0.
+uint64_t parse_byte_size(const std::string& option, const std::string& text);
+
+// "10s", "500ms", "2m", "1h", "10" (seconds): milliseconds. Throws as above.
+uint64_t parse_duration_ms(const std::string& option, const std::string& text);
+
+}  // namespace heapsnap

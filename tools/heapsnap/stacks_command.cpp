@@ -1,0 +1,168 @@
+#include "tools/heapsnap/stacks_command.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "analysis/stack_groups.h"
+#include "base/error.h"
+#include "report/churn_log.h"
+#include "report/heapprof_listing.h"
+#include "report/stack_report.h"
+#include "snapshot/snapshot_reader.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/target_argument.h"
+#include "tools/heapsnap/temporary_snapshot.h"
+#include "tools/heapsnap/terminal.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kDescription =
+    "Lists the call stacks that allocated the blocks in use of a tracked process: from a snapshot "
+    "of\n"
+    "attach or core, or from the process itself, of which a snapshot is taken for it (it stands "
+    "still\n"
+    "for milliseconds).\n"
+    "\n"
+    "  text      share, bytes, sizes, rates and frames of each stack\n"
+    "  heapprof  the listing of heapprof: share, bytes, size of each block, frames\n"
+    "  churnlog  an entry of pmem's log: bytes and counts allocated and freed by each stack";
+
+struct Arguments {
+  std::string what;
+  std::string sort = "live-bytes";
+  std::string by = "stack";
+  std::string format = "text";
+  std::string sysroot;
+  uint64_t limit = 20;
+  bool all = false;
+  bool ask_debuginfod = false;
+  ReportStyle style;
+};
+
+StackOrder parse_order(const std::string& text) {
+  if (text == "live-bytes") return StackOrder::kLiveBytes;
+  if (text == "live-blocks") return StackOrder::kLiveBlocks;
+  if (text == "rate") return StackOrder::kRate;
+  if (text == "churn") return StackOrder::kChurn;
+  throw Error(ErrorKind::kUsage, "--sort " + text,
+              "not one of live-bytes, live-blocks, rate, churn");
+}
+
+void check_choice(const std::string& option, const std::string& text,
+                  std::initializer_list<std::string_view> choices) {
+  std::string list;
+  for (const std::string_view choice : choices) {
+    if (text == choice) return;
+    list += (list.empty() ? "" : ", ") + std::string(choice);
+  }
+  throw Error(ErrorKind::kUsage, option + " " + text, "not one of " + list);
+}
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+void print_listing(const Arguments& arguments, const SnapshotReader& snapshot,
+                   const RecordedStacks& recorded, const std::string& path, Writer& out) {
+  const SnapshotMetadata& metadata = snapshot.metadata();
+  if (arguments.format == "churnlog") {
+    uint64_t churn = 0;
+    for (const AllocationSite& site : recorded.stacks.sites) {
+      churn += site.allocated_bytes + site.freed_bytes;
+    }
+    ChurnLog(out).add(recorded, *metadata.tracker, churn, 0);
+    return;
+  }
+  const SnapshotStreams streams = streams_of(snapshot);
+  const StackCensus census = take_stack_census(streams, recorded.stacks);
+  StackReportInput input{metadata, recorded, census, parse_order(arguments.sort), {}, {}, path};
+  const size_t limit = arguments.all ? 0 : arguments.limit;
+  const TextStyle text{use_color(parse_color_choice(arguments.style.color), STDOUT_FILENO),
+                       terminal_width(STDOUT_FILENO)};
+  if (arguments.by == "thread") {
+    arguments.style.json ? print_json_tracked_threads(out, input)
+                         : print_tracked_threads(out, input, text);
+    return;
+  }
+  if (arguments.by != "stack") {
+    auto groups = arguments.by == "module" ? group_by_module(census, recorded, *metadata.tracker)
+                                           : group_by_function(census, recorded, *metadata.tracker);
+    rank_groups(groups, input.order, limit);
+    arguments.style.json ? print_json_stack_groups(out, input, groups, arguments.by)
+                         : print_stack_groups(out, input, groups, arguments.by, text);
+    return;
+  }
+  const bool is_heapprof = arguments.format == "heapprof";
+  input.ranked = ranked_stacks(census, recorded.stacks, input.order, is_heapprof ? 0 : limit);
+  input.sizes = block_sizes(streams, input.ranked);
+  if (is_heapprof) {
+    print_heapprof_listing(out, input);
+  } else if (arguments.style.json) {
+    print_json_stacks(out, input);
+  } else {
+    print_stacks(out, input, text);
+  }
+}
+
+}  // namespace
+
+int run_stacks(const std::vector<std::string>& words) {
+  Arguments arguments;
+  OptionParser parser("stacks [options] SNAPSHOT|PID|NAME", kDescription);
+  parser.text("sort", arguments.sort, "ORDER",
+              "live-bytes (default), live-blocks, rate (allocations) or churn (bytes allocated and "
+              "freed)");
+  parser.text("by", arguments.by, "GROUP",
+              "stack (default), function, module, or thread (what it allocated and freed)");
+  parser.number("limit", arguments.limit, "N", "how many to list (default: 20)");
+  parser.flag("all", arguments.all, "list all of them");
+  parser.text("format", arguments.format, "LISTING", "text (default), heapprof or churnlog");
+  parser.text("sysroot", arguments.sysroot, "DIR",
+              "folder that holds the target's files, for names that the snapshot lacks");
+  parser.flag("debuginfod", arguments.ask_debuginfod,
+              "ask the servers in DEBUGINFOD_URLS for debug files");
+  add_report_options(parser, arguments.style);
+  parser.positional("SNAPSHOT", arguments.what);
+  parser.example("heapsnap stacks 4242 --limit 5", "where the most memory of PID 4242 came from");
+  parser.example("heapsnap stacks a.hsnap --by function --sort churn",
+                 "the functions that allocate and free the most");
+  if (!parser.parse(words)) return kExitDone;
+  if (arguments.what.empty()) {
+    throw Error(ErrorKind::kUsage, "heapsnap stacks", "it takes a snapshot or a process",
+                "for example: heapsnap stacks 4242");
+  }
+  check_choice("--by", arguments.by, {"stack", "function", "module", "thread"});
+  check_choice("--format", arguments.format, {"text", "heapprof", "churnlog"});
+  if (arguments.format != "text" && (arguments.by != "stack" || arguments.style.json)) {
+    throw Error(ErrorKind::kUsage, "--format " + arguments.format,
+                "it lists stacks as text: neither --by nor --json goes with it");
+  }
+  parse_order(arguments.sort);
+  parse_color_choice(arguments.style.color);
+
+  const DebugFileSearch debug_files =
+      stack_debug_files(arguments.sysroot, arguments.ask_debuginfod);
+  std::optional<TemporarySnapshot> own;
+  std::string path = arguments.what;
+  if (!is_file(path)) path = own.emplace(resolve_target(path), debug_files).path();
+  const SnapshotReader snapshot = SnapshotReader::open(path);
+  if (!snapshot.metadata().tracker) {
+    throw Error(ErrorKind::kUnsupported, arguments.what, "the process was not tracked",
+                "start it with: heapsnap run -- COMMAND");
+  }
+  RecordedStacks recorded = snapshot.read_call_stacks();
+  add_missing_names(snapshot.metadata(), recorded, debug_files, arguments.sysroot);
+  Writer out(STDOUT_FILENO, "standard output");
+  print_listing(arguments, snapshot, recorded, own ? std::string() : path, out);
+  out.flush();
+  return kExitDone;
+}
+
+}  // namespace heapsnap

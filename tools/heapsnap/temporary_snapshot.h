@@ -1,0 +1,25 @@
+// A snapshot for one command's own use: taken of a process, read, and gone with the command.
+#pragma once
+
+#include <string>
+
+#include "elf/debug_file_search.h"
+
+namespace heapsnap {
+
+class TemporarySnapshot {
+ public:
+  // Captures `pid` into a folder of its own below $TMPDIR (mode 0700). Throws as capture_process().
+  TemporarySnapshot(int pid, const DebugFileSearch& debug_files);
+  TemporarySnapshot(const TemporarySnapshot&) = delete;
+  TemporarySnapshot& operator=(const TemporarySnapshot&) = delete;
+  ~TemporarySnapshot();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string folder_;
+  std::string path_;
+};
+
+}  // namespace heapsnap

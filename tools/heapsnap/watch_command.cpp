@@ -1,0 +1,240 @@
+#include "tools/heapsnap/watch_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "platform/linux/frozen_process.h"
+#include "platform/linux/proc_fs.h"
+#include "report/churn_log.h"
+#include "report/number_text.h"
+#include "report/terminal_text.h"
+#include "tools/capture/capture.h"
+#include "tools/capture/tracking_capture.h"
+#include "tools/heapsnap/byte_size.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/output_name.h"
+#include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/target_argument.h"
+#include "tracking/tracking_reader.h"
+
+namespace heapsnap {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr const char* kDescription =
+    "Looks at the counters of a tracked process again and again, prints a line a look, and takes "
+    "a\n"
+    "snapshot when a threshold is passed. Looking stops nobody: a few kilobytes of the process's\n"
+    "memory are read from outside. A snapshot is one of attach.\n"
+    "\n"
+    "  text       a line a look: live bytes, growth, churn, allocations, resident memory\n"
+    "  churnlog   pmem's log instead of snapshots: an entry each time that a threshold is passed,\n"
+    "             with the bytes and counts that each call stack allocated and freed";
+
+struct Arguments {
+  std::string what;
+  std::string every, churn, growth, interval = "1s";
+  std::string folder;
+  std::string format = "text";
+  uint64_t count = 0;
+};
+
+struct Thresholds {
+  uint64_t every_ms = 0;  // 0: none, as the others
+  uint64_t churn = 0;
+  uint64_t growth = 0;
+
+  bool is_any() const { return every_ms != 0 || churn != 0 || growth != 0; }
+};
+
+std::string signed_size_text(int64_t bytes) {
+  const uint64_t size = bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : static_cast<uint64_t>(bytes);
+  return (bytes < 0 ? "-" : "+") + size_text(size);
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// What the counters said, and when.
+struct Look {
+  TrackerTotals totals;
+  Clock::time_point at;
+};
+
+class Watch {
+ public:
+  Watch(int pid, const Arguments& arguments, const Thresholds& thresholds)
+      : pid_(pid),
+        arguments_(arguments),
+        thresholds_(thresholds),
+        target_(open_running_process(pid)),
+        out_(STDOUT_FILENO, "standard output"),
+        log_(out_) {
+    std::vector<std::string> notes;
+    const auto directory = find_tracker(*target_, notes);
+    if (!directory) {
+      throw Error(ErrorKind::kUnsupported, "heapsnap watch " + arguments.what,
+                  notes.empty() ? "the process is not tracked" : notes.front(),
+                  "start it with: heapsnap run -- COMMAND");
+    }
+    directory_ = *directory;
+  }
+
+  // Until the process ends or `count` snapshots were taken.
+  void run() {
+    const milliseconds interval(parse_duration_ms("--interval", arguments_.interval));
+    last_ = mark_ = look();
+    print(last_, "");
+    while (!is_done()) {
+      std::this_thread::sleep_until(last_.at + interval);
+      const Look now = look();
+      ++looks_;
+      std::string what;
+      if (const char* why = passed(now); why != nullptr) {
+        what = respond(now, why);
+        mark_ = now;
+      }
+      print(now, what);
+      last_ = now;
+    }
+  }
+
+ private:
+  Look look() { return {read_tracker_totals(target_->memory(), directory_), Clock::now()}; }
+
+  bool is_done() const {
+    return arguments_.count != 0 &&
+           (thresholds_.is_any() ? responses_ : looks_) >= arguments_.count;
+  }
+
+  // Which threshold was passed since the last time that one was; null: none.
+  const char* passed(const Look& now) const {
+    const uint64_t churn = now.totals.churn() - mark_.totals.churn();
+    const int64_t growth = now.totals.growth() - mark_.totals.growth();
+    if (thresholds_.churn != 0 && churn >= thresholds_.churn) return "churn";
+    if (thresholds_.growth != 0 && growth > 0 &&
+        static_cast<uint64_t>(growth) >= thresholds_.growth) {
+      return "growth";
+    }
+    if (thresholds_.every_ms != 0 && now.at - mark_.at >= milliseconds(thresholds_.every_ms)) {
+      return "time";
+    }
+    return nullptr;
+  }
+
+  // Gives what to say of it.
+  std::string respond(const Look& now, const char* why) {
+    ++responses_;
+    if (arguments_.format == "churnlog") {
+      add_to_log(now);
+      return {};
+    }
+    const std::string name = expand_output_name("%n.%p.%t", target_->process(), now_ns());
+    CaptureOptions options;
+    options.output.path = fmt::format("{}{}.{}.hsnap", folder(), name, responses_);
+    const CaptureResult result = capture_process(pid_, FreezeOptions{}, options);
+    return fmt::format("{}: {}, stood still for {}", why, printable(options.output.path),
+                       duration_text(result.metadata.freeze.pause_ns));
+  }
+
+  std::string folder() const {
+    if (arguments_.folder.empty() || arguments_.folder.ends_with('/')) return arguments_.folder;
+    return arguments_.folder + "/";
+  }
+
+  void add_to_log(const Look& now) {
+    Tracking tracking = read_tracking(target_->memory(), directory_, 0);
+    RecordedStacks recorded;
+    recorded.symbols = name_stacks(*target_, tracking, DebugFileSearch(), paths_of_process(pid_));
+    recorded.stacks = std::move(tracking.stacks);
+    log_.add(recorded, tracking.record, now.totals.churn() - mark_.totals.churn(),
+             thresholds_.churn);
+    out_.flush();
+  }
+
+  void print(const Look& now, const std::string& what) {
+    if (arguments_.format == "churnlog") return;
+    const double seconds = std::max(1e-3, std::chrono::duration<double>(now.at - last_.at).count());
+    const auto per_second = [seconds](uint64_t after, uint64_t before) {
+      const double number = after > before ? static_cast<double>(after - before) : 0;
+      return static_cast<uint64_t>(number / seconds);
+    };
+    const int64_t live = now.totals.growth();
+    out_.write(
+        fmt::format("{}  live {}  growth {}  churn {}/s  allocations {}/s  rss {}{}{}\n",
+                    time_text(now_ns(), 1), size_text(live > 0 ? static_cast<uint64_t>(live) : 0),
+                    signed_size_text(live - mark_.totals.growth()),
+                    size_text(per_second(now.totals.churn(), last_.totals.churn())),
+                    count_text(per_second(now.totals.allocations, last_.totals.allocations)),
+                    size_text(ProcFs().resident_bytes(pid_)), what.empty() ? "" : "  ", what));
+    out_.flush();
+  }
+
+  int pid_;
+  const Arguments& arguments_;
+  Thresholds thresholds_;
+  std::unique_ptr<Target> target_;
+  Address directory_;
+  Writer out_;
+  ChurnLog log_;
+  Look last_;  // the look before
+  Look mark_;  // the look at which a threshold was passed last
+  uint64_t looks_ = 0;
+  uint64_t responses_ = 0;
+};
+
+}  // namespace
+
+int run_watch(const std::vector<std::string>& words) {
+  Arguments arguments;
+  OptionParser parser("watch [options] PID|NAME", kDescription);
+  parser.text("every", arguments.every, "TIME", "a snapshot each so often: 10s, 5m, 1h");
+  parser.text("churn", arguments.churn, "BYTES",
+              "a snapshot when so much was allocated and freed since the last");
+  parser.text("growth", arguments.growth, "BYTES",
+              "a snapshot when so much more is live than at the last");
+  parser.text("interval", arguments.interval, "TIME", "how often to look (default: 1s)");
+  parser.text("output,o", arguments.folder, "DIR",
+              "where snapshots go, as NAME.PID.TIME.NUMBER.hsnap (default: this folder)");
+  parser.number("count", arguments.count, "N",
+                "end after so many snapshots, or looks where no threshold is given");
+  parser.text("format", arguments.format, "LOG", "text (default) or churnlog");
+  parser.positional("PID", arguments.what);
+  parser.example("heapsnap watch 4242 --growth 100MiB -o /var/tmp",
+                 "a snapshot each time that 100 MiB more came to stay");
+  parser.example("heapsnap watch 4242 --churn 64MiB --format churnlog >> churn.log",
+                 "what was allocated and freed by whom");
+  if (!parser.parse(words)) return kExitDone;
+  if (arguments.what.empty()) {
+    throw Error(ErrorKind::kUsage, "heapsnap watch", "it takes one process",
+                "give a PID or a name: heapsnap watch 4242");
+  }
+  Thresholds thresholds;
+  if (!arguments.every.empty()) thresholds.every_ms = parse_duration_ms("--every", arguments.every);
+  if (!arguments.churn.empty()) thresholds.churn = parse_byte_size("--churn", arguments.churn);
+  if (!arguments.growth.empty()) thresholds.growth = parse_byte_size("--growth", arguments.growth);
+  parse_duration_ms("--interval", arguments.interval);
+  if (arguments.format != "text" && arguments.format != "churnlog") {
+    throw Error(ErrorKind::kUsage, "--format " + arguments.format, "not one of text, churnlog");
+  }
+  if (arguments.format == "churnlog" && !thresholds.is_any()) {
+    throw Error(ErrorKind::kUsage, "--format churnlog", "it says when to write an entry by nothing",
+                "for example: --churn 64MiB");
+  }
+  Watch(resolve_target(arguments.what), arguments, thresholds).run();
+  return kExitDone;
+}
+
+}  // namespace heapsnap
