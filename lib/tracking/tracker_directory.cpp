@@ -77,28 +77,70 @@ std::optional<Address> by_symbol(Target& target) {
   return std::nullopt;
 }
 
+// The first of these places at which a Directory lies.
+std::optional<Address> directory_among(MemoryReader& memory, std::span<const Address> places) {
+  std::vector<Head> heads(places.size());
+  std::span<Head> into(heads);
+  while (!places.empty()) {
+    const size_t got = memory.read_pieces(places, sizeof(Head), std::as_writable_bytes(into));
+    for (size_t i = 0; i < got; ++i) {
+      if (is_directory(into[i], places[i])) return places[i];
+    }
+    // Past the one that could not be read.
+    const size_t next = std::min(places.size(), got + 1);
+    places = places.subspan(next);
+    into = into.subspan(next);
+  }
+  return std::nullopt;
+}
+
+// Where the library's file cannot be opened (it was a memfd, or this is a core): some word of its
+// data leads to the Directory.
+std::optional<Address> by_library_data(Target& target) {
+  constexpr uint64_t kMostData = 1 << 20;
+  const std::vector<Mapping>& mappings = target.address_space().mappings();
+  std::vector<Address> places;
+  bool is_behind = false;  // .bss is an anonymous mapping behind those of the file
+  for (const Mapping& mapping : mappings) {
+    const bool is_library = mapping.path.find(kLibrary) != std::string::npos;
+    const bool is_data = is_library || (is_behind && mapping.path.empty());
+    is_behind = is_library;
+    if (!is_data || !mapping.is_private_writable()) continue;
+    std::vector<uint64_t> words(std::min(mapping.range.size(), kMostData) / sizeof(uint64_t));
+    const size_t got =
+        target.memory().read(mapping.range.begin, std::as_writable_bytes(std::span(words)));
+    words.resize(got / sizeof(uint64_t));
+    for (const uint64_t word : words) {
+      if (word != 0 && word % tracker::kDirectorySize == 0) places.emplace_back(word);
+    }
+  }
+  return directory_among(target.memory(), places);
+}
+
 std::optional<Address> by_magic(Target& target) {
   std::vector<Address> places;
+  bool has_names = false;
   for (const Mapping& mapping : target.address_space().mappings()) {
+    has_names |= mapping.path.starts_with('/');
     if (may_hold_directory(mapping) && mapping.range.size() >= tracker::kDirectorySize) {
       places.push_back(mapping.range.begin);
     }
   }
-  std::vector<Head> heads(places.size());
-  std::span<const Address> left(places);
-  std::span<Head> into(heads);
-  while (!left.empty()) {
-    const size_t got =
-        target.memory().read_pieces(left, sizeof(Head), std::as_writable_bytes(into));
-    for (size_t i = 0; i < got; ++i) {
-      if (is_directory(into[i], left[i])) return left[i];
+  if (const auto found = directory_among(target.memory(), places)) return found;
+  if (has_names) return std::nullopt;
+  // A raw image, of which nothing is known: any page.
+  constexpr size_t kBatch = 4096;
+  places.clear();
+  for (const Mapping& mapping : target.address_space().mappings()) {
+    for (Address at = mapping.range.begin.align_up(tracker::kDirectorySize);
+         mapping.range.contains(at, tracker::kDirectorySize); at += tracker::kDirectorySize) {
+      places.push_back(at);
+      if (places.size() < kBatch) continue;
+      if (const auto found = directory_among(target.memory(), places)) return found;
+      places.clear();
     }
-    // Past the one that could not be read.
-    const size_t next = std::min(left.size(), got + 1);
-    left = left.subspan(next);
-    into = into.subspan(next);
   }
-  return std::nullopt;
+  return directory_among(target.memory(), places);
 }
 
 }  // namespace
@@ -119,7 +161,7 @@ std::optional<tracker::Directory> read_directory(MemoryReader& memory, Address a
 }
 
 std::optional<Address> find_tracker_directory(Target& target) {
-  for (const auto find : {by_mapping_name, by_symbol, by_magic}) {
+  for (const auto find : {by_mapping_name, by_symbol, by_library_data, by_magic}) {
     const std::optional<Address> found = find(target);
     if (!found) continue;
     const auto directory = read_directory(target.memory(), *found);

@@ -1,9 +1,10 @@
 // Where the tracker's tables are in a process: its Directory (tracker/table_layout.h), found and
 // checked.
 //
-// Three ways to find it, in this order: the mapping that carries its name, the word at the symbol
-// `heapsnap_tracker_directory` of a module, and the magic in the first page of any mapping that
-// could hold it (kernels before 5.17 name no mappings, and cores carry no names).
+// Ways to find it, in this order: the mapping that carries its name; the word at the symbol
+// `heapsnap_tracker_directory` of the library; where the library's file cannot be opened (cores),
+// any word of its data that leads there; and the magic in the first page of any mapping that could
+// hold it (kernels without CONFIG_ANON_VMA_NAME name no mappings, and then they merge).
 #pragma once
 
 #include <optional>

@@ -11,6 +11,7 @@
 // entries are several chunks.
 #pragma once
 
+#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -102,8 +103,13 @@ class SyntheticTracker {
   }
 
   // Writes it all; `name` is what the kernel calls the directory's mapping.
-  void finish(const std::string& name = "[anon:heapsnap_directory]") {
-    target.map("7f3000000000-7f3000001000 rw-p 00000000 00:00 0 " + name);
+  // `begin`: where that begins.
+  void finish(const std::string& name = "[anon:heapsnap_directory]",
+              uint64_t begin = 0x7f3000000000) {
+    char line[64];
+    std::snprintf(line, sizeof line, "%llx-7f3000001000 rw-p 00000000 00:00 0 ",
+                  static_cast<unsigned long long>(begin));
+    target.map(line + name);
     directory.self = kDirectory.value();
     directory.nodes = table(nodes_);
     directory.stacks = table(stacks_);

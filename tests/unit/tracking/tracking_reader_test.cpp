@@ -167,6 +167,18 @@ TEST_CASE("the directory is found by name, by magic, and not where there is none
   CHECK_FALSE(find_tracker_directory(dormant.made.target));
 }
 
+TEST_CASE("the directory is found by the library's data, inside of a larger mapping") {
+  Sample sample;
+  sample.made.target.map(
+      "7f5000000000-7f5000002000 rw-p 00000000 00:01 7 /memfd:heapsnap_tracker (deleted)");
+  sample.made.target.map("7f5000002000-7f5000003000 rw-p 00000000 00:00 0");
+  sample.made.finish("", 0x7f3000000000 - 0x3000);
+  CHECK_FALSE(find_tracker_directory(sample.made.target));
+  sample.made.target.put(Address(0x7f5000000100), uint64_t{0x7f5000001000});  // leads elsewhere
+  sample.made.target.put(Address(0x7f5000002340), sample.made.directory_address().value());
+  CHECK(find_tracker_directory(sample.made.target) == sample.made.directory_address());
+}
+
 TEST_CASE("another version is an error that says so") {
   Sample sample;
   sample.made.directory.version = 9;

@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Tracked processes, from outside: tracking.py CASE HEAPSNAP TRACKED_TARGET WORK_FOLDER"""
+
+import json
+import os
+import pathlib
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+
+import truth_process
+from tracked_process import TrackedExport, TrackedTarget, check_blocks, check_counts, output_of
+
+
+def complain(what, complaints):
+    lines = list(complaints.lines())
+    for line in lines:
+        print(f"{what}: {line}")
+    return len(lines)
+
+
+class Case:
+    def __init__(self, heapsnap, target, work):
+        self.heapsnap, self.target, self.work = heapsnap, target, work
+        self.taken = 0
+
+    def start(self, *arguments, options=(), **how):
+        return TrackedTarget([self.heapsnap, "run", *options, "--", self.target, *arguments], **how)
+
+    def take(self, *words):
+        self.taken += 1
+        path = self.work / f"{self.taken}.hsnap"
+        output_of([self.heapsnap, *words, "-q", "--literal-name", "-o", path])
+        return path
+
+    def stacks(self, what, *options):
+        return json.loads(output_of([self.heapsnap, "stacks", "-j", *options, what]))
+
+    def entry_points(self):
+        """Every entry point, by each way to freeze."""
+        failures = 0
+        with self.start() as target:
+            for freeze in ("fork", "stop", "none"):
+                export = TrackedExport(self.heapsnap, self.take("attach", target.pid, "--freeze", freeze))
+                failures += complain(freeze, check_blocks(target, export))
+                failures += complain(freeze, check_counts(export))
+            assert target.end() == 0
+        return failures
+
+    def fork(self):
+        """A child goes on with the tables that it inherited."""
+        with self.start("--fork", options=["--follow-children"]) as target:
+            assert target.pid != target.process.pid
+            export = TrackedExport(self.heapsnap, self.take("attach", target.pid))
+            failures = complain("child", check_blocks(target, export)) + complain("child", check_counts(export))
+            assert target.end() == 0
+        return failures
+
+    def core(self):
+        """A core of a program that died tells what the live process told."""
+        def prepare():
+            resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        with truth_process.kernel_core_file() as prefix:
+            with self.start("--segv", folder=self.work, prepare=prepare) as target:
+                live_path = self.take("attach", target.pid, "--freeze", "stop")
+                assert target.end() == 128 + signal.SIGSEGV
+            cores = list(self.work.glob(prefix + "*"))
+            if len(cores) != 1:
+                raise truth_process.Skip("the kernel wrote no core into the target's folder")
+            core_path = self.take("core", cores[0])
+        live, core = (TrackedExport(self.heapsnap, path) for path in (live_path, core_path))
+        failures = complain("live", check_blocks(target, live)) + complain("core", check_blocks(target, core))
+        failures += complain("core", check_counts(core))
+        left, right = self.stacks(live_path, "--all"), self.stacks(core_path, "--all")
+        assert (left["live_bytes"], left["live_blocks"]) == (right["live_bytes"], right["live_blocks"])
+        assert [stack["frames"] for stack in left["stacks"]] == [stack["frames"] for stack in right["stacks"]]
+        listing = output_of([self.heapsnap, "stacks", core_path, "--format", "heapprof"])
+        assert re.search(r"^  0x[0-9a-f]+ .*by_calloc.* \(.*tracked_target\.cpp:\d+\)$", listing, re.MULTILINE), listing
+        return failures
+
+    def listings(self):
+        """The same facts in every listing."""
+        with self.start() as target:
+            path = self.take("attach", target.pid)
+            live = self.stacks(target.pid, "--all")
+            assert target.end() == 0
+        whole = self.stacks(path, "--all")
+        assert whole["kind"] == "stacks" and whole["version"] == 1
+        assert [stack["live_bytes"] for stack in live["stacks"]] == [stack["live_bytes"] for stack in whole["stacks"]]
+        total = sum(stack["live_bytes"] for stack in whole["stacks"])
+        assert total == whole["live_bytes"] > 3 << 20
+        for stack in whole["stacks"]:
+            assert sum(size["size"] * size["count"] for size in stack["sizes"]) == stack["live_bytes"], stack
+        by_blocks = self.stacks(path, "--sort", "live-blocks", "--limit", "3")["stacks"]
+        assert [one["live_blocks"] for one in by_blocks] == sorted(
+            (one["live_blocks"] for one in whole["stacks"]), reverse=True)[:3]
+        for group in ("function", "module"):
+            groups = self.stacks(path, "--by", group, "--all")["groups"]
+            assert abs(sum(one["live_bytes"] for one in groups) - total) < 1, group
+        functions = {one["name"] for one in self.stacks(path, "--by", "function", "--all")["groups"]}
+        assert any("by_new" in name for name in functions), functions
+        threads = self.stacks(path, "--by", "thread")["threads"]
+        allocated = sum(one["allocations"] for one in threads)
+        assert len(threads) >= 2 and allocated >= 390, threads
+        heapprof = output_of([self.heapsnap, "stacks", path, "--format", "heapprof"])
+        heads = re.findall(r"^(\d+)% (\d+) \[([\d, ]+)\]$", heapprof, re.MULTILINE)
+        assert sum(int(size) for _, size, _ in heads) == total
+        assert all(sum(map(int, sizes.split(", "))) == int(size) for _, size, sizes in heads)
+        log = output_of([self.heapsnap, "stacks", path, "--format", "churnlog"])
+        lives = re.findall(r"^\{[0-9a-f]+\} live:(\d+), alloc:\d+/\d+, free:\d+/\d+, live_count:(\d+), ", log, re.MULTILINE)
+        assert sum(int(size) for size, _ in lives) == total
+        assert sum(int(count) for _, count in lives) == whole["live_blocks"]
+        text = output_of([self.heapsnap, "stacks", path, "--limit", "2"])
+        assert "by_realloc" in text and text.count("\n    allocated  ") == 2, text
+        assert "Call stacks that hold the most" in output_of([self.heapsnap, "report", path])
+        report = json.loads(output_of([self.heapsnap, "report", "-j", path]))
+        assert report["tracking"]["live_bytes"] == total
+        bare = self.work / "bare.hsnap"
+        with self.start() as target:
+            output_of([self.heapsnap, "attach", "-q", "--no-symbols", "-o", bare, target.pid])
+        names = json.dumps(self.stacks(bare, "--all"))
+        assert "by_malloc" in names  # looked for when they were asked for
+        return 0
+
+    def sampled(self):
+        """Weights make up for what was passed over."""
+        with self.start() as target:
+            everything = self.stacks(target.pid, "--all")["live_bytes"]
+        estimates = []
+        for _ in range(10):
+            with self.start(options=["--sample", "16KiB"]) as target:
+                listed = self.stacks(target.pid, "--all")
+                assert listed["tracker"]["sample_bytes"] == 16384
+                assert listed["without_stack"]["blocks"] > 100, listed["without_stack"]
+                estimates.append(listed["live_bytes"])
+        mean = sum(estimates) / len(estimates)
+        assert abs(mean - everything) < 0.15 * everything, (everything, estimates)
+        return 0
+
+    def run(self):
+        """The program's end is that of run; options reach the tracker."""
+        for words, expected in ((["sh", "-c", "exit 7"], 7), (["sh", "-c", "kill -TERM $$"], 143), (["true"], 0)):
+            output_of([self.heapsnap, "run", "--", *words], expected=expected)
+        refused = subprocess.run([self.heapsnap, "run", "--", "/nonexistent"], capture_output=True, text=True)
+        assert refused.returncode == 2 and "No such file" in refused.stderr, refused
+        with self.start(options=["--frames", "2"]) as target:
+            stacks = self.stacks(target.pid, "--all")
+            assert stacks["tracker"]["max_frames"] == 2
+            assert all(len({frame["address"] for frame in stack["frames"]}) <= 2 for stack in stacks["stacks"])
+            target.process.send_signal(signal.SIGTERM)  # passed on
+            assert target.process.wait(timeout=60) == 128 + signal.SIGTERM
+        # A child of the program is left alone, or followed.
+        script = 'ready=$("$0" < /dev/null | tail -1); echo "$ready"; ' \
+                 'grep -c "heapsnap_directory" /proc/$$/maps; exec sleep 0'
+        assert "ready" in output_of([self.heapsnap, "run", "--", "sh", "-c", script, self.target])
+        with self.start("--fork") as target:
+            alone = self.stacks(target.pid, "--all")  # a fork, though, goes on with the tables
+            assert alone["live_blocks"] > 0
+        return 0
+
+    def at_exit(self):
+        """The last snapshot, whatever ended the program."""
+        for number, (arguments, end) in enumerate(((["--segv"], None), ([], None), ([], signal.SIGKILL), ([], signal.SIGTERM))):
+            path = self.work / f"last{number}.hsnap"
+            with self.start(*arguments, options=["--at-exit", path]) as target:
+                if end is None:
+                    code = target.end()
+                else:
+                    os.kill(target.pid, end)
+                    code = target.process.wait(timeout=60)
+                assert code == (128 + end if end else 128 + signal.SIGSEGV if arguments else 0), code
+            export = TrackedExport(self.heapsnap, path)
+            if complain(f"exit {number}", check_blocks(target, export)):
+                return 1
+        return 0
+
+    def watch(self):
+        """Counters from outside; snapshots and log entries when thresholds are passed."""
+        script = "import os,sys\nprint('ready', flush=True)\nkept=[]\n" \
+                 "while True:\n kept.append(b'x' * 200000)\n [b'y' * 300000 for _ in range(50)]\n"
+        # A command that allocates and frees all the time, with ptmalloc alone.
+        process = subprocess.Popen([str(self.heapsnap), "run", "--", sys.executable, "-c", script],
+                                   stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONMALLOC": "malloc"},
+                                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 40, 4 << 40)))
+        try:
+            process.stdout.readline()
+            pid = int(pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+            folder = self.work / "watch"
+            folder.mkdir()
+            lines = output_of([self.heapsnap, "watch", pid, "--interval", "50ms", "--growth", "2MiB", "--count", "2",
+                               "-o", folder]).splitlines()
+            assert len(lines) >= 3 and all(re.search(r"live .* growth .* churn .*/s .* rss ", line) for line in lines)
+            assert sum("growth: " in line for line in lines) == 2, lines
+            taken = sorted(folder.glob("*.hsnap"))
+            assert len(taken) == 2
+            live = [self.stacks(path)["live_bytes"] for path in taken]
+            assert live[1] - live[0] > 1 << 20, live
+            log = output_of([self.heapsnap, "watch", pid, "--interval", "50ms", "--churn", "1MiB", "--count", "2",
+                             "--format", "churnlog"])
+            assert re.findall(r"^\[  ([01])\]=+$", log, re.MULTILINE) == ["0", "1"], log[:400]
+            for churn, threshold in re.findall(r"^churn=(\d+)/(\d+)$", log, re.MULTILINE):
+                assert int(churn) >= int(threshold) == 1 << 20
+            assert re.search(r"^  \{0\} .*\+0x[0-9a-f]+", log, re.MULTILINE), log[:2000]
+        finally:
+            process.terminate()
+            process.wait()
+            process.stdout.close()
+        refused = subprocess.run([self.heapsnap, "watch", str(os.getpid())], capture_output=True, text=True)
+        assert refused.returncode == 5 and "not tracked" in refused.stderr, refused
+        return 0
+
+
+def main():
+    name, heapsnap, target = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    with tempfile.TemporaryDirectory(prefix="heapsnap-tracking.") as folder:
+        try:
+            failures = getattr(Case(heapsnap, target, pathlib.Path(folder)), name)()
+        except truth_process.Skip as reason:
+            print(f"skipped: {reason}")
+            return truth_process.SKIPPED
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
