@@ -106,9 +106,12 @@ bool is_allocation_wrapper(std::string_view function) {
       "malloc",         "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc",
       "posix_memalign", "valloc", "pvalloc", "xmalloc",      "xcalloc",  "xrealloc",
       "xstrdup",        "strdup", "strndup", "g_malloc",     "g_malloc0"};
-  // A template's name stands behind its return type.
-  const size_t returned = function.rfind("> std::", function.find('('));
-  if (returned != std::string_view::npos) function.remove_prefix(returned + 2);
+  // The name of a template's instance stands behind its return type.
+  const std::string_view before_arguments = function.substr(0, function.find('('));
+  const size_t name = before_arguments.find(" std::");
+  if (name != std::string_view::npos && before_arguments.find('<') > name) {
+    function.remove_prefix(name + 1);
+  }
   return std::find(kWhole.begin(), kWhole.end(), function) != kWhole.end() ||
          std::any_of(kBegins.begin(), kBegins.end(),
                      [&](std::string_view begin) { return function.starts_with(begin); });

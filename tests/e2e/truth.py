@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 import truth_process
-from truth_heap import Complaints, Export, check_sums, check_threads, compare, compare_exports
+from truth_heap import Complaints, Export, check_stacks, check_sums, check_threads, compare, compare_exports
 from truth_process import RunningTarget, Skip, TargetChoice
 
 # Reading a process that runs on may miss what moves under its hands, but not much else.
@@ -43,6 +43,7 @@ def parse_arguments():
     parser.add_argument("--mode", default="plain", choices=["plain", "foreign", "blocked", "foreign-blocked", "blocked-early"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="of the target")
+    parser.add_argument("--tracker", type=pathlib.Path, help="preload this library, and check the stacks of blocks")
     parser.add_argument("--by-loader", action="store_true",
                         help="start another suite's program by its ld.so, not in a chroot (as others than root always do)")
     parser.add_argument("--no-debug-files", action="store_true", help="hide separate debug files from heapsnap")
@@ -125,6 +126,8 @@ def check_freezes(heapsnap, target, failures, churning):
             failures.report(f"freeze {freeze}", check_threads(target.truth, export.report).lines())
         failures.report(f"freeze {freeze}", method_lines(heapsnap.arguments, export, freeze))
         failures.report(f"freeze {freeze}", compare(target.truth, export, churning).lines())
+        if heapsnap.arguments.tracker:
+            failures.report(f"freeze {freeze}", check_stacks(target.truth, export).lines())
         failures.report(f"freeze {freeze}", damage_lines(export))
     if not churning:
         for freeze in ("stop", "none"):
@@ -154,6 +157,8 @@ def method_lines(arguments, export, freeze=None):
 
 def check_core(heapsnap, live, core, truth, failures):
     failures.report("core", compare(truth, core).lines())
+    if heapsnap.arguments.tracker:
+        failures.report("core", check_stacks(truth, core).lines())
     failures.report("core", check_sums(core, core.report).lines())
     failures.report("core", damage_lines(core))
     failures.report("core", method_lines(heapsnap.arguments, core))
@@ -168,6 +173,8 @@ def check_unharmed(target, failures):
 
 def run_view(arguments, heapsnap, choice, work, failures):
     environment = dict(pair.split("=", 1) for pair in arguments.env)
+    if arguments.tracker:
+        environment["LD_PRELOAD"] = str(arguments.tracker.resolve())
     view = arguments.view
     with contextlib.ExitStack() as stack:
         prefix = stack.enter_context(truth_process.kernel_core_file()) if view == "kernel-core" else None

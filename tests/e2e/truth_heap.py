@@ -40,7 +40,7 @@ class Truth:
 
 
 class Chunk:
-    __slots__ = ("pointer", "size", "usable", "state", "arena")
+    __slots__ = ("pointer", "size", "usable", "state", "arena", "stack")
 
     def __init__(self, row):
         self.pointer = int(row["addr"], 16)
@@ -48,6 +48,7 @@ class Chunk:
         self.usable = row["usable"]
         self.state = row["state"]
         self.arena = row["arena"]
+        self.stack = row.get("stack", 0)  # of a tracked process
 
     @property
     def begin(self):
@@ -131,6 +132,19 @@ def check_freed(truth, export, complaints):
         chunk = export.before(pointer)
         if chunk and chunk.is_live() and pointer < chunk.pointer + chunk.usable:
             complaints.add("freed block reported as live", f"{pointer:#x} in {chunk}; near: {export.around(pointer)}")
+
+
+def check_stacks(truth, export):
+    """Of a process that was tracked from its first block on: each live block has a stack, and no freed one."""
+    complaints = Complaints()
+    for pointer in truth.live:
+        chunk = export.at(pointer)
+        if chunk is not None and chunk.stack == 0:
+            complaints.add("live block without a stack", f"{chunk}")
+    for chunk in export.chunks:
+        if chunk.stack != 0 and not chunk.is_live():
+            complaints.add("free chunk with a stack", f"{chunk} stack {chunk.stack}")
+    return complaints
 
 
 def check_extras(truth, export, complaints):

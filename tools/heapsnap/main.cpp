@@ -30,6 +30,8 @@ void print_help() {
       "  heapsnap attach PID            freeze for milliseconds, write a snapshot, say what is in "
       "it\n"
       "  heapsnap report FILE.hsnap     everything that the snapshot knows\n"
+      "  heapsnap run -- COMMAND        start it so that each block knows who allocated it\n"
+      "  heapsnap stacks PID            the call stacks that its memory came from\n"
       "  heapsnap doctor PID            what bars an attach, and what to do about it\n"
       "\n`heapsnap COMMAND --help` explains a command. Exit codes: 0 done, 1 done and something\n"
       "found, 2 usage, 3 no such process, 4 not permitted, 5 target not supported, 6 bad input\n"

@@ -1,0 +1,177 @@
+#include "analysis/stack_census.h"
+
+#include <doctest/doctest.h>
+
+#include "analysis/stack_groups.h"
+#include "handmade_snapshot.h"
+
+using namespace heapsnap;
+using namespace heapsnap::test;
+
+namespace {
+
+constexpr ChunkState kUsed = ChunkState::kUsed;
+
+// Three stacks: 2 and 3 recorded in full, 4 by samples each 1000 bytes.
+CallStacks three_stacks() {
+  CallStacks stacks;
+  stacks.nodes.resize(tracker::kFirstNode);
+  stacks.nodes.push_back({tracker::kRootComplete, 0, Address(0x100)});  // 8: main
+  stacks.nodes.push_back({8, 0, Address(0x200)});                       // 9: parse
+  stacks.nodes.push_back({9, 1, Address(0x300)});                       // 10: operator new
+  stacks.nodes.push_back({8, 1, Address(0x300)});                       // 11: the same in main
+  stacks.sites.resize(tracker::kFirstStack);
+  stacks.sites.push_back({10, 3, 0, 10, 8, 1000, 800});
+  stacks.sites.push_back({11, 2, 0, 100, 99, 3000, 2970});
+  stacks.sites.push_back({9, 2, 1000, 256 * 7, 256 * 2, 7000, 2000});
+  return stacks;
+}
+
+struct Tracked : HandmadeSnapshot {
+  CallStacks stacks = three_stacks();
+  std::vector<uint32_t> ids;
+  std::vector<uint8_t> slacks;
+
+  void add(uint64_t size, ChunkState state, uint32_t stack, uint8_t slack) {
+    chunks.emplace_back(size, state);
+    ids.push_back(stack);
+    slacks.push_back(slack);
+  }
+  SnapshotStreams tracked_streams() {
+    metadata.heap.arenas.resize(1);
+    batches.clear();
+    metadata.heap.segments.clear();
+    add_segment(0, SegmentKind::kBrk, 0x10000, chunks);
+    SnapshotStreams all = streams();
+    all.read_chunks = [this](ChunkSink& sink) {
+      const Batch& batch = batches.front();
+      sink.on_batch({0, 0, batch.begin, batch.sizes, batch.states, ids, slacks});
+      for (const MmappedChunk& chunk : mmapped) sink.on_mmapped(chunk);
+    };
+    return all;
+  }
+
+  Chunks chunks;
+};
+
+}  // namespace
+
+TEST_CASE("blocks are added up by their stack, with the size that was asked for") {
+  Tracked tracked;
+  tracked.add(0x290, kUsed, 0, 0);  // the cache of a thread: malloc's own
+  tracked.metadata.heap.thread_caches.push_back({42, Address(0x10010), 0, 0, 0});
+  tracked.add(48, kUsed, 2, 3);
+  tracked.add(64, kUsed, 2, 31);               // slack not known
+  tracked.add(32, ChunkState::kTcache, 2, 0);  // free: whatever its slot says
+  tracked.add(32, kUsed, 0, 0);                // before tracking
+  tracked.add(32, kUsed, 99, 0);               // damaged
+  tracked.add(48, ChunkState::kTop, 0, 0);
+  MmappedChunk mapped{Address(0x70000000), Address(0x70000000), 0x40000, 0x40000, 0x3fff0};
+  mapped.stack = 3;
+  mapped.slack = 0;
+  tracked.mmapped.push_back(mapped);
+  const StackCensus census = take_stack_census(tracked.tracked_streams(), tracked.stacks);
+  CHECK(census.stacks[2].blocks_found == 2);
+  CHECK(census.stacks[2].live_bytes == 37 + 56);
+  CHECK(census.stacks[3].live_bytes == 0x3fff0);
+  CHECK(census.live_blocks == 3);
+  CHECK(census.live_bytes == 93 + 0x3fff0);
+  CHECK(census.without_stack == Tally{1, 24});
+  CHECK(census.strange == Tally{1, 24});
+}
+
+TEST_CASE("samples are weighted") {
+  Tracked tracked;
+  for (int i = 0; i < 3; ++i) tracked.add(1008, kUsed, 4, 0);
+  const StackCensus census = take_stack_census(tracked.tracked_streams(), tracked.stacks);
+  CHECK(census.stacks[4].blocks_found == 3);
+  CHECK(census.stacks[4].live_blocks == doctest::Approx(3 / (1 - 0.367879)));
+  CHECK(census.stacks[4].live_bytes == doctest::Approx(3000 / (1 - 0.367879)));
+}
+
+TEST_CASE("sizes are counted for the stacks that are asked for, in bounded memory") {
+  Tracked tracked;
+  for (const uint64_t size : {48, 32, 48, 64, 48}) tracked.add(size, kUsed, 2, 8);
+  tracked.add(80, kUsed, 3, 0);
+  const SnapshotStreams streams = tracked.tracked_streams();
+  const std::vector<uint32_t> wanted = {3, 2};
+  const auto sizes = block_sizes(streams, wanted);
+  REQUIRE(sizes.size() == 2);
+  CHECK(sizes[0] == std::vector<SizeCount>{{72, 1}});
+  CHECK(sizes[1] == std::vector<SizeCount>{{16, 1}, {32, 3}, {48, 1}});
+  CHECK(by_power_of_two(sizes[1]) == std::vector<SizeCount>{{16, 1}, {32, 4}});
+  const auto bounded = block_sizes(streams, wanted, 2);
+  CHECK(bounded[1] == std::vector<SizeCount>{{16, 1}, {32, 4}});
+  CHECK(bounded[0].empty());
+}
+
+TEST_CASE("stacks are ranked by each measure") {
+  Tracked tracked;
+  tracked.add(4096, kUsed, 2, 0);
+  for (int i = 0; i < 3; ++i) tracked.add(48, kUsed, 3, 0);
+  const StackCensus census = take_stack_census(tracked.tracked_streams(), tracked.stacks);
+  const auto ranked = [&](StackOrder order, size_t limit) {
+    return ranked_stacks(census, tracked.stacks, order, limit);
+  };
+  CHECK(ranked(StackOrder::kLiveBytes, 0) == std::vector<uint32_t>{2, 3});
+  CHECK(ranked(StackOrder::kLiveBlocks, 1) == std::vector<uint32_t>{3});
+  CHECK(ranked(StackOrder::kRate, 0) == std::vector<uint32_t>{3, 2, 4});
+  CHECK(ranked(StackOrder::kChurn, 2) == std::vector<uint32_t>{4, 3});
+}
+
+TEST_CASE("stacks are grouped by the innermost function that explains something") {
+  Tracked tracked;
+  tracked.add(1040, kUsed, 2, 0);
+  tracked.add(528, kUsed, 3, 0);
+  const StackCensus census = take_stack_census(tracked.tracked_streams(), tracked.stacks);
+  RecordedStacks recorded;
+  recorded.stacks = tracked.stacks;
+  SymbolBook& book = recorded.symbols;
+  const auto name = [&](int32_t module, uint64_t address, std::vector<std::string> functions) {
+    std::vector<SourceFrame> frames;
+    for (const std::string& one : functions) frames.push_back({book.intern(one), 0, 0, 0, false});
+    book.add(module, Address(address), frames);
+  };
+  name(0, 0x100, {"main"});
+  name(0, 0x200, {"std::vector<int>::push_back(int)", "parse(char const*)"});
+  name(1, 0x300, {"operator new(unsigned long)"});
+  book.sort();
+  TrackerRecord tracker;
+  tracker.modules.resize(2);
+  tracker.modules[0].path = "/bin/program";
+  tracker.modules[1].path = "/lib/libstdc++.so";
+
+  auto groups = group_by_function(census, recorded, tracker);
+  rank_groups(groups, StackOrder::kLiveBytes, 2);
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].name == "parse(char const*)");
+  CHECK(groups[0].live_bytes == 1032);
+  CHECK(groups[0].live_bytes_below == 1032);
+  CHECK(groups[0].allocations == 17);  // sampled ones too
+  CHECK(groups[1].name == "main");
+  CHECK(groups[1].live_bytes == 520);
+  CHECK(groups[1].live_bytes_below == 1552);
+
+  auto modules = group_by_module(census, recorded, tracker);
+  rank_groups(modules, StackOrder::kLiveBytes, 0);
+  REQUIRE(modules.size() == 2);
+  CHECK(modules[0].name == "/bin/program");
+  CHECK(modules[0].live_bytes == 1552);
+  CHECK(modules[1].live_bytes == 0);
+  CHECK(modules[1].live_bytes_below == 1552);
+}
+
+TEST_CASE("ways to malloc are told from what calls them") {
+  for (const char* name :
+       {"malloc", "operator new(unsigned long)", "operator new[](unsigned long)",
+        "std::vector<int, std::allocator<int> >::push_back(int&&)",
+        "std::__cxx11::basic_string<char>::_M_create(unsigned long&, unsigned long)",
+        "void std::vector<int>::_M_realloc_insert<int>(int)"}) {
+    CAPTURE(name);
+    CHECK(is_allocation_wrapper(name));
+  }
+  for (const char* name : {"main", "parse(std::vector<int>&)", "mallocate", ""}) {
+    CAPTURE(name);
+    CHECK_FALSE(is_allocation_wrapper(name));
+  }
+}
