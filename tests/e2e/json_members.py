@@ -31,12 +31,18 @@ def main():
         known = set(re.findall(r"[a-z0-9_]+", " ".join(re.findall(r"`([^`]+)`", file.read()))))
     with tempfile.TemporaryDirectory() as folder:
         snapshot = f"{folder}/self.hsnap"
+        tracked = f"{folder}/tracked.hsnap"
         pid = str(os.getpid())
+        subprocess.run([heapsnap, "run", "--at-exit", tracked, "--", "python3", "-c", "pass"], check=True)
         printed = [subprocess.run([heapsnap, *command], capture_output=True, text=True, check=True).stdout
                    for command in (["attach", pid, "-j", "-o", snapshot],
                                    ["report", snapshot, "-j"],
                                    ["export", snapshot, "--format", "ndjson"],
-                                   ["doctor", pid, "-j"])]
+                                   ["doctor", pid, "-j"],
+                                   ["report", tracked, "-j"],
+                                   ["export", tracked, "--format", "ndjson"],
+                                   *(["stacks", tracked, "-j", "--by", group]
+                                     for group in ("stack", "function", "module", "thread")))]
     names = {name for text in printed for line in text.splitlines() for name in members(json.loads(line))}
     missing = sorted(names - known)
     print(f"{len(names)} members, not in {os.path.basename(document)}: {missing}")
