@@ -48,14 +48,15 @@ HeldProcess::HeldProcess(int pid, const FreezeOptions& options)
   tracer_ = std::make_unique<TracerThread>();
   try {
     tracer_->run([&] {
+      PriorityLoan loan;
+      seize_threads();
       {
-        PriorityLoan loan;
-        seize_threads();
         const RealtimePriority priority;
         stop_threads(options, loan);
         if (gadget_) try_to_fork(options, loan);
       }
-      snapshot_ ? finish_fork(options) : finish_stop(options);
+      loan.take_back();
+      snapshot_ ? finish_fork(options) : finish_stop(options, loan);
     });
   } catch (const TraceRefused& refusal) {
     thaw();
@@ -162,13 +163,13 @@ void HeldProcess::finish_fork(const FreezeOptions& options) {
       std::make_unique<CopiedPageMap>(view_.proc, child.pid(), target_tid_, view_.address_space);
 }
 
-void HeldProcess::finish_stop(const FreezeOptions& options) {
+void HeldProcess::finish_stop(const FreezeOptions& options, PriorityLoan& loan) {
   record_.threads_in_malloc =
       threads_inside_malloc(options.malloc_text, *session_, *view_.memory).size();
   if (record_.threads_in_malloc != 0) {
     const RealtimePriority priority;
     const MallocExit exit = run_out_in_target(options.malloc_text, *session_, *view_.memory,
-                                              TraceClock::now() + options.deadline);
+                                              loan, TraceClock::now() + options.deadline);
     record_.steps = exit.steps;
     note_still_inside(exit);
     show_threads();

@@ -44,7 +44,7 @@ class HeldProcess final : public FrozenProcess {
   void stop_threads(const FreezeOptions& options, PriorityLoan& loan);
   void try_to_fork(const FreezeOptions& options, PriorityLoan& loan);
   void finish_fork(const FreezeOptions& options);
-  void finish_stop(const FreezeOptions& options);
+  void finish_stop(const FreezeOptions& options, PriorityLoan& loan);
 
   void show_threads();
   void note_still_inside(const MallocExit& exit);

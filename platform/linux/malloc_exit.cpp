@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 
 #include "platform/linux/interrupted_syscall.h"
+#include "platform/linux/realtime_priority.h"
 
 namespace heapsnap {
 
@@ -15,7 +17,12 @@ namespace {
 // One call of the allocator takes a few hundred instructions; one that consolidates a large heap
 // some hundred thousand.
 constexpr uint64_t kMostSteps = 400'000;
-constexpr std::chrono::milliseconds kMostStepTime{1500};
+constexpr std::chrono::seconds kMostStepTime{5};
+// The target runs on while its copy is stepped, so that may take its time. But on a busy machine
+// each step waits for the processor, for up to a time slice; so now and then heapsnap takes it for
+// a moment, and leaves nine tenths of the time to others.
+constexpr std::chrono::milliseconds kBurstEvery{20};
+constexpr std::chrono::milliseconds kBurst{2};
 // A thread that has left the allocator's code for so long copies or clears memory for it: nothing
 // of the arena is half done then. Or the return address was an old one.
 constexpr uint64_t kMostStepsOutside = 4096;
@@ -54,11 +61,33 @@ bool is_in_text(const MallocText& text, uint64_t address) {
   });
 }
 
+class StepClock {
+ public:
+  bool has_run_out() const { return now_ > begin_ + kMostStepTime; }
+
+  // To be called before each step.
+  void tick() {
+    now_ = TraceClock::now();
+    const bool in_burst = (now_ - begin_) % kBurstEvery >= kBurstEvery - kBurst;
+    if (in_burst == priority_.has_value()) return;
+    if (in_burst) {
+      priority_.emplace();
+    } else {
+      priority_.reset();
+    }
+  }
+
+ private:
+  const TraceClock::time_point begin_ = TraceClock::now();
+  TraceClock::time_point now_ = begin_;
+  std::optional<RealtimePriority> priority_;
+};
+
 enum class StepEnd { kOut, kWaits, kStuck };
 
 // Steps the child, which has taken up `context`, until that is out of the allocator.
 StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
-                 ThreadContext& context, TraceClock::time_point deadline, uint64_t& steps) {
+                 ThreadContext& context, StepClock& clock, uint64_t& steps) {
   if (!child.set_context(context.registers, context.extended_state)) return StepEnd::kStuck;
   uint64_t outside = 0;
   for (uint64_t count = 0; count < kMostSteps; ++count) {
@@ -85,7 +114,8 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
         return StepEnd::kStuck;
       }
     }
-    if (TraceClock::now() > deadline || !child.step()) return StepEnd::kStuck;
+    clock.tick();
+    if (clock.has_run_out() || !child.step()) return StepEnd::kStuck;
     ++steps;
   }
   return StepEnd::kStuck;
@@ -127,7 +157,7 @@ std::vector<ThreadContext> threads_inside_malloc(const MallocText& text,
 MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
                              std::vector<ThreadContext>& inside) {
   MallocExit exit;
-  const auto deadline = TraceClock::now() + kMostStepTime;
+  StepClock clock;
   std::vector<ThreadContext*> left;
   for (ThreadContext& context : inside) left.push_back(&context);
   // Who waits for a lock that another one holds gets it when that one is out: as many rounds as
@@ -136,7 +166,7 @@ MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, Memor
   while (!left.empty()) {
     std::vector<ThreadContext*> waiting;
     for (ThreadContext* context : left) {
-      const StepEnd end = step_out(text, child, memory, *context, deadline, exit.steps);
+      const StepEnd end = step_out(text, child, memory, *context, clock, exit.steps);
       context->extended_state = child.extended_state();
       if (end == StepEnd::kWaits) waiting.push_back(context);
       if (end == StepEnd::kStuck) stuck.push_back(context);
@@ -149,7 +179,7 @@ MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, Memor
 }
 
 MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, MemoryReader& memory,
-                             TraceClock::time_point deadline) {
+                             PriorityLoan& loan, TraceClock::time_point deadline) {
   MallocExit exit;
   for (size_t i = 0; i < session.tracees().size(); ++i) {
     int slices = 0;
@@ -158,10 +188,12 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
       Tracee& tracee = session.tracees()[i];
       inside = tracee.is_stopped() && is_inside_malloc(text, tracee.registers(), memory);
       if (!inside || slices++ == kMostSlices) break;
+      loan.lend_to(tracee.tid());
       if (!session.let_run(tracee, kSlice, deadline)) break;
       ++exit.steps;
     }
     if (inside) ++exit.still_inside;
+    loan.take_back();
     session.stop_new(deadline);
   }
   return exit;

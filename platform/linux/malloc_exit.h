@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "platform/linux/priority_loan.h"
 #include "platform/linux/ptrace_session.h"
 #include "platform/linux/snapshot_child.h"
 #include "target/memory_reader.h"
@@ -60,9 +61,10 @@ struct MallocExit {
 MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
                              std::vector<ThreadContext>& inside);
 
-// Lets each thread inside run for slices until it is outside. Bounded in slices and by `deadline`.
+// Lets each thread inside run for slices until it is outside, with the priority of `loan`: on a
+// busy machine it would not get the processor in its slice. Bounded in slices and by `deadline`.
 // Throws as PtraceSession::stop_all().
 MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, MemoryReader& memory,
-                             TraceClock::time_point deadline);
+                             PriorityLoan& loan, TraceClock::time_point deadline);
 
 }  // namespace heapsnap
