@@ -11,6 +11,7 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
 
 #include "platform/linux/kernel_text.h"
 #include "platform/linux/proc_fs.h"
@@ -97,27 +98,70 @@ std::vector<int> children_of(pid_t pid, bool with_zombies) {
   return children;
 }
 
+namespace {
+
+std::string line_of(const Mapping& mapping) {
+  std::ostringstream line;
+  line << std::hex << mapping.range.begin.value() << '-' << mapping.range.end.value() << ' '
+       << (mapping.shared ? "shared " : "private ") << (mapping.readable ? 'r' : '-')
+       << (mapping.writable ? 'w' : '-') << (mapping.executable ? 'x' : '-') << ' ' << mapping.path;
+  return line.str();
+}
+
+}  // namespace
+
 Footprint footprint_of(pid_t pid) {
   const ProcFs proc;
   Footprint footprint;
   for (const auto& entry : std::filesystem::directory_iterator(proc.path(pid, "fd"))) {
-    (void)entry;
-    ++footprint.descriptors;
+    std::error_code closed;
+    const auto file = std::filesystem::read_symlink(entry.path(), closed);
+    footprint.descriptors.push_back(entry.path().filename().string() + " -> " + file.string());
   }
-  footprint.mappings = proc.maps(pid).size();
+  std::sort(footprint.descriptors.begin(), footprint.descriptors.end());
+  for (const Mapping& mapping : proc.maps(pid)) footprint.mappings.push_back(line_of(mapping));
   for (const int tid : proc.task_list(pid)) {
     const std::string status = proc.try_read(tid, "status").value_or("");
-    footprint.blocked_signals[tid] = status_field(status, "SigBlk").value_or("");
-    footprint.blocked_signals[tid] += " pending ";
-    footprint.blocked_signals[tid] += status_field(status, "SigPnd").value_or("");
+    std::ostringstream line;
+    line << tid << " blocks " << status_field(status, "SigBlk").value_or("") << " pending "
+         << status_field(status, "SigPnd").value_or("");
+    footprint.blocked_signals.push_back(line.str());
   }
   const std::string status = proc.read(pid, "status");
   for (const char* key : {"SigIgn", "SigCgt", "ShdPnd"}) {
     footprint.signal_handling += std::string(status_field(status, key).value_or("")) + " ";
   }
   footprint.tracer = static_cast<int>(status_number(status, "TracerPid").value_or(0));
-  footprint.children = children_of(pid, true);
+  for (const int child : children_of(pid, true)) {
+    const auto stat = proc.try_stat(child);
+    const bool is_zombie = stat && stat->is_dead();
+    footprint.children.push_back(std::to_string(child) + (is_zombie ? " (zombie)" : " (alive)"));
+  }
   return footprint;
+}
+
+std::string difference(const char* what, const std::vector<std::string>& before,
+                       const std::vector<std::string>& after) {
+  std::string lines;
+  const auto add = [&](const char* change, const std::vector<std::string>& of,
+                       const std::vector<std::string>& other) {
+    for (const std::string& line : of) {
+      if (std::find(other.begin(), other.end(), line) != other.end()) continue;
+      lines += std::string(what) + change + line + "\n";
+    }
+  };
+  add(" gone: ", before, after);
+  add(" new: ", after, before);
+  return lines;
+}
+
+std::string difference(const Footprint& before, const Footprint& after) {
+  return difference("file", before.descriptors, after.descriptors) +
+         difference("mapping", before.mappings, after.mappings) +
+         difference("thread", before.blocked_signals, after.blocked_signals) +
+         difference("signals", {before.signal_handling}, {after.signal_handling}) +
+         difference("tracer", {std::to_string(before.tracer)}, {std::to_string(after.tracer)}) +
+         difference("child", before.children, after.children);
 }
 
 int scaled(int ordinary, int when_long) {

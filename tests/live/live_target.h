@@ -40,18 +40,22 @@ class LiveTarget {
   int exit_status_ = -1;
 };
 
-// What an attach may not change: open files, mappings (their number), threads and the signal mask
-// of each, tracer, children, zombies included.
+// What an attach may not change: open files, mappings, threads and the signal mask of each, tracer,
+// children, zombies included. As lines of text, so that a difference can be shown.
 struct Footprint {
-  size_t descriptors = 0;
-  size_t mappings = 0;
-  std::map<int, std::string> blocked_signals;  // by tid
-  std::string signal_handling;                 // SigIgn, SigCgt and pending signals
+  std::vector<std::string> descriptors;      // "3 -> /dev/null"
+  std::vector<std::string> mappings;         // "7f00-7f10 private rw- /lib/..."
+  std::vector<std::string> blocked_signals;  // "TID blocks MASK pending MASK"
+  std::string signal_handling;               // SigIgn, SigCgt and pending signals
   int tracer = 0;
-  std::vector<int> children;
-  bool operator==(const Footprint&) const = default;
+  std::vector<std::string> children;  // "PID (zombie)"
 };
 Footprint footprint_of(pid_t pid);
+// What is not in both, one line each; empty when they are alike.
+std::string difference(const Footprint& before, const Footprint& after);
+// The same of a part of it.
+std::string difference(const char* what, const std::vector<std::string>& before,
+                       const std::vector<std::string>& after);
 
 // Pids of the children of any of its threads; without zombies where only the living count.
 std::vector<int> children_of(pid_t pid, bool with_zombies);

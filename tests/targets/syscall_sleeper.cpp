@@ -1,7 +1,7 @@
 // A target with a thread in each kind of blocking system call that a debugger's stop could break.
 //
-// Says "ready" when every thread has begun, runs until its standard input ends, and then says what
-// its threads have seen, as "name=value" words on one line:
+// Says "ready" when every thread sleeps in its call, runs until its standard input ends, and then
+// says what its threads have seen, as "name=value" words on one line:
 //
 //   eintr=0 errors=0 early=0 sigchld=0 children=0 calls=123
 //
@@ -24,6 +24,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -84,6 +86,28 @@ int socket_with_timeout(int peer_of[2]) {
   const timeval hour{3600, 0};
   setsockopt(peer_of[0], SOL_SOCKET, SO_RCVTIMEO, &hour, sizeof hour);
   return peer_of[0];
+}
+
+// Whether thread `tid` sleeps: the letter behind the name in /proc/PID/stat (proc(5)).
+bool is_asleep(int tid) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+  std::FILE* const file = std::fopen(path, "r");
+  if (file == nullptr) return false;
+  char text[512] = "";
+  const bool read = std::fgets(text, sizeof text, file) != nullptr;
+  std::fclose(file);
+  const char* const name_end = std::strrchr(text, ')');
+  return read && name_end != nullptr && name_end[1] == ' ' && name_end[2] == 'S';
+}
+
+// Some calls have a signal mask of their own while they wait, so whoever compares masks before and
+// after has to find the threads inside. One that has begun goes to sleep nowhere else.
+void await_sleep() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    const int tid = std::atoi(entry.path().filename().c_str());
+    while (tid != gettid() && !is_asleep(tid)) sched_yield();
+  }
 }
 
 }  // namespace
@@ -219,6 +243,7 @@ int main() {
   });
 
   while (begun < static_cast<int>(threads.size())) sched_yield();
+  await_sleep();
   std::puts("ready");
   std::fflush(stdout);
   char byte;
