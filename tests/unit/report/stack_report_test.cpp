@@ -1,0 +1,174 @@
+#include "report/stack_report.h"
+
+#include <doctest/doctest.h>
+#include <simdjson.h>
+
+#include "report/churn_log.h"
+#include "report/heapprof_listing.h"
+#include "report/stack_frames.h"
+
+using namespace heapsnap;
+
+namespace {
+
+// Two stacks: 2 is make_node (with an inlined function) in main, 3 is of no known function.
+struct Sample {
+  SnapshotMetadata metadata;
+  RecordedStacks recorded;
+  StackCensus census;
+
+  Sample() {
+    metadata.process.pid = 42;
+    metadata.process.comm = "tree\x1b[2J";
+    TrackerRecord tracker;
+    tracker.recording = true;
+    tracker.recorded_ns = 2'000'000'000;
+    tracker.modules.push_back(
+        {"/opt/tree", "ab", 0x400000, {Address(0x400000), Address(0x500000)}, 1, 0});
+    metadata.tracker = tracker;
+    CallStacks& stacks = recorded.stacks;
+    stacks.nodes.resize(tracker::kFirstNode);
+    stacks.nodes.push_back({tracker::kRootComplete, 0, Address(0x40117b)});
+    stacks.nodes.push_back({8, 0, Address(0x401136)});
+    stacks.nodes.push_back({tracker::kRootNoUnwindInfo, -1, Address(0x7f0000001234)});
+    stacks.nodes.push_back({10, 0, Address(0x402222)});
+    stacks.sites.resize(tracker::kFirstStack);
+    stacks.sites.push_back({9, 2, 0, 90, 26, 9000, 2600});
+    stacks.sites.push_back({11, 2, 0, 1, 0, 100, 0});
+    SymbolBook& book = recorded.symbols;
+    const SourceFrame in_main[] = {
+        {book.intern("main\x1b[31m"), book.intern("/src/tree.c"), 40, 0x2b, false}};
+    const SourceFrame in_node[] = {
+        {book.intern("fill(Node*)"), book.intern("/src/node.h"), 7, 0, true},
+        {book.intern("make_node(int)"), book.intern("/src/tree.c"), 12, 0x16, false}};
+    book.add(0, Address(0x40117b), in_main);
+    book.add(0, Address(0x401136), in_node);
+    book.sort();
+    census.stacks.resize(4);
+    census.stacks[2] = {64, 64, 6400};
+    census.stacks[3] = {1, 1, 100};
+    census.live_blocks = 65;
+    census.live_bytes = 6500;
+    census.without_stack = {2, 48};
+  }
+
+  StackReportInput input() const {
+    return {metadata, recorded, census, StackOrder::kLiveBytes, {2, 3}, {{{100, 64}}, {{100, 1}}},
+            "a.hsnap"};
+  }
+};
+
+template <typename Print>
+std::string printed(Print print) {
+  std::string text;
+  Writer out(text);
+  print(out);
+  out.flush();
+  return text;
+}
+
+bool holds(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "the text names share, sizes, rates and frames, and no byte of the target moves the cursor") {
+  const Sample sample;
+  const std::string text = printed([&](Writer& out) {
+    print_stacks(out, sample.input(), {false, 80});
+  });
+  CAPTURE(text);
+  CHECK(holds(text, "6.3 KiB in 65 blocks"));
+  CHECK(holds(text, "2 blocks with 48 B in use have no stack: allocated before tracking"));
+  CHECK(holds(text, "1. 98.5 %  6.2 KiB in 64 blocks"));
+  CHECK(holds(text, "100 B × 64"));
+  CHECK(holds(text, "8.7 KiB in 90, 45/s; freed 2.5 KiB in 26"));
+  CHECK(holds(text, "      fill(Node*)  node.h:7 (inlined)\n      make_node(int)  tree.c:12\n"));
+  CHECK(holds(text, "      tree+0x2222\n      0x7f0000001234\n"));
+  CHECK(holds(text, "cut off: no unwind information"));
+  CHECK_FALSE(holds(text, "\x1b"));
+}
+
+TEST_CASE("JSON has the exact numbers and all frames") {
+  const Sample sample;
+  const std::string text = printed([&](Writer& out) { print_json_stacks(out, sample.input()); });
+  simdjson::dom::parser parser;
+  const simdjson::dom::element root = parser.parse(text);
+  CHECK(std::string_view(root["kind"]) == "stacks");
+  CHECK(uint64_t(root["without_stack"]["bytes"]) == 48);
+  const simdjson::dom::element first = root["stacks"].at(0);
+  CHECK(uint64_t(first["stack"]) == 2);
+  CHECK(double(first["live_bytes"]) == 6400);
+  CHECK(uint64_t(first["sizes"].at(0)["count"]) == 64);
+  CHECK(std::string_view(first["end"]) == "complete");
+  CHECK(first["frames"].get_array().size() == 3);
+  CHECK(bool(first["frames"].at(0)["inlined"]));
+  CHECK(std::string_view(first["frames"].at(2)["address"]) == "0x40117b");
+  CHECK(std::string_view(first["frames"].at(2)["module_address"]) == "0x117b");
+}
+
+TEST_CASE("heapprof's listing") {
+  const Sample sample;
+  std::string sizes = "100";
+  for (int i = 1; i < 64; ++i) sizes += ", 100";
+  CHECK(printed([&](Writer& out) { print_heapprof_listing(out, sample.input()); }) ==
+        "98% 6400 [" + sizes +
+            "]\n"
+            "  0x401136 fill(Node*) (/src/node.h:7)\n"
+            "  0x401136 make_node(int) (/src/tree.c:12)\n"
+            "  0x40117b main\\x1b[31m (/src/tree.c:40)\n"
+            "1% 100 [100]\n"
+            "  0x402222 tree+0x2222\n"
+            "  0x7f0000001234 0x7f0000001234\n");
+}
+
+TEST_CASE("the churn log has bytes and counts, since the entry before and in all") {
+  Sample sample;
+  const std::string text = printed([&](Writer& out) {
+    ChurnLog log(out);
+    log.add(sample.recorded, *sample.metadata.tracker, 11700, 4096);
+    AllocationSite& site = sample.recorded.stacks.sites[2];
+    site.allocations += 10;
+    site.allocated_bytes += 1000;
+    site.frees += 74;
+    site.freed_bytes += 7400;
+    log.add(sample.recorded, *sample.metadata.tracker, 8400, 4096);
+  });
+  CAPTURE(text);
+  CHECK(holds(text,
+              "\n[  0]=========================================================\n"
+              "churn=11700/4096\n"));
+  CHECK(holds(text, "[  1]==="));
+  CHECK(holds(text,
+              "} live:6400, alloc:9000/9000, free:2600/2600, live_count:64, "
+              "alloc_count:90/90, free_count:26/26\n"
+              "  {0} fill(Node*) (tree)\n  {1} make_node(int)+0x16 (tree)\n"
+              "  {2} main\\x1b[31m+0x2b (tree)\n"));
+  CHECK(holds(text,
+              "} live:0, alloc:1000/10000, free:7400/10000, live_count:0, "
+              "alloc_count:10/100, free_count:74/100\n"));
+  // A path keeps its hash.
+  const auto hash = [&](std::string_view line) {
+    const size_t at = text.find(line);
+    REQUIRE(at != std::string::npos);
+    const size_t begin = text.rfind('{', at);
+    return text.substr(begin, at - begin);
+  };
+  CHECK(hash("} live:6400") == hash("} live:0, alloc:1000"));
+  CHECK(hash("} live:6400") != hash("} live:100,"));
+}
+
+TEST_CASE("limits and drops are said") {
+  Sample sample;
+  sample.metadata.tracker->limits = tracker::kLimitStacks;
+  sample.metadata.tracker->dropped_slots = 3;
+  sample.metadata.tracker->notes = {"the table \x01 is damaged"};
+  sample.census.strange = {1, 16};
+  const auto remarks = stack_remarks(sample.metadata, sample.census);
+  REQUIRE(remarks.size() == 5);
+  CHECK(holds(remarks[2], "limit of: stacks"));
+  CHECK(holds(remarks[3], "3 blocks were not recorded"));
+  CHECK(holds(remarks[4], "\\x01"));
+}
