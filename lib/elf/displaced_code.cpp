@@ -1,0 +1,162 @@
+#include "elf/displaced_code.h"
+
+#include <capstone/capstone.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "elf/disassembler.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr std::array<uint8_t, 4> kEndBranch{0xf3, 0x0f, 0x1e, 0xfa};
+constexpr uint8_t kJump = 0xe9;
+constexpr uint8_t kConditionalPrefix = 0x0f;
+constexpr uint8_t kConditionalNear = 0x80;   // 0f 80+cc rel32
+constexpr uint8_t kConditionalShort = 0x70;  // 70+cc rel8
+
+class Decoder {
+ public:
+  Decoder() {
+    if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle_) != CS_ERR_OK) return;
+    cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
+    decoded_ = cs_malloc(handle_);
+  }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder() {
+    if (decoded_ != nullptr) cs_free(decoded_, 1);
+    cs_close(&handle_);
+  }
+
+  const cs_insn* decode(std::span<const std::byte> code, uint64_t address) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(code.data());
+    size_t size = code.size();
+    if (decoded_ == nullptr || !cs_disasm_iter(handle_, &bytes, &size, &address, decoded_)) {
+      return nullptr;
+    }
+    return decoded_;
+  }
+
+  bool is_in_group(const cs_insn& insn, unsigned group) const {
+    return cs_insn_group(handle_, &insn, group);
+  }
+
+ private:
+  csh handle_ = 0;
+  cs_insn* decoded_ = nullptr;
+};
+
+// The distance as the four bytes of an instruction that ends at `from`.
+std::optional<int32_t> distance(uint64_t from, uint64_t to) {
+  const auto difference = static_cast<int64_t>(to - from);
+  const auto narrow = static_cast<int32_t>(difference);
+  if (narrow != difference) return std::nullopt;
+  return narrow;
+}
+
+void append(std::vector<std::byte>& bytes, uint8_t value) {
+  bytes.push_back(std::byte{value});
+}
+
+bool append_distance(std::vector<std::byte>& bytes, uint64_t begin, uint64_t to) {
+  const auto offset = distance(begin + bytes.size() + sizeof(int32_t), to);
+  if (!offset) return false;
+  const auto raw = std::as_bytes(std::span(&*offset, 1));
+  bytes.insert(bytes.end(), raw.begin(), raw.end());
+  return true;
+}
+
+// Moves one instruction to the end of `copy`, which begins at `begin`.
+bool move_instruction(const Decoder& decoder, const cs_insn& insn, uint64_t begin,
+                      std::vector<std::byte>& copy) {
+  const cs_x86& x86 = insn.detail->x86;
+  const bool is_relative = decoder.is_in_group(insn, CS_GRP_BRANCH_RELATIVE);
+  if (decoder.is_in_group(insn, CS_GRP_CALL) || decoder.is_in_group(insn, CS_GRP_RET) ||
+      decoder.is_in_group(insn, CS_GRP_INT)) {
+    return false;
+  }
+  if (is_relative || decoder.is_in_group(insn, CS_GRP_JUMP)) {
+    if (x86.op_count != 1 || x86.operands[0].type != X86_OP_IMM) return false;
+    const auto target = static_cast<uint64_t>(x86.operands[0].imm);
+    const uint8_t opcode = insn.bytes[0];
+    if (opcode == kJump || opcode == 0xeb) {
+      append(copy, kJump);
+    } else if ((opcode & 0xf0) == kConditionalShort) {
+      append(copy, kConditionalPrefix);
+      append(copy, kConditionalNear | (opcode & 0x0f));
+    } else if (opcode == kConditionalPrefix && (insn.bytes[1] & 0xf0) == kConditionalNear) {
+      append(copy, kConditionalPrefix);
+      append(copy, insn.bytes[1]);
+    } else {
+      return false;  // loop, jrcxz, and jumps behind a prefix
+    }
+    return append_distance(copy, begin, target);
+  }
+  const auto* bytes = reinterpret_cast<const std::byte*>(insn.bytes);
+  const uint64_t copy_end = begin + copy.size() + insn.size;
+  copy.insert(copy.end(), bytes, bytes + insn.size);
+  for (uint8_t i = 0; i < x86.op_count; ++i) {
+    const cs_x86_op& operand = x86.operands[i];
+    if (operand.type != X86_OP_MEM || operand.mem.base != X86_REG_RIP) continue;
+    const uint64_t target = insn.address + insn.size + static_cast<uint64_t>(operand.mem.disp);
+    const auto offset = distance(copy_end, target);
+    const size_t at = x86.encoding.disp_offset;
+    if (!offset || at == 0 || at + sizeof *offset > insn.size) return false;
+    std::memcpy(copy.data() + copy.size() - insn.size + at, &*offset, sizeof *offset);
+    break;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<DisplacedCode> displace_code(std::span<const std::byte> code, uint64_t entry,
+                                           uint64_t copy_at) {
+  DisplacedCode result;
+  size_t at = 0;
+  if (code.size() >= kEndBranch.size() &&
+      std::equal(kEndBranch.begin(), kEndBranch.end(), code.begin(),
+                 [](uint8_t a, std::byte b) { return std::byte{a} == b; })) {
+    at = kEndBranch.size();
+    result.copy.assign(code.begin(), code.begin() + kEndBranch.size());
+  }
+  const size_t begin = at;
+  Decoder decoder;
+  bool falls_through = true;
+  while (at - begin < kJumpSize) {
+    const cs_insn* const insn = decoder.decode(code.subspan(at), entry + at);
+    // A function that ends before there is room for the jump.
+    if (insn == nullptr || !falls_through) return std::nullopt;
+    if (!move_instruction(decoder, *insn, copy_at, result.copy)) return std::nullopt;
+    falls_through = insn->bytes[0] != kJump && insn->bytes[0] != 0xeb;
+    at += insn->size;
+  }
+  result.displaced = {Address(entry + begin), Address(entry + at)};
+  if (jumps_into(code, entry, result.displaced)) return std::nullopt;
+  if (falls_through) {
+    append(result.copy, kJump);
+    if (!append_distance(result.copy, copy_at, entry + at)) return std::nullopt;
+  }
+  return result;
+}
+
+bool jumps_into(std::span<const std::byte> code, uint64_t address, const AddressRange& range) {
+  const auto instructions = disassemble(Machine::kX86_64, code, address);
+  return std::any_of(instructions.begin(), instructions.end(), [&](const Instruction& each) {
+    const Address target(each.call_target);
+    return range.contains(target) && target != range.begin;
+  });
+}
+
+std::optional<std::vector<std::byte>> encode_jump(uint64_t from, uint64_t to) {
+  std::vector<std::byte> jump;
+  append(jump, kJump);
+  if (!append_distance(jump, from, to)) return std::nullopt;
+  return jump;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,66 @@
+#include "platform/linux/remote_call.h"
+
+#include <sys/syscall.h>
+
+#include "base/error.h"
+#include "platform/linux/attach_obstacles.h"
+#include "platform/linux/borrowed_donor.h"
+#include "platform/linux/realtime_priority.h"
+#include "platform/linux/system_call_names.h"
+#include "platform/linux/tracer_thread.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr std::chrono::seconds kDeadline{2};
+
+RemoteCallResult call_by_donor(const ProcFs& proc, int pid, const SystemCall& call,
+                               const SyscallGadget& gadget, MemoryReader& memory) {
+  const RealtimePriority priority;
+  PriorityLoan loan;
+  DonorTask task;
+  task.gadget = gadget.syscall_ret;
+  task.calls = {call, {SYS_rt_sigreturn, {}}};
+  BorrowedDonor donor(proc, pid, task, memory, loan);
+  RemoteCallResult result;
+  {
+    BorrowedThread thread(donor.thread(), gadget);
+    const auto value = thread.call(call, TraceClock::now() + kDeadline);
+    if (!value) {
+      throw Error(ErrorKind::kUnsupported,
+                  system_call_name(call.number) + " in process " + std::to_string(pid),
+                  "it did not come to an end in time", "try again");
+    }
+    result.value = *value;
+    thread.give_back();
+  }
+  donor.release();
+  result.tid = donor.tid();
+  result.stolen = donor.pause();
+  return result;
+}
+
+}  // namespace
+
+RemoteCallResult make_remote_call(const ProcFs& proc, int pid, const SystemCall& call,
+                                  MemoryReader& memory) {
+  const int tid = proc.live_tid(pid).value_or(pid);
+  const auto gadget =
+      find_syscall_gadget(AddressSpace(proc.maps(tid)), MappedFiles(proc, tid), memory);
+  if (!gadget) {
+    throw Error(ErrorKind::kUnsupported,
+                "no system call can be made in process " + std::to_string(pid),
+                "none of its code makes a system call and returns");
+  }
+  RemoteCallResult result;
+  try {
+    TracerThread tracer;
+    tracer.run([&] { result = call_by_donor(proc, pid, call, *gadget, memory); });
+  } catch (const TraceRefused& refusal) {
+    throw explain_attach_refusal(pid, refusal.error_number());
+  }
+  return result;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,91 @@
+#include "tools/heapsnap/inject_command.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "report/number_text.h"
+#include "report/terminal_text.h"
+#include "tools/heapsnap/byte_size.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/injection_text.h"
+#include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/target_argument.h"
+#include "tools/inject/tracking.h"
+#include "tools/tracker_image/tracker_image.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kDescription =
+    "Puts the tracker into a running process: from then on it knows the call stack of every block\n"
+    "that is allocated. A process that has it already gets the new options.\n"
+    "\n"
+    "What it does to the process: one thread stands still for about half a millisecond while a\n"
+    "thread is made beside it; that one loads a library from memory. Then all threads stand for\n"
+    "about a millisecond while the entry points of malloc, free and the like get a jump to the\n"
+    "library. Nothing is printed there, no thread stays, no file is opened. The library keeps\n"
+    "tables in memory, about 10 bytes for each block; heapsnap eject gives them back.";
+
+std::string options_text(const tracker::Directory& directory) {
+  const std::string what = directory.sample_bytes == 0
+                               ? std::string("every allocation")
+                               : "one allocation each " + size_text(directory.sample_bytes);
+  const std::string frames = directory.max_frames >= tracker::kFramesAtMost
+                                 ? std::string("whole stacks")
+                                 : fmt::format("stacks of {} frames", directory.max_frames);
+  const std::string limit = directory.memory_limit == 0
+                                ? std::string()
+                                : ", tables of at most " + size_text(directory.memory_limit);
+  return fmt::format("{}, {}{}", what, frames, limit);
+}
+
+}  // namespace
+
+int run_inject(const std::vector<std::string>& arguments) {
+  std::string target;
+  std::string sample;
+  std::string memory_limit;
+  uint64_t frames = tracker::kDefaultFrames;
+  OptionParser parser("inject [options] PID|NAME", kDescription);
+  parser.text("sample", sample, "BYTES",
+              "record one allocation each so many bytes on average, unbiased (default: all)");
+  parser.number("frames", frames, "N",
+                "innermost frames kept of a stack, 0: no limit (default: 64)");
+  parser.text("memory-limit", memory_limit, "BYTES",
+              "what the tracker's tables may take (default: no limit)");
+  parser.positional("PID", target);
+  parser.example("heapsnap inject 4242", "then: heapsnap stacks 4242");
+  parser.example("heapsnap inject --sample 512KiB nginx", "at next to no cost, by name");
+  if (!parser.parse(arguments)) return kExitDone;
+  if (target.empty()) {
+    throw Error(ErrorKind::kUsage, "heapsnap inject", "it takes one process",
+                "give a PID or a name: heapsnap inject 4242");
+  }
+  if (frames > tracker::kFramesAtMost) {
+    throw Error(ErrorKind::kUsage, "--frames " + std::to_string(frames),
+                "not more than " + std::to_string(tracker::kFramesAtMost));
+  }
+  TrackingOptions options;
+  options.max_frames = static_cast<uint32_t>(frames);
+  if (!sample.empty()) options.sample_bytes = parse_byte_size("--sample", sample);
+  if (!memory_limit.empty()) options.memory_limit = parse_byte_size("--memory-limit", memory_limit);
+
+  const int pid = resolve_target(target);
+  const TrackingChange change = start_tracking(pid, tracker_image(), options);
+  const char* const done = !change.was_loaded     ? "tracker loaded"
+                           : change.was_recording ? "the tracker was there: options changed"
+                                                  : "the tracker was there: started again";
+  fmt::print("process {}: {}\n", pid, done);
+  fmt::print("  records {}\n", options_text(*change.directory));
+  std::vector<StolenTime> stolen = change.call.stolen;
+  if (change.hooks.page_maker) stolen.push_back(*change.hooks.page_maker);
+  fmt::print("  {}\n", stolen_text(stolen));
+  fmt::print("  {}\n", change.is_preloaded ? std::string("preloaded: nothing was to be hooked")
+                                           : hooks_text(change.hooks));
+  print_notes(change.call.notes);
+  print_notes(change.notes);
+  return kExitDone;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,21 @@
+// What inject, eject and trim say of what they did to a process.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "platform/linux/injected_thread.h"
+#include "tools/inject/allocator_hooks.h"
+
+namespace heapsnap {
+
+// "thread 4711 stood still for 0.51 ms, thread 4711 for 0.20 ms"
+std::string stolen_text(const std::vector<StolenTime>& stolen);
+
+// "10 entry points of the allocator changed, while all 12 threads stood still for 1.02 ms"
+std::string hooks_text(const HookChange& change);
+
+void print_notes(const std::vector<std::string>& notes);
+
+}  // namespace heapsnap

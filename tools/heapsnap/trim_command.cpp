@@ -1,0 +1,68 @@
+#include "tools/heapsnap/trim_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "analysis/heap_summary.h"
+#include "base/error.h"
+#include "report/number_text.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/injection_text.h"
+#include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/target_argument.h"
+#include "tools/heapsnap/temporary_snapshot.h"
+#include "tools/inject/trim.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kDescription =
+    "Makes a running process call malloc_trim(0), which gives the memory of free blocks back to "
+    "the\n"
+    "system, and says how much came back, beside what a snapshot taken just before foretold.\n"
+    "\n"
+    "What it does to the process: one thread stands still for about half a millisecond while a\n"
+    "thread is made beside it, which makes the call and ends; nothing stays. While it runs, "
+    "threads\n"
+    "that allocate from the arena at hand wait for it, as they would if the program called it.";
+
+// What a snapshot of now says would come back.
+std::optional<uint64_t> foretell(int pid) {
+  const TemporarySnapshot snapshot(pid, DebugFileSearch());
+  const HeapSummary summary = summarize(SnapshotReader::open(snapshot.path()));
+  if (!summary.pages_known) return std::nullopt;
+  return summary.trim.resident();
+}
+
+}  // namespace
+
+int run_trim(const std::vector<std::string>& arguments) {
+  std::string target;
+  bool no_estimate = false;
+  OptionParser parser("trim [options] PID|NAME", kDescription);
+  parser.flag("no-estimate", no_estimate, "do not take a snapshot first to foretell the effect");
+  parser.positional("PID", target);
+  parser.example("heapsnap trim 4242", "resident memory before and after");
+  if (!parser.parse(arguments)) return kExitDone;
+  if (target.empty()) {
+    throw Error(ErrorKind::kUsage, "heapsnap trim", "it takes one process",
+                "give a PID or a name: heapsnap trim 4242");
+  }
+  const int pid = resolve_target(target);
+  const std::optional<uint64_t> foretold = no_estimate ? std::nullopt : foretell(pid);
+  const TrimResult result = trim_process(pid);
+  const uint64_t given_back = result.rss_before - std::min(result.rss_before, result.rss_after);
+  fmt::print("process {}: resident {} before, {} after: {} given back{}\n", pid,
+             size_text(result.rss_before), size_text(result.rss_after), size_text(given_back),
+             foretold ? ", " + size_text(*foretold) + " foretold" : "");
+  fmt::print("  malloc_trim(0) says that memory was {}\n",
+             result.released_memory ? "released" : "not to be released");
+  fmt::print("  {}\n", stolen_text(result.call.stolen));
+  print_notes(result.call.notes);
+  return kExitDone;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,179 @@
+#include "tools/inject/allocator_hooks.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/error.h"
+#include "platform/linux/memory_writer.h"
+#include "platform/linux/remote_call.h"
+
+namespace heapsnap {
+
+namespace {
+
+// Code behind the last entry point that may belong to it.
+constexpr uint64_t kLongestFunction = 4096;
+// A jump reaches 2 GiB; what lies between counts too.
+constexpr uint64_t kReach = uint64_t{3} << 29;
+constexpr uint64_t kRoomForHeap = uint64_t{64} << 20;
+
+[[noreturn]] void refuse(const Target& target, const std::string& why, const std::string& remedy) {
+  throw Error(
+      ErrorKind::kUnsupported,
+      "the allocator of process " + std::to_string(target.process().pid) + " cannot be hooked", why,
+      remedy);
+}
+
+// Frees first (hook_page.h).
+int rank_of(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kFirst{"free", "cfree", "realloc", "reallocarray"};
+  return static_cast<int>(std::find(kFirst.begin(), kFirst.end(), name) - kFirst.begin());
+}
+
+std::vector<HookTarget> list_targets(const Target& target, const CLibrary& libc,
+                                     const std::vector<tracker::HookEntry>& hooks) {
+  std::vector<HookTarget> targets;
+  for (const tracker::HookEntry& hook : hooks) {
+    const Address entry = exported_address(libc.libc(), hook.name);
+    const bool is_known =
+        std::any_of(targets.begin(), targets.end(),
+                    [entry](const HookTarget& each) { return each.entry == entry; });
+    if (entry.is_null() || is_known) continue;
+    const Mapping* const hook_code = target.address_space().find(Address(hook.hook));
+    if (hook_code == nullptr || !hook_code->executable ||
+        hook_code->path.find("heapsnap_tracker") == std::string::npos) {
+      refuse(target,
+             "the tables of the tracker in it are damaged: the hook of " + std::string(hook.name) +
+                 " is no code of the tracker",
+             "restart the process");
+    }
+    targets.push_back({hook.name, entry, Address(hook.hook), Address(hook.original)});
+  }
+  std::stable_sort(targets.begin(), targets.end(), [](const HookTarget& a, const HookTarget& b) {
+    return rank_of(a.name) < rank_of(b.name);
+  });
+  if (targets.empty()) refuse(target, libc.libc().path + " exports no allocator", "");
+  return targets;
+}
+
+// A free page within reach of `code`.
+Address find_place(const Target& target, const AddressRange& code) {
+  Address best;
+  uint64_t best_distance = kReach;
+  Address gap_begin(uint64_t{1} << 16);
+  bool after_heap = false;
+  for (const Mapping& mapping : target.address_space().mappings()) {
+    const Address page = mapping.range.begin - HookPage::kSize;
+    const uint64_t room = after_heap ? kRoomForHeap : 2 * HookPage::kSize;
+    // A main stack grows into the gap below it.
+    if (mapping.range.begin > gap_begin && mapping.range.begin - gap_begin >= room &&
+        mapping.path != "[stack]") {
+      const uint64_t distance = page < code.begin ? code.end - page : page - code.begin;
+      if (distance < best_distance) {
+        best_distance = distance;
+        best = page;
+      }
+    }
+    gap_begin = mapping.range.end;
+    after_heap = mapping.path == "[heap]";
+  }
+  if (best.is_null()) refuse(target, "there is no free page within 2 GiB of its C library", "");
+  return best;
+}
+
+HookPage make_page(Target& target, const std::vector<HookTarget>& targets,
+                   const AddressRange& code_range, HookChange& change) {
+  std::vector<std::byte> code(code_range.size());
+  code.resize(target.memory().read(code_range.begin, code));
+  const Address place = find_place(target, code_range);
+  std::vector<std::byte> bytes;
+  const HookPage page = make_hook_page(place, targets, code, code_range.begin, bytes);
+  const ProcFs proc;
+  const int pid = target.process().pid;
+  const SystemCall map{SYS_mmap,
+                       {place.value(), HookPage::kSize, PROT_READ | PROT_EXEC,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, ~uint64_t{0}, 0}};
+  const RemoteCallResult made = make_remote_call(proc, pid, map, target.memory());
+  change.page_maker = StolenTime{made.tid, made.stolen};
+  if (made.value < 0 && made.value > -4096) {
+    refuse(target, "a page for the hooks was refused: " + errno_text(static_cast<int>(-made.value)),
+           "try again");
+  }
+  MemoryWriter writer(proc, pid);
+  if (Address(static_cast<uint64_t>(made.value)) != place || !writer.write(place, bytes)) {
+    refuse(target, "a page for the hooks could not be written near its C library",
+           "it needs Linux 4.17 or later");
+  }
+  // The way to the originals is there before anybody is sent to the hooks.
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (!writer.write_value(targets[i].original_word, page.slots[i].original.value())) {
+      refuse(target, "the tables of the tracker could not be written", "");
+    }
+  }
+  return page;
+}
+
+std::optional<HookPage> find_page(Target& target, const std::vector<tracker::HookEntry>& hooks) {
+  for (const tracker::HookEntry& hook : hooks) {
+    const auto original = target.memory().read_value<uint64_t>(Address(hook.original));
+    if (!original) continue;
+    auto page = read_hook_page(target.memory(), Address(*original).align_down(HookPage::kSize));
+    if (page) return page;
+  }
+  return std::nullopt;
+}
+
+// Those of `patches` that are not made yet.
+std::vector<CodePatch> not_made(Target& target, std::vector<CodePatch> patches) {
+  std::erase_if(patches, [&](const CodePatch& patch) {
+    std::vector<std::byte> now(patch.after.size());
+    return target.memory().read_exact(patch.at, now) && now == patch.after;
+  });
+  return patches;
+}
+
+void apply(Target& target, const std::vector<CodePatch>& wanted, HookChange& change) {
+  const std::vector<CodePatch> patches = not_made(target, wanted);
+  change.entry_points = patches.size();
+  change.unchanged = wanted.size() - patches.size();
+  if (patches.empty()) return;
+  change.patch = apply_patches(ProcFs(), target.process().pid, patches, target.memory());
+}
+
+}  // namespace
+
+HookChange hook_allocator(Target& target, const CLibrary& libc,
+                          const std::vector<tracker::HookEntry>& hooks) {
+  HookChange change;
+  std::optional<HookPage> page = find_page(target, hooks);
+  if (!page) {
+    const std::vector<HookTarget> targets = list_targets(target, libc, hooks);
+    AddressRange code{targets.front().entry, targets.front().entry};
+    for (const HookTarget& each : targets) {
+      code.begin = std::min(code.begin, each.entry);
+      code.end = std::max(code.end, each.entry + kLongestFunction);
+    }
+    page = make_page(target, targets, code, change);
+  }
+  apply(target, page->patches_on(), change);
+  return change;
+}
+
+HookChange unhook_allocator(Target& target, const std::vector<tracker::HookEntry>& hooks) {
+  HookChange change;
+  if (const std::optional<HookPage> page = find_page(target, hooks)) {
+    apply(target, page->patches_off(), change);
+  }
+  return change;
+}
+
+bool is_hooked(Target& target, const std::vector<tracker::HookEntry>& hooks) {
+  const std::optional<HookPage> page = find_page(target, hooks);
+  return page && not_made(target, page->patches_on()).empty();
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,36 @@
+// Puts the tracker's hooks on the entry points of a process's allocator, and takes them off.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "platform/linux/injected_thread.h"
+#include "target/target.h"
+#include "tools/inject/c_library.h"
+#include "tools/inject/hook_page.h"
+#include "tracker/table_layout.h"
+
+namespace heapsnap {
+
+struct HookChange {
+  size_t entry_points = 0;  // that were changed now
+  size_t unchanged = 0;     // that were as wanted already
+  PatchResult patch;        // of the stop of all threads; none where nothing was to be changed
+  std::optional<StolenTime> page_maker;  // the thread that made the page, where it was made now
+};
+
+// Every function of the hook table that the C library exports is hooked, each address once. The
+// tracker has been started. Throws Error{kUnsupported, kNoProcess, kNotPermitted}; after an error
+// no entry point is changed.
+HookChange hook_allocator(Target& target, const CLibrary& libc,
+                          const std::vector<tracker::HookEntry>& hooks);
+
+// The old bytes back. The page of the hooks stays.
+HookChange unhook_allocator(Target& target, const std::vector<tracker::HookEntry>& hooks);
+
+// Whether the entry points lead to the hooks now.
+bool is_hooked(Target& target, const std::vector<tracker::HookEntry>& hooks);
+
+}  // namespace heapsnap

@@ -1,0 +1,179 @@
+#include "tools/inject/tracking.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "platform/linux/frozen_process.h"
+#include "platform/linux/kernel_text.h"
+#include "platform/linux/proc_fs.h"
+#include "tools/inject/tracker_presence.h"
+#include "tracker/tracker.h"
+
+namespace heapsnap {
+
+namespace {
+
+std::string process_text(int pid) {
+  return "process " + std::to_string(pid);
+}
+
+// What the tracker does in the kernel, now on our thread and later on all others. It does without
+// the optional ones.
+std::vector<SystemCall> needed_system_calls() {
+  constexpr uint64_t kSize = 1 << 20;
+  return {
+      {SYS_mmap,
+       {0, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~uint64_t{0},
+        0}},
+      {SYS_gettid, {}},
+      {SYS_getpid, {}},
+      {SYS_futex, {0, 128, 0, 0, 0, 0}},
+  };
+}
+std::vector<SystemCall> useful_system_calls() {
+  constexpr uint64_t kSize = 1 << 20;
+  return {
+      {SYS_madvise, {0, kSize, MADV_DONTNEED, 0, 0, 0}},
+      {SYS_madvise, {0, kSize, MADV_NOHUGEPAGE, 0, 0, 0}},
+      {SYS_prctl, {PR_SET_VMA, PR_SET_VMA_ANON_NAME, 0, kSize, 0, 0}},
+      {SYS_prctl, {PR_GET_NAME, 0, 0, 0, 0, 0}},
+      {SYS_mincore, {0, 1, 0, 0, 0, 0}},
+      {SYS_tgkill, {1, 1, 0, 0, 0, 0}},
+      {SYS_nanosleep, {}},
+      {SYS_mremap, {0, kSize, kSize, MREMAP_MAYMOVE, 0, 0}},
+      {SYS_readlinkat, {static_cast<uint64_t>(AT_FDCWD), 0, 0, 0, 0, 0}},
+      {SYS_openat, {static_cast<uint64_t>(AT_FDCWD), 0, O_RDONLY | O_CLOEXEC, 0, 0, 0}},
+      {SYS_read, {3, 0, 4096, 0, 0, 0}},
+      {SYS_close, {3, 0, 0, 0, 0, 0}},
+  };
+}
+
+// Seccomp filters belong to threads, and the tracker will make calls on all of them.
+void check_filters_alike(int pid) {
+  const ProcFs proc;
+  std::optional<std::string> first;
+  for (const int tid : proc.task_list(pid)) {
+    const auto status = proc.try_read(tid, "status");
+    if (!status) continue;
+    const std::string filters = std::string(status_field(*status, "Seccomp").value_or("")) + " " +
+                                std::string(status_field(*status, "Seccomp_filters").value_or(""));
+    if (!first) first = filters;
+    if (filters == *first) continue;
+    throw Error(ErrorKind::kUnsupported, process_text(pid) + " cannot be tracked",
+                "its threads have different seccomp filters, and the tracker would make system "
+                "calls on all of them",
+                "look at it without: heapsnap attach " + std::to_string(pid));
+  }
+}
+
+std::vector<std::byte> encode(const TrackingOptions& options) {
+  HeapsnapTrackerOptions encoded{};
+  encoded.size = sizeof encoded;
+  encoded.max_frames = options.max_frames;
+  encoded.sample_bytes = options.sample_bytes;
+  encoded.memory_limit = options.memory_limit;
+  encoded.table_fd = -1;
+  const auto bytes = std::as_bytes(std::span(&encoded, 1));
+  return {bytes.begin(), bytes.end()};
+}
+
+void check_start(int pid, int64_t result) {
+  if (result == 0) return;
+  const std::string what = "the tracker does not start in " + process_text(pid);
+  switch (result) {
+    case -ENOMEM:
+      throw Error(ErrorKind::kUnsupported, what, "memory for its tables was refused",
+                  "see whether ulimit -v or a cgroup bars it");
+    case -EINVAL: throw Error(ErrorKind::kUsage, what, "it does not take these options");
+    default: throw Error(ErrorKind::kUnsupported, what, errno_text(static_cast<int>(-result)));
+  }
+}
+
+bool is_recording(const std::optional<tracker::Directory>& directory) {
+  return directory && directory->state == tracker::kStateRecording;
+}
+
+}  // namespace
+
+TrackingChange start_tracking(int pid, std::span<const std::byte> image,
+                              const TrackingOptions& options) {
+  std::unique_ptr<Target> target = open_running_process(pid);
+  pid = target->process().pid;
+  const CLibrary libc = CLibrary::find(*target);
+  std::optional<TrackerPresence> present = find_tracker(*target, libc, image);
+  check_filters_alike(pid);
+  TrackingChange change;
+  LibraryCallResult call;
+  if (present) {
+    change.was_loaded = true;
+    change.was_recording = is_recording(read_tracker_directory(*target, *present));
+    call = call_function(*target, libc, present->start, encode(options), needed_system_calls(),
+                         useful_system_calls());
+  } else {
+    LibraryLoad load;
+    load.name = "libheapsnap_tracker.so";
+    load.bytes = image;
+    load.call = {"heapsnap_tracker_start", encode(options)};
+    load.system_calls = needed_system_calls();
+    load.optional_system_calls = useful_system_calls();
+    call = load_library(*target, libc, load);
+  }
+  change.call = std::move(call.injection);
+  check_start(pid, call.value);
+  // With its mappings of now.
+  target = open_running_process(pid);
+  present = find_tracker(*target, libc, image);
+  if (present) change.directory = read_tracker_directory(*target, *present);
+  if (!change.directory) {
+    throw Error(ErrorKind::kInternal, "the tracker in " + process_text(pid),
+                "it was started and is not to be found");
+  }
+  change.is_preloaded = present->is_preloaded;
+  if (!present->is_preloaded) {
+    change.hooks = hook_allocator(*target, libc, read_hook_table(*target, *change.directory));
+  }
+  return change;
+}
+
+TrackingChange stop_tracking(int pid, std::span<const std::byte> image) {
+  const std::unique_ptr<Target> target = open_running_process(pid);
+  pid = target->process().pid;
+  const CLibrary libc = CLibrary::find(*target);
+  const std::optional<TrackerPresence> present = find_tracker(*target, libc, image);
+  std::optional<tracker::Directory> directory;
+  if (present) directory = read_tracker_directory(*target, *present);
+  if (!present || !directory) {
+    throw Error(ErrorKind::kUnsupported, process_text(pid) + " has nothing to eject",
+                "the tracker is not in it", "put it in: heapsnap inject " + std::to_string(pid));
+  }
+  TrackingChange change;
+  change.was_loaded = true;
+  change.is_preloaded = present->is_preloaded;
+  change.was_recording = is_recording(directory);
+  if (!present->is_preloaded) {
+    change.hooks = unhook_allocator(*target, read_hook_table(*target, *directory));
+  }
+  LibraryCallResult call = call_function(*target, libc, present->stop, uint64_t{0});
+  change.call = std::move(call.injection);
+  if (call.value == -EBUSY) {
+    change.notes.push_back(
+        "a thread stayed inside a hook for a second: recording has stopped, but the tables were "
+        "left as they are; eject again to give their memory back");
+  } else if (call.value != 0) {
+    change.notes.push_back("the tracker says " + errno_text(static_cast<int>(-call.value)));
+  }
+  if (present->is_preloaded) {
+    change.notes.push_back(
+        "it was preloaded: calls of the allocator go on to pass through it, without a record");
+  }
+  change.directory = read_tracker_directory(*target, *present);
+  return change;
+}
+
+}  // namespace heapsnap

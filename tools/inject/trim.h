@@ -1,0 +1,21 @@
+// malloc_trim(0), called in a running process.
+#pragma once
+
+#include <cstdint>
+
+#include "platform/linux/injected_thread.h"
+
+namespace heapsnap {
+
+struct TrimResult {
+  uint64_t rss_before = 0;  // resident bytes of the process
+  uint64_t rss_after = 0;
+  bool released_memory = false;  // what malloc_trim() itself says
+  InjectionResult call;
+};
+
+// Makes a thread in `pid` that calls it; nothing stays. Threads that allocate meanwhile wait as
+// they would if the program called it. Throws as run_on_injected_thread().
+TrimResult trim_process(int pid);
+
+}  // namespace heapsnap
