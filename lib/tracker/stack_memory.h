@@ -28,6 +28,9 @@ class StackMemory {
     return is_mapped(address);
   }
 
+  // A walk upwards from `sp` through live frames may read the own stack up to here; 0: not on it.
+  uint64_t own_end(uint64_t sp) const { return sp >= floor_ && sp < own_high_ ? own_high_ : 0; }
+
   bool is_own(uint64_t sp) const { return sp >= own_low_ && sp < own_high_; }
 
  private:

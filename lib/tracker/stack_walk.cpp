@@ -27,7 +27,7 @@ uint64_t finish(uint64_t hash, uint32_t root, uint32_t depth, uint64_t sample_by
 }  // namespace
 
 bool StackWalk::prepare(uint32_t max_frames, uint64_t sample_bytes) {
-  count_ = 0;
+  keep(0);
   if (limit_ != 0) __builtin_memset(rules_, 0, sizeof rules_);  // else never used
   sample_bytes_ = sample_bytes;
   if (max_frames == limit_) return true;
@@ -35,15 +35,17 @@ bool StackWalk::prepare(uint32_t max_frames, uint64_t sample_bytes) {
   const uint32_t collect = max_frames + (max_frames < kSlackFrames ? kSlackFrames : max_frames);
   const uint32_t capacity = collect + kSlackFrames;
   const uint64_t frames = sizeof(Frame) * (capacity + 1ULL);
-  const uint64_t words = sizeof(Word) * 3ULL * (capacity + 1ULL);
-  const uint64_t fresh = sizeof(Frame) * (collect + capacity + 2ULL);
-  auto* block = static_cast<char*>(map_working_memory(frames + words + fresh));
+  const uint64_t extra = sizeof(Word) * 2 * (capacity + 1ULL);
+  const uint64_t extra_frames = sizeof(uint32_t) * 2 * (capacity + 1ULL);
+  const uint64_t fresh = sizeof(Fresh) * (collect + 1ULL);
+  memory_size_ = frames + extra + fresh + extra_frames;
+  auto* block = static_cast<char*>(map_working_memory(memory_size_));
   if (block == nullptr) return false;
   memory_block_ = block;
-  memory_size_ = frames + words + fresh;
   frames_ = reinterpret_cast<Frame*>(block);
-  words_ = reinterpret_cast<Word*>(block + frames);
-  fresh_ = reinterpret_cast<Frame*>(block + frames + words);
+  extra_ = reinterpret_cast<Word*>(block + frames);
+  fresh_ = reinterpret_cast<Fresh*>(block + frames + extra);
+  extra_frame_ = reinterpret_cast<uint32_t*>(block + frames + extra + fresh);
   limit_ = max_frames;
   collect_ = collect;
   capacity_ = capacity;
@@ -56,24 +58,35 @@ void StackWalk::release() {
   if (memory_block_ != nullptr) unmap_working_memory(memory_block_, memory_size_);
   memory_block_ = nullptr;
   limit_ = 0;
-  count_ = 0;
+  keep(0);
 }
 
-StackWalk::Rule StackWalk::rule_at(uint64_t pc, bool is_exact) {
+// Of the remembered frames only the outermost so many.
+void StackWalk::keep(uint32_t frames) {
+  count_ = frames;
+  if (first_ > frames) first_ = frames;
+  while (extra_count_ != 0 && extra_frame_[extra_count_ - 1] + 1 >= frames) --extra_count_;
+}
+
+__attribute__((noinline)) StackWalk::Rule StackWalk::look_up(uint64_t pc) {
+  const RuleAt found = look_up_rule(pc - 1);
+  const Rule rule{pc, found.rule, found.module};
+  if (found.lasting) rules_[rule_index(pc)] = rule;
+  return rule;
+}
+
+inline StackWalk::Rule StackWalk::rule_at(uint64_t pc, bool is_exact) {
   if (HEAPSNAP_UNLIKELY(is_exact)) {  // an interrupted instruction: the table of rules is of calls
     const RuleAt found = look_up_rule(pc);
     return {pc, found.rule, found.module};
   }
-  Rule& known = rules_[((pc * 0x9e3779b97f4a7c15) >> (64 - kRuleBits))];
-  if (HEAPSNAP_LIKELY(known.pc == pc)) return known;
-  const RuleAt found = look_up_rule(pc - 1);
-  const Rule rule{pc, found.rule, found.module};
-  if (found.lasting) known = rule;
-  return rule;
+  const Rule& known = rules_[rule_index(pc)];
+  return HEAPSNAP_LIKELY(known.pc == pc) ? known : look_up(pc);
 }
 
 // One frame outwards. `is_exact` is of `from` on the way in and of `caller` on the way out.
-StackWalk::Step StackWalk::step(const Frame& from, bool& is_exact, Frame& caller) {
+__attribute__((noinline)) StackWalk::Step StackWalk::step(const Fresh& from, bool& is_exact,
+                                                          Fresh& caller) {
   const UnwindRule rule = from.rule;
   uint64_t cfa = 0;
   is_exact = false;
@@ -111,6 +124,7 @@ StackWalk::Step StackWalk::step(const Frame& from, bool& is_exact, Frame& caller
   caller.pc = *reinterpret_cast<const uint64_t*>(cfa - 8);
   caller.sp = cfa;
   if (HEAPSNAP_UNLIKELY(cfa <= from.sp)) forgettable_ = true;  // onto another stack
+  if (!memory_.is_own(from.sp)) steps_out_ = true;
   if (rule.kind() != RuleKind::kThroughRbp) {
     caller.rbp = from.rbp;
     if (rule.rbp_distance() != 0) {
@@ -122,140 +136,157 @@ StackWalk::Step StackWalk::step(const Frame& from, bool& is_exact, Frame& caller
   return HEAPSNAP_UNLIKELY(caller.pc == 0) ? Step::kComplete : Step::kOut;
 }
 
-// How far outwards from frame `from` the words hold what they held: the outermost frame, not beyond
-// `to`, that is as it was.
-uint32_t StackWalk::matching_outwards(uint32_t from, uint32_t to) const {
-  uint32_t word = frames_[from].word_end;
-  const uint32_t stop = frames_[to].word_end;
-  while (word != stop) {
-    --word;
-    if (*reinterpret_cast<const uint64_t*>(words_[word].address) != words_[word].value) {
-      // Belongs to the step outwards from the innermost frame whose words begin at or before it.
-      uint32_t frame = from;
-      while (frame > to && frames_[frame - 1].word_end > word) --frame;
-      return frame;
+// Can the remembered frame stand for itself and all outside of it? `is_compared`: all words from
+// frame first_ on are known to be as they were.
+bool StackWalk::reaches(uint32_t frame, bool is_compared) const {
+  const uint32_t total = frame + 1 + fresh_count_;
+  if (root_ == kRootDepthLimit && total < limit_) return false;  // more are wanted than were kept
+  const uint32_t first = total > limit_ ? total - limit_ : 0;
+  if (is_compared) {
+    for (uint32_t i = first; i < first_; ++i) {
+      if (change(frames_[i]) != 0) return false;
     }
-  }
-  return to;
-}
-
-// Frames [broken, from] are as they were, but not what is outside of them: they become fresh, and
-// the rest, but for frames further out that may match again, is forgotten.
-void StackWalk::reopen(uint32_t from, uint32_t broken, uint64_t rbp) {
-  for (uint32_t i = from + 1; i-- > broken;) {
-    Frame& frame = fresh_[fresh_count_++];
-    frame = frames_[i];
-    frame.rbp = rbp;
-    if (i > broken) {
-      const UnwindRule rule = frame.rule;
-      if (rule.kind() == RuleKind::kThroughRbp) {
-        rbp = *reinterpret_cast<const uint64_t*>(rbp);
-      } else if (rule.rbp_distance() != 0) {
-        rbp = *reinterpret_cast<const uint64_t*>(frames_[i - 1].sp - 8 * rule.rbp_distance());
-      }
-    }
-  }
-  count_ = broken;
-}
-
-// Fills fresh_ with what is not remembered, and leaves of frames_ what is outside of that. False:
-// some frame is described by no row.
-bool StackWalk::unwind(const CallerFrame& caller, uint32_t& root) {
-  Frame now{};
-  now.pc = caller.pc;
-  now.sp = caller.sp;
-  now.rbp = caller.rbp;
-  bool is_exact = false;
-  fresh_count_ = 0;
-  root = root_;
-  for (;;) {
-    while (count_ != 0 && frames_[count_ - 1].sp < now.sp) --count_;
-    bool is_fresh = true;
-    if (count_ != 0 && !is_exact) {
-      const uint32_t at = count_ - 1;
-      const Frame& known = frames_[at];
-      if (known.sp == now.sp && known.pc == now.pc && (!known.needs_rbp || known.rbp == now.rbp)) {
-        const uint32_t total = count_ + fresh_count_;
-        if (root_ == kRootDepthLimit && total < limit_) {
-          count_ = 0;  // more frames are wanted than were kept
-        } else {
-          const uint32_t from = total > limit_ ? (total - limit_ < at ? total - limit_ : at) : 0;
-          const uint32_t same = matching_outwards(at, from);
-          if (same == from) return true;
-          reopen(at, same, now.rbp);
-          is_fresh = false;
-        }
-      }
-    }
-    if (is_fresh) {
-      const Rule rule = rule_at(now.pc, is_exact);
-      now.rule = rule.rule;
-      now.module = rule.module;
-      fresh_[fresh_count_++] = now;
-    }
-    if (fresh_count_ >= collect_) {
-      root = kRootDepthLimit;
-      count_ = 0;
-      return true;
-    }
-    Frame& inner = fresh_[fresh_count_ - 1];
-    switch (step(inner, is_exact, now)) {
-      case Step::kOut: continue;
-      case Step::kComplete: root = kRootComplete; break;
-      case Step::kNoInfo: root = kRootNoUnwindInfo; break;
-      case Step::kBad: root = kRootBadFrame; break;
-      case Step::kSlow: return false;
-    }
-    count_ = 0;
     return true;
   }
+  uint32_t extra = extra_count_;
+  while (extra != 0 && extra_frame_[extra - 1] >= frame) --extra;
+  for (uint32_t i = frame; i-- > first;) {
+    for (; extra != 0 && extra_frame_[extra - 1] == i; --extra) {
+      if (at(extra_[extra - 1]) != extra_[extra - 1].value) return false;
+    }
+    if (change(frames_[i]) != 0) return false;
+  }
+  return true;
+}
+
+// Fills fresh_ with what is not remembered, and leaves of frames_ what is outside of that. The
+// outermost `same` frames are as they were; 0 with frames remembered: not known. False: some frame
+// is described by no row.
+bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t& root) {
+  const bool is_compared = !has_foreign_ && memory_.is_own(caller.sp);
+  uint32_t candidates = is_compared ? same : count_;
+  uint64_t pc = caller.pc;
+  uint64_t sp = caller.sp;
+  uint64_t rbp = caller.rbp;
+  uint64_t own_end = memory_.own_end(sp);
+  uint64_t candidate_sp = candidates != 0 ? frames_[candidates - 1].sp : ~0ULL;
+  bool is_exact = false;
+  Fresh* fresh = fresh_;
+  Fresh* const fresh_end = fresh_ + collect_;
+  for (;;) {
+    if (HEAPSNAP_UNLIKELY(sp >= candidate_sp)) {
+      while (candidates != 0 && frames_[candidates - 1].sp < sp) --candidates;
+      if (candidates != 0) {
+        const Frame& known = frames_[candidates - 1];
+        if (known.sp == sp && known.pc == pc && (!known.needs_rbp || known.rbp == rbp) &&
+            !is_exact) {
+          fresh_count_ = static_cast<uint32_t>(fresh - fresh_);
+          if (reaches(candidates - 1, is_compared)) {
+            keep(candidates);
+            return true;
+          }
+          candidates = 0;
+        }
+      }
+      // Equal stack pointers with another pc: the next frame out may still be the one.
+      if (candidates != 0 && frames_[candidates - 1].sp == sp) --candidates;
+      candidate_sp = candidates != 0 ? frames_[candidates - 1].sp : ~0ULL;
+    }
+    const Rule rule = rule_at(pc, is_exact);
+    *fresh = {sp, pc, rbp, rule.rule, rule.module};
+    if (HEAPSNAP_UNLIKELY(++fresh == fresh_end)) {
+      root = kRootDepthLimit;
+      break;
+    }
+    const uint64_t cfa = sp + static_cast<uint64_t>(rule.rule.cfa_offset());
+    if (HEAPSNAP_LIKELY(rule.rule.kind() == RuleKind::kFromRsp && cfa <= own_end)) {
+      // As step() does, for the usual frame on the usual stack.
+      const auto* const words = reinterpret_cast<const uint64_t*>(cfa);
+      const uint64_t next = words[-1];
+      if (HEAPSNAP_LIKELY(next != 0)) {
+        const uint64_t distance = rule.rule.rbp_distance();
+        const uint64_t saved = words[-static_cast<int64_t>(distance != 0 ? distance : 1)];
+        rbp = distance != 0 ? saved : rbp;
+        pc = next;
+        sp = cfa;
+        is_exact = false;
+        continue;
+      }
+    }
+    Fresh now;
+    const Step taken = step(fresh[-1], is_exact, now);
+    if (taken == Step::kOut) {
+      pc = now.pc;
+      sp = now.sp;
+      rbp = now.rbp;
+      own_end = memory_.own_end(sp);
+      if (forgettable_)
+        candidate_sp = 0;  // from here on no order of stack pointers: look each time
+      continue;
+    }
+    if (taken == Step::kSlow) return false;
+    root = taken == Step::kComplete ? kRootComplete
+           : taken == Step::kNoInfo ? kRootNoUnwindInfo
+                                    : kRootBadFrame;
+    break;
+  }
+  fresh_count_ = static_cast<uint32_t>(fresh - fresh_);
+  keep(0);
+  return true;
 }
 
 void StackWalk::drop_outer_half() {
   const uint32_t dropped = count_ / 2;
-  const uint32_t words = frames_[dropped].word_end;
-  const uint32_t words_left = frames_[count_ - 1].word_end - words;
   outer_hash_ = frames_[dropped - 1].hash;
   count_ -= dropped;
   __builtin_memmove(frames_, frames_ + dropped, count_ * sizeof(Frame));
-  __builtin_memmove(words_, words_ + words, words_left * sizeof(Word));
-  for (uint32_t i = 0; i < count_; ++i) {
-    frames_[i].word_end -= words;
-    frames_[i].node = 0;
+  for (uint32_t i = 0; i < count_; ++i) frames_[i].node = 0;
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < extra_count_; ++i) {
+    if (extra_frame_[i] < dropped) continue;
+    extra_[kept] = extra_[i];
+    extra_frame_[kept++] = extra_frame_[i] - dropped;
   }
+  extra_count_ = kept;
   root_ = kRootDepthLimit;
 }
 
 // Puts a fresh frame on the remembered ones, with the words that lead from it to the frame outside.
-void StackWalk::push(const Frame& fresh, const Frame* outer) {
+inline void StackWalk::push(const Fresh& fresh) {
   Frame& frame = frames_[count_];
-  frame = fresh;
-  frame.node = 0;
-  uint32_t words = 0;
-  bool outer_needs_rbp = false;
   uint64_t hash = outer_hash_;
-  if (outer != nullptr) {
-    hash = outer->hash;
-    words = outer->word_end;
-    outer_needs_rbp = outer->needs_rbp;
-    const UnwindRule rule = frame.rule;
-    if (outer_needs_rbp) {
-      if (rule.kind() == RuleKind::kThroughRbp) {
-        words_[words++] = {frame.rbp, outer->rbp};
-      } else if (rule.rbp_distance() != 0) {
-        words_[words++] = {outer->sp - 8 * rule.rbp_distance(), outer->rbp};
-        outer_needs_rbp = false;
-      }
-    }
-    words_[words++] = {outer->sp - 8, outer->pc};
-    if (rule.kind() == RuleKind::kThroughRbp) {
-      words_[words++] = {frame.rbp + static_cast<uint64_t>(rule.cfa_offset()), outer->sp};
+  bool needs_rbp = fresh.rule.uses_rbp();
+  if (HEAPSNAP_LIKELY(count_ != 0)) {
+    const Frame& outer = frames_[count_ - 1];
+    hash = outer.hash;
+    if (HEAPSNAP_UNLIKELY(outer.needs_rbp || fresh.rule.kind() == RuleKind::kThroughRbp)) {
+      needs_rbp = push_extra(fresh, outer);
     }
   }
-  frame.word_end = words;
-  frame.needs_rbp = frame.rule.uses_rbp() || outer_needs_rbp;
-  frame.hash = hash * kBase + hash_of_frame(frame.pc, frame.module);
+  static_cast<Fresh&>(frame) = fresh;
+  frame.hash = hash * kBase + hash_of_frame(fresh.pc, fresh.module);
+  frame.node = 0;
+  frame.needs_rbp = needs_rbp;
   ++count_;
+}
+
+// The words besides the return address. True: the fresh frame's rbp matters.
+bool StackWalk::push_extra(const Fresh& fresh, const Frame& outer) {
+  const bool is_through_rbp = fresh.rule.kind() == RuleKind::kThroughRbp;
+  bool is_handed_through = false;
+  if (outer.needs_rbp) {
+    if (is_through_rbp) {
+      add_extra({fresh.rbp, outer.rbp});
+    } else if (fresh.rule.rbp_distance() != 0) {
+      add_extra({outer.sp - 8 * fresh.rule.rbp_distance(), outer.rbp});
+    } else {
+      is_handed_through = true;
+    }
+  }
+  if (is_through_rbp) {
+    add_extra({fresh.rbp + static_cast<uint64_t>(fresh.rule.cfa_offset()), outer.sp});
+  }
+  return is_handed_through || fresh.rule.uses_rbp();
 }
 
 uint32_t StackWalk::id_of_stack() {
@@ -265,7 +296,7 @@ uint32_t StackWalk::id_of_stack() {
   const uint32_t root = is_cut ? kRootDepthLimit : root_;
   uint64_t hash = frames_[count_ - 1].hash;
   if (is_cut) hash -= (first != 0 ? frames_[first - 1].hash : outer_hash_) * limit_power_;
-  window_words_ = frames_[first].word_end;
+  first_ = first;
   hash = finish(hash, root, depth, sample_bytes_);
   if (const uint32_t id = find_stack(hash); HEAPSNAP_LIKELY(id != kNoStack)) return id;
 
@@ -289,37 +320,38 @@ void StackWalk::unwind_slowly(const CallerFrame& caller) {
   auto* plain = reinterpret_cast<PlainFrame*>(fresh_);
   const uint32_t found = slow_unwind(memory_, caller.sp, plain, collect_, root_);
   add(control.directory->slow_unwinds, 1);
-  count_ = 0;
+  keep(0);
   outer_hash_ = 0;
   forgettable_ = true;
   for (uint32_t i = found; i-- > 0;) {
-    Frame frame{};
-    frame.pc = plain[i].pc;
-    frame.module = plain[i].module;
-    push(frame, count_ != 0 ? &frames_[count_ - 1] : nullptr);
+    push({0, plain[i].pc, 0, {0}, plain[i].module});
   }
 }
 
-__attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& caller) {
+__attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& caller,
+                                                           uint32_t same) {
   memory_.begin_walk(caller.sp);
   forgettable_ = false;
+  steps_out_ = !memory_.is_own(caller.sp);
   uint32_t root = 0;
-  if (HEAPSNAP_LIKELY(unwind(caller, root))) {
+  if (HEAPSNAP_LIKELY(unwind(caller, same, root))) {
     if (count_ == 0) {
       root_ = root;
       outer_hash_ = 0;
+      has_foreign_ = false;
       add(control.directory->full_unwinds, 1);
     }
+    has_foreign_ |= steps_out_;
     for (uint32_t i = fresh_count_; i-- > 0;) {
       if (HEAPSNAP_UNLIKELY(count_ == capacity_)) drop_outer_half();
-      push(fresh_[i], count_ != 0 ? &frames_[count_ - 1] : nullptr);
+      push(fresh_[i]);
     }
   } else {
     unwind_slowly(caller);
   }
   if (HEAPSNAP_UNLIKELY(count_ == 0)) return kStackNotTaken;
   last_id_ = id_of_stack();
-  if (HEAPSNAP_UNLIKELY(forgettable_)) count_ = 0;
+  if (HEAPSNAP_UNLIKELY(forgettable_)) keep(0);
   return last_id_;
 }
 

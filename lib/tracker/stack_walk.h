@@ -1,17 +1,22 @@
 // The call stack of an allocation as a stack id, in nanoseconds: the remembered stack.
 //
-// A thread keeps the stack of its last allocation. The next allocation unwinds from its innermost
-// frame only until it comes to a frame that is also on the remembered stack: same stack pointer,
-// same return address, and the same rbp where that matters. From equal frames equal rules lead to
-// equal places, so what is left is to see that those places (the remembered words: return
-// addresses, and saved rbps where a frame further out needs them) still hold what they held. This
-// goes outwards word by word, so that it never reads what an unwinder would not read: whatever
-// stack the thread stands on, each word belongs to a live frame.
+// A thread keeps the stack of its last allocation: frames, and for each the word of the stack that
+// holds its return address (and, in code with frame pointers, the words that hold the saved rbp).
+// At the next allocation those words are compared from the outermost inwards up to the first that
+// has changed. Then the new stack is unwound from its innermost frame until it comes to a frame
+// outside of that change, with the same stack pointer, return address and, where it matters, rbp.
+// From equal frames equal rules lead to equal places, and what those hold was just compared, so the
+// rest of the stack is the remembered one.
 //
 //   last time    main > serve > parse > node > malloc       frames_[0] is main (outermost)
 //   this time    main > serve > parse > text > copy > malloc
 //                                      └ fresh: unwound by rows
 //                └ remembered: three words compared
+//
+// Words are read without further ado only in the thread's own stack, which stays mapped. On any
+// other (a fiber's, a signal stack) they are compared from the innermost equal frame outwards, each
+// before the next is looked at, so that nothing is read but words of live frames, as an unwinder
+// would.
 //
 // Each frame carries the hash of itself and all frames further out, as a polynomial, so the hash of
 // the innermost max_frames is to be had by one subtraction. Stack to id is one look-up of that
@@ -36,28 +41,25 @@ class StackWalk {
   // Makes room for max_frames and forgets everything. False: no memory.
   bool prepare(uint32_t max_frames, uint64_t sample_bytes);
   void release();
-  void forget() { count_ = 0; }
+  void forget() { keep(0); }
 
   StackMemory& memory() { return memory_; }
   uint64_t truncated() const { return truncated_; }
 
   // The id of the stack that `caller` is the innermost frame of.
   __attribute__((always_inline)) inline uint32_t take(const CallerFrame& caller) {
-    if (HEAPSNAP_LIKELY(count_ != 0)) {
-      const Frame& last = frames_[count_ - 1];
-      if (last.sp == caller.sp && last.pc == caller.pc &&
-          (!last.needs_rbp || last.rbp == caller.rbp)) {
-        const Word* word = words_ + last.word_end;
-        const Word* const stop = words_ + window_words_;
-        for (;;) {
-          if (word == stop) return last_id_;
-          --word;
-          if (HEAPSNAP_UNLIKELY(*reinterpret_cast<const uint64_t*>(word->address) != word->value))
-            break;
+    uint32_t same = 0;
+    if (HEAPSNAP_LIKELY(!has_foreign_ && memory_.is_own(caller.sp))) {
+      same = unchanged_frames();
+      if (HEAPSNAP_LIKELY(same == count_ && count_ != 0)) {
+        const Frame& last = frames_[count_ - 1];
+        if (last.sp == caller.sp && last.pc == caller.pc &&
+            (!last.needs_rbp || last.rbp == caller.rbp)) {
+          return last_id_;
         }
       }
     }
-    return take_changed(caller);
+    return take_changed(caller, same);
   }
 
  private:
@@ -66,16 +68,17 @@ class StackWalk {
     uint64_t address;
     uint64_t value;
   };
-  struct Frame {
-    uint64_t sp;    // when the call returns: right above the return address
-    uint64_t pc;    // the return address
-    uint64_t rbp;   // right only if needs_rbp, and while fresh
-    uint64_t hash;  // of this and all frames further out
+  struct Fresh {
+    uint64_t sp;  // when the call returns: right above the return address
+    uint64_t pc;  // the return address
+    uint64_t rbp;
     UnwindRule rule;
     uint32_t module;
-    uint32_t word_end;  // words_[.., word_end) lead outwards from here
-    uint32_t node;      // in the trie, or 0; of stacks that reach their end only
-    bool needs_rbp;     // this frame's rbp decides where its callers are
+  };
+  struct Frame : Fresh {  // rbp is right only if needs_rbp
+    uint64_t hash;        // of this and all frames further out
+    uint32_t node;        // in the trie, or 0; of stacks that reach their end only
+    bool needs_rbp;       // this frame's rbp decides where its callers are
   };
   struct Rule {
     uint64_t pc;
@@ -86,27 +89,67 @@ class StackWalk {
 
   static constexpr unsigned kRuleBits = 12;
 
-  uint32_t take_changed(const CallerFrame& caller);
-  bool unwind(const CallerFrame& caller, uint32_t& root);
-  uint32_t matching_outwards(uint32_t from, uint32_t to) const;
-  void reopen(uint32_t from, uint32_t broken, uint64_t rbp);
-  Step step(const Frame& from, bool& is_exact, Frame& caller);
+  // How many frames, counted from the outermost, have all their words as they were. Those outside
+  // of the last stack's innermost max_frames are not looked at.
+  __attribute__((always_inline)) inline uint32_t unchanged_frames() const {
+    const Frame* frame = frames_ + first_;
+    const Frame* const end = frames_ + count_;
+    while (frame + 4 <= end) {
+      if (HEAPSNAP_UNLIKELY(
+              (change(frame[0]) | change(frame[1]) | change(frame[2]) | change(frame[3])) != 0)) {
+        break;
+      }
+      frame += 4;
+    }
+    while (frame < end && change(*frame) == 0) ++frame;
+    auto same = static_cast<uint32_t>(frame - frames_);
+    for (uint32_t i = 0; i < extra_count_; ++i) {
+      if (HEAPSNAP_UNLIKELY(at(extra_[i]) != extra_[i].value)) {
+        return same < extra_frame_[i] ? same : extra_frame_[i];
+      }
+    }
+    return same;
+  }
+  void add_extra(const Word& word) {
+    extra_[extra_count_] = word;
+    extra_frame_[extra_count_++] = count_ - 1;
+  }
+  static uint32_t rule_index(uint64_t pc) {
+    return pc & ((1U << kRuleBits) - 1);  // as good as random, and the address waits for it
+  }
+  // 0 when the return address is where it was.
+  static uint64_t change(const Frame& frame) {
+    return reinterpret_cast<const uint64_t*>(frame.sp)[-1] ^ frame.pc;
+  }
+  static uint64_t at(const Word& word) { return *reinterpret_cast<const uint64_t*>(word.address); }
+
+  uint32_t take_changed(const CallerFrame& caller, uint32_t same);
+  bool unwind(const CallerFrame& caller, uint32_t same, uint32_t& root);
+  bool reaches(uint32_t frame, bool is_compared) const;
+  Step step(const Fresh& from, bool& is_exact, Fresh& caller);
   Rule rule_at(uint64_t pc, bool is_exact);
-  void push(const Frame& fresh, const Frame* outer);
+  Rule look_up(uint64_t pc);
+  void keep(uint32_t frames);
+  void push(const Fresh& fresh);
+  bool push_extra(const Fresh& fresh, const Frame& outer);
   void drop_outer_half();
   void unwind_slowly(const CallerFrame& caller);
   uint32_t id_of_stack();
 
   StackMemory memory_;
-  Frame* frames_ = nullptr;  // outermost first
-  Word* words_ = nullptr;    // those of the outermost frames first
-  Frame* fresh_ = nullptr;   // innermost first
+  Frame* frames_ = nullptr;          // outermost first
+  Word* extra_ = nullptr;            // saved rbps, and CFAs that lie in memory
+  uint32_t* extra_frame_ = nullptr;  // the frame that extra_[i] leads to, ascending
+  Fresh* fresh_ = nullptr;           // innermost first
   uint32_t count_ = 0;
-  uint32_t window_words_ = 0;  // words below this one are of frames beyond max_frames
+  uint32_t extra_count_ = 0;
+  uint32_t first_ = 0;  // frames further out are beyond max_frames
   uint32_t last_id_ = 0;
   uint32_t fresh_count_ = 0;
   uint32_t root_ = 0;  // why there is nothing outside of frames_[0]; kRootDepthLimit: there is
   bool forgettable_ = false;  // do not remember this one
+  bool has_foreign_ = false;  // some frame is not on the thread's own stack
+  bool steps_out_ = false;    // and some fresh one
   uint32_t limit_ = 0;
   uint32_t collect_ = 0;  // frames to unwind at most, some more than the limit
   uint32_t capacity_ = 0;

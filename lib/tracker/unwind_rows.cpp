@@ -95,8 +95,12 @@ UnwindRule rule_of(const CfiRow& row, bool is_signal_frame) {
       row.cfa_offset >= kCfaOffsetLimit) {
     return kDoesNotFit;
   }
-  if (row.cfa_register == kRegisterRsp)
-    return make_rule(RuleKind::kFromRsp, row.cfa_offset, distance);
+  if (row.cfa_register == kRegisterRsp) {
+    // What is saved lies above rsp, or it would not outlive a call.
+    const bool is_usual =
+        row.cfa_offset >= 8 && static_cast<uint64_t>(row.cfa_offset) >= 8 * distance;
+    return is_usual ? make_rule(RuleKind::kFromRsp, row.cfa_offset, distance) : kDoesNotFit;
+  }
   if (row.cfa_register == kRegisterRbp)
     return make_rule(RuleKind::kFromRbp, row.cfa_offset, distance);
   return kDoesNotFit;
