@@ -164,6 +164,24 @@ TEST_CASE("registers, flags and red zone of running threads stay what they are")
   }
 }
 
+TEST_CASE("a server whose threads come and go serves on") {
+  for (const FreezeChoice choice : kBothWays) {
+    CAPTURE(std::string(to_string(method_of(choice))));
+    LiveTarget target({BUSY_SERVER, "3", "4"});
+    const int times = scaled(60, 1000);
+    freeze_often(target.pid(), choose(choice), times, method_of(choice));
+    const Footprint after = footprint_of(target.pid());
+    CHECK(difference("child", {}, after.children) == "");
+    CHECK(after.tracer == 0);
+    auto seen = target.finish();
+    CHECK(target.exit_status() == 0);
+    CHECK(seen.at("errors") == 0);
+    CHECK(seen.at("eintr") == 0);
+    CHECK(seen.at("requests") > times);
+    CHECK(seen.at("threads") > times / 20);
+  }
+}
+
 TEST_CASE("nobody is inside the allocator in what is read, and the target's heap stays sound") {
   for (const FreezeChoice choice : kBothWays) {
     for (const std::string threads : {"0", "1", "4"}) {
