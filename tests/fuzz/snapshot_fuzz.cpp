@@ -35,6 +35,8 @@ class Consumer final : public ChunkSink {
     for (const uint64_t size : batch.sizes) require(!__builtin_add_overflow(total, size, &total));
     require(total <= UINT64_MAX - batch.begin.value());
     for (const ChunkState state : batch.states) require(state <= ChunkState::kUnknown);
+    require(batch.stacks.empty() || batch.stacks.size() == batch.sizes.size());
+    require(batch.slacks.empty() || batch.slacks.size() == batch.sizes.size());
     arenas_[static_cast<size_t>(batch.arena)] += total;
     require(!__builtin_add_overflow(total_, total, &total_));
     chunks += batch.sizes.size();
@@ -71,6 +73,19 @@ void read(std::span<const std::byte> bytes) {
     Consumer consumer(metadata.heap);
     reader.read_chunks(consumer);
     require(consumer.chunks == reader.chunk_count());
+    const RecordedStacks recorded = reader.read_call_stacks();
+    const CallStacks& stacks = recorded.stacks;
+    for (const CallNode& node : stacks.nodes) {
+      require(node.module < 0 ||
+              static_cast<size_t>(node.module) < metadata.tracker->modules.size());
+      for (const SourceFrame& frame : recorded.symbols.at(node.module, node.return_address)) {
+        require(frame.function < recorded.symbols.strings().size());
+        require(frame.file < recorded.symbols.strings().size());
+      }
+    }
+    for (const AllocationSite& site : stacks.sites) {
+      stacks.walk(site.node, [&](uint32_t id) { require(id < stacks.nodes.size()); });
+    }
     Address end;
     reader.read_pages([&end](const SnapshotReader::PageRun& run) {
       require(!run.range.is_empty() && run.range.begin >= end);

@@ -30,6 +30,7 @@ Everything read_all(const SnapshotReader& reader) {
   reader.read_contents([&](Address from, std::span<const std::byte> bytes) {
     for (size_t i = 0; i < bytes.size(); ++i) all.contents.emplace_back(from + i, bytes[i]);
   });
+  all.call_stacks = reader.read_call_stacks();
   return all;
 }
 
@@ -247,6 +248,7 @@ void write_small_snapshot(const std::string& path) {
   OwnedBatch other = random_batch(random, Address(0x7f1230000000), 90, 1, 64, 2);
   other.arena = 1;
   other.segment = 1;
+  add_stacks(random, other);
   writer.on_batch(other.view());
   other.begin = other.end() + 0x100;  // a hole
   writer.on_batch(other.view());
@@ -265,7 +267,12 @@ void write_small_snapshot(const std::string& path) {
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * i);
   writer.on_contents(Address(0x555500000000), bytes);
   writer.on_contents(Address(0x7f1230000000), bytes);
-  writer.finish(full_metadata(2, 2));
+  const RecordedStacks stacks = full_call_stacks();
+  writer.on_call_stacks(stacks.stacks);
+  writer.on_symbols(stacks.symbols);
+  SnapshotMetadata metadata = full_metadata(2, 2);
+  metadata.tracker = full_tracker();
+  writer.finish(metadata);
 }
 
 std::vector<std::byte> small_snapshot() {

@@ -34,6 +34,7 @@ struct Everything {
   std::vector<MmappedChunk> mmapped;
   std::vector<SnapshotReader::PageRun> pages;
   std::vector<std::pair<Address, std::byte>> contents;  // byte by byte
+  RecordedStacks call_stacks;
 };
 
 class ChunkCollector final : public ChunkSink {
