@@ -16,8 +16,9 @@ namespace heapsnap::live {
 namespace {
 
 bool acts_on_others(uint64_t number) {
-  constexpr std::array<uint64_t, 6> kActs{SYS_ptrace, SYS_process_vm_writev, SYS_kill, SYS_tgkill,
-                                          SYS_write,  SYS_sched_setscheduler};
+  constexpr std::array<uint64_t, 7> kActs{
+      SYS_ptrace,   SYS_process_vm_writev, SYS_kill, SYS_tgkill, SYS_write,
+      SYS_pwrite64, SYS_sched_setscheduler};
   return std::find(kActs.begin(), kActs.end(), number) != kActs.end();
 }
 

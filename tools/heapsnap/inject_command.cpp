@@ -79,7 +79,8 @@ int run_inject(const std::vector<std::string>& arguments) {
   fmt::print("process {}: {}\n", pid, done);
   fmt::print("  records {}\n", options_text(*change.directory));
   std::vector<StolenTime> stolen = change.call.stolen;
-  if (change.hooks.page_maker) stolen.push_back(*change.hooks.page_maker);
+  const std::vector<StolenTime>& makers = change.hooks.page_makers;
+  stolen.insert(stolen.end(), makers.begin(), makers.end());
   fmt::print("  {}\n", stolen_text(stolen));
   fmt::print("  {}\n", change.is_preloaded ? std::string("preloaded: nothing was to be hooked")
                                            : hooks_text(change.hooks));

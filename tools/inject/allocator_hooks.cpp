@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <string_view>
 
 #include "base/error.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr uint64_t kLongestFunction = 4096;
 // A jump reaches 2 GiB; what lies between counts too.
 constexpr uint64_t kReach = uint64_t{3} << 29;
+constexpr int kMostPlaces = 50;
 constexpr uint64_t kRoomForHeap = uint64_t{64} << 20;
 
 [[noreturn]] void refuse(const Target& target, const std::string& why, const std::string& remedy) {
@@ -61,12 +63,13 @@ std::vector<HookTarget> list_targets(const Target& target, const CLibrary& libc,
 }
 
 // A free page within reach of `code`.
-Address find_place(const Target& target, const AddressRange& code) {
+Address find_place(const Target& target, const std::vector<Mapping>& mappings,
+                   const AddressRange& code) {
   Address best;
   uint64_t best_distance = kReach;
   Address gap_begin(uint64_t{1} << 16);
   bool after_heap = false;
-  for (const Mapping& mapping : target.address_space().mappings()) {
+  for (const Mapping& mapping : mappings) {
     const Address page = mapping.range.begin - HookPage::kSize;
     const uint64_t room = after_heap ? kRoomForHeap : 2 * HookPage::kSize;
     // A main stack grows into the gap below it.
@@ -85,35 +88,39 @@ Address find_place(const Target& target, const AddressRange& code) {
   return best;
 }
 
+// Maps the page. The process runs on: somebody may take the place first.
+Address map_page(Target& target, const AddressRange& code, HookChange& change) {
+  const ProcFs proc;
+  const int pid = target.process().pid;
+  long refusal = 0;
+  for (int tries = 0; tries < kMostPlaces; ++tries) {
+    const Address place = find_place(target, proc.maps(proc.live_tid(pid).value_or(pid)), code);
+    const SystemCall map{SYS_mmap,
+                         {place.value(), HookPage::kSize, PROT_READ | PROT_EXEC,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, ~uint64_t{0}, 0}};
+    const RemoteCallResult made = make_remote_call(proc, pid, map, target.memory());
+    change.page_makers.push_back({made.tid, made.stolen});
+    const Address got(static_cast<uint64_t>(made.value));
+    if (got == place) return place;
+    refusal = made.value < 0 && made.value > -4096 ? -made.value : EINVAL;
+    // An older kernel takes the address for a hint.
+    if (refusal != EEXIST) break;
+  }
+  refuse(target,
+         "a page for the hooks near its C library was refused: " +
+             errno_text(static_cast<int>(refusal)),
+         "try again; it needs Linux 4.17 or later");
+}
+
 HookPage make_page(Target& target, const std::vector<HookTarget>& targets,
                    const AddressRange& code_range, HookChange& change) {
   std::vector<std::byte> code(code_range.size());
   code.resize(target.memory().read(code_range.begin, code));
-  const Address place = find_place(target, code_range);
+  const Address place = map_page(target, code_range, change);
   std::vector<std::byte> bytes;
   const HookPage page = make_hook_page(place, targets, code, code_range.begin, bytes);
-  const ProcFs proc;
-  const int pid = target.process().pid;
-  const SystemCall map{SYS_mmap,
-                       {place.value(), HookPage::kSize, PROT_READ | PROT_EXEC,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, ~uint64_t{0}, 0}};
-  const RemoteCallResult made = make_remote_call(proc, pid, map, target.memory());
-  change.page_maker = StolenTime{made.tid, made.stolen};
-  if (made.value < 0 && made.value > -4096) {
-    refuse(target, "a page for the hooks was refused: " + errno_text(static_cast<int>(-made.value)),
-           "try again");
-  }
-  MemoryWriter writer(proc, pid);
-  if (Address(static_cast<uint64_t>(made.value)) != place || !writer.write(place, bytes)) {
-    refuse(target, "a page for the hooks could not be written near its C library",
-           "it needs Linux 4.17 or later");
-  }
-  // The way to the originals is there before anybody is sent to the hooks.
-  for (size_t i = 0; i < targets.size(); ++i) {
-    if (!writer.write_value(targets[i].original_word, page.slots[i].original.value())) {
-      refuse(target, "the tables of the tracker could not be written", "");
-    }
-  }
+  MemoryWriter writer(ProcFs(), target.process().pid);
+  if (!writer.write(place, bytes)) refuse(target, "the page for the hooks cannot be written", "");
   return page;
 }
 
@@ -125,6 +132,22 @@ std::optional<HookPage> find_page(Target& target, const std::vector<tracker::Hoo
     if (page) return page;
   }
   return std::nullopt;
+}
+
+// The way to the originals is there before anybody is sent to the hooks. Whoever made the page may
+// have been killed before all of these words were written: a hook without would call itself.
+void lead_to_originals(Target& target, const std::vector<HookTarget>& targets,
+                       const HookPage& page) {
+  MemoryWriter writer(ProcFs(), target.process().pid);
+  for (const HookSlot& slot : page.slots) {
+    const auto found = std::find_if(targets.begin(), targets.end(), [&](const HookTarget& each) {
+      return each.entry == slot.entry;
+    });
+    if (found == targets.end()) refuse(target, "the page of its hooks is damaged", "");
+    if (!writer.write_value(found->original_word, slot.original.value())) {
+      refuse(target, "the tables of the tracker could not be written", "");
+    }
+  }
 }
 
 // Those of `patches` that are not made yet.
@@ -149,9 +172,9 @@ void apply(Target& target, const std::vector<CodePatch>& wanted, HookChange& cha
 HookChange hook_allocator(Target& target, const CLibrary& libc,
                           const std::vector<tracker::HookEntry>& hooks) {
   HookChange change;
+  const std::vector<HookTarget> targets = list_targets(target, libc, hooks);
   std::optional<HookPage> page = find_page(target, hooks);
   if (!page) {
-    const std::vector<HookTarget> targets = list_targets(target, libc, hooks);
     AddressRange code{targets.front().entry, targets.front().entry};
     for (const HookTarget& each : targets) {
       code.begin = std::min(code.begin, each.entry);
@@ -159,6 +182,7 @@ HookChange hook_allocator(Target& target, const CLibrary& libc,
     }
     page = make_page(target, targets, code, change);
   }
+  lead_to_originals(target, targets, *page);
   apply(target, page->patches_on(), change);
   return change;
 }

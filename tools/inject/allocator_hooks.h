@@ -18,7 +18,7 @@ struct HookChange {
   size_t entry_points = 0;  // that were changed now
   size_t unchanged = 0;     // that were as wanted already
   PatchResult patch;        // of the stop of all threads; none where nothing was to be changed
-  std::optional<StolenTime> page_maker;  // the thread that made the page, where it was made now
+  std::vector<StolenTime> page_makers;  // threads that made the page, where it was made now
 };
 
 // Every function of the hook table that the C library exports is hooked, each address once. The

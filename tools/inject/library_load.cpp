@@ -42,19 +42,17 @@ LibraryCallResult run(const Target& target, const CLibrary& libc, const Injected
   return result;
 }
 
-}  // namespace
-
-LibraryCallResult load_library(const Target& target, const CLibrary& libc,
-                               const LibraryLoad& load) {
+// Opens the library by `path`, calls the function, closes the file where one was given.
+LibraryCallResult open_and_call(const Target& target, const CLibrary& libc, const LibraryLoad& load,
+                                CallList& calls, Value path, uint64_t mode, bool has_file) {
   const Loader loader = find_loader(libc);
-  CallList calls;
   const CallList::Data message = calls.reserve(kMessageSize);
   const CallList::Data name = calls.put_text(load.call.function);
   const CallList::Data argument = calls.put(load.call.argument);
-  const Value close = CallList::address(libc.function("close"));
+  const Value close = has_file ? CallList::address(libc.function("close")) : CallList::number(0);
 
-  const auto open = calls.call(CallList::address(loader.open),
-                               {CallList::file_path(), CallList::number(loader.mode)});
+  const auto open =
+      calls.call(CallList::address(loader.open), {path, CallList::number(loader.mode | mode)});
   const auto look_up = calls.call(CallList::address(loader.look_up),
                                   {CallList::result_of(open), CallList::address_of(name)});
   const auto call = calls.call(CallList::result_of(look_up), {CallList::address_of(argument)});
@@ -72,7 +70,7 @@ LibraryCallResult load_library(const Target& target, const CLibrary& libc,
 
   InjectedWork work;
   work.calls = &calls;
-  work.file = GivenFile{load.name, load.bytes};
+  if (has_file) work.file = GivenFile{load.name, load.bytes};
   work.system_calls = load.system_calls;
   work.optional_system_calls = load.optional_system_calls;
   LibraryCallResult result = run(target, libc, work, call);
@@ -87,18 +85,19 @@ LibraryCallResult load_library(const Target& target, const CLibrary& libc,
   return result;
 }
 
-LibraryCallResult call_function(const Target& target, const CLibrary& libc, Address function,
-                                std::span<const std::byte> argument,
-                                const std::vector<SystemCall>& system_calls,
-                                const std::vector<SystemCall>& optional_system_calls) {
+}  // namespace
+
+LibraryCallResult load_library(const Target& target, const CLibrary& libc,
+                               const LibraryLoad& load) {
   CallList calls;
-  const CallList::Data data = calls.put(argument);
-  const auto call = calls.call(CallList::address(function), {CallList::address_of(data)});
-  InjectedWork work;
-  work.calls = &calls;
-  work.system_calls = system_calls;
-  work.optional_system_calls = optional_system_calls;
-  return run(target, libc, work, call);
+  return open_and_call(target, libc, load, calls, CallList::file_path(), 0, true);
+}
+
+LibraryCallResult call_library(const Target& target, const CLibrary& libc, const std::string& name,
+                               const LibraryLoad& load) {
+  CallList calls;
+  const CallList::Data path = calls.put_text(name);
+  return open_and_call(target, libc, load, calls, CallList::address_of(path), RTLD_NOLOAD, false);
 }
 
 LibraryCallResult call_function(const Target& target, const CLibrary& libc, Address function,

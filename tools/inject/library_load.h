@@ -37,12 +37,12 @@ struct LibraryCallResult {
 // of the target's dlerror() when it cannot be loaded, and as run_on_injected_thread().
 LibraryCallResult load_library(const Target& target, const CLibrary& libc, const LibraryLoad& load);
 
-// Calls function(argument) at a known address of the target on such a thread.
-LibraryCallResult call_function(const Target& target, const CLibrary& libc, Address function,
-                                std::span<const std::byte> argument,
-                                const std::vector<SystemCall>& system_calls = {},
-                                const std::vector<SystemCall>& optional_system_calls = {});
-// The same for a function that takes a number.
+// The same for a library that is loaded already, or is just being loaded by somebody else: waits
+// for that. `name` is the loader's for it; the bytes of `load` are not looked at.
+LibraryCallResult call_library(const Target& target, const CLibrary& libc, const std::string& name,
+                               const LibraryLoad& load);
+
+// Calls a function at a known address, which takes a number, on such a thread.
 LibraryCallResult call_function(const Target& target, const CLibrary& libc, Address function,
                                 uint64_t argument);
 

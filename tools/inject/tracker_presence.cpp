@@ -3,6 +3,8 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/error.h"
 #include "heap/module_bytes.h"
@@ -13,6 +15,8 @@ namespace {
 
 constexpr uint32_t kMostHooks = 64;
 constexpr int kMostModules = 65536;
+constexpr size_t kLongestName = 4096;
+constexpr std::chrono::seconds kLoadPatience{20};
 
 [[noreturn]] void refuse(const Target& target, const std::string& why, const std::string& remedy) {
   throw Error(ErrorKind::kUnsupported,
@@ -41,20 +45,54 @@ bool is_same_version(Target& target, const ElfImage& image, const Mapping& mappi
          std::equal(wanted.begin(), wanted.end(), found.begin());
 }
 
-// Whether the loader put it before libc among those whose symbols are searched.
+struct LoaderEntry {
+  std::string name;
+  bool precedes_libc = false;
+};
+
+std::string read_text(MemoryReader& memory, Address from) {
+  std::string text;
+  while (text.size() < kLongestName) {
+    const auto character = memory.read_value<char>(from + text.size());
+    if (!character || *character == '\0') break;
+    text.push_back(*character);
+  }
+  return text;
+}
+
+// Its entry in the loader's list: nothing while it is not there yet.
 //   struct r_debug { int version; link_map* first; }  link_map { bias, name, dynamic, next }
-bool precedes_libc(Target& target, const CLibrary& libc, Address tracker_bias) {
+std::optional<LoaderEntry> find_in_loader(Target& target, const CLibrary& libc,
+                                          Address tracker_bias) {
   MemoryReader& memory = target.memory();
-  const Address debug = libc.find_function("_r_debug");
-  if (debug.is_null()) return false;
+  const Address debug = libc.function("_r_debug");
   uint64_t module = memory.read_value<uint64_t>(debug + 8).value_or(0);
+  LoaderEntry entry;
+  entry.precedes_libc = true;
   for (int i = 0; module != 0 && i < kMostModules; ++i) {
     const uint64_t bias = memory.read_value<uint64_t>(Address(module)).value_or(0);
-    if (bias == tracker_bias.value()) return true;
-    if (bias == libc.libc().load_bias.value()) return false;
+    if (bias == tracker_bias.value()) {
+      entry.name =
+          read_text(memory, Address(memory.read_value<uint64_t>(Address(module) + 8).value_or(0)));
+      return entry;
+    }
+    if (bias == libc.libc().load_bias.value()) entry.precedes_libc = false;
     module = memory.read_value<uint64_t>(Address(module) + 24).value_or(0);
   }
-  return false;
+  return std::nullopt;
+}
+
+// The loader maps a library before it lists it, and somebody else may be about to load it.
+LoaderEntry await_in_loader(Target& target, const CLibrary& libc, Address tracker_bias) {
+  const auto deadline = std::chrono::steady_clock::now() + kLoadPatience;
+  while (true) {
+    if (auto entry = find_in_loader(target, libc, tracker_bias)) return *entry;
+    if (std::chrono::steady_clock::now() >= deadline) {
+      refuse(target, "the tracker is just being loaded into it, and that does not end",
+             "try again later");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 }  // namespace
@@ -70,17 +108,14 @@ std::optional<TrackerPresence> find_tracker(Target& target, const CLibrary& libc
   }
   TrackerPresence found;
   found.load_bias = mapping->range.begin;
-  const auto address = [&](std::string_view name) {
-    const ElfSymbol* const symbol = image.find_symbol(name);
-    if (symbol == nullptr) {
-      throw Error(ErrorKind::kInternal, "libheapsnap_tracker.so", "it has no " + std::string(name));
-    }
-    return found.load_bias + symbol->value;
-  };
-  found.start = address("heapsnap_tracker_start");
-  found.stop = address("heapsnap_tracker_stop");
-  found.directory_word = address("heapsnap_tracker_directory");
-  found.is_preloaded = precedes_libc(target, libc, found.load_bias);
+  const ElfSymbol* const symbol = image.find_symbol("heapsnap_tracker_directory");
+  if (symbol == nullptr) {
+    throw Error(ErrorKind::kInternal, "libheapsnap_tracker.so", "it has no directory");
+  }
+  found.directory_word = found.load_bias + symbol->value;
+  const LoaderEntry entry = await_in_loader(target, libc, found.load_bias);
+  found.loader_name = entry.name;
+  found.is_preloaded = entry.precedes_libc;
   return found;
 }
 

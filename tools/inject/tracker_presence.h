@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "target/target.h"
@@ -14,15 +15,15 @@ namespace heapsnap {
 
 struct TrackerPresence {
   Address load_bias;
-  Address start;           // heapsnap_tracker_start()
-  Address stop;            // heapsnap_tracker_stop()
-  Address directory_word;  // heapsnap_tracker_directory
+  std::string loader_name;  // by which the loader knows it
+  Address directory_word;   // heapsnap_tracker_directory
   // It was there before the C library, so its malloc is everybody's: nothing is to be patched.
   bool is_preloaded = false;
 };
 
 // Looks for the library of which `image` are the bytes. Nothing when there is none. Throws
-// Error{kUnsupported} when there is another version of it.
+// Error{kUnsupported} when there is another version of it, or one that is just being loaded and
+// takes very long. It may not be ready yet: call its functions by call_library().
 std::optional<TrackerPresence> find_tracker(Target& target, const CLibrary& libc,
                                             std::span<const std::byte> image);
 

@@ -83,6 +83,17 @@ std::vector<std::byte> encode(const TrackingOptions& options) {
   return {bytes.begin(), bytes.end()};
 }
 
+LibraryLoad call_of(const char* function, std::vector<std::byte> argument,
+                    std::span<const std::byte> image) {
+  LibraryLoad load;
+  load.name = "libheapsnap_tracker.so";
+  load.bytes = image;
+  load.call = {function, std::move(argument)};
+  load.system_calls = needed_system_calls();
+  load.optional_system_calls = useful_system_calls();
+  return load;
+}
+
 void check_start(int pid, int64_t result) {
   if (result == 0) return;
   const std::string what = "the tracker does not start in " + process_text(pid);
@@ -110,18 +121,12 @@ TrackingChange start_tracking(int pid, std::span<const std::byte> image,
   check_filters_alike(pid);
   TrackingChange change;
   LibraryCallResult call;
+  const LibraryLoad load = call_of("heapsnap_tracker_start", encode(options), image);
   if (present) {
     change.was_loaded = true;
     change.was_recording = is_recording(read_tracker_directory(*target, *present));
-    call = call_function(*target, libc, present->start, encode(options), needed_system_calls(),
-                         useful_system_calls());
+    call = call_library(*target, libc, present->loader_name, load);
   } else {
-    LibraryLoad load;
-    load.name = "libheapsnap_tracker.so";
-    load.bytes = image;
-    load.call = {"heapsnap_tracker_start", encode(options)};
-    load.system_calls = needed_system_calls();
-    load.optional_system_calls = useful_system_calls();
     call = load_library(*target, libc, load);
   }
   change.call = std::move(call.injection);
@@ -159,7 +164,8 @@ TrackingChange stop_tracking(int pid, std::span<const std::byte> image) {
   if (!present->is_preloaded) {
     change.hooks = unhook_allocator(*target, read_hook_table(*target, *directory));
   }
-  LibraryCallResult call = call_function(*target, libc, present->stop, uint64_t{0});
+  LibraryCallResult call = call_library(*target, libc, present->loader_name,
+                                        call_of("heapsnap_tracker_stop", {}, image));
   change.call = std::move(call.injection);
   if (call.value == -EBUSY) {
     change.notes.push_back(
