@@ -12,16 +12,16 @@
 asm(R"(
         .pushsection .rodata
         .balign 16
-        .globl heapsnap_tracker_image_begin
-        .globl heapsnap_tracker_image_end
-heapsnap_tracker_image_begin:
+        .globl kTrackerImageBegin
+        .globl kTrackerImageEnd
+kTrackerImageBegin:
         .incbin ")" HEAPSNAP_TRACKER_FILE R"("
-heapsnap_tracker_image_end:
+kTrackerImageEnd:
         .byte 0
         .popsection
 )");
-extern "C" const std::byte heapsnap_tracker_image_begin[];
-extern "C" const std::byte heapsnap_tracker_image_end[];
+extern "C" const std::byte kTrackerImageBegin[];
+extern "C" const std::byte kTrackerImageEnd[];
 
 namespace heapsnap {
 
@@ -32,7 +32,7 @@ constexpr unsigned kExecutable = 0x10;  // MFD_EXEC of Linux 6.3; older kernels 
 }  // namespace
 
 std::span<const std::byte> tracker_image() {
-  return {heapsnap_tracker_image_begin, heapsnap_tracker_image_end};
+  return {kTrackerImageBegin, kTrackerImageEnd};
 }
 
 UniqueFd open_tracker_image() {
