@@ -5,19 +5,31 @@
 
 namespace heapsnap {
 
+namespace {
+
+// Whether fork(2) copied the page tables of all of it.
+bool is_copied(const Mapping& mapping) {
+  return !mapping.shared && (mapping.is_anonymous() || mapping.is_anonymous_hugetlb());
+}
+
+}  // namespace
+
 void CopiedPageMap::read(Address first_page, std::span<PageState> out) {
-  child_.read(first_page, out);
   const uint64_t page = page_size();
   const AddressRange asked{first_page, first_page + out.size() * page};
   const auto& mappings = space_.mappings();
   auto mapping = std::lower_bound(
       mappings.begin(), mappings.end(), asked.begin,
       [](const Mapping& candidate, Address address) { return candidate.range.end <= address; });
+  if (mapping != mappings.end() && mapping->range.contains(asked.begin, asked.size()) &&
+      is_copied(*mapping)) {
+    child_.read_anonymous(first_page, out);
+    return;
+  }
+  child_.read(first_page, out);
   std::vector<PageState> of_parent;
   for (; mapping != mappings.end() && mapping->range.begin < asked.end; ++mapping) {
-    const bool is_copied =
-        !mapping->shared && (mapping->is_anonymous() || mapping->is_anonymous_hugetlb());
-    if (is_copied) continue;
+    if (is_copied(*mapping)) continue;
     const Address begin = std::max(mapping->range.begin, asked.begin);
     const Address end = std::min(mapping->range.end, asked.end);
     const std::span<PageState> part =

@@ -73,15 +73,23 @@ PageMap::PageMap(const ProcFs& proc, int pid)
       pagemap_(::open(proc.path(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC)) {}
 
 void PageMap::read(Address first_page, std::span<PageState> out) {
+  read(first_page, out, Pages::kAny);
+}
+
+void PageMap::read_anonymous(Address first_page, std::span<PageState> out) {
+  read(first_page, out, Pages::kAnonymous);
+}
+
+void PageMap::read(Address first_page, std::span<PageState> out, Pages pages) {
   if (!pagemap_) {
     std::fill(out.begin(), out.end(), PageState::kUnknown);
     return;
   }
-  if (has_scan_ && scan(first_page, out)) return;
+  if (has_scan_ && scan(first_page, out, pages)) return;
   read_entries(first_page, out);
 }
 
-bool PageMap::scan(Address first_page, std::span<PageState> out) {
+bool PageMap::scan(Address first_page, std::span<PageState> out, Pages pages) {
   std::array<ScanRegion, 512> regions;
   ScanArguments arguments{};
   arguments.size = sizeof arguments;
@@ -93,8 +101,8 @@ bool PageMap::scan(Address first_page, std::span<PageState> out) {
   if (arguments.end <= arguments.start) return false;  // wraps, or nothing asked
   bool first = true;
   while (arguments.start < arguments.end) {
-    arguments.return_mask =
-        kIsFile | kIsPresent | kIsSwapped | kIsZeroPage | kIsHuge | (knows_guard_ ? kIsGuard : 0);
+    arguments.return_mask = kIsPresent | kIsSwapped | kIsZeroPage | kIsHuge |
+                            (pages == Pages::kAny ? kIsFile : 0) | (knows_guard_ ? kIsGuard : 0);
     const int count = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
     if (count < 0) {
       if (errno == EINTR) continue;

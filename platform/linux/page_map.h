@@ -26,10 +26,16 @@ class PageMap : public PageResidency {
 
   uint64_t page_size() const override { return page_size_; }
   void read(Address first_page, std::span<PageState> out) override;
+  // The same for private anonymous memory, of which no page is a file's: the kernel need not look
+  // at each page for that, which is most of its work.
+  void read_anonymous(Address first_page, std::span<PageState> out);
 
  private:
+  enum class Pages : bool { kAny, kAnonymous };
+
+  void read(Address first_page, std::span<PageState> out, Pages pages);
   // Whether the kernel answered; if not, nothing was written.
-  bool scan(Address first_page, std::span<PageState> out);
+  bool scan(Address first_page, std::span<PageState> out, Pages pages);
   void read_entries(Address first_page, std::span<PageState> out);
 
   uint64_t page_size_;
