@@ -14,7 +14,8 @@ size_t MemoryWindow::move_to(Address at, Address limit) {
   // A walk that skips less than was read for it goes on as before.
   const bool goes_on = size_ != 0 && begin_ <= at && (at <= end() || at - end() < size_);
   ahead_ = goes_on ? std::min(ahead_ * 2, kLargest) : kSmallest;
-  const uint64_t wanted = limit <= at ? 0 : std::min(ahead_, limit - at);
+  // Up to the end of a page, so that no page is read twice.
+  const uint64_t wanted = limit <= at ? 0 : std::min(ahead_ - at.value() % 4096, limit - at);
   begin_ = at;
   size_ = 0;
   if (wanted != 0) size_ = memory_.read(at, {bytes_.get(), readable_ahead(at, wanted)});

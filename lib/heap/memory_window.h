@@ -21,7 +21,7 @@ namespace heapsnap {
 
 class MemoryWindow {
  public:
-  static constexpr uint64_t kLargest = 256 << 10;  // stays in a second-level cache
+  static constexpr uint64_t kLargest = 1 << 20;  // about a second-level cache
   static constexpr uint64_t kSmallest = 8 << 10;
 
   // `target` outlives the window.

@@ -16,6 +16,7 @@
 #include "platform/linux/page_map.h"
 #include "platform/linux/process_memory.h"
 #include "platform/linux/realtime_priority.h"
+#include "platform/linux/spliced_memory.h"
 
 namespace heapsnap {
 
@@ -161,6 +162,8 @@ void HeldProcess::finish_fork(const FreezeOptions& options) {
   note_missing_from_copy(before);
   view_.residency =
       std::make_unique<CopiedPageMap>(view_.proc, child.pid(), target_tid_, view_.address_space);
+  view_.memory = std::make_unique<SplicedMemory>(
+      view_.proc, child, [this](const std::function<void()>& work) { tracer_->run(work); });
 }
 
 void HeldProcess::finish_stop(const FreezeOptions& options, PriorityLoan& loan) {
