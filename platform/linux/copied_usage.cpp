@@ -4,18 +4,18 @@
 
 namespace heapsnap {
 
-MappingUsage usage_at_freeze(const Mapping& mapping, const MappingUsage& copy,
-                             const MappingUsage& running) {
-  if (mapping.shared) return running;
-  MappingUsage usage = copy;
-  usage.pss = std::min(copy.rss, copy.pss * 2);
-  if (mapping.is_anonymous() || mapping.is_anonymous_hugetlb()) return usage;
-  // Of a private mapping of a file, the pages that the target had changed are in the copy, the
-  // others are still the file's.
-  const uint64_t file_rss = running.rss - std::min(running.rss, running.anonymous);
-  const uint64_t own_share = std::min(running.pss, running.anonymous / 2);
-  usage.rss = copy.anonymous + file_rss;
-  usage.pss = copy.anonymous + std::min(file_rss, running.pss - own_share);
+MappingUsage usage_at_freeze(const Mapping& mapping, const PageMap::Bytes& own,
+                             const MappingUsage& before) {
+  if (mapping.shared || mapping.is_anonymous_hugetlb()) return before;
+  const uint64_t of_file = before.rss - std::min(before.rss, before.anonymous);
+  const uint64_t shared = before.rss - std::min(before.rss, before.pss);
+  MappingUsage usage;
+  usage.rss = own.resident + of_file;
+  usage.pss = usage.rss - std::min(usage.rss, shared);
+  usage.anonymous = own.resident;
+  usage.swap = own.swapped;
+  usage.anon_huge = own.huge;
+  usage.hugetlb = before.hugetlb;
   return usage;
 }
 

@@ -1,20 +1,18 @@
 // How much memory a target used at the freeze, told from its copy-on-write child and from itself.
 #pragma once
 
-#include <vector>
-
+#include "platform/linux/page_map.h"
 #include "target/mapping.h"
 
 namespace heapsnap {
 
-// Usage of one mapping at the freeze, where smaps of the child says `copy` and smaps of the target,
-// somewhat later, says `running`.
+// Usage of one mapping at the freeze, where `own` are the mapping's own pages in the copy, and
+// smaps of the target said `before` a moment before the freeze.
 //
-// Private pages are those of the copy. Each of them is shared with the target until the target
-// writes to it, so the copy's proportional share (pss) shows half of what the target's was, or all
-// of it: twice that, at most the resident size, is right for every page that was the target's own.
-// Files and shared memory have no page tables in the copy and are taken as they are now.
-MappingUsage usage_at_freeze(const Mapping& mapping, const MappingUsage& copy,
-                             const MappingUsage& running);
+// Files and shared memory have no page tables in the copy and are taken as they were before. How
+// much of the mapping others share (rss - pss) is taken from before, too: in the copy all is
+// shared.
+MappingUsage usage_at_freeze(const Mapping& mapping, const PageMap::Bytes& own,
+                             const MappingUsage& before);
 
 }  // namespace heapsnap

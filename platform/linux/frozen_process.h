@@ -37,11 +37,13 @@ class FrozenProcess : public Target {
   // Lets the target go; a forked child is killed and reaped. memory() may not be used afterwards.
   // Called by the destructor where it was not.
   virtual void thaw() noexcept = 0;
+  // When the freeze began: everything that could be learnt from the running target was.
+  virtual std::chrono::steady_clock::time_point began() const = 0;
   // What was done. Complete after thaw().
   virtual const FreezeRecord& record() const = 0;
   // Resident bytes per mapping of address_space(), same order: private memory as it was at the
-  // freeze, files and shared memory as they are now. Slow (walks page tables): never while
-  // target_is_stopped(); needs the child, so call it before thaw() under fork.
+  // freeze, files and shared memory as they were just before (fork) or are now. Slow (walks page
+  // tables): never while target_is_stopped(); needs the child, so call it before thaw() under fork.
   virtual std::vector<MappingUsage> mapping_usage() = 0;
 };
 

@@ -33,6 +33,7 @@ class HeldProcess final : public FrozenProcess {
 
   bool target_is_stopped() const override;
   void thaw() noexcept override;
+  std::chrono::steady_clock::time_point began() const override { return began_; }
   const FreezeRecord& record() const override { return record_; }
   std::vector<MappingUsage> mapping_usage() override;
 
@@ -53,6 +54,8 @@ class HeldProcess final : public FrozenProcess {
 
   LiveView view_;
   int target_tid_ = 0;  // a live thread of the target itself; view_.tid may be the child
+  MappingsWithUsage usage_before_;  // of the running target, where a fork is to be tried
+  std::chrono::steady_clock::time_point began_;
   FreezeRecord record_;
   std::optional<SyscallGadget> gadget_;  // where a fork is to be tried
   std::vector<ThreadContext> inside_malloc_;

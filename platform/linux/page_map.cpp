@@ -85,20 +85,44 @@ void PageMap::read(Address first_page, std::span<PageState> out, Pages pages) {
     std::fill(out.begin(), out.end(), PageState::kUnknown);
     return;
   }
-  if (has_scan_ && scan(first_page, out, pages)) return;
+  std::fill(out.begin(), out.end(), PageState::kAbsent);
+  const AddressRange range{first_page, first_page + out.size() * page_size_};
+  const auto set_states = [&](AddressRange run, uint64_t categories) {
+    const auto begin = static_cast<ptrdiff_t>((run.begin - first_page) / page_size_);
+    const auto end = static_cast<ptrdiff_t>((run.end - first_page) / page_size_);
+    std::fill(out.begin() + begin, out.begin() + end, page_state_of_categories(categories));
+  };
+  if (scan(range, pages, set_states)) return;
   read_entries(first_page, out);
 }
 
-bool PageMap::scan(Address first_page, std::span<PageState> out, Pages pages) {
+std::optional<PageMap::Bytes> PageMap::count(AddressRange range, Pages pages) {
+  Bytes bytes;
+  const bool done = scan(range, pages, [&](AddressRange run, uint64_t categories) {
+    switch (page_state_of_categories(categories)) {
+      case PageState::kResidentHuge:
+        if ((categories & kIsFile) != 0) break;
+        bytes.huge += run.size();
+        [[fallthrough]];
+      case PageState::kResident: bytes.resident += run.size(); break;
+      case PageState::kSwapped: bytes.swapped += run.size(); break;
+      default: break;
+    }
+  });
+  return done ? std::optional(bytes) : std::nullopt;
+}
+
+bool PageMap::scan(AddressRange range, Pages pages, const Visit& visit) {
   std::array<ScanRegion, 512> regions;
   ScanArguments arguments{};
   arguments.size = sizeof arguments;
-  arguments.start = first_page.value();
-  arguments.end = first_page.value() + out.size() * page_size_;
+  arguments.start = range.begin.value();
+  arguments.end = range.end.value();
   arguments.vec = reinterpret_cast<uint64_t>(regions.data());
   arguments.vec_len = regions.size();
   arguments.category_anyof_mask = kIsPresent | kIsSwapped;
-  if (arguments.end <= arguments.start) return false;  // wraps, or nothing asked
+  // Wraps, or nothing is asked.
+  if (!has_scan_ || !pagemap_ || arguments.end <= arguments.start) return false;
   bool first = true;
   while (arguments.start < arguments.end) {
     arguments.return_mask = kIsPresent | kIsSwapped | kIsZeroPage | kIsHuge |
@@ -113,16 +137,12 @@ bool PageMap::scan(Address first_page, std::span<PageState> out, Pages pages) {
       if (first && (errno == ENOTTY || errno == EINVAL)) has_scan_ = false;
       return false;
     }
-    if (first) std::fill(out.begin(), out.end(), PageState::kAbsent);
     first = false;
     for (int i = 0; i < count; ++i) {
       const ScanRegion& region = regions[static_cast<size_t>(i)];
-      const uint64_t begin = (region.start - first_page.value()) / page_size_;
-      const uint64_t end = (region.end - first_page.value()) / page_size_;
-      if (begin > end || end > out.size()) continue;
-      std::fill(out.begin() + static_cast<ptrdiff_t>(begin),
-                out.begin() + static_cast<ptrdiff_t>(end),
-                page_state_of_categories(region.categories));
+      const AddressRange run{Address(region.start), Address(region.end)};
+      if (run.begin < range.begin || run.end < run.begin || range.end < run.end) continue;
+      visit(run, region.categories);
     }
     if (arguments.walk_end <= arguments.start) return false;
     arguments.start = arguments.walk_end;

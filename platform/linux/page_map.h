@@ -8,6 +8,9 @@
 // that are only the shared page of zeros, which cost nothing and count as absent.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "base/unique_fd.h"
 #include "platform/linux/proc_fs.h"
 #include "target/page_residency.h"
@@ -30,12 +33,23 @@ class PageMap : public PageResidency {
   // at each page for that, which is most of its work.
   void read_anonymous(Address first_page, std::span<PageState> out);
 
- private:
   enum class Pages : bool { kAny, kAnonymous };
+  struct Bytes {
+    uint64_t resident = 0;  // in memory, anonymous; huge pages too
+    uint64_t huge = 0;
+    uint64_t swapped = 0;
+  };
+  // How much of `range` (page aligned, in private memory) is what. Nothing where the kernel has no
+  // PAGEMAP_SCAN.
+  std::optional<Bytes> count(AddressRange range, Pages pages);
+
+ private:
+  using Visit = std::function<void(AddressRange, uint64_t categories)>;
 
   void read(Address first_page, std::span<PageState> out, Pages pages);
-  // Whether the kernel answered; if not, nothing was written.
-  bool scan(Address first_page, std::span<PageState> out, Pages pages);
+  // Visits all runs in `range` that are in memory or in swap, in order. False when the kernel did
+  // not answer, at all or any more.
+  bool scan(AddressRange range, Pages pages, const Visit& visit);
   void read_entries(Address first_page, std::span<PageState> out);
 
   uint64_t page_size_;

@@ -197,7 +197,6 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
   for (const MallocModule& module : prepared.modules) {
     if (!module.malloc_text.is_empty()) freeze_options.malloc_text.push_back(module.malloc_text);
   }
-  const Clock::time_point start = Clock::now();
   const std::unique_ptr<FrozenProcess> frozen = FrozenProcess::freeze(pid, freeze_options);
   const bool stopped = frozen->target_is_stopped();
   writer.set_deferred(stopped);
@@ -216,7 +215,7 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
   metadata.freeze = frozen->record();
   describe_target(*frozen, metadata);
   result.file_size = writer.finish(metadata);
-  result.capture_ns = nanoseconds_since(start);
+  result.capture_ns = nanoseconds_since(frozen->began());
   return result;
 }
 
