@@ -174,8 +174,8 @@ void HeldProcess::finish_stop(const FreezeOptions& options, PriorityLoan& loan) 
       threads_inside_malloc(options.malloc_text, *session_, *view_.memory).size();
   if (record_.threads_in_malloc != 0) {
     const RealtimePriority priority;
-    const MallocExit exit = run_out_in_target(options.malloc_text, *session_, *view_.memory,
-                                              loan, TraceClock::now() + options.deadline);
+    const MallocExit exit = run_out_in_target(options.malloc_text, *session_, *view_.memory, loan,
+                                              TraceClock::now() + options.deadline);
     record_.steps = exit.steps;
     note_still_inside(exit);
     show_threads();

@@ -70,8 +70,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     find_tracker_directory(made.target);
     read_tracker_totals(made.target.memory(), made.directory_address());
-    const Tracking tracking =
-        read_tracking(made.target.memory(), made.directory_address(), 12345);
+    const Tracking tracking = read_tracking(made.target.memory(), made.directory_address(), 12345);
     const TrackerRecord& record = tracking.record;
     const CallStacks& stacks = tracking.stacks;
     for (const CallNode& node : stacks.nodes) {
