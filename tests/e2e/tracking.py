@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tracked processes, from outside: tracking.py CASE HEAPSNAP TRACKED_TARGET WORK_FOLDER"""
+"""Tracked processes, from outside: tracking.py CASE HEAPSNAP FOLDER_OF_TARGETS"""
 
 import json
 import os
@@ -23,8 +23,9 @@ def complain(what, complaints):
 
 
 class Case:
-    def __init__(self, heapsnap, target, work):
-        self.heapsnap, self.target, self.work = heapsnap, target, work
+    def __init__(self, heapsnap, targets, work):
+        self.heapsnap, self.targets, self.work = heapsnap, targets, work
+        self.target = targets / "tracked_target"
         self.taken = 0
 
     def start(self, *arguments, options=(), **how):
@@ -177,6 +178,24 @@ class Case:
                 return 1
         return 0
 
+    def unloaded(self):
+        """A library that is gone is known by its build-id, and names its functions still."""
+        path, library = self.work / "a.hsnap", self.targets / "libunloaded_library.so"
+        script = "import ctypes, _ctypes, sys\n" \
+                 "library = ctypes.CDLL(sys.argv[1])\n" \
+                 "library.unloaded_alloc(ctypes.c_size_t(54321))\n" \
+                 "_ctypes.dlclose(library._handle)\n" \
+                 "assert 'unloaded' not in open('/proc/self/maps').read()\n"
+        # By way of an execve, and of a shell that is another program with other modules before it.
+        output_of([self.heapsnap, "run", "--at-exit", path, "--", "sh", "-c", 'exec "$0" "$@"', sys.executable, "-c",
+                   script, library])
+        stacks = self.stacks(path, "--all")["stacks"]
+        found = [stack["frames"][0] for stack in stacks if {"size": 54321, "count": 1} in stack["sizes"]]
+        assert len(found) == 1, found
+        assert (found[0]["function"], found[0]["module"]) == ("unloaded_alloc", str(library)), found
+        assert found[0]["file"].endswith("unloaded_library.c"), found
+        return 0
+
     def watch(self):
         """Counters from outside; snapshots and log entries when thresholds are passed."""
         script = "import os,sys\nprint('ready', flush=True)\nkept=[]\n" \
@@ -214,10 +233,10 @@ class Case:
 
 
 def main():
-    name, heapsnap, target = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    name, heapsnap, targets = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
     with tempfile.TemporaryDirectory(prefix="heapsnap-tracking.") as folder:
         try:
-            failures = getattr(Case(heapsnap, target, pathlib.Path(folder)), name)()
+            failures = getattr(Case(heapsnap, targets, pathlib.Path(folder)), name)()
         except truth_process.Skip as reason:
             print(f"skipped: {reason}")
             return truth_process.SKIPPED
