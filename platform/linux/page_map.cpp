@@ -98,7 +98,7 @@ void PageMap::read(Address first_page, std::span<PageState> out, Pages pages) {
 
 std::optional<PageMap::Bytes> PageMap::count(AddressRange range, Pages pages) {
   Bytes bytes;
-  const bool done = scan(range, pages, [&](AddressRange run, uint64_t categories) {
+  scan(range, pages, [&](AddressRange run, uint64_t categories) {
     switch (page_state_of_categories(categories)) {
       case PageState::kResidentHuge:
         if ((categories & kIsFile) != 0) break;
@@ -109,7 +109,7 @@ std::optional<PageMap::Bytes> PageMap::count(AddressRange range, Pages pages) {
       default: break;
     }
   });
-  return done ? std::optional(bytes) : std::nullopt;
+  return has_scan_ && pagemap_ ? std::optional(bytes) : std::nullopt;
 }
 
 bool PageMap::scan(AddressRange range, Pages pages, const Visit& visit) {

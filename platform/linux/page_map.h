@@ -39,8 +39,8 @@ class PageMap : public PageResidency {
     uint64_t huge = 0;
     uint64_t swapped = 0;
   };
-  // How much of `range` (page aligned, in private memory) is what. Nothing where the kernel has no
-  // PAGEMAP_SCAN.
+  // How much of `range` (page aligned, in private memory) is what; addresses of the kernel
+  // ([vsyscall]) hold nothing. No answer where the kernel has no PAGEMAP_SCAN.
   std::optional<Bytes> count(AddressRange range, Pages pages);
 
  private:
