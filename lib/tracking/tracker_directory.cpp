@@ -117,21 +117,29 @@ std::optional<Address> by_library_data(Target& target) {
   return directory_among(target.memory(), places);
 }
 
+// Of raw images, which name no files, and where the library is known to be there. Of any other
+// process nothing is read: a look at a page that was never touched leaves a trace in its page
+// table.
 std::optional<Address> by_magic(Target& target) {
+  const std::vector<Mapping>& mappings = target.address_space().mappings();
+  const auto is_named = [](const Mapping& one) { return one.path.starts_with('/'); };
+  const auto is_library = [](const Mapping& one) {
+    return one.path.find(kLibrary) != std::string::npos;
+  };
+  const bool has_names = std::any_of(mappings.begin(), mappings.end(), is_named);
+  if (has_names && std::none_of(mappings.begin(), mappings.end(), is_library)) return std::nullopt;
   std::vector<Address> places;
-  bool has_names = false;
-  for (const Mapping& mapping : target.address_space().mappings()) {
-    has_names |= mapping.path.starts_with('/');
+  for (const Mapping& mapping : mappings) {
     if (may_hold_directory(mapping) && mapping.range.size() >= tracker::kDirectorySize) {
       places.push_back(mapping.range.begin);
     }
   }
   if (const auto found = directory_among(target.memory(), places)) return found;
   if (has_names) return std::nullopt;
-  // A raw image, of which nothing is known: any page.
+  // Mappings that were merged, or only a part of one: any page.
   constexpr size_t kBatch = 4096;
   places.clear();
-  for (const Mapping& mapping : target.address_space().mappings()) {
+  for (const Mapping& mapping : mappings) {
     for (Address at = mapping.range.begin.align_up(tracker::kDirectorySize);
          mapping.range.contains(at, tracker::kDirectorySize); at += tracker::kDirectorySize) {
       places.push_back(at);

@@ -3,8 +3,9 @@
 //
 // Ways to find it, in this order: the mapping that carries its name; the word at the symbol
 // `heapsnap_tracker_directory` of the library; where the library's file cannot be opened (cores),
-// any word of its data that leads there; and the magic in the first page of any mapping that could
-// hold it (kernels without CONFIG_ANON_VMA_NAME name no mappings, and then they merge).
+// any word of its data that leads there (kernels without CONFIG_ANON_VMA_NAME name no mappings, and
+// then they merge); and the magic in the first page of any mapping that could hold it, in raw
+// images in any page. A process that has not mapped the library is not read at all.
 #pragma once
 
 #include <optional>

@@ -179,6 +179,23 @@ TEST_CASE("the directory is found by the library's data, inside of a larger mapp
   CHECK(find_tracker_directory(sample.made.target) == sample.made.directory_address());
 }
 
+TEST_CASE("nothing is read of a process that has no tracker") {
+  Sample sample;
+  sample.made.target.map("400000-401000 r--p 00000000 00:01 7 /bin/program");
+  sample.made.finish("");
+  const uint64_t before = sample.made.target.bytes_read();
+  CHECK_FALSE(find_tracker_directory(sample.made.target));
+  CHECK(sample.made.target.bytes_read() == before);
+  sample.made.target.map("500000-501000 r--p 00000000 00:01 8 /opt/libheapsnap_tracker.so");
+  CHECK(find_tracker_directory(sample.made.target) == sample.made.directory_address());
+}
+
+TEST_CASE("the directory is found in any page of a raw image") {
+  Sample sample;
+  sample.made.finish("", 0x7f3000000000 - 0x3000);
+  CHECK(find_tracker_directory(sample.made.target) == sample.made.directory_address());
+}
+
 TEST_CASE("another version is an error that says so") {
   Sample sample;
   sample.made.directory.version = 9;
