@@ -32,7 +32,9 @@ Candidates list_candidates(const ProcFs& proc, int pid) {
     (task->state == 'S' ? found.tids : others).push_back(tid);
   }
   found.tids.insert(found.tids.end(), others.begin(), others.end());
-  found.tids.resize(std::min(found.tids.size(), kDonorsTried));
+  if (found.tids.size() > kDonorsTried) {
+    found.tids.erase(found.tids.begin() + kDonorsTried, found.tids.end());
+  }
   return found;
 }
 
