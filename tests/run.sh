@@ -113,6 +113,7 @@ if check build-clang configure_and_build clang; then
   check clang-tidy tidy_check
 fi
 if check build-asan configure_and_build asan; then ctests asan -R '^(unit|fuzz)\.'; fi
+check try tools/try.sh  # the release build and the main job, as README.md begins with them
 check clang-format format_check
 if [ "$long" = 1 ]; then
   check fuzzers tests/fuzz/run.sh 60
