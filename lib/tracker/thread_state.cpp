@@ -28,26 +28,31 @@ bool is_alive(const ThreadState& state) {
 
 // The state's thread is gone. Its counts stay, in the tables.
 void retire(ThreadState& state) {
-  for (uint32_t i = 0; i < kPendingCount; ++i) flush_pending(state.pending[i]);
-  state.record->pending = 0;
-  state.record->pending_count = 0;
-  state.record->state = kThreadExited;
-  state.record = nullptr;
+  if (state.record != nullptr) {
+    for (uint32_t i = 0; i < kPendingCount; ++i) flush_pending(state.pending[i]);
+    state.record->pending = 0;
+    state.record->pending_count = 0;
+    state.record->state = kThreadExited;
+    state.record = nullptr;
+  }
   state.thread_pointer = 0;
   state.walk.forget();
   __atomic_store_n(&state.busy, 0, __ATOMIC_RELAXED);
 }
 
 // A state without a thread: one whose owner had this thread's control block, else any whose thread
-// is gone.
+// is gone. One without a record can still be somebody's: of a thread that lived through a stop and
+// has not allocated since.
 ThreadState* find_retired(uint64_t pointer) {
   ThreadState* free_state = nullptr;
   for (ThreadState* state = all_states; state != nullptr; state = state->next) {
-    if (state->record == nullptr) {
-      free_state = state;
-    } else if (state->thread_pointer == pointer) {
+    if (state->thread_pointer == pointer) {
       retire(*state);
       return state;
+    }
+    if (free_state == nullptr && state->record == nullptr &&
+        (state->thread_pointer == 0 || !is_alive(*state))) {
+      free_state = state;
     }
   }
   if (free_state != nullptr || state_count < count_at_next_sweep) return free_state;
@@ -190,6 +195,7 @@ void keep_only_this_thread() {
   for (ThreadState* state = all_states; state != nullptr; state = state->next) {
     if (state == mine) {
       state->tid = own_tid();
+      if (state->record == nullptr) continue;
       state->record->tid = state->tid;
       state->record->generation = control.directory->process_generation;
     } else if (state->record != nullptr) {
@@ -207,8 +213,7 @@ bool threads_are_quiet() {
 
 void forget_threads() {
   for (ThreadState* state = all_states; state != nullptr; state = state->next) {
-    state->record = nullptr;
-    state->thread_pointer = 0;
+    state->record = nullptr;  // but it stays its thread's
     state->epoch = 0;
     state->walk.release();
   }

@@ -101,7 +101,7 @@ uint64_t recorded_allocations(pid_t pid) {
 TEST_CASE("a process goes on unharmed with the tracker in it") {
   std::vector<std::chrono::nanoseconds> stolen;
   for (const Profile& profile : profiles()) {
-    CAPTURE(profile.name);
+    CAPTURE(std::string(profile.name));
     for (int i = 0; i < scaled(4, 1000); ++i) {
       LiveTarget target(profile.command);
       const TrackingChange change = start_tracking(target.pid(), tracker_image(), {});
@@ -122,7 +122,7 @@ TEST_CASE("a process goes on unharmed with the tracker in it") {
 TEST_CASE("ejected, it leaves nothing behind in code and bindings") {
   for (const Profile& profile : profiles()) {
     if (std::string(profile.name) == "dlopen churn") continue;  // its own code comes and goes
-    CAPTURE(profile.name);
+    CAPTURE(std::string(profile.name));
     LiveTarget target(profile.command);
     const auto before = code_and_bindings(target.pid());
     REQUIRE(before.size() > 5);

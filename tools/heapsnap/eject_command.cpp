@@ -39,7 +39,7 @@ int run_eject(const std::vector<std::string>& arguments) {
   fmt::print("process {}: {}\n", pid,
              change.was_recording ? "the tracker was stopped" : "the tracker was asleep already");
   if (!change.is_preloaded) fmt::print("  {}\n", hooks_text(change.hooks));
-  fmt::print("  {}\n", stolen_text(change.call.stolen));
+  if (!change.call.stolen.empty()) fmt::print("  {}\n", stolen_text(change.call.stolen));
   print_notes(change.call.notes);
   print_notes(change.notes);
   return kExitDone;

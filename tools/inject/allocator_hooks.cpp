@@ -9,8 +9,10 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "platform/linux/code_vacancy.h"
 #include "platform/linux/memory_writer.h"
 #include "platform/linux/remote_call.h"
+#include "target/free_place.h"
 
 namespace heapsnap {
 
@@ -18,16 +20,18 @@ namespace {
 
 // Code behind the last entry point that may belong to it.
 constexpr uint64_t kLongestFunction = 4096;
-// A jump reaches 2 GiB; what lies between counts too.
-constexpr uint64_t kReach = uint64_t{3} << 29;
+constexpr uint64_t kReach = uint64_t{3} << 29;  // of a jump it is 2 GiB
 constexpr int kMostPlaces = 50;
-constexpr uint64_t kRoomForHeap = uint64_t{64} << 20;
 
 [[noreturn]] void refuse(const Target& target, const std::string& why, const std::string& remedy) {
   throw Error(
       ErrorKind::kUnsupported,
       "the allocator of process " + std::to_string(target.process().pid) + " cannot be hooked", why,
       remedy);
+}
+
+bool is_of_tracker(const Mapping& mapping) {
+  return mapping.path.find("heapsnap_tracker") != std::string::npos;
 }
 
 // Frees first (hook_page.h).
@@ -46,8 +50,7 @@ std::vector<HookTarget> list_targets(const Target& target, const CLibrary& libc,
                     [entry](const HookTarget& each) { return each.entry == entry; });
     if (entry.is_null() || is_known) continue;
     const Mapping* const hook_code = target.address_space().find(Address(hook.hook));
-    if (hook_code == nullptr || !hook_code->executable ||
-        hook_code->path.find("heapsnap_tracker") == std::string::npos) {
+    if (hook_code == nullptr || !hook_code->executable || !is_of_tracker(*hook_code)) {
       refuse(target,
              "the tables of the tracker in it are damaged: the hook of " + std::string(hook.name) +
                  " is no code of the tracker",
@@ -62,46 +65,22 @@ std::vector<HookTarget> list_targets(const Target& target, const CLibrary& libc,
   return targets;
 }
 
-// A free page within reach of `code`.
-Address find_place(const Target& target, const std::vector<Mapping>& mappings,
-                   const AddressRange& code) {
-  Address best;
-  uint64_t best_distance = kReach;
-  Address gap_begin(uint64_t{1} << 16);
-  bool after_heap = false;
-  for (const Mapping& mapping : mappings) {
-    const Address page = mapping.range.begin - HookPage::kSize;
-    const uint64_t room = after_heap ? kRoomForHeap : 2 * HookPage::kSize;
-    // A main stack grows into the gap below it.
-    if (mapping.range.begin > gap_begin && mapping.range.begin - gap_begin >= room &&
-        mapping.path != "[stack]") {
-      const uint64_t distance = page < code.begin ? code.end - page : page - code.begin;
-      if (distance < best_distance) {
-        best_distance = distance;
-        best = page;
-      }
-    }
-    gap_begin = mapping.range.end;
-    after_heap = mapping.path == "[heap]";
-  }
-  if (best.is_null()) refuse(target, "there is no free page within 2 GiB of its C library", "");
-  return best;
-}
-
 // Maps the page. The process runs on: somebody may take the place first.
 Address map_page(Target& target, const AddressRange& code, HookChange& change) {
   const ProcFs proc;
   const int pid = target.process().pid;
   long refusal = 0;
   for (int tries = 0; tries < kMostPlaces; ++tries) {
-    const Address place = find_place(target, proc.maps(proc.live_tid(pid).value_or(pid)), code);
+    const auto place =
+        free_place(proc.maps(proc.live_tid(pid).value_or(pid)), code, HookPage::kSize, kReach);
+    if (!place) refuse(target, "there is no free page within 2 GiB of its C library", "");
     const SystemCall map{SYS_mmap,
-                         {place.value(), HookPage::kSize, PROT_READ | PROT_EXEC,
+                         {place->value(), HookPage::kSize, PROT_READ | PROT_EXEC,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, ~uint64_t{0}, 0}};
     const RemoteCallResult made = make_remote_call(proc, pid, map, target.memory());
     change.page_makers.push_back({made.tid, made.stolen});
     const Address got(static_cast<uint64_t>(made.value));
-    if (got == place) return place;
+    if (got == *place) return got;
     refusal = made.value < 0 && made.value > -4096 ? -made.value : EINVAL;
     // An older kernel takes the address for a hint.
     if (refusal != EEXIST) break;
@@ -191,6 +170,12 @@ HookChange unhook_allocator(Target& target, const std::vector<tracker::HookEntry
   HookChange change;
   if (const std::optional<HookPage> page = find_page(target, hooks)) {
     apply(target, page->patches_off(), change);
+    std::vector<AddressRange> code{{page->begin, page->begin + HookPage::kSize}};
+    for (const Mapping& mapping : target.address_space().mappings()) {
+      if (mapping.executable && is_of_tracker(mapping)) code.push_back(mapping.range);
+    }
+    change.is_vacant =
+        await_vacancy(ProcFs(), target.process().pid, code, target.memory()).is_vacant;
   }
   return change;
 }

@@ -16,8 +16,9 @@ namespace heapsnap {
 
 struct HookChange {
   size_t entry_points = 0;  // that were changed now
-  size_t unchanged = 0;     // that were as wanted already
-  PatchResult patch;        // of the stop of all threads; none where nothing was to be changed
+  bool is_vacant = true;
+  size_t unchanged = 0;  // that were as wanted already
+  PatchResult patch;     // of the stop of all threads; none where nothing was to be changed
   std::vector<StolenTime> page_makers;  // threads that made the page, where it was made now
 };
 
@@ -27,7 +28,8 @@ struct HookChange {
 HookChange hook_allocator(Target& target, const CLibrary& libc,
                           const std::vector<tracker::HookEntry>& hooks);
 
-// The old bytes back. The page of the hooks stays.
+// The old bytes back. The page of the hooks stays. `is_vacant` tells whether all threads have left
+// the hooks and the page since.
 HookChange unhook_allocator(Target& target, const std::vector<tracker::HookEntry>& hooks);
 
 // Whether the entry points lead to the hooks now.

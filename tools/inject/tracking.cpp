@@ -164,6 +164,13 @@ TrackingChange stop_tracking(int pid, std::span<const std::byte> image) {
   if (!present->is_preloaded) {
     change.hooks = unhook_allocator(*target, read_hook_table(*target, *directory));
   }
+  if (!change.hooks.is_vacant) {
+    change.notes.push_back(
+        "the hooks are off, but a thread stays inside of one: the tables were left as they are; "
+        "eject again to give their memory back");
+    change.directory = directory;
+    return change;
+  }
   LibraryCallResult call = call_library(*target, libc, present->loader_name,
                                         call_of("heapsnap_tracker_stop", {}, image));
   change.call = std::move(call.injection);

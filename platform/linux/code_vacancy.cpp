@@ -1,0 +1,58 @@
+#include "platform/linux/code_vacancy.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "platform/linux/attach_obstacles.h"
+#include "platform/linux/malloc_exit.h"
+#include "platform/linux/priority_loan.h"
+#include "platform/linux/ptrace_session.h"
+#include "platform/linux/realtime_priority.h"
+#include "platform/linux/tracer_thread.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr size_t kMostLooks = 400;
+constexpr std::chrono::milliseconds kBetweenLooks{2};
+constexpr std::chrono::seconds kStopDeadline{5};
+
+bool look(const ProcFs& proc, int pid, const std::vector<AddressRange>& code, MemoryReader& memory,
+          VacancyResult& result) {
+  const RealtimePriority priority;
+  PriorityLoan loan;
+  PtraceSession session(proc, pid);
+  session.seize_all();
+  session.stop_all(TraceClock::now() + kStopDeadline, loan);
+  const bool is_vacant =
+      session.stragglers() == 0 &&
+      std::none_of(session.tracees().begin(), session.tracees().end(), [&](const Tracee& thread) {
+        return thread.is_stopped() && is_inside_malloc(code, thread.registers(), memory);
+      });
+  session.release();
+  result.longest_pause = std::max(result.longest_pause, session.pause());
+  while (session.collect_stragglers()) {
+  }
+  return is_vacant;
+}
+
+}  // namespace
+
+VacancyResult await_vacancy(const ProcFs& proc, int pid, const std::vector<AddressRange>& code,
+                            MemoryReader& memory) {
+  VacancyResult result;
+  try {
+    TracerThread tracer;
+    while (!result.is_vacant && result.looks < kMostLooks) {
+      if (result.looks != 0) std::this_thread::sleep_for(kBetweenLooks);
+      ++result.looks;
+      tracer.run([&] { result.is_vacant = look(proc, pid, code, memory, result); });
+    }
+  } catch (const TraceRefused& refusal) {
+    throw explain_attach_refusal(pid, refusal.error_number());
+  }
+  return result;
+}
+
+}  // namespace heapsnap
