@@ -16,7 +16,7 @@ build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev li
 test_packages="doctest-dev libsimdjson-dev zstd clang clang-format clang-tidy libclang-rt-dev ccache gdb libc6-dbg python3
   debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light wrk mariadb-server
   make zsh fish mandoc libunwind-dev"
-bench_packages="libbenchmark-dev"
+bench_packages="libbenchmark-dev heaptrack libjemalloc2 ruby"
 
 install=no
 if [ "${1:-}" = --install ]; then

@@ -68,6 +68,26 @@ inline bool fill_slot(void* block, uint32_t stack, uint64_t usable, uint64_t siz
   return true;
 }
 
+// The rule, when every allocation is recorded. Not inline, so that a hook itself saves no
+// registers.
+__attribute__((noinline)) inline void record_fully(ThreadState& state, void* block, uint64_t size,
+                                                   const void* frame) {
+  set_busy(state, reinterpret_cast<uint64_t>(frame));
+  const uint32_t stack = state.walk.take(caller_of_frame(frame));
+  check_stack(stack, frame);
+  const uint64_t usable = usable_size(block);
+  if (HEAPSNAP_LIKELY(fill_slot(block, stack, usable, size))) {
+    const uint64_t charged = usable - size < kSlackUnknown ? size : usable;
+    PendingCounts& counts = pending_of(state, stack);
+    counts.allocated_bytes += charged;
+    if (HEAPSNAP_UNLIKELY(static_cast<int32_t>(++counts.allocations) < 0)) flush_pending(counts);
+    state.record->allocations += 1;
+    state.record->allocated_bytes += charged;
+    if (HEAPSNAP_UNLIKELY(stack == kStackNotTaken)) state.record->without_stack += 1;
+  }
+  set_busy(state, 0);
+}
+
 // `frame` is the hook's own frame address.
 __attribute__((always_inline)) inline void record_allocation(void* block, uint64_t size,
                                                              const void* frame) {
@@ -81,26 +101,11 @@ __attribute__((always_inline)) inline void record_allocation(void* block, uint64
     if (HEAPSNAP_UNLIKELY(state->until_sample < 0)) record_sample(*state, block, size, frame);
     return;
   }
-  if (HEAPSNAP_UNLIKELY(block == nullptr)) return;
-  set_busy(*state, reinterpret_cast<uint64_t>(frame));
-  const uint32_t stack = state->walk.take(caller_of_frame(frame));
-  check_stack(stack, frame);
-  const uint64_t usable = usable_size(block);
-  if (HEAPSNAP_LIKELY(fill_slot(block, stack, usable, size))) {
-    const uint64_t charged = usable - size < kSlackUnknown ? size : usable;
-    PendingCounts& counts = pending_of(*state, stack);
-    counts.allocated_bytes += charged;
-    if (HEAPSNAP_UNLIKELY(static_cast<int32_t>(++counts.allocations) < 0)) flush_pending(counts);
-    state->record->allocations += 1;
-    state->record->allocated_bytes += charged;
-    if (HEAPSNAP_UNLIKELY(stack == kStackNotTaken)) state->record->without_stack += 1;
-  }
-  set_busy(*state, 0);
+  if (HEAPSNAP_LIKELY(block != nullptr)) record_fully(*state, block, size, frame);
 }
 
 // A block of this slot content and size is gone; its slot is empty already.
-__attribute__((always_inline)) inline void count_free(uint32_t slot, uint64_t size,
-                                                      const void* frame) {
+inline void count_free(uint32_t slot, uint64_t size, const void* frame) {
   ThreadState* state = thread_state;
   if (HEAPSNAP_UNLIKELY(!can_record(state) || load(control.ever_sampled) != 0)) {
     count_free_slowly(slot, size);
@@ -115,17 +120,20 @@ __attribute__((always_inline)) inline void count_free(uint32_t slot, uint64_t si
   set_busy(*state, 0);
 }
 
+__attribute__((noinline)) inline void empty_slot(uint32_t* slot, const void* block,
+                                                 const void* frame) {
+  const uint32_t was = load(*slot);
+  const uint64_t size = charged_size(block, was);
+  store(*slot, kEmptySlot);
+  count_free(was, size, frame);
+}
+
 // To be called before the block is given back: afterwards another thread may have it.
 __attribute__((always_inline)) inline void record_free(void* block, uint64_t caller,
                                                        const void* frame) {
   if (HEAPSNAP_UNLIKELY(caller - control.loader_begin < control.loader_size)) note_loader_free();
   uint32_t* slot = live_slot(block);
-  if (slot == nullptr) return;
-  const uint32_t was = load(*slot);
-  if (was == kEmptySlot) return;
-  const uint64_t size = charged_size(block, was);
-  store(*slot, kEmptySlot);
-  count_free(was, size, frame);
+  if (slot != nullptr && load(*slot) != kEmptySlot) empty_slot(slot, block, frame);
 }
 
 }  // namespace heapsnap::tracker

@@ -28,7 +28,7 @@ uint64_t finish(uint64_t hash, uint32_t root, uint32_t depth, uint64_t sample_by
 
 bool StackWalk::prepare(uint32_t max_frames, uint64_t sample_bytes) {
   keep(0);
-  if (limit_ != 0) __builtin_memset(rules_, 0, sizeof rules_);  // else never used
+  if (limit_ != 0) __builtin_memset(rules_, 0, kRules * sizeof(Rule));  // else never used
   sample_bytes_ = sample_bytes;
   if (max_frames == limit_) return true;
   release();
@@ -38,10 +38,13 @@ bool StackWalk::prepare(uint32_t max_frames, uint64_t sample_bytes) {
   const uint64_t extra = sizeof(Word) * 2 * (capacity + 1ULL);
   const uint64_t extra_frames = sizeof(uint32_t) * 2 * (capacity + 1ULL);
   const uint64_t fresh = sizeof(Fresh) * (collect + 1ULL);
-  memory_size_ = frames + extra + fresh + extra_frames;
+  const uint64_t rules = sizeof(Rule) * kRules;
+  memory_size_ = rules + frames + extra + fresh + extra_frames;
   auto* block = static_cast<char*>(map_working_memory(memory_size_));
   if (block == nullptr) return false;
   memory_block_ = block;
+  rules_ = reinterpret_cast<Rule*>(block);
+  block += rules;
   frames_ = reinterpret_cast<Frame*>(block);
   extra_ = reinterpret_cast<Word*>(block + frames);
   fresh_ = reinterpret_cast<Fresh*>(block + frames + extra);
@@ -68,23 +71,16 @@ void StackWalk::keep(uint32_t frames) {
   while (extra_count_ != 0 && extra_frame_[extra_count_ - 1] + 1 >= frames) --extra_count_;
 }
 
-__attribute__((noinline)) StackWalk::Rule StackWalk::look_up(uint64_t pc) {
-  const RuleAt found = look_up_rule(pc - 1);
-  const Rule rule{pc, found.rule, found.module};
-  if (found.lasting) rules_[rule_index(pc)] = rule;
-  return rule;
+// When the table of rules has it not: an interrupted instruction (the table is of calls), or a new
+// one.
+__attribute__((noinline)) const StackWalk::Rule* StackWalk::look_up(uint64_t pc, bool is_exact) {
+  const RuleAt found = look_up_rule(is_exact ? pc : pc - 1);
+  Rule& place = found.lasting && !is_exact ? rules_[rule_index(pc)] : other_rule_;
+  place = {pc, found.rule, found.module};
+  return &place;
 }
 
-inline StackWalk::Rule StackWalk::rule_at(uint64_t pc, bool is_exact) {
-  if (HEAPSNAP_UNLIKELY(is_exact)) {  // an interrupted instruction: the table of rules is of calls
-    const RuleAt found = look_up_rule(pc);
-    return {pc, found.rule, found.module};
-  }
-  const Rule& known = rules_[rule_index(pc)];
-  return HEAPSNAP_LIKELY(known.pc == pc) ? known : look_up(pc);
-}
-
-// One frame outwards. `is_exact` is of `from` on the way in and of `caller` on the way out.
+// One frame outwards. `is_exact`: the caller's pc is that of an instruction, not a return address.
 __attribute__((noinline)) StackWalk::Step StackWalk::step(const Fresh& from, bool& is_exact,
                                                           Fresh& caller) {
   const UnwindRule rule = from.rule;
@@ -171,6 +167,7 @@ bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t& root)
   uint64_t own_end = memory_.own_end(sp);
   uint64_t candidate_sp = candidates != 0 ? frames_[candidates - 1].sp : ~0ULL;
   bool is_exact = false;
+  const Rule* const rules = rules_;
   Fresh* fresh = fresh_;
   Fresh* const fresh_end = fresh_ + collect_;
   for (;;) {
@@ -192,21 +189,25 @@ bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t& root)
       if (candidates != 0 && frames_[candidates - 1].sp == sp) --candidates;
       candidate_sp = candidates != 0 ? frames_[candidates - 1].sp : ~0ULL;
     }
-    const Rule rule = rule_at(pc, is_exact);
-    *fresh = {sp, pc, rbp, rule.rule, rule.module};
+    const Rule* rule = rules + rule_index(pc);
+    if (HEAPSNAP_UNLIKELY(rule->pc != pc || is_exact)) rule = look_up(pc, is_exact);
+    fresh->sp = sp;
+    fresh->pc = pc;
+    fresh->rbp = rbp;
+    fresh->rule = rule->rule;
+    fresh->module = rule->module;
     if (HEAPSNAP_UNLIKELY(++fresh == fresh_end)) {
       root = kRootDepthLimit;
       break;
     }
-    const uint64_t cfa = sp + static_cast<uint64_t>(rule.rule.cfa_offset());
-    if (HEAPSNAP_LIKELY(rule.rule.kind() == RuleKind::kFromRsp && cfa <= own_end)) {
+    const uint64_t cfa = sp + static_cast<uint64_t>(rule->rule.cfa_offset());
+    if (HEAPSNAP_LIKELY(rule->rule.kind() == RuleKind::kFromRsp && cfa <= own_end)) {
       // As step() does, for the usual frame on the usual stack.
       const auto* const words = reinterpret_cast<const uint64_t*>(cfa);
       const uint64_t next = words[-1];
       if (HEAPSNAP_LIKELY(next != 0)) {
-        const uint64_t distance = rule.rule.rbp_distance();
-        const uint64_t saved = words[-static_cast<int64_t>(distance != 0 ? distance : 1)];
-        rbp = distance != 0 ? saved : rbp;
+        const uint64_t distance = rule->rule.rbp_distance();
+        if (distance != 0) rbp = words[-static_cast<int64_t>(distance)];
         pc = next;
         sp = cfa;
         is_exact = false;
@@ -214,8 +215,10 @@ bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t& root)
       }
     }
     Fresh now;
-    const Step taken = step(fresh[-1], is_exact, now);
+    bool is_exact_next = false;
+    const Step taken = step(fresh[-1], is_exact_next, now);
     if (taken == Step::kOut) {
+      is_exact = is_exact_next;
       pc = now.pc;
       sp = now.sp;
       rbp = now.rbp;
@@ -251,40 +254,50 @@ void StackWalk::drop_outer_half() {
   root_ = kRootDepthLimit;
 }
 
-// Puts a fresh frame on the remembered ones, with the words that lead from it to the frame outside.
-inline void StackWalk::push(const Fresh& fresh) {
-  Frame& frame = frames_[count_];
-  uint64_t hash = outer_hash_;
-  bool needs_rbp = fresh.rule.uses_rbp();
-  if (HEAPSNAP_LIKELY(count_ != 0)) {
-    const Frame& outer = frames_[count_ - 1];
-    hash = outer.hash;
-    if (HEAPSNAP_UNLIKELY(outer.needs_rbp || fresh.rule.kind() == RuleKind::kThroughRbp)) {
-      needs_rbp = push_extra(fresh, outer);
+// Puts the fresh frames on the remembered ones, with the words that lead from each to the frame
+// outside.
+void StackWalk::push_fresh() {
+  while (HEAPSNAP_UNLIKELY(count_ > 1 && count_ + fresh_count_ > capacity_)) drop_outer_half();
+  Frame* frame = frames_ + count_;
+  uint64_t hash = count_ != 0 ? frame[-1].hash : outer_hash_;
+  bool needs_rbp = count_ != 0 && frame[-1].needs_rbp;
+  const Fresh* const fresh_begin = fresh_;
+  for (const Fresh* fresh = fresh_ + fresh_count_; fresh-- != fresh_begin; ++frame) {
+    const UnwindRule rule = fresh->rule;
+    hash = hash * kBase + hash_of_frame(fresh->pc, fresh->module);
+    if (HEAPSNAP_UNLIKELY(needs_rbp || rule.kind() != RuleKind::kFromRsp)) {
+      needs_rbp = push_extra(*fresh, frame);
     }
+    frame->sp = fresh->sp;
+    frame->pc = fresh->pc;
+    frame->rbp = fresh->rbp;
+    frame->rule = rule;
+    frame->module = fresh->module;
+    frame->hash = hash;
+    frame->node = 0;
+    frame->needs_rbp = needs_rbp;
   }
-  static_cast<Fresh&>(frame) = fresh;
-  frame.hash = hash * kBase + hash_of_frame(fresh.pc, fresh.module);
-  frame.node = 0;
-  frame.needs_rbp = needs_rbp;
-  ++count_;
+  count_ += fresh_count_;
 }
 
 // The words besides the return address. True: the fresh frame's rbp matters.
-bool StackWalk::push_extra(const Fresh& fresh, const Frame& outer) {
+bool StackWalk::push_extra(const Fresh& fresh, const Frame* place) {
+  if (place == frames_) return fresh.rule.uses_rbp();
+  const Frame& outer = place[-1];
+  const auto index = static_cast<uint32_t>(&outer - frames_);
   const bool is_through_rbp = fresh.rule.kind() == RuleKind::kThroughRbp;
   bool is_handed_through = false;
   if (outer.needs_rbp) {
     if (is_through_rbp) {
-      add_extra({fresh.rbp, outer.rbp});
+      add_extra({fresh.rbp, outer.rbp}, index);
     } else if (fresh.rule.rbp_distance() != 0) {
-      add_extra({outer.sp - 8 * fresh.rule.rbp_distance(), outer.rbp});
+      add_extra({outer.sp - 8 * fresh.rule.rbp_distance(), outer.rbp}, index);
     } else {
       is_handed_through = true;
     }
   }
   if (is_through_rbp) {
-    add_extra({fresh.rbp + static_cast<uint64_t>(fresh.rule.cfa_offset()), outer.sp});
+    add_extra({fresh.rbp + static_cast<uint64_t>(fresh.rule.cfa_offset()), outer.sp}, index);
   }
   return is_handed_through || fresh.rule.uses_rbp();
 }
@@ -323,9 +336,13 @@ void StackWalk::unwind_slowly(const CallerFrame& caller) {
   keep(0);
   outer_hash_ = 0;
   forgettable_ = true;
+  // In place: a frame is larger than a plain one, so the last goes first.
   for (uint32_t i = found; i-- > 0;) {
-    push({0, plain[i].pc, 0, {0}, plain[i].module});
+    const PlainFrame frame = plain[i];
+    fresh_[i] = {0, frame.pc, 0, {static_cast<uint32_t>(RuleKind::kFromRsp)}, frame.module};
   }
+  fresh_count_ = found;
+  push_fresh();
 }
 
 __attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& caller,
@@ -342,10 +359,7 @@ __attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& ca
       add(control.directory->full_unwinds, 1);
     }
     has_foreign_ |= steps_out_;
-    for (uint32_t i = fresh_count_; i-- > 0;) {
-      if (HEAPSNAP_UNLIKELY(count_ == capacity_)) drop_outer_half();
-      push(fresh_[i]);
-    }
+    push_fresh();
   } else {
     unwind_slowly(caller);
   }

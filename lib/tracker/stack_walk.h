@@ -87,20 +87,13 @@ class StackWalk {
   };
   enum class Step { kOut, kComplete, kNoInfo, kBad, kSlow };
 
-  static constexpr unsigned kRuleBits = 12;
+  static constexpr uint32_t kRules = 4096;
 
   // How many frames, counted from the outermost, have all their words as they were. Those outside
   // of the last stack's innermost max_frames are not looked at.
   __attribute__((always_inline)) inline uint32_t unchanged_frames() const {
     const Frame* frame = frames_ + first_;
     const Frame* const end = frames_ + count_;
-    while (frame + 4 <= end) {
-      if (HEAPSNAP_UNLIKELY(
-              (change(frame[0]) | change(frame[1]) | change(frame[2]) | change(frame[3])) != 0)) {
-        break;
-      }
-      frame += 4;
-    }
     while (frame < end && change(*frame) == 0) ++frame;
     auto same = static_cast<uint32_t>(frame - frames_);
     for (uint32_t i = 0; i < extra_count_; ++i) {
@@ -110,12 +103,12 @@ class StackWalk {
     }
     return same;
   }
-  void add_extra(const Word& word) {
+  void add_extra(const Word& word, uint32_t frame) {
     extra_[extra_count_] = word;
-    extra_frame_[extra_count_++] = count_ - 1;
+    extra_frame_[extra_count_++] = frame;
   }
   static uint32_t rule_index(uint64_t pc) {
-    return pc & ((1U << kRuleBits) - 1);  // as good as random, and the address waits for it
+    return pc & (kRules - 1);  // as good as random, and the address waits for it
   }
   // 0 when the return address is where it was.
   static uint64_t change(const Frame& frame) {
@@ -127,11 +120,10 @@ class StackWalk {
   bool unwind(const CallerFrame& caller, uint32_t same, uint32_t& root);
   bool reaches(uint32_t frame, bool is_compared) const;
   Step step(const Fresh& from, bool& is_exact, Fresh& caller);
-  Rule rule_at(uint64_t pc, bool is_exact);
-  Rule look_up(uint64_t pc);
+  const Rule* look_up(uint64_t pc, bool is_exact);
   void keep(uint32_t frames);
-  void push(const Fresh& fresh);
-  bool push_extra(const Fresh& fresh, const Frame& outer);
+  void push_fresh();
+  bool push_extra(const Fresh& fresh, const Frame* place);
   void drop_outer_half();
   void unwind_slowly(const CallerFrame& caller);
   uint32_t id_of_stack();
@@ -146,6 +138,9 @@ class StackWalk {
   uint32_t first_ = 0;  // frames further out are beyond max_frames
   uint32_t last_id_ = 0;
   uint32_t fresh_count_ = 0;
+  uint64_t fresh_hash_ = 0;  // of the fresh frames, innermost first, and
+  uint64_t fresh_power_ =
+      1;               // what the hash of the frames outside of them has to be multiplied with
   uint32_t root_ = 0;  // why there is nothing outside of frames_[0]; kRootDepthLimit: there is
   bool forgettable_ = false;  // do not remember this one
   bool has_foreign_ = false;  // some frame is not on the thread's own stack
@@ -159,7 +154,8 @@ class StackWalk {
   uint64_t truncated_ = 0;
   void* memory_block_ = nullptr;
   uint64_t memory_size_ = 0;
-  Rule rules_[1 << kRuleBits] = {};
+  Rule* rules_ = nullptr;  // by return address, kRules of them
+  Rule other_rule_ = {};
 };
 
 }  // namespace heapsnap::tracker
