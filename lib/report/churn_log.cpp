@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "report/stack_frames.h"
@@ -33,6 +34,20 @@ uint64_t difference(uint64_t now, uint64_t before) {
 
 }  // namespace
 
+void ChurnLog::begin(const CallStacks& stacks) {
+  before_ = stacks.sites;
+}
+
+std::vector<uint32_t> ChurnLog::busy_stacks(const CallStacks& stacks) const {
+  std::vector<uint32_t> busy;
+  for (uint32_t id = 0; id < stacks.sites.size(); ++id) {
+    const AllocationSite& now = stacks.sites[id];
+    const AllocationSite before = id < before_.size() ? before_[id] : AllocationSite{};
+    if (now.allocations != before.allocations || now.frees != before.frees) busy.push_back(id);
+  }
+  return busy;
+}
+
 void ChurnLog::add(const RecordedStacks& recorded, const TrackerRecord& tracker, uint64_t churn,
                    uint64_t threshold) {
   out_.write(
@@ -40,13 +55,13 @@ void ChurnLog::add(const RecordedStacks& recorded, const TrackerRecord& tracker,
                   "churn={}/{}\n",
                   entries_++, churn, threshold));
   const CallStacks& stacks = recorded.stacks;
-  for (uint32_t id = 0; id < stacks.sites.size(); ++id) {
+  const std::vector<uint32_t> busy = busy_stacks(stacks);
+  before_.resize(std::max(before_.size(), stacks.sites.size()));
+  for (const uint32_t id : busy) {
     const AllocationSite& now = stacks.sites[id];
     AllocationSite& before = before_[id];
     const uint64_t live = difference(now.allocated_bytes, now.freed_bytes);
     const uint64_t live_count = difference(now.allocations, now.frees);
-    const bool is_idle = now.allocations == before.allocations && now.frees == before.frees;
-    if (is_idle && live == 0 && live_count == 0) continue;
     AllocationSite change = now;
     change.allocations = difference(now.allocations, before.allocations);
     change.frees = difference(now.frees, before.frees);

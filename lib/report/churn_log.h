@@ -11,11 +11,12 @@
 //
 // `churn` is what happened since the entry before, and the threshold. `alloc` and `free` are bytes
 // since the entry before and since tracking began; counts of the same follow. The hash names a call
-// path: the same return addresses have the same one, in every entry.
+// path: the same return addresses have the same one, in every entry. Stacks that did nothing since
+// the entry before are left out: what was said of them last still holds.
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
+#include <vector>
 
 #include "report/writer.h"
 #include "snapshot/call_stack_tables.h"
@@ -27,15 +28,18 @@ class ChurnLog {
  public:
   explicit ChurnLog(Writer& out) : out_(out) {}
 
-  // One entry. Stacks that did nothing since the entry before are in it as well, as long as blocks
-  // of theirs live. `churn`: bytes since then; `threshold`: 0 when there is none.
+  // What the first entry is compared with; without it, with the begin of tracking.
+  void begin(const CallStacks& stacks);
+  // The stacks that did something since the entry before: those that the next one lists.
+  std::vector<uint32_t> busy_stacks(const CallStacks& stacks) const;
+  // One entry. `churn`: bytes since the one before; `threshold`: 0 when there is none.
   void add(const RecordedStacks& recorded, const TrackerRecord& tracker, uint64_t churn,
            uint64_t threshold);
 
  private:
   Writer& out_;
   uint64_t entries_ = 0;
-  std::unordered_map<uint32_t, AllocationSite> before_;  // by stack id
+  std::vector<AllocationSite> before_;  // by stack id; later stacks are not in it
 };
 
 }  // namespace heapsnap

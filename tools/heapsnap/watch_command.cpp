@@ -96,6 +96,9 @@ class Watch {
   void run() {
     const milliseconds interval(parse_duration_ms("--interval", arguments_.interval));
     last_ = mark_ = look();
+    if (arguments_.format == "churnlog") {
+      log_.begin(read_tracking(target_->memory(), directory_, 0).stacks);
+    }
     print(last_, "");
     while (!is_done()) {
       std::this_thread::sleep_until(last_.at + interval);
@@ -157,8 +160,17 @@ class Watch {
   void add_to_log(const Look& now) {
     Tracking tracking = read_tracking(target_->memory(), directory_, 0);
     RecordedStacks recorded;
+    recorded.stacks = tracking.stacks;
+    // Names are looked for only where they will be printed.
+    std::vector<bool> is_printed(recorded.stacks.nodes.size());
+    for (const uint32_t id : log_.busy_stacks(recorded.stacks)) {
+      recorded.stacks.walk(recorded.stacks.sites[id].node,
+                           [&](uint32_t node) { is_printed[node] = true; });
+    }
+    for (size_t node = 0; node < is_printed.size(); ++node) {
+      if (!is_printed[node]) tracking.stacks.nodes[node].module = -1;
+    }
     recorded.symbols = name_stacks(*target_, tracking, DebugFileSearch(), paths_of_process(pid_));
-    recorded.stacks = std::move(tracking.stacks);
     log_.add(recorded, tracking.record, now.totals.churn() - mark_.totals.churn(),
              thresholds_.churn);
     out_.flush();
