@@ -265,7 +265,53 @@ class Gdb(Script):
         self.server.stdin.close()
 
 
-ALL = (PostgreSQL, Nginx, MariaDB, Python, Ruby, Gdb)
+class Web(Server):
+    """A web server of an interpreter; it gets the port to listen on as its argument."""
+
+    program = ()
+
+    def start(self):
+        self.port = free_port()
+        self.server = self.spawn([self.find(self.programs[0]), *self.program, str(self.port)])
+        wait_until(lambda: answers(self.port), self.name)
+
+
+class PythonWeb(Web):
+    name = "python3-web"
+    programs = (("/usr/bin/python3", "python3"), "wrk")
+    program = ("-c", """
+import http.server, json, sys
+class Page(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        body = json.dumps([{"id": i, "text": "x" * (i * 50)} for i in range(40)]).encode()
+        self.send_response(200); self.send_header("Content-Length", str(len(body))); self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *ignored): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Page).serve_forever()""")
+
+
+class RubyWeb(Web):
+    name = "ruby-web"
+    programs = ("ruby", "wrk")
+    program = ("-rwebrick", "-e", """
+server = WEBrick::HTTPServer.new(BindAddress: '127.0.0.1', Port: ARGV[0].to_i, AccessLog: [],
+                                 Logger: WEBrick::Log.new(File::NULL))
+server.mount_proc('/') { |_, answer| answer.body = (1..200).map { |i| 'x' * i }.join(',') }
+server.start""")
+
+
+class NodeWeb(Web):
+    name = "node-web"
+    programs = ("node", "wrk")
+    program = ("-e", """
+require('http').createServer((request, answer) => {
+  const rows = []; for (let i = 0; i < 100; i++) rows.push({id: i, text: 'x'.repeat(i)});
+  answer.end(Buffer.from(JSON.stringify(rows)));
+}).listen(Number(process.argv[1]), '127.0.0.1');""")
+
+
+ALL = (PostgreSQL, Nginx, MariaDB, Python, Ruby, Gdb, PythonWeb, RubyWeb, NodeWeb)
 
 
 def by_name(name):

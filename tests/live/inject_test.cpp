@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <random>
 #include <thread>
@@ -165,7 +166,7 @@ TEST_CASE("a second inject changes the options of the first") {
 
 TEST_CASE("memory is trimmed on a thread of which nothing stays") {
   for (const char* threads : {"0", "3"}) {
-    CAPTURE(threads);
+    CAPTURE(std::string(threads));
     LiveTarget target({MALLOC_CHURN, threads});
     const Footprint before = footprint_of(target.pid());
     for (int i = 0; i < scaled(10, 1000); ++i) {
@@ -189,7 +190,8 @@ namespace {
     try {
       start_tracking(pid, tracker_image(), {});
       stop_tracking(pid, tracker_image());
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      std::fprintf(stderr, "%s\n", error.what());
       ::_exit(1);
     }
   }
@@ -213,7 +215,7 @@ void check_sound(LiveTarget& target, const std::map<uint64_t, std::vector<std::b
 
 TEST_CASE("an injector that is killed at any moment harms nobody") {
   for (const char* threads : {"3", "0"}) {
-    CAPTURE(threads);
+    CAPTURE(std::string(threads));
     LiveTarget target({MALLOC_CHURN, threads});
     const auto before = code_and_bindings(target.pid());
     std::mt19937_64 random(4711);
@@ -237,7 +239,7 @@ TEST_CASE("an injector that is killed at any moment harms nobody") {
 
 TEST_CASE("an injector that is killed after any of its acts harms nobody") {
   for (const char* threads : {"2", "0"}) {
-    CAPTURE(threads);
+    CAPTURE(std::string(threads));
     LiveTarget target({MALLOC_CHURN, threads});
     const auto before = code_and_bindings(target.pid());
     const int stride = scaled(11, 1);
@@ -246,12 +248,12 @@ TEST_CASE("an injector that is killed after any of its acts harms nobody") {
       try {
         start_tracking(target.pid(), tracker_image(), {});
         stop_tracking(target.pid(), tracker_image());
-      } catch (const Error&) {
+      } catch (const Error& error) {
+        std::fprintf(stderr, "%s\n", error.what());
         ::_exit(1);
       }
     })) {
       CAPTURE(step);
-      if (std::getenv("TRACE_STEP")) MESSAGE("step ", step);
       REQUIRE(::kill(target.pid(), 0) == 0);
       REQUIRE(footprint_of(target.pid()).tracer == 0);
       step += stride;

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Puts the tracker into a real server that is serving, and out again: it goes on without an error.
+
+    inject_servers.py SERVER HEAPSNAP [--seconds S]
+
+Prints the requests per second before, while it is injected, while each allocation is recorded, and
+after eject. Each of its processes is injected. Exits 77, with the reason, where something is missing.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+import servers
+
+SKIP = 77
+
+
+class Failure(Exception):
+    pass
+
+
+def wrk(server, seconds):
+    command = [server.find("wrk"), "-t1", "-c8", f"-d{seconds}", f"http://127.0.0.1:{server.port}/"]
+
+    def read(output):
+        errors = re.search(r"(Socket errors|Non-2xx).*", output)
+        return float(re.search(r"Requests/sec:\s*([\d.]+)", output)[1]), errors and errors[0]
+    return command, {}, read
+
+
+def pgbench(server, seconds):
+    user = server.as_user("postgres")
+    command = [*user, f"{server.bin}/pgbench", "-n", "-T", str(seconds), "-c", "4", "-j", "1"]
+    environment = dict(os.environ, LC_ALL="C", PGHOST=server.folder, PGDATABASE="postgres")
+
+    def read(output):
+        failed = re.search(r"number of failed transactions: (\d+)", output)
+        aborted = re.search(r".*(aborted|FATAL|ERROR).*", output)
+        wrong = aborted[0] if aborted else failed and failed[1] != "0" and failed[0]
+        return float(re.search(r"tps = ([\d.]+) \(without", output)[1]), wrong
+    return command, {"env": environment, "cwd": server.folder}, read
+
+
+def slap(server, seconds):
+    queries = 700 * seconds
+    command = [server.find(server.programs[2]), "--no-defaults", f"--socket={server.folder}/socket", "-uroot",
+               "--auto-generate-sql", "--concurrency=4", "--iterations=1", f"--number-of-queries={queries}"]
+
+    def read(output):
+        took = float(re.search(r"Average number of seconds to run all queries: ([\d.]+)", output)[1])
+        wrong = re.search(r".*(Error|ERROR|Cannot).*", output)
+        return queries / max(took, 0.001), wrong and wrong[0]
+    return command, {}, read
+
+
+CLIENTS = {"postgresql": pgbench, "mariadb": slap}
+
+
+class Client:
+    """One run of a client; rate() waits for its end."""
+
+    def __init__(self, server, seconds):
+        command, options, self.read = CLIENTS.get(server.name, wrk)(server, seconds)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True, **options)
+
+    def rate(self):
+        output = self.process.communicate()[0]
+        if self.process.returncode != 0:
+            raise Failure(f"the client ended with {self.process.returncode}: {output}")
+        rate, wrong = self.read(output)
+        if wrong:
+            raise Failure(f"the client saw: {wrong}")
+        return rate
+
+
+def run(heapsnap, command, pid):
+    done = subprocess.run([heapsnap, command, str(pid)], capture_output=True, text=True, timeout=120)
+    if done.returncode != 0:
+        # A backend may have ended with its client.
+        if done.returncode == 3 and not os.path.exists(f"/proc/{pid}"):
+            return False
+        raise Failure(f"{command} {pid}: {done.stderr.strip()}")
+    print("  " + done.stdout.strip().replace("\n", "\n  "))
+    if done.stderr.strip():
+        print("  " + done.stderr.strip())
+    return True
+
+
+def check(server):
+    unwell = server.healthy()
+    if unwell:
+        raise Failure(unwell)
+
+
+def survive(server, heapsnap, seconds):
+    rates = {"before": Client(server, seconds).rate()}
+    check(server)
+    client = Client(server, seconds + 2)
+    time.sleep(1)  # the client is under way
+    pids = [pid for pid in server.pids() if run(heapsnap, "inject", pid)]
+    rates["injected meanwhile"] = client.rate()
+    check(server)
+    rates["tracked"] = Client(server, seconds).rate()
+    check(server)
+    client = Client(server, seconds + 2)
+    time.sleep(1)
+    for pid in pids:
+        if os.path.exists(f"/proc/{pid}"):
+            run(heapsnap, "eject", pid)
+    rates["ejected meanwhile"] = client.rate()
+    check(server)
+    rates["after"] = Client(server, seconds).rate()
+    check(server)
+    return rates
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("server")
+    parser.add_argument("heapsnap")
+    parser.add_argument("--seconds", type=int, default=2)
+    arguments = parser.parse_args()
+    kind = servers.by_name(arguments.server)
+    reason = kind.missing()
+    if not reason and os.getuid() != 0:
+        reason = "servers are started as their own users, which needs root"
+    if reason:
+        print("skipped:", reason)
+        sys.exit(SKIP)
+    with tempfile.TemporaryDirectory(prefix="heapsnap-inject-") as folder:
+        os.chmod(folder, 0o755)
+        server = kind(folder)
+        try:
+            server.start()
+            servers.end(server.load)  # the clients of this test are load enough
+            server.load = None
+            rates = survive(server, arguments.heapsnap, arguments.seconds)
+            print(f"{kind.name}: " + ", ".join(f"{when} {rate:.0f}/s" for when, rate in rates.items()))
+        except Failure as failure:
+            print(f"FAILED: {kind.name}: {failure}")
+            print(server.log_tail())
+            sys.exit(1)
+        finally:
+            server.stop()
+
+
+if __name__ == "__main__":
+    main()
