@@ -35,8 +35,8 @@ struct ThreadRecipe {
   std::vector<ThreadLocalBlock> blocks{};
   // Of struct rseq in the control block, where the C library registers one (2.35).
   std::optional<int64_t> rseq_offset{};
-  // Code in which the only thread of a process may not stand while it gets company: the allocator,
-  // the loader, pthread_create itself.
+  // Code in which the only thread of a process may not stand while it gets company: the allocator
+  // and what hooks it, the loader, pthread_create itself.
   std::vector<AddressRange> delicate_code{};
 };
 

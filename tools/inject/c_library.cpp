@@ -9,6 +9,7 @@
 #include "heap/malloc_text.h"
 #include "heap/malloc_tls.h"
 #include "heap/module_bytes.h"
+#include "tools/inject/hook_page.h"
 
 namespace heapsnap {
 
@@ -59,6 +60,19 @@ void check_allocator(const Target& target, const LoadedLibrary& library) {
              (foreign.empty() ? library.path : foreign + ", " + library.path) +
              ", and heapsnap knows glibc's only",
          "start it without that library");
+}
+
+// Code of a tracker that is at work: an only thread inside may hold a lock that pthread_create,
+// which allocates, would wait for in vain.
+void add_tracker_code(Target& target, std::vector<AddressRange>& code) {
+  for (const Mapping& mapping : target.address_space().mappings()) {
+    if (!mapping.executable) continue;
+    const bool is_tracker = mapping.path.find("heapsnap_tracker") != std::string::npos;
+    const bool may_be_hooks = mapping.is_anonymous() && mapping.range.size() == HookPage::kSize;
+    if (is_tracker || (may_be_hooks && read_hook_page(target.memory(), mapping.range.begin))) {
+      code.push_back(mapping.range);
+    }
+  }
 }
 
 }  // namespace
@@ -141,6 +155,7 @@ void CLibrary::make_recipe(Target& target) {
     const Address offset = exported_address(part, "__rseq_offset");
     if (!offset.is_null()) recipe_.rseq_offset = target.memory().read_value<int64_t>(offset);
   }
+  add_tracker_code(target, recipe_.delicate_code);
   const ElfSegment* const tls = libc_.image.tls_segment();
   if (tls == nullptr || tls->file_size > kLargestInitialImage) {
     refuse(target, libc_.path + " has no thread-local variables, which every glibc has", "");
