@@ -98,7 +98,7 @@ def bench_growth(options, found):
 PYTHON = """
 import json, re, collections
 data = [{'id': i, 'name': 'n%d' % i, 'tags': ['a', 'b', str(i)]} for i in range(3000)]
-for _ in range(12):
+for _ in range(80):
     text = json.dumps(data); back = json.loads(text)
     words = collections.Counter(re.findall(r'[a-z]+', text))
 """
