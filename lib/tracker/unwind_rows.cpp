@@ -96,10 +96,8 @@ UnwindRule rule_of(const CfiRow& row, bool is_signal_frame) {
     return kDoesNotFit;
   }
   if (row.cfa_register == kRegisterRsp) {
-    // What is saved lies above rsp, or it would not outlive a call.
-    const bool is_usual =
-        row.cfa_offset >= 8 && static_cast<uint64_t>(row.cfa_offset) >= 8 * distance;
-    return is_usual ? make_rule(RuleKind::kFromRsp, row.cfa_offset, distance) : kDoesNotFit;
+    if (row.cfa_offset < 8) return kDoesNotFit;  // no room for the return address
+    return make_rule(RuleKind::kFromRsp, row.cfa_offset, distance);
   }
   if (row.cfa_register == kRegisterRbp)
     return make_rule(RuleKind::kFromRbp, row.cfa_offset, distance);

@@ -19,7 +19,7 @@ namespace heapsnap::tracker {
 
 enum class RuleKind : uint8_t {
   kNoInfo = 0,      // no CFI covers the address
-  kFromRsp = 1,     // CFA = rsp + offset, with offset >= 8 and rbp, if saved, not below rsp
+  kFromRsp = 1,     // CFA = rsp + offset, with offset >= 8
   kFromRbp = 2,     // CFA = rbp + offset
   kThroughRbp = 3,  // CFA = *(rbp + offset), caller's rbp = *rbp (functions that realign the stack)
   kEnd = 4,         // the return address is undefined: the thread's first function
