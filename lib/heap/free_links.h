@@ -24,11 +24,11 @@ class SegmentWalk;
 
 class FreeLinks final : private ChunkSink {
  public:
-  // Of each kind, 34 MiB in all; of chunks beyond it nothing is known.
-  static constexpr size_t kMostLinks = 1 << 20;
+  // 36 MiB at most, half of it for what looks used; of chunks beyond it nothing is known.
+  static constexpr size_t kMostLinks = 4 << 20;
 
   struct Link {
-    uint64_t forward = 0;    // fd, as it is stored
+    Address forward;         // fd, revealed where links are protected
     uint64_t fast_size = 0;  // of what looks used, the chunk's size; 0: it is free by its flags
   };
 
@@ -37,7 +37,8 @@ class FreeLinks final : private ChunkSink {
   FreeLinks(Target& target, PageCache& cache, const MallocLayout& layout, const HeapAreas& areas,
             int32_t arena, bool is_main, bool with_fast);
 
-  // What is known of the chunk at `chunk`.
+  // What is known of the chunk at `chunk`. Fast for chunks not far behind the one asked for last:
+  // programs free in no random order.
   std::optional<Link> find(Address chunk) const;
 
  private:
@@ -46,6 +47,8 @@ class FreeLinks final : private ChunkSink {
   void keep_free(Address chunk);
   void keep_fast(Address chunk, uint64_t size);
   std::optional<uint64_t> read_forward(Address chunk);
+  // False when the two lie too far from each other, or from the first area.
+  bool keep(Address chunk, Address forward, uint64_t fast_size);
 
   const MallocLayout& layout_;
   ChunkFormat format_;
@@ -54,11 +57,13 @@ class FreeLinks final : private ChunkSink {
   const HeapAreas& areas_;
   int32_t arena_;
   uint64_t largest_fast_ = 0;  // size of a chunk that may be in a fastbin
-  size_t free_count_ = 0;
-  // One entry for each chunk kept, ascending.
-  std::vector<uint64_t> chunks_;
-  std::vector<uint64_t> forward_;
-  std::vector<uint8_t> fast_words_;  // fast_size in words
+  size_t fast_count_ = 0;
+  Address base_;  // of the first area
+  // One entry for each chunk kept, ascending; places and distances in units of alignment.
+  std::vector<uint32_t> places_;     // from base_
+  std::vector<int32_t> forward_;     // from the chunk
+  std::vector<uint8_t> fast_words_;  // fast_size in words; none without such chunks
+  mutable size_t last_ = 0;          // found last
 };
 
 }  // namespace heapsnap

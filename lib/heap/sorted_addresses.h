@@ -22,7 +22,7 @@ namespace heapsnap {
 
 class SortedAddresses {
  public:
-  static constexpr size_t kDefaultBuffer = 1 << 20;  // words, 8 MiB
+  static constexpr size_t kDefaultBuffer = 1 << 19;  // words, 4 MiB
   static constexpr uint64_t kStateBits = 7;
 
   // `buffer`: words kept in memory before a run is spilled. Where no temporary file can be written
