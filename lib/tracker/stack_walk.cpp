@@ -200,18 +200,23 @@ bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t& root)
       root = kRootDepthLimit;
       break;
     }
-    const uint64_t cfa = sp + static_cast<uint64_t>(rule->rule.cfa_offset());
-    if (HEAPSNAP_LIKELY(rule->rule.kind() == RuleKind::kFromRsp && cfa <= own_end)) {
-      // As step() does, for the usual frame on the usual stack.
-      const auto* const words = reinterpret_cast<const uint64_t*>(cfa);
-      const uint64_t next = words[-1];
-      if (HEAPSNAP_LIKELY(next != 0)) {
-        const uint64_t distance = rule->rule.rbp_distance();
-        if (distance != 0) rbp = words[-static_cast<int64_t>(distance)];
-        pc = next;
-        sp = cfa;
-        is_exact = false;
-        continue;
+    // As step() does, for the two usual kinds of frame on the usual stack.
+    const bool is_from_rsp = rule->rule.kind() == RuleKind::kFromRsp;
+    if (HEAPSNAP_LIKELY(is_from_rsp || rule->rule.kind() == RuleKind::kFromRbp)) {
+      const uint64_t base = is_from_rsp ? sp : rbp;
+      const uint64_t cfa = base + static_cast<uint64_t>(rule->rule.cfa_offset());
+      const uint64_t distance = rule->rule.rbp_distance();
+      if (HEAPSNAP_LIKELY(cfa <= own_end &&
+                          (is_from_rsp || (cfa > sp && cfa - 8 * distance >= sp)))) {
+        const auto* const words = reinterpret_cast<const uint64_t*>(cfa);
+        const uint64_t next = words[-1];
+        if (HEAPSNAP_LIKELY(next != 0)) {
+          if (distance != 0) rbp = words[-static_cast<int64_t>(distance)];
+          pc = next;
+          sp = cfa;
+          is_exact = false;
+          continue;
+        }
       }
     }
     Fresh now;
@@ -254,34 +259,8 @@ void StackWalk::drop_outer_half() {
   root_ = kRootDepthLimit;
 }
 
-// Puts the fresh frames on the remembered ones, with the words that lead from each to the frame
-// outside.
-void StackWalk::push_fresh() {
-  while (HEAPSNAP_UNLIKELY(count_ > 1 && count_ + fresh_count_ > capacity_)) drop_outer_half();
-  Frame* frame = frames_ + count_;
-  uint64_t hash = count_ != 0 ? frame[-1].hash : outer_hash_;
-  bool needs_rbp = count_ != 0 && frame[-1].needs_rbp;
-  const Fresh* const fresh_begin = fresh_;
-  for (const Fresh* fresh = fresh_ + fresh_count_; fresh-- != fresh_begin; ++frame) {
-    const UnwindRule rule = fresh->rule;
-    hash = hash * kBase + hash_of_frame(fresh->pc, fresh->module);
-    if (HEAPSNAP_UNLIKELY(needs_rbp || rule.kind() != RuleKind::kFromRsp)) {
-      needs_rbp = push_extra(*fresh, frame);
-    }
-    frame->sp = fresh->sp;
-    frame->pc = fresh->pc;
-    frame->rbp = fresh->rbp;
-    frame->rule = rule;
-    frame->module = fresh->module;
-    frame->hash = hash;
-    frame->node = 0;
-    frame->needs_rbp = needs_rbp;
-  }
-  count_ += fresh_count_;
-}
-
 // The words besides the return address. True: the fresh frame's rbp matters.
-bool StackWalk::push_extra(const Fresh& fresh, const Frame* place) {
+inline bool StackWalk::push_extra(const Fresh& fresh, const Frame* place) {
   if (place == frames_) return fresh.rule.uses_rbp();
   const Frame& outer = place[-1];
   const auto index = static_cast<uint32_t>(&outer - frames_);
@@ -300,6 +279,32 @@ bool StackWalk::push_extra(const Fresh& fresh, const Frame* place) {
     add_extra({fresh.rbp + static_cast<uint64_t>(fresh.rule.cfa_offset()), outer.sp}, index);
   }
   return is_handed_through || fresh.rule.uses_rbp();
+}
+
+// Puts the fresh frames on the remembered ones, with the words that lead from each to the frame
+// outside.
+void StackWalk::push_fresh() {
+  while (HEAPSNAP_UNLIKELY(count_ > 1 && count_ + fresh_count_ > capacity_)) drop_outer_half();
+  Frame* frame = frames_ + count_;
+  uint64_t hash = count_ != 0 ? frame[-1].hash : outer_hash_;
+  bool needs_rbp = count_ != 0 && frame[-1].needs_rbp;
+  const Fresh* const fresh_begin = fresh_;
+  for (const Fresh* fresh = fresh_ + fresh_count_; fresh-- != fresh_begin; ++frame) {
+    const UnwindRule rule = fresh->rule;
+    hash = hash * kBase + hash_of_frame(fresh->pc, fresh->module);
+    if (needs_rbp || rule.kind() != RuleKind::kFromRsp) {
+      needs_rbp = push_extra(*fresh, frame);
+    }
+    frame->sp = fresh->sp;
+    frame->pc = fresh->pc;
+    frame->rbp = fresh->rbp;
+    frame->rule = rule;
+    frame->module = fresh->module;
+    frame->hash = hash;
+    frame->node = 0;
+    frame->needs_rbp = needs_rbp;
+  }
+  count_ += fresh_count_;
 }
 
 uint32_t StackWalk::id_of_stack() {
