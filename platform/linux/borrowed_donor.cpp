@@ -1,10 +1,12 @@
 #include "platform/linux/borrowed_donor.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "platform/linux/kernel_text.h"
 #include "platform/linux/malloc_exit.h"
 
 namespace heapsnap {
@@ -62,9 +64,12 @@ BorrowedDonor::BorrowedDonor(const ProcFs& proc, int pid, const DonorTask& task,
   if (candidates.alive == 0) {
     throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid), "it ended meanwhile");
   }
+  // Another tracer is told about by whoever explains refusals.
+  const std::string status = proc.try_read(pid, "status").value_or(std::string());
+  if (status_number(status, "TracerPid").value_or(0) != 0) throw TraceRefused(EPERM);
   throw Error(ErrorKind::kUnsupported,
               "no thread of process " + std::to_string(pid) + " can make system calls for heapsnap",
-              why_not);
+              why_not, "look at it without: heapsnap attach --freeze stop " + std::to_string(pid));
 }
 
 void BorrowedDonor::leave(const std::vector<AddressRange>& code) {

@@ -112,7 +112,7 @@ void inject_often(const Profile& profile) {
     CHECK(target.exit_status() == 0);
     REQUIRE(seen.at("errors") == 0);
   }
-  MESSAGE(profile.name, ": one thread stood for ", median(stolen).count() / 1000,
+  MESSAGE(std::string(profile.name), ": one thread stood for ", median(stolen).count() / 1000,
           " us in the median of ", stolen.size());
 }
 

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Where nothing can be put into a process: cause, remedy and exit code, and the process goes on.
+
+    inject_refusals.py CASE HEAPSNAP COMPILER
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+import kernel_rules
+from kernel_rules import Echo
+
+SKIP = 77
+NOT_PERMITTED, UNSUPPORTED = 4, 5
+KILL_PROCESS, MEMFD_CREATE = 0x80000000, 319
+
+
+def expect_refusal(heapsnap, command, pid, code, words):
+    done = subprocess.run([heapsnap, command, str(pid)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, (done.returncode, done.stderr)
+    for word in words:
+        assert word in done.stderr, (word, done.stderr)
+    assert "why:" in done.stderr and "do:" in done.stderr, done.stderr
+
+
+def static_program(heapsnap, compiler):
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = f"{folder}/echo.c", f"{folder}/echo"
+        with open(source, "w", encoding="ascii") as file:
+            file.write('#include <stdio.h>\nint main(void) { char l[99]; while (fgets(l, 99, stdin)) '
+                       '{ fputs(l, stdout); fflush(stdout); } return 0; }\n')
+        if subprocess.run([compiler, "-static", "-o", program, source], capture_output=True).returncode:
+            return SKIP
+        with Echo([program]) as target:
+            for command in ("inject", "trim"):
+                expect_refusal(heapsnap, command, target.pid, UNSUPPORTED,
+                               ["statically linked", f"heapsnap attach {target.pid}"])
+            target.check_alive()
+    return 0
+
+
+def stopped(heapsnap, _):
+    with Echo() as target:
+        os.kill(target.pid, signal.SIGSTOP)
+        os.waitpid(target.pid, os.WUNTRACED)
+        expect_refusal(heapsnap, "inject", target.pid, UNSUPPORTED, ["SIGSTOP", f"kill -CONT {target.pid}"])
+        os.kill(target.pid, signal.SIGCONT)
+        target.check_alive()
+    return 0
+
+
+def traced(heapsnap, _):
+    with Echo() as target:
+        with kernel_rules.traced_by_us(target.pid):
+            expect_refusal(heapsnap, "inject", target.pid, NOT_PERMITTED, ["already traced", str(os.getpid())])
+        target.check_alive()
+    return 0
+
+
+def barred_call(heapsnap, _):
+    """memfd_create would kill it: inject needs that, trim does not."""
+    with Echo(prepare=lambda: kernel_rules.install_filter({MEMFD_CREATE: KILL_PROCESS})) as target:
+        expect_refusal(heapsnap, "inject", target.pid, UNSUPPORTED, ["seccomp", "memfd_create"])
+        subprocess.run([heapsnap, "trim", "--no-estimate", str(target.pid)], check=True, capture_output=True)
+        target.check_alive()
+    return 0
+
+
+def nothing_to_eject(heapsnap, _):
+    with Echo() as target:
+        expect_refusal(heapsnap, "eject", target.pid, UNSUPPORTED, [f"heapsnap inject {target.pid}"])
+        target.check_alive()
+    return 0
+
+
+CASES = {case.__name__: case for case in (static_program, stopped, traced, barred_call, nothing_to_eject)}
+
+
+if __name__ == "__main__":
+    sys.exit(CASES[sys.argv[1]](sys.argv[2], sys.argv[3]))
