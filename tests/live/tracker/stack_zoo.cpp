@@ -84,6 +84,29 @@ void allocas(unsigned count) {
   for (unsigned i = 0; i < count; ++i) with_alloca(random_below(12));
 }
 
+// From one and the same call, either one large frame by alloca, or a fixed one and a small one
+// below it: with the right size all stack pointers and return addresses are equal, those of the
+// frames that are gone too, and nothing but the saved rbp tells the two apart.
+NOINLINE void stretch(unsigned size) {
+  char* room = static_cast<char*>(alloca(size + 1));
+  room[0] = 1;
+  sink = reinterpret_cast<uintptr_t>(room);
+  allocate(21);
+  sink = static_cast<uintptr_t>(room[0]);
+}
+NOINLINE void stretch_below(unsigned) {
+  volatile char room[304];
+  room[0] = 1;
+  stretch(0);
+  sink = static_cast<uintptr_t>(room[0]);
+}
+void impostors(unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    void (*volatile function)(unsigned) = i % 2 == 0 ? stretch_below : stretch;
+    function(random_below(40) * 16);
+  }
+}
+
 // At -O2 each of these jumps to the next.
 NOINLINE void tail_c(unsigned n) {
   allocate(n);
@@ -354,8 +377,9 @@ int main(int argc, char** argv) {
       {"exceptions", exceptions}, {"alignments", alignments},
       {"signals", signals},       {"signal_stack", signal_stack},
       {"timers", timers},         {"fibers", swap_fibers},
-      {"jumps", jumps},           {"callbacks", callbacks},
-      {"threads", threads},       {"generated", generated}};
+      {"jumps", jumps},           {"impostors", impostors},
+      {"callbacks", callbacks},   {"threads", threads},
+      {"generated", generated}};
   const auto found = cages.find(cage);
   if (found == cages.end()) return 2;
   found->second(count);
