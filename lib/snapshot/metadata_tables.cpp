@@ -151,9 +151,10 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
       read<TrackerRecord>(table, set_tracker) ||
       read<TrackerNoteRow>(table,
                            [&](auto&& row) { tracker().notes.push_back(std::move(row.text)); }) ||
-      read<TrackedModule>(table,
-                          [&](auto&& row) { tracker().modules.push_back(std::move(row)); }) ||
-      read<TrackedThread>(table, [&](auto&& row) { tracker().threads.push_back(std::move(row)); });
+      read<TrackedModule>(
+          table, [&](TrackedModule&& row) { tracker().modules.push_back(std::move(row)); }) ||
+      read<TrackedThread>(
+          table, [&](TrackedThread&& row) { tracker().threads.push_back(std::move(row)); });
 }
 
 SnapshotMetadata MetadataBuilder::take(const std::string& source) {

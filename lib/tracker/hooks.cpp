@@ -13,6 +13,7 @@
 #include "tracker/recording.h"
 #include "tracker/starting.h"
 
+// NOLINTBEGIN(readability-identifier-naming): the C library's
 extern "C" {
 void* __libc_malloc(size_t size);
 void __libc_free(void* block);
@@ -22,6 +23,7 @@ void* __libc_memalign(size_t alignment, size_t size);
 void* __libc_valloc(size_t size);
 void* __libc_pvalloc(size_t size);
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace heapsnap::tracker {
 

@@ -9,6 +9,7 @@
 #include "tracker/futex_lock.h"
 #include "tracker/table_space.h"
 
+// NOLINTNEXTLINE(readability-identifier-naming): the linker's
 extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));
 
 namespace heapsnap::tracker {

@@ -138,9 +138,6 @@ class StackWalk {
   uint32_t first_ = 0;  // frames further out are beyond max_frames
   uint32_t last_id_ = 0;
   uint32_t fresh_count_ = 0;
-  uint64_t fresh_hash_ = 0;  // of the fresh frames, innermost first, and
-  uint64_t fresh_power_ =
-      1;               // what the hash of the frames outside of them has to be multiplied with
   uint32_t root_ = 0;  // why there is nothing outside of frames_[0]; kRootDepthLimit: there is
   bool forgettable_ = false;  // do not remember this one
   bool has_foreign_ = false;  // some frame is not on the thread's own stack

@@ -78,6 +78,7 @@ heapsnap_injected_end:
   .popsection
 )");
 
+// NOLINTBEGIN(readability-identifier-naming): symbols of the assembly above
 extern "C" {
 extern const std::byte heapsnap_injected_begin[];
 extern const std::byte heapsnap_injected_bootstrap[];
@@ -85,6 +86,7 @@ extern const std::byte heapsnap_injected_worker[];
 extern const std::byte heapsnap_injected_copy_text[];
 extern const std::byte heapsnap_injected_end[];
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace heapsnap {
 

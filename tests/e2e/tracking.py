@@ -199,7 +199,7 @@ class Case:
     def watch(self):
         """Counters from outside; snapshots and log entries when thresholds are passed."""
         script = "import os,sys\nprint('ready', flush=True)\nkept=[]\n" \
-                 "while True:\n kept.append(b'x' * 200000)\n [b'y' * 300000 for _ in range(50)]\n"
+                 "while True:\n kept.append(b'x' * 200000)\n for _ in range(50): b'y' * 300000\n"
         # A command that allocates and frees all the time, with ptmalloc alone.
         process = subprocess.Popen([str(self.heapsnap), "run", "--", sys.executable, "-c", script],
                                    stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONMALLOC": "malloc"},

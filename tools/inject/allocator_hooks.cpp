@@ -97,7 +97,7 @@ HookPage make_page(Target& target, const std::vector<HookTarget>& targets,
   code.resize(target.memory().read(code_range.begin, code));
   const Address place = map_page(target, code_range, change);
   std::vector<std::byte> bytes;
-  const HookPage page = make_hook_page(place, targets, code, code_range.begin, bytes);
+  HookPage page = make_hook_page(place, targets, code, code_range.begin, bytes);
   MemoryWriter writer(ProcFs(), target.process().pid);
   if (!writer.write(place, bytes)) refuse(target, "the page for the hooks cannot be written", "");
   return page;
