@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <random>
 
 #include "base/error.h"
 #include "platform/linux/attach_obstacles.h"
@@ -82,16 +81,6 @@ void add_loader_calls(DonorTask& task) {
        }) {
     task.calls.push_back(call);
   }
-}
-
-// A path to descriptor `file` that no other has been: the loader takes a library whose name it
-// knows for the one that it has. "." and doubled slashes spell a random number.
-std::string unique_path(uint64_t file) {
-  std::random_device random;
-  const uint32_t nonce = random();
-  std::string path = "/proc/self/fd/";
-  for (unsigned bit = 0; bit < 24; ++bit) path += (nonce >> bit & 1) != 0 ? "./" : "/";
-  return path + std::to_string(file);
 }
 
 class Injection {
@@ -244,7 +233,7 @@ class Injection {
 
   // Takes back what was made before the clone was refused.
   void give_up(BorrowedThread& thread) {
-    if (file_fd_) thread.call({SYS_close, {file_, 0, 0, 0, 0, 0}}, deadline_);
+    if (given_file_) thread.call({SYS_close, {file_, 0, 0, 0, 0, 0}}, deadline_);
     if (!bench_.begin().is_null()) thread.call(unmap_call(), deadline_);
   }
 
@@ -280,28 +269,17 @@ class Injection {
     file_ = static_cast<uint64_t>(
         must_call(thread, {SYS_memfd_create, {bench_.path().value(), MFD_CLOEXEC, 0, 0, 0, 0}},
                   "memfd_create"));
-    file_fd_ = UniqueFd(
-        ::open(proc_.path(pid_, "fd/" + std::to_string(file_)).c_str(), O_RDWR | O_CLOEXEC));
-    std::string path = unique_path(file_);
+    given_file_.emplace(proc_, pid_, *work_.file);
+    std::string path = given_file_->open(file_);
     path.push_back('\0');
     write(bench_.path(), std::as_bytes(std::span(path)));
   }
 
   void fill_file() {
-    if (!work_.file) return;
-    const std::span<const std::byte> bytes = work_.file->bytes;
-    size_t done = 0;
-    while (file_fd_ && done < bytes.size()) {
-      const ssize_t count = ::pwrite(file_fd_.get(), bytes.data() + done, bytes.size() - done,
-                                     static_cast<off_t>(done));
-      if (count <= 0) break;
-      done += static_cast<size_t>(count);
-    }
     // The worker's dlopen will say what it thinks of a file that is too short.
-    if (done < bytes.size()) {
+    if (given_file_ && !given_file_->fill()) {
       result_.notes.push_back("the library could not be written into the target's memory file");
     }
-    file_fd_.reset();
   }
 
   // Writes everything into the workbench. Gives the stack pointer for the bootstrap.
@@ -418,7 +396,7 @@ class Injection {
   SyscallGadget gadget_;
   DonorControlBlock donor_block_;
   uint64_t file_ = 0;  // descriptor in the target
-  UniqueFd file_fd_;
+  std::optional<FileInTarget> given_file_;
   TraceClock::time_point deadline_;
   InjectionResult result_;
   TracerThread tracer_;

@@ -29,20 +29,15 @@
 
 #include "platform/linux/borrowed_thread.h"
 #include "platform/linux/call_list.h"
+#include "platform/linux/given_file.h"
 #include "platform/linux/proc_fs.h"
 #include "platform/linux/thread_recipe.h"
 
 namespace heapsnap {
 
-// A file that exists in memory only and that the target has open while the calls are made.
-struct GivenFile {
-  std::string name;  // as it appears in /proc/PID/maps behind "/memfd:"
-  std::span<const std::byte> bytes;
-};
-
 struct InjectedWork {
   const CallList* calls = nullptr;
-  std::optional<GivenFile> file{};
+  std::optional<GivenFile> file{};  // that the target has open while the calls are made
   // What the functions do in the kernel, beyond what threads and the loader need.
   std::vector<SystemCall> system_calls{};
   std::vector<SystemCall> optional_system_calls{};

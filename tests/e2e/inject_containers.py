@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Injects into processes that see nothing of ours: other pid and mount namespaces, a root without /proc.
+
+    inject_containers.py CASE HEAPSNAP
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from kernel_rules import Echo
+
+SKIP = 77
+
+
+def inject_and_eject(heapsnap, pid, target):
+    for command in ("inject", "inject", "eject", "trim"):
+        done = subprocess.run([heapsnap, command, str(pid)], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (command, done.stderr)
+        assert not done.stderr, done.stderr
+        print(done.stdout, end="")
+        target.check_alive()
+
+
+def other_namespaces(heapsnap):
+    unshare = ["unshare", "--pid", "--mount", "--fork", "--mount-proc"]
+    if subprocess.run(unshare + ["true"], capture_output=True).returncode != 0:
+        return SKIP
+    with Echo(unshare + ["cat"]) as target:
+        with open(f"/proc/{target.pid}/task/{target.pid}/children", encoding="ascii") as children:
+            inject_and_eject(heapsnap, int(children.read().split()[0]), target)
+    return 0
+
+
+def bare_chroot(heapsnap):
+    """cat and what it needs, without /proc, in a root folder of their own."""
+    if os.getuid() != 0:
+        return SKIP
+    with tempfile.TemporaryDirectory() as root:
+        program = shutil.which("cat")
+        needed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        for path in {program, *re.findall(r"(/\S+) \(0x", needed)}:
+            os.makedirs(root + os.path.dirname(path), exist_ok=True)
+            shutil.copy(path, root + path)
+        os.makedirs(f"{root}/tmp")
+        before = sorted(os.listdir(f"{root}/tmp"))
+        with Echo(prepare=lambda: os.chroot(root), argv=(program,)) as target:
+            inject_and_eject(heapsnap, target.pid, target)
+        assert sorted(os.listdir(f"{root}/tmp")) == before, "a file was left behind"
+    return 0
+
+
+CASES = {case.__name__: case for case in (other_namespaces, bare_chroot)}
+
+
+if __name__ == "__main__":
+    sys.exit(CASES[sys.argv[1]](sys.argv[2]))
