@@ -5,15 +5,17 @@
 // the two sides share: structs of fixed-width integers, the same on every compiler of one byte
 // order.
 //
+// clang-format off
 //   Directory (one page: kDirectoryMagic, its own address)
-//     │
-//     ├─ live_root ──► [address / 64 MiB] ──► leaf: a 32-bit slot for each 32 bytes: stack id |
-//     slack ├─ stacks  ────► [stack id]   StackRecord: innermost node, weight, counts ├─ nodes
-//     ────► [node id]    StackNode: parent (the caller), return address, module ├─ threads ────►
-//     [n]          ThreadRecord: tid, counts, ──► PendingCounts of some stacks ├─ modules ────► [n]
-//     ModuleRecord: path, build-id, range, when loaded and unloaded ├─ hooks   ────► HookEntry what
-//     to patch, and where the way to the original is kept └─ regions ────► Region       every
-//     mapping of the above, with its place in the memfd if there is one
+//     |
+//     +- live_root --> [address / 64 MiB] --> leaf: 32 bits for each 32 bytes: stack id | slack
+//     +- stacks  ----> [stack id]  StackRecord: innermost node, weight, counts
+//     +- nodes   ----> [node id]   StackNode: parent (the caller), return address, module
+//     +- threads ----> [n]         ThreadRecord: tid, counts, --> PendingCounts of some stacks
+//     +- modules ----> [n]         ModuleRecord: path, build-id, range, when loaded and unloaded
+//     +- hooks   ----> [n]         HookEntry: what to patch, where the way to the original is kept
+//     +- regions ----> [n]         Region: every mapping of the above, its place in the memfd if any
+// clang-format on
 //
 // How to find the Directory: the word at the exported symbol `heapsnap_tracker_directory` holds its
 // address (0 before the first start). Without symbols: it is the first page of a mapping, begins
