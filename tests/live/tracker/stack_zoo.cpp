@@ -22,7 +22,11 @@
 #include <thread>
 #include <vector>
 
+#ifdef __clang__
+#define NOINLINE __attribute__((noinline))
+#else
 #define NOINLINE __attribute__((noinline, noclone))
+#endif
 
 namespace {
 
