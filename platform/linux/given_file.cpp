@@ -34,7 +34,7 @@ UniqueFd open_folder(int root, const char* path) {
 
 std::string FileInTarget::open(uint64_t descriptor) {
   if (::access(proc_.path(pid_, "root/proc/self/fd").c_str(), F_OK) != 0) {
-    const std::string path = open_visible();
+    std::string path = open_visible();
     if (!path.empty()) return path;
   }
   fd_ = UniqueFd(
