@@ -78,9 +78,16 @@ std::vector<Named> frames_at(const SymbolBook& book, const void* address) {
   return frames;
 }
 
+// g++ gives a function of internal linkage no linkage name, so the scopes around it are its name.
+#ifdef __clang__
+#define LOCAL_FUNCTION(name) "fixture::(anonymous namespace)::" name "()"
+#else
+#define LOCAL_FUNCTION(name) "fixture::(anonymous namespace)::" name
+#endif
+
 const std::vector<Named> kInlinedFrames = {
-    {"fixture::(anonymous namespace)::inner", "code_fixture.cpp", fixture::kInnerLine, true},
-    {"fixture::(anonymous namespace)::outer", "code_fixture.cpp", fixture::kOuterLine, true},
+    {LOCAL_FUNCTION("inner"), "code_fixture.cpp", fixture::kInnerLine, true},
+    {LOCAL_FUNCTION("outer"), "code_fixture.cpp", fixture::kOuterLine, true},
     {"fixture::inlined_call()", "code_fixture.cpp", fixture::kInlinedLine, false},
 };
 
