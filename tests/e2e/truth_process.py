@@ -109,7 +109,7 @@ class TargetChoice:
 class RunningTarget:
     """The target, ready: its truth is complete, and its heap stands still (or churns, if asked to)."""
 
-    def __init__(self, choice, work, mode, seed, environment, churn=False, abort=False):
+    def __init__(self, choice, work, mode, seed, environment, churn=False, abort=False, lone=False):
         folder = choice.working_folder(work)
         root = choice.sysroot()
 
@@ -122,7 +122,7 @@ class RunningTarget:
                 os.chdir("/tmp/" + folder.name)
 
         arguments = ["--mode", mode, "--seed", str(seed)]
-        arguments += ["--churn"] * churn + ["--abort"] * abort
+        arguments += ["--churn"] * churn + ["--abort"] * abort + ["--lone"] * lone
         self.process = subprocess.Popen(
             choice.argv + arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             cwd=None if root else folder, env=environment, preexec_fn=prepare)

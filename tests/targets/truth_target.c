@@ -1,6 +1,6 @@
 // A program that knows its own heap, for tests that compare what heapsnap says with the truth.
 //
-//   truth_target [--seed N] [--mode MODE] [--churn] [--abort]
+//   truth_target [--seed N] [--mode MODE] [--churn] [--abort] [--lone]
 //
 // The main thread and four others allocate, resize and free at the same time, then each frees a
 // known part of its neighbour's blocks, and nobody allocates any more. Standard output then tells
@@ -15,7 +15,7 @@
 // With --churn the threads go on allocating and freeing other blocks from there on (so F lines say
 // nothing then), until standard input ends. At its end every live block is checked for damage and
 // freed; exit code 0 means that all held what they should. With --abort it dies of SIGABRT instead,
-// to leave a core.
+// to leave a core. With --lone the main thread is the only one.
 //
 // Modes: `plain`; `foreign` moves the program break between allocations; `blocked` puts a mapping
 // right behind the heap half-way, so that the main arena goes on in mapped segments;
@@ -69,6 +69,7 @@ struct worker {
 };
 
 static struct worker g_workers[kWorkers];
+static int g_worker_count = kWorkers;
 static struct block g_mapped[kMapped];
 static struct {
   char* begin;
@@ -234,7 +235,7 @@ static void allocate_mapped(struct worker* self) {
 // Everybody frees a part of the next worker's blocks, so that chunks come into the caches of
 // threads of other arenas.
 static void free_neighbours(struct worker* self) {
-  struct worker* other = &g_workers[(self->number + 1) % kWorkers];
+  struct worker* other = &g_workers[(self->number + 1) % g_worker_count];
   for (int i = 0; i < kSlots; ++i) {
     if (below(self, 4) != 0) continue;
     self->freed[self->freed_count++] = other->blocks[i].memory;
@@ -317,7 +318,7 @@ static int publish_block(const struct block* block) {
 static void publish(void) {
   int live = 0;
   int freed = 0;
-  for (int w = 0; w < kWorkers; ++w) {
+  for (int w = 0; w < g_worker_count; ++w) {
     say("T %d\n", (int)g_workers[w].tid);
     for (int i = 0; i < kSlots; ++i) live += publish_block(&g_workers[w].blocks[i]);
     for (int i = 0; i < g_workers[w].freed_count; ++i) say("F %p\n", g_workers[w].freed[i]);
@@ -343,7 +344,7 @@ static void wait_for_end(struct worker* self) {
 }
 
 static void check_and_free_everything(void) {
-  for (int w = 0; w < kWorkers; ++w) {
+  for (int w = 0; w < g_worker_count; ++w) {
     for (int i = 0; i < kSlots; ++i) {
       if (g_workers[w].blocks[i].memory != NULL) release(&g_workers[w].blocks[i]);
     }
@@ -362,6 +363,8 @@ static uint64_t parse_arguments(int argc, char** argv) {
       g_churn = 1;
     } else if (strcmp(argv[i], "--abort") == 0) {
       g_abort = 1;
+    } else if (strcmp(argv[i], "--lone") == 0) {
+      g_worker_count = 1;
     } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
       seed = strtoull(argv[++i], NULL, 10);
     } else if (strcmp(argv[i], "--mode") == 0 && i + 1 < argc) {
@@ -380,20 +383,20 @@ static uint64_t parse_arguments(int argc, char** argv) {
 int main(int argc, char** argv) {
   uint64_t seed = parse_arguments(argc, argv);
   if (seed == 0) {
-    dprintf(2, "usage: %s [--seed N] [--mode MODE] [--churn] [--abort]\n", argv[0]);
+    dprintf(2, "usage: %s [--seed N] [--mode MODE] [--churn] [--abort] [--lone]\n", argv[0]);
     return 2;
   }
   // Where Yama lets only parents look into a process: let anybody of the same user.
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
   if (g_mode == kBlockedEarly) block_break(PROT_NONE);
-  pthread_barrier_init(&g_barrier, NULL, kWorkers);
-  pthread_barrier_init(&g_published, NULL, kWorkers);
+  pthread_barrier_init(&g_barrier, NULL, (unsigned)g_worker_count);
+  pthread_barrier_init(&g_published, NULL, (unsigned)g_worker_count);
   pthread_t threads[kWorkers];
-  for (int i = 0; i < kWorkers; ++i) {
+  for (int i = 0; i < g_worker_count; ++i) {
     g_workers[i].number = i;
     g_workers[i].random = (seed * kWorkers + (uint64_t)i + 1) * 0x9E3779B97F4A7C15u;
   }
-  for (int i = 1; i < kWorkers; ++i) {
+  for (int i = 1; i < g_worker_count; ++i) {
     if (pthread_create(&threads[i], NULL, run_worker, &g_workers[i]) != 0) die("pthread_create");
   }
   build_heap(&g_workers[0]);
@@ -405,7 +408,7 @@ int main(int argc, char** argv) {
   if (!g_churn) pthread_barrier_wait(&g_published);
   atomic_store(&g_stop, 1);
   pthread_barrier_wait(&g_published);
-  for (int i = 1; i < kWorkers; ++i) pthread_join(threads[i], NULL);
+  for (int i = 1; i < g_worker_count; ++i) pthread_join(threads[i], NULL);
   check_and_free_everything();
   return 0;
 }
