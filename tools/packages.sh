@@ -11,10 +11,10 @@ set -eu
 build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev libfmt-dev libelf-dev
   libdw-dev libdebuginfod-dev libcapstone-dev libzstd-dev liblzma-dev libpng-dev libxxhash-dev"
 # libc6-dbg: the symbols of this system's C library; the tests compare heapsnap with and without them.
-# Ruby, PostgreSQL, nginx, MariaDB: real programs to attach to under load (wrk is one), and two that dump
+# Ruby, PostgreSQL, nginx, MariaDB, node: real programs to attach to under load (wrk is one), and two that dump
 # themselves through libheapsnap. The shells complete command lines; mandoc reads the manual page.
 test_packages="doctest-dev libsimdjson-dev zstd clang clang-format clang-tidy libclang-rt-dev ccache gdb libc6-dbg python3
-  debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light wrk mariadb-server
+  debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light wrk mariadb-server nodejs
   make zsh fish mandoc libunwind-dev"
 bench_packages="libbenchmark-dev heaptrack libjemalloc2 ruby"
 

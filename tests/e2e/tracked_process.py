@@ -18,14 +18,16 @@ def output_of(argv, expected=0, **how):
 
 
 class TrackedTarget:
-    """Runs `argv`; once made, it has told its blocks and holds still."""
+    """Runs `argv`; once made, it has told its blocks and holds still. Where it waits before it allocates them,
+    `meanwhile` is called with its pid."""
 
-    def __init__(self, argv, environment=None, folder=None, prepare=None):
+    def __init__(self, argv, environment=None, folder=None, prepare=None, meanwhile=None):
         self.process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, cwd=folder, preexec_fn=prepare,
                                         env=os.environ | (environment or {}))
         self.live = {}  # address: (size, function)
         self.freed = set()
+        self.before = set()  # live, from before `meanwhile`
         self.pid = None
         for line in self.process.stdout:
             words = line.split()
@@ -33,12 +35,25 @@ class TrackedTarget:
                 self.live[int(words[1], 16)] = (int(words[2]), words[3])
             elif words[0] == "F":
                 self.freed.add(int(words[1], 16))
+            elif words[0] == "B":
+                self.before.add(int(words[1], 16))
+            elif words[0] == "waiting":
+                self.let_go_on(meanwhile)
             elif words[0] == "P":
                 self.pid = int(words[1])
             elif words[0] == "ready":
                 self.freed -= set(self.live)
                 return
         raise RuntimeError(f"the target ended before it was ready: {self.process.wait()}")
+
+    def let_go_on(self, meanwhile):
+        try:
+            meanwhile(self.process.pid)
+        except BaseException:
+            self.__exit__()
+            raise
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
 
     def __enter__(self):
         return self
@@ -96,6 +111,12 @@ def check_blocks(target, export):
         elif chunk["slack"] < 31 and export.requested(chunk) != size:
             # memalign and friends may ask for more than they were asked for: the slack is of the block.
             complaints.add("wrong size", f"{address:#x} by {function}: {size}, slack {chunk['slack']} of {chunk['usable']}")
+    for address in target.before:
+        chunk = export.chunks.get(address)
+        if chunk is None or chunk["state"] not in ("used", "mmapped"):
+            complaints.add("live block of before not found", f"{address:#x}")
+        elif "stack" in chunk:
+            complaints.add("block of before with a stack", f"{address:#x} {chunk}")
     for address in target.freed:
         chunk = export.chunks.get(address)
         if chunk is not None and chunk["state"] not in ("used", "mmapped") and "stack" in chunk:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tracked processes, from outside: tracking.py CASE HEAPSNAP FOLDER_OF_TARGETS"""
 
+import functools
 import json
 import os
 import pathlib
@@ -60,24 +61,87 @@ class Case:
             assert target.end() == 0
         return failures
 
+    def injected(self, *arguments, **how):
+        """Starts a target that the tracker is put into while it runs."""
+        library = self.targets / "libunloaded_library.so"
+        return TrackedTarget([self.target, "--late", library, *arguments],
+                             meanwhile=lambda pid: output_of([self.heapsnap, "inject", pid]), **how)
+
+    def inject(self):
+        """Caught: every entry point, pointers and threads of before, libraries that come later. Then out again."""
+        failures = 0
+        with self.injected() as target:
+            assert len(target.before) == 20
+            functions = {function for _, function in target.live.values()}
+            assert {"unloaded_alloc", "by_found_pointer", "by_pointer", "by_early_thread", "by_pvalloc"} <= functions
+            for freeze in ("fork", "stop", "none"):
+                export = TrackedExport(self.heapsnap, self.take("attach", target.pid, "--freeze", freeze))
+                failures += complain(freeze, check_blocks(target, export))
+                failures += complain(freeze, check_counts(export))
+            assert self.stacks(target.pid, "--all")["without_stack"]["blocks"] >= len(target.before)
+            output_of([self.heapsnap, "eject", target.pid])
+            export = TrackedExport(self.heapsnap, self.take("attach", target.pid))
+            assert not export.stacks and not [chunk for chunk in export.chunks.values() if "stack" in chunk]
+            assert target.end() == 0
+        return failures
+
+    def inject_fork(self):
+        """A child of a process that the tracker was put into."""
+        with self.injected("--fork") as target:
+            assert target.pid != target.process.pid
+            export = TrackedExport(self.heapsnap, self.take("attach", target.pid))
+            failures = complain("child", check_blocks(target, export)) + complain("child", check_counts(export))
+            assert target.end() == 0
+        return failures
+
     def core(self):
-        """A core of a program that died tells what the live process told."""
+        """A core of a program that died tells what the live process told: by a fault of its own, killed."""
+        return self.check_core(functools.partial(self.start, "--segv"), lambda target: target.end(), 128 + signal.SIGSEGV) \
+            + self.check_core(self.start, self.kill, 128 + signal.SIGSEGV)
+
+    def inject_core(self):
+        """The same of one that the tracker was put into."""
+        return self.check_core(self.injected, self.kill, -signal.SIGSEGV)
+
+    @staticmethod
+    def kill(target):
+        os.kill(target.pid, signal.SIGSEGV)
+        return target.process.wait(timeout=120)
+
+    def check_core(self, start, die, expected):
         def prepare():
             resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.work))
         with truth_process.kernel_core_file() as prefix:
-            with self.start("--segv", folder=self.work, prepare=prepare) as target:
+            with start(folder=folder, prepare=prepare) as target:
                 live_path = self.take("attach", target.pid, "--freeze", "stop")
-                assert target.end() == 128 + signal.SIGSEGV
-            cores = list(self.work.glob(prefix + "*"))
+                code = die(target)
+                assert code == expected, code
+            cores = list(folder.glob(prefix + "*"))
             if len(cores) != 1:
                 raise truth_process.Skip("the kernel wrote no core into the target's folder")
-            core_path = self.take("core", cores[0])
+            core_path = self.work / f"{folder.name}.hsnap"
+            printed = output_of([self.heapsnap, "core", cores[0], "--literal-name", "-o", core_path])
+            cores[0].unlink()
         live, core = (TrackedExport(self.heapsnap, path) for path in (live_path, core_path))
         failures = complain("live", check_blocks(target, live)) + complain("core", check_blocks(target, core))
         failures += complain("core", check_counts(core))
         left, right = self.stacks(live_path, "--all"), self.stacks(core_path, "--all")
-        assert (left["live_bytes"], left["live_blocks"]) == (right["live_bytes"], right["live_blocks"])
-        assert [stack["frames"] for stack in left["stacks"]] == [stack["frames"] for stack in right["stacks"]]
+        for what in ("live_bytes", "live_blocks", "without_stack", "damaged", "stacks"):
+            assert left[what] == right[what], (what, left[what], right[what])
+        # The program's own frames with file and line, and everybody's sum.
+        own = 0
+        for stack in right["stacks"]:
+            for frame in stack["frames"]:
+                if frame.get("module", "").endswith("/tracked_target") and frame.get("function") != "_start":
+                    own += 1
+                    assert frame["file"].endswith(".cpp") and frame["line"] > 0, frame
+        assert own > 30, own
+        assert sum(stack["live_bytes"] for stack in right["stacks"]) == right["live_bytes"] > 100 << 10
+        head = printed.partition("Call stacks that hold the most\n")[2]
+        assert re.match(r" +\d+\.\d %.* [KM]iB +\d+ blocks? .* tracked_target\.cpp:\d+\n", head), printed
+        text = output_of([self.heapsnap, "stacks", core_path, "--all"])
+        assert re.search(r"^ +.*by_calloc.*tracked_target\.cpp:\d+$", text, re.MULTILINE), text
         listing = output_of([self.heapsnap, "stacks", core_path, "--format", "heapprof"])
         assert re.search(r"^  0x[0-9a-f]+ .*by_calloc.* \(.*tracked_target\.cpp:\d+\)$", listing, re.MULTILINE), listing
         return failures

@@ -1,6 +1,6 @@
 // A program that knows who allocated each of its blocks, for tests of the tracker.
 //
-//   tracked_target [--fork] [--segv]
+//   tracked_target [--fork] [--segv] [--late LIBRARY]
 //
 // It allocates by every entry point of the allocator, each from a function of its own, and prints
 //
@@ -9,9 +9,18 @@
 //   P <pid>                         whose blocks these are
 //   ready                           from here on the heap holds still
 //
+// With --late it first allocates some blocks, prints
+//
+//   B <address>                     a live block of before
+//   waiting
+//
+// and goes on when it is sent a line: with some of these blocks, by a thread and by pointers to the
+// allocator that were there before, and by LIBRARY (unloaded_library.c), which it loads now.
+//
 // With --fork a child goes on with the blocks: frees some of the parent's, allocates its own, and
 // prints what it has. At the end of standard input it ends with exit code 0, or, with --segv, by a
 // segmentation fault.
+#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -101,6 +110,27 @@ void forget(void* address) {
   return keep(taken_early(size), size, __func__);
 }
 
+constexpr int kEarly = 40;
+constexpr int kEarlyKept = 20;  // the others are resized or freed later
+constexpr int kEarlyFreed = 30;
+void* early_blocks[kEarly];
+void* (*found_early)(size_t) = nullptr;
+pthread_t early_thread;
+pthread_barrier_t tracked_now;
+
+[[gnu::noinline]] void* by_found_pointer(size_t size) {
+  return keep(found_early(size), size, __func__);
+}
+[[gnu::noinline]] void* by_early_thread(size_t size) {
+  return keep(std::malloc(size), size, __func__);
+}
+
+void* in_early_thread(void*) {
+  pthread_barrier_wait(&tracked_now);
+  for (size_t i = 0; i < 5; ++i) by_early_thread(900 + i);
+  return nullptr;
+}
+
 void release(void* address) {
   forget(address);
   freed_blocks[freed_count++] = address;
@@ -164,6 +194,42 @@ void print_state() {
   }
 }
 
+void wait_for_line() {
+  char byte = 0;
+  while (byte != '\n') {
+    if (read(0, &byte, 1) <= 0 && errno != EINTR) std::_Exit(70);
+  }
+}
+
+void allocate_early() {
+  for (size_t i = 0; i < kEarly; ++i) early_blocks[i] = std::malloc(100 + i * 50);
+  found_early = reinterpret_cast<void* (*)(size_t)>(dlsym(RTLD_DEFAULT, "malloc"));
+  pthread_barrier_init(&tracked_now, nullptr, 2);
+  if (found_early == nullptr ||
+      pthread_create(&early_thread, nullptr, in_early_thread, nullptr) != 0) {
+    std::_Exit(70);
+  }
+  for (int i = 0; i < kEarlyKept; ++i) dprintf(1, "B %p\n", early_blocks[i]);
+  dprintf(1, "waiting\n");
+  wait_for_line();
+}
+
+void allocate_late(const char* library) {
+  pthread_barrier_wait(&tracked_now);
+  pthread_join(early_thread, nullptr);
+  for (int i = kEarlyKept; i < kEarlyFreed; ++i) {
+    by_realloc(early_blocks[i], 3000 + static_cast<size_t>(i));
+  }
+  for (int i = kEarlyFreed; i < kEarly; ++i) release(early_blocks[i]);
+  void* const handle = dlopen(library, RTLD_NOW);
+  if (handle == nullptr) std::_Exit(70);
+  auto* const by_library = reinterpret_cast<void* (*)(size_t)>(dlsym(handle, "unloaded_alloc"));
+  for (size_t i = 0; i < 10; ++i) {
+    keep(by_library(70 + i * 30), 70 + i * 30, "unloaded_alloc");
+    by_found_pointer(40 + i * 300);
+  }
+}
+
 void wait_for_end_of_input() {
   char byte;
   while (read(0, &byte, 1) > 0 || errno == EINTR) errno = 0;
@@ -174,9 +240,15 @@ void wait_for_end_of_input() {
 int main(int argc, char** argv) {
   bool fork_first = false;
   bool die = false;
+  const char* late = nullptr;
   for (int i = 1; i < argc; ++i) {
     fork_first |= std::strcmp(argv[i], "--fork") == 0;
     die |= std::strcmp(argv[i], "--segv") == 0;
+    if (std::strcmp(argv[i], "--late") == 0 && i + 1 < argc) late = argv[++i];
+  }
+  if (late != nullptr) {
+    allocate_early();
+    allocate_late(late);
   }
   allocate_by_all();
   if (fork_first) {
