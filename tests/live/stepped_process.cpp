@@ -10,6 +10,7 @@
 #include <array>
 #include <map>
 #include <stdexcept>
+#include <string>
 
 namespace heapsnap::live {
 
@@ -48,7 +49,11 @@ bool kill_after_step(int step, const std::function<void()>& body) {
     if (!WIFSTOPPED(status)) {
       if (tid != process) continue;
       if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        throw std::runtime_error("the process did not end well");
+        throw std::runtime_error("the process did not end well: " +
+                                 (WIFEXITED(status)
+                                      ? "exit code " + std::to_string(WEXITSTATUS(status))
+                                      : "signal " + std::to_string(WTERMSIG(status))) +
+                                 " after " + std::to_string(acts) + " acts");
       }
       return false;
     }
