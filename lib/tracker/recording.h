@@ -96,12 +96,22 @@ __attribute__((always_inline)) inline void record_allocation(void* block, uint64
     state = enter_slowly(block, frame);
     if (state == nullptr) return;
   }
-  if (state->sample_bytes != 0) {
-    state->until_sample -= static_cast<int64_t>(size);
-    if (HEAPSNAP_UNLIKELY(state->until_sample < 0)) record_sample(*state, block, size, frame);
-    return;
+  if (size < state->until_sample) {
+    state->until_sample -= size;
+  } else if (state->sample_bytes != 0) {
+    record_sample(*state, block, size, frame);
+  } else if (HEAPSNAP_LIKELY(block != nullptr)) {
+    record_fully(*state, block, size, frame);
   }
-  if (HEAPSNAP_LIKELY(block != nullptr)) record_fully(*state, block, size, frame);
+}
+
+// Charges a block that is about to be allocated to the countdown. False: it has to be recorded, or
+// there is something else to do.
+__attribute__((always_inline)) inline bool is_passed_over(uint64_t size) {
+  ThreadState* state = thread_state;
+  if (!can_record(state) || size >= state->until_sample) return false;
+  state->until_sample -= size;
+  return true;
 }
 
 // A block of this slot content and size is gone; its slot is empty already.
@@ -120,20 +130,23 @@ inline void count_free(uint32_t slot, uint64_t size, const void* frame) {
   set_busy(*state, 0);
 }
 
-__attribute__((noinline)) inline void empty_slot(uint32_t* slot, const void* block,
-                                                 const void* frame) {
+__attribute__((always_inline)) inline bool is_recorded(const void* block) {
+  const uint32_t* slot = live_slot(block);
+  return slot != nullptr && load(*slot) != kEmptySlot;
+}
+
+// For a block that is. To be called before it is given back: afterwards another thread may have it.
+__attribute__((always_inline)) inline void record_free(void* block, const void* frame) {
+  uint32_t* slot = live_slot(block);
   const uint32_t was = load(*slot);
   const uint64_t size = charged_size(block, was);
   store(*slot, kEmptySlot);
   count_free(was, size, frame);
 }
 
-// To be called before the block is given back: afterwards another thread may have it.
-__attribute__((always_inline)) inline void record_free(void* block, uint64_t caller,
-                                                       const void* frame) {
-  if (HEAPSNAP_UNLIKELY(caller - control.loader_begin < control.loader_size)) note_loader_free();
-  uint32_t* slot = live_slot(block);
-  if (slot != nullptr && load(*slot) != kEmptySlot) empty_slot(slot, block, frame);
+// ld.so frees memory of its own when a module is unloaded, for one.
+__attribute__((always_inline)) inline bool is_from_loader(uint64_t caller) {
+  return caller - control.loader_begin < control.loader_size;
 }
 
 }  // namespace heapsnap::tracker

@@ -45,10 +45,10 @@ uint64_t RandomNumbers::next() {  // splitmix64
   return z ^ (z >> 31);
 }
 
-int64_t RandomNumbers::distance(uint64_t mean) {
+uint64_t RandomNumbers::distance(uint64_t mean) {
   const double uniform = (static_cast<double>(next() >> 11) + 0.5) * 0x1p-53;  // in (0, 1)
   const double bytes = -natural_logarithm(uniform) * static_cast<double>(mean);
-  return bytes < 0x1p62 ? static_cast<int64_t>(bytes) : int64_t{1} << 62;
+  return bytes < 0x1p62 ? static_cast<uint64_t>(bytes) + 1 : uint64_t{1} << 62;
 }
 
 Weight weight_of(uint64_t size, uint64_t sample_bytes) {

@@ -16,8 +16,8 @@ class RandomNumbers {
   constexpr RandomNumbers() = default;
   explicit RandomNumbers(uint64_t seed) : state_(seed) {}
   uint64_t next();
-  // Bytes until the next hit: exponentially distributed with this mean.
-  int64_t distance(uint64_t mean);
+  // The byte that is hit next, counted from 1: exponentially distributed with this mean.
+  uint64_t distance(uint64_t mean);
 
  private:
   uint64_t state_ = 0;

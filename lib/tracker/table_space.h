@@ -49,8 +49,9 @@ bool detach_tables_from_file();
 __attribute__((always_inline)) inline uint32_t* live_slot(const void* block) {
   const auto address = reinterpret_cast<uint64_t>(block);
   uint64_t* const root = control.live_root;
-  if (HEAPSNAP_UNLIKELY(root == nullptr || address >> kAddressBits != 0)) return nullptr;
-  auto* leaf = reinterpret_cast<uint32_t*>(load_acquire(root[address >> kLeafShift]));
+  const uint64_t index = address >> kLeafShift;
+  if (HEAPSNAP_UNLIKELY(root == nullptr || index >= kRootEntries)) return nullptr;
+  auto* leaf = reinterpret_cast<uint32_t*>(load_acquire(root[index]));
   if (HEAPSNAP_UNLIKELY(leaf == nullptr)) return nullptr;
   return leaf + ((address >> kGranuleShift) & (kLeafSlots - 1));
 }

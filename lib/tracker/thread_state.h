@@ -25,7 +25,7 @@ struct ThreadState {
   // Address of the frame of the hook that is at work in this thread, or 0. A hook entered meanwhile
   // (by a signal handler) records without touching what is half changed.
   uint64_t busy;
-  int64_t until_sample;
+  uint64_t until_sample;  // a block of so many bytes or more is recorded; 0: every one is
   uint64_t sample_bytes;
   ThreadRecord* record;
   PendingCounts* pending;
