@@ -2,6 +2,8 @@
 // how a frame and a signal frame lie on the stack.
 #pragma once
 
+#include <emmintrin.h>
+
 #include <cstdint>
 
 namespace heapsnap::tracker {
@@ -68,6 +70,15 @@ __attribute__((always_inline)) inline void capture_registers(Registers& out) {
       : "r"(at)
       : "rcx", "memory");
 }
+
+// A bit for each of the 16 bytes below `address` that is that of `then`, which is aligned to 16.
+inline uint32_t equal_bytes(uint64_t address, const uint64_t* then) {
+  const __m128i now = _mm_loadu_si128(reinterpret_cast<const __m128i*>(address - 16));
+  const __m128i equal = _mm_cmpeq_epi8(now, *reinterpret_cast<const __m128i*>(then));
+  return static_cast<uint32_t>(_mm_movemask_epi8(equal));
+}
+inline constexpr uint32_t kLowerWord = 0x00ff;
+inline constexpr uint32_t kBothWords = 0xffff;
 
 // What the caller of a hook sees when the hook returns to it. A hook keeps a frame pointer.
 struct CallerFrame {

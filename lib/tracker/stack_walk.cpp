@@ -11,6 +11,8 @@ namespace {
 // An odd number without structure: the base of the polynomial.
 constexpr uint64_t kBase = 0x8bb84b93962eacc9;
 constexpr uint32_t kSlackFrames = 64;
+// Where a frame leads that has always changed.
+constexpr uint64_t kNoWords[2] = {0, 0};
 
 uint64_t hash_of_frame(uint64_t pc, uint32_t module) {
   const uint64_t hash = (pc ^ (static_cast<uint64_t>(module) << 47)) * 0x9e3779b97f4a7c15;
@@ -24,36 +26,51 @@ uint64_t finish(uint64_t hash, uint32_t root, uint32_t depth, uint64_t sample_by
   return hash ^ (hash >> 29);
 }
 
+bool uses_rbp(RuleKind kind) {
+  return kind == RuleKind::kFromRbp || kind == RuleKind::kThroughRbp;
+}
+
 }  // namespace
 
 bool StackWalk::prepare(uint32_t max_frames, uint64_t sample_bytes) {
   keep(0);
   if (limit_ != 0) __builtin_memset(rules_, 0, kRules * sizeof(Rule));  // else never used
   sample_bytes_ = sample_bytes;
-  if (max_frames == limit_) return true;
-  release();
-  const uint32_t collect = max_frames + (max_frames < kSlackFrames ? kSlackFrames : max_frames);
-  const uint32_t capacity = collect + kSlackFrames;
-  const uint64_t frames = sizeof(Frame) * (capacity + 1ULL);
-  const uint64_t extra = sizeof(Word) * 2 * (capacity + 1ULL);
-  const uint64_t extra_frames = sizeof(uint32_t) * 2 * (capacity + 1ULL);
-  const uint64_t fresh = sizeof(Fresh) * (collect + 1ULL);
-  const uint64_t rules = sizeof(Rule) * kRules;
-  memory_size_ = rules + frames + extra + fresh + extra_frames;
-  auto* block = static_cast<char*>(map_working_memory(memory_size_));
-  if (block == nullptr) return false;
-  memory_block_ = block;
-  rules_ = reinterpret_cast<Rule*>(block);
-  block += rules;
-  frames_ = reinterpret_cast<Frame*>(block);
-  extra_ = reinterpret_cast<Word*>(block + frames);
-  fresh_ = reinterpret_cast<Fresh*>(block + frames + extra);
-  extra_frame_ = reinterpret_cast<uint32_t*>(block + frames + extra + fresh);
-  limit_ = max_frames;
-  collect_ = collect;
-  capacity_ = capacity;
-  limit_power_ = 1;
-  for (uint32_t i = 0; i < max_frames; ++i) limit_power_ *= kBase;
+  if (max_frames != limit_) {
+    release();
+    const uint32_t collect = max_frames + (max_frames < kSlackFrames ? kSlackFrames : max_frames);
+    const uint32_t capacity = collect + kSlackFrames;
+    const uint64_t rules = sizeof(Rule) * kRules;
+    const uint64_t others = sizeof(Rule) * (collect + 1ULL);
+    const uint64_t frames = sizeof(Frame) * (capacity + 3ULL);  // one before, one behind
+    const uint64_t paths = sizeof(Path) * (capacity + 1ULL);
+    const uint64_t extra = sizeof(Word) * 2 * (capacity + 1ULL);
+    const uint64_t fresh = sizeof(Fresh) * (collect + 1ULL);
+    const uint64_t extra_frames = sizeof(uint32_t) * 2 * (capacity + 1ULL);
+    memory_size_ = rules + others + frames + paths + extra + fresh + extra_frames;
+    auto* block = static_cast<char*>(map_working_memory(memory_size_));
+    if (block == nullptr) return false;
+    memory_block_ = block;
+    const auto take = [&block](uint64_t size) {
+      char* part = block;
+      block += size;
+      return part;
+    };
+    rules_ = reinterpret_cast<Rule*>(take(rules));
+    others_ = reinterpret_cast<Rule*>(take(others));
+    frames_ = reinterpret_cast<Frame*>(take(frames)) + 1;
+    paths_ = reinterpret_cast<Path*>(take(paths));
+    extra_ = reinterpret_cast<Word*>(take(extra));
+    fresh_ = reinterpret_cast<Fresh*>(take(fresh));
+    extra_frame_ = reinterpret_cast<uint32_t*>(take(extra_frames));
+    limit_ = max_frames;
+    collect_ = collect;
+    capacity_ = capacity;
+    limit_power_ = 1;
+    for (uint32_t i = 0; i < max_frames; ++i) limit_power_ *= kBase;
+    set_end();
+  }
+  rules_[0].pc = 1;  // no return address is 0, and none is found there
   return true;
 }
 
@@ -69,35 +86,65 @@ void StackWalk::keep(uint32_t frames) {
   count_ = frames;
   if (first_ > frames) first_ = frames;
   while (extra_count_ != 0 && extra_frame_[extra_count_ - 1] + 1 >= frames) --extra_count_;
+  if (frames == 0) {
+    first_pair_ = kNoPair;
+    if (limit_ != 0) set_end();
+    return;
+  }
+  // What leads to the innermost one is not there any more.
+  frames_[frames - 1].unsaved = kLowerWord;
+  if (first_pair_ >= frames - 1) first_pair_ = kNoPair;
+}
+
+void StackWalk::set_end() {
+  frames_[count_] = {0, 1, reinterpret_cast<uint64_t>(kNoWords + 2), kLowerWord, 0};
 }
 
 // When the table of rules has it not: an interrupted instruction (the table is of calls), or a new
-// one.
-__attribute__((noinline)) const StackWalk::Rule* StackWalk::look_up(uint64_t pc, bool is_exact) {
+// one. Others of these fresh frames may lie where it belongs, so that has to wait.
+__attribute__((noinline)) const StackWalk::Rule* StackWalk::look_up(uint64_t pc, bool is_exact,
+                                                                    const Fresh* fresh) {
   const RuleAt found = look_up_rule(is_exact ? pc : pc - 1);
-  Rule& place = found.lasting && !is_exact ? rules_[rule_index(pc)] : other_rule_;
-  place = {pc, found.rule, found.module};
+  const UnwindRule rule = found.rule;
+  Rule& place = others_[fresh - fresh_];
+  place = {pc,
+           hash_of_frame(pc, found.module),
+           static_cast<int32_t>(rule.cfa_offset()),
+           found.module,
+           static_cast<int16_t>(-8 * static_cast<int64_t>(rule.rbp_distance())),
+           rule.kind(),
+           found.lasting && !is_exact};
+  has_learned_ = true;
   return &place;
+}
+
+__attribute__((noinline)) void StackWalk::learn() {
+  has_learned_ = false;
+  for (uint32_t i = 0; i < fresh_count_; ++i) {
+    const Rule* rule = fresh_[i].rule;
+    if (rule == others_ + i && rule->is_lasting) rules_[rule_index(rule->pc)] = *rule;
+  }
 }
 
 // One frame outwards. `is_exact`: the caller's pc is that of an instruction, not a return address.
 __attribute__((noinline)) StackWalk::Step StackWalk::step(const Fresh& from, bool& is_exact,
-                                                          Fresh& caller) {
-  const UnwindRule rule = from.rule;
+                                                          Fresh& caller, uint64_t& caller_pc) {
+  const Rule& rule = *from.rule;
+  const auto cfa_offset = static_cast<uint64_t>(int64_t{rule.cfa_offset});
   uint64_t cfa = 0;
   is_exact = false;
-  switch (rule.kind()) {
-    case RuleKind::kFromRsp: cfa = from.sp + static_cast<uint64_t>(rule.cfa_offset()); break;
-    case RuleKind::kFromRbp: cfa = from.rbp + static_cast<uint64_t>(rule.cfa_offset()); break;
+  switch (rule.kind) {
+    case RuleKind::kFromRsp: cfa = from.sp + cfa_offset; break;
+    case RuleKind::kFromRbp: cfa = from.rbp + cfa_offset; break;
     case RuleKind::kThroughRbp: {
-      const uint64_t place = from.rbp + static_cast<uint64_t>(rule.cfa_offset());
+      const uint64_t place = from.rbp + cfa_offset;
       if (!memory_.is_readable(place) || !memory_.is_readable(from.rbp)) return Step::kBad;
       cfa = *reinterpret_cast<const uint64_t*>(place);
       caller.rbp = *reinterpret_cast<const uint64_t*>(from.rbp);
       break;
     }
     case RuleKind::kPlt: {
-      const bool is_pushed = (from.pc & 15) >= static_cast<uint64_t>(rule.cfa_offset());
+      const bool is_pushed = (rule.pc & 15) >= cfa_offset;
       cfa = from.sp + (is_pushed ? 16 : 8);
       break;
     }
@@ -106,30 +153,30 @@ __attribute__((noinline)) StackWalk::Step StackWalk::step(const Fresh& from, boo
           !memory_.is_readable(from.sp + kSignalFrameRip)) {
         return Step::kBad;
       }
-      caller.pc = *reinterpret_cast<const uint64_t*>(from.sp + kSignalFrameRip);
+      caller_pc = *reinterpret_cast<const uint64_t*>(from.sp + kSignalFrameRip);
       caller.sp = *reinterpret_cast<const uint64_t*>(from.sp + kSignalFrameRsp);
       caller.rbp = *reinterpret_cast<const uint64_t*>(from.sp + kSignalFrameRbp);
       is_exact = true;
       forgettable_ = true;
-      return caller.pc == 0 ? Step::kComplete : Step::kOut;
+      return caller_pc == 0 ? Step::kComplete : Step::kOut;
     case RuleKind::kEnd: return Step::kComplete;
     case RuleKind::kNoInfo: return Step::kNoInfo;
     case RuleKind::kSpecial: return Step::kSlow;
   }
   if (HEAPSNAP_UNLIKELY(!memory_.is_readable(cfa - 8))) return Step::kBad;
-  caller.pc = *reinterpret_cast<const uint64_t*>(cfa - 8);
+  caller_pc = *reinterpret_cast<const uint64_t*>(cfa - 8);
   caller.sp = cfa;
   if (HEAPSNAP_UNLIKELY(cfa <= from.sp)) forgettable_ = true;  // onto another stack
   if (!memory_.is_own(from.sp)) steps_out_ = true;
-  if (rule.kind() != RuleKind::kThroughRbp) {
+  if (rule.kind != RuleKind::kThroughRbp) {
     caller.rbp = from.rbp;
-    if (rule.rbp_distance() != 0) {
-      const uint64_t place = cfa - 8 * rule.rbp_distance();
+    if (rule.rbp_offset != 0) {
+      const uint64_t place = cfa + static_cast<uint64_t>(int64_t{rule.rbp_offset});
       if (HEAPSNAP_UNLIKELY(!memory_.is_readable(place))) return Step::kBad;
       caller.rbp = *reinterpret_cast<const uint64_t*>(place);
     }
   }
-  return HEAPSNAP_UNLIKELY(caller.pc == 0) ? Step::kComplete : Step::kOut;
+  return HEAPSNAP_UNLIKELY(caller_pc == 0) ? Step::kComplete : Step::kOut;
 }
 
 // Can the remembered frame stand for itself and all outside of it? `is_compared`: all words from
@@ -140,7 +187,7 @@ bool StackWalk::reaches(uint32_t frame, bool is_compared) const {
   const uint32_t first = total > limit_ ? total - limit_ : 0;
   if (is_compared) {
     for (uint32_t i = first; i < first_; ++i) {
-      if (change(frames_[i]) != 0) return false;
+      if (has_changed(frames_[i])) return false;
     }
     return true;
   }
@@ -150,7 +197,7 @@ bool StackWalk::reaches(uint32_t frame, bool is_compared) const {
     for (; extra != 0 && extra_frame_[extra - 1] == i; --extra) {
       if (at(extra_[extra - 1]) != extra_[extra - 1].value) return false;
     }
-    if (change(frames_[i]) != 0) return false;
+    if (has_changed(frames_[i])) return false;
   }
   return true;
 }
@@ -158,7 +205,12 @@ bool StackWalk::reaches(uint32_t frame, bool is_compared) const {
 // Fills fresh_ with what is not remembered, and leaves of frames_ what is outside of that. The
 // outermost `same` frames are as they were; 0 with frames remembered: not known. False: some frame
 // is described by no row.
-bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t& root) {
+//
+// Where a frame lies follows from the row of the one before, which follows from the word that was
+// read there: each frame would wait for three loads. So as long as frames lie where the last
+// stack's did, their places are taken from there (`guess`) and the row only confirms them, which
+// the processor does not wait for.
+inline bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t& root) {
   const bool is_compared = !has_foreign_ && memory_.is_own(caller.sp);
   uint32_t candidates = is_compared ? same : count_;
   uint64_t pc = caller.pc;
@@ -166,22 +218,28 @@ bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t& root)
   uint64_t rbp = caller.rbp;
   uint64_t own_end = memory_.own_end(sp);
   uint64_t candidate_sp = candidates != 0 ? frames_[candidates - 1].sp : ~0ULL;
-  bool is_exact = false;
+  const Frame* const no_guess = frames_ - 1;
+  const Frame* guess = count_ != 0 ? frames_ + count_ - 2 : no_guess;
+  uint64_t hash = 0;
+  uint64_t power = 1;
   const Rule* const rules = rules_;
   Fresh* fresh = fresh_;
   Fresh* const fresh_end = fresh_ + collect_;
+  const auto end_with = [&](uint32_t kept) {
+    fresh_count_ = static_cast<uint32_t>(fresh - fresh_);
+    fresh_hash_ = hash;
+    fresh_power_ = power;
+    keep(kept);
+    return true;
+  };
   for (;;) {
     if (HEAPSNAP_UNLIKELY(sp >= candidate_sp)) {
       while (candidates != 0 && frames_[candidates - 1].sp < sp) --candidates;
       if (candidates != 0) {
         const Frame& known = frames_[candidates - 1];
-        if (known.sp == sp && known.pc == pc && (!known.needs_rbp || known.rbp == rbp) &&
-            !is_exact) {
+        if (known.sp == sp && known.pc == pc && (known.needs_rbp == 0 || known.rbp == rbp)) {
           fresh_count_ = static_cast<uint32_t>(fresh - fresh_);
-          if (reaches(candidates - 1, is_compared)) {
-            keep(candidates);
-            return true;
-          }
+          if (reaches(candidates - 1, is_compared)) return end_with(candidates);
           candidates = 0;
         }
       }
@@ -190,65 +248,78 @@ bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t& root)
       candidate_sp = candidates != 0 ? frames_[candidates - 1].sp : ~0ULL;
     }
     const Rule* rule = rules + rule_index(pc);
-    if (HEAPSNAP_UNLIKELY(rule->pc != pc || is_exact)) rule = look_up(pc, is_exact);
+    if (HEAPSNAP_UNLIKELY(rule->pc != pc)) {
+      if (pc == 0) {
+        root = kRootComplete;
+        return end_with(0);
+      }
+      rule = look_up(pc, false, fresh);
+    }
+  interrupted:
     fresh->sp = sp;
-    fresh->pc = pc;
     fresh->rbp = rbp;
-    fresh->rule = rule->rule;
-    fresh->module = rule->module;
+    fresh->rule = rule;
+    hash += rule->hash * power;
+    power *= kBase;
     if (HEAPSNAP_UNLIKELY(++fresh == fresh_end)) {
       root = kRootDepthLimit;
-      break;
+      return end_with(0);
     }
     // As step() does, for the two usual kinds of frame on the usual stack.
-    const bool is_from_rsp = rule->rule.kind() == RuleKind::kFromRsp;
-    if (HEAPSNAP_LIKELY(is_from_rsp || rule->rule.kind() == RuleKind::kFromRbp)) {
-      const uint64_t base = is_from_rsp ? sp : rbp;
-      const uint64_t cfa = base + static_cast<uint64_t>(rule->rule.cfa_offset());
-      const uint64_t distance = rule->rule.rbp_distance();
-      if (HEAPSNAP_LIKELY(cfa <= own_end &&
-                          (is_from_rsp || (cfa > sp && cfa - 8 * distance >= sp)))) {
-        const auto* const words = reinterpret_cast<const uint64_t*>(cfa);
-        const uint64_t next = words[-1];
-        if (HEAPSNAP_LIKELY(next != 0)) {
-          if (distance != 0) rbp = words[-static_cast<int64_t>(distance)];
-          pc = next;
-          sp = cfa;
-          is_exact = false;
-          continue;
-        }
-      }
+    const auto rbp_offset = static_cast<uint64_t>(int64_t{rule->rbp_offset});
+    uint64_t cfa = static_cast<uint64_t>(int64_t{rule->cfa_offset});
+    bool is_usual = false;
+    if (HEAPSNAP_LIKELY(rule->kind == RuleKind::kFromRsp)) {
+      cfa += sp;
+      is_usual = cfa <= own_end;
+    } else if (rule->kind == RuleKind::kFromRbp) {
+      cfa += rbp;
+      is_usual = cfa <= own_end && cfa > sp && cfa + rbp_offset >= sp;
     }
-    Fresh now;
-    bool is_exact_next = false;
-    const Step taken = step(fresh[-1], is_exact_next, now);
+    if (HEAPSNAP_LIKELY(is_usual)) {
+      uint64_t guessed = guess->sp;
+      const uint64_t expected = guessed;
+      asm("" : "+r"(guessed));  // or the compiler would take cfa, which is the same
+      if (HEAPSNAP_LIKELY(cfa == expected)) {
+        --guess;
+        sp = guessed;
+      } else {
+        guess = no_guess;
+        sp = cfa;
+      }
+      pc = reinterpret_cast<const uint64_t*>(sp)[-1];
+      if (rbp_offset != 0) rbp = *reinterpret_cast<const uint64_t*>(sp + rbp_offset);
+      continue;
+    }
+    Fresh now{};
+    bool is_exact = false;
+    const Step taken = step(fresh[-1], is_exact, now, pc);
     if (taken == Step::kOut) {
-      is_exact = is_exact_next;
-      pc = now.pc;
       sp = now.sp;
       rbp = now.rbp;
       own_end = memory_.own_end(sp);
       if (forgettable_)
         candidate_sp = 0;  // from here on no order of stack pointers: look each time
-      continue;
+      if (HEAPSNAP_LIKELY(!is_exact)) continue;
+      rule = look_up(pc, true, fresh);
+      goto interrupted;
     }
+    end_with(0);
     if (taken == Step::kSlow) return false;
     root = taken == Step::kComplete ? kRootComplete
            : taken == Step::kNoInfo ? kRootNoUnwindInfo
                                     : kRootBadFrame;
-    break;
+    return true;
   }
-  fresh_count_ = static_cast<uint32_t>(fresh - fresh_);
-  keep(0);
-  return true;
 }
 
 void StackWalk::drop_outer_half() {
   const uint32_t dropped = count_ / 2;
-  outer_hash_ = frames_[dropped - 1].hash;
+  outer_hash_ = paths_[dropped - 1].hash;
   count_ -= dropped;
   __builtin_memmove(frames_, frames_ + dropped, count_ * sizeof(Frame));
-  for (uint32_t i = 0; i < count_; ++i) frames_[i].node = 0;
+  __builtin_memmove(paths_, paths_ + dropped, count_ * sizeof(Path));
+  for (uint32_t i = 0; i < count_; ++i) paths_[i].node = 0;
   uint32_t kept = 0;
   for (uint32_t i = 0; i < extra_count_; ++i) {
     if (extra_frame_[i] < dropped) continue;
@@ -256,98 +327,128 @@ void StackWalk::drop_outer_half() {
     extra_frame_[kept++] = extra_frame_[i] - dropped;
   }
   extra_count_ = kept;
+  first_ = 0;
+  if (first_pair_ != kNoPair) first_pair_ = first_pair_ > dropped ? first_pair_ - dropped : 0;
   root_ = kRootDepthLimit;
 }
 
 // The words besides the return address. True: the fresh frame's rbp matters.
-inline bool StackWalk::push_extra(const Fresh& fresh, const Frame* place) {
-  if (place == frames_) return fresh.rule.uses_rbp();
-  const Frame& outer = place[-1];
+inline bool StackWalk::push_rbp(const Fresh& fresh, Frame* place) {
+  const Rule& rule = *fresh.rule;
+  if (place == frames_) return uses_rbp(rule.kind);
+  Frame& outer = place[-1];
   const auto index = static_cast<uint32_t>(&outer - frames_);
-  const bool is_through_rbp = fresh.rule.kind() == RuleKind::kThroughRbp;
+  const bool is_through_rbp = rule.kind == RuleKind::kThroughRbp;
   bool is_handed_through = false;
-  if (outer.needs_rbp) {
+  if (outer.needs_rbp != 0) {
     if (is_through_rbp) {
       add_extra({fresh.rbp, outer.rbp}, index);
-    } else if (fresh.rule.rbp_distance() != 0) {
-      add_extra({outer.sp - 8 * fresh.rule.rbp_distance(), outer.rbp}, index);
+    } else if (rule.rbp_offset == -16) {
+      outer.unsaved = 0;
+      if (index < first_pair_) first_pair_ = index;
+    } else if (rule.rbp_offset != 0) {
+      add_extra({outer.sp + static_cast<uint64_t>(int64_t{rule.rbp_offset}), outer.rbp}, index);
     } else {
       is_handed_through = true;
     }
   }
   if (is_through_rbp) {
-    add_extra({fresh.rbp + static_cast<uint64_t>(fresh.rule.cfa_offset()), outer.sp}, index);
+    add_extra({fresh.rbp + static_cast<uint64_t>(int64_t{rule.cfa_offset}), outer.sp}, index);
   }
-  return is_handed_through || fresh.rule.uses_rbp();
+  return is_handed_through || uses_rbp(rule.kind);
 }
 
 // Puts the fresh frames on the remembered ones, with the words that lead from each to the frame
 // outside.
-void StackWalk::push_fresh() {
-  while (HEAPSNAP_UNLIKELY(count_ > 1 && count_ + fresh_count_ > capacity_)) drop_outer_half();
+inline void StackWalk::push_fresh() {
   Frame* frame = frames_ + count_;
-  uint64_t hash = count_ != 0 ? frame[-1].hash : outer_hash_;
-  bool needs_rbp = count_ != 0 && frame[-1].needs_rbp;
+  Path* path = paths_ + count_;
+  uint64_t hash = count_ != 0 ? path[-1].hash : outer_hash_;
+  bool needs_rbp = count_ != 0 && frame[-1].needs_rbp != 0;
   const Fresh* const fresh_begin = fresh_;
-  for (const Fresh* fresh = fresh_ + fresh_count_; fresh-- != fresh_begin; ++frame) {
-    const UnwindRule rule = fresh->rule;
-    hash = hash * kBase + hash_of_frame(fresh->pc, fresh->module);
-    if (needs_rbp || rule.kind() != RuleKind::kFromRsp) {
-      needs_rbp = push_extra(*fresh, frame);
+  for (const Fresh* fresh = fresh_ + fresh_count_; fresh-- != fresh_begin; ++frame, ++path) {
+    const Rule& rule = *fresh->rule;
+    hash = hash * kBase + rule.hash;
+    if (needs_rbp || rule.kind != RuleKind::kFromRsp) {
+      frame->rbp = fresh->rbp;
+      needs_rbp = push_rbp(*fresh, frame);
     }
+    frame->pc = rule.pc;
     frame->sp = fresh->sp;
-    frame->pc = fresh->pc;
-    frame->rbp = fresh->rbp;
-    frame->rule = rule;
-    frame->module = fresh->module;
-    frame->hash = hash;
-    frame->node = 0;
-    frame->needs_rbp = needs_rbp;
+    frame->unsaved = kLowerWord;
+    frame->needs_rbp = needs_rbp ? 1 : 0;
+    path->hash = hash;
+    path->module = rule.module;
+    path->node = 0;
   }
   count_ += fresh_count_;
+  set_end();
 }
 
-uint32_t StackWalk::id_of_stack() {
-  const bool is_cut = count_ > limit_ || (root_ == kRootDepthLimit && count_ == limit_);
-  const uint32_t depth = count_ > limit_ ? limit_ : count_;
-  const uint32_t first = count_ - depth;
-  const uint32_t root = is_cut ? kRootDepthLimit : root_;
-  uint64_t hash = frames_[count_ - 1].hash;
-  if (is_cut) hash -= (first != 0 ? frames_[first - 1].hash : outer_hash_) * limit_power_;
-  first_ = first;
-  hash = finish(hash, root, depth, sample_bytes_);
-  if (const uint32_t id = find_stack(hash); HEAPSNAP_LIKELY(id != kNoStack)) return id;
-
+__attribute__((noinline)) uint32_t StackWalk::insert(uint64_t hash, uint32_t root, bool is_cut) {
   if (root == kRootNoUnwindInfo || root == kRootBadFrame) ++truncated_;
-  struct Path {
-    Frame* frames;
+  struct Frames {
+    const Frame* frames;
+    Path* paths;
     bool is_cut;
-  } path{frames_ + first, is_cut};
+  } all{frames_ + first_, paths_ + first_, is_cut};
   return insert_stack(
-      hash, root, depth, sample_bytes_,
+      hash, root, count_ - first_, sample_bytes_,
       [](void* context, uint32_t i) {
-        const auto& path = *static_cast<Path*>(context);
-        Frame& frame = path.frames[i];
+        const auto& all = *static_cast<Frames*>(context);
+        Path& path = all.paths[i];
         // Below another root the same frames are other nodes.
-        return PathFrame{frame.pc, frame.module, path.is_cut ? nullptr : &frame.node};
+        return PathFrame{all.frames[i].pc, path.module, all.is_cut ? nullptr : &path.node};
       },
-      &path);
+      &all);
 }
 
-void StackWalk::unwind_slowly(const CallerFrame& caller) {
+// The id of the stack of the remembered and the fresh frames; all of them are remembered then. As
+// a rule the hash is known before that is done, and what it leads to can be under way.
+inline uint32_t StackWalk::take_fresh() {
+  while (HEAPSNAP_UNLIKELY(count_ > 1 && count_ + fresh_count_ > capacity_)) drop_outer_half();
+  const uint32_t count = count_ + fresh_count_;
+  if (HEAPSNAP_UNLIKELY(count == 0)) return kStackNotTaken;
+  const bool is_cut = count > limit_ || (root_ == kRootDepthLimit && count == limit_);
+  const uint32_t depth = count > limit_ ? limit_ : count;
+  const uint32_t root = is_cut ? kRootDepthLimit : root_;
+  uint64_t hash =
+      (count_ != 0 ? paths_[count_ - 1].hash : outer_hash_) * fresh_power_ + fresh_hash_;
+  first_ = count - depth;
+  if (is_cut) {
+    push_fresh();
+    hash -= (first_ != 0 ? paths_[first_ - 1].hash : outer_hash_) * limit_power_;
+  }
+  hash = finish(hash, root, depth, sample_bytes_);
+  uint32_t id = find_stack(hash);
+  if (!is_cut) push_fresh();
+  if (HEAPSNAP_UNLIKELY(has_learned_)) learn();
+  if (HEAPSNAP_UNLIKELY(id == kNoStack)) id = insert(hash, root, is_cut);
+  last_id_ = id;
+  if (HEAPSNAP_UNLIKELY(forgettable_)) keep(0);
+  return id;
+}
+
+__attribute__((noinline)) void StackWalk::unwind_slowly(const CallerFrame& caller) {
+  if (has_learned_) learn();
   auto* plain = reinterpret_cast<PlainFrame*>(fresh_);
-  const uint32_t found = slow_unwind(memory_, caller.sp, plain, collect_, root_);
+  fresh_count_ = slow_unwind(memory_, caller.sp, plain, collect_, root_);
   add(control.directory->slow_unwinds, 1);
-  keep(0);
   outer_hash_ = 0;
   forgettable_ = true;
-  // In place: a frame is larger than a plain one, so the last goes first.
-  for (uint32_t i = found; i-- > 0;) {
-    const PlainFrame frame = plain[i];
-    fresh_[i] = {0, frame.pc, 0, {static_cast<uint32_t>(RuleKind::kFromRsp)}, frame.module};
+  fresh_hash_ = 0;
+  fresh_power_ = 1;
+  for (uint32_t i = 0; i < fresh_count_; ++i) {
+    Rule& rule = others_[i];
+    rule = {};
+    rule.pc = plain[i].pc;
+    rule.module = plain[i].module;
+    rule.hash = hash_of_frame(rule.pc, rule.module);
+    rule.kind = RuleKind::kFromRsp;
+    fresh_hash_ += rule.hash * fresh_power_;
+    fresh_power_ *= kBase;
   }
-  fresh_count_ = found;
-  push_fresh();
+  for (uint32_t i = 0; i < fresh_count_; ++i) fresh_[i] = {0, 0, others_ + i};
 }
 
 __attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& caller,
@@ -364,14 +465,10 @@ __attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& ca
       add(control.directory->full_unwinds, 1);
     }
     has_foreign_ |= steps_out_;
-    push_fresh();
   } else {
     unwind_slowly(caller);
   }
-  if (HEAPSNAP_UNLIKELY(count_ == 0)) return kStackNotTaken;
-  last_id_ = id_of_stack();
-  if (HEAPSNAP_UNLIKELY(forgettable_)) keep(0);
-  return last_id_;
+  return take_fresh();
 }
 
 }  // namespace heapsnap::tracker

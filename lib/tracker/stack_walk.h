@@ -63,38 +63,83 @@ class StackWalk {
   }
 
  private:
-  // A word that has to be unchanged for the frames further out to be the same.
+  // What is known of a return address.
+  struct alignas(32) Rule {
+    uint64_t pc;
+    uint64_t hash;  // of pc and module
+    int32_t cfa_offset;
+    uint32_t module;
+    int16_t rbp_offset;  // from the CFA; 0: the caller's rbp is still in the register
+    RuleKind kind;
+    bool is_lasting;  // may be used for the next stack too
+  };
+  // A frame of the present stack. Both words are those when the call returns, so sp is right above
+  // the return address.
+  struct Fresh {
+    uint64_t sp;
+    uint64_t rbp;
+    const Rule* rule;
+  };
+  // A remembered frame. What has to be as it was for the frames further out to be the same:
+  // the word below sp is pc, and, if the next frame saved rbp right below (as code with frame
+  // pointers does), the word below that is rbp.
+  struct alignas(16) Frame {
+    uint64_t rbp;  // right only if needs_rbp
+    uint64_t pc;   // the return address
+    uint64_t sp;
+    uint32_t unsaved;    // 0: rbp is to be compared; kLowerWord: it is not
+    uint32_t needs_rbp;  // this frame's rbp decides where its callers are
+  };
+  // The rest of a remembered frame.
+  struct Path {
+    uint64_t hash;  // of this and all frames further out
+    uint32_t module;
+    uint32_t node;  // in the trie, or 0; of stacks that reach their end only
+  };
+  // Any other word that has to be as it was.
   struct Word {
     uint64_t address;
     uint64_t value;
   };
-  struct Fresh {
-    uint64_t sp;  // when the call returns: right above the return address
-    uint64_t pc;  // the return address
-    uint64_t rbp;
-    UnwindRule rule;
-    uint32_t module;
-  };
-  struct Frame : Fresh {  // rbp is right only if needs_rbp
-    uint64_t hash;        // of this and all frames further out
-    uint32_t node;        // in the trie, or 0; of stacks that reach their end only
-    bool needs_rbp;       // this frame's rbp decides where its callers are
-  };
-  struct Rule {
-    uint64_t pc;
-    UnwindRule rule;
-    uint32_t module;
-  };
   enum class Step { kOut, kComplete, kNoInfo, kBad, kSlow };
 
   static constexpr uint32_t kRules = 4096;
+  static constexpr uint32_t kNoPair = ~0U;
 
   // How many frames, counted from the outermost, have all their words as they were. Those outside
-  // of the last stack's innermost max_frames are not looked at.
+  // of the last stack's innermost max_frames are not looked at. frames_[count_] is one that has
+  // always changed, so that nobody has to look for the end.
   __attribute__((always_inline)) inline uint32_t unchanged_frames() const {
     const Frame* frame = frames_ + first_;
-    const Frame* const end = frames_ + count_;
-    while (frame < end && change(*frame) == 0) ++frame;
+    if (HEAPSNAP_LIKELY(first_pair_ == kNoPair)) {
+      for (;; frame += 4) {
+        if (has_other_pc(frame[0])) break;
+        if (has_other_pc(frame[1])) {
+          frame += 1;
+          break;
+        }
+        if (has_other_pc(frame[2])) {
+          frame += 2;
+          break;
+        }
+        if (has_other_pc(frame[3])) {
+          frame += 3;
+          break;
+        }
+      }
+    } else {
+      const Frame* const pairs = frames_ + first_pair_;
+      while (frame < pairs && !has_other_pc(*frame)) ++frame;
+      if (frame >= pairs) {
+        for (;; frame += 2) {
+          if (has_other_pair(frame[0])) break;
+          if (has_other_pair(frame[1])) {
+            frame += 1;
+            break;
+          }
+        }
+      }
+    }
     auto same = static_cast<uint32_t>(frame - frames_);
     for (uint32_t i = 0; i < extra_count_; ++i) {
       if (HEAPSNAP_UNLIKELY(at(extra_[i]) != extra_[i].value)) {
@@ -103,6 +148,17 @@ class StackWalk {
     }
     return same;
   }
+  static bool has_other_pc(const Frame& frame) {
+    return reinterpret_cast<const uint64_t*>(frame.sp)[-1] != frame.pc;
+  }
+  static bool has_other_pair(const Frame& frame) {
+    return (equal_bytes(frame.sp, &frame.rbp) | frame.unsaved) != kBothWords;
+  }
+  // The same, reading only what a live frame is sure to have.
+  static bool has_changed(const Frame& frame) {
+    return has_other_pc(frame) ||
+           (frame.unsaved == 0 && reinterpret_cast<const uint64_t*>(frame.sp)[-2] != frame.rbp);
+  }
   void add_extra(const Word& word, uint32_t frame) {
     extra_[extra_count_] = word;
     extra_frame_[extra_count_++] = frame;
@@ -110,49 +166,53 @@ class StackWalk {
   static uint32_t rule_index(uint64_t pc) {
     return pc & (kRules - 1);  // as good as random, and the address waits for it
   }
-  // 0 when the return address is where it was.
-  static uint64_t change(const Frame& frame) {
-    return reinterpret_cast<const uint64_t*>(frame.sp)[-1] ^ frame.pc;
-  }
   static uint64_t at(const Word& word) { return *reinterpret_cast<const uint64_t*>(word.address); }
 
   uint32_t take_changed(const CallerFrame& caller, uint32_t same);
   bool unwind(const CallerFrame& caller, uint32_t same, uint32_t& root);
   bool reaches(uint32_t frame, bool is_compared) const;
-  Step step(const Fresh& from, bool& is_exact, Fresh& caller);
-  const Rule* look_up(uint64_t pc, bool is_exact);
+  Step step(const Fresh& from, bool& is_exact, Fresh& caller, uint64_t& caller_pc);
+  const Rule* look_up(uint64_t pc, bool is_exact, const Fresh* fresh);
+  void learn();
   void keep(uint32_t frames);
+  void set_end();
   void push_fresh();
-  bool push_extra(const Fresh& fresh, const Frame* place);
+  bool push_rbp(const Fresh& fresh, Frame* place);
   void drop_outer_half();
   void unwind_slowly(const CallerFrame& caller);
-  uint32_t id_of_stack();
+  uint32_t take_fresh();
+  uint32_t insert(uint64_t hash, uint32_t root, bool is_cut);
 
   StackMemory memory_;
-  Frame* frames_ = nullptr;          // outermost first
+  Frame* frames_ = nullptr;          // outermost first; frames_[-1] is at address 0
+  Path* paths_ = nullptr;            // of each frame
   Word* extra_ = nullptr;            // saved rbps, and CFAs that lie in memory
   uint32_t* extra_frame_ = nullptr;  // the frame that extra_[i] leads to, ascending
   Fresh* fresh_ = nullptr;           // innermost first
   uint32_t count_ = 0;
   uint32_t extra_count_ = 0;
-  uint32_t first_ = 0;  // frames further out are beyond max_frames
+  uint32_t first_ = 0;             // frames further out are beyond max_frames
+  uint32_t first_pair_ = kNoPair;  // no frame further out has its rbp compared
   uint32_t last_id_ = 0;
   uint32_t fresh_count_ = 0;
   uint32_t root_ = 0;  // why there is nothing outside of frames_[0]; kRootDepthLimit: there is
   bool forgettable_ = false;  // do not remember this one
   bool has_foreign_ = false;  // some frame is not on the thread's own stack
   bool steps_out_ = false;    // and some fresh one
+  bool has_learned_ = false;  // some fresh frame's rule was looked up
   uint32_t limit_ = 0;
   uint32_t collect_ = 0;  // frames to unwind at most, some more than the limit
   uint32_t capacity_ = 0;
   uint64_t outer_hash_ = 0;   // of the frames that were dropped outside of frames_[0]
   uint64_t limit_power_ = 0;  // of the hash's base
+  uint64_t fresh_hash_ = 0;   // of the fresh frames
+  uint64_t fresh_power_ = 0;  // of the hash's base, as many as there are
   uint64_t sample_bytes_ = 0;
   uint64_t truncated_ = 0;
   void* memory_block_ = nullptr;
   uint64_t memory_size_ = 0;
-  Rule* rules_ = nullptr;  // by return address, kRules of them
-  Rule other_rule_ = {};
+  Rule* rules_ = nullptr;   // by return address, kRules of them
+  Rule* others_ = nullptr;  // of each fresh frame that rules_ did not have
 };
 
 }  // namespace heapsnap::tracker
