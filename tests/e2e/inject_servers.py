@@ -35,7 +35,7 @@ def wrk(server, seconds):
 
 def pgbench(server, seconds):
     user = server.as_user("postgres")
-    command = [*user, f"{server.bin}/pgbench", "-n", "-T", str(seconds), "-c", "4", "-j", "1"]
+    command = [*user, f"{server.bin}/pgbench", "-T", str(seconds), "-c", "4", "-j", "1"]
     environment = dict(os.environ, LC_ALL="C", PGHOST=server.folder, PGDATABASE="postgres")
 
     def read(output):
@@ -47,7 +47,7 @@ def pgbench(server, seconds):
 
 
 def slap(server, seconds):
-    queries = 700 * seconds
+    queries = 3000 * seconds
     command = [server.find(server.programs[2]), "--no-defaults", f"--socket={server.folder}/socket", "-uroot",
                "--auto-generate-sql", "--concurrency=4", "--iterations=1", f"--number-of-queries={queries}"]
 
@@ -98,25 +98,39 @@ def check(server):
         raise Failure(unwell)
 
 
+def rate_undisturbed(server, seconds):
+    rate = Client(server, seconds).rate()
+    check(server)
+    return rate
+
+
+def rate_while(server, seconds, act):
+    """The rate of a client in the middle of whose run `act` is called."""
+    client = Client(server, seconds + 2)
+    time.sleep(1)  # it is under way
+    result = act()
+    if client.process.poll() is not None:
+        raise Failure("the client was through before all was done")
+    rate = client.rate()
+    check(server)
+    return rate, result
+
+
 def survive(server, heapsnap, seconds):
-    rates = {"before": Client(server, seconds).rate()}
-    check(server)
-    client = Client(server, seconds + 2)
-    time.sleep(1)  # the client is under way
-    pids = [pid for pid in server.pids() if run(heapsnap, "inject", pid)]
-    rates["injected meanwhile"] = client.rate()
-    check(server)
-    rates["tracked"] = Client(server, seconds).rate()
-    check(server)
-    client = Client(server, seconds + 2)
-    time.sleep(1)
-    for pid in pids:
-        if os.path.exists(f"/proc/{pid}"):
-            run(heapsnap, "eject", pid)
-    rates["ejected meanwhile"] = client.rate()
-    check(server)
-    rates["after"] = Client(server, seconds).rate()
-    check(server)
+    def inject():
+        return [pid for pid in server.pids() if run(heapsnap, "inject", pid)]
+
+    def eject():
+        for pid in pids:
+            if os.path.exists(f"/proc/{pid}"):
+                run(heapsnap, "eject", pid)
+
+    rate_undisturbed(server, seconds)  # compilers and caches have warmed up then
+    rates = {"before": rate_undisturbed(server, seconds)}
+    rates["injected meanwhile"], pids = rate_while(server, seconds, inject)
+    rates["tracked"] = rate_undisturbed(server, seconds)
+    rates["ejected meanwhile"], _ = rate_while(server, seconds, eject)
+    rates["after"] = rate_undisturbed(server, seconds)
     return rates
 
 

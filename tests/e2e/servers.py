@@ -283,6 +283,7 @@ class PythonWeb(Web):
 import http.server, json, sys
 class Page(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     def do_GET(self):
         body = json.dumps([{"id": i, "text": "x" * (i * 50)} for i in range(40)]).encode()
         self.send_response(200); self.send_header("Content-Length", str(len(body))); self.end_headers()
@@ -297,6 +298,7 @@ class RubyWeb(Web):
     program = ("-rwebrick", "-e", """
 server = WEBrick::HTTPServer.new(BindAddress: '127.0.0.1', Port: ARGV[0].to_i, AccessLog: [],
                                  Logger: WEBrick::Log.new(File::NULL))
+server.listeners.each { |socket| socket.setsockopt(Socket::IPPROTO_TCP, Socket::TCP_NODELAY, 1) }
 server.mount_proc('/') { |_, answer| answer.body = (1..200).map { |i| 'x' * i }.join(',') }
 server.start""")
 
