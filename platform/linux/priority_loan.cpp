@@ -8,82 +8,122 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
+#include <thread>
+
+#include "platform/linux/realtime_priority.h"
 
 namespace heapsnap {
 
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr long kOneWait = 200'000;  // ns; a loan cannot be taken back in the middle of a wait
+constexpr long kOneWait = 200'000;  // ns; the lender looks for another borrower in between
+constexpr int kNobody = 0;          // as a borrower
+constexpr int kClosed = -1;
+constexpr int kNotReady = -1;  // as a lender
+constexpr int kCannotLend = 0;
+
+bool has_several_processors() {
+  cpu_set_t processors;
+  return ::sched_getaffinity(0, sizeof processors, &processors) != 0 || CPU_COUNT(&processors) > 1;
+}
+
+bool set_policy(int tid, int policy, int priority) {
+  sched_param parameters{};
+  parameters.sched_priority = priority;
+  return ::sched_setscheduler(tid, policy, &parameters) == 0;
+}
+
+bool caller_is_above_loan() {
+  sched_param parameters{};
+  const int policy = ::sched_getscheduler(0);
+  return (policy == SCHED_FIFO || policy == SCHED_RR) && ::sched_getparam(0, &parameters) == 0 &&
+         parameters.sched_priority > kLentPriority;
+}
 
 }  // namespace
 
+// What the lender works with. Nobody waits for a lock that the other might hold, since either may
+// be kept from the processor.
+struct PriorityLoan::Office {
+  explicit Office(uint32_t* shared_word) : word(shared_word) {}
+  Office(const Office&) = delete;
+  Office& operator=(const Office&) = delete;
+  ~Office() { ::munmap(word, kPage); }
+
+  void serve();
+  void wait_for(int tid);
+
+  std::atomic<int> borrower{kNobody};
+  std::atomic<int> lender{kNotReady};  // its tid
+  uint32_t* word;                      // of a shared mapping: the kernel refuses a private futex
+};
+
 PriorityLoan::PriorityLoan() {
+  if (!has_several_processors()) return;
   void* page = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return;
-  word_ = static_cast<uint32_t*>(page);
+  const auto office = std::make_shared<Office>(static_cast<uint32_t*>(page));
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    thread_ = std::thread([this] { serve(); });
+    std::thread([office] { office->serve(); }).detach();
+    office_ = office;
   } catch (const std::system_error&) {
     // Nothing is lent.
   }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   // On a busy machine a new thread may wait long for its first turn; later it will not.
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ready_ || !thread_.joinable(); });
+  if (office_) office_->lender.wait(kNotReady);
 }
 
 PriorityLoan::~PriorityLoan() {
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard lock(mutex_);
-      ending_ = true;
-      borrower_ = 0;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-  if (word_ != nullptr) ::munmap(word_, kPage);
+  if (!office_) return;
+  take_back();
+  office_->borrower = kClosed;
+  office_->borrower.notify_all();
 }
 
 void PriorityLoan::lend_to(int tid) {
-  if (borrower_ == tid) return;
-  {
-    const std::lock_guard lock(mutex_);
-    borrower_ = tid;
-  }
-  changed_.notify_all();
+  if (!office_ || office_->borrower == tid || office_->lender == kCannotLend) return;
+  take_back();
+  if (!caller_is_above_loan()) return;
+  // For what is left of its present wait the lender lends this to the one before.
+  if (!set_policy(office_->lender, SCHED_FIFO, kLentPriority)) return;
+  office_->borrower = tid;
+  office_->borrower.notify_all();
 }
 
-void PriorityLoan::serve() {
-  sched_param lowest{};
-  lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
-  const bool can_lend = ::sched_setscheduler(0, SCHED_FIFO, &lowest) == 0;
-  std::unique_lock lock(mutex_);
-  ready_ = true;
-  changed_.notify_all();
+void PriorityLoan::take_back() {
+  if (!office_ || office_->borrower == kNobody) return;
+  office_->borrower = kNobody;
+  // The kernel passes the change on to whom the lender waits for (rt_mutex_adjust_pi).
+  set_policy(office_->lender, SCHED_OTHER, 0);
+}
+
+void PriorityLoan::Office::serve() {
+  const bool can_lend = set_policy(0, SCHED_FIFO, kLentPriority) && set_policy(0, SCHED_OTHER, 0);
+  lender = can_lend ? static_cast<int>(::syscall(SYS_gettid)) : kCannotLend;
+  lender.notify_all();
   if (!can_lend) return;
-  while (!ending_) {
-    const int tid = borrower_;
-    if (tid == 0) {
-      changed_.wait(lock);
-      continue;
+  for (int tid = borrower; tid != kClosed; tid = borrower) {
+    if (tid == kNobody) {
+      borrower.wait(kNobody);
+    } else {
+      wait_for(tid);
     }
-    lock.unlock();
-    wait_for(tid);
-    lock.lock();
   }
 }
 
-void PriorityLoan::wait_for(int tid) {
-  while (borrower_ == tid) {
-    *word_ = static_cast<uint32_t>(tid);
+void PriorityLoan::Office::wait_for(int tid) {
+  while (borrower == tid) {
+    *word = static_cast<uint32_t>(tid);
     timespec until{};
     ::clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += kOneWait;
@@ -91,11 +131,11 @@ void PriorityLoan::wait_for(int tid) {
       until.tv_nsec -= 1'000'000'000;
       ++until.tv_sec;
     }
-    if (::syscall(SYS_futex, word_, FUTEX_LOCK_PI, 0, &until, nullptr, 0) == 0 ||
+    if (::syscall(SYS_futex, word, FUTEX_LOCK_PI, 0, &until, nullptr, 0) == 0 ||
         errno != ETIMEDOUT) {
       // The borrower ended, or cannot be lent to.
       int expected = tid;
-      borrower_.compare_exchange_strong(expected, 0);
+      borrower.compare_exchange_strong(expected, kNobody);
     }
   }
 }

@@ -7,15 +7,21 @@
 // target's thread as the owner, so the kernel lets that thread run with our priority for as long as
 // ours waits. When the wait ends, in whatever way, the loan ends.
 //
-// The futex lies in memory of ours alone; the target does not take part. Without the right to run
-// as SCHED_FIFO nothing is lent.
+// The futex lies in memory of ours alone; the target does not take part.
+//
+//   tracing thread   SCHED_FIFO 2   (realtime_priority.h) preempts a borrower that does not stop
+//   lender           SCHED_FIFO 1   waits for the futex, and so lends this
+//   borrower         as that        for as long as the lender waits
+//
+// The kernel does not take turns among tasks of one real-time priority. So a lender whose wait is
+// over may not get a processor for as long as the borrower is busy on it, and could not end the
+// loan by itself: the tracing thread ends it by taking the lender's priority away, which works at
+// once. For the same reason nothing is lent by a caller that does not run with a higher priority,
+// and nothing where heapsnap has one processor only: if it were killed there, the borrower would
+// keep the processor from the lender that has to die.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
-#include <cstdint>
-#include <mutex>
-#include <thread>
+#include <memory>
 
 namespace heapsnap {
 
@@ -28,20 +34,12 @@ class PriorityLoan {
 
   // Lends to `tid` from soon on, and to nobody else.
   void lend_to(int tid);
-  // Ends the loan within a millisecond.
-  void take_back() { lend_to(0); }
+  // Ends the loan. Whoever borrowed runs as before when this returns.
+  void take_back();
 
  private:
-  void serve();
-  void wait_for(int tid);
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::atomic<int> borrower_{0};
-  bool ready_ = false;        // guarded by mutex_
-  bool ending_ = false;       // guarded by mutex_
-  uint32_t* word_ = nullptr;  // of a shared mapping: the kernel refuses a private futex
-  std::thread thread_;
+  struct Office;
+  std::shared_ptr<Office> office_;  // with the lender, who goes home later; null without one
 };
 
 }  // namespace heapsnap

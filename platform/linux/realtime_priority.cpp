@@ -6,14 +6,17 @@ RealtimePriority::RealtimePriority() noexcept {
   policy_before_ = ::sched_getscheduler(0);
   if (policy_before_ < 0 || ::sched_getparam(0, &parameters_before_) != 0) return;
   if (policy_before_ != SCHED_OTHER && policy_before_ != SCHED_BATCH) return;  // as it was set up
-  sched_param lowest{};
-  lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
-  raised_ = ::sched_setscheduler(0, SCHED_FIFO, &lowest) == 0;
+  // With a real-time limit of 1 there is less to be had, and nothing is lent.
+  for (int priority = kTracerPriority; priority >= kLentPriority && !raised_; --priority) {
+    sched_param raised{};
+    raised.sched_priority = priority;
+    raised_ = ::sched_setscheduler(0, SCHED_FIFO, &raised) == 0;
+  }
 }
 
 void make_realtime(int tid) noexcept {
   sched_param lowest{};
-  lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
+  lowest.sched_priority = kLentPriority;
   ::sched_setscheduler(tid, SCHED_FIFO, &lowest);
 }
 

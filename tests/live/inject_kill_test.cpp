@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdio>
 #include <new>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -134,7 +135,69 @@ void kill_after_each_act(const Command& command) {
   check_end(target);
 }
 
+constexpr unsigned kLongestInjection = 60;  // seconds
+constexpr int kWorked = 0;
+constexpr int kEnded = 3;
+constexpr int kRefused = 4;
+constexpr int kFailedOtherwise = 5;
+
+int try_to_inject(pid_t pid) {
+  ::alarm(kLongestInjection);  // kills it if it hangs
+  try {
+    start_tracking(pid, tracker_image(), {});
+    stop_tracking(pid, tracker_image());
+    return kWorked;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kNoProcess) return kEnded;
+    std::fprintf(stderr, "%s\n", error.what());
+    return error.kind() == ErrorKind::kUnsupported ? kRefused : kFailedOtherwise;
+  }
+}
+
 }  // namespace
+
+TEST_CASE("a target that is killed after any act of the injector is told to be gone") {
+  for (const char* threads : {"2", "0"}) {
+    const int stride = scaled(7, 1);
+    std::optional<int> code = kEnded;
+    int ended = 0;
+    for (int step = 1; code; step += stride) {
+      CAPTURE(step);
+      LiveTarget target({MALLOC_CHURN, threads});
+      code = act_after_step(
+          step, [&] { return try_to_inject(target.pid()); },
+          [&] {
+            ::kill(target.pid(), SIGKILL);
+            target.disown();
+          });
+      // The last acts come after all is done.
+      if (code) CHECK((*code == kEnded || *code == kWorked));
+      ended += code == kEnded ? 1 : 0;
+    }
+    CHECK(ended > 5);
+  }
+}
+
+// What was meant for the program before must not be written into the next.
+TEST_CASE("a target that executes another program after any act of the injector is unharmed") {
+  const int stride = scaled(7, 1);
+  std::optional<int> code = kEnded;
+  int ended = 0;
+  const std::string script = std::string("echo ready; read line; exec ") + MALLOC_CHURN + " 2";
+  for (int step = 1; code; step += stride) {
+    CAPTURE(step);
+    LiveTarget target({"/bin/sh", "-c", script});
+    code = act_after_step(
+        step, [&] { return try_to_inject(target.pid()); }, [&] { target.write_line("go"); });
+    if (!code) break;
+    CHECK(*code != kFailedOtherwise);
+    ended += *code == kEnded ? 1 : 0;
+    REQUIRE(target.read_line() == "ready");
+    check_untouched(target);
+    check_end(target);
+  }
+  CHECK(ended > 0);
+}
 
 TEST_CASE("an injector that is killed at any moment harms nobody: a process that allocates") {
   kill_at_random("malloc churn", {MALLOC_CHURN, "3"});

@@ -1,11 +1,19 @@
 // Does the tracker get into a running process, and out again, without harm? The targets watch
 // themselves and tell.
 #include <doctest/doctest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "tests/live/injection_probe.h"
 #include "tests/live/live_target.h"
 #include "tools/inject/tracking.h"
@@ -112,6 +120,76 @@ TEST_CASE("ejected, it leaves nothing in code and bindings: threads that come an
 }
 TEST_CASE("ejected, it leaves nothing in code and bindings: one thread") {
   inject_and_eject_often("one thread, in and out", kOneThread);
+}
+
+namespace {
+
+constexpr unsigned kLongestCycles = 60;  // seconds
+
+// Injects and ejects in a process of its own, which is killed when that hangs.
+pid_t start_cycles(pid_t target, int rounds) {
+  const pid_t injector = ::fork();
+  if (injector != 0) return injector;
+  ::alarm(kLongestCycles);
+  try {
+    for (int i = 0; i < rounds; ++i) {
+      start_tracking(target, tracker_image(), {});
+      stop_tracking(target, tracker_image());
+    }
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    ::_exit(1);
+  }
+  ::_exit(0);
+}
+
+int status_of(pid_t process) {
+  int status = -1;
+  ::waitpid(process, &status, 0);
+  return status;
+}
+
+// For this process and what it starts.
+class OnOneProcessor {
+ public:
+  OnOneProcessor() {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(::sched_getcpu(), &one);
+    REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+  }
+  OnOneProcessor(const OnOneProcessor&) = delete;
+  OnOneProcessor& operator=(const OnOneProcessor&) = delete;
+  ~OnOneProcessor() { ::sched_setaffinity(0, sizeof before_, &before_); }
+
+ private:
+  cpu_set_t before_{};
+};
+
+}  // namespace
+
+// A target that is lent priority must not keep the processor from those who can stop it.
+TEST_CASE("a target that is busy on the only processor lets heapsnap work") {
+  const OnOneProcessor here;
+  for (const char* threads : {"0", "3"}) {
+    CAPTURE(std::string(threads));
+    LiveTarget target({MALLOC_CHURN, threads});
+    CHECK(status_of(start_cycles(target.pid(), scaled(5, 300))) == 0);
+    CHECK(target.finish().at("errors") == 0);
+  }
+}
+
+TEST_CASE("targets that are busy on all processors can be tracked at the same time") {
+  const size_t count = std::max(2U, std::thread::hardware_concurrency());
+  std::vector<std::unique_ptr<LiveTarget>> targets;
+  std::vector<pid_t> injectors;
+  for (size_t i = 0; i < count; ++i) targets.push_back(std::make_unique<LiveTarget>(kOneThread));
+  for (const auto& target : targets) {
+    injectors.push_back(start_cycles(target->pid(), scaled(5, 300)));
+  }
+  for (const pid_t injector : injectors) CHECK(status_of(injector) == 0);
+  for (const auto& target : targets) CHECK(target->finish().at("errors") == 0);
 }
 
 TEST_CASE("a second inject changes the options of the first") {

@@ -27,6 +27,8 @@ class LiveTarget {
   // Closes its standard input, reads its last line, "name=value ...", and waits for its end.
   // exit_status() tells how it ended.
   std::map<std::string, long> finish();
+  // Somebody else has waited for its end.
+  void disown() { pid_ = -1; }
   int exit_status() const { return exit_status_; }
   // The next line that it says, without its end.
   std::string read_line();

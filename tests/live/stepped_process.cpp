@@ -23,14 +23,16 @@ bool acts_on_others(uint64_t number) {
   return std::find(kActs.begin(), kActs.end(), number) != kActs.end();
 }
 
-}  // namespace
+struct End {
+  int status = 0;  // as of waitpid
+  bool came_to_step = false;
+};
 
-bool kill_after_step(int step, const std::function<void()>& body) {
+End run_stepped(int step, const std::function<int()>& body, const std::function<void(pid_t)>& act) {
   const pid_t process = ::fork();
   if (process == 0) {
     ::raise(SIGSTOP);
-    body();
-    ::_exit(0);
+    ::_exit(body());
   }
   int status = 0;
   ::waitpid(process, &status, WUNTRACED);
@@ -39,23 +41,18 @@ bool kill_after_step(int step, const std::function<void()>& body) {
     throw std::runtime_error("cannot trace a child of ours");
   }
   ::kill(process, SIGCONT);
+  End end;
   int acts = 0;
   std::map<pid_t, bool> entered_act;
   while (true) {
     // Only its threads and itself: the group is that of its own pid, so name each by waiting for
-    // any child and passing over the others.
+    // any child and passing over the others. The process itself comes last.
     const pid_t tid = ::waitpid(-1, &status, __WALL);
     if (tid < 0) throw std::runtime_error("lost the process");
     if (!WIFSTOPPED(status)) {
       if (tid != process) continue;
-      if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        throw std::runtime_error("the process did not end well: " +
-                                 (WIFEXITED(status)
-                                      ? "exit code " + std::to_string(WEXITSTATUS(status))
-                                      : "signal " + std::to_string(WTERMSIG(status))) +
-                                 " after " + std::to_string(acts) + " acts");
-      }
-      return false;
+      end.status = status;
+      return end;
     }
     int signal = WSTOPSIG(status);
     if (signal == (SIGTRAP | 0x80)) {
@@ -65,19 +62,42 @@ bool kill_after_step(int step, const std::function<void()>& body) {
       if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
         entered_act[tid] = acts_on_others(info.entry.nr);
       } else if (entered_act[tid] && ++acts == step) {
-        ::kill(process, SIGKILL);
-        // Its threads have to be waited for one by one; the process itself comes last.
-        pid_t ended = 0;
-        do {
-          ended = ::waitpid(-1, &status, __WALL);
-        } while (ended > 0 && (ended != process || WIFSTOPPED(status)));
-        return true;
+        end.came_to_step = true;
+        act(process);
       }
     } else if (status >> 16 != 0 || signal == SIGTRAP) {
       signal = 0;  // an event, or a new thread at its beginning
     }
     ::ptrace(PTRACE_SYSCALL, tid, nullptr, signal);
   }
+}
+
+[[noreturn]] void fail_of(int status) {
+  throw std::runtime_error("the process did not end well: " +
+                           (WIFEXITED(status) ? "exit code " + std::to_string(WEXITSTATUS(status))
+                                              : "signal " + std::to_string(WTERMSIG(status))));
+}
+
+}  // namespace
+
+std::optional<int> act_after_step(int step, const std::function<int()>& body,
+                                  const std::function<void()>& act) {
+  const End end = run_stepped(step, body, [&](pid_t) { act(); });
+  if (!WIFEXITED(end.status)) fail_of(end.status);
+  if (!end.came_to_step) return std::nullopt;
+  return WEXITSTATUS(end.status);
+}
+
+bool kill_after_step(int step, const std::function<void()>& body) {
+  const auto counted = [&body] {
+    body();
+    return 0;
+  };
+  const End end = run_stepped(step, counted, [](pid_t process) { ::kill(process, SIGKILL); });
+  if (!end.came_to_step && (!WIFEXITED(end.status) || WEXITSTATUS(end.status) != 0)) {
+    fail_of(end.status);
+  }
+  return end.came_to_step;
 }
 
 }  // namespace heapsnap::live

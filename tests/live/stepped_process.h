@@ -1,15 +1,24 @@
-// A process of ours that can be killed after the Nth of the system calls by which it acts on
-// others, so that every state that it can leave behind is visited in turn.
+// A process of ours that is stopped after the Nth of the system calls by which it acts on others,
+// so that every state in which it can die, or its victim can, is visited in turn.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
+#include <optional>
 
 namespace heapsnap::live {
 
-// Runs `body` in a forked process and kills that by SIGKILL at the end of the `step`th of its
-// system calls that have an effect on another process (ptrace, process_vm_writev, kill, write ...),
-// counted from 1 over all its threads. True when it was killed; false when it came to its end
-// before, which must be an orderly one.
+// Runs `body` in a forked process. After the `step`th of its system calls that have an effect on
+// another process (ptrace, process_vm_writev, kill, write ...), counted from 1 over all its
+// threads, `act` is called while it stands; then it goes on. Gives its exit code, which is what
+// `body` gives, or nothing when it came to its end before that step. Throws std::runtime_error when
+// it dies of a signal. Reaps other children of ours that end meanwhile.
+std::optional<int> act_after_step(int step, const std::function<int()>& body,
+                                  const std::function<void()>& act);
+
+// The same, but kills it by SIGKILL there. False when it came to its end before, which must be an
+// orderly one.
 bool kill_after_step(int step, const std::function<void()>& body);
 
 }  // namespace heapsnap::live
