@@ -45,6 +45,7 @@ struct Slot {
   CfiIndex index;
   UnwindRows rows;
   bool has_rows{};
+  bool tried_rows{};
   bool is_pinned{};  // cannot be unloaded
   bool is_seen{};
   uint32_t record{};
@@ -193,6 +194,32 @@ bool came_back(const Slot& slot, const Image& image) {
          slot.record != kNoModule && is_same(slot, image);
 }
 
+// Rows are for many look-ups. With samples there are few, so each is answered from .eh_frame
+// itself.
+bool wants_rows() {
+  return load(control.sample_bytes) == 0;
+}
+
+// With the lock held.
+void make_rows(Slot& slot, uint64_t begin, uint64_t end) {
+  slot.tried_rows = true;
+  store_release(slot.has_rows, slot.rows.compile(slot.index, begin, end));
+}
+
+// The rule of one pc, as it would be compiled.
+UnwindRule rule_at(const Slot& slot, uint64_t pc) {
+  const uint64_t i = cfi_index_find(slot.index, pc);
+  CfiFunction function;
+  if (i >= slot.index.count ||
+      !parse_fde(cfi_index_fde(slot.index, i), slot.begin, slot.end, function) ||
+      pc < function.begin || pc >= function.end) {
+    return make_rule(RuleKind::kNoInfo);
+  }
+  CfiRow row;
+  if (!cfi_row_at(function, pc, row)) return make_rule(RuleKind::kSpecial);
+  return rule_of(row, function.is_signal_frame);
+}
+
 void fill_slot(Slot& slot, const Image& image, bool pin) {
   add(control.directory->module_generation, 1);
   if (came_back(slot, image)) {
@@ -203,13 +230,15 @@ void fill_slot(Slot& slot, const Image& image, bool pin) {
     slot.header = image.header;
     slot.index = {};
     slot.has_rows = false;
+    slot.tried_rows = false;
     slot.record = record_for(image);
-    if (image.header != 0 && parse_eh_frame_hdr(image.header, image.end, slot.index)) {
-      slot.has_rows = slot.rows.compile(slot.index, image.begin, image.end);
+    if (image.header == 0 || !parse_eh_frame_hdr(image.header, image.end, slot.index)) {
+      slot.index = {};
     }
   }
   slot.is_pinned = pin;
   slot.is_seen = true;
+  if (wants_rows() && !slot.tried_rows) make_rows(slot, image.begin, image.end);
   store_release(slot.end, image.end);
   store_release(slot.begin, image.begin);
 }
@@ -345,6 +374,15 @@ void scan_modules_at_start() {
   lock.unlock();
 }
 
+void make_missing_rows() {
+  if (!wants_rows() || !lock.lock()) return;
+  for (uint32_t i = 0; i < slot_count; ++i) {
+    Slot& slot = slots[i];
+    if (slot.end != 0 && !slot.tried_rows) make_rows(slot, slot.begin, slot.end);
+  }
+  lock.unlock();
+}
+
 RuleAt look_up_rule(uint64_t pc) {
   bool unsure = false;
   if (HEAPSNAP_UNLIKELY(__atomic_load_n(&must_rescan, __ATOMIC_RELAXED) != 0)) {
@@ -367,9 +405,9 @@ RuleAt look_up_rule(uint64_t pc) {
     if (slot == nullptr) return {make_rule(RuleKind::kNoInfo), kNoModule, false};
   }
   if (slot == nullptr) return {make_rule(RuleKind::kSpecial), kNoModule, false};
-  if (!slot->has_rows) {
-    const bool has_info = slot->index.count != 0;
-    return {make_rule(has_info ? RuleKind::kSpecial : RuleKind::kNoInfo), slot->record, true};
+  if (HEAPSNAP_UNLIKELY(!load_acquire(slot->has_rows))) {
+    if (slot->index.count == 0) return {make_rule(RuleKind::kNoInfo), slot->record, true};
+    return {rule_at(*slot, pc), slot->record, true};
   }
   return {slot->rows.find(static_cast<uint32_t>(pc - slot->begin)), slot->record, true};
 }

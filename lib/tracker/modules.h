@@ -26,8 +26,14 @@ struct RuleAt {
   bool lasting;     // holds until the next epoch, so may be remembered
 };
 
-// Lists all modules and compiles their rows. At start, on a thread that may take its time.
+// Lists all modules, and compiles their rows unless only samples are wanted: then each rule is
+// looked up in .eh_frame, which takes a microsecond or so. At start, on a thread that may take its
+// time.
 void scan_modules_at_start();
+
+// Compiles the rows of the modules that were found while only samples were wanted. On such a
+// thread.
+void make_missing_rows();
 
 // The rule in force at `pc` (the address of an instruction: return address - 1).
 RuleAt look_up_rule(uint64_t pc);

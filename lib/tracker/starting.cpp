@@ -95,6 +95,7 @@ int start_locked(const HeapsnapTrackerOptions& options) {
   Directory& directory = *control.directory;
   const bool is_running = load(control.recording) != 0;
   directory.memory_limit = options.memory_limit;
+  store(control.sample_bytes, options.sample_bytes);
   if (!is_running) {
     directory.pid = own_pid();
     if (directory.process_generation == 0) directory.process_generation = 1;
@@ -105,11 +106,11 @@ int start_locked(const HeapsnapTrackerOptions& options) {
       pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     }
   }
+  make_missing_rows();
   directory.sample_bytes = options.sample_bytes;
   directory.max_frames = options.max_frames != 0 ? options.max_frames : kFramesAtMost;
   directory.start_count += 1;
   directory.started_monotonic_ns = monotonic_ns();
-  store(control.sample_bytes, directory.sample_bytes);
   store(control.max_frames, directory.max_frames);
   if (directory.sample_bytes != 0) store(control.ever_sampled, 1);
   store_release(heapsnap_tracker_directory, directory.self);
