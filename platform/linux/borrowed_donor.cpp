@@ -1,6 +1,7 @@
 #include "platform/linux/borrowed_donor.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string>
 #include <vector>
@@ -40,6 +41,16 @@ Candidates list_candidates(const ProcFs& proc, int pid) {
   return found;
 }
 
+// A thread that stands does not execute another program any more. It may have done so since the
+// gadget was found; then `memory` throws, or reads something else there.
+void check_program(int pid, const DonorTask& task, MemoryReader& memory) {
+  constexpr std::array kSyscall{std::byte{0x0f}, std::byte{0x05}};
+  std::array<std::byte, kSyscall.size()> code{};
+  if (memory.read_exact(Address(task.gadget), code) && code == kSyscall) return;
+  throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid),
+              "it executed another program while heapsnap was at work in it");
+}
+
 }  // namespace
 
 BorrowedDonor::BorrowedDonor(const ProcFs& proc, int pid, const DonorTask& task,
@@ -56,6 +67,7 @@ BorrowedDonor::BorrowedDonor(const ProcFs& proc, int pid, const DonorTask& task,
       why_not = "thread " + std::to_string(tid) + " did not stop";
       continue;
     }
+    check_program(pid, task, memory);
     const auto unfit = why_unfit(proc, *thread_, task);
     if (!unfit) return;
     why_not = "thread " + std::to_string(tid) + ": " + *unfit;

@@ -16,6 +16,7 @@ class BorrowedDonor {
  public:
   // Stops one thread after the other until one is fit for `task`; asks sleeping ones first. Throws
   // TraceRefused, Error{kNoProcess} and Error{kUnsupported} with the reason that the last one had.
+  // Error{kNoProcess} is thrown when it executes another program than the one with `task.gadget`.
   // `memory` reads the target; `loan` helps a donor to a processor. Both outlive it.
   BorrowedDonor(const ProcFs& proc, int pid, const DonorTask& task, MemoryReader& memory,
                 PriorityLoan& loan);

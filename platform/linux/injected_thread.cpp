@@ -20,7 +20,6 @@
 #include "platform/linux/kernel_text.h"
 #include "platform/linux/malloc_exit.h"
 #include "platform/linux/memory_writer.h"
-#include "platform/linux/process_memory.h"
 #include "platform/linux/process_status.h"
 #include "platform/linux/realtime_priority.h"
 #include "platform/linux/thread_workbench.h"
@@ -85,12 +84,13 @@ void add_loader_calls(DonorTask& task) {
 
 class Injection {
  public:
-  Injection(const ProcFs& proc, int pid, const ThreadRecipe& recipe, const InjectedWork& work)
+  Injection(const ProcFs& proc, int pid, const ThreadRecipe& recipe, const InjectedWork& work,
+            MemoryReader& memory)
       : proc_(proc),
         pid_(pid),
         recipe_(recipe),
         work_(work),
-        memory_(proc, proc.live_tid(pid).value_or(pid), ProcessMemory::Way::kVmReadv),
+        memory_(memory),
         writer_(proc, proc.live_tid(pid).value_or(pid)),
         bench_(recipe, *work.calls) {
     const AddressSpace space(proc.maps(proc.live_tid(pid).value_or(pid)));
@@ -390,7 +390,7 @@ class Injection {
   int pid_;
   const ThreadRecipe& recipe_;
   const InjectedWork& work_;
-  ProcessMemory memory_;
+  MemoryReader& memory_;
   MemoryWriter writer_;
   ThreadWorkbench bench_;
   SyscallGadget gadget_;
@@ -405,9 +405,9 @@ class Injection {
 }  // namespace
 
 InjectionResult run_on_injected_thread(const ProcFs& proc, int pid, const ThreadRecipe& recipe,
-                                       const InjectedWork& work) {
+                                       const InjectedWork& work, MemoryReader& memory) {
   try {
-    return Injection(proc, pid, recipe, work).run();
+    return Injection(proc, pid, recipe, work, memory).run();
   } catch (const TraceRefused& refusal) {
     throw explain_attach_refusal(pid, refusal.error_number());
   }

@@ -32,6 +32,7 @@
 #include "platform/linux/given_file.h"
 #include "platform/linux/proc_fs.h"
 #include "platform/linux/thread_recipe.h"
+#include "target/memory_reader.h"
 
 namespace heapsnap {
 
@@ -59,10 +60,11 @@ struct InjectionResult {
   std::vector<std::string> notes;
 };
 
-// Makes the calls and waits for their end. Throws Error{kNoProcess, kNotPermitted, kUnsupported}
-// with the target as it was, but for Error{kUnsupported} when the worker takes longer than it is
-// waited for.
+// Makes the calls and waits for their end. `memory` reads the program that `recipe` and `work` were
+// made for, and throws Error{kNoProcess} once the process executes another. Throws
+// Error{kNoProcess, kNotPermitted, kUnsupported} with the target as it was, but for
+// Error{kUnsupported} when the worker takes longer than it is waited for.
 InjectionResult run_on_injected_thread(const ProcFs& proc, int pid, const ThreadRecipe& recipe,
-                                       const InjectedWork& work);
+                                       const InjectedWork& work, MemoryReader& memory);
 
 }  // namespace heapsnap

@@ -30,6 +30,13 @@ constexpr int kMostPlaces = 50;
       remedy);
 }
 
+// What it writes to stays the memory of now; that it is the program's is seen by reading.
+MemoryWriter writer_of(Target& target) {
+  MemoryWriter writer(ProcFs(), target.process().pid);
+  target.memory().read_value<char>(Address());
+  return writer;
+}
+
 bool is_of_tracker(const Mapping& mapping) {
   return mapping.path.find("heapsnap_tracker") != std::string::npos;
 }
@@ -98,7 +105,7 @@ HookPage make_page(Target& target, const std::vector<HookTarget>& targets,
   const Address place = map_page(target, code_range, change);
   std::vector<std::byte> bytes;
   HookPage page = make_hook_page(place, targets, code, code_range.begin, bytes);
-  MemoryWriter writer(ProcFs(), target.process().pid);
+  MemoryWriter writer = writer_of(target);
   if (!writer.write(place, bytes)) refuse(target, "the page for the hooks cannot be written", "");
   return page;
 }
@@ -117,7 +124,7 @@ std::optional<HookPage> find_page(Target& target, const std::vector<tracker::Hoo
 // have been killed before all of these words were written: a hook without would call itself.
 void lead_to_originals(Target& target, const std::vector<HookTarget>& targets,
                        const HookPage& page) {
-  MemoryWriter writer(ProcFs(), target.process().pid);
+  MemoryWriter writer = writer_of(target);
   for (const HookSlot& slot : page.slots) {
     const auto found = std::find_if(targets.begin(), targets.end(), [&](const HookTarget& each) {
       return each.entry == slot.entry;

@@ -34,16 +34,17 @@ Loader find_loader(const CLibrary& libc) {
           RTLD_NOW | kInternalMode};
 }
 
-LibraryCallResult run(const Target& target, const CLibrary& libc, const InjectedWork& work,
+LibraryCallResult run(Target& target, const CLibrary& libc, const InjectedWork& work,
                       CallList::Step step) {
   LibraryCallResult result;
-  result.injection = run_on_injected_thread(ProcFs(), target.process().pid, libc.recipe(), work);
+  result.injection =
+      run_on_injected_thread(ProcFs(), target.process().pid, libc.recipe(), work, target.memory());
   result.value = static_cast<int>(result.injection.results.at(step));
   return result;
 }
 
 // Opens the library by `path`, calls the function, closes the file where one was given.
-LibraryCallResult open_and_call(const Target& target, const CLibrary& libc, const LibraryLoad& load,
+LibraryCallResult open_and_call(Target& target, const CLibrary& libc, const LibraryLoad& load,
                                 CallList& calls, Value path, uint64_t mode, bool has_file) {
   const Loader loader = find_loader(libc);
   const CallList::Data message = calls.reserve(kMessageSize);
@@ -87,20 +88,19 @@ LibraryCallResult open_and_call(const Target& target, const CLibrary& libc, cons
 
 }  // namespace
 
-LibraryCallResult load_library(const Target& target, const CLibrary& libc,
-                               const LibraryLoad& load) {
+LibraryCallResult load_library(Target& target, const CLibrary& libc, const LibraryLoad& load) {
   CallList calls;
   return open_and_call(target, libc, load, calls, CallList::file_path(), 0, true);
 }
 
-LibraryCallResult call_library(const Target& target, const CLibrary& libc, const std::string& name,
+LibraryCallResult call_library(Target& target, const CLibrary& libc, const std::string& name,
                                const LibraryLoad& load) {
   CallList calls;
   const CallList::Data path = calls.put_text(name);
   return open_and_call(target, libc, load, calls, CallList::address_of(path), RTLD_NOLOAD, false);
 }
 
-LibraryCallResult call_function(const Target& target, const CLibrary& libc, Address function,
+LibraryCallResult call_function(Target& target, const CLibrary& libc, Address function,
                                 uint64_t argument) {
   CallList calls;
   const auto call = calls.call(CallList::address(function), {CallList::number(argument)});

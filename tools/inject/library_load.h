@@ -35,15 +35,15 @@ struct LibraryCallResult {
 // By dlopen(RTLD_NOW | RTLD_LOCAL) from a file in memory, on a thread made for it: no file of ours
 // has to be visible to the target. The library stays. Throws Error{kUnsupported} with the message
 // of the target's dlerror() when it cannot be loaded, and as run_on_injected_thread().
-LibraryCallResult load_library(const Target& target, const CLibrary& libc, const LibraryLoad& load);
+LibraryCallResult load_library(Target& target, const CLibrary& libc, const LibraryLoad& load);
 
 // The same for a library that is loaded already, or is just being loaded by somebody else: waits
 // for that. `name` is the loader's for it; the bytes of `load` are not looked at.
-LibraryCallResult call_library(const Target& target, const CLibrary& libc, const std::string& name,
+LibraryCallResult call_library(Target& target, const CLibrary& libc, const std::string& name,
                                const LibraryLoad& load);
 
 // Calls a function at a known address, which takes a number, on such a thread.
-LibraryCallResult call_function(const Target& target, const CLibrary& libc, Address function,
+LibraryCallResult call_function(Target& target, const CLibrary& libc, Address function,
                                 uint64_t argument);
 
 }  // namespace heapsnap

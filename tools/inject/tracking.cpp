@@ -9,9 +9,9 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "platform/linux/frozen_process.h"
 #include "platform/linux/kernel_text.h"
 #include "platform/linux/proc_fs.h"
+#include "tools/inject/running_program.h"
 #include "tools/inject/tracker_presence.h"
 #include "tracker/tracker.h"
 
@@ -110,49 +110,44 @@ bool is_recording(const std::optional<tracker::Directory>& directory) {
   return directory && directory->state == tracker::kStateRecording;
 }
 
-}  // namespace
-
-TrackingChange start_tracking(int pid, std::span<const std::byte> image,
-                              const TrackingOptions& options) {
-  std::unique_ptr<Target> target = open_running_process(pid);
-  pid = target->process().pid;
-  const CLibrary libc = CLibrary::find(*target);
-  std::optional<TrackerPresence> present = find_tracker(*target, libc, image);
+TrackingChange start(RunningProgram& target, std::span<const std::byte> image,
+                     const TrackingOptions& options) {
+  const int pid = target.process().pid;
+  const CLibrary libc = CLibrary::find(target);
+  std::optional<TrackerPresence> present = find_tracker(target, libc, image);
   check_filters_alike(pid);
   TrackingChange change;
   LibraryCallResult call;
   const LibraryLoad load = call_of("heapsnap_tracker_start", encode(options), image);
   if (present) {
     change.was_loaded = true;
-    change.was_recording = is_recording(read_tracker_directory(*target, *present));
-    call = call_library(*target, libc, present->loader_name, load);
+    change.was_recording = is_recording(read_tracker_directory(target, *present));
+    call = call_library(target, libc, present->loader_name, load);
   } else {
-    call = load_library(*target, libc, load);
+    call = load_library(target, libc, load);
   }
   change.call = std::move(call.injection);
   check_start(pid, call.value);
-  // With its mappings of now.
-  target = open_running_process(pid);
-  present = find_tracker(*target, libc, image);
-  if (present) change.directory = read_tracker_directory(*target, *present);
+  target.look_again();  // its mappings have changed
+  present = find_tracker(target, libc, image);
+  if (present) change.directory = read_tracker_directory(target, *present);
   if (!change.directory) {
     throw Error(ErrorKind::kInternal, "the tracker in " + process_text(pid),
                 "it was started and is not to be found");
   }
   change.is_preloaded = present->is_preloaded;
   if (!present->is_preloaded) {
-    change.hooks = hook_allocator(*target, libc, read_hook_table(*target, *change.directory));
+    change.hooks = hook_allocator(target, libc, read_hook_table(target, *change.directory));
   }
   return change;
 }
 
-TrackingChange stop_tracking(int pid, std::span<const std::byte> image) {
-  const std::unique_ptr<Target> target = open_running_process(pid);
-  pid = target->process().pid;
-  const CLibrary libc = CLibrary::find(*target);
-  const std::optional<TrackerPresence> present = find_tracker(*target, libc, image);
+TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
+  const int pid = target.process().pid;
+  const CLibrary libc = CLibrary::find(target);
+  const std::optional<TrackerPresence> present = find_tracker(target, libc, image);
   std::optional<tracker::Directory> directory;
-  if (present) directory = read_tracker_directory(*target, *present);
+  if (present) directory = read_tracker_directory(target, *present);
   if (!present || !directory) {
     throw Error(ErrorKind::kUnsupported, process_text(pid) + " has nothing to eject",
                 "the tracker is not in it", "put it in: heapsnap inject " + std::to_string(pid));
@@ -162,7 +157,7 @@ TrackingChange stop_tracking(int pid, std::span<const std::byte> image) {
   change.is_preloaded = present->is_preloaded;
   change.was_recording = is_recording(directory);
   if (!present->is_preloaded) {
-    change.hooks = unhook_allocator(*target, read_hook_table(*target, *directory));
+    change.hooks = unhook_allocator(target, read_hook_table(target, *directory));
   }
   if (!change.hooks.is_vacant) {
     change.notes.push_back(
@@ -171,8 +166,8 @@ TrackingChange stop_tracking(int pid, std::span<const std::byte> image) {
     change.directory = directory;
     return change;
   }
-  LibraryCallResult call = call_library(*target, libc, present->loader_name,
-                                        call_of("heapsnap_tracker_stop", {}, image));
+  LibraryCallResult call =
+      call_library(target, libc, present->loader_name, call_of("heapsnap_tracker_stop", {}, image));
   change.call = std::move(call.injection);
   if (call.value == -EBUSY) {
     change.notes.push_back(
@@ -185,8 +180,19 @@ TrackingChange stop_tracking(int pid, std::span<const std::byte> image) {
     change.notes.push_back(
         "it was preloaded: calls of the allocator go on to pass through it, without a record");
   }
-  change.directory = read_tracker_directory(*target, *present);
+  change.directory = read_tracker_directory(target, *present);
   return change;
+}
+
+}  // namespace
+
+TrackingChange start_tracking(int pid, std::span<const std::byte> image,
+                              const TrackingOptions& options) {
+  return work_on(pid, [&](RunningProgram& program) { return start(program, image, options); });
+}
+
+TrackingChange stop_tracking(int pid, std::span<const std::byte> image) {
+  return work_on(pid, [&](RunningProgram& program) { return stop(program, image); });
 }
 
 }  // namespace heapsnap

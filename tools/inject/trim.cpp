@@ -1,24 +1,32 @@
 #include "tools/inject/trim.h"
 
-#include "platform/linux/frozen_process.h"
 #include "platform/linux/proc_fs.h"
 #include "tools/inject/c_library.h"
 #include "tools/inject/library_load.h"
+#include "tools/inject/running_program.h"
 
 namespace heapsnap {
 
-TrimResult trim_process(int pid) {
-  const std::unique_ptr<Target> target = open_running_process(pid);
-  const CLibrary libc = CLibrary::find(*target);
+namespace {
+
+TrimResult trim(RunningProgram& target) {
+  const int pid = target.process().pid;
+  const CLibrary libc = CLibrary::find(target);
   const ProcFs proc;
-  const int tid = proc.live_tid(target->process().pid).value_or(pid);
+  const int tid = proc.live_tid(pid).value_or(pid);
   TrimResult result;
   result.rss_before = proc.resident_bytes(tid);
-  LibraryCallResult call = call_function(*target, libc, libc.function("malloc_trim"), uint64_t{0});
+  LibraryCallResult call = call_function(target, libc, libc.function("malloc_trim"), uint64_t{0});
   result.rss_after = proc.resident_bytes(tid);
   result.released_memory = call.value != 0;
   result.call = std::move(call.injection);
   return result;
+}
+
+}  // namespace
+
+TrimResult trim_process(int pid) {
+  return work_on(pid, [](RunningProgram& program) { return trim(program); });
 }
 
 }  // namespace heapsnap

@@ -1,0 +1,62 @@
+#include "tools/inject/running_program.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "platform/linux/frozen_process.h"
+#include "platform/linux/kernel_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr std::chrono::seconds kLongestEnd{2};
+constexpr std::chrono::milliseconds kBetweenLooks{1};
+constexpr uint64_t kKillBit = uint64_t{1} << (SIGKILL - 1);
+
+bool has_kill_pending(std::string_view status, const char* key) {
+  const std::string_view text = status_field(status, key).value_or("");
+  uint64_t signals = 0;
+  std::from_chars(text.data(), text.data() + text.size(), signals, 16);
+  return (signals & kKillBit) != 0;
+}
+
+}  // namespace
+
+RunningProgram::RunningProgram(int pid)
+    : memory_(ProcFs(), ProcFs().live_tid(pid).value_or(pid), ProcessMemory::Way::kProcMem) {
+  view_ = open_running_process(pid);
+}
+
+void RunningProgram::look_again() {
+  view_ = open_running_process(process().pid);
+  check_runs();
+}
+
+// Threads that are being ended have SIGKILL pending, also after an exit(2) of one of them.
+bool RunningProgram::is_dying() const {
+  const ProcFs proc;
+  const std::vector<int> tids = proc.task_list(process().pid);
+  return std::any_of(tids.begin(), tids.end(), [&proc](int tid) {
+    const std::string status = proc.try_read(tid, "status").value_or("");
+    return has_kill_pending(status, "SigPnd") || has_kill_pending(status, "ShdPnd");
+  });
+}
+
+void RunningProgram::check_runs() {
+  const auto deadline = std::chrono::steady_clock::now() + kLongestEnd;
+  do {
+    // Whether that place is mapped does not matter.
+    memory_.read_value<char>(Address());
+    if (!is_dying()) return;
+    std::this_thread::sleep_for(kBetweenLooks);
+  } while (std::chrono::steady_clock::now() < deadline);
+}
+
+}  // namespace heapsnap

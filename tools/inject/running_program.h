@@ -1,0 +1,60 @@
+// A running process that is about to be changed, as the program that it was in the beginning.
+//
+// It may end, or execute another program, at any moment, also between two looks at it. What was
+// learnt of the one program must not be used on the other: addresses would lead anywhere. So its
+// memory is opened before anything else is looked at, and read by that descriptor only, which stays
+// with the memory of that time. Where threads have been stopped, one read tells whether they still
+// run that program; as long as they stand it cannot change.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "platform/linux/process_memory.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+class RunningProgram final : public Target {
+ public:
+  // Throws as open_running_process() does.
+  explicit RunningProgram(int pid);
+
+  // Lists mappings and threads anew. Throws Error{kNoProcess} when it is another program.
+  void look_again();
+  // Throws Error{kNoProcess} when it has ended, or executed another program. One that is just
+  // being ended is waited for.
+  void check_runs();
+
+  const Process& process() const override { return view_->process(); }
+  const AddressSpace& address_space() const override { return view_->address_space(); }
+  const std::vector<Thread>& threads() const override { return view_->threads(); }
+  // Reading throws Error{kNoProcess} when the program is gone.
+  MemoryReader& memory() override { return memory_; }
+  PageResidency& residency() override { return view_->residency(); }
+  std::optional<MappedFile> open_file(const Mapping& mapping) override {
+    return view_->open_file(mapping);
+  }
+
+ private:
+  bool is_dying() const;
+
+  ProcessMemory memory_;
+  std::unique_ptr<Target> view_;
+};
+
+// Gives what `work` gives. It may fail in many ways when the program ends meanwhile: no thread
+// stops, memory cannot be written. Then Error{kNoProcess} is thrown instead.
+template <typename Work>
+auto work_on(int pid, Work work) {
+  RunningProgram program(pid);
+  try {
+    return work(program);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoProcess) program.check_runs();
+    throw;
+  }
+}
+
+}  // namespace heapsnap
