@@ -16,11 +16,10 @@ class CoreMemory final : public MemoryReader {
   explicit CoreMemory(std::vector<CoreRegion> regions) : regions_(std::move(regions)) {}
 
   size_t read(Address from, std::span<std::byte> out) override;
-
- private:
   // The bytes from `address` on that lie together; empty when it cannot be read.
   std::span<const std::byte> bytes_at(Address address);
 
+ private:
   std::vector<CoreRegion> regions_;
   size_t last_ = 0;  // index of the region that was read last: reads come in runs
 };

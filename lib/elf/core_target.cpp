@@ -11,6 +11,7 @@
 #include "elf/core_modules.h"
 #include "elf/core_notes.h"
 #include "elf/core_regions.h"
+#include "target/local_passes.h"
 
 namespace heapsnap {
 
@@ -34,6 +35,7 @@ class CoreTarget final : public Target {
         process_(std::move(process)),
         address_space_(std::move(address_space)),
         memory_(contents_->regions),
+        passes_([this](Address address) { return memory_.bytes_at(address); }),
         residency_(address_space_, process_.page_size) {}
 
   const Process& process() const override { return process_; }
@@ -41,6 +43,7 @@ class CoreTarget final : public Target {
   const std::vector<Thread>& threads() const override { return contents_->notes.threads; }
   MemoryReader& memory() override { return memory_; }
   PageResidency& residency() override { return residency_; }
+  HeapPasses* passes() override { return &passes_; }
   std::optional<MappedFile> open_file(const Mapping& mapping) override {
     return contents_->modules->open(mapping.path);
   }
@@ -50,6 +53,7 @@ class CoreTarget final : public Target {
   Process process_;
   AddressSpace address_space_;
   CoreMemory memory_;
+  LocalPasses passes_;
   CoreResidency residency_;
 };
 

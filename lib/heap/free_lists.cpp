@@ -7,9 +7,12 @@ namespace {
 
 constexpr uint64_t kMostInTcacheBin = 0xffff;  // the counts have 16 bits
 constexpr unsigned kSmallTcacheBins = 64;  // of one size each; those above hold a range of sizes
+constexpr uint64_t kShortList = 64;        // chunks; a pass costs as much as some reads
+
+}  // namespace
 
 // Tells when a walk is in a ring (Brent): the place remembered moves on at each power of two.
-class RingGuard {
+class FreeLists::RingGuard {
  public:
   bool closes(Address at) {
     if (at == remembered_) return true;
@@ -25,8 +28,6 @@ class RingGuard {
   uint64_t steps_ = 0;
   uint64_t next_power_ = 1;
 };
-
-}  // namespace
 
 FreeLists::FreeLists(Target& target, PageCache& cache, const MallocLayout& layout,
                      const HeapAreas& areas, SortedAddresses& listed, CorruptionLog& log)
@@ -54,8 +55,11 @@ Address FreeLists::reveal(Address at, uint64_t stored) const {
 void FreeLists::follow_bins(const Arena& arena, int32_t index) {
   if (arena.top.is_null()) return;  // never used: its bins may be all zero (up to 2.41)
   uint64_t bytes = 0;
+  heaps_.clear();
   for (const HeapArea& area : areas_.all()) {
-    if (area.arena == index) bytes += area.system.size();
+    if (area.arena != index) continue;
+    bytes += area.system.size();
+    heaps_.push_back(area.system);
   }
   // Walking an arena front to back costs about as much as a random read in an eighth of its pages.
   enough_pages_ = cache_.pages_read() + 64 + bytes / PageCache::kPageSize / 8;
@@ -73,7 +77,15 @@ void FreeLists::follow_fastbin(const Arena& arena, int32_t index, unsigned bin) 
   // fastbin_index(): bins are two words apart in size, whatever the alignment.
   const uint64_t expected = (bin + 2) * format_.header;
   RingGuard ring;
+  ListScan list;
+  list.size = expected;
+  list.is_protected = layout_.safe_linking;
   for (uint64_t steps = 0; !chunk.is_null(); ++steps) {
+    list.chunk = chunk;
+    while (pass_over(list, ChunkState::kFastbin, ring, steps))
+      from = list.previous + format_.header;
+    chunk = list.chunk;
+    if (chunk.is_null()) return;
     const FreeLinks* const links = links_of(arena, index, true);
     const auto known = links != nullptr ? links->find(chunk) : std::nullopt;
     const bool is_known = known && known->fast_size == expected;
@@ -104,6 +116,26 @@ void FreeLists::follow_fastbin(const Arena& arena, int32_t index, unsigned bin) 
   }
 }
 
+bool FreeLists::pass_over(ListScan& list, ChunkState state, RingGuard& ring, uint64_t& steps) {
+  HeapPasses* const passes = target_.passes();
+  const bool has_plain_pointers = format_.word == 8 && format_.pointer_mask == ~0ULL;
+  if (passes == nullptr || !has_plain_pointers || steps < kShortList) return false;
+  Address previous = list.previous;
+  const std::span<const uint64_t> told = passes->follow(list, heaps_);
+  for (const uint64_t address : told) {
+    const Address chunk(address);
+    if (ring.closes(chunk) || steps == most_chunks_) {
+      list.chunk = chunk;  // the caller will meet the ring again
+      list.previous = previous;
+      return false;
+    }
+    listed_.add(chunk, state);
+    previous = chunk;
+    ++steps;
+  }
+  return !told.empty();
+}
+
 const FreeLinks* FreeLists::links_of(const Arena& arena, int32_t index, bool with_fast) {
   if (!links_ && cache_.pages_read() > enough_pages_) {
     links_ = std::make_unique<FreeLinks>(target_, cache_, layout_, areas_, index, arena.is_main,
@@ -118,8 +150,15 @@ bool FreeLists::follow_unsorted_forward(const Arena& arena, int32_t index, Addre
   Address previous = bin;
   auto next = word(bin + format_.header);
   RingGuard ring;
+  ListScan list;
+  list.end = bin;
   for (uint64_t steps = 0;; ++steps) {
-    const Address chunk = format_.pointer(next.value_or(0));
+    list.chunk = format_.pointer(next.value_or(0));
+    list.previous = previous;
+    while (pass_over(list, ChunkState::kUnsorted, ring, steps)) {
+    }
+    const Address chunk = list.chunk;
+    last_good = previous = list.previous;
     if (chunk == bin) return true;
     // What has a link there is a free chunk, by the walk that gathered them.
     const FreeLinks* const links = links_of(arena, index, false);

@@ -25,6 +25,7 @@
 #include "heap/malloc_layout.h"
 #include "heap/page_cache.h"
 #include "heap/sorted_addresses.h"
+#include "target/heap_passes.h"
 #include "target/target.h"
 
 namespace heapsnap {
@@ -45,10 +46,14 @@ class FreeLists {
 
  private:
   static constexpr size_t kMostMmapped = 1 << 20;
+  class RingGuard;
 
   void follow_fastbin(const Arena& arena, int32_t index, unsigned bin);
   void follow_unsorted(const Arena& arena, int32_t index);
   bool follow_unsorted_forward(const Arena& arena, int32_t index, Address& last_good);
+  // Lists the chunks that a pass tells from `list.chunk` on. False when there is none: a list that
+  // is short so far, or a chunk that takes a closer look.
+  bool pass_over(ListScan& list, ChunkState state, RingGuard& ring, uint64_t& steps);
   // Links of this arena, once so many pages were read for its lists that gathering them pays.
   const FreeLinks* links_of(const Arena& arena, int32_t index, bool with_fast);
   std::optional<uint64_t> follow_tcache_bin(ThreadCache& thread, unsigned bin, Address head);
@@ -67,8 +72,9 @@ class FreeLists {
   const HeapAreas& areas_;
   SortedAddresses& listed_;
   CorruptionLog& log_;
-  uint64_t most_chunks_;       // that fit all heaps
-  uint64_t enough_pages_ = 0;  // where links_of() gathers links
+  uint64_t most_chunks_;             // that fit all heaps
+  std::vector<AddressRange> heaps_;  // of the arena whose bins are followed
+  uint64_t enough_pages_ = 0;        // where links_of() gathers links
   std::unique_ptr<FreeLinks> links_;
   std::vector<Address> mmapped_;
 };

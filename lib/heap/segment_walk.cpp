@@ -7,6 +7,8 @@ namespace heapsnap {
 namespace {
 
 constexpr unsigned kMostDamages = 256;  // in one area, before the rest of it is given up
+constexpr size_t kWorthAPass = 256;     // chunks
+constexpr uint64_t kWithoutPass = 64 << 10;
 
 template <typename Word>
 inline uint64_t load(const std::byte* from) {
@@ -25,6 +27,7 @@ SegmentWalk::SegmentWalk(Target& target, PageCache& cache, SortedAddresses::Curs
       unknown_bytes_(unknown_bytes),
       log_(log),
       window_(target),
+      passes_(target.passes()),
       chain_(cache, target.residency()) {}
 
 void SegmentWalk::walk(const HeapArea& area, const ChunkFormat& format, bool is_main) {
@@ -32,6 +35,8 @@ void SegmentWalk::walk(const HeapArea& area, const ChunkFormat& format, bool is_
   format_ = format;
   is_main_ = is_main;
   damages_ = 0;
+  answers_ = {};
+  next_pass_ = Address();
   chain_.use_format(format);
   accounted_to_ = area.system.begin;
   open_segment(area.first_chunk);
@@ -53,6 +58,7 @@ void SegmentWalk::finish() {
 
 bool SegmentWalk::step() {
   if (at() == limit_) return at_limit();
+  if (run_answers()) return true;
   if (!has_header(at())) {
     damage(at(), "the memory at " + hex(at()) + " cannot be read");
     return true;
@@ -71,6 +77,56 @@ bool SegmentWalk::step() {
   }
   damage(at() + format_.word,
          "the size field of the chunk at " + hex(at()) + " holds " + hex(field));
+  return true;
+}
+
+bool SegmentWalk::ask_pass() {
+  if (passes_ == nullptr || format_.word != 8 || at() < next_pass_) return false;
+  ChunkScan scan{.at = at(),
+                 .limit = limit_,
+                 .readable_end = read_limit(),
+                 .min_size = format_.min_size,
+                 .impossible = format_.impossible_bits(is_main_)};
+  answers_ = passes_->scan(scan);
+  // Where it soon comes to something odd, more of that may follow.
+  if (answers_.size() < kWorthAPass) next_pass_ = scan.at + kWithoutPass;
+  return !answers_.empty();
+}
+
+bool SegmentWalk::run_answers() {
+  if (answers_.empty() && !ask_pass()) return false;
+  drop_listed_before(at(), false);
+  if (batcher_.count() == ChunkBatcher::kBatch) batcher_.flush();
+  const uint64_t min_large_size = format_.min_large_size;
+  uint64_t* const sizes = batcher_.sizes() + batcher_.count();
+  ChunkState* const states = batcher_.states() + batcher_.count();
+  const size_t room = std::min(ChunkBatcher::kBatch - batcher_.count(), answers_.size());
+  uint64_t chunk = at().value();
+  uint64_t listed = listed_.at_end() ? ~0ULL : listed_.address().value();
+  size_t done = 0;
+  for (; done < room; ++done) {
+    const uint64_t size = answers_[done] & ~HeapPasses::kFree;
+    const bool in_use = (answers_[done] & HeapPasses::kFree) == 0;
+    ChunkState state = size < min_large_size ? ChunkState::kSmallbin : ChunkState::kLargebin;
+    state = in_use ? ChunkState::kUsed : state;
+    if (chunk >= listed) {
+      const ChunkState by_list = listed_.state();
+      if (chunk != listed || (by_list == ChunkState::kUnsorted) == in_use) [[unlikely]] {
+        if (done != 0) break;
+        state = listed_state(in_use, state);
+      } else {
+        state = by_list;
+        last_listed_ = listed_.address();
+        listed_.next();
+      }
+      listed = listed_.at_end() ? ~0ULL : listed_.address().value();
+    }
+    sizes[done] = size;
+    states[done] = state;
+    chunk += size;
+  }
+  batcher_.set_filled(batcher_.count() + done, Address(chunk));
+  answers_ = answers_.subspan(done);
   return true;
 }
 

@@ -1,8 +1,8 @@
 // The walk over every chunk of a heap, front to back.
 //
-// An area is read once, in pieces (MemoryWindow). A chunk's size leads to the next chunk, and the
-// next chunk's PREV_INUSE bit says whether it is free; the sorted addresses of the free lists,
-// which are in the same order, say the rest:
+// An area is read once, in pieces (MemoryWindow), or passed over where it lies (HeapPasses). A
+// chunk's size leads to the next chunk, and the next chunk's PREV_INUSE bit says whether it is
+// free; the sorted addresses of the free lists, which are in the same order, say the rest:
 //
 //   chunk        size field of the next     on a list      state
 //   | size | --► | ... P=1 |                no             used
@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@
 #include "heap/heap_model.h"
 #include "heap/memory_window.h"
 #include "heap/sorted_addresses.h"
+#include "target/heap_passes.h"
 #include "target/target.h"
 
 namespace heapsnap {
@@ -45,7 +47,10 @@ class SegmentWalk {
 
   // From here on a batch is given to the sink before the window leaves its chunks, so that the sink
   // may look at them in window().
-  void give_batches_in_window() { gives_in_window_ = true; }
+  void give_batches_in_window() {
+    gives_in_window_ = true;
+    passes_ = nullptr;
+  }
   const MemoryWindow& window() const { return window_; }
 
   // Walks one area; areas come in ascending order of address. `is_main`: of a main arena.
@@ -62,6 +67,9 @@ class SegmentWalk {
   // The inner loop: fills the batch from the window as long as everything is ordinary.
   template <typename Word>
   Stop run();
+  // The same over answers of a pass; false when there are none for the chunk at at().
+  bool run_answers();
+  bool ask_pass();
   // One run and what stopped it; false when the area is done.
   bool step();
 
@@ -90,6 +98,9 @@ class SegmentWalk {
   CorruptionLog& log_;
   MemoryWindow window_;
   bool gives_in_window_ = false;
+  HeapPasses* passes_;                 // nullptr: all is read through the window
+  Address next_pass_;                  // none is asked for before
+  std::span<const uint32_t> answers_;  // of the last pass, for the chunks from at() on
   ChunkChain chain_;
 
   // Of the area that is walked.

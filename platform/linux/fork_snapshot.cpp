@@ -134,6 +134,7 @@ bool ForkSnapshot::settle() {
   }
   const auto closed = child_.call({kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}});
   if (!child_.is_alive()) return false;
+  owns_files_ = closed == 0 || child_.call({SYS_unshare, {CLONE_FILES, 0, 0, 0, 0, 0}}) == 0;
   if (closed != 0) {
     notes_.push_back("the copy keeps the target's files open while it lives (no close_range)");
   }

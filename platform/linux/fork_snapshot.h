@@ -49,6 +49,8 @@ class ForkSnapshot {
   bool settle();
 
   SnapshotChild& child() { return child_; }
+  // Whether the child may open files of its own: the table is not the target's any more.
+  bool owns_files() const { return owns_files_; }
 
   // Kills the child and has the target reap it. Later calls do nothing.
   void discard() noexcept;
@@ -72,6 +74,7 @@ class ForkSnapshot {
   int donor_tid_;
   SyscallGadget gadget_;
   SnapshotChild child_;
+  bool owns_files_ = false;
   bool discarded_ = false;
   std::chrono::nanoseconds reap_pause_{0};
   std::vector<std::string> notes_;

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "platform/linux/attach_obstacles.h"
+#include "platform/linux/child_passes.h"
 #include "platform/linux/copied_page_map.h"
 #include "platform/linux/copied_usage.h"
 #include "platform/linux/freeze_estimate.h"
@@ -15,6 +16,7 @@
 #include "platform/linux/memory_room.h"
 #include "platform/linux/page_map.h"
 #include "platform/linux/process_memory.h"
+#include "platform/linux/process_status.h"
 #include "platform/linux/realtime_priority.h"
 #include "platform/linux/spliced_memory.h"
 
@@ -165,8 +167,21 @@ void HeldProcess::finish_fork(const FreezeOptions& options) {
   note_missing_from_copy(before);
   view_.residency =
       std::make_unique<CopiedPageMap>(view_.proc, child.pid(), target_tid_, view_.address_space);
-  view_.memory = std::make_unique<SplicedMemory>(
-      view_.proc, child, [this](const std::function<void()>& work) { tracer_->run(work); });
+  lead_child(child);
+}
+
+// From here on the child works for us, where no seccomp filter judges what it does.
+void HeldProcess::lead_child(SnapshotChild& child) {
+  const auto status =
+      parse_process_status(view_.proc.try_read(child.pid(), "status").value_or(std::string()));
+  if (!status || status->seccomp != SeccompMode::kNone) return;
+  child.share_processor();
+  const auto on_tracer = [this](const std::function<void()>& work) { tracer_->run(work); };
+  if (snapshot_->owns_files()) {
+    view_.memory = std::make_unique<SplicedMemory>(view_.proc, child, on_tracer);
+  }
+  auto passes = std::make_unique<ChildPasses>(child, on_tracer);
+  if (passes->is_usable()) view_.passes = std::move(passes);
 }
 
 void HeldProcess::finish_stop(const FreezeOptions& options, PriorityLoan& loan) {

@@ -27,6 +27,7 @@ class HeldProcess final : public FrozenProcess {
   const std::vector<Thread>& threads() const override { return view_.threads; }
   MemoryReader& memory() override { return *view_.memory; }
   PageResidency& residency() override { return *view_.residency; }
+  HeapPasses* passes() override { return view_.passes.get(); }
   std::optional<MappedFile> open_file(const Mapping& mapping) override {
     return view_.open_file(mapping);
   }
@@ -45,6 +46,7 @@ class HeldProcess final : public FrozenProcess {
   void stop_threads(const FreezeOptions& options, PriorityLoan& loan);
   void try_to_fork(const FreezeOptions& options, PriorityLoan& loan);
   void finish_fork(const FreezeOptions& options);
+  void lead_child(SnapshotChild& child);
   void finish_stop(const FreezeOptions& options, PriorityLoan& loan);
 
   void show_threads();

@@ -20,6 +20,7 @@ struct LiveView {
   std::vector<Thread> threads;
   std::unique_ptr<MemoryReader> memory;
   std::unique_ptr<PageResidency> residency;
+  std::unique_ptr<HeapPasses> passes;  // of the copy; none where it is no use
 
   std::optional<MappedFile> open_file(const Mapping& mapping) const;
 };

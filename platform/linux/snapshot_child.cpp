@@ -1,12 +1,14 @@
 #include "platform/linux/snapshot_child.h"
 
 #include <elf.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -19,6 +21,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{5};
 constexpr int kSyscallStop = SIGTRAP | 0x80;  // with PTRACE_O_TRACESYSGOOD
+constexpr int kMostForeignStops = 16;         // during one execution
 
 }  // namespace
 
@@ -67,10 +70,46 @@ uint64_t SnapshotChild::put_bytes(const void* bytes, size_t size) {
   if (size > padded.size()) return 0;
   std::memcpy(padded.data(), bytes, size);
   const uint64_t address = stack_ - padded.size();
-  const iovec local{padded.data(), padded.size()};
-  const iovec remote{reinterpret_cast<void*>(address), padded.size()};
-  const ssize_t count = ::process_vm_writev(pid_, &local, 1, &remote, 1, 0);
-  return count == static_cast<ssize_t>(padded.size()) ? address : 0;
+  return write(address, std::as_bytes(std::span(padded))) ? address : 0;
+}
+
+bool SnapshotChild::read(uint64_t from, std::span<std::byte> bytes) const {
+  const iovec local{bytes.data(), bytes.size()};
+  const iovec remote{reinterpret_cast<void*>(from), bytes.size()};
+  return ::process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes.size());
+}
+
+bool SnapshotChild::write(uint64_t to, std::span<const std::byte> bytes) const {
+  const iovec local{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  const iovec remote{reinterpret_cast<void*>(to), bytes.size()};
+  return ::process_vm_writev(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes.size());
+}
+
+bool SnapshotChild::execute(const Execution& execution) {
+  auto wanted = registers();
+  if (!wanted) return false;
+  wanted->rip = execution.entry;
+  wanted->rax = execution.function;
+  wanted->rdi = execution.argument;
+  wanted->rsp = execution.stack;
+  wanted->orig_rax = ~uint64_t{0};  // no system call to be made anew
+  if (::ptrace(PTRACE_SETREGS, pid_, nullptr, &*wanted) != 0) return false;
+  // A SIGSTOP of the whole process group, or the like, may come in between.
+  for (int stops = 0; stops < kMostForeignStops; ++stops) {
+    const auto signal = resume_by(PTRACE_CONT);
+    if (!signal || *signal == SIGSEGV || *signal == SIGBUS || *signal == SIGILL) return false;
+    const auto now = registers();
+    if (!now) return false;
+    if (*signal == SIGTRAP && now->rip == execution.end) return true;
+  }
+  return false;
+}
+
+void SnapshotChild::share_processor() const {
+  cpu_set_t here;
+  CPU_ZERO(&here);
+  CPU_SET(static_cast<size_t>(std::max(::sched_getcpu(), 0)), &here);
+  ::sched_setaffinity(pid_, sizeof here, &here);
 }
 
 bool SnapshotChild::set_context(const user_regs_struct& registers,

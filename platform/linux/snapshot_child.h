@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "platform/linux/borrowed_thread.h"
@@ -35,6 +36,26 @@ class SnapshotChild {
   std::optional<long> call(const SystemCall& call);
   // Puts bytes, at most 64, where they disturb nothing, for a call to point to. 0 on failure.
   uint64_t put_bytes(const void* bytes, size_t size);
+
+  // Memory of it, by process_vm_readv(2) and process_vm_writev(2). False when a byte is missing.
+  bool read(uint64_t from, std::span<std::byte> bytes) const;
+  bool write(uint64_t to, std::span<const std::byte> bytes) const;
+
+  // Code that was put into its memory, to be entered with `function` in %rax, `argument` in %rdi
+  // and `stack` as its stack pointer, and an int3 right before `end`.
+  struct Execution {
+    uint64_t entry = 0;
+    uint64_t end = 0;
+    uint64_t function = 0;
+    uint64_t argument = 0;
+    uint64_t stack = 0;
+  };
+  // Waits until it comes to `end`. False when it ran into something else.
+  bool execute(const Execution& execution);
+
+  // Moves it to the processor that the caller is on. Two who wait for each other all the time need
+  // a switch there, not a wake-up.
+  void share_processor() const;
 
   // Takes up the context of a thread of the target, and gives the one that it has come to.
   bool set_context(const user_regs_struct& registers, std::vector<std::byte>& extended_state);

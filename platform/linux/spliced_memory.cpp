@@ -1,15 +1,12 @@
 #include "platform/linux/spliced_memory.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-
-#include "platform/linux/process_status.h"
 
 namespace heapsnap {
 
@@ -26,8 +23,7 @@ SplicedMemory::SplicedMemory(const ProcFs& proc, SnapshotChild& child, OnTracer 
     : direct_(proc, child.pid(), ProcessMemory::Way::kProcMem),
       child_(child),
       on_tracer_(std::move(on_tracer)) {
-  const auto status = parse_process_status(proc.try_read(child.pid(), "status").value_or(""));
-  if (status && status->seccomp == SeccompMode::kNone) open_pipe(proc);
+  open_pipe(proc);
 }
 
 void SplicedMemory::open_pipe(const ProcFs& proc) {
@@ -40,11 +36,6 @@ void SplicedMemory::open_pipe(const ProcFs& proc) {
   const std::string end = "fd/" + std::to_string(static_cast<int>(*ends & 0xffffffff));
   UniqueFd pipe(::open(proc.path(child_.pid(), end).c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!pipe || ::fcntl(pipe.get(), F_SETPIPE_SZ, kWantedCapacity) < kWantedCapacity) return;
-  // We wait for each other all the time: on one processor that takes a switch, not a wake-up.
-  cpu_set_t here;
-  CPU_ZERO(&here);
-  CPU_SET(static_cast<size_t>(std::max(::sched_getcpu(), 0)), &here);
-  ::sched_setaffinity(child_.pid(), sizeof here, &here);
   capacity_ = kWantedCapacity;
   pipe_ = std::move(pipe);
 }

@@ -23,9 +23,9 @@ class SplicedMemory final : public MemoryReader {
   // Runs work on the thread that traces the child, and waits for it.
   using OnTracer = std::function<void(const std::function<void()>&)>;
 
-  // To be made on the tracing thread; read() is then called on another one, while `child` lives.
-  // Where no pipe can be had, or a seccomp filter would judge the calls, all is read by
-  // /proc/PID/mem.
+  // To be made on the tracing thread, for a child that no seccomp filter watches and whose files
+  // are its own; read() is then called on another one, while `child` lives. Where no pipe can be
+  // had, all is read by /proc/PID/mem.
   SplicedMemory(const ProcFs& proc, SnapshotChild& child, OnTracer on_tracer);
 
   // Throws as ProcessMemory::read().

@@ -1,11 +1,11 @@
-// Chunks a second of a whole walk over local memory: what heapsnap itself costs, without the system
-// calls that bring a target's memory in.
+// Chunks a second of a whole walk over local memory, as that of a core: what heapsnap itself costs,
+// without a child that makes the passes.
 #include <benchmark/benchmark.h>
 
-#include <cstring>
 #include <random>
 
 #include "heap/heap_walker.h"
+#include "tests/unit/heap/flat_target.h"
 #include "tests/unit/heap/synthetic_heap.h"
 
 using namespace heapsnap;
@@ -17,41 +17,6 @@ class NullSink final : public ChunkSink {
   void on_batch(const ChunkBatch& batch) override { chunks += batch.sizes.size(); }
   void on_mmapped(const MmappedChunk&) override { ++chunks; }
   uint64_t chunks = 0;
-};
-
-// A target whose [heap] is one block of memory of ours; the rest is as another target has it.
-class FlatTarget final : public Target, private MemoryReader, private PageResidency {
- public:
-  explicit FlatTarget(SyntheticHeap& heap)
-      : rest_(heap.target),
-        begin_(heap.heap_begin()),
-        bytes_(heap.target.address_space().find(begin_)->range.size()) {
-    rest_.memory().read(begin_, bytes_);
-  }
-
-  const Process& process() const override { return rest_.process(); }
-  const AddressSpace& address_space() const override { return rest_.address_space(); }
-  const std::vector<Thread>& threads() const override { return rest_.threads(); }
-  MemoryReader& memory() override { return *this; }
-  PageResidency& residency() override { return *this; }
-  std::optional<MappedFile> open_file(const Mapping&) override { return std::nullopt; }
-
- private:
-  size_t read(Address from, std::span<std::byte> out) override {
-    const uint64_t offset = from - begin_;
-    if (offset >= bytes_.size()) return rest_.memory().read(from, out);
-    const size_t count = std::min<size_t>(out.size(), bytes_.size() - offset);
-    std::memcpy(out.data(), bytes_.data() + offset, count);
-    return count;
-  }
-  uint64_t page_size() const override { return 4096; }
-  void read(Address, std::span<PageState> out) override {
-    std::fill(out.begin(), out.end(), PageState::kResident);
-  }
-
-  SparseTarget& rest_;
-  Address begin_;
-  std::vector<std::byte> bytes_;
 };
 
 // `chunks` of sizes from 32 to 32 + 2 * (mean - 32). Of a hundred, `binned` are in small or large
@@ -91,7 +56,7 @@ void walk(benchmark::State& state) {
   const auto heap =
       make_heap(static_cast<uint64_t>(state.range(0)) * 1000, static_cast<uint64_t>(state.range(1)),
                 static_cast<unsigned>(state.range(2)), static_cast<unsigned>(state.range(3)));
-  FlatTarget target(*heap);
+  FlatTarget target(heap->target);
   const std::vector<LocatedMalloc> mallocs{heap->located()};
   uint64_t chunks = 0;
   for (auto _ : state) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "heap/heap_walker.h"
+#include "tests/unit/heap/flat_target.h"
 #include "tests/unit/heap/synthetic_heap.h"
 
 namespace {
@@ -42,6 +43,8 @@ class CheckingSink final : public ChunkSink {
     for (size_t i = 0; i < batch.sizes.size(); ++i) {
       require(batch.sizes[i] != 0 && batch.states[i] <= ChunkState::kUnknown);
       require(batch.sizes[i] <= ~0ULL - end_.value());
+      mix(batch.sizes[i]);
+      mix(static_cast<uint64_t>(batch.states[i]));
       end_ += batch.sizes[i];
     }
     segment_ = batch.segment;
@@ -51,13 +54,17 @@ class CheckingSink final : public ChunkSink {
     require(chunk.mapping_begin >= mapped_to_);
     require(chunk.total != 0 && chunk.total % kPage == 0);
     require(chunk.chunk >= chunk.mapping_begin && chunk.usable < chunk.total);
+    mix(chunk.chunk.value());
     mapped_to_ = chunk.mapping_begin + chunk.total;
   }
 
   std::vector<Address> begins;  // of what each segment's batches cover
   std::vector<Address> ends;
+  uint64_t digest = 0;  // of all that was given
 
  private:
+  void mix(uint64_t value) { digest = (digest ^ value) * 0x9e3779b97f4a7c15 + 1; }
+
   uint32_t segment_ = ~0U;
   Address end_;
   Address mapped_to_;
@@ -175,6 +182,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   require(model.corruptions.size() <= 1001);
+
+  // Passes over the memory tell the same as reading it.
+  FlatTarget flat(heap.target);
+  CheckingSink by_passes;
+  const HeapModel same = walk_heaps(flat, {located}, by_passes);
+  require(by_passes.digest == sink.digest && same.segments.size() == model.segments.size());
+  require(same.corruptions.size() == model.corruptions.size());
   if (rest.size() == size - 2 && (data[1] & (4 | 16)) == 0) require(model.corruptions.empty());
   return 0;
 }

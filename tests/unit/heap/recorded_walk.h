@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heap/heap_walker.h"
+#include "tests/unit/heap/flat_target.h"
 #include "tests/unit/heap/synthetic_heap.h"
 
 namespace heapsnap {
@@ -44,7 +45,21 @@ struct RecordedWalk {
 
   RecordedWalk(Target& target, const std::vector<LocatedMalloc>& mallocs)
       : model(walk_heaps(target, mallocs, sink)) {}
-  explicit RecordedWalk(SyntheticHeap& heap) : RecordedWalk(heap.target, {heap.located()}) {}
+  // Walks it both ways: memory that is read, and memory that passes are made over.
+  explicit RecordedWalk(SyntheticHeap& heap) : RecordedWalk(heap.target, {heap.located()}) {
+    FlatTarget flat(heap.target);
+    require_same(RecordedWalk(flat, {heap.located()}));
+  }
+
+  void require_same(const RecordedWalk& other) const {
+    REQUIRE(sink.chunks == other.sink.chunks);
+    REQUIRE(sink.segments == other.sink.segments);
+    REQUIRE(mmapped_headers() == other.mmapped_headers());
+    REQUIRE(model.corruptions.size() == other.model.corruptions.size());
+    for (size_t i = 0; i < model.corruptions.size(); ++i) {
+      REQUIRE(model.corruptions[i].what == other.model.corruptions[i].what);
+    }
+  }
 
   bool has_complaint(const std::string& part) const {
     for (const Corruption& corruption : model.corruptions) {

@@ -67,6 +67,22 @@ class SparseTarget : public Target, private MemoryReader, private PageResidency 
     threads_.push_back({tid, "", registers});
   }
 
+  // Where memory was written, in order; a hole ends a range.
+  std::vector<AddressRange> written() const {
+    std::vector<uint64_t> numbers;
+    for (const auto& [number, page] : pages_) {
+      if (is_readable(Address(number * kPage))) numbers.push_back(number);
+    }
+    std::sort(numbers.begin(), numbers.end());
+    std::vector<AddressRange> ranges;
+    for (const uint64_t number : numbers) {
+      const Address page(number * kPage);
+      if (ranges.empty() || ranges.back().end != page) ranges.push_back({page, page});
+      ranges.back().end = page + kPage;
+    }
+    return ranges;
+  }
+
   uint64_t bytes_read() const { return bytes_read_; }
   // Pages read that were absent or swapped: each would have cost the target something.
   uint64_t costly_pages_read() const { return costly_pages_read_; }

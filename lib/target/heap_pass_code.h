@@ -1,0 +1,108 @@
+// The loops of HeapPasses, over memory that can be looked at as it is.
+//
+// They are compiled twice: for memory of this process, and into code that is carried to another one
+// (platform/linux/carried_passes.cpp). So they call nothing, allocate nothing and use no constants
+// in memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "target/heap_passes.h"
+
+namespace heapsnap {
+
+// Memory of the target, [begin, end), and where it lies: at its address plus `bias`.
+struct PlacedMemory {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t bias = 0;
+
+  bool contains(uint64_t address, uint64_t bytes) const {
+    return address >= begin && address <= end && end - address >= bytes;
+  }
+  uint64_t word(uint64_t address) const {
+    uint64_t value;
+    __builtin_memcpy(&value, reinterpret_cast<const void*>(address + bias), sizeof(value));
+    return value;
+  }
+  // `address` need not be inside.
+  void prefetch(uint64_t address) const {
+    __builtin_prefetch(reinterpret_cast<const void*>(address + bias));
+  }
+};
+
+inline constexpr uint64_t kChunkHeader = 16;
+inline constexpr uint64_t kSizeFlags = 7;
+// The processor prefetches within a page; the next one's place in memory takes a page walk.
+inline constexpr uint64_t kPrefetchAhead = 8192;
+
+// Gives how many answers there are.
+inline size_t scan_chunks(ChunkScan& scan, const PlacedMemory& memory, uint32_t* answers,
+                          size_t room) {
+  uint64_t at = scan.at.value();
+  const uint64_t limit = scan.limit.value();
+  const uint64_t readable_end = scan.readable_end.value();
+  const PlacedMemory readable{memory.begin, readable_end < memory.end ? readable_end : memory.end,
+                              memory.bias};
+  if (!readable.contains(at, kChunkHeader) || at > limit) return 0;
+  const uint64_t last_header = readable.end - kChunkHeader;
+  size_t count = 0;
+  uint64_t field = memory.word(at + 8);
+  for (; count < room; ++count) {
+    const uint64_t size = field & ~kSizeFlags;
+    if (size < scan.min_size || size > limit - at || size > UINT32_MAX ||
+        (field & scan.impossible) != 0) {
+      break;
+    }
+    const uint64_t next = at + size;
+    if (next > last_header) break;
+    memory.prefetch(next + kPrefetchAhead);
+    const uint64_t next_field = memory.word(next + 8);
+    const uint32_t is_free = (next_field & 1) == 0 ? HeapPasses::kFree : 0;
+    if (is_free != 0 && memory.word(next) != size) break;
+    answers[count] = static_cast<uint32_t>(size) | is_free;
+    at = next;
+    field = next_field;
+  }
+  scan.at = Address(at);
+  return count;
+}
+
+// `memories` are disjoint and in order.
+inline size_t follow_list(ListScan& list, const PlacedMemory* memories, size_t memory_count,
+                          uint64_t* answers, size_t room) {
+  uint64_t chunk = list.chunk.value();
+  uint64_t previous = list.previous.value();
+  const uint64_t list_end = list.end.value();
+  const PlacedMemory* memory = memories;
+  size_t count = 0;
+  for (; count < room && memory_count != 0 && chunk != list_end; ++count) {
+    if (!memory->contains(chunk, 2 * kChunkHeader)) {
+      size_t first = 0;
+      size_t behind = memory_count;
+      while (behind - first > 1) {
+        const size_t middle = first + (behind - first) / 2;
+        (memories[middle].begin <= chunk ? first : behind) = middle;
+      }
+      memory = memories + first;
+      if (!memory->contains(chunk, 2 * kChunkHeader)) break;
+    }
+    if (chunk % kChunkHeader != 0) break;
+    uint64_t next = memory->word(chunk + 16);
+    if (list.size != 0) {
+      if ((memory->word(chunk + 8) & ~kSizeFlags) != list.size) break;
+      if (list.is_protected) next ^= (chunk + 16) >> 12;
+    } else if (memory->word(chunk + 24) != previous) {
+      break;
+    }
+    answers[count] = chunk;
+    previous = chunk;
+    chunk = next;
+  }
+  list.chunk = Address(chunk);
+  list.previous = Address(previous);
+  return count;
+}
+
+}  // namespace heapsnap

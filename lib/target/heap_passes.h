@@ -1,0 +1,54 @@
+// Passes over a heap that are made where its memory lies, so that none of it is copied for them.
+//
+// A walk needs sixteen bytes of each chunk, and lists jump about. Copying the heap first costs more
+// than the walk itself, following a list from outside a system call a link. Where code of ours can
+// run beside the memory, in the copy-on-write child or over a mapped core, only the answers travel:
+//
+//   heap:     | size P | size P | size P | ...      4 bytes a chunk, of some hundred of memory
+//   answers:  | size, free? | size, free? | ...
+//
+// A pass tells what is sound and stops before the first thing that is not, which is for the caller
+// to judge by reading it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/address.h"
+
+namespace heapsnap {
+
+// Chunks of one heap with 8-byte words, front to back. Source: malloc/malloc.c, malloc_chunk.
+struct ChunkScan {
+  Address at;     // of the first chunk's header; afterwards of the first one that was not told
+  Address limit;  // no chunk reaches past it
+  Address readable_end;     // headers are read up to here
+  uint64_t min_size = 0;    // of a chunk
+  uint64_t impossible = 0;  // bits that no size field has set
+};
+
+// Chunks of one free list, link by link.
+struct ListScan {
+  Address chunk;              // the first one; afterwards the first one that was not told
+  Address previous;           // the one before it, or the bin: what its back link must hold
+  Address end;                // what the last link holds
+  uint64_t size = 0;          // of each chunk; 0: any, and there are back links
+  bool is_protected = false;  // links are stored by safe-linking
+};
+
+class HeapPasses {
+ public:
+  static constexpr uint32_t kFree = 1;
+
+  virtual ~HeapPasses() = default;
+
+  // The chunks from `scan.at` on, size | kFree where the next header says so (its footer then
+  // agrees). Empty: the first one takes a closer look, or no pass can be made there. Valid until
+  // the next call.
+  virtual std::span<const uint32_t> scan(ChunkScan& scan) = 0;
+  // The chunks from `list.chunk` on, those in `heaps` (in order, disjoint) and as `list` says. A
+  // ring is followed for ever, some thousand links a call. Otherwise as scan().
+  virtual std::span<const uint64_t> follow(ListScan& list, std::span<const AddressRange> heaps) = 0;
+};
+
+}  // namespace heapsnap

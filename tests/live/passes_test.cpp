@@ -1,0 +1,184 @@
+// Passes that the copy makes over its own memory: the same answers as reading it, and what becomes
+// of a pass that runs into memory that cannot be read.
+//
+// The target is this program itself, forked: what it holds is known.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "platform/linux/frozen_process.h"
+#include "target/local_passes.h"
+
+namespace heapsnap::live {
+
+namespace {
+
+constexpr size_t kChunks = 200'000;  // several passes
+constexpr size_t kChunkWords = 6;
+constexpr size_t kBytes = (kChunks * kChunkWords + 2) * 8;
+
+// Memory of chunks, every fifth one free and on a list, shared with nobody.
+class ChunkMemory {
+ public:
+  ChunkMemory() {
+    void* const mapped =
+        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(mapped != MAP_FAILED);
+    words_ = static_cast<uint64_t*>(mapped);
+    for (size_t i = 0; i <= kChunks; ++i) {
+      words_[i * kChunkWords + 1] = kChunkWords * 8 | (i % 5 == 1 ? 0 : 1);
+      if (i % 5 == 1) words_[i * kChunkWords] = kChunkWords * 8;
+    }
+    // From the last one down, so that a list runs through all pages.
+    for (size_t i = 0; i < kChunks; i += 5) {
+      words_[i * kChunkWords + 2] = i == 0 ? 0 : chunk(i - 5).value();
+      words_[i * kChunkWords + 3] = i + 5 >= kChunks ? 0 : chunk(i + 5).value();
+    }
+  }
+  ChunkMemory(const ChunkMemory&) = delete;
+  ChunkMemory& operator=(const ChunkMemory&) = delete;
+  ~ChunkMemory() { ::munmap(words_, kBytes); }
+
+  Address chunk(size_t i) const {
+    return Address(reinterpret_cast<uint64_t>(words_ + i * kChunkWords));
+  }
+  Address end() const { return chunk(0) + kBytes; }
+  ChunkScan scan() const {
+    ChunkScan scan;
+    scan.at = chunk(0);
+    scan.limit = chunk(kChunks);
+    scan.readable_end = end();
+    scan.min_size = 32;
+    return scan;
+  }
+  ListScan list() const {
+    ListScan list;
+    list.chunk = chunk(kChunks - 5);
+    return list;
+  }
+  LocalPasses local_passes() const {
+    return LocalPasses([this](Address at) -> std::span<const std::byte> {
+      if (at < chunk(0) || at >= end()) return {};
+      return {reinterpret_cast<const std::byte*>(at.value()), end() - at};
+    });
+  }
+  void make_unreadable(size_t page) {
+    REQUIRE(::mprotect(reinterpret_cast<std::byte*>(words_) + page * 4096, 4096, PROT_NONE) == 0);
+  }
+
+ private:
+  uint64_t* words_ = nullptr;
+};
+
+// A child of ours that only waits.
+class WaitingProcess {
+ public:
+  WaitingProcess() : pid_(::fork()) {
+    if (pid_ == 0) {
+      for (;;) ::pause();
+    }
+    REQUIRE(pid_ > 0);
+  }
+  WaitingProcess(const WaitingProcess&) = delete;
+  WaitingProcess& operator=(const WaitingProcess&) = delete;
+  ~WaitingProcess() { end(); }
+
+  pid_t pid() const { return pid_; }
+  // The signal that ended it.
+  int end() {
+    if (pid_ <= 0) return 0;
+    int status = 0;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+std::vector<uint32_t> all_chunks(HeapPasses& passes, ChunkScan scan) {
+  std::vector<uint32_t> chunks;
+  for (;;) {
+    const auto answers = passes.scan(scan);
+    if (answers.empty()) return chunks;
+    chunks.insert(chunks.end(), answers.begin(), answers.end());
+  }
+}
+
+std::vector<uint64_t> all_links(HeapPasses& passes, ListScan list, AddressRange heap) {
+  std::vector<uint64_t> links;
+  for (;;) {
+    const auto answers = passes.follow(list, std::span(&heap, 1));
+    if (answers.empty()) return links;
+    links.insert(links.end(), answers.begin(), answers.end());
+  }
+}
+
+std::unique_ptr<FrozenProcess> freeze(pid_t pid, FreezeChoice choice) {
+  FreezeOptions options;
+  options.choice = choice;
+  options.deadline = std::chrono::seconds(20);
+  return FrozenProcess::freeze(pid, options);
+}
+
+}  // namespace
+
+TEST_CASE("the copy's passes tell what passes over the same memory here tell") {
+  const ChunkMemory memory;
+  WaitingProcess target;
+  LocalPasses here = memory.local_passes();
+  const auto frozen = freeze(target.pid(), FreezeChoice::kFork);
+  REQUIRE(frozen->passes() != nullptr);
+  const auto chunks = all_chunks(*frozen->passes(), memory.scan());
+  CHECK(chunks.size() == kChunks);
+  CHECK(chunks == all_chunks(here, memory.scan()));
+  const AddressRange heap{memory.chunk(0), memory.end()};
+  const auto links = all_links(*frozen->passes(), memory.list(), heap);
+  CHECK(links.size() == kChunks / 5);
+  CHECK(links == all_links(here, memory.list(), heap));
+  // Memory is read between passes as before.
+  CHECK(frozen->memory().read_value<uint64_t>(memory.chunk(7) + 8) == (kChunkWords * 8 | 1));
+  std::vector<std::byte> bytes(kBytes);
+  CHECK(frozen->memory().read_exact(memory.chunk(0), bytes));
+  CHECK(std::memcmp(bytes.data(), reinterpret_cast<void*>(memory.chunk(0).value()), kBytes) == 0);
+  CHECK(all_chunks(*frozen->passes(), memory.scan()) == chunks);
+  frozen->thaw();
+  CHECK(frozen->record().notes.empty());
+  CHECK(target.end() == SIGKILL);
+}
+
+TEST_CASE("a pass that runs into unreadable memory tells nothing, and reading goes on") {
+  ChunkMemory memory;
+  memory.make_unreadable(3);
+  WaitingProcess target;
+  const auto frozen = freeze(target.pid(), FreezeChoice::kFork);
+  REQUIRE(frozen->passes() != nullptr);
+  ChunkScan scan = memory.scan();
+  CHECK(frozen->passes()->scan(scan).empty());
+  CHECK(scan.at == memory.chunk(0));
+  ListScan list = memory.list();
+  const AddressRange heap{memory.chunk(0), memory.end()};
+  CHECK(frozen->passes()->follow(list, std::span(&heap, 1)).empty());
+  CHECK(list.chunk == memory.list().chunk);
+  CHECK(frozen->memory().read_value<uint64_t>(memory.chunk(7) + 8) == (kChunkWords * 8 | 1));
+  std::vector<std::byte> bytes(kBytes);
+  frozen->memory().read(memory.chunk(0) + 4 * 4096, std::span(bytes).first(kBytes - 4 * 4096));
+  frozen->thaw();
+  CHECK(frozen->record().notes.empty());
+  CHECK(target.end() == SIGKILL);
+}
+
+TEST_CASE("a target that stands still itself makes no passes") {
+  WaitingProcess target;
+  CHECK(freeze(target.pid(), FreezeChoice::kStop)->passes() == nullptr);
+  CHECK(target.end() == SIGKILL);
+}
+
+}  // namespace heapsnap::live
