@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "base/error.h"
 #include "platform/linux/attach_obstacles.h"
@@ -17,8 +18,12 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr int kMostStops = 200;
+constexpr std::chrono::seconds kPatience{20};
 constexpr std::chrono::seconds kStopDeadline{5};
+// Between two stops, so that who stood inside gets a processor: on a busy machine that takes a
+// while, and with one processor nobody runs before we sleep.
+constexpr std::chrono::microseconds kFirstNap{50};
+constexpr std::chrono::microseconds kLongestNap{10'000};
 // The frame of a signal handler, with the largest vector registers, and some frames of its own.
 constexpr size_t kStackSearched = 16384;
 
@@ -66,10 +71,14 @@ class Patching {
     PatchResult result;
     const RealtimePriority priority;
     PriorityLoan loan;
+    const auto deadline = TraceClock::now() + kPatience;
+    std::chrono::microseconds nap = kFirstNap;
     while (!try_once(loan, result)) {
-      if (result.stops >= kMostStops) {
+      if (TraceClock::now() >= deadline) {
         refuse(pid_, "a thread of it is always inside the instructions to be changed", "try again");
       }
+      std::this_thread::sleep_for(nap);
+      nap = std::min(nap * 2, kLongestNap);
     }
     return result;
   }

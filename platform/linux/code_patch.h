@@ -34,8 +34,8 @@ struct PatchResult {
 };
 
 // Applies all of `patches`. Throws Error{kUnsupported} when the bytes there are others, or a thread
-// stands inside after many tries; Error{kNoProcess} and refusals of ptrace as an attach does. After
-// an error nothing was changed.
+// stands inside at every stop for 20 seconds; Error{kNoProcess} and refusals of ptrace as an attach
+// does. After an error nothing was changed.
 PatchResult apply_patches(const ProcFs& proc, int pid, const std::vector<CodePatch>& patches,
                           MemoryReader& memory);
 
