@@ -77,6 +77,16 @@ inline uint32_t equal_bytes(uint64_t address, const uint64_t* then) {
   const __m128i equal = _mm_cmpeq_epi8(now, *reinterpret_cast<const __m128i*>(then));
   return static_cast<uint32_t>(_mm_movemask_epi8(equal));
 }
+// Are the 16 bytes below each of two addresses what they were?
+inline bool are_equal_pairs(uint64_t address0, const uint64_t* then0, uint64_t address1,
+                            const uint64_t* then1) {
+  const __m128i now0 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(address0 - 16));
+  const __m128i now1 = _mm_loadu_si128(reinterpret_cast<const __m128i*>(address1 - 16));
+  const __m128i equal =
+      _mm_and_si128(_mm_cmpeq_epi8(now0, *reinterpret_cast<const __m128i*>(then0)),
+                    _mm_cmpeq_epi8(now1, *reinterpret_cast<const __m128i*>(then1)));
+  return _mm_movemask_epi8(equal) == 0xffff;
+}
 inline constexpr uint32_t kLowerWord = 0x00ff;
 inline constexpr uint32_t kBothWords = 0xffff;
 

@@ -46,6 +46,7 @@ __attribute__((noinline)) ThreadState* enter_slowly(void* block, const void* fra
       record_nested(block, (load(state->busy) & 1) != 0 && load(state->busy) != ~0ULL);
       return nullptr;
     }
+    state->walk.forget();  // whatever was half done
     set_busy(*state, 0);
   }
   if (state == nullptr || state->record == nullptr) state = register_thread(address);

@@ -68,10 +68,9 @@ inline bool fill_slot(void* block, uint32_t stack, uint64_t usable, uint64_t siz
   return true;
 }
 
-// The rule, when every allocation is recorded. Not inline, so that a hook itself saves no
-// registers.
-__attribute__((noinline)) inline void record_fully(ThreadState& state, void* block, uint64_t size,
-                                                   const void* frame) {
+// The rule, when every allocation is recorded.
+__attribute__((always_inline)) inline void record_fully(ThreadState& state, void* block,
+                                                        uint64_t size, const void* frame) {
   set_busy(state, reinterpret_cast<uint64_t>(frame));
   const uint32_t stack = state.walk.take(caller_of_frame(frame));
   check_stack(stack, frame);

@@ -1,6 +1,5 @@
 #include "tracker/stack_walk.h"
 
-#include "tracker/modules.h"
 #include "tracker/stack_table.h"
 #include "tracker/table_space.h"
 
@@ -14,16 +13,20 @@ constexpr uint32_t kSlackFrames = 64;
 // Where a frame leads that has always changed.
 constexpr uint64_t kNoWords[2] = {0, 0};
 
-uint64_t hash_of_frame(uint64_t pc, uint32_t module) {
-  const uint64_t hash = (pc ^ (static_cast<uint64_t>(module) << 47)) * 0x9e3779b97f4a7c15;
-  return hash ^ (hash >> 32);
-}
-
 uint64_t finish(uint64_t hash, uint32_t root, uint32_t depth, uint64_t sample_bytes) {
   hash ^= (static_cast<uint64_t>(root) << 32 | depth) * 0xd6e8feb86659fd93;
   hash ^= sample_bytes * 0xa0761d6478bd642f;
   hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93;
   return hash ^ (hash >> 29);
+}
+
+uint64_t word_below(uint64_t address) {
+  return reinterpret_cast<const uint64_t*>(address)[-1];
+}
+
+uint64_t unknown_to_compiler(uint64_t value) {
+  asm("" : "+r"(value));
+  return value;
 }
 
 bool uses_rbp(RuleKind kind) {
@@ -34,20 +37,20 @@ bool uses_rbp(RuleKind kind) {
 
 bool StackWalk::prepare(uint32_t max_frames, uint64_t sample_bytes) {
   keep(0);
-  if (limit_ != 0) __builtin_memset(rules_, 0, kRules * sizeof(Rule));  // else never used
+  if (limit_ == max_frames) rules_.forget();
   sample_bytes_ = sample_bytes;
   if (max_frames != limit_) {
     release();
     const uint32_t collect = max_frames + (max_frames < kSlackFrames ? kSlackFrames : max_frames);
     const uint32_t capacity = collect + kSlackFrames;
-    const uint64_t rules = sizeof(Rule) * kRules;
-    const uint64_t others = sizeof(Rule) * (collect + 1ULL);
-    const uint64_t frames = sizeof(Frame) * (capacity + 3ULL);  // one before, one behind
-    const uint64_t paths = sizeof(Path) * (capacity + 1ULL);
-    const uint64_t extra = sizeof(Word) * 2 * (capacity + 1ULL);
-    const uint64_t fresh = sizeof(Fresh) * (collect + 1ULL);
-    const uint64_t extra_frames = sizeof(uint32_t) * 2 * (capacity + 1ULL);
-    memory_size_ = rules + others + frames + paths + extra + fresh + extra_frames;
+    // A walk along guesses can be as long as all that is remembered.
+    const uint64_t rules = RuleTable::bytes(capacity + 2ULL);
+    const uint64_t frames = sizeof(Frame) * (capacity + 4ULL);  // one before, one behind
+    const uint64_t paths = sizeof(Path) * (capacity + 2ULL);
+    const uint64_t extra = sizeof(Word) * 2 * (capacity + 2ULL);
+    const uint64_t fresh = sizeof(Fresh) * (capacity + 2ULL);
+    const uint64_t extra_frames = sizeof(uint32_t) * 2 * (capacity + 2ULL);
+    memory_size_ = rules + frames + paths + extra + fresh + extra_frames;
     auto* block = static_cast<char*>(map_working_memory(memory_size_));
     if (block == nullptr) return false;
     memory_block_ = block;
@@ -56,8 +59,7 @@ bool StackWalk::prepare(uint32_t max_frames, uint64_t sample_bytes) {
       block += size;
       return part;
     };
-    rules_ = reinterpret_cast<Rule*>(take(rules));
-    others_ = reinterpret_cast<Rule*>(take(others));
+    rules_.use(take(rules));
     frames_ = reinterpret_cast<Frame*>(take(frames)) + 1;
     paths_ = reinterpret_cast<Path*>(take(paths));
     extra_ = reinterpret_cast<Word*>(take(extra));
@@ -70,7 +72,6 @@ bool StackWalk::prepare(uint32_t max_frames, uint64_t sample_bytes) {
     for (uint32_t i = 0; i < max_frames; ++i) limit_power_ *= kBase;
     set_end();
   }
-  rules_[0].pc = 1;  // no return address is 0, and none is found there
   return true;
 }
 
@@ -93,7 +94,11 @@ void StackWalk::keep(uint32_t frames) {
   }
   // What leads to the innermost one is not there any more.
   frames_[frames - 1].unsaved = kLowerWord;
-  if (first_pair_ >= frames - 1) first_pair_ = kNoPair;
+  if (first_pair_ >= frames - 1) {
+    first_pair_ = kNoPair;
+  } else if (pairs_end_ >= frames) {
+    pairs_end_ = frames - 1;
+  }
 }
 
 void StackWalk::set_end() {
@@ -101,35 +106,21 @@ void StackWalk::set_end() {
 }
 
 // When the table of rules has it not: an interrupted instruction (the table is of calls), or a new
-// one. Others of these fresh frames may lie where it belongs, so that has to wait.
-__attribute__((noinline)) const StackWalk::Rule* StackWalk::look_up(uint64_t pc, bool is_exact,
-                                                                    const Fresh* fresh) {
-  const RuleAt found = look_up_rule(is_exact ? pc : pc - 1);
-  const UnwindRule rule = found.rule;
-  Rule& place = others_[fresh - fresh_];
-  place = {pc,
-           hash_of_frame(pc, found.module),
-           static_cast<int32_t>(rule.cfa_offset()),
-           found.module,
-           static_cast<int16_t>(-8 * static_cast<int64_t>(rule.rbp_distance())),
-           rule.kind(),
-           found.lasting && !is_exact};
+// one.
+const FrameRule* StackWalk::look_up(uint64_t pc, bool is_exact, const Fresh* fresh) {
   has_learned_ = true;
-  return &place;
+  return rules_.look_up(pc, is_exact, static_cast<uint64_t>(fresh - fresh_));
 }
 
 __attribute__((noinline)) void StackWalk::learn() {
   has_learned_ = false;
-  for (uint32_t i = 0; i < fresh_count_; ++i) {
-    const Rule* rule = fresh_[i].rule;
-    if (rule == others_ + i && rule->is_lasting) rules_[rule_index(rule->pc)] = *rule;
-  }
+  for (uint32_t i = 0; i < fresh_count_; ++i) rules_.learn(fresh_[i].rule);
 }
 
 // One frame outwards. `is_exact`: the caller's pc is that of an instruction, not a return address.
 __attribute__((noinline)) StackWalk::Step StackWalk::step(const Fresh& from, bool& is_exact,
                                                           Fresh& caller, uint64_t& caller_pc) {
-  const Rule& rule = *from.rule;
+  const FrameRule& rule = *from.rule;
   const auto cfa_offset = static_cast<uint64_t>(int64_t{rule.cfa_offset});
   uint64_t cfa = 0;
   is_exact = false;
@@ -219,12 +210,12 @@ inline bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t
   uint64_t own_end = memory_.own_end(sp);
   uint64_t candidate_sp = candidates != 0 ? frames_[candidates - 1].sp : ~0ULL;
   const Frame* const no_guess = frames_ - 1;
-  const Frame* guess = count_ != 0 ? frames_ + count_ - 2 : no_guess;
+  // Only frames on the own stack are guessed at, so what they lead to can be read.
+  const Frame* guess = is_compared && count_ != 0 ? frames_ + count_ - 2 : no_guess;
   uint64_t hash = 0;
   uint64_t power = 1;
-  const Rule* const rules = rules_;
   Fresh* fresh = fresh_;
-  Fresh* const fresh_end = fresh_ + collect_;
+  const Fresh* const fresh_end = fresh_ + collect_;
   const auto end_with = [&](uint32_t kept) {
     fresh_count_ = static_cast<uint32_t>(fresh - fresh_);
     fresh_hash_ = hash;
@@ -247,7 +238,7 @@ inline bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t
       if (candidates != 0 && frames_[candidates - 1].sp == sp) --candidates;
       candidate_sp = candidates != 0 ? frames_[candidates - 1].sp : ~0ULL;
     }
-    const Rule* rule = rules + rule_index(pc);
+    const FrameRule* rule = rules_.place_of(pc);
     if (HEAPSNAP_UNLIKELY(rule->pc != pc)) {
       if (pc == 0) {
         root = kRootComplete;
@@ -261,40 +252,43 @@ inline bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t
     fresh->rule = rule;
     hash += rule->hash * power;
     power *= kBase;
-    if (HEAPSNAP_UNLIKELY(++fresh == fresh_end)) {
+    ++fresh;
+    // As step() does, for the two usual kinds of frame on the usual stack.
+    const uint64_t guessed = guess->sp;
+    uint64_t cfa = static_cast<uint64_t>(int64_t{rule->cfa_offset});
+    const auto rbp_offset = static_cast<uint64_t>(int64_t{rule->rbp_offset});
+    if (HEAPSNAP_LIKELY(rule->kind == RuleKind::kFromRsp)) {
+      cfa += sp;
+    } else if (rule->kind == RuleKind::kFromRbp) {
+      cfa += rbp;
+      if (HEAPSNAP_UNLIKELY(cfa <= sp || cfa + rbp_offset < sp)) cfa = ~0ULL;
+    } else {
+      cfa = ~0ULL;
+    }
+    if (HEAPSNAP_LIKELY(cfa == guessed)) {
+      --guess;
+      sp = unknown_to_compiler(guessed);  // or it would take cfa, which is the same
+      pc = word_below(sp);
+      if (rbp_offset != 0) rbp = word_below(sp + rbp_offset + 8);
+      continue;
+    }
+    if (HEAPSNAP_UNLIKELY(fresh >= fresh_end)) {
       root = kRootDepthLimit;
       return end_with(0);
     }
-    // As step() does, for the two usual kinds of frame on the usual stack.
-    const auto rbp_offset = static_cast<uint64_t>(int64_t{rule->rbp_offset});
-    uint64_t cfa = static_cast<uint64_t>(int64_t{rule->cfa_offset});
-    bool is_usual = false;
-    if (HEAPSNAP_LIKELY(rule->kind == RuleKind::kFromRsp)) {
-      cfa += sp;
-      is_usual = cfa <= own_end;
-    } else if (rule->kind == RuleKind::kFromRbp) {
-      cfa += rbp;
-      is_usual = cfa <= own_end && cfa > sp && cfa + rbp_offset >= sp;
-    }
-    if (HEAPSNAP_LIKELY(is_usual)) {
-      uint64_t guessed = guess->sp;
-      const uint64_t expected = guessed;
-      asm("" : "+r"(guessed));  // or the compiler would take cfa, which is the same
-      if (HEAPSNAP_LIKELY(cfa == expected)) {
-        --guess;
-        sp = guessed;
-      } else {
-        guess = no_guess;
-        sp = cfa;
-      }
-      pc = reinterpret_cast<const uint64_t*>(sp)[-1];
-      if (rbp_offset != 0) rbp = *reinterpret_cast<const uint64_t*>(sp + rbp_offset);
+    guess = no_guess;
+    if (HEAPSNAP_LIKELY(cfa <= own_end)) {
+      sp = cfa;
+      pc = word_below(sp);
+      if (rbp_offset != 0) rbp = word_below(sp + rbp_offset + 8);
       continue;
     }
     Fresh now{};
     bool is_exact = false;
-    const Step taken = step(fresh[-1], is_exact, now, pc);
+    uint64_t next = 0;
+    const Step taken = step(fresh[-1], is_exact, now, next);
     if (taken == Step::kOut) {
+      pc = next;
       sp = now.sp;
       rbp = now.rbp;
       own_end = memory_.own_end(sp);
@@ -328,13 +322,16 @@ void StackWalk::drop_outer_half() {
   }
   extra_count_ = kept;
   first_ = 0;
-  if (first_pair_ != kNoPair) first_pair_ = first_pair_ > dropped ? first_pair_ - dropped : 0;
+  if (first_pair_ != kNoPair) {
+    first_pair_ = first_pair_ > dropped ? first_pair_ - dropped : 0;
+    pairs_end_ = pairs_end_ > dropped ? pairs_end_ - dropped : 0;
+  }
   root_ = kRootDepthLimit;
 }
 
 // The words besides the return address. True: the fresh frame's rbp matters.
 inline bool StackWalk::push_rbp(const Fresh& fresh, Frame* place) {
-  const Rule& rule = *fresh.rule;
+  const FrameRule& rule = *fresh.rule;
   if (place == frames_) return uses_rbp(rule.kind);
   Frame& outer = place[-1];
   const auto index = static_cast<uint32_t>(&outer - frames_);
@@ -345,7 +342,8 @@ inline bool StackWalk::push_rbp(const Fresh& fresh, Frame* place) {
       add_extra({fresh.rbp, outer.rbp}, index);
     } else if (rule.rbp_offset == -16) {
       outer.unsaved = 0;
-      if (index < first_pair_) first_pair_ = index;
+      if (index < first_pair_) first_pair_ = pairs_end_ = index;
+      if (index == pairs_end_) ++pairs_end_;
     } else if (rule.rbp_offset != 0) {
       add_extra({outer.sp + static_cast<uint64_t>(int64_t{rule.rbp_offset}), outer.rbp}, index);
     } else {
@@ -367,7 +365,7 @@ inline void StackWalk::push_fresh() {
   bool needs_rbp = count_ != 0 && frame[-1].needs_rbp != 0;
   const Fresh* const fresh_begin = fresh_;
   for (const Fresh* fresh = fresh_ + fresh_count_; fresh-- != fresh_begin; ++frame, ++path) {
-    const Rule& rule = *fresh->rule;
+    const FrameRule& rule = *fresh->rule;
     hash = hash * kBase + rule.hash;
     if (needs_rbp || rule.kind != RuleKind::kFromRsp) {
       frame->rbp = fresh->rbp;
@@ -431,7 +429,7 @@ inline uint32_t StackWalk::take_fresh() {
 
 __attribute__((noinline)) void StackWalk::unwind_slowly(const CallerFrame& caller) {
   if (has_learned_) learn();
-  auto* plain = reinterpret_cast<PlainFrame*>(fresh_);
+  auto* plain = reinterpret_cast<PlainFrame*>(paths_);  // of no frames at present
   fresh_count_ = slow_unwind(memory_, caller.sp, plain, collect_, root_);
   add(control.directory->slow_unwinds, 1);
   outer_hash_ = 0;
@@ -439,16 +437,11 @@ __attribute__((noinline)) void StackWalk::unwind_slowly(const CallerFrame& calle
   fresh_hash_ = 0;
   fresh_power_ = 1;
   for (uint32_t i = 0; i < fresh_count_; ++i) {
-    Rule& rule = others_[i];
-    rule = {};
-    rule.pc = plain[i].pc;
-    rule.module = plain[i].module;
-    rule.hash = hash_of_frame(rule.pc, rule.module);
-    rule.kind = RuleKind::kFromRsp;
+    const FrameRule& rule = *rules_.set_plain(plain[i].pc, plain[i].module, i);
     fresh_hash_ += rule.hash * fresh_power_;
     fresh_power_ *= kBase;
+    fresh_[i] = {0, 0, &rule};
   }
-  for (uint32_t i = 0; i < fresh_count_; ++i) fresh_[i] = {0, 0, others_ + i};
 }
 
 __attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& caller,

@@ -30,6 +30,7 @@
 
 #include "tracker/arch_x86_64.h"
 #include "tracker/control.h"
+#include "tracker/rule_table.h"
 #include "tracker/slow_unwind.h"
 #include "tracker/stack_memory.h"
 #include "tracker/unwind_rows.h"
@@ -63,22 +64,12 @@ class StackWalk {
   }
 
  private:
-  // What is known of a return address.
-  struct alignas(32) Rule {
-    uint64_t pc;
-    uint64_t hash;  // of pc and module
-    int32_t cfa_offset;
-    uint32_t module;
-    int16_t rbp_offset;  // from the CFA; 0: the caller's rbp is still in the register
-    RuleKind kind;
-    bool is_lasting;  // may be used for the next stack too
-  };
   // A frame of the present stack. Both words are those when the call returns, so sp is right above
   // the return address.
   struct Fresh {
     uint64_t sp;
     uint64_t rbp;
-    const Rule* rule;
+    const FrameRule* rule;
   };
   // A remembered frame. What has to be as it was for the frames further out to be the same:
   // the word below sp is pc, and, if the next frame saved rbp right below (as code with frame
@@ -103,7 +94,6 @@ class StackWalk {
   };
   enum class Step { kOut, kComplete, kNoInfo, kBad, kSlow };
 
-  static constexpr uint32_t kRules = 4096;
   static constexpr uint32_t kNoPair = ~0U;
 
   // How many frames, counted from the outermost, have all their words as they were. Those outside
@@ -131,6 +121,11 @@ class StackWalk {
       const Frame* const pairs = frames_ + first_pair_;
       while (frame < pairs && !has_other_pc(*frame)) ++frame;
       if (frame >= pairs) {
+        const Frame* const end = frames_ + pairs_end_;
+        while (end - frame >= 6 &&
+               are_equal_pairs(frame[0].sp, &frame[0].rbp, frame[1].sp, &frame[1].rbp)) {
+          frame += 2;
+        }
         for (;; frame += 2) {
           if (has_other_pair(frame[0])) break;
           if (has_other_pair(frame[1])) {
@@ -163,16 +158,13 @@ class StackWalk {
     extra_[extra_count_] = word;
     extra_frame_[extra_count_++] = frame;
   }
-  static uint32_t rule_index(uint64_t pc) {
-    return pc & (kRules - 1);  // as good as random, and the address waits for it
-  }
   static uint64_t at(const Word& word) { return *reinterpret_cast<const uint64_t*>(word.address); }
 
   uint32_t take_changed(const CallerFrame& caller, uint32_t same);
   bool unwind(const CallerFrame& caller, uint32_t same, uint32_t& root);
   bool reaches(uint32_t frame, bool is_compared) const;
   Step step(const Fresh& from, bool& is_exact, Fresh& caller, uint64_t& caller_pc);
-  const Rule* look_up(uint64_t pc, bool is_exact, const Fresh* fresh);
+  const FrameRule* look_up(uint64_t pc, bool is_exact, const Fresh* fresh);
   void learn();
   void keep(uint32_t frames);
   void set_end();
@@ -184,6 +176,7 @@ class StackWalk {
   uint32_t insert(uint64_t hash, uint32_t root, bool is_cut);
 
   StackMemory memory_;
+  RuleTable rules_;                  // the spare ones are of the fresh frames, innermost first
   Frame* frames_ = nullptr;          // outermost first; frames_[-1] is at address 0
   Path* paths_ = nullptr;            // of each frame
   Word* extra_ = nullptr;            // saved rbps, and CFAs that lie in memory
@@ -193,6 +186,7 @@ class StackWalk {
   uint32_t extra_count_ = 0;
   uint32_t first_ = 0;             // frames further out are beyond max_frames
   uint32_t first_pair_ = kNoPair;  // no frame further out has its rbp compared
+  uint32_t pairs_end_ = 0;         // and all from there to here have
   uint32_t last_id_ = 0;
   uint32_t fresh_count_ = 0;
   uint32_t root_ = 0;  // why there is nothing outside of frames_[0]; kRootDepthLimit: there is
@@ -211,8 +205,6 @@ class StackWalk {
   uint64_t truncated_ = 0;
   void* memory_block_ = nullptr;
   uint64_t memory_size_ = 0;
-  Rule* rules_ = nullptr;   // by return address, kRules of them
-  Rule* others_ = nullptr;  // of each fresh frame that rules_ did not have
 };
 
 }  // namespace heapsnap::tracker
