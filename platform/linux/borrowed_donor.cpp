@@ -1,5 +1,7 @@
 #include "platform/linux/borrowed_donor.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -16,6 +18,9 @@ namespace {
 
 constexpr size_t kDonorsTried = 24;
 constexpr std::chrono::milliseconds kStopDeadline{500};
+// Where there is nobody else to ask. A thread may wait for a clone that an injector made which was
+// killed then; on a busy machine that takes a while to end.
+constexpr std::chrono::seconds kLastStopDeadline{5};
 constexpr std::chrono::microseconds kSlice{30};
 constexpr std::chrono::seconds kLeaveDeadline{5};
 
@@ -62,7 +67,10 @@ BorrowedDonor::BorrowedDonor(const ProcFs& proc, int pid, const DonorTask& task,
   for (const int tid : candidates.tids) {
     loan_.lend_to(tid);
     session_ = std::make_unique<PtraceSession>(proc, pid);
-    thread_ = session_->stop_one(tid, TraceClock::now() + kStopDeadline);
+    const bool is_last = tid == candidates.tids.back();
+    thread_ = session_->stop_one(
+        tid, TraceClock::now() + (is_last ? TraceClock::duration(kLastStopDeadline)
+                                          : TraceClock::duration(kStopDeadline)));
     if (thread_ == nullptr) {
       why_not = "thread " + std::to_string(tid) + " did not stop";
       continue;
@@ -78,7 +86,8 @@ BorrowedDonor::BorrowedDonor(const ProcFs& proc, int pid, const DonorTask& task,
   }
   // Another tracer is told about by whoever explains refusals.
   const std::string status = proc.try_read(pid, "status").value_or(std::string());
-  if (status_number(status, "TracerPid").value_or(0) != 0) throw TraceRefused(EPERM);
+  const auto tracer = status_number(status, "TracerPid").value_or(0);
+  if (tracer != 0 && tracer != static_cast<uint64_t>(::getpid())) throw TraceRefused(EPERM);
   throw Error(ErrorKind::kUnsupported,
               "no thread of process " + std::to_string(pid) + " can make system calls for heapsnap",
               why_not, "look at it without: heapsnap attach --freeze stop " + std::to_string(pid));
