@@ -61,11 +61,11 @@ class Case:
             assert target.end() == 0
         return failures
 
-    def injected(self, *arguments, **how):
+    def injected(self, *arguments, options=(), **how):
         """Starts a target that the tracker is put into while it runs."""
         library = self.targets / "libunloaded_library.so"
         return TrackedTarget([self.target, "--late", library, *arguments],
-                             meanwhile=lambda pid: output_of([self.heapsnap, "inject", pid]), **how)
+                             meanwhile=lambda pid: output_of([self.heapsnap, "inject", *options, pid]), **how)
 
     def inject(self):
         """Caught: every entry point, pointers and threads of before, libraries that come later. Then out again."""
@@ -91,6 +91,34 @@ class Case:
             assert target.pid != target.process.pid
             export = TrackedExport(self.heapsnap, self.take("attach", target.pid))
             failures = complain("child", check_blocks(target, export)) + complain("child", check_counts(export))
+            assert target.end() == 0
+        return failures
+
+    def inject_limit(self):
+        """Tables that may not grow: what was dropped is counted and told, what was recorded is right."""
+        with self.injected(options=["--memory-limit", "2MiB"]) as target:
+            path = self.take("attach", target.pid)
+            listing = self.stacks(path, "--all")
+            tracker = listing["tracker"]
+            assert tracker["memory_limit"] == 2 << 20, tracker
+            assert tracker["limits"] and tracker["dropped_blocks"] + tracker["dropped_stacks"] > 0, tracker
+            assert tracker["memory_used"] <= tracker["memory_limit"], tracker
+            text = output_of([self.heapsnap, "stacks", path])
+            assert "the tracker reached its limit of: memory" in text and " blocks were not recorded" in text, text
+            export = TrackedExport(self.heapsnap, path)
+            # Nothing is said of a block rather than something wrong.
+            without = {address for address in target.live if not export.functions(export.chunks[address])}
+            assert without, "nothing was dropped"
+            for address in without:
+                del target.live[address]
+            failures = complain("limited", check_blocks(target, export))
+            # Without the limit it goes on.
+            output_of([self.heapsnap, "inject", target.pid])
+            assert self.stacks(target.pid)["tracker"]["memory_limit"] == 0
+            output_of([self.heapsnap, "eject", target.pid])
+            refused = subprocess.run([self.heapsnap, "inject", "--memory-limit", "64KiB", str(target.pid)],
+                                     capture_output=True, text=True)
+            assert refused.returncode == 5 and "--memory-limit" in refused.stderr, refused
             assert target.end() == 0
         return failures
 

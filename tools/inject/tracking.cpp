@@ -94,11 +94,15 @@ LibraryLoad call_of(const char* function, std::vector<std::byte> argument,
   return load;
 }
 
-void check_start(int pid, int64_t result) {
+void check_start(int pid, int64_t result, const TrackingOptions& options) {
   if (result == 0) return;
   const std::string what = "the tracker does not start in " + process_text(pid);
   switch (result) {
     case -ENOMEM:
+      if (options.memory_limit != 0) {
+        throw Error(ErrorKind::kUnsupported, what, "its empty tables need more than they may take",
+                    "allow some MiB: --memory-limit 64MiB");
+      }
       throw Error(ErrorKind::kUnsupported, what, "memory for its tables was refused",
                   "see whether ulimit -v or a cgroup bars it");
     case -EINVAL: throw Error(ErrorKind::kUsage, what, "it does not take these options");
@@ -127,7 +131,7 @@ TrackingChange start(RunningProgram& target, std::span<const std::byte> image,
     call = load_library(target, libc, load);
   }
   change.call = std::move(call.injection);
-  check_start(pid, call.value);
+  check_start(pid, call.value, options);
   target.look_again();  // its mappings have changed
   present = find_tracker(target, libc, image);
   if (present) change.directory = read_tracker_directory(target, *present);
