@@ -85,7 +85,7 @@ void FreeLists::follow_fastbin(const Arena& arena, int32_t index, unsigned bin) 
     while (pass_over(list, ChunkState::kFastbin, ring, steps))
       from = list.previous + format_.header;
     chunk = list.chunk;
-    if (chunk.is_null()) return;
+    if (list.is_done()) return;
     const FreeLinks* const links = links_of(arena, index, true);
     const auto known = links != nullptr ? links->find(chunk) : std::nullopt;
     const bool is_known = known && known->fast_size == expected;
@@ -97,7 +97,7 @@ void FreeLists::follow_fastbin(const Arena& arena, int32_t index, unsigned bin) 
                          : std::string(", which is no chunk of this arena")));
       return;
     }
-    if (ring.closes(chunk) || steps == most_chunks_) {
+    if (ring.closes(chunk) || steps >= most_chunks_) {
       log_.add(chunk, index, -1, "fastbin " + std::to_string(bin) + " is a ring");
       return;
     }
@@ -121,10 +121,12 @@ bool FreeLists::pass_over(ListScan& list, ChunkState state, RingGuard& ring, uin
   const bool has_plain_pointers = format_.word == 8 && format_.pointer_mask == ~0ULL;
   if (passes == nullptr || !has_plain_pointers || steps < kShortList) return false;
   Address previous = list.previous;
-  const std::span<const uint64_t> told = passes->follow(list, heaps_);
-  for (const uint64_t address : told) {
+  const ListedChunks told = passes->follow(list, heaps_);
+  steps += told.backward.size();
+  for (const uint64_t address : told.backward) listed_.add(Address(address), state);
+  for (const uint64_t address : told.forward) {
     const Address chunk(address);
-    if (ring.closes(chunk) || steps == most_chunks_) {
+    if (ring.closes(chunk) || steps >= most_chunks_) {
       list.chunk = chunk;  // the caller will meet the ring again
       list.previous = previous;
       return false;
@@ -133,7 +135,7 @@ bool FreeLists::pass_over(ListScan& list, ChunkState state, RingGuard& ring, uin
     previous = chunk;
     ++steps;
   }
-  return !told.empty();
+  return !told.forward.empty();
 }
 
 const FreeLinks* FreeLists::links_of(const Arena& arena, int32_t index, bool with_fast) {
@@ -144,22 +146,15 @@ const FreeLinks* FreeLists::links_of(const Arena& arena, int32_t index, bool wit
   return links_.get();
 }
 
-// fd of the last chunk is the bin, whose "chunk" is two words before its own fd and bk.
-bool FreeLists::follow_unsorted_forward(const Arena& arena, int32_t index, Address& last_good) {
-  const Address bin = arena.address + layout_.state.bins - format_.header;
-  Address previous = bin;
-  auto next = word(bin + format_.header);
+// Leaves in `list` how far it got from either end. False when it met damage, which is in the log.
+bool FreeLists::follow_unsorted_forward(const Arena& arena, int32_t index, ListScan& list) {
   RingGuard ring;
-  ListScan list;
-  list.end = bin;
   for (uint64_t steps = 0;; ++steps) {
-    list.chunk = format_.pointer(next.value_or(0));
-    list.previous = previous;
     while (pass_over(list, ChunkState::kUnsorted, ring, steps)) {
     }
+    if (list.is_done()) return true;
     const Address chunk = list.chunk;
-    last_good = previous = list.previous;
-    if (chunk == bin) return true;
+    std::optional<uint64_t> next;
     // What has a link there is a free chunk, by the walk that gathered them.
     const FreeLinks* const links = links_of(arena, index, false);
     const auto known = links != nullptr ? links->find(chunk) : std::nullopt;
@@ -168,8 +163,8 @@ bool FreeLists::follow_unsorted_forward(const Arena& arena, int32_t index, Addre
     } else {
       const auto back =
           size_in_heap(chunk, index) ? word(chunk + format_.header + format_.word) : std::nullopt;
-      if (!back || format_.pointer(*back) != previous) {
-        log_.add(previous + format_.header, index, -1,
+      if (!back || format_.pointer(*back) != list.previous) {
+        log_.add(list.previous + format_.header, index, -1,
                  "the unsorted list links to " + hex(chunk) +
                      (back ? ", whose back link is " + hex(*back)
                            : std::string(", which is no chunk of this arena")));
@@ -177,26 +172,31 @@ bool FreeLists::follow_unsorted_forward(const Arena& arena, int32_t index, Addre
       }
       next = word(chunk + format_.header);
     }
-    if (ring.closes(chunk) || steps == most_chunks_) {
+    if (ring.closes(chunk) || steps >= most_chunks_) {
       log_.add(chunk, index, -1, "the unsorted list is a ring without its bin");
       return false;
     }
     listed_.add(chunk, ChunkState::kUnsorted);
-    last_good = previous = chunk;
+    list.previous = chunk;
+    list.chunk = format_.pointer(next.value_or(0));
   }
 }
 
 void FreeLists::follow_unsorted(const Arena& arena, int32_t index) {
+  // fd of the last chunk is the bin, whose "chunk" is two words before its own fd and bk.
   const Address bin = arena.address + layout_.state.bins - format_.header;
-  Address last_good = bin;
-  if (follow_unsorted_forward(arena, index, last_good)) return;
+  ListScan list;
+  list.chunk = format_.pointer(word(bin + format_.header).value_or(0));
+  list.tail = format_.pointer(word(bin + format_.header + format_.word).value_or(0));
+  list.previous = list.following = bin;
+  if (follow_unsorted_forward(arena, index, list)) return;
   // What lies behind the damage is reached from the other end.
-  Address following = bin;
+  Address following = list.following;
   RingGuard ring;
   for (uint64_t steps = 0; steps < most_chunks_; ++steps) {
     const auto back = word(following + format_.header + format_.word);
     const Address chunk = format_.pointer(back.value_or(0));
-    if (chunk == bin || chunk == last_good || !size_in_heap(chunk, index)) return;
+    if (chunk == bin || chunk == list.previous || !size_in_heap(chunk, index)) return;
     const auto forward = word(chunk + format_.header);
     if (!forward || format_.pointer(*forward) != following || ring.closes(chunk)) return;
     listed_.add(chunk, ChunkState::kUnsorted);

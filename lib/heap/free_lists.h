@@ -50,7 +50,7 @@ class FreeLists {
 
   void follow_fastbin(const Arena& arena, int32_t index, unsigned bin);
   void follow_unsorted(const Arena& arena, int32_t index);
-  bool follow_unsorted_forward(const Arena& arena, int32_t index, Address& last_good);
+  bool follow_unsorted_forward(const Arena& arena, int32_t index, ListScan& list);
   // Lists the chunks that a pass tells from `list.chunk` on. False when there is none: a list that
   // is short so far, or a chunk that takes a closer look.
   bool pass_over(ListScan& list, ChunkState state, RingGuard& ring, uint64_t& steps);

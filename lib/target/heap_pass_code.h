@@ -69,40 +69,68 @@ inline size_t scan_chunks(ChunkScan& scan, const PlacedMemory& memory, uint32_t*
   return count;
 }
 
-// `memories` are disjoint and in order.
-inline size_t follow_list(ListScan& list, const PlacedMemory* memories, size_t memory_count,
-                          uint64_t* answers, size_t room) {
+// Memories that are disjoint and in order; finds the one of an address near the last.
+struct PlacedMemories {
+  const PlacedMemory* all = nullptr;
+  size_t count = 0;
+  const PlacedMemory* last = nullptr;
+
+  // Whether a chunk's first words are there to be read, in `last`.
+  bool hold_chunk(uint64_t chunk) {
+    if (chunk % kChunkHeader != 0 || count == 0) return false;
+    if (last != nullptr && last->contains(chunk, 2 * kChunkHeader)) return true;
+    size_t first = 0;
+    size_t behind = count;
+    while (behind - first > 1) {
+      const size_t middle = first + (behind - first) / 2;
+      (all[middle].begin <= chunk ? first : behind) = middle;
+    }
+    last = all + first;
+    return last->contains(chunk, 2 * kChunkHeader);
+  }
+};
+
+struct ListCounts {
+  size_t forward = 0;   // answers from the first place on
+  size_t backward = 0;  // from the last place down
+};
+
+inline ListCounts follow_list(ListScan& list, const PlacedMemory* memories, size_t memory_count,
+                              uint64_t* answers, size_t room) {
   uint64_t chunk = list.chunk.value();
   uint64_t previous = list.previous.value();
-  const uint64_t list_end = list.end.value();
-  const PlacedMemory* memory = memories;
-  size_t count = 0;
-  for (; count < room && memory_count != 0 && chunk != list_end; ++count) {
-    if (!memory->contains(chunk, 2 * kChunkHeader)) {
-      size_t first = 0;
-      size_t behind = memory_count;
-      while (behind - first > 1) {
-        const size_t middle = first + (behind - first) / 2;
-        (memories[middle].begin <= chunk ? first : behind) = middle;
-      }
-      memory = memories + first;
-      if (!memory->contains(chunk, 2 * kChunkHeader)) break;
-    }
-    if (chunk % kChunkHeader != 0) break;
-    uint64_t next = memory->word(chunk + 16);
+  uint64_t tail = list.tail.value();
+  uint64_t following = list.following.value();
+  PlacedMemories forward{memories, memory_count, nullptr};
+  PlacedMemories backward{memories, memory_count, nullptr};
+  ListCounts counts;
+  while (counts.forward + counts.backward < room && chunk != following) {
+    if (!forward.hold_chunk(chunk)) break;
+    uint64_t next = forward.last->word(chunk + 16);
     if (list.size != 0) {
-      if ((memory->word(chunk + 8) & ~kSizeFlags) != list.size) break;
+      if ((forward.last->word(chunk + 8) & ~kSizeFlags) != list.size) break;
       if (list.is_protected) next ^= (chunk + 16) >> 12;
-    } else if (memory->word(chunk + 24) != previous) {
+    } else if (forward.last->word(chunk + 24) != previous) {
       break;
     }
-    answers[count] = chunk;
+    answers[counts.forward++] = chunk;
     previous = chunk;
     chunk = next;
+
+    if (tail == 0 || chunk == following || counts.forward + counts.backward == room) continue;
+    if (!backward.hold_chunk(tail) || backward.last->word(tail + 16) != following) {
+      tail = 0;  // what is odd there is for the way forward to find
+      continue;
+    }
+    answers[room - ++counts.backward] = tail;
+    following = tail;
+    tail = backward.last->word(tail + 24);
   }
   list.chunk = Address(chunk);
   list.previous = Address(previous);
-  return count;
+  list.tail = Address(tail);
+  list.following = Address(following);
+  return counts;
 }
 
 }  // namespace heapsnap

@@ -27,13 +27,23 @@ struct ChunkScan {
   uint64_t impossible = 0;  // bits that no size field has set
 };
 
-// Chunks of one free list, link by link.
+// Chunks of one free list, link by link; a list with back links also from its other end, so that
+// two waits for memory go on at once.
 struct ListScan {
-  Address chunk;              // the first one; afterwards the first one that was not told
-  Address previous;           // the one before it, or the bin: what its back link must hold
-  Address end;                // what the last link holds
-  uint64_t size = 0;          // of each chunk; 0: any, and there are back links
+  Address chunk;      // the first one; afterwards the first one that was not told
+  Address previous;   // the one before it, or the bin: what its back link must hold
+  Address tail;       // the last one that was not told; null: it is only followed forward
+  Address following;  // what its link must hold: the one behind it, or the end (the bin, or null)
+  uint64_t size = 0;  // of each chunk; 0: any, and there are back links
   bool is_protected = false;  // links are stored by safe-linking
+
+  bool is_done() const { return chunk == following; }
+};
+
+// Answers of one pass over a list, either in the order in which they were come to.
+struct ListedChunks {
+  std::span<const uint64_t> forward;
+  std::span<const uint64_t> backward;
 };
 
 class HeapPasses {
@@ -47,8 +57,8 @@ class HeapPasses {
   // the next call.
   virtual std::span<const uint32_t> scan(ChunkScan& scan) = 0;
   // The chunks from `list.chunk` on, those in `heaps` (in order, disjoint) and as `list` says. A
-  // ring is followed for ever, some thousand links a call. Otherwise as scan().
-  virtual std::span<const uint64_t> follow(ListScan& list, std::span<const AddressRange> heaps) = 0;
+  // ring is followed for ever, some thousand links a call. No forward ones: as an empty scan().
+  virtual ListedChunks follow(ListScan& list, std::span<const AddressRange> heaps) = 0;
 };
 
 }  // namespace heapsnap

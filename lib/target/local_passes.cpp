@@ -23,7 +23,7 @@ std::span<const uint32_t> LocalPasses::scan(ChunkScan& scan) {
   return {chunks_.data(), scan_chunks(scan, place(scan.at), chunks_.data(), chunks_.size())};
 }
 
-std::span<const uint64_t> LocalPasses::follow(ListScan& list, std::span<const AddressRange> heaps) {
+ListedChunks LocalPasses::follow(ListScan& list, std::span<const AddressRange> heaps) {
   if (!std::equal(heaps.begin(), heaps.end(), placed_heaps_.begin(), placed_heaps_.end())) {
     placed_heaps_.assign(heaps.begin(), heaps.end());
     memories_.clear();
@@ -39,8 +39,11 @@ std::span<const uint64_t> LocalPasses::follow(ListScan& list, std::span<const Ad
     }
   }
   links_.resize(kLinksAtOnce);
-  return {links_.data(),
-          follow_list(list, memories_.data(), memories_.size(), links_.data(), links_.size())};
+  const ListCounts counts =
+      follow_list(list, memories_.data(), memories_.size(), links_.data(), links_.size());
+  std::reverse(links_.end() - static_cast<ptrdiff_t>(counts.backward), links_.end());
+  const std::span<const uint64_t> links(links_);
+  return {links.first(counts.forward), links.last(counts.backward)};
 }
 
 }  // namespace heapsnap

@@ -19,7 +19,7 @@ class LocalPasses final : public HeapPasses {
   explicit LocalPasses(BytesAt bytes_at) : bytes_at_(std::move(bytes_at)) {}
 
   std::span<const uint32_t> scan(ChunkScan& scan) override;
-  std::span<const uint64_t> follow(ListScan& list, std::span<const AddressRange> heaps) override;
+  ListedChunks follow(ListScan& list, std::span<const AddressRange> heaps) override;
 
  private:
   PlacedMemory place(Address from) const;

@@ -21,8 +21,8 @@ HEAPSNAP_CARRIED static void heapsnap_passes_scan(heapsnap::CarriedScan* task) {
 }
 
 HEAPSNAP_CARRIED static void heapsnap_passes_follow(heapsnap::CarriedList* task) {
-  task->count = heapsnap::follow_list(task->list, task->memories, task->memory_count, task->answers,
-                                      task->room);
+  task->counts = heapsnap::follow_list(task->list, task->memories, task->memory_count,
+                                       task->answers, task->room);
 }
 
 extern const std::byte __start_heapsnap_passes[];

@@ -27,7 +27,7 @@ struct CarriedList {
   uint64_t memory_count = 0;
   uint64_t* answers = nullptr;
   uint64_t room = 0;
-  uint64_t count = 0;  // afterwards
+  ListCounts counts;  // afterwards
 };
 
 struct CarriedPasses {

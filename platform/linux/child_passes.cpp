@@ -50,7 +50,6 @@ bool ChildPasses::run(size_t function, Task& task) {
                               .stack = base_ + kSize}) &&
               child_.read(base_ + kTaskAt, bytes);
   });
-  is_done = is_done && task.count <= task.room;
   if (!is_done) base_ = 0;
   return is_done;
 }
@@ -62,14 +61,14 @@ std::span<const uint32_t> ChildPasses::scan(ChunkScan& scan) {
   task.memory = {scan.at.value(), scan.readable_end.value(), 0};
   task.answers = reinterpret_cast<uint32_t*>(base_ + kAnswersAt);
   task.room = kAnswersSize / sizeof(uint32_t);
-  if (!run(code_.scan, task)) return {};
+  if (!run(code_.scan, task) || task.count > task.room) return {};
   chunks_.resize(task.count);
   if (!child_.read(base_ + kAnswersAt, std::as_writable_bytes(std::span(chunks_)))) return {};
   scan = task.scan;
   return chunks_;
 }
 
-std::span<const uint64_t> ChildPasses::follow(ListScan& list, std::span<const AddressRange> heaps) {
+ListedChunks ChildPasses::follow(ListScan& list, std::span<const AddressRange> heaps) {
   if (base_ == 0 || heaps.size() > kMostHeaps) return {};
   if (!std::equal(heaps.begin(), heaps.end(), heaps_.begin(), heaps_.end())) {
     std::vector<PlacedMemory> placed;
@@ -85,11 +84,19 @@ std::span<const uint64_t> ChildPasses::follow(ListScan& list, std::span<const Ad
   task.memory_count = heaps.size();
   task.answers = reinterpret_cast<uint64_t*>(base_ + kAnswersAt);
   task.room = kAnswersSize / sizeof(uint64_t);
-  if (!run(code_.follow, task)) return {};
-  links_.resize(task.count);
-  if (!child_.read(base_ + kAnswersAt, std::as_writable_bytes(std::span(links_)))) return {};
+  const auto& [forward, backward] = task.counts;
+  if (!run(code_.follow, task) || forward > task.room || backward > task.room - forward) return {};
+  links_.resize(forward + backward);
+  const std::span<uint64_t> links(links_);
+  const uint64_t answers_end = base_ + kAnswersAt + task.room * sizeof(uint64_t);
+  if (!child_.read(base_ + kAnswersAt, std::as_writable_bytes(links.first(forward))) ||
+      !child_.read(answers_end - backward * sizeof(uint64_t),
+                   std::as_writable_bytes(links.last(backward)))) {
+    return {};
+  }
+  std::reverse(links_.end() - static_cast<ptrdiff_t>(backward), links_.end());
   list = task.list;
-  return links_;
+  return {links.first(forward), links.last(backward)};
 }
 
 }  // namespace heapsnap

@@ -31,7 +31,7 @@ class ChildPasses final : public HeapPasses {
   bool is_usable() const { return base_ != 0; }
 
   std::span<const uint32_t> scan(ChunkScan& scan) override;
-  std::span<const uint64_t> follow(ListScan& list, std::span<const AddressRange> heaps) override;
+  ListedChunks follow(ListScan& list, std::span<const AddressRange> heaps) override;
 
  private:
   bool map();

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -59,6 +60,7 @@ class ChunkMemory {
   ListScan list() const {
     ListScan list;
     list.chunk = chunk(kChunks - 5);
+    list.tail = chunk(0);
     return list;
   }
   LocalPasses local_passes() const {
@@ -112,13 +114,17 @@ std::vector<uint32_t> all_chunks(HeapPasses& passes, ChunkScan scan) {
   }
 }
 
+// In order of address: how far each way came in a pass is not told.
 std::vector<uint64_t> all_links(HeapPasses& passes, ListScan list, AddressRange heap) {
   std::vector<uint64_t> links;
   for (;;) {
-    const auto answers = passes.follow(list, std::span(&heap, 1));
-    if (answers.empty()) return links;
-    links.insert(links.end(), answers.begin(), answers.end());
+    const ListedChunks told = passes.follow(list, std::span(&heap, 1));
+    if (told.forward.empty()) break;
+    links.insert(links.end(), told.forward.begin(), told.forward.end());
+    links.insert(links.end(), told.backward.begin(), told.backward.end());
   }
+  std::sort(links.begin(), links.end());
+  return links;
 }
 
 std::unique_ptr<FrozenProcess> freeze(pid_t pid, FreezeChoice choice) {
@@ -165,7 +171,7 @@ TEST_CASE("a pass that runs into unreadable memory tells nothing, and reading go
   CHECK(scan.at == memory.chunk(0));
   ListScan list = memory.list();
   const AddressRange heap{memory.chunk(0), memory.end()};
-  CHECK(frozen->passes()->follow(list, std::span(&heap, 1)).empty());
+  CHECK(frozen->passes()->follow(list, std::span(&heap, 1)).forward.empty());
   CHECK(list.chunk == memory.list().chunk);
   CHECK(frozen->memory().read_value<uint64_t>(memory.chunk(7) + 8) == (kChunkWords * 8 | 1));
   std::vector<std::byte> bytes(kBytes);

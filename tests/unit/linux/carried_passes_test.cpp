@@ -93,6 +93,7 @@ TEST_CASE("carried away, a list is followed as it is here") {
   CarriedList task;
   task.list.chunk = Address(address(0));
   task.list.previous = Address(address(kChunks - 7));
+  task.list.tail = Address(address(kChunks - 7));
   task.memories = memories.data();
   task.memory_count = memories.size();
   std::vector<uint64_t> answers(kChunks + 10);
@@ -100,12 +101,15 @@ TEST_CASE("carried away, a list is followed as it is here") {
   task.answers = answers.data();
   task.room = answers.size();
   ListScan here = task.list;
-  const size_t count =
+  const ListCounts counts =
       follow_list(here, memories.data(), memories.size(), expected.data(), expected.size());
-  CHECK(count == kChunks);
+  CHECK(counts.forward + counts.backward == kChunks);
+  CHECK(counts.backward > kChunks / 3);
 
   Carried().follow(task);
-  CHECK(task.count == count);
+  CHECK(task.counts.forward == counts.forward);
+  CHECK(task.counts.backward == counts.backward);
   CHECK(task.list.chunk == here.chunk);
+  CHECK(task.list.tail == here.tail);
   CHECK(answers == expected);
 }

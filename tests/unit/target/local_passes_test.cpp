@@ -157,7 +157,7 @@ TEST_CASE("lists are followed through all heaps, with what they must hold") {
       memory.put(order[i] + 16, next);
       memory.put(order[i] + 24, i == 0 ? bin : kBase.value() + order[i - 1]);
     }
-    list.previous = list.end = Address(bin);
+    list.previous = list.following = Address(bin);
   };
   const std::vector<AddressRange> heaps{{kBase, kBase + 256}, {kBase + 256, kBase + 512}};
   size_t told = order.size();
@@ -191,11 +191,53 @@ TEST_CASE("lists are followed through all heaps, with what they must hold") {
     told = 2;
   }
   LocalPasses passes = memory.passes();
-  const auto links = passes.follow(list, heaps);
+  const auto links = passes.follow(list, heaps).forward;
   REQUIRE(links.size() == told);
   for (size_t i = 0; i < told; ++i) CHECK(links[i] == kBase.value() + order[i]);
-  if (told == order.size()) CHECK(list.chunk == list.end);
+  CHECK(list.is_done() == (told == order.size()));
   CHECK(list.previous == kBase + order[told - 1]);
+}
+
+TEST_CASE("a list with back links is followed from both ends, each chunk once") {
+  constexpr Address kBin(0x777770);
+  for (size_t count = 0; count < 9; ++count) {
+    CAPTURE(count);
+    Memory memory(count * 64 + 64);
+    const auto chunk = [&](size_t i) { return i < count ? kBase + i * 64 : kBin; };
+    for (size_t i = 0; i < count; ++i) {
+      memory.put(i * 64 + 16, chunk(i + 1).value());
+      memory.put(i * 64 + 24, (i == 0 ? kBin : chunk(i - 1)).value());
+    }
+    ListScan list;
+    list.chunk = chunk(0);
+    list.tail = count == 0 ? kBin : chunk(count - 1);
+    list.previous = list.following = kBin;
+    const std::vector<AddressRange> heaps{{kBase, kBase + count * 64 + 64}};
+    size_t odd =
+        count;  // the chunk whose forward link is damaged: the way back does not come to it
+    SUBCASE("sound") {}
+    SUBCASE("damaged") {
+      if (count < 4) continue;
+      odd = count - 2;
+      memory.put(odd * 64 + 16, 0x4242);
+    }
+    LocalPasses passes = memory.passes();
+    const ListedChunks told = passes.follow(list, heaps);
+    std::vector<uint64_t> all(told.forward.begin(), told.forward.end());
+    if (odd == count) {
+      CHECK(told.forward.size() == (count + 1) / 2);
+      CHECK(list.is_done());
+      all.insert(all.end(), told.backward.rbegin(), told.backward.rend());
+      REQUIRE(all.size() == count);
+    } else {
+      CHECK(told.backward.size() == 1);
+      CHECK(list.tail.is_null());
+      REQUIRE(all.size() == odd + 1);
+      CHECK(list.chunk == Address(0x4242));
+      CHECK(list.following == chunk(count - 1));
+    }
+    for (size_t i = 0; i < all.size(); ++i) CHECK(all[i] == chunk(i).value());
+  }
 }
 
 TEST_CASE("a ring costs one call a bounded number of links") {
@@ -207,11 +249,11 @@ TEST_CASE("a ring costs one call a bounded number of links") {
   list.size = 64;
   LocalPasses passes = memory.passes();
   const std::vector<AddressRange> heaps{{kBase, kBase + 64}};
-  const size_t told = passes.follow(list, heaps).size();
+  const size_t told = passes.follow(list, heaps).forward.size();
   CHECK(told > 0);
   CHECK(told <= 1 << 16);
   CHECK(list.chunk == kBase);
-  CHECK(passes.follow(list, {}).empty());
+  CHECK(passes.follow(list, {}).forward.empty());
 }
 
 TEST_CASE("whatever the bytes are, passes stay inside them") {
@@ -235,8 +277,10 @@ TEST_CASE("whatever the bytes are, passes stay inside them") {
     list.size = random() % 3 * 32;
     const std::vector<AddressRange> heaps{{kBase, kBase + random() % 1024},
                                           {kBase + 1024, kBase + 4096}};
-    for (const uint64_t chunk : passes.follow(list, heaps)) {
-      CHECK(heaps[0].contains(Address(chunk), 32));
+    if (list.size == 0) list.tail = kBase + random() % 64 * 16;
+    const ListedChunks told = passes.follow(list, heaps);
+    for (const auto& way : {told.forward, told.backward}) {
+      for (const uint64_t chunk : way) CHECK(heaps[0].contains(Address(chunk), 32));
     }
   }
 }
