@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import kernel_rules
 from kernel_rules import Echo
 
 SKIP = 77
-NOT_PERMITTED, UNSUPPORTED = 4, 5
+NO_PROCESS, NOT_PERMITTED, UNSUPPORTED = 3, 4, 5
 KILL_PROCESS, MEMFD_CREATE = 0x80000000, 319
 
 
@@ -76,7 +77,26 @@ def nothing_to_eject(heapsnap, _):
     return 0
 
 
-CASES = {case.__name__: case for case in (static_program, stopped, traced, barred_call, nothing_to_eject)}
+def ends_meanwhile(heapsnap, _):
+    """Killed at some moment of the injection: told to be gone, and heapsnap comes to an end."""
+    ended = 0
+    for moment in range(60):
+        with Echo() as target:
+            injector = subprocess.Popen([heapsnap, "inject", str(target.pid)], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.PIPE, text=True)
+            time.sleep(moment * 0.001)  # the moment is what is tested
+            os.kill(target.pid, signal.SIGKILL)
+            errors = injector.communicate(timeout=60)[1]
+            assert injector.returncode in (0, NO_PROCESS), (injector.returncode, errors)
+            if injector.returncode == NO_PROCESS:
+                ended += 1
+                assert "why:" in errors, errors
+    assert ended > 0
+    return 0
+
+
+CASES = {case.__name__: case for case in
+         (static_program, stopped, traced, barred_call, nothing_to_eject, ends_meanwhile)}
 
 
 if __name__ == "__main__":
