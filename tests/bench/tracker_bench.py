@@ -124,6 +124,9 @@ def bench_programs(options, found):
         with open(source, "w", encoding="utf-8") as file:
             file.write(CPP)
         programs = {}
+        server = os.path.join(os.path.dirname(os.path.abspath(options.workload)), "tracker_server")
+        if os.path.exists(server):
+            programs["C++ server, 2 threads"] = ([server, "2", "40000"], {})
         cc1plus = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True,
                                  check=False).stdout.strip()
         if cc1plus.startswith("/"):
