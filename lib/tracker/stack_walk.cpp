@@ -76,10 +76,10 @@ bool StackWalk::prepare(uint32_t max_frames, uint64_t sample_bytes) {
 }
 
 void StackWalk::release() {
+  keep(0);  // reads what is given back here
   if (memory_block_ != nullptr) unmap_working_memory(memory_block_, memory_size_);
   memory_block_ = nullptr;
   limit_ = 0;
-  keep(0);
 }
 
 // Of the remembered frames only the outermost so many.
