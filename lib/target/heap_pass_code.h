@@ -26,16 +26,48 @@ struct PlacedMemory {
     __builtin_memcpy(&value, reinterpret_cast<const void*>(address + bias), sizeof(value));
     return value;
   }
-  // `address` need not be inside.
-  void prefetch(uint64_t address) const {
-    __builtin_prefetch(reinterpret_cast<const void*>(address + bias));
-  }
 };
 
 inline constexpr uint64_t kChunkHeader = 16;
 inline constexpr uint64_t kSizeFlags = 7;
-// The processor prefetches within a page; the next one's place in memory takes a page walk.
-inline constexpr uint64_t kPrefetchAhead = 8192;
+// Fetches memory ahead of a pass that goes up through it: each size waits for the one before it,
+// and each next page for a page walk. By size of the chunk:
+//
+//   small     the processor fetches line after line by itself; a page ahead it needs a start
+//   middling  every line is fetched: that is quicker than a wait for each chunk
+//   large     nothing is: the body takes longer to fetch than one wait
+class FetchAhead {
+ public:
+  void go_on(const PlacedMemory& memory, uint64_t at, uint64_t size) {
+    if (size <= kSmall) {
+      fetch(memory, at + kDistance);
+      return;
+    }
+    if (size > kMiddling) {
+      distance_ = kLine;
+      return;
+    }
+    if (fetched_ < at) fetched_ = at;
+    if (distance_ < kDistance) distance_ *= 2;
+    for (const uint64_t end = at + distance_; fetched_ < end; fetched_ += kLine) {
+      fetch(memory, fetched_);
+    }
+  }
+
+ private:
+  static constexpr uint64_t kLine = 64;
+  static constexpr uint64_t kSmall = 512;
+  static constexpr uint64_t kMiddling = 2048;
+  static constexpr uint64_t kDistance = 8192;
+
+  // Behind the memory's end it does no harm.
+  static void fetch(const PlacedMemory& memory, uint64_t address) {
+    __builtin_prefetch(reinterpret_cast<const void*>(address + memory.bias));
+  }
+
+  uint64_t fetched_ = 0;  // middling chunks up to here
+  uint64_t distance_ = kLine;
+};
 
 // Gives how many answers there are.
 inline size_t scan_chunks(ChunkScan& scan, const PlacedMemory& memory, uint32_t* answers,
@@ -49,6 +81,7 @@ inline size_t scan_chunks(ChunkScan& scan, const PlacedMemory& memory, uint32_t*
   const uint64_t last_header = readable.end - kChunkHeader;
   size_t count = 0;
   uint64_t field = memory.word(at + 8);
+  FetchAhead ahead;
   for (; count < room; ++count) {
     const uint64_t size = field & ~kSizeFlags;
     if (size < scan.min_size || size > limit - at || size > UINT32_MAX ||
@@ -57,7 +90,7 @@ inline size_t scan_chunks(ChunkScan& scan, const PlacedMemory& memory, uint32_t*
     }
     const uint64_t next = at + size;
     if (next > last_header) break;
-    memory.prefetch(next + kPrefetchAhead);
+    ahead.go_on(memory, next, size);
     const uint64_t next_field = memory.word(next + 8);
     const uint32_t is_free = (next_field & 1) == 0 ? HeapPasses::kFree : 0;
     if (is_free != 0 && memory.word(next) != size) break;
