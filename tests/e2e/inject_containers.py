@@ -27,7 +27,9 @@ def inject_and_eject(heapsnap, pid, target):
 
 def other_namespaces(heapsnap):
     unshare = ["unshare", "--pid", "--mount", "--fork", "--mount-proc"]
-    if subprocess.run(unshare + ["true"], capture_output=True).returncode != 0:
+    tried = subprocess.run(unshare + ["true"], capture_output=True, text=True)
+    if tried.returncode != 0:
+        print(f"skipped: no namespaces of its own can be made here: {tried.stderr.strip()}")
         return SKIP
     with Echo(unshare + ["cat"]) as target:
         with open(f"/proc/{target.pid}/task/{target.pid}/children", encoding="ascii") as children:
@@ -38,6 +40,7 @@ def other_namespaces(heapsnap):
 def bare_chroot(heapsnap):
     """cat and what it needs, without /proc, in a root folder of their own."""
     if os.getuid() != 0:
+        print("skipped: chroot(2) takes root")
         return SKIP
     with tempfile.TemporaryDirectory() as root:
         program = shutil.which("cat")
