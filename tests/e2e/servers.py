@@ -321,3 +321,15 @@ def by_name(name):
         if server.name == name:
             return server
     sys.exit(f"no server {name}: {', '.join(server.name for server in ALL)}")
+
+
+def runnable(name):
+    """The server of that name; exits 77, with the reason, where this machine cannot run it."""
+    server = by_name(name)
+    reason = server.missing()
+    if not reason and os.getuid() != 0:
+        reason = "servers are started as their own users, which needs root"
+    if reason:
+        print("skipped:", reason)
+        sys.exit(77)
+    return server
