@@ -30,6 +30,7 @@ struct PlacedMemory {
 
 inline constexpr uint64_t kChunkHeader = 16;
 inline constexpr uint64_t kSizeFlags = 7;
+
 // Fetches memory ahead of a pass that goes up through it: each size waits for the one before it,
 // and each next page for a page walk. By size of the chunk:
 //
