@@ -29,6 +29,22 @@ class FreeLists::RingGuard {
   uint64_t next_power_ = 1;
 };
 
+// One list on its way: a fastbin, or the unsorted list.
+struct FreeLists::BinList {
+  ListScan scan;
+  ChunkState state = ChunkState::kFastbin;
+  unsigned bin = 0;  // of a fastbin
+  int32_t arena = 0;
+  bool is_of_main_arena = false;
+  RingGuard ring;
+  uint64_t steps = 0;
+  bool is_damaged = false;
+
+  std::string name() const {
+    return state == ChunkState::kFastbin ? "fastbin " + std::to_string(bin) : "the unsorted list";
+  }
+};
+
 FreeLists::FreeLists(Target& target, PageCache& cache, const MallocLayout& layout,
                      const HeapAreas& areas, SortedAddresses& listed, CorruptionLog& log)
     : target_(target),
@@ -64,144 +80,163 @@ void FreeLists::follow_bins(const Arena& arena, int32_t index) {
   // Walking an arena front to back costs about as much as a random read in an eighth of its pages.
   enough_pages_ = cache_.pages_read() + 64 + bytes / PageCache::kPageSize / 8;
   links_.reset();
-  for (unsigned bin = 0; bin < layout_.state.fastbin_count; ++bin) {
-    follow_fastbin(arena, index, bin);
+  std::vector<BinList> lists = bin_lists(arena, index);
+  for (BinList& list : lists) {
+    while (list.steps < kShortList && step(list)) {
+    }
   }
-  follow_unsorted(arena, index);
+  pass_over(lists);
+  for (BinList& list : lists) {
+    while (step(list)) {
+    }
+  }
+  if (lists.back().is_damaged) follow_unsorted_back(arena, lists.back());
 }
 
-void FreeLists::follow_fastbin(const Arena& arena, int32_t index, unsigned bin) {
-  Address from = arena.address + layout_.state.fastbins + bin * layout_.word;
-  const auto head = word(from);
-  Address chunk = format_.pointer(head.value_or(0));
-  // fastbin_index(): bins are two words apart in size, whatever the alignment.
-  const uint64_t expected = (bin + 2) * format_.header;
-  RingGuard ring;
-  ListScan list;
-  list.size = expected;
-  list.is_protected = layout_.safe_linking;
-  for (uint64_t steps = 0; !chunk.is_null(); ++steps) {
-    list.chunk = chunk;
-    while (pass_over(list, ChunkState::kFastbin, ring, steps))
-      from = list.previous + format_.header;
-    chunk = list.chunk;
-    if (list.is_done()) return;
-    const FreeLinks* const links = links_of(arena, index, true);
-    const auto known = links != nullptr ? links->find(chunk) : std::nullopt;
-    const bool is_known = known && known->fast_size == expected;
-    const auto size = is_known ? expected : size_in_heap(chunk, index);
-    if (!size || format_.size_of(*size) != expected) {
-      log_.add(from, index, -1,
-               "fastbin " + std::to_string(bin) + " links to " + hex(chunk) +
-                   (size ? ", a chunk of size " + hex(format_.size_of(*size))
-                         : std::string(", which is no chunk of this arena")));
-      return;
-    }
-    if (ring.closes(chunk) || steps >= most_chunks_) {
-      log_.add(chunk, index, -1, "fastbin " + std::to_string(bin) + " is a ring");
-      return;
-    }
-    listed_.add(chunk, ChunkState::kFastbin);
-    from = chunk + format_.header;
-    if (is_known) {
-      chunk = known->forward;
-      continue;
-    }
-    const auto next = word(from);
-    if (!next) {
-      log_.add(from, index, -1, "a fastbin's link cannot be read");
-      return;
-    }
-    chunk = reveal(from, *next);
+std::vector<FreeLists::BinList> FreeLists::bin_lists(const Arena& arena, int32_t index) {
+  const auto pointer_at = [&](Address at) { return format_.pointer(word(at).value_or(0)); };
+  BinList list;
+  list.arena = index;
+  list.is_of_main_arena = arena.is_main;
+  std::vector<BinList> lists;
+  list.scan.is_protected = layout_.safe_linking;
+  for (list.bin = 0; list.bin < layout_.state.fastbin_count; ++list.bin) {
+    const Address head = arena.address + layout_.state.fastbins + list.bin * layout_.word;
+    list.scan.chunk = pointer_at(head);
+    list.scan.previous = head - format_.header;
+    // fastbin_index(): bins are two words apart in size, whatever the alignment.
+    list.scan.size = (list.bin + 2) * format_.header;
+    lists.push_back(list);
   }
-}
-
-bool FreeLists::pass_over(ListScan& list, ChunkState state, RingGuard& ring, uint64_t& steps) {
-  HeapPasses* const passes = target_.passes();
-  const bool has_plain_pointers = format_.word == 8 && format_.pointer_mask == ~0ULL;
-  if (passes == nullptr || !has_plain_pointers || steps < kShortList) return false;
-  Address previous = list.previous;
-  const ListedChunks told = passes->follow(list, heaps_);
-  steps += told.backward.size();
-  for (const uint64_t address : told.backward) listed_.add(Address(address), state);
-  for (const uint64_t address : told.forward) {
-    const Address chunk(address);
-    if (ring.closes(chunk) || steps >= most_chunks_) {
-      list.chunk = chunk;  // the caller will meet the ring again
-      list.previous = previous;
-      return false;
-    }
-    listed_.add(chunk, state);
-    previous = chunk;
-    ++steps;
-  }
-  return !told.forward.empty();
-}
-
-const FreeLinks* FreeLists::links_of(const Arena& arena, int32_t index, bool with_fast) {
-  if (!links_ && cache_.pages_read() > enough_pages_) {
-    links_ = std::make_unique<FreeLinks>(target_, cache_, layout_, areas_, index, arena.is_main,
-                                         with_fast);
-  }
-  return links_.get();
-}
-
-// Leaves in `list` how far it got from either end. False when it met damage, which is in the log.
-bool FreeLists::follow_unsorted_forward(const Arena& arena, int32_t index, ListScan& list) {
-  RingGuard ring;
-  for (uint64_t steps = 0;; ++steps) {
-    while (pass_over(list, ChunkState::kUnsorted, ring, steps)) {
-    }
-    if (list.is_done()) return true;
-    const Address chunk = list.chunk;
-    std::optional<uint64_t> next;
-    // What has a link there is a free chunk, by the walk that gathered them.
-    const FreeLinks* const links = links_of(arena, index, false);
-    const auto known = links != nullptr ? links->find(chunk) : std::nullopt;
-    if (known && known->fast_size == 0) {
-      next = known->forward.value();
-    } else {
-      const auto back =
-          size_in_heap(chunk, index) ? word(chunk + format_.header + format_.word) : std::nullopt;
-      if (!back || format_.pointer(*back) != list.previous) {
-        log_.add(list.previous + format_.header, index, -1,
-                 "the unsorted list links to " + hex(chunk) +
-                     (back ? ", whose back link is " + hex(*back)
-                           : std::string(", which is no chunk of this arena")));
-        return false;
-      }
-      next = word(chunk + format_.header);
-    }
-    if (ring.closes(chunk) || steps >= most_chunks_) {
-      log_.add(chunk, index, -1, "the unsorted list is a ring without its bin");
-      return false;
-    }
-    listed_.add(chunk, ChunkState::kUnsorted);
-    list.previous = chunk;
-    list.chunk = format_.pointer(next.value_or(0));
-  }
-}
-
-void FreeLists::follow_unsorted(const Arena& arena, int32_t index) {
   // fd of the last chunk is the bin, whose "chunk" is two words before its own fd and bk.
   const Address bin = arena.address + layout_.state.bins - format_.header;
-  ListScan list;
-  list.chunk = format_.pointer(word(bin + format_.header).value_or(0));
-  list.tail = format_.pointer(word(bin + format_.header + format_.word).value_or(0));
-  list.previous = list.following = bin;
-  if (follow_unsorted_forward(arena, index, list)) return;
-  // What lies behind the damage is reached from the other end.
-  Address following = list.following;
+  list.state = ChunkState::kUnsorted;
+  list.scan = {.chunk = pointer_at(bin + format_.header),
+               .previous = bin,
+               .tail = pointer_at(bin + format_.header + format_.word),
+               .following = bin};
+  lists.push_back(list);
+  return lists;
+}
+
+bool FreeLists::step(BinList& list) {
+  if (list.is_damaged || list.scan.is_done()) return false;
+  const Address chunk = list.scan.chunk;
+  const auto next = list.state == ChunkState::kFastbin ? fastbin_link(list) : unsorted_link(list);
+  list.is_damaged = !next.has_value();
+  if (list.is_damaged) return false;
+  if (list.ring.closes(chunk) || list.steps >= most_chunks_) {
+    log_.add(chunk, list.arena, -1, list.name() + " is a ring");
+    list.is_damaged = true;
+    return false;
+  }
+  listed_.add(chunk, list.state);
+  ++list.steps;
+  list.scan.previous = chunk;
+  list.scan.chunk = *next;
+  return true;
+}
+
+std::optional<Address> FreeLists::fastbin_link(const BinList& list) {
+  const Address chunk = list.scan.chunk;
+  // What has a link there is a free chunk, by the walk that gathered them.
+  const FreeLinks* const links = links_of(list);
+  const auto known = links != nullptr ? links->find(chunk) : std::nullopt;
+  if (known && known->fast_size == list.scan.size) return known->forward;
+  const auto size = size_in_heap(chunk, list.arena);
+  if (!size || format_.size_of(*size) != list.scan.size) {
+    log_.add(list.scan.previous + format_.header, list.arena, -1,
+             list.name() + " links to " + hex(chunk) +
+                 (size ? ", a chunk of size " + hex(format_.size_of(*size))
+                       : std::string(", which is no chunk of this arena")));
+    return std::nullopt;
+  }
+  const Address link = chunk + format_.header;
+  const auto next = word(link);
+  if (!next) log_.add(link, list.arena, -1, "a fastbin's link cannot be read");
+  return next ? reveal(link, *next) : Address();
+}
+
+std::optional<Address> FreeLists::unsorted_link(const BinList& list) {
+  const Address chunk = list.scan.chunk;
+  const FreeLinks* const links = links_of(list);
+  const auto known = links != nullptr ? links->find(chunk) : std::nullopt;
+  if (known && known->fast_size == 0) return known->forward;
+  const auto back =
+      size_in_heap(chunk, list.arena) ? word(chunk + format_.header + format_.word) : std::nullopt;
+  if (!back || format_.pointer(*back) != list.scan.previous) {
+    log_.add(list.scan.previous + format_.header, list.arena, -1,
+             list.name() + " links to " + hex(chunk) +
+                 (back ? ", whose back link is " + hex(*back)
+                       : std::string(", which is no chunk of this arena")));
+    return std::nullopt;
+  }
+  return format_.pointer(word(chunk + format_.header).value_or(0));
+}
+
+void FreeLists::pass_over(std::vector<BinList>& lists) {
+  HeapPasses* const passes = target_.passes();
+  const bool has_plain_pointers = format_.word == 8 && format_.pointer_mask == ~0ULL;
+  if (passes == nullptr || !has_plain_pointers) return;
+  std::vector<BinList*> going_on;
+  for (BinList& list : lists) {
+    if (!list.is_damaged && !list.scan.is_done()) going_on.push_back(&list);
+  }
+  while (!going_on.empty()) {
+    std::vector<ListScan> scans;
+    for (const BinList* list : going_on) {
+      if (scans.size() < HeapPasses::kMostLists) scans.push_back(list->scan);
+    }
+    const auto told = passes->follow(scans, heaps_);
+    if (told.empty()) return;
+    for (size_t i = 0; i < told.size(); ++i) {
+      if (!take(*going_on[i], scans[i], told[i])) going_on[i] = nullptr;
+    }
+    std::erase(going_on, nullptr);
+  }
+}
+
+bool FreeLists::take(BinList& list, const ListScan& scan, const ListedChunks& told) {
+  Address previous = list.scan.previous;
+  list.scan = scan;
+  list.steps += told.backward.size();
+  for (const uint64_t address : told.backward) listed_.add(Address(address), list.state);
+  for (const uint64_t address : told.forward) {
+    const Address chunk(address);
+    if (list.ring.closes(chunk) || list.steps >= most_chunks_) {
+      list.scan.chunk = chunk;  // step() will meet the ring again
+      list.scan.previous = previous;
+      return false;
+    }
+    listed_.add(chunk, list.state);
+    previous = chunk;
+    ++list.steps;
+  }
+  return !told.forward.empty() && !scan.is_done();
+}
+
+void FreeLists::follow_unsorted_back(const Arena& arena, const BinList& list) {
+  const Address bin = arena.address + layout_.state.bins - format_.header;
+  Address following = list.scan.following;
   RingGuard ring;
   for (uint64_t steps = 0; steps < most_chunks_; ++steps) {
     const auto back = word(following + format_.header + format_.word);
     const Address chunk = format_.pointer(back.value_or(0));
-    if (chunk == bin || chunk == list.previous || !size_in_heap(chunk, index)) return;
+    if (chunk == bin || chunk == list.scan.previous || !size_in_heap(chunk, list.arena)) return;
     const auto forward = word(chunk + format_.header);
     if (!forward || format_.pointer(*forward) != following || ring.closes(chunk)) return;
     listed_.add(chunk, ChunkState::kUnsorted);
     following = chunk;
   }
+}
+
+const FreeLinks* FreeLists::links_of(const BinList& list) {
+  const bool is_long = list.steps >= kShortList;
+  if (!links_ && is_long && cache_.pages_read() > enough_pages_) {
+    links_ = std::make_unique<FreeLinks>(target_, cache_, layout_, areas_, list.arena,
+                                         list.is_of_main_arena, list.state == ChunkState::kFastbin);
+  }
+  return links_.get();
 }
 
 void FreeLists::follow_tcache(ThreadCache& thread, uint64_t per_bin) {

@@ -47,15 +47,24 @@ class FreeLists {
  private:
   static constexpr size_t kMostMmapped = 1 << 20;
   class RingGuard;
+  struct BinList;
 
-  void follow_fastbin(const Arena& arena, int32_t index, unsigned bin);
-  void follow_unsorted(const Arena& arena, int32_t index);
-  bool follow_unsorted_forward(const Arena& arena, int32_t index, ListScan& list);
-  // Lists the chunks that a pass tells from `list.chunk` on. False when there is none: a list that
-  // is short so far, or a chunk that takes a closer look.
-  bool pass_over(ListScan& list, ChunkState state, RingGuard& ring, uint64_t& steps);
-  // Links of this arena, once so many pages were read for its lists that gathering them pays.
-  const FreeLinks* links_of(const Arena& arena, int32_t index, bool with_fast);
+  // The fastbins and, last, the unsorted list; the first chunk of each is next.
+  std::vector<BinList> bin_lists(const Arena& arena, int32_t index);
+  // Lists the next chunk, by reading it. False at the end, and at damage, which is then in the log.
+  bool step(BinList& list);
+  // What the chunk that is next links to, when it is what its list must hold.
+  std::optional<Address> fastbin_link(const BinList& list);
+  std::optional<Address> unsorted_link(const BinList& list);
+  // All lists side by side by passes, each as far as they tell; what comes then takes a closer
+  // look.
+  void pass_over(std::vector<BinList>& lists);
+  // False when the list does not go on by passes.
+  bool take(BinList& list, const ListScan& scan, const ListedChunks& told);
+  // What lies behind damage, from the other end.
+  void follow_unsorted_back(const Arena& arena, const BinList& list);
+  // Links of the arena, once the list is long and so many pages were read that gathering them pays.
+  const FreeLinks* links_of(const BinList& list);
   std::optional<uint64_t> follow_tcache_bin(ThreadCache& thread, unsigned bin, Address head);
 
   std::optional<uint64_t> word(Address at) { return cache_.word(at, layout_.word); }

@@ -103,68 +103,80 @@ inline size_t scan_chunks(ChunkScan& scan, const PlacedMemory& memory, uint32_t*
   return count;
 }
 
-// Memories that are disjoint and in order; finds the one of an address near the last.
+// Memories that are disjoint and in order.
 struct PlacedMemories {
   const PlacedMemory* all = nullptr;
   size_t count = 0;
-  const PlacedMemory* last = nullptr;
 
-  // Whether a chunk's first words are there to be read, in `last`.
-  bool hold_chunk(uint64_t chunk) {
+  // Whether a chunk's first words are there to be read. `holder`: where the one before it was, or
+  // null; afterwards where this one is.
+  bool hold_chunk(uint64_t chunk, const PlacedMemory*& holder) const {
     if (chunk % kChunkHeader != 0 || count == 0) return false;
-    if (last != nullptr && last->contains(chunk, 2 * kChunkHeader)) return true;
+    if (holder != nullptr && holder->contains(chunk, 2 * kChunkHeader)) return true;
     size_t first = 0;
     size_t behind = count;
     while (behind - first > 1) {
       const size_t middle = first + (behind - first) / 2;
       (all[middle].begin <= chunk ? first : behind) = middle;
     }
-    last = all + first;
-    return last->contains(chunk, 2 * kChunkHeader);
+    holder = all + first;
+    return holder->contains(chunk, 2 * kChunkHeader);
   }
 };
 
-struct ListCounts {
-  size_t forward = 0;   // answers from the first place on
-  size_t backward = 0;  // from the last place down
+// One list of a pass, and the room for its answers.
+struct ListPass {
+  ListScan scan;
+  uint64_t* answers = nullptr;
+  uint64_t room = 0;
+  uint64_t forward = 0;   // answers from the first place on
+  uint64_t backward = 0;  // from the last place down
+  const PlacedMemory* chunk_holder = nullptr;
+  const PlacedMemory* tail_holder = nullptr;
+
+  bool has_room() const { return forward + backward < room; }
 };
 
-inline ListCounts follow_list(ListScan& list, const PlacedMemory* memories, size_t memory_count,
-                              uint64_t* answers, size_t room) {
-  uint64_t chunk = list.chunk.value();
-  uint64_t previous = list.previous.value();
-  uint64_t tail = list.tail.value();
-  uint64_t following = list.following.value();
-  PlacedMemories forward{memories, memory_count, nullptr};
-  PlacedMemories backward{memories, memory_count, nullptr};
-  ListCounts counts;
-  while (counts.forward + counts.backward < room && chunk != following) {
-    if (!forward.hold_chunk(chunk)) break;
-    uint64_t next = forward.last->word(chunk + 16);
-    if (list.size != 0) {
-      if ((forward.last->word(chunk + 8) & ~kSizeFlags) != list.size) break;
-      if (list.is_protected) next ^= (chunk + 16) >> 12;
-    } else if (forward.last->word(chunk + 24) != previous) {
-      break;
-    }
-    answers[counts.forward++] = chunk;
-    previous = chunk;
-    chunk = next;
-
-    if (tail == 0 || chunk == following || counts.forward + counts.backward == room) continue;
-    if (!backward.hold_chunk(tail) || backward.last->word(tail + 16) != following) {
-      tail = 0;  // what is odd there is for the way forward to find
-      continue;
-    }
-    answers[room - ++counts.backward] = tail;
-    following = tail;
-    tail = backward.last->word(tail + 24);
+// Follows one link from each end. False when that was the last one that can be told.
+inline bool follow_link(ListPass& list, const PlacedMemories& memories) {
+  ListScan& scan = list.scan;
+  const uint64_t chunk = scan.chunk.value();
+  if (!list.has_room() || scan.is_done() || !memories.hold_chunk(chunk, list.chunk_holder)) {
+    return false;
   }
-  list.chunk = Address(chunk);
-  list.previous = Address(previous);
-  list.tail = Address(tail);
-  list.following = Address(following);
-  return counts;
+  uint64_t next = list.chunk_holder->word(chunk + 16);
+  if (scan.size != 0) {
+    if ((list.chunk_holder->word(chunk + 8) & ~kSizeFlags) != scan.size) return false;
+    if (scan.is_protected) next ^= (chunk + 16) >> 12;
+  } else if (list.chunk_holder->word(chunk + 24) != scan.previous.value()) {
+    return false;
+  }
+  list.answers[list.forward++] = chunk;
+  scan.previous = scan.chunk;
+  scan.chunk = Address(next);
+
+  if (scan.tail.is_null() || scan.is_done() || !list.has_room()) return true;
+  const uint64_t tail = scan.tail.value();
+  if (!memories.hold_chunk(tail, list.tail_holder) ||
+      list.tail_holder->word(tail + 16) != scan.following.value()) {
+    scan.tail = Address();  // what is odd there is for the way forward to find
+    return true;
+  }
+  list.answers[list.room - ++list.backward] = tail;
+  scan.following = scan.tail;
+  scan.tail = Address(list.tail_holder->word(tail + 24));
+  return true;
+}
+
+// All lists in turns, until none goes on: `count` is at most HeapPasses::kMostLists.
+inline void follow_lists(ListPass* lists, size_t count, const PlacedMemories& memories) {
+  uint32_t going_on = (uint32_t{1} << count) - 1;
+  while (going_on != 0) {
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t bit = uint32_t{1} << i;
+      if ((going_on & bit) != 0 && !follow_link(lists[i], memories)) going_on &= ~bit;
+    }
+  }
 }
 
 }  // namespace heapsnap

@@ -27,8 +27,7 @@ struct ChunkScan {
   uint64_t impossible = 0;  // bits that no size field has set
 };
 
-// Chunks of one free list, link by link; a list with back links also from its other end, so that
-// two waits for memory go on at once.
+// Chunks of one free list, link by link; a list with back links also from its other end.
 struct ListScan {
   Address chunk;      // the first one; afterwards the first one that was not told
   Address previous;   // the one before it, or the bin: what its back link must hold
@@ -40,7 +39,7 @@ struct ListScan {
   bool is_done() const { return chunk == following; }
 };
 
-// Answers of one pass over a list, either in the order in which they were come to.
+// What one pass told of a list, either way in the order in which it came to them.
 struct ListedChunks {
   std::span<const uint64_t> forward;
   std::span<const uint64_t> backward;
@@ -49,6 +48,7 @@ struct ListedChunks {
 class HeapPasses {
  public:
   static constexpr uint32_t kFree = 1;
+  static constexpr size_t kMostLists = 16;
 
   virtual ~HeapPasses() = default;
 
@@ -56,9 +56,13 @@ class HeapPasses {
   // agrees). Empty: the first one takes a closer look, or no pass can be made there. Valid until
   // the next call.
   virtual std::span<const uint32_t> scan(ChunkScan& scan) = 0;
-  // The chunks from `list.chunk` on, those in `heaps` (in order, disjoint) and as `list` says. A
-  // ring is followed for ever, some thousand links a call. No forward ones: as an empty scan().
-  virtual ListedChunks follow(ListScan& list, std::span<const AddressRange> heaps) = 0;
+  // The chunks of up to kMostLists lists, each from its `chunk` on, those in `heaps` (in order,
+  // disjoint) and as the list says. All lists in turns, so that their waits for memory go on side
+  // by side. A ring is followed for ever, some thousand links a call. An answer for each list, with
+  // forward ones unless the chunk takes a closer look; none when no pass can be made. Valid until
+  // the next call.
+  virtual std::span<const ListedChunks> follow(std::span<ListScan> lists,
+                                               std::span<const AddressRange> heaps) = 0;
 };
 
 }  // namespace heapsnap

@@ -7,9 +7,11 @@ namespace heapsnap {
 namespace {
 
 constexpr size_t kChunksAtOnce = 16 << 10;
-constexpr size_t kLinksAtOnce = 4 << 10;
+constexpr size_t kLinksAtOnce = 16 << 10;
 
 }  // namespace
+
+LocalPasses::LocalPasses(BytesAt bytes_at) : bytes_at_(std::move(bytes_at)), links_(kLinksAtOnce) {}
 
 PlacedMemory LocalPasses::place(Address from) const {
   const std::span<const std::byte> bytes = bytes_at_(from);
@@ -23,27 +25,29 @@ std::span<const uint32_t> LocalPasses::scan(ChunkScan& scan) {
   return {chunks_.data(), scan_chunks(scan, place(scan.at), chunks_.data(), chunks_.size())};
 }
 
-ListedChunks LocalPasses::follow(ListScan& list, std::span<const AddressRange> heaps) {
-  if (!std::equal(heaps.begin(), heaps.end(), placed_heaps_.begin(), placed_heaps_.end())) {
-    placed_heaps_.assign(heaps.begin(), heaps.end());
-    memories_.clear();
-    for (const AddressRange& heap : heaps) {
-      // Up to the first hole; what is behind that is read in the ordinary way.
-      for (Address at = heap.begin; at < heap.end;) {
-        PlacedMemory memory = place(at);
-        memory.end = std::min(memory.end, heap.end.value());
-        if (memory.end == memory.begin) break;
-        memories_.push_back(memory);
-        at = Address(memory.end);
-      }
+void LocalPasses::place_heaps(std::span<const AddressRange> heaps) {
+  if (std::equal(heaps.begin(), heaps.end(), placed_heaps_.begin(), placed_heaps_.end())) return;
+  placed_heaps_.assign(heaps.begin(), heaps.end());
+  memories_.clear();
+  for (const AddressRange& heap : heaps) {
+    // Up to the first hole; what is behind that is read in the ordinary way.
+    for (Address at = heap.begin; at < heap.end;) {
+      PlacedMemory memory = place(at);
+      memory.end = std::min(memory.end, heap.end.value());
+      if (memory.end == memory.begin) break;
+      memories_.push_back(memory);
+      at = Address(memory.end);
     }
   }
-  links_.resize(kLinksAtOnce);
-  const ListCounts counts =
-      follow_list(list, memories_.data(), memories_.size(), links_.data(), links_.size());
-  std::reverse(links_.end() - static_cast<ptrdiff_t>(counts.backward), links_.end());
-  const std::span<const uint64_t> links(links_);
-  return {links.first(counts.forward), links.last(counts.backward)};
+}
+
+std::span<const ListedChunks> LocalPasses::follow(std::span<ListScan> lists,
+                                                  std::span<const AddressRange> heaps) {
+  if (lists.size() > kMostLists) return {};
+  place_heaps(heaps);
+  auto passes = links_.passes(lists);
+  follow_lists(passes.data(), passes.size(), {memories_.data(), memories_.size()});
+  return links_.told(passes, lists);
 }
 
 }  // namespace heapsnap

@@ -7,6 +7,7 @@
 #include "base/address.h"
 #include "target/heap_pass_code.h"
 #include "target/heap_passes.h"
+#include "target/list_answers.h"
 
 namespace heapsnap {
 
@@ -16,17 +17,19 @@ class LocalPasses final : public HeapPasses {
   using BytesAt = std::function<std::span<const std::byte>(Address)>;
 
   // What `bytes_at` gives outlives this.
-  explicit LocalPasses(BytesAt bytes_at) : bytes_at_(std::move(bytes_at)) {}
+  explicit LocalPasses(BytesAt bytes_at);
 
   std::span<const uint32_t> scan(ChunkScan& scan) override;
-  ListedChunks follow(ListScan& list, std::span<const AddressRange> heaps) override;
+  std::span<const ListedChunks> follow(std::span<ListScan> lists,
+                                       std::span<const AddressRange> heaps) override;
 
  private:
   PlacedMemory place(Address from) const;
+  void place_heaps(std::span<const AddressRange> heaps);
 
   BytesAt bytes_at_;
   std::vector<uint32_t> chunks_;
-  std::vector<uint64_t> links_;
+  ListAnswers links_;
   std::vector<AddressRange> placed_heaps_;  // those that memories_ is about
   std::vector<PlacedMemory> memories_;
 };

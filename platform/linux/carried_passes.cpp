@@ -20,9 +20,8 @@ HEAPSNAP_CARRIED static void heapsnap_passes_scan(heapsnap::CarriedScan* task) {
   task->count = heapsnap::scan_chunks(task->scan, task->memory, task->answers, task->room);
 }
 
-HEAPSNAP_CARRIED static void heapsnap_passes_follow(heapsnap::CarriedList* task) {
-  task->counts = heapsnap::follow_list(task->list, task->memories, task->memory_count,
-                                       task->answers, task->room);
+HEAPSNAP_CARRIED static void heapsnap_passes_follow(heapsnap::CarriedLists* task) {
+  heapsnap::follow_lists(task->lists, task->count, task->memories);
 }
 
 extern const std::byte __start_heapsnap_passes[];

@@ -1,8 +1,8 @@
 // The loops of HeapPasses as code that can be carried into another process.
 //
 // The bytes are independent of their place, call nothing and need no data but what their argument
-// points to. They are entered with the address of a CarriedScan or CarriedList in %rdi, that of the
-// loop in %rax and a stack; they end in an int3.
+// points to. They are entered with the address of a CarriedScan or CarriedLists in %rdi, that of
+// the loop in %rax and a stack; they end in an int3.
 #pragma once
 
 #include <cstddef>
@@ -21,13 +21,10 @@ struct CarriedScan {
   uint64_t count = 0;  // afterwards
 };
 
-struct CarriedList {
-  ListScan list;
-  const PlacedMemory* memories = nullptr;
-  uint64_t memory_count = 0;
-  uint64_t* answers = nullptr;
-  uint64_t room = 0;
-  ListCounts counts;  // afterwards
+struct CarriedLists {
+  PlacedMemories memories;
+  uint64_t count = 0;
+  ListPass lists[HeapPasses::kMostLists];
 };
 
 struct CarriedPasses {

@@ -13,6 +13,8 @@ namespace {
 constexpr uint64_t kCodeSize = 16 << 10;
 constexpr uint64_t kTaskAt = kCodeSize;
 constexpr uint64_t kHeapsAt = kTaskAt + 4096;
+static_assert(sizeof(CarriedScan) <= kHeapsAt - kTaskAt);
+static_assert(sizeof(CarriedLists) <= kHeapsAt - kTaskAt);
 constexpr size_t kMostHeaps = 4096;
 constexpr uint64_t kAnswersAt = kHeapsAt + kMostHeaps * sizeof(PlacedMemory);
 constexpr uint64_t kAnswersSize = 256 << 10;  // about half a second-level cache
@@ -22,7 +24,10 @@ constexpr uint64_t kSize = kAnswersAt + kAnswersSize + kStackSize;
 }  // namespace
 
 ChildPasses::ChildPasses(SnapshotChild& child, OnTracer on_tracer)
-    : child_(child), on_tracer_(std::move(on_tracer)), code_(carried_passes()) {
+    : child_(child),
+      on_tracer_(std::move(on_tracer)),
+      code_(carried_passes()),
+      links_(kAnswersSize / sizeof(uint64_t)) {
   if (!map()) base_ = 0;
 }
 
@@ -68,35 +73,42 @@ std::span<const uint32_t> ChildPasses::scan(ChunkScan& scan) {
   return chunks_;
 }
 
-ListedChunks ChildPasses::follow(ListScan& list, std::span<const AddressRange> heaps) {
-  if (base_ == 0 || heaps.size() > kMostHeaps) return {};
-  if (!std::equal(heaps.begin(), heaps.end(), heaps_.begin(), heaps_.end())) {
-    std::vector<PlacedMemory> placed;
-    for (const AddressRange& heap : heaps) {
-      placed.push_back({heap.begin.value(), heap.end.value(), 0});
-    }
-    if (!child_.write(base_ + kHeapsAt, std::as_bytes(std::span(placed)))) return {};
-    heaps_.assign(heaps.begin(), heaps.end());
+bool ChildPasses::place(std::span<const AddressRange> heaps) {
+  if (std::equal(heaps.begin(), heaps.end(), heaps_.begin(), heaps_.end())) return true;
+  if (heaps.size() > kMostHeaps) return false;
+  std::vector<PlacedMemory> placed;
+  for (const AddressRange& heap : heaps) {
+    placed.push_back({heap.begin.value(), heap.end.value(), 0});
   }
-  CarriedList task;
-  task.list = list;
-  task.memories = reinterpret_cast<const PlacedMemory*>(base_ + kHeapsAt);
-  task.memory_count = heaps.size();
-  task.answers = reinterpret_cast<uint64_t*>(base_ + kAnswersAt);
-  task.room = kAnswersSize / sizeof(uint64_t);
-  const auto& [forward, backward] = task.counts;
-  if (!run(code_.follow, task) || forward > task.room || backward > task.room - forward) return {};
-  links_.resize(forward + backward);
-  const std::span<uint64_t> links(links_);
-  const uint64_t answers_end = base_ + kAnswersAt + task.room * sizeof(uint64_t);
-  if (!child_.read(base_ + kAnswersAt, std::as_writable_bytes(links.first(forward))) ||
-      !child_.read(answers_end - backward * sizeof(uint64_t),
-                   std::as_writable_bytes(links.last(backward)))) {
-    return {};
+  if (!child_.write(base_ + kHeapsAt, std::as_bytes(std::span(placed)))) return false;
+  heaps_.assign(heaps.begin(), heaps.end());
+  return true;
+}
+
+std::span<const ListedChunks> ChildPasses::follow(std::span<ListScan> lists,
+                                                  std::span<const AddressRange> heaps) {
+  if (base_ == 0 || lists.size() > kMostLists || !place(heaps)) return {};
+  auto passes = links_.passes(lists, reinterpret_cast<uint64_t*>(base_ + kAnswersAt));
+  CarriedLists task;
+  task.memories = {reinterpret_cast<const PlacedMemory*>(base_ + kHeapsAt), heaps.size()};
+  task.count = passes.size();
+  std::copy(passes.begin(), passes.end(), task.lists);
+  if (!run(code_.follow, task)) return {};
+  for (size_t i = 0; i < passes.size(); ++i) {
+    passes[i].scan = task.lists[i].scan;
+    passes[i].forward = task.lists[i].forward;
+    passes[i].backward = task.lists[i].backward;
+    if (!read_answers(passes[i], links_.part(i))) return {};
   }
-  std::reverse(links_.end() - static_cast<ptrdiff_t>(backward), links_.end());
-  list = task.list;
-  return {links.first(forward), links.last(backward)};
+  return links_.told(passes, lists);
+}
+
+bool ChildPasses::read_answers(const ListPass& pass, std::span<uint64_t> to) const {
+  if (pass.forward > to.size() || pass.backward > to.size() - pass.forward) return false;
+  const auto begin = reinterpret_cast<uint64_t>(pass.answers);
+  const uint64_t behind = to.size() - pass.backward;
+  return child_.read(begin, std::as_writable_bytes(to.first(pass.forward))) &&
+         child_.read(begin + behind * sizeof(uint64_t), std::as_writable_bytes(to.subspan(behind)));
 }
 
 }  // namespace heapsnap

@@ -16,6 +16,7 @@
 #include "platform/linux/carried_passes.h"
 #include "platform/linux/snapshot_child.h"
 #include "target/heap_passes.h"
+#include "target/list_answers.h"
 
 namespace heapsnap {
 
@@ -31,10 +32,14 @@ class ChildPasses final : public HeapPasses {
   bool is_usable() const { return base_ != 0; }
 
   std::span<const uint32_t> scan(ChunkScan& scan) override;
-  ListedChunks follow(ListScan& list, std::span<const AddressRange> heaps) override;
+  std::span<const ListedChunks> follow(std::span<ListScan> lists,
+                                       std::span<const AddressRange> heaps) override;
 
  private:
   bool map();
+  // Puts `heaps` into the mapping.
+  bool place(std::span<const AddressRange> heaps);
+  bool read_answers(const ListPass& pass, std::span<uint64_t> to) const;
   // Makes the pass at `function`, with `task` as its argument. False when it did not end; no other
   // one is tried then.
   template <typename Task>
@@ -45,7 +50,7 @@ class ChildPasses final : public HeapPasses {
   CarriedPasses code_;
   uint64_t base_ = 0;  // of the mapping; 0: there is none
   std::vector<uint32_t> chunks_;
-  std::vector<uint64_t> links_;
+  ListAnswers links_;
   std::vector<AddressRange> heaps_;  // that are in the mapping
 };
 

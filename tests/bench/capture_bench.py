@@ -18,9 +18,10 @@ import sys
 import tempfile
 import time
 
-SHAPES = [  # name, smallest and largest malloc size, percent freed again
-    ("sizes 16-256, none freed", 16, 256, 0),
-    ("sizes 16-256, 15 % freed", 16, 256, 15),
+SHAPES = [  # name, arguments of many_chunks: smallest and largest malloc size, percent freed again
+    ("sizes 16-256, none freed", ["16", "256", "0"]),
+    ("sizes 16-256, 15 % freed", ["16", "256", "15"]),
+    ("sizes 16-120, 15 % freed, in fastbins", ["16", "120", "15", "fastbins"]),
 ]
 
 
@@ -43,10 +44,9 @@ def median(runs, key):
 
 
 def measure(arguments, folder, millions, shape):
-    name, smallest, largest, freed = shape
-    target = subprocess.Popen([arguments.many_chunks, str(millions * 1_000_000), str(smallest),
-                               str(largest), str(freed)], stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE, text=True)
+    name, kind = shape
+    target = subprocess.Popen([arguments.many_chunks, str(millions * 1_000_000), *kind],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         ready = target.stdout.readline().split()
         if ready[:1] != ["ready"]:

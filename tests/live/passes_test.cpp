@@ -57,11 +57,15 @@ class ChunkMemory {
     scan.min_size = 32;
     return scan;
   }
-  ListScan list() const {
-    ListScan list;
-    list.chunk = chunk(kChunks - 5);
-    list.tail = chunk(0);
-    return list;
+  // From both ends, and, as the second list, its first half alone.
+  std::vector<ListScan> lists() const {
+    ListScan whole;
+    whole.chunk = chunk(kChunks - 5);
+    whole.tail = chunk(0);
+    ListScan half = whole;
+    half.following = chunk(kChunks / 2);
+    half.tail = half.following + kChunkWords * 8 * 5;
+    return {whole, half};
   }
   LocalPasses local_passes() const {
     return LocalPasses([this](Address at) -> std::span<const std::byte> {
@@ -115,13 +119,16 @@ std::vector<uint32_t> all_chunks(HeapPasses& passes, ChunkScan scan) {
 }
 
 // In order of address: how far each way came in a pass is not told.
-std::vector<uint64_t> all_links(HeapPasses& passes, ListScan list, AddressRange heap) {
+std::vector<uint64_t> all_links(HeapPasses& passes, std::vector<ListScan> lists,
+                                AddressRange heap) {
   std::vector<uint64_t> links;
-  for (;;) {
-    const ListedChunks told = passes.follow(list, std::span(&heap, 1));
-    if (told.forward.empty()) break;
-    links.insert(links.end(), told.forward.begin(), told.forward.end());
-    links.insert(links.end(), told.backward.begin(), told.backward.end());
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (const ListedChunks& told : passes.follow(lists, std::span(&heap, 1))) {
+      if (!told.forward.empty()) goes_on = true;
+      links.insert(links.end(), told.forward.begin(), told.forward.end());
+      links.insert(links.end(), told.backward.begin(), told.backward.end());
+    }
   }
   std::sort(links.begin(), links.end());
   return links;
@@ -146,9 +153,9 @@ TEST_CASE("the copy's passes tell what passes over the same memory here tell") {
   CHECK(chunks.size() == kChunks);
   CHECK(chunks == all_chunks(here, memory.scan()));
   const AddressRange heap{memory.chunk(0), memory.end()};
-  const auto links = all_links(*frozen->passes(), memory.list(), heap);
-  CHECK(links.size() == kChunks / 5);
-  CHECK(links == all_links(here, memory.list(), heap));
+  const auto links = all_links(*frozen->passes(), memory.lists(), heap);
+  CHECK(links.size() == kChunks / 5 + kChunks / 10 - 1);
+  CHECK(links == all_links(here, memory.lists(), heap));
   // Memory is read between passes as before.
   CHECK(frozen->memory().read_value<uint64_t>(memory.chunk(7) + 8) == (kChunkWords * 8 | 1));
   std::vector<std::byte> bytes(kBytes);
@@ -169,10 +176,10 @@ TEST_CASE("a pass that runs into unreadable memory tells nothing, and reading go
   ChunkScan scan = memory.scan();
   CHECK(frozen->passes()->scan(scan).empty());
   CHECK(scan.at == memory.chunk(0));
-  ListScan list = memory.list();
+  std::vector<ListScan> lists = memory.lists();
   const AddressRange heap{memory.chunk(0), memory.end()};
-  CHECK(frozen->passes()->follow(list, std::span(&heap, 1)).forward.empty());
-  CHECK(list.chunk == memory.list().chunk);
+  CHECK(frozen->passes()->follow(lists, std::span(&heap, 1)).empty());
+  CHECK(lists[0].chunk == memory.lists()[0].chunk);
   CHECK(frozen->memory().read_value<uint64_t>(memory.chunk(7) + 8) == (kChunkWords * 8 | 1));
   std::vector<std::byte> bytes(kBytes);
   frozen->memory().read(memory.chunk(0) + 4 * 4096, std::span(bytes).first(kBytes - 4 * 4096));

@@ -1,20 +1,26 @@
-// A process with as many live blocks as asked: many_chunks COUNT MIN_SIZE MAX_SIZE FREED_PERCENT
+// A process with as many live blocks as asked:
+// many_chunks COUNT MIN_SIZE MAX_SIZE FREED_PERCENT [fastbins]
 //
 // Sizes are random between MIN_SIZE and MAX_SIZE; FREED_PERCENT of what was allocated on top of
-// COUNT is freed again, at random. Says "ready LIVE_BLOCKS" on standard output, goes on when
+// COUNT is freed again, at random. Small blocks then stay in the fastbins when `fastbins` is given;
+// without it, they end in the unsorted list, as at any large malloc: that of a buffer for standard
+// output. Says "ready LIVE_BLOCKS" on standard output, goes on when
 // standard input ends.
 #include <unistd.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <random>
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: %s COUNT MIN_SIZE MAX_SIZE FREED_PERCENT\n", argv[0]);
+  const bool keep_fastbins = argc == 6 && std::strcmp(argv[5], "fastbins") == 0;
+  if (argc != 5 && !keep_fastbins) {
+    std::fprintf(stderr, "usage: %s COUNT MIN_SIZE MAX_SIZE FREED_PERCENT [fastbins]\n", argv[0]);
     return 2;
   }
+  if (keep_fastbins) std::setvbuf(stdout, nullptr, _IONBF, 0);
   const uint64_t live = std::strtoull(argv[1], nullptr, 10);
   const uint64_t freed_percent = std::strtoull(argv[4], nullptr, 10);
   const uint64_t count = live * 100 / (100 - freed_percent);

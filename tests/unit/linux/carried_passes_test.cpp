@@ -30,8 +30,8 @@ class Carried {
   void scan(CarriedScan& task) const {
     reinterpret_cast<void (*)(CarriedScan*)>(place_ + passes_.scan)(&task);
   }
-  void follow(CarriedList& task) const {
-    reinterpret_cast<void (*)(CarriedList*)>(place_ + passes_.follow)(&task);
+  void follow(CarriedLists& task) const {
+    reinterpret_cast<void (*)(CarriedLists*)>(place_ + passes_.follow)(&task);
   }
   const CarriedPasses& passes() const { return passes_; }
 
@@ -90,26 +90,35 @@ TEST_CASE("carried away, a list is followed as it is here") {
   }
   const std::vector<PlacedMemory> memories{{begin, begin + kChunks * 16, 0},
                                            {begin + kChunks * 16, begin + kChunks * 32, 0}};
-  CarriedList task;
-  task.list.chunk = Address(address(0));
-  task.list.previous = Address(address(kChunks - 7));
-  task.list.tail = Address(address(kChunks - 7));
-  task.memories = memories.data();
-  task.memory_count = memories.size();
-  std::vector<uint64_t> answers(kChunks + 10);
-  std::vector<uint64_t> expected(kChunks + 10);
-  task.answers = answers.data();
-  task.room = answers.size();
-  ListScan here = task.list;
-  const ListCounts counts =
-      follow_list(here, memories.data(), memories.size(), expected.data(), expected.size());
-  CHECK(counts.forward + counts.backward == kChunks);
-  CHECK(counts.backward > kChunks / 3);
+  // One list from both ends, and its second half alone.
+  CarriedLists task;
+  task.memories = {memories.data(), memories.size()};
+  task.count = 2;
+  std::vector<uint64_t> answers(2 * (kChunks + 10));
+  std::vector<uint64_t> expected(answers.size());
+  const size_t middle = kChunks / 2 * 7 % kChunks;
+  task.lists[0].scan.chunk = Address(address(0));
+  task.lists[0].scan.previous = task.lists[0].scan.tail = Address(address(kChunks - 7));
+  task.lists[1].scan.chunk = Address(address(middle));
+  task.lists[1].scan.previous = Address(address(middle + kChunks - 7));
+  ListPass here[2];
+  for (size_t i = 0; i < 2; ++i) {
+    task.lists[i].room = kChunks + 10;
+    here[i] = task.lists[i];
+    task.lists[i].answers = answers.data() + i * (kChunks + 10);
+    here[i].answers = expected.data() + i * (kChunks + 10);
+  }
+  follow_lists(here, 2, task.memories);
+  CHECK(here[0].forward + here[0].backward == kChunks);
+  CHECK(here[0].backward > kChunks / 3);
+  CHECK(here[1].forward == kChunks / 2);
 
   Carried().follow(task);
-  CHECK(task.counts.forward == counts.forward);
-  CHECK(task.counts.backward == counts.backward);
-  CHECK(task.list.chunk == here.chunk);
-  CHECK(task.list.tail == here.tail);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(task.lists[i].forward == here[i].forward);
+    CHECK(task.lists[i].backward == here[i].backward);
+    CHECK(task.lists[i].scan.chunk == here[i].scan.chunk);
+    CHECK(task.lists[i].scan.tail == here[i].scan.tail);
+  }
   CHECK(answers == expected);
 }

@@ -58,6 +58,10 @@ Memory chunks_of_48(size_t count) {
   return memory;
 }
 
+ListedChunks follow(HeapPasses& passes, ListScan& list, std::span<const AddressRange> heaps) {
+  return passes.follow(std::span(&list, 1), heaps)[0];
+}
+
 std::vector<uint32_t> sizes(std::span<const uint32_t> answers) {
   return {answers.begin(), answers.end()};
 }
@@ -191,7 +195,7 @@ TEST_CASE("lists are followed through all heaps, with what they must hold") {
     told = 2;
   }
   LocalPasses passes = memory.passes();
-  const auto links = passes.follow(list, heaps).forward;
+  const auto links = follow(passes, list, heaps).forward;
   REQUIRE(links.size() == told);
   for (size_t i = 0; i < told; ++i) CHECK(links[i] == kBase.value() + order[i]);
   CHECK(list.is_done() == (told == order.size()));
@@ -222,7 +226,7 @@ TEST_CASE("a list with back links is followed from both ends, each chunk once") 
       memory.put(odd * 64 + 16, 0x4242);
     }
     LocalPasses passes = memory.passes();
-    const ListedChunks told = passes.follow(list, heaps);
+    const ListedChunks told = follow(passes, list, heaps);
     std::vector<uint64_t> all(told.forward.begin(), told.forward.end());
     if (odd == count) {
       CHECK(told.forward.size() == (count + 1) / 2);
@@ -240,6 +244,47 @@ TEST_CASE("a list with back links is followed from both ends, each chunk once") 
   }
 }
 
+TEST_CASE("lists are followed side by side, each as it is alone") {
+  // List i of HeapPasses::kMostLists has i * i chunks, those of all lists mixed; one is damaged.
+  constexpr size_t kLists = HeapPasses::kMostLists;
+  constexpr size_t kDamaged = 7;
+  std::vector<std::vector<uint64_t>> chunks(kLists);
+  uint64_t size = 0;
+  for (size_t round = 0; round < kLists * kLists; ++round) {
+    for (size_t i = 0; i < kLists; ++i) {
+      if (chunks[i].size() == i * i) continue;
+      chunks[i].push_back(kBase.value() + size);
+      size += 64;
+    }
+  }
+  Memory memory(size);
+  std::vector<ListScan> lists(kLists);
+  for (size_t i = 0; i < kLists; ++i) {
+    for (size_t k = 0; k < chunks[i].size(); ++k) {
+      const uint64_t offset = chunks[i][k] - kBase.value();
+      memory.put(offset + 8, 64 | 1);
+      memory.put(offset + 16, k + 1 < chunks[i].size() ? chunks[i][k + 1] : 0);
+    }
+    lists[i].size = 64;
+    if (!chunks[i].empty()) lists[i].chunk = Address(chunks[i][0]);
+  }
+  memory.put(chunks[kDamaged][3] - kBase.value() + 8, 80 | 1);
+  const std::vector<AddressRange> heaps{{kBase, kBase + size}};
+
+  LocalPasses passes = memory.passes();
+  const auto told = passes.follow(lists, heaps);
+  REQUIRE(told.size() == kLists);
+  for (size_t i = 0; i < kLists; ++i) {
+    CAPTURE(i);
+    CHECK(lists[i].is_done() == (i != kDamaged));
+    const size_t sound = i == kDamaged ? 3 : chunks[i].size();
+    CHECK(std::vector(told[i].forward.begin(), told[i].forward.end()) ==
+          std::vector(chunks[i].begin(), chunks[i].begin() + static_cast<ptrdiff_t>(sound)));
+  }
+  lists.emplace_back();
+  CHECK(passes.follow(lists, heaps).empty());
+}
+
 TEST_CASE("a ring costs one call a bounded number of links") {
   Memory memory(64);
   memory.put(8, 64 | 1);
@@ -249,11 +294,11 @@ TEST_CASE("a ring costs one call a bounded number of links") {
   list.size = 64;
   LocalPasses passes = memory.passes();
   const std::vector<AddressRange> heaps{{kBase, kBase + 64}};
-  const size_t told = passes.follow(list, heaps).forward.size();
+  const size_t told = follow(passes, list, heaps).forward.size();
   CHECK(told > 0);
   CHECK(told <= 1 << 16);
   CHECK(list.chunk == kBase);
-  CHECK(passes.follow(list, {}).forward.empty());
+  CHECK(follow(passes, list, {}).forward.empty());
 }
 
 TEST_CASE("whatever the bytes are, passes stay inside them") {
@@ -278,7 +323,7 @@ TEST_CASE("whatever the bytes are, passes stay inside them") {
     const std::vector<AddressRange> heaps{{kBase, kBase + random() % 1024},
                                           {kBase + 1024, kBase + 4096}};
     if (list.size == 0) list.tail = kBase + random() % 64 * 16;
-    const ListedChunks told = passes.follow(list, heaps);
+    const ListedChunks told = follow(passes, list, heaps);
     for (const auto& way : {told.forward, told.backward}) {
       for (const uint64_t chunk : way) CHECK(heaps[0].contains(Address(chunk), 32));
     }
