@@ -102,6 +102,7 @@ void BorrowedDonor::leave(const std::vector<AddressRange>& code) {
           ErrorKind::kUnsupported, "cannot make a thread in process " + std::to_string(pid_),
           "its only thread is inside the allocator or the loader and stays there", "try again");
     }
+    ran_ += kSlice;
   }
 }
 

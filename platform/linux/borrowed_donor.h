@@ -34,8 +34,8 @@ class BorrowedDonor {
 
   // Lets it run on for good.
   void release() noexcept;
-  // How long it stood, or stands.
-  std::chrono::nanoseconds pause() const { return session_->pause(); }
+  // How long it stood, or stands; without the slices that leave() let it run.
+  std::chrono::nanoseconds pause() const { return session_->pause() - ran_; }
 
  private:
   int pid_;
@@ -44,6 +44,7 @@ class BorrowedDonor {
   bool is_only_thread_ = false;
   std::unique_ptr<PtraceSession> session_;
   Tracee* thread_ = nullptr;
+  std::chrono::nanoseconds ran_{};  // at least
 };
 
 }  // namespace heapsnap

@@ -32,8 +32,14 @@ UniqueFd open_folder(int root, const char* path) {
 
 }  // namespace
 
+FileInTarget::FileInTarget(const ProcFs& proc, int pid, const GivenFile& file)
+    : proc_(proc),
+      pid_(pid),
+      file_(file),
+      sees_proc_(::access(proc.path(pid, "root/proc/self/fd").c_str(), F_OK) == 0) {}
+
 std::string FileInTarget::open(uint64_t descriptor) {
-  if (::access(proc_.path(pid_, "root/proc/self/fd").c_str(), F_OK) != 0) {
+  if (!sees_proc_) {
     std::string path = open_visible();
     if (!path.empty()) return path;
   }

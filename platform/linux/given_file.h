@@ -20,8 +20,7 @@ struct GivenFile {
 
 class FileInTarget {
  public:
-  FileInTarget(const ProcFs& proc, int pid, const GivenFile& file)
-      : proc_(proc), pid_(pid), file_(file) {}
+  FileInTarget(const ProcFs& proc, int pid, const GivenFile& file);
   FileInTarget(const FileInTarget&) = delete;
   FileInTarget& operator=(const FileInTarget&) = delete;
   ~FileInTarget() { remove(); }
@@ -41,6 +40,7 @@ class FileInTarget {
   const ProcFs& proc_;
   int pid_;
   GivenFile file_;
+  bool sees_proc_;
   UniqueFd fd_;
   UniqueFd folder_;  // where it has a name
   std::string name_;

@@ -97,6 +97,7 @@ class Injection {
     const auto gadget = find_syscall_gadget(space, MappedFiles(proc, pid), memory_);
     if (!gadget) refuse("none of its code makes a system call and returns", "");
     gadget_ = *gadget;
+    if (work_.file) given_file_.emplace(proc_, pid_, *work_.file);
   }
 
   InjectionResult run() {
@@ -125,6 +126,10 @@ class Injection {
   void check_state() {
     const int tid = proc_.live_tid(pid_).value_or(pid_);
     const auto status = parse_process_status(proc_.read(tid, "status"));
+    if (status && !status->namespace_pids.empty()) {
+      named_tid_ = tid;
+      name_inside_ = status->namespace_pids.back();
+    }
     if (status && status->shadow_stack) {
       refuse("it has a shadow stack, which a call made in its name would violate",
              "start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
@@ -233,7 +238,7 @@ class Injection {
 
   // Takes back what was made before the clone was refused.
   void give_up(BorrowedThread& thread) {
-    if (given_file_) thread.call({SYS_close, {file_, 0, 0, 0, 0, 0}}, deadline_);
+    if (has_file_) thread.call({SYS_close, {file_, 0, 0, 0, 0, 0}}, deadline_);
     if (!bench_.begin().is_null()) thread.call(unmap_call(), deadline_);
   }
 
@@ -257,6 +262,7 @@ class Injection {
 
   // The tid by which the target itself knows a thread.
   int tid_inside(int tid) const {
+    if (tid == named_tid_) return name_inside_;
     const auto status = parse_process_status(proc_.try_read(tid, "status").value_or(std::string()));
     return status && !status->namespace_pids.empty() ? status->namespace_pids.back() : tid;
   }
@@ -269,7 +275,7 @@ class Injection {
     file_ = static_cast<uint64_t>(
         must_call(thread, {SYS_memfd_create, {bench_.path().value(), MFD_CLOEXEC, 0, 0, 0, 0}},
                   "memfd_create"));
-    given_file_.emplace(proc_, pid_, *work_.file);
+    has_file_ = true;
     std::string path = given_file_->open(file_);
     path.push_back('\0');
     write(bench_.path(), std::as_bytes(std::span(path)));
@@ -395,7 +401,11 @@ class Injection {
   ThreadWorkbench bench_;
   SyscallGadget gadget_;
   DonorControlBlock donor_block_;
-  uint64_t file_ = 0;  // descriptor in the target
+  // The first thread's two names: read before it stands, which costs it nothing.
+  int named_tid_ = 0;
+  int name_inside_ = 0;
+  bool has_file_ = false;  // in the target, as its descriptor file_
+  uint64_t file_ = 0;
   std::optional<FileInTarget> given_file_;
   TraceClock::time_point deadline_;
   InjectionResult result_;
