@@ -1,0 +1,110 @@
+// Page states of this process, of memory that is laid out for it; and their sum for a copy.
+#include "platform/linux/page_map.h"
+
+#include <doctest/doctest.h>
+#include <linux/fs.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "platform/linux/copied_usage.h"
+
+using namespace heapsnap;
+
+namespace {
+
+const uint64_t kPage = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+
+// Private anonymous memory without huge pages, of which the pages in `touched` are in memory.
+class SparseMemory {
+ public:
+  SparseMemory(size_t pages, const std::vector<size_t>& touched) : size_(pages * kPage) {
+    void* const mapped =
+        ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(mapped != MAP_FAILED);
+    bytes_ = static_cast<volatile std::byte*>(mapped);
+    ::madvise(mapped, size_, MADV_NOHUGEPAGE);
+    for (const size_t i : touched) bytes_[i * kPage] = std::byte{1};
+  }
+  SparseMemory(const SparseMemory&) = delete;
+  SparseMemory& operator=(const SparseMemory&) = delete;
+  ~SparseMemory() { ::munmap(const_cast<std::byte*>(bytes_), size_); }
+
+  Address begin() const { return Address(reinterpret_cast<uint64_t>(bytes_)); }
+  AddressRange range() const { return {begin(), begin() + size_}; }
+  // Maps the page of zeros that all share.
+  std::byte look_at(size_t i) const { return bytes_[i * kPage]; }
+
+ private:
+  uint64_t size_;
+  volatile std::byte* bytes_ = nullptr;
+};
+
+PageMap own_page_map() {
+  return {ProcFs(), ::getpid()};
+}
+
+}  // namespace
+
+TEST_CASE("a page's 64 bits tell its state") {
+  CHECK(page_state_of_entry(uint64_t{1} << 63) == PageState::kResident);
+  CHECK(page_state_of_entry(uint64_t{1} << 62) == PageState::kSwapped);
+  CHECK(page_state_of_entry(0) == PageState::kAbsent);
+}
+
+TEST_CASE("pages that were written to are in memory, others not") {
+  const SparseMemory memory(16, {0, 3, 4, 15});
+  PageMap pages = own_page_map();
+  std::vector<PageState> states(16);
+  for (const bool anonymous : {false, true}) {
+    anonymous ? pages.read_anonymous(memory.begin(), states) : pages.read(memory.begin(), states);
+    for (size_t i = 0; i < states.size(); ++i) {
+      CAPTURE(i);
+      const bool touched = i == 0 || i == 3 || i == 4 || i == 15;
+      CHECK(states[i] == (touched ? PageState::kResident : PageState::kAbsent));
+    }
+  }
+}
+
+TEST_CASE("what is in memory is counted, within the range asked for") {
+  const SparseMemory memory(600, {0, 3, 4, 599});
+  PageMap pages = own_page_map();
+  for (const auto kind : {PageMap::Pages::kAny, PageMap::Pages::kAnonymous}) {
+    const auto all = pages.count(memory.range(), kind);
+    if (!all) {
+      MESSAGE("this kernel has no PAGEMAP_SCAN");
+      return;
+    }
+    CHECK(all->resident == 4 * kPage);
+    CHECK(all->huge == 0);
+    CHECK(all->swapped == 0);
+    CHECK(pages.count({memory.begin() + kPage, memory.begin() + 4 * kPage}, kind)->resident ==
+          kPage);
+    CHECK(pages.count({memory.begin() + 5 * kPage, memory.begin() + 599 * kPage}, kind)->resident ==
+          0);
+  }
+  CHECK(memory.look_at(7) == std::byte{0});
+  CHECK(pages.count(memory.range(), PageMap::Pages::kAny)->resident == 4 * kPage);
+}
+
+TEST_CASE("at the freeze, own pages are the copy's and others as before") {
+  constexpr uint64_t kMiB = 1 << 20;
+  Mapping mapping;
+  // 10 MiB of a file, 2 of them written to; 4 are shared with others, which halves their share.
+  const MappingUsage before{.rss = 10 * kMiB, .pss = 8 * kMiB, .anonymous = 2 * kMiB};
+  const PageMap::Bytes own{.resident = 3 * kMiB, .huge = 0, .swapped = kMiB};
+  MappingUsage usage = usage_at_freeze(mapping, own, before);
+  CHECK(usage.rss == 11 * kMiB);
+  CHECK(usage.pss == 9 * kMiB);
+  CHECK(usage.anonymous == 3 * kMiB);
+  CHECK(usage.swap == kMiB);
+
+  // What said to be shared was given back meanwhile: nothing wraps.
+  usage = usage_at_freeze(mapping, {}, {.rss = 4 * kMiB, .pss = kMiB, .anonymous = 4 * kMiB});
+  CHECK(usage.rss == 0);
+  CHECK(usage.pss == 0);
+
+  mapping.shared = true;
+  CHECK(usage_at_freeze(mapping, own, before) == before);
+}
