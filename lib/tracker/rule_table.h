@@ -19,6 +19,7 @@ struct alignas(32) FrameRule {
   int16_t rbp_offset;  // from the CFA; 0: the caller's rbp is still in the register
   RuleKind kind;
   bool is_lasting;  // may be used for the next stack too
+  UnwindRule shape;
 };
 
 class RuleTable {

@@ -102,7 +102,7 @@ void StackWalk::keep(uint32_t frames) {
 }
 
 void StackWalk::set_end() {
-  frames_[count_] = {0, 1, reinterpret_cast<uint64_t>(kNoWords + 2), kLowerWord, 0};
+  frames_[count_] = {0, 1, reinterpret_cast<uint64_t>(kNoWords + 2), {}, kLowerWord, 0};
 }
 
 // When the table of rules has it not: an interrupted instruction (the table is of calls), or a new
@@ -134,11 +134,6 @@ __attribute__((noinline)) StackWalk::Step StackWalk::step(const Fresh& from, boo
       caller.rbp = *reinterpret_cast<const uint64_t*>(from.rbp);
       break;
     }
-    case RuleKind::kPlt: {
-      const bool is_pushed = (rule.pc & 15) >= cfa_offset;
-      cfa = from.sp + (is_pushed ? 16 : 8);
-      break;
-    }
     case RuleKind::kSignal:
       if (!memory_.is_readable(from.sp + kSignalFrameRbp) ||
           !memory_.is_readable(from.sp + kSignalFrameRip)) {
@@ -152,6 +147,7 @@ __attribute__((noinline)) StackWalk::Step StackWalk::step(const Fresh& from, boo
       return caller_pc == 0 ? Step::kComplete : Step::kOut;
     case RuleKind::kEnd: return Step::kComplete;
     case RuleKind::kNoInfo: return Step::kNoInfo;
+    case RuleKind::kPlt:  // never in a table of rules
     case RuleKind::kSpecial: return Step::kSlow;
   }
   if (HEAPSNAP_UNLIKELY(!memory_.is_readable(cfa - 8))) return Step::kBad;
@@ -191,6 +187,28 @@ bool StackWalk::reaches(uint32_t frame, bool is_compared) const {
     if (has_changed(frames_[i])) return false;
   }
   return true;
+}
+
+// When the innermost frame lies where the last one did: gives the frames from `same` (not 0) on the
+// return addresses that are there now, and says up to which one all is as remembered, from then on.
+// A frame's callers lie where they did as long as its row is the one that it was.
+inline uint32_t StackWalk::renew(uint32_t same) {
+  uint32_t end = count_;
+  for (uint32_t i = extra_count_; i-- > 0;) {
+    if (HEAPSNAP_UNLIKELY(at(extra_[i]) != extra_[i].value)) end = extra_frame_[i];
+  }
+  uint64_t hash = paths_[same - 1].hash;
+  for (; same < end; ++same) {
+    Frame& frame = frames_[same];
+    const uint64_t pc = word_below(frame.sp);
+    const FrameRule& rule = *rules_.place_of(pc);
+    if (rule.pc != pc || rule.shape != frame.shape) break;
+    if (frame.unsaved == 0 && word_below(frame.sp - 8) != frame.rbp) break;
+    hash = hash * kBase + rule.hash;
+    frame.pc = pc;
+    paths_[same] = {hash, rule.module, 0};
+  }
+  return same;
 }
 
 // Fills fresh_ with what is not remembered, and leaves of frames_ what is outside of that. The
@@ -373,6 +391,7 @@ inline void StackWalk::push_fresh() {
     }
     frame->pc = rule.pc;
     frame->sp = fresh->sp;
+    frame->shape = rule.shape;
     frame->unsaved = kLowerWord;
     frame->needs_rbp = needs_rbp ? 1 : 0;
     path->hash = hash;
@@ -401,27 +420,45 @@ __attribute__((noinline)) uint32_t StackWalk::insert(uint64_t hash, uint32_t roo
       &all);
 }
 
+// What the frames beyond max_frames have in the hash of them all.
+inline uint64_t StackWalk::hash_of_cut() const {
+  return (first_ != 0 ? paths_[first_ - 1].hash : outer_hash_) * limit_power_;
+}
+
+// The id of the stack of the remembered frames, which are as many as in the last one.
+inline uint32_t StackWalk::take_renewed() {
+  const bool cut = is_cut(count_);
+  const uint32_t root = cut ? kRootDepthLimit : root_;
+  uint64_t hash = paths_[count_ - 1].hash;
+  if (HEAPSNAP_UNLIKELY(cut)) hash -= hash_of_cut();
+  hash = finish(hash, root, count_ - first_, sample_bytes_);
+  uint32_t id = find_stack(hash);
+  if (HEAPSNAP_UNLIKELY(id == kNoStack)) id = insert(hash, root, cut);
+  last_id_ = id;
+  return id;
+}
+
 // The id of the stack of the remembered and the fresh frames; all of them are remembered then. As
 // a rule the hash is known before that is done, and what it leads to can be under way.
 inline uint32_t StackWalk::take_fresh() {
   while (HEAPSNAP_UNLIKELY(count_ > 1 && count_ + fresh_count_ > capacity_)) drop_outer_half();
   const uint32_t count = count_ + fresh_count_;
   if (HEAPSNAP_UNLIKELY(count == 0)) return kStackNotTaken;
-  const bool is_cut = count > limit_ || (root_ == kRootDepthLimit && count == limit_);
+  const bool cut = is_cut(count);
   const uint32_t depth = count > limit_ ? limit_ : count;
-  const uint32_t root = is_cut ? kRootDepthLimit : root_;
+  const uint32_t root = cut ? kRootDepthLimit : root_;
   uint64_t hash =
       (count_ != 0 ? paths_[count_ - 1].hash : outer_hash_) * fresh_power_ + fresh_hash_;
   first_ = count - depth;
-  if (is_cut) {
+  if (cut) {
     push_fresh();
-    hash -= (first_ != 0 ? paths_[first_ - 1].hash : outer_hash_) * limit_power_;
+    hash -= hash_of_cut();
   }
   hash = finish(hash, root, depth, sample_bytes_);
   uint32_t id = find_stack(hash);
-  if (!is_cut) push_fresh();
+  if (!cut) push_fresh();
   if (HEAPSNAP_UNLIKELY(has_learned_)) learn();
-  if (HEAPSNAP_UNLIKELY(id == kNoStack)) id = insert(hash, root, is_cut);
+  if (HEAPSNAP_UNLIKELY(id == kNoStack)) id = insert(hash, root, cut);
   last_id_ = id;
   if (HEAPSNAP_UNLIKELY(forgettable_)) keep(0);
   return id;
@@ -444,7 +481,7 @@ __attribute__((noinline)) void StackWalk::unwind_slowly(const CallerFrame& calle
   }
 }
 
-__attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& caller,
+__attribute__((noinline)) uint32_t StackWalk::take_unwound(const CallerFrame& caller,
                                                            uint32_t same) {
   memory_.begin_walk(caller.sp);
   forgettable_ = false;
@@ -462,6 +499,15 @@ __attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& ca
     unwind_slowly(caller);
   }
   return take_fresh();
+}
+
+__attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& caller,
+                                                           uint32_t same) {
+  if (same != 0 && frames_[count_ - 1].sp == caller.sp) {
+    same = renew(same);
+    if (same == count_ && is_innermost(caller)) return take_renewed();
+  }
+  return take_unwound(caller, same);
 }
 
 }  // namespace heapsnap::tracker

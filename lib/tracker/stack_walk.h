@@ -13,6 +13,10 @@
 //                                      └ fresh: unwound by rows
 //                └ remembered: three words compared
 //
+// Where all frames lie as they did and only return addresses differ (the same functions, called
+// from elsewhere), the new addresses go into the remembered frames, from the outermost inwards, and
+// nothing is unwound: a frame whose row is that of the old one has its callers where it had.
+//
 // Words are read without further ado only in the thread's own stack, which stays mapped. On any
 // other (a fiber's, a signal stack) they are compared from the innermost equal frame outwards, each
 // before the next is looked at, so that nothing is read but words of live frames, as an unwinder
@@ -52,13 +56,7 @@ class StackWalk {
     uint32_t same = 0;
     if (HEAPSNAP_LIKELY(!has_foreign_ && memory_.is_own(caller.sp))) {
       same = unchanged_frames();
-      if (HEAPSNAP_LIKELY(same == count_ && count_ != 0)) {
-        const Frame& last = frames_[count_ - 1];
-        if (last.sp == caller.sp && last.pc == caller.pc &&
-            (!last.needs_rbp || last.rbp == caller.rbp)) {
-          return last_id_;
-        }
-      }
+      if (HEAPSNAP_LIKELY(same == count_ && is_innermost(caller))) return last_id_;
     }
     return take_changed(caller, same);
   }
@@ -78,8 +76,9 @@ class StackWalk {
     uint64_t rbp;  // right only if needs_rbp
     uint64_t pc;   // the return address
     uint64_t sp;
-    uint32_t unsaved;    // 0: rbp is to be compared; kLowerWord: it is not
-    uint32_t needs_rbp;  // this frame's rbp decides where its callers are
+    UnwindRule shape;    // of pc
+    uint16_t unsaved;    // 0: rbp is to be compared; kLowerWord: it is not
+    uint16_t needs_rbp;  // this frame's rbp decides where its callers are
   };
   // The rest of a remembered frame.
   struct Path {
@@ -143,6 +142,12 @@ class StackWalk {
     }
     return same;
   }
+  // All frames are as remembered; is the innermost one the caller?
+  bool is_innermost(const CallerFrame& caller) const {
+    const Frame& last = (frames_ + count_)[-1];  // of no frames: at address 0
+    return last.sp == caller.sp && last.pc == caller.pc &&
+           (last.needs_rbp == 0 || last.rbp == caller.rbp);
+  }
   static bool has_other_pc(const Frame& frame) {
     return reinterpret_cast<const uint64_t*>(frame.sp)[-1] != frame.pc;
   }
@@ -161,6 +166,7 @@ class StackWalk {
   static uint64_t at(const Word& word) { return *reinterpret_cast<const uint64_t*>(word.address); }
 
   uint32_t take_changed(const CallerFrame& caller, uint32_t same);
+  uint32_t renew(uint32_t same);
   bool unwind(const CallerFrame& caller, uint32_t same, uint32_t& root);
   bool reaches(uint32_t frame, bool is_compared) const;
   Step step(const Fresh& from, bool& is_exact, Fresh& caller, uint64_t& caller_pc);
@@ -168,11 +174,17 @@ class StackWalk {
   void learn();
   void keep(uint32_t frames);
   void set_end();
-  void push_fresh();
   bool push_rbp(const Fresh& fresh, Frame* place);
   void drop_outer_half();
   void unwind_slowly(const CallerFrame& caller);
+  void push_fresh();
+  bool is_cut(uint32_t count) const {
+    return count > limit_ || (root_ == kRootDepthLimit && count == limit_);
+  }
+  uint64_t hash_of_cut() const;
+  uint32_t take_renewed();
   uint32_t take_fresh();
+  uint32_t take_unwound(const CallerFrame& caller, uint32_t same);
   uint32_t insert(uint64_t hash, uint32_t root, bool is_cut);
 
   StackMemory memory_;

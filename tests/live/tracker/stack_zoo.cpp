@@ -88,26 +88,66 @@ void allocas(unsigned count) {
   for (unsigned i = 0; i < count; ++i) with_alloca(random_below(12));
 }
 
+using Inner = void (*)(unsigned);
+
 // From one and the same call, either one large frame by alloca, or a fixed one and a small one
 // below it: with the right size all stack pointers and return addresses are equal, those of the
 // frames that are gone too, and nothing but the saved rbp tells the two apart.
+template <Inner Below>
 NOINLINE void stretch(unsigned size) {
   char* room = static_cast<char*>(alloca(size + 1));
   room[0] = 1;
   sink = reinterpret_cast<uintptr_t>(room);
-  allocate(21);
+  Below(21);
   sink = static_cast<uintptr_t>(room[0]);
 }
+template <Inner Below>
 NOINLINE void stretch_below(unsigned) {
   volatile char room[304];
   room[0] = 1;
-  stretch(0);
+  stretch<Below>(0);
   sink = static_cast<uintptr_t>(room[0]);
 }
-void impostors(unsigned count) {
+// Saves all registers, rbp not first.
+NOINLINE void hold_all(unsigned n) {
+  volatile unsigned number = n;
+  const unsigned a = number, b = number, c = number, d = number, e = number, f = number;
+  allocate(n);
+  asm volatile("" : : "r"(a), "r"(b), "r"(c), "r"(d), "r"(e), "r"(f));
+}
+template <Inner Below>
+void alternate(unsigned count) {
   for (unsigned i = 0; i < count; ++i) {
-    void (*volatile function)(unsigned) = i % 2 == 0 ? stretch_below : stretch;
+    const Inner volatile function = i % 2 == 0 ? stretch_below<Below> : stretch<Below>;
     function(random_below(40) * 16);
+  }
+}
+void impostors(unsigned count) {
+  alternate<allocate>(count);
+  alternate<hold_all>(count);
+}
+
+// A wide frame and a narrow one, either of them outside: what is inside of both lies where it did,
+// and in the wide one the return address of before is still to be seen.
+template <int Room>
+NOINLINE void inside(unsigned size) {
+  volatile char room[Room];
+  room[0] = 1;
+  allocate(size);
+  sink = static_cast<uintptr_t>(room[0]);
+}
+template <int Room, Inner Below>
+NOINLINE void outside(unsigned size) {
+  volatile char room[Room];
+  room[0] = 1;
+  Below(size);
+  sink = static_cast<uintptr_t>(room[0]);
+}
+void doubles(unsigned count) {
+  for (unsigned i = 0; i < count; ++i) {
+    const Inner volatile function =
+        random_below(2) == 0 ? outside<48, inside<304>> : outside<304, inside<48>>;
+    function(24);
   }
 }
 
@@ -382,8 +422,8 @@ int main(int argc, char** argv) {
       {"signals", signals},       {"signal_stack", signal_stack},
       {"timers", timers},         {"fibers", swap_fibers},
       {"jumps", jumps},           {"impostors", impostors},
-      {"callbacks", callbacks},   {"threads", threads},
-      {"generated", generated}};
+      {"doubles", doubles},       {"callbacks", callbacks},
+      {"threads", threads},       {"generated", generated}};
   const auto found = cages.find(cage);
   if (found == cages.end()) return 2;
   found->second(count);

@@ -99,11 +99,11 @@ struct Cage {
 };
 // Without dlclose, so libunwind may remember what it looked up.
 const Cage kCages[] = {
-    {"paths", 2000, 15000},    {"deep", 200, 20000},          {"allocas", 2000, 10000},
-    {"tails", 20000, 20000},   {"exceptions", 1000, 10000},   {"alignments", 2000, 10000},
-    {"signals", 1000, 10000},  {"signal_stack", 1000, 10000}, {"timers", 40000, 40000},
-    {"fibers", 10000, 40000},  {"jumps", 2000, 20000},        {"callbacks", 50, 10000},
-    {"impostors", 5000, 5000}, {"threads", 30, 6000}};
+    {"paths", 2000, 15000},     {"deep", 200, 20000},          {"allocas", 2000, 10000},
+    {"tails", 20000, 20000},    {"exceptions", 1000, 10000},   {"alignments", 2000, 10000},
+    {"signals", 1000, 10000},   {"signal_stack", 1000, 10000}, {"timers", 40000, 40000},
+    {"fibers", 10000, 40000},   {"jumps", 2000, 20000},        {"callbacks", 50, 10000},
+    {"impostors", 5000, 10000}, {"doubles", 5000, 5000},       {"threads", 30, 6000}};
 
 }  // namespace
 
