@@ -24,11 +24,6 @@ uint64_t word_below(uint64_t address) {
   return reinterpret_cast<const uint64_t*>(address)[-1];
 }
 
-uint64_t unknown_to_compiler(uint64_t value) {
-  asm("" : "+r"(value));
-  return value;
-}
-
 bool uses_rbp(RuleKind kind) {
   return kind == RuleKind::kFromRbp || kind == RuleKind::kThroughRbp;
 }
@@ -43,7 +38,6 @@ bool StackWalk::prepare(uint32_t max_frames, uint64_t sample_bytes) {
     release();
     const uint32_t collect = max_frames + (max_frames < kSlackFrames ? kSlackFrames : max_frames);
     const uint32_t capacity = collect + kSlackFrames;
-    // A walk along guesses can be as long as all that is remembered.
     const uint64_t rules = RuleTable::bytes(capacity + 2ULL);
     const uint64_t frames = sizeof(Frame) * (capacity + 4ULL);  // one before, one behind
     const uint64_t paths = sizeof(Path) * (capacity + 2ULL);
@@ -82,8 +76,12 @@ void StackWalk::release() {
   limit_ = 0;
 }
 
+void StackWalk::forget() {
+  keep(0);
+}
+
 // Of the remembered frames only the outermost so many.
-void StackWalk::keep(uint32_t frames) {
+inline void StackWalk::keep(uint32_t frames) {
   count_ = frames;
   if (first_ > frames) first_ = frames;
   while (extra_count_ != 0 && extra_frame_[extra_count_ - 1] + 1 >= frames) --extra_count_;
@@ -102,7 +100,8 @@ void StackWalk::keep(uint32_t frames) {
 }
 
 void StackWalk::set_end() {
-  frames_[count_] = {0, 1, reinterpret_cast<uint64_t>(kNoWords + 2), {}, kLowerWord, 0};
+  frames_[count_].pc = 1;
+  frames_[count_].sp = reinterpret_cast<uint64_t>(kNoWords + 2);
 }
 
 // When the table of rules has it not: an interrupted instruction (the table is of calls), or a new
@@ -214,30 +213,19 @@ inline uint32_t StackWalk::renew(uint32_t same) {
 // Fills fresh_ with what is not remembered, and leaves of frames_ what is outside of that. The
 // outermost `same` frames are as they were; 0 with frames remembered: not known. False: some frame
 // is described by no row.
-//
-// Where a frame lies follows from the row of the one before, which follows from the word that was
-// read there: each frame would wait for three loads. So as long as frames lie where the last
-// stack's did, their places are taken from there (`guess`) and the row only confirms them, which
-// the processor does not wait for.
-inline bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t& root) {
-  const bool is_compared = !has_foreign_ && memory_.is_own(caller.sp);
+__attribute__((always_inline)) inline bool StackWalk::unwind(const CallerFrame& caller,
+                                                             uint32_t same, bool is_compared,
+                                                             uint32_t& root) {
   uint32_t candidates = is_compared ? same : count_;
   uint64_t pc = caller.pc;
   uint64_t sp = caller.sp;
   uint64_t rbp = caller.rbp;
   uint64_t own_end = memory_.own_end(sp);
   uint64_t candidate_sp = candidates != 0 ? frames_[candidates - 1].sp : ~0ULL;
-  const Frame* const no_guess = frames_ - 1;
-  // Only frames on the own stack are guessed at, so what they lead to can be read.
-  const Frame* guess = is_compared && count_ != 0 ? frames_ + count_ - 2 : no_guess;
-  uint64_t hash = 0;
-  uint64_t power = 1;
   Fresh* fresh = fresh_;
   const Fresh* const fresh_end = fresh_ + collect_;
-  const auto end_with = [&](uint32_t kept) {
+  const auto end_with = [&](uint32_t kept) __attribute__((always_inline)) {
     fresh_count_ = static_cast<uint32_t>(fresh - fresh_);
-    fresh_hash_ = hash;
-    fresh_power_ = power;
     keep(kept);
     return true;
   };
@@ -247,8 +235,12 @@ inline bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t
       if (candidates != 0) {
         const Frame& known = frames_[candidates - 1];
         if (known.sp == sp && known.pc == pc && (known.needs_rbp == 0 || known.rbp == rbp)) {
+          // As a rule nothing was cut off, and reaches() has nothing to look at.
+          const bool is_whole = is_compared && first_ == 0 && root_ != kRootDepthLimit;
           fresh_count_ = static_cast<uint32_t>(fresh - fresh_);
-          if (reaches(candidates - 1, is_compared)) return end_with(candidates);
+          if (HEAPSNAP_LIKELY(is_whole) || reaches(candidates - 1, is_compared)) {
+            return end_with(candidates);
+          }
           candidates = 0;
         }
       }
@@ -268,11 +260,12 @@ inline bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t
     fresh->sp = sp;
     fresh->rbp = rbp;
     fresh->rule = rule;
-    hash += rule->hash * power;
-    power *= kBase;
     ++fresh;
+    if (HEAPSNAP_UNLIKELY(fresh >= fresh_end)) {
+      root = kRootDepthLimit;
+      return end_with(0);
+    }
     // As step() does, for the two usual kinds of frame on the usual stack.
-    const uint64_t guessed = guess->sp;
     uint64_t cfa = static_cast<uint64_t>(int64_t{rule->cfa_offset});
     const auto rbp_offset = static_cast<uint64_t>(int64_t{rule->rbp_offset});
     if (HEAPSNAP_LIKELY(rule->kind == RuleKind::kFromRsp)) {
@@ -283,18 +276,6 @@ inline bool StackWalk::unwind(const CallerFrame& caller, uint32_t same, uint32_t
     } else {
       cfa = ~0ULL;
     }
-    if (HEAPSNAP_LIKELY(cfa == guessed)) {
-      --guess;
-      sp = unknown_to_compiler(guessed);  // or it would take cfa, which is the same
-      pc = word_below(sp);
-      if (rbp_offset != 0) rbp = word_below(sp + rbp_offset + 8);
-      continue;
-    }
-    if (HEAPSNAP_UNLIKELY(fresh >= fresh_end)) {
-      root = kRootDepthLimit;
-      return end_with(0);
-    }
-    guess = no_guess;
     if (HEAPSNAP_LIKELY(cfa <= own_end)) {
       sp = cfa;
       pc = word_below(sp);
@@ -376,7 +357,7 @@ inline bool StackWalk::push_rbp(const Fresh& fresh, Frame* place) {
 
 // Puts the fresh frames on the remembered ones, with the words that lead from each to the frame
 // outside.
-inline void StackWalk::push_fresh() {
+__attribute__((always_inline)) inline void StackWalk::push_fresh() {
   Frame* frame = frames_ + count_;
   Path* path = paths_ + count_;
   uint64_t hash = count_ != 0 ? path[-1].hash : outer_hash_;
@@ -385,18 +366,17 @@ inline void StackWalk::push_fresh() {
   for (const Fresh* fresh = fresh_ + fresh_count_; fresh-- != fresh_begin; ++frame, ++path) {
     const FrameRule& rule = *fresh->rule;
     hash = hash * kBase + rule.hash;
-    if (needs_rbp || rule.kind != RuleKind::kFromRsp) {
-      frame->rbp = fresh->rbp;
-      needs_rbp = push_rbp(*fresh, frame);
-    }
     frame->pc = rule.pc;
     frame->sp = fresh->sp;
     frame->shape = rule.shape;
     frame->unsaved = kLowerWord;
-    frame->needs_rbp = needs_rbp ? 1 : 0;
-    path->hash = hash;
-    path->module = rule.module;
-    path->node = 0;
+    frame->needs_rbp = 0;
+    if (needs_rbp || rule.kind != RuleKind::kFromRsp) {
+      frame->rbp = fresh->rbp;
+      needs_rbp = push_rbp(*fresh, frame);
+      frame->needs_rbp = needs_rbp ? 1 : 0;
+    }
+    *path = {hash, rule.module, 0};
   }
   count_ += fresh_count_;
   set_end();
@@ -420,47 +400,24 @@ __attribute__((noinline)) uint32_t StackWalk::insert(uint64_t hash, uint32_t roo
       &all);
 }
 
-// What the frames beyond max_frames have in the hash of them all.
-inline uint64_t StackWalk::hash_of_cut() const {
-  return (first_ != 0 ? paths_[first_ - 1].hash : outer_hash_) * limit_power_;
-}
-
-// The id of the stack of the remembered frames, which are as many as in the last one.
-inline uint32_t StackWalk::take_renewed() {
-  const bool cut = is_cut(count_);
-  const uint32_t root = cut ? kRootDepthLimit : root_;
+// The id of the stack of all remembered frames.
+__attribute__((always_inline)) inline uint32_t StackWalk::take_remembered() {
+  uint32_t root = root_;
   uint64_t hash = paths_[count_ - 1].hash;
-  if (HEAPSNAP_UNLIKELY(cut)) hash -= hash_of_cut();
+  bool is_cut = false;
+  first_ = 0;
+  if (HEAPSNAP_UNLIKELY(count_ >= limit_)) {
+    first_ = count_ - limit_;
+    is_cut = first_ != 0 || root_ == kRootDepthLimit;
+    if (is_cut) {
+      root = kRootDepthLimit;
+      hash -= (first_ != 0 ? paths_[first_ - 1].hash : outer_hash_) * limit_power_;
+    }
+  }
   hash = finish(hash, root, count_ - first_, sample_bytes_);
   uint32_t id = find_stack(hash);
-  if (HEAPSNAP_UNLIKELY(id == kNoStack)) id = insert(hash, root, cut);
+  if (HEAPSNAP_UNLIKELY(id == kNoStack)) id = insert(hash, root, is_cut);
   last_id_ = id;
-  return id;
-}
-
-// The id of the stack of the remembered and the fresh frames; all of them are remembered then. As
-// a rule the hash is known before that is done, and what it leads to can be under way.
-inline uint32_t StackWalk::take_fresh() {
-  while (HEAPSNAP_UNLIKELY(count_ > 1 && count_ + fresh_count_ > capacity_)) drop_outer_half();
-  const uint32_t count = count_ + fresh_count_;
-  if (HEAPSNAP_UNLIKELY(count == 0)) return kStackNotTaken;
-  const bool cut = is_cut(count);
-  const uint32_t depth = count > limit_ ? limit_ : count;
-  const uint32_t root = cut ? kRootDepthLimit : root_;
-  uint64_t hash =
-      (count_ != 0 ? paths_[count_ - 1].hash : outer_hash_) * fresh_power_ + fresh_hash_;
-  first_ = count - depth;
-  if (cut) {
-    push_fresh();
-    hash -= hash_of_cut();
-  }
-  hash = finish(hash, root, depth, sample_bytes_);
-  uint32_t id = find_stack(hash);
-  if (!cut) push_fresh();
-  if (HEAPSNAP_UNLIKELY(has_learned_)) learn();
-  if (HEAPSNAP_UNLIKELY(id == kNoStack)) id = insert(hash, root, cut);
-  last_id_ = id;
-  if (HEAPSNAP_UNLIKELY(forgettable_)) keep(0);
   return id;
 }
 
@@ -471,12 +428,8 @@ __attribute__((noinline)) void StackWalk::unwind_slowly(const CallerFrame& calle
   add(control.directory->slow_unwinds, 1);
   outer_hash_ = 0;
   forgettable_ = true;
-  fresh_hash_ = 0;
-  fresh_power_ = 1;
   for (uint32_t i = 0; i < fresh_count_; ++i) {
     const FrameRule& rule = *rules_.set_plain(plain[i].pc, plain[i].module, i);
-    fresh_hash_ += rule.hash * fresh_power_;
-    fresh_power_ *= kBase;
     fresh_[i] = {0, 0, &rule};
   }
 }
@@ -487,8 +440,8 @@ __attribute__((noinline)) uint32_t StackWalk::take_unwound(const CallerFrame& ca
   forgettable_ = false;
   steps_out_ = !memory_.is_own(caller.sp);
   uint32_t root = 0;
-  if (HEAPSNAP_LIKELY(unwind(caller, same, root))) {
-    if (count_ == 0) {
+  if (HEAPSNAP_LIKELY(unwind(caller, same, !has_foreign_ && !steps_out_, root))) {
+    if (HEAPSNAP_UNLIKELY(count_ == 0)) {
       root_ = root;
       outer_hash_ = 0;
       has_foreign_ = false;
@@ -498,15 +451,19 @@ __attribute__((noinline)) uint32_t StackWalk::take_unwound(const CallerFrame& ca
   } else {
     unwind_slowly(caller);
   }
-  return take_fresh();
+  while (HEAPSNAP_UNLIKELY(count_ + fresh_count_ > capacity_ && count_ > 1)) drop_outer_half();
+  push_fresh();
+  if (HEAPSNAP_UNLIKELY(count_ == 0)) return kStackNotTaken;
+  if (HEAPSNAP_UNLIKELY(has_learned_)) learn();
+  const uint32_t id = take_remembered();
+  if (HEAPSNAP_UNLIKELY(forgettable_)) keep(0);
+  return id;
 }
 
-__attribute__((noinline)) uint32_t StackWalk::take_changed(const CallerFrame& caller,
+__attribute__((noinline)) uint32_t StackWalk::take_renewed(const CallerFrame& caller,
                                                            uint32_t same) {
-  if (same != 0 && frames_[count_ - 1].sp == caller.sp) {
-    same = renew(same);
-    if (same == count_ && is_innermost(caller)) return take_renewed();
-  }
+  same = renew(same);
+  if (HEAPSNAP_LIKELY(same == count_ && is_innermost(caller))) return take_remembered();
   return take_unwound(caller, same);
 }
 

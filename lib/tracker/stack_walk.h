@@ -46,7 +46,7 @@ class StackWalk {
   // Makes room for max_frames and forgets everything. False: no memory.
   bool prepare(uint32_t max_frames, uint64_t sample_bytes);
   void release();
-  void forget() { keep(0); }
+  void forget();
 
   StackMemory& memory() { return memory_; }
   uint64_t truncated() const { return truncated_; }
@@ -56,15 +56,19 @@ class StackWalk {
     uint32_t same = 0;
     if (HEAPSNAP_LIKELY(!has_foreign_ && memory_.is_own(caller.sp))) {
       same = unchanged_frames();
-      if (HEAPSNAP_LIKELY(same == count_ && is_innermost(caller))) return last_id_;
+      const Frame& last = (frames_ + count_)[-1];  // of no frames: at address 0
+      if (last.sp == caller.sp) {
+        if (HEAPSNAP_LIKELY(same == count_ && is_innermost(caller))) return last_id_;
+        if (same != 0) return take_renewed(caller, same);
+      }
     }
-    return take_changed(caller, same);
+    return take_unwound(caller, same);
   }
 
  private:
   // A frame of the present stack. Both words are those when the call returns, so sp is right above
   // the return address.
-  struct Fresh {
+  struct alignas(32) Fresh {
     uint64_t sp;
     uint64_t rbp;
     const FrameRule* rule;
@@ -142,11 +146,10 @@ class StackWalk {
     }
     return same;
   }
-  // All frames are as remembered; is the innermost one the caller?
+  // The innermost frame lies where the caller does; is it the caller?
   bool is_innermost(const CallerFrame& caller) const {
-    const Frame& last = (frames_ + count_)[-1];  // of no frames: at address 0
-    return last.sp == caller.sp && last.pc == caller.pc &&
-           (last.needs_rbp == 0 || last.rbp == caller.rbp);
+    const Frame& last = (frames_ + count_)[-1];
+    return last.pc == caller.pc && (last.needs_rbp == 0 || last.rbp == caller.rbp);
   }
   static bool has_other_pc(const Frame& frame) {
     return reinterpret_cast<const uint64_t*>(frame.sp)[-1] != frame.pc;
@@ -165,9 +168,9 @@ class StackWalk {
   }
   static uint64_t at(const Word& word) { return *reinterpret_cast<const uint64_t*>(word.address); }
 
-  uint32_t take_changed(const CallerFrame& caller, uint32_t same);
+  uint32_t take_renewed(const CallerFrame& caller, uint32_t same);
   uint32_t renew(uint32_t same);
-  bool unwind(const CallerFrame& caller, uint32_t same, uint32_t& root);
+  bool unwind(const CallerFrame& caller, uint32_t same, bool is_compared, uint32_t& root);
   bool reaches(uint32_t frame, bool is_compared) const;
   Step step(const Fresh& from, bool& is_exact, Fresh& caller, uint64_t& caller_pc);
   const FrameRule* look_up(uint64_t pc, bool is_exact, const Fresh* fresh);
@@ -178,12 +181,7 @@ class StackWalk {
   void drop_outer_half();
   void unwind_slowly(const CallerFrame& caller);
   void push_fresh();
-  bool is_cut(uint32_t count) const {
-    return count > limit_ || (root_ == kRootDepthLimit && count == limit_);
-  }
-  uint64_t hash_of_cut() const;
-  uint32_t take_renewed();
-  uint32_t take_fresh();
+  uint32_t take_remembered();
   uint32_t take_unwound(const CallerFrame& caller, uint32_t same);
   uint32_t insert(uint64_t hash, uint32_t root, bool is_cut);
 
@@ -211,8 +209,6 @@ class StackWalk {
   uint32_t capacity_ = 0;
   uint64_t outer_hash_ = 0;   // of the frames that were dropped outside of frames_[0]
   uint64_t limit_power_ = 0;  // of the hash's base
-  uint64_t fresh_hash_ = 0;   // of the fresh frames
-  uint64_t fresh_power_ = 0;  // of the hash's base, as many as there are
   uint64_t sample_bytes_ = 0;
   uint64_t truncated_ = 0;
   void* memory_block_ = nullptr;
