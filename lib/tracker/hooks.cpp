@@ -106,15 +106,22 @@ __attribute__((noinline)) void* malloc_recorded(size_t size) {
   return block;
 }
 
-__attribute__((noinline)) void free_recorded(void* block) {
-  record_free(block, HEAPSNAP_FRAME);
+__attribute__((noinline)) void free_unusual(void* block, uint32_t* slot) {
+  record_free(block, slot, HEAPSNAP_FRAME);
+  originals.free(block);
+}
+
+__attribute__((noinline)) void free_recorded(void* block, uint32_t* slot) {
+  if (HEAPSNAP_UNLIKELY(!record_free_at_once(block, slot, HEAPSNAP_FRAME))) {
+    return free_unusual(block, slot);
+  }
   originals.free(block);
 }
 
 __attribute__((noinline)) void free_by_loader(void* block) {
   if (block != nullptr) {
     note_loader_free();
-    if (is_recorded(block)) record_free(block, HEAPSNAP_FRAME);
+    if (uint32_t* slot = recorded_slot(block)) record_free(block, slot, HEAPSNAP_FRAME);
   }
   originals.free(block);
 }
@@ -132,7 +139,7 @@ HEAPSNAP_HOOK void* malloc(size_t size) {
 
 HEAPSNAP_HOOK void free(void* block) {
   if (HEAPSNAP_UNLIKELY(is_from_loader(HEAPSNAP_CALLER))) return free_by_loader(block);
-  if (is_recorded(block)) return free_recorded(block);
+  if (uint32_t* slot = recorded_slot(block)) return free_recorded(block, slot);
   originals.free(block);
 }
 

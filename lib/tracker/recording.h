@@ -13,10 +13,13 @@ namespace heapsnap::tracker {
 
 // ptmalloc keeps the size of a chunk in the word before the block; the three low bits are flags, of
 // which 2 says that the chunk has a mapping of its own.
+inline bool has_own_mapping(const void* block) {
+  return (static_cast<const uint64_t*>(block)[-1] & 2) != 0;
+}
 __attribute__((always_inline)) inline uint64_t usable_size(const void* block) {
-  const uint64_t head = static_cast<const uint64_t*>(block)[-1];
-  if (HEAPSNAP_UNLIKELY((head & 2) != 0)) return malloc_usable_size(const_cast<void*>(block));
-  return (head & ~7ULL) - 8;
+  if (HEAPSNAP_UNLIKELY(has_own_mapping(block)))
+    return malloc_usable_size(const_cast<void*>(block));
+  return (static_cast<const uint64_t*>(block)[-1] & ~7ULL) - 8;
 }
 
 // The bytes that a recorded block is counted with.
@@ -129,18 +132,41 @@ inline void count_free(uint32_t slot, uint64_t size, const void* frame) {
   set_busy(*state, 0);
 }
 
-__attribute__((always_inline)) inline bool is_recorded(const void* block) {
-  const uint32_t* slot = live_slot(block);
-  return slot != nullptr && load(*slot) != kEmptySlot;
+// The slot of a block that is recorded, or null.
+__attribute__((always_inline)) inline uint32_t* recorded_slot(const void* block) {
+  uint32_t* slot = live_slot(block);
+  return slot != nullptr && load(*slot) != kEmptySlot ? slot : nullptr;
 }
 
-// For a block that is. To be called before it is given back: afterwards another thread may have it.
-__attribute__((always_inline)) inline void record_free(void* block, const void* frame) {
-  uint32_t* slot = live_slot(block);
+// To be called before the block is given back: afterwards another thread may have it.
+__attribute__((always_inline)) inline void record_free(void* block, uint32_t* slot,
+                                                       const void* frame) {
   const uint32_t was = load(*slot);
   const uint64_t size = charged_size(block, was);
   store(*slot, kEmptySlot);
   count_free(was, size, frame);
+}
+
+// The rule, without a call. False: something is unusual, and nothing is done.
+__attribute__((always_inline)) inline bool record_free_at_once(void* block, uint32_t* slot,
+                                                               const void* frame) {
+  ThreadState* state = thread_state;
+  if (HEAPSNAP_UNLIKELY(!can_record(state) || load(control.ever_sampled) != 0)) return false;
+  if (HEAPSNAP_UNLIKELY(has_own_mapping(block))) return false;
+  const uint32_t was = load(*slot);
+  const uint64_t size = charged_size(block, was);
+  set_busy(*state, reinterpret_cast<uint64_t>(frame));
+  PendingCounts& counts = state->pending[stack_id_of(was) & (kPendingCount - 1)];
+  const bool is_usual = counts.stack_id == stack_id_of(was) && counts.frees < INT32_MAX;
+  if (HEAPSNAP_LIKELY(is_usual)) {
+    store(*slot, kEmptySlot);
+    counts.freed_bytes += size;
+    counts.frees += 1;
+    state->record->frees += 1;
+    state->record->freed_bytes += size;
+  }
+  set_busy(*state, 0);
+  return is_usual;
 }
 
 // ld.so frees memory of its own when a module is unloaded, for one.
