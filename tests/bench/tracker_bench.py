@@ -58,7 +58,7 @@ def least(workload, arguments, variables, runs):
 
 
 def mark(value, bar):
-    return "" if bar is None else f" (bar {bar}{', MISSED' if value > bar else ''})"
+    return "" if bar is None else f" (bar {bar:g}{', MISSED' if value > bar else ''})"
 
 
 def bench_pairs(options, found):
