@@ -1,8 +1,8 @@
 // The loops of HeapPasses, over memory that can be looked at as it is.
 //
 // They are compiled twice: for memory of this process, and into code that is carried to another one
-// (platform/linux/carried_passes.cpp). So they call nothing, allocate nothing and use no constants
-// in memory.
+// (platform/linux/carried_passes.cpp). So they call nothing, not each other either, allocate
+// nothing and use no constants in memory.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ struct PlacedMemory {
   uint64_t end = 0;
   uint64_t bias = 0;
 
-  bool contains(uint64_t address, uint64_t bytes) const {
+  [[gnu::always_inline]] bool contains(uint64_t address, uint64_t bytes) const {
     return address >= begin && address <= end && end - address >= bytes;
   }
-  uint64_t word(uint64_t address) const {
+  [[gnu::always_inline]] uint64_t word(uint64_t address) const {
     uint64_t value;
     __builtin_memcpy(&value, reinterpret_cast<const void*>(address + bias), sizeof(value));
     return value;
@@ -39,7 +39,7 @@ inline constexpr uint64_t kSizeFlags = 7;
 //   large     nothing is: the body takes longer to fetch than one wait
 class FetchAhead {
  public:
-  void go_on(const PlacedMemory& memory, uint64_t at, uint64_t size) {
+  [[gnu::always_inline]] void go_on(const PlacedMemory& memory, uint64_t at, uint64_t size) {
     if (size <= kSmall) {
       fetch(memory, at + kDistance);
       return;
@@ -62,7 +62,7 @@ class FetchAhead {
   static constexpr uint64_t kDistance = 8192;
 
   // Behind the memory's end it does no harm.
-  static void fetch(const PlacedMemory& memory, uint64_t address) {
+  [[gnu::always_inline]] static void fetch(const PlacedMemory& memory, uint64_t address) {
     __builtin_prefetch(reinterpret_cast<const void*>(address + memory.bias));
   }
 
@@ -110,7 +110,7 @@ struct PlacedMemories {
 
   // Whether a chunk's first words are there to be read. `holder`: where the one before it was, or
   // null; afterwards where this one is.
-  bool hold_chunk(uint64_t chunk, const PlacedMemory*& holder) const {
+  [[gnu::always_inline]] bool hold_chunk(uint64_t chunk, const PlacedMemory*& holder) const {
     if (chunk % kChunkHeader != 0 || count == 0) return false;
     if (holder != nullptr && holder->contains(chunk, 2 * kChunkHeader)) return true;
     size_t first = 0;
@@ -138,7 +138,7 @@ struct ListPass {
 };
 
 // Follows one link from each end. False when that was the last one that can be told.
-inline bool follow_link(ListPass& list, const PlacedMemories& memories) {
+[[gnu::always_inline]] inline bool follow_link(ListPass& list, const PlacedMemories& memories) {
   ListScan& scan = list.scan;
   const uint64_t chunk = scan.chunk.value();
   if (!list.has_room() || scan.is_done() || !memories.hold_chunk(chunk, list.chunk_holder)) {
