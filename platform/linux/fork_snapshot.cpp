@@ -27,8 +27,6 @@ constexpr long kCloseRange = 436;           // close_range(2), 5.9
 constexpr uint64_t kCloseRangeUnshare = 2;  // CLOSE_RANGE_UNSHARE
 constexpr uint64_t kAllDescriptors = 0xffffffff;
 constexpr uint64_t kSetName = 15;  // PR_SET_NAME
-constexpr std::chrono::milliseconds kBirthWhileStopped{20};
-constexpr std::chrono::seconds kBirth{5};
 constexpr std::chrono::milliseconds kReapDeadline{200};
 constexpr size_t kReapersTried = 8;
 
@@ -109,46 +107,36 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(const ProcFs& proc, int process
     case BorrowedThread::Outcome::kStuck: break;
   }
   const bool is_complete = borrowed.clone_pid() != 0;
-  // The donor goes home while it has the processor for itself. But a clone that got stuck waits for
-  // something that only the target itself can do, such as reading from a userfaultfd(2).
+  // The child's first stop is awaited later: that would cost time now. The donor goes home while
+  // it has the processor for itself. But a clone that got stuck waits for something that only the
+  // target itself can do, such as reading from a userfaultfd(2).
   if (!is_complete) session.release_others(donor);
   const bool caught = borrowed.give_back();
+  session.release();
   std::unique_ptr<ForkSnapshot> snapshot;
   if (borrowed.clone_pid() != 0) {
     snapshot.reset(
         new ForkSnapshot(proc, process, donor.tid(), gadget,
                          SnapshotChild(borrowed.clone_pid(), gadget, borrowed.clone_stack())));
     snapshot->note_donor(donor.tid(), caught);
-    if (is_complete) snapshot->give_up_files(kBirthWhileStopped);
   }
-  session.release();
   if (is_complete) return snapshot;
   why_not = "the copy did not come to an end while the target stood still";
   return nullptr;
 }
 
-// While the target stands still: close_range(2) first takes references to some of the files that it
-// then closes. A file that the target closed in that moment would stay in its epoll(7) sets for as
-// long, and be reported there.
-bool ForkSnapshot::give_up_files(std::chrono::nanoseconds patience) {
+bool ForkSnapshot::settle() {
   make_realtime(child_.pid());  // it has yet to reach its first stop
-  if (!child_.await_birth(patience)) return false;
-  is_born_ = true;
+  if (!child_.await_birth()) return false;
+  const std::string_view name = kChildName;
+  if (const uint64_t text = child_.put_bytes(name.data(), name.size()); text != 0) {
+    child_.call({SYS_prctl, {kSetName, text, 0, 0, 0, 0}});
+  }
   const auto closed = child_.call({kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}});
   if (!child_.is_alive()) return false;
   owns_files_ = closed == 0 || child_.call({SYS_unshare, {CLONE_FILES, 0, 0, 0, 0, 0}}) == 0;
   if (closed != 0) {
     notes_.push_back("the copy keeps the target's files open while it lives (no close_range)");
-  }
-  return true;
-}
-
-bool ForkSnapshot::settle() {
-  if (!is_born_) give_up_files(kBirth);
-  if (!is_born_ || !child_.is_alive()) return false;
-  const std::string_view name = kChildName;
-  if (const uint64_t text = child_.put_bytes(name.data(), name.size()); text != 0) {
-    child_.call({SYS_prctl, {kSetName, text, 0, 0, 0, 0}});
   }
   const UniqueFd adjust(
       ::open(proc_.path(child_.pid(), "oom_score_adj").c_str(), O_WRONLY | O_CLOEXEC));

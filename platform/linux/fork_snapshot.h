@@ -64,9 +64,6 @@ class ForkSnapshot {
                SnapshotChild child)
       : proc_(proc), process_(process), donor_tid_(donor_tid), gadget_(gadget), child_(child) {}
 
-  // Awaits the child's birth and has it give up the target's files. False when it is gone or not
-  // born yet.
-  bool give_up_files(std::chrono::nanoseconds patience);
   int pid_inside(int pid) const;
   void reap(int zombie);
   void note_donor(int tid, bool was_caught);
@@ -77,7 +74,6 @@ class ForkSnapshot {
   int donor_tid_;
   SyscallGadget gadget_;
   SnapshotChild child_;
-  bool is_born_ = false;
   bool owns_files_ = false;
   bool discarded_ = false;
   std::chrono::nanoseconds reap_pause_{0};

@@ -19,14 +19,15 @@ namespace heapsnap {
 
 namespace {
 
+constexpr std::chrono::seconds kPatience{5};
 constexpr int kSyscallStop = SIGTRAP | 0x80;  // with PTRACE_O_TRACESYSGOOD
 constexpr int kMostForeignStops = 16;         // during one execution
 
 }  // namespace
 
-bool SnapshotChild::await_birth(std::chrono::nanoseconds patience) {
+bool SnapshotChild::await_birth() {
   Tracee newborn(pid_, pid_);
-  const bool born = newborn.wait(TraceClock::now() + patience) && newborn.is_stopped() &&
+  const bool born = newborn.wait(TraceClock::now() + kPatience) && newborn.is_stopped() &&
                     newborn.set_options(PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
   ended_ = newborn.is_gone();
   return born;

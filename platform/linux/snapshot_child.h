@@ -8,7 +8,6 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -29,8 +28,8 @@ class SnapshotChild {
   bool is_alive() const { return !ended_; }
 
   // Waits until it stands at its very beginning, and makes sure that it dies with us.
-  // False when it is gone, or does not stand there after `patience`.
-  bool await_birth(std::chrono::nanoseconds patience);
+  // False when it is gone.
+  bool await_birth();
 
   // Makes one system call in its name; it must be one that does not block. Gives the result or
   // -errno, nothing when it is gone.
