@@ -8,7 +8,6 @@
 
 #include "platform/linux/interrupted_syscall.h"
 #include "platform/linux/mapping_query.h"
-#include "platform/linux/seccomp_filter.h"
 #include "platform/linux/system_call_names.h"
 
 namespace heapsnap {
@@ -80,25 +79,17 @@ bool has_known_stack(const ProcFs& proc, const Tracee& thread, const DonorTask& 
   return room >= stack_needed(kLargestExtendedState, task.chain_length) + kSlack;
 }
 
-SeccompCall as_filter_sees(const SystemCall& call, const DonorTask& task) {
-  SeccompCall asked;
-  asked.number = static_cast<uint32_t>(call.number);
-  asked.arguments = call.arguments;
-  asked.instruction_pointer = task.gadget + SyscallGadget::kSyscallSize;
-  return asked;
-}
-
 std::optional<std::string> barred_call(const Tracee& thread, const DonorTask& task) {
   const SeccompFilters filters = read_seccomp_filters(thread.tid());
   for (const SystemCall& call : task.calls) {
-    const SeccompVerdict verdict = filters.verdict(as_filter_sees(call, task));
+    const SeccompVerdict verdict = filters.verdict(as_filter_sees(call, task.gadget));
     if (verdict == SeccompVerdict::kAllowed) continue;
     return "its seccomp filter " +
            std::string(verdict == SeccompVerdict::kBarred ? "bars " : "may bar (unreadable) ") +
            system_call_name(call.number);
   }
   for (const SystemCall& call : task.optional_calls) {
-    if (filters.lets_fail(as_filter_sees(call, task))) continue;
+    if (filters.lets_fail(as_filter_sees(call, task.gadget))) continue;
     return "its seccomp filter does not just refuse " + system_call_name(call.number);
   }
   return std::nullopt;
@@ -112,6 +103,14 @@ int risk_of(const user_regs_struct& registers) {
 }
 
 }  // namespace
+
+SeccompCall as_filter_sees(const SystemCall& call, uint64_t gadget) {
+  SeccompCall asked;
+  asked.number = static_cast<uint32_t>(call.number);
+  asked.arguments = call.arguments;
+  asked.instruction_pointer = gadget + SyscallGadget::kSyscallSize;
+  return asked;
+}
 
 std::optional<std::string> why_unfit(const ProcFs& proc, const Tracee& thread,
                                      const DonorTask& task) {

@@ -14,6 +14,7 @@
 
 #include "platform/linux/borrowed_thread.h"
 #include "platform/linux/proc_fs.h"
+#include "platform/linux/seccomp_filter.h"
 #include "platform/linux/tracee.h"
 
 namespace heapsnap {
@@ -27,6 +28,9 @@ struct DonorTask {
   size_t chain_length = 0;
   uint64_t gadget = 0;
 };
+
+// What a seccomp filter gets to see of a call that is made at the `syscall; ret` at `gadget`.
+SeccompCall as_filter_sees(const SystemCall& call, uint64_t gadget);
 
 // Why `thread` cannot be a donor; nothing when it can. It is not altered.
 std::optional<std::string> why_unfit(const ProcFs& proc, const Tracee& thread,

@@ -27,6 +27,10 @@ constexpr long kCloseRange = 436;           // close_range(2), 5.9
 constexpr uint64_t kCloseRangeUnshare = 2;  // CLOSE_RANGE_UNSHARE
 constexpr uint64_t kAllDescriptors = 0xffffffff;
 constexpr uint64_t kSetName = 15;  // PR_SET_NAME
+// What may be added to the pause; closing takes the child some 50 µs, unless files of it lie on a
+// server that has to be asked.
+constexpr std::chrono::milliseconds kClosingWhileStopped{5};
+constexpr std::chrono::seconds kBirth{5};
 constexpr std::chrono::milliseconds kReapDeadline{200};
 constexpr size_t kReapersTried = 8;
 
@@ -107,37 +111,57 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(const ProcFs& proc, int process
     case BorrowedThread::Outcome::kStuck: break;
   }
   const bool is_complete = borrowed.clone_pid() != 0;
-  // The child's first stop is awaited later: that would cost time now. The donor goes home while
-  // it has the processor for itself. But a clone that got stuck waits for something that only the
-  // target itself can do, such as reading from a userfaultfd(2).
+  // The donor goes home while it has the processor for itself. But a clone that got stuck waits for
+  // something that only the target itself can do, such as reading from a userfaultfd(2).
   if (!is_complete) session.release_others(donor);
   const bool caught = borrowed.give_back();
-  session.release();
   std::unique_ptr<ForkSnapshot> snapshot;
   if (borrowed.clone_pid() != 0) {
     snapshot.reset(
         new ForkSnapshot(proc, process, donor.tid(), gadget,
                          SnapshotChild(borrowed.clone_pid(), gadget, borrowed.clone_stack())));
     snapshot->note_donor(donor.tid(), caught);
+    if (is_complete) snapshot->give_up_files(TraceClock::now() + kClosingWhileStopped);
   }
+  session.release();
   if (is_complete) return snapshot;
   why_not = "the copy did not come to an end while the target stood still";
   return nullptr;
 }
 
-bool ForkSnapshot::settle() {
+// While the target stands still, if that is soon done: close_range(2) first takes references to
+// some of the files that it then closes. A file that the target closed in that moment would stay in
+// its epoll(7) sets for as long, and be reported there. But to close a file can mean to write to a
+// server, which may be the target itself.
+void ForkSnapshot::give_up_files(TraceClock::time_point deadline) {
   make_realtime(child_.pid());  // it has yet to reach its first stop
-  if (!child_.await_birth()) return false;
+  is_born_ = child_.await_birth(deadline);
+  if (!is_born_) return;
+  filters_ = read_seccomp_filters(child_.pid());
+  const SystemCall close{kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}};
+  is_closing_ = lets_fail(close) && child_.begin_call(close);
+  if (is_closing_) end_closing(deadline);
+}
+
+void ForkSnapshot::end_closing(TraceClock::time_point deadline) {
+  const auto closed = child_.end_call(deadline);
+  is_closing_ = !closed && child_.is_alive();
+  owns_files_ = closed == 0;
+}
+
+bool ForkSnapshot::settle() {
+  if (!is_born_) give_up_files(TraceClock::now() + kBirth);
+  if (is_closing_) end_closing(SnapshotChild::kNever);
+  if (!is_born_ || !child_.is_alive()) return false;
+  if (!owns_files_) {
+    notes_.push_back(
+        "the copy could not let go of the target's open files (close_range): should the target "
+        "end, they stay open until the copy is gone");
+  }
   const std::string_view name = kChildName;
-  if (const uint64_t text = child_.put_bytes(name.data(), name.size()); text != 0) {
-    child_.call({SYS_prctl, {kSetName, text, 0, 0, 0, 0}});
-  }
-  const auto closed = child_.call({kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}});
-  if (!child_.is_alive()) return false;
-  owns_files_ = closed == 0 || child_.call({SYS_unshare, {CLONE_FILES, 0, 0, 0, 0, 0}}) == 0;
-  if (closed != 0) {
-    notes_.push_back("the copy keeps the target's files open while it lives (no close_range)");
-  }
+  const uint64_t text = child_.put_bytes(name.data(), name.size());
+  const SystemCall rename{SYS_prctl, {kSetName, text, 0, 0, 0, 0}};
+  if (text != 0 && lets_fail(rename)) child_.call(rename);
   const UniqueFd adjust(
       ::open(proc_.path(child_.pid(), "oom_score_adj").c_str(), O_WRONLY | O_CLOEXEC));
   constexpr std::string_view kFirstToGo = "1000";
@@ -145,6 +169,11 @@ bool ForkSnapshot::settle() {
     notes_.push_back("the copy could not be made the first to go when memory runs out");
   }
   return true;
+}
+
+// Whether the target's seccomp filters, which the child has too, at worst refuse the call.
+bool ForkSnapshot::lets_fail(const SystemCall& call) const {
+  return filters_.lets_fail(as_filter_sees(call, gadget_.syscall_ret));
 }
 
 void ForkSnapshot::discard() noexcept {

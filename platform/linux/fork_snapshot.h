@@ -1,7 +1,8 @@
 // A copy-on-write child of the target: its memory at one instant, to be read at leisure.
 //
-//   take()     threads stand   a donor thread makes the clone; everybody is let go
-//   settle()   target runs     the child gives up the target's files and is marked as ours
+//   take()     threads stand   a donor thread makes the clone, which gives up the target's files;
+//                              everybody is let go
+//   settle()   target runs     the child is marked as ours
 //   discard()  target runs     the child is killed; a passing thread of the target reaps it
 //
 // The child is made with exit signal 0, so the target gets no SIGCHLD and its own wait() never
@@ -19,6 +20,7 @@
 #include "platform/linux/priority_loan.h"
 #include "platform/linux/proc_fs.h"
 #include "platform/linux/ptrace_session.h"
+#include "platform/linux/seccomp_filter.h"
 #include "platform/linux/snapshot_child.h"
 #include "platform/linux/syscall_gadget.h"
 
@@ -64,6 +66,9 @@ class ForkSnapshot {
                SnapshotChild child)
       : proc_(proc), process_(process), donor_tid_(donor_tid), gadget_(gadget), child_(child) {}
 
+  void give_up_files(TraceClock::time_point deadline);
+  void end_closing(TraceClock::time_point deadline);
+  bool lets_fail(const SystemCall& call) const;
   int pid_inside(int pid) const;
   void reap(int zombie);
   void note_donor(int tid, bool was_caught);
@@ -74,6 +79,9 @@ class ForkSnapshot {
   int donor_tid_;
   SyscallGadget gadget_;
   SnapshotChild child_;
+  SeccompFilters filters_;
+  bool is_born_ = false;
+  bool is_closing_ = false;  // its call has not ended
   bool owns_files_ = false;
   bool discarded_ = false;
   std::chrono::nanoseconds reap_pause_{0};

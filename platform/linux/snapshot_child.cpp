@@ -19,26 +19,26 @@ namespace heapsnap {
 
 namespace {
 
-constexpr std::chrono::seconds kPatience{5};
 constexpr int kSyscallStop = SIGTRAP | 0x80;  // with PTRACE_O_TRACESYSGOOD
 constexpr int kMostForeignStops = 16;         // during one execution
 
 }  // namespace
 
-bool SnapshotChild::await_birth() {
+bool SnapshotChild::await_birth(TraceClock::time_point deadline) {
   Tracee newborn(pid_, pid_);
-  const bool born = newborn.wait(TraceClock::now() + kPatience) && newborn.is_stopped() &&
+  const bool born = newborn.wait(deadline) && newborn.is_stopped() &&
                     newborn.set_options(PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD);
   ended_ = newborn.is_gone();
   return born;
 }
 
-std::optional<int> SnapshotChild::resume_by(int request) {
-  if (ended_) return std::nullopt;
+bool SnapshotChild::resume(int request) {
+  return !ended_ && ::ptrace(static_cast<__ptrace_request>(request), pid_, nullptr, nullptr) == 0;
+}
+
+std::optional<int> SnapshotChild::await_stop(TraceClock::time_point deadline) {
+  if (deadline != kNever && !Tracee(pid_, pid_).wait(deadline)) return std::nullopt;
   int status = 0;
-  if (::ptrace(static_cast<__ptrace_request>(request), pid_, nullptr, nullptr) != 0) {
-    return std::nullopt;
-  }
   pid_t waited = 0;
   do {
     waited = ::waitpid(pid_, &status, __WALL);
@@ -48,21 +48,34 @@ std::optional<int> SnapshotChild::resume_by(int request) {
   return std::nullopt;
 }
 
-std::optional<long> SnapshotChild::call(const SystemCall& call) {
+std::optional<int> SnapshotChild::resume_by(int request) {
+  return resume(request) ? await_stop() : std::nullopt;
+}
+
+bool SnapshotChild::begin_call(const SystemCall& call) {
   const auto before = registers();
-  if (!before) return std::nullopt;
+  if (!before) return false;
   user_regs_struct wanted = registers_for(call, *before, gadget_.syscall_ret, stack_);
-  if (::ptrace(PTRACE_SETREGS, pid_, nullptr, &wanted) != 0) return std::nullopt;
-  // One stop on the way in, one on the way out. A SIGSTOP of the whole process group, or the like,
-  // may come in between.
-  for (int stops = 0; stops < 2;) {
-    const auto signal = resume_by(PTRACE_SYSCALL);
+  call_stops_ = 0;
+  return ::ptrace(PTRACE_SETREGS, pid_, nullptr, &wanted) == 0 && resume(PTRACE_SYSCALL);
+}
+
+std::optional<long> SnapshotChild::end_call(TraceClock::time_point deadline) {
+  constexpr int kInAndOut = 2;
+  while (true) {
+    const auto signal = await_stop(deadline);
     if (!signal) return std::nullopt;
-    if (*signal == kSyscallStop) ++stops;
+    // A SIGSTOP of the whole process group, or the like, may come in between.
+    if (*signal == kSyscallStop && ++call_stops_ == kInAndOut) break;
+    if (!resume(PTRACE_SYSCALL)) return std::nullopt;
   }
   const auto after = registers();
   if (!after) return std::nullopt;
   return static_cast<long>(after->rax);
+}
+
+std::optional<long> SnapshotChild::call(const SystemCall& call) {
+  return begin_call(call) ? end_call(kNever) : std::nullopt;
 }
 
 uint64_t SnapshotChild::put_bytes(const void* bytes, size_t size) {

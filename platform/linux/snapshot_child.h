@@ -8,6 +8,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -20,6 +21,9 @@ namespace heapsnap {
 
 class SnapshotChild {
  public:
+  // The deadline of a wait without one.
+  static constexpr TraceClock::time_point kNever = TraceClock::time_point::max();
+
   // `pid` was made by a BorrowedThread and has not been waited for.
   SnapshotChild(pid_t pid, const SyscallGadget& gadget, uint64_t stack)
       : pid_(pid), gadget_(gadget), stack_(stack) {}
@@ -28,12 +32,16 @@ class SnapshotChild {
   bool is_alive() const { return !ended_; }
 
   // Waits until it stands at its very beginning, and makes sure that it dies with us.
-  // False when it is gone.
-  bool await_birth();
+  // False when it is gone, or does not stand there by `deadline`.
+  bool await_birth(TraceClock::time_point deadline);
 
-  // Makes one system call in its name; it must be one that does not block. Gives the result or
-  // -errno, nothing when it is gone.
+  // Makes one system call in its name and waits for its end. Gives the result or -errno, nothing
+  // when it is gone.
   std::optional<long> call(const SystemCall& call);
+  // The same for a call that may block. end_call() gives nothing as well when the call has not
+  // ended by `deadline`; then it is all that may be asked of the child, until the call has ended.
+  bool begin_call(const SystemCall& call);
+  std::optional<long> end_call(TraceClock::time_point deadline);
   // Puts bytes, at most 64, where they disturb nothing, for a call to point to. 0 on failure.
   uint64_t put_bytes(const void* bytes, size_t size);
 
@@ -70,12 +78,16 @@ class SnapshotChild {
   void kill() noexcept;
 
  private:
-  // Resumes it by `request` and waits for its next stop: gives the stop's code.
+  bool resume(int request);
+  // Waits for its next stop and gives the stop's code. Nothing when it is gone, or not stopped by
+  // `deadline`.
+  std::optional<int> await_stop(TraceClock::time_point deadline = kNever);
   std::optional<int> resume_by(int request);
 
   pid_t pid_;
   SyscallGadget gadget_;
   uint64_t stack_;
+  int call_stops_ = 0;  // of the call that is under way: one on the way in, one on the way out
   bool ended_ = false;
 };
 

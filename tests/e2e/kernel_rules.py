@@ -25,7 +25,9 @@ PTRACE_SEIZE = 0x4206
 PTRACE_INTERRUPT = 0x4207
 SYS_CLONE = 56
 SYS_PTRACE = 101
+SYS_PRCTL = 157
 SYS_PROCESS_VM_READV = 310
+SYS_CLOSE_RANGE = 436
 
 
 def check(result):
@@ -57,7 +59,7 @@ class Echo:
 
     def __init__(self, argv=("cat",), prepare=None):
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        preexec_fn=prepare)
+                                        preexec_fn=prepare, close_fds=False)
         self.pid = self.process.pid
         self.check_alive()  # it runs its program by now, not this one
 

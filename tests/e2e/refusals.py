@@ -263,6 +263,19 @@ def target_allows_clone(tool):
         target.check_alive()
 
 
+def target_bars_the_rest(tool):
+    """A filter that lets the copy be made and would kill it for what it does to itself then: it is left as it is."""
+    need_root()
+    def confine():
+        kernel_rules.install_filter({number: kernel_rules.SECCOMP_RET_KILL_PROCESS for number in (
+            kernel_rules.SYS_CLOSE_RANGE, kernel_rules.SYS_PRCTL)})
+    with Echo(prepare=confine) as target:
+        freeze = tool.expect_attached(target.pid, "--freeze", "fork")
+        assert freeze["method"] == "fork", freeze
+        assert "close_range" in " ".join(freeze["notes"]), freeze
+        target.check_alive()
+
+
 def target_strict(tool):
     with kernel_rules.strictly_confined() as (pid, ask):
         _, checks = tool.doctor(pid)
@@ -312,7 +325,7 @@ def program_without_allocator(tool):
 CASES = {case.__name__: case for case in (
     no_such_process, zombie, kernel_thread, other_user, more_capabilities, not_dumpable,
     memory_file, two_capabilities, own_process_of_a_user, outer_user_namespace, traced, ptrace_barred, process_vm_readv_barred,
-    target_bars_clone, target_filter_unreadable, target_allows_clone, target_strict, program_32_bit,
+    target_bars_clone, target_filter_unreadable, target_allows_clone, target_bars_the_rest, target_strict, program_32_bit,
     program_without_allocator)}
 
 
