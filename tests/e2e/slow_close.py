@@ -3,6 +3,7 @@
 be the target itself. The copy of the target closes its files, and the target must not stand still for that.
 slow_close.py HEAPSNAP"""
 
+import contextlib
 import errno
 import json
 import os
@@ -40,10 +41,11 @@ ANSWERS = {
 
 
 class SlowFile:
-    """A file system that consists of one empty file. A close(2) of it does not end before it may."""
+    """A file system that consists of one empty file. Once it is slow, a close(2) does not end before it may."""
 
     def __init__(self, place):
         self.place = place
+        self.is_slow = False
         self.closing = threading.Event()
         self.may_close = threading.Event()
         self.was_held_to_the_end = True
@@ -61,13 +63,14 @@ class SlowFile:
             operation, unique = IN_HEADER.unpack_from(request)[1:3]
             if operation == FORGET:
                 continue
-            if operation == FLUSH:
+            if operation == FLUSH and self.is_slow:
                 self.closing.set()
                 self.was_held_to_the_end &= self.may_close.wait(PATIENCE)
             answer = ANSWERS.get(operation)
             error = -errno.ENOSYS if answer is None else 0
             answer = answer or b""
-            os.write(self.device, OUT_HEADER.pack(OUT_HEADER.size + len(answer), error, unique) + answer)
+            with contextlib.suppress(FileNotFoundError):  # who asked was killed
+                os.write(self.device, OUT_HEADER.pack(OUT_HEADER.size + len(answer), error, unique) + answer)
 
     def __enter__(self):
         return self
@@ -81,6 +84,7 @@ def attach(heapsnap, folder):
     place = folder / "slow"
     place.touch()
     with SlowFile(place) as file, Echo(("sh", "-c", 'exec 3<"$0"; exec cat', str(place))) as target:
+        file.is_slow = True
         snapshot = folder / "snapshot.hsnap"
         with subprocess.Popen([heapsnap, "attach", str(target.pid), "--freeze", "fork", "-j", "-o", str(snapshot)],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as attached:
