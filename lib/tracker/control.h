@@ -11,9 +11,12 @@
 
 namespace heapsnap::tracker {
 
+// Epochs have the highest bit set, which no address of the program has.
+inline constexpr uint64_t kNoEpoch = 1ULL << 63;
+
 struct alignas(64) Control {
-  uint64_t* live_root;  // null until the first start; never changes afterwards
-  uint32_t epoch;       // a thread whose own epoch differs has to look what is new
+  uint64_t* live_root;            // null until the first start; never changes afterwards
+  uint64_t epoch = kNoEpoch + 1;  // a thread whose own epoch differs has to look what is new
   uint32_t recording;
   uint64_t sample_bytes;
   uint32_t max_frames;    // 1..kFramesAtMost

@@ -6,9 +6,9 @@
 // the slot of a block before the original frees it, because from then on another thread may get the
 // same address.
 //
-// malloc and free, which are called most, only look whether there is something to do and go on to
-// the original or to a function that does it, by a jump: with neither a frame nor a saved register,
-// a call that is not recorded costs a few instructions. A function that records says by its own
+// Those that are called most only look whether there is something to do and go on to the original
+// or to a function that does it, by a jump: with neither a frame nor a saved register, a call that
+// is not recorded costs a few instructions. A function that records says by its own
 // frame where the caller is (HEAPSNAP_FRAME makes the compiler set one up), also when it was jumped
 // to. Compiled without built-ins.
 #include <errno.h>
@@ -55,14 +55,14 @@ constinit Originals originals;
 class InsideOriginal {
  public:
   explicit InsideOriginal(const void* frame) : state_(thread_state) {
-    if (state_ != nullptr && state_->busy == 0) {
+    if (state_ != nullptr && !is_busy(*state_)) {
       set_busy(*state_, reinterpret_cast<uint64_t>(frame) | 1);
     } else {
       state_ = nullptr;
     }
   }
   ~InsideOriginal() {
-    if (state_ != nullptr) set_busy(*state_, 0);
+    if (state_ != nullptr) set_idle(*state_);
   }
   InsideOriginal(const InsideOriginal&) = delete;
   InsideOriginal& operator=(const InsideOriginal&) = delete;
@@ -71,12 +71,12 @@ class InsideOriginal {
   ThreadState* state_;
 };
 
-__attribute__((always_inline)) inline void* reallocate(void* block, size_t size, uint64_t caller,
-                                                       const void* frame) {
+__attribute__((noinline)) void* realloc_recorded(void* block, size_t size) {
+  const void* frame = HEAPSNAP_FRAME;
   uint32_t was = kEmptySlot;
   uint64_t was_size = 0;
   if (block != nullptr) {
-    if (HEAPSNAP_UNLIKELY(is_from_loader(caller))) note_loader_free();
+    if (HEAPSNAP_UNLIKELY(is_from_loader(HEAPSNAP_CALLER))) note_loader_free();
     if (uint32_t* slot = live_slot(block); slot != nullptr) {
       was = load(*slot);
       if (was != kEmptySlot) {
@@ -94,7 +94,10 @@ __attribute__((always_inline)) inline void* reallocate(void* block, size_t size,
     if (was != kEmptySlot) store(*live_slot(block), was);
     return nullptr;
   }
-  if (was != kEmptySlot) count_free(was, was_size, frame);
+  if (was != kEmptySlot) {
+    lower_page_count(block);
+    count_free(was, was_size, frame);
+  }
   if (result != nullptr) record_allocation(result, size, frame);
   return result;
 }
@@ -103,6 +106,24 @@ __attribute__((always_inline)) inline void* reallocate(void* block, size_t size,
 __attribute__((noinline)) void* malloc_recorded(size_t size) {
   void* block = originals.malloc(size);
   record_allocation(block, size, HEAPSNAP_FRAME);
+  return block;
+}
+
+// Without us if that may be: an old block without a slot, and no need for a call of the original's
+// to malloc, which it makes for a new block and to move one that had a mapping.
+__attribute__((always_inline)) inline void* reallocate(void* block, size_t size, uint64_t caller) {
+  if (block == nullptr) {
+    if (is_passed_over(size)) return originals.malloc(size);
+  } else if (!may_be_recorded(block) && !has_own_mapping(block) && !is_from_loader(caller) &&
+             is_passed_over(size)) {
+    return originals.realloc(block, size);
+  }
+  return realloc_recorded(block, size);
+}
+
+__attribute__((noinline)) void* calloc_recorded(size_t count, size_t size) {
+  void* block = originals.calloc(count, size);
+  record_allocation(block, count * size, HEAPSNAP_FRAME);  // it did not overflow, or block is null
   return block;
 }
 
@@ -148,13 +169,15 @@ HEAPSNAP_HOOK void cfree(void* block) {
 }
 
 HEAPSNAP_HOOK void* calloc(size_t count, size_t size) {
-  void* block = originals.calloc(count, size);
-  record_allocation(block, count * size, HEAPSNAP_FRAME);  // it did not overflow, or block is null
-  return block;
+  size_t bytes = 0;
+  if (!__builtin_mul_overflow(count, size, &bytes) && is_passed_over(bytes)) {
+    return originals.calloc(count, size);
+  }
+  return calloc_recorded(count, size);
 }
 
 HEAPSNAP_HOOK void* realloc(void* block, size_t size) {
-  return reallocate(block, size, HEAPSNAP_CALLER, HEAPSNAP_FRAME);
+  return reallocate(block, size, HEAPSNAP_CALLER);
 }
 
 HEAPSNAP_HOOK void* reallocarray(void* block, size_t count, size_t size) {
@@ -163,7 +186,7 @@ HEAPSNAP_HOOK void* reallocarray(void* block, size_t count, size_t size) {
     errno = ENOMEM;
     return nullptr;
   }
-  return reallocate(block, bytes, HEAPSNAP_CALLER, HEAPSNAP_FRAME);
+  return reallocate(block, bytes, HEAPSNAP_CALLER);
 }
 
 HEAPSNAP_HOOK void* memalign(size_t alignment, size_t size) {

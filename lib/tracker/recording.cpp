@@ -11,6 +11,13 @@ StackRecord& stack_record(uint32_t stack) {
   return entry<StackRecord>(control.directory->stacks, stack);
 }
 
+bool fill_counted_slot(void* block, uint32_t stack, uint64_t usable, uint64_t size) {
+  raise_page_count(block);
+  const bool is_filled = fill_slot(block, stack, usable, size);
+  if (!is_filled) lower_page_count(block);
+  return is_filled;
+}
+
 // An event inside an event of the same thread. The thread's own counts and remembered stack may be
 // half changed, so this one goes to the shared counts and has no stack.
 void record_nested(void* block, bool is_own_call) {
@@ -18,7 +25,7 @@ void record_nested(void* block, bool is_own_call) {
   // Ours is a call that the C library makes while it serves the hooked one, which will be recorded.
   if (!is_own_call) add(control.directory->nested_events, 1);
   const uint64_t usable = usable_size(block);
-  if (!fill_slot(block, kStackNotTaken, usable, 0)) return;
+  if (!fill_counted_slot(block, kStackNotTaken, usable, 0)) return;
   StackRecord& record = stack_record(kStackNotTaken);
   add(record.allocations, 1);
   add(record.allocated_bytes, usable);
@@ -41,13 +48,14 @@ __attribute__((noinline)) ThreadState* enter_slowly(void* block, const void* fra
   }
   const auto address = reinterpret_cast<uint64_t>(frame);
   ThreadState* state = thread_state;
-  if (state != nullptr && load(state->busy) != 0) {
+  if (state != nullptr && is_busy(*state)) {
     if (!is_abandoned(*state, address)) {
-      record_nested(block, (load(state->busy) & 1) != 0 && load(state->busy) != ~0ULL);
+      const uint64_t busy = load(state->busy);
+      record_nested(block, (busy & 1) != 0 && busy != kBusyRegistering);
       return nullptr;
     }
     state->walk.forget();  // whatever was half done
-    set_busy(*state, 0);
+    set_idle(*state);
   }
   if (state == nullptr || state->record == nullptr) state = register_thread(address);
   if (state == nullptr) {
@@ -57,7 +65,7 @@ __attribute__((noinline)) ThreadState* enter_slowly(void* block, const void* fra
   if (state->epoch != load(control.epoch)) {
     set_busy(*state, address);
     const bool is_ready = refresh_thread(*state);
-    set_busy(*state, 0);
+    set_idle(*state);
     if (!is_ready) {
       if (block != nullptr) add(control.directory->dropped_slots, 1);
       return nullptr;
@@ -74,7 +82,7 @@ __attribute__((noinline)) void record_sample(ThreadState& state, void* block, ui
   const uint32_t stack = state.walk.take(caller_of_frame(frame));
   check_stack(stack, frame);
   const uint64_t usable = usable_size(block);
-  if (fill_slot(block, stack, usable, size)) {
+  if (fill_counted_slot(block, stack, usable, size)) {
     const uint64_t charged = usable - size < kSlackUnknown ? size : usable;
     StackRecord& record = stack_record(stack);
     const uint64_t mean = record.sample_bytes;
@@ -85,7 +93,7 @@ __attribute__((noinline)) void record_sample(ThreadState& state, void* block, ui
     state.record->allocated_bytes += weight.bytes;
     if (stack == kStackNotTaken) state.record->without_stack += 1;
   }
-  set_busy(state, 0);
+  set_idle(state);
 }
 
 __attribute__((noinline)) void count_free_slowly(uint32_t slot, uint64_t size) {
@@ -103,6 +111,7 @@ __attribute__((noinline)) void count_free_slowly(uint32_t slot, uint64_t size) {
 
 __attribute__((noinline)) void count_missed_free(const void* block, uint32_t slot) {
   count_free_slowly(slot, charged_size(block, slot));
+  lower_page_count(block);
 }
 
 __attribute__((noinline)) void note_loader_free() {

@@ -45,16 +45,11 @@ inline void check_stack(uint32_t /*stack*/, const void* /*frame*/) {}
 #endif
 
 inline bool can_record(const ThreadState* state) {
-  return state != nullptr && state->epoch == load(control.epoch) && load(state->busy) == 0;
+  return state != nullptr && load(state->busy) == load(control.epoch);
 }
 
-inline void set_busy(ThreadState& state, uint64_t value) {
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  store(state.busy, value);
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
-
-// False: no leaf could be had for the block.
+// False: no leaf could be had for the block. Where not every block is recorded its page was
+// counted.
 inline bool fill_slot(void* block, uint32_t stack, uint64_t usable, uint64_t size) {
   uint32_t* slot = live_slot(block);
   if (HEAPSNAP_UNLIKELY(slot == nullptr)) {
@@ -87,7 +82,7 @@ __attribute__((always_inline)) inline void record_fully(ThreadState& state, void
     state.record->allocated_bytes += charged;
     if (HEAPSNAP_UNLIKELY(stack == kStackNotTaken)) state.record->without_stack += 1;
   }
-  set_busy(state, 0);
+  set_idle(state);
 }
 
 // `frame` is the hook's own frame address.
@@ -129,12 +124,13 @@ inline void count_free(uint32_t slot, uint64_t size, const void* frame) {
   if (HEAPSNAP_UNLIKELY(static_cast<int32_t>(++counts.frees) < 0)) flush_pending(counts);
   state->record->frees += 1;
   state->record->freed_bytes += size;
-  set_busy(*state, 0);
+  set_idle(*state);
 }
 
 // The slot of a block that is recorded, or null.
 __attribute__((always_inline)) inline uint32_t* recorded_slot(const void* block) {
-  uint32_t* slot = live_slot(block);
+  if (!may_be_recorded(block)) return nullptr;
+  uint32_t* slot = slot_below(control.live_root, block);
   return slot != nullptr && load(*slot) != kEmptySlot ? slot : nullptr;
 }
 
@@ -144,6 +140,7 @@ __attribute__((always_inline)) inline void record_free(void* block, uint32_t* sl
   const uint32_t was = load(*slot);
   const uint64_t size = charged_size(block, was);
   store(*slot, kEmptySlot);
+  lower_page_count(block);
   count_free(was, size, frame);
 }
 
@@ -165,7 +162,7 @@ __attribute__((always_inline)) inline bool record_free_at_once(void* block, uint
     state->record->frees += 1;
     state->record->freed_bytes += size;
   }
-  set_busy(*state, 0);
+  set_idle(*state);
   return is_usual;
 }
 

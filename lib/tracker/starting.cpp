@@ -44,19 +44,16 @@ uint64_t monotonic_ns() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-constexpr uint64_t kBusyForking =
-    ~1ULL;  // lies above every frame, so it is never taken for abandoned
-
 void stop_being_busy() {
   ThreadState* state = thread_state;
-  if (state != nullptr && load(state->busy) == kBusyForking) set_busy(*state, 0);
+  if (state != nullptr && load(state->busy) == kBusyForking) set_idle(*state);
 }
 
 // Handlers that other libraries registered earlier run between ours and the fork itself, and may
 // allocate: the busy flag keeps them from the lock that we hold.
 void before_fork() {
   ThreadState* state = thread_state;
-  if (state != nullptr && load(state->busy) == 0) set_busy(*state, kBusyForking);
+  if (state != nullptr && !is_busy(*state)) set_busy(*state, kBusyForking);
   holds_stack_table = lock_stack_table();
 }
 
@@ -95,6 +92,7 @@ int start_locked(const HeapsnapTrackerOptions& options) {
   Directory& directory = *control.directory;
   const bool is_running = load(control.recording) != 0;
   directory.memory_limit = options.memory_limit;
+  if (options.sample_bytes == 0) expect_recorded_everywhere();
   store(control.sample_bytes, options.sample_bytes);
   if (!is_running) {
     directory.pid = own_pid();

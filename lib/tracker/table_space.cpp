@@ -16,6 +16,7 @@
 namespace heapsnap::tracker {
 
 constinit Control control = {};
+uint8_t page_counts[kPageCounts];
 
 namespace {
 
@@ -248,6 +249,28 @@ uint32_t* make_live_slot(const void* block) {
                                 __ATOMIC_RELEASE, __ATOMIC_RELAXED);
   }
   return live_slot(block);
+}
+
+void raise_page_count(const void* block) {
+  uint8_t& count = page_count_of(block);
+  uint8_t now = load(count);
+  while (now != kPageCountUnknown &&
+         !__atomic_compare_exchange_n(&count, &now, static_cast<uint8_t>(now + 1), true,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
+void lower_page_count(const void* block) {
+  uint8_t& count = page_count_of(block);
+  uint8_t now = load(count);
+  while (now != kPageCountUnknown && now != 0 &&
+         !__atomic_compare_exchange_n(&count, &now, static_cast<uint8_t>(now - 1), true,
+                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
+void expect_recorded_everywhere() {
+  for (uint8_t& count : page_counts) store(count, kPageCountUnknown);
 }
 
 void clear_tables() {

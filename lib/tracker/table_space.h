@@ -45,18 +45,46 @@ bool detach_tables_from_file();
 
 // --- Live blocks
 
-// The slot of a block, null when its leaf is not there (nothing recorded around).
-__attribute__((always_inline)) inline uint32_t* live_slot(const void* block) {
+// The slot of a block, null when its leaf is not there (nothing recorded around). Once there is a
+// root.
+__attribute__((always_inline)) inline uint32_t* slot_below(uint64_t* root, const void* block) {
   const auto address = reinterpret_cast<uint64_t>(block);
-  uint64_t* const root = control.live_root;
   const uint64_t index = address >> kLeafShift;
-  if (HEAPSNAP_UNLIKELY(root == nullptr || index >= kRootEntries)) return nullptr;
+  if (HEAPSNAP_UNLIKELY(index >= kRootEntries)) return nullptr;
   auto* leaf = reinterpret_cast<uint32_t*>(load_acquire(root[index]));
   if (HEAPSNAP_UNLIKELY(leaf == nullptr)) return nullptr;
   return leaf + ((address >> kGranuleShift) & (kLeafSlots - 1));
 }
+__attribute__((always_inline)) inline uint32_t* live_slot(const void* block) {
+  uint64_t* const root = control.live_root;
+  return HEAPSNAP_LIKELY(root != nullptr) ? slot_below(root, block) : nullptr;
+}
 
 // The same, making the leaf; null when a limit forbids it. Safe in a signal handler.
 uint32_t* make_live_slot(const void* block);
+
+// --- Pages with recorded blocks
+//
+// How many recorded blocks begin in the pages that share a count, so that a free() of one that was
+// not recorded, as nearly all are when samples are taken, looks at one byte that is often looked
+// at. A count never says too little: it is raised before a slot is filled and lowered after it was
+// emptied.
+
+inline constexpr uint64_t kPageShift = 12;
+inline constexpr uint64_t kPageCounts = 1 << 18;
+inline constexpr uint8_t kPageCountUnknown = 255;  // stays so
+
+extern uint8_t page_counts[kPageCounts];
+
+inline uint8_t& page_count_of(const void* block) {
+  return page_counts[(reinterpret_cast<uint64_t>(block) >> kPageShift) & (kPageCounts - 1)];
+}
+inline bool may_be_recorded(const void* block) {
+  return load(page_count_of(block)) != 0;
+}
+void raise_page_count(const void* block);
+void lower_page_count(const void* block);
+// For when every block is recorded, and nobody raises or lowers anything.
+void expect_recorded_everywhere();
 
 }  // namespace heapsnap::tracker

@@ -37,7 +37,7 @@ void retire(ThreadState& state) {
   }
   state.thread_pointer = 0;
   state.walk.forget();
-  __atomic_store_n(&state.busy, 0, __ATOMIC_RELAXED);
+  store(state.busy, kNoEpoch);
 }
 
 // A state without a thread: one whose owner had this thread's control block, else any whose thread
@@ -126,8 +126,8 @@ ThreadState* register_locked(uint64_t sp) {
   if (record == nullptr) return nullptr;
   state->tid = own_tid();
   state->thread_pointer = pointer;
-  state->epoch = 0;
-  state->busy = 0;
+  state->epoch = kNoEpoch;
+  state->busy = kNoEpoch;
   state->random = RandomNumbers((static_cast<uint64_t>(state->tid) << 32) ^ pointer ^
                                 control.directory->started_monotonic_ns);
   state->walk.memory().find_own_stack(sp, state->tid == control.directory->pid);
@@ -165,7 +165,7 @@ void flush_pending(PendingCounts& pending) {
 
 ThreadState* register_thread(uint64_t sp) {
   // A signal handler that allocates meanwhile must find somebody busy.
-  store(registering.busy, ~0ULL);
+  store(registering.busy, kBusyRegistering);
   thread_state = &registering;
   ThreadState* state = nullptr;
   if (lock.lock()) {
@@ -178,10 +178,10 @@ ThreadState* register_thread(uint64_t sp) {
 }
 
 bool refresh_thread(ThreadState& state) {
-  const uint32_t epoch = load_acquire(control.epoch);
+  const uint64_t epoch = load_acquire(control.epoch);
   if (!state.walk.prepare(load(control.max_frames), load(control.sample_bytes))) return false;
   const uint64_t sample_bytes = load(control.sample_bytes);
-  if (state.sample_bytes != sample_bytes || state.epoch == 0) {
+  if (state.sample_bytes != sample_bytes || state.epoch == kNoEpoch) {
     state.sample_bytes = sample_bytes;
     state.until_sample = sample_bytes != 0 ? state.random.distance(sample_bytes) : 0;
   }
@@ -206,7 +206,7 @@ void keep_only_this_thread() {
 
 bool threads_are_quiet() {
   for (const ThreadState* state = load_acquire(all_states); state != nullptr; state = state->next) {
-    if (load(state->busy) != 0 && is_alive(*state)) return false;
+    if (is_busy(*state) && is_alive(*state)) return false;
   }
   return true;
 }
@@ -214,7 +214,7 @@ bool threads_are_quiet() {
 void forget_threads() {
   for (ThreadState* state = all_states; state != nullptr; state = state->next) {
     state->record = nullptr;  // but it stays its thread's
-    state->epoch = 0;
+    state->epoch = kNoEpoch;
     state->walk.release();
   }
 }

@@ -20,20 +20,38 @@ inline constexpr uint32_t kPendingBits = 13;
 inline constexpr uint32_t kPendingCount = 1U << kPendingBits;
 
 struct ThreadState {
-  uint32_t epoch;  // of Control when its walk was prepared; 0: never
-  uint32_t tid;
-  // Address of the frame of the hook that is at work in this thread, or 0. A hook entered meanwhile
-  // (by a signal handler) records without touching what is half changed.
+  // Address of the frame of the hook that is at work in this thread; a hook entered meanwhile (by a
+  // signal handler) records without touching what is half changed. Otherwise `epoch`, so that one
+  // comparison tells whether the thread can record.
   uint64_t busy;
+  uint64_t epoch;         // of Control when its walk was prepared, or kNoEpoch
   uint64_t until_sample;  // a block of so many bytes or more is recorded; 0: every one is
   uint64_t sample_bytes;
   ThreadRecord* record;
   PendingCounts* pending;
   uint64_t thread_pointer;
+  uint32_t tid;
   RandomNumbers random;
   ThreadState* next;
   StackWalk walk;
 };
+
+// Busy with something else than an event: above every frame, so never taken for abandoned.
+inline constexpr uint64_t kBusyRegistering = kNoEpoch - 1;
+inline constexpr uint64_t kBusyForking = kNoEpoch - 2;
+
+inline bool is_busy(const ThreadState& state) {
+  return load(state.busy) < kNoEpoch;
+}
+
+inline void set_busy(ThreadState& state, uint64_t value) {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  store(state.busy, value);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+inline void set_idle(ThreadState& state) {
+  set_busy(state, state.epoch);
+}
 
 extern __thread ThreadState* thread_state __attribute__((tls_model("initial-exec")));
 

@@ -300,39 +300,3 @@ TEST_CASE("loaded and started from outside: options, memfd, stop, start") {
   CHECK(stop() == 0);
   close(options.table_fd);
 }
-
-TEST_CASE("samples give unbiased sums") {
-  void* library = dlopen(TRACKER_COPY, RTLD_NOW | RTLD_LOCAL);
-  REQUIRE(library != nullptr);
-  const auto start = reinterpret_cast<int (*)(const HeapsnapTrackerOptions*)>(
-      dlsym(library, "heapsnap_tracker_start"));
-  const auto stop = reinterpret_cast<int (*)()>(dlsym(library, "heapsnap_tracker_stop"));
-  const HeapsnapTrackerOptions options{sizeof options, 8, 4096, 0, -1, 0};
-  REQUIRE(start(&options) == 0);
-  const Directory& directory = *directory_of(library);
-  const auto* hooks = reinterpret_cast<const HookEntry*>(directory.hooks);
-  const auto hooked_malloc = reinterpret_cast<void* (*)(size_t)>(hooks[0].hook);
-  const auto hooked_free = reinterpret_cast<void (*)(void*)>(hooks[1].hook);
-  constexpr unsigned kBlocks = 400000;
-  uint64_t bytes = 0;
-  for (unsigned i = 0; i < kBlocks; ++i) {
-    const size_t size = i % 100 == 0 ? 10000 : 16 + i % 64;
-    bytes += size;
-    void* block = hooked_malloc(size);
-    hooked_free(block);
-  }
-  Counts sum;
-  for (uint32_t stack = kFirstStack; stack < directory.stacks.count; ++stack) {
-    const Counts counts = counts_of(directory, stack);
-    CHECK(entry_of<StackRecord>(directory.stacks, stack).sample_bytes == 4096);
-    CHECK(counts.allocations == counts.frees);
-    CHECK(counts.allocated_bytes == counts.freed_bytes);
-    sum.allocations += counts.allocations;
-    sum.allocated_bytes += counts.allocated_bytes;
-  }
-  // Standard deviations are about 0.8 % of the bytes and 2.3 % of the number.
-  CHECK(static_cast<double>(sum.allocated_bytes) == doctest::Approx(bytes).epsilon(0.05));
-  CHECK(static_cast<double>(sum.allocations) / kSampledCountUnit ==
-        doctest::Approx(kBlocks).epsilon(0.12));
-  CHECK(stop() == 0);
-}

@@ -58,6 +58,33 @@ TEST_CASE("slots of neighbours are two, over the borders of leaves") {
   CHECK(live_slot(address(~0ULL - 15)) == nullptr);
 }
 
+TEST_CASE("a page that has recorded blocks says so, and one that shares its count does too") {
+  void* const first = address(0x7f1234567010);
+  void* const second = address(0x7f1234567ff0);
+  void* const next_page = address(0x7f1234568000);
+  void* const shares = address(0x7f1234567010 + (kPageCounts << kPageShift));
+  raise_page_count(first);
+  raise_page_count(second);
+  CHECK(may_be_recorded(first));
+  CHECK(may_be_recorded(shares));
+  CHECK_FALSE(may_be_recorded(next_page));
+  lower_page_count(second);
+  CHECK(may_be_recorded(second));
+  lower_page_count(first);
+  CHECK_FALSE(may_be_recorded(first));
+  lower_page_count(first);  // never below
+  CHECK_FALSE(may_be_recorded(first));
+
+  // More than can be counted: from then on it is not known.
+  for (int i = 0; i < kPageCountUnknown + 10; ++i) raise_page_count(first);
+  for (int i = 0; i < kPageCountUnknown + 10; ++i) lower_page_count(first);
+  CHECK(may_be_recorded(first));
+  CHECK_FALSE(may_be_recorded(next_page));
+  expect_recorded_everywhere();
+  lower_page_count(next_page);
+  CHECK(may_be_recorded(next_page));
+}
+
 TEST_CASE("stacks share the nodes of their outer frames") {
   need_stacks();
   const uint64_t before = control.directory->nodes.count;

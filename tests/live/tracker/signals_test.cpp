@@ -2,7 +2,6 @@
 //
 // No program may do that inside of glibc's malloc, so the hooks lead to an allocator here that may
 // be called by a handler: it hands out memory in one direction, and gives none back.
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -12,11 +11,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <vector>
 
+#include "tests/live/tracker/loaded_tracker.h"
 #include "tracker/table_layout.h"
-#include "tracker/tracker.h"
 
 using namespace heapsnap::tracker;
 
@@ -46,60 +44,6 @@ void* malloc_in_one_direction(size_t size) {
   return head + 1;
 }
 void free_nothing(void* /*block*/) {}
-
-class LoadedTracker {
- public:
-  LoadedTracker() : library_(dlopen(TRACKER_COPY, RTLD_NOW | RTLD_LOCAL)) {
-    REQUIRE_MESSAGE(library_ != nullptr, dlerror());
-    const auto start = function<int (*)(const HeapsnapTrackerOptions*)>("heapsnap_tracker_start");
-    const HeapsnapTrackerOptions options{sizeof options, 200, 0, 0, -1, 0};
-    REQUIRE(start(&options) == 0);
-    const auto* word = static_cast<const uint64_t*>(dlsym(library_, "heapsnap_tracker_directory"));
-    directory_ = reinterpret_cast<const Directory*>(*word);
-  }
-  LoadedTracker(const LoadedTracker&) = delete;
-  LoadedTracker& operator=(const LoadedTracker&) = delete;
-  ~LoadedTracker() { function<int (*)()>("heapsnap_tracker_stop")(); }
-
-  const Directory& directory() const { return *directory_; }
-
-  // Gives the hook, and has it lead to `original`.
-  template <typename Function>
-  Function hook(const char* name, Function original) const {
-    const auto* hooks = reinterpret_cast<const HookEntry*>(directory_->hooks);
-    for (uint32_t i = 0; i < directory_->hook_count; ++i) {
-      if (std::strcmp(hooks[i].name, name) != 0) continue;
-      *reinterpret_cast<Function*>(hooks[i].original) = original;
-      return reinterpret_cast<Function>(hooks[i].hook);
-    }
-    FAIL("no such hook");
-    return nullptr;
-  }
-
-  uint32_t slot_of(const void* block) const {
-    const auto address = reinterpret_cast<uint64_t>(block);
-    const auto* root = reinterpret_cast<const uint64_t*>(directory_->live_root);
-    const auto* leaf = reinterpret_cast<const uint32_t*>(root[address >> kLeafShift]);
-    return leaf == nullptr ? 0 : leaf[(address >> kGranuleShift) & (kLeafSlots - 1)];
-  }
-
-  template <typename T>
-  const T& entry_of(const ChunkedTable& table, uint64_t index) const {
-    REQUIRE(index < table.count);
-    const auto* chunks = reinterpret_cast<const uint64_t*>(table.chunks);
-    return reinterpret_cast<const T*>(
-        chunks[index >> table.chunk_shift])[index & ((1ULL << table.chunk_shift) - 1)];
-  }
-
- private:
-  template <typename Function>
-  Function function(const char* name) const {
-    return reinterpret_cast<Function>(dlsym(library_, name));
-  }
-
-  void* library_;
-  const Directory* directory_ = nullptr;
-};
 
 void* (*hooked_malloc)(size_t);
 void (*hooked_free)(void*);
@@ -139,32 +83,6 @@ __attribute__((noinline)) void allocate_at(unsigned depth) {
 void run_alarms(long microseconds) {
   const itimerval interval{{0, microseconds}, {0, microseconds}};
   setitimer(ITIMER_REAL, &interval, nullptr);
-}
-
-struct Sums {
-  uint64_t allocations = 0, frees = 0, allocated_bytes = 0, freed_bytes = 0;
-
-  template <typename Counts>
-  void add(const Counts& counts) {
-    allocations += counts.allocations;
-    frees += counts.frees;
-    allocated_bytes += counts.allocated_bytes;
-    freed_bytes += counts.freed_bytes;
-  }
-};
-
-Sums sums_of_all_stacks(const LoadedTracker& tracker) {
-  const Directory& directory = tracker.directory();
-  Sums sums;
-  for (uint64_t i = 0; i < directory.stacks.count; ++i) {
-    sums.add(tracker.entry_of<StackRecord>(directory.stacks, i));
-  }
-  for (uint64_t i = 0; i < directory.threads.count; ++i) {
-    const auto& thread = tracker.entry_of<ThreadRecord>(directory.threads, i);
-    const auto* pending = reinterpret_cast<const PendingCounts*>(thread.pending);
-    for (uint64_t k = 0; k < thread.pending_count; ++k) sums.add(pending[k]);
-  }
-  return sums;
 }
 
 struct Found {
@@ -212,7 +130,7 @@ TEST_CASE("handlers that allocate inside of hooks lose no block and no count") {
   std::vector<Block> handler_blocks(kMostBlocks);
   of_program.blocks = program_blocks.data();
   of_handler.blocks = handler_blocks.data();
-  const LoadedTracker tracker;
+  const LoadedTracker tracker(0);
   hooked_malloc = tracker.hook("malloc", &malloc_in_one_direction);
   hooked_free = tracker.hook("free", &free_nothing);
   struct sigaction action = {};
@@ -244,7 +162,7 @@ TEST_CASE("handlers that allocate inside of hooks lose no block and no count") {
   CHECK(handler.wrong == 0);
   CHECK(program.without_stack == 0);
   CHECK(handler.without_stack > 0);
-  const Sums sums = sums_of_all_stacks(tracker);
+  const TrackedSums sums = tracker.sums();
   CHECK(sums.allocations == of_program.count + of_handler.count);
   CHECK(sums.allocations - sums.frees == program.live + handler.live);
 }
