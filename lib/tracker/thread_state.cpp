@@ -179,8 +179,8 @@ ThreadState* register_thread(uint64_t sp) {
 
 bool refresh_thread(ThreadState& state) {
   const uint64_t epoch = load_acquire(control.epoch);
-  if (!state.walk.prepare(load(control.max_frames), load(control.sample_bytes))) return false;
-  const uint64_t sample_bytes = load(control.sample_bytes);
+  const uint64_t sample_bytes = load(control.sample_bytes);  // once: it may be changing
+  if (!state.walk.prepare(load(control.max_frames), sample_bytes)) return false;
   if (state.sample_bytes != sample_bytes || state.epoch == kNoEpoch) {
     state.sample_bytes = sample_bytes;
     state.until_sample = sample_bytes != 0 ? state.random.distance(sample_bytes) : 0;
