@@ -127,7 +127,7 @@ inline void count_free(uint32_t slot, uint64_t size, const void* frame) {
   set_idle(*state);
 }
 
-// The slot of a block that is recorded, or null.
+// The slot of a block that is recorded, or null. Where a page has a count there is a root.
 __attribute__((always_inline)) inline uint32_t* recorded_slot(const void* block) {
   if (!may_be_recorded(block)) return nullptr;
   uint32_t* slot = slot_below(control.live_root, block);

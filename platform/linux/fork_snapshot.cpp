@@ -30,7 +30,7 @@ constexpr uint64_t kSetName = 15;  // PR_SET_NAME
 // What may be added to the pause; closing takes the child some 50 µs, unless files of it lie on a
 // server that has to be asked.
 constexpr std::chrono::milliseconds kClosingWhileStopped{5};
-constexpr std::chrono::seconds kBirth{5};
+constexpr std::chrono::seconds kBirthDeadline{5};
 constexpr std::chrono::milliseconds kReapDeadline{200};
 constexpr size_t kReapersTried = 8;
 
@@ -150,7 +150,7 @@ void ForkSnapshot::end_closing(TraceClock::time_point deadline) {
 }
 
 bool ForkSnapshot::settle() {
-  if (!is_born_) give_up_files(TraceClock::now() + kBirth);
+  if (!is_born_) give_up_files(TraceClock::now() + kBirthDeadline);
   if (is_closing_) end_closing(SnapshotChild::kNever);
   if (!is_born_ || !child_.is_alive()) return false;
   if (!owns_files_) {
