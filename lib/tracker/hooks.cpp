@@ -8,9 +8,9 @@
 //
 // Those that are called most only look whether there is something to do and go on to the original
 // or to a function that does it, by a jump: with neither a frame nor a saved register, a call that
-// is not recorded costs a few instructions. A function that records says by its own
-// frame where the caller is (HEAPSNAP_FRAME makes the compiler set one up), also when it was jumped
-// to. Compiled without built-ins.
+// is not recorded costs a few instructions. A function that records says by its own frame where the
+// caller is (HEAPSNAP_FRAME makes the compiler set one up), also when it was jumped to. Compiled
+// without built-ins.
 #include <errno.h>
 #include <stddef.h>
 

@@ -252,7 +252,7 @@ void signal_stack(unsigned count) {
 // A signal at any instruction, also inside the hooks and the allocator's callers. The handler does
 // not allocate while it may have interrupted the allocator itself, which would deadlock any
 // program, so: only when the loop is in its arithmetic. Interrupted hooks are the business of
-// nested_signals.
+// signals_test.
 volatile sig_atomic_t may_allocate;
 void on_timer(int) {
   if (may_allocate != 0) on_signal(0);
