@@ -53,12 +53,13 @@ check() {
   return 1
 }
 
+# configure_and_build PRESET [TARGET]
 configure_and_build() {
-  local launcher=()
+  local preset=$1 launcher=()
   if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   fi
-  cmake --preset "$1" "${launcher[@]}" && cmake --build --preset "$1" -j "$jobs"
+  cmake --preset "$preset" "${launcher[@]}" && cmake --build --preset "$preset" -j "$jobs" --target "${2:-all}"
 }
 
 # ctests PRESET [CTEST OPTION...]: every test counts; those that failed or were skipped are named.
@@ -112,7 +113,7 @@ if check build-clang configure_and_build clang; then
   ctests clang -R '^unit\.'
   check clang-tidy tidy_check
 fi
-if check build-asan configure_and_build asan; then ctests asan -R '^(unit|fuzz)\.'; fi
+if check build-asan configure_and_build asan sanitized_tests; then ctests asan -R '^(unit|fuzz)\.'; fi
 check try tools/try.sh  # the release build and the main job, as README.md begins with them
 check clang-format format_check
 if [ "$long" = 1 ]; then

@@ -1,6 +1,23 @@
-// What can be done about the memory, each with what it is worth.
+// What can be done about the memory: each a prediction, and what of it another one gives, too.
+//
+// All that can be given back lies in free chunks, and the remedies reach for the same chunks by
+// different hands:
+//
+//                        trim   arena-max   mmap-threshold   fragmentation   tcache-count
+//   whole free pages      x         1             2
+//   pages shared with               1             2                x
+//     used chunks
+//   top of a main arena   x
+//   top of another                  x
+//   in threads' caches                                                             x
+//
+//   1: of arenas other than the main one   2: where large blocks left them (large_runs.h)
+//
+// So no amount may be added to another one. `overlap` says how much of an item those before it
+// free already; what remains of all items adds up to no more than what is free.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,25 +30,43 @@ namespace heapsnap {
 enum class AdviceKind : uint8_t {
   kTrim,           // bytes: what malloc_trim(0) gives back
   kArenaMax,       // bytes: free and resident in arenas other than the main one (tcaches aside)
-  kMmapThreshold,  // bytes: resident in large free blocks that used chunks behind them pin
-  kTcacheCount,    // bytes: resident in tcaches
-  kHugePages,      // bytes: free and resident as parts of huge pages
+  kMmapThreshold,  // bytes: resident in free runs that large blocks left
+  kTcacheCount,    // bytes: resident in tcaches; no saving can be foretold
   kFragmentation,  // bytes: free, but in pages that used chunks share; no setting gives them back
 };
 const char* to_string(AdviceKind kind);  // "trim", "arena-max", ...
 
 struct Advice {
   AdviceKind kind = AdviceKind::kTrim;
-  uint64_t bytes = 0;
-  // What else the sentence names: arenas and threads (kArenaMax), large free blocks and large
-  // used ones in arenas (kMmapThreshold), chunks and the limit per size (kTcacheCount); else 0.
+  uint64_t bytes = 0;  // what there is, measured
+  // What the resident set would be smaller by if it were followed, least and most: equal where the
+  // snapshot tells, a range where it depends on what no snapshot tells, both 0 where nothing can be
+  // foretold. By RssBasis::kVirtual, where residency is unknown, the least is 0.
+  uint64_t saves_least = 0;
+  uint64_t saves_most = 0;
+  // Of `saves_most` (of `bytes` where nothing is foretold): what items before this one in the list
+  // free or speak of, too, at most; and which these are.
+  uint64_t overlap = 0;
+  std::vector<size_t> overlaps;
+  // What else the sentence names: arenas and threads (kArenaMax), free runs and large used
+  // chunks in arenas (kMmapThreshold), chunks and the limit per size (kTcacheCount);
+  // else 0.
   uint64_t count = 0;
   uint64_t other_count = 0;
+
+  bool is_foretold() const { return saves_most != 0; }
+  // What this item is about and no item before it.
+  uint64_t of_its_own() const { return (is_foretold() ? saves_most : bytes) - overlap; }
   bool operator==(const Advice&) const = default;
 };
 
-// The advice that matters: worth at least 1 MiB and 2 % of the resident set, dearest first. The
-// amounts overlap (a trim also returns what a fixed mmap threshold would never have kept).
+// How many arenas the advice kArenaMax speaks of, for a process that has `arenas` of them.
+constexpr size_t arenas_advised(size_t arenas) {
+  return arenas <= 2 ? 1 : 2;
+}
+
+// The advice that matters: worth at least 1 MiB and 2 % of the resident set. First what saves
+// something, the most first; then what can only be said.
 std::vector<Advice> advise(const SnapshotMetadata& metadata, const HeapSummary& summary,
                            const RssAccount& account);
 

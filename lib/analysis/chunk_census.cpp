@@ -68,6 +68,7 @@ void ChunkCensus::note_large(const LargeChunk& chunk, Kind kind) {
   if (kind == Kind::kNeither) return;
   if (chunk.state == ChunkState::kUsed && chunk.size >= kFirstMmapThreshold) {
     large_used_.add(chunk.size);
+    large_runs_.add_used(chunk.size);
   }
   LargestChunks& largest = largest_[kind];
   if (chunk.size > largest.threshold()) largest.add(chunk);

@@ -27,8 +27,9 @@ class LargestChunks {
 
 class ChunkCensus final : public ChunkSink {
  public:
-  // `word`: bytes of the target's pointers.
-  explicit ChunkCensus(unsigned word) : header_(2 * word) {}
+  // `word`: bytes of the target's pointers. `large_runs` learns the sizes of large used chunks.
+  ChunkCensus(unsigned word, LargeRunCensus& large_runs)
+      : header_(2 * word), large_runs_(large_runs) {}
 
   void on_batch(const ChunkBatch& batch) override;
   void on_mmapped(const MmappedChunk& chunk) override;
@@ -45,6 +46,7 @@ class ChunkCensus final : public ChunkSink {
   // Chunks of at most this size are not large, by kind.
   std::array<uint64_t, 3> small_ = {0, 0, UINT64_MAX};
   Tally large_used_;
+  LargeRunCensus& large_runs_;
 };
 
 }  // namespace heapsnap

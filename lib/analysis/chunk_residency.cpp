@@ -167,7 +167,7 @@ void ChunkResidency::end_run(AddressRange run, unsigned row, Address end) {
   // The current mapping is that of the chunk behind the run: of the same segment.
   const Mapping* mapping = mapping_ == kNoMapping ? nullptr : &metadata_.mappings[mapping_];
   if (row != kTopRow) {
-    if (!run.is_empty()) runs_.on_run(run, arena_summary(), mapping);
+    if (!run.is_empty()) runs_.on_run(run, static_cast<size_t>(arena_), mapping);
   } else if (metadata_.heap.arenas[static_cast<size_t>(arena_)].is_main) {
     runs_.on_main_top(run, {run.end, end}, arena_summary(),
                       metadata_.heap.segments[static_cast<size_t>(segment_)], mapping);

@@ -9,6 +9,7 @@ FreeRuns::FreeRuns(const SnapshotMetadata& metadata, const PageMap& pages, HeapS
       min_chunk_(4 * word_size(metadata.process.machine)),
       count_blocks_(count_blocks),
       pages_(pages),
+      metadata_(metadata),
       summary_(summary) {}
 
 void FreeRuns::give_up(AddressRange range, uint64_t TrimEstimate::*where, ArenaSummary& arena) {
@@ -18,13 +19,23 @@ void FreeRuns::give_up(AddressRange range, uint64_t TrimEstimate::*where, ArenaS
   arena.trim.unknown += bytes.unknown;
 }
 
-void FreeRuns::on_run(AddressRange run, ArenaSummary& arena, const Mapping* mapping) {
+void FreeRuns::on_run(AddressRange run, size_t index, const Mapping* mapping) {
+  ArenaSummary& arena = summary_.arenas[index];
   const uint64_t size = run.size();
   arena.largest_free = std::max(arena.largest_free, size);
-  if (size >= kFirstMmapThreshold) {
-    if (count_blocks_) summary_.large_free.chunks.add(size);
-    summary_.large_free.pages += pages_.bytes_in(run);
-  }
+  if (size < kFirstMmapThreshold) return trim_run(run, arena, mapping);
+  const PageBytes pages = pages_.bytes_in(run);
+  TrimEstimate trim = arena.trim;
+  trim_run(run, arena, mapping);
+  trim = arena.trim - trim;
+  if (count_blocks_) summary_.large_free.chunks.add(size);
+  summary_.large_free.pages += pages;
+  summary_.large_runs.add_run(size, metadata_.heap.arenas[index].is_main, count_blocks_, pages,
+                              trim);
+}
+
+void FreeRuns::trim_run(AddressRange run, ArenaSummary& arena, const Mapping* mapping) {
+  const uint64_t size = run.size();
   // mtrim(): chunks of at most ps - 1 + sizeof (struct malloc_chunk) are passed over.
   if (size <= page_size_ - 1 + chunk_struct_) return;
   // MADV_DONTNEED of less than a huge page fails in a hugetlb mapping.

@@ -23,13 +23,16 @@ class FreeRuns {
     return std::min(arena.largest_free, page_size_);
   }
 
-  // A run in `mapping` (nullptr: in none) that a used chunk, a fence or a hole ends.
-  void on_run(AddressRange run, ArenaSummary& arena, const Mapping* mapping);
+  // A run of the arena of that index, in `mapping` (nullptr: in none), that a used chunk, a fence
+  // or a hole ends.
+  void on_run(AddressRange run, size_t arena, const Mapping* mapping);
   // The top chunk of the main arena, with the run (may be empty) that would merge into it.
   void on_main_top(AddressRange run, AddressRange top, ArenaSummary& arena,
                    const HeapSegment& segment, const Mapping* mapping);
 
  private:
+  // What malloc_trim(0) does to a run in a bin.
+  void trim_run(AddressRange run, ArenaSummary& arena, const Mapping* mapping);
   // Adds what giving up `range` would bring.
   void give_up(AddressRange range, uint64_t TrimEstimate::*where, ArenaSummary& arena);
 
@@ -38,6 +41,7 @@ class FreeRuns {
   uint64_t min_chunk_;     // MINSIZE
   bool count_blocks_;
   PageMap::Cursor pages_;
+  const SnapshotMetadata& metadata_;
   HeapSummary& summary_;
 };
 

@@ -102,7 +102,7 @@ HeapSummary summarize(const SnapshotStreams& streams, size_t max_page_runs) {
   summary.mmapped.resize(metadata.heap.instances.size());
   summary.shares.resize(metadata.mappings.size());
 
-  ChunkCensus census(word_size(metadata.process.machine));
+  ChunkCensus census(word_size(metadata.process.machine), summary.large_runs);
   Address from;
   for (bool is_first = true, is_last = false; !is_last; is_first = false) {
     const PageMap pages(streams, from, max_page_runs);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analysis/large_runs.h"
 #include "analysis/page_bytes.h"
 #include "analysis/page_map.h"
 #include "analysis/size_classes.h"
@@ -64,10 +65,6 @@ struct LargeChunk {
   bool operator==(const LargeChunk&) const = default;
 };
 
-// M_MMAP_THRESHOLD before glibc lets it grow: blocks of this size start out in mappings of their
-// own.
-inline constexpr uint64_t kFirstMmapThreshold = 128 << 10;
-
 // Parts of a heap as its memory is explained to a person.
 enum class HeapShare : uint8_t {
   kProgram = 0,   // used chunks without their headers
@@ -94,6 +91,7 @@ struct HeapSummary {
   // consolidation, and used ones that were not mmapped.
   StateFigures large_free;
   Tally large_used;
+  LargeRunCensus large_runs;
   PageBytes headers;         // a word for each used chunk of an arena
   PageBytes tcache_structs;  // their chunks
   TrimEstimate trim;

@@ -118,21 +118,31 @@ std::vector<SizeCount> by_power_of_two(std::span<const SizeCount> sizes) {
   return classes;
 }
 
+double measure_of(const StackCensus& census, const CallStacks& stacks, StackOrder order,
+                  uint32_t stack) {
+  const AllocationSite& site = stacks.sites[stack];
+  switch (order) {
+    case StackOrder::kLiveBytes: return census.stacks[stack].live_bytes;
+    case StackOrder::kLiveBlocks: return census.stacks[stack].live_blocks;
+    case StackOrder::kRate: return site.allocation_count();
+    case StackOrder::kChurn: break;
+  }
+  return static_cast<double>(site.allocated_bytes) + static_cast<double>(site.freed_bytes);
+}
+
+double total_of(const StackCensus& census, const CallStacks& stacks, StackOrder order) {
+  double total = 0;
+  for (uint32_t stack = 0; stack < census.stacks.size(); ++stack) {
+    total += measure_of(census, stacks, order, stack);
+  }
+  return total;
+}
+
 std::vector<uint32_t> ranked_stacks(const StackCensus& census, const CallStacks& stacks,
                                     StackOrder order, size_t limit) {
-  const auto measure = [&](uint32_t stack) {
-    const AllocationSite& site = stacks.sites[stack];
-    switch (order) {
-      case StackOrder::kLiveBytes: return census.stacks[stack].live_bytes;
-      case StackOrder::kLiveBlocks: return census.stacks[stack].live_blocks;
-      case StackOrder::kRate: return site.allocation_count();
-      case StackOrder::kChurn: break;
-    }
-    return static_cast<double>(site.allocated_bytes) + static_cast<double>(site.freed_bytes);
-  };
   std::vector<std::pair<double, uint32_t>> ranked;
   for (uint32_t stack = 0; stack < census.stacks.size(); ++stack) {
-    const double value = measure(stack);
+    const double value = measure_of(census, stacks, order, stack);
     if (value > 0) ranked.emplace_back(-value, stack);
   }
   const size_t count = limit == 0 ? ranked.size() : std::min(limit, ranked.size());

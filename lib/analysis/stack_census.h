@@ -52,7 +52,13 @@ std::vector<std::vector<SizeCount>> block_sizes(const SnapshotStreams& streams,
 // By powers of two: the size of each is the smallest that is counted in it.
 std::vector<SizeCount> by_power_of_two(std::span<const SizeCount> sizes);
 
+// By bytes and blocks in use; by allocations; by bytes allocated and freed.
 enum class StackOrder { kLiveBytes, kLiveBlocks, kRate, kChurn };
+
+// What `order` compares, of one stack and of all of them.
+double measure_of(const StackCensus& census, const CallStacks& stacks, StackOrder order,
+                  uint32_t stack);
+double total_of(const StackCensus& census, const CallStacks& stacks, StackOrder order);
 
 // The stacks by that measure, largest first, without those of which it is 0. At most `limit`; 0:
 // all.

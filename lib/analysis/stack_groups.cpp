@@ -145,15 +145,19 @@ std::vector<StackGroup> group_by_module(const StackCensus& census, const Recorde
   });
 }
 
+double measure_of(const StackGroup& group, StackOrder order) {
+  switch (order) {
+    case StackOrder::kLiveBytes: return group.live_bytes;
+    case StackOrder::kLiveBlocks: return group.live_blocks;
+    case StackOrder::kRate: return group.allocations;
+    case StackOrder::kChurn: break;
+  }
+  return group.allocated_bytes + group.freed_bytes;
+}
+
 void rank_groups(std::vector<StackGroup>& groups, StackOrder order, size_t limit) {
   const auto measure = [order](const StackGroup& one) {
-    switch (order) {
-      case StackOrder::kLiveBytes: return std::pair(one.live_bytes, one.live_bytes_below);
-      case StackOrder::kLiveBlocks: return std::pair(one.live_blocks, one.live_bytes_below);
-      case StackOrder::kRate: return std::pair(one.allocations, one.live_bytes_below);
-      case StackOrder::kChurn: break;
-    }
-    return std::pair(one.allocated_bytes + one.freed_bytes, one.live_bytes_below);
+    return std::pair(measure_of(one, order), one.live_bytes_below);
   };
   std::stable_sort(groups.begin(), groups.end(), [&](const StackGroup& a, const StackGroup& b) {
     return measure(a) > measure(b);

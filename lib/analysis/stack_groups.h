@@ -32,6 +32,9 @@ std::vector<StackGroup> group_by_function(const StackCensus& census, const Recor
 std::vector<StackGroup> group_by_module(const StackCensus& census, const RecordedStacks& recorded,
                                         const TrackerRecord& tracker);
 
+// What `order` compares.
+double measure_of(const StackGroup& group, StackOrder order);
+
 // Orders by that measure, largest first, and cuts to `limit`; 0: all.
 void rank_groups(std::vector<StackGroup>& groups, StackOrder order, size_t limit);
 

@@ -38,6 +38,10 @@ struct TrimEstimate {
     unknown += other.unknown;
     return *this;
   }
+  // `other` is a part of this.
+  TrimEstimate operator-(const TrimEstimate& other) const {
+    return {bins - other.bins, top - other.top, swapped - other.swapped, unknown - other.unknown};
+  }
   bool operator==(const TrimEstimate&) const = default;
 };
 

@@ -1,6 +1,5 @@
 #include "base/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -8,17 +7,32 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/regular_file.h"
 
 namespace heapsnap {
 
-MappedFile MappedFile::open(const std::string& path) {
-  // O_NONBLOCK: opening a FIFO must not hang; fstat refuses it below.
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) {
-    throw Error(ErrorKind::kBadInput, "cannot open " + path, errno_text(errno),
-                "check the path and that you may read it");
+namespace {
+
+[[noreturn]] void refuse(const std::string& path, int error_number) {
+  if (error_number == EINVAL) {
+    throw Error(ErrorKind::kBadInput, "cannot read " + path, "not a regular file");
   }
+  throw Error(ErrorKind::kBadInput, "cannot open " + path, errno_text(error_number),
+              "check the path and that you may read it");
+}
+
+}  // namespace
+
+MappedFile MappedFile::open(const std::string& path) {
+  UniqueFd fd = open_regular(path);
+  if (!fd) refuse(path, errno);
   return from_fd(std::move(fd), path);
+}
+
+MappedFile MappedFile::open_in(const std::string& root, const std::string& path) {
+  UniqueFd fd = open_regular_in(root, path);
+  if (!fd) refuse(root + path, errno);
+  return from_fd(std::move(fd), root + path);
 }
 
 MappedFile MappedFile::from_fd(UniqueFd fd, const std::string& name) {
@@ -38,17 +52,21 @@ MappedFile MappedFile::from_fd(UniqueFd fd, const std::string& name) {
   }
   file.data_ = static_cast<const std::byte*>(data);
   file.size_ = size;
+  file.watched_ = watch_range(data, size, name);
   return file;
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      watched_(std::exchange(other.watched_, nullptr)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   if (this != &other) {
     unmap();
     data_ = std::exchange(other.data_, nullptr);
     size_ = std::exchange(other.size_, 0);
+    watched_ = std::exchange(other.watched_, nullptr);
   }
   return *this;
 }
@@ -58,7 +76,15 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::unmap() noexcept {
+  if (watched_ != nullptr) forget_range(watched_);
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::check_whole(const std::string& name) const {
+  if (watched_ == nullptr || !has_lost_pages(*watched_)) return;
+  throw Error(ErrorKind::kBadInput, "cannot read " + name,
+              "it was truncated, or its disk failed, while it was read",
+              "try again when nobody writes to it, or copy it first");
 }
 
 }  // namespace heapsnap

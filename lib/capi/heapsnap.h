@@ -5,10 +5,17 @@
  * other, and return when the file is complete. The process stands still for milliseconds; only the
  * calling thread waits longer. Nothing is allocated from the heap that is dumped.
  *
+ * They return in any case. A dump that takes more than ten minutes ($HEAPSNAP_TIMEOUT: another
+ * number of seconds) is ended. Where a seccomp filter bars what a dump needs, the call says so; a
+ * system call that the filter answers with the end of the process is one of these, made by the
+ * caller: access, clone, clock_gettime, close, fcntl, mmap, munmap, pipe2, prctl, read,
+ * rt_sigprocmask, wait4, write.
+ *
  * The program is found in this order: $HEAPSNAP_PROGRAM, ../bin/heapsnap beside this library's
  * folder, the folder it was built to be installed in.
  *
- * All functions are thread-safe; calls are carried out one after another.
+ * All functions are thread-safe; calls are carried out one after another. They are no cancellation
+ * points, and may be called in a process that was forked during a dump.
  */
 #ifndef HEAPSNAP_H
 #define HEAPSNAP_H

@@ -32,6 +32,19 @@ size_t CoreMemory::read(Address from, std::span<std::byte> out) {
   return done;
 }
 
+AddressRange CoreMemory::next_readable(AddressRange range) {
+  auto region = std::partition_point(
+      regions_.begin(), regions_.end(),
+      [&range](const CoreRegion& each) { return each.range.end <= range.begin; });
+  for (; region != regions_.end() && region->range.begin < range.end; ++region) {
+    const Address end =
+        region->range.begin + std::max(region->dumped.size(), region->from_file.size());
+    const AddressRange part{std::max(range.begin, region->range.begin), std::min(range.end, end)};
+    if (!part.is_empty()) return part;
+  }
+  return {range.end, range.end};
+}
+
 void CoreResidency::read(Address first_page, std::span<PageState> out) {
   const Mapping* mapping = nullptr;
   for (size_t i = 0; i < out.size(); ++i) {

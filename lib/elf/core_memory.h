@@ -16,6 +16,7 @@ class CoreMemory final : public MemoryReader {
   explicit CoreMemory(std::vector<CoreRegion> regions) : regions_(std::move(regions)) {}
 
   size_t read(Address from, std::span<std::byte> out) override;
+  AddressRange next_readable(AddressRange range) override;
   // The bytes from `address` on that lie together; empty when it cannot be read.
   std::span<const std::byte> bytes_at(Address address);
 
@@ -31,6 +32,7 @@ class CoreResidency final : public PageResidency {
       : address_space_(address_space), page_size_(page_size) {}
 
   uint64_t page_size() const override { return page_size_; }
+  bool knows_pages() const override { return false; }
   void read(Address first_page, std::span<PageState> out) override;
 
  private:

@@ -1,7 +1,6 @@
 #include "elf/core_modules.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -11,13 +10,6 @@
 namespace heapsnap {
 
 namespace {
-
-// A core may name any path. Opening a device can do things (a watchdog, a tape), so only regular
-// files are.
-bool is_regular_file(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
-}
 
 std::string listed(const std::vector<std::string>& names) {
   constexpr size_t kShown = 3;
@@ -105,38 +97,35 @@ void CoreModules::collect(const std::vector<CoreRegion>& regions) {
 
 void CoreModules::examine(const std::string& path, Module& module, Verdicts& verdicts) {
   const bool is_exe = path == options_.exe_path && !options_.exe_override.empty();
-  module.local_path = is_exe ? options_.exe_override : options_.sysroot + path;
-  if (!is_regular_file(module.local_path)) {
+  module.local_root = is_exe ? std::string() : options_.sysroot;
+  module.local_path = is_exe ? options_.exe_override : path;
+  std::optional<MappedFile> found = open(module);
+  if (!found) {
     // Not files at all, as far as contents go.
     const bool is_memory = path.starts_with("/dev/") || path.starts_with("/memfd:") ||
                            path.starts_with("/SYSV") || path.starts_with("/anon_hugepage");
     if (!is_memory) verdicts.missing.push_back(path);
     return;
   }
+  const uint64_t size = found->bytes().size();
+  const uint64_t pages = (size + page_size_ - 1) / page_size_;
+  const bool size_fits = pages * page_size_ >= module.mapped_end;
+  std::optional<ElfImage> image;
   try {
-    auto file = MappedFile::open(module.local_path);
-    const uint64_t size = file.bytes().size();
-    const uint64_t pages = (size + page_size_ - 1) / page_size_;
-    const bool size_fits = pages * page_size_ >= module.mapped_end;
-    std::optional<ElfImage> image;
-    try {
-      image = ElfImage::from_file(std::move(file), module.local_path);
-    } catch (const Error&) {
-      // Data of some other kind (a locale archive, a cache): only its size can be compared.
-    }
-    const bool proved =
-        image && !module.recorded_build_id.empty() && image->build_id() == module.recorded_build_id;
-    const bool refuted = !size_fits || module.deleted || !module.recorded_build_id.empty();
-    if (!proved && refuted) {
-      verdicts.others.push_back(path);
-      return;
-    }
-    module.fits = true;
-    if (!proved && image) verdicts.unproved.push_back(path);
-    module.image = std::move(image);
+    image = ElfImage::from_file(std::move(*found), module.local_root + module.local_path);
   } catch (const Error&) {
-    verdicts.missing.push_back(path);
+    // Data of some other kind (a locale archive, a cache): only its size can be compared.
   }
+  const bool proved =
+      image && !module.recorded_build_id.empty() && image->build_id() == module.recorded_build_id;
+  const bool refuted = !size_fits || module.deleted || !module.recorded_build_id.empty();
+  if (!proved && refuted) {
+    verdicts.others.push_back(path);
+    return;
+  }
+  module.fits = true;
+  if (!proved && image) verdicts.unproved.push_back(path);
+  module.image = std::move(image);
 }
 
 void CoreModules::complete(std::vector<CoreRegion>& regions) const {
@@ -161,9 +150,12 @@ void CoreModules::complete(std::vector<CoreRegion>& regions) const {
 
 std::optional<MappedFile> CoreModules::open(const std::string& path) const {
   const auto found = modules_.find(path);
-  if (found == modules_.end() || !found->second.fits) return std::nullopt;
+  return found == modules_.end() || !found->second.fits ? std::nullopt : open(found->second);
+}
+
+std::optional<MappedFile> CoreModules::open(const Module& module) {
   try {
-    return MappedFile::open(found->second.local_path);
+    return MappedFile::open_in(module.local_root, module.local_path);
   } catch (const Error&) {
     return std::nullopt;
   }

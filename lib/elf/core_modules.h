@@ -36,6 +36,7 @@ class CoreModules {
 
  private:
   struct Module {
+    std::string local_root;  // the root folder that local_path is in; empty: our own
     std::string local_path;
     std::string recorded_build_id;  // as the core's own copy of the file's first page has it
     uint64_t mapped_end = 0;        // end of its readable mappings, as a file offset
@@ -46,6 +47,7 @@ class CoreModules {
   struct Verdicts;
 
   void collect(const std::vector<CoreRegion>& regions);
+  static std::optional<MappedFile> open(const Module& module);
   void examine(const std::string& path, Module& module, Verdicts& verdicts);
 
   Options options_;

@@ -47,9 +47,15 @@ std::optional<ElfImage> accept(MappedFile file, const std::string& path, const W
   return std::nullopt;
 }
 
-std::optional<ElfImage> accept_path(const std::string& path, const Wanted& wanted) {
+// A path, and the root folder that it is looked up in; "": our own.
+struct Place {
+  std::string root;
+  std::string path;
+};
+
+std::optional<ElfImage> accept_place(const Place& place, const Wanted& wanted) {
   try {
-    return accept(MappedFile::open(path), path, wanted);
+    return accept(MappedFile::open_in(place.root, place.path), place.root + place.path, wanted);
   } catch (const Error&) {
     return std::nullopt;
   }
@@ -88,44 +94,48 @@ std::optional<ElfImage> DebugFileSearch::find(const ElfImage& module,
                                               const std::string& module_path) const {
   Wanted wanted{.build_id = module.build_id(), .crc = {}, .machine = module.machine()};
   auto link = module.debug_link();
-  // A name with a folder in it is none that a linker wrote.
-  if (link && link->file_name.find('/') != std::string::npos) link.reset();
+  // A name with a folder in it, or of one, is none that a linker wrote.
+  if (link && (link->file_name.find('/') != std::string::npos || link->file_name == "." ||
+               link->file_name == "..")) {
+    link.reset();
+  }
   if (link) wanted.crc = link->crc;
 
-  std::vector<std::string> directories;
+  std::vector<Place> directories;
   for (const std::string& directory : options_.directories) {
-    if (!options_.sysroot.empty()) directories.push_back(options_.sysroot + "/" + directory);
-    directories.push_back(directory);
+    if (!options_.sysroot.empty()) directories.push_back({options_.sysroot, "/" + directory});
+    directories.push_back({"", directory});
   }
 
-  std::vector<std::string> paths;
+  std::vector<Place> places;
+  const auto add = [&places](const Place& directory, const std::string& file) {
+    places.push_back({directory.root, directory.path + file});
+  };
   if (wanted.build_id.size() > 2) {
     const std::string file =
         "/.build-id/" + wanted.build_id.substr(0, 2) + "/" + wanted.build_id.substr(2) + ".debug";
-    for (const std::string& directory : directories) paths.push_back(directory + file);
+    for (const Place& directory : directories) add(directory, file);
   }
   if (link && module_path.starts_with('/')) {
     const std::string folder = module_path.substr(0, module_path.rfind('/') + 1);
-    paths.push_back(options_.sysroot + folder + link->file_name);
-    paths.push_back(options_.sysroot + folder + ".debug/" + link->file_name);
-    for (const std::string& directory : directories) {
-      for (const std::string& name : both_names(folder)) {
-        paths.push_back(directory + name + link->file_name);
-      }
+    places.push_back({options_.sysroot, folder + link->file_name});
+    places.push_back({options_.sysroot, folder + ".debug/" + link->file_name});
+    for (const Place& directory : directories) {
+      for (const std::string& name : both_names(folder)) add(directory, name + link->file_name);
     }
   }
   if (module_path.starts_with('/')) {
-    for (const std::string& directory : directories) {
-      for (const std::string& name : both_names(module_path)) paths.push_back(directory + name);
+    for (const Place& directory : directories) {
+      for (const std::string& name : both_names(module_path)) add(directory, name);
     }
   }
   if (options_.debuginfod_cache && !wanted.build_id.empty()) {
     for (const std::string& cache : debuginfod_caches()) {
-      paths.push_back(cache + "/" + wanted.build_id + "/debuginfo");
+      places.push_back({"", cache + "/" + wanted.build_id + "/debuginfo"});
     }
   }
-  for (const std::string& path : paths) {
-    if (auto found = accept_path(path, wanted)) return found;
+  for (const Place& place : places) {
+    if (auto found = accept_place(place, wanted)) return found;
   }
 
   if (options_.ask_servers && !wanted.build_id.empty() && !environment("DEBUGINFOD_URLS").empty()) {

@@ -11,6 +11,11 @@ namespace {
 // Longer names exist in no sane file; copying them for each of many sections would not be bounded.
 constexpr size_t kLongestSectionName = 256;
 
+// What a file of a linker has at most (the 16 bits of e_shnum); others are objects. A core has a
+// segment a mapping, and says so in sh_info.
+constexpr uint64_t kMostSections = 64 << 10;
+constexpr uint64_t kMostSegments = 4 << 20;
+
 Machine read_machine(std::span<const std::byte> bytes, const std::string& name) {
   const auto fail = [&name](const std::string& why) -> Machine {
     throw Error(ErrorKind::kBadInput, "cannot read " + name, why);
@@ -54,10 +59,11 @@ void read_tables(ElfHeaders& headers) {
 
   if (header->e_phoff != 0 && header->e_phentsize == sizeof(Segment)) {
     const auto table = clipped(bytes, header->e_phoff, UINT64_MAX);
-    const uint64_t count = std::min<uint64_t>(segment_count, table.size() / sizeof(Segment));
-    headers.segments.reserve(count);
+    const uint64_t count =
+        std::min({segment_count, kMostSegments, uint64_t{table.size() / sizeof(Segment)}});
     for (uint64_t i = 0; i < count; ++i) {
       const auto segment = load_record<Segment>(table, i * sizeof(Segment));
+      if (segment->p_type == PT_NULL) continue;  // the zeros of a sparse file, too
       headers.segments.push_back({.type = segment->p_type,
                                   .flags = segment->p_flags,
                                   .file_offset = segment->p_offset,
@@ -70,7 +76,8 @@ void read_tables(ElfHeaders& headers) {
 
   if (first_section && header->e_shentsize == sizeof(Section)) {
     const auto table = clipped(bytes, header->e_shoff, UINT64_MAX);
-    const uint64_t count = std::min<uint64_t>(section_count, table.size() / sizeof(Section));
+    const uint64_t count =
+        std::min({section_count, kMostSections, uint64_t{table.size() / sizeof(Section)}});
     std::span<const std::byte> names;
     if (names_index < count) {
       const auto section = load_record<Section>(table, names_index * sizeof(Section));

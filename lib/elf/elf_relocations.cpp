@@ -1,5 +1,6 @@
 #include "elf/elf_relocations.h"
 
+#include <algorithm>
 #include <type_traits>
 
 namespace heapsnap {
@@ -10,6 +11,9 @@ namespace {
 constexpr int64_t kDynamicRelrSize = 35;
 constexpr int64_t kDynamicRelr = 36;
 constexpr uint32_t kSectionRelr = 19;
+
+// Tables of a sparse file may be as long as no memory is; Chromium has half a million.
+constexpr uint64_t kMostRelocations = 4U << 20;
 
 uint32_t relative_type(Machine machine) {
   switch (machine) {
@@ -46,7 +50,7 @@ class RelocationReader {
     const uint32_t type = relative_type(headers_.machine);
     // Each names another word of the file, so more than that many is damage. It is also the only
     // bound: one bitmap word makes up to 63 entries.
-    uint64_t budget = headers_.bytes.size() / sizeof(Word);
+    uint64_t budget = std::min<uint64_t>(headers_.bytes.size() / sizeof(Word), kMostRelocations);
     const auto relocate = [&](Word address) {
       const auto addend = word_at(address);
       if (!addend || budget == 0) return;
@@ -72,7 +76,8 @@ class RelocationReader {
  private:
   template <typename Entry, typename Visitor>
   void for_each(std::span<const std::byte> table, Visitor visitor) {
-    for (uint64_t i = 0; i < table.size() / sizeof(Entry); ++i) {
+    const uint64_t count = std::min<uint64_t>(table.size() / sizeof(Entry), kMostRelocations);
+    for (uint64_t i = 0; i < count && relocations_.size() < kMostRelocations; ++i) {
       visitor(*load_record<Entry>(table, i * sizeof(Entry)));
     }
   }

@@ -6,6 +6,10 @@ namespace heapsnap {
 
 namespace {
 
+// A table of a sparse file may be as long as no memory is. Chromium with all its symbols has a
+// quarter of this.
+constexpr uint64_t kMostSymbols = 4U << 20;
+
 // Bounds the search for the end of a name in a file whose every symbol names one huge text.
 constexpr size_t kLongestName = 64 << 10;
 
@@ -14,7 +18,7 @@ std::vector<ElfSymbol> read_table(const ElfHeaders& headers, std::span<const std
   std::vector<ElfSymbol> symbols;
   headers.with_records([&](auto records) {
     using Symbol = typename decltype(records)::Symbol;
-    count = std::min<uint64_t>(count, table.size() / sizeof(Symbol));
+    count = std::min({count, kMostSymbols, uint64_t{table.size() / sizeof(Symbol)}});
     symbols.reserve(count);
     for (uint64_t i = 0; i < count; ++i) {
       const auto symbol = load_record<Symbol>(table, i * sizeof(Symbol));

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "elf/elf_headers.h"
 #include "elf/elf_notes.h"
+#include "elf/unpacked_size.h"
 
 namespace heapsnap {
 
@@ -23,7 +24,12 @@ constexpr int kDeepest = 32;
 // SHF_COMPRESSED once it has decompressed a section), so it gets a copy.
 class DwarfImage {
  public:
-  static std::unique_ptr<DwarfImage> open(std::span<const std::byte> bytes) {
+  // Null when it has no DWARF, or more than there is memory for.
+  static std::unique_ptr<DwarfImage> open(const ElfImage& file) {
+    const auto bytes = file.file_bytes();
+    if (bytes.size() > kMostUnpackedBytes || unpacked_size(file) > kMostUnpackedBytes) {
+      return nullptr;
+    }
     auto image = std::make_unique<DwarfImage>();
     image->bytes_.assign(bytes.begin(), bytes.end());
     if (elf_version(EV_CURRENT) == EV_NONE) return nullptr;
@@ -234,7 +240,7 @@ std::unique_ptr<DwarfImage> open_alternate(const ElfImage& debug_file) {
   try {
     const auto alternate = ElfImage::from_file(MappedFile::open(path), path);
     if (alternate.build_id() != hex_text(id)) return nullptr;
-    return DwarfImage::open(alternate.file_bytes());
+    return DwarfImage::open(alternate);
   } catch (const Error&) {
     return nullptr;
   }
@@ -251,7 +257,7 @@ std::map<std::string, StructLayout, std::less<>> read_struct_layouts(
   }
   // Closed after the image that refers to it.
   const auto alternate = open_alternate(debug_file);
-  const auto image = DwarfImage::open(debug_file.file_bytes());
+  const auto image = DwarfImage::open(debug_file);
   if (!image) return {};
   if (alternate) dwarf_setalt(image->dwarf(), alternate->dwarf());
   search.search(image->dwarf());

@@ -99,7 +99,7 @@ void list_arenas(PageCache& cache, const LocatedMalloc& malloc, const ThreadHeap
     }
   }
   if (!is_broken) return;
-  for (const auto& named : heaps.scan()) {
+  for (const auto& named : heaps.all()) {
     if (arenas.size() < kMostArenas) append(named.arena);
   }
 }

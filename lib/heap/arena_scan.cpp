@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <span>
+#include <vector>
 
+#include "base/alteration.h"
 #include "heap/arena_verifier.h"
 #include "heap/chunk_format.h"
 
@@ -29,10 +32,14 @@ class ArenaScan {
   void scan(AddressRange range) {
     Address at = range.begin.align_up(word_);
     while (at < range.end && budget_ > 0) {
+      check_end();
+      const AddressRange readable = target_.memory().next_readable({at, range.end});
+      if (readable.is_empty()) return;
+      at = std::max(at, readable.begin.align_down(kPage));
       const uint64_t wanted = std::min({range.end - at, kPiece, budget_});
-      buffer_.resize(wanted);
+      buffer_ = std::span(piece_).first(wanted);
       const uint64_t got = target_.memory().read(at, buffer_) & ~uint64_t{word_ - 1};
-      buffer_.resize(got);
+      buffer_ = buffer_.first(got);
       budget_ -= std::min(budget_, std::max(got, kPage));
       find_pairs(at);
       check_candidates();
@@ -109,8 +116,9 @@ class ArenaScan {
   ChunkFormat format_;
   unsigned word_;
   uint64_t budget_ = kMostScanned;
-  std::vector<std::byte> buffer_;
-  std::vector<Address> pairs_;  // ascending
+  std::vector<std::byte> piece_{kPiece};
+  std::span<std::byte> buffer_;  // what of it was read
+  std::vector<Address> pairs_;   // ascending
   std::set<Address> checked_;
   unsigned candidates_ = 0;
   unsigned ring_steps_ = kMostRingSteps;

@@ -88,11 +88,18 @@ std::optional<Address> ChunkChain::resync(Address from, const ChainGoal& goal, b
   const uint64_t page_size = std::max<uint64_t>(residency_.page_size(), PageCache::kPageSize);
   std::vector<PageState> states(kPagesAtOnce);
   const bool has_known = from < goal.known && goal.known < goal.limit;
-  const Address end = has_known ? goal.known : goal.limit;
+  const Address whole_end = has_known ? goal.known : goal.limit;
   Address at = format_.align_up(from);
-  while (at < end && at >= from) {
+  while (at < whole_end && at >= from) {
+    const AddressRange readable = cache_.next_readable({at, whole_end});
+    if (readable.is_empty()) break;
+    at = format_.align_up(readable.begin);
+    if (at < readable.begin) break;
+    const Address end = readable.end;
     const Address block = at.align_down(page_size);
     residency_.read(block, states);
+    budget_ -= std::min<uint64_t>(budget_, states.size());
+    if (budget_ == 0) break;
     for (size_t i = 0; i < states.size() && at < end; ++i) {
       const Address page_end = block + (i + 1) * page_size;
       // A chunk's header was written: it is in no page that was never touched.
@@ -106,7 +113,7 @@ std::optional<Address> ChunkChain::resync(Address from, const ChainGoal& goal, b
           if (!is_first && chain.chunks >= kConvincingBehindDamage) return at;
         }
       }
-      at = format_.align_up(page_end);
+      if (at < page_end) at = format_.align_up(std::min(page_end, end));
       if (at < from) break;
     }
   }

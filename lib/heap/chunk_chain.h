@@ -51,8 +51,9 @@ class ChunkChain {
   static constexpr uint64_t kConvincing = 1024;  // chunks
   // Behind damage there may be more damage soon, so a shorter chain must do there.
   static constexpr uint64_t kConvincingBehindDamage = 16;
-  // Steps that one ChunkChain makes in all; after that every chain is broken. It bounds the work
-  // that hostile memory can cause (about a second).
+  // Steps that one ChunkChain makes in all, a page looked at in search of a chain being one too;
+  // after that every chain is broken. It bounds the work that hostile memory can cause (about a
+  // second).
   static constexpr uint64_t kBudget = 64 << 20;
 
   ChunkChain(PageCache& cache, PageResidency& residency, const ChunkFormat& format = {})

@@ -54,7 +54,17 @@ FreeLists::FreeLists(Target& target, PageCache& cache, const MallocLayout& layou
       areas_(areas),
       listed_(listed),
       log_(log),
-      most_chunks_(areas.bytes() / format_.min_size) {}
+      most_chunks_(areas.bytes() / format_.min_size),
+      most_in_tcaches_(layout.mmapped_size_less_header ? kMostMmapped : 0) {
+  for (const HeapArea& area : areas.all()) {
+    AddressRange rest = area.system;
+    while (!rest.is_empty()) {
+      const AddressRange readable = cache_.next_readable(rest);
+      most_in_tcaches_ += readable.size() / format_.min_size;
+      rest.begin = readable.is_empty() ? rest.end : readable.end;
+    }
+  }
+}
 
 std::optional<uint64_t> FreeLists::size_in_heap(Address chunk, int32_t arena) {
   if (!format_.is_aligned(chunk)) return std::nullopt;
@@ -299,6 +309,10 @@ std::optional<uint64_t> FreeLists::follow_tcache_bin(ThreadCache& thread, unsign
       return damage("links to " + hex(memory) + ", a chunk of size " + hex(bytes));
     }
     if (ring.closes(memory) || steps > kMostInTcacheBin) return damage("is a ring");
+    if (in_tcaches_ == most_in_tcaches_) {
+      return damage("goes on where all tcaches list more than the heaps can hold");
+    }
+    ++in_tcaches_;
     if (is_mmapped) {
       if (mmapped_.size() < kMostMmapped) mmapped_.push_back(chunk);
     } else {

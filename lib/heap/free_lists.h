@@ -82,6 +82,8 @@ class FreeLists {
   SortedAddresses& listed_;
   CorruptionLog& log_;
   uint64_t most_chunks_;             // that fit all heaps
+  uint64_t most_in_tcaches_ = 0;     // that fit what of the heaps can be read
+  uint64_t in_tcaches_ = 0;          // met so far
   std::vector<AddressRange> heaps_;  // of the arena whose bins are followed
   uint64_t enough_pages_ = 0;        // where links_of() gathers links
   std::unique_ptr<FreeLinks> links_;

@@ -95,9 +95,7 @@ class AreaFinder {
       next = heap->previous;
     }
     if (sum < arena.system_mem) {
-      for (const auto& named : heaps.scan()) {
-        if (named.arena == arena.address) take(named.heap);
-      }
+      for (const auto& named : heaps.all_of(arena.address)) take(named.heap);
     }
 
     std::vector<HeapArea> areas;
@@ -210,6 +208,10 @@ uint64_t HeapAreas::bytes() const {
 HeapAreas find_heap_areas(Target& target, PageCache& cache,
                           const std::vector<LocatedMalloc>& mallocs,
                           const std::vector<Arena>& arenas, CorruptionLog& log) {
+  std::vector<ThreadHeaps> heaps;  // of each malloc
+  for (const LocatedMalloc& malloc : mallocs) {
+    heaps.emplace_back(cache, target, malloc);
+  }
   std::vector<HeapArea> areas;
   std::vector<uint64_t> in_brk(arenas.size());
   for (size_t i = 0; i < arenas.size(); ++i) {
@@ -218,8 +220,7 @@ HeapAreas find_heap_areas(Target& target, PageCache& cache,
     const LocatedMalloc& malloc = mallocs.at(arena.instance);
     AreaFinder finder(target, cache, malloc, log);
     if (!arena.is_main) {
-      const ThreadHeaps heaps(cache, target.address_space(), malloc);
-      const auto found = finder.thread_areas(heaps, arena, index);
+      const auto found = finder.thread_areas(heaps[arena.instance], arena, index);
       areas.insert(areas.end(), found.begin(), found.end());
     } else if (const auto brk = finder.brk_area(arena, index)) {
       areas.push_back(*brk);

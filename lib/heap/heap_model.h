@@ -93,6 +93,10 @@ struct HeapModel {
   std::vector<Corruption> corruptions;
   // The allocator, when it is not glibc's or there is more than one: "jemalloc", "musl", "Go", ...
   std::string foreign_allocator;
+  bool foreign_answers_malloc = false;  // it is the program's malloc, not one beside glibc's
 };
+
+// Whether next to nothing of a process with so many resident bytes is in its glibc mallocs.
+bool is_idle(const HeapModel& heap, uint64_t rss);
 
 }  // namespace heapsnap

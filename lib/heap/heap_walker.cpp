@@ -68,7 +68,7 @@ class HeapWalk {
   void find_arenas() {
     for (uint32_t i = 0; i < mallocs_.size(); ++i) {
       model_.instances.push_back(mallocs_[i].instance);
-      const ThreadHeaps heaps(cache_, target_.address_space(), mallocs_[i]);
+      const ThreadHeaps heaps(cache_, target_, mallocs_[i]);
       list_arenas(cache_, mallocs_[i], heaps, i, model_.arenas, log_);
     }
     areas_ = find_heap_areas(target_, cache_, mallocs_, model_.arenas, log_);
@@ -222,20 +222,28 @@ class HeapWalk {
     }
 
     MmappedScan scan(target_, cache_, memory, format, layout.mmapped_size_less_header);
+    uint64_t judged = 0;
+    bool is_enough = false;
     const auto is_complete = [&] {
-      return scan.count() >= books.count && is_settled(scan.found(), books);
+      if (scan.count() < books.count) return false;
+      if (scan.count() != judged) is_enough = is_settled(scan.found(), memory, books);
+      judged = scan.count();
+      return is_enough;
     };
     const bool has_any = !books.is_known || books.count != 0;
     if (has_any) scan.search_begins();
-    if (has_any && !is_complete()) scan.search_pages(is_complete);
+    if (has_any && !is_complete()) scan.search_pages(books.count, is_complete);
 
-    std::string complaint;
-    for (MmappedChunk chunk : believed_chunks(scan.found(), memory, books, complaint)) {
+    const MmappedChoice choice = believed_chunks(scan.found(), memory, books);
+    for (MmappedChunk chunk : choice.chunks) {
       chunk.instance = owner;
       if (mmapped_in_tcache_.erase(chunk.chunk) != 0) chunk.state = ChunkState::kTcache;
       sink.on_mmapped(chunk);
     }
-    if (!complaint.empty()) log_.add(model_.instances[owner].malloc_par, -1, -1, complaint);
+    if (!choice.doubt.empty()) model_.instances[owner].notes.push_back(choice.doubt);
+    if (!choice.complaint.empty()) {
+      log_.add(model_.instances[owner].malloc_par, -1, -1, choice.complaint);
+    }
   }
 
   Target& target_;
@@ -254,6 +262,13 @@ class HeapWalk {
 HeapModel walk_heaps(Target& target, const std::vector<LocatedMalloc>& mallocs, ChunkSink& sink,
                      const WalkOptions& options) {
   return HeapWalk(target, mallocs).run(sink, options);
+}
+
+bool is_idle(const HeapModel& heap, uint64_t rss) {
+  uint64_t walked = 0;
+  for (const Arena& arena : heap.arenas) walked += arena.system_mem;
+  constexpr uint64_t kIdle = 1 << 20;
+  return walked < std::max(kIdle, rss / 20);
 }
 
 }  // namespace heapsnap

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_set>
 
 namespace heapsnap {
 
@@ -49,6 +50,7 @@ std::vector<LoadedFile> files_with_code(const AddressSpace& space) {
 
 std::vector<Address> load_biases(const ElfImage& image, const LoadedFile& file) {
   std::vector<Address> biases;
+  std::unordered_set<Address> seen;
   for (const Mapping& mapping : file.mappings) {
     if (!mapping.executable) continue;
     const ElfSegment* segment = segment_behind(image, mapping);
@@ -56,7 +58,7 @@ std::vector<Address> load_biases(const ElfImage& image, const LoadedFile& file) 
     // Address of the mapping's first byte in the file's own terms; wraps like the machine's.
     const uint64_t address = segment->address - segment->file_offset + mapping.file_offset;
     const Address bias = mapping.range.begin - address;
-    if (std::find(biases.begin(), biases.end(), bias) == biases.end()) biases.push_back(bias);
+    if (seen.insert(bias).second) biases.push_back(bias);
   }
   return biases;
 }
@@ -68,8 +70,13 @@ std::vector<AddressRange> writable_ranges(const ElfImage& image, Address load_bi
     if (segment.type != PT_LOAD || (segment.flags & PF_W) == 0) continue;
     const Address begin = load_bias + segment.address;
     const AddressRange whole = {begin, begin + segment.memory_size};
-    for (const Mapping& mapping : space.mappings()) {
-      if (!mapping.is_private_writable() || !mapping.range.overlaps(whole)) continue;
+    const auto& mappings = space.mappings();
+    auto next = std::partition_point(mappings.begin(), mappings.end(), [&](const Mapping& each) {
+      return each.range.end <= whole.begin;
+    });
+    for (; next != mappings.end() && next->range.begin < whole.end; ++next) {
+      const Mapping& mapping = *next;
+      if (!mapping.is_private_writable()) continue;
       const AddressRange part = {std::max(whole.begin, mapping.range.begin),
                                  std::min(whole.end, mapping.range.end)};
       if (!ranges.empty() && ranges.back().end == part.begin) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "elf/struct_layout.h"
+#include "heap/allocator_survey.h"
 #include "heap/debug_layout.h"
 #include "heap/foreign_allocator.h"
 #include "heap/glibc_version.h"
@@ -19,13 +20,6 @@
 namespace heapsnap {
 
 namespace {
-
-// Without an interpreter nobody loads a libc: the malloc is linked in. (ld.so has none either.)
-bool is_static_executable(const ElfImage& image) {
-  if (image.has_interpreter()) return false;
-  if (image.type() == ET_EXEC) return true;
-  return (dynamic_value(image, DT_FLAGS_1).value_or(0) & DF_1_PIE) != 0;
-}
 
 bool may_hold_malloc(const ElfImage& image) {
   // malloc_info and malloc_trim are glibc's own; other allocators replace malloc() and mallopt().
@@ -194,20 +188,20 @@ PreparedDiscovery prepare_discovery(Target& target, const DebugFileSearch& debug
     GlibcVersionGuess guess;
   };
   PreparedDiscovery prepared;
+  AllocatorSurvey survey;
   prepared.may_scan = options.allows(DiscoveryStrategy::kStructuralScan);
   std::vector<Candidate> candidates;
   GlibcVersion exact_version;
   for (LoadedFile& file : files_with_code(target.address_space())) {
     auto image = open_image(target, file);
     if (!image) continue;
-    if (prepared.foreign_allocator.empty()) {
-      prepared.foreign_allocator = foreign_allocator_in(*image, file.path);
-    }
+    survey.add(*image, file.path, file.mappings.front().deleted);
     if (image->machine() != target.process().machine || !may_hold_malloc(*image)) continue;
     const auto guess = guess_glibc_version(*image, file.path);
     if (guess.is_exact) exact_version = guess.version;
     candidates.push_back({std::move(file), *std::move(image), guess});
   }
+  prepared.allocator = survey.verdict();
   for (const auto& [file, image, guess] : candidates) {
     // libc_malloc_debug.so.0 carries no banner; it comes from the same build as libc.
     const bool is_told_by_libc = !guess.is_exact && exact_version != GlibcVersion{};

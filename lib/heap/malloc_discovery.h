@@ -19,6 +19,7 @@
 #include "elf/debug_file_search.h"
 #include "heap/heap_model.h"
 #include "heap/malloc_layout.h"
+#include "target/allocator_verdict.h"
 #include "target/target.h"
 
 namespace heapsnap {
@@ -81,9 +82,7 @@ struct DiscoveryOptions {
 
 struct PreparedDiscovery {
   std::vector<MallocModule> modules;
-  // Allocator that is not glibc's, by its symbols and file names: "jemalloc", "tcmalloc",
-  // "mimalloc", "musl", "Go". Empty when there is none.
-  std::string foreign_allocator;
+  AllocatorVerdict allocator;
   bool may_scan = true;  // whether the structural scan is allowed
 };
 

@@ -274,7 +274,10 @@ std::vector<LocatedMalloc> locate_mallocs(Target& target, const PreparedDiscover
   for (const MallocModule& module : prepared.modules) locate_in(module);
   const bool is_any_used =
       std::any_of(found.begin(), found.end(), [](const auto& each) { return each.first > 0; });
-  if (!is_any_used && prepared.may_scan && prepared.foreign_allocator.empty()) {
+  const AllocatorVerdict& allocator = prepared.allocator;
+  const bool has_foreign =
+      allocator.kind == AllocatorVerdict::Kind::kForeign || !allocator.beside.empty();
+  if (!is_any_used && prepared.may_scan && !has_foreign) {
     for (const MallocModule& module : modules_by_scan(target)) {
       const bool is_known = std::any_of(found.begin(), found.end(), [&](const auto& each) {
         return each.second.instance.main_arena == module.proposals.front().main_arena;

@@ -89,6 +89,7 @@ std::vector<HeapArea> find_mapped_segments(Target& target, PageCache& cache,
   std::vector<HeapArea> found;
   uint64_t sum = 0;
   for (const auto& place : places) {
+    if (place.kind != AnonymousMemory::Kind::kWritable) continue;
     heads.scan(place.range, [&](Address page, PageHeads::Head) {
       if (sum != 0 && sum == wanted) return place.range.end;
       const auto segment = finder.segment_at(page, place.range.end);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/alteration.h"
+
 namespace heapsnap {
 
 MemoryWindow::MemoryWindow(Target& target)
@@ -11,6 +13,7 @@ MemoryWindow::MemoryWindow(Target& target)
       bytes_(std::make_unique_for_overwrite<std::byte[]>(kLargest)) {}
 
 size_t MemoryWindow::move_to(Address at, Address limit) {
+  check_end();
   // A walk that skips less than was read for it goes on as before.
   const bool goes_on = size_ != 0 && begin_ <= at && (at <= end() || at - end() < size_);
   ahead_ = goes_on ? std::min(ahead_ * 2, kLargest) : kSmallest;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <numeric>
 
 namespace heapsnap {
 namespace {
@@ -24,13 +23,18 @@ MmappedScan::MmappedScan(Target& target, PageCache& cache, const AnonymousMemory
       less_header_(less_header),
       page_size_(std::max<uint64_t>(target.process().page_size, 4096)),
       heads_(target) {
-  for (const auto& place : memory_.places()) searched_to_.push_back(place.range.begin);
+  // A mapping begins a page, whatever a core says of it; chunk_at() counts on that.
+  for (const auto& place : memory_.places()) {
+    searched_to_.push_back(place.range.begin.align_up(page_size_));
+  }
 }
 
 void MmappedScan::search_begins() {
   Address covered;  // by the chunk found last, which may span several places
   for (size_t i = 0; i < memory_.places().size(); ++i) {
     const auto& place = memory_.places()[i];
+    if (place.kind == AnonymousMemory::Kind::kStack) continue;
+    if (place.kind == AnonymousMemory::Kind::kUnwritable && !is_there(place.range.begin)) continue;
     Address& at = searched_to_[i];
     at = std::max(at, covered);
     while (place.range.contains(at, page_size_)) {
@@ -42,9 +46,18 @@ void MmappedScan::search_begins() {
   }
 }
 
+// Of memory that is reserved and was never used, no page is even asked for.
+bool MmappedScan::is_there(Address page) {
+  PageState state = PageState::kAbsent;
+  residency_.read(page.align_up(page_size_), {&state, 1});
+  return state != PageState::kAbsent;
+}
+
 std::vector<size_t> MmappedScan::places_by_size() const {
-  std::vector<size_t> order(memory_.places().size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<size_t> order;
+  for (size_t i = 0; i < memory_.places().size(); ++i) {
+    if (memory_.places()[i].kind != AnonymousMemory::Kind::kUnwritable) order.push_back(i);
+  }
   std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
     return memory_.places()[a].range.size() < memory_.places()[b].range.size();
   });
@@ -58,7 +71,8 @@ void MmappedScan::search_place(size_t index) {
   heads_.scan(rest, [&](Address page, PageHeads::Head head) {
     const auto chunk = chunk_at(page, head, place.run_end);
     if (!chunk || !take(*chunk)) return page + page_size_;
-    return chunk->mapping_begin + chunk->total;
+    const Address end = chunk->mapping_begin + chunk->total;
+    return memory_.is_edge(page) || memory_.is_edge(end) ? end : page + page_size_;
   });
   searched_to_[index] = place.range.end;
 }
@@ -75,14 +89,8 @@ const std::vector<MmappedChunk>& MmappedScan::found() {
   std::sort(found_.begin(), found_.end(), [](const MmappedChunk& a, const MmappedChunk& b) {
     return a.mapping_begin < b.mapping_begin;
   });
-  // A place was searched before the chunk that reaches into it was found.
-  std::vector<MmappedChunk> apart;
-  for (const MmappedChunk& chunk : found_) {
-    if (apart.empty() || apart.back().mapping_begin + apart.back().total <= chunk.mapping_begin) {
-      apart.push_back(chunk);
-    }
-  }
-  found_ = std::move(apart);
+  // The search of a place meets a chunk again that reaches into it from the place before.
+  found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
   is_sorted_ = true;
   return found_;
 }

@@ -17,7 +17,8 @@
 //
 // The search looks at the begins of all places in anonymous memory first and jumps from chunk to
 // chunk; that finds all of them in most processes. What is still missing by mp_'s count is searched
-// page by page.
+// page by page; what has no edge of a mapping at either end may be none, so there the search goes
+// on inside. mmapped_books.h chooses among what was found.
 #pragma once
 
 #include <optional>
@@ -35,6 +36,7 @@ namespace heapsnap {
 class MmappedScan {
  public:
   static constexpr size_t kMostChunks = 1 << 20;  // glibc's own limit is 65536 by default
+  static constexpr unsigned kMostQuestions = 1000;
 
   // All must outlive this. `less_header`: the encoding of 2.43 and later.
   MmappedScan(Target& target, PageCache& cache, const AnonymousMemory& memory,
@@ -42,17 +44,22 @@ class MmappedScan {
 
   // Chunks that begin a place, and those that follow each other from there on.
   void search_begins();
-  // The rest, page by page, in small places first. After each place `is_complete` is asked.
+  // The rest, page by page, in small places first. After each place `is_complete` is asked, which
+  // takes a look at all that was found: not before there are `wanted` chunks, and not for ever, as
+  // wrong books never balance.
   template <typename IsComplete>
-  void search_pages(IsComplete is_complete) {
+  void search_pages(uint64_t wanted, IsComplete is_complete) {
+    unsigned questions = 0;
     for (const size_t place : places_by_size()) {
       search_place(place);
+      if (count() < wanted || questions == kMostQuestions) continue;
+      ++questions;
       if (is_complete()) return;
     }
   }
-  // How many were found; some may yet prove to lie inside of others.
+  // How many were found; some may lie inside of others.
   uint64_t count() const { return found_.size(); }
-  // In ascending order of address; none overlaps another. `state` and `instance` are not set.
+  // In ascending order of address, without repetition. `state` and `instance` are not set.
   const std::vector<MmappedChunk>& found();
 
  private:
@@ -62,6 +69,7 @@ class MmappedScan {
   std::optional<uint64_t> moved_header(Address page, uint64_t room);
   std::optional<MmappedChunk> header_at(Address page, uint64_t offset, Address end);
   bool take(const MmappedChunk& chunk);
+  bool is_there(Address page);
   std::vector<size_t> places_by_size() const;
   void search_place(size_t place);
   uint64_t word(const std::byte* from) const;

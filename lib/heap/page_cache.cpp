@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/alteration.h"
+
 namespace heapsnap {
 
 // The bytes stay uninitialized: pages of the cache that are never used cost no memory.
@@ -12,6 +14,7 @@ PageCache::PageCache(MemoryReader& memory, size_t pages)
       bytes_(std::make_unique_for_overwrite<std::byte[]>(pages * kPageSize)) {}
 
 void PageCache::fetch(Page& page, Address page_begin) {
+  check_end();
   std::byte* const bytes = bytes_.get() + static_cast<size_t>(&page - pages_.data()) * kPageSize;
   ++pages_read_;
   page.number = ~0ULL;  // stays so when read() throws

@@ -43,6 +43,8 @@ class PageCache {
   }
   // As MemoryReader::read: the bytes before the first unreadable one.
   size_t read(Address from, std::span<std::byte> out);
+  // As MemoryReader::next_readable.
+  AddressRange next_readable(AddressRange range) { return memory_.next_readable(range); }
   // Pages read from the target so far.
   uint64_t pages_read() const { return pages_read_; }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/alteration.h"
+
 namespace heapsnap {
 
 PageHeads::PageHeads(Target& target)
@@ -19,7 +21,14 @@ void PageHeads::scan(AddressRange range, const Visit& visit) {
   size_t ahead = 8;
   Address at = range.begin.align_up(page_size_);
   while (range.contains(at, page_size_)) {
-    const size_t pages = std::min<uint64_t>(ahead, (range.end - at) / page_size_);
+    check_end();
+    const AddressRange readable = memory_.next_readable({at, range.end});
+    if (readable.is_empty()) return;
+    // Aligned down: no page before `at`, which is aligned itself.
+    at = readable.begin.align_down(page_size_);
+    const size_t pages = std::min<uint64_t>({ahead, (range.end - at) / page_size_, pages_left_});
+    if (pages == 0) return;
+    pages_left_ -= pages;
     states_.resize(pages);
     residency_.read(at, states_);
     places_.clear();

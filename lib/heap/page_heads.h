@@ -19,13 +19,15 @@ class PageHeads {
  public:
   // prev_size and size of a chunk at the page's begin; on i386 it may begin 8 bytes later.
   static constexpr size_t kHead = 16;
+  static constexpr uint64_t kMostLooks = 64 << 20;
   using Head = std::span<const std::byte, kHead>;
   // Gives where to go on: the next page, or further up behind something that was recognized.
   using Visit = std::function<Address(Address page, Head head)>;
 
   explicit PageHeads(Target& target);
 
-  // Visits the pages of `range` in ascending order, as far as they can be read.
+  // Visits the pages of `range` in ascending order, as far as they can be read; kMostLooks pages
+  // in all, absent ones too, which takes about a second: a process may reserve 16 TiB and more.
   void scan(AddressRange range, const Visit& visit);
   // Only the page at `page`; nothing when it cannot be read.
   std::optional<std::array<std::byte, kHead>> at(Address page);
@@ -36,6 +38,7 @@ class PageHeads {
   MemoryReader& memory_;
   PageResidency& residency_;
   uint64_t page_size_;
+  uint64_t pages_left_ = kMostLooks;
   std::vector<PageState> states_;
   std::vector<Address> places_;
   std::vector<std::byte> heads_;

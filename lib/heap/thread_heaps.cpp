@@ -6,9 +6,22 @@
 #include "heap/chunk_format.h"
 
 namespace heapsnap {
+namespace {
 
-ThreadHeaps::ThreadHeaps(PageCache& cache, const AddressSpace& space, const LocatedMalloc& malloc)
-    : cache_(cache), space_(space), layout_(malloc.layout) {
+// By arena; those of one arena stay as they are.
+std::vector<ThreadHeaps::Named> in_order(std::vector<ThreadHeaps::Named> heaps) {
+  std::stable_sort(heaps.begin(), heaps.end(),
+                   [](const auto& a, const auto& b) { return a.arena < b.arena; });
+  return heaps;
+}
+
+}  // namespace
+
+ThreadHeaps::ThreadHeaps(PageCache& cache, Target& target, const LocatedMalloc& malloc)
+    : cache_(cache),
+      space_(target.address_space()),
+      residency_(target.residency()),
+      layout_(malloc.layout) {
   const auto add = [this](uint64_t size) {
     if (size >= PageCache::kPageSize && std::has_single_bit(size) &&
         std::find(sizes_.begin(), sizes_.end(), size) == sizes_.end()) {
@@ -50,6 +63,28 @@ std::optional<ThreadHeap> ThreadHeaps::find(Address inside, Address arena) const
   return std::nullopt;
 }
 
+const std::vector<ThreadHeaps::Named>& ThreadHeaps::all() const {
+  if (!all_) all_ = scan();
+  return *all_;
+}
+
+std::span<const ThreadHeaps::Named> ThreadHeaps::all_of(Address arena) const {
+  struct ByArena {
+    bool operator()(const Named& named, Address wanted) const { return named.arena < wanted; }
+    bool operator()(Address wanted, const Named& named) const { return wanted < named.arena; }
+  };
+  const auto [first, last] = std::equal_range(all().begin(), all().end(), arena, ByArena());
+  return {first, last};
+}
+
+// A heap_info has been written. To read a page that was never touched would cost the target a page
+// table, in each of thousands of places.
+bool ThreadHeaps::is_absent(Address place) const {
+  PageState state = PageState::kUnknown;
+  residency_.read(place, std::span(&state, 1));
+  return state == PageState::kAbsent;
+}
+
 std::vector<ThreadHeaps::Named> ThreadHeaps::scan() const {
   size_t places_left = 1 << 20;  // a terabyte of writable mappings would take long otherwise
   std::vector<Named> found;
@@ -58,15 +93,18 @@ std::vector<ThreadHeaps::Named> ThreadHeaps::scan() const {
       if (!mapping.is_private_writable()) continue;
       for (Address at = mapping.range.begin.align_up(reserved); mapping.range.contains(at);
            at += reserved) {
-        const auto heap = read(at, reserved);
+        const AddressRange readable = cache_.next_readable({at, mapping.range.end});
+        at = std::max(at, readable.begin.align_up(reserved));
+        if (!mapping.range.contains(at)) break;
+        const auto heap = is_absent(at) ? std::nullopt : read(at, reserved);
         // The first heap of an arena holds it; the others are taken when such a one names them.
         if (heap && find(heap->arena, heap->arena)) found.push_back(*heap);
-        if (--places_left == 0) return found;
+        if (--places_left == 0) return in_order(std::move(found));
         if (at + reserved < at) break;
       }
     }
   }
-  return found;
+  return in_order(std::move(found));
 }
 
 // _int_new_arena() puts the arena right behind the first heap_info and rounds up to the alignment.

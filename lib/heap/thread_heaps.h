@@ -10,12 +10,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/address.h"
 #include "heap/malloc_discovery.h"
 #include "heap/page_cache.h"
 #include "target/address_space.h"
+#include "target/page_residency.h"
+#include "target/target.h"
 
 namespace heapsnap {
 
@@ -29,7 +32,7 @@ struct ThreadHeap {
 class ThreadHeaps {
  public:
   // All must outlive this. `malloc` gives the layout and mp_.
-  ThreadHeaps(PageCache& cache, const AddressSpace& space, const LocatedMalloc& malloc);
+  ThreadHeaps(PageCache& cache, Target& target, const LocatedMalloc& malloc);
 
   // The heap of `arena` that holds `inside`; nothing when no heap_info there names the arena.
   std::optional<ThreadHeap> find(Address inside, Address arena) const;
@@ -39,17 +42,24 @@ class ThreadHeaps {
     ThreadHeap heap;
     Address arena;
   };
-  std::vector<Named> scan() const;
+  // In order of the arenas; searched for once.
+  const std::vector<Named>& all() const;
+  // Those that name `arena`.
+  std::span<const Named> all_of(Address arena) const;
   // Where the first chunk of `heap` of `arena` lies.
   Address first_chunk(const ThreadHeap& heap, Address arena) const;
 
  private:
+  std::vector<Named> scan() const;
+  bool is_absent(Address place) const;
   std::optional<Named> read(Address begin, uint64_t reserved) const;
 
   PageCache& cache_;
   const AddressSpace& space_;
+  PageResidency& residency_;
   const MallocLayout& layout_;
   std::vector<uint64_t> sizes_;  // candidates for HEAP_MAX_SIZE
+  mutable std::optional<std::vector<Named>> all_;
 };
 
 }  // namespace heapsnap

@@ -4,14 +4,16 @@
 #include <string>
 
 #include "analysis/advice.h"
+#include "snapshot/metadata.h"
 
 namespace heapsnap {
 
 struct AdviceText {
   std::string finding;  // what there is, with its numbers
-  std::string action;   // what to do
+  std::string action;   // what to do, and what it would save
 };
 
-AdviceText advice_text(const Advice& advice);
+// `metadata` is of the snapshot that the advice is about.
+AdviceText advice_text(const Advice& advice, const SnapshotMetadata& metadata);
 
 }  // namespace heapsnap

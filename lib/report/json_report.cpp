@@ -164,6 +164,7 @@ void write_mallocs(JsonWriter& json, const ReportInput& input) {
             array(json, "notes", instance.notes);
           });
   json.member("foreign_allocator", input.metadata.heap.foreign_allocator);
+  json.member("foreign_answers_malloc", input.metadata.heap.foreign_answers_malloc);
 }
 
 void write_rss(JsonWriter& json, const RssAccount& account) {
@@ -187,13 +188,20 @@ void write_rss(JsonWriter& json, const RssAccount& account) {
   json.end_object();
 }
 
-void write_advice(JsonWriter& json, const std::vector<Advice>& all) {
-  objects(json, "advice", all, [&](const Advice& advice, size_t) {
-    const AdviceText text = advice_text(advice);
+void write_advice(JsonWriter& json, const ReportInput& input) {
+  objects(json, "advice", input.advice, [&](const Advice& advice, size_t) {
+    const AdviceText text = advice_text(advice, input.metadata);
     json.member("kind", to_string(advice.kind));
-    members(
-        json,
-        {{"bytes", advice.bytes}, {"count", advice.count}, {"other_count", advice.other_count}});
+    members(json, {{"bytes", advice.bytes},
+                   {"saves_least", advice.saves_least},
+                   {"saves_most", advice.saves_most},
+                   {"overlap", advice.overlap},
+                   {"count", advice.count},
+                   {"other_count", advice.other_count}});
+    json.key("overlaps");
+    json.begin_array();
+    for (const size_t other : advice.overlaps) json.value(to_string(input.advice[other].kind));
+    json.end_array();
     json.member("finding", text.finding);
     json.member("action", text.action);
   });
@@ -323,7 +331,7 @@ void print_json_report(Writer& out, const ReportInput& input) {
   write_freeze(json, input.metadata.freeze);
   write_mallocs(json, input);
   write_rss(json, input.account);
-  write_advice(json, input.advice);
+  write_advice(json, input);
   write_heap(json, input.summary);
   write_arenas(json, input);
   write_findings(json, input.metadata);

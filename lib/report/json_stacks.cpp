@@ -40,6 +40,7 @@ void write_head(JsonWriter& json, const StackReportInput& input, const char* by)
   json.member("taken_at", time_text(metadata.process.taken_at_ns));
   json.member("by", by);
   json.member("sort", order_name(input.order));
+  json.member("sort_total", total_of(input.census, input.recorded.stacks, input.order));
   json.key("tracker");
   json.begin_object();
   json.member("recording", tracker.recording);
@@ -56,6 +57,8 @@ void write_head(JsonWriter& json, const StackReportInput& input, const char* by)
   json.member("dropped_blocks", tracker.dropped_slots);
   json.member("dropped_stacks", tracker.dropped_stacks);
   json.member("nested_events", tracker.nested_events);
+  json.member("limit_reached_after_ns", limit_reached_after(tracker));
+  json.member("unrecorded", tracker.unrecorded);
   json.key("notes");
   json.begin_array();
   for (const std::string& note : tracker.notes) json.value(note);
@@ -77,6 +80,7 @@ void write_stack(JsonWriter& json, const StackReportInput& input, size_t index) 
   json.member("live_bytes", figures.live_bytes);
   json.member("share",
               input.census.live_bytes > 0 ? figures.live_bytes / input.census.live_bytes : 0.0);
+  json.member("sort_value", measure_of(input.census, input.recorded.stacks, input.order, id));
   json.member("blocks_found", figures.blocks_found);
   json.member("sample_bytes", site.sample_bytes);
   json.member("allocations", site.allocation_count());
@@ -129,6 +133,7 @@ void print_json_stack_groups(Writer& out, const StackReportInput& input,
     json.member("live_bytes", group.live_bytes);
     json.member("live_blocks", group.live_blocks);
     json.member("live_bytes_below", group.live_bytes_below);
+    json.member("sort_value", measure_of(group, input.order));
     json.member("allocations", group.allocations);
     json.member("frees", group.frees);
     json.member("allocated_bytes", group.allocated_bytes);

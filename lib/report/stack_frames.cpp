@@ -26,19 +26,18 @@ std::vector<NamedFrame> named_frames(const RecordedStacks& recorded, const Track
       named.file = recorded.symbols.text(frame.file);
       named.line = frame.line;
       named.is_inlined = frame.is_inlined;
-      result.push_back(std::move(named));
+      result.push_back(named);
     }
   });
   return result;
 }
 
-std::string file_name_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? path : path.substr(slash + 1);
+std::string file_name_of(std::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));
 }
 
 std::string function_label(const NamedFrame& frame) {
-  if (!frame.function.empty()) return frame.function;
+  if (!frame.function.empty()) return std::string(frame.function);
   if (!frame.has_module) return fmt::format("{:#x}", frame.return_address.value());
   const std::string module = frame.module.empty() ? "program" : file_name_of(frame.module);
   return fmt::format("{}+{:#x}", module, frame.module_address);
@@ -46,7 +45,8 @@ std::string function_label(const NamedFrame& frame) {
 
 std::string line_label(const NamedFrame& frame, bool whole_path) {
   if (frame.file.empty()) return {};
-  return fmt::format("{}:{}", whole_path ? frame.file : file_name_of(frame.file), frame.line);
+  return fmt::format("{}:{}", whole_path ? std::string(frame.file) : file_name_of(frame.file),
+                     frame.line);
 }
 
 void write_json_frame(JsonWriter& json, const NamedFrame& frame) {

@@ -11,13 +11,15 @@
 
 namespace heapsnap {
 
+// Its texts are views of the snapshot's: a stack of thousands of frames may name the same long path
+// in each.
 struct NamedFrame {
   Address return_address;
-  std::string function;  // as the target has it; empty: not known
-  uint64_t offset = 0;   // of the address in the function; 0 where inlined
-  std::string file;      // of the source; empty: not known
+  std::string_view function;  // as the target has it; empty: not known
+  uint64_t offset = 0;        // of the address in the function; 0 where inlined
+  std::string_view file;      // of the source; empty: not known
   uint32_t line = 0;
-  std::string module;  // path; empty: code of no file, or a program of which it is not known
+  std::string_view module;  // path; empty: code of no file, or a program of which it is not known
   bool has_module = false;
   uint64_t module_address = 0;  // the address as the module's file counts it
   bool is_inlined = false;      // into the function of the next frame
@@ -35,6 +37,6 @@ std::string line_label(const NamedFrame& frame, bool whole_path);
 // out.
 void write_json_frame(JsonWriter& json, const NamedFrame& frame);
 // "libfoo.so"
-std::string file_name_of(const std::string& path);
+std::string file_name_of(std::string_view path);
 
 }  // namespace heapsnap

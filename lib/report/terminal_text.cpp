@@ -83,9 +83,9 @@ std::string_view front_of(std::string_view text, size_t width) {
   return text.substr(0, text.size() - rest.size());
 }
 
-// The longest back of `text` that fits.
-std::string_view back_of(std::string_view text, size_t width) {
-  while (display_width(text) > width) take_utf8(text);
+// The longest back of `text` that fits. `text_width`: that of all of it.
+std::string_view back_of(std::string_view text, size_t text_width, size_t width) {
+  while (text_width > width) text_width -= width_of(take_utf8(text));
   return text;
 }
 
@@ -120,24 +120,29 @@ size_t display_width(std::string_view text) {
 }
 
 std::string clipped(std::string_view text, size_t width) {
-  if (display_width(text) <= width) return std::string(text);
+  const size_t text_width = display_width(text);
+  if (text_width <= width) return std::string(text);
   if (width < 3) return std::string(front_of(text, width));
   const std::string_view front = front_of(text, (width - 1) / 3);
-  const std::string_view back = back_of(text, width - 1 - display_width(front));
+  const std::string_view back = back_of(text, text_width, width - 1 - display_width(front));
   return std::string(front) + "…" + std::string(back);
 }
 
 std::vector<std::string> wrapped(std::string_view text, size_t width) {
   std::vector<std::string> lines(1);
+  size_t line_width = 0;
   while (!text.empty()) {
     const size_t end = std::min(text.find(' '), text.size());
     const std::string_view word = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (word.empty()) continue;
+    const size_t word_width = display_width(word);
     std::string& line = lines.back();
-    if (!line.empty() && display_width(line) + 1 + display_width(word) > width) {
+    if (!line.empty() && line_width + 1 + word_width > width) {
       lines.emplace_back(word);
+      line_width = word_width;
     } else {
+      line_width += word_width + (line.empty() ? 0 : 1);
       if (!line.empty()) line += ' ';
       line += word;
     }

@@ -49,7 +49,7 @@ std::string freeze_text(const FreezeRecord& freeze) {
   std::string text = fmt::format("{}: {} stood still for {}", to_string(freeze.method), threads,
                                  duration_text(freeze.pause_ns));
   if (freeze.reap_pause_ns != 0) {
-    text += fmt::format(", one for {} more", duration_text(freeze.reap_pause_ns));
+    text += fmt::format(", later for {}", duration_text(freeze.reap_pause_ns));
   }
   return text;
 }
@@ -83,8 +83,11 @@ void print_head(TextPage& page) {
     page.field("malloc", malloc_text(instance));
   }
   if (!metadata.heap.foreign_allocator.empty()) {
-    page.field("allocator", "the process also has " + printable(metadata.heap.foreign_allocator) +
-                                ": its memory counts as other anonymous memory");
+    const std::string name = printable(metadata.heap.foreign_allocator);
+    page.field("allocator",
+               (metadata.heap.foreign_answers_malloc ? "malloc is answered by " + name
+                                                     : "the process also has " + name) +
+                   ": its memory counts as other anonymous memory");
   }
 }
 
@@ -138,7 +141,7 @@ void print_advice(TextPage& page) {
   size_t number = 0;
   for (const Advice& advice : page.input.advice) {
     if (number == kAdviceOnFirstScreen) break;
-    const AdviceText text = advice_text(advice);
+    const AdviceText text = advice_text(advice, page.input.metadata);
     std::string front = fmt::format("  {}. ", ++number);
     for (const std::string& line : wrapped(text.finding + ".", page.width - front.size())) {
       page.out.write(front + line + "\n");
@@ -160,6 +163,7 @@ void print_warnings(TextPage& page) {
     warnings.push_back(count_text(metadata.heap.corruptions.size(), "place", "places") +
                        " of the heap did not make sense: see \"Damage\" in the full report");
   }
+  for (const std::string& note : metadata.freeze.notes) warnings.push_back(printable(note));
   for (const std::string& note : metadata.notes) warnings.push_back(printable(note));
   if (warnings.empty()) return;
   page.heading("Mind");

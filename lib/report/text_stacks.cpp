@@ -37,6 +37,46 @@ std::string end_text(StackEnd end) {
   return {};
 }
 
+std::string share_text(double part, double whole) {
+  return percent_text(whole > 0 ? part / whole : 0);
+}
+
+std::string live_text(double bytes, double blocks) {
+  return fmt::format("{} in {}", size_text(rounded(bytes)),
+                     count_text(rounded(blocks), "block", "blocks"));
+}
+
+// What the order compares, in its own unit.
+std::string measure_text(const StackReportInput& input, uint32_t id) {
+  const StackFigures& figures = input.census.stacks[id];
+  const double measure = measure_of(input.census, input.recorded.stacks, input.order, id);
+  switch (input.order) {
+    case StackOrder::kLiveBytes: return live_text(figures.live_bytes, figures.live_blocks);
+    case StackOrder::kLiveBlocks:
+      return fmt::format("{} with {}", count_text(rounded(measure), "block", "blocks"),
+                         size_text(rounded(figures.live_bytes)));
+    case StackOrder::kRate:
+      return count_text(rounded(measure), "allocation", "allocations") +
+             rate_text(measure, input.metadata.tracker->recorded_ns);
+    case StackOrder::kChurn: break;
+  }
+  return size_text(rounded(measure)) + " allocated and freed";
+}
+
+// What the shares are shares of, where that is not what the line "live" says; else empty.
+std::string total_text(const StackReportInput& input) {
+  const double total = total_of(input.census, input.recorded.stacks, input.order);
+  switch (input.order) {
+    case StackOrder::kLiveBytes:
+    case StackOrder::kLiveBlocks: return {};
+    case StackOrder::kRate:
+      return "by allocations: " + count_text(rounded(total)) + " in all" +
+             rate_text(total, input.metadata.tracker->recorded_ns);
+    case StackOrder::kChurn: break;
+  }
+  return "by churn: " + size_text(rounded(total)) + " allocated and freed in all";
+}
+
 // "16 B × 1,024, 32 B × 5": the largest shares of the bytes.
 std::string sizes_text(std::span<const SizeCount> sizes) {
   constexpr size_t kMost = 6;
@@ -73,13 +113,16 @@ void print_head(Writer& out, const StackReportInput& input, const Ink& ink, size
   if (tracker.recorded_ns != 0) what += " for " + duration_text(tracker.recorded_ns);
   if (!tracker.recording) what += ", recording has stopped";
   print_wrapped(out, "  tracked   ", what, width);
-  print_wrapped(out, "  live      ",
-                fmt::format("{} in {}", size_text(rounded(input.census.live_bytes)),
-                            count_text(rounded(input.census.live_blocks), "block", "blocks")),
+  print_wrapped(out, "  live      ", live_text(input.census.live_bytes, input.census.live_blocks),
                 width);
   for (const std::string& remark : stack_remarks(input.metadata, input.census)) {
     print_wrapped(out, "  mind      ", remark, width);
   }
+}
+
+void print_order(Writer& out, const StackReportInput& input, size_t width) {
+  const std::string text = total_text(input);
+  if (!text.empty()) print_wrapped(out, "  sorted    ", text, width);
 }
 
 void print_frames(Writer& out, const StackReportInput& input, uint32_t node, const Ink& ink,
@@ -128,8 +171,7 @@ void print_top_stacks(TextPage& page) {
     const StackFigures& figures = input.census.stacks[id];
     constexpr size_t kNumbers = 40;
     table.add_row(
-        {percent_text(input.census.live_bytes > 0 ? figures.live_bytes / input.census.live_bytes
-                                                  : 0),
+        {share_text(figures.live_bytes, input.census.live_bytes),
          size_text(rounded(figures.live_bytes)),
          count_text(rounded(figures.live_blocks), "block", "blocks"),
          clipped(site_text(input, id), page.width > kNumbers + 30 ? page.width - kNumbers : 30)});
@@ -168,6 +210,14 @@ std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata,
     limits += (limits.empty() ? "" : ", ") + name;
   }
   if (!limits.empty()) remarks.push_back("the tracker reached its limit of: " + limits);
+  if (tracker.limit_reached_ns != 0) {
+    remarks.push_back(fmt::format(
+        "its tables may not grow{}: from {} after the start of recording on, new blocks were not "
+        "recorded ({} or more), only frees",
+        tracker.memory_limit == 0 ? std::string() : " beyond " + size_text(tracker.memory_limit),
+        duration_text(limit_reached_after(tracker)),
+        count_text(tracker.unrecorded, "block", "blocks")));
+  }
   if (tracker.dropped_slots != 0) {
     remarks.push_back(count_text(tracker.dropped_slots, "block was", "blocks were") +
                       " not recorded");
@@ -185,18 +235,21 @@ void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& s
   const size_t width = std::max(style.width, 60U);
   const TrackerRecord& tracker = *input.metadata.tracker;
   print_head(out, input, ink, width);
+  print_order(out, input, width);
+  const double total = total_of(input.census, input.recorded.stacks, input.order);
   for (size_t i = 0; i < input.ranked.size(); ++i) {
     const uint32_t id = input.ranked[i];
     const AllocationSite& site = input.recorded.stacks.sites[id];
     const StackFigures& figures = input.census.stacks[id];
+    const double measure = measure_of(input.census, input.recorded.stacks, input.order, id);
     out.write("\n" +
-              ink.bold(fmt::format("{}. {}  {} in {}", i + 1,
-                                   percent_text(input.census.live_bytes > 0
-                                                    ? figures.live_bytes / input.census.live_bytes
-                                                    : 0),
-                                   size_text(rounded(figures.live_bytes)),
-                                   count_text(rounded(figures.live_blocks), "block", "blocks"))) +
+              ink.bold(fmt::format("{}. {}  {}", i + 1, share_text(measure, total),
+                                   measure_text(input, id))) +
               "\n");
+    if (input.order == StackOrder::kRate || input.order == StackOrder::kChurn) {
+      print_wrapped(out, "    live       ", live_text(figures.live_bytes, figures.live_blocks),
+                    width);
+    }
     if (const std::string sizes = sizes_text(input.sizes[i]); !sizes.empty()) {
       print_wrapped(out, "    sizes      ", sizes, width);
     }
@@ -216,20 +269,24 @@ void print_stack_groups(Writer& out, const StackReportInput& input,
   const Ink ink(style.color);
   const size_t width = std::max(style.width, 60U);
   print_head(out, input, ink, width);
+  print_order(out, input, width);
   out.write("\n");
+  const double total = total_of(input.census, input.recorded.stacks, input.order);
+  const bool by_rate = input.order == StackOrder::kRate;
   TextTable table;
-  for (const char* title : {"share", "live", "blocks", "below it", "churn"}) {
+  for (const char* title :
+       {"share", "live", "blocks", "below it", by_rate ? "allocations" : "churn"}) {
     table.add_column(title, Align::kRight);
   }
   table.add_column(what, Align::kLeft);
   for (const StackGroup& group : groups) {
     constexpr size_t kNumbers = 56;
-    table.add_row(
-        {percent_text(input.census.live_bytes > 0 ? group.live_bytes / input.census.live_bytes : 0),
-         size_text(rounded(group.live_bytes)), count_text(rounded(group.live_blocks)),
-         size_text(rounded(group.live_bytes_below)),
-         size_text(rounded(group.allocated_bytes + group.freed_bytes)),
-         clipped(printable(group.name), std::max<size_t>(24, width - kNumbers))});
+    table.add_row({share_text(measure_of(group, input.order), total),
+                   size_text(rounded(group.live_bytes)), count_text(rounded(group.live_blocks)),
+                   size_text(rounded(group.live_bytes_below)),
+                   by_rate ? count_text(rounded(group.allocations))
+                           : size_text(rounded(group.allocated_bytes + group.freed_bytes)),
+                   clipped(printable(group.name), std::max<size_t>(24, width - kNumbers))});
   }
   table.print(out, ink);
 }
@@ -246,9 +303,14 @@ void print_tracked_threads(Writer& out, const StackReportInput& input, const Tex
   }
   std::vector<const TrackedThread*> threads;
   for (const TrackedThread& thread : input.metadata.tracker->threads) threads.push_back(&thread);
-  std::stable_sort(threads.begin(), threads.end(), [](const auto* a, const auto* b) {
-    return a->allocated_bytes > b->allocated_bytes;
-  });
+  // Blocks do not know their thread, so there is nothing live to order by.
+  const auto measure = [&](const TrackedThread& thread) {
+    if (input.order == StackOrder::kRate) return thread.allocations;
+    const bool by_churn = input.order == StackOrder::kChurn;
+    return thread.allocated_bytes + (by_churn ? thread.freed_bytes : 0);
+  };
+  std::stable_sort(threads.begin(), threads.end(),
+                   [&](const auto* a, const auto* b) { return measure(*a) > measure(*b); });
   for (const TrackedThread* thread : threads) {
     table.add_row(
         {thread->tid == 0 ? "exited" : fmt::format("{}", thread->tid),

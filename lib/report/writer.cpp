@@ -4,13 +4,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <span>
 
 #include "base/error.h"
+#include "snapshot/write_signals.h"
 
 namespace heapsnap {
 
 Writer::Writer(int fd, std::string name)
     : buffer_(std::make_unique<char[]>(kCapacity)), fd_(fd), name_(std::move(name)) {}
+
+Writer::Writer(OutputFile& file) : buffer_(std::make_unique<char[]>(kCapacity)), file_(&file) {}
 
 Writer::Writer(std::string& text) : buffer_(std::make_unique<char[]>(kCapacity)), text_(&text) {}
 
@@ -35,6 +39,11 @@ void Writer::drain(std::string_view text) {
     text_->append(text);
     return;
   }
+  if (file_ != nullptr) {
+    file_->append(std::as_bytes(std::span(text)));
+    return;
+  }
+  const WriteSignalsHeld held;
   while (!text.empty()) {
     const ssize_t written = ::write(fd_, text.data(), text.size());
     if (written < 0) {
@@ -45,7 +54,8 @@ void Writer::drain(std::string_view text) {
         ::poll(&ready, 1, -1);
         continue;
       }
-      throw Error(ErrorKind::kOutput, name_ + " cannot be written", errno_text(errno));
+      throw Error(ErrorKind::kOutput, name_ + " cannot be written", errno_text(errno),
+                  output_remedy(errno));
     }
     text.remove_prefix(static_cast<size_t>(written));
   }

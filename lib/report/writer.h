@@ -7,12 +7,16 @@
 #include <string>
 #include <string_view>
 
+#include "snapshot/output_file.h"
+
 namespace heapsnap {
 
 class Writer {
  public:
   // To a descriptor that stays open and the caller's; `name` is for messages ("standard output").
   Writer(int fd, std::string name);
+  // To a file that the caller commits after flush().
+  explicit Writer(OutputFile& file);
   // Appends to `text`, which must outlive the writer.
   explicit Writer(std::string& text);
   Writer(const Writer&) = delete;
@@ -51,6 +55,7 @@ class Writer {
   int fd_ = -1;
   std::string name_;
   std::string* text_ = nullptr;
+  OutputFile* file_ = nullptr;
 };
 
 }  // namespace heapsnap

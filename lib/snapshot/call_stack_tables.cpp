@@ -8,7 +8,7 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kMaxStrings = 16U << 20;
-constexpr uint64_t kMaxFrames = 64U << 20;
+constexpr uint64_t kMaxFrames = SymbolBook::kMostFrames;
 constexpr uint64_t kMaxTextBytes = 1U << 30;
 
 struct StringRow {
@@ -139,6 +139,7 @@ RecordedStacks CallStackBuilder::take(const std::string& source) {
   for (const AllocationSite& site : all_.stacks.sites) {
     check(site.node < nodes, source, "a stack begins with a frame that is not there");
   }
+  check(all_.stacks.cut_deep_stacks() == 0, source, "a call stack is deeper than any may be");
   all_.symbols.add(module_, address_, frames_);
   const size_t strings = std::max<size_t>(strings_.size(), 1);
   for (const SourceFrame& frame : all_.symbols.frames()) {

@@ -50,6 +50,13 @@ enum class Encoding : uint8_t {
   kZstd = 1,  // one frame that states its content size
 };
 
+// What a file may grow to when it is read, so that a small one takes little time and memory:
+// columns of lists (runs, ranges, rows of tables), as far as they are compressed, and chunks.
+inline constexpr uint64_t kFreeListBytes = 16U << 20;  // of the file, and then
+inline constexpr uint64_t kListBytesPerByte = 64;      // for each byte of the file
+inline constexpr uint64_t kFreeChunks = 16U << 20;
+inline constexpr uint64_t kChunksPerByte = 4096;  // heaps of equal chunks: 1,800 a byte
+
 // Column ids count per kind of section.
 inline constexpr uint16_t kTableRows = 1;
 
@@ -65,6 +72,16 @@ inline constexpr uint16_t kPageRuns = 1;
 
 inline constexpr uint16_t kContentRanges = 1;
 inline constexpr uint16_t kContentBytes = 2;
+
+// Whether a column is a list: its elements are not counted by the chunks of its section, nor are
+// they contents of memory.
+constexpr bool is_list(SectionKind kind, uint16_t column) {
+  switch (kind) {
+    case SectionKind::kChunks: return column == kChunkRuns;
+    case SectionKind::kContents: return column == kContentRanges;
+    default: return true;
+  }
+}
 
 // A size code that says: the size is in the column of large sizes.
 inline constexpr uint8_t kLargeSizeCode = 255;

@@ -36,6 +36,7 @@ struct EnumRange<DiscoveryStrategy> {
 struct CaptureRow {
   std::string writer;
   std::string foreign_allocator;
+  bool foreign_answers_malloc = false;
 };
 struct NoteRow {
   std::string text;
@@ -68,6 +69,7 @@ struct TableOf<CaptureRow> {
   static void columns(auto& column, auto& row) {
     column("writer", row.writer);
     column("foreign_allocator", row.foreign_allocator);
+    column("foreign_answers_malloc", row.foreign_answers_malloc);
   }
 };
 
@@ -165,6 +167,8 @@ struct TableOf<TrackerRecord> {
     column("dropped_threads", row.dropped_threads);
     column("slow_unwinds", row.slow_unwinds);
     column("full_unwinds", row.full_unwinds);
+    column("limit_reached_ns", row.limit_reached_ns);
+    column("unrecorded", row.unrecorded);
   }
 };
 

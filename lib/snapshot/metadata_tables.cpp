@@ -1,5 +1,6 @@
 #include "snapshot/metadata_tables.h"
 
+#include <algorithm>
 #include <bit>
 #include <vector>
 
@@ -35,11 +36,33 @@ bool names_one_of(int64_t index, size_t count) {
   return index >= -1 && (index < 0 || static_cast<uint64_t>(index) < count);
 }
 
+// How long a path of a mapping may be, so that all of them leave room for the rest: a process may
+// have made 65,530 mappings of files whose paths are 4 KiB long.
+size_t longest_path(const std::vector<Mapping>& mappings) {
+  constexpr uint64_t kMost = format::kMaxMetadataSize / 4;
+  size_t longest = format::kMaxTextSize;
+  const auto is_too_much = [&] {
+    uint64_t sum = 0;
+    for (const Mapping& mapping : mappings) sum += std::min(mapping.path.size(), longest);
+    return sum > kMost;
+  };
+  while (longest > 1 && is_too_much()) longest /= 2;
+  return longest;
+}
+
+// The end of a path says more than its begin.
+void shorten_path(std::string& path, size_t longest) {
+  constexpr std::string_view kCut = "...";
+  if (path.size() <= longest) return;
+  path.erase(0, path.size() - longest);
+  if (longest > kCut.size()) path.replace(0, kCut.size(), kCut);
+}
+
 }  // namespace
 
 void write_metadata(const SnapshotMetadata& metadata, SectionSink& sink) {
   const HeapModel& heap = metadata.heap;
-  write_row(CaptureRow{metadata.writer, heap.foreign_allocator}, sink);
+  write_row(CaptureRow{metadata.writer, heap.foreign_allocator, heap.foreign_answers_malloc}, sink);
   write_row(metadata.process, sink);
   write_row(metadata.freeze, sink);
   write_texts<FreezeNoteRow>(metadata.freeze.notes, sink);
@@ -53,10 +76,12 @@ void write_metadata(const SnapshotMetadata& metadata, SectionSink& sink) {
   write_rows(threads, sink);
 
   std::vector<MappingRow> mappings;
+  const size_t longest = longest_path(metadata.mappings);
   for (size_t i = 0; i < metadata.mappings.size(); ++i) {
     const bool has_usage = i < metadata.usage.size();
     mappings.push_back(
         {metadata.mappings[i], has_usage, has_usage ? metadata.usage[i] : MappingUsage{}});
+    shorten_path(mappings.back().mapping.path, longest);
   }
   write_rows(mappings, sink);
 
@@ -106,6 +131,7 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
   const auto set_capture = [&to](CaptureRow&& row) {
     to.writer = std::move(row.writer);
     to.heap.foreign_allocator = std::move(row.foreign_allocator);
+    to.heap.foreign_answers_malloc = row.foreign_answers_malloc;
   };
   const auto set_process = [this](Process&& row) {
     metadata_.process = std::move(row);

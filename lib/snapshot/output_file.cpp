@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/alteration.h"
 #include "base/error.h"
 #include "snapshot/write_signals.h"
 
@@ -27,7 +28,18 @@ std::string random_name() {
   return name;
 }
 
-const char* remedy_for(int error_number) {
+// The file is reached through its descriptor, so no name is looked up twice. AT_EMPTY_PATH needs
+// CAP_DAC_READ_SEARCH, /proc/self/fd needs a mounted /proc.
+int link_descriptor(int fd, int directory, const char* name) {
+  if (::linkat(fd, "", directory, name, AT_EMPTY_PATH) == 0) return 0;
+  if (errno == EEXIST) return -1;
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  return ::linkat(AT_FDCWD, link.c_str(), directory, name, AT_SYMLINK_FOLLOW);
+}
+
+}  // namespace
+
+const char* output_remedy(int error_number) {
   switch (error_number) {
     case ENOSPC:
     case EDQUOT: return "free some space there or write to another file system";
@@ -42,17 +54,6 @@ const char* remedy_for(int error_number) {
     default: return "choose another place for the file";
   }
 }
-
-// The file is reached through its descriptor, so no name is looked up twice. AT_EMPTY_PATH needs
-// CAP_DAC_READ_SEARCH, /proc/self/fd needs a mounted /proc.
-int link_descriptor(int fd, int directory, const char* name) {
-  if (::linkat(fd, "", directory, name, AT_EMPTY_PATH) == 0) return 0;
-  if (errno == EEXIST) return -1;
-  const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  return ::linkat(AT_FDCWD, link.c_str(), directory, name, AT_SYMLINK_FOLLOW);
-}
-
-}  // namespace
 
 OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary temporary)
     : path_(path == "-" ? "standard output" : path), overwrite_(overwrite) {
@@ -80,7 +81,7 @@ OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary tempor
   if (::fstatat(directory_fd_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
     if (S_ISLNK(status.st_mode)) {
       throw Error(ErrorKind::kUsage, "cannot write to " + path,
-                  "it is a symbolic link, and snapshots are never written through one",
+                  "it is a symbolic link, and heapsnap never writes through one",
                   "name the file itself, or remove the link");
     }
     if (!S_ISREG(status.st_mode)) {
@@ -106,6 +107,7 @@ void OutputFile::open_temporary(Temporary kind) {
     if (!fd_ && errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL) fail(errno);
   }
   if (!fd_) {
+    alteration_.emplace();
     const std::string name = random_name();
     fd_.reset(::openat(directory_fd_.get(), name.c_str(),
                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -134,7 +136,10 @@ void OutputFile::write_all(std::span<const std::byte> bytes) {
   const WriteSignalsHeld held;
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd_.get(), bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EINTR) {
+      check_end();
+      continue;
+    }
     if (written < 0) fail(errno);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
@@ -177,6 +182,7 @@ void OutputFile::publish_new() {
 
 void OutputFile::publish_over() {
   if (temporary_name_.empty()) {
+    alteration_.emplace();
     const std::string name = random_name();
     link_to(name);
     temporary_name_ = name;
@@ -195,12 +201,12 @@ void OutputFile::link_to(const std::string& name) {
 
 void OutputFile::fail(int error_number) const {
   throw Error(ErrorKind::kOutput, "cannot write " + path_, errno_text(error_number),
-              remedy_for(error_number));
+              output_remedy(error_number));
 }
 
 void OutputFile::refuse_existing() const {
   throw Error(ErrorKind::kUsage, "cannot write to " + path_, "the file exists",
-              "choose another name, or say that it may be overwritten");
+              "choose another name, or replace it with -f");
 }
 
 }  // namespace heapsnap

@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/alteration.h"
 #include "base/unique_fd.h"
 
 namespace heapsnap {
@@ -51,12 +53,16 @@ class OutputFile {
   std::string path_;
   std::string directory_;
   std::string name_;
-  std::string temporary_name_;  // empty while the file has none
+  std::string temporary_name_;            // empty while the file has none
+  std::optional<Alteration> alteration_;  // from before it has that name on
   bool overwrite_ = false;
   UniqueFd directory_fd_;
   UniqueFd fd_;
   uint64_t size_ = 0;
   std::vector<std::byte> buffer_;
 };
+
+// What to do about an error of write(2) and its relatives.
+const char* output_remedy(int error_number);
 
 }  // namespace heapsnap

@@ -27,6 +27,8 @@ void put(Bytes& out, size_t offset, T value) {
 struct SectionEncoder::State {
   std::unique_ptr<ZSTD_CCtx, FreeContext> zstd{ZSTD_createCCtx()};
   Bytes stored;
+  uint64_t written = 0;     // all sections so far
+  uint64_t list_bytes = 0;  // of compressed lists among them, before compression
 };
 
 SectionEncoder::SectionEncoder(int level) : state_(std::make_unique<State>()) {
@@ -58,7 +60,13 @@ std::span<const std::byte> SectionEncoder::encode(const Section& section) {
       if (ZSTD_isError(packed) != 0) {
         throw Error(ErrorKind::kInternal, "cannot compress a section", ZSTD_getErrorName(packed));
       }
-      if (packed < raw.size()) {
+      const bool is_list = format::is_list(section.kind, id);
+      const bool may_shrink =
+          !is_list ||
+          state_->list_bytes + raw.size() <=
+              format::kFreeListBytes + format::kListBytesPerByte * (state_->written + end + packed);
+      if (packed < raw.size() && may_shrink) {
+        if (is_list) state_->list_bytes += raw.size();
         encoding = format::Encoding::kZstd;
         stored = packed;
       }
@@ -80,6 +88,7 @@ std::span<const std::byte> SectionEncoder::encode(const Section& section) {
   put(out, 8, static_cast<uint32_t>(end + format::kChecksumSize));
   put(out, 12, section.items);
   put(out, end, static_cast<uint64_t>(XXH64(out.data(), end, 0)));
+  state_->written += end + format::kChecksumSize;
   return {out.data(), end + format::kChecksumSize};
 }
 

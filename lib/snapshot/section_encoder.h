@@ -15,7 +15,8 @@ class SectionEncoder {
   explicit SectionEncoder(int level = 1);
   ~SectionEncoder();
 
-  // The bytes stay valid until the next call. A column that zstd cannot shrink is stored raw.
+  // The bytes stay valid until the next call. A column that zstd cannot shrink is stored raw, and
+  // so is a list that would make the file grow beyond what it may (format.h) when it is read.
   std::span<const std::byte> encode(const Section& section);
 
  private:

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/alteration.h"
 #include "base/byte_reader.h"
 #include "base/error.h"
 #include "snapshot/byte_writer.h"
@@ -22,6 +23,7 @@ UniqueFd open_unnamed(const std::string& directory) {
   UniqueFd fd(::open(directory.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
   if (fd) return fd;
   // File systems without O_TMPFILE: a name for an instant.
+  const Alteration alteration;
   std::string name = directory + "/.heapsnap-spool-XXXXXX";
   fd.reset(::mkostemp(name.data(), O_CLOEXEC));
   if (fd) ::unlink(name.c_str());

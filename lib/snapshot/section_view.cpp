@@ -51,9 +51,12 @@ SectionView::SectionView(std::span<const std::byte> bytes, const std::string& so
 
 struct ColumnReader::State {
   std::unique_ptr<ZSTD_DCtx, FreeContext> zstd{ZSTD_createDCtx()};
+  uint64_t list_bytes_left = 0;
 };
 
-ColumnReader::ColumnReader() : state_(std::make_unique<State>()) {
+ColumnReader::ColumnReader(uint64_t file_size) : state_(std::make_unique<State>()) {
+  // A file of a size that overflows here is larger than any.
+  state_->list_bytes_left = format::kFreeListBytes + format::kListBytesPerByte * file_size;
   if (state_->zstd == nullptr) throw std::bad_alloc();
 }
 
@@ -77,6 +80,12 @@ std::span<const std::byte> ColumnReader::read(const SectionView& section, uint16
       const auto& stored = column->stored;
       if (ZSTD_getFrameContentSize(stored.data(), stored.size()) != column->raw_length) {
         fail("a column does not decompress to the length that it claims");
+      }
+      if (format::is_list(section.kind(), id)) {
+        if (column->raw_length > state_->list_bytes_left) {
+          fail("the file unpacks to more than a file of its size may");
+        }
+        state_->list_bytes_left -= column->raw_length;
       }
       if (buffer.size() < column->raw_length) buffer.resize(column->raw_length);
       const size_t size = ZSTD_decompressDCtx(state_->zstd.get(), buffer.data(), column->raw_length,

@@ -37,10 +37,11 @@ class SectionView {
   std::vector<Column> columns_;
 };
 
-// Gives columns their raw form. One reader serves many sections.
+// Gives columns their raw form. One reader serves many sections of a file, once each: it refuses to
+// unpack more than a file of that size may hold.
 class ColumnReader {
  public:
-  ColumnReader();
+  explicit ColumnReader(uint64_t file_size);
   ~ColumnReader();
 
   // The raw bytes of column `id`: in `buffer`, or in the file where they are stored raw. Empty when

@@ -17,11 +17,35 @@ namespace heapsnap {
 using format::SectionKind;
 
 struct SnapshotReader::State {
-  State(std::span<const std::byte> file, std::string file_name)
-      : bytes(file), name(std::move(file_name)) {
+  State(std::span<const std::byte> file_bytes, std::string file_name)
+      : bytes(file_bytes), name(std::move(file_name)) {
     read_index();
     read_metadata();
   }
+  State(MappedFile mapped, std::string file_name)
+      : file(std::move(mapped)), bytes(file.bytes()), name(std::move(file_name)) {
+    whole([this] {
+      read_index();
+      read_metadata();
+    });
+  }
+
+  // Reads, and then says so if the file was truncated meanwhile: what looks damaged may be gone.
+  template <typename Read>
+  void whole(Read read) const {
+    try {
+      read();
+    } catch (const Error&) {
+      file.check_whole(name);
+      throw;
+    }
+    file.check_whole(name);
+  }
+
+  void read_chunks(ChunkSink& sink) const;
+  void read_pages(const std::function<void(const PageRun&)>& receive) const;
+  void read_contents(const std::function<void(Address, std::span<const std::byte>)>& receive) const;
+  RecordedStacks read_call_stacks() const;
 
   std::string place(uint64_t offset) const {
     return name + ", section at " + std::to_string(offset);
@@ -45,7 +69,7 @@ struct SnapshotReader::State {
     const Footer footer = read_envelope(bytes, name);
     const auto region = bytes.subspan(static_cast<size_t>(footer.index_offset),
                                       static_cast<size_t>(footer.index_length));
-    ColumnReader columns;
+    ColumnReader columns(bytes.size());
     Bytes buffer;
     for (size_t offset = 0; offset < region.size();) {
       const std::string source = place(footer.index_offset + offset);
@@ -58,6 +82,10 @@ struct SnapshotReader::State {
     }
     for (const IndexEntry& entry : index) {
       if (entry.kind == SectionKind::kChunks) chunk_count += entry.items;
+    }
+    if (chunk_count > format::kFreeChunks + format::kChunksPerByte * bytes.size()) {
+      throw Error(ErrorKind::kBadInput, name + " is damaged",
+                  "it claims more chunks than a file of its size may hold");
     }
   }
 
@@ -73,7 +101,7 @@ struct SnapshotReader::State {
 
   template <typename Visit>
   void each(SectionKind kind, Visit visit) const {
-    ColumnReader columns;
+    ColumnReader columns(bytes.size());
     for (const IndexEntry& entry : index) {
       if (entry.kind == kind) visit(entry, columns);
     }
@@ -88,10 +116,7 @@ struct SnapshotReader::State {
 };
 
 SnapshotReader SnapshotReader::open(const std::string& path) {
-  MappedFile file = MappedFile::open(path);
-  auto state = std::make_unique<State>(file.bytes(), path);
-  state->file = std::move(file);  // moves the mapping, not the bytes
-  return SnapshotReader(std::move(state));
+  return SnapshotReader(std::make_unique<State>(MappedFile::open(path), path));
 }
 
 SnapshotReader SnapshotReader::from_bytes(std::span<const std::byte> bytes,
@@ -114,23 +139,23 @@ uint64_t SnapshotReader::file_size() const {
   return state_->bytes.size();
 }
 
-void SnapshotReader::read_chunks(ChunkSink& sink) const {
+void SnapshotReader::State::read_chunks(ChunkSink& sink) const {
   // Blocks of one segment ascend; those of several arenas lie between each other.
   std::vector<const IndexEntry*> blocks;
-  for (const IndexEntry& entry : state_->index) {
+  for (const IndexEntry& entry : index) {
     if (entry.kind == SectionKind::kChunks) blocks.push_back(&entry);
   }
   std::stable_sort(blocks.begin(), blocks.end(),
                    [](const IndexEntry* a, const IndexEntry* b) { return a->begin < b->begin; });
 
-  const HeapModel& heap = state_->metadata.heap;
+  const HeapModel& heap = metadata.heap;
   const ChunkBlockReader::Limits limits{heap.arenas.size(), heap.segments.size()};
-  ColumnReader columns;
+  ColumnReader columns(bytes.size());
   ChunkBlockReader reader;
   Bytes runs, size_codes, large_sizes, state_bits, other_states, stack_ids, slacks;
   for (const IndexEntry* entry : blocks) {
-    const std::string source = state_->place(entry->offset.value());
-    const SectionView section = state_->view(*entry);
+    const std::string source = place(entry->offset.value());
+    const SectionView section = view(*entry);
     const auto column = [&](uint16_t id, Bytes& buffer) {
       return columns.read(section, id, source, buffer);
     };
@@ -143,11 +168,10 @@ void SnapshotReader::read_chunks(ChunkSink& sink) const {
   }
 
   uint64_t total = reader.total();
-  state_->each(SectionKind::kMmappedChunks, [&](const IndexEntry& entry, ColumnReader& reading) {
-    const std::string source = state_->place(entry.offset.value());
+  each(SectionKind::kMmappedChunks, [&](const IndexEntry& entry, ColumnReader& reading) {
+    const std::string source = place(entry.offset.value());
     Bytes buffer;
-    TableCursor table(reading.read(state_->view(entry), format::kTableRows, source, buffer),
-                      source);
+    TableCursor table(reading.read(view(entry), format::kTableRows, source, buffer), source);
     for (MmappedChunk chunk; table.next(chunk); chunk = MmappedChunk{}) {
       if (chunk.instance >= heap.instances.size() ||
           __builtin_add_overflow(total, std::max({chunk.total, chunk.size, chunk.usable}),
@@ -160,14 +184,14 @@ void SnapshotReader::read_chunks(ChunkSink& sink) const {
   });
 }
 
-void SnapshotReader::read_pages(const std::function<void(const PageRun&)>& receive) const {
+void SnapshotReader::State::read_pages(const std::function<void(const PageRun&)>& receive) const {
   Address end;
   PageRun open;  // adjacent runs in the same state are one, also across sections
   Bytes buffer;
-  state_->each(SectionKind::kPages, [&](const IndexEntry& entry, ColumnReader& columns) {
-    const std::string source = state_->place(entry.offset.value());
-    read_page_runs(columns.read(state_->view(entry), format::kPageRuns, source, buffer),
-                   entry.items, entry.begin, source, &end, [&](const PageRun& run) {
+  each(SectionKind::kPages, [&](const IndexEntry& entry, ColumnReader& columns) {
+    const std::string source = place(entry.offset.value());
+    read_page_runs(columns.read(view(entry), format::kPageRuns, source, buffer), entry.items,
+                   entry.begin, source, &end, [&](const PageRun& run) {
                      if (run.state == open.state && run.range.begin == open.range.end) {
                        open.range.end = run.range.end;
                        return;
@@ -179,28 +203,47 @@ void SnapshotReader::read_pages(const std::function<void(const PageRun&)>& recei
   if (!open.range.is_empty()) receive(open);
 }
 
-RecordedStacks SnapshotReader::read_call_stacks() const {
-  const auto& tracker = state_->metadata.tracker;
+RecordedStacks SnapshotReader::State::read_call_stacks() const {
+  const auto& tracker = metadata.tracker;
   CallStackBuilder builder(tracker ? tracker->modules.size() : 0);
   Bytes buffer;
-  state_->each(SectionKind::kCallStacks, [&](const IndexEntry& entry, ColumnReader& columns) {
-    const std::string source = state_->place(entry.offset.value());
-    builder.add(columns.read(state_->view(entry), format::kTableRows, source, buffer), source);
+  each(SectionKind::kCallStacks, [&](const IndexEntry& entry, ColumnReader& columns) {
+    const std::string source = place(entry.offset.value());
+    builder.add(columns.read(view(entry), format::kTableRows, source, buffer), source);
   });
-  return builder.take(state_->name);
+  return builder.take(name);
 }
 
-void SnapshotReader::read_contents(
+void SnapshotReader::State::read_contents(
     const std::function<void(Address, std::span<const std::byte>)>& receive) const {
   Address end;
   Bytes ranges, contents;
-  state_->each(SectionKind::kContents, [&](const IndexEntry& entry, ColumnReader& columns) {
-    const std::string source = state_->place(entry.offset.value());
-    const SectionView section = state_->view(entry);
+  each(SectionKind::kContents, [&](const IndexEntry& entry, ColumnReader& columns) {
+    const std::string source = place(entry.offset.value());
+    const SectionView section = view(entry);
     read_contents_section(columns.read(section, format::kContentRanges, source, ranges),
                           columns.read(section, format::kContentBytes, source, contents),
                           entry.items, entry.begin, source, &end, receive);
   });
+}
+
+void SnapshotReader::read_chunks(ChunkSink& sink) const {
+  state_->whole([&] { state_->read_chunks(sink); });
+}
+
+void SnapshotReader::read_pages(const std::function<void(const PageRun&)>& receive) const {
+  state_->whole([&] { state_->read_pages(receive); });
+}
+
+RecordedStacks SnapshotReader::read_call_stacks() const {
+  RecordedStacks stacks;
+  state_->whole([&] { stacks = state_->read_call_stacks(); });
+  return stacks;
+}
+
+void SnapshotReader::read_contents(
+    const std::function<void(Address, std::span<const std::byte>)>& receive) const {
+  state_->whole([&] { state_->read_contents(receive); });
 }
 
 }  // namespace heapsnap

@@ -129,6 +129,20 @@ uint64_t MappingUsage::*usage_member(std::string_view key) {
   return nullptr;
 }
 
+// "VmFlags: rd wr mr mw me dc ac sd"
+MappingFlags parse_flags(std::string_view words) {
+  MappingFlags flags;
+  while (!words.empty()) {
+    const size_t end = std::min(words.find(' '), words.size());
+    const std::string_view word = words.substr(0, end);
+    words.remove_prefix(std::min(end + 1, words.size()));
+    if (word == "dc") flags.left_out = true;
+    if (word == "wf") flags.wiped = true;
+    if (word == "um" || word == "uw" || word == "ui") flags.on_demand = true;
+  }
+  return flags;
+}
+
 // A line of smaps that describes pages starts with a capital letter; one that opens a mapping with
 // a lower-case hexadecimal digit.
 bool is_usage_line(std::string_view line) {
@@ -151,11 +165,17 @@ MappingsWithUsage parse_smaps(std::string_view text, TornText torn) {
       const size_t taken_back = append_mapping(parsed.mappings, line, torn);
       parsed.usage.resize(parsed.usage.size() - taken_back);
       parsed.usage.emplace_back();
+      parsed.flags.resize(parsed.usage.size() - 1);
+      parsed.flags.emplace_back();
       continue;
     }
     if (parsed.usage.empty()) fail(line, "describes no mapping");
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos) fail(line, "not a line of /proc/PID/smaps");
+    if (line.starts_with("VmFlags:")) {
+      parsed.flags.back() = parse_flags(line.substr(colon + 1));
+      continue;
+    }
     const auto member = usage_member(line.substr(0, colon));
     if (member == nullptr) continue;
     LineCursor cursor(line.substr(colon + 1));

@@ -55,11 +55,21 @@ enum class TornText {
 // are empty, unordered or overlap throw too, unless mended. Never reads anything.
 std::vector<Mapping> parse_maps(std::string_view text, TornText torn = TornText::kRefuse);
 
-// Parses the text of /proc/PID/smaps: the mappings, and the usage of each at the same index.
-// Unknown keys are skipped.
+// What a child made by fork(2) does not show of a mapping as it is, and what cannot just be read:
+// from VmFlags of smaps.
+struct MappingFlags {
+  bool left_out = false;   // dc: madvise(MADV_DONTFORK)
+  bool wiped = false;      // wf: madvise(MADV_WIPEONFORK)
+  bool on_demand = false;  // um, uw, ui: who reads a page may wait for a reader of userfaultfd(2)
+  bool operator==(const MappingFlags&) const = default;
+};
+
+// Parses the text of /proc/PID/smaps: the mappings, and the usage and flags of each at the same
+// index. Unknown keys are skipped.
 struct MappingsWithUsage {
   std::vector<Mapping> mappings;
   std::vector<MappingUsage> usage;
+  std::vector<MappingFlags> flags;
 };
 MappingsWithUsage parse_smaps(std::string_view text, TornText torn = TornText::kRefuse);
 

@@ -32,6 +32,11 @@ class MemoryReader {
     return done;
   }
 
+  // The first part of `range` of which anything may be readable; empty where nothing is. A core
+  // lists terabytes that it does not hold: what searches memory goes from part to part. Readers
+  // that cannot tell give all of `range`.
+  virtual AddressRange next_readable(AddressRange range) { return range; }
+
   bool read_exact(Address from, std::span<std::byte> out) { return read(from, out) == out.size(); }
 
   template <typename T>

@@ -26,6 +26,8 @@ class PageResidency {
   // States of out.size() consecutive pages from `first_page` (page aligned) on. Pages in no mapping
   // are kAbsent. Never throws for a hole; what cannot be learnt is kUnknown.
   virtual void read(Address first_page, std::span<PageState> out) = 0;
+  // Whether any page in a mapping can be anything but kUnknown.
+  virtual bool knows_pages() const { return true; }
 };
 
 }  // namespace heapsnap

@@ -8,6 +8,9 @@
 
 #define HEAPSNAP_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HEAPSNAP_UNLIKELY(x) __builtin_expect(!!(x), 0)
+// For variables of other files: -fvisibility does not hold for declarations, and an address that
+// another library might replace takes an instruction more.
+#define HEAPSNAP_OWN __attribute__((visibility("hidden")))
 
 namespace heapsnap::tracker {
 
@@ -15,18 +18,21 @@ namespace heapsnap::tracker {
 inline constexpr uint64_t kNoEpoch = 1ULL << 63;
 
 struct alignas(64) Control {
-  uint64_t* live_root;            // null until the first start; never changes afterwards
+  uint64_t* live_root;  // null until the first start; never changes afterwards
+  uint64_t* fill_root;  // the same, or null where each slot that is filled has to be asked for
   uint64_t epoch = kNoEpoch + 1;  // a thread whose own epoch differs has to look what is new
   uint32_t recording;
-  uint64_t sample_bytes;
-  uint32_t max_frames;    // 1..kFramesAtMost
   uint32_t ever_sampled;  // some stack ids carry weights
+  uint64_t sample_bytes;
   uint64_t loader_begin;  // the range of ld.so: a free() from there can be a dlclose
   uint64_t loader_size;
+  uint32_t max_frames;  // 1..kFramesAtMost
+  uint32_t is_full;     // the tables may not grow: new blocks are not recorded, frees are
+  // Of no event that is the rule.
   Directory* directory;
 };
 
-extern Control control;
+extern HEAPSNAP_OWN Control control;
 
 // From here on every thread drops what it remembers (stacks, unwind rules) at its next event.
 inline void raise_epoch() {

@@ -2,6 +2,8 @@
 // library is preloaded, and by jumps that heapsnap patches into the C library when it is injected.
 // They are the same functions.
 //
+// There is no reallocarray: that of the C library calls realloc by its name.
+//
 // Each calls the original first and records afterwards (a failed allocation is none), but empties
 // the slot of a block before the original frees it, because from then on another thread may get the
 // same address.
@@ -11,23 +13,11 @@
 // is not recorded costs a few instructions. A function that records says by its own frame where the
 // caller is (HEAPSNAP_FRAME makes the compiler set one up), also when it was jumped to. Compiled
 // without built-ins.
-#include <errno.h>
 #include <stddef.h>
 
+#include "tracker/originals.h"
 #include "tracker/recording.h"
 #include "tracker/starting.h"
-
-// NOLINTBEGIN(readability-identifier-naming): the C library's
-extern "C" {
-void* __libc_malloc(size_t size);
-void __libc_free(void* block);
-void* __libc_calloc(size_t count, size_t size);
-void* __libc_realloc(void* block, size_t size);
-void* __libc_memalign(size_t alignment, size_t size);
-void* __libc_valloc(size_t size);
-void* __libc_pvalloc(size_t size);
-}
-// NOLINTEND(readability-identifier-naming)
 
 #define HEAPSNAP_HOOK extern "C" __attribute__((visibility("default")))
 #define HEAPSNAP_FRAME __builtin_frame_address(0)
@@ -36,20 +26,6 @@ void* __libc_pvalloc(size_t size);
 namespace heapsnap::tracker {
 
 namespace {
-
-// The words that an injector writes to. posix_memalign has no __libc_ name.
-struct Originals {
-  void* (*malloc)(size_t) = __libc_malloc;
-  void (*free)(void*) = __libc_free;
-  void* (*calloc)(size_t, size_t) = __libc_calloc;
-  void* (*realloc)(void*, size_t) = __libc_realloc;
-  void* (*memalign)(size_t, size_t) = __libc_memalign;
-  void* (*aligned_alloc)(size_t, size_t) = __libc_memalign;
-  int (*posix_memalign)(void**, size_t, size_t) = nullptr;
-  void* (*valloc)(size_t) = __libc_valloc;
-  void* (*pvalloc)(size_t) = __libc_pvalloc;
-};
-constinit Originals originals;
 
 // While the C library serves a call that may come back to a hook.
 class InsideOriginal {
@@ -114,8 +90,9 @@ __attribute__((noinline)) void* malloc_recorded(size_t size) {
 __attribute__((always_inline)) inline void* reallocate(void* block, size_t size, uint64_t caller) {
   if (block == nullptr) {
     if (is_passed_over(size)) return originals.malloc(size);
-  } else if (!may_be_recorded(block) && !has_own_mapping(block) && !is_from_loader(caller) &&
-             is_passed_over(size)) {
+  } else if (!may_be_recorded(block) && !is_from_loader(caller) && may_pass_over(size) &&
+             !has_own_mapping(block)) {
+    pass_over(size);
     return originals.realloc(block, size);
   }
   return realloc_recorded(block, size);
@@ -164,8 +141,10 @@ HEAPSNAP_HOOK void free(void* block) {
   originals.free(block);
 }
 
+// Of glibc before 2.26, and of others.
 HEAPSNAP_HOOK void cfree(void* block) {
-  free(block);
+  if (uint32_t* slot = recorded_slot(block)) record_free(block, slot, HEAPSNAP_FRAME);
+  originals.cfree(block);
 }
 
 HEAPSNAP_HOOK void* calloc(size_t count, size_t size) {
@@ -178,15 +157,6 @@ HEAPSNAP_HOOK void* calloc(size_t count, size_t size) {
 
 HEAPSNAP_HOOK void* realloc(void* block, size_t size) {
   return reallocate(block, size, HEAPSNAP_CALLER);
-}
-
-HEAPSNAP_HOOK void* reallocarray(void* block, size_t count, size_t size) {
-  size_t bytes = 0;
-  if (__builtin_mul_overflow(count, size, &bytes)) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  return reallocate(block, bytes, HEAPSNAP_CALLER);
 }
 
 HEAPSNAP_HOOK void* memalign(size_t alignment, size_t size) {
@@ -202,18 +172,8 @@ HEAPSNAP_HOOK void* aligned_alloc(size_t alignment, size_t size) {
 }
 
 HEAPSNAP_HOOK int posix_memalign(void** out, size_t alignment, size_t size) {
-  int result = 0;
-  if (originals.posix_memalign != nullptr) {
-    result = originals.posix_memalign(out, alignment, size);
-    if (result != 0) return result;
-  } else {
-    if (alignment % sizeof(void*) != 0 || alignment == 0 || (alignment & (alignment - 1)) != 0) {
-      return EINVAL;
-    }
-    void* block = originals.memalign(alignment, size);
-    if (block == nullptr) return ENOMEM;
-    *out = block;
-  }
+  const int result = originals.posix_memalign(out, alignment, size);
+  if (result != 0) return result;
   record_allocation(*out, size, HEAPSNAP_FRAME);
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "tracker/futex_lock.h"
+#include "tracker/loaded_symbols.h"
 #include "tracker/table_space.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): the linker's
@@ -54,9 +55,13 @@ struct Slot {
 constinit Slot slots[kSlots];
 uint32_t slot_count = 0;  // slots ever used
 constinit FutexLock lock;
+// The thread of scan_modules_at_start() holds ld.so's list lock.
+uint32_t is_listing_at_start = 0;
 uint32_t must_rescan = 0;  // something was freed by ld.so, and nobody has looked since
 uint64_t string_space = 0;
 uint64_t string_space_end = 0;
+uint64_t strings_charged = 0;
+uint64_t first_strings = 0;  // the first chunk of them, which is used again after a stop
 
 // <dlfcn.h> of glibc 2.35.
 struct FoundObject {
@@ -107,12 +112,18 @@ Image image_of(const dl_phdr_info& info) {
 // Copies into the strings of the tables; "" when there is no room.
 uint64_t keep_string(const char* text, uint32_t& size) {
   if (size > string_space_end - string_space) {
-    void* chunk = map_table(kStringChunk, kRegionStrings);
-    if (chunk == nullptr) {
+    const bool is_first = string_space_end == 0;
+    const bool has_room = charge(kStringChunk);
+    void* chunk = is_first ? reinterpret_cast<void*>(first_strings) : nullptr;
+    if (has_room && chunk == nullptr) chunk = map_table(kStringChunk, kRegionStrings);
+    if (!has_room || chunk == nullptr) {
+      if (has_room) uncharge(kStringChunk);
       size = 0;
       return 0;
     }
     string_space = reinterpret_cast<uint64_t>(chunk);
+    if (is_first) first_strings = string_space;
+    strings_charged += kStringChunk;
     string_space_end = string_space + kStringChunk;
   }
   const uint64_t kept = string_space;
@@ -274,46 +285,6 @@ void take_image(const Image& image, bool pin) {
   if (is_new_slot) store_release(slot_count, slot_count + 1);
 }
 
-// Looks a function up in a module's dynamic symbols, so that we need not be linked against it.
-void* find_symbol(const dl_phdr_info& info, const char* name) {
-  const ElfW(Dyn)* dynamic = nullptr;
-  for (unsigned i = 0; i < info.dlpi_phnum; ++i) {
-    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC) {
-      dynamic = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
-    }
-  }
-  if (dynamic == nullptr) return nullptr;
-  uint64_t symbols = 0;
-  uint64_t strings = 0;
-  uint64_t hash = 0;
-  for (; dynamic->d_tag != DT_NULL; ++dynamic) {
-    // ld.so adds the bias in place, where it can.
-    uint64_t value = dynamic->d_un.d_ptr;
-    if (value < info.dlpi_addr) value += info.dlpi_addr;
-    if (dynamic->d_tag == DT_SYMTAB) symbols = value;
-    if (dynamic->d_tag == DT_STRTAB) strings = value;
-    if (dynamic->d_tag == DT_GNU_HASH) hash = value;
-  }
-  if (symbols == 0 || strings == 0 || hash == 0) return nullptr;
-  uint32_t wanted = 5381;
-  for (const char* c = name; *c != 0; ++c) wanted = wanted * 33 + static_cast<uint8_t>(*c);
-  const auto* header = reinterpret_cast<const uint32_t*>(hash);
-  const auto* buckets = header + 4 + 2 * header[2];
-  const auto* chain = buckets + header[0];
-  uint32_t index = header[0] != 0 ? buckets[wanted % header[0]] : 0;
-  if (index < header[1]) return nullptr;
-  for (;; ++index) {
-    const uint32_t value = chain[index - header[1]];
-    const auto& symbol = reinterpret_cast<const ElfW(Sym)*>(symbols)[index];
-    const char* found = reinterpret_cast<const char*>(strings) + symbol.st_name;
-    if ((value | 1) == (wanted | 1) && symbol.st_shndx != SHN_UNDEF &&
-        __builtin_strcmp(found, name) == 0) {
-      return reinterpret_cast<void*>(info.dlpi_addr + symbol.st_value);
-    }
-    if ((value & 1) != 0) return nullptr;
-  }
-}
-
 struct Scan {
   bool at_start;
   bool is_first;
@@ -325,6 +296,7 @@ bool contains(const Image& image, const void* address) {
 
 int visit(dl_phdr_info* info, size_t, void* context) {
   auto& scan = *static_cast<Scan*>(context);
+  if (scan.at_start) store_release(is_listing_at_start, 1);
   const Image image = image_of(*info);
   const bool is_libc = contains(image, reinterpret_cast<const void*>(&dl_iterate_phdr));
   const bool is_loader = getauxval(AT_BASE) == image.begin && image.begin != 0;
@@ -335,7 +307,7 @@ int visit(dl_phdr_info* info, size_t, void* context) {
       control.loader_size = image.end - image.begin;
     }
     if (is_libc && find_object == nullptr) {
-      find_object = reinterpret_cast<FindObject>(find_symbol(*info, "_dl_find_object"));
+      find_object = reinterpret_cast<FindObject>(defined_function(*info, "_dl_find_object"));
     }
   }
   take_image(image,
@@ -351,6 +323,7 @@ void scan(bool at_start) {
     for (uint32_t i = 0; i < slot_count; ++i) slots[i].is_seen = false;
     Scan state{at_start, true};
     dl_iterate_phdr(visit, &state);
+    if (at_start) store_release(is_listing_at_start, 0);
     for (uint32_t i = 0; i < slot_count; ++i) {
       if (slots[i].end != 0 && !slots[i].is_seen) mark_unloaded(slots[i]);
     }
@@ -475,6 +448,19 @@ bool is_tracker_code(uint64_t pc) {
   return pc >= begin && pc < end;
 }
 
+// At start the lock is not lost: that thread of ours takes no signals. It waits for nobody but the
+// kernel once it has ld.so's list lock, however long it gets no processor to go on with.
+bool lock_modules() {
+  while (!lock.lock()) {
+    if (load_acquire(is_listing_at_start) == 0) return false;
+  }
+  return true;
+}
+
+void unlock_modules() {
+  lock.unlock();
+}
+
 void reset_module_lock() {
   lock = FutexLock();
 }
@@ -487,6 +473,8 @@ void forget_modules() {
   }
   slot_count = 0;
   string_space = string_space_end = 0;
+  uncharge(strings_charged);
+  strings_charged = 0;
   lock.unlock();
 }
 

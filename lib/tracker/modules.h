@@ -47,6 +47,11 @@ void check_for_unloaded_modules();
 // The range of the module that holds this code.
 bool is_tracker_code(uint64_t pc);
 
+// For a fork: nobody is within dl_iterate_phdr for us while the process is copied, since glibc does
+// not put right the list lock of ld.so (dl_load_write_lock; it does that of its data) in the child.
+// False when that does not come about in a second, which the scan at start is not held to.
+bool lock_modules();
+void unlock_modules();
 // For a forked child: nobody else is there any more.
 void reset_module_lock();
 

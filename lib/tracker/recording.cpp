@@ -31,6 +31,15 @@ void record_nested(void* block, bool is_own_call) {
   add(record.allocated_bytes, usable);
 }
 
+// An allocation when the tables may not grow any more. What has no state of its own, or is nested,
+// is not counted: that would cost more than to record it.
+void count_unrecorded(ThreadState* state, uint64_t frame) {
+  if (state == nullptr || is_busy(*state)) return;
+  set_busy(*state, frame);
+  if (load(control.recording) != 0 && state->record != nullptr) state->record->unrecorded += 1;
+  set_idle(*state);
+}
+
 // A signal handler left by longjmp never comes back to the hook it interrupted: then that hook's
 // frame lies below the present one.
 bool is_abandoned(const ThreadState& state, uint64_t frame) {
@@ -42,12 +51,23 @@ bool is_abandoned(const ThreadState& state, uint64_t frame) {
 }  // namespace
 
 __attribute__((noinline)) ThreadState* enter_slowly(void* block, const void* frame) {
+  const auto address = reinterpret_cast<uint64_t>(frame);
   if (load(control.recording) == 0) {
     start_if_preloaded();
-    if (load(control.recording) == 0) return nullptr;
+    if (load(control.recording) == 0) {
+      if (ThreadState* left = thread_state; left != nullptr && is_busy(*left)) {
+        if (is_abandoned(*left, address)) set_idle(*left);
+      }
+      return nullptr;
+    }
   }
-  const auto address = reinterpret_cast<uint64_t>(frame);
   ThreadState* state = thread_state;
+  if (load(control.is_full) != 0) {
+    if (block != nullptr) count_unrecorded(state, address);
+    return nullptr;
+  }
+  const Visit visit;
+  if (!visit.may_record()) return nullptr;
   if (state != nullptr && is_busy(*state)) {
     if (!is_abandoned(*state, address)) {
       const uint64_t busy = load(state->busy);
@@ -76,9 +96,9 @@ __attribute__((noinline)) ThreadState* enter_slowly(void* block, const void* fra
 
 __attribute__((noinline)) void record_sample(ThreadState& state, void* block, uint64_t size,
                                              const void* frame) {
+  if (HEAPSNAP_UNLIKELY(!begin_event(state, frame))) return record_again(block, size, frame);
   state.until_sample = state.random.distance(state.sample_bytes);
-  if (block == nullptr) return;
-  set_busy(state, reinterpret_cast<uint64_t>(frame));
+  if (block == nullptr) return set_idle(state);
   const uint32_t stack = state.walk.take(caller_of_frame(frame));
   check_stack(stack, frame);
   const uint64_t usable = usable_size(block);
@@ -96,8 +116,13 @@ __attribute__((noinline)) void record_sample(ThreadState& state, void* block, ui
   set_idle(state);
 }
 
+__attribute__((noinline)) void record_again(void* block, uint64_t size, const void* frame) {
+  record_allocation(block, size, frame);
+}
+
 __attribute__((noinline)) void count_free_slowly(uint32_t slot, uint64_t size) {
-  if (load(control.recording) == 0) return;
+  const Visit visit;
+  if (!visit.may_record()) return;
   StackRecord& record = stack_record(stack_id_of(slot));
   const uint64_t mean = record.sample_bytes;
   const Weight weight = mean != 0 ? weight_of(size, mean) : Weight{1, size};
@@ -115,7 +140,8 @@ __attribute__((noinline)) void count_missed_free(const void* block, uint32_t slo
 }
 
 __attribute__((noinline)) void note_loader_free() {
-  if (load(control.recording) != 0) check_for_unloaded_modules();
+  const Visit visit;
+  if (visit.may_record()) check_for_unloaded_modules();
 }
 
 }  // namespace heapsnap::tracker

@@ -43,6 +43,7 @@ bool make_index_room() {
   auto* larger = static_cast<StackIndex*>(map_working_memory(index_bytes(size * 2)));
   if (larger == nullptr) return used < size - size / 8;
   larger->mask = size * 2 - 1;
+  larger->smaller = stack_index;
   for (uint64_t i = 0; i < size; ++i) {
     const StackIndexEntry& entry = stack_index->entries[i];
     if (entry.id != 0) put(*larger, entry.hash, entry.id);
@@ -150,7 +151,12 @@ bool create_stack_table() {
   }
   auto* index = static_cast<StackIndex*>(map_working_memory(index_bytes(kFirstIndexSize)));
   children = static_cast<uint32_t*>(map_working_memory(kFirstIndexSize * sizeof(uint32_t)));
-  if (index == nullptr || children == nullptr) return false;
+  if (index == nullptr || children == nullptr) {
+    if (index != nullptr) unmap_working_memory(index, index_bytes(kFirstIndexSize));
+    if (children != nullptr) unmap_working_memory(children, kFirstIndexSize * sizeof(uint32_t));
+    children = nullptr;
+    return false;
+  }
   index->mask = kFirstIndexSize - 1;
   children_mask = kFirstIndexSize - 1;
   for (uint32_t id = 0; id < kFirstNode; ++id)
@@ -162,6 +168,12 @@ bool create_stack_table() {
 }
 
 void clear_stack_table() {
+  for (StackIndex* index = stack_index; index != nullptr;) {
+    StackIndex* const smaller = index->smaller;
+    unmap_working_memory(index, index_bytes(index->mask + 1));
+    index = smaller;
+  }
+  stack_index = nullptr;
   if (children != nullptr) unmap_working_memory(children, (children_mask + 1) * sizeof(uint32_t));
   children = nullptr;
 }

@@ -17,10 +17,10 @@ struct StackIndexEntry {
 };
 struct StackIndex {
   uint64_t mask;
-  uint64_t reserved;
+  StackIndex* smaller;  // the one before
   StackIndexEntry entries[];
 };
-extern StackIndex* stack_index;
+extern HEAPSNAP_OWN StackIndex* stack_index;
 
 // kNoStack when it is not there.
 inline uint32_t find_stack(uint64_t hash) {
@@ -47,6 +47,7 @@ uint32_t insert_stack(uint64_t hash, uint32_t root, uint32_t depth, uint64_t sam
 
 // Makes the reserved nodes and stacks, and empty indexes. False: no memory.
 bool create_stack_table();
+// Gives the indexes back; no event is under way.
 void clear_stack_table();
 
 // For a fork: nobody is half way through an insertion while the process is copied.

@@ -1,7 +1,6 @@
 #include "tracker/starting.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -9,6 +8,7 @@
 
 #include "tracker/futex_lock.h"
 #include "tracker/modules.h"
+#include "tracker/originals.h"
 #include "tracker/recording.h"
 #include "tracker/stack_table.h"
 #include "tracker/table_space.h"
@@ -19,6 +19,13 @@
 HEAPSNAP_EXPORT uint64_t heapsnap_tracker_directory;
 uint64_t heapsnap_tracker_directory = 0;
 
+// What pthread_atfork(3) of glibc is made of. musl has none, and must be able to load the library
+// all the same, since children inherit LD_PRELOAD. NOLINTBEGIN(readability-identifier-naming): the
+// C library's
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(),
+                                 void* library) __attribute__((weak));
+extern "C" __attribute__((visibility("hidden"))) void* __dso_handle;
+// NOLINTEND(readability-identifier-naming)
 extern char** environ;
 
 namespace heapsnap::tracker {
@@ -31,8 +38,10 @@ enum PreloadState : uint32_t { kUndecided = 0, kDeciding = 1, kDecided = 2 };
 uint32_t preload_state = kUndecided;
 constinit FutexLock start_lock;
 bool has_tables = false;
+bool has_records = false;
 bool is_fork_watched = false;
 bool holds_stack_table = false;  // across a fork
+bool holds_modules = false;      // the same
 
 uint32_t own_pid() {
   return static_cast<uint32_t>(system_call(SYS_getpid));
@@ -54,17 +63,20 @@ void stop_being_busy() {
 void before_fork() {
   ThreadState* state = thread_state;
   if (state != nullptr && !is_busy(*state)) set_busy(*state, kBusyForking);
+  if (lock_modules()) holds_modules = true;
   holds_stack_table = lock_stack_table();
 }
 
 void after_fork_in_parent() {
   if (holds_stack_table) unlock_stack_table();
+  if (__atomic_exchange_n(&holds_modules, false, __ATOMIC_RELAXED)) unlock_modules();
   stop_being_busy();
 }
 
 void after_fork_in_child() {
   reset_stack_table_lock();
   reset_module_lock();
+  holds_modules = false;
   start_lock = FutexLock();
   Directory* directory = control.directory;
   if (directory == nullptr) return;
@@ -79,30 +91,69 @@ void after_fork_in_child() {
   stop_being_busy();
 }
 
+// Each thread of the process has passed a full barrier since this was called: what it marked before
+// is to be seen, and what it looks at from now on is new. False: the kernel or a filter refuses.
+bool pass_barrier_on_all_threads() {
+  constexpr int kPrivateExpedited = 1 << 3;
+  constexpr int kRegisterPrivateExpedited = 1 << 4;
+  return !failed(system_call(SYS_membarrier, kRegisterPrivateExpedited, 0)) &&
+         !failed(system_call(SYS_membarrier, kPrivateExpedited, 0));
+}
+
+// Recording has stopped. Gives the tables back when no event can touch them any more.
+int clear_when_quiet() {
+  if (!pass_barrier_on_all_threads()) return -ENOSYS;
+  for (int tries = 0; !threads_are_quiet(); ++tries) {
+    if (tries == kQuietTries) return -EBUSY;
+    timespec millisecond{0, 1'000'000};
+    system_call(SYS_nanosleep, reinterpret_cast<long>(&millisecond), 0);
+  }
+  forget_threads();
+  forget_modules();
+  clear_stack_table();
+  clear_tables();
+  has_records = false;
+  return 0;
+}
+
 int start_locked(const HeapsnapTrackerOptions& options) {
   if (options.flags != 0 || options.max_frames > kFramesAtMost ||
-      options.sample_bytes > 1ULL << 40) {
+      options.sample_bytes > 1ULL << 40 ||
+      (options.memory_limit != 0 &&
+       options.memory_limit < least_memory_limit(options.max_frames))) {
     return -EINVAL;
   }
+  const BoundAllocator& bound = bind_originals();
   if (!has_tables) {
     if (!create_tables(options.table_fd)) return -ENOMEM;
     has_tables = true;
     publish_hooks();
+    control.directory->malloc_address = bound.malloc;
+    if (!bound.is_glibc) control.directory->allocator = kAllocatorForeign;
   }
   Directory& directory = *control.directory;
+  if (!bound.is_glibc) {
+    directory.pid = own_pid();
+    store_release(heapsnap_tracker_directory, directory.self);
+    return -ENOTSUP;
+  }
   const bool is_running = load(control.recording) != 0;
-  directory.memory_limit = options.memory_limit;
+  if (!is_running && has_records) {  // a stop that could not come to its end
+    if (const int result = clear_when_quiet(); result != 0) return result;
+  }
+  set_memory_limit(options.memory_limit);
   if (options.sample_bytes == 0) expect_recorded_everywhere();
   store(control.sample_bytes, options.sample_bytes);
   if (!is_running) {
     directory.pid = own_pid();
     if (directory.process_generation == 0) directory.process_generation = 1;
     if (!create_stack_table()) return -ENOMEM;
-    scan_modules_at_start();
-    if (!is_fork_watched) {
+    has_records = true;
+    if (!is_fork_watched && __register_atfork != nullptr) {
       is_fork_watched = true;
-      pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+      __register_atfork(before_fork, after_fork_in_parent, after_fork_in_child, __dso_handle);
     }
+    scan_modules_at_start();
   }
   make_missing_rows();
   directory.sample_bytes = options.sample_bytes;
@@ -120,20 +171,10 @@ int start_locked(const HeapsnapTrackerOptions& options) {
 
 int stop_locked() {
   if (!has_tables) return 0;
-  Directory& directory = *control.directory;
   store(control.recording, 0);
-  store_release(directory.state, kStateDormant);
+  store_release(control.directory->state, kStateDormant);
   raise_epoch();
-  for (int tries = 0; !threads_are_quiet(); ++tries) {
-    if (tries == kQuietTries) return -EBUSY;
-    timespec millisecond{0, 1'000'000};
-    system_call(SYS_nanosleep, reinterpret_cast<long>(&millisecond), 0);
-  }
-  forget_threads();
-  forget_modules();
-  clear_stack_table();
-  clear_tables();
-  return 0;
+  return has_records ? clear_when_quiet() : 0;
 }
 
 const char* variable(const char* name) {
@@ -168,7 +209,9 @@ void start_from_environment() {
   const uint64_t frames = number_of(variable("HEAPSNAP_FRAMES"), kDefaultFrames);
   options.max_frames = static_cast<uint32_t>(frames < kFramesAtMost ? frames : kFramesAtMost);
   options.sample_bytes = number_of(variable("HEAPSNAP_SAMPLE"), 0);
-  options.memory_limit = number_of(variable("HEAPSNAP_MEMORY_LIMIT"), 0);
+  const uint64_t limit = number_of(variable("HEAPSNAP_MEMORY_LIMIT"), 0);
+  const uint64_t least_limit = least_memory_limit(options.max_frames);
+  options.memory_limit = limit != 0 && limit < least_limit ? least_limit : limit;
   const uint64_t descriptor = number_of(variable("HEAPSNAP_TABLE_FD"), ~0ULL);
   options.table_fd = descriptor < 1 << 20 ? static_cast<int32_t>(descriptor) : -1;
   heapsnap_tracker_start(&options);

@@ -161,7 +161,8 @@ struct ThreadRecord {
   uint64_t truncated;      // stacks newly unwound that ended at kRootNoUnwindInfo or kRootBadFrame
   char name[16];           // comm when first seen, NUL-terminated
   uint64_t generation;     // Directory::process_generation it belongs to
-  uint64_t reserved[4];
+  uint64_t unrecorded;     // allocations since limit_reached_ns, but for those in signal handlers
+  uint64_t reserved[3];
 };
 inline constexpr uint32_t kThreadUnused = 0;
 inline constexpr uint32_t kThreadSeen = 1;  // was alive when last looked at
@@ -188,8 +189,8 @@ struct ModuleRecord {
 // One entry point of the allocator. To hook from outside: write to *original the address of code
 // that does what the entry point did (the displaced instructions, then a jump behind them), then
 // patch the entry point to jump to `hook`. `hook` has the entry point's own C signature and expects
-// the caller's return address on the stack. *original is set to the C library's __libc_* function
-// (if it has one) as long as nobody wrote to it, which is right when the library was preloaded.
+// the caller's return address on the stack. *original is the function that the call would
+// reach without the library as long as nobody wrote to it, which is right when it was preloaded.
 struct HookEntry {
   char name[24];  // "malloc", NUL-terminated
   uint64_t hook;
@@ -240,8 +241,8 @@ struct Directory {
   // Options in force.
   uint64_t sample_bytes;  // 0: every allocation
   uint32_t max_frames;    // innermost frames kept; kFramesAtMost stands for "no limit"
-  uint32_t allocator;     // kAllocatorPtmalloc
-  uint64_t memory_limit;  // bytes of tables; 0: none
+  uint32_t allocator;     // kAllocator...
+  uint64_t memory_limit;  // bytes that memory_used may come to; 0: none
 
   // Tables.
   uint64_t live_root;  // address of kRootEntries uint64_t
@@ -258,16 +259,18 @@ struct Directory {
 
   // What the tables take, and what did not fit. The counters only grow while recording.
   uint64_t memory_reserved;    // address space of tables and working memory
-  uint64_t memory_used;        // estimate of what of it is backed by memory, the leaves apart
+  uint64_t memory_used;        // what of it may be backed by memory; of leaves only with a limit
   uint64_t module_generation;  // raised when a module is found loaded or gone
   uint32_t limits;             // kLimit... bits: what was reached since the start
   uint32_t reserved;
-  uint64_t dropped_slots;    // blocks not recorded at all: no leaf, or address beyond kAddressBits
-  uint64_t dropped_stacks;   // recorded as kStackNotTaken since a table was full
-  uint64_t nested_events;    // events inside a hook of the same thread (signal handlers)
-  uint64_t dropped_threads;  // threads that got no record: their events are in dropped_slots
-  uint64_t slow_unwinds;     // stacks taken frame by frame from .eh_frame, not by compiled rows
-  uint64_t full_unwinds;     // stacks taken without any remembered frame
+  uint64_t dropped_slots;     // blocks not recorded at all: no leaf, or address beyond kAddressBits
+  uint64_t dropped_stacks;    // recorded as kStackNotTaken since a table was full
+  uint64_t nested_events;     // events inside a hook of the same thread (signal handlers)
+  uint64_t dropped_threads;   // threads that got no record: their events are in dropped_slots
+  uint64_t slow_unwinds;      // stacks taken frame by frame from .eh_frame, not by compiled rows
+  uint64_t full_unwinds;      // stacks taken without any remembered frame
+  uint64_t limit_reached_ns;  // CLOCK_MONOTONIC since when no new block is recorded; 0: they are
+  uint64_t malloc_address;    // of the malloc that hooks go on to
 };
 static_assert(sizeof(Directory) <= kDirectorySize);
 
@@ -275,9 +278,19 @@ inline constexpr uint32_t kStateDormant = 1;
 inline constexpr uint32_t kStateRecording = 2;
 
 inline constexpr uint32_t kAllocatorPtmalloc = 1;
+// The process calls another one, at malloc_address: each hook goes on to it, nothing is recorded,
+// and the state is never kStateRecording.
+inline constexpr uint32_t kAllocatorForeign = 2;
 
 inline constexpr uint32_t kFramesAtMost = 4096;
 inline constexpr uint32_t kDefaultFrames = 64;
+
+// The least memory limit: what tables take without a stack in them, two threads and the rows of a
+// small program. A thread needs room for twice the frames that are kept (0: no limit).
+constexpr uint64_t least_memory_limit(uint32_t max_frames) {
+  constexpr uint32_t kFewFrames = 512;
+  return max_frames != 0 && max_frames <= kFewFrames ? 2ULL << 20 : 8ULL << 20;
+}
 
 inline constexpr uint32_t kLimitMemory = 1;  // memory_limit kept something from growing
 inline constexpr uint32_t kLimitNodes = 2;

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tracker/arch_x86_64.h"
@@ -58,41 +59,69 @@ void unmap(void* memory, uint64_t size) {
   system_call(SYS_munmap, reinterpret_cast<long>(memory), static_cast<long>(size));
 }
 
-// Bytes of the leaves that memory stands behind; asked only when a limit is set.
-uint64_t resident_leaves() {
-  uint64_t pages = 0;
-  static unsigned char resident[kLeafSlots * 4 / kPage];
+// What the entries [0, count) of a table take.
+uint64_t charged_for(const ChunkedTable& table, uint64_t count) {
+  return round_up(count * table.entry_size);
+}
+
+// Behind the slots of a leaf, a bit for each page of them that is charged for.
+constexpr uint64_t kLeafPages = kLeafSlots * sizeof(uint32_t) / kPage;
+constexpr uint64_t kLeafBytes = kLeafSlots * sizeof(uint32_t) + kPage;
+// A new leaf makes a page of the root resident, and that of its bits.
+constexpr uint64_t kLeafCharge = 2 * kPage;
+
+uint64_t& charged_bits(uint64_t leaf, uint64_t page) {
+  return reinterpret_cast<uint64_t*>(leaf + kLeafPages * kPage)[page / 64];
+}
+
+uint64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+void end_recording_of_new_blocks(uint32_t limit_bit) {
+  note_limit(limit_bit);
+  if (__atomic_exchange_n(&control.is_full, 1, __ATOMIC_RELAXED) != 0) return;
+  store(control.directory->limit_reached_ns, monotonic_ns());
+  raise_epoch();
+}
+
+// Marks a page of slots as charged for, and charges unless it was marked before.
+bool charge_slots(uint64_t leaf, uint64_t page) {
+  uint64_t& bits = charged_bits(leaf, page);
+  const uint64_t bit = 1ULL << page % 64;
+  if ((load(bits) & bit) != 0) return true;
+  if (!charge(kPage)) return false;
+  if ((__atomic_fetch_or(&bits, bit, __ATOMIC_RELAXED) & bit) != 0) uncharge(kPage);
+  return true;
+}
+
+// What was filled while there was no limit.
+void charge_resident_slots() {
+  static unsigned char resident[kLeafPages];
   Directory& directory = *control.directory;
   for (uint64_t i = 0; i < load(directory.regions.count); ++i) {
     const Region& region = entry<Region>(directory.regions, i);
     if (region.kind != kRegionLiveLeaf) continue;
-    if (system_call(SYS_mincore, static_cast<long>(region.address), static_cast<long>(region.size),
+    if (system_call(SYS_mincore, static_cast<long>(region.address), kLeafPages * kPage,
                     reinterpret_cast<long>(resident)) != 0) {
       continue;
     }
-    for (unsigned char byte : resident) pages += byte & 1;
+    for (uint64_t page = 0; page < kLeafPages; ++page) {
+      uint64_t& bits = charged_bits(region.address, page);
+      const uint64_t bit = 1ULL << page % 64;
+      if ((resident[page] & 1) == 0 || (load(bits) & bit) != 0) continue;
+      __atomic_fetch_or(&bits, bit, __ATOMIC_RELAXED);
+      add(directory.memory_used, kPage);
+    }
   }
-  return pages * kPage;
 }
 
-bool within_limit(uint64_t size, uint32_t kind) {
-  Directory* directory = control.directory;
-  if (directory == nullptr || load(directory->memory_limit) == 0) return true;
-  uint64_t used = load(directory->memory_used);
-  // Of a leaf only what is touched counts, and that is not known yet.
-  used += kind == kRegionLiveLeaf ? kPage : size;
-  if (used <= load(directory->memory_limit)) used += resident_leaves();
-  if (used <= load(directory->memory_limit)) return true;
-  note_limit(kLimitMemory);
-  return false;
-}
-
-uint64_t used_of(uint64_t size, uint32_t kind) {
-  switch (kind) {
-    case kRegionLiveLeaf: return 0;
-    case kRegionLiveRoot:
-    case kRegionChunks: return kPage;
-    default: return size;
+void uncharge_slots(uint64_t leaf) {
+  for (uint64_t page = 0; page < kLeafPages; page += 64) {
+    uint64_t& bits = charged_bits(leaf, page);
+    for (; bits != 0; bits &= bits - 1) uncharge(kPage);
   }
 }
 
@@ -106,6 +135,7 @@ void list_region(const void* memory, uint64_t size, uint64_t offset, uint32_t ki
     note_limit(kLimitRegions);
     return;
   }
+  if (index % (kPage / sizeof(Region)) == 0) add(control.directory->memory_used, kPage);
   auto& region = entry<Region>(regions, index);
   region.address = reinterpret_cast<uint64_t>(memory);
   region.size = size;
@@ -128,7 +158,6 @@ void* map_zeros(uint64_t size, const char* name, uint64_t& offset) {
   return map(size, file, place, name);
 }
 
-// Without the limit: what the Directory itself needs.
 void* map_listed(uint64_t size, uint32_t kind) {
   size = round_up(size);
   uint64_t offset = 0;
@@ -136,8 +165,32 @@ void* map_listed(uint64_t size, uint32_t kind) {
   if (memory == nullptr) return nullptr;
   list_region(memory, size, offset, kind);
   add(control.directory->memory_reserved, size);
-  add(control.directory->memory_used, used_of(size, kind));
   return memory;
+}
+
+void* map_private(uint64_t size) {
+  void* memory = map(size, -1, 0, nullptr);
+  if (memory != nullptr) add(control.directory->memory_reserved, size);
+  return memory;
+}
+
+void unmap_private(void* memory, uint64_t size) {
+  unmap(memory, size);
+  add(control.directory->memory_reserved, -size);
+  uncharge(size);
+}
+
+// Memory of map_spare_memory().
+uint64_t spare_used = 0;
+
+bool charge_spare(uint64_t size) {
+  const uint64_t limit = load(control.directory->memory_limit);
+  const uint64_t used = __atomic_add_fetch(&control.directory->memory_used, size, __ATOMIC_RELAXED);
+  const uint64_t spare = __atomic_add_fetch(&spare_used, size, __ATOMIC_RELAXED);
+  if (limit == 0 || (used <= limit && spare <= limit / 4)) return true;
+  uncharge(size);
+  add(spare_used, -size);
+  return false;
 }
 
 bool create_chunked(ChunkedTable& table, uint32_t entry_size, uint32_t shift, uint32_t capacity) {
@@ -150,31 +203,67 @@ bool create_chunked(ChunkedTable& table, uint32_t entry_size, uint32_t shift, ui
 
 }  // namespace
 
+bool charge(uint64_t bytes) {
+  Directory& directory = *control.directory;
+  const uint64_t limit = load(directory.memory_limit);
+  const uint64_t used = __atomic_add_fetch(&directory.memory_used, bytes, __ATOMIC_RELAXED);
+  if (limit == 0 || used <= limit) return true;
+  uncharge(bytes);
+  end_recording_of_new_blocks(kLimitMemory);
+  return false;
+}
+
+void uncharge(uint64_t bytes) {
+  add(control.directory->memory_used, -bytes);
+}
+
+void set_memory_limit(uint64_t limit) {
+  Directory& directory = *control.directory;
+  store(directory.memory_limit, limit);
+  store(control.fill_root, limit == 0 ? control.live_root : nullptr);
+  if (limit != 0) charge_resident_slots();
+  store(control.is_full, 0);
+  store(directory.limit_reached_ns, 0);
+  if (limit != 0) charge(0);
+}
+
 void* map_table(uint64_t size, uint32_t kind) {
-  if (!within_limit(size, kind)) return nullptr;
   void* memory = map_listed(size, kind);
-  if (memory == nullptr) note_limit(kLimitAddressSpace);
+  if (memory == nullptr) end_recording_of_new_blocks(kLimitAddressSpace);
   return memory;
 }
 
 void* map_working_memory(uint64_t size) {
   size = round_up(size);
-  if (!within_limit(size, 0)) return nullptr;
-  void* memory = map(size, -1, 0, nullptr);
+  if (!charge(size)) return nullptr;
+  void* memory = map_private(size);
   if (memory == nullptr) {
-    note_limit(kLimitAddressSpace);
-    return nullptr;
+    uncharge(size);
+    end_recording_of_new_blocks(kLimitAddressSpace);
   }
-  add(control.directory->memory_reserved, size);
-  add(control.directory->memory_used, size);
   return memory;
 }
 
 void unmap_working_memory(void* memory, uint64_t size) {
+  unmap_private(memory, round_up(size));
+}
+
+void* map_spare_memory(uint64_t size) {
   size = round_up(size);
-  unmap(memory, size);
-  add(control.directory->memory_reserved, -size);
-  add(control.directory->memory_used, -size);
+  if (!charge_spare(size)) return nullptr;
+  void* memory = map_private(size);
+  if (memory == nullptr) {
+    uncharge(size);
+    add(spare_used, -size);
+    note_limit(kLimitAddressSpace);
+  }
+  return memory;
+}
+
+void unmap_spare_memory(void* memory, uint64_t size) {
+  size = round_up(size);
+  add(spare_used, -size);
+  unmap_private(memory, size);
 }
 
 void* chunk_for(ChunkedTable& table, uint64_t index, uint32_t kind, uint32_t limit_bit) {
@@ -183,10 +272,19 @@ void* chunk_for(ChunkedTable& table, uint64_t index, uint32_t kind, uint32_t lim
     note_limit(limit_bit);
     return nullptr;
   }
+  const uint64_t cost = charged_for(table, index + 1) - charged_for(table, index);
+  if (cost != 0 && !charge(cost)) return nullptr;
   auto* chunks = reinterpret_cast<uint64_t*>(table.chunks);
   if (chunks[chunk] == 0) {
-    void* memory = map_table(static_cast<uint64_t>(table.entry_size) << table.chunk_shift, kind);
-    if (memory == nullptr) return nullptr;
+    const bool is_page_new = chunk % (kPage / sizeof(uint64_t)) == 0;
+    void* memory = nullptr;
+    if (!is_page_new || charge(kPage)) {
+      memory = map_table(static_cast<uint64_t>(table.entry_size) << table.chunk_shift, kind);
+    }
+    if (memory == nullptr) {
+      uncharge(cost);
+      return nullptr;
+    }
     store_release(chunks[chunk], reinterpret_cast<uint64_t>(memory));
   }
   return reinterpret_cast<void*>(chunks[chunk]);
@@ -215,6 +313,7 @@ bool create_tables(int table_fd) {
   directory->region_chunk = reinterpret_cast<uint64_t>(regions);
   directory->regions = {
       reinterpret_cast<uint64_t>(&directory->region_chunk), 0, sizeof(Region), kRegionShift, 1, 0};
+  add(directory->memory_used, kDirectorySize + sizeof page_counts);
   list_region(directory, kDirectorySize, offset, kRegionDirectory);
   list_region(regions, kRegionsAtMost * sizeof(Region), regions_offset, kRegionRegions);
 
@@ -231,6 +330,7 @@ bool create_tables(int table_fd) {
     return false;  // address space is spent; what was mapped is a few pages
   }
   control.live_root = reinterpret_cast<uint64_t*>(directory->live_root);
+  control.fill_root = control.live_root;
   store_release(directory->magic, kDirectoryMagic);
   return true;
 }
@@ -242,13 +342,23 @@ uint32_t* make_live_slot(const void* block) {
   if (load_acquire(place) == 0) {
     // Two threads may make the same leaf. The loser's stays listed as an empty region, which is
     // rare and costs address space only; a slot can never be lost.
-    void* leaf = map_table(kLeafSlots * 4, kRegionLiveLeaf);
-    if (leaf == nullptr) return nullptr;
+    if (!charge(kLeafCharge)) return nullptr;
+    void* leaf = map_table(kLeafBytes, kRegionLiveLeaf);
+    if (leaf == nullptr) {
+      uncharge(kLeafCharge);
+      return nullptr;
+    }
     uint64_t expected = 0;
-    __atomic_compare_exchange_n(&place, &expected, reinterpret_cast<uint64_t>(leaf), false,
-                                __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    if (!__atomic_compare_exchange_n(&place, &expected, reinterpret_cast<uint64_t>(leaf), false,
+                                     __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+      uncharge(kLeafCharge);
+    }
   }
-  return live_slot(block);
+  uint32_t* slot = live_slot(block);
+  const uint64_t leaf = load_acquire(place);
+  const uint64_t page = (reinterpret_cast<uint64_t>(slot) - leaf) / kPage;
+  if (load(control.directory->memory_limit) != 0 && !charge_slots(leaf, page)) return nullptr;
+  return slot;
 }
 
 void raise_page_count(const void* block) {
@@ -270,6 +380,7 @@ void lower_page_count(const void* block) {
 }
 
 void expect_recorded_everywhere() {
+  if (load(page_counts[0]) == kPageCountUnknown) return;
   for (uint8_t& count : page_counts) store(count, kPageCountUnknown);
 }
 
@@ -278,6 +389,7 @@ void clear_tables() {
   const uint64_t regions = directory.regions.count;
   for (uint64_t i = 0; i < regions; ++i) {
     const Region& region = entry<Region>(directory.regions, i);
+    if (region.kind == kRegionLiveLeaf) uncharge_slots(region.address);
     switch (region.kind) {
       case 0:
       case kRegionDirectory:
@@ -290,11 +402,17 @@ void clear_tables() {
     system_call(SYS_madvise, static_cast<long>(region.address), static_cast<long>(region.size),
                 advice);
   }
-  store(directory.nodes.count, 0);
-  store(directory.stacks.count, 0);
-  store(directory.threads.count, 0);
-  store(directory.modules.count, 0);
+  const auto clear = [](ChunkedTable& table) {
+    uncharge(charged_for(table, table.count));
+    store(table.count, 0);
+  };
+  clear(directory.nodes);
+  clear(directory.stacks);
+  clear(directory.threads);
+  clear(directory.modules);
   directory.limits = 0;
+  directory.limit_reached_ns = 0;
+  store(control.is_full, 0);
   directory.dropped_slots = 0;
   directory.dropped_stacks = 0;
   directory.nested_events = 0;

@@ -1,5 +1,11 @@
 // Where the tables lie: mappings that grow and never move, listed in the Directory's regions,
 // within the memory limit. And working memory, which is private and not listed.
+//
+// The account. Whatever may become resident is charged to memory_used before it is touched: working
+// memory and strings when they are mapped, entries of growing tables page by page, and where there
+// is a limit each page of slots when the first slot in it is filled. The first time that the limit
+// refuses something, recording of new blocks ends (Control::is_full): nobody asks again, and every
+// hook passes allocations on. Blocks that are recorded are noted as free when they are freed.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +18,33 @@ namespace heapsnap::tracker {
 // False when the system refuses; then nothing is left behind.
 bool create_tables(int table_fd);
 
+// Takes a new limit, 0: none. Begins or ends the account of slots, and lets recording of new blocks
+// go on where there is room again.
+void set_memory_limit(uint64_t limit);
+
+// Adds to the account. False: the limit forbids it, which is noted, and recording of new blocks
+// ends.
+bool charge(uint64_t bytes);
+void uncharge(uint64_t bytes);
+
 // Gives the contents of all tables back; addresses stay reserved and read as zero. The Directory
 // is left as create_tables made it, options apart.
 void clear_tables();
 
-// A listed mapping of zeros, or null when a limit forbids it (which is then noted in the
-// Directory).
+// A listed mapping of zeros that the caller charges for, or null when the system refuses (which is
+// then noted in the Directory).
 void* map_table(uint64_t size, uint32_t kind);
 
-// Private zeros, or null. `size` is rounded up to pages.
+// Private zeros, charged for, or null. `size` is rounded up to pages.
 void* map_working_memory(uint64_t size);
 void unmap_working_memory(void* memory, uint64_t size);
+// For what only makes recording faster: at most a quarter of the limit, and no harm done when it is
+// refused.
+void* map_spare_memory(uint64_t size);
+void unmap_spare_memory(void* memory, uint64_t size);
 
-// The chunk of `table` that holds entry `index`, made if it is not there; null when a limit forbids
-// it. Callers serialize per table.
+// The chunk of `table` that holds entry `index`, the next one to be added, made if it is not there;
+// null when a limit forbids it. Charges for the entry. Callers serialize per table.
 void* chunk_for(ChunkedTable& table, uint64_t index, uint32_t kind, uint32_t limit_bit);
 
 template <typename T>
@@ -60,7 +79,14 @@ __attribute__((always_inline)) inline uint32_t* live_slot(const void* block) {
   return HEAPSNAP_LIKELY(root != nullptr) ? slot_below(root, block) : nullptr;
 }
 
-// The same, making the leaf; null when a limit forbids it. Safe in a signal handler.
+// The slot to fill, or null when that has to be asked for.
+__attribute__((always_inline)) inline uint32_t* fillable_slot(const void* block) {
+  uint64_t* const root = control.fill_root;
+  return HEAPSNAP_LIKELY(root != nullptr) ? slot_below(root, block) : nullptr;
+}
+
+// The same, making the leaf and charging for what will be touched; null when a limit forbids it.
+// Safe in a signal handler.
 uint32_t* make_live_slot(const void* block);
 
 // --- Pages with recorded blocks
@@ -74,7 +100,7 @@ inline constexpr uint64_t kPageShift = 12;
 inline constexpr uint64_t kPageCounts = 1 << 18;
 inline constexpr uint8_t kPageCountUnknown = 255;  // stays so
 
-extern uint8_t page_counts[kPageCounts];
+extern HEAPSNAP_OWN uint8_t page_counts[kPageCounts];
 
 inline uint8_t& page_count_of(const void* block) {
   return page_counts[(reinterpret_cast<uint64_t>(block) >> kPageShift) & (kPageCounts - 1)];

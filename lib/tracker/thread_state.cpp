@@ -9,6 +9,8 @@ namespace heapsnap::tracker {
 
 __thread ThreadState* thread_state __attribute__((tls_model("initial-exec"))) = nullptr;
 
+int64_t visitors = 0;
+
 namespace {
 
 // What a thread's pointer leads to while its own state is being made.
@@ -17,6 +19,7 @@ constinit FutexLock lock;
 ThreadState* all_states = nullptr;  // grows only
 uint32_t state_count = 0;
 uint32_t count_at_next_sweep = 64;
+constexpr uint64_t kPendingBytes = kPendingCount * sizeof(PendingCounts);
 
 uint32_t own_tid() {
   return static_cast<uint32_t>(system_call(SYS_gettid));
@@ -76,6 +79,7 @@ void add_up(ThreadRecord& sum, ThreadRecord& gone) {
   sum.freed_bytes += gone.freed_bytes;
   sum.without_stack += gone.without_stack;
   sum.truncated += gone.truncated;
+  sum.unrecorded += gone.unrecorded;
 }
 
 // A fresh record; when the table is full, that of an exited thread, which record 0 takes over.
@@ -105,8 +109,7 @@ ThreadRecord* new_record() {
 ThreadState* new_state() {
   auto* state = static_cast<ThreadState*>(map_working_memory(sizeof(ThreadState)));
   if (state == nullptr) return nullptr;
-  state->pending =
-      static_cast<PendingCounts*>(map_table(kPendingCount * sizeof(PendingCounts), kRegionPending));
+  state->pending = static_cast<PendingCounts*>(map_table(kPendingBytes, kRegionPending));
   if (state->pending == nullptr) {
     unmap_working_memory(state, sizeof(ThreadState));
     return nullptr;
@@ -120,8 +123,14 @@ ThreadState* new_state() {
 ThreadState* register_locked(uint64_t sp) {
   const uint64_t pointer = thread_pointer();
   ThreadState* state = find_retired(pointer);
+  const bool is_charged = state != nullptr && state->has_pending_charged;
+  if (!is_charged && !charge(kPendingBytes)) return nullptr;
   if (state == nullptr) state = new_state();
-  if (state == nullptr) return nullptr;
+  if (state == nullptr) {
+    uncharge(kPendingBytes);
+    return nullptr;
+  }
+  state->has_pending_charged = true;
   ThreadRecord* record = new_record();
   if (record == nullptr) return nullptr;
   state->tid = own_tid();
@@ -179,6 +188,8 @@ ThreadState* register_thread(uint64_t sp) {
 
 bool refresh_thread(ThreadState& state) {
   const uint64_t epoch = load_acquire(control.epoch);
+  // The epoch of a stop must not be taken for one to record in. It is raised after this is cleared.
+  if (load(control.recording) == 0) return false;
   const uint64_t sample_bytes = load(control.sample_bytes);  // once: it may be changing
   if (!state.walk.prepare(load(control.max_frames), sample_bytes)) return false;
   if (state.sample_bytes != sample_bytes || state.epoch == kNoEpoch) {
@@ -191,6 +202,7 @@ bool refresh_thread(ThreadState& state) {
 
 void keep_only_this_thread() {
   lock = FutexLock();
+  store(visitors, 0);
   const ThreadState* mine = thread_state;
   for (ThreadState* state = all_states; state != nullptr; state = state->next) {
     if (state == mine) {
@@ -205,6 +217,7 @@ void keep_only_this_thread() {
 }
 
 bool threads_are_quiet() {
+  if (load(visitors) > 0) return false;
   for (const ThreadState* state = load_acquire(all_states); state != nullptr; state = state->next) {
     if (is_busy(*state) && is_alive(*state)) return false;
   }
@@ -214,6 +227,8 @@ bool threads_are_quiet() {
 void forget_threads() {
   for (ThreadState* state = all_states; state != nullptr; state = state->next) {
     state->record = nullptr;  // but it stays its thread's
+    if (state->has_pending_charged) uncharge(kPendingBytes);
+    state->has_pending_charged = false;
     state->epoch = kNoEpoch;
     state->walk.release();
   }

@@ -29,6 +29,7 @@ struct ThreadState {
   uint64_t sample_bytes;
   ThreadRecord* record;
   PendingCounts* pending;
+  bool has_pending_charged;  // to the account of memory
   uint64_t thread_pointer;
   uint32_t tid;
   RandomNumbers random;
@@ -53,7 +54,21 @@ inline void set_idle(ThreadState& state) {
   set_busy(state, state.epoch);
 }
 
-extern __thread ThreadState* thread_state __attribute__((tls_model("initial-exec")));
+extern HEAPSNAP_OWN __thread ThreadState* thread_state __attribute__((tls_model("initial-exec")));
+
+// An event that touches the tables without a mark in its thread's own state: of a thread that has
+// none yet, or whose state is taken up by what this one interrupted.
+extern HEAPSNAP_OWN int64_t visitors;
+
+class Visit {
+ public:
+  Visit() { __atomic_fetch_add(&visitors, 1, __ATOMIC_SEQ_CST); }
+  ~Visit() { __atomic_fetch_sub(&visitors, 1, __ATOMIC_SEQ_CST); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+  // False: the tables are being given back, or were.
+  bool may_record() const { return load(control.recording) != 0; }
+};
 
 // Finds or makes the calling thread's state; null when there is no room (counted). `sp` is on its
 // stack.
@@ -65,7 +80,7 @@ bool refresh_thread(ThreadState& state);
 // In a forked child: only the calling thread is left.
 void keep_only_this_thread();
 
-// Is no thread inside a hook?
+// Is no thread inside an event, and nobody visiting?
 bool threads_are_quiet();
 
 // All states become those of exited threads, without memory in tables.

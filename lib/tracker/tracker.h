@@ -27,7 +27,8 @@ typedef struct HeapsnapTrackerOptions {
   uint32_t size;         /* sizeof(HeapsnapTrackerOptions): smaller ones leave the rest at 0 */
   uint32_t max_frames;   /* innermost frames kept of a stack; 0: no limit (4096 at most) */
   uint64_t sample_bytes; /* mean bytes between samples; 0: record every allocation */
-  uint64_t memory_limit; /* bytes that tables and working memory may take; 0: no limit */
+  uint64_t memory_limit; /* bytes that tables and working memory may take, least_memory_limit() of
+                            table_layout.h or more; 0: no limit */
   int32_t table_fd;      /* a memfd to put the tables in, grown as needed; -1: anonymous memory.
                             Duplicated by start. Only the first start looks at it. */
   uint32_t flags;        /* 0 */
@@ -35,14 +36,17 @@ typedef struct HeapsnapTrackerOptions {
 
 /* Starts recording, or changes the options of a recording that runs (blocks recorded so far stay).
  * NULL: the defaults (64 frames, every allocation, no limit, anonymous memory).
- * Gives 0 or a negative errno: -EINVAL (options), -ENOMEM (tables refused), -ENOTSUP (this
- * process's allocator is not ptmalloc). After an error everything is as it was. */
+ * Gives 0 or a negative errno: -EINVAL (options), -ENOMEM (tables refused), -ENOTSUP (calls
+ * of malloc and its like reach another allocator than the C library's; the directory says which),
+ * -EBUSY or -ENOSYS (the stop before has not come to its end, as below). After an error everything
+ * is as it was. */
 int heapsnap_tracker_start(const HeapsnapTrackerOptions* options);
 
 /* Stops recording: hooks that are still entered call the original and nothing else. Then gives the
  * memory of all tables back to the system (their addresses stay reserved), and recording can be
  * started anew. -EBUSY: recording has stopped, but a thread stayed inside a hook for a second, so
- * the tables were left as they are; call again. */
+ * the tables were left as they are; call again. -ENOSYS: recording has stopped, and the tables
+ * stay, since membarrier(2) is refused, without which nobody can tell that no thread is in them. */
 int heapsnap_tracker_stop(void);
 
 /* Address of the Directory, or 0 before the first start. A variable, so that reading the word is

@@ -117,10 +117,10 @@ bool UnwindRows::append(uint64_t address, UnwindRule rule) {
   }
   if (count_ == capacity_) {
     const uint64_t larger = capacity_ * 2;
-    auto* rows = static_cast<UnwindRow*>(map_working_memory(larger * sizeof(UnwindRow)));
+    auto* rows = static_cast<UnwindRow*>(map_spare_memory(larger * sizeof(UnwindRow)));
     if (rows == nullptr) return false;
     __builtin_memcpy(rows, rows_, count_ * sizeof(UnwindRow));
-    unmap_working_memory(rows_, capacity_ * sizeof(UnwindRow));
+    unmap_spare_memory(rows_, capacity_ * sizeof(UnwindRow));
     rows_ = rows;
     capacity_ = larger;
   }
@@ -138,7 +138,7 @@ bool UnwindRows::compile(const CfiIndex& index, uint64_t module_begin, uint64_t 
   if (index.count == 0 || module_end - module_begin > 0xffffffff) return false;
   begin_ = module_begin;
   capacity_ = (index.count * 4 + 511) & ~511ULL;
-  rows_ = static_cast<UnwindRow*>(map_working_memory(capacity_ * sizeof(UnwindRow)));
+  rows_ = static_cast<UnwindRow*>(map_spare_memory(capacity_ * sizeof(UnwindRow)));
   if (rows_ == nullptr) return false;
   append(module_begin, make_rule(RuleKind::kNoInfo));
   uint64_t covered = module_begin;
@@ -169,7 +169,7 @@ bool UnwindRows::compile(const CfiIndex& index, uint64_t module_begin, uint64_t 
 
 bool UnwindRows::build_starts(uint64_t size) {
   start_count_ = (size >> kStartShift) + 2;
-  starts_ = static_cast<uint32_t*>(map_working_memory(start_count_ * sizeof(uint32_t)));
+  starts_ = static_cast<uint32_t*>(map_spare_memory(start_count_ * sizeof(uint32_t)));
   if (starts_ == nullptr) return false;
   uint64_t row = 0;
   for (uint64_t span = 0; span < start_count_; ++span) {
@@ -180,8 +180,8 @@ bool UnwindRows::build_starts(uint64_t size) {
 }
 
 void UnwindRows::release() {
-  if (rows_ != nullptr) unmap_working_memory(rows_, capacity_ * sizeof(UnwindRow));
-  if (starts_ != nullptr) unmap_working_memory(starts_, start_count_ * sizeof(uint32_t));
+  if (rows_ != nullptr) unmap_spare_memory(rows_, capacity_ * sizeof(UnwindRow));
+  if (starts_ != nullptr) unmap_spare_memory(starts_, start_count_ * sizeof(uint32_t));
   *this = {};
 }
 

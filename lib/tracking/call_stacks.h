@@ -66,10 +66,15 @@ struct CallStacks {
   std::vector<CallNode> nodes;        // index: node id; the first kFirstNode are no frames
   std::vector<AllocationSite> sites;  // index: stack id
 
+  // Cuts stacks that are deeper than the tracker records any, so that the work on a stack is
+  // bounded: what lies further out is left out of them. Gives how many frames were cut off.
+  size_t cut_deep_stacks();
+
   // Calls visit(node id) for each frame of the stack that begins with `node`, innermost first.
   template <typename Visit>
   StackEnd walk(uint32_t node, Visit visit) const {
-    while (node >= tracker::kFirstNode && node < nodes.size()) {
+    for (uint32_t depth = 0; node >= tracker::kFirstNode && node < nodes.size(); ++depth) {
+      if (depth == tracker::kFramesAtMost) return StackEnd::kDepthLimit;
       visit(node);
       const uint32_t parent = nodes[node].parent;
       if (parent >= node) return StackEnd::kBadFrame;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "elf/unpacked_size.h"
 #include "tracking/demangle.h"
 
 namespace heapsnap {
@@ -31,7 +32,8 @@ ModuleSymbols::ModuleSymbols(ElfImage module, std::optional<ElfImage> debug_file
     : module_(std::move(module)), debug_file_(std::move(debug_file)) {
   const ElfImage* const with_lines =
       debug_file_ && debug_file_->section(".debug_info") != nullptr ? &*debug_file_ : &module_;
-  if (with_lines->section(".debug_info") != nullptr) {
+  if (with_lines->section(".debug_info") != nullptr &&
+      unpacked_size(*with_lines) <= kMostUnpackedBytes) {
     lines_ = SourceLines::open(with_lines->file_bytes());
   }
   if (debug_file_) add_functions(debug_file_->symbols());

@@ -15,14 +15,26 @@ bool comes_before(const SymbolBook::Place& a, const SymbolBook::Place& b) {
 
 uint32_t SymbolBook::intern(std::string_view text) {
   if (text.empty()) return 0;
+  if (text.size() > kMostTextBytes - text_bytes_) {
+    const auto known = index_.find(std::string(text));
+    is_full_ |= known == index_.end();
+    return known == index_.end() ? 0 : known->second;
+  }
   const auto [entry, is_new] =
       index_.try_emplace(std::string(text), static_cast<uint32_t>(strings_.size()));
-  if (is_new) strings_.emplace_back(text);
+  if (is_new) {
+    strings_.emplace_back(text);
+    text_bytes_ += text.size();
+  }
   return entry->second;
 }
 
 void SymbolBook::add(int32_t module, Address return_address, std::span<const SourceFrame> frames) {
   if (frames.empty()) return;
+  if (frames.size() > kMostFrames - frames_.size()) {
+    is_full_ = true;
+    return;
+  }
   places_.push_back({module, return_address, static_cast<uint32_t>(frames_.size()),
                      static_cast<uint32_t>(frames.size())});
   frames_.insert(frames_.end(), frames.begin(), frames.end());

@@ -42,6 +42,12 @@ class SymbolBook {
 
   SymbolBook() : strings_(1) {}
 
+  // What a snapshot may hold, and so what a book takes. Past it texts and frames are not known.
+  static constexpr uint64_t kMostTextBytes = 256U << 20;
+  static constexpr uint64_t kMostFrames = 64U << 20;
+  // Whether something was left out for that.
+  bool is_full() const { return is_full_; }
+
   // The index of a text, which is kept once.
   uint32_t intern(std::string_view text);
   // Frames for one more address; no other may be added for it.
@@ -62,6 +68,8 @@ class SymbolBook {
   void set_strings(std::vector<std::string> strings);
 
  private:
+  bool is_full_ = false;
+  uint64_t text_bytes_ = 0;
   std::vector<std::string> strings_;
   std::unordered_map<std::string, uint32_t> index_;
   std::vector<Place> places_;

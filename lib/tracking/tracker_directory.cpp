@@ -142,6 +142,9 @@ std::optional<Address> by_magic(Target& target) {
   for (const Mapping& mapping : mappings) {
     for (Address at = mapping.range.begin.align_up(tracker::kDirectorySize);
          mapping.range.contains(at, tracker::kDirectorySize); at += tracker::kDirectorySize) {
+      const AddressRange readable = target.memory().next_readable({at, mapping.range.end});
+      at = std::max(at, readable.begin.align_up(tracker::kDirectorySize));
+      if (!mapping.range.contains(at, tracker::kDirectorySize)) break;
       places.push_back(at);
       if (places.size() < kBatch) continue;
       if (const auto found = directory_among(target.memory(), places)) return found;
@@ -149,6 +152,14 @@ std::optional<Address> by_magic(Target& target) {
     }
   }
   return directory_among(target.memory(), places);
+}
+
+// Whether it holds records or not.
+std::optional<Address> find_any_directory(Target& target) {
+  for (const auto find : {by_mapping_name, by_symbol, by_library_data, by_magic}) {
+    if (const std::optional<Address> found = find(target)) return found;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -169,14 +180,18 @@ std::optional<tracker::Directory> read_directory(MemoryReader& memory, Address a
 }
 
 std::optional<Address> find_tracker_directory(Target& target) {
-  for (const auto find : {by_mapping_name, by_symbol, by_library_data, by_magic}) {
-    const std::optional<Address> found = find(target);
-    if (!found) continue;
-    const auto directory = read_directory(target.memory(), *found);
-    if (directory && holds_records(*directory)) return found;
-    return std::nullopt;
-  }
-  return std::nullopt;
+  const std::optional<Address> found = find_any_directory(target);
+  if (!found) return std::nullopt;
+  const auto directory = read_directory(target.memory(), *found);
+  return directory && holds_records(*directory) ? found : std::nullopt;
+}
+
+std::optional<Address> malloc_behind_idle_tracker(Target& target) {
+  const std::optional<Address> found = find_any_directory(target);
+  if (!found) return std::nullopt;
+  const auto directory = read_directory(target.memory(), *found);
+  if (!directory || directory->allocator != tracker::kAllocatorForeign) return std::nullopt;
+  return Address(directory->malloc_address);
 }
 
 bool holds_records(const tracker::Directory& directory) {

@@ -25,6 +25,10 @@ std::optional<tracker::Directory> read_directory(MemoryReader& memory, Address a
 // version.
 std::optional<Address> find_tracker_directory(Target& target);
 
+// The malloc that a tracker passes all calls on to because it is not the C library's; nothing where
+// there is no such tracker.
+std::optional<Address> malloc_behind_idle_tracker(Target& target);
+
 // Whether recording runs or left something to read.
 bool holds_records(const tracker::Directory& directory);
 

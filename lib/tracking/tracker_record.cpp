@@ -4,6 +4,14 @@
 
 namespace heapsnap {
 
+uint64_t limit_reached_after(const TrackerRecord& tracker) {
+  if (tracker.limit_reached_ns == 0) return 0;
+  // The limit of a start that changes options can be below what is taken.
+  return tracker.limit_reached_ns > tracker.started_ns
+             ? tracker.limit_reached_ns - tracker.started_ns
+             : 1;
+}
+
 std::vector<std::string> limit_names(uint32_t limits) {
   struct Named {
     uint32_t bit;

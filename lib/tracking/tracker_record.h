@@ -56,11 +56,19 @@ struct TrackerRecord {
   uint64_t dropped_threads = 0;
   uint64_t slow_unwinds = 0;
   uint64_t full_unwinds = 0;
+  // CLOCK_MONOTONIC since when new blocks are not recorded, the memory limit being reached; 0: they
+  // are. And how many were allocated since then at least.
+  uint64_t limit_reached_ns = 0;
+  uint64_t unrecorded = 0;
   std::vector<TrackedModule> modules;
   std::vector<TrackedThread> threads;
   std::vector<std::string> notes;  // what was found amiss in the tables, a sentence each
   bool operator==(const TrackerRecord&) const = default;
 };
+
+// Nanoseconds from the last start of recording to the moment since when no new block is recorded;
+// 0: they are.
+uint64_t limit_reached_after(const TrackerRecord& tracker);
 
 // The limits that were reached, in words: "memory", "stacks", ...
 std::vector<std::string> limit_names(uint32_t limits);

@@ -18,8 +18,9 @@ constexpr uint64_t kMaxPending = 4U << 20;
 tracker::Directory directory_at(MemoryReader& memory, Address at) {
   const auto directory = read_directory(memory, at);
   if (directory) return *directory;
-  throw Error(ErrorKind::kNoProcess, "the tracker's tables", "they are gone",
-              "the process ended, called execve, or its tracker was ejected");
+  throw Error(ErrorKind::kNoProcess, "the tracker's tables",
+              "they are gone: the process ended, called execve, or its tracker was ejected",
+              "if it still runs, put the tracker in again: heapsnap inject PID");
 }
 
 // At most 16 bytes up to the first NUL.
@@ -89,6 +90,7 @@ class Reading {
     to.dropped_threads = from.dropped_threads;
     to.slow_unwinds = from.slow_unwinds;
     to.full_unwinds = from.full_unwinds;
+    to.limit_reached_ns = from.limit_reached_ns;
   }
 
   void read_sites() {
@@ -105,6 +107,7 @@ class Reading {
     read_table<tracker::ThreadRecord>("threads", directory_.threads, kMaxTrackedThreads,
                                       [this](uint64_t index, const tracker::ThreadRecord& record) {
                                         if (record.state == tracker::kThreadUnused) return;
+                                        all_.record.unrecorded += record.unrecorded;
                                         add_pending(record);
                                         TrackedThread thread;
                                         thread.tid = index == 0 ? 0 : record.tid;
@@ -157,7 +160,11 @@ class Reading {
         "modules", directory_.modules, kMaxTrackedModules,
         [this](uint64_t, const tracker::ModuleRecord& record) {
           TrackedModule module;
-          std::string path(std::min<uint64_t>(record.path_size, kMaxModulePath), '\0');
+          const uint64_t path_size = std::min<uint64_t>(record.path_size, kMaxModulePath);
+          const bool has_room = path_size <= kMaxModulePaths - path_bytes_;
+          std::string path(has_room ? path_size : 0, '\0');
+          path_bytes_ += path.size();
+          if (!has_room) ++modules_without_path_;
           path.resize(memory_.read(Address(record.path),
                                    std::as_writable_bytes(std::span(path.data(), path.size()))));
           module.path = std::move(path);
@@ -169,6 +176,11 @@ class Reading {
           module.unloaded = record.unloaded;
           all_.record.modules.push_back(std::move(module));
         });
+    if (modules_without_path_ != 0) {
+      note("the tracker's table of modules holds more than " +
+           std::to_string(kMaxModulePaths >> 20) + " MiB of paths: " +
+           std::to_string(modules_without_path_) + " modules were left without theirs");
+    }
   }
 
   // Makes every id lead to something, or to nothing.
@@ -184,6 +196,11 @@ class Reading {
         nodes[i].parent = tracker::kRootBadFrame;
         ++bad_nodes;
       }
+    }
+    if (const size_t cut = all_.stacks.cut_deep_stacks(); cut != 0) {
+      note("the tracker's tables are damaged: call stacks of more than " +
+           std::to_string(tracker::kFramesAtMost) + " frames were cut in " + std::to_string(cut) +
+           " places");
     }
     uint64_t bad_sites = 0;
     for (AllocationSite& site : all_.stacks.sites) {
@@ -202,6 +219,8 @@ class Reading {
   tracker::Directory directory_{};
   Tracking all_;
   uint64_t pending_ = 0;  // entries read so far, over all threads
+  uint64_t path_bytes_ = 0;
+  uint64_t modules_without_path_ = 0;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ inline constexpr uint64_t kMaxAllocationSites = 4U << 20;
 inline constexpr uint64_t kMaxTrackedThreads = 64U << 10;
 inline constexpr uint64_t kMaxTrackedModules = 64U << 10;
 inline constexpr uint64_t kMaxModulePath = 4096;
+inline constexpr uint64_t kMaxModulePaths = 16U << 20;  // bytes of all of them
 
 struct Tracking {
   TrackerRecord record;

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/unique_fd.h"
+#include "platform/linux/busy_clock.h"
 #include "platform/linux/kernel_text.h"
 
 namespace heapsnap {
@@ -24,13 +25,9 @@ namespace {
 constexpr size_t kThreadsLookedAt = 4096;
 constexpr int kDeepestUserNamespace = 32;  // the kernel's limit, kernel/user_namespace.c
 
-std::string read_or_empty(const std::string& path) {
-  return read_kernel_text(path).value_or("");
-}
-
 // "docker-default (enforce)", or "system_u:system_r:container_t:s0" with a zero byte at its end.
 std::string read_label(const std::string& path) {
-  const std::string text = read_or_empty(path);
+  const std::string text = kernel_text_or_empty(path);
   return std::string(trimmed(std::string_view(text).substr(0, text.find('\0'))));
 }
 
@@ -76,8 +73,8 @@ UserNamespace compare_user_namespaces(const std::string& self, const std::string
   }
   // The link asks for permission to trace, the map does not. Maps differ between namespaces, but
   // equal ones prove nothing.
-  const std::string own_map = read_or_empty(self + "/uid_map");
-  const std::string map = read_or_empty(target + "/uid_map");
+  const std::string own_map = kernel_text_or_empty(self + "/uid_map");
+  const std::string map = kernel_text_or_empty(target + "/uid_map");
   if (own_map.empty() || map.empty() || own_map == map) return UserNamespace::kUnknown;
   return UserNamespace::kOther;
 }
@@ -91,6 +88,12 @@ std::optional<ProcessStatus> read_status(const ProcFs& proc, int pid) {
 
 Presence look_for(const ProcFs& proc, int pid) {
   if (proc.try_read(pid, "stat")) return Presence::kPresent;
+  const std::string path = proc.path(pid, "stat");
+  if (!UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) && errno != ENOENT && errno != EACCES &&
+      errno != EPERM) {
+    // A lack of our own (EMFILE, ENFILE, ENOMEM) says nothing about the process.
+    throw Error(ErrorKind::kNotPermitted, "cannot open " + path, errno_text(errno));
+  }
   // With hidepid /proc does not show it, kill(2) still tells: EPERM for what exists.
   const bool exists = pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
   return exists ? Presence::kHidden : Presence::kAbsent;
@@ -129,9 +132,6 @@ void look_at_program(const ProcFs& proc, int live_tid, TargetFacts& target) {
   } catch (const Error&) {
     // Not ours to read: whoever attaches says why.
   }
-  if (const auto maps = proc.try_read(live_tid, "maps")) {
-    target.allocator = guess_allocator(parse_maps(*maps, TornText::kMend), target.executable);
-  }
 }
 
 void look_at_process(const ProcFs& proc, const KernelFiles& files, TargetFacts& target) {
@@ -139,6 +139,19 @@ void look_at_process(const ProcFs& proc, const KernelFiles& files, TargetFacts& 
   const std::string folder = proc.path(pid, "");
   const std::string self = files.proc + "/self";
   target.live_tid = proc.live_tid(pid);
+  if (target.live_tid && *target.live_tid != pid) {
+    // A leader that has ended has no memory to speak of any more.
+    if (const auto live = read_status(proc, *target.live_tid); live && live->has_memory) {
+      target.status.has_memory = true;
+      target.status.rss = live->rss;
+      target.status.rss_anonymous = live->rss_anonymous;
+      target.status.swap = live->swap;
+      target.status.page_tables = live->page_tables;
+      target.status.writable = live->writable;
+      target.status.locked = live->locked;
+      target.status.hugetlb = live->hugetlb;
+    }
+  }
   target.tracer_name = target.status.tracer == 0 ? "" : proc.comm(target.status.tracer);
   // Not the folder itself: that one belongs to the user even when the target is not dumpable.
   struct stat owner {};
@@ -149,7 +162,8 @@ void look_at_process(const ProcFs& proc, const KernelFiles& files, TargetFacts& 
       differ(folder + "/ns/pid", folder + "/ns/pid_for_children");
   target.other_mount_namespace = differ(self + "/ns/mnt", folder + "/ns/mnt");
   target.label = read_label(folder + "/attr/current");
-  target.limits = read_cgroup_limits(read_or_empty(folder + "/cgroup"), files);
+  target.limits = read_cgroup_limits(kernel_text_or_empty(folder + "/cgroup"), files);
+  target.user_tasks = read_user_tasks(target.status, files);
   look_for_stuck_thread(proc, target);
   if (!target.live_tid) return;
   look_at_program(proc, *target.live_tid, target);
@@ -174,19 +188,24 @@ MachineFacts gather_machine_facts(const KernelFiles& files) {
   const std::string self = files.proc + "/self";
   const std::string kernel = files.proc + "/sys/kernel";
   const std::string selinux = files.sys + "/fs/selinux";
-  facts.kernel = parse_kernel_version(read_or_empty(kernel + "/osrelease"));
-  facts.self = parse_process_status(read_or_empty(self + "/status")).value_or(ProcessStatus{});
+  facts.kernel = parse_kernel_version(kernel_text_or_empty(kernel + "/osrelease"));
+  facts.self =
+      parse_process_status(kernel_text_or_empty(self + "/status")).value_or(ProcessStatus{});
   facts.here = find_surroundings(files);
-  if (const auto scope = parse_number(read_or_empty(kernel + "/yama/ptrace_scope"))) {
+  const auto init = parse_process_status(kernel_text_or_empty(files.proc + "/1/status"));
+  facts.init_is_filtered = init && init->seccomp == SeccompMode::kFilter;
+  if (const auto scope = parse_number(kernel_text_or_empty(kernel + "/yama/ptrace_scope"))) {
     facts.yama_scope = static_cast<unsigned>(*scope);
   }
-  facts.security_modules = trimmed(read_or_empty(files.sys + "/kernel/security/lsm"));
-  facts.selinux_enforcing = parse_number(read_or_empty(selinux + "/enforce")) == 1;
+  facts.security_modules = trimmed(kernel_text_or_empty(files.sys + "/kernel/security/lsm"));
+  facts.selinux_enforcing = parse_number(kernel_text_or_empty(selinux + "/enforce")) == 1;
   // "1 1": the value, and the one that is pending.
-  facts.selinux_denies_ptrace = read_or_empty(selinux + "/booleans/deny_ptrace").starts_with('1');
+  facts.selinux_denies_ptrace =
+      kernel_text_or_empty(selinux + "/booleans/deny_ptrace").starts_with('1');
   facts.own_label = read_label(self + "/attr/current");
-  facts.memory = parse_machine_memory(read_or_empty(files.proc + "/meminfo"),
-                                      read_or_empty(files.proc + "/sys/vm/overcommit_memory"));
+  facts.memory =
+      parse_machine_memory(kernel_text_or_empty(files.proc + "/meminfo"),
+                           kernel_text_or_empty(files.proc + "/sys/vm/overcommit_memory"));
   return facts;
 }
 
@@ -220,7 +239,10 @@ AttachFacts gather_attach_facts(int pid) {
   facts.machine = gather_machine_facts(files);
   facts.machine.syscalls = probe_own_syscalls();
   if (pid == 0) return facts;
+  const BusyClock busy(pid);
   TargetFacts target = gather_target_facts(pid, files);
+  target.busy_processors = busy.processors().value_or(0);
+  target.may_be_killed = ::kill(pid, 0) == 0 || errno != EPERM;
   target.is_self = target.status.thread_group == ::getpid();
   target.is_descendant = descends_from(ProcFs(files.proc), pid, ::getpid());
   if (target.live_tid && facts.machine.syscalls.process_vm_readv == Availability::kAvailable) {

@@ -17,6 +17,8 @@
 #include "platform/linux/process_status.h"
 #include "platform/linux/seccomp_filter.h"
 #include "platform/linux/surroundings.h"
+#include "platform/linux/task_room.h"
+#include "target/allocator_verdict.h"
 
 namespace heapsnap {
 
@@ -34,6 +36,7 @@ struct MachineFacts {
   ProcessStatus self;
   OwnSyscalls syscalls;  // unknown unless probed
   Surroundings here;
+  bool init_is_filtered = true;  // process 1 runs under a seccomp filter, as all of a container do
   std::optional<unsigned> yama_scope;  // nothing: no Yama
   std::string security_modules;        // "capability,yama,apparmor"; empty where not readable
   bool selinux_enforcing = false;
@@ -75,10 +78,14 @@ struct TargetFacts {
   bool children_in_other_pid_namespace = false;  // it called unshare(CLONE_NEWPID) or setns
   std::string label;                             // of its security module
   ExecutableKind executable;
-  AllocatorGuess allocator;
+  // By the target's files, which whoever asks has looked at; unknown where nobody has.
+  AllocatorVerdict allocator;
   std::optional<int> stuck_tid;      // a thread in state D
   std::optional<int> stuck_syscall;  // what it is in, where the kernel says
   CgroupLimits limits;
+  std::optional<UserTasks> user_tasks;
+  double busy_processors = 0;  // while we looked
+  bool may_be_killed = true;   // by us
   // Whether we could open /proc/PID/mem and pagemap: beside permission to trace it takes that of
   // their owner, or CAP_DAC_READ_SEARCH.
   bool memory_file_readable = false;

@@ -37,7 +37,8 @@ std::string process_text(const TargetFacts& target) {
 }
 
 // Whether there is a process with memory to look at; gives false when nothing else needs a look.
-bool judge_existence(const TargetFacts& target, std::vector<Obstacle>& found) {
+bool judge_existence(const AttachFacts& facts, std::vector<Obstacle>& found) {
+  const TargetFacts& target = *facts.target;
   const std::string name = process_text(target);
   const auto add = [&](Obstacle obstacle) {
     found.push_back(std::move(obstacle));
@@ -50,12 +51,13 @@ bool judge_existence(const TargetFacts& target, std::vector<Obstacle>& found) {
   }
   if (target.presence == Presence::kHidden) {
     return add(blocked(ErrorKind::kNotPermitted, "hidden-process", "/proc does not show " + name,
-                       "it exists, but /proc is mounted with hidepid",
-                       "sudo heapsnap attach " + std::to_string(target.pid)));
+                       "it exists, but this /proc is mounted with hidepid or shows another pid "
+                       "namespace",
+                       remedy_by_capability(facts)));
   }
   if (target.is_self) {
     return add(blocked(ErrorKind::kUsage, "self", "That is heapsnap itself",
-                       "a process cannot trace itself", "heapsnap attach another PID"));
+                       "a process cannot trace itself", "give another PID: heapsnap attach PID"));
   }
   if (target.stat.is_kernel_task()) {
     return add(blocked(ErrorKind::kUnsupported, "kernel-thread",
@@ -63,11 +65,13 @@ bool judge_existence(const TargetFacts& target, std::vector<Obstacle>& found) {
                        "it has no memory of its own and no malloc"));
   }
   if (!target.live_tid) {
-    return add(blocked(
-        ErrorKind::kNoProcess, "zombie", "It has ended (a zombie)",
-        "only its exit status is left, until its parent " + std::to_string(target.status.parent) +
-            " fetches it",
-        "look at the parent: ps -o pid,stat,args -p " + std::to_string(target.status.parent)));
+    // 0: the parent is outside of our pid namespace.
+    const bool knows_parent = target.status.parent != 0;
+    const std::string parent = std::to_string(target.status.parent);
+    return add(blocked(ErrorKind::kNoProcess, "zombie", "It has ended (a zombie)",
+                       "only its exit status is left, until its parent " +
+                           (knows_parent ? parent + " " : "") + "fetches it",
+                       knows_parent ? "look at the parent: ps -o pid,stat,args -p " + parent : ""));
   }
   std::string what = "It is " + target.stat.comm + ", pid " +
                      std::to_string(target.status.thread_group) + " with " +
@@ -97,7 +101,7 @@ void judge_kernel(const MachineFacts& machine, std::vector<Obstacle>& found) {
 
 void judge_own_syscalls(const AttachFacts& facts, std::vector<Obstacle>& found) {
   const MachineFacts& machine = facts.machine;
-  const std::string remedy = command_without_seccomp(machine.here, attach_arguments(facts));
+  const std::string remedy = remedy_without_seccomp(facts);
   const bool filtered = machine.self.seccomp == SeccompMode::kFilter;
   const std::string cause =
       filtered ? "the seccomp filter that heapsnap runs under refuses it" : "the kernel refuses it";
@@ -161,14 +165,20 @@ void judge_tracer(const TargetFacts& target, std::vector<Obstacle>& found) {
   }
   const std::string name =
       (target.tracer_name.empty() ? "process" : target.tracer_name) + " " + std::to_string(tracer);
+  // A tracer that started the program may take it along when it is killed.
+  const std::string remedy =
+      target.tracer_name == "heapsnap"
+          ? "wait until it is done; under heapsnap run --at-exit, start the program without that "
+            "option"
+          : "let go of it there (gdb: detach), or end " + name +
+                " where it did not start the program: kill " + std::to_string(tracer);
   found.push_back(blocked(ErrorKind::kNotPermitted, "tracer", "It is already traced by " + name,
-                          "a process has one tracer at a time",
-                          "detach or end " + name + ": kill " + std::to_string(tracer)));
+                          "a process has one tracer at a time", remedy));
 }
 
 // What the kernel lets us do; gives false when there is no process to do it to.
 bool judge_tracing(const AttachFacts& facts, std::vector<Obstacle>& found) {
-  if (facts.target && !judge_existence(*facts.target, found)) return false;
+  if (facts.target && !judge_existence(facts, found)) return false;
   judge_kernel(facts.machine, found);
   judge_own_syscalls(facts, found);
   judge_permission(facts, found);
@@ -222,12 +232,17 @@ Error explain_attach_refusal(const AttachFacts& facts, int error_number) {
                    "find its successor: ps -eo pid,lstart,comm --sort=-start_time | head");
     case EPERM:
     case EACCES:
-      return Error(ErrorKind::kNotPermitted, what,
-                   "the kernel refused: " + errno_text(error_number), remedy_by_capability(facts));
+      if (const std::string remedy = remedy_by_capability(facts); !remedy.empty()) {
+        return Error(ErrorKind::kNotPermitted, what,
+                     "the kernel refused: " + errno_text(error_number), remedy);
+      }
+      // Root, and nothing of the above: what it was may have passed.
+      [[fallthrough]];
     default:
-      return Error(
-          ErrorKind::kNotPermitted, what, errno_text(error_number),
-          "heapsnap doctor " + (facts.target ? std::to_string(facts.target->pid) : std::string()));
+      return Error(ErrorKind::kNotPermitted, what,
+                   "the kernel refused: " + errno_text(error_number),
+                   "try again, and if that fails: heapsnap doctor " +
+                       (facts.target ? std::to_string(facts.target->pid) : std::string()));
   }
 }
 

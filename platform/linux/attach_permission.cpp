@@ -16,6 +16,12 @@ Obstacle blocked(std::string id, std::string what, std::string why, std::string 
           .remedy = std::move(remedy)};
 }
 
+// Has what becoming root would give.
+bool has_all_of_root(const ProcessStatus& self) {
+  constexpr uint64_t kAll = kCapSysPtrace | kCapDacReadSearch;
+  return self.uid.effective == 0 && (self.capabilities_effective & kAll) == kAll;
+}
+
 // Root without CAP_SYS_PTRACE is what most containers start their processes as.
 std::string lacking(const AttachFacts& facts) {
   return user_text(facts.machine.self.uid.effective) + " without CAP_SYS_PTRACE";
@@ -118,8 +124,17 @@ bool has_ptrace_capability(const AttachFacts& facts) {
 }
 
 std::string remedy_by_capability(const AttachFacts& facts) {
+  if (has_all_of_root(facts.machine.self)) return {};
   const bool root_has_it = (facts.machine.self.capabilities_bounding & kCapSysPtrace) != 0;
   return command_with_ptrace(facts.machine.here, root_has_it, attach_arguments(facts));
+}
+
+std::string remedy_without_seccomp(const AttachFacts& facts) {
+  const MachineFacts& machine = facts.machine;
+  const bool is_of_place =
+      machine.init_is_filtered || machine.here.kind == Surroundings::Kind::kService;
+  return command_without_seccomp(is_of_place ? machine.here : Surroundings{},
+                                 attach_arguments(facts));
 }
 
 std::string user_text(uint32_t uid) {

@@ -24,8 +24,13 @@ bool has_ptrace_capability(const AttachFacts& facts);
 // refused for a reason that cannot be seen.
 std::optional<Obstacle> find_refusal_cause(const AttachFacts& facts);
 
-// The command that runs the attach with CAP_SYS_PTRACE, from where heapsnap runs now.
+// The command that runs the attach with CAP_SYS_PTRACE, from where heapsnap runs now; empty when
+// heapsnap has what that command would give, so that something else must be in the way.
 std::string remedy_by_capability(const AttachFacts& facts);
+
+// The same for the seccomp filter that heapsnap runs under: that of its container, or one of its
+// own.
+std::string remedy_without_seccomp(const AttachFacts& facts);
 
 // "root", "user 1000"
 std::string user_text(uint32_t uid);

@@ -6,45 +6,29 @@
 #include <array>
 #include <cerrno>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "platform/linux/donor_candidates.h"
 #include "platform/linux/kernel_text.h"
-#include "platform/linux/malloc_exit.h"
 
 namespace heapsnap {
 
 namespace {
 
-constexpr size_t kDonorsTried = 24;
 constexpr std::chrono::milliseconds kStopDeadline{500};
 // Where there is nobody else to ask. A thread may wait for a clone that an injector made which was
 // killed then; on a busy machine that takes a while to end.
 constexpr std::chrono::seconds kLastStopDeadline{5};
+// Most calls of the allocator are over in a slice; one that sleeps there is not to be woken often.
 constexpr std::chrono::microseconds kSlice{30};
+constexpr std::chrono::microseconds kLongestSlice{10'000};
 constexpr std::chrono::seconds kLeaveDeadline{5};
-
-struct Candidates {
-  std::vector<int> tids;  // in the order to be asked
-  size_t alive = 0;
-};
-
-// Sleeping threads first: they lose nothing by a stop.
-Candidates list_candidates(const ProcFs& proc, int pid) {
-  Candidates found;
-  std::vector<int> others;
-  for (const int tid : proc.task_list(pid)) {
-    const auto task = proc.try_stat(tid);
-    if (!task || task->is_dead() || task->is_kernel_task()) continue;
-    ++found.alive;
-    (task->state == 'S' ? found.tids : others).push_back(tid);
-  }
-  found.tids.insert(found.tids.end(), others.begin(), others.end());
-  if (found.tids.size() > kDonorsTried) {
-    found.tids.erase(found.tids.begin() + kDonorsTried, found.tids.end());
-  }
-  return found;
-}
+// Between two looks at threads none of which is fit now.
+constexpr std::chrono::seconds kFitDeadline{5};
+constexpr std::chrono::microseconds kFirstNap{200};
+constexpr std::chrono::microseconds kLongestNap{20'000};
 
 // A thread that stands does not execute another program any more. It may have done so since the
 // gadget was found; then `memory` throws, or reads something else there.
@@ -60,49 +44,85 @@ void check_program(int pid, const DonorTask& task, MemoryReader& memory) {
 
 BorrowedDonor::BorrowedDonor(const ProcFs& proc, int pid, const DonorTask& task,
                              MemoryReader& memory, PriorityLoan& loan)
-    : pid_(pid), memory_(memory), loan_(loan) {
-  const Candidates candidates = list_candidates(proc, pid);
-  is_only_thread_ = candidates.alive == 1;
-  std::string why_not = "no thread of it could be stopped";
+    : proc_(proc), pid_(pid), memory_(memory), loan_(loan) {
+  const auto deadline = TraceClock::now() + kFitDeadline;
+  std::chrono::microseconds nap = kFirstNap;
+  std::string why_not;
+  Answer answer = ask_threads(task, why_not);
+  while (answer == Answer::kLater && TraceClock::now() < deadline) {
+    std::this_thread::sleep_for(nap);
+    nap = std::min(nap * 2, kLongestNap);
+    answer = ask_threads(task, why_not);
+  }
+  if (answer == Answer::kLater) why_not += ", at any of many looks in 5 s";
+  if (answer != Answer::kFit) fail(why_not);
+}
+
+// Leaves in `session_` and `thread_` the one that is fit; nobody stands where none is.
+BorrowedDonor::Answer BorrowedDonor::ask_threads(const DonorTask& task, std::string& why_not) {
+  const DonorCandidates candidates = list_donor_candidates(proc_, pid_);
+  if (candidates.alive == 0) {
+    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_), "it ended meanwhile");
+  }
+  Answer answer = Answer::kNever;
+  why_not = "no thread of it could be stopped";
   for (const int tid : candidates.tids) {
     loan_.lend_to(tid);
-    session_ = std::make_unique<PtraceSession>(proc, pid);
+    session_ = std::make_unique<PtraceSession>(proc_, pid_);
     const bool is_last = tid == candidates.tids.back();
     thread_ = session_->stop_one(
         tid, TraceClock::now() + (is_last ? TraceClock::duration(kLastStopDeadline)
                                           : TraceClock::duration(kStopDeadline)));
     if (thread_ == nullptr) {
       why_not = "thread " + std::to_string(tid) + " did not stop";
+      if (!proc_.try_stat(tid)) answer = Answer::kLater;
       continue;
     }
-    check_program(pid, task, memory);
-    const auto unfit = why_unfit(proc, *thread_, task);
-    if (!unfit) return;
-    why_not = "thread " + std::to_string(tid) + ": " + *unfit;
+    check_program(pid_, task, memory_);
+    is_only_thread_ = heapsnap::is_only_thread(proc_, pid_, tid, candidates);
+    const Fitness fitness = fitness_of(proc_, *thread_, task, is_only_thread_);
+    is_group_stopped_ = thread_->stop() == Tracee::Stop::kGroupStop;
+    frame_top_ = fitness.frame_top;
+    if (fitness.why_not.empty()) return Answer::kFit;
+    why_not = "thread " + std::to_string(tid) + ": " + fitness.why_not;
+    if (fitness.may_pass) answer = Answer::kLater;
   }
-  if (session_) session_->release();
-  if (candidates.alive == 0) {
-    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid), "it ended meanwhile");
-  }
-  // Another tracer is told about by whoever explains refusals.
-  const std::string status = proc.try_read(pid, "status").value_or(std::string());
-  const auto tracer = status_number(status, "TracerPid").value_or(0);
-  if (tracer != 0 && tracer != static_cast<uint64_t>(::getpid())) throw TraceRefused(EPERM);
-  throw Error(ErrorKind::kUnsupported,
-              "no thread of process " + std::to_string(pid) + " can make system calls for heapsnap",
-              why_not, "look at it without: heapsnap attach --freeze stop " + std::to_string(pid));
+  session_->release();
+  loan_.take_back();
+  return answer;
 }
 
-void BorrowedDonor::leave(const std::vector<AddressRange>& code) {
+void BorrowedDonor::fail(const std::string& why_not) const {
+  // Another tracer is told about by whoever explains refusals.
+  const std::string status = proc_.try_read(pid_, "status").value_or(std::string());
+  const auto tracer = status_number(status, "TracerPid").value_or(0);
+  if (tracer != 0 && tracer != static_cast<uint64_t>(::getpid())) throw TraceRefused(EPERM);
+  // Where a moment ago somebody traced it, /proc did not show that it is stopped.
+  if (is_group_stopped_) {
+    throw Error(
+        ErrorKind::kUnsupported,
+        "no thread of process " + std::to_string(pid_) + " can make system calls for heapsnap",
+        "it is stopped (SIGSTOP)", "let it run first: kill -CONT " + std::to_string(pid_));
+  }
+  throw Error(
+      ErrorKind::kUnsupported,
+      "no thread of process " + std::to_string(pid_) + " can make system calls for heapsnap",
+      why_not, "look at it without: heapsnap attach --freeze stop " + std::to_string(pid_));
+}
+
+void BorrowedDonor::leave(const std::function<bool(const user_regs_struct&)>& is_inside) {
   const auto deadline = TraceClock::now() + kLeaveDeadline;
-  while (is_inside_malloc(code, thread_->registers(), memory_)) {
-    if (TraceClock::now() >= deadline || !session_->let_run(*thread_, kSlice, deadline)) {
+  std::chrono::microseconds slice = kSlice;
+  while (is_inside(thread_->registers())) {
+    if (TraceClock::now() >= deadline || !session_->let_run(*thread_, slice, deadline)) {
       release();
-      throw Error(
-          ErrorKind::kUnsupported, "cannot make a thread in process " + std::to_string(pid_),
-          "its only thread is inside the allocator or the loader and stays there", "try again");
+      throw Error(ErrorKind::kUnsupported,
+                  "cannot make a thread in process " + std::to_string(pid_),
+                  "its only thread is inside the allocator, the loader or fork, and stays there",
+                  "try again when it is at something else");
     }
-    ran_ += kSlice;
+    ran_ += slice;
+    slice = std::min(slice * 2, kLongestSlice);
   }
 }
 

@@ -1,9 +1,12 @@
 // One thread of the target, stopped to make system calls in its name; the others run on.
 #pragma once
 
+#include <sys/user.h>
+
 #include <chrono>
+#include <functional>
 #include <memory>
-#include <span>
+#include <string>
 
 #include "platform/linux/donor.h"
 #include "platform/linux/priority_loan.h"
@@ -14,7 +17,8 @@ namespace heapsnap {
 
 class BorrowedDonor {
  public:
-  // Stops one thread after the other until one is fit for `task`; asks sleeping ones first. Throws
+  // Stops one thread after the other until one is fit for `task`; asks sleeping ones first, and all
+  // of them again as long as one may become fit, for five seconds. Throws
   // TraceRefused, Error{kNoProcess} and Error{kUnsupported} with the reason that the last one had.
   // Error{kNoProcess} is thrown when it executes another program than the one with `task.gadget`.
   // `memory` reads the target; `loan` helps a donor to a processor. Both outlive it.
@@ -26,11 +30,13 @@ class BorrowedDonor {
 
   Tracee& thread() { return *thread_; }
   int tid() const { return thread_->tid(); }
+  uint64_t frame_top() const { return frame_top_; }  // for BorrowedThread
+  // When it stood; who is alone and stands stays alone.
   bool is_only_thread() const { return is_only_thread_; }
 
-  // Lets it run in short slices until it stands outside of `code` and of what that has called.
-  // Throws Error{kUnsupported} when it stays inside, with the thread let go.
-  void leave(const std::vector<AddressRange>& code);
+  // Lets it run in short slices until `is_inside` is false of its registers. Throws
+  // Error{kUnsupported} when it stays inside, with the thread let go.
+  void leave(const std::function<bool(const user_regs_struct&)>& is_inside);
 
   // Lets it run on for good.
   void release() noexcept;
@@ -38,12 +44,19 @@ class BorrowedDonor {
   std::chrono::nanoseconds pause() const { return session_->pause() - ran_; }
 
  private:
+  enum class Answer : uint8_t { kFit, kLater, kNever };
+  Answer ask_threads(const DonorTask& task, std::string& why_not);
+  [[noreturn]] void fail(const std::string& why_not) const;
+
+  const ProcFs& proc_;
   int pid_;
   MemoryReader& memory_;
   PriorityLoan& loan_;
   bool is_only_thread_ = false;
+  bool is_group_stopped_ = false;  // the thread that was looked at last
   std::unique_ptr<PtraceSession> session_;
   Tracee* thread_ = nullptr;
+  uint64_t frame_top_ = 0;
   std::chrono::nanoseconds ran_{};  // at least
 };
 

@@ -2,11 +2,11 @@
 
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
 
+#include "base/alteration.h"
 #include "platform/linux/interrupted_syscall.h"
 #include "platform/linux/sigreturn_stack.h"
 
@@ -22,14 +22,6 @@ constexpr size_t kCodeLookedAt = 24;
 // Longest time that one thread is waited for where nothing but bad luck can hold it.
 constexpr std::chrono::seconds kPatience{2};
 
-bool transfer(bool to_thread, pid_t tid, uint64_t address, void* bytes, size_t size) {
-  const iovec local{bytes, size};
-  const iovec remote{reinterpret_cast<void*>(address), size};
-  const ssize_t count = to_thread ? ::process_vm_writev(tid, &local, 1, &remote, 1, 0)
-                                  : ::process_vm_readv(tid, &local, 1, &remote, 1, 0);
-  return count == static_cast<ssize_t>(size);
-}
-
 // Results by which the kernel tells itself to make the call again (include/linux/errno.h).
 bool will_restart(const user_regs_struct& registers) {
   const auto result = static_cast<long long>(registers.rax);
@@ -40,7 +32,8 @@ bool will_restart(const user_regs_struct& registers) {
 
 uint64_t stack_needed(size_t extended_state_size, size_t chain_length) {
   constexpr uint64_t kLargestPlainFrame = 512;
-  return kRedZone + extended_state_size + (chain_length + 1) * kLargestPlainFrame + 256;
+  return kRedZone + BorrowedThread::kNote.size() + extended_state_size +
+         (chain_length + 1) * kLargestPlainFrame + 256;
 }
 
 user_regs_struct registers_for(const SystemCall& call, const user_regs_struct& like,
@@ -63,16 +56,16 @@ user_regs_struct registers_for(const SystemCall& call, const user_regs_struct& l
 // Writes the frames. Nothing of the thread is altered by that: bytes below the red zone are
 // nobody's.
 bool BorrowedThread::lay_frames(std::span<const SystemCall> chain) {
+  if (!gadget_.is_in(memory_)) return false;
   own_registers_ = thread_.registers();
   const auto mask = thread_.signal_mask();
   const std::vector<std::byte> state = thread_.extended_state();
   if (!mask || state.empty()) return false;
   own_mask_ = *mask;
 
-  const uint64_t top = own_registers_.rsp - kRedZone;
-  SigreturnStack stack(top, gadget_.restore_rt);
+  SigreturnStack stack(note_address(), gadget_.restore_rt);
   std::array<std::byte, kCodeLookedAt> code{};
-  transfer(false, thread_.tid(), own_registers_.rip - code.size(), code.data(), code.size());
+  memory_.read(Address(own_registers_.rip - code.size()), code);
   home_ = stack.push(restarted_registers(own_registers_, code), own_mask_, state);
   uint64_t next = home_;  // the last call does not return, so this is never gone to
   for (size_t i = chain.size(); i-- > 0;) {
@@ -81,10 +74,13 @@ bool BorrowedThread::lay_frames(std::span<const SystemCall> chain) {
   }
   clone_stack_ = next;
   frames_ = stack.bottom();
-  own_stack_.resize(stack.bytes().size());
   std::vector<std::byte> frames(stack.bytes().begin(), stack.bytes().end());
-  return transfer(false, thread_.tid(), frames_, own_stack_.data(), own_stack_.size()) &&
-         transfer(true, thread_.tid(), frames_, frames.data(), frames.size());
+  const auto note = std::as_bytes(std::span(kNote));
+  frames.insert(frames.end(), note.begin(), note.end());
+  own_stack_.assign(frames.size(), std::byte{});
+  // A part of the main stack that is not there yet comes into being as zeros when it is written to.
+  memory_.read(Address(frames_), own_stack_);
+  return memory_.write(Address(frames_), frames);
 }
 
 // From here on the thread is altered. If we die between these three steps: after the registers
@@ -160,7 +156,7 @@ BorrowedThread::Outcome BorrowedThread::await_clone(TraceClock::time_point deadl
   thread_.resume();
   while (true) {
     if (!thread_.wait(std::min(deadline, TraceClock::now() + patience))) {
-      if (TraceClock::now() >= deadline) return Outcome::kStuck;
+      if (TraceClock::now() >= deadline || is_end_asked()) return Outcome::kStuck;
       thread_.interrupt();
       patience = std::min<std::chrono::microseconds>(patience * 2, std::chrono::milliseconds(50));
       continue;
@@ -233,7 +229,7 @@ void BorrowedThread::put_back() noexcept {
   borrowed_ = false;
   thread_.set_signal_mask(own_mask_);
   thread_.set_registers(own_registers_);
-  transfer(true, thread_.tid(), frames_, own_stack_.data(), own_stack_.size());
+  memory_.write(Address(frames_), own_stack_);
 }
 
 }  // namespace heapsnap

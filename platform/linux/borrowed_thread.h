@@ -30,6 +30,7 @@
 
 #include "platform/linux/syscall_gadget.h"
 #include "platform/linux/tracee.h"
+#include "platform/linux/tracee_memory.h"
 
 namespace heapsnap {
 
@@ -52,8 +53,14 @@ class BorrowedThread {
     kGone,     // the thread ended
   };
 
-  // `thread` is at Stop::kTrap, and its stack was found fit (donor.h).
-  BorrowedThread(Tracee& thread, const SyscallGadget& gadget) : thread_(thread), gadget_(gadget) {}
+  // Lies above the frames while the thread is borrowed, at note_address(): the name that a copy
+  // takes (copy_reaper.h).
+  static constexpr std::array<char, 16> kNote{"heapsnap-copy"};
+
+  // `thread` is at Stop::kTrap and was found fit, with its frames below `frame_top` (donor.h). The
+  // code at `gadget` is looked at when the first call is made: without it none is.
+  BorrowedThread(Tracee& thread, const SyscallGadget& gadget, uint64_t frame_top)
+      : thread_(thread), memory_(thread), gadget_(gadget), frame_top_(frame_top) {}
   BorrowedThread(const BorrowedThread&) = delete;
   BorrowedThread& operator=(const BorrowedThread&) = delete;
   // Gives the thread back where that was not done.
@@ -63,6 +70,8 @@ class BorrowedThread {
   // behind it, ready for another; nothing when it is gone or out of reach, and no other call may be
   // made then.
   std::optional<long> call(const SystemCall& call, TraceClock::time_point deadline);
+
+  uint64_t note_address() const { return frame_top_ - kNote.size(); }
 
   // Clones with `flags`; the clone has all signals blocked, is traced by the caller and stops
   // before it does anything. Let go, it makes the calls of `chain` in turn; the last one must not
@@ -95,7 +104,9 @@ class BorrowedThread {
   void put_back() noexcept;
 
   Tracee& thread_;
+  TraceeMemory memory_;
   SyscallGadget gadget_;
+  uint64_t frame_top_;
   bool borrowed_ = false;
   user_regs_struct own_registers_{};
   uint64_t own_mask_ = 0;

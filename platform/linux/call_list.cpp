@@ -83,9 +83,9 @@ uint64_t CallList::word_for(const Place& place, const Value& value, uint64_t own
     case Value::Kind::kResult: return result_at(place, value.number).value();
     case Value::Kind::kNumber: own_value = value.number; break;
     case Value::Kind::kData: own_value = data_at(place, value.number).value(); break;
+    case Value::Kind::kAttachment: own_value = place.attachment.value(); break;
     case Value::Kind::kCopyText: own_value = place.copy_text.value(); break;
-    case Value::Kind::kFile: own_value = place.file; break;
-    case Value::Kind::kFilePath: own_value = place.file_path.value(); break;
+    case Value::Kind::kRename: own_value = place.rename.value(); break;
   }
   return own_word;
 }

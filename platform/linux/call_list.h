@@ -29,7 +29,7 @@ class CallList {
   static constexpr size_t kMostArguments = 4;
 
   struct Value {
-    enum class Kind : uint8_t { kNumber, kResult, kData, kCopyText, kFile, kFilePath };
+    enum class Kind : uint8_t { kNumber, kResult, kData, kAttachment, kCopyText, kRename };
     Kind kind = Kind::kNumber;
     uint64_t number = 0;
   };
@@ -37,11 +37,14 @@ class CallList {
   static Value address(Address value) { return number(value.value()); }
   static Value result_of(Step step) { return {Value::Kind::kResult, step}; }
   static Value address_of(Data data) { return {Value::Kind::kData, data}; }
-  // copy_text(to, from, size): copies until the NUL, at most `size` bytes; no function of libc.
+  // The bytes that are given to the target with the list.
+  static Value attachment() { return {Value::Kind::kAttachment, 0}; }
+  // Functions that come with the list, none of libc:
+  // copy_text(to, from, size) copies until the NUL, at most `size` bytes.
   static Value copy_text() { return {Value::Kind::kCopyText, 0}; }
-  // Of the file that is given to the target with the list: its descriptor and a path to it.
-  static Value file() { return {Value::Kind::kFile, 0}; }
-  static Value file_path() { return {Value::Kind::kFilePath, 0}; }
+  // rename(library, name) writes `name` over the name that the loader has for a handle of dlopen,
+  // as far as that one reaches.
+  static Value rename() { return {Value::Kind::kRename, 0}; }
 
   Data put(std::span<const std::byte> bytes);
   Data put_text(std::string_view text);  // with a NUL
@@ -61,8 +64,8 @@ class CallList {
   struct Place {
     Address begin;
     Address copy_text;
-    uint64_t file = 0;
-    Address file_path;
+    Address rename;
+    Address attachment;
   };
   std::vector<std::byte> encode(const Place& place) const;
   size_t size() const;

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 
 #include "platform/linux/kernel_text.h"
 
@@ -15,30 +16,21 @@ namespace {
 struct LimitFiles {
   const char* limit;
   const char* used;
-  const char* statistics;  // where the reclaimable part of `used` stands; may be null
-  const char* reclaimable;
 };
-constexpr LimitFiles kMemoryV2 = {"memory.max", "memory.current", "memory.stat", "inactive_file"};
-constexpr LimitFiles kMemoryV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat",
-                                  "total_inactive_file"};
-constexpr LimitFiles kProcesses = {"pids.max", "pids.current", nullptr, nullptr};
+// Past memory.high the kernel makes the group wait until it uses less.
+constexpr std::array kMemoryV2{LimitFiles{"memory.max", "memory.current"},
+                               LimitFiles{"memory.high", "memory.current"}};
+constexpr std::array kMemoryV1{
+    LimitFiles{"memory.limit_in_bytes", "memory.usage_in_bytes"},
+    LimitFiles{"memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"}};
+constexpr const char* kReclaimableV2 = "inactive_file";
+constexpr const char* kReclaimableV1 = "total_inactive_file";
+constexpr LimitFiles kProcesses = {"pids.max", "pids.current"};
 constexpr uint64_t kNoLimitV1 = uint64_t{1} << 60;
 
 std::optional<uint64_t> read_number(const std::string& path) {
   const std::optional<std::string> text = read_kernel_text(path);
   return text ? parse_number(*text) : std::nullopt;
-}
-
-// "inactive_file 1234" of memory.stat.
-uint64_t statistic(const std::string& path, std::string_view key) {
-  const std::optional<std::string> text = read_kernel_text(path);
-  std::string_view rest = text ? *text : std::string_view();
-  while (const std::optional<std::string_view> line = take_line(rest)) {
-    if (line->size() > key.size() && line->starts_with(key) && (*line)[key.size()] == ' ') {
-      return parse_number(line->substr(key.size())).value_or(0);
-    }
-  }
-  return 0;
 }
 
 bool is_folder(const std::string& path) {
@@ -62,22 +54,48 @@ std::vector<std::string> folders_upwards(const std::string& mount, std::string p
   return folders;
 }
 
+std::string group_name(const std::string& folder, const std::string& cgroup_root) {
+  return folder.size() == cgroup_root.size() ? "/" : folder.substr(cgroup_root.size());
+}
+
 std::optional<CgroupLimit> tightest(const std::vector<std::string>& folders,
                                     const std::string& cgroup_root, const LimitFiles& files) {
   std::optional<CgroupLimit> result;
   for (const std::string& folder : folders) {
     const std::optional<uint64_t> limit = read_number(folder + "/" + files.limit);
     const std::optional<uint64_t> used = read_number(folder + "/" + files.used);
-    if (!limit || !used || *limit >= kNoLimitV1) continue;
-    CgroupLimit found{folder.substr(cgroup_root.size()), *limit, *used};
-    if (found.group.empty()) found.group = "/";
-    if (files.statistics != nullptr) {
-      found.used -=
-          std::min(found.used, statistic(folder + "/" + files.statistics, files.reclaimable));
-    }
+    if (!limit || !used) continue;
+    CgroupLimit found{group_name(folder, cgroup_root), *limit, *used};
     if (!result || found.room() < result->room()) result = std::move(found);
   }
   return result;
+}
+
+std::optional<CgroupLimit> tightest_memory(const std::vector<MemoryLimitFiles>& limits) {
+  std::optional<CgroupLimit> result;
+  for (const MemoryLimitFiles& files : limits) {
+    const auto limit = parse_memory_limit(kernel_text_or_empty(files.limit));
+    const std::optional<uint64_t> used = read_number(files.used);
+    if (!limit || !used) continue;
+    const std::string statistics = kernel_text_or_empty(files.statistics);
+    const uint64_t reclaimable = memory_statistic(statistics, files.reclaimable);
+    CgroupLimit found{files.group, *limit, *used - std::min(*used, reclaimable)};
+    if (!result || found.room() < result->room()) result = std::move(found);
+  }
+  return result;
+}
+
+template <size_t N>
+void add_memory_limits(const std::vector<std::string>& folders, const std::string& cgroup_root,
+                       const std::array<LimitFiles, N>& limits, const char* reclaimable,
+                       std::vector<MemoryLimitFiles>& to) {
+  for (const std::string& folder : folders) {
+    for (const LimitFiles& files : limits) {
+      if (!read_kernel_text(folder + "/" + files.limit)) continue;
+      to.push_back({group_name(folder, cgroup_root), folder + "/" + files.limit,
+                    folder + "/" + files.used, folder + "/memory.stat", reclaimable});
+    }
+  }
 }
 
 // The unified hierarchy is the mount itself, or beside v1 controllers its folder "unified".
@@ -121,24 +139,63 @@ std::vector<CgroupPath> parse_cgroup(std::string_view text) {
   return paths;
 }
 
+uint64_t memory_statistic(std::string_view text, std::string_view word) {
+  while (const std::optional<std::string_view> line = take_line(text)) {
+    if (line->size() > word.size() && line->starts_with(word) && (*line)[word.size()] == ' ') {
+      return parse_number(line->substr(word.size())).value_or(0);
+    }
+  }
+  return 0;
+}
+
+std::optional<uint64_t> parse_memory_limit(std::string_view text) {
+  const std::optional<uint64_t> limit = parse_number(text);
+  return limit && *limit < kNoLimitV1 ? limit : std::nullopt;
+}
+
+std::vector<MemoryLimitFiles> memory_limit_files(std::string_view cgroup_text,
+                                                 const KernelFiles& files) {
+  const std::string root = files.sys + "/fs/cgroup";
+  std::vector<MemoryLimitFiles> limits;
+  for (const CgroupPath& cgroup : parse_cgroup(cgroup_text)) {
+    if (cgroup.controllers.empty()) {
+      add_memory_limits(folders_upwards(unified_mount(root), cgroup.path), root, kMemoryV2,
+                        kReclaimableV2, limits);
+    }
+    for (const std::string& controller : cgroup.controllers) {
+      if (controller != "memory") continue;
+      add_memory_limits(folders_upwards(root + "/" + controller, cgroup.path), root, kMemoryV1,
+                        kReclaimableV1, limits);
+    }
+  }
+  return limits;
+}
+
 CgroupLimits read_cgroup_limits(std::string_view cgroup_text, const KernelFiles& files) {
   const std::string root = files.sys + "/fs/cgroup";
   CgroupLimits limits;
+  limits.memory = tightest_memory(memory_limit_files(cgroup_text, files));
   for (const CgroupPath& cgroup : parse_cgroup(cgroup_text)) {
     if (cgroup.controllers.empty()) {
       const auto folders = folders_upwards(unified_mount(root), cgroup.path);
-      if (!limits.memory) limits.memory = tightest(folders, root, kMemoryV2);
       if (!limits.processes) limits.processes = tightest(folders, root, kProcesses);
       look_for_frozen(limits, folders, root);
+      limits.dies_together = std::any_of(
+          folders.begin(), folders.end(),
+          [](const std::string& folder) { return read_number(folder + "/memory.oom.group") == 1; });
     }
     for (const std::string& controller : cgroup.controllers) {
       const auto folders = folders_upwards(root + "/" + controller, cgroup.path);
-      if (controller == "memory") limits.memory = tightest(folders, root, kMemoryV1);
       if (controller == "pids") limits.processes = tightest(folders, root, kProcesses);
       if (controller == "freezer") look_for_frozen(limits, folders, root);
     }
   }
   return limits;
+}
+
+CgroupLimits read_cgroup_limits(int pid, const KernelFiles& files) {
+  return read_cgroup_limits(
+      kernel_text_or_empty(files.proc + "/" + std::to_string(pid) + "/cgroup"), files);
 }
 
 }  // namespace heapsnap

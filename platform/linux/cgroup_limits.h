@@ -38,11 +38,35 @@ struct CgroupLimit {
 struct CgroupLimits {
   std::optional<CgroupLimit> memory;     // bytes; nothing: no limit, or not readable
   std::optional<CgroupLimit> processes;  // tasks, as the pids controller counts them
-  bool frozen = false;                   // by the freezer: `docker pause`, systemctl freeze
+  // When memory runs out, the kernel ends all processes of the group, not one (memory.oom.group of
+  // v2: OOMPolicy=kill of systemd, containers of Kubernetes).
+  bool dies_together = false;
+  bool frozen = false;  // by the freezer: `docker pause`, systemctl freeze
   std::string frozen_group;
 };
 
+// The files of one memory limit of one group: bytes, or the word "max".
+struct MemoryLimitFiles {
+  std::string group;  // as CgroupLimit::group
+  std::string limit;
+  std::string used;
+  std::string statistics;
+  std::string reclaimable;  // the word in `statistics` before what the kernel gives back at once
+};
+
+// All of them that exist, of the groups in `cgroup_text` and those above. To be read often.
+std::vector<MemoryLimitFiles> memory_limit_files(std::string_view cgroup_text,
+                                                 const KernelFiles& files);
+
+// "inactive_file 1234" in the text of memory.stat; 0 where it does not say.
+uint64_t memory_statistic(std::string_view text, std::string_view word);
+
+// The number in a limit's file; nothing where there is no limit.
+std::optional<uint64_t> parse_memory_limit(std::string_view text);
+
 // Reads the limits of the groups in `cgroup_text`, the text of /proc/PID/cgroup.
 CgroupLimits read_cgroup_limits(std::string_view cgroup_text, const KernelFiles& files);
+// The same of a process.
+CgroupLimits read_cgroup_limits(int pid, const KernelFiles& files);
 
 }  // namespace heapsnap

@@ -20,6 +20,7 @@ namespace {
 constexpr uint64_t kPage = 4096;
 constexpr std::chrono::seconds kPatience{20};
 constexpr std::chrono::seconds kStopDeadline{5};
+constexpr std::chrono::seconds kStragglerDeadline{5};
 // Between two stops, so that who stood inside gets a processor: on a busy machine that takes a
 // while, and with one processor nobody runs before we sleep.
 constexpr std::chrono::microseconds kFirstNap{50};
@@ -104,7 +105,9 @@ class Patching {
     }
     session.release();
     result.pause = session.pause();
-    while (session.collect_stragglers()) {
+    if (!session.await_stragglers(TraceClock::now() + kStragglerDeadline) && !is_free) {
+      refuse(pid_, "a thread of it sleeps in the kernel and cannot be woken",
+             "try again later: heapsnap doctor " + std::to_string(pid_) + " says which one it is");
     }
     return is_free;
   }

@@ -1,8 +1,10 @@
 #include "platform/linux/code_vacancy.h"
 
 #include <algorithm>
+#include <string>
 #include <thread>
 
+#include "base/error.h"
 #include "platform/linux/attach_obstacles.h"
 #include "platform/linux/malloc_exit.h"
 #include "platform/linux/priority_loan.h"
@@ -17,6 +19,7 @@ namespace {
 constexpr size_t kMostLooks = 400;
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 constexpr std::chrono::seconds kStopDeadline{5};
+constexpr std::chrono::seconds kStragglerDeadline{5};
 
 bool look(const ProcFs& proc, int pid, const std::vector<AddressRange>& code, MemoryReader& memory,
           VacancyResult& result) {
@@ -32,7 +35,12 @@ bool look(const ProcFs& proc, int pid, const std::vector<AddressRange>& code, Me
       });
   session.release();
   result.longest_pause = std::max(result.longest_pause, session.pause());
-  while (session.collect_stragglers()) {
+  if (!session.await_stragglers(TraceClock::now() + kStragglerDeadline)) {
+    throw Error(
+        ErrorKind::kUnsupported,
+        "cannot see where the threads of process " + std::to_string(pid) + " are",
+        "one of them sleeps in the kernel and cannot be woken",
+        "try again later: heapsnap doctor " + std::to_string(pid) + " says which one it is");
   }
   return is_vacant;
 }

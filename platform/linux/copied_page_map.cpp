@@ -15,6 +15,19 @@ bool is_copied(const Mapping& mapping) {
 }  // namespace
 
 void CopiedPageMap::read(Address first_page, std::span<PageState> out) {
+  while (!out.empty()) {
+    size_t count = missing_.states(first_page, out);
+    if (count == 0) {
+      const uint64_t pages = (missing_.next_begin(first_page) - first_page) / page_size();
+      count = std::min<uint64_t>(out.size(), pages);
+      read_copied(first_page, out.first(count));
+    }
+    first_page += count * page_size();
+    out = out.subspan(count);
+  }
+}
+
+void CopiedPageMap::read_copied(Address first_page, std::span<PageState> out) {
   const uint64_t page = page_size();
   const AddressRange asked{first_page, first_page + out.size() * page};
   const auto& mappings = space_.mappings();

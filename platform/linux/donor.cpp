@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "platform/linux/frame_place.h"
 #include "platform/linux/interrupted_syscall.h"
-#include "platform/linux/mapping_query.h"
 #include "platform/linux/system_call_names.h"
 
 namespace heapsnap {
@@ -64,21 +64,6 @@ bool dispatches_syscalls(const Tracee& thread) {
   return ask(kGetSyscallDispatch, thread.tid(), dispatch) && dispatch.mode != 0;
 }
 
-// Whether the frames find room on a stack that is surely one.
-bool has_known_stack(const ProcFs& proc, const Tracee& thread, const DonorTask& task) {
-  const uint64_t stack_pointer = thread.registers().rsp;
-  const auto stack = query_mapping(proc, thread.tid(), Address(stack_pointer));
-  if (!stack || !stack->is_private_writable()) return false;
-  const bool is_main = stack->path == "[stack]";
-  const Address control_block(thread.registers().fs_base);
-  if (!is_main &&
-      (!stack->range.contains(control_block) || control_block.value() < stack_pointer)) {
-    return false;
-  }
-  const uint64_t room = stack_pointer - stack->range.begin.value();
-  return room >= stack_needed(kLargestExtendedState, task.chain_length) + kSlack;
-}
-
 std::optional<std::string> barred_call(const Tracee& thread, const DonorTask& task) {
   const SeccompFilters filters = read_seccomp_filters(thread.tid());
   for (const SystemCall& call : task.calls) {
@@ -93,6 +78,24 @@ std::optional<std::string> barred_call(const Tracee& thread, const DonorTask& ta
     return "its seccomp filter does not just refuse " + system_call_name(call.number);
   }
   return std::nullopt;
+}
+
+// Whether it could be one if there were a place for its frames.
+Fitness fitness_but_for_place(const Tracee& thread, const DonorTask& task) {
+  if (thread.stop() != Tracee::Stop::kTrap) {
+    return {"it is stopped for a signal", thread.stop() == Tracee::Stop::kSignal};
+  }
+  if (thread.registers().cs != kUserCode64) return {"it runs 32-bit code"};
+  if (dispatches_syscalls(thread)) return {"its system calls go to a handler of its own"};
+  if (auto barred = barred_call(thread, task)) return {*std::move(barred)};
+  if (may_be_in_restartable_sequence(thread)) {
+    return {"it may be inside a restartable sequence", true};
+  }
+  return {};
+}
+
+uint64_t room_needed(const DonorTask& task) {
+  return stack_needed(kLargestExtendedState, task.chain_length) + kSlack;
 }
 
 // How much is lost if the thread finds home by itself; lower is better.
@@ -112,20 +115,20 @@ SeccompCall as_filter_sees(const SystemCall& call, uint64_t gadget) {
   return asked;
 }
 
-std::optional<std::string> why_unfit(const ProcFs& proc, const Tracee& thread,
-                                     const DonorTask& task) {
-  if (thread.stop() != Tracee::Stop::kTrap) return "it is stopped for a signal";
-  if (thread.registers().cs != kUserCode64) return "it runs 32-bit code";
-  if (may_be_in_restartable_sequence(thread)) return "it may be inside a restartable sequence";
-  if (dispatches_syscalls(thread)) return "its system calls go to a handler of its own";
-  if (!has_known_stack(proc, thread, task)) {
-    return "it does not run on a stack that is known to be its own, with room to spare";
+Fitness fitness_of(const ProcFs& proc, const Tracee& thread, const DonorTask& task,
+                   bool owns_main_stack) {
+  Fitness fitness = fitness_but_for_place(thread, task);
+  if (!fitness.why_not.empty()) return fitness;
+  const auto top = find_frame_place(proc, thread, room_needed(task), owns_main_stack);
+  if (!top) {
+    return {"it does not run on a stack that is known to be its own, with room to spare", true};
   }
-  return barred_call(thread, task);
+  return {{}, false, *top};
 }
 
-std::optional<size_t> choose_donor(const ProcFs& proc, int process, std::span<const Tracee> threads,
-                                   const DonorTask& task, std::string& why_not) {
+std::optional<ChosenDonor> choose_donor(const ProcFs& proc, int process,
+                                        std::span<const Tracee> threads, const DonorTask& task,
+                                        std::string& why_not) {
   std::vector<size_t> order;
   for (size_t i = 0; i < threads.size(); ++i) {
     if (threads[i].stop() == Tracee::Stop::kTrap && threads[i].process() == process) {
@@ -137,10 +140,21 @@ std::optional<size_t> choose_donor(const ProcFs& proc, int process, std::span<co
     return risk_of(threads[a].registers()) < risk_of(threads[b].registers());
   });
   order.resize(std::min(order.size(), kCandidates));
+  const bool is_alone = std::count_if(threads.begin(), threads.end(),
+                                      [](const Tracee& thread) { return !thread.is_gone(); }) == 1;
   for (const size_t i : order) {
-    const auto unfit = why_unfit(proc, threads[i], task);
-    if (!unfit) return i;
-    why_not = "thread " + std::to_string(threads[i].tid()) + ": " + *unfit;
+    const Fitness fitness = fitness_of(proc, threads[i], task, is_alone);
+    if (fitness.why_not.empty()) return ChosenDonor{i, fitness.frame_top};
+    why_not = "thread " + std::to_string(threads[i].tid()) + ": " + fitness.why_not;
+  }
+  const auto first = std::find_if(threads.begin(), threads.end(), [&](const Tracee& thread) {
+    return thread.tid() == process && thread.is_stopped();
+  });
+  if (first == threads.end()) return std::nullopt;
+  const auto top = find_spare_place(proc, *first, room_needed(task));
+  for (const size_t i : order) {
+    if (!top) break;
+    if (fitness_but_for_place(threads[i], task).why_not.empty()) return ChosenDonor{i, *top};
   }
   return std::nullopt;
 }

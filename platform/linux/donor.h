@@ -1,9 +1,7 @@
 // Which stopped thread of the target may lend itself for a clone in its name.
 //
-// Its stack must be one that we can be sure about, since frames are put below its stack pointer:
-// the main stack, or the mapping that holds the thread's control block as well, above the stack,
-// as glibc lays out the stacks of its threads. So threads that run on an alternate signal stack, a
-// coroutine's or a goroutine's stack are left alone.
+// There must be a place for frames that we can be sure about (frame_place.h): a thread on an
+// alternate signal stack, a goroutine's or, but for the first thread, a coroutine's is left alone.
 #pragma once
 
 #include <cstddef>
@@ -32,15 +30,31 @@ struct DonorTask {
 // What a seccomp filter gets to see of a call that is made at the `syscall; ret` at `gadget`.
 SeccompCall as_filter_sees(const SystemCall& call, uint64_t gadget);
 
-// Why `thread` cannot be a donor; nothing when it can. It is not altered.
-std::optional<std::string> why_unfit(const ProcFs& proc, const Tracee& thread,
-                                     const DonorTask& task);
+struct Fitness {
+  std::string why_not{};   // empty when it is fit
+  bool may_pass = false;   // it is unfit by what it is at
+  uint64_t frame_top = 0;  // below which its frames go
+};
+// Whether `thread` can be a donor. It is not altered. `owns_main_stack` as of find_frame_place().
+Fitness fitness_of(const ProcFs& proc, const Tracee& thread, const DonorTask& task,
+                   bool owns_main_stack);
+
+struct ChosenDonor {
+  size_t index = 0;
+  uint64_t frame_top = 0;
+};
+
+struct Donor {
+  size_t index = 0;         // among the threads
+  uint64_t frames_top = 0;  // for BorrowedThread: where frames may lie; 0: on its own stack
+};
 
 // The thread of `process` among `threads` that would notice least if heapsnap were killed in the
 // middle: one in a system call that is simply made again, before one in user code, before one in
 // a sleep whose remaining time would be lost. Looks closely at a few only. Gives its index, or
-// nothing and in `why_not` the reason that the last one had.
-std::optional<size_t> choose_donor(const ProcFs& proc, int process, std::span<const Tracee> threads,
-                                   const DonorTask& task, std::string& why_not);
+// nothing and in `why_not` the reason that the last one had. All threads of the process stand.
+std::optional<ChosenDonor> choose_donor(const ProcFs& proc, int process,
+                                        std::span<const Tracee> threads, const DonorTask& task,
+                                        std::string& why_not);
 
 }  // namespace heapsnap

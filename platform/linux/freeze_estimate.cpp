@@ -17,6 +17,8 @@ constexpr uint64_t kFork = 300'000;  // ns
 constexpr uint64_t kForkPerMegabyte = 21'000;  // ns
 // Reading and walking.
 constexpr uint64_t kStopPerMegabyte = 295'000;  // ns
+// Reading alone.
+constexpr uint64_t kReadPerMegabyte = 150'000;  // ns
 
 constexpr uint64_t kMegabyte = 1'000'000;
 
@@ -41,6 +43,10 @@ FreezeEstimate estimate_freeze(std::string_view status_text) {
   const auto private_bytes = status_bytes(status_text, "RssAnon");
   return estimate_freeze(private_bytes.value_or(status_bytes(status_text, "VmRSS").value_or(0)),
                          status_number(status_text, "Threads").value_or(1));
+}
+
+std::chrono::nanoseconds FreezeEstimate::with_kept(uint64_t bytes) const {
+  return fork + std::chrono::nanoseconds(bytes / 1000 * kReadPerMegabyte / 1000);
 }
 
 std::string FreezeEstimate::text() const {

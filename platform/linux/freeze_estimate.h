@@ -18,6 +18,8 @@ struct FreezeEstimate {
   std::chrono::nanoseconds stop{0};
 
   bool prefers_fork() const { return fork < stop; }
+  // What a fork takes when so many bytes have to be read as well while the target stands.
+  std::chrono::nanoseconds with_kept(uint64_t bytes) const;
   // "copying page tables of 1.0 GB takes about 22 ms, reading it about 310 ms"
   std::string text() const;
 };

@@ -72,27 +72,30 @@ std::string join(const std::vector<std::string>& names) {
   return text;
 }
 
+void judge_foreign_allocator(const AllocatorVerdict& verdict, Checklist& list) {
+  const std::string remedy =
+      verdict.name == "Go" ? "go tool pprof http://HOST:PORT/debug/pprof/heap" : "";
+  const std::string what = verdict.name == "Go" ? "It is a Go program without a C library"
+                                                : "Its malloc is answered by " + verdict.name;
+  list.unsupported("allocator", what, verdict.file + kNotWalked, remedy);
+}
+
 void judge_allocator(const TargetFacts& target, Checklist& list) {
-  const AllocatorGuess& guess = target.allocator;
-  switch (guess.kind) {
-    case AllocatorGuess::Kind::kGlibc:
-      list.ok("allocator", "It uses the malloc of glibc", guess.library);
+  const AllocatorVerdict& verdict = target.allocator;
+  switch (verdict.kind) {
+    case AllocatorVerdict::Kind::kGlibc:
+      if (verdict.interposer.empty()) {
+        list.ok("allocator", "It uses the malloc of glibc", verdict.file);
+      } else {
+        list.degraded("allocator", "Its malloc is answered by a file that heapsnap does not know",
+                      verdict.interposer + ": only what it passes on to glibc's malloc is walked");
+      }
       break;
-    case AllocatorGuess::Kind::kStaticGlibc:
+    case AllocatorVerdict::Kind::kStaticGlibc:
       list.ok("allocator", "It uses the malloc of glibc", "linked into the program");
       break;
-    case AllocatorGuess::Kind::kMusl:
-      list.unsupported("allocator", "It uses the malloc of musl", guess.library + kNotWalked);
-      break;
-    case AllocatorGuess::Kind::kBionic:
-      list.unsupported("allocator", "It uses the malloc of bionic", guess.library + kNotWalked);
-      break;
-    case AllocatorGuess::Kind::kGo:
-      list.unsupported("allocator", "It is a Go program without a C library",
-                       std::string("the heap of the Go runtime") + kNotWalked,
-                       "go tool pprof http://HOST:PORT/debug/pprof/heap");
-      break;
-    case AllocatorGuess::Kind::kUnknown:
+    case AllocatorVerdict::Kind::kForeign: judge_foreign_allocator(verdict, list); break;
+    case AllocatorVerdict::Kind::kUnknown:
       if (!target.executable.is_elf) break;
       list.note(
           "allocator", "Its allocator could not be recognized",
@@ -100,15 +103,13 @@ void judge_allocator(const TargetFacts& target, Checklist& list) {
           "malloc of glibc, memory is accounted for by mapping only");
       break;
   }
-  if (guess.kind == AllocatorGuess::Kind::kGlibc && target.executable.is_go) {
-    list.note("go-heap", "Part of it is written in Go",
-              "the heap of the Go runtime is not walked, only what C code allocated");
+  if (!verdict.beside.empty()) {
+    list.degraded(
+        "allocator-beside", "A part of it calls " + join(verdict.beside),
+        "that memory is not walked; where next to nothing is in glibc's malloc, an attach "
+        "ends with exit code 5");
   }
-  if (!guess.replacements.empty()) {
-    list.degraded("replaced-malloc", "Its malloc is answered by " + join(guess.replacements),
-                  "only what still goes to glibc's malloc is walked");
-  }
-  if (guess.library_deleted) {
+  if (verdict.file_deleted) {
     list.note("upgraded-libc", "Its C library was replaced on disk since it started",
               "the old file is read through /proc/PID/map_files");
   }
@@ -134,7 +135,9 @@ void judge_target_seccomp(const AttachFacts& facts, Checklist& list) {
       } else {
         list.degraded("target-seccomp", "It runs under a seccomp filter that cannot be read",
                       "reading it takes CAP_SYS_ADMIN and no filter around heapsnap; " + stopped,
-                      remedy_by_capability(facts));
+                      facts.machine.self.seccomp == SeccompMode::kNone
+                          ? remedy_by_capability(facts)
+                          : remedy_without_seccomp(facts));
       }
       break;
     case SeccompMode::kNone:
@@ -149,12 +152,19 @@ bool is_vfork_parent(const TargetFacts& target) {
          target.stuck_syscall == SYS_clone3;
 }
 
+// What thaws a group by its files: cgroup v1 has a controller for it, v2 a file in each group.
+std::string thaw_text(const CgroupLimits& limits) {
+  const bool is_v1 = limits.frozen_group.starts_with("/freezer/");
+  return (is_v1 ? "THAWED to freezer.state of " : "0 to cgroup.freeze of ") + limits.frozen_group;
+}
+
 void judge_state(const TargetFacts& target, Checklist& list) {
   const std::string pid = std::to_string(target.pid);
   if (target.limits.frozen) {
     list.degraded("frozen-cgroup", "Its control group is frozen (docker pause)",
                   target.limits.frozen_group + " does not let its threads run",
-                  "docker unpause CONTAINER, or: systemctl thaw UNIT");
+                  "let it run: docker unpause CONTAINER, systemctl thaw UNIT, or write " +
+                      thaw_text(target.limits));
   }
   if (target.stuck_tid) {
     const std::string thread = "thread " + std::to_string(*target.stuck_tid) + " is in state D";
@@ -173,12 +183,15 @@ void judge_state(const TargetFacts& target, Checklist& list) {
 
 void judge_copy(const AttachFacts& facts, Checklist& list) {
   const TargetFacts& target = *facts.target;
-  const auto refusal = find_copy_refusal(target.status, facts.machine.memory, target.limits);
+  const CopyGrowth growth{target.busy_processors,
+                          target.may_be_killed && !target.limits.dies_together};
+  const auto refusal = find_copy_refusal(target.status, facts.machine.memory, target.limits, growth,
+                                         target.user_tasks);
   if (!refusal) {
     list.ok("memory", "There is room for a copy-on-write child",
             facts.machine.memory.available
                 ? bytes_text(*facts.machine.memory.available) + " available, " +
-                      bytes_text(room_for_copy(target.status.rss)) + " wanted"
+                      bytes_text(room_for_copy(target.status, growth)) + " wanted"
                 : "no limit is near");
   } else if (target.status.rss < kMuchToReadStopped) {
     list.note(refusal->id, refusal->what,

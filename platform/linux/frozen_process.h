@@ -16,6 +16,8 @@
 
 namespace heapsnap {
 
+struct ProgramEnd;
+
 enum class FreezeChoice { kAuto, kFork, kStop, kNone };
 
 struct FreezeOptions {
@@ -24,6 +26,13 @@ struct FreezeOptions {
   std::vector<AddressRange> malloc_text;
   // Gives up, with the target running again, when the threads cannot all be stopped in this time.
   std::chrono::milliseconds deadline{2000};
+  // Of kStop: why it was chosen, and how long the target stood for what was tried before.
+  std::string why_stop = "asked for";
+  uint64_t stood_before_ns = 0;
+  // A program that is held at its end (end_watch.h), to be read as it stands, whatever `choice`
+  // says. Its session is released by thaw() and then looked after by its owner, who must call
+  // everything here.
+  ProgramEnd* end = nullptr;
 };
 
 class FrozenProcess : public Target {
@@ -45,6 +54,9 @@ class FrozenProcess : public Target {
   // freeze, files and shared memory as they were just before (fork) or are now. Slow (walks page
   // tables): never while target_is_stopped(); needs the child, so call it before thaw() under fork.
   virtual std::vector<MappingUsage> mapping_usage() = 0;
+  // Why the forked child, which is read, is no more: what was read of it since then is void. To be
+  // asked before thaw() for all that was read. Nothing while all is well.
+  virtual std::optional<std::string> loss() const = 0;
 };
 
 // The process as it runs: for looking around before a freeze. memory() reads the moving target,

@@ -9,10 +9,12 @@
 #include "base/error.h"
 #include "platform/linux/attach_obstacles.h"
 #include "platform/linux/child_passes.h"
+#include "platform/linux/completed_memory.h"
 #include "platform/linux/copied_page_map.h"
 #include "platform/linux/copied_usage.h"
-#include "platform/linux/freeze_estimate.h"
-#include "platform/linux/mapping_query.h"
+#include "platform/linux/copy_reaper.h"
+#include "platform/linux/end_watch.h"
+#include "platform/linux/freeze_notes.h"
 #include "platform/linux/memory_room.h"
 #include "platform/linux/page_map.h"
 #include "platform/linux/process_memory.h"
@@ -24,9 +26,10 @@ namespace heapsnap {
 
 namespace {
 
-// A copy that takes longer than this waits for something else than the copying of page tables.
-constexpr std::chrono::seconds kLongestCopy{10};
-constexpr size_t kMostMissingLookedUp = 256;
+// A copy that takes so many times as long as it should waits for something else than the copying
+// of page tables.
+constexpr int kSlowestFork = 8;
+constexpr std::chrono::milliseconds kReapDeadline{500};
 
 int64_t realtime_ns() {
   timespec now{};
@@ -45,10 +48,15 @@ Registers visible_registers(const user_regs_struct& registers) {
 }  // namespace
 
 HeldProcess::HeldProcess(int pid, const FreezeOptions& options)
-    : view_(look_at_running(ProcFs(), pid)), target_tid_(view_.tid) {
+    : busy_(pid), view_(look_at_running(ProcFs(), pid)), target_tid_(view_.tid) {
+  if (options.end != nullptr) {
+    take_over(options);
+    return;
+  }
   plan(options);
   began_ = std::chrono::steady_clock::now();
   if (options.choice == FreezeChoice::kNone) return;
+  alteration_.emplace();
   tracer_ = std::make_unique<TracerThread>();
   try {
     tracer_->run([&] {
@@ -60,7 +68,16 @@ HeldProcess::HeldProcess(int pid, const FreezeOptions& options)
         if (gadget_) try_to_fork(options, loan);
       }
       loan.take_back();
-      snapshot_ ? finish_fork(options) : finish_stop(options, loan);
+      if (snapshot_ && finish_fork(options)) return;
+      if (snapshot_) {
+        drop_copy();
+        view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
+        seize_threads();
+        const RealtimePriority priority;
+        stop_threads(options, loan);
+        loan.take_back();
+      }
+      finish_stop(options, loan);
     });
   } catch (const TraceRefused& refusal) {
     thaw();
@@ -79,24 +96,57 @@ void HeldProcess::plan(const FreezeOptions& options) {
     return;
   }
   record_.method = FreezeMethod::kStop;
-  record_.why = "asked for";
+  record_.why = options.why_stop;
+  if (options.stood_before_ns != 0) note_stood_before(options.stood_before_ns);
+  usage_before_ = view_.proc.smaps(target_tid_);
+  // A read of /proc/PID/mem fails at a page that is to be filled by somebody else; one by
+  // process_vm_readv(2) waits for it.
+  if (std::any_of(usage_before_.flags.begin(), usage_before_.flags.end(),
+                  [](const MappingFlags& flags) { return flags.on_demand; })) {
+    way_ = ProcessMemory::Way::kProcMem;
+    view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
+  }
   if (options.choice == FreezeChoice::kStop) return;
+  const FreezeEstimate estimate = estimate_freeze(view_.proc.read(target_tid_, "status"));
   if (options.choice == FreezeChoice::kAuto) {
-    const FreezeEstimate estimate = estimate_freeze(view_.proc.read(target_tid_, "status"));
     record_.why = estimate.text();
     if (!estimate.prefers_fork()) return;
   }
-  const auto refusal = ForkSnapshot::refusal(view_.proc, view_.process.pid, target_tid_);
-  if (!refusal) {
-    gadget_ = find_syscall_gadget(view_.address_space, MappedFiles(view_.proc, target_tid_),
-                                  *view_.memory);
-  }
+  gadget_ =
+      find_syscall_gadget(view_.address_space, MappedFiles(view_.proc, target_tid_), *view_.memory);
+  std::optional<std::string> refusal;
   if (!gadget_) {
-    record_.why = "it cannot be forked: " +
-                  refusal.value_or("none of its code makes a system call and returns");
+    refusal = "none of its code makes a system call and returns";
+  } else if (!(refusal = flags_against_fork(options, estimate))) {
+    refusal = ForkSnapshot::refusal(view_.proc, view_.process.pid, target_tid_,
+                                    busy_.processors().value_or(1));
+  }
+  if (refusal) {
+    record_.why = "it cannot be forked: " + *refusal;
+    gadget_.reset();
     return;
   }
-  usage_before_ = view_.proc.smaps(target_tid_);
+  longest_copy_ =
+      std::max<std::chrono::nanoseconds>(options.deadline, estimate.fork * kSlowestFork);
+  watch_ = std::make_unique<CopyWatch>(view_.process.pid, estimate.private_bytes, options.deadline);
+}
+
+// Of a program at its end. Its threads are traced by the caller's thread, so that does all the
+// work.
+void HeldProcess::take_over(const FreezeOptions& options) {
+  began_ = std::chrono::steady_clock::now();
+  record_.method = FreezeMethod::kStop;
+  record_.why = options.end->how + ": it was held there";
+  session_ = std::move(options.end->session);
+  end_ = options.end;
+  try {
+    look_at_standing();
+    PriorityLoan loan;
+    finish_stop(options, loan);
+  } catch (...) {
+    thaw();
+    throw;
+  }
 }
 
 // Without real-time priority: on the only processor that the target has, that would be a part of
@@ -108,6 +158,10 @@ void HeldProcess::seize_threads() {
 
 void HeldProcess::stop_threads(const FreezeOptions& options, PriorityLoan& loan) {
   session_->stop_all(TraceClock::now() + options.deadline, loan);
+  look_at_standing();
+}
+
+void HeldProcess::look_at_standing() {
   view_.process.taken_at_ns = realtime_ns();
   target_tid_ = session_->live_tid();
   view_.process.rss = view_.proc.resident_bytes(target_tid_);
@@ -118,42 +172,77 @@ void HeldProcess::try_to_fork(const FreezeOptions& options, PriorityLoan& loan) 
   std::string why_not;
   if (session_->was_stopped_before()) {
     why_not = "it was stopped already (SIGSTOP)";
-  } else if (!gadget_->is_in(*view_.memory)) {
+  } else if (session_->may_execute() || !gadget_->is_in(*view_.memory)) {
     why_not = "it executed another program meanwhile";
   } else {
     inside_malloc_ = threads_inside_malloc(options.malloc_text, *session_, *view_.memory);
-    snapshot_ = ForkSnapshot::take(view_.proc, view_.process.pid, *session_, *gadget_, loan,
-                                   TraceClock::now() + kLongestCopy, why_not);
+    blocking_ = threads_that_block_signals(*session_, inside_malloc_);
+    snapshot_ = ForkSnapshot::take(
+        view_.proc, view_.process.pid, *session_, *gadget_, loan, *watch_,
+        [this](int child) { return keep_missing(child); }, TraceClock::now() + longest_copy_,
+        why_not);
   }
   if (snapshot_) return;
   record_.why = "it cannot be forked: " + why_not;
   if (session_->is_released()) {
-    record_.notes.push_back("it stood still for " +
-                            std::to_string(count_ns(session_->pause()) / 1'000'000) +
-                            " ms before the copy was given up");
+    note_stood_before(count_ns(session_->pause()));
     seize_threads();
     stop_threads(options, loan);
   }
 }
 
-void HeldProcess::finish_fork(const FreezeOptions& options) {
+bool HeldProcess::finish_fork(const FreezeOptions& options) {
   record_.method = FreezeMethod::kFork;
   end_session();
-  SnapshotChild& child = snapshot_->child();
-  if (!snapshot_->settle()) {
-    throw Error(ErrorKind::kNoProcess,
-                "the copy of process " + std::to_string(view_.process.pid) + " is gone",
-                "it was killed, or memory ran out",
-                "try again, or read the target while it stands: --freeze stop");
+  std::optional<std::string> lost;
+  try {
+    if (snapshot_->settle()) {
+      lost = look_at_copy(options);
+    } else {
+      lost = loss().value_or("it cannot execute its own code (madvise MADV_DONTFORK)");
+    }
+  } catch (const Error&) {
+    lost = loss();
+    if (!lost) throw;
   }
+  if (!lost) return true;
+  record_.method = FreezeMethod::kStop;
+  record_.why = "a copy was made and lost: " + *lost;
+  note_stood_before(record_.pause_ns);
+  return false;
+}
+
+void HeldProcess::note_stood_before(uint64_t nanoseconds) {
+  record_.notes.push_back(stood_before_note(nanoseconds));
+}
+
+std::optional<std::string> HeldProcess::loss() const {
+  if (!snapshot_) return std::nullopt;
+  if (auto reason = watch_->reason()) return reason;
+  const auto task = view_.proc.try_stat(snapshot_->child().pid());
+  if (task && !task->is_dead()) return std::nullopt;
+  return "it was killed, by somebody or because memory ran out";
+}
+
+std::optional<std::string> HeldProcess::look_at_copy(const FreezeOptions& options) {
+  SnapshotChild& child = snapshot_->child();
   view_.tid = child.pid();
   view_.memory =
       std::make_unique<ProcessMemory>(view_.proc, child.pid(), ProcessMemory::Way::kProcMem);
   record_.threads_in_malloc = inside_malloc_.size();
+  note_handlers(options);
   if (!inside_malloc_.empty()) {
+    if (!snapshot_->shield_shared_memory()) {
+      return "it could not be kept from writing to memory that it shares with the target";
+    }
     const MallocExit exit =
         step_out_in_child(options.malloc_text, child, *view_.memory, inside_malloc_);
+    snapshot_->unshield_shared_memory();
     record_.steps = exit.steps;
+    if (exit.still_inside != 0 && !missing_.is_empty()) {
+      return "a thread inside the allocator needs memory that is left out of a fork (madvise "
+             "MADV_DONTFORK)";
+    }
     note_still_inside(exit);
   }
   for (const ThreadContext& context : inside_malloc_) {
@@ -162,24 +251,26 @@ void HeldProcess::finish_fork(const FreezeOptions& options) {
     }
   }
   // Read only now: the allocator may have moved the break on its way out.
-  const AddressSpace before =
-      std::exchange(view_.address_space, AddressSpace(view_.proc.maps(child.pid())));
-  note_missing_from_copy(before);
-  view_.residency =
-      std::make_unique<CopiedPageMap>(view_.proc, child.pid(), target_tid_, view_.address_space);
+  view_.address_space = AddressSpace(missing_.completed(view_.proc.maps(child.pid())));
+  view_.residency = std::make_unique<CopiedPageMap>(view_.proc, child.pid(), target_tid_,
+                                                    view_.address_space, missing_);
   lead_child(child);
+  if (!missing_.is_empty()) {
+    view_.memory = std::make_unique<CompletedMemory>(std::move(view_.memory), missing_);
+  }
+  return std::nullopt;
 }
 
 // From here on the child works for us, where no seccomp filter judges what it does.
 void HeldProcess::lead_child(SnapshotChild& child) {
-  const auto status =
-      parse_process_status(view_.proc.try_read(child.pid(), "status").value_or(std::string()));
+  const auto status = read_process_status(view_.proc, child.pid());
   if (!status || status->seccomp != SeccompMode::kNone) return;
   child.share_processor();
   const auto on_tracer = [this](const std::function<void()>& work) { tracer_->run(work); };
   if (snapshot_->owns_files()) {
     view_.memory = std::make_unique<SplicedMemory>(view_.proc, child, on_tracer);
   }
+  if (!missing_.is_empty()) return;  // passes would go by what the copy shows
   auto passes = std::make_unique<ChildPasses>(child, on_tracer);
   if (passes->is_usable()) view_.passes = std::move(passes);
 }
@@ -195,10 +286,11 @@ void HeldProcess::finish_stop(const FreezeOptions& options, PriorityLoan& loan) 
     note_still_inside(exit);
     show_threads();
   }
+  blocking_ = threads_that_block_signals(*session_, {});
+  note_handlers(options);
   view_.tid = target_tid_;
   view_.address_space = AddressSpace(view_.proc.maps(target_tid_));
-  view_.memory =
-      std::make_unique<ProcessMemory>(view_.proc, target_tid_, ProcessMemory::Way::kVmReadv);
+  view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
   view_.residency = std::make_unique<PageMap>(view_.proc, target_tid_);
   record_.syscalls_restarted = session_->syscalls_restarted();
 }
@@ -217,25 +309,61 @@ void HeldProcess::show_threads() {
 }
 
 void HeldProcess::note_still_inside(const MallocExit& exit) {
-  if (exit.still_inside == 0) return;
-  record_.notes.push_back(std::to_string(exit.still_inside) +
-                          " threads could not be got out of the allocator: its data may be half "
-                          "changed where they are");
+  if (exit.still_inside != 0) record_.notes.push_back(still_inside_note(exit.still_inside));
 }
 
-void HeldProcess::note_missing_from_copy(const AddressSpace& before) {
-  uint64_t missing = 0;
-  size_t looked_up = 0;
-  for (const Mapping& mapping : before.mappings()) {
-    if (!mapping.is_private_writable() || looked_up == kMostMissingLookedUp) continue;
-    if (view_.address_space.find(mapping.range.begin) != nullptr) continue;
-    ++looked_up;
-    const auto now = query_mapping(view_.proc, target_tid_, mapping.range.begin);
-    if (now && now->range == mapping.range) missing += mapping.range.size();
+void HeldProcess::note_handlers(const FreezeOptions& options) {
+  const size_t count = handlers_inside_malloc(options.malloc_text, blocking_, *view_.memory);
+  if (count != 0) record_.notes.push_back(handlers_note(count));
+}
+
+std::optional<std::string> HeldProcess::flags_against_fork(const FreezeOptions& options,
+                                                           const FreezeEstimate& estimate) {
+  uint64_t kept = 0;
+  for (size_t i = 0; i < usage_before_.mappings.size(); ++i) {
+    const Mapping& mapping = usage_before_.mappings[i];
+    const MappingFlags& flags = usage_before_.flags[i];
+    if (flags.on_demand) return "somebody else fills its memory when it is asked for (userfaultfd)";
+    if (mapping.shared || !(flags.left_out || flags.wiped)) continue;
+    if (mapping.executable && !mapping.is_anonymous())
+      return "its code is left out of a fork (madvise MADV_DONTFORK)";
+    if (flags.wiped) wiped_.push_back(mapping.range);
+    kept += usage_before_.usage[i].rss + usage_before_.usage[i].swap;
   }
-  if (missing == 0) return;
-  record_.notes.push_back(bytes_text(missing) +
-                          " of private memory are not in the copy (madvise MADV_DONTFORK)");
+  if (kept == 0) return std::nullopt;
+  const bool takes_longer =
+      options.choice == FreezeChoice::kAuto && estimate.with_kept(kept) >= estimate.stop;
+  if (kept > MissingMemory::kMost || takes_longer) {
+    return bytes_text(kept) + " of it are left out of a fork (madvise MADV_DONTFORK)";
+  }
+  missing_.reserve(kept + kept / 8);
+  return std::nullopt;
+}
+
+std::optional<std::string> HeldProcess::keep_missing(int child) {
+  const uint64_t mapped = view_.proc.sizes(target_tid_).mapped;
+  if (wiped_.empty() && mapped == view_.proc.sizes(child).mapped) return std::nullopt;
+  const AddressSpace copied(view_.proc.maps(child));
+  PageMap pages(view_.proc, target_tid_);
+  for (const Mapping& mapping : view_.proc.maps(target_tid_)) {
+    if (mapping.shared) continue;
+    const bool is_left_out = copied.find(mapping.range.begin) == nullptr;
+    const bool is_wiped = std::any_of(
+        wiped_.begin(), wiped_.end(),
+        [&mapping](const AddressRange& range) { return range.overlaps(mapping.range); });
+    if (!is_left_out && !is_wiped) continue;
+    if (mapping.executable && !mapping.is_anonymous())
+      return "its code is left out of a fork (madvise MADV_DONTFORK)";
+    // A thread that is stepped out of the allocator in the copy would see what it must not see.
+    if (is_wiped && !inside_malloc_.empty()) {
+      return "a thread is inside the allocator, and memory is wiped in a fork (MADV_WIPEONFORK)";
+    }
+    if (!missing_.keep(mapping, pages, *view_.memory)) {
+      return "more than " + bytes_text(MissingMemory::kMost) +
+             " are left out of a fork (madvise MADV_DONTFORK)";
+    }
+  }
+  return std::nullopt;
 }
 
 // Lets the target go and fills in what is known only then.
@@ -250,12 +378,12 @@ void HeldProcess::end_session() noexcept {
                               " threads slept uninterruptibly in the kernel: none of their code "
                               "ran, but their registers are not known");
     }
-    for (const int child : session_->vfork_children()) {
-      record_.notes.push_back("process " + std::to_string(child) +
-                              " runs in the same memory (vfork) and was stopped too");
-    }
+    const std::vector<std::string> sharers = sharer_notes(*session_);
+    record_.notes.insert(record_.notes.end(), sharers.begin(), sharers.end());
     // Threads that cannot be let go yet are looked after until they can.
-    if (session_->collect_stragglers()) {
+    if (end_ != nullptr) {
+      end_->session = std::move(session_);
+    } else if (session_->collect_stragglers()) {
       tracer_->keep_calling([session = std::shared_ptr<PtraceSession>(std::move(session_))] {
         return session->collect_stragglers();
       });
@@ -266,27 +394,50 @@ void HeldProcess::end_session() noexcept {
   session_.reset();
 }
 
+void HeldProcess::drop_copy() noexcept {
+  if (!snapshot_) return;
+  snapshot_->discard();
+  view_.passes.reset();
+  view_.tid = target_tid_;
+  record_.reap_pause_ns = count_ns(snapshot_->reap_pause());
+  try {
+    record_.notes.insert(record_.notes.end(), snapshot_->notes().begin(), snapshot_->notes().end());
+  } catch (...) {
+    // Out of memory: less is told.
+  }
+  snapshot_.reset();
+}
+
+void HeldProcess::reap_left_over() {
+  if (record_.method == FreezeMethod::kFork) return;
+  CopyReaper reaper(view_.proc, view_.process.pid, std::nullopt);
+  reaper.reap(nullptr, TraceClock::now() + kReapDeadline);
+  record_.reap_pause_ns += count_ns(reaper.pause());
+}
+
 bool HeldProcess::target_is_stopped() const {
   return session_ != nullptr;
 }
 
 void HeldProcess::thaw() noexcept {
+  if (end_ != nullptr) {
+    end_session();
+    end_ = nullptr;
+  }
   if (!tracer_) return;
   try {
     tracer_->run([this] {
+      const Repair repair;
       const RealtimePriority priority;
       end_session();
-      if (!snapshot_) return;
-      snapshot_->discard();
-      record_.reap_pause_ns = count_ns(snapshot_->reap_pause());
-      record_.notes.insert(record_.notes.end(), snapshot_->notes().begin(),
-                           snapshot_->notes().end());
-      snapshot_.reset();
+      drop_copy();
+      reap_left_over();
     });
   } catch (...) {
     // The end of the tracing thread lets everyone go.
   }
   tracer_.reset();
+  alteration_.reset();
   view_.tid = target_tid_;
 }
 
@@ -297,6 +448,10 @@ std::vector<MappingUsage> HeldProcess::mapping_usage() {
   PageMap pages(view_.proc, view_.tid);
   std::vector<MappingUsage> by_smaps;  // before 6.7; it takes several times as long
   for (size_t i = 0; i < mappings.size(); ++i) {
+    if (const auto kept = missing_.bytes_of(mappings[i])) {
+      usage[i] = usage_at_freeze(mappings[i], *kept, usage[i]);
+      continue;
+    }
     // [vdso] and the like hold pages of the kernel.
     const bool is_anonymous = mappings[i].is_anonymous() && !mappings[i].path.starts_with("[v");
     auto own = pages.count(mappings[i].range,

@@ -1,6 +1,7 @@
 #include "platform/linux/injected_code.h"
 
-// Numbers in here are offsets in ThreadBlock and CallStep; 60 is exit(2).
+// Numbers in here are offsets in ThreadBlock and CallStep; 60 is exit(2), %fs:16 the thread
+// pointer.
 asm(R"(
   .pushsection .rodata.heapsnap_injected, "a", @progbits
   .balign 16
@@ -21,11 +22,50 @@ heapsnap_injected_worker:
   pushq %rbx
   movq %rdi, %rbx
   movl $1, 16(%rbx)
+  call heapsnap_injected_take_over
   movq 8(%rbx), %rdi
   call heapsnap_injected_calls
+  movq 64(%rbx), %rax
+  testq %rax, %rax
+  jz 1f
+  movq 72(%rbx), %rdx
+  cmpq %rdx, %fs:(%rax)
+  jne 1f
+  movq $0, %fs:(%rax)
+1:
   movl $1, 20(%rbx)
   xorl %eax, %eax
   popq %rbx
+  ret
+
+  # A variable that the bootstrap has changed, and this thread has not.
+  .balign 16
+heapsnap_injected_take_over:
+  movq %fs:16, %rax
+  addq 32(%rbx), %rax
+  movq 40(%rbx), %rcx
+  movq 48(%rbx), %rsi
+  movq 56(%rbx), %rdi
+1:
+  subq $1, %rcx
+  jb 2f
+  movq (%rdi,%rcx,8), %r8
+  movq (%rsi,%rcx,8), %rdx
+  cmpq %r8, %rdx
+  je 1b
+  cmpq %r8, (%rax,%rcx,8)
+  jne 1b
+  movq %rdx, (%rax,%rcx,8)
+  jmp 1b
+2:
+  movq 64(%rbx), %rax
+  testq %rax, %rax
+  jz 3f
+  cmpq $0, %fs:(%rax)
+  jne 3f
+  movq 72(%rbx), %rdx
+  movq %rdx, %fs:(%rax)
+3:
   ret
 
   .balign 16
@@ -74,6 +114,24 @@ heapsnap_injected_copy_text:
 5:
   xorl %eax, %eax
   ret
+
+  # link_map::l_name is its second word.
+  .balign 16
+heapsnap_injected_rename:
+  endbr64
+  movq 8(%rdi), %rdi
+6:
+  cmpb $0, (%rdi)
+  je 7f
+  movb (%rsi), %al
+  movb %al, (%rdi)
+  incq %rdi
+  incq %rsi
+  testb %al, %al
+  jnz 6b
+7:
+  xorl %eax, %eax
+  ret
 heapsnap_injected_end:
   .popsection
 )");
@@ -84,6 +142,7 @@ extern const std::byte heapsnap_injected_begin[];
 extern const std::byte heapsnap_injected_bootstrap[];
 extern const std::byte heapsnap_injected_worker[];
 extern const std::byte heapsnap_injected_copy_text[];
+extern const std::byte heapsnap_injected_rename[];
 extern const std::byte heapsnap_injected_end[];
 }
 // NOLINTEND(readability-identifier-naming)
@@ -99,6 +158,7 @@ InjectedCode injected_code() {
   code.bootstrap = offset(heapsnap_injected_bootstrap);
   code.worker = offset(heapsnap_injected_worker);
   code.copy_text = offset(heapsnap_injected_copy_text);
+  code.rename = offset(heapsnap_injected_rename);
   return code;
 }
 

@@ -4,8 +4,14 @@
 //
 //   bootstrap   made by clone(2) alone, unknown to the C library; makes the calls of
 //               `bootstrap_calls` (a pthread_create) and leaves by exit(2)
-//   worker      a thread of the C library like any other; makes the calls of `worker_calls`,
-//               marks its beginning and end, and returns
+//   worker      a thread of the C library like any other; takes over what the bootstrap has of
+//               malloc, makes the calls of `worker_calls`, marks its beginning and end, and returns
+//
+// A thread that allocates gets a cache and an arena, both of which glibc takes back when a thread
+// of its own returns. The bootstrap is none, and pthread_create allocates in it: so its pointers to
+// both, which are what has changed in its thread-local variables, become those of the worker. Where
+// it is known which one is thread_arena, that is main_arena as long as the threads are at work, so
+// that no arena is made for them; main_arena does not count them.
 //
 // The code is independent of its place, calls nothing but what the steps name, and lies in a page
 // that was mapped for it: no existing code of the target is touched.
@@ -38,10 +44,27 @@ struct ThreadBlock {
   uint32_t worker_started;
   uint32_t worker_done;
   uint64_t worker;  // its pthread_t, which in glibc is the address of its control block
+  // libc's thread-local variables: where they begin, from a thread pointer, and how many words they
+  // are; the bootstrap's, and a copy of them from before it ran.
+  int64_t variables;
+  uint64_t variable_words;
+  uint64_t bootstrap_variables;
+  uint64_t initial_variables;
+  int64_t thread_arena;  // from a thread pointer; 0: not known
+  uint64_t main_arena;
+  // For whoever finds them: the word with the bootstrap's tid, and where a thread that the C
+  // library made has its own, from its control block. The kernel clears both.
+  uint64_t bootstrap_tid;
+  uint64_t tid_offset;
 };
 static_assert(offsetof(ThreadBlock, worker_calls) == 8 &&
               offsetof(ThreadBlock, worker_started) == 16 &&
-              offsetof(ThreadBlock, worker_done) == 20 && offsetof(ThreadBlock, worker) == 24);
+              offsetof(ThreadBlock, worker_done) == 20 && offsetof(ThreadBlock, worker) == 24 &&
+              offsetof(ThreadBlock, variables) == 32 &&
+              offsetof(ThreadBlock, variable_words) == 40 &&
+              offsetof(ThreadBlock, bootstrap_variables) == 48 &&
+              offsetof(ThreadBlock, initial_variables) == 56 &&
+              offsetof(ThreadBlock, thread_arena) == 64 && offsetof(ThreadBlock, main_arena) == 72);
 
 struct InjectedCode {
   std::span<const std::byte> bytes;
@@ -49,6 +72,7 @@ struct InjectedCode {
   size_t bootstrap = 0;  // entered with the block in %rdi and no return address
   size_t worker = 0;     // void* worker(void* block)
   size_t copy_text = 0;  // copy_text(char* to, const char* from, size_t size)
+  size_t rename = 0;     // rename(link_map* library, const char* name)
 };
 InjectedCode injected_code();
 

@@ -1,6 +1,5 @@
 #include "platform/linux/injected_thread.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,15 +12,17 @@
 #include <array>
 #include <cstring>
 
+#include "base/alteration.h"
 #include "base/error.h"
+#include "platform/linux/address_room.h"
 #include "platform/linux/attach_obstacles.h"
 #include "platform/linux/borrowed_donor.h"
 #include "platform/linux/injected_code.h"
 #include "platform/linux/kernel_text.h"
-#include "platform/linux/malloc_exit.h"
 #include "platform/linux/memory_writer.h"
 #include "platform/linux/process_status.h"
 #include "platform/linux/realtime_priority.h"
+#include "platform/linux/task_room.h"
 #include "platform/linux/thread_workbench.h"
 #include "platform/linux/tracer_thread.h"
 
@@ -30,12 +31,20 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kPage = 4096;
+// How long the worker is waited for when heapsnap is asked to end.
+constexpr std::chrono::seconds kPatienceAtEnd{3};
 // How long a donor may be needed for.
 constexpr std::chrono::milliseconds kDonorDeadline{2000};
 
 constexpr uint64_t kThreadFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                                   CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID |
                                   CLONE_CHILD_CLEARTID;
+// By which threads of glibc ask each other to change their user; pthread_create sets its handler.
+constexpr uint64_t kSetIdSignal = 33;
+// The bootstrap and the worker.
+constexpr uint64_t kTasksAtOnce = 2;
+constexpr const char* kMoreTasks =
+    "see whether a limit on tasks is reached: pids.max of its cgroup, ulimit -u";
 // What pthread_create of glibc asks for.
 constexpr uint64_t kPthreadFlags = 0x3d0f00;
 
@@ -49,6 +58,7 @@ void add_thread_calls(DonorTask& task) {
   for (const SystemCall& call : {
            SystemCall{SYS_rt_sigreturn, {}},
            SystemCall{SYS_rt_sigprocmask, {SIG_SETMASK, 0, 0, 8, 0, 0}},
+           SystemCall{SYS_rt_sigaction, {kSetIdSignal, 0, 0, 8, 0, 0}},
            SystemCall{SYS_clone, {kPthreadFlags, 0, 0, 0, 0, 0}},
            SystemCall{SYS_set_robust_list, {0, 24, 0, 0, 0, 0}},
            SystemCall{SYS_futex, {0, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0}},
@@ -64,24 +74,6 @@ void add_thread_calls(DonorTask& task) {
   }
 }
 
-// What dlopen does.
-void add_loader_calls(DonorTask& task) {
-  for (const SystemCall& call : {
-           SystemCall{SYS_memfd_create, {0, MFD_CLOEXEC, 0, 0, 0, 0}},
-           SystemCall{SYS_openat,
-                      {static_cast<uint64_t>(AT_FDCWD), 0, O_RDONLY | O_CLOEXEC, 0, 0, 0}},
-           SystemCall{SYS_read, {3, 0, 832, 0, 0, 0}},
-           SystemCall{SYS_close, {3, 0, 0, 0, 0, 0}},
-           SystemCall{SYS_mmap, {0, kPage, PROT_READ, MAP_PRIVATE | MAP_DENYWRITE, 3, 0}},
-           SystemCall{SYS_mmap,
-                      {kPage, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_DENYWRITE | MAP_FIXED,
-                       3, 0}},
-           SystemCall{SYS_mprotect, {kPage, kPage, PROT_READ, 0, 0, 0}},
-       }) {
-    task.calls.push_back(call);
-  }
-}
-
 class Injection {
  public:
   Injection(const ProcFs& proc, int pid, const ThreadRecipe& recipe, const InjectedWork& work,
@@ -92,12 +84,13 @@ class Injection {
         work_(work),
         memory_(memory),
         writer_(proc, proc.live_tid(pid).value_or(pid)),
-        bench_(recipe, *work.calls) {
-    const AddressSpace space(proc.maps(proc.live_tid(pid).value_or(pid)));
-    const auto gadget = find_syscall_gadget(space, MappedFiles(proc, pid), memory_);
+        bench_(recipe, *work.calls, work.attachment.size()) {
+    // A leader that has ended has no memory and no files, while other threads live on.
+    const int tid = proc.live_tid(pid).value_or(pid);
+    const AddressSpace space(proc.maps(tid));
+    const auto gadget = find_syscall_gadget(space, MappedFiles(proc, tid), memory_);
     if (!gadget) refuse("none of its code makes a system call and returns", "");
     gadget_ = *gadget;
-    if (work_.file) given_file_.emplace(proc_, pid_, *work_.file);
   }
 
   InjectionResult run() {
@@ -105,15 +98,19 @@ class Injection {
     tracer_.run([this] {
       const RealtimePriority priority;
       PriorityLoan loan;
+      if (counts_on_one_thread()) prepare_for_threads(loan);
       start(loan);
     });
     wait_for_end();
     read_results();
     tracer_.run([this] {
+      const Repair repair;
       const RealtimePriority priority;
       PriorityLoan loan;
       clean_up(loan);
     });
+    if (!handed_over_) refuse("its memory could not be written", "try again");
+    check_end();
     return std::move(result_);
   }
 
@@ -138,14 +135,23 @@ class Injection {
       refuse("it is stopped (SIGSTOP), and a new thread would not run",
              "let it run first: kill -CONT " + std::to_string(pid_));
     }
+    const std::string limits = proc_.try_read(tid, "limits").value_or(std::string());
+    const uint64_t mapped = bench_.size() + default_thread_stack(limits) + work_.address_space;
+    if (const auto no_room = find_address_refusal(proc_.read(tid, "status"), limits, mapped)) {
+      refuse("it could find no memory any more: " + *no_room,
+             "raise the limit: prlimit --pid " + std::to_string(pid_) + " --as=unlimited " +
+                 "--data=unlimited");
+    }
+    if (const auto no_task = find_task_refusal(tid, kTasksAtOnce)) {
+      refuse("a thread more could leave it none to make: " + no_task->why, kMoreTasks);
+    }
   }
 
   DonorTask first_task() const {
     DonorTask task;
     task.gadget = gadget_.syscall_ret;
-    task.calls = {map_call(), map_code_call(), clone_call(0)};
+    task.calls = {map_call(), map_code_call(), clone_call(0, false)};
     add_thread_calls(task);
-    if (work_.file) add_loader_calls(task);
     task.calls.insert(task.calls.end(), work_.system_calls.begin(), work_.system_calls.end());
     task.optional_calls.insert(task.optional_calls.end(), work_.optional_system_calls.begin(),
                                work_.optional_system_calls.end());
@@ -167,12 +173,12 @@ class Injection {
   SystemCall unmap_call() const {
     return {SYS_munmap, {bench_.begin().value(), bench_.size(), 0, 0, 0, 0}};
   }
-  SystemCall clone_call(uint64_t stack) const {
+  SystemCall clone_call(uint64_t stack, bool holds_donor) const {
     const uint64_t thread_pointer = bench_.thread_pointer().value();
     const uint64_t tid_word = thread_pointer + donor_block_.tid_offset;
     return {SYS_clone,
-            {kThreadFlags | (result_.was_single_threaded ? uint64_t{CLONE_VFORK} : 0), stack,
-             tid_word, tid_word, thread_pointer, 0}};
+            {kThreadFlags | (holds_donor ? uint64_t{CLONE_VFORK} : 0), stack, tid_word, tid_word,
+             thread_pointer, 0}};
   }
 
   long must_call(BorrowedThread& thread, const SystemCall& call, const char* what) {
@@ -185,13 +191,44 @@ class Injection {
     return *result;
   }
 
+  // Whether it has never had a second thread, as far as its C library knows. Where the library does
+  // not say so in one place, this is taken for granted of whoever has one now.
+  bool counts_on_one_thread() {
+    return recipe_.single_threaded.is_null() ||
+           memory_.read_value<uint8_t>(recipe_.single_threaded).value_or(1) != 0;
+  }
+
+  // Has the C library count on other threads before there are any.
+  void prepare_for_threads(PriorityLoan& loan) {
+    if (recipe_.single_threaded.is_null()) return;
+    BorrowedDonor donor(proc_, pid_, first_task(), memory_, loan);
+    if (donor.is_only_thread()) {
+      donor.leave(recipe_.relies_on_being_alone);
+      deadline_ = TraceClock::now() + kDonorDeadline;
+      read_donor_block(donor.thread());
+      BorrowedThread thread(donor.thread(), gadget_, donor.frame_top());
+      make_bench(thread);
+      const user_regs_struct& like = donor.thread().registers();
+      clone(thread, furnish(bench_.furnish_switch(donor_block_, like, gadget_)), true);
+      Tracee clone(pid_, thread.clone_pid());
+      thread.give_back([&] { let_go(clone); });
+    }
+    donor.release();
+    result_.stolen.push_back({donor.tid(), donor.pause()});
+    // The next clone gets its place.
+    while (!bench_.begin().is_null() && !is_word_zero(bootstrap_tid())) {
+      if (TraceClock::now() >= deadline_) refuse("a clone of it did not come to its end", "");
+      nap(std::chrono::microseconds(50));
+    }
+  }
+
   void start(PriorityLoan& loan) {
     BorrowedDonor donor(proc_, pid_, first_task(), memory_, loan);
-    result_.was_single_threaded = donor.is_only_thread();
-    if (donor.is_only_thread()) donor.leave(recipe_.delicate_code);
+    const bool holds_donor = donor.is_only_thread() && counts_on_one_thread();
+    if (holds_donor) donor.leave(recipe_.relies_on_being_alone);
     read_donor_block(donor.thread());
     deadline_ = TraceClock::now() + kDonorDeadline;
-    if (donor.is_only_thread()) {
+    if (holds_donor) {
       // glibc before 2.35 asks this word of each thread whether locks are needed, and
       // pthread_create sets it for the thread that calls it.
       constexpr uint64_t kMultipleThreads = 0x18;
@@ -199,31 +236,37 @@ class Injection {
                           uint32_t{1});
     }
     {
-      BorrowedThread thread(donor.thread(), gadget_);
-      bench_.set_begin(Address(static_cast<uint64_t>(must_call(thread, map_call(), "mmap"))));
-      must_call(thread, map_code_call(), "mmap of executable memory");
-      if (work_.file) make_file(thread);
-      const uint64_t stack = furnish(donor.thread().registers());
-      const auto outcome = thread.clone(clone_call(stack), deadline_);
-      if (outcome != BorrowedThread::Outcome::kCloned) {
-        if (outcome == BorrowedThread::Outcome::kRefused) give_up(thread);
-        refuse("clone did not succeed" +
-                   (thread.refusal() != 0 ? ": " + errno_text(thread.refusal()) : std::string()),
-               "see whether a limit on tasks is reached: pids.max of its cgroup, ulimit -u");
-      }
+      BorrowedThread thread(donor.thread(), gadget_, donor.frame_top());
+      if (bench_.begin().is_null()) make_bench(thread);
+      const user_regs_struct& like = donor.thread().registers();
+      clone(thread, furnish(bench_.furnish(donor_block_, like, gadget_)), holds_donor);
       Tracee bootstrap(pid_, thread.clone_pid());
-      if (result_.was_single_threaded) {
-        fill_file();
+      if (holds_donor) {
+        hand_over();
         thread.give_back([&] { let_go(bootstrap); });
       } else {
         thread.give_back();
         donor.release();
-        fill_file();
+        hand_over();
         let_go(bootstrap);
       }
     }
     donor.release();
     result_.stolen.push_back({donor.tid(), donor.pause()});
+  }
+
+  void make_bench(BorrowedThread& thread) {
+    bench_.set_begin(Address(static_cast<uint64_t>(must_call(thread, map_call(), "mmap"))));
+    must_call(thread, map_code_call(), "mmap of executable memory");
+  }
+
+  void clone(BorrowedThread& thread, uint64_t stack, bool holds_donor) {
+    const auto outcome = thread.clone(clone_call(stack, holds_donor), deadline_);
+    if (outcome == BorrowedThread::Outcome::kCloned) return;
+    if (outcome == BorrowedThread::Outcome::kRefused) give_up(thread);
+    refuse("clone did not succeed" +
+               (thread.refusal() != 0 ? ": " + errno_text(thread.refusal()) : std::string()),
+           kMoreTasks);
   }
 
   // The clone stands at its very beginning; from here on it goes its way.
@@ -233,12 +276,14 @@ class Injection {
     sched_param lowest{};
     lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
     ::sched_setscheduler(bootstrap.tid(), SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
-    if (bootstrap.wait(deadline_)) bootstrap.detach();
+    if (!bootstrap.wait(deadline_) || bootstrap.detach()) return;
+    // It was killed as it stood. An execve in another thread waits until nobody traces it any more.
+    bootstrap.forget_stop();
+    bootstrap.wait(deadline_);
   }
 
   // Takes back what was made before the clone was refused.
   void give_up(BorrowedThread& thread) {
-    if (has_file_) thread.call({SYS_close, {file_, 0, 0, 0, 0, 0}}, deadline_);
     if (!bench_.begin().is_null()) thread.call(unmap_call(), deadline_);
   }
 
@@ -252,6 +297,7 @@ class Injection {
              "");
     }
     donor_block_ = *parsed;
+    donor_block_.thread_arena = find_thread_arena(memory_, recipe_, thread_pointer);
     if (!recipe_.rseq_offset) return;
     donor_block_.rseq_area.resize(32);
     if (!memory_.read_exact(thread_pointer + static_cast<uint64_t>(*recipe_.rseq_offset),
@@ -263,34 +309,19 @@ class Injection {
   // The tid by which the target itself knows a thread.
   int tid_inside(int tid) const {
     if (tid == named_tid_) return name_inside_;
-    const auto status = parse_process_status(proc_.try_read(tid, "status").value_or(std::string()));
+    const auto status = read_process_status(proc_, tid);
     return status && !status->namespace_pids.empty() ? status->namespace_pids.back() : tid;
   }
 
-  void make_file(BorrowedThread& thread) {
-    // The name lies where the path will be.
-    std::string name = work_.file->name.substr(0, ThreadWorkbench::kPathSize - 1);
-    name.push_back('\0');
-    write(bench_.path(), std::as_bytes(std::span(name)));
-    file_ = static_cast<uint64_t>(
-        must_call(thread, {SYS_memfd_create, {bench_.path().value(), MFD_CLOEXEC, 0, 0, 0, 0}},
-                  "memfd_create"));
-    has_file_ = true;
-    std::string path = given_file_->open(file_);
-    path.push_back('\0');
-    write(bench_.path(), std::as_bytes(std::span(path)));
+  // The calls are the worker's when all is there that they work on. It is not worth a stop of the
+  // donor: without, the two threads do nothing and end.
+  void hand_over() {
+    handed_over_ = writer_.write(bench_.attachment(), work_.attachment) &&
+                   writer_.write_value(bench_.worker_calls_word(), bench_.worker_calls());
   }
 
-  void fill_file() {
-    // The worker's dlopen will say what it thinks of a file that is too short.
-    if (given_file_ && !given_file_->fill()) {
-      result_.notes.push_back("the library could not be written into the target's memory file");
-    }
-  }
-
-  // Writes everything into the workbench. Gives the stack pointer for the bootstrap.
-  uint64_t furnish(const user_regs_struct& like) {
-    const auto contents = bench_.furnish(donor_block_, file_, like, gadget_);
+  // Writes everything into the workbench. Gives the stack pointer for the clone.
+  uint64_t furnish(const ThreadWorkbench::Contents& contents) {
     for (const auto& [address, bytes] : contents.pieces) write(address, bytes);
     return contents.clone_stack;
   }
@@ -301,18 +332,20 @@ class Injection {
     }
   }
 
+  // Of the clone: the kernel clears it as the last thing that a thread does to the memory of its
+  // process.
+  Address bootstrap_tid() const { return bench_.thread_pointer() + donor_block_.tid_offset; }
   bool is_word_zero(Address word) { return memory_.read_value<uint32_t>(word).value_or(1) == 0; }
 
-  // Until both threads are gone: the kernel clears the tid in a control block as the last thing
-  // that a thread does to the memory of its process.
+  // Until both threads are gone.
   void wait_for_end() {
     const auto deadline = TraceClock::now() + work_.patience;
-    const Address bootstrap_tid = bench_.thread_pointer() + donor_block_.tid_offset;
+    const auto asked_deadline = std::min(deadline, TraceClock::now() + kPatienceAtEnd);
     std::chrono::microseconds pause{50};
     while (true) {
       const auto block = memory_.read_value<ThreadBlock>(bench_.block());
       if (!block) fail_gone();
-      const bool bootstrap_ended = is_word_zero(bootstrap_tid);
+      const bool bootstrap_ended = is_word_zero(bootstrap_tid());
       if (block->worker_done != 0 && bootstrap_ended &&
           is_word_zero(Address(block->worker) + donor_block_.tid_offset)) {
         return;
@@ -322,7 +355,8 @@ class Injection {
         if (refusal && static_cast<int>(*refusal) != 0) fail_to_create(static_cast<int>(*refusal));
       }
       if (!proc_.live_tid(pid_)) fail_gone();
-      if (TraceClock::now() >= deadline) fail_late(block->worker_started != 0);
+      if (TraceClock::now() >= (is_end_asked() ? asked_deadline : deadline))
+        fail_late(block->worker_started != 0);
       nap(pause);
       pause = std::min<std::chrono::microseconds>(pause * 5 / 4, std::chrono::milliseconds(5));
     }
@@ -338,8 +372,7 @@ class Injection {
       PriorityLoan loan;
       clean_up(loan);
     });
-    refuse("pthread_create failed in it: " + errno_text(error),
-           "see whether a limit on tasks is reached: pids.max of its cgroup, ulimit -u");
+    refuse("pthread_create failed in it: " + errno_text(error), kMoreTasks);
   }
 
   [[noreturn]] void fail_late(bool started) const {
@@ -352,7 +385,7 @@ class Injection {
   }
 
   void read_results() {
-    const CallList::Place place = bench_.worker_place(file_);
+    const CallList::Place place = bench_.worker_place();
     for (CallList::Step step = 0; step < work_.calls->step_count(); ++step) {
       const auto value = memory_.read_value<uint64_t>(work_.calls->result_at(place, step));
       if (!value) fail_gone();
@@ -372,7 +405,7 @@ class Injection {
     try {
       BorrowedDonor donor(proc_, pid_, task, memory_, loan);
       {
-        BorrowedThread thread(donor.thread(), gadget_);
+        BorrowedThread thread(donor.thread(), gadget_, donor.frame_top());
         const auto gone = thread.call(task.calls.front(), TraceClock::now() + kDonorDeadline);
         if (gone != 0) note_left();
         thread.give_back();
@@ -404,9 +437,7 @@ class Injection {
   // The first thread's two names: read before it stands, which costs it nothing.
   int named_tid_ = 0;
   int name_inside_ = 0;
-  bool has_file_ = false;  // in the target, as its descriptor file_
-  uint64_t file_ = 0;
-  std::optional<FileInTarget> given_file_;
+  bool handed_over_ = false;
   TraceClock::time_point deadline_;
   InjectionResult result_;
   TracerThread tracer_;

@@ -1,35 +1,41 @@
 // Runs functions of the target's own libraries on a thread of the target that we make.
 //
-//   a thread of the target, stopped          donor: mmap, memfd_create, clone; then let go
+//   a thread of the target, stopped          donor: mmap, clone; then let go
 //     └─ a bare clone                        bootstrap: pthread_create, exit
 //          └─ a thread of the C library      worker: the calls that were asked for; ends
 //   a thread of the target, stopped          donor: munmap
 //
-// Nobody but the donors is ever stopped, each for a fraction of a millisecond. The bootstrap has a
+// Nobody but the donors is ever stopped; docs/injecting.md says for how long. The bootstrap has a
 // control block of its own (thread_recipe.h) because it must not share the donor's: that holds the
 // donor's errno, its cache of malloc, its place in locks. The worker is needed since the loader and
 // constructors of libraries rely on things that only pthread_create sets up.
 //
+// What the calls work on is written into the mapping that they lie in. heapsnap opens no file for
+// it, least of all one that the target names: a file that is wanted is made by the worker, with the
+// rights of the target.
+//
 // If heapsnap is killed at any moment, the donor finds home by itself (borrowed_thread.h) and the
 // two others go on to their ends; what may stay is an unused mapping of about a megabyte.
 //
-// In a process with one thread the C library leaves locks out, and pthread_create changes that. So
-// there the donor, which is that thread, is first let run until it stands in none of the code that
-// relies on it, and the clone is made like that of a vfork(2): it stands until the bootstrap is
-// gone, even if heapsnap is gone too.
+// As long as a process has never had a second thread the C library leaves locks out, and
+// pthread_create changes that. So there the donor, which is its only thread, is first let run until
+// it stands in none of the code that relies on being alone. Then a first clone, the switch, makes a
+// pthread_create whose attributes are refused: that changes it, and takes no lock. This clone is
+// made like that of a vfork(2): the donor stands until it is gone, even if heapsnap is gone too.
+// From then on the process is one like any other, in which nobody is held while another thread may
+// wait for a lock. Before glibc 2.35 only a pthread_create that succeeds makes the change: there
+// the bootstrap is itself the clone for which the donor stands.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "platform/linux/borrowed_thread.h"
 #include "platform/linux/call_list.h"
-#include "platform/linux/given_file.h"
 #include "platform/linux/proc_fs.h"
 #include "platform/linux/thread_recipe.h"
 #include "target/memory_reader.h"
@@ -38,10 +44,11 @@ namespace heapsnap {
 
 struct InjectedWork {
   const CallList* calls = nullptr;
-  std::optional<GivenFile> file{};  // that the target has open while the calls are made
+  std::span<const std::byte> attachment{};  // bytes for the calls: CallList::attachment()
   // What the functions do in the kernel, beyond what threads and the loader need.
   std::vector<SystemCall> system_calls{};
   std::vector<SystemCall> optional_system_calls{};
+  uint64_t address_space = 0;  // that the functions map, at most
   // How long the worker is waited for. It may have to wait for a lock of the loader; it is never
   // killed, and ends by itself.
   std::chrono::milliseconds patience{60'000};
@@ -56,7 +63,6 @@ struct InjectionResult {
   std::vector<uint64_t> results;         // by step
   std::vector<std::vector<char>> texts;  // of the data blocks, as the calls left them
   std::vector<StolenTime> stolen;        // which threads stood, and for how long
-  bool was_single_threaded = false;
   std::vector<std::string> notes;
 };
 

@@ -33,6 +33,10 @@ std::optional<std::string> read_kernel_text(const std::string& path, size_t limi
   }
 }
 
+std::string kernel_text_or_empty(const std::string& path) {
+  return read_kernel_text(path).value_or(std::string());
+}
+
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   const size_t begin = text.find_first_not_of(kBlanks);

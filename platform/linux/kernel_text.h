@@ -12,6 +12,9 @@ namespace heapsnap {
 // than `limit` bytes.
 std::optional<std::string> read_kernel_text(const std::string& path, size_t limit = 1 << 20);
 
+// The same; empty where there is nothing.
+std::string kernel_text_or_empty(const std::string& path);
+
 // The text without its blanks and line ends at both sides.
 std::string_view trimmed(std::string_view text);
 

@@ -10,7 +10,11 @@
 //                  after the other. The target runs on meanwhile and notices nothing; the copy
 //                  shows the heap with those calls completed.
 //   in the target  the thread runs for some microseconds while all others stand, again and again,
-//                  until it is met outside.
+//                  until it is met outside; for longer and longer when it takes long.
+//
+// A call that consolidates long free lists takes millions of instructions. After some thousand
+// steps the child runs instead, with an int3 (in its own copy of the code) at each return address
+// on the stack that leads out of the allocator, and stops at system calls without making them.
 #pragma once
 
 #include <sys/user.h>
@@ -51,6 +55,20 @@ std::vector<ThreadContext> threads_inside_malloc(const MallocText& text,
                                                  const PtraceSession& session,
                                                  MemoryReader& memory);
 
+// A thread that may be in a signal handler, since it blocks signals, as it stood.
+struct BlockingThread {
+  user_regs_struct registers{};
+  uint64_t signal_mask = 0;
+};
+// Those of the stopped threads, without those that are led out as `inside`.
+std::vector<BlockingThread> threads_that_block_signals(const PtraceSession& session,
+                                                       std::span<const ThreadContext> inside);
+
+// How many of `threads` are in a signal handler that interrupted them inside. They are not led out:
+// what the handler does until it returns is not the allocator's, and may take any time.
+size_t handlers_inside_malloc(const MallocText& text, std::span<const BlockingThread> threads,
+                              MemoryReader& memory);
+
 struct MallocExit {
   uint64_t steps = 0;         // single steps in the child, slices in the target
   uint64_t still_inside = 0;  // threads that could not be got out
@@ -62,7 +80,7 @@ MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, Memor
                              std::vector<ThreadContext>& inside);
 
 // Lets each thread inside run for slices until it is outside, with the priority of `loan`: on a
-// busy machine it would not get the processor in its slice. Bounded in slices and by `deadline`.
+// busy machine it would not get the processor in its slice. Bounded by `deadline`.
 // Throws as PtraceSession::stop_all().
 MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, MemoryReader& memory,
                              PriorityLoan& loan, TraceClock::time_point deadline);

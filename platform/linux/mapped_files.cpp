@@ -2,15 +2,15 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cinttypes>
 #include <cstdio>
+
+#include "base/regular_file.h"
 
 namespace heapsnap {
 
@@ -19,28 +19,6 @@ namespace {
 #ifndef BTRFS_SUPER_MAGIC
 constexpr long BTRFS_SUPER_MAGIC = 0x9123683E;
 #endif
-
-// A path that stays inside `root`, also where a symbolic link is absolute. Kernels before 5.6 have
-// no openat2; there the caller's check of device and inode alone decides.
-UniqueFd open_inside(int root, const std::string& path) {
-  open_how how{};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-  const long fd = ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
-  if (fd >= 0) return UniqueFd(static_cast<int>(fd));
-  const size_t name = path.find_first_not_of('/');
-  if (name == std::string::npos) return UniqueFd();
-  return UniqueFd(::openat(root, path.c_str() + name, O_PATH | O_CLOEXEC));
-}
-
-// An O_PATH descriptor becomes a readable one. Only of a regular file: opening anything else may
-// block or act.
-UniqueFd reopen_regular(const UniqueFd& file) {
-  struct stat status {};
-  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return UniqueFd();
-  const std::string self = "/proc/self/fd/" + std::to_string(file.get());
-  return UniqueFd(::open(self.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-}
 
 bool is_mapped_file(int fd, const Mapping& mapping) {
   struct stat status {};
@@ -77,7 +55,7 @@ UniqueFd MappedFiles::open_path(const std::string& path) const {
   if (!path.starts_with('/')) return UniqueFd();
   const UniqueFd root(::open(proc_.path(pid_, "root").c_str(), O_PATH | O_CLOEXEC | O_DIRECTORY));
   if (!root) return UniqueFd();
-  return reopen_regular(open_inside(root.get(), path));
+  return reopen_regular(find_in_root(root.get(), path));
 }
 
 UniqueFd MappedFiles::open_by_path(const Mapping& mapping) const {

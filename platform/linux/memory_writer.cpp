@@ -10,7 +10,8 @@
 namespace heapsnap {
 
 MemoryWriter::MemoryWriter(const ProcFs& proc, int pid)
-    : mem_(::open(proc.path(pid, "mem").c_str(), O_RDWR | O_CLOEXEC)) {
+    // A leader that has ended has no memory, while other threads live on.
+    : mem_(::open(proc.path(proc.live_tid(pid).value_or(pid), "mem").c_str(), O_RDWR | O_CLOEXEC)) {
   if (!mem_) {
     const int cause = errno;
     throw explain_attach_refusal(pid, cause);

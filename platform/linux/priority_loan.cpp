@@ -2,7 +2,6 @@
 
 #include <linux/futex.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -14,6 +13,7 @@
 #include <system_error>
 #include <thread>
 
+#include "platform/linux/helper_thread.h"
 #include "platform/linux/realtime_priority.h"
 
 namespace heapsnap {
@@ -68,17 +68,12 @@ PriorityLoan::PriorityLoan() {
   void* page = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return;
   const auto office = std::make_shared<Office>(static_cast<uint32_t*>(page));
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    std::thread([office] { office->serve(); }).detach();
+    start_helper_thread([office] { office->serve(); }).detach();
     office_ = office;
   } catch (const std::system_error&) {
     // Nothing is lent.
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   // On a busy machine a new thread may wait long for its first turn; later it will not.
   if (office_) office_->lender.wait(kNotReady);
 }

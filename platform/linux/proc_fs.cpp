@@ -71,6 +71,24 @@ Machine machine_of(const std::string& exe) {
                   std::to_string(machine) + ", class " + std::to_string(header[EI_CLASS]) + ")");
 }
 
+// The names in a folder that are numbers.
+std::vector<int> numbers_in(const std::string& folder) {
+  std::vector<int> numbers;
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), ::closedir);
+  if (!entries) return numbers;
+  while (const dirent* entry = ::readdir(entries.get())) {
+    const auto number = parse_number(entry->d_name);
+    if (number) numbers.push_back(static_cast<int>(*number));
+  }
+  return numbers;
+}
+
+void append_numbers(std::string_view words, std::vector<int>& numbers) {
+  for (std::string_view word = take_word(words); !word.empty(); word = take_word(words)) {
+    if (const auto number = parse_number(word)) numbers.push_back(static_cast<int>(*number));
+  }
+}
+
 }  // namespace
 
 bool TaskStat::is_kernel_task() const {
@@ -79,9 +97,15 @@ bool TaskStat::is_kernel_task() const {
   return (flags & (kKthread | kIoWorker)) != 0;
 }
 
+bool TaskStat::has_executed() const {
+  constexpr uint32_t kForkNoExec = 0x00000040;  // PF_FORKNOEXEC
+  return (flags & kForkNoExec) == 0;
+}
+
 TaskStat parse_stat(std::string_view text) {
   constexpr size_t kFlags = 9;
   constexpr size_t kStartTime = 22;
+  constexpr size_t kExitSignal = 38;
   // The name may hold anything, parentheses and blanks included: it ends at the last ')'.
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
@@ -94,10 +118,13 @@ TaskStat parse_stat(std::string_view text) {
   std::string_view rest = text.substr(close + 1);
   const std::string_view state = take_word(rest);
   if (!state.empty()) stat.state = state.front();
-  for (size_t field = 4; field <= kStartTime; ++field) {
+  for (size_t field = 4; field <= kExitSignal; ++field) {
     const std::string_view word = take_word(rest);
     if (field == kFlags) stat.flags = static_cast<uint32_t>(number_in_stat(word));
     if (field == kStartTime) stat.start_time_ticks = number_in_stat(word);
+    if (field == kExitSignal) {
+      stat.exit_signal = static_cast<int>(parse_number(word).value_or(~uint64_t{0}));
+    }
   }
   return stat;
 }
@@ -128,14 +155,31 @@ std::string ProcFs::comm(int pid) const {
 }
 
 std::vector<int> ProcFs::task_list(int pid) const {
-  std::vector<int> tids;
-  const std::unique_ptr<DIR, int (*)(DIR*)> tasks(::opendir(path(pid, "task").c_str()), ::closedir);
-  if (!tasks) return tids;
-  while (const dirent* entry = ::readdir(tasks.get())) {
-    const auto tid = parse_number(entry->d_name);
-    if (tid) tids.push_back(static_cast<int>(*tid));
+  return numbers_in(path(pid, "task"));
+}
+
+std::vector<int> ProcFs::children(int pid) const {
+  std::vector<int> children;
+  for (const int tid : task_list(pid)) {
+    const auto text = try_read(pid, "task/" + std::to_string(tid) + "/children");
+    if (text) append_numbers(*text, children);
   }
-  return tids;
+  return children;
+}
+
+std::vector<int> ProcFs::children_of_thread(int tid) const {
+  std::vector<int> children;
+  if (const auto text = try_read(tid, "task/" + std::to_string(tid) + "/children")) {
+    append_numbers(*text, children);
+    return children;
+  }
+  const auto parent = status_number(try_read(tid, "status").value_or(std::string()), "Tgid");
+  if (!parent) return children;
+  for (const int pid : numbers_in(root_)) {
+    const std::string status = try_read(pid, "status").value_or(std::string());
+    if (status_number(status, "PPid") == parent) children.push_back(pid);
+  }
+  return children;
 }
 
 std::optional<int> ProcFs::live_tid(int pid) const {
@@ -146,11 +190,12 @@ std::optional<int> ProcFs::live_tid(int pid) const {
   return std::nullopt;
 }
 
-uint64_t ProcFs::resident_bytes(int pid) const {
+ProcFs::Sizes ProcFs::sizes(int pid) const {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::string text = try_read(pid, "statm").value_or(std::string());
   std::string_view rest = text;
-  take_word(rest);
-  return parse_number(take_word(rest)).value_or(0) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t mapped = parse_number(take_word(rest)).value_or(0);
+  return {mapped * page, parse_number(take_word(rest)).value_or(0) * page};
 }
 
 Process ProcFs::describe(int pid) const {
@@ -164,8 +209,12 @@ Process ProcFs::describe(int pid) const {
   }
   const auto alive = live_tid(process.pid);
   if (!alive) {
+    const uint64_t parent = status_number(named, "PPid").value_or(0);
     throw Error(ErrorKind::kNoProcess, "cannot look into process " + std::to_string(pid),
-                "it has ended and waits to be reaped by its parent (a zombie)");
+                "it has ended and waits to be reaped by its parent (a zombie)",
+                parent == 0
+                    ? std::string()
+                    : "look at the parent: ps -o pid,stat,args -p " + std::to_string(parent));
   }
   const std::string status = read(*alive, "status");
   process.comm = leader.comm;
@@ -176,8 +225,7 @@ Process ProcFs::describe(int pid) const {
   std::replace(process.command_line.begin(), process.command_line.end(), '\0', ' ');
   utsname host{};
   if (::uname(&host) == 0) process.hostname = host.nodename;
-  process.boot_id =
-      trimmed(read_kernel_text(root_ + "/sys/kernel/random/boot_id").value_or(std::string()));
+  process.boot_id = trimmed(kernel_text_or_empty(root_ + "/sys/kernel/random/boot_id"));
   process.start_time_ticks = leader.start_time_ticks;
   process.uid = static_cast<uint32_t>(status_number(status, "Uid").value_or(0));
   process.page_size = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));

@@ -24,6 +24,7 @@ struct TaskStat {
   char state = '?';    // R S D T t Z X I, proc_pid_stat(5)
   uint32_t flags = 0;  // PF_*, include/linux/sched.h
   uint64_t start_time_ticks = 0;
+  int exit_signal = -1;  // what its parent is sent when it ends; 0: nothing
 
   bool is_dead() const { return state == 'Z' || state == 'X' || state == 'x'; }
   // In the kernel, and not to be woken by anything but what it waits for.
@@ -31,6 +32,8 @@ struct TaskStat {
   // A thread of the kernel's own, or one of its io_uring workers, which are listed as threads of
   // the target but never run the target's code. Neither can be traced.
   bool is_kernel_task() const;
+  // Whether it has executed a program since it was made; its memory is its own from then on.
+  bool has_executed() const;
   bool operator==(const TaskStat&) const = default;
 };
 
@@ -63,10 +66,20 @@ class ProcFs {
   }
   // The tids of all threads as the kernel lists them; empty when the process is gone.
   std::vector<int> task_list(int pid) const;
+  // The pids of the children of all its threads, zombies included; none where the kernel does not
+  // tell (CONFIG_PROC_CHILDREN).
+  std::vector<int> children(int pid) const;
+  // The pids of the children of one thread; where the kernel does not tell, those of its process.
+  std::vector<int> children_of_thread(int tid) const;
   // The first listed tid whose thread is alive; nothing when all are dead.
   std::optional<int> live_tid(int pid) const;
-  // Resident bytes now, from statm: cheap enough for a pause. 0 when the process is gone.
-  uint64_t resident_bytes(int pid) const;
+  // Bytes now, from statm: cheap enough for a pause. All 0 when the process is gone.
+  struct Sizes {
+    uint64_t mapped = 0;
+    uint64_t resident = 0;
+  };
+  Sizes sizes(int pid) const;
+  uint64_t resident_bytes(int pid) const { return sizes(pid).resident; }
 
   // Everything that Process holds but taken_at_ns. Throws as read() does, and
   // Error{kUnsupported} for a thread of the kernel or a machine that heapsnap does not know.

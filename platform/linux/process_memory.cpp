@@ -9,13 +9,15 @@
 
 #include "base/error.h"
 #include "platform/linux/attach_obstacles.h"
+#include "platform/linux/blocking_call.h"
 
 namespace heapsnap {
 
 namespace {
 
-// The kernel moves at most this much in one call (MAX_RW_COUNT is a page less than 2 GiB).
-constexpr size_t kLargestTransfer = size_t{1} << 30;
+// In one call, which is to end soon by itself: the pages may be in swap.
+constexpr size_t kLargestTransfer = size_t{2} << 20;
+constexpr const char* kCall = "reading the memory of the process";
 
 }  // namespace
 
@@ -45,7 +47,10 @@ size_t ProcessMemory::read_by_vm_readv(Address from, std::span<std::byte> out) {
   while (count < out.size()) {
     const iovec local{out.data() + count, out.size() - count};
     const iovec remote{reinterpret_cast<void*>((from + count).value()), out.size() - count};
-    const ssize_t got = ::process_vm_readv(pid_, &local, 1, &remote, 1, 0);
+    const ssize_t got = [&] {
+      const BlockingCall call(kCall);
+      return ::process_vm_readv(pid_, &local, 1, &remote, 1, 0);
+    }();
     if (got > 0) {
       count += static_cast<size_t>(got);
       continue;
@@ -56,7 +61,8 @@ size_t ProcessMemory::read_by_vm_readv(Address from, std::span<std::byte> out) {
       way_ = Way::kProcMem;
       return count + read_by_proc_mem(from + count, out.subspan(count));
     }
-    break;  // EFAULT: the first byte that is left cannot be read
+    // EFAULT: the first byte that is left cannot be read, or the page is protected (PROT_NONE).
+    return count + read_by_proc_mem(from + count, out.subspan(count));
   }
   return count;
 }
@@ -67,7 +73,10 @@ size_t ProcessMemory::read_by_proc_mem(Address from, std::span<std::byte> out) {
     // The offset is the address; those from 2^63 on (vsyscall) are negative to pread.
     const auto offset = static_cast<off_t>((from + count).value());
     if (offset < 0) break;
-    const ssize_t got = ::pread(mem_.get(), out.data() + count, out.size() - count, offset);
+    const ssize_t got = [&] {
+      const BlockingCall call(kCall);
+      return ::pread(mem_.get(), out.data() + count, out.size() - count, offset);
+    }();
     if (got > 0) {
       count += static_cast<size_t>(got);
       continue;

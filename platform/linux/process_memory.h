@@ -3,7 +3,8 @@
 // Two ways with one result:
 //   kVmReadv   process_vm_readv(2): the fastest for a running or stopped target (6.5 GB/s from
 //              1 MB a piece), but it asks for pages as a writer would, so that in a copy-on-write
-//              child it unshares every page that it reads.
+//              child it unshares every page that it reads. What the target has protected
+//              (PROT_NONE) is read in the other way.
 //   kProcMem   pread(2) of /proc/PID/mem: leaves pages shared. For children, and where
 //              process_vm_readv is refused (a seccomp profile around heapsnap).
 #pragma once

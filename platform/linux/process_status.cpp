@@ -77,6 +77,8 @@ std::optional<ProcessStatus> parse_process_status(std::string_view text) {
   status.pending_signals = parse_mask(text, "SigPnd");
   status.shared_pending_signals = parse_mask(text, "ShdPnd");
   status.blocked_signals = parse_mask(text, "SigBlk");
+  status.ignored_signals = parse_mask(text, "SigIgn");
+  status.caught_signals = parse_mask(text, "SigCgt");
   status.has_memory = status_field(text, "VmSize").has_value();
   status.rss = bytes_or_zero(text, "VmRSS");
   status.rss_anonymous = bytes_or_zero(text, "RssAnon");
@@ -93,6 +95,11 @@ std::optional<ProcessStatus> parse_process_status(std::string_view text) {
     status.shadow_stack = status.shadow_stack || word == "shstk";
   }
   return status;
+}
+
+std::optional<ProcessStatus> read_process_status(const ProcFs& proc, int tid) {
+  const auto text = proc.try_read(tid, "status");
+  return text ? parse_process_status(*text) : std::nullopt;
 }
 
 bool owns(const ProcessStatus& self, const ProcessStatus& target) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "platform/linux/proc_fs.h"
 #include "platform/linux/seccomp_filter.h"
 
 namespace heapsnap {
@@ -41,6 +42,8 @@ struct ProcessStatus {
   uint64_t pending_signals = 0;
   uint64_t shared_pending_signals = 0;
   uint64_t blocked_signals = 0;
+  uint64_t ignored_signals = 0;  // of the process
+  uint64_t caught_signals = 0;
   // Bytes. A kernel thread, a zombie and an exiting process have no memory.
   bool has_memory = false;
   uint64_t rss = 0;
@@ -58,12 +61,15 @@ struct ProcessStatus {
 // Parses the text of /proc/PID/status. Nothing without a name and a state; other lines that are
 // missing (older kernels) leave their default. Never reads anything.
 std::optional<ProcessStatus> parse_process_status(std::string_view text);
+// The same of process or thread `tid` now; nothing when it is gone.
+std::optional<ProcessStatus> read_process_status(const ProcFs& proc, int tid);
 
 // Whether the kernel takes `self` for the owner of `target` when it asks for real ids
 // (PTRACE_MODE_REALCREDS): three ids of user and group of the target must all be ours.
 bool owns(const ProcessStatus& self, const ProcessStatus& target);
 
 // Capability bits, capabilities(7).
+inline constexpr uint64_t kCapDacReadSearch = uint64_t{1} << 2;
 inline constexpr uint64_t kCapSysPtrace = uint64_t{1} << 19;
 inline constexpr uint64_t kCapSysAdmin = uint64_t{1} << 21;
 

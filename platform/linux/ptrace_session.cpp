@@ -1,14 +1,16 @@
 #include "platform/linux/ptrace_session.h"
 
-#include <linux/kcmp.h>
+#include <linux/sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <string_view>
 
+#include "base/alteration.h"
 #include "base/error.h"
 #include "platform/linux/interrupted_syscall.h"
 #include "platform/linux/kernel_text.h"
@@ -31,33 +33,58 @@ constexpr std::chrono::milliseconds kFirstLook{2};
 constexpr size_t kDelicateAtOnce = 2;
 // How long everybody stands for the sake of threads that sleep uninterruptibly.
 constexpr std::chrono::milliseconds kStragglerGrace{20};
+constexpr std::chrono::microseconds kBetweenCollections{200};
 
 void nap(std::chrono::microseconds duration) {
   const timespec time{0, static_cast<long>(duration.count()) * 1000};
   ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
 }
 
-// Whether a thread sleeps in a system call that a stop breaks off and that we have to repair.
-bool is_in_delicate_call(const ProcFs& proc, int tid) {
+struct SleepingCall {
+  long number = 0;
+  std::string first_argument;  // as the kernel writes it: 0x4111
+};
+
+// The system call that a thread sleeps in.
+std::optional<SleepingCall> blocking_call(const ProcFs& proc, int tid) {
   const std::string call = proc.try_read(tid, "syscall").value_or(std::string());
   std::string_view rest = call;
   const auto number = parse_number(take_word(rest));  // "running" while it runs
-  return number && is_broken_by_stop(static_cast<long>(*number));
+  if (!number) return std::nullopt;
+  return SleepingCall{static_cast<long>(*number), std::string(take_word(rest))};
 }
 
-bool shares_memory(int pid, int other) {
-  return ::syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0) == 0;
+// Whether a thread that sleeps uninterruptibly may do so until a child of it has executed another
+// program. The flags of clone3(2) are in memory.
+bool may_wait_for_vfork(const SleepingCall& call) {
+  if (call.number == SYS_vfork || call.number == SYS_clone3) return true;
+  return call.number == SYS_clone &&
+         (std::strtoull(call.first_argument.c_str(), nullptr, 16) & CLONE_VFORK) != 0;
+}
+
+// Whether a thread sleeps in a system call that a stop breaks off and that we have to repair.
+bool is_in_delicate_call(const ProcFs& proc, int tid) {
+  const auto call = blocking_call(proc, tid);
+  return call && is_broken_by_stop(call->number);
 }
 
 }  // namespace
+
+PtraceSession::PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> standing)
+    : proc_(proc), pid_(pid), tracees_(std::move(standing)), began_(true) {
+  first_interrupt_ = TraceClock::now();
+  for (const int tid : proc_.task_list(pid_)) known_.insert(tid);  // those at their end, too
+}
 
 PtraceSession::~PtraceSession() {
   if (!released_) release();
 }
 
 void PtraceSession::seize_all() {
+  check_end();
   while (seize_new(pid_) > 0) {
   }
+  seize_sharers(proc_.children(pid_));
 }
 
 void PtraceSession::stop_all(TraceClock::time_point deadline, PriorityLoan& loan) {
@@ -109,6 +136,11 @@ void PtraceSession::stop_new(TraceClock::time_point deadline) {
                  deadline);
     }
   } while (!all_still_stopped() || (!knows_all_threads() && seize_new(pid_) > 0));
+  drop_strangers();
+  misses_vfork_child_ = sharers_.empty() &&
+                        std::any_of(tracees_.begin(), tracees_.end(), [this](const Tracee& tracee) {
+                          return waits_for_vfork(tracee);
+                        });
   if (std::none_of(tracees_.begin(), tracees_.end(),
                    [](const Tracee& tracee) { return !tracee.is_gone(); })) {
     throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_),
@@ -123,7 +155,7 @@ size_t PtraceSession::seize_new(int process) {
     Tracee tracee(process, tid);
     const int refusal = tracee.seize();
     if (refusal == ESRCH) continue;  // ended since it was listed
-    if (refusal != 0) {
+    if (refusal != 0 && !is_ours_already(tid)) {
       const auto task = proc_.try_stat(tid);
       if (!task) continue;
       if (!task->is_dead() && !task->is_kernel_task()) throw TraceRefused(refusal);
@@ -136,6 +168,12 @@ size_t PtraceSession::seize_new(int process) {
     ++seized;
   }
   return seized;
+}
+
+// A straggler of an earlier session, which the interrupt of that time is still to stop.
+bool PtraceSession::is_ours_already(int tid) const {
+  const std::string status = proc_.try_read(tid, "status").value_or(std::string());
+  return status_number(status, "TracerPid") == static_cast<uint64_t>(::gettid());
 }
 
 void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point deadline) {
@@ -157,6 +195,7 @@ void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point 
     if (loan_ != nullptr && now - last_progress > kLendAfter) {
       loan_->lend_to(tracees_[late.front()].tid());
     }
+    check_end();
     if (now - last_progress < kFirstLook) {
       nap(std::max(kShortestNap, kTurn * static_cast<long>(late.size())));
       continue;
@@ -168,7 +207,7 @@ void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point 
   stragglers_ += late.size();
 }
 
-// Looks at those who take long; a vfork child that holds one of them is added to them.
+// Looks at those who take long; a vfork child that one of them waits for is added to them.
 bool PtraceSession::only_stragglers_left(std::vector<size_t>& late,
                                          std::chrono::nanoseconds waited) {
   const size_t count_before = tracees_.size();
@@ -176,7 +215,9 @@ bool PtraceSession::only_stragglers_left(std::vector<size_t>& late,
   for (const size_t i : late) {
     const auto task = proc_.try_stat(tracees_[i].tid());
     if (task && !task->is_uninterruptible()) all_sleep = false;
-    if (task && task->is_uninterruptible()) seize_vfork_child(tracees_[i].tid());
+    if (task && task->is_uninterruptible()) {
+      seize_sharers(proc_.children_of_thread(tracees_[i].tid()));
+    }
   }
   for (size_t i = count_before; i < tracees_.size(); ++i) {
     tracees_[i].interrupt();
@@ -187,10 +228,13 @@ bool PtraceSession::only_stragglers_left(std::vector<size_t>& late,
 }
 
 void PtraceSession::fail_to_stop(int tid) const {
-  throw Error(ErrorKind::kUnsupported, "cannot stop process " + std::to_string(pid_),
-              "thread " + std::to_string(tid) + " (" + proc_.comm(tid) +
-                  ") did not stop in time; all were let go again",
-              "try again when the machine is less busy, or read it as it runs: --freeze none");
+  throw Error(
+      ErrorKind::kUnsupported, "cannot stop process " + std::to_string(pid_),
+      "thread " + std::to_string(tid) + " (" + proc_.comm(tid) +
+          ") did not stop in time; all were let go again",
+      "try again when the machine is less busy, or read it as it runs: heapsnap attach --freeze "
+      "none " +
+          std::to_string(pid_));
 }
 
 void PtraceSession::note_stop(Tracee& tracee) {
@@ -211,6 +255,14 @@ bool PtraceSession::all_still_stopped() {
   return all;
 }
 
+bool PtraceSession::may_execute() const {
+  return std::any_of(tracees_.begin(), tracees_.end(), [this](const Tracee& tracee) {
+    if (tracee.is_stopped() || tracee.is_gone() || tracee.process() != pid_) return false;
+    const auto call = blocking_call(proc_, tracee.tid());
+    return !call || call->number == SYS_execve || call->number == SYS_execveat;
+  });
+}
+
 // The kernel's own count, which is one line to read, against ours, which is many.
 bool PtraceSession::knows_all_threads() const {
   const auto status = proc_.try_read(pid_, "status");
@@ -219,18 +271,42 @@ bool PtraceSession::knows_all_threads() const {
   for (const Tracee& tracee : tracees_) {
     if (!tracee.is_gone()) ++alive;
   }
-  return vfork_children_.empty() && status_number(*status, "Threads") == alive;
+  return sharers_.empty() && status_number(*status, "Threads") == alive;
 }
 
-void PtraceSession::seize_vfork_child(int parent_tid) {
-  const std::string entry = "task/" + std::to_string(parent_tid) + "/children";
-  const std::string children = proc_.try_read(pid_, entry).value_or(std::string());
-  std::string_view rest = children;
-  for (std::string_view word = take_word(rest); !word.empty(); word = take_word(rest)) {
-    const int child = static_cast<int>(parse_number(word).value_or(0));
-    if (child == 0 || known_.contains(child) || !shares_memory(parent_tid, child)) continue;
-    if (seize_new(child) != 0) vfork_children_.push_back(child);
+void PtraceSession::seize_sharers(const std::vector<int>& children) {
+  for (const int child : children) {
+    if (known_.contains(child)) continue;
+    const CommonMemory memory = common_memory(proc_, live_tid(), child);
+    if (memory == CommonMemory::kNo) continue;
+    try {
+      if (seize_new(child) != 0) sharers_.push_back({child, memory, true});
+    } catch (const TraceRefused&) {
+      // A forked child of another user, or traced already, does not bar a look at its parent.
+      if (memory == CommonMemory::kYes) throw;
+      known_.insert(child);
+      sharers_.push_back({child, memory, false});
+    }
   }
+}
+
+// Lets those go that have turned out to have a memory of their own: by what they did until they
+// stood, or by figures that change no more now.
+void PtraceSession::drop_strangers() {
+  std::erase_if(sharers_, [this](const Sharer& sharer) {
+    if (common_memory(proc_, live_tid(), sharer.pid) != CommonMemory::kNo) return false;
+    std::erase_if(tracees_, [&sharer](Tracee& tracee) {
+      return tracee.process() == sharer.pid && tracee.is_stopped() && tracee.detach();
+    });
+    return true;
+  });
+}
+
+bool PtraceSession::waits_for_vfork(const Tracee& tracee) const {
+  if (tracee.is_stopped() || tracee.is_gone()) return false;
+  const auto task = proc_.try_stat(tracee.tid());
+  const auto call = blocking_call(proc_, tracee.tid());
+  return task && task->is_uninterruptible() && call && may_wait_for_vfork(*call);
 }
 
 void PtraceSession::release() noexcept {
@@ -263,6 +339,14 @@ bool PtraceSession::collect_stragglers() noexcept {
     if (tracee.is_stopped() && !tracee.detach()) tracee.forget_stop();
   }
   return left != 0;
+}
+
+bool PtraceSession::await_stragglers(TraceClock::time_point deadline) noexcept {
+  while (collect_stragglers()) {
+    if (TraceClock::now() >= deadline) return false;
+    nap(kBetweenCollections);
+  }
+  return true;
 }
 
 int PtraceSession::live_tid() const {

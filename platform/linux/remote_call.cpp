@@ -25,7 +25,7 @@ RemoteCallResult call_by_donor(const ProcFs& proc, int pid, const SystemCall& ca
   BorrowedDonor donor(proc, pid, task, memory, loan);
   RemoteCallResult result;
   {
-    BorrowedThread thread(donor.thread(), gadget);
+    BorrowedThread thread(donor.thread(), gadget, donor.frame_top());
     const auto value = thread.call(call, TraceClock::now() + kDeadline);
     if (!value) {
       throw Error(ErrorKind::kUnsupported,

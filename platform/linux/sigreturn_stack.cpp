@@ -5,32 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "platform/linux/signal_frame.h"
+
 namespace heapsnap {
 
 namespace {
-
-// struct sigcontext_64 and struct ucontext as the kernel has them (arch/x86/include/uapi/asm); the
-// ucontext_t of libc is longer.
-struct SignalContext {
-  uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
-  uint64_t di, si, bp, bx, dx, ax, cx, sp, ip, flags;
-  uint16_t cs, gs, fs, ss;
-  uint64_t error, trap, old_mask, fault_address;
-  uint64_t extended_state;
-  uint64_t reserved[8];
-};
-static_assert(sizeof(SignalContext) == 256);
-
-struct UserContext {
-  uint64_t flags;
-  uint64_t link;
-  uint64_t stack_begin;
-  uint64_t stack_flags;
-  uint64_t stack_size;
-  SignalContext machine;
-  uint64_t signal_mask;
-};
-static_assert(sizeof(UserContext) == 304);
 
 constexpr size_t kSignalInfoSize = 128;
 constexpr size_t kFrameSize = sizeof(uint64_t) + sizeof(UserContext) + kSignalInfoSize;

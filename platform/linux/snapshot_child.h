@@ -16,32 +16,38 @@
 #include <vector>
 
 #include "platform/linux/borrowed_thread.h"
+#include "platform/linux/copy_watch.h"
 
 namespace heapsnap {
 
 class SnapshotChild {
  public:
-  // The deadline of a wait without one.
-  static constexpr TraceClock::time_point kNever = TraceClock::time_point::max();
-
   // `pid` was made by a BorrowedThread and has not been waited for.
   SnapshotChild(pid_t pid, const SyscallGadget& gadget, uint64_t stack)
       : pid_(pid), gadget_(gadget), stack_(stack) {}
 
   pid_t pid() const { return pid_; }
   bool is_alive() const { return !ended_; }
+  // Whether it ran into a fault where it had only a system call to make: it lacks pages that it
+  // executes. Nothing can be asked of it then but its memory.
+  bool is_crippled() const { return crippled_; }
+  // From here on `watch`, which outlives it, bounds what is waited for without a deadline.
+  void bound_by(CopyWatch& watch) { watch_ = &watch; }
 
-  // Waits until it stands at its very beginning, and makes sure that it dies with us.
-  // False when it is gone, or does not stand there by `deadline`.
+  // Waits until it stands at its very beginning. False when it is gone, or does not stand there by
+  // `deadline`. Should we die now, it goes on by its frames.
   bool await_birth(TraceClock::time_point deadline);
+  // From now on it is killed when we die.
+  bool bind_to_us();
 
   // Makes one system call in its name and waits for its end. Gives the result or -errno, nothing
-  // when it is gone.
+  // when it is gone or crippled.
   std::optional<long> call(const SystemCall& call);
   // The same for a call that may block. end_call() gives nothing as well when the call has not
   // ended by `deadline`; then it is all that may be asked of the child, until the call has ended.
   bool begin_call(const SystemCall& call);
   std::optional<long> end_call(TraceClock::time_point deadline);
+  std::optional<long> end_call();
   // Puts bytes, at most 64, where they disturb nothing, for a call to point to. 0 on failure.
   uint64_t put_bytes(const void* bytes, size_t size);
 
@@ -71,24 +77,40 @@ class SnapshotChild {
   std::vector<std::byte> extended_state() const;
   // Executes one instruction. False when that ended in a fault, or the child.
   bool step();
+  // Lets it run on where it is, and not make system calls.
+  //   kTrap    it executed an int3
+  //   kCall    it stands at a system call instruction that it would execute next
+  //   kTime    it was stopped at `deadline`
+  //   kFault   anything else, or it is gone
+  enum class RunEnd { kTrap, kCall, kTime, kFault };
+  RunEnd run(TraceClock::time_point deadline);
+  // Changes one byte of its memory, code that it may only read included. Only where the mapping is
+  // private: the target would see it elsewhere. Gives what was there.
+  std::optional<uint8_t> replace_byte(uint64_t address, uint8_t byte) const;
   // The eight bytes at `address`.
   std::optional<uint64_t> peek(uint64_t address) const;
 
-  // Ends it and gives up our share of what is left: it is a zombie of the target then.
+  // Ends it and waits until nothing is left but its zombie. As long as we do not let go of that,
+  // the target's wait(2) does not show it, whatever it asks for.
   void kill() noexcept;
+  // Lets go of the zombie: from now on the target can wait for it.
+  void let_go_of_zombie() const noexcept;
 
  private:
   bool resume(int request);
-  // Waits for its next stop and gives the stop's code. Nothing when it is gone, or not stopped by
-  // `deadline`.
-  std::optional<int> await_stop(TraceClock::time_point deadline = kNever);
+  // Waits for its next stop and gives the stop's code. Nothing when it is gone.
+  std::optional<int> await_stop();
   std::optional<int> resume_by(int request);
+  template <typename NextStop>
+  std::optional<long> end_call_by(NextStop next_stop);
 
   pid_t pid_;
   SyscallGadget gadget_;
   uint64_t stack_;
+  CopyWatch* watch_ = nullptr;
   int call_stops_ = 0;  // of the call that is under way: one on the way in, one on the way out
   bool ended_ = false;
+  bool crippled_ = false;
 };
 
 }  // namespace heapsnap

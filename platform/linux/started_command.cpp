@@ -1,18 +1,15 @@
 #include "platform/linux/started_command.h"
 
 #include <fcntl.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "platform/linux/proc_fs.h"
 
 namespace heapsnap {
 
@@ -47,10 +44,6 @@ std::optional<int> read_int(int fd) {
   return value;
 }
 
-bool is_job_control_stop(int signal) {
-  return signal == SIGSTOP || signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
-}
-
 }  // namespace
 
 StartedCommand::StartedCommand(const Options& options) {
@@ -83,7 +76,7 @@ void StartedCommand::start(const Options& options) {
   }
   refusal.write_end.reset();
   try {
-    if (options.stop_at_exit) trace();
+    if (options.hold_at_end) watch_ = std::make_unique<EndWatch>(pid_);
   } catch (...) {
     ::kill(pid_, SIGKILL);  // it is ours alone still
     ::waitpid(pid_, nullptr, __WALL);
@@ -111,6 +104,7 @@ void StartedCommand::become(const Options& options, int ready, int refusal) {
   arguments.push_back(nullptr);
   read_int(ready);
   std::signal(SIGPIPE, SIG_DFL);  // which heapsnap ignores
+  std::signal(SIGXFSZ, SIG_DFL);  // the same
   ::pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
   ::execvp(arguments[0], arguments.data());
   const int error = errno;
@@ -118,75 +112,40 @@ void StartedCommand::become(const Options& options, int ready, int refusal) {
   ::_exit(written == sizeof error ? 127 : 126);
 }
 
-void StartedCommand::trace() {
-  constexpr unsigned long kOptions = PTRACE_O_TRACEEXIT | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
-  if (::ptrace(PTRACE_SEIZE, pid_, nullptr, kOptions) != 0) {
-    throw Error(ErrorKind::kNotPermitted, "cannot watch the exit of the program", errno_text(errno),
-                "leave --at-exit out, or allow ptrace for it");
-  }
-  is_traced_ = true;
-  threads_.insert(pid_);
+void StartedCommand::hold(pid_t tid, const std::function<void(ProgramEnd&)>& at_end) {
+  end_ = watch_->on_stop(tid);
+  if (!end_) return;
+  watch_.reset();
+  if (at_end) at_end(*end_);
+  if (end_->session && !end_->session->is_released()) end_->session->release();
 }
 
-bool StartedCommand::belongs_to_command(pid_t tid) const {
-  const std::vector<int> tids = ProcFs().task_list(pid_);
-  return std::find(tids.begin(), tids.end(), tid) != tids.end();
-}
-
-// One schedule to mind: another thread calls exit_group while this one is on its way out by itself;
-// both stop in their exit, in any order. Whoever comes last has nobody left in threads_.
-void StartedCommand::on_exit_stop(pid_t tid, const std::function<void()>& at_exit) {
-  threads_.erase(tid);
-  if (!threads_.empty() || was_at_exit_) return;
-  was_at_exit_ = true;
-  if (at_exit) at_exit();
-}
-
-void StartedCommand::on_stop(pid_t tid, int status, const std::function<void()>& at_exit) {
-  const int signal = WSTOPSIG(status);
-  const int event = status >> 16;
-  if (threads_.count(tid) == 0 && event != PTRACE_EVENT_EXIT) {
-    // The first stop of a thread may come before its maker tells of it. A process made by a clone
-    // that is no fork is none of ours.
-    if (!belongs_to_command(tid)) {
-      ::ptrace(PTRACE_DETACH, tid, nullptr, nullptr);
-      return;
-    }
-    threads_.insert(tid);
-  }
-  long passed_on = 0;
-  switch (event) {
-    case 0: passed_on = signal; break;
-    case PTRACE_EVENT_STOP:
-      if (is_job_control_stop(signal)) {
-        ::ptrace(PTRACE_LISTEN, tid, nullptr, nullptr);
-        return;
-      }
-      break;
-    case PTRACE_EVENT_EXEC: threads_ = {tid}; break;  // the other threads are gone
-    case PTRACE_EVENT_EXIT: on_exit_stop(tid, at_exit); break;
-    default: break;
-  }
-  ::ptrace(PTRACE_CONT, tid, nullptr, passed_on);
-}
-
-bool StartedCommand::reap(const std::function<void()>& at_exit) {
+bool StartedCommand::reap(const std::function<void(ProgramEnd&)>& at_end) {
   for (;;) {
-    int status = 0;
-    const pid_t tid = ::waitpid(is_traced_ ? -1 : pid_, &status, WNOHANG | __WALL);
-    if (tid <= 0) return status_.has_value();
-    if (WIFSTOPPED(status)) {
-      on_stop(tid, status, at_exit);
-    } else if (tid == pid_) {
-      status_ = status;
-    } else {
-      threads_.erase(tid);
+    // A stop is left unconsumed: if heapsnap is killed, a signal in it is delivered (tracee.h).
+    siginfo_t info{};
+    const bool is_traced = watch_ != nullptr;
+    const int waited = ::waitid(is_traced ? P_ALL : P_PID, static_cast<id_t>(pid_), &info,
+                                (is_traced ? WSTOPPED : 0) | WEXITED | WNOHANG | WNOWAIT | __WALL);
+    if (waited != 0 || info.si_pid == 0) break;
+    if (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
+      hold(info.si_pid, at_end);
+      continue;
     }
+    int status = 0;
+    ::waitpid(info.si_pid, &status, __WALL);
+    if (info.si_pid == pid_) {
+      status_ = status;
+      return true;
+    }
+    if (watch_) watch_->forget(info.si_pid);
   }
+  if (end_) end_->collect();
+  return false;
 }
 
-int StartedCommand::wait(const std::function<void()>& at_exit) {
-  while (!reap(at_exit)) {
+int StartedCommand::wait(const std::function<void(ProgramEnd&)>& at_end) {
+  while (!reap(at_end)) {
     siginfo_t info{};
     const int signal = ::sigwaitinfo(&waited_, &info);
     // A terminal's signal went to all of its foreground processes.

@@ -8,11 +8,13 @@
 #include <sys/types.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "platform/linux/end_watch.h"
 
 namespace heapsnap {
 
@@ -22,10 +24,10 @@ class StartedCommand {
     std::vector<std::string> arguments;  // the first is looked for in PATH
     std::vector<std::pair<std::string, std::string>> environment;  // set besides heapsnap's own
     std::string pid_variable;  // set to the program's PID; empty: none
-    // Trace it for the one moment before its memory goes away, when `at_exit` of wait() is called.
+    // Trace it for the one moment before its memory goes away, when `at_end` of wait() is called.
     // While it is traced no debugger and no other heapsnap can attach to it, and each of its
     // signals takes the way through heapsnap.
-    bool stop_at_exit = false;
+    bool hold_at_end = false;
   };
 
   // Throws Error{kUsage} when it cannot be executed, Error{kNotPermitted} when it cannot be traced.
@@ -38,27 +40,22 @@ class StartedCommand {
   int pid() const { return pid_; }
 
   // Waits for its end; gives what a shell would: its exit code, or 128 + the signal that ended it.
-  // `at_exit`: called once, from this thread, with the last thread of the process standing still in
-  // its exit, the memory as it was; also when a signal kills it, with few exceptions (a SIGKILL
-  // that comes while it stops). It must not throw.
-  int wait(const std::function<void()>& at_exit);
+  // `at_end`: called once at most, from this thread, with the program held as end_watch.h tells; it
+  // goes to its end when the session is released. It must not throw.
+  int wait(const std::function<void(ProgramEnd&)>& at_end);
 
  private:
   void start(const Options& options);
   [[noreturn]] void become(const Options& options, int ready, int refusal);
-  void trace();
   // Takes all that there is to say of the program; true when it has ended.
-  bool reap(const std::function<void()>& at_exit);
-  void on_stop(pid_t tid, int status, const std::function<void()>& at_exit);
-  void on_exit_stop(pid_t tid, const std::function<void()>& at_exit);
-  bool belongs_to_command(pid_t tid) const;
+  bool reap(const std::function<void(ProgramEnd&)>& at_end);
+  void hold(pid_t tid, const std::function<void(ProgramEnd&)>& at_end);
 
   sigset_t old_mask_{};
   sigset_t waited_{};
   pid_t pid_ = -1;
-  bool is_traced_ = false;
-  bool was_at_exit_ = false;
-  std::set<pid_t> threads_;  // traced, and not at their end
+  std::unique_ptr<EndWatch> watch_;  // until the end
+  std::unique_ptr<ProgramEnd> end_;  // from then on
   std::optional<int> status_;
 };
 

@@ -12,7 +12,8 @@ namespace heapsnap {
 
 namespace {
 
-constexpr size_t kContainerId = 64;  // hex digits; the first twelve are enough for every command
+constexpr size_t kContainerId = 64;  // hex digits
+constexpr size_t kShortId = 12;      // so many of them are enough for every command
 
 bool is_hex(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -22,7 +23,7 @@ bool is_hex(std::string_view text) {
 // the first run of 64 hex digits that is a whole word.
 std::string container_id(std::string_view path) {
   for (size_t i = 0; i + kContainerId <= path.size(); ++i) {
-    if (is_hex(path.substr(i, kContainerId))) return std::string(path.substr(i, 12));
+    if (is_hex(path.substr(i, kContainerId))) return std::string(path.substr(i, kShortId));
   }
   return {};
 }
@@ -69,7 +70,10 @@ Surroundings recognize_surroundings(const SurroundingsClues& clues) {
     return {Surroundings::Kind::kHost, {}};
   }
   if (kubernetes) return {Surroundings::Kind::kKubernetes, clues.hostname};
-  if (id.empty()) id = clues.hostname;
+  // A container's hostname is its short id, unless it was given another one.
+  if (id.empty() && clues.hostname.size() == kShortId && is_hex(clues.hostname)) {
+    id = clues.hostname;
+  }
   if (podman) return {Surroundings::Kind::kPodman, id};
   if (docker) return {Surroundings::Kind::kDocker, id};
   return {Surroundings::Kind::kContainer, id};
@@ -77,7 +81,7 @@ Surroundings recognize_surroundings(const SurroundingsClues& clues) {
 
 Surroundings find_surroundings(const KernelFiles& files) {
   SurroundingsClues clues;
-  clues.cgroup_text = read_kernel_text(files.proc + "/self/cgroup").value_or("");
+  clues.cgroup_text = kernel_text_or_empty(files.proc + "/self/cgroup");
   clues.dockerenv = exists("/.dockerenv");
   clues.containerenv = exists("/run/.containerenv");
   clues.kubernetes = is_set("KUBERNETES_SERVICE_HOST");
@@ -92,22 +96,26 @@ std::string command_with_ptrace(const Surroundings& here, bool root_has_it,
                                 std::string_view arguments) {
   std::string run = "heapsnap " + std::string(arguments);
   const std::string container = or_placeholder(here.name, "CONTAINER");
+  std::string inside = "as root in this container: " + run;
+  const std::string exec = " exec -it -u 0 ";
   const std::string options = " run --rm -it --cap-add SYS_PTRACE --pid=container:";
   switch (here.kind) {
     case Surroundings::Kind::kHost:
       if (root_has_it) return "sudo " + run;
       return "from a new login, since this shell can never have CAP_SYS_PTRACE: sudo " + run;
     case Surroundings::Kind::kDocker:
-      if (root_has_it) return "docker exec -it -u 0 " + container + " " + run;
+      if (root_has_it)
+        return inside + " (from outside: docker" + exec + container + " " + run + ")";
       return "docker" + options + container + " IMAGE " + run;
     case Surroundings::Kind::kPodman:
-      if (root_has_it) return "podman exec -it -u 0 " + container + " " + run;
+      if (root_has_it)
+        return inside + " (from outside: podman" + exec + container + " " + run + ")";
       return "podman" + options + container + " IMAGE " + run;
     case Surroundings::Kind::kKubernetes:
       return "kubectl debug -it " + or_placeholder(here.name, "POD") +
              " --profile=general --target=CONTAINER --image=IMAGE -- " + run;
     case Surroundings::Kind::kContainer:
-      if (root_has_it) return "as root in this container: " + run;
+      if (root_has_it) return inside;
       return "give this container CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE), then: " + run;
     case Surroundings::Kind::kService:
       return "sudo systemctl edit " + here.name +

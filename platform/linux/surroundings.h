@@ -19,7 +19,7 @@ struct Surroundings {
     kService,    // a systemd service
   };
   Kind kind = Kind::kHost;
-  // Container id, pod name or unit name; empty where it could not be learnt.
+  // Short container id, pod name or unit name; empty where it could not be learnt.
   std::string name;
 };
 

@@ -38,7 +38,7 @@ T get(std::span<const std::byte> bytes, size_t offset) {
 
 uint64_t bytes_below_thread_pointer(const ThreadRecipe& recipe) {
   int64_t lowest = recipe.rseq_offset.value_or(0);
-  for (const ThreadLocalBlock& block : recipe.blocks) lowest = std::min(lowest, block.offset);
+  lowest = std::min(lowest, recipe.variables.offset);
   return lowest < 0 ? 0 - static_cast<uint64_t>(lowest) : 0;
 }
 
@@ -57,14 +57,40 @@ std::optional<DonorControlBlock> parse_control_block(std::span<const std::byte> 
   return std::nullopt;
 }
 
+// An arena of its own lies at the beginning of a heap_info's heap, which names it in its first word
+// (malloc/arena.c).
+std::optional<int64_t> find_thread_arena(MemoryReader& memory, const ThreadRecipe& recipe,
+                                         Address thread_pointer) {
+  constexpr uint64_t kHeapSize = 64 << 20;
+  if (recipe.main_arena.is_null()) return std::nullopt;
+  std::vector<uint64_t> words(recipe.variables.bytes.size() / sizeof(uint64_t));
+  const int64_t begin = recipe.variables.offset;
+  if (!memory.read_exact(thread_pointer + static_cast<uint64_t>(begin),
+                         std::as_writable_bytes(std::span(words)))) {
+    return std::nullopt;
+  }
+  for (size_t i = 0; i < words.size(); ++i) {
+    const uint64_t heap = words[i] & ~(kHeapSize - 1);
+    const bool may_be_arena = heap != 0 && words[i] - heap < kControlBlockSize;
+    if (words[i] == recipe.main_arena.value() ||
+        (may_be_arena && memory.read_value<uint64_t>(Address(heap)) == words[i])) {
+      return begin + static_cast<int64_t>(i * sizeof(uint64_t));
+    }
+  }
+  return std::nullopt;
+}
+
 std::vector<std::byte> make_control_block(const ThreadRecipe& recipe,
                                           const DonorControlBlock& donor, Address thread_pointer,
                                           uint64_t below) {
   std::vector<std::byte> bytes(below + kControlBlockSize);
-  for (const ThreadLocalBlock& block : recipe.blocks) {
-    const uint64_t at = below + static_cast<uint64_t>(block.offset);
-    if (!fits_within(at, block.bytes.size(), bytes.size())) continue;
-    std::copy(block.bytes.begin(), block.bytes.end(), bytes.begin() + static_cast<ptrdiff_t>(at));
+  const std::vector<std::byte>& variables = recipe.variables.bytes;
+  const uint64_t at = below + static_cast<uint64_t>(recipe.variables.offset);
+  if (fits_within(at, variables.size(), bytes.size())) {
+    std::copy(variables.begin(), variables.end(), bytes.begin() + static_cast<ptrdiff_t>(at));
+  }
+  if (donor.thread_arena) {
+    put(bytes, below + static_cast<uint64_t>(*donor.thread_arena), recipe.main_arena.value());
   }
   put(bytes, below, thread_pointer.value());
   put(bytes, below + kDtv, thread_pointer.value() + kEmptyDtv + 16);
@@ -75,10 +101,10 @@ std::vector<std::byte> make_control_block(const ThreadRecipe& recipe,
   if (recipe.rseq_offset && donor.rseq_area.size() == kRseqArea) {
     // Whether a new thread registers one depends on whether its maker has (nptl/pthread_create.c):
     // the processor number in the area tells. No sequence is under way.
-    const uint64_t at = below + static_cast<uint64_t>(*recipe.rseq_offset);
-    if (fits_within(at, kRseqArea, bytes.size())) {
+    const uint64_t area = below + static_cast<uint64_t>(*recipe.rseq_offset);
+    if (fits_within(area, kRseqArea, bytes.size())) {
       std::copy_n(donor.rseq_area.begin(), kRseqSequence,
-                  bytes.begin() + static_cast<ptrdiff_t>(at));
+                  bytes.begin() + static_cast<ptrdiff_t>(area));
     }
   }
   return bytes;

@@ -1,8 +1,8 @@
 // What is needed to make a thread control block by which the C library takes a bare clone for one
 // of its threads, long enough for a pthread_create.
 //
-//   tls blocks ...            below the thread pointer: what the loader would have put there for a
-//                             new thread, that is, the libraries' initial thread-local variables
+//   libc's variables ...      below the thread pointer: what the loader would have put there for a
+//                             new thread, but for the arena that malloc is to take (if known)
 //   thread pointer ->  +0x00  tcb, itself         copied from the donor: the stack guard and the
 //                      +0x08  dtv                 pointer guard
 //                      +0x10  self, itself
@@ -15,16 +15,21 @@
 // (struct tcbhead_t, sysdeps/x86_64/nptl/tls.h; the same in glibc 2.17 to 2.41.)
 #pragma once
 
+#include <sys/user.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/address.h"
+#include "target/memory_reader.h"
 
 namespace heapsnap {
 
+// The thread-local variables of libc as a new thread finds them.
 struct ThreadLocalBlock {
   int64_t offset = 0;  // from the thread pointer; negative
   std::vector<std::byte> bytes{};
@@ -32,17 +37,21 @@ struct ThreadLocalBlock {
 
 struct ThreadRecipe {
   Address pthread_create;
-  std::vector<ThreadLocalBlock> blocks{};
+  ThreadLocalBlock variables{};
+  Address main_arena{};  // of libc's malloc; null where the file does not tell
   // Of struct rseq in the control block, where the C library registers one (2.35).
   std::optional<int64_t> rseq_offset{};
-  // Code in which the only thread of a process may not stand while it gets company: the allocator
-  // and what hooks it, the loader, pthread_create itself.
-  std::vector<AddressRange> delicate_code{};
+  // The byte by which the C library knows that there is one thread only, so that it does without
+  // locks (2.35 and later; null before). The first pthread_create clears it before anything else.
+  Address single_threaded;
+  // Whether the only thread of a process, which stands with these registers, may be in the middle
+  // of what relies on its being the only one.
+  std::function<bool(const user_regs_struct&)> relies_on_being_alone{};
 };
 
 inline constexpr size_t kControlBlockSize = 8192;  // struct pthread has about 2,300 bytes
 
-// The least offset of any block: how many bytes a control block needs below the thread pointer.
+// How many bytes a control block needs below the thread pointer.
 uint64_t bytes_below_thread_pointer(const ThreadRecipe& recipe);
 
 // What the control block of the donor tells.
@@ -51,13 +60,22 @@ struct DonorControlBlock {
   uint64_t pointer_guard = 0;
   uint64_t tid_offset = 0;             // of the word in struct pthread that holds the tid
   std::vector<std::byte> rseq_area{};  // 32 bytes, where the recipe has an offset
+  // Of the variable thread_arena from the thread pointer, where the donor has shown it.
+  std::optional<int64_t> thread_arena{};
 };
 // Reads it out of the first bytes of the donor's control block. `tid` is the donor's in the pid
 // namespace of the target. Nothing when the block is not one of glibc's.
 std::optional<DonorControlBlock> parse_control_block(std::span<const std::byte> bytes, int tid);
 
-// The bytes from the lowest TLS block to the end of the control block, for a thread pointer at
-// `thread_pointer`. `below` is at least bytes_below_thread_pointer().
+// Where thread_arena lies from a thread pointer: the one of the variables of the thread at
+// `thread_pointer` that points to an arena. Nothing where main_arena is not known, and for a thread
+// that has none, having allocated nothing.
+std::optional<int64_t> find_thread_arena(MemoryReader& memory, const ThreadRecipe& recipe,
+                                         Address thread_pointer);
+
+// The bytes from `below` bytes below the thread pointer, which are at least
+// bytes_below_thread_pointer(), to the end of the control block, for a thread pointer at
+// `thread_pointer`.
 std::vector<std::byte> make_control_block(const ThreadRecipe& recipe,
                                           const DonorControlBlock& donor, Address thread_pointer,
                                           uint64_t below);

@@ -1,8 +1,8 @@
 #include "platform/linux/thread_workbench.h"
 
 #include <cstring>
+#include <span>
 
-#include "platform/linux/injected_code.h"
 #include "platform/linux/sigreturn_stack.h"
 
 namespace heapsnap {
@@ -34,6 +34,11 @@ uint64_t up_to_page(uint64_t size) {
   return (size + kPage - 1) & ~(kPage - 1);
 }
 
+uint64_t up_to_words(uint64_t size) {
+  constexpr uint64_t kTwoWords = 16;
+  return (size + kTwoWords - 1) & ~(kTwoWords - 1);
+}
+
 template <typename T>
 std::vector<std::byte> bytes_of(const T& value) {
   std::vector<std::byte> bytes(sizeof value);
@@ -43,14 +48,16 @@ std::vector<std::byte> bytes_of(const T& value) {
 
 }  // namespace
 
-ThreadWorkbench::ThreadWorkbench(const ThreadRecipe& recipe, const CallList& worker_calls)
+ThreadWorkbench::ThreadWorkbench(const ThreadRecipe& recipe, const CallList& worker_calls,
+                                 size_t attachment_size)
     : recipe_(recipe), worker_list_(worker_calls) {
   block_ = kCodeSize;
-  attributes_ = block_ + 64;
-  path_ = attributes_ + 64;
-  bootstrap_calls_ = path_ + kPathSize;
+  attributes_ = up_to_words(block_ + sizeof(ThreadBlock));
+  initial_variables_ = attributes_ + up_to_words(sizeof(PthreadAttributes));
+  bootstrap_calls_ = initial_variables_ + up_to_words(recipe.variables.bytes.size());
   worker_calls_ = bootstrap_calls_ + bootstrap_list().size();
-  tls_ = up_to_page(worker_calls_ + worker_calls.size());
+  attachment_ = up_to_page(worker_calls_ + worker_calls.size());
+  tls_ = up_to_page(attachment_ + attachment_size);
   below_ = up_to_page(bytes_below_thread_pointer(recipe));
   thread_pointer_ = tls_ + below_;
   worker_stack_ = thread_pointer_ + kControlBlockSize + kBootstrapStack;
@@ -68,27 +75,71 @@ CallList ThreadWorkbench::bootstrap_list() const {
 }
 
 CallList::Place ThreadWorkbench::bootstrap_place() const {
-  return {begin_ + bootstrap_calls_, {}, 0, {}};
+  return {begin_ + bootstrap_calls_, {}, {}, {}};
 }
 
-CallList::Place ThreadWorkbench::worker_place(uint64_t file) const {
-  return {begin_ + worker_calls_, begin_ + injected_code().copy_text, file, path()};
+CallList::Place ThreadWorkbench::worker_place() const {
+  const InjectedCode code = injected_code();
+  return {begin_ + worker_calls_, begin_ + code.copy_text, begin_ + code.rename, attachment()};
+}
+
+Address ThreadWorkbench::worker_calls_word() const {
+  return block() + offsetof(ThreadBlock, worker_calls);
+}
+
+uint64_t ThreadWorkbench::worker_calls() const {
+  return worker_list_.step_count() == 0 ? 0 : worker_place().begin.value();
 }
 
 Address ThreadWorkbench::creation_result() const {
   return bootstrap_list().result_at(bootstrap_place(), 0);
 }
 
-ThreadWorkbench::Contents ThreadWorkbench::furnish(const DonorControlBlock& donor, uint64_t file,
+ThreadBlock ThreadWorkbench::block_for(const DonorControlBlock& donor) const {
+  const int64_t variables = recipe_.variables.offset;
+  ThreadBlock block{};
+  block.bootstrap_calls = bootstrap_place().begin.value();
+  block.variables = variables;
+  block.variable_words = recipe_.variables.bytes.size() / sizeof(uint64_t);
+  block.bootstrap_variables = (thread_pointer() + static_cast<uint64_t>(variables)).value();
+  block.initial_variables = (begin_ + initial_variables_).value();
+  block.thread_arena = donor.thread_arena.value_or(0);
+  block.main_arena = recipe_.main_arena.value();
+  block.bootstrap_tid = (thread_pointer() + donor.tid_offset).value();
+  block.tid_offset = donor.tid_offset;
+  return block;
+}
+
+ThreadWorkbench::Contents ThreadWorkbench::furnish(const DonorControlBlock& donor,
                                                    const user_regs_struct& like,
                                                    const SyscallGadget& gadget) const {
+  Contents contents = furnish_clone(donor, size_ - worker_stack_, like, gadget);
+  contents.pieces.emplace_back(begin_ + worker_calls_, worker_list_.encode(worker_place()));
+  return contents;
+}
+
+ThreadWorkbench::Contents ThreadWorkbench::furnish_switch(const DonorControlBlock& donor,
+                                                          const user_regs_struct& like,
+                                                          const SyscallGadget& gadget) const {
+  // allocate_stack() asks whether the stack is large enough before it does anything else.
+  constexpr uint64_t kTooSmall = 1;
+  return furnish_clone(donor, kTooSmall, like, gadget);
+}
+
+ThreadWorkbench::Contents ThreadWorkbench::furnish_clone(const DonorControlBlock& donor,
+                                                         uint64_t worker_stack_size,
+                                                         const user_regs_struct& like,
+                                                         const SyscallGadget& gadget) const {
   const InjectedCode code = injected_code();
-  ThreadBlock thread_block{};
-  thread_block.bootstrap_calls = bootstrap_place().begin.value();
-  thread_block.worker_calls = worker_list_.step_count() == 0 ? 0 : worker_place(file).begin.value();
+  const std::vector<std::byte> control_block =
+      make_control_block(recipe_, donor, thread_pointer(), below_);
+  const std::span<const std::byte> initial_variables =
+      std::span(control_block)
+          .subspan(below_ + static_cast<uint64_t>(recipe_.variables.offset),
+                   recipe_.variables.bytes.size());
   PthreadAttributes attributes;
   attributes.stack_end = (begin_ + size_).value();
-  attributes.stack_size = size_ - worker_stack_;
+  attributes.stack_size = worker_stack_size;
 
   // The stack that the bootstrap is to have begins below the frame that takes it there.
   user_regs_struct entry{};
@@ -104,11 +155,11 @@ ThreadWorkbench::Contents ThreadWorkbench::furnish(const DonorControlBlock& dono
   contents.clone_stack = stack.push(entry, kWorkerMask, {});
   contents.pieces = {
       {begin_, {code.bytes.begin(), code.bytes.end()}},
-      {block(), bytes_of(thread_block)},
+      {block(), bytes_of(block_for(donor))},
       {begin_ + attributes_, bytes_of(attributes)},
+      {begin_ + initial_variables_, {initial_variables.begin(), initial_variables.end()}},
       {begin_ + bootstrap_calls_, bootstrap_list().encode(bootstrap_place())},
-      {begin_ + worker_calls_, worker_list_.encode(worker_place(file))},
-      {begin_ + tls_, make_control_block(recipe_, donor, thread_pointer(), below_)},
+      {begin_ + tls_, control_block},
       {Address(stack.bottom()), {stack.bytes().begin(), stack.bytes().end()}},
   };
   return contents;

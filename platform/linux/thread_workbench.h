@@ -1,18 +1,22 @@
 // The one mapping of the target that holds all that an injected thread and its bootstrap need:
 //
-//   code | block, attributes, path, call lists | tls, control block | stacks: bootstrap's, worker's
+//   code | block, attributes, call lists | attachment | variables, control block | two stacks
 //
-// The first page is executable, the others are writable. Offsets are from its begin.
+// The first page is executable, the others are writable. Offsets are from its begin. The attachment
+// is what the worker's calls work on, a library for instance; it is written last of all, and only
+// when it is there are the calls handed to the worker: one that finds none has nothing to do.
 #pragma once
 
 #include <sys/user.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "base/address.h"
 #include "platform/linux/call_list.h"
+#include "platform/linux/injected_code.h"
 #include "platform/linux/syscall_gadget.h"
 #include "platform/linux/thread_recipe.h"
 
@@ -21,21 +25,23 @@ namespace heapsnap {
 class ThreadWorkbench {
  public:
   static constexpr uint64_t kCodeSize = 4096;
-  static constexpr size_t kPathSize = 128;
 
-  ThreadWorkbench(const ThreadRecipe& recipe, const CallList& worker_calls);
+  ThreadWorkbench(const ThreadRecipe& recipe, const CallList& worker_calls, size_t attachment_size);
 
   uint64_t size() const { return size_; }
   void set_begin(Address begin) { begin_ = begin; }
   Address begin() const { return begin_; }
 
   Address block() const { return begin_ + block_; }  // a ThreadBlock
-  Address path() const { return begin_ + path_; }    // kPathSize bytes
+  Address attachment() const { return begin_ + attachment_; }
   Address thread_pointer() const { return begin_ + thread_pointer_; }
   // Result of the bootstrap's pthread_create: an errno.
   Address creation_result() const;
-  // For the worker's calls, when descriptor `file` is the file given with them.
-  CallList::Place worker_place(uint64_t file) const;
+  // Where the worker's calls are.
+  CallList::Place worker_place() const;
+  // Where the block names them, null until then, and what it is to say there.
+  Address worker_calls_word() const;
+  uint64_t worker_calls() const;
 
   // What to write where before the clone, and the stack pointer that the clone gets. `like` are
   // registers of a thread of the target.
@@ -43,10 +49,17 @@ class ThreadWorkbench {
     std::vector<std::pair<Address, std::vector<std::byte>>> pieces;
     uint64_t clone_stack = 0;
   };
-  Contents furnish(const DonorControlBlock& donor, uint64_t file, const user_regs_struct& like,
+  Contents furnish(const DonorControlBlock& donor, const user_regs_struct& like,
                    const SyscallGadget& gadget) const;
+  // The same for a clone whose pthread_create is refused: the C library counts on other threads
+  // from then on, and there are none.
+  Contents furnish_switch(const DonorControlBlock& donor, const user_regs_struct& like,
+                          const SyscallGadget& gadget) const;
 
  private:
+  ThreadBlock block_for(const DonorControlBlock& donor) const;
+  Contents furnish_clone(const DonorControlBlock& donor, uint64_t worker_stack_size,
+                         const user_regs_struct& like, const SyscallGadget& gadget) const;
   CallList bootstrap_list() const;
   CallList::Place bootstrap_place() const;
 
@@ -55,9 +68,10 @@ class ThreadWorkbench {
   Address begin_;
   uint64_t block_ = 0;
   uint64_t attributes_ = 0;
-  uint64_t path_ = 0;
+  uint64_t initial_variables_ = 0;
   uint64_t bootstrap_calls_ = 0;
   uint64_t worker_calls_ = 0;
+  uint64_t attachment_ = 0;
   uint64_t tls_ = 0;
   uint64_t below_ = 0;  // bytes from tls_ to the thread pointer
   uint64_t thread_pointer_ = 0;

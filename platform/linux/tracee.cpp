@@ -24,8 +24,8 @@ void* as_data(unsigned long value) {
 
 }  // namespace
 
-int Tracee::seize() {
-  return ::ptrace(PTRACE_SEIZE, tid_, nullptr, nullptr) == 0 ? 0 : errno;
+int Tracee::seize(unsigned long options) {
+  return ::ptrace(PTRACE_SEIZE, tid_, nullptr, as_data(options)) == 0 ? 0 : errno;
 }
 
 void Tracee::interrupt() {
@@ -47,7 +47,9 @@ bool Tracee::poll() {
     return true;
   }
   // Ended. The tracer's share of the zombie is given up, so that its own parent can reap it.
-  ::waitid(P_PID, static_cast<id_t>(tid_), &info, WEXITED | WNOHANG | __WALL);
+  if (zombie_ == Zombie::kGivenUp) {
+    ::waitid(P_PID, static_cast<id_t>(tid_), &info, WEXITED | WNOHANG | __WALL);
+  }
   stop_ = Stop::kGone;
   return true;
 }
@@ -86,6 +88,11 @@ void Tracee::take_stop(int code) {
 
 bool Tracee::load_registers() {
   return ::ptrace(PTRACE_GETREGS, tid_, nullptr, &registers_) == 0;
+}
+
+bool Tracee::still_stands() const {
+  user_regs_struct registers{};
+  return ::ptrace(PTRACE_GETREGS, tid_, nullptr, &registers) == 0;
 }
 
 bool Tracee::set_registers(const user_regs_struct& registers) {
@@ -137,6 +144,12 @@ std::optional<long> Tracee::peek(uint64_t address) const {
 
 bool Tracee::resume() {
   return resume_by(PTRACE_CONT);
+}
+
+bool Tracee::listen() {
+  const bool listens = ::ptrace(PTRACE_LISTEN, tid_, nullptr, nullptr) == 0;
+  stop_ = Stop::kNone;
+  return listens;
 }
 
 bool Tracee::resume_to_syscall() {

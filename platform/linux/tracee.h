@@ -33,7 +33,12 @@ class Tracee {
  public:
   enum class Stop : uint8_t { kNone, kTrap, kGroupStop, kSignal, kEvent, kSyscall, kGone };
 
-  Tracee(int process, int tid) : process_(process), tid_(tid) {}
+  // Whose zombie a tracee that ended is: its parent's from the moment on at which we look, or ours
+  // until somebody waits for it.
+  enum class Zombie : bool { kGivenUp, kKept };
+
+  Tracee(int process, int tid, Zombie zombie = Zombie::kGivenUp)
+      : process_(process), tid_(tid), zombie_(zombie) {}
 
   int process() const { return process_; }
   int tid() const { return tid_; }
@@ -45,8 +50,9 @@ class Tracee {
   // As they were when last loaded or set.
   const user_regs_struct& registers() const { return registers_; }
 
-  // Starts to trace, without stopping it. Gives 0 or the errno of the refusal.
-  int seize();
+  // Starts to trace, with `options` (PTRACE_O_*), without stopping it. Gives 0 or the errno of the
+  // refusal.
+  int seize(unsigned long options = 0);
   // Asks a running thread to stop as soon as it can.
   void interrupt();
   // Looks whether it stands now; loads the registers of a new stop.
@@ -60,6 +66,7 @@ class Tracee {
   // Each of these needs a stopped thread and gives false when it is not one (any more).
   bool set_registers(const user_regs_struct& registers);
   bool load_registers();
+  bool still_stands() const;
   bool set_options(unsigned long options);
   std::optional<uint64_t> signal_mask() const;
   bool set_signal_mask(uint64_t mask);
@@ -72,6 +79,8 @@ class Tracee {
 
   // Lets it run on under trace; a signal carried in the stop is delivered.
   bool resume();
+  // The same at kGroupStop: it stays stopped until a SIGCONT comes.
+  bool listen();
   // The same, but it stops again at the next beginning or end of a system call. Needs
   // PTRACE_O_TRACESYSGOOD: with it, the code that a killed tracer leaves behind is no signal's.
   bool resume_to_syscall();
@@ -85,6 +94,7 @@ class Tracee {
 
   int process_;
   int tid_;
+  Zombie zombie_;
   Stop stop_ = Stop::kNone;
   int signal_ = 0;
   int event_ = 0;

@@ -1,30 +1,21 @@
 #include "platform/linux/tracer_thread.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <chrono>
 #include <exception>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "platform/linux/helper_thread.h"
 
 namespace heapsnap {
 
 TracerThread::TracerThread() {
-  // The thread inherits a mask with everything blocked: handlers run on the threads that want them.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    thread_ = std::thread([this] { serve(); });
+    thread_ = start_helper_thread([this] { serve(); });
   } catch (const std::system_error& error) {
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw Error(ErrorKind::kInternal, "cannot start a thread to trace with", error.what());
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 TracerThread::~TracerThread() {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Injects into processes that see nothing of ours: other pid and mount namespaces, a root without /proc.
+"""Injects into processes that see nothing of ours: other pid and mount namespaces, a root without /proc; and watches
+by strace that heapsnap opens and changes no file of theirs.
 
     inject_containers.py CASE HEAPSNAP
 """
@@ -16,11 +17,29 @@ from kernel_rules import Echo
 SKIP = 77
 
 
+WRITES = "openat,openat2,open,creat,mkdir,mkdirat,unlink,unlinkat,rename,renameat,renameat2,link,linkat,symlink,symlinkat,truncate"
+
+
+def check_writes(log, pid):
+    """heapsnap itself has changed nothing but memory of the process."""
+    calls = re.findall(r"^\d+ +(\w+)\((.*)$", log, re.MULTILINE)
+    assert len(calls) > 50, log
+    for call, words in calls:
+        changes = not call.startswith("open") or re.search("O_RDWR|O_WRONLY|O_CREAT", words)
+        memory = re.match(rf'AT_FDCWD, "/proc/{pid}(/task/\d+)?/mem", O_RDWR', words)
+        assert not changes or memory, f"{call}({words}"
+
+
 def inject_and_eject(heapsnap, pid, target):
     for command in ("inject", "inject", "eject", "trim"):
-        done = subprocess.run([heapsnap, command, str(pid)], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, (command, done.stderr)
-        assert not done.stderr, done.stderr
+        with tempfile.NamedTemporaryFile("r") as log:
+            watched = command != "trim" and shutil.which("strace")  # a trim estimates first, by a snapshot
+            watch = ["strace", "-f", "-q", "-e", f"trace={WRITES}", "-o", log.name] if watched else []
+            done = subprocess.run([*watch, heapsnap, command, str(pid)], capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, (command, done.stderr)
+            assert not done.stderr, done.stderr
+            if watched:
+                check_writes(log.read(), pid)
         print(done.stdout, end="")
         target.check_alive()
 
@@ -33,7 +52,10 @@ def other_namespaces(heapsnap):
         return SKIP
     with Echo(unshare + ["cat"]) as target:
         with open(f"/proc/{target.pid}/task/{target.pid}/children", encoding="ascii") as children:
-            inject_and_eject(heapsnap, int(children.read().split()[0]), target)
+            pid = int(children.read().split()[0])
+        inject_and_eject(heapsnap, pid, target)
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+            assert "/memfd:libheapsnap_tracker.so (deleted)" in maps.read(), "a file was made where memory would do"
     return 0
 
 

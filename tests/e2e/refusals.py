@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 import kernel_rules
+import yama_launcher
 from kernel_rules import Echo, as_nobody
 
 SKIPPED = 77
@@ -171,6 +172,24 @@ def own_process_of_a_user(tool):
         target.check_alive()
 
 
+def yama_parent(tool):
+    """ptrace_scope 1 permits to trace descendants only: a target whose parent has executed heapsnap (`server &
+    exec heapsnap attach $!`) is one of heapsnap's, and stays one. Where the kernel has no Yama, this test is it."""
+    need_root()
+    tool.output_folder.chmod(0o777)
+    launcher = subprocess.Popen(
+        ["unshare", "-m", sys.executable, "-B", yama_launcher.__file__, str(tool.path), str(tool.output_folder)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said = launcher.stdout.readline().split()
+    if said[:1] != ["target"]:
+        raise Skip(" ".join(said) + launcher.communicate()[1])
+    refused = yama_launcher.judge(launcher.pid)
+    output, errors = launcher.communicate(timeout=60)
+    assert launcher.returncode == 0, (launcher.returncode, errors)
+    assert json.loads(output)["freeze"]["method"] in ("stop", "fork"), output
+    assert refused == 0, f"{refused} calls were made by a process that is not the target's ancestor"
+
+
 def outer_user_namespace(tool):
     """root in a user namespace of its own is nobody outside."""
     inside = ["unshare", "--user", "--map-root-user"]
@@ -324,7 +343,7 @@ def program_without_allocator(tool):
 
 CASES = {case.__name__: case for case in (
     no_such_process, zombie, kernel_thread, other_user, more_capabilities, not_dumpable,
-    memory_file, two_capabilities, own_process_of_a_user, outer_user_namespace, traced, ptrace_barred, process_vm_readv_barred,
+    memory_file, two_capabilities, own_process_of_a_user, yama_parent, outer_user_namespace, traced, ptrace_barred, process_vm_readv_barred,
     target_bars_clone, target_filter_unreadable, target_allows_clone, target_bars_the_rest, target_strict, program_32_bit,
     program_without_allocator)}
 

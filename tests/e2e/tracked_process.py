@@ -6,6 +6,7 @@ import os
 import subprocess
 
 from truth_heap import Complaints
+from owned_process import OwnedProcess
 
 
 def output_of(argv, expected=0, **how):
@@ -17,7 +18,7 @@ def output_of(argv, expected=0, **how):
     return done.stdout
 
 
-class TrackedTarget:
+class TrackedTarget(OwnedProcess):
     """Runs `argv`; once made, it has told its blocks and holds still. Where it waits before it allocates them,
     `meanwhile` is called with its pid."""
 
@@ -54,16 +55,6 @@ class TrackedTarget:
             raise
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
 
     def end(self):
         self.process.stdin.close()

@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import truth_process
+from kernel_rules import NOBODY, as_nobody
 from tracked_process import TrackedExport, TrackedTarget, check_blocks, check_counts, output_of
 
 
@@ -96,7 +97,7 @@ class Case:
 
     def inject_limit(self):
         """Tables that may not grow: what was dropped is counted and told, what was recorded is right."""
-        with self.injected(options=["--memory-limit", "2MiB"]) as target:
+        with self.injected("--many", options=["--memory-limit", "2MiB"]) as target:
             path = self.take("attach", target.pid)
             listing = self.stacks(path, "--all")
             tracker = listing["tracker"]
@@ -104,7 +105,11 @@ class Case:
             assert tracker["limits"] and tracker["dropped_blocks"] + tracker["dropped_stacks"] > 0, tracker
             assert tracker["memory_used"] <= tracker["memory_limit"], tracker
             text = output_of([self.heapsnap, "stacks", path])
-            assert "the tracker reached its limit of: memory" in text and " blocks were not recorded" in text, text
+            assert "the tracker reached its limit of: memory" in text, text
+            assert tracker["limit_reached_after_ns"] > 0 and tracker["unrecorded"] > 100, tracker
+            told = re.search(r"its tables may not grow beyond 2.0 MiB: from .* on, new blocks were not recorded "
+                             r"\(([\d,]+) blocks or more\)", " ".join(text.split()))
+            assert told and int(told[1].replace(",", "")) == tracker["unrecorded"], text
             export = TrackedExport(self.heapsnap, path)
             # Nothing is said of a block rather than something wrong.
             without = {address for address in target.live if not export.functions(export.chunks[address])}
@@ -114,11 +119,13 @@ class Case:
             failures = complain("limited", check_blocks(target, export))
             # Without the limit it goes on.
             output_of([self.heapsnap, "inject", target.pid])
-            assert self.stacks(target.pid)["tracker"]["memory_limit"] == 0
+            tracker = self.stacks(target.pid)["tracker"]
+            assert tracker["memory_limit"] == 0 and tracker["limit_reached_after_ns"] == 0, tracker
             output_of([self.heapsnap, "eject", target.pid])
             refused = subprocess.run([self.heapsnap, "inject", "--memory-limit", "64KiB", str(target.pid)],
                                      capture_output=True, text=True)
-            assert refused.returncode == 5 and "--memory-limit" in refused.stderr, refused
+            assert refused.returncode == 2 and "--memory-limit" in refused.stderr, refused
+            assert "2.0 MiB" in refused.stderr, refused
             assert target.end() == 0
         return failures
 
@@ -254,6 +261,38 @@ class Case:
             assert alone["live_blocks"] > 0
         return 0
 
+    def preload(self):
+        """The name that is left in the environment leads to the tracker for good, and nobody else can change that."""
+        script = 'echo "$LD_PRELOAD"; read line; grep heapsnap_tracker /proc/self/maps | head -1; exec sh -c ":"'
+        program = subprocess.Popen([self.heapsnap, "run", "--follow-children", "--", "sh", "-c", script],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        path = pathlib.Path(program.stdout.readline().strip().split(":")[0])
+        program.kill()  # the program goes on alone
+        program.wait()
+        assert path.is_file() and not path.is_symlink(), path
+        for place in (path, *path.parents):
+            status = place.lstat()
+            assert status.st_uid in (0, os.getuid()) and status.st_mode & 0o022 == 0, (place, status)
+        output, errors = program.communicate("\n", timeout=60)
+        assert str(path) in output and not errors, (output, errors)
+        return 0
+
+    def preload_places(self):
+        """Where others can write, or may later, no tracker is put."""
+        if os.getuid() != 0:
+            raise truth_process.Skip("it takes root to become another user")
+        run = [self.heapsnap, "run", "--", "sh", "-c", 'echo "$LD_PRELOAD"']
+        with tempfile.TemporaryDirectory(dir="/opt" if os.path.isdir("/opt") else "/") as place:
+            os.chown(place, NOBODY, NOBODY)
+            for mode, home, expected in ((0o700, place, 0), (0o777, place, 1), (0o700, "/tmp", 1)):
+                os.chmod(place, mode)
+                done = subprocess.run(as_nobody(run), capture_output=True, text=True, env={"PATH": os.environ["PATH"], "HOME": home})
+                assert (done.returncode != 0) == expected, (mode, home, done)
+                assert (place in done.stdout) == (not expected), done
+                assert not expected or "only you and root" in done.stderr, done
+            assert not os.path.exists("/tmp/.cache/heapsnap")
+        return 0
+
     def at_exit(self):
         """The last snapshot, whatever ended the program."""
         for number, (arguments, end) in enumerate(((["--segv"], None), ([], None), ([], signal.SIGKILL), ([], signal.SIGTERM))):
@@ -304,7 +343,13 @@ class Case:
             lines = output_of([self.heapsnap, "watch", pid, "--interval", "50ms", "--growth", "2MiB", "--count", "2",
                                "-o", folder]).splitlines()
             assert len(lines) >= 3 and all(re.search(r"live .* growth .* churn .*/s .* rss ", line) for line in lines)
-            assert sum("growth: " in line for line in lines) == 2, lines
+            # The line of a snapshot says how much growth called for it.
+            calls = [line for line in lines if "stood still for" in line]
+            assert len(calls) == 2, lines
+            for line in calls:
+                grown, reason = re.search(
+                    r"  growth \+([\d.]+ [MG]iB)  .*  growth of ([\d.]+ [MG]iB): \S+\.hsnap, ", line).groups()
+                assert grown == reason and (grown.endswith("GiB") or float(grown.split()[0]) >= 2), line
             taken = sorted(folder.glob("*.hsnap"))
             assert len(taken) == 2
             live = [self.stacks(path)["live_bytes"] for path in taken]

@@ -12,6 +12,7 @@ import tempfile
 import time
 
 from truth_heap import Truth
+from owned_process import OwnedProcess
 
 SKIPPED = 77  # what ctest takes for "could not be run here"
 ROOTS_SCRIPT = pathlib.Path(__file__).with_name("glibc_roots.sh")
@@ -106,7 +107,7 @@ class TargetChoice:
             shutil.rmtree(self.inside)
 
 
-class RunningTarget:
+class RunningTarget(OwnedProcess):
     """The target, ready: its truth is complete, and its heap stands still (or churns, if asked to)."""
 
     def __init__(self, choice, work, mode, seed, environment, churn=False, abort=False, lone=False):
@@ -133,16 +134,6 @@ class RunningTarget:
             self.process.kill()
             self.process.wait()
             raise
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
 
     def end(self):
         """Lets it check its blocks and end; its exit code (negative: a signal)."""

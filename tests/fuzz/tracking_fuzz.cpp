@@ -1,5 +1,5 @@
-// The tracker's tables, damaged by the input, read by all that reads them. Reading ends, and every
-// id that comes out leads to something.
+// The tracker's tables, damaged by the input, read by all that reads them. Reading ends, every id
+// that comes out leads to something, and a snapshot of it can be read.
 //
 //   strokes of 10 bytes: place (1 byte), word in it (2), what the rest means (1), value (6)
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "snapshot/call_stack_tables.h"
+#include "snapshot/metadata_tables.h"
 #include "tests/unit/tracking/synthetic_tracker.h"
 #include "tracking/live_slots.h"
 #include "tracking/tracker_directory.h"
@@ -19,6 +21,35 @@ using namespace heapsnap;
 
 void require(bool condition) {
   if (!condition) std::abort();
+}
+
+// Takes what a writer makes straight to the reader's checks.
+class Reread final : public SectionSink {
+ public:
+  explicit Reread(size_t modules) : stacks_(modules) {}
+  void add(const Section& section) override {
+    if (section.kind == format::SectionKind::kTable) {
+      metadata_.add(section.columns.front().bytes, "fuzz");
+    } else {
+      stacks_.add(section.columns.front().bytes, "fuzz");
+    }
+  }
+  SnapshotMetadata metadata() { return metadata_.take("fuzz"); }
+  RecordedStacks stacks() { return stacks_.take("fuzz"); }
+
+ private:
+  MetadataBuilder metadata_;
+  CallStackBuilder stacks_;
+};
+
+void check_snapshot_of(const Tracking& tracking) {
+  SnapshotMetadata metadata;
+  metadata.tracker = tracking.record;
+  Reread reread(tracking.record.modules.size());
+  write_metadata(metadata, reread);
+  write_call_stacks(tracking.stacks, reread);
+  require(reread.metadata().tracker == tracking.record);
+  require(reread.stacks().stacks.sites == tracking.stacks.sites);
 }
 
 void build(SyntheticTracker& made) {
@@ -84,6 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       });
       require(frames <= stacks.nodes.size());
     }
+    check_snapshot_of(tracking);
     if (size < kStroke) require(record.notes.empty() && stacks.sites.size() == 42);
     for (const TrackedModule& module : record.modules) {
       require(module.path.size() <= kMaxModulePath && module.range.begin <= module.range.end);

@@ -4,6 +4,7 @@
 //   byte 0      version and machine
 //   byte 1      1: pages are not known to be resident  2: main arena not contiguous  4: no mp_
 //               8: threads without registers  16: books of mmapped chunks that balance nothing
+//               32: memory that begins inside of a page, as a damaged core may say
 //   then        strokes of 10 bytes: place (1 byte), word in it (2), what the rest means (1), 6
 //   bytes
 #include <array>
@@ -121,11 +122,19 @@ std::vector<AddressRange> build(SyntheticHeap& heap, uint8_t options) {
   if ((options & 16) != 0) heap.n_mmaps += 5;
   if ((options & 1) != 0) heap.target.forget_residency();
   heap.finish();
-  return {{heap.heap_begin(), heap.heap_begin() + 8 * kPage},
-          {heap.heaps_begin(), heap.heaps_begin() + 4 * kPage},
-          {mapped, mapped + 32 * kPage},
-          {heap.main().state(), heap.main().state() + heap.layout.state.size},
-          {heap.par(), heap.par() + heap.layout.par.size}};
+  std::vector<AddressRange> places = {
+      {heap.heap_begin(), heap.heap_begin() + 8 * kPage},
+      {heap.heaps_begin(), heap.heaps_begin() + 4 * kPage},
+      {mapped, mapped + 32 * kPage},
+      {heap.main().state(), heap.main().state() + heap.layout.state.size},
+      {heap.par(), heap.par() + heap.layout.par.size}};
+  if ((options & 32) != 0) {
+    const AddressRange odd{mapped + 64 * kPage + 7, mapped + 68 * kPage};
+    heap.target.map(odd.begin, odd.size());
+    heap.target.put_bytes(odd.begin, std::vector<std::byte>(odd.size(), std::byte{0x5a}));
+    places.push_back(odd);
+  }
+  return places;
 }
 
 void damage(SyntheticHeap& heap, const std::vector<AddressRange>& places,

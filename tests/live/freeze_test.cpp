@@ -16,19 +16,13 @@
 #include "base/error.h"
 #include "platform/linux/frozen_process.h"
 #include "platform/linux/proc_fs.h"
+#include "tests/live/checks.h"
 #include "tests/live/live_target.h"
 #include "tests/live/stepped_process.h"
 
 namespace heapsnap::live {
 
 namespace {
-
-FreezeOptions choose(FreezeChoice choice) {
-  FreezeOptions options;
-  options.choice = choice;
-  options.deadline = std::chrono::seconds(20);  // the machine may be busy with other tests
-  return options;
-}
 
 // malloc.o of glibc is one block of 23 to 28 KB that ends with malloc_info(). The target runs the
 // same libc as this program.
@@ -80,17 +74,6 @@ constexpr FreezeChoice kBothWays[] = {FreezeChoice::kStop, FreezeChoice::kFork};
 
 FreezeMethod method_of(FreezeChoice choice) {
   return choice == FreezeChoice::kFork ? FreezeMethod::kFork : FreezeMethod::kStop;
-}
-
-// Calls `done` until it gives true, for ten seconds at most.
-template <typename Condition>
-bool eventually(Condition done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    ::sched_yield();
-  }
-  return true;
 }
 
 // How the footprint of `pid` differs from `before`, when it has had time to become the same.

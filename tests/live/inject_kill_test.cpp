@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <new>
 #include <optional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/live/checks.h"
 #include "tests/live/injection_probe.h"
 #include "tests/live/live_target.h"
 #include "tests/live/stepped_process.h"
@@ -71,15 +73,9 @@ void check_untouched(const LiveTarget& target) {
 // A target that injectors died on can still be tracked, and is itself again afterwards.
 void check_usable(const LiveTarget& target, const MappedWords& before) {
   start_tracking(target.pid(), tracker_image(), {});
-  CHECK(eventually([&] { return recorded_allocations(target.pid()) > 1000; }));
+  CHECK(eventually([&] { return recorded_allocations(target.pid()) > 1000; }, kInjectionPatience));
   stop_tracking(target.pid(), tracker_image());
   REQUIRE(changes_of(before, code_and_bindings(target.pid(), NAMESPACE_BLOCKS)) == "");
-}
-
-void check_end(LiveTarget& target) {
-  auto seen = target.finish();
-  CHECK(target.exit_status() == 0);
-  CHECK(seen.at("errors") == 0);
 }
 
 Command bound_at_start(Command command) {
@@ -91,7 +87,11 @@ void kill_at_random(const char* what, const Command& command) {
   LiveTarget target(bound_at_start(command));
   const MappedWords before = code_and_bindings(target.pid(), NAMESPACE_BLOCKS);
   std::mt19937_64 random(4711);
-  std::uniform_int_distribution<int64_t> moment(0, 100'000'000);
+  // Undisturbed, on this machine as busy as it is now.
+  const auto begin = std::chrono::steady_clock::now();
+  check_usable(target, before);
+  const std::chrono::nanoseconds cycle = std::chrono::steady_clock::now() - begin;
+  std::uniform_int_distribution<int64_t> moment(0, 3 * cycle.count());
   std::array<int, kActivities> killed_at{};
   SharedActivity activity;
   const int rounds = scaled(15, 300);

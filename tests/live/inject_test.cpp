@@ -2,7 +2,6 @@
 // themselves and tell.
 #include <doctest/doctest.h>
 #include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tests/live/checks.h"
 #include "tests/live/injection_probe.h"
 #include "tests/live/live_target.h"
 #include "tools/inject/tracking.h"
@@ -53,7 +53,8 @@ void inject_often(const char* what, const Command& command) {
     CHECK(!change.was_loaded);
     CHECK(change.hooks.entry_points >= 8);
     times.add(change);
-    CHECK(eventually([&] { return recorded_allocations(target.pid()) > 1000; }));
+    CHECK(
+        eventually([&] { return recorded_allocations(target.pid()) > 1000; }, kInjectionPatience));
     auto seen = target.finish();
     CHECK(target.exit_status() == 0);
     REQUIRE(seen.at("errors") == 0);
@@ -143,12 +144,6 @@ pid_t start_cycles(pid_t target, int rounds) {
   ::_exit(0);
 }
 
-int status_of(pid_t process) {
-  int status = -1;
-  ::waitpid(process, &status, 0);
-  return status;
-}
-
 // For this process and what it starts.
 class OnOneProcessor {
  public:
@@ -218,11 +213,13 @@ TEST_CASE("memory is trimmed on a thread of which nothing stays") {
       for (const std::string& note : result.call.notes) FAIL_CHECK(note);
       CHECK(result.rss_before > 0);
     }
-    CHECK(eventually([&] {
-      const Footprint now = footprint_of(target.pid());
-      return now.blocked_signals == before.blocked_signals && now.tracer == 0 &&
-             now.descriptors == before.descriptors;
-    }));
+    CHECK(eventually(
+        [&] {
+          const Footprint now = footprint_of(target.pid());
+          return now.blocked_signals == before.blocked_signals && now.tracer == 0 &&
+                 now.descriptors == before.descriptors;
+        },
+        kInjectionPatience));
     CHECK(target.finish().at("errors") == 0);
   }
 }

@@ -2,7 +2,6 @@
 // work that was recorded, and how long the threads of the target stood still.
 #pragma once
 
-#include <sched.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -30,6 +29,9 @@ std::string changes_of(const MappedWords& before, const MappedWords& now);
 
 // By all threads together; 0 where there is no tracker.
 uint64_t recorded_allocations(pid_t pid);
+
+// For what the target does after an injection to be seen.
+inline constexpr std::chrono::seconds kInjectionPatience{20};
 
 // How long threads of the target stood still for injections.
 class StandstillTimes {
@@ -59,15 +61,5 @@ class Progress {
   int done_ = 0;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
-
-template <typename Condition>
-bool eventually(Condition done, std::chrono::seconds patience = std::chrono::seconds(20)) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    ::sched_yield();
-  }
-  return true;
-}
 
 }  // namespace heapsnap::live

@@ -14,6 +14,7 @@
 
 #include "platform/linux/frozen_process.h"
 #include "target/local_passes.h"
+#include "tests/live/checks.h"
 
 namespace heapsnap::live {
 
@@ -134,20 +135,13 @@ std::vector<uint64_t> all_links(HeapPasses& passes, std::vector<ListScan> lists,
   return links;
 }
 
-std::unique_ptr<FrozenProcess> freeze(pid_t pid, FreezeChoice choice) {
-  FreezeOptions options;
-  options.choice = choice;
-  options.deadline = std::chrono::seconds(20);
-  return FrozenProcess::freeze(pid, options);
-}
-
 }  // namespace
 
 TEST_CASE("the copy's passes tell what passes over the same memory here tell") {
   const ChunkMemory memory;
   WaitingProcess target;
   LocalPasses here = memory.local_passes();
-  const auto frozen = freeze(target.pid(), FreezeChoice::kFork);
+  const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
   REQUIRE(frozen->passes() != nullptr);
   const auto chunks = all_chunks(*frozen->passes(), memory.scan());
   CHECK(chunks.size() == kChunks);
@@ -171,7 +165,7 @@ TEST_CASE("a pass that runs into unreadable memory tells nothing, and reading go
   ChunkMemory memory;
   memory.make_unreadable(3);
   WaitingProcess target;
-  const auto frozen = freeze(target.pid(), FreezeChoice::kFork);
+  const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
   REQUIRE(frozen->passes() != nullptr);
   ChunkScan scan = memory.scan();
   CHECK(frozen->passes()->scan(scan).empty());

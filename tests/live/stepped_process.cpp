@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -21,6 +22,17 @@ bool acts_on_others(uint64_t number) {
       SYS_ptrace,   SYS_process_vm_writev, SYS_kill, SYS_tgkill, SYS_write,
       SYS_pwrite64, SYS_sched_setscheduler};
   return std::find(kActs.begin(), kActs.end(), number) != kActs.end();
+}
+
+// The process that a thread belongs to.
+pid_t process_of(pid_t tid) {
+  std::ifstream status("/proc/" + std::to_string(tid) + "/status");
+  std::string word;
+  while (status >> word && word != "Tgid:") {
+  }
+  pid_t process = 0;
+  if (!(status >> process)) throw std::runtime_error("lost a thread of the process");
+  return process;
 }
 
 struct End {
@@ -37,7 +49,8 @@ End run_stepped(int step, const std::function<int()>& body, const std::function<
   int status = 0;
   ::waitpid(process, &status, WUNTRACED);
   if (::ptrace(PTRACE_SEIZE, process, nullptr,
-               PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL) != 0) {
+               PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
+                   PTRACE_O_EXITKILL) != 0) {
     throw std::runtime_error("cannot trace a child of ours");
   }
   ::kill(process, SIGCONT);
@@ -45,8 +58,8 @@ End run_stepped(int step, const std::function<int()>& body, const std::function<
   int acts = 0;
   std::map<pid_t, bool> entered_act;
   while (true) {
-    // Only its threads and itself: the group is that of its own pid, so name each by waiting for
-    // any child and passing over the others. The process itself comes last.
+    // Only its threads, its children and itself: the group is that of its own pid, so name each by
+    // waiting for any child and passing over the others. The process itself comes last.
     const pid_t tid = ::waitpid(-1, &status, __WALL);
     if (tid < 0) throw std::runtime_error("lost the process");
     if (!WIFSTOPPED(status)) {
@@ -63,7 +76,7 @@ End run_stepped(int step, const std::function<int()>& body, const std::function<
         entered_act[tid] = acts_on_others(info.entry.nr);
       } else if (entered_act[tid] && ++acts == step) {
         end.came_to_step = true;
-        act(process);
+        act(process_of(tid));
       }
     } else if (status >> 16 != 0 || signal == SIGTRAP) {
       signal = 0;  // an event, or a new thread at its beginning
@@ -86,6 +99,13 @@ std::optional<int> act_after_step(int step, const std::function<int()>& body,
   if (!WIFEXITED(end.status)) fail_of(end.status);
   if (!end.came_to_step) return std::nullopt;
   return WEXITSTATUS(end.status);
+}
+
+std::optional<int> end_after_step(int step, const std::function<int()>& body,
+                                  const std::function<void(pid_t)>& act) {
+  const End end = run_stepped(step, body, act);
+  if (!end.came_to_step) return std::nullopt;
+  return end.status;
 }
 
 bool kill_after_step(int step, const std::function<void()>& body) {

@@ -1,6 +1,6 @@
 // A program that knows who allocated each of its blocks, for tests of the tracker.
 //
-//   tracked_target [--fork] [--segv] [--late LIBRARY]
+//   tracked_target [--fork] [--segv] [--many] [--late LIBRARY]
 //
 // It allocates by every entry point of the allocator, each from a function of its own, and prints
 //
@@ -16,6 +16,9 @@
 //
 // and goes on when it is sent a line: with some of these blocks, by a thread and by pointers to the
 // allocator that were there before, and by LIBRARY (unloaded_library.c), which it loads now.
+//
+// With --many it begins with 400 blocks far apart, each in a page of the tracker's slots of its
+// own.
 //
 // With --fork a child goes on with the blocks: frees some of the parent's, allocates its own, and
 // prints what it has. At the end of standard input it ends with exit code 0, or, with --segv, by a
@@ -240,9 +243,11 @@ void wait_for_end_of_input() {
 int main(int argc, char** argv) {
   bool fork_first = false;
   bool die = false;
+  bool many = false;
   const char* late = nullptr;
   for (int i = 1; i < argc; ++i) {
     fork_first |= std::strcmp(argv[i], "--fork") == 0;
+    many |= std::strcmp(argv[i], "--many") == 0;
     die |= std::strcmp(argv[i], "--segv") == 0;
     if (std::strcmp(argv[i], "--late") == 0 && i + 1 < argc) late = argv[++i];
   }
@@ -250,6 +255,7 @@ int main(int argc, char** argv) {
     allocate_early();
     allocate_late(late);
   }
+  for (int i = 0; many && i < 400; ++i) by_malloc(40000);
   allocate_by_all();
   if (fork_first) {
     const pid_t child = fork();

@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/alteration.h"
 #include "base/error.h"
+#include "base/lost_pages.h"
 #include "heap/heap_walker.h"
 #include "heap/malloc_discovery.h"
 #include "tools/capture/tracking_capture.h"
@@ -25,10 +27,12 @@ class RecordingSink final : public ChunkSink {
   explicit RecordingSink(SnapshotWriter& writer) : writer_(writer) {}
 
   void on_batch(const ChunkBatch& batch) override {
+    check_end();
     chunks_ += batch.sizes.size();
     writer_.on_batch(batch);
   }
   void on_mmapped(const MmappedChunk& chunk) override {
+    check_end();
     ++chunks_;
     mmapped_.push_back({chunk.mapping_begin, chunk.mapping_begin + chunk.total});
     writer_.on_mmapped(chunk);
@@ -61,12 +65,15 @@ std::vector<AddressRange> whole_pages(std::vector<AddressRange> parts, uint64_t 
 void write_residency(Target& target, const std::vector<AddressRange>& ranges,
                      SnapshotWriter& writer) {
   PageResidency& residency = target.residency();
+  // Pages that a snapshot says nothing of are unknown.
+  if (!residency.knows_pages()) return;
   const uint64_t page_size = residency.page_size();
   std::vector<PageState> states(64 * 1024);
   for (const AddressRange& range : ranges) {
     for (Address page = range.begin; page < range.end;) {
       const uint64_t count = std::min<uint64_t>(states.size(), (range.end - page) / page_size);
       const std::span<PageState> window(states.data(), count);
+      check_end();
       residency.read(page, window);
       writer.on_pages(page, page_size, window);
       page += count * page_size;
@@ -83,8 +90,14 @@ void write_contents(Target& target, SnapshotWriter& writer) {
   std::vector<PageState> states(kPiece / page_size);
   for (const Mapping& mapping : target.address_space().mappings()) {
     if (!mapping.is_private_writable()) continue;
-    for (Address piece = mapping.range.begin; piece < mapping.range.end; piece += kPiece) {
-      const uint64_t size = std::min(kPiece, mapping.range.end - piece);
+    uint64_t size = 0;
+    for (AddressRange rest = mapping.range; !rest.is_empty(); rest.begin += size) {
+      check_end();
+      const AddressRange readable = target.memory().next_readable(rest);
+      if (readable.is_empty()) break;
+      const Address piece = std::max(rest.begin, readable.begin.align_down(page_size));
+      rest.begin = piece;
+      size = std::min(kPiece, rest.size());
       const std::span<PageState> pages(states.data(), size / page_size);
       residency.read(piece, pages);
       for (size_t first = 0; first < pages.size();) {
@@ -132,7 +145,14 @@ WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
   ChunkSink& chunks = tracked ? static_cast<ChunkSink&>(*tracked) : sink;
   const std::vector<LocatedMalloc> mallocs = locate_mallocs(target, prepared);
   metadata.heap = walk_heaps(target, mallocs, chunks, WalkOptions{options.progress});
-  metadata.heap.foreign_allocator = prepared.foreign_allocator;
+  const AllocatorVerdict& allocator = prepared.allocator;
+  metadata.heap.foreign_allocator = allocator.name;
+  if (allocator.name.empty() && !allocator.beside.empty()) {
+    metadata.heap.foreign_allocator = allocator.beside.front();
+  }
+  // A library that exports malloc may also have been loaded for its own sake, by dlopen(3).
+  metadata.heap.foreign_answers_malloc =
+      !allocator.name.empty() && is_idle(metadata.heap, target.process().rss);
 
   std::vector<AddressRange> heap_ranges = sink.mmapped();
   for (const HeapSegment& segment : metadata.heap.segments) heap_ranges.push_back(segment.range);
@@ -151,7 +171,12 @@ void write_tracking(Target& target, std::optional<Tracking>& tracking, const Ope
   if (!tracking) return;
   writer.on_call_stacks(tracking->stacks);
   if (options.name_stacks) {
-    writer.on_symbols(name_stacks(target, *tracking, options.debug_files, open_path));
+    const SymbolBook names = name_stacks(target, *tracking, options.debug_files, open_path);
+    if (names.is_full()) {
+      tracking->record.notes.push_back(
+          "the names in the call stacks take more than a snapshot holds: some were left out");
+    }
+    writer.on_symbols(names);
   }
   metadata.tracker = std::move(tracking->record);
 }
@@ -162,9 +187,11 @@ uint64_t monotonic_ns() {
           .count());
 }
 
-void describe_target(Target& target, SnapshotMetadata& metadata) {
+void describe_target(Target& target, const CaptureOptions& options, SnapshotMetadata& metadata) {
   metadata.writer = kWriterName;
   metadata.process = target.process();
+  // Arguments may be passwords.
+  if (!options.keep_arguments) metadata.process.command_line = metadata.process.exe;
   metadata.threads = target.threads();
   metadata.mappings = target.address_space().mappings();
 }
@@ -174,9 +201,21 @@ uint64_t nanoseconds_since(Clock::time_point start) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
 }
 
-}  // namespace
+// The copy of a process was lost while it was read.
+struct CopyLost {
+  std::string why;
+  uint64_t pause_ns = 0;  // that it took
+};
 
-CaptureResult capture_process(int pid, const FreezeOptions& freeze, const CaptureOptions& options) {
+void check_copy(FrozenProcess& frozen) {
+  if (const auto why = frozen.loss()) {
+    frozen.thaw();
+    throw CopyLost{*why, frozen.record().pause_ns};
+  }
+}
+
+// Throws CopyLost with nothing left behind.
+CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOptions& options) {
   CaptureResult result;
   SnapshotMetadata& metadata = result.metadata;
   const std::unique_ptr<Target> running = open_running_process(pid);
@@ -198,10 +237,17 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
     if (!module.malloc_text.is_empty()) freeze_options.malloc_text.push_back(module.malloc_text);
   }
   const std::unique_ptr<FrozenProcess> frozen = FrozenProcess::freeze(pid, freeze_options);
-  const bool stopped = frozen->target_is_stopped();
+  // A program at its end is gone once it is let go, and nobody waits for it to go on.
+  const bool stopped = frozen->target_is_stopped() && freeze.end == nullptr;
   writer.set_deferred(stopped);
   if (tracker) tracker->now_ns = monotonic_ns();
-  WalkResult walk = walk_target(*frozen, prepared, tracker, options, writer, metadata);
+  WalkResult walk;
+  try {
+    walk = walk_target(*frozen, prepared, tracker, options, writer, metadata);
+  } catch (const Error&) {
+    check_copy(*frozen);
+    throw;
+  }
   result.chunks = walk.chunks;
   if (stopped) {
     frozen->thaw();
@@ -209,14 +255,42 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
     writer.set_deferred(false);
   } else {
     metadata.usage = frozen->mapping_usage();
-    frozen->thaw();
+    check_copy(*frozen);
+    if (freeze.end == nullptr) frozen->thaw();
   }
   write_tracking(*frozen, walk.tracking, paths_of_process(pid), options, writer, metadata);
+  for (const std::string& file : files_with_lost_pages()) {
+    metadata.notes.push_back(
+        file +
+        " was truncated while it was read: what it says of malloc and of names "
+        "was not all used");
+  }
+  frozen->thaw();
   metadata.freeze = frozen->record();
-  describe_target(*frozen, metadata);
+  describe_target(*frozen, options, metadata);
   result.file_size = writer.finish(metadata);
   result.capture_ns = nanoseconds_since(frozen->began());
   return result;
+}
+
+}  // namespace
+
+CaptureResult capture_process(int pid, const FreezeOptions& freeze, const CaptureOptions& options) {
+  try {
+    return capture_once(pid, freeze, options);
+  } catch (const CopyLost& lost) {
+    if (options.output.path == "-") {
+      throw Error(
+          ErrorKind::kUnsupported, "the copy of process " + std::to_string(pid) + " was lost",
+          lost.why,
+          "read it while it stands still: heapsnap attach --freeze stop " + std::to_string(pid));
+    }
+    FreezeOptions while_stopped = freeze;
+    while_stopped.choice = FreezeChoice::kStop;
+    while_stopped.why_stop = "a copy was made and lost: " + lost.why;
+    while_stopped.stood_before_ns = lost.pause_ns;
+    return capture_once(pid, while_stopped, options);
+  }
 }
 
 CaptureResult capture_core(Target& core, const std::string& source,
@@ -232,10 +306,15 @@ CaptureResult capture_core(Target& core, const std::string& source,
   WalkResult walk = walk_target(core, prepared, tracker, options, writer, metadata);
   result.chunks = walk.chunks;
   write_tracking(core, walk.tracking, paths_below(options.sysroot), options, writer, metadata);
+  if (const auto lost = files_with_lost_pages(); !lost.empty()) {
+    throw Error(ErrorKind::kBadInput, "cannot read " + lost.front(),
+                "it was truncated, or its disk failed, while it was read",
+                "try again when nobody writes to it, or copy it first");
+  }
   metadata.freeze.method = FreezeMethod::kCore;
   metadata.freeze.why = "read from " + source;
   metadata.freeze.threads = core.threads().size();
-  describe_target(core, metadata);
+  describe_target(core, options, metadata);
   result.file_size = writer.finish(metadata);
   result.capture_ns = nanoseconds_since(start);
   return result;

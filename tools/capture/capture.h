@@ -21,7 +21,8 @@ namespace heapsnap {
 
 struct CaptureOptions {
   SnapshotOutput output;
-  bool keep_contents = false;  // the bytes of all private writable memory, too
+  bool keep_contents = false;   // the bytes of all private writable memory, too
+  bool keep_arguments = false;  // of the command line; else the path of the program stands for it
   DebugFileSearch debug_files;
   bool name_stacks = true;  // of a tracked process: look for the symbols of its call stacks
   std::string sysroot;      // of a core: where files are that it does not say were mapped

@@ -28,7 +28,15 @@ const Mapping* mapping_of(const AddressSpace& space, const TrackedModule& module
 
 std::optional<Address> find_tracker(Target& target, std::vector<std::string>& notes) {
   try {
-    return find_tracker_directory(target);
+    if (const auto found = find_tracker_directory(target)) return found;
+    if (const auto at = malloc_behind_idle_tracker(target)) {
+      const Mapping* const mapping = target.address_space().find(*at);
+      notes.push_back(
+          "the tracker is in the process and passes all calls on, recording nothing: "
+          "malloc is answered by " +
+          (mapping == nullptr ? std::string("another allocator") : mapping->path));
+    }
+    return std::nullopt;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUnsupported) throw;
     notes.push_back("the process is tracked, but its call stacks are not in the snapshot: " +
@@ -80,8 +88,10 @@ void TrackedWalk::on_mmapped(const MmappedChunk& chunk) {
 }
 
 OpenPath paths_of_process(int pid) {
-  return [pid](const std::string& path) -> std::optional<MappedFile> {
-    UniqueFd fd = MappedFiles(ProcFs(), pid).open_path(path);
+  // The first thread may have ended before the others.
+  return [tid = ProcFs().live_tid(pid).value_or(pid)](
+             const std::string& path) -> std::optional<MappedFile> {
+    UniqueFd fd = MappedFiles(ProcFs(), tid).open_path(path);
     if (!fd) return std::nullopt;
     try {
       return MappedFile::from_fd(std::move(fd), path);
@@ -94,7 +104,7 @@ OpenPath paths_of_process(int pid) {
 OpenPath paths_below(const std::string& sysroot) {
   return [sysroot](const std::string& path) -> std::optional<MappedFile> {
     try {
-      return MappedFile::open(sysroot + path);
+      return MappedFile::open_in(sysroot, path);
     } catch (const Error&) {
       return std::nullopt;
     }

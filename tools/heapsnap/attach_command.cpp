@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 
 #include "base/error.h"
+#include "platform/linux/blocking_call.h"
 #include "platform/linux/frozen_process.h"
 #include "tools/heapsnap/capture_options.h"
 #include "tools/heapsnap/command.h"
@@ -32,10 +34,11 @@ FreezeChoice parse_freeze_choice(const std::string& text) {
   throw Error(ErrorKind::kUsage, "--freeze " + text, "not one of auto, fork, stop, none");
 }
 
-// For a parent that has to name its child as tracer first (prctl PR_SET_PTRACER).
-void wait_for_end_of_input() {
+// For a parent that has to name its child as tracer first (prctl PR_SET_PTRACER). A byte will do: a
+// process that inherited the other end may keep it open.
+void wait_for_input() {
   char byte = 0;
-  while (::read(STDIN_FILENO, &byte, 1) > 0) {
+  while (::read(STDIN_FILENO, &byte, 1) < 0 && errno == EINTR) {
   }
 }
 
@@ -60,9 +63,10 @@ int run_attach(const std::vector<std::string>& arguments) {
               "fork: read a copy-on-write child; stop: read while all threads stand still; none: "
               "read it running; auto: the shorter pause of fork and stop (default)");
   parser.number("deadline", deadline_ms, "MS",
-                "give up when the threads cannot be stopped in this time (default: 2000)");
+                "give up when the threads cannot be stopped, or a piece of memory not be read, in "
+                "this time (default: 2000)");
   add_capture_options(parser, capture);
-  parser.flag("start-at-eof", start_at_eof, "begin when standard input ends");
+  parser.flag("start-at-eof", start_at_eof, "begin when standard input ends or has a byte");
   parser.positional("PID", target);
   parser.example("heapsnap attach 4242", "snapshot of PID 4242 in this folder, and what is in it");
   parser.example("heapsnap attach nginx -o /var/tmp/%n-%p-%t.hsnap", "by name, with a chosen file");
@@ -76,7 +80,8 @@ int run_attach(const std::vector<std::string>& arguments) {
   FreezeOptions freeze_options;
   freeze_options.choice = parse_freeze_choice(freeze);
   freeze_options.deadline = std::chrono::milliseconds(deadline_ms);
-  if (start_at_eof) wait_for_end_of_input();
+  set_call_patience(freeze_options.deadline);
+  if (start_at_eof) wait_for_input();
 
   const int pid = resolve_target(target.empty() ? target_option : target);
   CaptureOptions options =

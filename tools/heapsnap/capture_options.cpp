@@ -20,11 +20,7 @@ bool has_walked_heap(const SnapshotMetadata& metadata) {
 
 // A foreign allocator beside an idle glibc malloc is the program's real one.
 bool is_foreign_heap(const SnapshotMetadata& metadata) {
-  if (metadata.heap.foreign_allocator.empty()) return false;
-  uint64_t walked = 0;
-  for (const Arena& arena : metadata.heap.arenas) walked += arena.system_mem;
-  constexpr uint64_t kIdle = 1 << 20;
-  return walked < std::max(kIdle, metadata.process.rss / 20);
+  return !metadata.heap.foreign_allocator.empty() && is_idle(metadata.heap, metadata.process.rss);
 }
 
 void print_verbose(const CaptureResult& result) {
@@ -54,6 +50,8 @@ void add_capture_options(OptionParser& parser, CaptureArguments& arguments) {
   parser.flag("literal-name", arguments.literal_name, "take FILE as it is, without % letters");
   parser.flag("contents", arguments.contents,
               "keep the bytes of private memory, too (they may hold secrets)");
+  parser.flag("with-arguments", arguments.with_arguments,
+              "keep the arguments of the command line, too (they may be passwords)");
   parser.flag("no-debug-files", arguments.no_debug_files,
               "do not look for separate debug files (they are never needed)");
   parser.flag("debuginfod", arguments.ask_debuginfod,
@@ -73,6 +71,7 @@ CaptureOptions to_capture_options(const CaptureArguments& arguments, const Proce
       arguments.literal_name ? pattern : expand_output_name(pattern, process, taken_at_ns);
   options.output.overwrite = arguments.force;
   options.keep_contents = arguments.contents;
+  options.keep_arguments = arguments.with_arguments;
   options.name_stacks = !arguments.no_symbols;
   options.sysroot = sysroot;
   DebugFileSearch::Options search;

@@ -15,6 +15,7 @@ struct CaptureArguments {
   bool force = false;
   bool literal_name = false;
   bool contents = false;
+  bool with_arguments = false;
   bool no_debug_files = false;
   bool ask_debuginfod = false;
   bool no_symbols = false;

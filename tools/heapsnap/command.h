@@ -12,6 +12,10 @@ struct Command {
   const char* summary;  // one line of `heapsnap --help`
   // Gives the exit code (see ErrorKind); throws Error.
   int (*run)(const std::vector<std::string>& arguments);
+  // Whether it reads memory of other processes, for which somebody has to watch it.
+  bool reads_processes = false;
+  // Whether it deals with SIGINT, SIGTERM and SIGHUP itself.
+  bool takes_signals = false;
 };
 
 // In the order of --help.

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/error.h"
+#include "heap/allocator_survey.h"
+#include "platform/linux/frozen_process.h"
 #include "report/json_writer.h"
 #include "report/terminal_text.h"
 #include "tools/heapsnap/command.h"
@@ -68,6 +71,15 @@ size_t count(const std::vector<Obstacle>& checks, Severity severity) {
   return static_cast<size_t>(std::count_if(checks.begin(), checks.end(), [&](const Obstacle& each) {
     return each.severity == severity;
   }));
+}
+
+// As attach will see it. Unknown where its files cannot be read, of which other checks tell.
+AllocatorVerdict allocator_of(int pid) {
+  try {
+    return survey_allocators(*open_running_process(pid));
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 std::string verdict(int pid, const std::vector<Obstacle>& checks) {
@@ -140,7 +152,9 @@ int run_doctor(const std::vector<std::string>& arguments) {
 
   const ColorChoice color = parse_color_choice(style.color);
   const int pid = target.empty() ? 0 : resolve_target(target);
-  const std::vector<Obstacle> checks = judge_attach(gather_attach_facts(pid));
+  AttachFacts facts = gather_attach_facts(pid);
+  if (facts.target) facts.target->allocator = allocator_of(pid);
+  const std::vector<Obstacle> checks = judge_attach(facts);
   Writer out(STDOUT_FILENO, "standard output");
   if (style.json) {
     print_checklist_json(out, pid, checks);

@@ -3,11 +3,10 @@
 #include "base/error.h"
 #include "report/ndjson_export.h"
 #include "report/ptmallocdump_export.h"
-#include "report/writer.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
-#include "tools/heapsnap/new_file.h"
 #include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/result_file.h"
 
 namespace heapsnap {
 
@@ -50,14 +49,13 @@ int run_export(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::kUsage, "--format " + format, "not one of ndjson, ptmallocdump");
   }
   const SnapshotReader snapshot = SnapshotReader::open(path);
-  const UniqueFd fd = open_new_file(output, force);
-  Writer out(fd.get(), output_label(output));
+  ResultFile result(output, force);
   if (format == "ndjson") {
-    export_ndjson(snapshot, out);
+    export_ndjson(snapshot, result.writer());
   } else {
-    export_ptmallocdump(snapshot, dumped, out);
+    export_ptmallocdump(snapshot, dumped, result.writer());
   }
-  out.flush();
+  result.commit();
   return kExitDone;
 }
 

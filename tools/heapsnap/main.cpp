@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -9,11 +8,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/alteration.h"
 #include "base/error.h"
-#include "report/terminal_text.h"
+#include "platform/linux/watched_work.h"
 #include "tools/capture/version.h"
 #include "tools/heapsnap/command.h"
-#include "tools/heapsnap/terminal.h"
+#include "tools/heapsnap/descriptor_room.h"
+#include "tools/heapsnap/ending_signals.h"
+#include "tools/heapsnap/error_output.h"
 
 namespace heapsnap {
 
@@ -38,12 +40,16 @@ void print_help() {
       "file, 7 output not written.\n");
 }
 
-void print_error(const Error& error) {
-  const bool color = use_color(ColorChoice::kAuto, STDERR_FILENO);
-  // Names that come from a target must not reach the terminal as they are.
-  fmt::print(stderr, "{}heapsnap: {}{}\n  why: {}\n", color ? "\033[1;31m" : "",
-             printable(error.subject()), color ? "\033[0m" : "", printable(error.why()));
-  if (!error.remedy().empty()) fmt::print(stderr, "  do:  {}\n", printable(error.remedy()));
+int run(const Command& command, const std::vector<std::string>& arguments) {
+  if (command.takes_signals) return command.run(arguments);
+  const EndingSignals signals;
+  try {
+    const int code = command.run(arguments);
+    if (!is_end_asked()) return code;
+  } catch (...) {
+    if (!is_end_asked()) throw;
+  }
+  signals.wait_for_end();
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -57,7 +63,10 @@ int run(const std::vector<std::string>& arguments) {
     return kExitDone;
   }
   for (const Command& command : commands()) {
-    if (name == command.name) return command.run({arguments.begin() + 1, arguments.end()});
+    if (name != command.name) continue;
+    require_descriptor_room();
+    const auto work = [&] { return run(command, {arguments.begin() + 1, arguments.end()}); };
+    return command.reads_processes ? do_watched(work) : work();
   }
   throw Error(ErrorKind::kUsage, fmt::format("command \"{}\"", name), "there is no such command",
               "list them with: heapsnap --help");
@@ -71,6 +80,8 @@ int main(int argc, char** argv) {
   using namespace heapsnap;
   // A reader that goes away (`| head`) is an error of write(2), with a message, not a silent death.
   std::signal(SIGPIPE, SIG_IGN);
+  // The same for a file that reaches `ulimit -f`.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run({argv + 1, argv + argc});
   } catch (const Error& error) {

@@ -6,11 +6,10 @@
 #include "analysis/heap_map.h"
 #include "base/error.h"
 #include "report/heap_picture.h"
-#include "report/writer.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
-#include "tools/heapsnap/new_file.h"
 #include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/result_file.h"
 
 namespace heapsnap {
 
@@ -57,10 +56,9 @@ int run_render(const std::vector<std::string>& arguments) {
   if (map.height == 0) {
     throw Error(ErrorKind::kUnsupported, "cannot draw " + path, "the heap in it has no chunks");
   }
-  const UniqueFd fd = open_new_file(output, force);
-  Writer out(fd.get(), output_label(output));
-  write_heap_picture(map, out);
-  out.flush();
+  ResultFile result(output, force);
+  write_heap_picture(map, result.writer());
+  result.commit();
   if (output != "-") {
     fmt::print("{}: {} x {} pixels, {} bytes each, {} regions\n", output, map.width, map.height,
                map.bytes_per_pixel, map.regions.size());

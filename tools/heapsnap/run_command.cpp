@@ -6,17 +6,23 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
+#include <optional>
 
 #include "base/error.h"
+#include "platform/linux/end_watch.h"
 #include "platform/linux/frozen_process.h"
 #include "platform/linux/started_command.h"
 #include "report/terminal_text.h"
 #include "tools/capture/capture.h"
 #include "tools/heapsnap/byte_size.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/error_output.h"
+#include "tools/heapsnap/memory_limit.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/output_name.h"
-#include "tools/tracker_image/tracker_image.h"
+#include "tools/heapsnap/program_allocator.h"
+#include "tools/tracker_image/tracker_file.h"
 #include "tracker/table_layout.h"
 
 namespace heapsnap {
@@ -31,7 +37,10 @@ constexpr const char* kDescription =
     "its exit code; signals are passed on.\n"
     "\n"
     "What it does to COMMAND: LD_PRELOAD names the tracker, which keeps tables in memory and does\n"
-    "nothing else. Programs that are linked statically or run with more privileges take no "
+    "nothing else. The name is that of a file which only you and root can replace, and which "
+    "stays:\n"
+    "the installed one, or one in ~/.cache/heapsnap (/var/cache/heapsnap for root). Programs that "
+    "are linked statically or run with more privileges take no "
     "notice.\n"
     "With --at-exit it is traced, which keeps debuggers and heapsnap attach from it.";
 
@@ -49,32 +58,48 @@ std::string preload_list(const std::string& tracker) {
   return others == nullptr || *others == '\0' ? tracker : tracker + ":" + others;
 }
 
-// The program cannot have the descriptor; that of this process lives as long as the program is
-// waited for.
-std::string tracker_path(const UniqueFd& image) {
-  return fmt::format("/{}/{}/fd/{}", "proc", ::getpid(), image.get());
-}
-
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-void take_last_snapshot(int pid, const Arguments& arguments) {
+// Writes the snapshot of a program that stands at its end.
+void take_last_snapshot(ProgramEnd& end, const Arguments& arguments) {
   CaptureOptions options;
   options.output.overwrite = arguments.force;
   FreezeOptions freeze;
-  freeze.choice = FreezeChoice::kNone;  // it stands still already
-  try {
-    options.output.path =
-        expand_output_name(arguments.at_exit, open_running_process(pid)->process(), now_ns());
-    capture_process(pid, freeze, options);
-  } catch (const Error& error) {
-    // The program has ended; how it did is what counts.
-    fmt::print(stderr, "heapsnap: no snapshot at exit: {}\n  why: {}\n", printable(error.subject()),
-               printable(error.why()));
+  freeze.end = &end;
+  const std::unique_ptr<Target> standing = open_running_process(end.tid);
+  options.output.path = expand_output_name(arguments.at_exit, standing->process(), now_ns());
+  capture_process(end.tid, freeze, options);
+}
+
+// Says so when nothing will be recorded. False: the tracker must not be preloaded either, since the
+// runtime of a sanitizer ends the program when another library comes before it.
+bool announce_allocator(const std::string& command) {
+  const auto found = allocator_of_program(command);
+  if (!found) return true;
+  const AllocatorVerdict& verdict = found->verdict;
+  const bool is_foreign = verdict.kind == AllocatorVerdict::Kind::kForeign;
+  const bool is_sanitizer = is_foreign && verdict.name.ends_with("Sanitizer");
+  if (found->has_loader && !is_foreign && verdict.interposer.empty()) return true;
+  std::string why;
+  if (is_foreign) {
+    why = fmt::format("malloc is answered by {}, {}: the tracker {}", verdict.name, verdict.file,
+                      is_sanitizer ? "is not loaded, since the sanitizer refuses libraries before "
+                                     "its own"
+                                   : "knows glibc's only, and passes the calls on");
+  } else if (!found->has_loader) {
+    why = found->program + " is linked statically: nothing can be preloaded";
+  } else {
+    why = "malloc is answered by " + verdict.interposer +
+          ", and only what it passes on to glibc's malloc is recorded";
   }
+  fmt::print(stderr, "heapsnap: {}: {} of its blocks will have a call stack\n  why: {}\n",
+             printable(command), is_foreign || !found->has_loader ? "none" : "not all",
+             printable(why));
+  return !is_sanitizer;
 }
 
 }  // namespace
@@ -86,8 +111,7 @@ int run_run(const std::vector<std::string>& words) {
               "record one allocation each so many bytes on average, unbiased (default: all)");
   parser.number("frames", arguments.frames, "N",
                 "innermost frames kept of a stack, 0: no limit (default: 64)");
-  parser.text("memory-limit", arguments.memory_limit, "BYTES",
-              "what the tracker's tables may take (default: no limit)");
+  add_memory_limit(parser, arguments.memory_limit);
   parser.flag("follow-children", arguments.follow_children,
               "track the programs that COMMAND starts, too");
   parser.text("at-exit", arguments.at_exit, "FILE",
@@ -104,23 +128,41 @@ int run_run(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "heapsnap run", "it takes a command, behind two dashes",
                 "for example: heapsnap run -- ls -l");
   }
-  const UniqueFd image = open_tracker_image();
-  options.environment.emplace_back("LD_PRELOAD", preload_list(tracker_path(image)));
+  if (announce_allocator(options.arguments.front())) {
+    options.environment.emplace_back("LD_PRELOAD", preload_list(preloadable_tracker()));
+  }
   options.environment.emplace_back("HEAPSNAP_FRAMES", std::to_string(arguments.frames));
   if (!arguments.sample.empty()) {
     options.environment.emplace_back("HEAPSNAP_SAMPLE",
                                      std::to_string(parse_byte_size("--sample", arguments.sample)));
   }
-  if (!arguments.memory_limit.empty()) {
-    options.environment.emplace_back(
-        "HEAPSNAP_MEMORY_LIMIT",
-        std::to_string(parse_byte_size("--memory-limit", arguments.memory_limit)));
+  if (const uint64_t limit = parse_memory_limit(arguments.memory_limit, arguments.frames)) {
+    options.environment.emplace_back("HEAPSNAP_MEMORY_LIMIT", std::to_string(limit));
   }
   if (!arguments.follow_children) options.pid_variable = "HEAPSNAP_ONLY_PID";
-  options.stop_at_exit = !arguments.at_exit.empty();
+  options.hold_at_end = !arguments.at_exit.empty();
 
   StartedCommand command(options);
-  return command.wait([&] { take_last_snapshot(command.pid(), arguments); });
+  std::optional<Error> missing;
+  if (options.hold_at_end) {
+    missing.emplace(ErrorKind::kNoProcess, "no snapshot at exit",
+                    "the program ended without being held",
+                    "a SIGKILL that comes in the very moment of its exit does that");
+  }
+  const int code = command.wait([&](ProgramEnd& end) {
+    try {
+      take_last_snapshot(end, arguments);
+      missing.reset();
+    } catch (const Error& error) {
+      missing.emplace(error.kind(), "no snapshot at exit: " + error.subject(), error.why(),
+                      error.remedy());
+    }
+  });
+  if (!missing) return code;
+  if (code == kExitDone) throw Error(*missing);
+  // How the program ended is what it is asked for first, and is no success either.
+  print_error(*missing);
+  return code;
 }
 
 }  // namespace heapsnap

@@ -20,7 +20,7 @@ void add_missing_names(const SnapshotMetadata& metadata, RecordedStacks& recorde
                 [&sysroot](const TrackedModule& module) -> std::optional<MappedFile> {
                   if (module.build_id.empty() || !module.path.starts_with('/')) return std::nullopt;
                   try {
-                    return MappedFile::open(sysroot + module.path);
+                    return MappedFile::open_in(sysroot, module.path);
                   } catch (const Error&) {
                     return std::nullopt;
                   }

@@ -69,6 +69,16 @@ bool is_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
+// How a process comes to be tracked: one that runs, or may still run, by inject.
+std::string tracking_remedy(const SnapshotMetadata& metadata, bool runs) {
+  if (metadata.freeze.method == FreezeMethod::kCore) {
+    return "start the program with the tracker in it: heapsnap run -- COMMAND";
+  }
+  const std::string inject = "heapsnap inject " + std::to_string(metadata.process.pid);
+  if (runs) return "put the tracker in: " + inject;
+  return "while the process runs, put the tracker in (" + inject + "), then take a snapshot again";
+}
+
 void print_listing(const Arguments& arguments, const SnapshotReader& snapshot,
                    const RecordedStacks& recorded, const std::string& path, Writer& out) {
   const SnapshotMetadata& metadata = snapshot.metadata();
@@ -118,7 +128,7 @@ int run_stacks(const std::vector<std::string>& words) {
   OptionParser parser("stacks [options] SNAPSHOT|PID|NAME", kDescription);
   parser.text("sort", arguments.sort, "ORDER",
               "live-bytes (default), live-blocks, rate (allocations) or churn (bytes allocated and "
-              "freed)");
+              "freed); shares are of what it compares");
   parser.text("by", arguments.by, "GROUP",
               "stack (default), function, module, or thread (what it allocated and freed)");
   parser.number("limit", arguments.limit, "N", "how many to list (default: 20)");
@@ -144,7 +154,13 @@ int run_stacks(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "--format " + arguments.format,
                 "it lists stacks as text: neither --by nor --json goes with it");
   }
-  parse_order(arguments.sort);
+  const StackOrder order = parse_order(arguments.sort);
+  if (arguments.format == "heapprof" &&
+      (order == StackOrder::kRate || order == StackOrder::kChurn)) {
+    throw Error(ErrorKind::kUsage, "--format heapprof --sort " + arguments.sort,
+                "this listing knows nothing but blocks in use",
+                "leave --format out, or sort by live-bytes or live-blocks");
+  }
   parse_color_choice(arguments.style.color);
 
   const DebugFileSearch debug_files =
@@ -153,9 +169,16 @@ int run_stacks(const std::vector<std::string>& words) {
   std::string path = arguments.what;
   if (!is_file(path)) path = own.emplace(resolve_target(path), debug_files).path();
   const SnapshotReader snapshot = SnapshotReader::open(path);
+  const HeapModel& heap = snapshot.metadata().heap;
+  if (!snapshot.metadata().tracker && heap.foreign_answers_malloc) {
+    throw Error(ErrorKind::kUnsupported, arguments.what,
+                "its malloc is answered by " + heap.foreign_allocator +
+                    ", and call stacks are recorded for glibc's only",
+                "start it without that allocator: heapsnap run -- COMMAND");
+  }
   if (!snapshot.metadata().tracker) {
     throw Error(ErrorKind::kUnsupported, arguments.what, "the process was not tracked",
-                "start it with: heapsnap run -- COMMAND");
+                tracking_remedy(snapshot.metadata(), own.has_value()));
   }
   RecordedStacks recorded = snapshot.read_call_stacks();
   add_missing_names(snapshot.metadata(), recorded, debug_files, arguments.sysroot);

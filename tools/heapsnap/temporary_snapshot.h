@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/alteration.h"
 #include "elf/debug_file_search.h"
 
 namespace heapsnap {
@@ -18,6 +19,7 @@ class TemporarySnapshot {
   const std::string& path() const { return path_; }
 
  private:
+  Alteration alteration_;  // gone after the folder is
   std::string folder_;
   std::string path_;
 };

@@ -56,6 +56,8 @@ struct Thresholds {
   bool is_any() const { return every_ms != 0 || churn != 0 || growth != 0; }
 };
 
+enum class Threshold { kNone, kTime, kChurn, kGrowth };
+
 std::string signed_size_text(int64_t bytes) {
   const uint64_t size = bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : static_cast<uint64_t>(bytes);
   return (bytes < 0 ? "-" : "+") + size_text(size);
@@ -71,6 +73,8 @@ int64_t now_ns() {
 struct Look {
   TrackerTotals totals;
   Clock::time_point at;
+  int64_t at_ns = 0;  // the same on the clock of the wall
+  uint64_t resident = 0;
 };
 
 class Watch {
@@ -87,58 +91,98 @@ class Watch {
     if (!directory) {
       throw Error(ErrorKind::kUnsupported, "heapsnap watch " + arguments.what,
                   notes.empty() ? "the process is not tracked" : notes.front(),
-                  "start it with: heapsnap run -- COMMAND");
+                  "put the tracker in: heapsnap inject " + std::to_string(pid));
     }
     directory_ = *directory;
   }
 
   // Until the process ends or `count` snapshots were taken.
   void run() {
+    try {
+      watch();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNoProcess || !ProcFs().live_tid(pid_)) throw;
+      fail_without_tracker(error.kind(),
+                           "it executed another program, and the tracker went with the old one");
+    }
+  }
+
+ private:
+  void watch() {
     const milliseconds interval(parse_duration_ms("--interval", arguments_.interval));
     last_ = mark_ = look();
     if (arguments_.format == "churnlog") {
       log_.begin(read_tracking(target_->memory(), directory_, 0).stacks);
     }
     print(last_, "");
+    // A line is measured against the look at which a threshold was passed before it, so that the
+    // growth beside a snapshot is the growth that called for it.
     while (!is_done()) {
       std::this_thread::sleep_until(last_.at + interval);
       const Look now = look();
       ++looks_;
-      std::string what;
-      if (const char* why = passed(now); why != nullptr) {
-        what = respond(now, why);
-        mark_ = now;
+      if (now.totals.churn() < mark_.totals.churn()) mark_ = now;  // recording began anew
+      // At one look it may be about to get new options.
+      if (!now.totals.recording && !last_.totals.recording) {
+        fail_without_tracker(ErrorKind::kUnsupported,
+                             "its tracker was taken out of action (heapsnap eject)");
       }
-      print(now, what);
+      const Threshold threshold = passed(now);
+      print(now, threshold == Threshold::kNone ? std::string() : respond(now, threshold));
+      if (threshold != Threshold::kNone) mark_ = now;
       last_ = now;
     }
   }
 
- private:
-  Look look() { return {read_tracker_totals(target_->memory(), directory_), Clock::now()}; }
+  Look look() {
+    return {read_tracker_totals(target_->memory(), directory_), Clock::now(), now_ns(),
+            ProcFs().resident_bytes(ProcFs().live_tid(pid_).value_or(pid_))};
+  }
+
+  [[noreturn]] void fail_without_tracker(ErrorKind kind, const char* why) const {
+    throw Error(kind, "heapsnap watch " + arguments_.what, why,
+                "put it in again: heapsnap inject " + std::to_string(pid_));
+  }
 
   bool is_done() const {
     return arguments_.count != 0 &&
            (thresholds_.is_any() ? responses_ : looks_) >= arguments_.count;
   }
 
-  // Which threshold was passed since the last time that one was; null: none.
-  const char* passed(const Look& now) const {
+  // Which threshold was passed since the last time that one was.
+  Threshold passed(const Look& now) const {
     const uint64_t churn = now.totals.churn() - mark_.totals.churn();
     const int64_t growth = now.totals.growth() - mark_.totals.growth();
-    if (thresholds_.churn != 0 && churn >= thresholds_.churn) return "churn";
+    if (thresholds_.churn != 0 && churn >= thresholds_.churn) return Threshold::kChurn;
     if (thresholds_.growth != 0 && growth > 0 &&
         static_cast<uint64_t>(growth) >= thresholds_.growth) {
-      return "growth";
+      return Threshold::kGrowth;
     }
     if (thresholds_.every_ms != 0 && now.at - mark_.at >= milliseconds(thresholds_.every_ms)) {
-      return "time";
+      return Threshold::kTime;
     }
-    return nullptr;
+    return Threshold::kNone;
+  }
+
+  // The figure that passed it, in its unit.
+  std::string passed_text(const Look& now, Threshold threshold) const {
+    switch (threshold) {
+      case Threshold::kChurn:
+        return "churn of " + size_text(now.totals.churn() - mark_.totals.churn());
+      case Threshold::kGrowth:
+        return "growth of " +
+               size_text(static_cast<uint64_t>(now.totals.growth() - mark_.totals.growth()));
+      case Threshold::kTime: {
+        const std::chrono::nanoseconds passed = now.at - mark_.at;
+        return duration_text(static_cast<uint64_t>(passed.count())) + " passed";
+      }
+      case Threshold::kNone: break;
+    }
+    return {};
   }
 
   // Gives what to say of it.
-  std::string respond(const Look& now, const char* why) {
+  std::string respond(const Look& now, Threshold threshold) {
     ++responses_;
     if (arguments_.format == "churnlog") {
       add_to_log(now);
@@ -148,7 +192,8 @@ class Watch {
     CaptureOptions options;
     options.output.path = fmt::format("{}{}.{}.hsnap", folder(), name, responses_);
     const CaptureResult result = capture_process(pid_, FreezeOptions{}, options);
-    return fmt::format("{}: {}, stood still for {}", why, printable(options.output.path),
+    return fmt::format("{}: {}, stood still for {}", passed_text(now, threshold),
+                       printable(options.output.path),
                        duration_text(result.metadata.freeze.pause_ns));
   }
 
@@ -184,13 +229,13 @@ class Watch {
       return static_cast<uint64_t>(number / seconds);
     };
     const int64_t live = now.totals.growth();
-    out_.write(
-        fmt::format("{}  live {}  growth {}  churn {}/s  allocations {}/s  rss {}{}{}\n",
-                    time_text(now_ns(), 1), size_text(live > 0 ? static_cast<uint64_t>(live) : 0),
-                    signed_size_text(live - mark_.totals.growth()),
-                    size_text(per_second(now.totals.churn(), last_.totals.churn())),
-                    count_text(per_second(now.totals.allocations, last_.totals.allocations)),
-                    size_text(ProcFs().resident_bytes(pid_)), what.empty() ? "" : "  ", what));
+    out_.write(fmt::format("{}  live {}  growth {}  churn {}/s  allocations {}/s  rss {}{}{}\n",
+                           time_text(now.at_ns, 1),
+                           size_text(live > 0 ? static_cast<uint64_t>(live) : 0),
+                           signed_size_text(live - mark_.totals.growth()),
+                           size_text(per_second(now.totals.churn(), last_.totals.churn())),
+                           count_text(per_second(now.totals.allocations, last_.totals.allocations)),
+                           size_text(now.resident), what.empty() ? "" : "  ", what));
     out_.flush();
   }
 

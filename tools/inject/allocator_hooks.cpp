@@ -110,27 +110,68 @@ HookPage make_page(Target& target, const std::vector<HookTarget>& targets,
   return page;
 }
 
-std::optional<HookPage> find_page(Target& target, const std::vector<tracker::HookEntry>& hooks) {
-  for (const tracker::HookEntry& hook : hooks) {
-    const auto original = target.memory().read_value<uint64_t>(Address(hook.original));
-    if (!original) continue;
-    auto page = read_hook_page(target.memory(), Address(*original).align_down(HookPage::kSize));
-    if (page) return page;
+// The address to which the code at `entry` jumps at its beginning; null when it does not.
+Address jump_target(MemoryReader& memory, Address entry) {
+  constexpr std::array<uint8_t, 4> kEndbranch{0xf3, 0x0f, 0x1e, 0xfa};
+  if (memory.read_value<std::array<uint8_t, 4>>(entry) == kEndbranch) {
+    entry = entry + kEndbranch.size();
   }
-  return std::nullopt;
+  if (memory.read_value<uint8_t>(entry) != 0xe9) return {};
+  const auto offset = memory.read_value<int32_t>(entry + 1);
+  return offset ? entry + 5 + static_cast<uint64_t>(int64_t{*offset}) : Address();
+}
+
+// All pages of hooks that are in use, by what is there: where the entry points lead to, and where
+// the tracker finds the originals. There is one, unless two injectors were at work at once.
+std::vector<HookPage> find_pages(Target& target, const CLibrary& libc,
+                                 const std::vector<tracker::HookEntry>& hooks) {
+  std::vector<HookPage> pages;
+  const auto add = [&](Address within) {
+    const Address begin = within.align_down(HookPage::kSize);
+    const bool is_known = std::any_of(
+        pages.begin(), pages.end(), [begin](const HookPage& each) { return each.begin == begin; });
+    if (is_known) return;
+    if (auto page = read_hook_page(target.memory(), begin)) pages.push_back(*std::move(page));
+  };
+  for (const tracker::HookEntry& hook : hooks) {
+    const Address entry = exported_address(libc.libc(), hook.name);
+    if (!entry.is_null()) add(jump_target(target.memory(), entry));
+    add(Address(target.memory().read_value<uint64_t>(Address(hook.original)).value_or(0)));
+  }
+  return pages;
+}
+
+bool is_on(Target& target, const HookSlot& slot) {
+  std::vector<std::byte> now(slot.jump.size());
+  return target.memory().read_exact(slot.displaced.begin, now) && now == slot.jump;
+}
+
+// For each of `targets` the slot of its entry point: the one that it leads to now, else one that it
+// may lead to.
+std::vector<HookSlot> choose_slots(Target& target, const std::vector<HookTarget>& targets,
+                                   const std::vector<HookPage>& pages) {
+  std::vector<HookSlot> slots;
+  for (const HookTarget& each : targets) {
+    std::optional<HookSlot> chosen;
+    for (const HookPage& page : pages) {
+      const auto slot =
+          std::find_if(page.slots.begin(), page.slots.end(),
+                       [&](const HookSlot& candidate) { return candidate.entry == each.entry; });
+      if (slot != page.slots.end() && (!chosen || is_on(target, *slot))) chosen = *slot;
+    }
+    if (!chosen) refuse(target, "the page of its hooks is damaged", "restart the process");
+    slots.push_back(*std::move(chosen));
+  }
+  return slots;
 }
 
 // The way to the originals is there before anybody is sent to the hooks. Whoever made the page may
 // have been killed before all of these words were written: a hook without would call itself.
 void lead_to_originals(Target& target, const std::vector<HookTarget>& targets,
-                       const HookPage& page) {
+                       const std::vector<HookSlot>& slots) {
   MemoryWriter writer = writer_of(target);
-  for (const HookSlot& slot : page.slots) {
-    const auto found = std::find_if(targets.begin(), targets.end(), [&](const HookTarget& each) {
-      return each.entry == slot.entry;
-    });
-    if (found == targets.end()) refuse(target, "the page of its hooks is damaged", "");
-    if (!writer.write_value(found->original_word, slot.original.value())) {
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (!writer.write_value(targets[i].original_word, slots[i].original.value())) {
       refuse(target, "the tables of the tracker could not be written", "");
     }
   }
@@ -159,37 +200,35 @@ HookChange hook_allocator(Target& target, const CLibrary& libc,
                           const std::vector<tracker::HookEntry>& hooks) {
   HookChange change;
   const std::vector<HookTarget> targets = list_targets(target, libc, hooks);
-  std::optional<HookPage> page = find_page(target, hooks);
-  if (!page) {
+  std::vector<HookPage> pages = find_pages(target, libc, hooks);
+  if (pages.empty()) {
     AddressRange code{targets.front().entry, targets.front().entry};
     for (const HookTarget& each : targets) {
       code.begin = std::min(code.begin, each.entry);
       code.end = std::max(code.end, each.entry + kLongestFunction);
     }
-    page = make_page(target, targets, code, change);
+    pages.push_back(make_page(target, targets, code, change));
   }
-  lead_to_originals(target, targets, *page);
-  apply(target, page->patches_on(), change);
+  const std::vector<HookSlot> slots = choose_slots(target, targets, pages);
+  lead_to_originals(target, targets, slots);
+  apply(target, HookPage{{}, slots}.patches_on(), change);
   return change;
 }
 
-HookChange unhook_allocator(Target& target, const std::vector<tracker::HookEntry>& hooks) {
+HookChange unhook_allocator(Target& target, const CLibrary& libc,
+                            const std::vector<tracker::HookEntry>& hooks) {
   HookChange change;
-  if (const std::optional<HookPage> page = find_page(target, hooks)) {
-    apply(target, page->patches_off(), change);
-    std::vector<AddressRange> code{{page->begin, page->begin + HookPage::kSize}};
-    for (const Mapping& mapping : target.address_space().mappings()) {
-      if (mapping.executable && is_of_tracker(mapping)) code.push_back(mapping.range);
-    }
-    change.is_vacant =
-        await_vacancy(ProcFs(), target.process().pid, code, target.memory()).is_vacant;
+  const std::vector<HookPage> pages = find_pages(target, libc, hooks);
+  if (pages.empty()) return change;
+  const std::vector<HookTarget> targets = list_targets(target, libc, hooks);
+  apply(target, HookPage{{}, choose_slots(target, targets, pages)}.patches_off(), change);
+  std::vector<AddressRange> code;
+  for (const HookPage& page : pages) code.push_back({page.begin, page.begin + HookPage::kSize});
+  for (const Mapping& mapping : target.address_space().mappings()) {
+    if (mapping.executable && is_of_tracker(mapping)) code.push_back(mapping.range);
   }
+  change.is_vacant = await_vacancy(ProcFs(), target.process().pid, code, target.memory()).is_vacant;
   return change;
-}
-
-bool is_hooked(Target& target, const std::vector<tracker::HookEntry>& hooks) {
-  const std::optional<HookPage> page = find_page(target, hooks);
-  return page && not_made(target, page->patches_on()).empty();
 }
 
 }  // namespace heapsnap

@@ -30,9 +30,7 @@ HookChange hook_allocator(Target& target, const CLibrary& libc,
 
 // The old bytes back. The page of the hooks stays. `is_vacant` tells whether all threads have left
 // the hooks and the page since.
-HookChange unhook_allocator(Target& target, const std::vector<tracker::HookEntry>& hooks);
-
-// Whether the entry points lead to the hooks now.
-bool is_hooked(Target& target, const std::vector<tracker::HookEntry>& hooks);
+HookChange unhook_allocator(Target& target, const CLibrary& libc,
+                            const std::vector<tracker::HookEntry>& hooks);
 
 }  // namespace heapsnap

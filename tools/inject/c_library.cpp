@@ -1,22 +1,25 @@
 #include "tools/inject/c_library.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <string_view>
 
 #include "base/error.h"
-#include "heap/foreign_allocator.h"
+#include "heap/allocator_survey.h"
 #include "heap/loaded_files.h"
+#include "heap/malloc_candidates.h"
+#include "heap/malloc_layout.h"
 #include "heap/malloc_text.h"
 #include "heap/malloc_tls.h"
 #include "heap/module_bytes.h"
+#include "tools/inject/delicate_code.h"
 #include "tools/inject/hook_page.h"
 
 namespace heapsnap {
 
 namespace {
 
-// Code of pthread_create whose size no symbol tells.
-constexpr uint64_t kLeastCodeSize = 4096;
 constexpr uint64_t kLargestInitialImage = 1 << 20;
 
 std::string process_name(const Target& target) {
@@ -50,28 +53,35 @@ bool is_part_of_glibc(const LoadedLibrary& library) {
   return is_loader(library) || name.starts_with("libpthread") || name.starts_with("libdl");
 }
 
-// Who beside libc answers malloc, or whose malloc is not glibc's.
-void check_allocator(const Target& target, const LoadedLibrary& library) {
-  const bool is_tracker = exports(library.image, "heapsnap_tracker_directory");
-  if (is_loader(library) || is_tracker || !exports(library.image, "malloc")) return;
-  const std::string foreign = foreign_allocator_in(library.image, library.path);
+// Nothing can be hooked but glibc's malloc, where calls reach it.
+void check_allocator(const Target& target, const AllocatorVerdict& allocator) {
+  const bool is_foreign = allocator.kind == AllocatorVerdict::Kind::kForeign;
+  if (!is_foreign && allocator.interposer.empty()) return;
   refuse(target,
          "malloc is answered by " +
-             (foreign.empty() ? library.path : foreign + ", " + library.path) +
+             (is_foreign ? allocator.name + ", " + allocator.file : allocator.interposer) +
              ", and heapsnap knows glibc's only",
-         "start it without that library");
+         "start it without that allocator, or look at its mappings: heapsnap attach " +
+             std::to_string(target.process().pid));
 }
 
-// Code of a tracker that is at work: an only thread inside may hold a lock that pthread_create,
-// which allocates, would wait for in vain.
-void add_tracker_code(Target& target, std::vector<AddressRange>& code) {
+// Code of a tracker that is at work: it calls the allocator, and the allocator it.
+void add_tracker_code(Target& target, DelicateCode& code) {
   for (const Mapping& mapping : target.address_space().mappings()) {
     if (!mapping.executable) continue;
     const bool is_tracker = mapping.path.find("heapsnap_tracker") != std::string::npos;
     const bool may_be_hooks = mapping.is_anonymous() && mapping.range.size() == HookPage::kSize;
     if (is_tracker || (may_be_hooks && read_hook_page(target.memory(), mapping.range.begin))) {
-      code.push_back(mapping.range);
+      code.add(mapping.range);
     }
+  }
+}
+
+// Of fork also what runs in its name: the handlers of pthread_atfork return into it.
+void add_functions(const LoadedLibrary& library, DelicateCode& code) {
+  for (const std::string_view name : {"fork", "_Fork", "pthread_create"}) {
+    const Address begin = exported_address(library, name);
+    if (!begin.is_null()) code.add({begin, begin + library.image.find_symbol(name)->size});
   }
 }
 
@@ -92,18 +102,19 @@ CLibrary CLibrary::find(Target& target) {
   std::optional<LoadedLibrary> libc;
   std::vector<LoadedLibrary> parts;
   bool has_interpreter = false;
+  AllocatorSurvey survey;
   for (const LoadedFile& file : files_with_code(target.address_space())) {
     std::optional<LoadedLibrary> library = open_library(target, file);
     if (!library) continue;
     has_interpreter = has_interpreter || library->image.has_interpreter();
+    survey.add(library->image, library->path, file.mappings.front().deleted);
     if (exports(library->image, "gnu_get_libc_version")) {
       libc = std::move(library);
     } else if (is_part_of_glibc(*library)) {
       parts.push_back(std::move(*library));
-    } else {
-      check_allocator(target, *library);
     }
   }
+  check_allocator(target, survey.verdict());
   if (!libc) {
     refuse(target,
            has_interpreter ? "its C library is not glibc (musl?)"
@@ -141,37 +152,47 @@ void CLibrary::make_recipe(Target& target) {
     refuse(target, "it runs without libpthread, which glibc needs for threads before version 2.34",
            "start it with LD_PRELOAD=libpthread.so.0");
   }
-  recipe_.delicate_code.push_back(
-      {recipe_.pthread_create, recipe_.pthread_create + kLeastCodeSize});
+  const auto delicate = std::make_shared<DelicateCode>(target.address_space(), target.memory());
+  recipe_.relies_on_being_alone = [delicate](const user_regs_struct& registers) {
+    return delicate->may_hold(registers);
+  };
   if (const AddressRange text = find_malloc_text(libc_.image, libc_.image); !text.is_empty()) {
-    recipe_.delicate_code.push_back(
-        {libc_.load_bias + text.begin.value(), libc_.load_bias + text.end.value()});
+    delicate->add({libc_.load_bias + text.begin.value(), libc_.load_bias + text.end.value()});
+  }
+  add_functions(libc_, *delicate);
+  // Known by the same word to itself and to everybody else since 2.35; before, each thread has one.
+  if (version_.major > 2 || version_.minor >= 35) {
+    recipe_.single_threaded = exported_address(libc_, "__libc_single_threaded");
   }
   for (const LoadedLibrary& part : parts_) {
+    add_functions(part, *delicate);
     if (!is_loader(part)) continue;
     const AddressRange code = all_code(part.image);
-    recipe_.delicate_code.push_back(
-        {part.load_bias + code.begin.value(), part.load_bias + code.end.value()});
+    delicate->add({part.load_bias + code.begin.value(), part.load_bias + code.end.value()});
     const Address offset = exported_address(part, "__rseq_offset");
     if (!offset.is_null()) recipe_.rseq_offset = target.memory().read_value<int64_t>(offset);
   }
-  add_tracker_code(target, recipe_.delicate_code);
+  add_tracker_code(target, *delicate);
   const ElfSegment* const tls = libc_.image.tls_segment();
-  if (tls == nullptr || tls->file_size > kLargestInitialImage) {
+  if (tls == nullptr || tls->file_size > tls->memory_size ||
+      tls->memory_size > kLargestInitialImage) {
     refuse(target, libc_.path + " has no thread-local variables, which every glibc has", "");
   }
   MallocTls words = read_malloc_tls(libc_.image, false);
   for (MallocTls::Word& word : words.words) word.word = libc_.load_bias + word.word.value();
   const auto offset = vote_tls_offset(target.memory(), words, 8);
-  ThreadLocalBlock block;
-  block.bytes.resize(tls->file_size);
+  std::vector<std::byte> initial(tls->file_size);
   // As the loader has relocated it, which the file is not.
   if (!offset || *offset >= 0 ||
-      !target.memory().read_exact(libc_.load_bias + tls->address, block.bytes)) {
+      !target.memory().read_exact(libc_.load_bias + tls->address, initial)) {
     refuse(target, "where " + libc_.path + " keeps its thread-local variables cannot be told", "");
   }
-  block.offset = *offset;
-  recipe_.blocks.push_back(std::move(block));
+  initial.resize(tls->memory_size);
+  recipe_.variables = {*offset, std::move(initial)};
+  const auto layout = MallocLayout::for_version(libc_.image.machine(), version_);
+  if (!layout) return;
+  const auto arenas = find_self_pointing_arenas(libc_.image, {*layout});
+  if (arenas.size() == 1) recipe_.main_arena = libc_.load_bias + arenas.front();
 }
 
 }  // namespace heapsnap

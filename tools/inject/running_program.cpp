@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "platform/linux/copy_reaper.h"
 #include "platform/linux/frozen_process.h"
 #include "platform/linux/kernel_text.h"
 
@@ -32,6 +33,10 @@ bool has_kill_pending(std::string_view status, const char* key) {
 RunningProgram::RunningProgram(int pid)
     : memory_(ProcFs(), ProcFs().live_tid(pid).value_or(pid), ProcessMemory::Way::kProcMem) {
   view_ = open_running_process(pid);
+}
+
+void RunningProgram::tidy_up() {
+  reap_left_over_copies(ProcFs(), process().pid);
 }
 
 void RunningProgram::look_again() {

@@ -7,11 +7,15 @@
 // run that program; as long as they stand it cannot change.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
+#include "base/alteration.h"
 #include "base/error.h"
+#include "platform/linux/left_over_worker.h"
 #include "platform/linux/process_memory.h"
+#include "platform/linux/target_lock.h"
 #include "target/target.h"
 
 namespace heapsnap {
@@ -21,6 +25,8 @@ class RunningProgram final : public Target {
   // Throws as open_running_process() does.
   explicit RunningProgram(int pid);
 
+  // Takes away what an earlier heapsnap left behind that was killed.
+  void tidy_up();
   // Lists mappings and threads anew. Throws Error{kNoProcess} when it is another program.
   void look_again();
   // Throws Error{kNoProcess} when it has ended, or executed another program. One that is just
@@ -44,12 +50,22 @@ class RunningProgram final : public Target {
   std::unique_ptr<Target> view_;
 };
 
-// Gives what `work` gives. It may fail in many ways when the program ends meanwhile: no thread
-// stops, memory cannot be written. Then Error{kNoProcess} is thrown instead.
+// How long threads of a heapsnap that was killed are waited for.
+inline constexpr std::chrono::seconds kLeftOverPatience{60};
+
+// Gives what `work` gives, while no other heapsnap changes the process. `work` may fail in many
+// ways when the program ends meanwhile: no thread stops, memory cannot be written. Then
+// Error{kNoProcess} is thrown instead.
 template <typename Work>
 auto work_on(int pid, Work work) {
+  const ProcFs proc;
+  const TargetLock lock(proc, pid);
   RunningProgram program(pid);
+  program.tidy_up();
   try {
+    await_left_over_workers(proc, pid, program.memory(), kLeftOverPatience);
+    program.look_again();
+    const Alteration alteration;
     return work(program);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNoProcess) program.check_runs();

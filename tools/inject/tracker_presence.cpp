@@ -35,13 +35,17 @@ const Mapping* find_mapping(const AddressSpace& space) {
   return nullptr;
 }
 
-// Headers, symbols and build-id: the loader changes nothing there.
+// Program headers, symbols and build-id: the loader changes nothing there. An installed library has
+// other sections than ours, which the ELF header in front of them tells.
 bool is_same_version(Target& target, const ElfImage& image, const Mapping& mapping) {
   const ElfSegment* const first = image.segment_of(0);
   if (first == nullptr || (first->flags & PF_W) != 0) return false;
-  const std::span<const std::byte> wanted = image.bytes_at(0, first->file_size);
+  constexpr uint64_t kElfHeader = 64;
+  if (first->file_size < kElfHeader) return false;
+  const std::span<const std::byte> wanted =
+      image.bytes_at(kElfHeader, first->file_size - kElfHeader);
   std::vector<std::byte> found(wanted.size());
-  return target.memory().read_exact(mapping.range.begin, found) &&
+  return target.memory().read_exact(mapping.range.begin + kElfHeader, found) &&
          std::equal(wanted.begin(), wanted.end(), found.begin());
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/alteration.h"
 #include "base/error.h"
 #include "platform/linux/kernel_text.h"
 #include "platform/linux/proc_fs.h"
@@ -18,6 +19,10 @@
 namespace heapsnap {
 
 namespace {
+
+// The library, and its tables with room to grow: 31 MiB in a process that has 1 thread, 90 MiB in
+// one that has 8.
+constexpr uint64_t kTablesAtFirst = 128 << 20;
 
 std::string process_text(int pid) {
   return "process " + std::to_string(pid);
@@ -46,6 +51,7 @@ std::vector<SystemCall> useful_system_calls() {
       {SYS_mincore, {0, 1, 0, 0, 0, 0}},
       {SYS_tgkill, {1, 1, 0, 0, 0, 0}},
       {SYS_nanosleep, {}},
+      {SYS_membarrier, {1 << 4, 0, 0, 0, 0, 0}},
       {SYS_mremap, {0, kSize, kSize, MREMAP_MAYMOVE, 0, 0}},
       {SYS_readlinkat, {static_cast<uint64_t>(AT_FDCWD), 0, 0, 0, 0, 0}},
       {SYS_openat, {static_cast<uint64_t>(AT_FDCWD), 0, O_RDONLY | O_CLOEXEC, 0, 0, 0}},
@@ -106,6 +112,19 @@ void check_start(int pid, int64_t result, const TrackingOptions& options) {
       throw Error(ErrorKind::kUnsupported, what, "memory for its tables was refused",
                   "see whether ulimit -v or a cgroup bars it");
     case -EINVAL: throw Error(ErrorKind::kUsage, what, "it does not take these options");
+    case -ENOTSUP:
+      throw Error(ErrorKind::kUnsupported, what,
+                  "the process calls another allocator than glibc's malloc: the tracker passes all "
+                  "calls on to it",
+                  "see which one: heapsnap doctor " + std::to_string(pid));
+    case -EBUSY:
+      throw Error(ErrorKind::kUnsupported, what,
+                  "a thread is still inside a hook, from before it was ejected", "try again");
+    case -ENOSYS:
+      throw Error(ErrorKind::kUnsupported, what,
+                  "it was ejected, and without membarrier(2), which is refused, its old tables "
+                  "cannot be given back",
+                  "restart the process");
     default: throw Error(ErrorKind::kUnsupported, what, errno_text(static_cast<int>(-result)));
   }
 }
@@ -114,15 +133,16 @@ bool is_recording(const std::optional<tracker::Directory>& directory) {
   return directory && directory->state == tracker::kStateRecording;
 }
 
-TrackingChange start(RunningProgram& target, std::span<const std::byte> image,
-                     const TrackingOptions& options) {
+// Fills in `change` step by step.
+void start(RunningProgram& target, std::span<const std::byte> image, const TrackingOptions& options,
+           TrackingChange& change) {
   const int pid = target.process().pid;
   const CLibrary libc = CLibrary::find(target);
   std::optional<TrackerPresence> present = find_tracker(target, libc, image);
   check_filters_alike(pid);
-  TrackingChange change;
   LibraryCallResult call;
-  const LibraryLoad load = call_of("heapsnap_tracker_start", encode(options), image);
+  LibraryLoad load = call_of("heapsnap_tracker_start", encode(options), image);
+  load.address_space = kTablesAtFirst;
   if (present) {
     change.was_loaded = true;
     change.was_recording = is_recording(read_tracker_directory(target, *present));
@@ -143,7 +163,6 @@ TrackingChange start(RunningProgram& target, std::span<const std::byte> image,
   if (!present->is_preloaded) {
     change.hooks = hook_allocator(target, libc, read_hook_table(target, *change.directory));
   }
-  return change;
 }
 
 TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
@@ -161,7 +180,7 @@ TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
   change.is_preloaded = present->is_preloaded;
   change.was_recording = is_recording(directory);
   if (!present->is_preloaded) {
-    change.hooks = unhook_allocator(target, read_hook_table(target, *directory));
+    change.hooks = unhook_allocator(target, libc, read_hook_table(target, *directory));
   }
   if (!change.hooks.is_vacant) {
     change.notes.push_back(
@@ -177,6 +196,10 @@ TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
     change.notes.push_back(
         "a thread stayed inside a hook for a second: recording has stopped, but the tables were "
         "left as they are; eject again to give their memory back");
+  } else if (call.value == -ENOSYS) {
+    change.notes.push_back(
+        "recording has stopped, but the tables were left as they are: membarrier(2) is refused, "
+        "without which it cannot be told that no thread is inside of them");
   } else if (call.value != 0) {
     change.notes.push_back("the tracker says " + errno_text(static_cast<int>(-call.value)));
   }
@@ -188,14 +211,38 @@ TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
   return change;
 }
 
+// A tracker that was to be started is stopped again; one that was at work before has the options of
+// before or the new ones.
+void undo_start(RunningProgram& target, std::span<const std::byte> image,
+                const TrackingChange& change) {
+  if (change.was_recording) return;
+  const Repair repair;
+  try {
+    target.look_again();
+    stop(target, image);
+  } catch (const Error&) {
+    // It is not there, or the program is gone.
+  }
+}
+
 }  // namespace
 
 TrackingChange start_tracking(int pid, std::span<const std::byte> image,
                               const TrackingOptions& options) {
-  return work_on(pid, [&](RunningProgram& program) { return start(program, image, options); });
+  return work_on(pid, [&](RunningProgram& program) {
+    TrackingChange change;
+    try {
+      start(program, image, options, change);
+    } catch (const EndAsked&) {
+      undo_start(program, image, change);
+      throw;
+    }
+    return change;
+  });
 }
 
 TrackingChange stop_tracking(int pid, std::span<const std::byte> image) {
+  const Repair repair;
   return work_on(pid, [&](RunningProgram& program) { return stop(program, image); });
 }
 

@@ -18,7 +18,7 @@ TrimResult trim(RunningProgram& target) {
   result.rss_before = proc.resident_bytes(tid);
   LibraryCallResult call = call_function(target, libc, libc.function("malloc_trim"), uint64_t{0});
   result.rss_after = proc.resident_bytes(tid);
-  result.released_memory = call.value != 0;
+  result.gave_up_pages = call.value != 0;
   result.call = std::move(call.injection);
   return result;
 }

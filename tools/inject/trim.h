@@ -10,7 +10,7 @@ namespace heapsnap {
 struct TrimResult {
   uint64_t rss_before = 0;  // resident bytes of the process
   uint64_t rss_after = 0;
-  bool released_memory = false;  // what malloc_trim() itself says
+  bool gave_up_pages = false;  // what malloc_trim() says; they need not have been in memory
   InjectionResult call;
 };
 

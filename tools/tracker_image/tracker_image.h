@@ -5,14 +5,8 @@
 #include <cstddef>
 #include <span>
 
-#include "base/unique_fd.h"
-
 namespace heapsnap {
 
 std::span<const std::byte> tracker_image();
-
-// The same in a memfd of the name "heapsnap_tracker", sealed against changes. Throws
-// Error{kOutput}.
-UniqueFd open_tracker_image();
 
 }  // namespace heapsnap

@@ -35,14 +35,16 @@ class LoadedTracker {
   }
   LoadedTracker(const LoadedTracker&) = delete;
   LoadedTracker& operator=(const LoadedTracker&) = delete;
-  ~LoadedTracker() { function<int (*)()>("heapsnap_tracker_stop")(); }
+  ~LoadedTracker() { stop(); }
 
   // Changes the options when it runs.
-  void start(uint64_t sample_bytes) const {
+  void start(uint64_t sample_bytes) const { REQUIRE(try_start(sample_bytes, 0) == 0); }
+  int try_start(uint64_t sample_bytes, uint64_t memory_limit) const {
     const auto start = function<int (*)(const HeapsnapTrackerOptions*)>("heapsnap_tracker_start");
-    const HeapsnapTrackerOptions options{sizeof options, 200, sample_bytes, 0, -1, 0};
-    REQUIRE(start(&options) == 0);
+    const HeapsnapTrackerOptions options{sizeof options, 200, sample_bytes, memory_limit, -1, 0};
+    return start(&options);
   }
+  int stop() const { return function<int (*)()>("heapsnap_tracker_stop")(); }
 
   const heapsnap::tracker::Directory& directory() const { return *directory_; }
 

@@ -142,6 +142,27 @@ TEST_CASE("every entry point fills the slot, free empties it") {
   check_recorded(const_cast<char*>(text.data()), 201);
 }
 
+// Which alignments are refused changed with glibc 2.38.
+TEST_CASE("the C library's own functions decide what is served") {
+  void* const libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+  REQUIRE(libc != nullptr);
+  const auto own = reinterpret_cast<void* (*)(size_t, size_t)>(dlsym(libc, "aligned_alloc"));
+  REQUIRE((own != nullptr));
+  for (const size_t alignment :
+       {size_t{0}, size_t{1}, size_t{3}, size_t{8}, size_t{48}, size_t{4096}}) {
+    CAPTURE(alignment);
+    errno = 0;
+    void* const theirs = own(alignment, 96);
+    const int their_error = errno;
+    errno = 0;
+    void* const block = aligned_alloc(alignment, 96);
+    CHECK((block == nullptr) == (theirs == nullptr));
+    CHECK(errno == their_error);
+    free(block);
+    free(theirs);
+  }
+}
+
 TEST_CASE("what fails leaves everything as it was") {
   volatile size_t huge = ~size_t{0} / 2;
   void* block = malloc(100);

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "tests/unit/analysis/handmade_snapshot.h"
 
 using namespace heapsnap;
@@ -54,10 +57,113 @@ TEST_CASE("little in a large process does not matter") {
   const std::vector<Advice> all = advice_for(snapshot);
   CHECK(all.empty() == (other == 992 * kMiB));
   if (!all.empty()) {
-    CHECK(all[0] == Advice{AdviceKind::kMmapThreshold, 4 * kMiB, 1, 1});
-    CHECK(all[1] == Advice{AdviceKind::kTrim, 4 * kMiB - 0x1000, 0, 0});
     CHECK(all.size() == 2);
+    // The used chunk behind it is of the same size.
+    CHECK(all[0].kind == AdviceKind::kMmapThreshold);
+    CHECK(all[0].bytes == 4 * kMiB);
+    CHECK(all[0].count == 1);
+    CHECK(all[0].other_count == 1);
+    CHECK(all[1].kind == AdviceKind::kTrim);
+    CHECK(all[1].saves_least == 4 * kMiB - 0x1000);
+    CHECK(all[1].overlap == 4 * kMiB - 0x1000);
+    CHECK(all[1].overlaps == std::vector<size_t>{0});
   }
+}
+
+TEST_CASE("free memory of small blocks is no reason for another mmap threshold") {
+  HandmadeSnapshot snapshot;
+  snapshot.add_arena(true);
+  uint64_t used = 0;
+  SUBCASE("no large block is in use") {
+    used = 0x10000;
+  }
+  SUBCASE("those in use have other sizes") {
+    used = 0x30020;
+  }
+  SUBCASE("the runs are as large as several of those in use") {
+    used = 0x40000;
+  }
+  constexpr uint64_t kHeap = 64 * kMiB;
+  HandmadeSnapshot::Chunks chunks;
+  for (uint64_t at = 0; at < 32 * kMiB; at += 0x100000) {
+    // Two neighbours, as malloc_consolidate() would merge them.
+    chunks.push_back({0xff000, ChunkState::kSmallbin});
+    chunks.push_back({0x1000, ChunkState::kFastbin});
+    chunks.push_back({0x20, ChunkState::kUsed});
+  }
+  chunks.push_back({used, ChunkState::kUsed});
+  snapshot.add_mapping(0x1000000, 0x1000000 + kHeap, "[heap]", {.rss = kHeap});
+  snapshot.add_segment(0, SegmentKind::kBrk, 0x1000000, chunks);
+  snapshot.add_pages(0x1000000, 0x1000000 + kHeap, PageState::kResident);
+  const std::vector<Advice> all = advice_for(snapshot);
+  CHECK(find(all, AdviceKind::kTrim) != nullptr);
+  const Advice* threshold = find(all, AdviceKind::kMmapThreshold);
+  CHECK((threshold != nullptr) == (used == 0x40000));
+  if (threshold != nullptr) CHECK(threshold->saves_most == 32 * kMiB);
+}
+
+TEST_CASE("what is left of all items adds up to no more than what is free") {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    CAPTURE(seed);
+    uint64_t state = seed;
+    const auto random = [&state](uint64_t below) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      return (state >> 33) % below;
+    };
+    HandmadeSnapshot snapshot;
+    snapshot.metadata.threads.resize(3);
+    constexpr uint64_t kHeap = 32 * kMiB;
+    constexpr std::array kStates = {ChunkState::kUsed, ChunkState::kTcache,   ChunkState::kSmallbin,
+                                    ChunkState::kUsed, ChunkState::kLargebin, ChunkState::kFastbin};
+    constexpr std::array<uint64_t, 4> kSizes = {0x40, 0x810, 0x32010, 0x96030};
+    for (int32_t arena = 0; arena < 3; ++arena) {
+      snapshot.add_arena(arena == 0);
+      HandmadeSnapshot::Chunks chunks;
+      const uint64_t top = random(2) * kMiB + 0x1000;
+      const uint64_t walked = kHeap - top;
+      for (uint64_t at = 0; at < walked;) {
+        const uint64_t size = std::min(kSizes[random(4)], walked - at);
+        chunks.push_back({size, kStates[random(6)]});
+        at += size;
+      }
+      chunks.push_back({top, ChunkState::kTop});
+      const uint64_t begin = 0x10000000 + static_cast<uint64_t>(arena) * 0x4000000;
+      snapshot.add_mapping(begin, begin + kHeap, arena == 0 ? "[heap]" : "", {.rss = kHeap});
+      snapshot.add_segment(arena, arena == 0 ? SegmentKind::kBrk : SegmentKind::kThreadHeap, begin,
+                           chunks);
+      snapshot.add_pages(begin, begin + kHeap,
+                         random(2) == 0 ? PageState::kResident : PageState::kResidentHuge);
+    }
+    const HeapSummary summary = summarize(snapshot.streams());
+    const auto all = advise(snapshot.metadata, summary, account_rss(snapshot.metadata, summary));
+    const uint64_t free = free_figures(summary.totals).pages.resident;
+    CHECK(all.size() >= 3);
+    uint64_t together = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      CHECK(all[i].bytes <= free);
+      CHECK(all[i].saves_least <= all[i].saves_most);
+      CHECK(all[i].saves_most <= all[i].bytes);
+      CHECK(all[i].overlap <= (all[i].is_foretold() ? all[i].saves_most : all[i].bytes));
+      CHECK((all[i].overlap != 0) <= !all[i].overlaps.empty());
+      for (const size_t other : all[i].overlaps) CHECK(other < i);
+      together += all[i].of_its_own();
+    }
+    CHECK(together <= free);
+  }
+}
+
+TEST_CASE("a core's advice is an upper bound") {
+  HandmadeSnapshot snapshot;
+  snapshot.add_arena(true);
+  snapshot.add_mapping(0x1000000, 0x1000000 + 8 * kMiB, "[heap]", {});
+  snapshot.metadata.usage.clear();
+  snapshot.add_segment(0, SegmentKind::kBrk, 0x1000000,
+                       {{4 * kMiB, ChunkState::kUnsorted}, {4 * kMiB, ChunkState::kUsed}});
+  snapshot.add_pages(0x1000000, 0x1000000 + 8 * kMiB, PageState::kUnknown);
+  const std::vector<Advice> all = advice_for(snapshot);
+  REQUIRE(find(all, AdviceKind::kTrim) != nullptr);
+  CHECK(find(all, AdviceKind::kTrim)->saves_least == 0);
+  CHECK(find(all, AdviceKind::kTrim)->saves_most == 4 * kMiB - 0x1000);
 }
 
 TEST_CASE("each kind of waste has its number") {
@@ -82,15 +188,24 @@ TEST_CASE("each kind of waste has its number") {
 
   const std::vector<Advice> all = advice_for(snapshot);
   REQUIRE(find(all, AdviceKind::kArenaMax) != nullptr);
-  CHECK(*find(all, AdviceKind::kArenaMax) == Advice{AdviceKind::kArenaMax, 6 * kMiB, 2, 3});
+  const Advice& arenas = *find(all, AdviceKind::kArenaMax);
+  CHECK(arenas.bytes == 6 * kMiB);
+  CHECK(arenas.count == 2);
+  CHECK(arenas.other_count == 3);
+  // One arena would still need the larger of both pools, here the 6 MiB.
+  CHECK(arenas.saves_least == 0);
+  CHECK(arenas.saves_most == 4 * kMiB);
   REQUIRE(find(all, AdviceKind::kTcacheCount) != nullptr);
-  CHECK(*find(all, AdviceKind::kTcacheCount) ==
-        Advice{AdviceKind::kTcacheCount, 4 * kMiB, 4096, 7});
-  REQUIRE(find(all, AdviceKind::kHugePages) != nullptr);
-  CHECK(find(all, AdviceKind::kHugePages)->bytes == 6 * kMiB);
+  const Advice& tcaches = *find(all, AdviceKind::kTcacheCount);
+  CHECK(tcaches.bytes == 4 * kMiB);
+  CHECK(tcaches.count == 4096);
+  CHECK(tcaches.other_count == 7);
+  CHECK_FALSE(tcaches.is_foretold());
   REQUIRE(find(all, AdviceKind::kFragmentation) != nullptr);
   CHECK(find(all, AdviceKind::kFragmentation)->bytes == 4 * kMiB);
   CHECK(find(all, AdviceKind::kTrim) == nullptr);
   CHECK(find(all, AdviceKind::kMmapThreshold) == nullptr);
-  for (size_t i = 1; i < all.size(); ++i) CHECK(all[i - 1].bytes >= all[i].bytes);
+  CHECK(all.front().kind == AdviceKind::kArenaMax);
+  CHECK(arenas.overlap == 0);
+  CHECK_FALSE(all.back().is_foretold());
 }

@@ -110,6 +110,29 @@ TEST_CASE("memory: what was meant to be dumped never comes from the file") {
   CHECK_FALSE(memory.read_value<uint16_t>(Address(0x17ff)));
 }
 
+TEST_CASE("memory: from part to part of what is there") {
+  const Bytes dumped = filled(0x800, 1);
+  const Bytes file = filled(0x1000, 5);
+  CoreRegion held;
+  held.range = range(0x1000, 0x400000000000);
+  held.claimed = 0x1000;
+  held.dumped = dumped;
+  CoreRegion listed;
+  listed.range = range(0x400000000000, 0x400000001000);
+  CoreRegion mapped;
+  mapped.range = range(0x500000000000, 0x500000002000);
+  mapped.from_file = file;
+  CoreMemory memory({held, listed, mapped});
+  const AddressRange all = range(0, 0x600000000000);
+  CHECK(memory.next_readable(all) == range(0x1000, 0x1800));
+  CHECK(memory.next_readable(range(0x1400, 0x1500)) == range(0x1400, 0x1500));
+  CHECK(memory.next_readable({Address(0x1800), all.end}) == range(0x500000000000, 0x500000001000));
+  CHECK(memory.next_readable(range(0x1800, 0x500000000000)).is_empty());
+  CHECK(memory.next_readable({Address(0x500000001000), all.end}).is_empty());
+  CHECK(memory.next_readable({Address(0x500000000800), Address(UINT64_MAX)}) ==
+        range(0x500000000800, 0x500000001000));
+}
+
 TEST_CASE("a slice keeps each byte at its address") {
   Bytes dumped;
   for (int i = 0; i < 0x100; ++i) dumped.push_back(static_cast<std::byte>(i));

@@ -11,7 +11,7 @@
 #include "core_builder.h"
 #include "core_process.h"
 #include "sample_library.h"
-#include "temporary_folder.h"
+#include "tests/unit/temporary_folder.h"
 
 using namespace heapsnap;
 using namespace heapsnap::test;

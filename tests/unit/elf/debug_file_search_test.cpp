@@ -4,7 +4,7 @@
 #include <lzma.h>
 
 #include "elf_builder.h"
-#include "temporary_folder.h"
+#include "tests/unit/temporary_folder.h"
 
 using namespace heapsnap;
 using namespace heapsnap::test;
@@ -132,7 +132,7 @@ TEST_CASE("in the debuginfod cache, unless that is switched off") {
   ::setenv("DEBUGINFOD_CACHE_PATH", (folder.path() + "/cache").c_str(), 1);
   const std::string place = "cache/4142434445464748494a4b4c4d4e4f5051525354/debuginfo";
   // What no server had is an empty file.
-  folder.write(place, {});
+  folder.write(place, Bytes{});
   CHECK(found_path(folder, module, "/lib/m.so", options).empty());
   folder.write(place, make_file(kId, true));
   CHECK(found_path(folder, module, "/lib/m.so", options) == "/" + place);

@@ -42,6 +42,9 @@ class FlatTarget final : public Target, private MemoryReader {
     return std::span(piece.bytes).subspan(address - piece.range.begin);
   }
 
+  AddressRange next_readable(AddressRange range) override {
+    return rest_.memory().next_readable(range);
+  }
   size_t read(Address from, std::span<std::byte> out) override {
     const std::span<const std::byte> bytes = bytes_at(from);
     if (bytes.size() < out.size()) return rest_.memory().read(from, out);

@@ -217,6 +217,36 @@ TEST_CASE("tcaches: counts that differ from lists, rings, wrong chunks") {
   }
 }
 
+TEST_CASE("tcaches that share their chunks list no more than the heaps can hold") {
+  constexpr unsigned kThreads = 40;
+  SyntheticHeap heap(Machine::kX86_64, 36);
+  constexpr uint64_t kSize = 16 * kPage;
+  SyntheticArena& main = heap.brk_arena(kSize / kPage);
+  const Address first = main.cursor() + 0x10;
+  for (unsigned i = 0; i < kThreads; ++i) heap.thread(main, static_cast<int>(i + 1));
+  for (unsigned i = 0; i < 800; ++i) main.add(0x20, ChunkState::kTcache);
+  main.top(heap.heap_begin() + kSize - main.cursor());
+  main.system_mem = kSize;
+  heap.finish();
+  const auto& tcache = heap.layout.tcache;
+  const uint64_t step = heap.layout.tcache_chunk_size();
+  const uint64_t head = heap.target.word(first + (kThreads - 1) * step + tcache.entries);
+  REQUIRE(head != 0);
+  for (unsigned i = 0; i + 1 < kThreads; ++i) {
+    const Address at = first + i * step;
+    const uint16_t count = 800;
+    heap.target.put_bytes(at, std::as_bytes(std::span(&count, 1)));
+    heap.target.put_word(at + tcache.entries, head);
+  }
+  const RecordedWalk walk(heap);
+  CHECK(walk.has_complaint("list more than the heaps can hold"));
+  uint64_t listed = 0;
+  for (const ThreadCache& thread : walk.model.thread_caches) listed += thread.chunks;
+  CHECK(listed >= 800);
+  CHECK(listed <= kSize / 0x20);
+  CHECK(walk.count(ChunkState::kTcache) == 800);
+}
+
 TEST_CASE("a chunk on two lists is told") {
   ListedHeap it(36, ChunkState::kTcache, 5);
   const Address chunk = it.listed[3];

@@ -134,6 +134,26 @@ TEST_CASE("memory that cannot be read in the midst of a heap is bridged") {
   CHECK(walk.sink.chunks.back().state == ChunkState::kTop);
 }
 
+TEST_CASE("what a core lists of a heap and does not hold is passed over") {
+  RegularHeap it(2000);
+  it.heap.target.forget_residency();
+  const AddressRange brk = it.heap.target.address_space().find(it.heap.heap_begin())->range;
+  constexpr uint64_t kListed = 64ULL << 20;
+  const Address far = brk.end + kListed;
+  it.heap.target.map(brk.end, kListed + kPage, "rw-p", "[heap]");
+  it.heap.target.make_unreadable({brk.end, far});
+  it.heap.target.know_holes();
+  it.heap.target.put_word(it.heap.main().state() + it.heap.layout.state.top, far.value());
+  it.heap.target.put_word(far + 8, kPage | 1);
+  RecordingSink sink;
+  const HeapModel model = walk_heaps(it.heap.target, {it.heap.located()}, sink);
+  CHECK(!model.corruptions.empty());
+  REQUIRE(!sink.chunks.empty());
+  CHECK(sink.chunks.back().at == far);
+  CHECK(sink.chunks.back().state == ChunkState::kTop);
+  CHECK(it.heap.target.reads() < 10'000);
+}
+
 TEST_CASE("damage in one place does not hide the rest, however often") {
   RegularHeap it(20000);
   for (size_t i = 100; i < 20000; i += 100) it.damage_size(i, 0x3333333333333333);

@@ -345,6 +345,7 @@ TEST_CASE("damaged links between heaps and arenas are bridged by a search") {
     fill(arena, 10);
     arena.top(begin + (2 * i + 1) * kStep + 4 * kPage - arena.cursor());
   }
+  heap.target.map(begin + 1000 * kStep, 10'000 * kStep);  // reserved, never touched
   heap.finish();
   const auto& info = heap.layout.heap_info;
   SUBCASE("the ring of arenas leads to nowhere") {
@@ -364,6 +365,38 @@ TEST_CASE("damaged links between heaps and arenas are bridged by a search") {
   CHECK(walk.model.corruptions.size() == 1);
   CHECK(walk.sink.chunks == heap.expected);
   CHECK(walk.model.arenas.size() == 4);
+  CHECK(heap.target.reads() < 1000);
+}
+
+TEST_CASE("thread heaps are searched for once, however many arenas lack some") {
+  constexpr uint64_t kStep = 64 << 20;
+  const auto reads_with = [](unsigned arenas) {
+    SyntheticHeap heap(Machine::kX86_64, 36);
+    heap.brk_arena(4);
+    heap.main().top(4 * kPage);
+    heap.main().system_mem = 4 * kPage;
+    for (unsigned i = 0; i < arenas; ++i) {
+      const Address begin = heap.heaps_begin() + i * kStep;
+      SyntheticArena& arena = heap.thread_arena(begin, 4);
+      fill(arena, 10);
+      arena.top(begin + 4 * kPage - arena.cursor());
+      arena.system_mem += kPage;  // in no heap
+    }
+    // As a core lists it.
+    const Address listed = heap.heaps_begin() + 1000 * kStep;
+    heap.target.map(listed, 10'000 * kStep);
+    heap.target.make_unreadable({listed, listed + 10'000 * kStep});
+    heap.target.know_holes();
+    heap.finish();
+    RecordingSink sink;
+    const HeapModel model = walk_heaps(heap.target, {heap.located()}, sink);
+    CHECK(model.arenas.size() == arenas + 1);
+    return heap.target.reads();
+  };
+  const uint64_t few = reads_with(5);
+  const uint64_t many = reads_with(50);
+  CHECK(few < 1000);
+  CHECK(many < 10 * few + 1000);
 }
 
 TEST_CASE("top outside of every heap ends the heap where its chunks end") {

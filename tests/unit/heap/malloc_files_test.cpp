@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "elf/debug_file_search.h"
+#include "heap/allocator_survey.h"
 #include "heap/foreign_allocator.h"
 #include "heap/glibc_version.h"
 #include "heap/malloc_candidates.h"
@@ -193,7 +194,8 @@ TEST_CASE("prepare_discovery knows modules by what they export, not by their nam
   const Mapping* code = target->address_space().find(module.malloc_text.begin);
   REQUIRE(code != nullptr);
   CHECK(code->executable);
-  CHECK(prepared.foreign_allocator.empty());
+  CHECK(prepared.allocator.kind == AllocatorVerdict::Kind::kGlibc);
+  CHECK(prepared.allocator.file == "/opt/vendor/runtime.bin");
 }
 
 TEST_CASE("each strategy alone proposes the same main_arena") {
@@ -283,6 +285,24 @@ TEST_CASE("a damaged libc harms nobody") {
   }
 }
 
+TEST_CASE("who answers malloc is told once, for all commands") {
+  using Kind = AllocatorVerdict::Kind;
+  const ElfImage libc = open_image(LIBC_PATH);
+  AllocatorSurvey survey;
+  CHECK(survey.verdict().kind == Kind::kUnknown);
+  survey.add(libc, "/lib/libc.so.6", true);
+  AllocatorVerdict verdict = survey.verdict();
+  CHECK(verdict.kind == Kind::kGlibc);
+  CHECK(verdict.file == "/lib/libc.so.6");
+  CHECK(verdict.file_deleted);
+  survey.add(open_image(MALLCTL_LIBRARY), "/opt/libx.so");
+  survey.add(open_image(MALLCTL_LIBRARY), "/opt/liby.so");
+  verdict = survey.verdict();
+  CHECK(verdict.kind == Kind::kGlibc);
+  CHECK(verdict.beside == std::vector<std::string>{"jemalloc"});
+  CHECK(verdict.interposer.empty());
+}
+
 TEST_CASE("foreign allocators are known by file name and by symbols that are defined") {
   const ElfImage libc = open_image(LIBC_PATH);
   CHECK(foreign_allocator_in(libc, "/lib/x86_64-linux-gnu/libc.so.6").empty());
@@ -295,6 +315,8 @@ TEST_CASE("foreign allocators are known by file name and by symbols that are def
 
   auto target = process_with(MALLCTL_LIBRARY, 0x7f0000000000, "/opt/libx.so");
   const auto prepared = prepare_discovery(*target, local_debug_files());
-  CHECK(prepared.foreign_allocator == "jemalloc");
+  // It does not export malloc: a part of the program calls it by its own name.
+  CHECK(prepared.allocator.kind == AllocatorVerdict::Kind::kUnknown);
+  CHECK(prepared.allocator.beside == std::vector<std::string>{"jemalloc"});
   CHECK(prepared.modules.empty());
 }

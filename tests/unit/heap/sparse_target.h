@@ -63,6 +63,8 @@ class SparseTarget : public Target, private MemoryReader, private PageResidency 
   void mark_swapped(Address page) { swapped_.insert(page.value() / kPage); }
   // As in a core: nothing is known of any page.
   void forget_residency() { knows_residency_ = false; }
+  // As in a core: what lies in a hole is known not to be there.
+  void know_holes() { knows_holes_ = true; }
   void add_thread(int tid, std::optional<Registers> registers) {
     threads_.push_back({tid, "", registers});
   }
@@ -84,6 +86,8 @@ class SparseTarget : public Target, private MemoryReader, private PageResidency 
   }
 
   uint64_t bytes_read() const { return bytes_read_; }
+  // How often memory was asked for, by whatever size.
+  uint64_t reads() const { return reads_; }
   // Pages read that were absent or swapped: each would have cost the target something.
   uint64_t costly_pages_read() const { return costly_pages_read_; }
   Process& editable_process() { return process_; }
@@ -118,7 +122,17 @@ class SparseTarget : public Target, private MemoryReader, private PageResidency 
     return pages_.try_emplace(at.value() / kPage, Page{}).first->second;
   }
 
+  AddressRange next_readable(AddressRange range) override {
+    if (!knows_holes_) return range;
+    for (const AddressRange& hole : holes_) {
+      if (hole.contains(range.begin)) range.begin = std::min(hole.end, range.end);
+      if (range.begin < hole.begin) range.end = std::min(range.end, hole.begin);
+    }
+    return range;
+  }
+
   size_t read(Address from, std::span<std::byte> out) override {
+    ++reads_;
     size_t done = 0;
     while (done < out.size()) {
       const Address at = from + done;
@@ -156,6 +170,8 @@ class SparseTarget : public Target, private MemoryReader, private PageResidency 
   std::unordered_set<uint64_t> swapped_;
   std::vector<AddressRange> holes_;
   bool knows_residency_ = true;
+  bool knows_holes_ = false;
+  uint64_t reads_ = 0;
   uint64_t bytes_read_ = 0;
   uint64_t costly_pages_read_ = 0;
 };

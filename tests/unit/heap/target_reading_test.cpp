@@ -1,6 +1,12 @@
 // PageCache, MemoryWindow and PageHeads: the three ways in which a walk reads its target.
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <functional>
+#include <utility>
+
+#include "base/alteration.h"
 #include "heap/memory_window.h"
 #include "heap/page_cache.h"
 #include "heap/page_heads.h"
@@ -20,6 +26,36 @@ SparseTarget target_of_pages(unsigned pages) {
 }
 
 }  // namespace
+
+TEST_CASE("whatever reads the target stops when the end is asked for") {
+  const std::pair<const char*, std::function<void(SparseTarget&)>> readers[] = {
+      {"page cache", [](auto& target) { PageCache(target.memory()).word(kBase, 8); }},
+      {"window", [](auto& target) { MemoryWindow(target).move_to(kBase, kBase + 4096); }},
+      {"page heads",
+       [](auto& target) {
+         PageHeads(target).scan({kBase, kBase + 4096}, [](Address page, auto) { return page; });
+       }},
+  };
+  for (const auto& reader : readers) {
+    CAPTURE(reader.first);
+    // In a child: that the end was asked for cannot be taken back.
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      SparseTarget target = target_of_pages(1);
+      ask_to_end();
+      try {
+        reader.second(target);
+      } catch (const EndAsked&) {
+        ::_exit(0);
+      }
+      ::_exit(1);
+    }
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+}
 
 TEST_CASE("the page cache reads a page once") {
   SparseTarget target = target_of_pages(4);

@@ -89,9 +89,6 @@ TEST_CASE("a process is read from its files, by any of its tids") {
   const TargetFacts target = gather_target_facts(70, files_of(tree));
   CHECK(target.memory_file_readable);
   CHECK_FALSE(target.executable.is_elf);
-  CHECK(target.allocator.kind == AllocatorGuess::Kind::kGlibc);
-  CHECK(target.allocator.library_deleted);
-  CHECK(target.allocator.replacements == std::vector<std::string>{"jemalloc"});
 }
 
 TEST_CASE("damaged and missing files are no reason to throw") {
@@ -110,7 +107,6 @@ TEST_CASE("damaged and missing files are no reason to throw") {
   const TargetFacts target = gather_target_facts(kPid, files_of(tree));
   CHECK(target.presence == Presence::kPresent);
   CHECK(target.status.name == "x");
-  CHECK(target.allocator.kind == AllocatorGuess::Kind::kUnknown);
 }
 
 TEST_CASE("the machine is read from its files") {

@@ -41,8 +41,8 @@ AttachFacts easy_facts() {
   target.files_owner = 1000;
   target.user_namespace = UserNamespace::kSame;
   target.executable = {.is_elf = true, .bits = 64, .machine = EM_X86_64, .has_interpreter = true};
-  target.allocator.kind = AllocatorGuess::Kind::kGlibc;
-  target.allocator.library = "/usr/lib/libc.so.6";
+  target.allocator.kind = AllocatorVerdict::Kind::kGlibc;
+  target.allocator.file = "/usr/lib/libc.so.6";
   target.memory_file_readable = true;
   target.page_map_readable = true;
   facts.target = target;
@@ -213,7 +213,9 @@ TEST_CASE("the remedy fits the place where heapsnap runs") {
   AttachFacts facts = refused_facts();
   facts.machine.self.uid = facts.machine.self.gid = {0, 0, 0, 0};
   facts.machine.here = {Surroundings::Kind::kDocker, "0123456789ab"};
-  CHECK(find(facts, "owner")->remedy == "docker exec -it -u 0 0123456789ab heapsnap attach 4711");
+  CHECK(find(facts, "owner")->remedy ==
+        "as root in this container: heapsnap attach 4711 (from outside: docker exec -it -u 0 "
+        "0123456789ab heapsnap attach 4711)");
   facts.machine.self.capabilities_bounding = 0;
   CHECK(find(facts, "owner")->remedy ==
         "docker run --rm -it --cap-add SYS_PTRACE --pid=container:0123456789ab IMAGE heapsnap "
@@ -258,19 +260,24 @@ TEST_CASE("programs that heapsnap does not walk") {
   CHECK(find(facts, "machine")->kind == ErrorKind::kUnsupported);
 
   facts = easy_facts();
-  facts.target->allocator.kind = AllocatorGuess::Kind::kMusl;
-  CHECK(blockers(facts) == Ids{"allocator"});
-  facts.target->allocator.kind = AllocatorGuess::Kind::kGo;
-  CHECK(blockers(facts) == Ids{"allocator"});
-  facts.target->allocator.kind = AllocatorGuess::Kind::kStaticGlibc;
+  facts.target->allocator.kind = AllocatorVerdict::Kind::kForeign;
+  for (const char* name : {"musl", "jemalloc", "Go"}) {
+    facts.target->allocator.name = name;
+    CHECK(blockers(facts) == Ids{"allocator"});
+    CHECK(find(facts, "allocator")->what.find(name) != std::string::npos);
+  }
+  facts.target->allocator.kind = AllocatorVerdict::Kind::kStaticGlibc;
   CHECK(blockers(facts).empty());
-  facts.target->allocator.kind = AllocatorGuess::Kind::kUnknown;
+  facts.target->allocator.kind = AllocatorVerdict::Kind::kUnknown;
   CHECK(find(facts, "allocator")->severity == Severity::kNote);
 
   facts = easy_facts();
-  facts.target->allocator.replacements = {"jemalloc"};
-  CHECK(find(facts, "replaced-malloc")->severity == Severity::kDegrades);
-  facts.target->allocator.library_deleted = true;
+  facts.target->allocator.beside = {"jemalloc"};
+  CHECK(find(facts, "allocator-beside")->severity == Severity::kDegrades);
+  CHECK(find(facts, "allocator")->severity == Severity::kOk);
+  facts.target->allocator.interposer = "/opt/libmine.so";
+  CHECK(find(facts, "allocator")->severity == Severity::kDegrades);
+  facts.target->allocator.file_deleted = true;
   CHECK(find(facts, "upgraded-libc").has_value());
 }
 
@@ -366,6 +373,6 @@ TEST_CASE("a refusal becomes an error with cause and remedy") {
   CHECK(holds(explain_attach_refusal(facts, EPERM).why(), "EPERM"));
   CHECK(holds(explain_attach_refusal(facts, EIO).why(), "EIO"));
   // An allocator that we do not walk is no reason for the kernel to refuse.
-  facts.target->allocator.kind = AllocatorGuess::Kind::kMusl;
+  facts.target->allocator.kind = AllocatorVerdict::Kind::kForeign;
   CHECK(explain_attach_refusal(facts, EPERM).kind() == ErrorKind::kNotPermitted);
 }

@@ -78,6 +78,36 @@ TEST_CASE("v1: one hierarchy a controller, and a number for no limit") {
   CHECK(limits.frozen_group == "/freezer/docker/x");
 }
 
+TEST_CASE("v2: past memory.high a group is made to wait, so that is a limit too") {
+  const FixtureTree tree;
+  tree.write("sys/fs/cgroup/a/memory.max", "1000000\n");
+  tree.write("sys/fs/cgroup/a/memory.high", "700000\n");
+  tree.write("sys/fs/cgroup/a/memory.current", "600000\n");
+  const CgroupLimits limits = read_cgroup_limits("0::/a\n", files_of(tree));
+  REQUIRE(limits.memory.has_value());
+  CHECK(limits.memory->limit == 700000);
+  CHECK(memory_limit_files("0::/a\n", files_of(tree)).size() == 2);
+}
+
+TEST_CASE("v1: memory with swap has a limit of its own") {
+  const FixtureTree tree;
+  tree.write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "9223372036854771712\n");
+  tree.write("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "500\n");
+  tree.write("sys/fs/cgroup/memory/a/memory.memsw.limit_in_bytes", "2000\n");
+  tree.write("sys/fs/cgroup/memory/a/memory.memsw.usage_in_bytes", "900\n");
+  const CgroupLimits limits = read_cgroup_limits("9:memory:/a\n", files_of(tree));
+  REQUIRE(limits.memory.has_value());
+  CHECK(limits.memory->room() == 1100);
+}
+
+TEST_CASE("v2: whether the kernel ends the whole group when memory runs out") {
+  const FixtureTree tree;
+  tree.write("sys/fs/cgroup/a/memory.oom.group", "1\n");
+  tree.write("sys/fs/cgroup/a/b/memory.oom.group", "0\n");
+  CHECK(read_cgroup_limits("0::/a/b\n", files_of(tree)).dies_together);
+  CHECK_FALSE(read_cgroup_limits("0::/c\n", files_of(tree)).dies_together);
+}
+
 TEST_CASE("inside a container the mount is the group") {
   const FixtureTree tree;
   tree.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "100\n");

@@ -47,38 +47,16 @@ std::vector<std::byte> make_elf(const std::vector<std::string>& section_names, u
   return file;
 }
 
-Mapping mapping_of(const std::string& path, bool deleted = false) {
-  Mapping mapping;
-  mapping.inode = 1;
-  mapping.path = path;
-  mapping.deleted = deleted;
-  return mapping;
-}
-
-AllocatorGuess::Kind kind_of(const std::string& path) {
-  const std::vector<Mapping> mappings{mapping_of("/app"), mapping_of(path)};
-  return guess_allocator(mappings, {}).kind;
-}
-
 }  // namespace
 
-TEST_CASE("section names tell Go and a static glibc apart") {
-  ExecutableKind kind = recognize_executable(make_elf({".text", ".note.go.buildid"}, PT_LOAD));
+TEST_CASE("headers tell word size, machine and loader") {
+  ExecutableKind kind = recognize_executable(make_elf({".text"}, PT_LOAD));
   CHECK(kind.is_elf);
   CHECK(kind.bits == 64);
   CHECK(kind.machine == EM_X86_64);
-  CHECK(kind.is_go);
-  CHECK_FALSE(kind.has_static_glibc);
   CHECK_FALSE(kind.has_interpreter);
-  CHECK(guess_allocator({}, kind).kind == AllocatorGuess::Kind::kGo);
-
-  kind = recognize_executable(make_elf({".text", "__libc_IO_vtables"}, PT_INTERP));
-  CHECK(kind.has_static_glibc);
+  kind = recognize_executable(make_elf({".text"}, PT_INTERP));
   CHECK(kind.has_interpreter);
-  CHECK(guess_allocator({}, kind).kind == AllocatorGuess::Kind::kStaticGlibc);
-
-  kind = recognize_executable(make_elf({".text"}, PT_LOAD));
-  CHECK(guess_allocator({}, kind).kind == AllocatorGuess::Kind::kUnknown);
 }
 
 TEST_CASE("damaged ELF files give what is sound") {
@@ -102,28 +80,5 @@ TEST_CASE("this program is recognized") {
   const ExecutableKind kind = recognize_executable(file.bytes());
   CHECK(kind.is_elf);
   CHECK(kind.bits == 8 * sizeof(void*));
-  CHECK_FALSE(kind.is_go);
-}
-
-TEST_CASE("C libraries by the names of their files") {
-  CHECK(kind_of("/usr/lib/x86_64-linux-gnu/libc.so.6") == AllocatorGuess::Kind::kGlibc);
-  CHECK(kind_of("/lib/libc-2.31.so") == AllocatorGuess::Kind::kGlibc);
-  CHECK(kind_of("/lib/ld-musl-x86_64.so.1") == AllocatorGuess::Kind::kMusl);
-  CHECK(kind_of("/apex/com.android.runtime/lib64/bionic/libc.so") == AllocatorGuess::Kind::kBionic);
-  CHECK(kind_of("/usr/lib/libc.so.6.1") == AllocatorGuess::Kind::kUnknown);
-  CHECK(kind_of("/usr/lib/libcap.so.2") == AllocatorGuess::Kind::kUnknown);
-}
-
-TEST_CASE("libraries that replace malloc are named once") {
-  const std::vector<Mapping> mappings{
-      mapping_of("/usr/lib/libjemalloc.so.2"), mapping_of("/usr/lib/libjemalloc.so.2"),
-      mapping_of("/usr/lib/libtcmalloc_minimal.so.4"), mapping_of("/usr/lib/libc.so.6", true)};
-  const AllocatorGuess guess = guess_allocator(mappings, {});
-  CHECK(guess.replacements == std::vector<std::string>{"jemalloc", "tcmalloc"});
-  CHECK(guess.kind == AllocatorGuess::Kind::kGlibc);
-  CHECK(guess.library_deleted);
-  // Go with cgo has glibc's heap as well.
-  ExecutableKind go;
-  go.is_go = true;
-  CHECK(guess_allocator(mappings, go).kind == AllocatorGuess::Kind::kGlibc);
+  CHECK(kind.has_interpreter);
 }

@@ -13,7 +13,8 @@ constexpr std::string_view kPostgres =
     "VmSize:\t  219952 kB\nVmLck:\t       8 kB\nVmRSS:\t   29496 kB\nRssAnon:\t    4000 kB\n"
     "VmData:\t    1000 kB\nVmStk:\t     132 kB\nVmPTE:\t     140 kB\nVmSwap:\t      16 kB\n"
     "HugetlbPages:\t    2048 kB\nThreads:\t3\nSigQ:\t0/15432\nSigPnd:\t0000000000000001\n"
-    "ShdPnd:\t0000000000000200\nSigBlk:\t00000000fffffeff\nCapPrm:\t0000000000080000\n"
+    "ShdPnd:\t0000000000000200\nSigBlk:\t00000000fffffeff\nSigIgn:\t0000000000001000\nSigCgt:"
+    "\t0000000000004a02\nCapPrm:\t0000000000080000\n"
     "CapEff:\t0000000000200000\nCapBnd:\t000001ffffffffff\nSeccomp:\t2\nx86_Thread_features:"
     "\tshstk wrss \n";
 
@@ -38,6 +39,8 @@ TEST_CASE("a status text gives what it says") {
   CHECK(status->threads == 3);
   CHECK(status->pending_signals == 1);
   CHECK(status->shared_pending_signals == 0x200);
+  CHECK(status->ignored_signals == 0x1000);
+  CHECK(status->caught_signals == 0x4a02);
   CHECK(status->blocked_signals == 0xfffffeff);
   CHECK(status->has_memory);
   CHECK(status->rss == 29496 * 1024);

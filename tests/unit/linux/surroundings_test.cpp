@@ -35,13 +35,15 @@ TEST_CASE("containers by their control group") {
 TEST_CASE("containers by their marks, when the control group is a namespace's root") {
   SurroundingsClues clues;
   clues.cgroup_text = "0::/\n";
-  clues.hostname = "3f2a";
+  clues.hostname = "3f2a00000000";
   CHECK(recognize_surroundings(clues).kind == Kind::kHost);
   clues.container_env = true;
   CHECK(recognize_surroundings(clues).kind == Kind::kContainer);
   clues.dockerenv = true;
   CHECK(recognize_surroundings(clues).kind == Kind::kDocker);
-  CHECK(recognize_surroundings(clues).name == "3f2a");
+  CHECK(recognize_surroundings(clues).name == "3f2a00000000");
+  clues.hostname = "web-1";
+  CHECK(recognize_surroundings(clues).name.empty());
   clues.containerenv = true;
   CHECK(recognize_surroundings(clues).kind == Kind::kPodman);
   clues.kubernetes = true;
@@ -63,7 +65,10 @@ TEST_CASE("the host, and services on it") {
 TEST_CASE("each place has its command") {
   const auto command = [](Kind kind) { return command_with_ptrace({kind, ""}, true, "attach 1"); };
   CHECK(command(Kind::kHost) == "sudo heapsnap attach 1");
-  CHECK(command(Kind::kPodman) == "podman exec -it -u 0 CONTAINER heapsnap attach 1");
+  CHECK(
+      command(Kind::kPodman) ==
+      "as root in this container: heapsnap attach 1 (from outside: podman exec -it -u 0 CONTAINER "
+      "heapsnap attach 1)");
   CHECK(command(Kind::kKubernetes).find("kubectl debug -it POD --profile=general") == 0);
   CHECK(command(Kind::kContainer) == "as root in this container: heapsnap attach 1");
   const auto grant = [](Kind kind) { return command_with_ptrace({kind, "c"}, false, "attach 1"); };

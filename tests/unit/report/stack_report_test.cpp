@@ -91,6 +91,68 @@ TEST_CASE(
   CHECK_FALSE(holds(text, "\x1b"));
 }
 
+TEST_CASE("each order has its own unit, and shares of its own total") {
+  const Sample sample;
+  StackReportInput input = sample.input();
+  const auto lines = [&](StackOrder order) {
+    input.order = order;
+    return printed([&](Writer& out) { print_stacks(out, input, {false, 80}); });
+  };
+  const std::string blocks = lines(StackOrder::kLiveBlocks);
+  CAPTURE(blocks);
+  CHECK(holds(blocks, "\n1. 98.5 %  64 blocks with 6.2 KiB\n    sizes "));
+  CHECK(holds(blocks, "\n2. 1.5 %  1 block with 100 B\n"));
+  CHECK_FALSE(holds(blocks, "  sorted "));
+
+  const std::string rate = lines(StackOrder::kRate);
+  CAPTURE(rate);
+  CHECK(holds(rate, "\n  sorted    by allocations: 91 in all, 46/s\n"));
+  CHECK(holds(rate, "\n1. 98.9 %  90 allocations, 45/s\n    live       6.2 KiB in 64 blocks\n"));
+  CHECK(holds(rate, "\n2. 1.1 %  1 allocation, 0.5/s\n    live       100 B in 1 block\n"));
+
+  const std::string churn = lines(StackOrder::kChurn);
+  CAPTURE(churn);
+  CHECK(holds(churn, "\n  sorted    by churn: 11.4 KiB allocated and freed in all\n"));
+  CHECK(holds(churn, "\n1. 99.1 %  11.3 KiB allocated and freed\n    live       6.2 KiB in 64"));
+
+  const std::string json = printed([&](Writer& out) { print_json_stacks(out, input); });
+  simdjson::dom::parser parser;
+  const simdjson::dom::element root = parser.parse(json);
+  CHECK(double(root["sort_total"]) == 11700);
+  CHECK(double(root["stacks"].at(0)["sort_value"]) == 11600);
+}
+
+TEST_CASE("a stack that holds nothing is listed with what it is listed for") {
+  Sample sample;
+  AllocationSite& site = sample.recorded.stacks.sites[2];
+  site.frees = site.allocations;
+  site.freed_bytes = site.allocated_bytes;
+  sample.census.stacks[2] = {};
+  sample.census.live_blocks = 1;
+  sample.census.live_bytes = 100;
+  StackReportInput input = sample.input();
+  input.sizes[0].clear();
+  input.order = StackOrder::kChurn;
+  const std::string text = printed([&](Writer& out) { print_stacks(out, input, {false, 80}); });
+  CAPTURE(text);
+  CHECK(holds(text, "\n1. 99.4 %  17.5 KiB allocated and freed\n    live       0 B in 0 blocks\n"));
+
+  std::vector<StackGroup> groups = {{.name = "idle", .live_bytes = 100, .allocations = 1},
+                                    {.name = "busy", .allocations = 90, .allocated_bytes = 18000}};
+  const std::string by_function = printed([&](Writer& out) {
+    print_stack_groups(out, input, groups, "function", {false, 80});
+  });
+  CAPTURE(by_function);
+  CHECK(holds(by_function, "\n  99.4 %"));
+  input.order = StackOrder::kRate;
+  const std::string by_rate = printed([&](Writer& out) {
+    print_stack_groups(out, input, groups, "function", {false, 80});
+  });
+  CAPTURE(by_rate);
+  CHECK(holds(by_rate, "allocations  function\n"));
+  CHECK(holds(by_rate, "\n  98.9 %"));
+}
+
 TEST_CASE("JSON has the exact numbers and all frames") {
   const Sample sample;
   const std::string text = printed([&](Writer& out) { print_json_stacks(out, sample.input()); });

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
+
 #include "report/text_table.h"
+#include "tests/unit/limited_child.h"
 
 using namespace heapsnap;
 
@@ -80,4 +83,18 @@ TEST_CASE("columns line up by what is seen") {
 TEST_CASE("colour is asked for") {
   CHECK(Ink(false).bold("x") == "x");
   CHECK(Ink(true).bold("x") == "\x1b[1mx\x1b[0m");
+}
+
+TEST_CASE("long names take time in proportion to their length") {
+  const std::string name(8U << 20, 'n');
+  std::string sentence;
+  while (sentence.size() < name.size()) sentence += "a word ";
+  CHECK(test::end_within({.cpu_seconds = 20}, [&] {
+          if (clipped(name, 80).size() != 82) throw std::runtime_error("clipped");
+          if (display_width(wrapped(sentence, name.size() * 2).front()) == 0) {
+            throw std::runtime_error("wrapped");
+          }
+          if (wrapped(sentence, 80).size() < 1000) throw std::runtime_error("wrapped");
+          if (printable(name) != name) throw std::runtime_error("printable");
+        }) == "");
 }

@@ -47,7 +47,7 @@ TEST_CASE("the first screen, as it stands") {
   program    /opt/server
   snapshot   server.hsnap (12.0 KiB)
   taken      2026-01-31T23:59:59.123Z on box
-  freeze     fork: 2 threads stood still for 1.9 ms, one for 40.0 µs more
+  freeze     fork: 2 threads stood still for 1.9 ms, later for 40.0 µs
   malloc     glibc 2.36 in /usr/lib/x86_64-linux-gnu/libc.so.6, found by
              debug-symbol, layout from debug info
 
@@ -68,22 +68,25 @@ Where 24.1 MiB of resident memory are
 
 What can be done
   1. malloc_trim(0) would give back 7.9 MiB: whole free pages that malloc keeps.
-     → call malloc_trim(0) in the program, now and then or after it freed much.
-  2. 6.0 MiB lie in 1 free block of 128 KiB and more, behind which chunks are in
-     use; 2 used chunks of that size grew in arenas instead of mappings of their
-     own.
-     → start the program with MALLOC_MMAP_THRESHOLD_=131072: large blocks then
-     go back to the kernel when they are freed, and the threshold stops growing.
-  3. 2.0 MiB lie free in arenas of threads (2 arenas for 2 threads).
-     → start the program with MALLOC_ARENA_MAX=1; fewer arenas share what is
-     free, at the price of threads that wait for each other.
-  4. 1.0 MiB lie free in threads' caches (1,024 chunks); each keeps up to 7 a
+     → heapsnap trim 4242 does it once; to keep it low, call malloc_trim(0) in
+     the program after it freed much.
+  2. 2.0 MiB lie free in arenas of threads (2 arenas for 2 threads), where no
+     other arena can use them.
+     → start the program with MALLOC_ARENA_MAX=1: saves nothing where all
+     threads need it at the same time, and about 2.0 MiB where they need it one
+     after the other; threads then wait for each other.
+  3. 1.0 MiB lie free in threads' caches (1,024 chunks); each keeps up to 7 a
      size.
-     → start the program with GLIBC_TUNABLES=glibc.malloc.tcache_count=2, or let
-     idle threads end.
+     → let idle threads end, or start the program with
+     GLIBC_TUNABLES=glibc.malloc.tcache_count=2 and compare: the chunks then go
+     to the arenas, and how many whole pages come free there cannot be foretold.
+  4. 1.0 MiB are free but share their pages with chunks in use: fragmentation,
+     which no trim gives back.
+     → look for long-lived blocks that are allocated between short-lived ones.
 
 Mind
   - 1 place of the heap did not make sense: see "Damage" in the full report
+  - one thread slept in epoll_wait
 )");
 }
 

@@ -1,5 +1,6 @@
 // Files made to harm: checksums are right, what they say is not.
 #include <doctest/doctest.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include <functional>
@@ -7,7 +8,9 @@
 #include "base/error.h"
 #include "crafted_file.h"
 #include "snapshot/byte_writer.h"
+#include "snapshot/call_stack_tables.h"
 #include "snapshot/metadata_tables.h"
+#include "snapshot/snapshot_writer.h"
 #include "snapshot_sample.h"
 
 using namespace heapsnap;
@@ -306,4 +309,108 @@ TEST_CASE("mmapped chunks of no malloc, and larger than all memory") {
   chunk.instance = 0;
   chunk.usable = uint64_t{1} << 63;
   CHECK(error_with(chunk) != "");
+}
+
+TEST_CASE("a snapshot that is truncated while it is read is said to be") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a.hsnap");
+  {
+    CraftedFile file;
+    file.add_metadata();
+    CraftedBlock block;
+    // More than a page, so that truncation takes it away.
+    block.items = 32 << 10;
+    block.runs = varints({0, 1, 4, 0x1000, block.items});
+    block.size_codes.assign(block.items, std::byte{2});
+    block.large_sizes.clear();
+    block.state_bits.assign(block.items / 8, std::byte{});
+    block.other_states.clear();
+    file.store_raw();
+    block.add_to(file);
+    write_file(path, file.finish());
+  }
+  const SnapshotReader reader = SnapshotReader::open(path);
+  ChunkCollector chunks;
+  reader.read_chunks(chunks);
+  CHECK(chunks.chunks.size() == 32 << 10);
+  REQUIRE(::truncate(path.c_str(), 4096) == 0);
+  try {
+    reader.read_chunks(chunks);
+    FAIL("no error");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kBadInput);
+    CHECK(mentions(error.why(), "truncated"));
+  }
+}
+
+TEST_CASE("small files that would unpack to much are refused") {
+  SUBCASE("runs of pages") {
+    CraftedFile file;
+    file.add_metadata();
+    constexpr uint32_t kRuns = 12U << 20;
+    Address at(0x1000);
+    for (int i = 0; i < 2; ++i) {
+      Section section;
+      section.kind = format::SectionKind::kPages;
+      section.items = kRuns;
+      section.begin = at;
+      Bytes runs = varints({4096, at.value()});
+      for (uint32_t k = 0; k < kRuns; ++k) {
+        runs.push_back(static_cast<std::byte>(1 << 4 | (k % 2 + 1)));
+      }
+      section.columns.push_back({format::kPageRuns, std::move(runs)});
+      file.add(section);
+      at += uint64_t{kRuns} * 4096;
+      const Bytes bytes = file.finish();
+      const auto reader = SnapshotReader::from_bytes(bytes, "crafted");
+      uint64_t count = 0;
+      const auto read = [&] { reader.read_pages([&](const PageRun&) { ++count; }); };
+      if (i == 0) {
+        read();
+        CHECK(count == kRuns);
+      } else {
+        CHECK_THROWS_WITH_AS(read(), doctest::Contains("unpacks to more"), Error);
+      }
+    }
+  }
+  SUBCASE("chunks") {
+    CraftedFile claims;
+    claims.add_metadata();
+    for (int i = 0; i < 17; ++i) {
+      claims.add_stored(1, UINT32_MAX, Address(0x1000), {});
+    }
+    CHECK(mentions(error_of(claims.finish()), "more chunks than"));
+  }
+  SUBCASE("a call stack of 5000 frames") {
+    CraftedFile file;
+    file.add_metadata();
+    CallStacks stacks;
+    stacks.nodes.resize(tracker::kFirstNode);
+    for (uint32_t i = 0; i < 5000; ++i) {
+      const auto last = static_cast<uint32_t>(stacks.nodes.size() - 1);
+      stacks.nodes.push_back({i == 0 ? 1 : last, -1, Address(0x1000)});
+    }
+    write_call_stacks(stacks, file);
+    CHECK(mentions(error_of(file.finish()), "deeper"));
+  }
+}
+
+TEST_CASE("the writer keeps to what the reader accepts") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("a.hsnap");
+  constexpr uint64_t kPages = 40U << 20;
+  {
+    SnapshotWriter writer(SnapshotOutput{path, false});
+    std::vector<PageState> states(64U << 10);
+    for (size_t i = 0; i < states.size(); ++i) {
+      states[i] = i % 2 == 0 ? PageState::kResident : PageState::kAbsent;
+    }
+    for (uint64_t page = 0; page < kPages; page += states.size()) {
+      writer.on_pages(Address(page * 4096), 4096, states);
+    }
+    writer.finish(full_metadata(1, 1));
+  }
+  uint64_t runs = 0;
+  SnapshotReader::open(path).read_pages([&](const PageRun&) { ++runs; });
+  CHECK(runs == kPages);
 }

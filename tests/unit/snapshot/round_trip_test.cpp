@@ -82,6 +82,7 @@ TEST_CASE("metadata come back field by field") {
   CHECK(read.mappings == wrote.mappings);
   CHECK(read.usage == wrote.usage);
   CHECK(read.heap.foreign_allocator == wrote.heap.foreign_allocator);
+  CHECK(read.heap.foreign_answers_malloc == wrote.heap.foreign_answers_malloc);
   CHECK(read.heap.instances == wrote.heap.instances);
   CHECK(read.heap.arenas == wrote.heap.arenas);
   CHECK(read.heap.segments == wrote.heap.segments);

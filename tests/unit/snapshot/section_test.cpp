@@ -48,7 +48,7 @@ class Collector final : public SectionSink {
 TEST_CASE("encoded sections decode to what they were") {
   std::mt19937_64 random(3);
   SectionEncoder encoder;
-  ColumnReader reader;
+  ColumnReader reader(1U << 20);
   for (int i = 0; i < 300; ++i) {
     const Section section = random_section(random, i < 250 ? 200 : 100000);
     const auto bytes = encoder.encode(section);

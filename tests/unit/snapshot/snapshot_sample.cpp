@@ -102,6 +102,7 @@ SnapshotMetadata full_metadata(size_t arenas, size_t segments) {
   }
   HeapModel& heap = all.heap;
   heap.foreign_allocator = "jemalloc";
+  heap.foreign_answers_malloc = true;
   heap.instances.push_back({"/lib/libc.so.6",
                             "abcdef",
                             {2, 36},
@@ -148,11 +149,12 @@ TrackerRecord full_tracker() {
   tracker.recording = true;
   tracker.pid = 4711;
   uint64_t next = 2;
-  for (uint64_t* field : {&tracker.generation, &tracker.start_count, &tracker.started_ns,
-                          &tracker.recorded_ns, &tracker.sample_bytes, &tracker.memory_limit,
-                          &tracker.memory_reserved, &tracker.memory_used, &tracker.dropped_slots,
-                          &tracker.dropped_stacks, &tracker.nested_events, &tracker.dropped_threads,
-                          &tracker.slow_unwinds, &tracker.full_unwinds}) {
+  for (uint64_t* field :
+       {&tracker.generation, &tracker.start_count, &tracker.started_ns, &tracker.recorded_ns,
+        &tracker.sample_bytes, &tracker.memory_limit, &tracker.memory_reserved,
+        &tracker.memory_used, &tracker.dropped_slots, &tracker.dropped_stacks,
+        &tracker.nested_events, &tracker.dropped_threads, &tracker.slow_unwinds,
+        &tracker.full_unwinds, &tracker.limit_reached_ns, &tracker.unrecorded}) {
     *field = next++ * 1000;
   }
   tracker.max_frames = 64;

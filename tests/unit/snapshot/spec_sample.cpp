@@ -118,8 +118,8 @@ class Sample {
     all.tracker = full_tracker();
     write_tracker_tables(*all.tracker);
     write_call_stack_tables();
-    line("capture writer={} foreign_allocator={}", hex(all.writer),
-         hex(all.heap.foreign_allocator));
+    line("capture writer={} foreign_allocator={} foreign_answers_malloc={}", hex(all.writer),
+         hex(all.heap.foreign_allocator), all.heap.foreign_answers_malloc ? 1 : 0);
     const Process& p = all.process;
     line(
         "process pid={} comm={} exe={} command_line={} hostname={} boot_id={} "
@@ -164,11 +164,13 @@ class Sample {
         "tracker version={} directory={} recording={:d} pid={} generation={} start_count={} "
         "started_ns={} recorded_ns={} sample_bytes={} max_frames={} memory_limit={} "
         "memory_reserved={} memory_used={} limits={} dropped_slots={} dropped_stacks={} "
-        "nested_events={} dropped_threads={} slow_unwinds={} full_unwinds={}",
+        "nested_events={} dropped_threads={} slow_unwinds={} full_unwinds={} limit_reached_ns={} "
+        "unrecorded={}",
         t.version, t.directory.value(), t.recording, t.pid, t.generation, t.start_count,
         t.started_ns, t.recorded_ns, t.sample_bytes, t.max_frames, t.memory_limit,
         t.memory_reserved, t.memory_used, t.limits, t.dropped_slots, t.dropped_stacks,
-        t.nested_events, t.dropped_threads, t.slow_unwinds, t.full_unwinds);
+        t.nested_events, t.dropped_threads, t.slow_unwinds, t.full_unwinds, t.limit_reached_ns,
+        t.unrecorded);
     for (const auto& note : t.notes) line("tracker_notes text={}", hex(note));
     for (const TrackedModule& m : t.modules) {
       line("tracker_modules path={} build_id={} bias={} begin={} end={} loaded={} unloaded={}",

@@ -63,6 +63,19 @@ TEST_CASE("smaps gives the pages of each mapping") {
   CHECK(parsed.usage[0].swap == 4096);
   CHECK(parsed.usage[1].rss == 0);
   CHECK(parsed.usage[1].anonymous == 4096);
+  CHECK(parsed.flags == std::vector<MappingFlags>(2));
+}
+
+TEST_CASE("smaps tells what a fork leaves out") {
+  const auto parsed = parse_smaps(
+      "1000-3000 rw-p 0 00:00 0\nVmFlags: rd wr mr mw me dc ac sd \n"
+      "3000-4000 rw-p 0 00:00 0\nRss: 4 kB\nVmFlags: rd wr wf\n"
+      "5000-6000 rw-p 0 00:00 0\nVmFlags: rd um\n7000-8000 rw-p 0 00:00 0\nVmFlags:\n");
+  REQUIRE(parsed.flags.size() == 4);
+  CHECK(parsed.flags[0] == MappingFlags{.left_out = true});
+  CHECK(parsed.flags[1] == MappingFlags{.wiped = true});
+  CHECK(parsed.flags[2] == MappingFlags{.on_demand = true});
+  CHECK(parsed.flags[3] == MappingFlags{});
 }
 
 TEST_CASE("an address space finds by address and joins split allocations") {

@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "tests/unit/elf/temporary_folder.h"
+#include "tests/unit/temporary_folder.h"
 #include "tests/unit/tracking/code_fixture.h"
 #include "tracking/demangle.h"
 

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <span>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace heapsnap::test {
 
@@ -24,8 +26,9 @@ class TemporaryFolder {
   }
 
   std::string path() const { return path_.string(); }
+  std::string at(const std::string& name) const { return path() + "/" + name; }
 
-  // Writes a file at `name` below the folder, making the folders on the way. Gives its path.
+  // Writes a file at `name` below the folder, making the folders on the way. Returns its path.
   std::string write(const std::string& name, std::span<const std::byte> bytes) const {
     const auto path = path_ / name;
     std::filesystem::create_directories(path.parent_path());
@@ -34,6 +37,9 @@ class TemporaryFolder {
                static_cast<std::streamsize>(bytes.size()));
     if (!file.flush()) throw std::runtime_error("cannot write " + path.string());
     return path.string();
+  }
+  std::string write(const std::string& name, const std::string& text) const {
+    return write(name, std::as_bytes(std::span(text)));
   }
 
  private:

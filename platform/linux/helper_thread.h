@@ -1,0 +1,12 @@
+// Threads of heapsnap's own that take no signals: handlers run on the threads that want them.
+#pragma once
+
+#include <functional>
+#include <thread>
+
+namespace heapsnap {
+
+// Starts `body` with all signals blocked. Throws std::system_error where no thread can be started.
+std::thread start_helper_thread(std::function<void()> body);
+
+}  // namespace heapsnap

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""What heapsnap writes, and where: no secrets unasked, nobody else's file, no half of a file.
+
+    outputs.py CASE HEAPSNAP
+"""
+
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+import tempfile
+
+SKIP = 77
+SECRET = "--password=hunter2-of-the-target"
+
+
+def fail(what):
+    print("FAILED:", what)
+    sys.exit(1)
+
+
+def check(condition, what):
+    if not condition:
+        fail(what)
+
+
+class Sleeper:
+    """A process with a secret in its command line, and a heap of some size."""
+
+    def __init__(self):
+        script = ("import sys; kept = [bytes(i % 900 + 1) for i in range(50000)]; "
+                  "print('ready', flush=True); sys.stdin.read()")
+        self.process = subprocess.Popen([sys.executable, "-c", script, SECRET], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+        self.process.stdout.readline()
+        self.pid = str(self.process.pid)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def run(*command, **more):
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, **more)
+
+
+def attach(heapsnap, folder, *options):
+    path = f"{folder}/a.hsnap"
+    with Sleeper() as target:
+        made = run(heapsnap, "attach", "-q", "-o", path, "-f", *options, target.pid)
+    check(made.returncode == 0, f"attach: {made.stderr}")
+    return path
+
+
+def command_line_of(heapsnap, path):
+    return json.loads(run(heapsnap, "report", "--json", path).stdout)["command_line"]
+
+
+def arguments(heapsnap, folder):
+    plain = command_line_of(heapsnap, attach(heapsnap, folder))
+    check(SECRET not in plain, f"the snapshot holds the arguments: {plain}")
+    check(plain == os.path.realpath(sys.executable), f"the program's path is not kept: {plain}")
+    kept = command_line_of(heapsnap, attach(heapsnap, folder, "--with-arguments"))
+    check(SECRET in kept, f"asked for, but not there: {kept}")
+
+
+# Every verb that writes a file of a name that it is given.
+def writers(heapsnap, snapshot):
+    return {"export": [heapsnap, "export", snapshot, "--format", "ndjson"],
+            "dump": [heapsnap, "export", snapshot, "--format", "ptmallocdump"],
+            "render": [heapsnap, "render", snapshot]}
+
+
+def other_files(heapsnap, folder):
+    """-f replaces a name, it does not write into the file that has it: another name of that file, its
+    owner and its mode stay as they are."""
+    snapshot = attach(heapsnap, folder)
+    for verb, command in writers(heapsnap, snapshot).items():
+        out, other = f"{folder}/{verb}.out", f"{folder}/{verb}.other"
+        with open(other, "w", encoding="ascii") as file:
+            file.write("somebody else's")
+        os.chmod(other, 0o644)
+        os.link(other, out)
+        made = run(*command, "-o", out)
+        check(made.returncode == 2 and "exists" in made.stderr, f"{verb} without -f: {made}")
+        made = run(*command, "-f", "-o", out)
+        check(made.returncode == 0, f"{verb} -f: {made.stderr}")
+        with open(other, encoding="ascii") as file:
+            check(file.read() == "somebody else's", f"{verb} -f wrote into a file that was there")
+        check(stat.S_IMODE(os.stat(out).st_mode) == 0o600, f"{verb} gave a file mode {os.stat(out).st_mode:o}")
+        os.unlink(out)
+        os.symlink(other, out)
+        made = run(*command, "-f", "-o", out)
+        check(made.returncode == 2 and "symbolic link" in made.stderr, f"{verb} -f on a link: {made}")
+
+
+def write_errors(heapsnap, folder, limits):
+    snapshot = attach(heapsnap, folder)
+    for verb, command in writers(heapsnap, snapshot).items():
+        for old in (None, b"what was there"):
+            with limits() as (place, words, preexec):
+                out = f"{place}/out"
+                before = set(os.listdir(place))
+                if old is not None:
+                    with open(out, "wb") as file:
+                        file.write(old)
+                    before.add("out")
+                made = run(*command, "-f", "-o", out, preexec_fn=preexec)
+                check(made.returncode == 7, f"{verb}: exit code {made.returncode}: {made.stderr}")
+                check(words in made.stderr and "do:" in made.stderr, f"{verb}: {made.stderr}")
+                check(set(os.listdir(place)) == before, f"{verb} left {os.listdir(place)}")
+                if old is not None:
+                    with open(out, "rb") as file:
+                        check(file.read() == old, f"{verb} spoilt the file that was there")
+
+
+class SizeLimit:
+    def __init__(self, folder):
+        self.folder = tempfile.mkdtemp(dir=folder)
+
+    def __enter__(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        return self.folder, "File too large", limit
+
+    def __exit__(self, *_):
+        pass
+
+
+class FullDisk:
+    def __init__(self, folder):
+        self.folder = tempfile.mkdtemp(dir=folder)
+
+    def __enter__(self):
+        made = run("mount", "-t", "tmpfs", "-o", "size=4k", "heapsnap-test", self.folder)
+        if made.returncode != 0:
+            print("skipped: cannot mount a small file system:", made.stderr)
+            sys.exit(SKIP)
+        return self.folder, "No space left on device", None
+
+    def __exit__(self, *_):
+        run("umount", self.folder)
+
+
+def standard_output(heapsnap, folder):
+    """SIGXFSZ is an error in words there as well."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+    snapshot = attach(heapsnap, folder)
+    for command in ([heapsnap, "report", snapshot], [heapsnap, "completions", "bash"],
+                    [heapsnap, "export", snapshot, "--format", "ndjson"],
+                    [heapsnap, "export", snapshot, "--format", "ndjson", "-o", "-"]):
+        with open(f"{folder}/stdout", "wb") as out:
+            made = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, preexec_fn=limit,
+                                  check=False)
+        check(made.returncode == 7 and "File too large" in made.stderr, f"{command}: {made}")
+
+
+def main():
+    case, heapsnap = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        if case == "size_limit":
+            write_errors(heapsnap, folder, lambda: SizeLimit(folder))
+        elif case == "full_disk":
+            write_errors(heapsnap, folder, lambda: FullDisk(folder))
+        else:
+            {"arguments": arguments, "other_files": other_files,
+             "standard_output": standard_output}[case](heapsnap, folder)
+
+
+main()

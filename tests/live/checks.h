@@ -1,0 +1,55 @@
+// What tests of tests/live share: how they freeze, wait, and look at processes that end.
+#pragma once
+
+#include <doctest/doctest.h>
+#include <sched.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <string>
+
+#include "platform/linux/frozen_process.h"
+#include "tests/live/live_target.h"
+
+namespace heapsnap::live {
+
+// With time for a machine that is busy with other tests.
+inline FreezeOptions choose(FreezeChoice choice) {
+  FreezeOptions options;
+  options.choice = choice;
+  options.deadline = std::chrono::seconds(20);
+  return options;
+}
+
+// A line each.
+inline std::string notes_of(const FreezeRecord& record) {
+  std::string text;
+  for (const std::string& note : record.notes) text += note + "\n";
+  return text;
+}
+
+// Calls `done` until it gives true. False when it has not by the end of `patience`.
+template <typename Condition>
+bool eventually(Condition done, std::chrono::seconds patience = std::chrono::seconds(10)) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    ::sched_yield();
+  }
+  return true;
+}
+
+inline void check_end(LiveTarget& target) {
+  auto seen = target.finish();
+  CHECK(target.exit_status() == 0);
+  CHECK(seen.at("errors") == 0);
+}
+
+// Waits for the end of a child of this process. As of waitpid(2), -1 where there is no such child.
+inline int status_of(pid_t child) {
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace heapsnap::live

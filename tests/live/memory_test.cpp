@@ -1,0 +1,177 @@
+// Targets near the memory limit of their control group: a copy of them costs a page for each that
+// they write to, and nobody may be ended for that but the copy.
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "platform/linux/frozen_process.h"
+#include "platform/linux/kernel_text.h"
+#include "platform/linux/proc_fs.h"
+#include "tests/live/checks.h"
+#include "tests/live/live_target.h"
+#include "tests/live/memory_group.h"
+#include "tests/live/stepped_process.h"
+
+namespace heapsnap::live {
+
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+// Each version of control groups that this machine has.
+template <typename Test>
+void in_each_version(uint64_t limit, Test test) {
+  for (const auto version : {MemoryGroup::Version::kV1, MemoryGroup::Version::kV2}) {
+    std::string why_not;
+    const auto group = MemoryGroup::make(version, limit, why_not);
+    if (!group) {
+      MESSAGE("skipped: ", why_not);
+      continue;
+    }
+    test(*group);
+  }
+}
+
+std::string score_of(int pid) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/oom_score_adj";
+  return std::string(trimmed(read_kernel_text(path).value_or("")));
+}
+
+bool is_traced(pid_t pid) {
+  const auto status = ProcFs().try_read(pid, "status");
+  return status && status_number(*status, "TracerPid").value_or(0) != 0;
+}
+
+}  // namespace
+
+TEST_CASE("the copy is the first to go before any thread of the target runs on") {
+  LiveTarget target({HEAP_WRITER, "16", "told"});
+  int step = 1;
+  int looks = 0;
+  const auto look = [&] {
+    if (is_traced(target.pid())) return;
+    for (const int copy : children_of(target.pid(), false)) {
+      ++looks;
+      CAPTURE(step);
+      CHECK(score_of(copy) == "1000");
+    }
+  };
+  while (act_after_step(
+      step,
+      [&] {
+        FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork))->thaw();
+        return 0;
+      },
+      look)) {
+    ++step;
+  }
+  CHECK(looks > 0);
+  target.finish();
+  CHECK(target.exit_status() == 0);
+}
+
+TEST_CASE("a target that writes as soon as it is let go is not ended for its copy") {
+  in_each_version(200 * kMiB, [](const MemoryGroup& group) {
+    LiveTarget target(group.command({HEAP_WRITER, "128", "told"}));
+    int step = 1;
+    bool has_written = false;
+    const auto write_all = [&] {
+      if (has_written || is_traced(target.pid()) || children_of(target.pid(), false).empty()) {
+        return;
+      }
+      has_written = true;  // while heapsnap stands, its watch too
+      target.write_line("write");
+      REQUIRE(target.read_line() == "written");
+    };
+    while (act_after_step(
+               step,
+               [&] {
+                 FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork))->thaw();
+                 return 0;
+               },
+               write_all) &&
+           !has_written) {
+      ++step;
+    }
+    CHECK(has_written);
+    target.finish();
+    CHECK(target.exit_status() == 0);
+  });
+}
+
+TEST_CASE("a copy is given up before the limit of the group is reached") {
+  in_each_version(200 * kMiB, [](const MemoryGroup& group) {
+    LiveTarget target(group.command({HEAP_WRITER, "128", "told"}));
+    for (int i = 0; i < scaled(3, 200); ++i) {
+      const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
+      INFO(frozen->record().why);
+      REQUIRE(frozen->record().method == FreezeMethod::kFork);
+      CHECK_FALSE(frozen->loss().has_value());
+      target.write_line("write");  // all of it, while the copy is held
+      REQUIRE(target.read_line() == "written");
+      REQUIRE(frozen->loss().has_value());
+      CHECK(frozen->loss()->find("are left") != std::string::npos);
+    }
+    CHECK(difference("child", {}, footprint_of(target.pid()).children) == "");
+    target.finish();
+    CHECK(target.exit_status() == 0);
+  });
+}
+
+TEST_CASE("where nobody gives the copy up, it is ended and not the target") {
+  in_each_version(200 * kMiB, [](const MemoryGroup& group) {
+    LiveTarget target(group.command({HEAP_WRITER, "128", "told"}));
+    for (int i = 0; i < scaled(3, 200); ++i) {
+      const pid_t freezer = ::fork();
+      if (freezer == 0) {
+        const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
+        if (frozen->record().method != FreezeMethod::kFork) ::_exit(1);
+        ::raise(SIGSTOP);  // its watch, too
+        ::_exit(0);
+      }
+      int status = 0;
+      ::waitpid(freezer, &status, WUNTRACED);
+      REQUIRE(WIFSTOPPED(status));
+      target.write_line("write");
+      REQUIRE(target.read_line() == "written");
+      ::kill(freezer, SIGKILL);
+      ::waitpid(freezer, &status, 0);
+    }
+    target.finish();
+    CHECK(target.exit_status() == 0);
+  });
+}
+
+TEST_CASE("a target that writes all the time near its limit is not copied, and lives") {
+  in_each_version(150 * kMiB, [](const MemoryGroup& group) {
+    LiveTarget target(group.command({HEAP_WRITER, "132", "always"}));
+    for (int i = 0; i < scaled(20, 200); ++i) {
+      const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
+      frozen->thaw();
+      REQUIRE(::kill(target.pid(), 0) == 0);
+    }
+    target.finish();
+    CHECK(target.exit_status() == 0);
+  });
+}
+
+TEST_CASE("where a group is ended as a whole, a copy must find room for all of it") {
+  std::string why_not;
+  const auto group = MemoryGroup::make(MemoryGroup::Version::kV2, 200 * kMiB, why_not);
+  if (!group || !group->die_together()) {
+    MESSAGE("skipped: ", why_not);
+    return;
+  }
+  LiveTarget target(group->command({HEAP_WRITER, "128", "told"}));
+  for (int i = 0; i < scaled(3, 200); ++i) {
+    const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
+    CHECK(frozen->record().method == FreezeMethod::kStop);
+  }
+  target.finish();
+  CHECK(target.exit_status() == 0);
+}
+
+}  // namespace heapsnap::live

@@ -1,0 +1,124 @@
+// Is the copy gone from the target afterwards, and the target itself, whatever it does meanwhile?
+#include <doctest/doctest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "platform/linux/copy_reaper.h"
+#include "platform/linux/frozen_process.h"
+#include "platform/linux/kernel_text.h"
+#include "platform/linux/proc_fs.h"
+#include "tests/live/checks.h"
+#include "tests/live/live_target.h"
+#include "tests/live/stepped_process.h"
+
+namespace heapsnap::live {
+
+namespace {
+
+// Freezes, has `meanwhile` done while the copy lives, and lets it go.
+FreezeRecord freeze_and(pid_t pid, const std::function<void()>& meanwhile) {
+  const auto frozen = FrozenProcess::freeze(pid, choose(FreezeChoice::kFork));
+  meanwhile();
+  frozen->thaw();
+  return frozen->record();
+}
+
+}  // namespace
+
+TEST_CASE("a target that executes another program while the copy lives is unharmed") {
+  for (const std::string how : {"leader", "thread"}) {
+    CAPTURE(how);
+    LiveTarget target({SELF_EXECUTER, how});
+    for (int i = 0; i < scaled(20, 200); ++i) {
+      const FreezeRecord record = freeze_and(target.pid(), [&] {
+        target.write_line("");
+        REQUIRE(target.read_line() == "ready");
+      });
+      REQUIRE(record.method == FreezeMethod::kFork);
+      CHECK(notes_of(record) == "");
+      REQUIRE(footprint_of(target.pid()).children.empty());
+    }
+    check_end(target);
+  }
+}
+
+TEST_CASE("a target that executes itself all the time is unharmed") {
+  for (const std::string how : {"leader", "thread"}) {
+    CAPTURE(how);
+    LiveTarget target({SELF_EXECUTER, how, "free"});
+    int frozen = 0;
+    for (int i = 0; i < scaled(30, 400); ++i) {
+      try {
+        FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork))->thaw();
+        ++frozen;
+      } catch (const Error& error) {
+        // It executed another program in the middle of it.
+        MESSAGE(std::string(error.what()));
+      }
+      REQUIRE(footprint_of(target.pid()).tracer == 0);
+      REQUIRE(::waitpid(target.pid(), nullptr, WNOHANG) == 0);
+    }
+    CHECK(frozen > 0);
+    check_end(target);
+  }
+}
+
+TEST_CASE("a target that waits for any child is never given the copy") {
+  LiveTarget target({ANY_WAITER});
+  for (int i = 0; i < scaled(30, 300); ++i) {
+    CHECK(notes_of(freeze_and(target.pid(), [] {})) == "");
+    REQUIRE(footprint_of(target.pid()).children.size() == 1);
+  }
+  auto seen = target.finish();
+  CHECK(target.exit_status() == 0);
+  CHECK(seen.at("errors") == 0);
+  CHECK(seen.at("strangers") == 0);
+  CHECK(seen.at("rounds") > 0);
+}
+
+TEST_CASE("what a killed heapsnap left behind is reaped by the next one") {
+  for (const FreezeChoice next : {FreezeChoice::kFork, FreezeChoice::kStop}) {
+    LiveTarget target({LONE_SLEEPER});
+    int left_over = 0;
+    const int stride = scaled(5, 1);
+    for (int step = 1; kill_after_step(step, [&] { freeze_and(target.pid(), [] {}); });
+         step += stride) {
+      CAPTURE(step);
+      REQUIRE(eventually([&] { return children_of(target.pid(), false).empty(); }));
+      left_over += static_cast<int>(children_of(target.pid(), true).size());
+      FreezeOptions options = choose(FreezeChoice::kFork);
+      options.choice = next;
+      FrozenProcess::freeze(target.pid(), options)->thaw();
+      CHECK(footprint_of(target.pid()).children.empty());
+    }
+    CHECK(left_over > 0);
+    check_end(target);
+  }
+}
+
+TEST_CASE("a process none of whose threads stands on a stack of its own is copied") {
+  for (const std::string threads : {"0", "3"}) {
+    CAPTURE(threads);
+    LiveTarget target({FIBER_RUNNER, threads});
+    const Footprint before = footprint_of(target.pid());
+    for (int i = 0; i < scaled(30, 300); ++i) {
+      const FreezeRecord record = freeze_and(target.pid(), [] {});
+      INFO(record.why);
+      REQUIRE(record.method == FreezeMethod::kFork);
+      CHECK(notes_of(record) == "");
+      REQUIRE(footprint_of(target.pid()).children.empty());
+    }
+    CHECK(difference("mapping", before.mappings, footprint_of(target.pid()).mappings) == "");
+    check_end(target);
+  }
+}
+
+}  // namespace heapsnap::live

@@ -1,0 +1,42 @@
+#include "platform/linux/address_room.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace heapsnap;
+
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+const std::string kStatus = "VmPeak:\t20480 kB\nVmSize:\t10240 kB\nVmData:\t1024 kB\n";
+
+std::string limit(const std::string& name, uint64_t bytes) {
+  return name + " " + std::to_string(bytes) + " unlimited bytes\n";
+}
+
+}  // namespace
+
+TEST_CASE("what a process has mapped once it may map again") {
+  CHECK_FALSE(find_address_refusal(kStatus, "", 100 * kMiB));
+  CHECK_FALSE(find_address_refusal(kStatus, "Max address space unlimited unlimited bytes\n", kMiB));
+  // 20 MiB at its peak.
+  const std::string space = limit("Max address space", 30 * kMiB);
+  CHECK_FALSE(find_address_refusal(kStatus, space, 10 * kMiB));
+  const auto refusal = find_address_refusal(kStatus, space, 10 * kMiB + 1);
+  REQUIRE(refusal.has_value());
+  CHECK(*refusal ==
+        "ulimit -v of it is 30.0 MiB, of which it has used 20.0 MiB, and 10.0 MiB more may be "
+        "needed");
+  // 1 MiB now, and 10 MiB more at its peak.
+  const std::string data = limit("Max data size", 12 * kMiB);
+  CHECK_FALSE(find_address_refusal(kStatus, data, kMiB));
+  CHECK(find_address_refusal(kStatus, data, kMiB + 1).has_value());
+  // Lowered below what it has.
+  CHECK(find_address_refusal(kStatus, limit("Max data size", kMiB), 0).has_value());
+}
+
+TEST_CASE("threads get the stack that the main stack may grow to") {
+  CHECK(default_thread_stack(limit("Max stack size", 8 * kMiB)) == 8 * kMiB);
+  CHECK(default_thread_stack("Max stack size unlimited unlimited bytes\n") == 2 * kMiB);
+}

@@ -1,0 +1,121 @@
+#include "tools/heapsnap/ending_signals.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <system_error>
+#include <thread>
+
+#include "base/alteration.h"
+
+namespace heapsnap {
+
+namespace {
+
+// For all repairs together; then the kernel does what is left, as after a SIGKILL.
+constexpr std::chrono::seconds kLongestRepair{10};
+constexpr std::chrono::milliseconds kBetweenKnocks{50};
+// Sent to the main thread, for a system call of it to give EINTR. Ignored by whoever knows nothing
+// of it.
+constexpr int kKnock = SIGURG;
+
+void nothing(int /*signal*/) {}
+
+bool is_ours_to_take(int signal) {
+  sigset_t blocked;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  struct sigaction action {};
+  ::sigaction(signal, nullptr, &action);
+  return action.sa_handler != SIG_IGN && ::sigismember(&blocked, signal) == 0;
+}
+
+sigset_t awaited_signals() {
+  sigset_t awaited;
+  ::sigemptyset(&awaited);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (is_ours_to_take(signal)) ::sigaddset(&awaited, signal);
+  }
+  // SIGCONT is awaited to learn that a stop which has not come yet is not wanted any more.
+  if (is_ours_to_take(SIGTSTP) && is_ours_to_take(SIGCONT)) {
+    ::sigaddset(&awaited, SIGTSTP);
+    ::sigaddset(&awaited, SIGCONT);
+  }
+  return awaited;
+}
+
+[[noreturn]] void die_by(int signal) {
+  sigset_t only;
+  ::sigemptyset(&only);
+  ::sigaddset(&only, signal);
+  ::kill(::getpid(), signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  ::_exit(128 + signal);  // not come to: its action is the default one
+}
+
+// Lets the kernel stop all of heapsnap, or not: in a process group that nobody could continue it
+// does not.
+void stop_here() {
+  sigset_t only;
+  ::sigemptyset(&only);
+  ::sigaddset(&only, SIGTSTP);
+  ::pthread_kill(::pthread_self(), SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);  // here it stands until a SIGCONT
+  ::pthread_sigmask(SIG_BLOCK, &only, nullptr);
+}
+
+// Whether a blocked signal waits to be taken.
+bool has_come(int signal) {
+  sigset_t pending;
+  return ::sigpending(&pending) == 0 && ::sigismember(&pending, signal) == 1;
+}
+
+// Gives the signal to end by.
+int await_end(const sigset_t& awaited) {
+  constexpr timespec kTick{0, std::chrono::nanoseconds(kBetweenKnocks).count()};
+  bool is_to_stop = false;
+  while (true) {
+    const int signal = ::sigtimedwait(&awaited, nullptr, is_to_stop ? &kTick : nullptr);
+    if (signal == SIGTSTP || signal == SIGCONT) {
+      is_to_stop = signal == SIGTSTP;
+    } else if (signal > 0) {
+      return signal;
+    }
+    if (!is_to_stop || !await_repair(std::chrono::milliseconds(0))) continue;
+    if (!has_come(SIGCONT)) stop_here();
+    is_to_stop = false;
+    permit_alterations();
+  }
+}
+
+[[noreturn]] void serve(const sigset_t& awaited, pthread_t main_thread) {
+  const int signal = await_end(awaited);
+  ask_to_end();
+  const auto deadline = std::chrono::steady_clock::now() + kLongestRepair;
+  while (!await_repair(kBetweenKnocks) && std::chrono::steady_clock::now() < deadline) {
+    ::pthread_kill(main_thread, kKnock);
+  }
+  die_by(signal);
+}
+
+}  // namespace
+
+EndingSignals::EndingSignals() {
+  const sigset_t awaited = awaited_signals();
+  struct sigaction action {};
+  action.sa_handler = nothing;  // without SA_RESTART
+  ::sigaction(kKnock, &action, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &awaited, nullptr);
+  try {
+    std::thread(serve, awaited, ::pthread_self()).detach();
+  } catch (const std::system_error&) {
+    ::pthread_sigmask(SIG_UNBLOCK, &awaited, nullptr);
+  }
+}
+
+void EndingSignals::wait_for_end() const {
+  while (true) ::pause();
+}
+
+}  // namespace heapsnap

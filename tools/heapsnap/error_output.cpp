@@ -1,0 +1,21 @@
+#include "tools/heapsnap/error_output.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "report/terminal_text.h"
+#include "tools/heapsnap/terminal.h"
+
+namespace heapsnap {
+
+void print_error(const Error& error) {
+  const bool color = use_color(ColorChoice::kAuto, STDERR_FILENO);
+  // Names that come from a target must not reach the terminal as they are.
+  fmt::print(stderr, "{}heapsnap: {}{}\n  why: {}\n", color ? "\033[1;31m" : "",
+             printable(error.subject()), color ? "\033[0m" : "", printable(error.why()));
+  if (!error.remedy().empty()) fmt::print(stderr, "  do:  {}\n", printable(error.remedy()));
+}
+
+}  // namespace heapsnap

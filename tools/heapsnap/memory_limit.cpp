@@ -1,0 +1,35 @@
+#include "tools/heapsnap/memory_limit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "report/number_text.h"
+#include "tools/heapsnap/byte_size.h"
+#include "tools/heapsnap/option_parser.h"
+#include "tracker/table_layout.h"
+
+namespace heapsnap {
+
+void add_memory_limit(OptionParser& parser, std::string& text) {
+  parser.text(
+      "memory-limit", text, "BYTES",
+      "what the tracker's tables may take, 2MiB or more; new blocks are not recorded when it "
+      "is reached (default: no limit)");
+}
+
+uint64_t parse_memory_limit(const std::string& text, uint64_t frames) {
+  if (text.empty()) return 0;
+  const uint64_t limit = parse_byte_size("--memory-limit", text);
+  const auto kept = static_cast<uint32_t>(std::min<uint64_t>(frames, tracker::kFramesAtMost));
+  const uint64_t least = tracker::least_memory_limit(kept);
+  if (limit >= least) return limit;
+  throw Error(ErrorKind::kUsage, "--memory-limit " + text,
+              fmt::format("tables that hold nothing yet take up to {} with {}", size_text(least),
+                          kept == 0 ? std::string("whole stacks")
+                                    : fmt::format("stacks of {} frames", kept)),
+              fmt::format("give it room: --memory-limit {}MiB", 8 * least >> 20));
+}
+
+}  // namespace heapsnap
