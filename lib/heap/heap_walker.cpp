@@ -91,6 +91,11 @@ class HeapWalk {
     for (uint32_t i = 0; i < mallocs_.size(); ++i) {
       const auto allocators = find_thread_allocators(target_, mallocs_[i], arenas);
       for (const ThreadAllocator& allocator : allocators) {
+        if (!allocator.damaged_tcache.is_null()) {
+          log_.add(allocator.damaged_tcache, arena_index(allocator.arena), -1,
+                   "the tcache of thread " + std::to_string(allocator.tid) +
+                       " holds no lists: the chunks in it count as used");
+        }
         // A thread has no part in most of the further mallocs.
         if (i != 0 && allocator.tcache.is_null() && allocator.arena.is_null()) continue;
         add_thread_cache(i, {allocator.tid, allocator.tcache, arena_index(allocator.arena), 0, 0});

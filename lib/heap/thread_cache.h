@@ -26,6 +26,9 @@ struct ThreadAllocator {
   // Its storage cannot be read, or reads as zeros, which no thread's does: libc keeps its locale
   // there from the start. So it is in cores that gcore wrote of stacks with guard pages in them.
   bool storage_is_lost = false;
+  // Where the word for the tcache leads when that is a chunk of a tcache's size that holds no
+  // lists: something has written over them.
+  Address damaged_tcache = {};
   bool operator==(const ThreadAllocator&) const = default;
 };
 

@@ -118,6 +118,32 @@ TEST_CASE("a chunk of a tcache's size that holds other things is no tcache") {
   CHECK_FALSE(is_tcache(memory, process.malloc.layout.without_thread_caches(), tcache));
 }
 
+TEST_CASE("a tcache that was written over is told where its place is known") {
+  for (const bool is_place_told : {false, true}) {
+    CAPTURE(is_place_told);
+    Fixture process(Machine::kX86_64, 36);
+    const Address damaged = process.put_tcache(0x10);
+    for (unsigned i = 0; i < 80; ++i) {
+      process.target.put_word(damaged + 8ULL * i, 0x4141414141414141);
+    }
+    for (const int thread : {1, 2, 3}) {
+      process.target.add_thread(9 + thread, kTls + 0x1000ULL * static_cast<uint64_t>(thread));
+    }
+    process.put_tls(kTls + 0x1000, 0x48, damaged);
+    process.put_tls(kTls + 0x3000, 0x20, damaged);  // not where the tcache is
+    process.put_tls(kTls + 0x3000, 0x48, kHeap + 0x5000);
+    if (is_place_told) process.malloc.tcache_in_tls = 0x48;
+    const auto of_one = process.find();
+    CHECK(of_one.at(0).tcache.is_null());
+    CHECK(of_one.at(0).damaged_tcache == (is_place_told ? damaged : Address()));
+    process.put_tls(kTls + 0x2000, 0x48, process.put_tcache(0x1010));
+    const auto found = process.find();
+    CHECK(found.at(0).damaged_tcache == damaged);
+    CHECK(found.at(1).damaged_tcache.is_null());
+    CHECK(found.at(2).damaged_tcache.is_null());
+  }
+}
+
 TEST_CASE("storage that cannot be read, and threads without registers, give nothing") {
   Fixture process(Machine::kX86_64, 36);
   process.target.add_thread(10, Address(0x1000));
