@@ -37,18 +37,19 @@ class AreaFinder {
 
   // The brk area of the main arena; nothing when it has none.
   std::optional<HeapArea> brk_area(const Arena& arena, int32_t index) {
-    const bool has_books = !malloc_.instance.malloc_par.is_null();
+    bool is_guess = malloc_.instance.malloc_par.is_null();
     Address base;
-    if (has_books) {
+    if (!is_guess) {
       const auto word = cache_.word(malloc_.instance.malloc_par + malloc_.layout.par.sbrk_base,
                                     malloc_.layout.word);
       base = format_.pointer(word.value_or(0));
       if (base.is_null()) return std::nullopt;  // nothing allocated yet
       if (!space_.find(base) || !space_.find(base)->is_private_writable()) {
         log_.add(base, index, -1, "mp_.sbrk_base is in no writable mapping");
-        return std::nullopt;
+        is_guess = true;
       }
-    } else {
+    }
+    if (is_guess) {
       base = guess_base(arena);
       if (base.is_null()) return std::nullopt;
     }
@@ -68,7 +69,7 @@ class AreaFinder {
     // With tunables, ld.so takes some odd bytes from sbrk first (2.26 to 2.34).
     area.first_chunk = format_.align_up(base);
     if (!area.system.contains(area.first_chunk, format_.header)) return std::nullopt;
-    if (!has_books) skip_foreign_begin(area);
+    if (is_guess) skip_foreign_begin(area);
     return area;
   }
 
@@ -93,6 +94,12 @@ class AreaFinder {
         break;
       }
       next = heap->previous;
+      const AddressRange range{heap->begin, heap->begin + heap->size};
+      if (next.is_null() && !range.contains(arena.address)) {
+        log_.add(heap->begin, index, -1,
+                 "the heap at " + hex(heap->begin) +
+                     " names no previous one, but the arena lies in another");
+      }
     }
     if (sum < arena.system_mem) {
       for (const auto& named : heaps.all_of(arena.address)) take(named.heap);

@@ -292,6 +292,22 @@ TEST_CASE("without mp_ the main arena begins in [heap]") {
   CHECK(walk.sink.chunks == heap.expected);
 }
 
+TEST_CASE("where sbrk_base leads nowhere, the main arena begins in [heap]") {
+  for (const uint64_t base : {uint64_t{0x10}, uint64_t{0x7fff12345678}, ~uint64_t{0}}) {
+    CAPTURE(base);
+    SyntheticHeap heap(Machine::kX86_64, 36);
+    SyntheticArena& main = heap.brk_arena(16);
+    fill(main, 100);
+    end_with_top(main, heap.heap_begin() + 16 * kPage);
+    main.system_mem = 16 * kPage;
+    heap.sbrk_base = Address(base);
+    heap.finish();
+    const RecordedWalk walk(heap);
+    CHECK(complaints(walk) == "mp_.sbrk_base is in no writable mapping\n");
+    CHECK(walk.sink.chunks == heap.expected);
+  }
+}
+
 TEST_CASE("thread heaps of four huge pages are found by mp_.hp_pagesize") {
   SyntheticHeap heap(Machine::kX86_64, 36);
   heap.layout.heap_max_size = 8 << 20;
@@ -357,6 +373,9 @@ TEST_CASE("damaged links between heaps and arenas are bridged by a search") {
   }
   SUBCASE("a heap's link leads to nowhere") {
     heap.target.put_word(begin + kStep + info.prev, 0xdead0000);
+  }
+  SUBCASE("a heap says that it is the arena's first, and is not") {
+    heap.target.put_word(begin + kStep + info.prev, 0);
   }
   SUBCASE("a heap links to itself") {
     heap.target.put_word(begin + kStep + info.prev, (begin + kStep).value());
