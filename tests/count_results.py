@@ -1,15 +1,26 @@
 #!/usr/bin/env python3
-"""Counts a JUnit file of ctest: names the tests that failed or were skipped, with what they said last,
+"""Counts a JUnit file of ctest: names the tests that failed or were skipped, with what they said of it,
 and ends with a line "PASSED FAILED SKIPPED" of numbers."""
 
+import re
 import sys
 import xml.etree.ElementTree
 
 
-def last_line(case):
+# doctest's lines about a failed assertion: where, the expression, the values, what was captured.
+ASSERTION = re.compile(r"ERROR: |^(CHECK|REQUIRE)\w*\(|^values: |^logged: |:= ")
+
+
+def output_lines(case):
     output = case.findtext("system-out") or ""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1] if lines else "no output"
+    return [line.strip() for line in output.splitlines() if line.strip()] or ["no output"]
+
+
+def failure(case):
+    """The first failed assertions where the test is doctest's, else the last line."""
+    lines = output_lines(case)
+    assertions = [line for line in lines if ASSERTION.search(line)]
+    return "\n    ".join(assertions[:8] or lines[-1:])
 
 
 def count(cases):
@@ -23,10 +34,10 @@ def count(cases):
             counts["passed"] += 1
         elif status == "disabled" or (skipped is not None and "SKIP_" in (skipped.get("message") or "")):
             counts["skipped"] += 1
-            lines.append(f"skipped: {case.get('name')}: {last_line(case)}")
+            lines.append(f"skipped: {case.get('name')}: {output_lines(case)[-1]}")
         else:  # also "notrun" for want of the program or of a fixture
             counts["failed"] += 1
-            lines.append(f"FAILED: {case.get('name')}: {last_line(case)}")
+            lines.append(f"FAILED: {case.get('name')}: {failure(case)}")
     return counts, lines
 
 

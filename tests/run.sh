@@ -22,6 +22,8 @@ jobs=$(nproc)
 logs=build/logs
 passed=0 failed=0 skipped=0
 mkdir -p "$logs"
+# What ccache holds serves every clone, wherever it lies.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
 finish() {
   line="$passed passed, $failed failed"
@@ -89,9 +91,10 @@ format_check() {
   sources | xargs clang-format --dry-run -Werror
 }
 
-# Headers are checked through the files that include them. The findings come last, where they are seen.
+# The preset's unity files are checked, and through them the files that they include. The findings come
+# last, where they are seen.
 tidy_check() {
-  run-clang-tidy -quiet -j "$jobs" -p build/clang "^$PWD/(lib|platform|tools)/" >"$logs/clang-tidy-all.log" 2>&1
+  run-clang-tidy -quiet -j "$jobs" -p build/clang "^$PWD/(build/clang/)?(lib|platform|tools)/" >"$logs/clang-tidy-all.log" 2>&1
   local code=$?
   grep -vE '^clang-tidy|warnings? generated\.$' "$logs/clang-tidy-all.log"
   return $code

@@ -28,6 +28,7 @@ echo "building (build/release)..."
 quietly tools/packages.sh --install build
 launcher=()
 if command -v ccache >/dev/null; then
+  export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1  # what it holds serves every clone
   launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 fi
 quietly cmake --preset release "${launcher[@]}"

@@ -55,10 +55,6 @@ uint64_t sum(const Parts& parts, PartSet set) {
   return bytes;
 }
 
-const StateFigures& figures_of(const FiguresByState& states, ChunkState state) {
-  return states[static_cast<size_t>(state)];
-}
-
 // Where nothing is known of residency, bytes of address space stand in for it.
 class FreeMemory {
  public:

@@ -28,10 +28,6 @@ bool is_binned(ChunkState state) {
   return state >= ChunkState::kUnsorted && state <= ChunkState::kLargebin;
 }
 
-const StateFigures& figures_of(const FiguresByState& states, ChunkState state) {
-  return states[static_cast<size_t>(state)];
-}
-
 // One walk over the chunks feeds both passes while a batch is warm in the cache.
 class BothSinks final : public ChunkSink {
  public:

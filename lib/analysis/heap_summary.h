@@ -34,6 +34,10 @@ struct StateFigures {
 };
 using FiguresByState = std::array<StateFigures, kChunkStateCount>;
 
+inline const StateFigures& figures_of(const FiguresByState& states, ChunkState state) {
+  return states[static_cast<size_t>(state)];
+}
+
 // Sums over states. Bins are the unsorted, small and large ones.
 StateFigures used_figures(const FiguresByState& states);  // kUsed and kMmapped
 StateFigures free_figures(const FiguresByState& states);  // tcache, fastbin, bins, top

@@ -6,6 +6,7 @@
 
 #include "elf/instruction_reader.h"
 #include "elf/known_registers.h"
+#include "elf/written_registers.h"
 
 // Capstone 4.0.2, as tried: it calls the first register of a cmp written, and prefetches stores; it
 // knows neither the atomics of ARMv8.1 nor memory tagging.
@@ -23,18 +24,6 @@ unsigned aarch64_register_number(unsigned name) {
 }
 // x0 to x18, x30.
 constexpr uint32_t kAarch64CallClobbers = 0x4007ffff;
-
-// Makes `registers` forget each register that the instruction writes.
-void forget_written(csh capstone, const cs_insn& insn, KnownRegisters& registers) {
-  cs_regs read;
-  cs_regs written;
-  uint8_t read_count = 0;
-  uint8_t written_count = 0;
-  if (cs_regs_access(capstone, &insn, read, &read_count, written, &written_count) != CS_ERR_OK) {
-    return;
-  }
-  for (uint8_t i = 0; i < written_count; ++i) registers.forget(aarch64_register_number(written[i]));
-}
 
 class Aarch64Reader final : public InstructionReader {
  public:
@@ -126,7 +115,7 @@ class Aarch64Reader final : public InstructionReader {
       return;
     }
     if (insn.id == ARM64_INS_CMP || insn.id == ARM64_INS_CMN || insn.id == ARM64_INS_TST) return;
-    forget_written(capstone_, insn, flow_.registers);
+    forget_written(capstone_, insn, aarch64_register_number, flow_.registers);
     if (result) {
       flow_.registers.set(aarch64_register_number(insn.detail->arm64.operands[0].reg), *result);
     }

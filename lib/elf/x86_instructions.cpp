@@ -4,6 +4,7 @@
 
 #include "elf/instruction_reader.h"
 #include "elf/known_registers.h"
+#include "elf/written_registers.h"
 
 // Capstone 4.0.2, as tried: it calls the memory operand of movups, movq and lock cmpxchg read-only.
 
@@ -61,18 +62,6 @@ bool is_x86_store(const cs_insn& insn, const cs_x86& detail) {
       // No instruction has a first operand in memory that it reads and a vector register second.
       return detail.op_count == 2 && is_vector_register(detail.operands[1]);
   }
-}
-
-// Makes `registers` forget each register that the instruction writes.
-void forget_written(csh capstone, const cs_insn& insn, KnownRegisters& registers) {
-  cs_regs read;
-  cs_regs written;
-  uint8_t read_count = 0;
-  uint8_t written_count = 0;
-  if (cs_regs_access(capstone, &insn, read, &read_count, written, &written_count) != CS_ERR_OK) {
-    return;
-  }
-  for (uint8_t i = 0; i < written_count; ++i) registers.forget(x86_register_number(written[i]));
 }
 
 // lea 0(%esi), %esi and lea 0(%esi, %eiz), %esi: padding.
@@ -166,7 +155,7 @@ class X86Reader final : public InstructionReader {
         result = got_base_;
       }
     }
-    forget_written(capstone_, insn, flow_.registers);
+    forget_written(capstone_, insn, x86_register_number, flow_.registers);
     if (!result) return;
     const unsigned destination = x86_register_number(detail.operands[0].reg);
     flow_.registers.set(destination, *result);

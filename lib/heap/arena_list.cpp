@@ -3,11 +3,11 @@
 #include <unordered_set>
 
 #include "heap/chunk_format.h"
+#include "heap/malloc_layout.h"
 
 namespace heapsnap {
 namespace {
 
-constexpr size_t kMostArenas = 1 << 16;
 constexpr uint32_t kNoncontiguous = 2;  // malloc_state.flags
 
 class ArenaReader {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/alteration.h"
+#include "base/page.h"
 #include "heap/arena_verifier.h"
 #include "heap/chunk_format.h"
 
@@ -15,8 +16,6 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kPiece = 1 << 20;
-constexpr uint64_t kPage = 4096;
-constexpr unsigned kBins = 127;
 // An arena with fewer empty bins of its 127 than this is not found by scanning.
 constexpr unsigned kFewestEmptyBins = 8;
 // Bounds the work that data made to look like bins can cause; an arena takes some hundred.

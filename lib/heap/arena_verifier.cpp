@@ -10,9 +10,6 @@ namespace heapsnap {
 
 namespace {
 
-constexpr unsigned kBins = 127;
-constexpr unsigned kMostArenas = 1 << 16;  // glibc makes 8 for each CPU
-
 class ArenaChecker {
  public:
   ArenaChecker(Target& target, const MallocLayout& layout, Address arena)

@@ -18,6 +18,10 @@
 
 namespace heapsnap {
 
+constexpr unsigned kBins = 127;
+// A ring of arenas is followed this far; glibc makes 8 for each CPU.
+constexpr unsigned kMostArenas = 1 << 16;
+
 struct MallocLayout {
   Machine machine = Machine::kX86_64;
   GlibcVersion version;

@@ -16,7 +16,7 @@ namespace heapsnap {
 namespace {
 
 // Largest block seen: 27 KB. A hull beyond this has caught something that is not malloc's.
-constexpr uint64_t kLargestBlock = 96 << 10;
+constexpr uint64_t kLargestTextBlock = 96 << 10;
 // What the block is taken for where only its end is known.
 constexpr uint64_t kAssumedBlock = 0x7000;
 // The functions at both ends of the block that print no message.
@@ -29,7 +29,7 @@ class Hull {
     end_ = std::max(end_, end);
   }
   AddressRange range() const {
-    if (end_ <= begin_ || end_ - begin_ > kLargestBlock) return {};
+    if (end_ <= begin_ || end_ - begin_ > kLargestTextBlock) return {};
     return {Address(begin_), Address(end_)};
   }
 
@@ -47,7 +47,7 @@ AddressRange by_symbols(const ElfImage& image) {
     const bool is_local = in_malloc && symbol.binding == STB_LOCAL;
     const bool is_end = symbol.name == "__malloc_info" || symbol.name == "malloc_info";
     const bool is_cold = symbol.name.ends_with(".cold");  // in a section of its own, elsewhere
-    if (symbol.type != STT_FUNC || !symbol.is_defined || symbol.size > kLargestBlock) continue;
+    if (symbol.type != STT_FUNC || !symbol.is_defined || symbol.size > kLargestTextBlock) continue;
     if ((is_local && !is_cold) || is_end) hull.add(symbol.value, symbol.value + symbol.size);
   }
   const AddressRange block = hull.range();
@@ -57,7 +57,8 @@ AddressRange by_symbols(const ElfImage& image) {
 
 AddressRange by_malloc_info(const ElfImage& module) {
   for (const ElfSymbol& symbol : module.dynamic_symbols()) {
-    if (!symbol.is_defined || symbol.name != "malloc_info" || symbol.size > kLargestBlock) continue;
+    if (!symbol.is_defined || symbol.name != "malloc_info" || symbol.size > kLargestTextBlock)
+      continue;
     const ElfSegment* segment = module.segment_of(symbol.value);
     if (segment == nullptr || (segment->flags & PF_X) == 0) continue;
     const uint64_t end = symbol.value + symbol.size;

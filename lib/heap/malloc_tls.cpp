@@ -13,7 +13,7 @@ namespace heapsnap {
 namespace {
 
 // Blocks of libc have 0x78 to 0x98 bytes; a static executable's holds the program's variables too.
-constexpr uint64_t kLargestBlock = 64 << 10;
+constexpr uint64_t kLargestTlsBlock = 64 << 10;
 
 bool is_tls_offset(Machine machine, uint32_t type) {
   switch (machine) {
@@ -28,8 +28,8 @@ bool is_tls_offset(Machine machine, uint32_t type) {
 // right below the thread pointer, variant I (aarch64) behind the two words it points to.
 std::optional<int64_t> static_offset(const ElfImage& image, const ElfSegment& tls) {
   const uint64_t alignment = std::max<uint64_t>(tls.alignment, 1);
-  if (!std::has_single_bit(alignment) || alignment > kLargestBlock ||
-      tls.memory_size > kLargestBlock) {
+  if (!std::has_single_bit(alignment) || alignment > kLargestTlsBlock ||
+      tls.memory_size > kLargestTlsBlock) {
     return std::nullopt;
   }
   const auto aligned = [alignment](uint64_t size) {
@@ -44,7 +44,7 @@ MallocTls read_malloc_tls(const ElfImage& image, bool is_static_executable) {
   MallocTls found;
   const ElfSegment* tls = image.tls_segment();
   if (tls == nullptr) return found;
-  found.size = std::min(tls->memory_size, kLargestBlock);
+  found.size = std::min(tls->memory_size, kLargestTlsBlock);
   if (is_static_executable) {
     found.offset = static_offset(image, *tls);
     return found;

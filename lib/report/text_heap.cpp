@@ -12,10 +12,6 @@ using Align = TextTable::Align;
 
 constexpr size_t kWideEnoughForAddresses = 96;
 
-const StateFigures& figures_of(const FiguresByState& states, ChunkState state) {
-  return states[static_cast<size_t>(state)];
-}
-
 std::string arena_name(const ReportInput& input, int32_t arena) {
   if (arena < 0) return "mmapped";
   const bool is_main = input.metadata.heap.arenas[static_cast<size_t>(arena)].is_main;

@@ -1,6 +1,7 @@
 #include "snapshot/call_stack_tables.h"
 
 #include "base/error.h"
+#include "snapshot/table_check.h"
 #include "tracking/tracking_reader.h"
 
 namespace heapsnap {
@@ -21,10 +22,6 @@ struct CodeFrameRow {
   Address address;
   SourceFrame frame;
 };
-
-void check(bool holds, const std::string& source, const char* why) {
-  if (!holds) throw Error(ErrorKind::kBadInput, source + " is damaged", why);
-}
 
 }  // namespace
 
@@ -95,24 +92,25 @@ void CallStackBuilder::add(std::span<const std::byte> bytes, const std::string& 
   TableCursor table(bytes, source);
   if (table.name() == TableOf<CallNode>::kName) {
     std::vector<CallNode>& nodes = all_.stacks.nodes;
-    check(table.rows() <= kMaxCallNodes - nodes.size(), source, "it has too many frames");
+    check_table(table.rows() <= kMaxCallNodes - nodes.size(), source, "it has too many frames");
     for (CallNode row; table.next(row); row = CallNode{}) {
       const bool is_frame = nodes.size() >= tracker::kFirstNode;
-      check(!is_frame || row.parent < nodes.size(), source,
-            "a frame was called by one that comes after it");
-      check(row.module >= -1 && row.module < static_cast<int64_t>(modules_), source,
-            "a frame in a module that is not there");
+      check_table(!is_frame || row.parent < nodes.size(), source,
+                  "a frame was called by one that comes after it");
+      check_table(row.module >= -1 && row.module < static_cast<int64_t>(modules_), source,
+                  "a frame in a module that is not there");
       nodes.push_back(row);
     }
   } else if (table.name() == TableOf<AllocationSite>::kName) {
     std::vector<AllocationSite>& sites = all_.stacks.sites;
-    check(table.rows() <= kMaxAllocationSites - sites.size(), source, "it has too many stacks");
+    check_table(table.rows() <= kMaxAllocationSites - sites.size(), source,
+                "it has too many stacks");
     for (AllocationSite row; table.next(row); row = AllocationSite{}) sites.push_back(row);
   } else if (table.name() == TableOf<StringRow>::kName) {
-    check(table.rows() <= kMaxStrings - strings_.size(), source, "it has too many names");
+    check_table(table.rows() <= kMaxStrings - strings_.size(), source, "it has too many names");
     for (StringRow row; table.next(row);) {
       text_bytes_ += row.text.size();
-      check(text_bytes_ <= kMaxTextBytes, source, "its names are too long");
+      check_table(text_bytes_ <= kMaxTextBytes, source, "its names are too long");
       strings_.push_back(std::move(row.text));
     }
   } else if (table.name() == TableOf<CodeFrameRow>::kName) {
@@ -122,7 +120,7 @@ void CallStackBuilder::add(std::span<const std::byte> bytes, const std::string& 
 
 void CallStackBuilder::add_frames(TableCursor& table, const std::string& source) {
   frame_count_ += table.rows();
-  check(frame_count_ <= kMaxFrames, source, "it has too many frames with names");
+  check_table(frame_count_ <= kMaxFrames, source, "it has too many frames with names");
   for (CodeFrameRow row; table.next(row); row = CodeFrameRow{}) {
     if (row.module != module_ || row.address != address_) {
       all_.symbols.add(module_, address_, frames_);
@@ -137,14 +135,14 @@ void CallStackBuilder::add_frames(TableCursor& table, const std::string& source)
 RecordedStacks CallStackBuilder::take(const std::string& source) {
   const size_t nodes = std::max<size_t>(all_.stacks.nodes.size(), tracker::kFirstNode);
   for (const AllocationSite& site : all_.stacks.sites) {
-    check(site.node < nodes, source, "a stack begins with a frame that is not there");
+    check_table(site.node < nodes, source, "a stack begins with a frame that is not there");
   }
-  check(all_.stacks.cut_deep_stacks() == 0, source, "a call stack is deeper than any may be");
+  check_table(all_.stacks.cut_deep_stacks() == 0, source, "a call stack is deeper than any may be");
   all_.symbols.add(module_, address_, frames_);
   const size_t strings = std::max<size_t>(strings_.size(), 1);
   for (const SourceFrame& frame : all_.symbols.frames()) {
-    check(frame.function < strings && frame.file < strings, source,
-          "a frame has a name that is not there");
+    check_table(frame.function < strings && frame.file < strings, source,
+                "a frame has a name that is not there");
   }
   all_.symbols.set_strings(std::move(strings_));
   all_.symbols.sort();

@@ -9,15 +9,15 @@
 namespace heapsnap {
 namespace {
 
-enum ColumnIndex : size_t { kRanges, kBytes, kColumns };
+enum ContentColumn : size_t { kContentRangeColumn, kContentByteColumn, kContentColumns };
 
 }  // namespace
 
 ContentsBuilder::ContentsBuilder(SectionSink& sink) : sink_(sink) {
   section_.kind = format::SectionKind::kContents;
-  section_.columns.resize(kColumns);
-  section_.columns[kRanges].id = format::kContentRanges;
-  section_.columns[kBytes].id = format::kContentBytes;
+  section_.columns.resize(kContentColumns);
+  section_.columns[kContentRangeColumn].id = format::kContentRanges;
+  section_.columns[kContentByteColumn].id = format::kContentBytes;
 }
 
 void ContentsBuilder::add(Address from, std::span<const std::byte> bytes) {
@@ -25,7 +25,7 @@ void ContentsBuilder::add(Address from, std::span<const std::byte> bytes) {
   if (from < end_ || bytes.size() > ~from.value()) {
     throw Error(ErrorKind::kInternal, "cannot write memory contents", "they are not in order");
   }
-  Bytes& kept = section_.columns[kBytes].bytes;
+  Bytes& kept = section_.columns[kContentByteColumn].bytes;
   while (!bytes.empty()) {
     if (kept.size() == kPiece) flush();
     if (kept.empty()) {
@@ -46,7 +46,7 @@ void ContentsBuilder::add(Address from, std::span<const std::byte> bytes) {
 }
 
 void ContentsBuilder::close_range() {
-  Bytes& ranges = section_.columns[kRanges].bytes;
+  Bytes& ranges = section_.columns[kContentRangeColumn].bytes;
   append_varint(ranges, range_begin_ - closed_end_);
   append_varint(ranges, end_ - range_begin_);
   closed_end_ = end_;
@@ -54,7 +54,7 @@ void ContentsBuilder::close_range() {
 }
 
 void ContentsBuilder::flush() {
-  if (section_.columns[kBytes].bytes.empty()) return;
+  if (section_.columns[kContentByteColumn].bytes.empty()) return;
   close_range();
   sink_.add(section_);
   for (auto& column : section_.columns) column.bytes.clear();

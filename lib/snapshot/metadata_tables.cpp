@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "snapshot/metadata_rows.h"
+#include "snapshot/table_check.h"
 
 namespace heapsnap {
 namespace {
@@ -25,10 +26,6 @@ void write_texts(const std::vector<std::string>& texts, SectionSink& sink) {
   std::vector<Row> rows;
   for (const auto& text : texts) rows.push_back({text});
   write_rows(rows, sink);
-}
-
-void check(bool holds, const std::string& source, const char* why) {
-  if (!holds) throw Error(ErrorKind::kBadInput, source + " is damaged", why);
 }
 
 // Whether `index` is -1 (none) or below `count`.
@@ -142,13 +139,14 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
     if (row.has_registers) to.threads.back().registers = row.registers;
   };
   const auto add_mapping = [&to, &source](MappingRow&& row) {
-    check(row.has_usage == (to.usage.size() == to.mappings.size()) || to.mappings.empty(), source,
-          "some mappings have usage and some have none");
+    check_table(row.has_usage == (to.usage.size() == to.mappings.size()) || to.mappings.empty(),
+                source, "some mappings have usage and some have none");
     to.mappings.push_back(std::move(row.mapping));
     if (row.has_usage) to.usage.push_back(row.usage);
   };
   const auto add_instance_note = [&to, &source](InstanceNoteRow&& row) {
-    check(row.instance < to.heap.instances.size(), source, "a note on a malloc that is not there");
+    check_table(row.instance < to.heap.instances.size(), source,
+                "a note on a malloc that is not there");
     to.heap.instances[row.instance].notes.push_back(std::move(row.text));
   };
   // The first of its tables, whichever it is, says that the process was tracked.
@@ -186,36 +184,38 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
 SnapshotMetadata MetadataBuilder::take(const std::string& source) {
   const SnapshotMetadata& all = metadata_;
   const HeapModel& heap = all.heap;
-  check(has_process_, source, "it does not say which process it is of");
-  check(std::has_single_bit(all.process.page_size) && all.process.page_size >= 512 &&
-            all.process.page_size <= (1U << 30),
-        source, "the page size is no power of two between 512 bytes and 1 GiB");
+  check_table(has_process_, source, "it does not say which process it is of");
+  check_table(std::has_single_bit(all.process.page_size) && all.process.page_size >= 512 &&
+                  all.process.page_size <= (1U << 30),
+              source, "the page size is no power of two between 512 bytes and 1 GiB");
   for (size_t i = 0; i < all.mappings.size(); ++i) {
     const AddressRange& range = all.mappings[i].range;
-    check(!range.is_empty(), source, "a mapping is empty");
-    check(i == 0 || all.mappings[i - 1].range.end <= range.begin, source,
-          "mappings overlap or are not in order");
+    check_table(!range.is_empty(), source, "a mapping is empty");
+    check_table(i == 0 || all.mappings[i - 1].range.end <= range.begin, source,
+                "mappings overlap or are not in order");
   }
   for (const Arena& arena : heap.arenas) {
-    check(arena.instance < heap.instances.size(), source, "an arena of a malloc that is not there");
+    check_table(arena.instance < heap.instances.size(), source,
+                "an arena of a malloc that is not there");
   }
   for (const HeapSegment& segment : heap.segments) {
-    check(segment.arena >= 0 && names_one_of(segment.arena, heap.arenas.size()), source,
-          "a heap segment of an arena that is not there");
-    check(segment.range.begin <= segment.range.end, source, "a heap segment ends before it begins");
+    check_table(segment.arena >= 0 && names_one_of(segment.arena, heap.arenas.size()), source,
+                "a heap segment of an arena that is not there");
+    check_table(segment.range.begin <= segment.range.end, source,
+                "a heap segment ends before it begins");
   }
   for (const ThreadCache& cache : heap.thread_caches) {
-    check(names_one_of(cache.arena, heap.arenas.size()), source,
-          "a thread of an arena that is not there");
+    check_table(names_one_of(cache.arena, heap.arenas.size()), source,
+                "a thread of an arena that is not there");
   }
   for (const Corruption& corruption : heap.corruptions) {
-    check(names_one_of(corruption.arena, heap.arenas.size()) &&
-              names_one_of(corruption.segment, heap.segments.size()),
-          source, "a corruption of a segment that is not there");
+    check_table(names_one_of(corruption.arena, heap.arenas.size()) &&
+                    names_one_of(corruption.segment, heap.segments.size()),
+                source, "a corruption of a segment that is not there");
   }
   if (all.tracker) {
     for (const TrackedModule& module : all.tracker->modules) {
-      check(module.range.begin <= module.range.end, source, "a module ends before it begins");
+      check_table(module.range.begin <= module.range.end, source, "a module ends before it begins");
     }
   }
   return std::move(metadata_);

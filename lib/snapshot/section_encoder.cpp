@@ -13,7 +13,7 @@ namespace {
 // Below this, the fixed cost of a frame (about 13 bytes, 2 µs) is not worth it.
 constexpr size_t kSmallestCompressed = 64;
 
-struct FreeContext {
+struct FreeCompression {
   void operator()(ZSTD_CCtx* context) const { ZSTD_freeCCtx(context); }
 };
 
@@ -25,7 +25,7 @@ void put(Bytes& out, size_t offset, T value) {
 }  // namespace
 
 struct SectionEncoder::State {
-  std::unique_ptr<ZSTD_CCtx, FreeContext> zstd{ZSTD_createCCtx()};
+  std::unique_ptr<ZSTD_CCtx, FreeCompression> zstd{ZSTD_createCCtx()};
   Bytes stored;
   uint64_t written = 0;     // all sections so far
   uint64_t list_bytes = 0;  // of compressed lists among them, before compression

@@ -12,7 +12,7 @@
 namespace heapsnap {
 namespace {
 
-struct FreeContext {
+struct FreeDecompression {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
@@ -50,7 +50,7 @@ SectionView::SectionView(std::span<const std::byte> bytes, const std::string& so
 }
 
 struct ColumnReader::State {
-  std::unique_ptr<ZSTD_DCtx, FreeContext> zstd{ZSTD_createDCtx()};
+  std::unique_ptr<ZSTD_DCtx, FreeDecompression> zstd{ZSTD_createDCtx()};
   uint64_t list_bytes_left = 0;
 };
 

@@ -12,6 +12,8 @@ namespace heapsnap::tracker {
 #error "the tracker knows x86-64 only"
 #endif
 
+inline constexpr uint64_t kPage = 4096;
+
 inline long system_call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0,
                         long f = 0) {
   register long r10 asm("r10") = d;

@@ -294,7 +294,7 @@ bool contains(const Image& image, const void* address) {
   return reinterpret_cast<uint64_t>(address) - image.begin < image.end - image.begin;
 }
 
-int visit(dl_phdr_info* info, size_t, void* context) {
+int scan_module(dl_phdr_info* info, size_t, void* context) {
   auto& scan = *static_cast<Scan*>(context);
   if (scan.at_start) store_release(is_listing_at_start, 1);
   const Image image = image_of(*info);
@@ -322,7 +322,7 @@ void scan(bool at_start) {
     __atomic_store_n(&must_rescan, 0, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < slot_count; ++i) slots[i].is_seen = false;
     Scan state{at_start, true};
-    dl_iterate_phdr(visit, &state);
+    dl_iterate_phdr(scan_module, &state);
     if (at_start) store_release(is_listing_at_start, 0);
     for (uint32_t i = 0; i < slot_count; ++i) {
       if (slots[i].end != 0 && !slots[i].is_seen) mark_unloaded(slots[i]);

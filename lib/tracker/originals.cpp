@@ -42,7 +42,7 @@ bool is_ours(const dl_phdr_info& module) {
 }
 
 // Called in the order in which symbols are looked for.
-int visit(dl_phdr_info* module, size_t /*size*/, void* context) {
+int search_module(dl_phdr_info* module, size_t /*size*/, void* context) {
   auto& search = *static_cast<Search*>(context);
   if (is_ours(*module)) {
     search.has_passed_us = true;
@@ -91,7 +91,7 @@ const BoundAllocator& bind_originals() {
   if (load_acquire(is_bound) != 0) return bound;
   const int error = errno;
   Search search{};
-  dl_iterate_phdr(visit, &search);
+  dl_iterate_phdr(search_module, &search);
   bound.is_glibc = true;
   for (unsigned i = 0; i < kNameCount; ++i) {
     void* const next = bound.is_preloaded ? search.next[i] : nullptr;

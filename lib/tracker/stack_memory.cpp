@@ -10,7 +10,6 @@ namespace heapsnap::tracker {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
 // The kernel keeps at least this much below the top of the first thread's stack free of mappings.
 constexpr uint64_t kMainStackGap = 128ULL << 20;
 

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tracker/futex_lock.h"
@@ -45,12 +44,6 @@ bool holds_modules = false;      // the same
 
 uint32_t own_pid() {
   return static_cast<uint32_t>(system_call(SYS_getpid));
-}
-
-uint64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 void stop_being_busy() {

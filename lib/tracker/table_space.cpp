@@ -21,7 +21,6 @@ uint8_t page_counts[kPageCounts];
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
 // Entries a chunk, and how many chunks: 2^27 nodes and stacks, 65,536 threads, 65,535 modules,
 // 131,072 mappings.
 constexpr uint32_t kNodeShift = 15;
@@ -72,12 +71,6 @@ constexpr uint64_t kLeafCharge = 2 * kPage;
 
 uint64_t& charged_bits(uint64_t leaf, uint64_t page) {
   return reinterpret_cast<uint64_t*>(leaf + kLeafPages * kPage)[page / 64];
-}
-
-uint64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 void end_recording_of_new_blocks(uint32_t limit_bit) {
@@ -202,6 +195,12 @@ bool create_chunked(ChunkedTable& table, uint32_t entry_size, uint32_t shift, ui
 }
 
 }  // namespace
+
+uint64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
 
 bool charge(uint64_t bytes) {
   Directory& directory = *control.directory;

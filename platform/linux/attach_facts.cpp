@@ -31,20 +31,14 @@ std::string read_label(const std::string& path) {
   return std::string(trimmed(std::string_view(text).substr(0, text.find('\0'))));
 }
 
-std::string read_link(const std::string& path) {
-  std::array<char, 256> target;
-  const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
-  return length <= 0 ? std::string() : std::string(target.data(), static_cast<size_t>(length));
-}
-
 bool can_open(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)).is_open();
 }
 
 // Whether both links can be read and name different namespaces.
 bool differ(const std::string& one, const std::string& other) {
-  const std::string first = read_link(one);
-  const std::string second = read_link(other);
+  const std::string first = link_target_or_empty(one);
+  const std::string second = link_target_or_empty(other);
   return !first.empty() && !second.empty() && first != second;
 }
 
@@ -65,8 +59,8 @@ bool is_ancestor(const std::string& ours, const std::string& theirs) {
 UserNamespace compare_user_namespaces(const std::string& self, const std::string& target) {
   const std::string ours = self + "/ns/user";
   const std::string theirs = target + "/ns/user";
-  const std::string own_link = read_link(ours);
-  const std::string link = read_link(theirs);
+  const std::string own_link = link_target_or_empty(ours);
+  const std::string link = link_target_or_empty(theirs);
   if (!own_link.empty() && !link.empty()) {
     if (own_link == link) return UserNamespace::kSame;
     return is_ancestor(ours, theirs) ? UserNamespace::kBelow : UserNamespace::kOther;

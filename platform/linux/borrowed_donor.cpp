@@ -17,18 +17,18 @@ namespace heapsnap {
 
 namespace {
 
-constexpr std::chrono::milliseconds kStopDeadline{500};
+constexpr std::chrono::milliseconds kDonorStopDeadline{500};
 // Where there is nobody else to ask. A thread may wait for a clone that an injector made which was
 // killed then; on a busy machine that takes a while to end.
 constexpr std::chrono::seconds kLastStopDeadline{5};
 // Most calls of the allocator are over in a slice; one that sleeps there is not to be woken often.
-constexpr std::chrono::microseconds kSlice{30};
-constexpr std::chrono::microseconds kLongestSlice{10'000};
+constexpr std::chrono::microseconds kDonorSlice{30};
+constexpr std::chrono::microseconds kLongestDonorSlice{10'000};
 constexpr std::chrono::seconds kLeaveDeadline{5};
 // Between two looks at threads none of which is fit now.
 constexpr std::chrono::seconds kFitDeadline{5};
-constexpr std::chrono::microseconds kFirstNap{200};
-constexpr std::chrono::microseconds kLongestNap{20'000};
+constexpr std::chrono::microseconds kFirstFitNap{200};
+constexpr std::chrono::microseconds kLongestFitNap{20'000};
 
 // A thread that stands does not execute another program any more. It may have done so since the
 // gadget was found; then `memory` throws, or reads something else there.
@@ -46,12 +46,12 @@ BorrowedDonor::BorrowedDonor(const ProcFs& proc, int pid, const DonorTask& task,
                              MemoryReader& memory, PriorityLoan& loan)
     : proc_(proc), pid_(pid), memory_(memory), loan_(loan) {
   const auto deadline = TraceClock::now() + kFitDeadline;
-  std::chrono::microseconds nap = kFirstNap;
+  std::chrono::microseconds nap = kFirstFitNap;
   std::string why_not;
   Answer answer = ask_threads(task, why_not);
   while (answer == Answer::kLater && TraceClock::now() < deadline) {
     std::this_thread::sleep_for(nap);
-    nap = std::min(nap * 2, kLongestNap);
+    nap = std::min(nap * 2, kLongestFitNap);
     answer = ask_threads(task, why_not);
   }
   if (answer == Answer::kLater) why_not += ", at any of many looks in 5 s";
@@ -72,7 +72,7 @@ BorrowedDonor::Answer BorrowedDonor::ask_threads(const DonorTask& task, std::str
     const bool is_last = tid == candidates.tids.back();
     thread_ = session_->stop_one(
         tid, TraceClock::now() + (is_last ? TraceClock::duration(kLastStopDeadline)
-                                          : TraceClock::duration(kStopDeadline)));
+                                          : TraceClock::duration(kDonorStopDeadline)));
     if (thread_ == nullptr) {
       why_not = "thread " + std::to_string(tid) + " did not stop";
       if (!proc_.try_stat(tid)) answer = Answer::kLater;
@@ -112,7 +112,7 @@ void BorrowedDonor::fail(const std::string& why_not) const {
 
 void BorrowedDonor::leave(const std::function<bool(const user_regs_struct&)>& is_inside) {
   const auto deadline = TraceClock::now() + kLeaveDeadline;
-  std::chrono::microseconds slice = kSlice;
+  std::chrono::microseconds slice = kDonorSlice;
   while (is_inside(thread_->registers())) {
     if (TraceClock::now() >= deadline || !session_->let_run(*thread_, slice, deadline)) {
       release();
@@ -122,7 +122,7 @@ void BorrowedDonor::leave(const std::function<bool(const user_regs_struct&)>& is
                   "try again when it is at something else");
     }
     ran_ += slice;
-    slice = std::min(slice * 2, kLongestSlice);
+    slice = std::min(slice * 2, kLongestDonorSlice);
   }
 }
 

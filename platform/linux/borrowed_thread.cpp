@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/alteration.h"
+#include "platform/linux/frame_place.h"
 #include "platform/linux/interrupted_syscall.h"
 #include "platform/linux/sigreturn_stack.h"
 
@@ -14,13 +15,12 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kRedZone = 128;
 constexpr uint64_t kAllBlocked = ~uint64_t{0};
 constexpr uint64_t kDirectionAndTrapFlags = 0x500;
 // Bytes of code in front of the instruction pointer that may tell the number of a system call.
 constexpr size_t kCodeLookedAt = 24;
 // Longest time that one thread is waited for where nothing but bad luck can hold it.
-constexpr std::chrono::seconds kPatience{2};
+constexpr std::chrono::seconds kCallPatience{2};
 
 // Results by which the kernel tells itself to make the call again (include/linux/errno.h).
 bool will_restart(const user_regs_struct& registers) {
@@ -209,7 +209,7 @@ bool BorrowedThread::give_back(const std::function<void()>& meanwhile) noexcept 
     thread_.resume();
   }
   if (meanwhile) meanwhile();
-  const auto deadline = TraceClock::now() + kPatience;
+  const auto deadline = TraceClock::now() + kCallPatience;
   while (thread_.wait(deadline) && thread_.stop() == Tracee::Stop::kEvent) {
     clone_pid_ = static_cast<pid_t>(thread_.event_message().value_or(0));  // later than awaited
     thread_.interrupt();

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/page.h"
 #include "platform/linux/attach_obstacles.h"
 #include "platform/linux/priority_loan.h"
 #include "platform/linux/ptrace_session.h"
@@ -17,14 +18,13 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
-constexpr std::chrono::seconds kPatience{20};
-constexpr std::chrono::seconds kStopDeadline{5};
-constexpr std::chrono::seconds kStragglerDeadline{5};
+constexpr std::chrono::seconds kPatchPatience{20};
+constexpr std::chrono::seconds kPatchStopDeadline{5};
+constexpr std::chrono::seconds kPatchStragglerDeadline{5};
 // Between two stops, so that who stood inside gets a processor: on a busy machine that takes a
 // while, and with one processor nobody runs before we sleep.
-constexpr std::chrono::microseconds kFirstNap{50};
-constexpr std::chrono::microseconds kLongestNap{10'000};
+constexpr std::chrono::microseconds kFirstPatchNap{50};
+constexpr std::chrono::microseconds kLongestPatchNap{10'000};
 // The frame of a signal handler, with the largest vector registers, and some frames of its own.
 constexpr size_t kStackSearched = 16384;
 
@@ -72,14 +72,14 @@ class Patching {
     PatchResult result;
     const RealtimePriority priority;
     PriorityLoan loan;
-    const auto deadline = TraceClock::now() + kPatience;
-    std::chrono::microseconds nap = kFirstNap;
+    const auto deadline = TraceClock::now() + kPatchPatience;
+    std::chrono::microseconds nap = kFirstPatchNap;
     while (!try_once(loan, result)) {
       if (TraceClock::now() >= deadline) {
         refuse(pid_, "a thread of it is always inside the instructions to be changed", "try again");
       }
       std::this_thread::sleep_for(nap);
-      nap = std::min(nap * 2, kLongestNap);
+      nap = std::min(nap * 2, kLongestPatchNap);
     }
     return result;
   }
@@ -88,7 +88,7 @@ class Patching {
   bool try_once(PriorityLoan& loan, PatchResult& result) {
     PtraceSession session(proc_, pid_);
     session.seize_all();
-    session.stop_all(TraceClock::now() + kStopDeadline, loan);
+    session.stop_all(TraceClock::now() + kPatchStopDeadline, loan);
     ++result.stops;
     bool is_free = session.stragglers() == 0;
     result.threads = 0;
@@ -105,7 +105,7 @@ class Patching {
     }
     session.release();
     result.pause = session.pause();
-    if (!session.await_stragglers(TraceClock::now() + kStragglerDeadline) && !is_free) {
+    if (!session.await_stragglers(TraceClock::now() + kPatchStragglerDeadline) && !is_free) {
       refuse(pid_, "a thread of it sleeps in the kernel and cannot be woken",
              "try again later: heapsnap doctor " + std::to_string(pid_) + " says which one it is");
     }

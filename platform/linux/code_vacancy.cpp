@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kMostLooks = 400;
 constexpr std::chrono::milliseconds kBetweenLooks{2};
-constexpr std::chrono::seconds kStopDeadline{5};
-constexpr std::chrono::seconds kStragglerDeadline{5};
+constexpr std::chrono::seconds kLookStopDeadline{5};
+constexpr std::chrono::seconds kLookStragglerDeadline{5};
 
 bool look(const ProcFs& proc, int pid, const std::vector<AddressRange>& code, MemoryReader& memory,
           VacancyResult& result) {
@@ -27,7 +27,7 @@ bool look(const ProcFs& proc, int pid, const std::vector<AddressRange>& code, Me
   PriorityLoan loan;
   PtraceSession session(proc, pid);
   session.seize_all();
-  session.stop_all(TraceClock::now() + kStopDeadline, loan);
+  session.stop_all(TraceClock::now() + kLookStopDeadline, loan);
   const bool is_vacant =
       session.stragglers() == 0 &&
       std::none_of(session.tracees().begin(), session.tracees().end(), [&](const Tracee& thread) {
@@ -35,7 +35,7 @@ bool look(const ProcFs& proc, int pid, const std::vector<AddressRange>& code, Me
       });
   session.release();
   result.longest_pause = std::max(result.longest_pause, session.pause());
-  if (!session.await_stragglers(TraceClock::now() + kStragglerDeadline)) {
+  if (!session.await_stragglers(TraceClock::now() + kLookStragglerDeadline)) {
     throw Error(
         ErrorKind::kUnsupported,
         "cannot see where the threads of process " + std::to_string(pid) + " are",

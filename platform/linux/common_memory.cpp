@@ -16,7 +16,7 @@ namespace heapsnap {
 namespace {
 
 // How often to look again where the first one's figures change meanwhile.
-constexpr int kLooks = 5;
+constexpr int kMostLooksAtMemory = 5;
 
 // The lines of /proc/PID/status that are about the memory, not the process.
 std::string memory_figures(const ProcFs& proc, int pid) {
@@ -42,7 +42,7 @@ CommonMemory common_memory(const ProcFs& proc, int pid, int child) {
 
 bool have_different_memory(const ProcFs& proc, int pid, int child) {
   std::string before = memory_figures(proc, pid);
-  for (int look = 0; look < kLooks && !before.empty(); ++look) {
+  for (int look = 0; look < kMostLooksAtMemory && !before.empty(); ++look) {
     const std::string other = memory_figures(proc, child);
     if (other == before) return false;
     std::string after = memory_figures(proc, pid);

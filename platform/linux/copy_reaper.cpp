@@ -22,10 +22,10 @@ namespace heapsnap {
 namespace {
 
 // How long one stop may take.
-constexpr std::chrono::milliseconds kStopDeadline{500};
+constexpr std::chrono::milliseconds kReapStopDeadline{500};
 // Between two stops, so that the threads come to stand somewhere else.
-constexpr std::chrono::microseconds kFirstNap{500};
-constexpr std::chrono::milliseconds kLongestNap{50};
+constexpr std::chrono::microseconds kFirstReapNap{500};
+constexpr std::chrono::milliseconds kLongestReapNap{50};
 
 constexpr std::chrono::milliseconds kLeftOverDeadline{500};
 
@@ -81,15 +81,15 @@ void CopyReaper::reap(const SnapshotChild* copy, TraceClock::time_point deadline
   remains_.clear();
   const RealtimePriority priority;
   PriorityLoan loan;
-  std::chrono::microseconds nap = kFirstNap;
+  std::chrono::microseconds nap = kFirstReapNap;
   Attempt outcome = Attempt::kDone;
   while (!zombies_.empty()) {
-    outcome = attempt(loan, std::min(deadline, TraceClock::now() + kStopDeadline));
+    outcome = attempt(loan, std::min(deadline, TraceClock::now() + kReapStopDeadline));
     // A target that has ended meanwhile left its children to its own parent, or to init.
     if (!proc_.live_tid(process_)) zombies_.clear();
     if (outcome != Attempt::kAgain || TraceClock::now() + nap >= deadline) break;
     std::this_thread::sleep_for(nap);
-    nap = std::min<std::chrono::microseconds>(nap * 2, kLongestNap);
+    nap = std::min<std::chrono::microseconds>(nap * 2, kLongestReapNap);
   }
   if (zombies_.empty()) remains_.clear();
 }

@@ -22,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::microseconds kShortestNap{500};
-constexpr std::chrono::milliseconds kLongestNap{20};
+constexpr std::chrono::microseconds kShortestWatchNap{500};
+constexpr std::chrono::milliseconds kLongestWatchNap{20};
 // No target writes more than this: 4 processors, 4 GB/s each.
 constexpr double kMostWrittenPerSecond = 16e9;
 // What is always left free: other processes of the group want some too.
@@ -122,12 +122,12 @@ std::chrono::nanoseconds CopyWatch::look() {
               " are left");
       return {};
     }
-    return kShortestNap;
+    return kShortestWatchNap;
   }
   const double seconds = static_cast<double>(room.bytes - needed) / kMostWrittenPerSecond / 2;
   return std::clamp<std::chrono::nanoseconds>(
-      std::chrono::nanoseconds(static_cast<int64_t>(std::min(seconds, 1.0) * 1e9)), kShortestNap,
-      kLongestNap);
+      std::chrono::nanoseconds(static_cast<int64_t>(std::min(seconds, 1.0) * 1e9)),
+      kShortestWatchNap, kLongestWatchNap);
 }
 
 void CopyWatch::give_up(std::string reason) {

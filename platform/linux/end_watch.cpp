@@ -23,7 +23,7 @@ constexpr unsigned long kFollow = PTRACE_O_TRACEEXIT | PTRACE_O_TRACECLONE | PTR
 // A thread that is busy in the kernel comes to its stop when it leaves that. Should it take this
 // long, everybody is let go, and the end goes by unseen rather than be held up.
 constexpr std::chrono::seconds kLongestHold{30};
-constexpr timespec kNap{0, 50'000};
+constexpr timespec kHoldNap{0, 50'000};
 
 constexpr uint64_t bit_of(int signal) {
   return uint64_t{1} << (signal - 1);
@@ -145,7 +145,7 @@ bool EndWatch::hold_all(TraceClock::time_point deadline) {
   std::set<pid_t> interrupted;
   while (!hold_pass(interrupted)) {
     if (TraceClock::now() >= deadline) return false;
-    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &kNap, nullptr);
+    ::clock_nanosleep(CLOCK_MONOTONIC, 0, &kHoldNap, nullptr);
   }
   return true;
 }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/page.h"
 #include "platform/linux/kernel_text.h"
 #include "platform/linux/mapping_query.h"
 #include "platform/linux/resource_limits.h"
@@ -17,7 +18,6 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kRedZone = 128;
 // What the kernel keeps free below a stack that grows (stack_guard_gap; 1 MiB unless booted with
 // another).
 constexpr uint64_t kGuardGap = 1 << 20;
@@ -92,7 +92,6 @@ std::optional<uint64_t> place_on_main_stack(const ProcFs& proc, const Tracee& th
 // side by side there (struct pthread::stackblock). Nothing when there are no such words.
 std::optional<AddressRange> stack_by_control_block(TraceeMemory& memory, uint64_t control_block) {
   constexpr size_t kWords = 512;
-  constexpr uint64_t kPage = 4096;
   std::array<uint64_t, kWords> words{};
   const size_t count =
       memory.read(Address(control_block), std::as_writable_bytes(std::span(words))) /

@@ -24,6 +24,9 @@
 
 namespace heapsnap {
 
+// Below its stack pointer a function may use so many bytes (System V ABI).
+constexpr uint64_t kRedZone = 128;
+
 // The address below which `room` bytes are free; nothing where that is not sure. `owns_main_stack`:
 // no other thread is, or may come to be, on the main stack as long as this one stands.
 std::optional<uint64_t> find_frame_place(const ProcFs& proc, const Tracee& thread, uint64_t room,

@@ -1,11 +1,10 @@
 #include "platform/linux/held_process.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "platform/linux/attach_obstacles.h"
 #include "platform/linux/child_passes.h"
@@ -29,13 +28,7 @@ namespace {
 // A copy that takes so many times as long as it should waits for something else than the copying
 // of page tables.
 constexpr int kSlowestFork = 8;
-constexpr std::chrono::milliseconds kReapDeadline{500};
-
-int64_t realtime_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
+constexpr std::chrono::milliseconds kLeftOverReapDeadline{500};
 
 uint64_t count_ns(std::chrono::nanoseconds duration) {
   return static_cast<uint64_t>(std::max<int64_t>(duration.count(), 0));
@@ -411,7 +404,7 @@ void HeldProcess::drop_copy() noexcept {
 void HeldProcess::reap_left_over() {
   if (record_.method == FreezeMethod::kFork) return;
   CopyReaper reaper(view_.proc, view_.process.pid, std::nullopt);
-  reaper.reap(nullptr, TraceClock::now() + kReapDeadline);
+  reaper.reap(nullptr, TraceClock::now() + kLeftOverReapDeadline);
   record_.reap_pause_ns += count_ns(reaper.pause());
 }
 

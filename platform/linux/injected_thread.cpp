@@ -14,12 +14,14 @@
 
 #include "base/alteration.h"
 #include "base/error.h"
+#include "base/page.h"
 #include "platform/linux/address_room.h"
 #include "platform/linux/attach_obstacles.h"
 #include "platform/linux/borrowed_donor.h"
 #include "platform/linux/injected_code.h"
 #include "platform/linux/kernel_text.h"
 #include "platform/linux/memory_writer.h"
+#include "platform/linux/nap.h"
 #include "platform/linux/process_status.h"
 #include "platform/linux/realtime_priority.h"
 #include "platform/linux/task_room.h"
@@ -30,7 +32,6 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
 // How long the worker is waited for when heapsnap is asked to end.
 constexpr std::chrono::seconds kPatienceAtEnd{3};
 // How long a donor may be needed for.
@@ -47,11 +48,6 @@ constexpr const char* kMoreTasks =
     "see whether a limit on tasks is reached: pids.max of its cgroup, ulimit -u";
 // What pthread_create of glibc asks for.
 constexpr uint64_t kPthreadFlags = 0x3d0f00;
-
-void nap(std::chrono::microseconds duration) {
-  const timespec time{duration.count() / 1'000'000, duration.count() % 1'000'000 * 1000};
-  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
-}
 
 // Calls that follow a clone in the names of the bootstrap and of the worker.
 void add_thread_calls(DonorTask& task) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 
@@ -35,6 +36,12 @@ std::optional<std::string> read_kernel_text(const std::string& path, size_t limi
 
 std::string kernel_text_or_empty(const std::string& path) {
   return read_kernel_text(path).value_or(std::string());
+}
+
+std::string link_target_or_empty(const std::string& path) {
+  std::array<char, 4096> target;
+  const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
+  return length < 0 ? std::string() : std::string(target.data(), static_cast<size_t>(length));
 }
 
 std::string_view trimmed(std::string_view text) {

@@ -15,6 +15,9 @@ std::optional<std::string> read_kernel_text(const std::string& path, size_t limi
 // The same; empty where there is nothing.
 std::string kernel_text_or_empty(const std::string& path);
 
+// Where the symbolic link leads, as readlink(2) says; empty when it cannot be read.
+std::string link_target_or_empty(const std::string& path);
+
 // The text without its blanks and line ends at both sides.
 std::string_view trimmed(std::string_view text);
 

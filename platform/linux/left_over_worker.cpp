@@ -14,7 +14,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr std::chrono::milliseconds kNap{2};
+constexpr std::chrono::milliseconds kWorkerNap{2};
 
 std::vector<ThreadBlock> find_blocks(const ProcFs& proc, int tid, MemoryReader& memory) {
   const InjectedCode code = injected_code();
@@ -67,7 +67,7 @@ void await_left_over_workers(const ProcFs& proc, int pid, MemoryReader& memory,
                   "there",
                   "see what the other threads do, then try again");
     }
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kWorkerNap);
   }
 }
 

@@ -1,24 +1,13 @@
 #include "platform/linux/live_view.h"
 
-#include <time.h>
-
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "platform/linux/page_map.h"
 #include "platform/linux/process_memory.h"
 
 namespace heapsnap {
-
-namespace {
-
-int64_t realtime_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
-}  // namespace
 
 std::optional<MappedFile> LiveView::open_file(const Mapping& mapping) const {
   UniqueFd file = MappedFiles(proc, tid).open(mapping);

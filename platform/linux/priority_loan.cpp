@@ -13,6 +13,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/page.h"
 #include "platform/linux/helper_thread.h"
 #include "platform/linux/realtime_priority.h"
 
@@ -20,7 +21,6 @@ namespace heapsnap {
 
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr long kOneWait = 200'000;  // ns; the lender looks for another borrower in between
 constexpr int kNobody = 0;          // as a borrower
 constexpr int kClosed = -1;

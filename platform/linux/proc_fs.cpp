@@ -26,12 +26,6 @@ namespace {
 constexpr size_t kLongestEntry = size_t{2} << 30;
 constexpr size_t kLongestCommandLine = 4096;
 
-std::string read_link(const std::string& path) {
-  std::array<char, 4096> target;
-  const ssize_t length = ::readlink(path.c_str(), target.data(), target.size());
-  return length < 0 ? std::string() : std::string(target.data(), static_cast<size_t>(length));
-}
-
 // The first bytes of a file, fewer when it is shorter; empty when it cannot be read.
 std::string read_front(const std::string& path, size_t count) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -218,7 +212,7 @@ Process ProcFs::describe(int pid) const {
   }
   const std::string status = read(*alive, "status");
   process.comm = leader.comm;
-  process.exe = read_link(path(*alive, "exe"));
+  process.exe = link_target_or_empty(path(*alive, "exe"));
   process.machine = machine_of(path(*alive, "exe"));
   process.command_line = read_front(path(*alive, "cmdline"), kLongestCommandLine);
   while (process.command_line.ends_with('\0')) process.command_line.pop_back();

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "platform/linux/interrupted_syscall.h"
 #include "platform/linux/kernel_text.h"
+#include "platform/linux/nap.h"
 
 namespace heapsnap {
 
@@ -34,11 +35,6 @@ constexpr size_t kDelicateAtOnce = 2;
 // How long everybody stands for the sake of threads that sleep uninterruptibly.
 constexpr std::chrono::milliseconds kStragglerGrace{20};
 constexpr std::chrono::microseconds kBetweenCollections{200};
-
-void nap(std::chrono::microseconds duration) {
-  const timespec time{0, static_cast<long>(duration.count()) * 1000};
-  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
-}
 
 struct SleepingCall {
   long number = 0;

@@ -16,7 +16,7 @@ namespace heapsnap {
 namespace {
 
 // A handler that needs more of its stack is not looked for.
-constexpr size_t kMostSearched = 64 << 10;
+constexpr size_t kMostFrameSearched = 64 << 10;
 constexpr uint64_t kUserCodeSegment = 0x33;
 constexpr uint64_t kNoSystemCall = ~uint64_t{0};
 
@@ -77,7 +77,7 @@ std::vector<user_regs_struct> interrupted_by_handlers(const user_regs_struct& re
                                                       uint64_t signal_mask, MemoryReader& memory) {
   std::vector<user_regs_struct> found;
   if (signal_mask == 0) return found;
-  std::vector<std::byte> stack(kMostSearched);
+  std::vector<std::byte> stack(kMostFrameSearched);
   const uint64_t begin = registers.rsp & ~uint64_t{7};
   stack.resize(memory.read(Address(begin), stack));
   SignalFrame frame{};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "platform/linux/byte_fields.h"
 #include "platform/linux/signal_frame.h"
 
 namespace heapsnap {
@@ -39,11 +40,6 @@ size_t component_end(unsigned index) {
   return size_t{offset} + size;
 }
 
-template <typename T>
-void put(std::vector<std::byte>& bytes, size_t offset, const T& value) {
-  std::memcpy(bytes.data() + offset, &value, sizeof value);
-}
-
 }  // namespace
 
 std::vector<std::byte> signal_frame_state(std::span<const std::byte> extended_state) {
@@ -63,13 +59,13 @@ std::vector<std::byte> signal_frame_state(std::span<const std::byte> extended_st
   std::vector<std::byte> state(extended_state.begin(),
                                extended_state.begin() + static_cast<ptrdiff_t>(size));
   state.resize(size + sizeof kMagic2);
-  put(state, kLegacySize, in_use);
+  put_field(state, kLegacySize, in_use);
   std::fill_n(state.begin() + kSoftwareBytes, kLegacySize - kSoftwareBytes, std::byte{0});
-  put(state, kSoftwareBytes, kMagic1);
-  put(state, kSoftwareBytes + 4, static_cast<uint32_t>(state.size()));
-  put(state, kSoftwareBytes + 8, in_use);
-  put(state, kSoftwareBytes + 16, static_cast<uint32_t>(size));
-  put(state, size, kMagic2);
+  put_field(state, kSoftwareBytes, kMagic1);
+  put_field(state, kSoftwareBytes + 4, static_cast<uint32_t>(state.size()));
+  put_field(state, kSoftwareBytes + 8, in_use);
+  put_field(state, kSoftwareBytes + 16, static_cast<uint32_t>(size));
+  put_field(state, size, kMagic2);
   return state;
 }
 
@@ -107,8 +103,8 @@ uint64_t SigreturnStack::push(const user_regs_struct& context, uint64_t signal_m
   machine.extended_state = state.empty() ? 0 : state_at;
 
   std::vector<std::byte> grown(bottom_ - slot);
-  put(grown, 0, restore_rt_);
-  put(grown, sizeof(uint64_t), user);
+  put_field(grown, 0, restore_rt_);
+  put_field(grown, sizeof(uint64_t), user);
   std::copy(state.begin(), state.end(), grown.begin() + static_cast<ptrdiff_t>(state_at - slot));
   grown.insert(grown.end(), bytes_.begin(), bytes_.end());
   bytes_ = std::move(grown);

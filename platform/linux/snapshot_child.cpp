@@ -20,8 +20,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr int kSyscallStop = SIGTRAP | 0x80;  // with PTRACE_O_TRACESYSGOOD
-constexpr int kMostForeignStops = 16;         // during one execution or call
+constexpr int kMostForeignStops = 16;  // during one execution or call
 
 bool is_fault(int signal) {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE;

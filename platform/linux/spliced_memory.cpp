@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/page.h"
+
 namespace heapsnap {
 
 namespace {
@@ -15,7 +17,6 @@ namespace {
 // The two ways cost the same for about this much: a system call of the child takes some 15 µs.
 constexpr size_t kWorthSplicing = 128 << 10;
 constexpr int kWantedCapacity = 1 << 20;  // what any user may ask for (pipe-max-size)
-constexpr uint64_t kPage = 4096;          // one slot of a pipe; bytes in it never cross a page
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/byte_reader.h"
+#include "platform/linux/byte_fields.h"
 
 namespace heapsnap {
 
@@ -22,18 +23,6 @@ constexpr size_t kEmptyDtv = kControlBlockSize - 64;
 constexpr size_t kRseqArea = 32;
 constexpr size_t kRseqSequence = 8;  // struct rseq::rseq_cs
 
-template <typename T>
-void put(std::vector<std::byte>& bytes, uint64_t offset, const T& value) {
-  std::memcpy(bytes.data() + offset, &value, sizeof value);
-}
-
-template <typename T>
-T get(std::span<const std::byte> bytes, size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
 }  // namespace
 
 uint64_t bytes_below_thread_pointer(const ThreadRecipe& recipe) {
@@ -45,12 +34,12 @@ uint64_t bytes_below_thread_pointer(const ThreadRecipe& recipe) {
 std::optional<DonorControlBlock> parse_control_block(std::span<const std::byte> bytes, int tid) {
   if (bytes.size() < kUsualTid + sizeof(int)) return std::nullopt;
   DonorControlBlock donor;
-  donor.stack_guard = get<uint64_t>(bytes, kStackGuard);
-  donor.pointer_guard = get<uint64_t>(bytes, kPointerGuard);
+  donor.stack_guard = get_field<uint64_t>(bytes, kStackGuard);
+  donor.pointer_guard = get_field<uint64_t>(bytes, kPointerGuard);
   donor.tid_offset = kUsualTid;
-  if (get<int>(bytes, kUsualTid) == tid) return donor;
+  if (get_field<int>(bytes, kUsualTid) == tid) return donor;
   for (size_t at = kFirstTid; at + sizeof(int) <= bytes.size(); at += sizeof(int)) {
-    if (get<int>(bytes, at) != tid) continue;
+    if (get_field<int>(bytes, at) != tid) continue;
     donor.tid_offset = at;
     return donor;
   }
@@ -90,14 +79,14 @@ std::vector<std::byte> make_control_block(const ThreadRecipe& recipe,
     std::copy(variables.begin(), variables.end(), bytes.begin() + static_cast<ptrdiff_t>(at));
   }
   if (donor.thread_arena) {
-    put(bytes, below + static_cast<uint64_t>(*donor.thread_arena), recipe.main_arena.value());
+    put_field(bytes, below + static_cast<uint64_t>(*donor.thread_arena), recipe.main_arena.value());
   }
-  put(bytes, below, thread_pointer.value());
-  put(bytes, below + kDtv, thread_pointer.value() + kEmptyDtv + 16);
-  put(bytes, below + kSelf, thread_pointer.value());
-  put(bytes, below + kMultipleThreads, uint32_t{1});
-  put(bytes, below + kStackGuard, donor.stack_guard);
-  put(bytes, below + kPointerGuard, donor.pointer_guard);
+  put_field(bytes, below, thread_pointer.value());
+  put_field(bytes, below + kDtv, thread_pointer.value() + kEmptyDtv + 16);
+  put_field(bytes, below + kSelf, thread_pointer.value());
+  put_field(bytes, below + kMultipleThreads, uint32_t{1});
+  put_field(bytes, below + kStackGuard, donor.stack_guard);
+  put_field(bytes, below + kPointerGuard, donor.pointer_guard);
   if (recipe.rseq_offset && donor.rseq_area.size() == kRseqArea) {
     // Whether a new thread registers one depends on whether its maker has (nptl/pthread_create.c):
     // the processor number in the area tells. No sequence is under way.

@@ -3,13 +3,13 @@
 #include <cstring>
 #include <span>
 
+#include "base/page.h"
 #include "platform/linux/sigreturn_stack.h"
 
 namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
 constexpr uint64_t kBootstrapStack = 64 << 10;
 constexpr uint64_t kWorkerStack = 1 << 20;
 constexpr uint64_t kPlainFlags = 0x202;

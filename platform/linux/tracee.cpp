@@ -15,8 +15,7 @@ namespace heapsnap {
 namespace {
 
 // Larger than any XSAVE area there is (AMX tiles included: about 11 KB).
-constexpr size_t kLargestExtendedState = 65536;
-constexpr int kSyscallStop = SIGTRAP | 0x80;  // with PTRACE_O_TRACESYSGOOD
+constexpr size_t kLargestXsaveArea = 65536;
 
 void* as_data(unsigned long value) {
   return reinterpret_cast<void*>(value);
@@ -123,7 +122,7 @@ std::optional<uint64_t> Tracee::event_message() const {
 }
 
 std::vector<std::byte> Tracee::extended_state() const {
-  std::vector<std::byte> state(kLargestExtendedState);
+  std::vector<std::byte> state(kLargestXsaveArea);
   iovec part{state.data(), state.size()};
   if (::ptrace(PTRACE_GETREGSET, tid_, as_data(NT_X86_XSTATE), &part) != 0) return {};
   state.resize(part.iov_len);

@@ -29,6 +29,9 @@ namespace heapsnap {
 
 using TraceClock = std::chrono::steady_clock;
 
+// The signal of a stop at a system call, with PTRACE_O_TRACESYSGOOD.
+constexpr int kSyscallStop = 5 | 0x80;  // SIGTRAP
+
 class Tracee {
  public:
   enum class Stop : uint8_t { kNone, kTrap, kGroupStop, kSignal, kEvent, kSyscall, kGone };

@@ -23,17 +23,17 @@ namespace heapsnap {
 namespace {
 
 // So often it is looked while patience lasts.
-constexpr int kLooks = 10;
+constexpr int kLooksAtWork = 10;
 constexpr std::chrono::milliseconds kLongestTick{250};
 // What the child may need to give up by itself (copy_watch.h) before it is ended.
 constexpr std::chrono::milliseconds kGrace{500};
-constexpr std::array kPassedOn{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+constexpr std::array kPassedToChild{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 sigset_t watched_signals() {
   sigset_t set;
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGCHLD);
-  for (const int signal : kPassedOn) ::sigaddset(&set, signal);
+  for (const int signal : kPassedToChild) ::sigaddset(&set, signal);
   return set;
 }
 
@@ -43,7 +43,7 @@ class Patience {
   explicit Patience(const CallBoard& calls) : calls_(calls) {}
 
   // How long to wait until the next look.
-  std::chrono::milliseconds tick() const { return std::min(limit() / kLooks, kLongestTick); }
+  std::chrono::milliseconds tick() const { return std::min(limit() / kLooksAtWork, kLongestTick); }
 
   // To be called after each `tick`. Time is counted in ticks: while we are stopped, so is the
   // worker.

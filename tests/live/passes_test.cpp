@@ -184,7 +184,8 @@ TEST_CASE("a pass that runs into unreadable memory tells nothing, and reading go
 
 TEST_CASE("a target that stands still itself makes no passes") {
   WaitingProcess target;
-  CHECK(freeze(target.pid(), FreezeChoice::kStop)->passes() == nullptr);
+  const auto stopped = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kStop));
+  CHECK(stopped->passes() == nullptr);
   CHECK(target.end() == SIGKILL);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/alteration.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/lost_pages.h"
 #include "heap/heap_walker.h"
@@ -179,12 +180,6 @@ void write_tracking(Target& target, std::optional<Tracking>& tracking, const Ope
     writer.on_symbols(names);
   }
   metadata.tracker = std::move(tracking->record);
-}
-
-uint64_t monotonic_ns() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-          .count());
 }
 
 void describe_target(Target& target, const CaptureOptions& options, SnapshotMetadata& metadata) {

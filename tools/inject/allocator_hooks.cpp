@@ -23,7 +23,8 @@ constexpr uint64_t kLongestFunction = 4096;
 constexpr uint64_t kReach = uint64_t{3} << 29;  // of a jump it is 2 GiB
 constexpr int kMostPlaces = 50;
 
-[[noreturn]] void refuse(const Target& target, const std::string& why, const std::string& remedy) {
+[[noreturn]] void refuse_hooks(const Target& target, const std::string& why,
+                               const std::string& remedy) {
   throw Error(
       ErrorKind::kUnsupported,
       "the allocator of process " + std::to_string(target.process().pid) + " cannot be hooked", why,
@@ -58,17 +59,17 @@ std::vector<HookTarget> list_targets(const Target& target, const CLibrary& libc,
     if (entry.is_null() || is_known) continue;
     const Mapping* const hook_code = target.address_space().find(Address(hook.hook));
     if (hook_code == nullptr || !hook_code->executable || !is_of_tracker(*hook_code)) {
-      refuse(target,
-             "the tables of the tracker in it are damaged: the hook of " + std::string(hook.name) +
-                 " is no code of the tracker",
-             "restart the process");
+      refuse_hooks(target,
+                   "the tables of the tracker in it are damaged: the hook of " +
+                       std::string(hook.name) + " is no code of the tracker",
+                   "restart the process");
     }
     targets.push_back({hook.name, entry, Address(hook.hook), Address(hook.original)});
   }
   std::stable_sort(targets.begin(), targets.end(), [](const HookTarget& a, const HookTarget& b) {
     return rank_of(a.name) < rank_of(b.name);
   });
-  if (targets.empty()) refuse(target, libc.libc().path + " exports no allocator", "");
+  if (targets.empty()) refuse_hooks(target, libc.libc().path + " exports no allocator", "");
   return targets;
 }
 
@@ -80,7 +81,7 @@ Address map_page(Target& target, const AddressRange& code, HookChange& change) {
   for (int tries = 0; tries < kMostPlaces; ++tries) {
     const auto place =
         free_place(proc.maps(proc.live_tid(pid).value_or(pid)), code, HookPage::kSize, kReach);
-    if (!place) refuse(target, "there is no free page within 2 GiB of its C library", "");
+    if (!place) refuse_hooks(target, "there is no free page within 2 GiB of its C library", "");
     const SystemCall map{SYS_mmap,
                          {place->value(), HookPage::kSize, PROT_READ | PROT_EXEC,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, ~uint64_t{0}, 0}};
@@ -92,10 +93,10 @@ Address map_page(Target& target, const AddressRange& code, HookChange& change) {
     // An older kernel takes the address for a hint.
     if (refusal != EEXIST) break;
   }
-  refuse(target,
-         "a page for the hooks near its C library was refused: " +
-             errno_text(static_cast<int>(refusal)),
-         "try again; it needs Linux 4.17 or later");
+  refuse_hooks(target,
+               "a page for the hooks near its C library was refused: " +
+                   errno_text(static_cast<int>(refusal)),
+               "try again; it needs Linux 4.17 or later");
 }
 
 HookPage make_page(Target& target, const std::vector<HookTarget>& targets,
@@ -106,7 +107,8 @@ HookPage make_page(Target& target, const std::vector<HookTarget>& targets,
   std::vector<std::byte> bytes;
   HookPage page = make_hook_page(place, targets, code, code_range.begin, bytes);
   MemoryWriter writer = writer_of(target);
-  if (!writer.write(place, bytes)) refuse(target, "the page for the hooks cannot be written", "");
+  if (!writer.write(place, bytes))
+    refuse_hooks(target, "the page for the hooks cannot be written", "");
   return page;
 }
 
@@ -159,7 +161,7 @@ std::vector<HookSlot> choose_slots(Target& target, const std::vector<HookTarget>
                        [&](const HookSlot& candidate) { return candidate.entry == each.entry; });
       if (slot != page.slots.end() && (!chosen || is_on(target, *slot))) chosen = *slot;
     }
-    if (!chosen) refuse(target, "the page of its hooks is damaged", "restart the process");
+    if (!chosen) refuse_hooks(target, "the page of its hooks is damaged", "restart the process");
     slots.push_back(*std::move(chosen));
   }
   return slots;
@@ -172,7 +174,7 @@ void lead_to_originals(Target& target, const std::vector<HookTarget>& targets,
   MemoryWriter writer = writer_of(target);
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!writer.write_value(targets[i].original_word, slots[i].original.value())) {
-      refuse(target, "the tables of the tracker could not be written", "");
+      refuse_hooks(target, "the tables of the tracker could not be written", "");
     }
   }
 }

@@ -26,7 +26,8 @@ std::string process_name(const Target& target) {
   return "process " + std::to_string(target.process().pid) + " (" + target.process().comm + ")";
 }
 
-[[noreturn]] void refuse(const Target& target, const std::string& why, const std::string& remedy) {
+[[noreturn]] void refuse_thread(const Target& target, const std::string& why,
+                                const std::string& remedy) {
   throw Error(ErrorKind::kUnsupported, "no thread can be made in " + process_name(target), why,
               remedy);
 }
@@ -57,12 +58,12 @@ bool is_part_of_glibc(const LoadedLibrary& library) {
 void check_allocator(const Target& target, const AllocatorVerdict& allocator) {
   const bool is_foreign = allocator.kind == AllocatorVerdict::Kind::kForeign;
   if (!is_foreign && allocator.interposer.empty()) return;
-  refuse(target,
-         "malloc is answered by " +
-             (is_foreign ? allocator.name + ", " + allocator.file : allocator.interposer) +
-             ", and heapsnap knows glibc's only",
-         "start it without that allocator, or look at its mappings: heapsnap attach " +
-             std::to_string(target.process().pid));
+  refuse_thread(target,
+                "malloc is answered by " +
+                    (is_foreign ? allocator.name + ", " + allocator.file : allocator.interposer) +
+                    ", and heapsnap knows glibc's only",
+                "start it without that allocator, or look at its mappings: heapsnap attach " +
+                    std::to_string(target.process().pid));
 }
 
 // Code of a tracker that is at work: it calls the allocator, and the allocator it.
@@ -116,10 +117,10 @@ CLibrary CLibrary::find(Target& target) {
   }
   check_allocator(target, survey.verdict());
   if (!libc) {
-    refuse(target,
-           has_interpreter ? "its C library is not glibc (musl?)"
-                           : "it is statically linked: nothing can be loaded into it",
-           "look at it without: heapsnap attach " + std::to_string(target.process().pid));
+    refuse_thread(target,
+                  has_interpreter ? "its C library is not glibc (musl?)"
+                                  : "it is statically linked: nothing can be loaded into it",
+                  "look at it without: heapsnap attach " + std::to_string(target.process().pid));
   }
   CLibrary found(std::move(*libc), std::move(parts));
   found.make_recipe(target);
@@ -149,8 +150,9 @@ Address CLibrary::function(std::string_view name) const {
 void CLibrary::make_recipe(Target& target) {
   recipe_.pthread_create = find_function("pthread_create");
   if (recipe_.pthread_create.is_null()) {
-    refuse(target, "it runs without libpthread, which glibc needs for threads before version 2.34",
-           "start it with LD_PRELOAD=libpthread.so.0");
+    refuse_thread(target,
+                  "it runs without libpthread, which glibc needs for threads before version 2.34",
+                  "start it with LD_PRELOAD=libpthread.so.0");
   }
   const auto delicate = std::make_shared<DelicateCode>(target.address_space(), target.memory());
   recipe_.relies_on_being_alone = [delicate](const user_regs_struct& registers) {
@@ -176,7 +178,7 @@ void CLibrary::make_recipe(Target& target) {
   const ElfSegment* const tls = libc_.image.tls_segment();
   if (tls == nullptr || tls->file_size > tls->memory_size ||
       tls->memory_size > kLargestInitialImage) {
-    refuse(target, libc_.path + " has no thread-local variables, which every glibc has", "");
+    refuse_thread(target, libc_.path + " has no thread-local variables, which every glibc has", "");
   }
   MallocTls words = read_malloc_tls(libc_.image, false);
   for (MallocTls::Word& word : words.words) word.word = libc_.load_bias + word.word.value();
@@ -185,7 +187,8 @@ void CLibrary::make_recipe(Target& target) {
   // As the loader has relocated it, which the file is not.
   if (!offset || *offset >= 0 ||
       !target.memory().read_exact(libc_.load_bias + tls->address, initial)) {
-    refuse(target, "where " + libc_.path + " keeps its thread-local variables cannot be told", "");
+    refuse_thread(target,
+                  "where " + libc_.path + " keeps its thread-local variables cannot be told", "");
   }
   initial.resize(tls->memory_size);
   recipe_.variables = {*offset, std::move(initial)};

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/page.h"
 #include "platform/linux/descriptor_path.h"
 #include "platform/linux/proc_fs.h"
 
@@ -19,7 +20,6 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
 constexpr size_t kMessageSize = 512;
 // For callers inside of glibc; __libc_dlopen_mode demands it (elf/dl-libc.c).
 constexpr uint64_t kInternalMode = 0x80000000;
