@@ -141,7 +141,10 @@ bool is_acceptable(const ArenaCheck& check, DiscoveryStrategy strategy) {
     case DiscoveryStrategy::kDebugSymbol: return check.ring_closes || bins_are_good;
     case DiscoveryStrategy::kRelocation:
     case DiscoveryStrategy::kDisassembly:
-      return check.ring_closes && (bins_are_good || (!check.is_used && check.books_are_sane));
+      if (!check.ring_closes) {
+        return bins_are_good && check.top_is_sane && check.books_are_sane;
+      }
+      return bins_are_good || (!check.is_used && check.books_are_sane);
     case DiscoveryStrategy::kStructuralScan:
       return check.ring_closes && bins_are_good && check.top_is_sane && check.books_are_sane;
   }

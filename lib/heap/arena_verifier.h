@@ -46,7 +46,8 @@ bool arena_ring_closes(MemoryReader& memory, const MallocLayout& layout, Address
                        unsigned& steps);
 
 // Whether that is enough to take it for an arena, given who proposed it: a symbol stands with
-// little, a scan must have everything.
+// little, a scan must have everything. What a file proposes without a symbol may lack the ring when
+// all else is there: one damaged link of any arena opens it.
 bool is_acceptable(const ArenaCheck& check, DiscoveryStrategy strategy);
 
 }  // namespace heapsnap

@@ -141,12 +141,33 @@ TEST_CASE("a ring of several arenas has to lead back") {
   process.target.put_word(second + next, second.value());  // a ring, but not ours
   CHECK_FALSE(process.check().ring_closes);
   CHECK(is_acceptable(process.check(), DiscoveryStrategy::kDebugSymbol));
-  CHECK_FALSE(is_acceptable(process.check(), DiscoveryStrategy::kRelocation));
+  CHECK_FALSE(is_acceptable(process.check(), DiscoveryStrategy::kStructuralScan));
 
   process.target.put_word(second + next, 0);
   CHECK_FALSE(process.check().ring_closes);
   process.target.put_word(second + next, 0xdead0000);
   CHECK_FALSE(process.check().ring_closes);
+}
+
+TEST_CASE("a ring that does not close is damage where all else is an arena's") {
+  Fixture process(layout_of(Machine::kX86_64, 36));
+  const auto& offsets = process.arena.layout.state;
+  process.arena.make_used(process.chunk(0x1000), 0x10000);
+  for (const uint64_t next : {uint64_t{0}, uint64_t{0xdead0000}, ~uint64_t{0}}) {
+    CAPTURE(next);
+    process.arena.put_field(offsets.next, next);
+    const ArenaCheck check = process.check();
+    CHECK(check.damage().size() == 1);
+    CHECK(is_acceptable(check, DiscoveryStrategy::kRelocation));
+    CHECK(is_acceptable(check, DiscoveryStrategy::kDisassembly));
+    CHECK_FALSE(is_acceptable(check, DiscoveryStrategy::kStructuralScan));
+  }
+  process.arena.put_field(offsets.top, 0x1000);
+  CHECK_FALSE(is_acceptable(process.check(), DiscoveryStrategy::kRelocation));
+  process.arena.make_used(process.chunk(0x1000), 0x10000);
+  process.arena.put_field(offsets.next, 0);
+  process.arena.put_field(offsets.system_mem, 8);
+  CHECK_FALSE(is_acceptable(process.check(), DiscoveryStrategy::kDisassembly));
 }
 
 TEST_CASE("top and books have to make sense") {
