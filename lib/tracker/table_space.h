@@ -54,7 +54,7 @@ T& entry(const ChunkedTable& table, uint64_t index) {
       load(chunks[index >> table.chunk_shift]))[index & ((1ULL << table.chunk_shift) - 1)];
 }
 
-uint64_t monotonic_ns();
+uint64_t monotonic_ns();  // to 4 ms
 
 inline void note_limit(uint32_t bit) {
   __atomic_fetch_or(&control.directory->limits, bit, __ATOMIC_RELAXED);
