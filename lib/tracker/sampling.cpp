@@ -1,5 +1,6 @@
 #include "tracker/sampling.h"
 
+#include "tracker/floating_point.h"
 #include "tracker/table_layout.h"
 
 namespace heapsnap::tracker {
@@ -46,16 +47,28 @@ uint64_t RandomNumbers::next() {  // splitmix64
 }
 
 uint64_t RandomNumbers::distance(uint64_t mean) {
-  const double uniform = (static_cast<double>(next() >> 11) + 0.5) * 0x1p-53;  // in (0, 1)
+  uint64_t bits = next() >> 11;
+  const PlainFloatingPoint scope;
+  scope.take(bits);
+  scope.take(mean);
+  const double uniform = (static_cast<double>(bits) + 0.5) * 0x1p-53;  // in (0, 1)
   const double bytes = -natural_logarithm(uniform) * static_cast<double>(mean);
-  return bytes < 0x1p62 ? static_cast<uint64_t>(bytes) + 1 : uint64_t{1} << 62;
+  uint64_t distance = bytes < 0x1p62 ? static_cast<uint64_t>(bytes) + 1 : uint64_t{1} << 62;
+  scope.take(distance);
+  return distance;
 }
 
 Weight weight_of(uint64_t size, uint64_t sample_bytes) {
   if (size == 0) return {kSampledCountUnit, 0};
+  const PlainFloatingPoint scope;
+  scope.take(size);
+  scope.take(sample_bytes);
   const double p = -exp_minus_one(-(static_cast<double>(size) / static_cast<double>(sample_bytes)));
-  return {static_cast<uint64_t>(kSampledCountUnit / p + 0.5),
-          static_cast<uint64_t>(static_cast<double>(size) / p + 0.5)};
+  Weight weight{static_cast<uint64_t>(kSampledCountUnit / p + 0.5),
+                static_cast<uint64_t>(static_cast<double>(size) / p + 0.5)};
+  scope.take(weight.count);
+  scope.take(weight.bytes);
+  return weight;
 }
 
 }  // namespace heapsnap::tracker

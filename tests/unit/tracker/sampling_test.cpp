@@ -1,6 +1,7 @@
 #include "tracker/sampling.h"
 
 #include <doctest/doctest.h>
+#include <fenv.h>
 
 #include <cmath>
 
@@ -43,4 +44,30 @@ TEST_CASE("a weight is the inverse of the chance to be seen") {
   CHECK(large.count == kSampledCountUnit);
   CHECK(large.bytes == 1ULL << 40);
   CHECK(weight_of(0, 524288).bytes == 0);
+}
+
+TEST_CASE("a program's floating-point environment is neither used nor changed") {
+  RandomNumbers plain(7);
+  RandomNumbers odd(7);
+  const uint64_t distance = plain.distance(4096);
+  const Weight weight = weight_of(33, 4096);
+
+  fenv_t before;
+  REQUIRE(fegetenv(&before) == 0);
+  feclearexcept(FE_ALL_EXCEPT);
+  fesetround(FE_UPWARD);
+  feenableexcept(FE_ALL_EXCEPT);  // an inexact result is a SIGFPE now
+  const uint64_t odd_distance = odd.distance(4096);
+  const Weight odd_weight = weight_of(33, 4096);
+  const int raised = fetestexcept(FE_ALL_EXCEPT);
+  const int enabled = fegetexcept();
+  const int rounding = fegetround();
+  fesetenv(&before);
+
+  CHECK(odd_distance == distance);
+  CHECK(odd_weight.count == weight.count);
+  CHECK(odd_weight.bytes == weight.bytes);
+  CHECK(raised == 0);
+  CHECK(enabled == FE_ALL_EXCEPT);
+  CHECK(rounding == FE_UPWARD);
 }
