@@ -1,6 +1,7 @@
 #include "platform/linux/address_room.h"
 
 #include <array>
+#include <charconv>
 
 #include "platform/linux/kernel_text.h"
 #include "platform/linux/memory_room.h"
@@ -12,6 +13,9 @@ namespace {
 
 // ARCH_STACK_DEFAULT_SIZE of glibc, for a main stack without a limit.
 constexpr uint64_t kUnlimitedStack = 2 << 20;
+
+// Nobody tells how many mappings a process once had.
+constexpr uint64_t kMappingsLeft = 1000;
 
 struct Bound {
   const char* limit;
@@ -38,6 +42,16 @@ std::optional<std::string> find_address_refusal(std::string_view status, std::st
            " more may be needed";
   }
   return std::nullopt;
+}
+
+std::optional<std::string> find_mapping_refusal(uint64_t mappings, std::string_view most) {
+  uint64_t limit = 0;
+  if (std::from_chars(most.data(), most.data() + most.size(), limit).ec != std::errc{} ||
+      mappings + kMappingsLeft <= limit) {
+    return std::nullopt;
+  }
+  return "it has " + std::to_string(mappings) + " of the " + std::to_string(limit) +
+         " mappings that the kernel allows";
 }
 
 uint64_t default_thread_stack(std::string_view limits) {

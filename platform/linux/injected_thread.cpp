@@ -84,6 +84,7 @@ class Injection {
     // A leader that has ended has no memory and no files, while other threads live on.
     const int tid = proc.live_tid(pid).value_or(pid);
     const AddressSpace space(proc.maps(tid));
+    mappings_ = space.mappings().size();
     const auto gadget = find_syscall_gadget(space, MappedFiles(proc, tid), memory_);
     if (!gadget) refuse("none of its code makes a system call and returns", "");
     gadget_ = *gadget;
@@ -137,6 +138,12 @@ class Injection {
       refuse("it could find no memory any more: " + *no_room,
              "raise the limit: prlimit --pid " + std::to_string(pid_) + " --as=unlimited " +
                  "--data=unlimited");
+    }
+    constexpr const char* kMostMappings = "/proc/sys/vm/max_map_count";
+    const std::string most = kernel_text_or_empty(kMostMappings);
+    if (const auto no_mapping = find_mapping_refusal(mappings_, most)) {
+      refuse("it could find no memory any more: " + *no_mapping,
+             "let it have more: sysctl -w vm.max_map_count=" + std::to_string(mappings_ * 2));
     }
     if (const auto no_task = find_task_refusal(tid, kTasksAtOnce)) {
       refuse("a thread more could leave it none to make: " + no_task->why, kMoreTasks);
@@ -430,6 +437,7 @@ class Injection {
   ThreadWorkbench bench_;
   SyscallGadget gadget_;
   DonorControlBlock donor_block_;
+  size_t mappings_ = 0;
   // The first thread's two names: read before it stands, which costs it nothing.
   int named_tid_ = 0;
   int name_inside_ = 0;

@@ -36,6 +36,14 @@ TEST_CASE("what a process has mapped once it may map again") {
   CHECK(find_address_refusal(kStatus, limit("Max data size", kMiB), 0).has_value());
 }
 
+TEST_CASE("a process near its last mapping gets none of ours") {
+  CHECK_FALSE(find_mapping_refusal(64530, "65530\n"));
+  CHECK(find_mapping_refusal(64531, "65530\n") ==
+        "it has 64531 of the 65530 mappings that the kernel allows");
+  CHECK(find_mapping_refusal(70000, "65530\n").has_value());  // the limit was lowered
+  CHECK_FALSE(find_mapping_refusal(70000, ""));
+}
+
 TEST_CASE("threads get the stack that the main stack may grow to") {
   CHECK(default_thread_stack(limit("Max stack size", 8 * kMiB)) == 8 * kMiB);
   CHECK(default_thread_stack("Max stack size unlimited unlimited bytes\n") == 2 * kMiB);
