@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "platform/linux/donor_candidates.h"
 #include "platform/linux/kernel_text.h"
 
 namespace heapsnap {
@@ -79,10 +78,8 @@ BorrowedDonor::Answer BorrowedDonor::ask_threads(const DonorTask& task, std::str
       continue;
     }
     check_program(pid_, task, memory_);
-    is_only_thread_ = heapsnap::is_only_thread(proc_, pid_, tid, candidates);
-    const Fitness fitness = fitness_of(proc_, *thread_, task, is_only_thread_);
+    const Fitness fitness = look_at_thread(task, candidates);
     is_group_stopped_ = thread_->stop() == Tracee::Stop::kGroupStop;
-    frame_top_ = fitness.frame_top;
     if (fitness.why_not.empty()) return Answer::kFit;
     why_not = "thread " + std::to_string(tid) + ": " + fitness.why_not;
     if (fitness.may_pass) answer = Answer::kLater;
@@ -110,15 +107,29 @@ void BorrowedDonor::fail(const std::string& why_not) const {
       why_not, "look at it without: heapsnap attach --freeze stop " + std::to_string(pid_));
 }
 
-void BorrowedDonor::leave(const std::function<bool(const user_regs_struct&)>& is_inside) {
+Fitness BorrowedDonor::look_at_thread(const DonorTask& task, const DonorCandidates& before) {
+  is_only_thread_ = heapsnap::is_only_thread(proc_, pid_, tid(), before);
+  const Fitness fitness = fitness_of(proc_, *thread_, task, is_only_thread_);
+  frame_top_ = fitness.frame_top;
+  return fitness;
+}
+
+void BorrowedDonor::leave(const DonorTask& task,
+                          const std::function<bool(const user_regs_struct&)>& is_inside) {
   const auto deadline = TraceClock::now() + kLeaveDeadline;
   std::chrono::microseconds slice = kDonorSlice;
-  while (is_inside(thread_->registers())) {
+  std::string why_not;
+  while (true) {
+    if (is_inside(thread_->registers())) {
+      why_not = "its only thread is inside the allocator, the loader or fork, and stays there";
+    } else {
+      why_not = look_at_thread(task, list_donor_candidates(proc_, pid_)).why_not;
+      if (why_not.empty()) return;
+    }
     if (TraceClock::now() >= deadline || !session_->let_run(*thread_, slice, deadline)) {
       release();
       throw Error(ErrorKind::kUnsupported,
-                  "cannot make a thread in process " + std::to_string(pid_),
-                  "its only thread is inside the allocator, the loader or fork, and stays there",
+                  "cannot make a thread in process " + std::to_string(pid_), why_not,
                   "try again when it is at something else");
     }
     ran_ += slice;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "platform/linux/donor.h"
+#include "platform/linux/donor_candidates.h"
 #include "platform/linux/priority_loan.h"
 #include "platform/linux/ptrace_session.h"
 #include "target/memory_reader.h"
@@ -31,12 +32,13 @@ class BorrowedDonor {
   Tracee& thread() { return *thread_; }
   int tid() const { return thread_->tid(); }
   uint64_t frame_top() const { return frame_top_; }  // for BorrowedThread
-  // When it stood; who is alone and stands stays alone.
+  // When it was stopped last; who is alone and stands stays alone.
   bool is_only_thread() const { return is_only_thread_; }
 
-  // Lets it run in short slices until `is_inside` is false of its registers. Throws
-  // Error{kUnsupported} when it stays inside, with the thread let go.
-  void leave(const std::function<bool(const user_regs_struct&)>& is_inside);
+  // Lets it run in short slices until `is_inside` is false of its registers and it is fit for
+  // `task` where it stands then: it may have gone to another stack, or to 32-bit code. Throws
+  // Error{kUnsupported} when that does not come to pass, with the thread let go.
+  void leave(const DonorTask& task, const std::function<bool(const user_regs_struct&)>& is_inside);
 
   // Lets it run on for good.
   void release() noexcept;
@@ -46,6 +48,7 @@ class BorrowedDonor {
  private:
   enum class Answer : uint8_t { kFit, kLater, kNever };
   Answer ask_threads(const DonorTask& task, std::string& why_not);
+  Fitness look_at_thread(const DonorTask& task, const DonorCandidates& before);
   [[noreturn]] void fail(const std::string& why_not) const;
 
   const ProcFs& proc_;

@@ -85,7 +85,7 @@ Fitness fitness_but_for_place(const Tracee& thread, const DonorTask& task) {
   if (thread.stop() != Tracee::Stop::kTrap) {
     return {"it is stopped for a signal", thread.stop() == Tracee::Stop::kSignal};
   }
-  if (thread.registers().cs != kUserCode64) return {"it runs 32-bit code"};
+  if (thread.registers().cs != kUserCode64) return {"it runs 32-bit code", true};
   if (dispatches_syscalls(thread)) return {"its system calls go to a handler of its own"};
   if (auto barred = barred_call(thread, task)) return {*std::move(barred)};
   if (may_be_in_restartable_sequence(thread)) {

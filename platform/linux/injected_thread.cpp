@@ -204,9 +204,10 @@ class Injection {
   // Has the C library count on other threads before there are any.
   void prepare_for_threads(PriorityLoan& loan) {
     if (recipe_.single_threaded.is_null()) return;
-    BorrowedDonor donor(proc_, pid_, first_task(), memory_, loan);
+    const DonorTask task = first_task();
+    BorrowedDonor donor(proc_, pid_, task, memory_, loan);
     if (donor.is_only_thread()) {
-      donor.leave(recipe_.relies_on_being_alone);
+      donor.leave(task, recipe_.relies_on_being_alone);
       deadline_ = TraceClock::now() + kDonorDeadline;
       read_donor_block(donor.thread());
       BorrowedThread thread(donor.thread(), gadget_, donor.frame_top());
@@ -226,9 +227,10 @@ class Injection {
   }
 
   void start(PriorityLoan& loan) {
-    BorrowedDonor donor(proc_, pid_, first_task(), memory_, loan);
+    const DonorTask task = first_task();
+    BorrowedDonor donor(proc_, pid_, task, memory_, loan);
     const bool holds_donor = donor.is_only_thread() && counts_on_one_thread();
-    if (holds_donor) donor.leave(recipe_.relies_on_being_alone);
+    if (holds_donor) donor.leave(task, recipe_.relies_on_being_alone);
     read_donor_block(donor.thread());
     deadline_ = TraceClock::now() + kDonorDeadline;
     if (holds_donor) {
