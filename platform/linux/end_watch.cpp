@@ -125,8 +125,8 @@ bool EndWatch::hold_pass(std::set<pid_t>& interrupted) {
     thread.forget_stop();
     if (interrupted.insert(tid).second) thread.interrupt();
     if (thread.poll()) {
-      const auto repaired = repaired_registers(thread.registers());
-      if (thread.stop() == Tracee::Stop::kTrap && repaired) thread.set_registers(*repaired);
+      const auto repaired = repaired_registers(thread);
+      if (repaired) thread.set_registers(*repaired);
       all_stood = all_stood && thread.is_gone();
       continue;
     }

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "platform/linux/seccomp_filter.h"
+
 namespace heapsnap {
 
 namespace {
@@ -54,6 +56,25 @@ std::optional<user_regs_struct> repaired_registers(const user_regs_struct& regis
   user_regs_struct repaired = registers;
   repaired.rax = static_cast<unsigned long long>(kRestartNoHand);
   return repaired;
+}
+
+bool is_continued_by_restart(const user_regs_struct& registers) {
+  return is_in_syscall(registers) && result_of(registers) == kRestartBlock;
+}
+
+user_regs_struct begun_anew(const user_regs_struct& registers) {
+  user_regs_struct anew = registers;
+  anew.rax = static_cast<unsigned long long>(kRestartNoHand);
+  return anew;
+}
+
+std::optional<user_regs_struct> repaired_registers(const Tracee& thread) {
+  if (thread.stop() != Tracee::Stop::kTrap) return std::nullopt;
+  const user_regs_struct& registers = thread.registers();
+  if (is_continued_by_restart(registers) && is_filtered(thread.tid(), SYS_restart_syscall)) {
+    return begun_anew(registers);
+  }
+  return repaired_registers(registers);
 }
 
 std::optional<long> restartable_number(std::span<const std::byte> code_before) {

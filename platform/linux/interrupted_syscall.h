@@ -11,6 +11,11 @@
 //
 // That holds also for a signal that arrives between repair and release, which a repair by moving
 // the instruction pointer would turn into a lost EINTR. A relative timeout starts anew.
+//
+// A sleep that is to go on where it was (poll, nanosleep, futex with a relative timeout) is
+// continued by the kernel as restart_syscall(2), a call that the program never makes and that a
+// list of what it may call can lack: its seccomp filter then kills it, as it would after SIGSTOP.
+// Of such a thread the call is made again as well.
 #pragma once
 
 #include <sys/user.h>
@@ -19,6 +24,8 @@
 #include <optional>
 #include <span>
 
+#include "platform/linux/tracee.h"
+
 namespace heapsnap {
 
 // Whether `number` is an x86-64 system call that gives EINTR for a stop alone and can be made again
@@ -26,8 +33,16 @@ namespace heapsnap {
 bool is_broken_by_stop(long number);
 
 // The registers to set instead of those of a thread at a Stop::kTrap; nothing when it was not in
-// such a call.
+// such a call that is broken off.
 std::optional<user_regs_struct> repaired_registers(const user_regs_struct& registers);
+
+// Whether the kernel will continue the call that was interrupted by restart_syscall(2).
+bool is_continued_by_restart(const user_regs_struct& registers);
+// The registers with which it begins it anew instead.
+user_regs_struct begun_anew(const user_regs_struct& registers);
+
+// Both repairs: the registers to set of a thread that the caller traces and that stands.
+std::optional<user_regs_struct> repaired_registers(const Tracee& thread);
 
 // Whether the thread was stopped inside a system call, be it one that will be restarted.
 bool is_in_syscall(const user_regs_struct& registers);

@@ -234,8 +234,7 @@ void PtraceSession::fail_to_stop(int tid) const {
 }
 
 void PtraceSession::note_stop(Tracee& tracee) {
-  if (tracee.stop() != Tracee::Stop::kTrap) return;
-  const auto repaired = repaired_registers(tracee.registers());
+  const auto repaired = repaired_registers(tracee);
   if (repaired && tracee.set_registers(*repaired)) ++syscalls_restarted_;
 }
 

@@ -276,4 +276,12 @@ SeccompVerdict seccomp_verdict(int tid, long syscall_number, std::array<uint64_t
   return read_seccomp_filters(tid).verdict(call);
 }
 
+bool is_filtered(int tid, long syscall_number) {
+  if (ptrace(static_cast<__ptrace_request>(PTRACE_SECCOMP_GET_FILTER), tid, nullptr, nullptr) < 0 &&
+      errno == EINVAL) {
+    return false;
+  }
+  return seccomp_verdict(tid, syscall_number, {}) != SeccompVerdict::kAllowed;
+}
+
 }  // namespace heapsnap

@@ -89,4 +89,8 @@ SeccompFilters read_seccomp_filters(int tid);
 // read_seccomp_filters(tid).verdict() for one x86-64 system call.
 SeccompVerdict seccomp_verdict(int tid, long syscall_number, std::array<uint64_t, 6> arguments);
 
+// Whether the call may have another outcome than without filters: always where these cannot be
+// read. Takes one call of ptrace(2) for a thread without, which the caller holds as above.
+bool is_filtered(int tid, long syscall_number);
+
 }  // namespace heapsnap
