@@ -1,6 +1,6 @@
-// Whether a process may map more, as far as its own limits go: RLIMIT_AS and RLIMIT_DATA of
-// setrlimit(2), and the number of its mappings. What we map counts for them, and then malloc of
-// the target fails in place of ours.
+// Whether a process may map more, as far as its own limits go: RLIMIT_AS, RLIMIT_DATA and, where
+// all is locked, RLIMIT_MEMLOCK of setrlimit(2), and the number of its mappings. What we map counts
+// for them, and then malloc of the target fails in place of ours.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,15 @@
 
 namespace heapsnap {
 
+struct AddressRefusal {
+  std::string why;
+  std::string options;  // of prlimit(1), to raise the limit
+};
+
 // Why `wanted` bytes more would not fit beside the most that the process has ever mapped, which it
 // may come to map again. Parses the texts of /proc/PID/status and limits; nothing when they fit.
-std::optional<std::string> find_address_refusal(std::string_view status, std::string_view limits,
-                                                uint64_t wanted);
+std::optional<AddressRefusal> find_address_refusal(std::string_view status, std::string_view limits,
+                                                   uint64_t wanted);
 
 // Why a process that has so many mappings could come to lack some, of which it may have `most`
 // (vm.max_map_count, as the kernel writes it): fewer than a thousand are left. Protecting a page in

@@ -135,9 +135,8 @@ class Injection {
     const std::string limits = proc_.try_read(tid, "limits").value_or(std::string());
     const uint64_t mapped = bench_.size() + default_thread_stack(limits) + work_.address_space;
     if (const auto no_room = find_address_refusal(proc_.read(tid, "status"), limits, mapped)) {
-      refuse("it could find no memory any more: " + *no_room,
-             "raise the limit: prlimit --pid " + std::to_string(pid_) + " --as=unlimited " +
-                 "--data=unlimited");
+      refuse("it could find no memory any more: " + no_room->why,
+             "raise the limit: prlimit --pid " + std::to_string(pid_) + " " + no_room->options);
     }
     constexpr const char* kMostMappings = "/proc/sys/vm/max_map_count";
     const std::string most = kernel_text_or_empty(kMostMappings);

@@ -1,6 +1,7 @@
 // Kinds near a limit of theirs that kills, or fails.
 #include <fcntl.h>
 #include <grp.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,6 @@ static void limit(int resource, rlim_t soft) {
   struct rlimit both;
   getrlimit(resource, &both);
   both.rlim_cur = soft;
-  if (both.rlim_max < soft) both.rlim_max = soft;
   if (setrlimit(resource, &both) != 0) skip("setrlimit");
 }
 
@@ -49,19 +49,29 @@ static void no_queued_signals(void) {
 
 // All of its memory is locked, and it may lock just what it needs at most.
 static void locked_memory_limit(void) {
-  enum { kSpare = 4 << 20 };
-  limit(RLIMIT_MEMLOCK, 48 << 20);
+  enum { kStep = 64 << 10 };
+  struct rlimit most;
+  getrlimit(RLIMIT_MEMLOCK, &most);
+  if (most.rlim_max > 48 << 20) most.rlim_max = 48 << 20;
+  limit(RLIMIT_MEMLOCK, most.rlim_max);
   if (getuid() == 0 && (setgroups(0, NULL) != 0 || setresgid(65534, 65534, 65534) != 0 ||
                         setresuid(65534, 65534, 65534) != 0)) {
     skip("setresuid");
   }
   if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0) skip("mlockall");
-  size_t size = 40 << 20;
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  churn();
+  size_t size = most.rlim_max;
   void* memory = MAP_FAILED;
-  while (memory == MAP_FAILED && size > kSpare) {
-    size -= 1 << 20;
+  while (memory == MAP_FAILED && size > kStep) {
+    size -= kStep;
     memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
+  if (memory == MAP_FAILED) skip("mmap");
+  munmap(memory, size);
+  churn();
+  size -= 4 * kStep;
+  memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   say_ready();
   while (!is_over()) {
     churn();

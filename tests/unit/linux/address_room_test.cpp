@@ -25,7 +25,8 @@ TEST_CASE("what a process has mapped once it may map again") {
   CHECK_FALSE(find_address_refusal(kStatus, space, 10 * kMiB));
   const auto refusal = find_address_refusal(kStatus, space, 10 * kMiB + 1);
   REQUIRE(refusal.has_value());
-  CHECK(*refusal ==
+  CHECK(refusal->options == "--as=unlimited --data=unlimited");
+  CHECK(refusal->why ==
         "ulimit -v of it is 30.0 MiB, of which it has used 20.0 MiB, and 10.0 MiB more may be "
         "needed");
   // 1 MiB now, and 10 MiB more at its peak.
@@ -34,6 +35,18 @@ TEST_CASE("what a process has mapped once it may map again") {
   CHECK(find_address_refusal(kStatus, data, kMiB + 1).has_value());
   // Lowered below what it has.
   CHECK(find_address_refusal(kStatus, limit("Max data size", kMiB), 0).has_value());
+}
+
+TEST_CASE("what is mapped into a process that has locked all counts for what it may lock") {
+  const std::string limits = "Max locked memory 8388608 8388608 bytes\n";
+  const std::string all = "VmPeak:\t8000 kB\nVmSize:\t8000 kB\nVmLck:\t7900 kB\n";
+  const std::string some = "VmPeak:\t8000 kB\nVmSize:\t8000 kB\nVmLck:\t64 kB\n";
+  const std::string none = "CapEff:\t0000000000000000\n";
+  const std::string may_lock = "CapEff:\t000001ffffffffff\n";
+  CHECK(find_address_refusal(all + none, limits, kMiB).has_value());
+  CHECK_FALSE(find_address_refusal(all + none, limits, 4096));
+  CHECK_FALSE(find_address_refusal(all + may_lock, limits, kMiB));
+  CHECK_FALSE(find_address_refusal(some + none, limits, kMiB));
 }
 
 TEST_CASE("a process near its last mapping gets none of ours") {
