@@ -92,8 +92,12 @@ std::optional<SyscallGadget> find_syscall_gadget(const AddressSpace& space,
   for (const Mapping& mapping : space.mappings()) {
     if (mapping.executable && mapping.readable && !mapping.writable) candidates.push_back(&mapping);
   }
+  // Of two C libraries dlmopen(3) has loaded one, which may be unloaded while somebody is in it.
+  // The kernel maps downwards, so the program's own lies higher.
   std::stable_sort(candidates.begin(), candidates.end(), [](const Mapping* a, const Mapping* b) {
-    return search_rank(*a) < search_rank(*b);
+    const int rank = search_rank(*a);
+    if (rank != search_rank(*b)) return rank < search_rank(*b);
+    return rank == 0 && a->range.begin > b->range.begin;
   });
   SyscallGadget gadget;
   for (const Mapping* mapping : candidates) {

@@ -32,14 +32,21 @@ std::string process_name(const Target& target) {
               remedy);
 }
 
-std::optional<LoadedLibrary> open_library(Target& target, const LoadedFile& file) {
+// A file may be loaded more than once: dlmopen(3) loads libraries beside those of the program, the
+// C library too, and these may be gone at any moment.
+struct OpenedLibrary {
+  LoadedLibrary library;
+  std::vector<Address> load_biases;
+};
+
+std::optional<OpenedLibrary> open_library(Target& target, const LoadedFile& file) {
   std::optional<MappedFile> mapped = target.open_file(file.mappings.front());
   if (!mapped) return std::nullopt;
   try {
     ElfImage image = ElfImage::from_file(std::move(*mapped), file.path);
     const std::vector<Address> biases = load_biases(image, file);
     if (biases.empty()) return std::nullopt;
-    return LoadedLibrary{std::move(image), file.path, biases.front()};
+    return OpenedLibrary{{std::move(image), file.path, biases.back()}, biases};
   } catch (const Error&) {
     return std::nullopt;  // code that is mapped but no ELF file
   }
@@ -47,6 +54,30 @@ std::optional<LoadedLibrary> open_library(Target& target, const LoadedFile& file
 
 bool is_loader(const LoadedLibrary& library) {
   return exports(library.image, "_r_debug") && exports(library.image, "__tls_get_addr");
+}
+
+// Where the loader has the libraries of the program itself (struct r_debug and link_map, link.h).
+std::vector<Address> program_biases(Target& target, const LoadedLibrary& loader) {
+  struct LinkMap {
+    uint64_t load_bias, name, dynamic, next, previous;
+  };
+  constexpr uint64_t kFirst = 8;  // r_map
+  constexpr size_t kMost = 10'000;
+  std::vector<Address> biases;
+  auto next = target.memory().read_value<uint64_t>(exported_address(loader, "_r_debug") + kFirst);
+  while (next && *next != 0 && biases.size() < kMost) {
+    const auto map = target.memory().read_value<LinkMap>(Address(*next));
+    if (!map) break;
+    biases.emplace_back(map->load_bias);
+    next = map->next;
+  }
+  return biases;
+}
+
+void choose_bias(OpenedLibrary& opened, const std::vector<Address>& biases) {
+  const auto found = std::find_first_of(opened.load_biases.begin(), opened.load_biases.end(),
+                                        biases.begin(), biases.end());
+  if (found != opened.load_biases.end()) opened.library.load_bias = *found;
 }
 
 bool is_part_of_glibc(const LoadedLibrary& library) {
@@ -100,19 +131,20 @@ CLibrary::CLibrary(LoadedLibrary libc, std::vector<LoadedLibrary> parts)
       version_(guess_glibc_version(libc_.image, libc_.path).version) {}
 
 CLibrary CLibrary::find(Target& target) {
-  std::optional<LoadedLibrary> libc;
-  std::vector<LoadedLibrary> parts;
+  std::optional<OpenedLibrary> libc;
+  std::vector<OpenedLibrary> opened_parts;
   bool has_interpreter = false;
   AllocatorSurvey survey;
   for (const LoadedFile& file : files_with_code(target.address_space())) {
-    std::optional<LoadedLibrary> library = open_library(target, file);
-    if (!library) continue;
-    has_interpreter = has_interpreter || library->image.has_interpreter();
-    survey.add(library->image, library->path, file.mappings.front().deleted);
-    if (exports(library->image, "gnu_get_libc_version")) {
-      libc = std::move(library);
-    } else if (is_part_of_glibc(*library)) {
-      parts.push_back(std::move(*library));
+    std::optional<OpenedLibrary> opened = open_library(target, file);
+    if (!opened) continue;
+    const LoadedLibrary& library = opened->library;
+    has_interpreter = has_interpreter || library.image.has_interpreter();
+    survey.add(library.image, library.path, file.mappings.front().deleted);
+    if (exports(library.image, "gnu_get_libc_version")) {
+      libc = std::move(opened);
+    } else if (is_part_of_glibc(library)) {
+      opened_parts.push_back(std::move(*opened));
     }
   }
   check_allocator(target, survey.verdict());
@@ -122,7 +154,17 @@ CLibrary CLibrary::find(Target& target) {
                                   : "it is statically linked: nothing can be loaded into it",
                   "look at it without: heapsnap attach " + std::to_string(target.process().pid));
   }
-  CLibrary found(std::move(*libc), std::move(parts));
+  std::vector<Address> biases;
+  for (const OpenedLibrary& part : opened_parts) {
+    if (biases.empty() && is_loader(part.library)) biases = program_biases(target, part.library);
+  }
+  choose_bias(*libc, biases);
+  std::vector<LoadedLibrary> parts;
+  for (OpenedLibrary& part : opened_parts) {
+    choose_bias(part, biases);
+    parts.push_back(std::move(part.library));
+  }
+  CLibrary found(std::move(libc->library), std::move(parts));
   found.make_recipe(target);
   return found;
 }
