@@ -63,7 +63,7 @@ REFUSALS = {
     "foreign_thread_pointer": no_thread("its thread control blocks are not laid out"),
     "dispatched_calls": no_thread("its system calls go to a handler of its own"),
     "many_mappings": no_thread("mappings that the kernel allows"),
-    "used_up_descriptors": {"inject": "Too many open files"},
+    "locked_memory_limit": no_thread("ulimit -l of it is"),
     "no_file_growth": {"inject": "file too short"},
     "killed_by_other_calls": no_thread("its seccomp filter bars"),
     "killed_by_a_restart": no_thread("its seccomp filter bars"),
