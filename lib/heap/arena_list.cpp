@@ -54,7 +54,8 @@ class ArenaReader {
 }  // namespace
 
 void list_arenas(PageCache& cache, const LocatedMalloc& malloc, const ThreadHeaps& heaps,
-                 uint32_t instance, std::vector<Arena>& arenas, CorruptionLog& log) {
+                 uint32_t instance, Address left_out, std::vector<Arena>& arenas,
+                 CorruptionLog& log) {
   const ArenaReader reader(cache, malloc.layout);
   const auto index = [&arenas] { return static_cast<int32_t>(arenas.size()) - 1; };
 
@@ -64,6 +65,7 @@ void list_arenas(PageCache& cache, const LocatedMalloc& malloc, const ThreadHeap
   main.is_main = true;
   const bool readable = reader.read(main);
   arenas.push_back(main);
+  const int32_t main_index = index();
   if (!readable) {
     log.add(main.address, index(), -1, "the main arena cannot be read");
     return;
@@ -97,6 +99,12 @@ void list_arenas(PageCache& cache, const LocatedMalloc& malloc, const ThreadHeap
         is_broken = true;
       }
     }
+  }
+  if (!is_broken && !left_out.is_null()) {
+    log.add(main.address + malloc.layout.state.next, main_index, -1,
+            "the ring of arenas leaves out the one at " + hex(left_out) +
+                ", which a thread allocates from");
+    is_broken = true;
   }
   if (!is_broken) return;
   for (const auto& named : heaps.all()) {

@@ -13,8 +13,10 @@ namespace heapsnap {
 
 // Appends the arenas of `malloc` (number `instance`) to `arenas`, main_arena first. An arena whose
 // link does not lead to another arena ends the ring with a record in `log`; the arenas behind it
-// are then found by their heaps, as far as they have any.
+// are then found by their heaps, as far as they have any. So they are when `left_out` is not null:
+// an arena that is known to exist and that a ring of others does not hold.
 void list_arenas(PageCache& cache, const LocatedMalloc& malloc, const ThreadHeaps& heaps,
-                 uint32_t instance, std::vector<Arena>& arenas, CorruptionLog& log);
+                 uint32_t instance, Address left_out, std::vector<Arena>& arenas,
+                 CorruptionLog& log);
 
 }  // namespace heapsnap

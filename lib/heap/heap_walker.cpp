@@ -1,6 +1,7 @@
 #include "heap/heap_walker.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "heap/anonymous_memory.h"
@@ -52,8 +53,15 @@ class HeapWalk {
       : target_(target), mallocs_(std::move(mallocs)), cache_(target.memory()) {}
 
   HeapModel run(ChunkSink& sink, const WalkOptions& options) {
-    find_arenas();
+    find_arenas({});
     find_thread_caches();
+    if (const LeftOut left_out = left_out_arenas(); !left_out.empty()) {
+      model_ = HeapModel();
+      instance_of_cache_.clear();
+      log_ = CorruptionLog();
+      find_arenas(left_out);
+      find_thread_caches();
+    }
     settle_link_protection();
     follow_free_lists();
     ProgressSink progress(sink, options, areas_.bytes());
@@ -65,11 +73,29 @@ class HeapWalk {
   }
 
  private:
-  void find_arenas() {
+  using LeftOut = std::map<uint32_t, Address>;  // by malloc, one arena that is not in its ring
+
+  // Arenas that hold the tcache of a thread and were not found: a ring that damage has made shorter
+  // closes as a sound one does.
+  LeftOut left_out_arenas() {
+    LeftOut left_out;
+    for (size_t k = 0; k < model_.thread_caches.size(); ++k) {
+      const Address tcache = model_.thread_caches[k].tcache;
+      const uint32_t i = instance_of_cache_[k];
+      if (tcache.is_null() || areas_.find(tcache) != nullptr || left_out.contains(i)) continue;
+      const auto heap = ThreadHeaps(cache_, target_, mallocs_[i]).holding(tcache);
+      if (heap && arena_index(heap->arena) < 0) left_out[i] = heap->arena;
+    }
+    return left_out;
+  }
+
+  void find_arenas(const LeftOut& left_out) {
     for (uint32_t i = 0; i < mallocs_.size(); ++i) {
       model_.instances.push_back(mallocs_[i].instance);
       const ThreadHeaps heaps(cache_, target_, mallocs_[i]);
-      list_arenas(cache_, mallocs_[i], heaps, i, model_.arenas, log_);
+      const auto missed = left_out.find(i);
+      list_arenas(cache_, mallocs_[i], heaps, i,
+                  missed == left_out.end() ? Address() : missed->second, model_.arenas, log_);
     }
     areas_ = find_heap_areas(target_, cache_, mallocs_, model_.arenas, log_);
   }

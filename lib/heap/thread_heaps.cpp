@@ -63,6 +63,14 @@ std::optional<ThreadHeap> ThreadHeaps::find(Address inside, Address arena) const
   return std::nullopt;
 }
 
+std::optional<ThreadHeaps::Named> ThreadHeaps::holding(Address inside) const {
+  for (const uint64_t reserved : sizes_) {
+    const auto found = read(inside.align_down(reserved), reserved);
+    if (found && find(inside, found->arena) && find(found->arena, found->arena)) return found;
+  }
+  return std::nullopt;
+}
+
 const std::vector<ThreadHeaps::Named>& ThreadHeaps::all() const {
   if (!all_) all_ = scan();
   return *all_;

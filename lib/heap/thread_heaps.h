@@ -42,6 +42,9 @@ class ThreadHeaps {
     ThreadHeap heap;
     Address arena;
   };
+  // The heap that holds `inside`, whichever arena it names, if that arena lies in a heap of its
+  // own.
+  std::optional<Named> holding(Address inside) const;
   // In order of the arenas; searched for once.
   const std::vector<Named>& all() const;
   // Those that name `arena`.

@@ -45,8 +45,8 @@ KINDS = {
     "tcache_other_size": (SAID, MOST_LOST), "tcache_and_fastbin": (SAID, MOST_LOST), "tcache_text": (SAID, 80),
     # arenas
     "top_null": (SAID, None), "top_wild": (SAID, None), "top_odd": (SAID, None), "top_early": (SAID, None),
-    "top_size_zero": (SAID, MOST_LOST), "top_size_huge": (SAID, MOST_LOST), "next_self": (SAID, None),
-    "next_null": (SAID, None), "next_wild": (SAID, None), "system_mem": (SAID, MOST_LOST),
+    "top_size_zero": (SAID, MOST_LOST), "top_size_huge": (SAID, MOST_LOST), "next_self": (SAID, 0),
+    "next_null": (SAID, 0), "next_wild": (SAID, 0), "system_mem": (SAID, MOST_LOST),
     "system_mem_near": (SAID, MOST_LOST),
     # heaps of the second arena
     "heap_arena": (SAID, None), "heap_arena_other": (SAID, None), "heap_previous_loop": (SAID, None),

@@ -387,6 +387,42 @@ TEST_CASE("damaged links between heaps and arenas are bridged by a search") {
   CHECK(heap.target.reads() < 1000);
 }
 
+TEST_CASE("arenas that a ring of others leaves out are found by the threads that use them") {
+  SyntheticHeap heap(Machine::kX86_64, 36);
+  SyntheticArena& main = heap.brk_arena(4);
+  heap.thread(main, 1);
+  end_with_top(main, heap.heap_begin() + 4 * kPage);
+  main.system_mem = 4 * kPage;
+  constexpr uint64_t kStep = 64 << 20;
+  std::vector<Address> states;
+  for (unsigned i = 0; i < 3; ++i) {
+    const Address begin = heap.heaps_begin() + i * kStep;
+    SyntheticArena& arena = heap.thread_arena(begin, 4);
+    states.push_back(arena.state());
+    if (i != 1) heap.thread(arena, 2 + static_cast<int>(i));  // the thread of one has ended
+    fill(arena, 10);
+    end_with_top(arena, begin + 4 * kPage);
+  }
+  heap.finish();
+  CHECK(complaints(RecordedWalk(heap)) == "");
+  const uint64_t next = heap.layout.state.next;
+  SUBCASE("the main arena is alone") {
+    heap.target.put_word(main.state() + next, main.state().value());
+  }
+  SUBCASE("the main arena knows of no other") {
+    heap.target.put_word(main.state() + next, 0);
+  }
+  SUBCASE("the ring passes one by") {
+    heap.target.put_word(main.state() + next, states.back().value());
+  }
+  const RecordedWalk walk(heap);
+  CHECK(walk.model.corruptions.size() == 1);
+  CHECK(walk.has_complaint("the ring of arenas leaves out the one at"));
+  CHECK(walk.model.arenas.size() == 4);
+  CHECK(walk.model.thread_caches.size() == 3);
+  CHECK(walk.sink.chunks == heap.expected);
+}
+
 TEST_CASE("thread heaps are searched for once, however many arenas lack some") {
   constexpr uint64_t kStep = 64 << 20;
   const auto reads_with = [](unsigned arenas) {
