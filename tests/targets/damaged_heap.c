@@ -28,9 +28,9 @@
 
 enum {
   kArenas = 3,
-  kLive = 900,    // blocks of an arena
-  kFiller = 560,  // blocks that push the second arena into a second heap
-  kFillerSize = 120 << 10,
+  kLive = 1000,  // blocks of an arena
+  kFiller = 60,  // blocks that push the second arena into a second heap
+  kFillerSize = 1100 << 10,
   kMapped = 3,
   kThreshold = 0x12d680,  // of mmap; a number that nothing else is
   kMappedSize = 2 << 20,
@@ -127,9 +127,9 @@ static word* heap_of(char* memory) {
 
 // Uses up what is left of the heap before the one that the last block is in.
 static void use_up_heap(struct arena* arena) {
-  static const size_t sizes[] = {1000, 40};
+  static const size_t sizes[] = {100000, 1000, 40};
   const word* const heap = heap_of(arena->live[arena->count - 1]);
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 3; ++i) {
     while (heap_of(keep(arena, sizes[i])) != heap) continue;
   }
 }
@@ -138,7 +138,7 @@ static void fill(struct arena* arena, bool is_long) {
   char* small[kInBin];
   char* large[kInBin];
   char* unsorted[kInBin];
-  for (int i = 0; i < kLive - 200; ++i) keep(arena, 16 + draw(900));
+  for (int i = 0; i < kLive - 300; ++i) keep(arena, 16 + draw(900));
   if (is_long) {
     for (int i = 0; i < kFiller; ++i) keep(arena, kFillerSize);
     use_up_heap(arena);
