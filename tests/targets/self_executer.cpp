@@ -3,10 +3,11 @@
 //   self_executer leader|thread [free]
 //
 // Says "ready" each time that it has begun. Executes itself for each line of its standard input, by
-// its first thread or by another one; with `free` all the time, without a line. At the end of its
-// input it says "errors=0" and ends.
+// its first thread or by another one; with `free` without a line, every 0 to 31 ms. At the end
+// of its input it says "errors=0" and ends.
 #include <poll.h>
 #include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -29,6 +30,13 @@ void* execute_again(void* /*unused*/) {
   while (true) pause();
 }
 
+// 0 to 31, so that what watches the process meets each moment of its life.
+int some_milliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<int>(now.tv_nsec % 32);
+}
+
 void say(const char* text) {
   if (write(STDOUT_FILENO, text, std::strlen(text)) < 0) std::abort();
 }
@@ -44,7 +52,7 @@ int main(int argc, char** argv) {
     if (std::getenv("HEAPSNAP_TEST_SAID_READY") == nullptr) say("ready\n");
     putenv(said);
     pollfd input{STDIN_FILENO, POLLIN, 0};
-    if (poll(&input, 1, 0) == 0) become_new(by_thread);
+    if (poll(&input, 1, some_milliseconds()) == 0) become_new(by_thread);
   } else {
     say("ready\n");
     char byte = 0;
