@@ -74,8 +74,11 @@ REFUSALS = {
     "static": no_thread("statically linked"),
     "static_pie": no_thread("statically linked"),
 }
-# What docs/threats.md does not promise: a worker has two descriptors of the process for a moment.
-NOT_DONE = {"lowest_descriptor": ("inject",), "used_up_descriptors": ("inject",)}
+# What docs/threats.md does not promise: a worker has two descriptors of the process for a moment, and the ids of the
+# thread that it was cloned from.
+NOT_DONE = {"lowest_descriptor": ("inject",), "used_up_descriptors": ("inject",), "changing_users": NO_THREAD}
+# To whom a debugger's stop alone is EINTR, or who trace what strace -f then traces.
+ALONE = ("waiting_for_signals", "traces_a_child")
 # Of any process with one thread that does nothing but allocate.
 ALWAYS_ALLOCATING = "its only thread is inside the allocator"
 # Of two at once, or beside a debugger.
@@ -207,16 +210,17 @@ def run_kind(campaign, kind, arguments):
             for name in names:
                 campaign.operate(process, kind, name)
             campaign.two_at_once(process, kind)
+        for _ in range(0 if kind in ALONE else arguments.beside):
+            campaign.beside(process, kind, campaign.random.choice(["gdb", "gcore", "strace"]))
         wanted = campaign.kills + arguments.kills
         for _ in range(arguments.kills * 2):
             if campaign.kills < wanted:
                 campaign.kill_one(process, kind)
-        for _ in range(arguments.beside):
-            campaign.beside(process, kind, campaign.random.choice(["gdb", "gcore", "strace"]))
         if arguments.kills:
             # Reaps what the killed ones have left.
             for name in ("attach fork", "eject"):
-                campaign.operate(process, kind, name)
+                if name in operations_for(kind):
+                    campaign.operate(process, kind, name)
         process.end()
 
 
