@@ -76,9 +76,10 @@ REFUSALS = {
 }
 # What docs/threats.md does not promise: a worker has two descriptors of the process for a moment, and the ids of the
 # thread that it was cloned from.
-NOT_DONE = {"lowest_descriptor": ("inject",), "used_up_descriptors": ("inject",), "changing_users": NO_THREAD}
-# To whom a debugger's stop alone is EINTR, or who trace what strace -f then traces.
-ALONE = ("waiting_for_signals", "traces_a_child")
+NOT_DONE = {"lowest_descriptor": ("inject",), "used_up_descriptors": ("inject",),
+            "no_standard_files": ("inject",), "changing_users": NO_THREAD}
+# To whom a debugger's stop alone is EINTR or the end, or who trace what strace -f then traces.
+ALONE = ("waiting_for_signals", "edge_events", "killed_by_a_restart", "refused_a_restart", "traces_a_child")
 # Of any process with one thread that does nothing but allocate.
 ALWAYS_ALLOCATING = "its only thread is inside the allocator"
 # Of two at once, or beside a debugger.
