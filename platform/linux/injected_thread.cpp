@@ -209,6 +209,7 @@ class Injection {
       donor.leave(task, recipe_.relies_on_being_alone);
       deadline_ = TraceClock::now() + kDonorDeadline;
       read_donor_block(donor.thread());
+      have_it_lock(donor.thread());
       BorrowedThread thread(donor.thread(), gadget_, donor.frame_top());
       make_bench(thread);
       const user_regs_struct& like = donor.thread().registers();
@@ -232,13 +233,7 @@ class Injection {
     if (holds_donor) donor.leave(task, recipe_.relies_on_being_alone);
     read_donor_block(donor.thread());
     deadline_ = TraceClock::now() + kDonorDeadline;
-    if (holds_donor) {
-      // glibc before 2.35 asks this word of each thread whether locks are needed, and
-      // pthread_create sets it for the thread that calls it.
-      constexpr uint64_t kMultipleThreads = 0x18;
-      writer_.write_value(Address(donor.thread().registers().fs_base) + kMultipleThreads,
-                          uint32_t{1});
-    }
+    if (holds_donor) have_it_lock(donor.thread());
     {
       BorrowedThread thread(donor.thread(), gadget_, donor.frame_top());
       if (bench_.begin().is_null()) make_bench(thread);
@@ -257,6 +252,15 @@ class Injection {
     }
     donor.release();
     result_.stolen.push_back({donor.tid(), donor.pause()});
+  }
+
+  // By a word of its own each thread of glibc knows whether it has to lock: malloc's fastbins by it
+  // up to 2.36, all else up to 2.34. pthread_create sets it for the thread that calls it, and later
+  // versions still do. The only thread of a process, which stands outside of malloc, has a second
+  // one soon.
+  void have_it_lock(const Tracee& only_thread) {
+    constexpr uint64_t kMultipleThreads = 0x18;
+    writer_.write_value(Address(only_thread.registers().fs_base) + kMultipleThreads, uint32_t{1});
   }
 
   void make_bench(BorrowedThread& thread) {

@@ -107,6 +107,15 @@ TEST_CASE("the tracker gets into a process with one thread") {
   inject_often("one thread", kOneThread);
 }
 
+// By this word glibc's malloc takes chunks off a fastbin with a locked instruction or without.
+TEST_CASE("the only thread of a process locks from the first other thread on") {
+  for (const bool is_tracked : {false, true}) {
+    LiveTarget target({LONE_SLEEPER});
+    if (is_tracked) start_tracking(target.pid(), tracker_image(), {});
+    CHECK(target.finish().at("locks") == (is_tracked ? 1 : 0));
+  }
+}
+
 TEST_CASE("ejected, it leaves nothing in code and bindings: a process that allocates") {
   inject_and_eject_often("malloc churn, in and out", kMallocChurn);
 }
