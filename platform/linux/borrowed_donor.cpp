@@ -109,7 +109,7 @@ void BorrowedDonor::fail(const std::string& why_not) const {
 
 Fitness BorrowedDonor::look_at_thread(const DonorTask& task, const DonorCandidates& before) {
   is_only_thread_ = heapsnap::is_only_thread(proc_, pid_, tid(), before);
-  const Fitness fitness = fitness_of(proc_, *thread_, task, is_only_thread_);
+  Fitness fitness = fitness_of(proc_, *thread_, task, is_only_thread_);
   frame_top_ = fitness.frame_top;
   return fitness;
 }
