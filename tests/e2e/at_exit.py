@@ -75,7 +75,8 @@ def check_report(report, busy_in_malloc):
     assert report["rss"]["resident"] > 1 << 20 and report["rss"]["basis"] == "resident", report["rss"]
     if not freeze["threads_in_malloc"]:
         assert not report["corruptions"], report["corruptions"]
-    assert busy_in_malloc or not freeze["threads_in_malloc"], freeze
+    # One thread at a time is new or at its end, and for a moment inside then.
+    assert freeze["threads_in_malloc"] <= 1 + busy_in_malloc, freeze
 
 
 def check_blocks(heapsnap, path):
