@@ -1,7 +1,6 @@
 #include "platform/linux/address_room.h"
 
 #include <array>
-#include <charconv>
 
 #include "platform/linux/kernel_text.h"
 #include "platform/linux/memory_room.h"
@@ -61,12 +60,9 @@ std::optional<AddressRefusal> find_address_refusal(std::string_view status, std:
 }
 
 std::optional<std::string> find_mapping_refusal(uint64_t mappings, std::string_view most) {
-  uint64_t limit = 0;
-  if (std::from_chars(most.data(), most.data() + most.size(), limit).ec != std::errc{} ||
-      mappings + kMappingsLeft <= limit) {
-    return std::nullopt;
-  }
-  return "it has " + std::to_string(mappings) + " of the " + std::to_string(limit) +
+  const auto limit = parse_number(most);
+  if (!limit || mappings + kMappingsLeft <= *limit) return std::nullopt;
+  return "it has " + std::to_string(mappings) + " of the " + std::to_string(*limit) +
          " mappings that the kernel allows";
 }
 
