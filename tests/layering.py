@@ -12,13 +12,15 @@ The rules, which docs/architecture.md explains:
    tracker, the two headers that say how its tables lie and how it is called are for everybody who reads
    or loads it from outside (lib/tracking, platform/linux and what may include these).
 3. lib/ includes neither platform/, tools/ nor tests/; nothing but tests/ includes tests/.
-4. A header includes no third-party header; doctest belongs to tests, Boost to tools/heapsnap.
-5. <sys/ptrace.h>, <sys/wait.h> and paths below /proc belong to platform/linux. (lib/capi and lib/tracker
+4. Some modules have rooms, folders of their own: ROOMS says in which order. A room may include what its
+   module may, the module's own top, and the rooms named for it; the top includes no room.
+5. A header includes no third-party header; doctest belongs to tests, Boost to tools/heapsnap.
+6. <sys/ptrace.h>, <sys/wait.h> and paths below /proc belong to platform/linux. (lib/capi and lib/tracker
    look at their own process, and tests may do anything. /proc/self/fd is how linkat(2) names an open
    file, and no look at a process.)
-6. An include of our own is written "module/file.h" or "platform/linux/file.h", and the file is there.
+7. An include of our own is written "module/file.h" or "platform/linux/file.h", and the file is there.
    (packaging/ is built against other programs' headers as well.)
-7. The DEPENDS of a library's CMakeLists.txt keep to rule 1 too.
+8. The DEPENDS of a library's CMakeLists.txt keep to rule 1 too.
 
 Files of more than 500 lines are listed, but are no failure.
 """
@@ -32,15 +34,31 @@ MAY_INCLUDE = {
     "lib/base": [],
     "lib/target": ["lib/base"],
     "lib/elf": ["lib/base", "lib/target"],
+    "lib/core": ["lib/target", "lib/elf"],
     "lib/heap": ["lib/target", "lib/elf"],
     "lib/tracking": ["lib/target", "lib/elf"],
-    "lib/runtime": ["lib/target", "lib/elf", "lib/heap"],
     "lib/snapshot": ["lib/target", "lib/heap", "lib/tracking"],
     "lib/analysis": ["lib/heap", "lib/tracking", "lib/snapshot"],
     "lib/report": ["lib/analysis"],
     "lib/tracker": [],
     "lib/capi": [],
     "platform/linux": ["lib/target"],
+}
+# The rooms of a module, each with those of them that it may include.
+ROOMS = {
+    "lib/heap": {
+        "discovery": [],
+        "in_place": [],
+        "walk": ["in_place"],
+    },
+    "platform/linux": {
+        "proc": [],
+        "self": ["proc"],
+        "trace": ["proc", "self"],
+        "remote_call": ["proc", "self", "trace"],
+        "freeze": ["proc", "self", "trace", "remote_call"],
+        "inject": ["proc", "self", "trace", "remote_call", "freeze"],
+    },
 }
 # These may include every module; the last one also itself only.
 OPEN_FOLDERS = ["tools", "packaging", "tests"]
@@ -53,7 +71,7 @@ THIRD_PARTY = re.compile(
     r"(libelf|gelf|dwarf|libdw|zstd|zdict|xxhash|simdjson|png|lzma|ncurses|curses|nlist)\.h$)")
 PROCESS_CONTROL = {"sys/ptrace.h", "sys/wait.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-PROC_PATH = re.compile(r'"/proc/(?!self/fd["/])')
+PROC_PATH = re.compile(r'"/proc/(?!self/fd["/]|PID[ /])')
 LONG_FILE = 500
 
 
@@ -80,6 +98,21 @@ def module_of(path):
     return "lib/?" if path.startswith(("lib/", "platform/")) else None
 
 
+def room_of(path, module):
+    """The room of `module` that a file belongs to; "" for the module's top."""
+    folder = os.path.dirname(path)[len(module) + 1:]
+    return folder.split("/")[0]
+
+
+def check_room(module, path, header):
+    """What is wrong with a file of `module` including another one; None when nothing is."""
+    rooms = ROOMS.get(module)
+    room, owner = room_of(path, module), room_of(header, module)
+    if rooms is None or owner in ("", room) or owner in rooms.get(room, []):
+        return None
+    return f"{module}/{room} may not include {module}/{owner}".replace("/ may", " may")
+
+
 def resolve_own(root, including, name, quoted):
     """Path from the root of the own header that an include names; None for a foreign one."""
     for prefix in ("lib/", ""):
@@ -94,11 +127,11 @@ def resolve_own(root, including, name, quoted):
     return None if module_of(including) == "packaging" else ""
 
 
-def check_own_include(module, header):
-    """What is wrong with `module` including `header`; None when nothing is."""
+def check_own_include(module, path, header):
+    """What is wrong with the file `path` of `module` including `header`; None when nothing is."""
     owner = module_of(header)
     if owner == module:
-        return None
+        return check_room(module, path, header)
     if owner == "tests":
         return "only tests/ may include tests/"
     if module in OPEN_FOLDERS:
@@ -131,6 +164,9 @@ def check_source(root, path, text):
     if module == "lib/?":
         yield 1, "this folder has no row in the table of tests/layering.py"
         return
+    if module in ROOMS and room_of(path, module) not in ("", *ROOMS[module]):
+        yield 1, "this room has no row in the table of tests/layering.py"
+        return
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
         if match:
@@ -141,7 +177,7 @@ def check_source(root, path, text):
             elif header == "":
                 wrong = f'"{name}" is no file of ours, seen from lib/ or from the root'
             else:
-                wrong = check_own_include(module, header)
+                wrong = check_own_include(module, path, header)
             if wrong:
                 yield number, wrong
         elif PROC_PATH.search(line) and (module.startswith("lib/") or module == "tools"):
@@ -208,11 +244,16 @@ GOOD_TREE = {
     "platform/linux/stop.cpp": '#include "target/target.h"\n#include <sys/ptrace.h>\nopen("/proc/self/maps");\n',
     "tools/heapsnap/main.cpp": '#include "report/text.h"\n#include <boost/program_options.hpp>\n',
     "lib/report/text.h": "",
+    "lib/heap/walk/walk.cpp": '#include "heap/chunk.h"\n#include "heap/in_place/loops.h"\n',
+    "lib/heap/in_place/loops.h": "",
+    "lib/heap/discovery/find.h": "",
+    "lib/snapshot/rows.h": '#include "heap/discovery/find.h"\n',
     "tests/unit/a_test.cpp": '#include <doctest/doctest.h>\n#include "platform/linux/stop.h"\n#include "fake.h"\n',
     "tests/unit/fake.h": '#include <sys/wait.h>\n',
     "platform/linux/stop.h": "",
     "packaging/postgresql/glue.c": '#include "postgres.h"\n#include "capi/heapsnap.h"\n',
     "lib/capi/heapsnap.h": "",
+    "tools/doctor/text.cpp": 'auto text = "/proc/PID/pagemap cannot be opened";\n',
     "lib/snapshot/output.cpp": 'auto path = "/proc/self/fd/" + number;\naccess("/proc/self/fd", X_OK);\n',
 }
 # One change that breaks a rule, and a part of the message that must come of it.
@@ -242,6 +283,9 @@ BAD_CHANGES = [
     ("lib/heap/x.cpp", '#include "chunk.h"\n', "is no file of ours"),
     ("lib/heap/x.cpp", '#include "heap/gone.h"\n', "is no file of ours"),
     ("lib/colour/x.cpp", "\n", "has no row in the table"),
+    ("lib/heap/attic/x.cpp", "\n", "this room has no row"),
+    ("lib/heap/x.cpp", '#include "heap/discovery/find.h"\n', "lib/heap may not include lib/heap/discovery"),
+    ("lib/heap/walk/x.cpp", '#include "heap/discovery/find.h"\n', "lib/heap/walk may not include"),
     ("lib/base/CMakeLists.txt", "heapsnap_library(base\n SOURCES a.cpp\n DEPENDS heap)\n", "may not depend on lib/heap"),
 ]
 

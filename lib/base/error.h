@@ -1,7 +1,7 @@
 // The one error type: what went wrong, why, and what the reader can do about it.
 //
 // Thrown anywhere, caught once in main(), printed as three short lines. A damaged target heap is
-// not an Error but data (see heap/corruption.h): only what stops the command is thrown.
+// not an Error but data (heap/corruption_log.h): only what stops the command is thrown.
 #pragma once
 
 #include <stdexcept>

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "heap/malloc_discovery.h"
+#include "heap/located_malloc.h"
 #include "target/target.h"
 
 namespace heapsnap {

@@ -4,8 +4,8 @@
 //   [  3]=========================================================
 //   churn=1048992/1048576
 //
-//   {8c2f0a51d4e7b960} live:6400, alloc:1200/9000, free:0/2600, live_count:64, alloc_count:12/90,
-//   free_count:0/26
+//   {8c2f0a51d4e7b960} live:6400, alloc:1200/9000, free:0/2600, live_count:64,
+//     alloc_count:12/90, free_count:0/26
 //     {0} make_node(int)+0x16 (tree)
 //     {1} main+0x2b (tree)
 //

@@ -438,16 +438,6 @@ void check_for_unloaded_modules() {
   }
 }
 
-bool is_tracker_code(uint64_t pc) {
-  static uint64_t end = 0;
-  const auto begin = reinterpret_cast<uint64_t>(__ehdr_start);
-  if (end == 0) {
-    const Slot* slot = find_slot(begin);
-    end = slot != nullptr ? slot->end : begin;
-  }
-  return pc >= begin && pc < end;
-}
-
 // At start the lock is not lost: that thread of ours takes no signals. It waits for nobody but the
 // kernel once it has ld.so's list lock, however long it gets no processor to go on with.
 bool lock_modules() {

@@ -1,9 +1,8 @@
 // The modules (ELF files) mapped in the process, with their unwind rows, kept up to date without a
 // hook on dlopen or dlclose:
 //
-// - A module not seen before is noticed when a return address lies in none that we know. glibc 2.35
-// and
-//   later answer that without a lock (_dl_find_object); older ones by dl_iterate_phdr.
+// - A module not seen before is noticed when a return address lies in none that we know. glibc
+//   2.35 and later answer that without a lock (_dl_find_object); older ones by dl_iterate_phdr.
 // - A module that is gone is noticed at the next free() that ld.so itself calls: dlclose frees the
 //   module's bookkeeping after it has unmapped it, and no other module can be mapped before that.
 //   Then all threads forget what they remember (raise_epoch), since a return address can mean
@@ -43,9 +42,6 @@ bool find_function(uint64_t pc, CfiFunction& out);
 
 // A block was freed by ld.so: modules may be gone.
 void check_for_unloaded_modules();
-
-// The range of the module that holds this code.
-bool is_tracker_code(uint64_t pc);
 
 // For a fork: nobody is within dl_iterate_phdr for us while the process is copied, since glibc does
 // not put right the list lock of ld.so (dl_load_write_lock; it does that of its data) in the child.

@@ -1,11 +1,9 @@
 // The tables that libheapsnap_tracker.so keeps in the process it is loaded into, byte by byte.
 //
-// The library writes them and never reads a file, a pipe or a socket; whoever wants to know reads
-// the tables from outside (process_vm_readv, a core file, a raw image). So this header is all that
-// the two sides share: structs of fixed-width integers, the same on every compiler of one byte
-// order.
+// The library only writes them; whoever wants to know reads the tables from outside
+// (process_vm_readv, a core file, a raw image). So this header is all that the two sides share:
+// structs of fixed-width integers, the same on every compiler of one byte order.
 //
-// clang-format off
 //   Directory (one page: kDirectoryMagic, its own address)
 //     |
 //     +- live_root --> [address / 64 MiB] --> leaf: 32 bits for each 32 bytes: stack id | slack
@@ -14,8 +12,7 @@
 //     +- threads ----> [n]         ThreadRecord: tid, counts, --> PendingCounts of some stacks
 //     +- modules ----> [n]         ModuleRecord: path, build-id, range, when loaded and unloaded
 //     +- hooks   ----> [n]         HookEntry: what to patch, where the way to the original is kept
-//     +- regions ----> [n]         Region: every mapping of the above, its place in the memfd if any
-// clang-format on
+//     +- regions ----> [n]         Region: each mapping of the above, its place in the memfd if any
 //
 // How to find the Directory: the word at the exported symbol `heapsnap_tracker_directory` holds its
 // address (0 before the first start). Without symbols: it is the first page of a mapping, begins

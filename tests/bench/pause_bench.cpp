@@ -26,7 +26,7 @@
 #include <system_error>
 #include <vector>
 
-#include "platform/linux/frozen_process.h"
+#include "platform/linux/freeze/frozen_process.h"
 #include "tests/live/live_target.h"
 
 namespace heapsnap::live {
@@ -86,7 +86,7 @@ void freeze_once(LiveTarget& target, FreezeChoice choice, Result& result) {
   options.choice = choice;
   options.deadline = std::chrono::seconds(10);
   felt_ms(target);
-  const auto frozen = FrozenProcess::freeze(target.pid(), options);
+  const auto frozen = std::make_unique<FrozenProcess>(target.pid(), options);
   // What the target feels is asked for before the reaping, which is a stop of its own.
   if (!frozen->target_is_stopped()) {
     result.felt.push_back(felt_ms(target));

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "heap/heap_walker.h"
+#include "heap/walk/heap_walker.h"
 #include "tests/unit/heap/flat_target.h"
 #include "tests/unit/heap/synthetic_heap.h"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "elf/core_memory.h"
-#include "elf/core_notes.h"
-#include "elf/core_regions.h"
+#include "core/core_memory.h"
+#include "core/core_notes.h"
+#include "core/core_regions.h"
 #include "elf/elf_headers.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <string>
 
-#include "platform/linux/frozen_process.h"
+#include "platform/linux/freeze/frozen_process.h"
 #include "tests/live/live_target.h"
 
 namespace heapsnap::live {

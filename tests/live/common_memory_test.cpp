@@ -16,9 +16,9 @@
 #include <string>
 #include <thread>
 
-#include "platform/linux/frozen_process.h"
-#include "platform/linux/kernel_text.h"
-#include "platform/linux/proc_fs.h"
+#include "platform/linux/freeze/frozen_process.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/proc_fs.h"
 #include "tests/live/checks.h"
 #include "tests/live/live_target.h"
 
@@ -85,7 +85,8 @@ TEST_CASE("a process that runs in the target's memory stands with it, a forked c
       const Pids pids = pids_in(target.read_line());
       under_filter(error, [&] {
         for (int i = 0; i < scaled(3, 200); ++i) {
-          const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kStop));
+          const auto frozen =
+              std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kStop));
           CHECK(ProcFs().stat(pids.writer).state == 't');
           CHECK_FALSE(is_traced(pids.forked));
           frozen->thaw();
@@ -108,7 +109,8 @@ TEST_CASE("a copy is made while such a process stands") {
     LiveTarget target({MEMORY_SHARER, "clone"});
     pids_in(target.read_line());
     under_filter(error, [&] {
-      const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
+      const auto frozen =
+          std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kFork));
       CHECK(frozen->record().method == FreezeMethod::kFork);
       frozen->thaw();
       CHECK(holds(notes_of(frozen->record()), "same memory"));
@@ -120,7 +122,7 @@ TEST_CASE("a copy is made while such a process stands") {
 TEST_CASE("where the child of a vfork cannot be found, the record says so") {
   LiveTarget target({MEMORY_SHARER, "parent"});
   const Pids pids = pids_in(target.read_line());
-  const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kStop));
+  const auto frozen = std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kStop));
   frozen->thaw();
   CHECK(holds(notes_of(frozen->record()), "was not found"));
   CHECK(target.finish().at("writes") > 0);

@@ -14,8 +14,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "platform/linux/frozen_process.h"
-#include "platform/linux/proc_fs.h"
+#include "platform/linux/freeze/frozen_process.h"
+#include "platform/linux/proc/proc_fs.h"
 #include "tests/live/checks.h"
 #include "tests/live/live_target.h"
 #include "tests/live/stepped_process.h"
@@ -60,7 +60,7 @@ bool can_read_stack(FrozenProcess& frozen) {
 
 void freeze_often(pid_t pid, const FreezeOptions& options, int times, FreezeMethod method) {
   for (int i = 0; i < times; ++i) {
-    const auto frozen = FrozenProcess::freeze(pid, options);
+    const auto frozen = std::make_unique<FrozenProcess>(pid, options);
     CHECK(can_read_stack(*frozen));
     frozen->thaw();
     const FreezeRecord& record = frozen->record();
@@ -86,7 +86,7 @@ std::string last_difference(pid_t pid, const Footprint& before) {
   return last;
 }
 
-// The same, of the signals that its threads block: a donor that finds home by itself needs a
+// The same, of the signals that its threads block: a caller that finds home by itself needs a
 // processor to do so, and some calls have a mask of their own while they wait.
 std::string last_mask_difference(pid_t pid, const Footprint& before) {
   std::string last;
@@ -175,7 +175,7 @@ TEST_CASE("nobody is inside the allocator in what is read, and the target's heap
       options.malloc_text = malloc_text_of(target.pid());
       uint64_t met_inside = 0;
       for (int i = 0; i < scaled(40, 400); ++i) {
-        const auto frozen = FrozenProcess::freeze(target.pid(), options);
+        const auto frozen = std::make_unique<FrozenProcess>(target.pid(), options);
         for (const Thread& thread : frozen->threads()) {
           REQUIRE(thread.registers);
           CHECK(!options.malloc_text.front().contains(thread.registers->instruction_pointer));
@@ -199,7 +199,7 @@ namespace {
 [[noreturn]] void freeze_until_killed(pid_t pid, const FreezeOptions& options) {
   while (true) {
     try {
-      const auto frozen = FrozenProcess::freeze(pid, options);
+      const auto frozen = std::make_unique<FrozenProcess>(pid, options);
       can_read_stack(*frozen);
       frozen->thaw();
     } catch (const Error&) {
@@ -212,7 +212,7 @@ namespace {
 // be left but a zombie that nobody sees.
 void kill_freezers(LiveTarget& target, const FreezeOptions& options, int times) {
   const auto begin = std::chrono::steady_clock::now();
-  FrozenProcess::freeze(target.pid(), options)->thaw();
+  FrozenProcess(target.pid(), options).thaw();
   const std::chrono::nanoseconds cycle = std::chrono::steady_clock::now() - begin;
   std::mt19937_64 random(4711);
   std::uniform_int_distribution<int64_t> moment(0, cycle.count() * 2);
@@ -281,7 +281,7 @@ TEST_CASE("a freezer that is killed after any of its acts harms nobody") {
   const auto die_everywhere = [&](LiveTarget& target, const FreezeOptions& options) {
     int step = 1;
     while (kill_after_step(step, [&] {
-      const auto frozen = FrozenProcess::freeze(target.pid(), options);
+      const auto frozen = std::make_unique<FrozenProcess>(target.pid(), options);
       can_read_stack(*frozen);
       frozen->thaw();
     })) {

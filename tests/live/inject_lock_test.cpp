@@ -15,9 +15,9 @@
 
 #include "base/error.h"
 #include "elf/elf_image.h"
-#include "platform/linux/memory_writer.h"
-#include "platform/linux/remote_call.h"
-#include "platform/linux/target_lock.h"
+#include "platform/linux/proc/memory_writer.h"
+#include "platform/linux/remote_call/remote_call.h"
+#include "platform/linux/trace/target_lock.h"
 #include "target/free_place.h"
 #include "tests/live/checks.h"
 #include "tests/live/injection_probe.h"

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "elf/elf_image.h"
-#include "platform/linux/frozen_process.h"
+#include "platform/linux/freeze/running_process.h"
 #include "tools/inject/tracker_presence.h"
 #include "tools/tracker_image/tracker_image.h"
 

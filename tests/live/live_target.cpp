@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "platform/linux/kernel_text.h"
-#include "platform/linux/proc_fs.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/proc_fs.h"
 
 namespace heapsnap::live {
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/unique_fd.h"
-#include "platform/linux/cgroup_limits.h"
-#include "platform/linux/kernel_text.h"
+#include "platform/linux/proc/cgroup_limits.h"
+#include "platform/linux/proc/kernel_text.h"
 
 namespace heapsnap::live {
 

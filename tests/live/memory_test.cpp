@@ -7,9 +7,9 @@
 
 #include <string>
 
-#include "platform/linux/frozen_process.h"
-#include "platform/linux/kernel_text.h"
-#include "platform/linux/proc_fs.h"
+#include "platform/linux/freeze/frozen_process.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/proc_fs.h"
 #include "tests/live/checks.h"
 #include "tests/live/live_target.h"
 #include "tests/live/memory_group.h"
@@ -62,7 +62,7 @@ TEST_CASE("the copy is the first to go before any thread of the target runs on")
   while (act_after_step(
       step,
       [&] {
-        FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork))->thaw();
+        FrozenProcess(target.pid(), choose(FreezeChoice::kFork)).thaw();
         return 0;
       },
       look)) {
@@ -89,7 +89,7 @@ TEST_CASE("a target that writes as soon as it is let go is not ended for its cop
     while (act_after_step(
                step,
                [&] {
-                 FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork))->thaw();
+                 FrozenProcess(target.pid(), choose(FreezeChoice::kFork)).thaw();
                  return 0;
                },
                write_all) &&
@@ -106,7 +106,8 @@ TEST_CASE("a copy is given up before the limit of the group is reached") {
   in_each_version(200 * kMiB, [](const MemoryGroup& group) {
     LiveTarget target(group.command({HEAP_WRITER, "128", "told"}));
     for (int i = 0; i < scaled(3, 200); ++i) {
-      const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
+      const auto frozen =
+          std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kFork));
       INFO(frozen->record().why);
       REQUIRE(frozen->record().method == FreezeMethod::kFork);
       CHECK_FALSE(frozen->loss().has_value());
@@ -127,7 +128,8 @@ TEST_CASE("where nobody gives the copy up, it is ended and not the target") {
     for (int i = 0; i < scaled(3, 200); ++i) {
       const pid_t freezer = ::fork();
       if (freezer == 0) {
-        const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
+        const auto frozen =
+            std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kFork));
         if (frozen->record().method != FreezeMethod::kFork) ::_exit(1);
         ::raise(SIGSTOP);  // its watch, too
         ::_exit(0);
@@ -149,7 +151,8 @@ TEST_CASE("a target that writes all the time near its limit is not copied, and l
   in_each_version(150 * kMiB, [](const MemoryGroup& group) {
     LiveTarget target(group.command({HEAP_WRITER, "132", "always"}));
     for (int i = 0; i < scaled(20, 200); ++i) {
-      const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
+      const auto frozen =
+          std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kFork));
       frozen->thaw();
       REQUIRE(::kill(target.pid(), 0) == 0);
     }
@@ -167,7 +170,7 @@ TEST_CASE("where a group is ended as a whole, a copy must find room for all of i
   }
   LiveTarget target(group->command({HEAP_WRITER, "128", "told"}));
   for (int i = 0; i < scaled(3, 200); ++i) {
-    const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
+    const auto frozen = std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kFork));
     CHECK(frozen->record().method == FreezeMethod::kStop);
   }
   target.finish();

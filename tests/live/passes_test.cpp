@@ -12,8 +12,8 @@
 #include <cstring>
 #include <vector>
 
-#include "platform/linux/frozen_process.h"
-#include "target/local_passes.h"
+#include "heap/in_place/local_passes.h"
+#include "platform/linux/freeze/frozen_process.h"
 #include "tests/live/checks.h"
 
 namespace heapsnap::live {
@@ -141,13 +141,14 @@ TEST_CASE("the copy's passes tell what passes over the same memory here tell") {
   const ChunkMemory memory;
   WaitingProcess target;
   LocalPasses here = memory.local_passes();
-  const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
-  REQUIRE(frozen->passes() != nullptr);
-  const auto chunks = all_chunks(*frozen->passes(), memory.scan());
+  const auto frozen = std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kFork));
+  const auto passes = passes_over(*frozen);
+  REQUIRE(passes != nullptr);
+  const auto chunks = all_chunks(*passes, memory.scan());
   CHECK(chunks.size() == kChunks);
   CHECK(chunks == all_chunks(here, memory.scan()));
   const AddressRange heap{memory.chunk(0), memory.end()};
-  const auto links = all_links(*frozen->passes(), memory.lists(), heap);
+  const auto links = all_links(*passes, memory.lists(), heap);
   CHECK(links.size() == kChunks / 5 + kChunks / 10 - 1);
   CHECK(links == all_links(here, memory.lists(), heap));
   // Memory is read between passes as before.
@@ -155,7 +156,7 @@ TEST_CASE("the copy's passes tell what passes over the same memory here tell") {
   std::vector<std::byte> bytes(kBytes);
   CHECK(frozen->memory().read_exact(memory.chunk(0), bytes));
   CHECK(std::memcmp(bytes.data(), reinterpret_cast<void*>(memory.chunk(0).value()), kBytes) == 0);
-  CHECK(all_chunks(*frozen->passes(), memory.scan()) == chunks);
+  CHECK(all_chunks(*passes, memory.scan()) == chunks);
   frozen->thaw();
   CHECK(frozen->record().notes.empty());
   CHECK(target.end() == SIGKILL);
@@ -165,14 +166,15 @@ TEST_CASE("a pass that runs into unreadable memory tells nothing, and reading go
   ChunkMemory memory;
   memory.make_unreadable(3);
   WaitingProcess target;
-  const auto frozen = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork));
-  REQUIRE(frozen->passes() != nullptr);
+  const auto frozen = std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kFork));
+  const auto passes = passes_over(*frozen);
+  REQUIRE(passes != nullptr);
   ChunkScan scan = memory.scan();
-  CHECK(frozen->passes()->scan(scan).empty());
+  CHECK(passes->scan(scan).empty());
   CHECK(scan.at == memory.chunk(0));
   std::vector<ListScan> lists = memory.lists();
   const AddressRange heap{memory.chunk(0), memory.end()};
-  CHECK(frozen->passes()->follow(lists, std::span(&heap, 1)).empty());
+  CHECK(passes->follow(lists, std::span(&heap, 1)).empty());
   CHECK(lists[0].chunk == memory.lists()[0].chunk);
   CHECK(frozen->memory().read_value<uint64_t>(memory.chunk(7) + 8) == (kChunkWords * 8 | 1));
   std::vector<std::byte> bytes(kBytes);
@@ -184,8 +186,8 @@ TEST_CASE("a pass that runs into unreadable memory tells nothing, and reading go
 
 TEST_CASE("a target that stands still itself makes no passes") {
   WaitingProcess target;
-  const auto stopped = FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kStop));
-  CHECK(stopped->passes() == nullptr);
+  const auto stopped = std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kStop));
+  CHECK(passes_over(*stopped) == nullptr);
   CHECK(target.end() == SIGKILL);
 }
 

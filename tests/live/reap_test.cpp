@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "platform/linux/copy_reaper.h"
-#include "platform/linux/frozen_process.h"
-#include "platform/linux/kernel_text.h"
-#include "platform/linux/proc_fs.h"
+#include "platform/linux/freeze/copy_reaper.h"
+#include "platform/linux/freeze/frozen_process.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/proc_fs.h"
 #include "tests/live/checks.h"
 #include "tests/live/live_target.h"
 #include "tests/live/stepped_process.h"
@@ -25,7 +25,7 @@ namespace {
 
 // Freezes, has `meanwhile` done while the copy lives, and lets it go.
 FreezeRecord freeze_and(pid_t pid, const std::function<void()>& meanwhile) {
-  const auto frozen = FrozenProcess::freeze(pid, choose(FreezeChoice::kFork));
+  const auto frozen = std::make_unique<FrozenProcess>(pid, choose(FreezeChoice::kFork));
   meanwhile();
   frozen->thaw();
   return frozen->record();
@@ -58,7 +58,7 @@ TEST_CASE("a target that executes itself all the time is unharmed") {
     const int wanted = scaled(30, 400);
     for (int i = 0; i < wanted || (frozen == 0 && i < 10 * wanted); ++i) {
       try {
-        FrozenProcess::freeze(target.pid(), choose(FreezeChoice::kFork))->thaw();
+        FrozenProcess(target.pid(), choose(FreezeChoice::kFork)).thaw();
         ++frozen;
       } catch (const Error& error) {
         // It executed another program in the middle of it.
@@ -97,7 +97,7 @@ TEST_CASE("what a killed heapsnap left behind is reaped by the next one") {
       left_over += static_cast<int>(children_of(target.pid(), true).size());
       FreezeOptions options = choose(FreezeChoice::kFork);
       options.choice = next;
-      FrozenProcess::freeze(target.pid(), options)->thaw();
+      FrozenProcess(target.pid(), options).thaw();
       CHECK(footprint_of(target.pid()).children.empty());
     }
     CHECK(left_over > 0);

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string>
 
-#include "platform/linux/frozen_process.h"
+#include "platform/linux/freeze/frozen_process.h"
 #include "tests/live/checks.h"
 #include "tests/live/live_target.h"
 
@@ -30,7 +30,7 @@ TEST_CASE("a copy that runs the target's code writes to no memory that both shar
   FreezeOptions options = choose(FreezeChoice::kFork);
   options.malloc_text = {range_in(target.read_line())};
   for (int i = 0; i < scaled(3, 200); ++i) {
-    const auto frozen = FrozenProcess::freeze(target.pid(), options);
+    const auto frozen = std::make_unique<FrozenProcess>(target.pid(), options);
     REQUIRE(frozen->record().method == FreezeMethod::kFork);
     CHECK(frozen->record().threads_in_malloc == 1);
     CHECK(frozen->record().steps > 0);

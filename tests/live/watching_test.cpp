@@ -15,8 +15,8 @@
 #include "base/alteration.h"
 #include "base/error.h"
 #include "base/unique_fd.h"
-#include "platform/linux/blocking_call.h"
-#include "platform/linux/watched_work.h"
+#include "platform/linux/proc/blocking_call.h"
+#include "platform/linux/self/watched_work.h"
 #include "tools/heapsnap/ending_signals.h"
 
 namespace heapsnap::live {

@@ -10,8 +10,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/lost_pages.h"
-#include "heap/heap_walker.h"
-#include "heap/malloc_discovery.h"
+#include "heap/discovery/malloc_discovery.h"
+#include "heap/walk/heap_walker.h"
+#include "platform/linux/freeze/frozen_process.h"
+#include "platform/linux/freeze/running_process.h"
 #include "tools/capture/tracking_capture.h"
 #include "tools/capture/version.h"
 #include "tracking/tracker_directory.h"
@@ -231,7 +233,7 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   for (const MallocModule& module : prepared.modules) {
     if (!module.malloc_text.is_empty()) freeze_options.malloc_text.push_back(module.malloc_text);
   }
-  const std::unique_ptr<FrozenProcess> frozen = FrozenProcess::freeze(pid, freeze_options);
+  const auto frozen = std::make_unique<FrozenProcess>(pid, freeze_options);
   // A program at its end is gone once it is let go, and nobody waits for it to go on.
   const bool stopped = frozen->target_is_stopped() && freeze.end == nullptr;
   writer.set_deferred(stopped);

@@ -2,8 +2,6 @@
 //
 //   look around -> freeze -> find malloc -> walk -> residency -> let go -> names of call stacks ->
 //   metadata -> close the file
-//
-// The one place where lib/ and platform/ meet.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +10,7 @@
 #include <vector>
 
 #include "elf/debug_file_search.h"
-#include "platform/linux/frozen_process.h"
+#include "platform/linux/freeze/freeze_options.h"
 #include "snapshot/metadata.h"
 #include "snapshot/snapshot_writer.h"
 #include "target/target.h"
@@ -41,7 +39,7 @@ struct CaptureResult {
 // left behind.
 CaptureResult capture_process(int pid, const FreezeOptions& freeze, const CaptureOptions& options);
 
-// The same for an open core (elf/core_target.h). `source` says what was read, `notes` what was
+// The same for an open core (core/core_target.h). `source` says what was read, `notes` what was
 // found amiss on opening it.
 CaptureResult capture_core(Target& core, const std::string& source,
                            const std::vector<std::string>& notes, const CaptureOptions& options);

@@ -1,7 +1,7 @@
 #include "tools/capture/tracking_capture.h"
 
 #include "base/error.h"
-#include "platform/linux/mapped_files.h"
+#include "platform/linux/proc/mapped_files.h"
 #include "tracking/symbolizer.h"
 #include "tracking/tracker_directory.h"
 

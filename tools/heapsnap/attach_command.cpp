@@ -1,13 +1,11 @@
-#include "tools/heapsnap/attach_command.h"
-
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 
 #include "base/error.h"
-#include "platform/linux/blocking_call.h"
-#include "platform/linux/frozen_process.h"
+#include "platform/linux/freeze/running_process.h"
+#include "platform/linux/proc/blocking_call.h"
 #include "tools/heapsnap/capture_options.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/progress_line.h"

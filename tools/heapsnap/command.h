@@ -21,6 +21,21 @@ struct Command {
 // In the order of --help.
 std::span<const Command> commands();
 
+// Each in NAME_command.cpp.
+int run_attach(const std::vector<std::string>& arguments);
+int run_core(const std::vector<std::string>& arguments);
+int run_report(const std::vector<std::string>& arguments);
+int run_inject(const std::vector<std::string>& arguments);
+int run_eject(const std::vector<std::string>& arguments);
+int run_run(const std::vector<std::string>& arguments);
+int run_stacks(const std::vector<std::string>& arguments);
+int run_watch(const std::vector<std::string>& arguments);
+int run_render(const std::vector<std::string>& arguments);
+int run_export(const std::vector<std::string>& arguments);
+int run_trim(const std::vector<std::string>& arguments);
+int run_doctor(const std::vector<std::string>& arguments);
+int run_completions(const std::vector<std::string>& arguments);
+
 // Exit code of a command that did its work and found what it was asked to look for.
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFound = 1;

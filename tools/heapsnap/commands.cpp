@@ -1,19 +1,6 @@
 #include <array>
 
-#include "tools/heapsnap/attach_command.h"
 #include "tools/heapsnap/command.h"
-#include "tools/heapsnap/completions_command.h"
-#include "tools/heapsnap/core_command.h"
-#include "tools/heapsnap/doctor_command.h"
-#include "tools/heapsnap/eject_command.h"
-#include "tools/heapsnap/export_command.h"
-#include "tools/heapsnap/inject_command.h"
-#include "tools/heapsnap/render_command.h"
-#include "tools/heapsnap/report_command.h"
-#include "tools/heapsnap/run_command.h"
-#include "tools/heapsnap/stacks_command.h"
-#include "tools/heapsnap/trim_command.h"
-#include "tools/heapsnap/watch_command.h"
 
 namespace heapsnap {
 

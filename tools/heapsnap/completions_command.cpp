@@ -1,5 +1,3 @@
-#include "tools/heapsnap/completions_command.h"
-
 #include <unistd.h>
 
 #include "base/error.h"

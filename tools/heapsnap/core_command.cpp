@@ -1,9 +1,7 @@
-#include "tools/heapsnap/core_command.h"
-
 #include <charconv>
 
 #include "base/error.h"
-#include "elf/core_target.h"
+#include "core/core_target.h"
 #include "tools/heapsnap/capture_options.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/progress_line.h"

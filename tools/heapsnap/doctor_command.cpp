@@ -1,15 +1,17 @@
-#include "tools/heapsnap/doctor_command.h"
-
+// heapsnap doctor: what would prevent attaching, and what to do about it.
 #include <unistd.h>
 
 #include <algorithm>
 #include <string_view>
 
 #include "base/error.h"
-#include "heap/allocator_survey.h"
-#include "platform/linux/frozen_process.h"
+#include "heap/discovery/allocator_survey.h"
+#include "platform/linux/freeze/running_process.h"
 #include "report/json_writer.h"
 #include "report/terminal_text.h"
+#include "report/text_report.h"
+#include "report/writer.h"
+#include "tools/doctor/attach_obstacles.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/report_output.h"
@@ -82,6 +84,14 @@ AllocatorVerdict allocator_of(int pid) {
   }
 }
 
+// What an attach would exit with: 0, or the code of the first finding that blocks.
+int attach_exit_code(const std::vector<Obstacle>& checks) {
+  for (const Obstacle& check : checks) {
+    if (check.severity == Severity::kBlocks) return static_cast<int>(check.kind);
+  }
+  return kExitDone;
+}
+
 std::string verdict(int pid, const std::vector<Obstacle>& checks) {
   const int code = attach_exit_code(checks);
   if (code != 0) {
@@ -91,15 +101,6 @@ std::string verdict(int pid, const std::vector<Obstacle>& checks) {
   const size_t degraded = count(checks, Severity::kDegrades);
   if (degraded == 0) return "Nothing is in the way: " + command;
   return "An attach works, with the limits above: " + command;
-}
-
-}  // namespace
-
-int attach_exit_code(const std::vector<Obstacle>& checks) {
-  for (const Obstacle& check : checks) {
-    if (check.severity == Severity::kBlocks) return static_cast<int>(check.kind);
-  }
-  return kExitDone;
 }
 
 void print_checklist(Writer& out, int pid, const std::vector<Obstacle>& checks,
@@ -112,6 +113,8 @@ void print_checklist(Writer& out, int pid, const std::vector<Obstacle>& checks,
   out.write("\n" + verdict(pid, checks) + "\n");
 }
 
+// One object; keys are only ever added. severity is ok, note, degraded or blocked; pid is 0 for the
+// machine alone.
 void print_checklist_json(Writer& out, int pid, const std::vector<Obstacle>& checks) {
   const int code = attach_exit_code(checks);
   JsonWriter json(out);
@@ -136,6 +139,8 @@ void print_checklist_json(Writer& out, int pid, const std::vector<Obstacle>& che
   json.end_object();
   out.write("\n");
 }
+
+}  // namespace
 
 int run_doctor(const std::vector<std::string>& arguments) {
   ReportStyle style;

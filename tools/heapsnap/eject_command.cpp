@@ -1,5 +1,3 @@
-#include "tools/heapsnap/eject_command.h"
-
 #include <fmt/format.h>
 
 #include "base/error.h"

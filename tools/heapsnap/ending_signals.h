@@ -3,7 +3,7 @@
 //
 // SIGTSTP (Ctrl-Z) stops heapsnap when nothing is altered: a target would stand as long as heapsnap
 // does. The shell has its prompt at once, since it waits for the process that watches this one
-// (platform/linux/watched_work.h).
+// (platform/linux/self/watched_work.h).
 //
 // A signal that was ignored when heapsnap began (nohup, `&` in a script) stays ignored.
 #pragma once

@@ -1,5 +1,3 @@
-#include "tools/heapsnap/export_command.h"
-
 #include "base/error.h"
 #include "report/ndjson_export.h"
 #include "report/ptmallocdump_export.h"

@@ -1,5 +1,3 @@
-#include "tools/heapsnap/inject_command.h"
-
 #include <fmt/format.h>
 
 #include "base/error.h"

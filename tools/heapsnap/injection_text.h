@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/linux/injected_thread.h"
+#include "platform/linux/inject/injected_thread.h"
 #include "tools/inject/allocator_hooks.h"
 
 namespace heapsnap {

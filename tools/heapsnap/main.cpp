@@ -10,8 +10,9 @@
 
 #include "base/alteration.h"
 #include "base/error.h"
-#include "platform/linux/watched_work.h"
+#include "platform/linux/self/watched_work.h"
 #include "tools/capture/version.h"
+#include "tools/doctor/attach_obstacles.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/descriptor_room.h"
 #include "tools/heapsnap/ending_signals.h"
@@ -85,8 +86,9 @@ int main(int argc, char** argv) {
   try {
     return run({argv + 1, argv + argc});
   } catch (const Error& error) {
-    print_error(error);
-    return error.exit_code();
+    const Error told = explained(error);
+    print_error(told);
+    return told.exit_code();
   } catch (const std::bad_alloc&) {
     print_error(Error(ErrorKind::kInternal, "out of memory",
                       "heapsnap could not get memory for itself",

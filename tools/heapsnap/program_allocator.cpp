@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "heap/allocator_survey.h"
-#include "heap/module_bytes.h"
+#include "heap/discovery/allocator_survey.h"
+#include "heap/discovery/module_bytes.h"
 
 namespace heapsnap {
 

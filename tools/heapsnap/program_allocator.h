@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "target/allocator_verdict.h"
+#include "heap/discovery/allocator_verdict.h"
 
 namespace heapsnap {
 

@@ -1,5 +1,3 @@
-#include "tools/heapsnap/render_command.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,5 +1,3 @@
-#include "tools/heapsnap/report_command.h"
-
 #include "base/error.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/report_output.h"

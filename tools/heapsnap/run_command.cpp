@@ -1,5 +1,3 @@
-#include "tools/heapsnap/run_command.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -10,11 +8,12 @@
 #include <optional>
 
 #include "base/error.h"
-#include "platform/linux/end_watch.h"
-#include "platform/linux/frozen_process.h"
-#include "platform/linux/started_command.h"
+#include "platform/linux/freeze/end_watch.h"
+#include "platform/linux/freeze/running_process.h"
+#include "platform/linux/freeze/started_command.h"
 #include "report/terminal_text.h"
 #include "tools/capture/capture.h"
+#include "tools/doctor/attach_obstacles.h"
 #include "tools/heapsnap/byte_size.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/error_output.h"
@@ -154,8 +153,9 @@ int run_run(const std::vector<std::string>& words) {
       take_last_snapshot(end, arguments);
       missing.reset();
     } catch (const Error& error) {
-      missing.emplace(error.kind(), "no snapshot at exit: " + error.subject(), error.why(),
-                      error.remedy());
+      const Error told = explained(error);
+      missing.emplace(told.kind(), "no snapshot at exit: " + told.subject(), told.why(),
+                      told.remedy());
     }
   });
   if (!missing) return code;

@@ -1,5 +1,3 @@
-#include "tools/heapsnap/stacks_command.h"
-
 #include <unistd.h>
 
 #include <filesystem>

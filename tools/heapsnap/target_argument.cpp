@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "platform/linux/named_processes.h"
+#include "platform/linux/proc/named_processes.h"
 
 namespace heapsnap {
 

@@ -1,5 +1,3 @@
-#include "tools/heapsnap/trim_command.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,3 @@
-#include "tools/heapsnap/watch_command.h"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,8 +6,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "platform/linux/frozen_process.h"
-#include "platform/linux/proc_fs.h"
+#include "platform/linux/freeze/running_process.h"
+#include "platform/linux/proc/proc_fs.h"
 #include "report/churn_log.h"
 #include "report/number_text.h"
 #include "report/terminal_text.h"

@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "platform/linux/code_vacancy.h"
-#include "platform/linux/memory_writer.h"
-#include "platform/linux/remote_call.h"
+#include "platform/linux/inject/code_vacancy.h"
+#include "platform/linux/proc/memory_writer.h"
+#include "platform/linux/remote_call/remote_call.h"
 #include "target/free_place.h"
 
 namespace heapsnap {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/linux/injected_thread.h"
+#include "platform/linux/inject/injected_thread.h"
 #include "target/target.h"
 #include "tools/inject/c_library.h"
 #include "tools/inject/hook_page.h"

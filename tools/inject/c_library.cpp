@@ -6,13 +6,13 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "heap/allocator_survey.h"
-#include "heap/loaded_files.h"
-#include "heap/malloc_candidates.h"
+#include "heap/discovery/allocator_survey.h"
+#include "heap/discovery/loaded_files.h"
+#include "heap/discovery/malloc_candidates.h"
+#include "heap/discovery/malloc_code_range.h"
+#include "heap/discovery/malloc_tls.h"
+#include "heap/discovery/module_bytes.h"
 #include "heap/malloc_layout.h"
-#include "heap/malloc_text.h"
-#include "heap/malloc_tls.h"
-#include "heap/module_bytes.h"
 #include "tools/inject/delicate_code.h"
 #include "tools/inject/hook_page.h"
 
@@ -165,7 +165,7 @@ CLibrary CLibrary::find(Target& target) {
     parts.push_back(std::move(part.library));
   }
   CLibrary found(std::move(libc->library), std::move(parts));
-  found.make_recipe(target);
+  found.read_layout(target);
   return found;
 }
 
@@ -189,15 +189,15 @@ Address CLibrary::function(std::string_view name) const {
   return address;
 }
 
-void CLibrary::make_recipe(Target& target) {
-  recipe_.pthread_create = find_function("pthread_create");
-  if (recipe_.pthread_create.is_null()) {
+void CLibrary::read_layout(Target& target) {
+  layout_.pthread_create = find_function("pthread_create");
+  if (layout_.pthread_create.is_null()) {
     refuse_thread(target,
                   "it runs without libpthread, which glibc needs for threads before version 2.34",
                   "start it with LD_PRELOAD=libpthread.so.0");
   }
   const auto delicate = std::make_shared<DelicateCode>(target.address_space(), target.memory());
-  recipe_.relies_on_being_alone = [delicate](const user_regs_struct& registers) {
+  layout_.relies_on_being_alone = [delicate](const user_regs_struct& registers) {
     return delicate->may_hold(registers);
   };
   if (const AddressRange text = find_malloc_text(libc_.image, libc_.image); !text.is_empty()) {
@@ -206,7 +206,7 @@ void CLibrary::make_recipe(Target& target) {
   add_functions(libc_, *delicate);
   // Known by the same word to itself and to everybody else since 2.35; before, each thread has one.
   if (version_.major > 2 || version_.minor >= 35) {
-    recipe_.single_threaded = exported_address(libc_, "__libc_single_threaded");
+    layout_.single_threaded = exported_address(libc_, "__libc_single_threaded");
   }
   for (const LoadedLibrary& part : parts_) {
     add_functions(part, *delicate);
@@ -214,7 +214,7 @@ void CLibrary::make_recipe(Target& target) {
     const AddressRange code = all_code(part.image);
     delicate->add({part.load_bias + code.begin.value(), part.load_bias + code.end.value()});
     const Address offset = exported_address(part, "__rseq_offset");
-    if (!offset.is_null()) recipe_.rseq_offset = target.memory().read_value<int64_t>(offset);
+    if (!offset.is_null()) layout_.rseq_offset = target.memory().read_value<int64_t>(offset);
   }
   add_tracker_code(target, *delicate);
   const ElfSegment* const tls = libc_.image.tls_segment();
@@ -233,11 +233,11 @@ void CLibrary::make_recipe(Target& target) {
                   "where " + libc_.path + " keeps its thread-local variables cannot be told", "");
   }
   initial.resize(tls->memory_size);
-  recipe_.variables = {*offset, std::move(initial)};
+  layout_.variables = {*offset, std::move(initial)};
   const auto layout = MallocLayout::for_version(libc_.image.machine(), version_);
   if (!layout) return;
   const auto arenas = find_self_pointing_arenas(libc_.image, {*layout});
-  if (arenas.size() == 1) recipe_.main_arena = libc_.load_bias + arenas.front();
+  if (arenas.size() == 1) layout_.main_arena = libc_.load_bias + arenas.front();
 }
 
 }  // namespace heapsnap

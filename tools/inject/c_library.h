@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "elf/elf_image.h"
-#include "heap/glibc_version.h"
-#include "platform/linux/call_list.h"
-#include "platform/linux/thread_recipe.h"
+#include "heap/discovery/glibc_version.h"
+#include "platform/linux/inject/call_list.h"
+#include "platform/linux/inject/thread_control_block.h"
 #include "target/target.h"
 
 namespace heapsnap {
@@ -32,7 +32,7 @@ class CLibrary {
 
   const LoadedLibrary& libc() const { return libc_; }
   const GlibcVersion& version() const { return version_; }
-  const ThreadRecipe& recipe() const { return recipe_; }
+  const ThreadControlBlockLayout& thread_layout() const { return layout_; }
 
   // A function that is surely there; throws Error{kUnsupported} when it is not.
   Address function(std::string_view name) const;
@@ -41,12 +41,12 @@ class CLibrary {
 
  private:
   CLibrary(LoadedLibrary libc, std::vector<LoadedLibrary> parts);
-  void make_recipe(Target& target);
+  void read_layout(Target& target);
 
   LoadedLibrary libc_;
   std::vector<LoadedLibrary> parts_;  // ld.so, libpthread, libdl
   GlibcVersion version_;
-  ThreadRecipe recipe_;
+  ThreadControlBlockLayout layout_;
 };
 
 }  // namespace heapsnap

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/address.h"
-#include "platform/linux/code_patch.h"
+#include "platform/linux/inject/code_patch.h"
 #include "target/memory_reader.h"
 
 namespace heapsnap {

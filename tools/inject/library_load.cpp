@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "base/page.h"
-#include "platform/linux/descriptor_path.h"
-#include "platform/linux/proc_fs.h"
+#include "platform/linux/inject/descriptor_path.h"
+#include "platform/linux/proc/proc_fs.h"
 
 namespace heapsnap {
 
@@ -225,7 +225,8 @@ LibraryCallResult make_calls(Target& target, const CLibrary& libc, const Library
   work.address_space = load.address_space;
   const int pid = target.process().pid;
   LibraryCallResult result;
-  result.injection = run_on_injected_thread(ProcFs(), pid, libc.recipe(), work, target.memory());
+  result.injection =
+      run_on_injected_thread(ProcFs(), pid, libc.thread_layout(), work, target.memory());
   const std::optional<int64_t> value = calls.value(result.injection);
   if (!value) {
     const std::string why = calls.message(result.injection);
@@ -268,8 +269,8 @@ LibraryCallResult call_function(Target& target, const CLibrary& libc, Address fu
   InjectedWork work;
   work.calls = &calls;
   LibraryCallResult result;
-  result.injection =
-      run_on_injected_thread(ProcFs(), target.process().pid, libc.recipe(), work, target.memory());
+  result.injection = run_on_injected_thread(ProcFs(), target.process().pid, libc.thread_layout(),
+                                            work, target.memory());
   result.value = static_cast<int>(result.injection.results.at(call));
   return result;
 }

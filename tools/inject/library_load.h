@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/linux/injected_thread.h"
+#include "platform/linux/inject/injected_thread.h"
 #include "target/target.h"
 #include "tools/inject/c_library.h"
 

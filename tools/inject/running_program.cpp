@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "platform/linux/copy_reaper.h"
-#include "platform/linux/frozen_process.h"
-#include "platform/linux/kernel_text.h"
+#include "platform/linux/freeze/copy_reaper.h"
+#include "platform/linux/freeze/running_process.h"
+#include "platform/linux/proc/kernel_text.h"
 
 namespace heapsnap {
 

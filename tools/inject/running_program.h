@@ -13,9 +13,9 @@
 
 #include "base/alteration.h"
 #include "base/error.h"
-#include "platform/linux/left_over_worker.h"
-#include "platform/linux/process_memory.h"
-#include "platform/linux/target_lock.h"
+#include "platform/linux/inject/left_over_worker.h"
+#include "platform/linux/proc/process_memory.h"
+#include "platform/linux/trace/target_lock.h"
 #include "target/target.h"
 
 namespace heapsnap {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "heap/module_bytes.h"
+#include "heap/discovery/module_bytes.h"
 
 namespace heapsnap {
 

@@ -10,8 +10,8 @@
 
 #include "base/alteration.h"
 #include "base/error.h"
-#include "platform/linux/kernel_text.h"
-#include "platform/linux/proc_fs.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/proc_fs.h"
 #include "tools/inject/running_program.h"
 #include "tools/inject/tracker_presence.h"
 #include "tracker/tracker.h"

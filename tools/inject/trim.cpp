@@ -1,6 +1,6 @@
 #include "tools/inject/trim.h"
 
-#include "platform/linux/proc_fs.h"
+#include "platform/linux/proc/proc_fs.h"
 #include "tools/inject/c_library.h"
 #include "tools/inject/library_load.h"
 #include "tools/inject/running_program.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "platform/linux/injected_thread.h"
+#include "platform/linux/inject/injected_thread.h"
 
 namespace heapsnap {
 

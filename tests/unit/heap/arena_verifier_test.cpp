@@ -1,8 +1,8 @@
-#include "heap/arena_verifier.h"
+#include "heap/discovery/arena_verifier.h"
 
 #include <doctest/doctest.h>
 
-#include "heap/arena_scan.h"
+#include "heap/discovery/arena_scan.h"
 #include "tests/unit/heap/fake_arena.h"
 
 using namespace heapsnap;

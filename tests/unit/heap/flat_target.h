@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "target/local_passes.h"
 #include "tests/unit/heap/sparse_target.h"
 
 namespace heapsnap {
@@ -24,7 +23,8 @@ class FlatTarget final : public Target, private MemoryReader {
   const std::vector<Thread>& threads() const override { return rest_.threads(); }
   MemoryReader& memory() override { return *this; }
   PageResidency& residency() override { return rest_.residency(); }
-  HeapPasses* passes() override { return &passes_; }
+  bool is_mapped_here() const override { return true; }
+  std::span<const std::byte> mapped_bytes(Address address) override { return bytes_at(address); }
   std::optional<MappedFile> open_file(const Mapping&) override { return std::nullopt; }
 
  private:
@@ -54,7 +54,6 @@ class FlatTarget final : public Target, private MemoryReader {
 
   SparseTarget rest_;
   std::vector<Piece> pieces_;  // in order
-  LocalPasses passes_{[this](Address address) { return bytes_at(address); }};
 };
 
 }  // namespace heapsnap

@@ -1,5 +1,5 @@
 // Lists of free chunks: what they say, and what happens when they are damaged.
-#include "heap/free_lists.h"
+#include "heap/walk/free_lists.h"
 
 #include <doctest/doctest.h>
 

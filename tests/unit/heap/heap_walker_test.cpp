@@ -1,5 +1,5 @@
 // Sound heaps of every layout: each chunk is found, with its size and state, and the books balance.
-#include "heap/heap_walker.h"
+#include "heap/walk/heap_walker.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // Links of free lists where nothing tells the version.
-#include "heap/link_protection.h"
+#include "heap/walk/link_protection.h"
 
 #include <doctest/doctest.h>
 

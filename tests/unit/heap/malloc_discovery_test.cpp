@@ -1,5 +1,5 @@
 // Discovery from end to end, in a copy of the test's own memory.
-#include "heap/malloc_discovery.h"
+#include "heap/discovery/malloc_discovery.h"
 
 #include <doctest/doctest.h>
 
@@ -7,7 +7,7 @@
 #include <future>
 #include <thread>
 
-#include "heap/arena_verifier.h"
+#include "heap/discovery/arena_verifier.h"
 #include "heap/thread_cache.h"
 #include "tests/unit/heap/frozen_copy.h"
 

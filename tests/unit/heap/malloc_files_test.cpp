@@ -7,14 +7,14 @@
 
 #include "base/error.h"
 #include "elf/debug_file_search.h"
-#include "heap/allocator_survey.h"
-#include "heap/foreign_allocator.h"
-#include "heap/glibc_version.h"
-#include "heap/malloc_candidates.h"
-#include "heap/malloc_discovery.h"
-#include "heap/malloc_text.h"
-#include "heap/malloc_tls.h"
-#include "heap/module_bytes.h"
+#include "heap/discovery/allocator_survey.h"
+#include "heap/discovery/foreign_allocator.h"
+#include "heap/discovery/glibc_version.h"
+#include "heap/discovery/malloc_candidates.h"
+#include "heap/discovery/malloc_code_range.h"
+#include "heap/discovery/malloc_discovery.h"
+#include "heap/discovery/malloc_tls.h"
+#include "heap/discovery/module_bytes.h"
 #include "tests/unit/heap/fake_target.h"
 
 using namespace heapsnap;

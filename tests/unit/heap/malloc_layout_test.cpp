@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "heap/debug_layout.h"
+#include "heap/discovery/debug_layout.h"
 
 using namespace heapsnap;
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "heap/malloc_discovery.h"
+#include "heap/discovery/malloc_discovery.h"
 #include "tests/unit/heap/fake_arena.h"
 
 using namespace heapsnap;

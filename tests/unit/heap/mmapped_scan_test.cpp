@@ -1,13 +1,13 @@
 // Chunks in mappings of their own: where they are, where their headers went, and what only looks
 // like one.
-#include "heap/mmapped_scan.h"
+#include "heap/walk/mmapped_scan.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
-#include "heap/anonymous_memory.h"
-#include "heap/page_cache.h"
+#include "heap/walk/anonymous_memory.h"
+#include "target/page_cache.h"
 #include "tests/unit/heap/recorded_walk.h"
 
 using namespace heapsnap;

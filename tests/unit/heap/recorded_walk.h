@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "heap/heap_walker.h"
+#include "heap/walk/heap_walker.h"
 #include "tests/unit/heap/flat_target.h"
 #include "tests/unit/heap/synthetic_heap.h"
 

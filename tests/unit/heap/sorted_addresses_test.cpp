@@ -1,4 +1,4 @@
-#include "heap/sorted_addresses.h"
+#include "heap/walk/sorted_addresses.h"
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>

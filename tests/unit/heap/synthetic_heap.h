@@ -19,7 +19,7 @@
 
 #include "heap/chunk.h"
 #include "heap/chunk_format.h"
-#include "heap/malloc_discovery.h"
+#include "heap/discovery/malloc_discovery.h"
 #include "tests/unit/heap/sparse_target.h"
 
 namespace heapsnap {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/alteration.h"
-#include "heap/memory_window.h"
-#include "heap/page_cache.h"
-#include "heap/page_heads.h"
+#include "heap/walk/memory_window.h"
+#include "heap/walk/page_heads.h"
+#include "target/page_cache.h"
 #include "tests/unit/heap/sparse_target.h"
 
 using namespace heapsnap;

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "heap/malloc_tls.h"
+#include "heap/discovery/malloc_tls.h"
 #include "tests/unit/heap/fake_target.h"
 
 using namespace heapsnap;

@@ -1,4 +1,4 @@
-#include "platform/linux/address_room.h"
+#include "platform/linux/proc/address_room.h"
 
 #include <doctest/doctest.h>
 

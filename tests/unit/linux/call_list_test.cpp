@@ -1,5 +1,5 @@
 // The call lists and the code that walks over them, run in this process.
-#include "platform/linux/call_list.h"
+#include "platform/linux/inject/call_list.h"
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "platform/linux/injected_code.h"
+#include "platform/linux/inject/injected_code.h"
 
 namespace heapsnap {
 

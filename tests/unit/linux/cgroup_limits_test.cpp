@@ -1,4 +1,4 @@
-#include "platform/linux/cgroup_limits.h"
+#include "platform/linux/proc/cgroup_limits.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "platform/linux/copy_watch.h"
+#include "platform/linux/freeze/copy_watch.h"
 
 #include <doctest/doctest.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#include "platform/linux/interrupted_syscall.h"
+#include "platform/linux/trace/interrupted_syscall.h"
 
 #include <doctest/doctest.h>
 #include <linux/filter.h>

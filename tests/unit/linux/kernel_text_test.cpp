@@ -1,4 +1,4 @@
-#include "platform/linux/kernel_text.h"
+#include "platform/linux/proc/kernel_text.h"
 
 #include <doctest/doctest.h>
 

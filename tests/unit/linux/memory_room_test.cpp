@@ -1,4 +1,4 @@
-#include "platform/linux/memory_room.h"
+#include "platform/linux/proc/memory_room.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // Page states of this process, of memory that is laid out for it; and their sum for a copy.
-#include "platform/linux/page_map.h"
+#include "platform/linux/proc/page_map.h"
 
 #include <doctest/doctest.h>
 #include <linux/fs.h>
@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "platform/linux/copied_usage.h"
+#include "platform/linux/freeze/copied_usage.h"
 
 using namespace heapsnap;
 

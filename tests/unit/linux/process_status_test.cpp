@@ -1,4 +1,4 @@
-#include "platform/linux/process_status.h"
+#include "platform/linux/proc/process_status.h"
 
 #include <doctest/doctest.h>
 

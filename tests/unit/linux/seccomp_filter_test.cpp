@@ -1,4 +1,4 @@
-#include "platform/linux/seccomp_filter.h"
+#include "platform/linux/proc/seccomp_filter.h"
 
 #include <doctest/doctest.h>
 #include <linux/audit.h>

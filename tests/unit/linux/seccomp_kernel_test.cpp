@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <random>
 
-#include "platform/linux/seccomp_filter.h"
+#include "platform/linux/proc/seccomp_filter.h"
 
 using namespace heapsnap;
 

@@ -1,10 +1,10 @@
-#include "platform/linux/task_room.h"
+#include "platform/linux/proc/task_room.h"
 
 #include <doctest/doctest.h>
 
 #include <string>
 
-#include "platform/linux/resource_limits.h"
+#include "platform/linux/proc/resource_limits.h"
 #include "tests/unit/linux/fixture_tree.h"
 
 using namespace heapsnap;

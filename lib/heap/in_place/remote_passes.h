@@ -1,0 +1,48 @@
+// Passes over a heap made by the process that has it, which runs code of ours.
+//
+// Its memory for that:
+//
+//   | code | task | heaps | answers ... |
+//
+// What the code runs into (a page that cannot be read) ends it, and nothing of that pass is used,
+// nor any other pass tried.
+#pragma once
+
+#include <vector>
+
+#include "heap/in_place/heap_passes.h"
+#include "heap/in_place/list_answers.h"
+#include "heap/in_place/loop_code.h"
+#include "target/code_runner.h"
+
+namespace heapsnap {
+
+class RemotePasses final : public HeapPasses {
+ public:
+  // `runner` outlives this.
+  explicit RemotePasses(CodeRunner& runner);
+
+  bool is_usable() const { return !room_.is_null(); }
+
+  std::span<const uint32_t> scan(ChunkScan& scan) override;
+  std::span<const ListedChunks> follow(std::span<ListScan> lists,
+                                       std::span<const AddressRange> heaps) override;
+
+ private:
+  // Puts `heaps` into its memory.
+  bool place(std::span<const AddressRange> heaps);
+  bool read_answers(const ListPass& pass, std::span<uint64_t> to);
+  // Makes the pass at `function`, with `task` as its argument. False when it did not end; no other
+  // one is tried then.
+  template <typename Task>
+  bool run(size_t function, Task& task);
+
+  CodeRunner& runner_;
+  LoopCode loops_;
+  Address room_;  // null: there is none
+  std::vector<uint32_t> chunks_;
+  ListAnswers links_;
+  std::vector<AddressRange> heaps_;  // that are in its memory
+};
+
+}  // namespace heapsnap

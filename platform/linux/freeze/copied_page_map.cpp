@@ -1,0 +1,59 @@
+#include "platform/linux/freeze/copied_page_map.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace heapsnap {
+
+namespace {
+
+// Whether fork(2) copied the page tables of all of it.
+bool is_copied(const Mapping& mapping) {
+  return !mapping.shared && (mapping.is_anonymous() || mapping.is_anonymous_hugetlb());
+}
+
+}  // namespace
+
+void CopiedPageMap::read(Address first_page, std::span<PageState> out) {
+  while (!out.empty()) {
+    size_t count = missing_.states(first_page, out);
+    if (count == 0) {
+      const uint64_t pages = (missing_.next_begin(first_page) - first_page) / page_size();
+      count = std::min<uint64_t>(out.size(), pages);
+      read_copied(first_page, out.first(count));
+    }
+    first_page += count * page_size();
+    out = out.subspan(count);
+  }
+}
+
+void CopiedPageMap::read_copied(Address first_page, std::span<PageState> out) {
+  const uint64_t page = page_size();
+  const AddressRange asked{first_page, first_page + out.size() * page};
+  const auto& mappings = space_.mappings();
+  auto mapping = std::lower_bound(
+      mappings.begin(), mappings.end(), asked.begin,
+      [](const Mapping& candidate, Address address) { return candidate.range.end <= address; });
+  if (mapping != mappings.end() && mapping->range.contains(asked.begin, asked.size()) &&
+      is_copied(*mapping)) {
+    child_.read_anonymous(first_page, out);
+    return;
+  }
+  child_.read(first_page, out);
+  std::vector<PageState> of_parent;
+  for (; mapping != mappings.end() && mapping->range.begin < asked.end; ++mapping) {
+    if (is_copied(*mapping)) continue;
+    const Address begin = std::max(mapping->range.begin, asked.begin);
+    const Address end = std::min(mapping->range.end, asked.end);
+    const std::span<PageState> part =
+        out.subspan((begin - asked.begin) / page, (end - begin) / page);
+    of_parent.resize(part.size());
+    parent_.read(begin, of_parent);
+    for (size_t i = 0; i < part.size(); ++i) {
+      // An own page of the child is a copy that the parent had made before.
+      if (part[i] != PageState::kResident) part[i] = of_parent[i];
+    }
+  }
+}
+
+}  // namespace heapsnap

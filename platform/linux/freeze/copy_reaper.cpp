@@ -1,0 +1,182 @@
+#include "platform/linux/freeze/copy_reaper.h"
+
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.h"
+#include "platform/linux/freeze/freeze_notes.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/mapped_files.h"
+#include "platform/linux/proc/process_memory.h"
+#include "platform/linux/proc/process_status.h"
+#include "platform/linux/proc/target_refusal.h"
+#include "platform/linux/remote_call/caller_choice.h"
+#include "platform/linux/remote_call/stopped_caller.h"
+#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/trace/tracer_thread.h"
+
+namespace heapsnap {
+
+namespace {
+
+// How long one stop may take.
+constexpr std::chrono::milliseconds kReapStopDeadline{500};
+// Between two stops, so that the threads come to stand somewhere else.
+constexpr std::chrono::microseconds kFirstReapNap{500};
+constexpr std::chrono::milliseconds kLongestReapNap{50};
+
+constexpr std::chrono::milliseconds kLeftOverDeadline{500};
+
+std::vector<int> namespace_pids(const ProcFs& proc, int pid) {
+  const auto status = read_process_status(proc, pid);
+  return status ? status->namespace_pids : std::vector<int>();
+}
+
+CallerTask task_for(const std::vector<SystemCall>& calls, const SyscallGadget& gadget) {
+  CallerTask task;
+  task.gadget = gadget.syscall_ret;
+  task.calls = calls;
+  task.calls.push_back({SYS_rt_sigreturn, {}});
+  return task;
+}
+
+}  // namespace
+
+SystemCall reap_call(int pid_inside) {
+  // Both flags leave no way to wait or to reap another one.
+  return {SYS_wait4, {static_cast<uint64_t>(pid_inside), 0, WNOHANG | __WALL, 0, 0, 0}};
+}
+
+std::vector<int> find_left_over_copies(const ProcFs& proc, int process) {
+  std::vector<int> found = proc.children(process);
+  std::erase_if(found, [&proc](int child) {
+    const auto stat = proc.try_stat(child);
+    if (!stat || stat->state != 'Z' || stat->exit_signal != 0 || stat->comm != kCopyName) {
+      return true;
+    }
+    // One that is traced is a copy that another heapsnap is just done with.
+    const std::string status = proc.try_read(child, "status").value_or(std::string());
+    return status_number(status, "TracerPid") != uint64_t{0};
+  });
+  return found;
+}
+
+void reap_left_over_copies(const ProcFs& proc, int process) {
+  if (find_left_over_copies(proc, process).empty()) return;
+  TracerThread tracer;
+  tracer.run([&] {
+    CopyReaper(proc, process, std::nullopt).reap(nullptr, TraceClock::now() + kLeftOverDeadline);
+  });
+}
+
+void CopyReaper::reap(const SnapshotChild* copy, TraceClock::time_point deadline) {
+  copy_ = copy;
+  zombies_.clear();
+  if (copy != nullptr) zombies_.push_back(as_known_inside(copy->pid()));
+  for (const int left_over : find_left_over_copies(proc_, process_)) {
+    zombies_.push_back(as_known_inside(left_over));
+  }
+  remains_.clear();
+  const RealtimePriority priority;
+  PriorityInheritance loan;
+  std::chrono::microseconds nap = kFirstReapNap;
+  Attempt outcome = Attempt::kDone;
+  while (!zombies_.empty()) {
+    outcome = attempt(loan, std::min(deadline, TraceClock::now() + kReapStopDeadline));
+    // A target that has ended meanwhile left its children to its own parent, or to init.
+    if (!proc_.live_tid(process_)) zombies_.clear();
+    if (outcome != Attempt::kAgain || TraceClock::now() + nap >= deadline) break;
+    std::this_thread::sleep_for(nap);
+    nap = std::min<std::chrono::microseconds>(nap * 2, kLongestReapNap);
+  }
+  if (zombies_.empty()) remains_.clear();
+}
+
+CopyReaper::Attempt CopyReaper::attempt(PriorityInheritance& loan,
+                                        TraceClock::time_point deadline) {
+  if (!gadget_ && !find_gadget()) {
+    remains_ = "none of its code makes a system call and returns";
+    return Attempt::kHopeless;
+  }
+  PtraceSession session(proc_, process_);
+  Attempt outcome = Attempt::kAgain;
+  try {
+    session.seize_all();
+    session.stop_all(deadline, loan);
+    outcome = reap_while_stopped(session, loan, deadline);
+  } catch (const TargetRefusal& refusal) {
+    remains_ = "it cannot be traced any more: " + errno_text(refusal.error_number());
+  } catch (const Error& error) {
+    remains_ = error.why();
+  }
+  session.release();
+  loan.take_back();
+  pause_ += session.pause();
+  session.await_stragglers(deadline);
+  return outcome;
+}
+
+CopyReaper::Attempt CopyReaper::reap_while_stopped(PtraceSession& session,
+                                                   PriorityInheritance& loan,
+                                                   TraceClock::time_point deadline) {
+  if (session.may_execute()) {
+    remains_ = "it is about to execute another program";
+    return Attempt::kAgain;
+  }
+  std::vector<SystemCall> calls;
+  for (const Zombie& zombie : zombies_) calls.push_back(reap_call(zombie.pid_inside));
+  const auto chosen =
+      choose_caller(proc_, process_, session.tracees(), task_for(calls, *gadget_), remains_);
+  if (!chosen) return Attempt::kAgain;
+  Tracee& caller = session.tracees()[chosen->index];
+  TraceeMemory memory(caller);
+  if (!gadget_->is_in(memory)) {
+    gadget_.reset();
+    remains_ = "it has executed another program";
+    return Attempt::kAgain;
+  }
+  loan.lend_to(caller.tid());
+  StoppedCaller borrowed(caller, *gadget_, chosen->frame_top);
+  // Everything is in place: the next that the caller does is to wait for it.
+  if (copy_ != nullptr) copy_->let_go_of_zombie();
+  std::optional<long> result = 0;
+  std::erase_if(zombies_, [&](const Zombie& zombie) {
+    if (result) result = borrowed.call(reap_call(zombie.pid_inside), deadline);
+    return result && (*result == zombie.pid_inside || !is_left(zombie));
+  });
+  if (!borrowed.give_back()) notes_.push_back(way_back_note(caller.tid()));
+  remains_ = "its thread " + std::to_string(caller.tid()) + " could not wait for it";
+  return zombies_.empty() ? Attempt::kDone : Attempt::kAgain;
+}
+
+bool CopyReaper::find_gadget() {
+  const auto tid = proc_.live_tid(process_);
+  if (!tid) return false;
+  try {
+    ProcessMemory memory(proc_, *tid, ProcessMemory::Way::kProcMem);
+    gadget_ = find_syscall_gadget(AddressSpace(proc_.maps(*tid)), MappedFiles(proc_, *tid), memory);
+  } catch (const Error&) {
+    return false;  // it has ended, or executed another program at that moment
+  }
+  return gadget_.has_value();
+}
+
+// The pid by which the target itself knows one of its children.
+CopyReaper::Zombie CopyReaper::as_known_inside(int pid) const {
+  const std::vector<int> target =
+      namespace_pids(proc_, proc_.live_tid(process_).value_or(process_));
+  const std::vector<int> pids = namespace_pids(proc_, pid);
+  if (target.empty() || pids.size() < target.size()) return {pid, pid};
+  return {pid, pids[target.size() - 1]};
+}
+
+// Whether it still is a child of the target.
+bool CopyReaper::is_left(const Zombie& zombie) const {
+  const std::string status = proc_.try_read(zombie.pid, "status").value_or(std::string());
+  return status_number(status, "PPid") == static_cast<uint64_t>(process_);
+}
+
+}  // namespace heapsnap

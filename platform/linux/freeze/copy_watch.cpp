@@ -1,0 +1,147 @@
+#include "platform/linux/freeze/copy_watch.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "platform/linux/proc/cgroup_limits.h"
+#include "platform/linux/proc/memory_room.h"
+#include "platform/linux/self/helper_thread.h"
+#include "platform/linux/self/realtime_priority.h"
+
+namespace heapsnap {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::microseconds kShortestWatchNap{500};
+constexpr std::chrono::milliseconds kLongestWatchNap{20};
+// No target writes more than this: 4 processors, 4 GB/s each.
+constexpr double kMostWrittenPerSecond = 16e9;
+// What is always left free: other processes of the group want some too.
+constexpr uint64_t kSpare = 2 << 20;
+constexpr double kAnyNumber = 1e3;  // of processors
+
+constexpr long kPidfdSendSignal = 424;  // 5.1
+constexpr long kPidfdOpen = 434;        // 5.3
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
+
+CopyWatch::CopyWatch(int pid, uint64_t private_bytes, std::chrono::nanoseconds patience,
+                     const KernelFiles& files)
+    : private_bytes_(private_bytes),
+      group_dies_together_(read_cgroup_limits(pid, files).dies_together),
+      patience_(patience),
+      margin_(pid, files),
+      busy_(pid) {
+  try {
+    thread_ = start_helper_thread([this] { serve(); });
+  } catch (const std::system_error& error) {
+    throw Error(ErrorKind::kInternal, "cannot start a thread to watch the copy with", error.what());
+  }
+}
+
+CopyWatch::~CopyWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    child_ = 0;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void CopyWatch::begin(int child, bool dies_alone) {
+  {
+    const std::lock_guard lock(mutex_);
+    child_ = child;
+    child_fd_.reset(static_cast<int>(::syscall(kPidfdOpen, child, 0)));
+    dies_alone_ = dies_alone;
+  }
+  changed_.notify_all();
+}
+
+void CopyWatch::end() {
+  const std::lock_guard lock(mutex_);
+  child_ = 0;
+}
+
+void CopyWatch::begin_call() {
+  call_deadline_ns_ = now_ns() + patience_.count();
+}
+
+std::optional<std::string> CopyWatch::reason() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+void CopyWatch::serve() {
+  // It runs for some 50 us at a time; where it has to wait for its turn, it comes too late.
+  make_realtime(static_cast<int>(::syscall(SYS_gettid)));
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    if (child_ == 0) {
+      changed_.wait(lock);
+    } else {
+      const std::chrono::nanoseconds nap = look();
+      if (child_ != 0) changed_.wait_for(lock, nap);
+    }
+  }
+}
+
+std::chrono::nanoseconds CopyWatch::look() {
+  if (const int64_t deadline = call_deadline_ns_; deadline != 0 && now_ns() >= deadline) {
+    give_up("it did not come to the end of a system call in time");
+    return {};
+  }
+  // What it takes until the copy is gone, at the pace that the target has now.
+  const double writers = dies_alone_ ? busy_.processors().value_or(1) : kAnyNumber;
+  busy_.restart();
+  const uint64_t written = written_until_gone(private_bytes_, writers);
+  const uint64_t needed = written + kSpare;
+  const MemoryMargin::Room room = margin_.room(needed);
+  if (room.bytes < needed) {
+    // A process that exits is not seen by the kernel when it looks for one to end, so a copy that
+    // is killed too late leaves it the target; one that lives is taken first.
+    const bool is_late = room.bytes < written / 2;
+    if (!dies_alone_ || !is_late) {
+      give_up("the target writes, and of the " + room.limit + " " + bytes_text(room.bytes) +
+              " are left");
+      return {};
+    }
+    return kShortestWatchNap;
+  }
+  const double seconds = static_cast<double>(room.bytes - needed) / kMostWrittenPerSecond / 2;
+  return std::clamp<std::chrono::nanoseconds>(
+      std::chrono::nanoseconds(static_cast<int64_t>(std::min(seconds, 1.0) * 1e9)),
+      kShortestWatchNap, kLongestWatchNap);
+}
+
+void CopyWatch::give_up(std::string reason) {
+  // While it exits the kernel does not see it, but has its memory still: the target is the next one
+  // to be ended. So it must not wait for the processor that it was made to share with us.
+  cpu_set_t all;
+  std::memset(&all, 0xff, sizeof all);
+  ::sched_setaffinity(child_, sizeof all, &all);
+  make_realtime(child_);
+  if (!child_fd_ || ::syscall(kPidfdSendSignal, child_fd_.get(), SIGKILL, nullptr, 0) != 0) {
+    ::kill(child_, SIGKILL);
+  }
+  child_ = 0;
+  reason_ = std::move(reason);
+}
+
+}  // namespace heapsnap

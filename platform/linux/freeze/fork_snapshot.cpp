@@ -1,0 +1,256 @@
+#include "platform/linux/freeze/fork_snapshot.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/alteration.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "platform/linux/freeze/copy_reaper.h"
+#include "platform/linux/freeze/freeze_notes.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/memory_room.h"
+#include "platform/linux/proc/process_status.h"
+#include "platform/linux/remote_call/caller_choice.h"
+#include "platform/linux/remote_call/stopped_caller.h"
+#include "platform/linux/self/realtime_priority.h"
+#include "target/address_space.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr long kCloseRange = 436;           // close_range(2), 5.9
+constexpr uint64_t kCloseRangeUnshare = 2;  // CLOSE_RANGE_UNSHARE
+constexpr uint64_t kAllDescriptors = 0xffffffff;
+constexpr uint64_t kSetName = 15;  // PR_SET_NAME
+// What may be added to the pause; closing takes the child some 50 µs, unless files of it lie on a
+// server that has to be asked.
+constexpr std::chrono::milliseconds kClosingWhileStopped{5};
+constexpr std::chrono::seconds kBirthDeadline{5};
+constexpr std::string_view kFirstToGo = "1000";  // OOM_SCORE_ADJ_MAX
+constexpr std::chrono::seconds kReapDeadline{2};
+
+// No exit signal; the table of open files is shared instead of copied, which costs nothing and
+// takes no reference to any of them.
+constexpr uint64_t kSnapshotFlags = CLONE_FILES;
+
+// Everything that will be done in the name of the caller, now and at the end.
+CallerTask caller_task(std::vector<SystemCall> chain, const SyscallGadget& gadget) {
+  CallerTask task;
+  task.chain_length = chain.size() + 1;  // and a prctl, where that is let through
+  task.gadget = gadget.syscall_ret;
+  task.calls = std::move(chain);
+  task.calls.push_back({SYS_clone, {kSnapshotFlags, 0, 0, 0, 0, 0}});
+  task.calls.push_back({SYS_rt_sigreturn, {}});
+  task.calls.push_back(reap_call(1));
+  return task;
+}
+
+bool is_same_namespace(const std::string& a, const std::string& b) {
+  struct stat first {};
+  struct stat second {};
+  return ::stat(a.c_str(), &first) != 0 || ::stat(b.c_str(), &second) != 0 ||
+         (first.st_ino == second.st_ino && first.st_dev == second.st_dev);
+}
+
+}  // namespace
+
+std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process, int tid,
+                                                 double writers) {
+  const auto status = parse_process_status(proc.read(tid, "status"));
+  if (status && status->shadow_stack) {
+    return "the target has a shadow stack, which a call made in its name would violate";
+  }
+  // A first child in a new pid namespace is its init; when that ends, no other can be made.
+  if (!is_same_namespace(proc.path(tid, "ns/pid"), proc.path(tid, "ns/pid_for_children"))) {
+    return "children of the target are born into another pid namespace";
+  }
+  if (const auto no_room = find_copy_refusal(process, writers)) {
+    return no_room->what + ": " + no_room->why;
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
+    const ProcFs& proc, int process, PtraceSession& session, const SyscallGadget& gadget,
+    PriorityInheritance& loan, CopyWatch& watch, const Meanwhile& meanwhile,
+    TraceClock::time_point deadline, std::string& why_not) {
+  std::vector<SystemCall> chain{{SYS_exit_group, {0, 0, 0, 0, 0, 0}}};
+  const CallerTask task = caller_task(chain, gadget);
+  const auto chosen = choose_caller(proc, process, session.tracees(), task, why_not);
+  if (!chosen) return nullptr;
+  Tracee& caller = session.tracees()[chosen->index];
+  loan.lend_to(caller.tid());
+  StoppedCaller borrowed(caller, gadget, chosen->frame_top);
+  // Set free by accident it takes its name, for its zombie to be known by, before it exits.
+  const SystemCall rename{SYS_prctl, {kSetName, borrowed.note_address(), 0, 0, 0, 0}};
+  const bool may_rename =
+      read_seccomp_filters(caller.tid()).lets_fail(as_filter_sees(rename, gadget.syscall_ret));
+  if (may_rename) chain.insert(chain.begin(), rename);
+  switch (borrowed.clone(kSnapshotFlags, chain, deadline)) {
+    case StoppedCaller::Outcome::kCloned: break;
+    case StoppedCaller::Outcome::kRefused:
+      why_not = "the kernel refused to clone the target";
+      if (borrowed.refusal() != 0) why_not += ": " + errno_text(borrowed.refusal());
+      return nullptr;
+    case StoppedCaller::Outcome::kGone: why_not = "the calling thread ended"; return nullptr;
+    case StoppedCaller::Outcome::kStuck: break;
+  }
+  const bool is_complete = borrowed.clone_pid() != 0;
+  // The caller goes home while it has the processor for itself. But a clone that got stuck waits
+  // for something that only the target itself can do, such as reading from a userfaultfd(2).
+  if (!is_complete) session.release_others(caller);
+  const bool caught = borrowed.give_back();
+  std::unique_ptr<ForkSnapshot> snapshot;
+  std::optional<std::string> useless;
+  if (!is_complete) useless = "the copy was not made while the target stood still";
+  if (borrowed.clone_pid() != 0) {
+    snapshot.reset(new ForkSnapshot(
+        proc, process, gadget, SnapshotChild(borrowed.clone_pid(), gadget, borrowed.clone_stack()),
+        watch));
+    // Before anybody runs on and writes: what the kernel ends when memory runs out must not be the
+    // target, which is as large as its copy. Where it ends all of a group, a copy must not draw
+    // that on the group, so it goes last, and had to find room for all of it.
+    if (may_rename) snapshot->rename_ = rename;
+    const bool dies_alone = !watch.group_dies_together();
+    bool is_marked = !dies_alone || snapshot->mark_first_to_go();
+    if (!caught) {
+      snapshot->notes_.push_back(way_back_note(caller.tid()));
+    }
+    if (is_complete) {
+      watch.begin(borrowed.clone_pid(), dies_alone);
+      snapshot->give_up_files(kClosingWhileStopped);
+      is_marked = is_marked || snapshot->mark_itself_first_to_go();
+      useless = meanwhile(borrowed.clone_pid());
+      if (!is_marked) useless = "it could not be made the first to go when memory runs out";
+    }
+  }
+  session.release();
+  if (!useless) return snapshot;
+  why_not = *std::move(useless);
+  return nullptr;
+}
+
+bool ForkSnapshot::mark_first_to_go() {
+  const UniqueFd adjust(
+      ::open(proc_.path(child_.pid(), "oom_score_adj").c_str(), O_WRONLY | O_CLOEXEC));
+  return adjust && ::write(adjust.get(), kFirstToGo.data(), kFirstToGo.size()) ==
+                       static_cast<ssize_t>(kFirstToGo.size());
+}
+
+// For a heapsnap that may trace but is not the owner of the child's files in /proc.
+bool ForkSnapshot::mark_itself_first_to_go() {
+  constexpr std::string_view kFile("/proc/self/oom_score_adj", sizeof "/proc/self/oom_score_adj");
+  if (!is_born_ || is_closing_ || !owns_files_) return false;
+  SystemCall open{SYS_open, {0, O_WRONLY | O_CLOEXEC, 0, 0, 0, 0}};
+  SystemCall write{SYS_write, {0, 0, kFirstToGo.size(), 0, 0, 0}};
+  if (!lets_fail(open) || !lets_fail(write)) return false;
+  open.arguments[0] = child_.put_bytes(kFile.data(), kFile.size());
+  const auto file = open.arguments[0] != 0 ? child_.call(open) : std::nullopt;
+  if (!file || *file < 0) return false;
+  write.arguments[0] = static_cast<uint64_t>(*file);
+  write.arguments[1] = child_.put_bytes(kFirstToGo.data(), kFirstToGo.size());
+  return write.arguments[1] != 0 && child_.call(write) == static_cast<long>(kFirstToGo.size());
+}
+
+// While the target stands still, if that is soon done: close_range(2) first takes references to
+// some of the files that it then closes. A file that the target closed in that moment would stay in
+// its epoll(7) sets for as long, and be reported there. But to close a file can mean to write to a
+// server, which may be the target itself.
+void ForkSnapshot::give_up_files(std::chrono::milliseconds at_most) {
+  make_realtime(child_.pid());  // it has yet to reach its first stop
+  is_born_ = child_.await_birth(TraceClock::now() + at_most);
+  if (!is_born_) return;
+  filters_ = read_seccomp_filters(child_.pid());
+  // Only then it is made to die with us: a zombie without that name would be nobody's.
+  if (rename_) child_.call(*rename_);
+  is_born_ = child_.bind_to_us();
+  if (!is_born_) return;
+  const SystemCall close{kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}};
+  is_closing_ = lets_fail(close) && child_.begin_call(close);
+  // Counted anew: on a busy machine its birth may have taken most of that.
+  if (is_closing_) end_closing(TraceClock::now() + at_most);
+}
+
+void ForkSnapshot::end_closing(TraceClock::time_point deadline) {
+  note_closed(child_.end_call(deadline));
+}
+
+void ForkSnapshot::note_closed(std::optional<long> closed) {
+  is_closing_ = !closed && child_.is_alive() && !child_.is_crippled();
+  owns_files_ = closed == 0;
+}
+
+bool ForkSnapshot::settle() {
+  if (!is_born_) give_up_files(kBirthDeadline);
+  if (is_closing_) note_closed(child_.end_call());
+  if (!is_born_ || !child_.is_alive() || child_.is_crippled()) return false;
+  if (!owns_files_) {
+    notes_.push_back(
+        "the copy could not let go of the target's open files (close_range): should the target "
+        "end, they stay open until the copy is gone");
+  }
+  return true;
+}
+
+bool ForkSnapshot::shield_shared_memory() {
+  const AddressSpace space(proc_.maps(child_.pid()));
+  for (const Mapping& mapping : space.mappings()) {
+    if (!mapping.shared || !mapping.writable) continue;
+    if (!protect(mapping, mapping.readable ? PROT_READ : PROT_NONE)) return false;
+    shielded_.push_back(mapping);
+  }
+  return true;
+}
+
+void ForkSnapshot::unshield_shared_memory() {
+  for (const Mapping& mapping : shielded_) {
+    protect(mapping,
+            PROT_WRITE | (mapping.readable ? PROT_READ : 0) | (mapping.executable ? PROT_EXEC : 0));
+  }
+  shielded_.clear();
+}
+
+bool ForkSnapshot::protect(const Mapping& mapping, int access) {
+  const SystemCall call{
+      SYS_mprotect,
+      {mapping.range.begin.value(), mapping.range.size(), static_cast<uint64_t>(access), 0, 0, 0}};
+  return lets_fail(call) && child_.call(call) == 0;
+}
+
+// Whether the target's seccomp filters, which the child has too, at worst refuse the call.
+bool ForkSnapshot::lets_fail(const SystemCall& call) const {
+  return filters_.lets_fail(as_filter_sees(call, gadget_.syscall_ret));
+}
+
+void ForkSnapshot::discard() noexcept {
+  if (discarded_) return;
+  discarded_ = true;
+  const Repair repair;
+  watch_.end();
+  try {
+    child_.kill();
+    if (child_.is_alive()) return;  // for whom it does not end before we do
+    CopyReaper reaper(proc_, process_, gadget_);
+    reaper.reap(&child_, TraceClock::now() + kReapDeadline);
+    reap_pause_ = reaper.pause();
+    notes_.insert(notes_.end(), reaper.notes().begin(), reaper.notes().end());
+    if (!reaper.remains().empty()) {
+      notes_.push_back(
+          "the ended copy remains as a zombie of the target, until the next heapsnap " +
+          std::string("attach: ") + reaper.remains());
+    }
+  } catch (...) {
+    // Out of memory, at worst with a zombie left.
+  }
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,110 @@
+// A copy-on-write child of the target: its memory at one instant, to be read at leisure.
+//
+//   take()     threads stand   a caller thread makes the clone, which is made the first to go when
+//                              memory runs out, takes its name, and gives up the target's files;
+//                              everybody is let go, and the watch begins
+//   settle()   target runs     what took long is awaited
+//   discard()  target runs     the child is killed; the target is made to reap it (copy_reaper.h)
+//
+// The child is made with exit signal 0, so the target gets no SIGCHLD and its own wait() never
+// shows it. It sits in its first instruction, at `syscall; ret` with a stack that leads to
+// exit_group, so set free by accident it ends.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "platform/linux/freeze/copy_watch.h"
+#include "platform/linux/freeze/snapshot_child.h"
+#include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/proc/seccomp_filter.h"
+#include "platform/linux/remote_call/syscall_gadget.h"
+#include "platform/linux/trace/priority_inheritance.h"
+#include "platform/linux/trace/ptrace_session.h"
+#include "target/mapping.h"
+
+namespace heapsnap {
+
+class ForkSnapshot {
+ public:
+  // Why process `tid` must not be forked at all, read while it runs: too little memory where it
+  // keeps `writers` processors busy, too many processes, shadow stacks, children that would found a
+  // new pid namespace. Nothing when it may.
+  static std::optional<std::string> refusal(const ProcFs& proc, int process, int tid,
+                                            double writers);
+
+  // What is to be done while both the target and its copy stand; gives why the copy is of no use,
+  // or nothing.
+  using Meanwhile = std::function<std::optional<std::string>(int child)>;
+
+  // Forks the process whose threads `session` holds, calls `meanwhile`, and releases the session.
+  // `watch`, which outlives the snapshot, looks after the copy from the clone on. On failure gives
+  // nothing, the reason in `why_not`, and the threads still stand; unless the session says that it
+  // is released: then the copy got stuck, or is of no use, and the target runs.
+  static std::unique_ptr<ForkSnapshot> take(const ProcFs& proc, int process, PtraceSession& session,
+                                            const SyscallGadget& gadget, PriorityInheritance& loan,
+                                            CopyWatch& watch, const Meanwhile& meanwhile,
+                                            TraceClock::time_point deadline, std::string& why_not);
+
+  ForkSnapshot(const ForkSnapshot&) = delete;
+  ForkSnapshot& operator=(const ForkSnapshot&) = delete;
+  ~ForkSnapshot() { discard(); }
+
+  // Awaits the child and prepares it for a longer life. False when it is gone.
+  bool settle();
+
+  // Makes the child unable to write to memory that it shares with the target: before it executes
+  // any code of the target's, which a store through a stale pointer may lead there. False when it
+  // can still write to some. unshield_shared_memory() gives the mappings the access that they had.
+  bool shield_shared_memory();
+  void unshield_shared_memory();
+
+  SnapshotChild& child() { return child_; }
+  // Whether the child may open files of its own: the table is not the target's any more.
+  bool owns_files() const { return owns_files_; }
+
+  // Kills the child and has the target reap it. Later calls do nothing.
+  void discard() noexcept;
+  // How long the target stood still for that.
+  std::chrono::nanoseconds reap_pause() const { return reap_pause_; }
+  // What an operator would want to know: what could not be had, what was left in the target.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  ForkSnapshot(const ProcFs& proc, int process, const SyscallGadget& gadget, SnapshotChild child,
+               CopyWatch& watch)
+      : proc_(proc), process_(process), gadget_(gadget), child_(child), watch_(watch) {
+    child_.bound_by(watch);
+  }
+
+  bool mark_first_to_go();
+  bool mark_itself_first_to_go();
+  // Waits twice for no longer than `at_most`: for its birth, and for the end of the call.
+  void give_up_files(std::chrono::milliseconds at_most);
+  void end_closing(TraceClock::time_point deadline);
+  void note_closed(std::optional<long> closed);
+  bool lets_fail(const SystemCall& call) const;
+  bool protect(const Mapping& mapping, int access);
+
+  ProcFs proc_;
+  int process_;
+  SyscallGadget gadget_;
+  SnapshotChild child_;
+  CopyWatch& watch_;
+  SeccompFilters filters_;
+  std::optional<SystemCall> rename_;  // where the filters let it through
+  bool is_born_ = false;
+  bool is_closing_ = false;  // its call has not ended
+  bool owns_files_ = false;
+  bool discarded_ = false;
+  std::chrono::nanoseconds reap_pause_{0};
+  std::vector<Mapping> shielded_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace heapsnap

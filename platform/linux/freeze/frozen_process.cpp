@@ -1,0 +1,456 @@
+#include "platform/linux/freeze/frozen_process.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "platform/linux/freeze/child_code.h"
+#include "platform/linux/freeze/completed_memory.h"
+#include "platform/linux/freeze/copied_page_map.h"
+#include "platform/linux/freeze/copied_usage.h"
+#include "platform/linux/freeze/copy_reaper.h"
+#include "platform/linux/freeze/end_watch.h"
+#include "platform/linux/freeze/freeze_notes.h"
+#include "platform/linux/freeze/spliced_memory.h"
+#include "platform/linux/proc/memory_room.h"
+#include "platform/linux/proc/page_map.h"
+#include "platform/linux/proc/process_memory.h"
+#include "platform/linux/proc/process_status.h"
+#include "platform/linux/self/realtime_priority.h"
+
+namespace heapsnap {
+
+namespace {
+
+// A copy that takes so many times as long as it should waits for something else than the copying
+// of page tables.
+constexpr int kSlowestFork = 8;
+constexpr std::chrono::milliseconds kLeftOverReapDeadline{500};
+
+uint64_t count_ns(std::chrono::nanoseconds duration) {
+  return static_cast<uint64_t>(std::max<int64_t>(duration.count(), 0));
+}
+
+Registers visible_registers(const user_regs_struct& registers) {
+  return {Address(registers.rip), Address(registers.rsp), Address(registers.fs_base)};
+}
+
+}  // namespace
+
+FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options)
+    : busy_(pid), view_(look_at_running(ProcFs(), pid)), target_tid_(view_.tid) {
+  if (options.end != nullptr) {
+    take_over(options);
+    return;
+  }
+  plan(options);
+  began_ = std::chrono::steady_clock::now();
+  if (options.choice == FreezeChoice::kNone) return;
+  alteration_.emplace();
+  tracer_ = std::make_unique<TracerThread>();
+  try {
+    tracer_->run([&] {
+      PriorityInheritance loan;
+      seize_threads();
+      {
+        const RealtimePriority priority;
+        stop_threads(options, loan);
+        if (gadget_) try_to_fork(options, loan);
+      }
+      loan.take_back();
+      if (snapshot_ && finish_fork(options)) return;
+      if (snapshot_) {
+        drop_copy();
+        view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
+        seize_threads();
+        const RealtimePriority priority;
+        stop_threads(options, loan);
+        loan.take_back();
+      }
+      finish_stop(options, loan);
+    });
+  } catch (...) {
+    thaw();
+    throw;
+  }
+}
+
+void FrozenProcess::plan(const FreezeOptions& options) {
+  record_.threads = view_.threads.size();
+  if (options.choice == FreezeChoice::kNone) {
+    record_.method = FreezeMethod::kNone;
+    record_.why = "asked for: it ran on while it was read, so what was read may not fit together";
+    return;
+  }
+  record_.method = FreezeMethod::kStop;
+  record_.why = options.why_stop;
+  if (options.stood_before_ns != 0) note_stood_before(options.stood_before_ns);
+  usage_before_ = view_.proc.smaps(target_tid_);
+  // A read of /proc/PID/mem fails at a page that is to be filled by somebody else; one by
+  // process_vm_readv(2) waits for it.
+  if (std::any_of(usage_before_.flags.begin(), usage_before_.flags.end(),
+                  [](const MappingFlags& flags) { return flags.on_demand; })) {
+    way_ = ProcessMemory::Way::kProcMem;
+    view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
+  }
+  if (options.choice == FreezeChoice::kStop) return;
+  const FreezeEstimate estimate = estimate_freeze(view_.proc.read(target_tid_, "status"));
+  if (options.choice == FreezeChoice::kAuto) {
+    record_.why = estimate.text();
+    if (!estimate.prefers_fork()) return;
+  }
+  gadget_ =
+      find_syscall_gadget(view_.address_space, MappedFiles(view_.proc, target_tid_), *view_.memory);
+  std::optional<std::string> refusal;
+  if (!gadget_) {
+    refusal = "none of its code makes a system call and returns";
+  } else if (!(refusal = flags_against_fork(options, estimate))) {
+    refusal = ForkSnapshot::refusal(view_.proc, view_.process.pid, target_tid_,
+                                    busy_.processors().value_or(1));
+  }
+  if (refusal) {
+    record_.why = "it cannot be forked: " + *refusal;
+    gadget_.reset();
+    return;
+  }
+  longest_copy_ =
+      std::max<std::chrono::nanoseconds>(options.deadline, estimate.fork * kSlowestFork);
+  watch_ = std::make_unique<CopyWatch>(view_.process.pid, estimate.private_bytes, options.deadline);
+}
+
+// Of a program at its end. Its threads are traced by the caller's thread, so that does all the
+// work.
+void FrozenProcess::take_over(const FreezeOptions& options) {
+  began_ = std::chrono::steady_clock::now();
+  record_.method = FreezeMethod::kStop;
+  record_.why = options.end->how + ": it was held there";
+  session_ = std::move(options.end->session);
+  end_ = options.end;
+  try {
+    look_at_standing();
+    PriorityInheritance loan;
+    finish_stop(options, loan);
+  } catch (...) {
+    thaw();
+    throw;
+  }
+}
+
+// Without real-time priority: on the only processor that the target has, that would be a part of
+// the pause that nobody counts (200 busy threads: 2 ms).
+void FrozenProcess::seize_threads() {
+  session_ = std::make_unique<PtraceSession>(view_.proc, view_.process.pid);
+  session_->seize_all();
+}
+
+void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritance& loan) {
+  session_->stop_all(TraceClock::now() + options.deadline, loan);
+  look_at_standing();
+}
+
+void FrozenProcess::look_at_standing() {
+  view_.process.taken_at_ns = realtime_ns();
+  target_tid_ = session_->live_tid();
+  view_.process.rss = view_.proc.resident_bytes(target_tid_);
+  show_threads();
+}
+
+void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritance& loan) {
+  std::string why_not;
+  if (session_->was_stopped_before()) {
+    why_not = "it was stopped already (SIGSTOP)";
+  } else if (session_->may_execute() || !gadget_->is_in(*view_.memory)) {
+    why_not = "it executed another program meanwhile";
+  } else {
+    inside_malloc_ = threads_inside_malloc(options.malloc_text, *session_, *view_.memory);
+    blocking_ = threads_that_block_signals(*session_, inside_malloc_);
+    snapshot_ = ForkSnapshot::take(
+        view_.proc, view_.process.pid, *session_, *gadget_, loan, *watch_,
+        [this](int child) { return keep_missing(child); }, TraceClock::now() + longest_copy_,
+        why_not);
+  }
+  if (snapshot_) return;
+  record_.why = "it cannot be forked: " + why_not;
+  if (session_->is_released()) {
+    note_stood_before(count_ns(session_->pause()));
+    seize_threads();
+    stop_threads(options, loan);
+  }
+}
+
+bool FrozenProcess::finish_fork(const FreezeOptions& options) {
+  record_.method = FreezeMethod::kFork;
+  end_session();
+  std::optional<std::string> lost;
+  try {
+    if (snapshot_->settle()) {
+      lost = look_at_copy(options);
+    } else {
+      lost = loss().value_or("it cannot execute its own code (madvise MADV_DONTFORK)");
+    }
+  } catch (const Error&) {
+    lost = loss();
+    if (!lost) throw;
+  }
+  if (!lost) return true;
+  record_.method = FreezeMethod::kStop;
+  record_.why = "a copy was made and lost: " + *lost;
+  note_stood_before(record_.pause_ns);
+  return false;
+}
+
+void FrozenProcess::note_stood_before(uint64_t nanoseconds) {
+  record_.notes.push_back(stood_before_note(nanoseconds));
+}
+
+std::optional<std::string> FrozenProcess::loss() const {
+  if (!snapshot_) return std::nullopt;
+  if (auto reason = watch_->reason()) return reason;
+  const auto task = view_.proc.try_stat(snapshot_->child().pid());
+  if (task && !task->is_dead()) return std::nullopt;
+  return "it was killed, by somebody or because memory ran out";
+}
+
+std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& options) {
+  SnapshotChild& child = snapshot_->child();
+  view_.tid = child.pid();
+  view_.memory =
+      std::make_unique<ProcessMemory>(view_.proc, child.pid(), ProcessMemory::Way::kProcMem);
+  record_.threads_in_malloc = inside_malloc_.size();
+  note_handlers(options);
+  if (!inside_malloc_.empty()) {
+    if (!snapshot_->shield_shared_memory()) {
+      return "it could not be kept from writing to memory that it shares with the target";
+    }
+    const MallocExit exit =
+        step_out_in_child(options.malloc_text, child, *view_.memory, inside_malloc_);
+    snapshot_->unshield_shared_memory();
+    record_.steps = exit.steps;
+    if (exit.still_inside != 0 && !missing_.is_empty()) {
+      return "a thread inside the allocator needs memory that is left out of a fork (madvise "
+             "MADV_DONTFORK)";
+    }
+    note_still_inside(exit);
+  }
+  for (const ThreadContext& context : inside_malloc_) {
+    for (Thread& thread : view_.threads) {
+      if (thread.tid == context.tid) thread.registers = visible_registers(context.registers);
+    }
+  }
+  // Read only now: the allocator may have moved the break on its way out.
+  view_.address_space = AddressSpace(missing_.completed(view_.proc.maps(child.pid())));
+  view_.residency = std::make_unique<CopiedPageMap>(view_.proc, child.pid(), target_tid_,
+                                                    view_.address_space, missing_);
+  lead_child(child);
+  if (!missing_.is_empty()) {
+    view_.memory = std::make_unique<CompletedMemory>(std::move(view_.memory), missing_);
+  }
+  return std::nullopt;
+}
+
+// From here on the child works for us, where no seccomp filter judges what it does.
+void FrozenProcess::lead_child(SnapshotChild& child) {
+  const auto status = read_process_status(view_.proc, child.pid());
+  if (!status || status->seccomp != SeccompMode::kNone) return;
+  child.share_processor();
+  const auto on_tracer = [this](const std::function<void()>& work) { tracer_->run(work); };
+  if (snapshot_->owns_files()) {
+    view_.memory = std::make_unique<SplicedMemory>(view_.proc, child, on_tracer);
+  }
+  // Where the copy does not show all of the target's memory, code in it would see too little.
+  if (missing_.is_empty()) view_.code_runner = std::make_unique<ChildCode>(child, on_tracer);
+}
+
+void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritance& loan) {
+  record_.threads_in_malloc =
+      threads_inside_malloc(options.malloc_text, *session_, *view_.memory).size();
+  if (record_.threads_in_malloc != 0) {
+    const RealtimePriority priority;
+    const MallocExit exit = run_out_in_target(options.malloc_text, *session_, *view_.memory, loan,
+                                              TraceClock::now() + options.deadline);
+    record_.steps = exit.steps;
+    note_still_inside(exit);
+    show_threads();
+  }
+  blocking_ = threads_that_block_signals(*session_, {});
+  note_handlers(options);
+  view_.tid = target_tid_;
+  view_.address_space = AddressSpace(view_.proc.maps(target_tid_));
+  view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
+  view_.residency = std::make_unique<PageMap>(view_.proc, target_tid_);
+  record_.syscalls_restarted = session_->syscalls_restarted();
+}
+
+void FrozenProcess::show_threads() {
+  std::map<int, std::string> names;
+  for (Thread& thread : view_.threads) names[thread.tid] = std::move(thread.name);
+  view_.threads.clear();
+  for (const Tracee& tracee : session_->tracees()) {
+    if (tracee.process() != view_.process.pid || tracee.is_gone()) continue;
+    Thread thread{tracee.tid(), names[tracee.tid()], std::nullopt};
+    if (tracee.is_stopped()) thread.registers = visible_registers(tracee.registers());
+    view_.threads.push_back(std::move(thread));
+  }
+  record_.threads = view_.threads.size();
+}
+
+void FrozenProcess::note_still_inside(const MallocExit& exit) {
+  if (exit.still_inside != 0) record_.notes.push_back(still_inside_note(exit.still_inside));
+}
+
+void FrozenProcess::note_handlers(const FreezeOptions& options) {
+  const size_t count = handlers_inside_malloc(options.malloc_text, blocking_, *view_.memory);
+  if (count != 0) record_.notes.push_back(handlers_note(count));
+}
+
+std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions& options,
+                                                             const FreezeEstimate& estimate) {
+  uint64_t kept = 0;
+  for (size_t i = 0; i < usage_before_.mappings.size(); ++i) {
+    const Mapping& mapping = usage_before_.mappings[i];
+    const MappingFlags& flags = usage_before_.flags[i];
+    if (flags.on_demand) return "somebody else fills its memory when it is asked for (userfaultfd)";
+    if (mapping.shared || !(flags.left_out || flags.wiped)) continue;
+    if (mapping.executable && !mapping.is_anonymous())
+      return "its code is left out of a fork (madvise MADV_DONTFORK)";
+    if (flags.wiped) wiped_.push_back(mapping.range);
+    kept += usage_before_.usage[i].rss + usage_before_.usage[i].swap;
+  }
+  if (kept == 0) return std::nullopt;
+  const bool takes_longer =
+      options.choice == FreezeChoice::kAuto && estimate.with_kept(kept) >= estimate.stop;
+  if (kept > MissingMemory::kMost || takes_longer) {
+    return bytes_text(kept) + " of it are left out of a fork (madvise MADV_DONTFORK)";
+  }
+  missing_.reserve(kept + kept / 8);
+  return std::nullopt;
+}
+
+std::optional<std::string> FrozenProcess::keep_missing(int child) {
+  const uint64_t mapped = view_.proc.sizes(target_tid_).mapped;
+  if (wiped_.empty() && mapped == view_.proc.sizes(child).mapped) return std::nullopt;
+  const AddressSpace copied(view_.proc.maps(child));
+  PageMap pages(view_.proc, target_tid_);
+  for (const Mapping& mapping : view_.proc.maps(target_tid_)) {
+    if (mapping.shared) continue;
+    const bool is_left_out = copied.find(mapping.range.begin) == nullptr;
+    const bool is_wiped = std::any_of(
+        wiped_.begin(), wiped_.end(),
+        [&mapping](const AddressRange& range) { return range.overlaps(mapping.range); });
+    if (!is_left_out && !is_wiped) continue;
+    if (mapping.executable && !mapping.is_anonymous())
+      return "its code is left out of a fork (madvise MADV_DONTFORK)";
+    // A thread that is stepped out of the allocator in the copy would see what it must not see.
+    if (is_wiped && !inside_malloc_.empty()) {
+      return "a thread is inside the allocator, and memory is wiped in a fork (MADV_WIPEONFORK)";
+    }
+    if (!missing_.keep(mapping, pages, *view_.memory)) {
+      return "more than " + bytes_text(MissingMemory::kMost) +
+             " are left out of a fork (madvise MADV_DONTFORK)";
+    }
+  }
+  return std::nullopt;
+}
+
+// Lets the target go and fills in what is known only then.
+void FrozenProcess::end_session() noexcept {
+  if (!session_) return;
+  if (!session_->is_released()) session_->release();
+  record_.pause_ns = count_ns(session_->pause());
+  record_.syscalls_restarted = session_->syscalls_restarted();
+  try {
+    if (session_->stragglers() != 0) {
+      record_.notes.push_back(std::to_string(session_->stragglers()) +
+                              " threads slept uninterruptibly in the kernel: none of their code "
+                              "ran, but their registers are not known");
+    }
+    const std::vector<std::string> sharers = sharer_notes(*session_);
+    record_.notes.insert(record_.notes.end(), sharers.begin(), sharers.end());
+    // Threads that cannot be let go yet are looked after until they can.
+    if (end_ != nullptr) {
+      end_->session = std::move(session_);
+    } else if (session_->collect_stragglers()) {
+      tracer_->keep_calling([session = std::shared_ptr<PtraceSession>(std::move(session_))] {
+        return session->collect_stragglers();
+      });
+    }
+  } catch (...) {
+    // Out of memory: the end of the tracing thread does the same.
+  }
+  session_.reset();
+}
+
+void FrozenProcess::drop_copy() noexcept {
+  if (!snapshot_) return;
+  snapshot_->discard();
+  view_.code_runner.reset();
+  view_.tid = target_tid_;
+  record_.reap_pause_ns = count_ns(snapshot_->reap_pause());
+  try {
+    record_.notes.insert(record_.notes.end(), snapshot_->notes().begin(), snapshot_->notes().end());
+  } catch (...) {
+    // Out of memory: less is told.
+  }
+  snapshot_.reset();
+}
+
+void FrozenProcess::reap_left_over() {
+  if (record_.method == FreezeMethod::kFork) return;
+  CopyReaper reaper(view_.proc, view_.process.pid, std::nullopt);
+  reaper.reap(nullptr, TraceClock::now() + kLeftOverReapDeadline);
+  record_.reap_pause_ns += count_ns(reaper.pause());
+}
+
+bool FrozenProcess::target_is_stopped() const {
+  return session_ != nullptr;
+}
+
+void FrozenProcess::thaw() noexcept {
+  if (end_ != nullptr) {
+    end_session();
+    end_ = nullptr;
+  }
+  if (!tracer_) return;
+  try {
+    tracer_->run([this] {
+      const Repair repair;
+      const RealtimePriority priority;
+      end_session();
+      drop_copy();
+      reap_left_over();
+    });
+  } catch (...) {
+    // The end of the tracing thread lets everyone go.
+  }
+  tracer_.reset();
+  alteration_.reset();
+  view_.tid = target_tid_;
+}
+
+std::vector<MappingUsage> FrozenProcess::mapping_usage() {
+  const std::vector<Mapping>& mappings = view_.address_space.mappings();
+  if (!snapshot_) return usage_by_smaps(view_.proc, target_tid_, mappings);
+  std::vector<MappingUsage> usage = attribute_usage(usage_before_, mappings);
+  PageMap pages(view_.proc, view_.tid);
+  std::vector<MappingUsage> by_smaps;  // before 6.7; it takes several times as long
+  for (size_t i = 0; i < mappings.size(); ++i) {
+    if (const auto kept = missing_.bytes_of(mappings[i])) {
+      usage[i] = usage_at_freeze(mappings[i], *kept, usage[i]);
+      continue;
+    }
+    // [vdso] and the like hold pages of the kernel.
+    const bool is_anonymous = mappings[i].is_anonymous() && !mappings[i].path.starts_with("[v");
+    auto own = pages.count(mappings[i].range,
+                           is_anonymous ? PageMap::Pages::kAnonymous : PageMap::Pages::kAny);
+    if (!own) {
+      if (by_smaps.empty()) by_smaps = usage_by_smaps(view_.proc, view_.tid, mappings);
+      own = {by_smaps[i].anonymous, by_smaps[i].anon_huge, by_smaps[i].swap};
+    }
+    usage[i] = usage_at_freeze(mappings[i], *own, usage[i]);
+  }
+  return usage;
+}
+
+}  // namespace heapsnap

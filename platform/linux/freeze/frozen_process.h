@@ -1,0 +1,118 @@
+// A live process held still long enough to be read, and let go unharmed.
+//
+//   fork:  stop all threads -> clone a copy-on-write child -> let go -> read it -> kill it, reap it
+//   stop:  stop all threads -> read -> let go
+//   none:  read while it runs
+//
+// Whatever happens to heapsnap meanwhile (error, signal, SIGKILL at any instruction), the target
+// goes on as if nothing had been there. docs/freezing.md tells how.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/alteration.h"
+#include "platform/linux/freeze/copy_watch.h"
+#include "platform/linux/freeze/fork_snapshot.h"
+#include "platform/linux/freeze/freeze_estimate.h"
+#include "platform/linux/freeze/freeze_options.h"
+#include "platform/linux/freeze/live_view.h"
+#include "platform/linux/freeze/malloc_exit.h"
+#include "platform/linux/freeze/missing_memory.h"
+#include "platform/linux/proc/busy_clock.h"
+#include "platform/linux/proc/process_memory.h"
+#include "platform/linux/trace/ptrace_session.h"
+#include "platform/linux/trace/tracer_thread.h"
+
+namespace heapsnap {
+
+class FrozenProcess final : public Target {
+ public:
+  // Freezes process `pid` (any of its tids will do). Throws TargetRefusal, Error{kNoProcess,
+  // kNotPermitted, kUnsupported} with the target let go.
+  FrozenProcess(int pid, const FreezeOptions& options);
+  ~FrozenProcess() override { thaw(); }
+
+  const Process& process() const override { return view_.process; }
+  const AddressSpace& address_space() const override { return view_.address_space; }
+  const std::vector<Thread>& threads() const override { return view_.threads; }
+  MemoryReader& memory() override { return *view_.memory; }
+  PageResidency& residency() override { return *view_.residency; }
+  CodeRunner* code_runner() override { return view_.code_runner.get(); }
+  std::optional<MappedFile> open_file(const Mapping& mapping) override {
+    return view_.open_file(mapping);
+  }
+
+  // Whether the target itself stands still until thaw(): do nothing slow meanwhile.
+  bool target_is_stopped() const;
+  // Lets the target go; a forked child is killed and reaped. memory() may not be used afterwards.
+  // Called by the destructor where it was not.
+  void thaw() noexcept;
+  // When the freeze began: everything that could be learnt from the running target was.
+  std::chrono::steady_clock::time_point began() const { return began_; }
+  // What was done. Complete after thaw().
+  const FreezeRecord& record() const { return record_; }
+  // Resident bytes per mapping of address_space(), same order: private memory as it was at the
+  // freeze, files and shared memory as they were just before (fork) or are now. Slow (walks page
+  // tables): never while target_is_stopped(); needs the child, so call it before thaw() under fork.
+  std::vector<MappingUsage> mapping_usage();
+  // Why the forked child, which is read, is no more: what was read of it since then is void. To be
+  // asked before thaw() for all that was read. Nothing while all is well.
+  std::optional<std::string> loss() const;
+
+ private:
+  // The passes of a freeze, in the order in which they are made. All but the first run on the
+  // tracing thread.
+  void plan(const FreezeOptions& options);
+  void take_over(const FreezeOptions& options);
+  void seize_threads();
+  void stop_threads(const FreezeOptions& options, PriorityInheritance& loan);
+  void try_to_fork(const FreezeOptions& options, PriorityInheritance& loan);
+  // False when the copy was lost before it could be read, with the reason in the record.
+  bool finish_fork(const FreezeOptions& options);
+  // Gives why the copy is of no use, or nothing.
+  std::optional<std::string> look_at_copy(const FreezeOptions& options);
+  void drop_copy() noexcept;
+  // Zombies that an earlier heapsnap left, where no copy was reaped that they could have gone with.
+  void reap_left_over();
+  void lead_child(SnapshotChild& child);
+  void finish_stop(const FreezeOptions& options, PriorityInheritance& loan);
+
+  void look_at_standing();
+  void show_threads();
+  void note_stood_before(uint64_t nanoseconds);
+  void note_still_inside(const MallocExit& exit);
+  void note_handlers(const FreezeOptions& options);
+  // Why a fork would not show what is to be read, by what smaps said.
+  std::optional<std::string> flags_against_fork(const FreezeOptions& options,
+                                                const FreezeEstimate& estimate);
+  // Keeps what `child` does not show, while both stand. Gives why that cannot be done.
+  std::optional<std::string> keep_missing(int child);
+  void end_session() noexcept;
+
+  BusyClock busy_;  // from the first look on
+  std::optional<Alteration> alteration_;
+  LiveView view_;
+  ProgramEnd* end_ = nullptr;  // until it is let go
+  int target_tid_ = 0;         // a live thread of the target itself; view_.tid may be the child
+  MappingsWithUsage usage_before_;                         // of the running target
+  ProcessMemory::Way way_ = ProcessMemory::Way::kVmReadv;  // to read the target itself
+  std::vector<AddressRange> wiped_;                        // MADV_WIPEONFORK, by the same
+  MissingMemory missing_;                                  // from the copy
+  std::chrono::steady_clock::time_point began_;
+  FreezeRecord record_;
+  std::optional<SyscallGadget> gadget_;      // where a fork is to be tried
+  std::chrono::nanoseconds longest_copy_{};  // the same
+  std::vector<ThreadContext> inside_malloc_;
+  std::vector<BlockingThread> blocking_;
+  // What traces is made, used and destroyed on the tracing thread.
+  std::unique_ptr<TracerThread> tracer_;
+  std::unique_ptr<PtraceSession> session_;
+  std::unique_ptr<CopyWatch> watch_;  // where a fork is to be tried
+  std::unique_ptr<ForkSnapshot> snapshot_;
+};
+
+}  // namespace heapsnap

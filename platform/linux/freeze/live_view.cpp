@@ -1,0 +1,73 @@
+#include "platform/linux/freeze/live_view.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "platform/linux/proc/page_map.h"
+#include "platform/linux/proc/process_memory.h"
+
+namespace heapsnap {
+
+std::optional<MappedFile> LiveView::open_file(const Mapping& mapping) const {
+  UniqueFd file = MappedFiles(proc, tid).open(mapping);
+  if (!file) return std::nullopt;
+  try {
+    return MappedFile::from_fd(std::move(file), mapping.path);
+  } catch (const Error&) {
+    return std::nullopt;  // a file system without mmap
+  }
+}
+
+LiveView look_at(const ProcFs& proc, int pid) {
+  LiveView view;
+  view.proc = proc;
+  view.process = proc.describe(pid);
+  view.process.taken_at_ns = realtime_ns();
+  if (view.process.machine != Machine::kX86_64) {
+    throw Error(ErrorKind::kUnsupported, "cannot attach to process " + std::to_string(pid),
+                "it is no 64-bit x86 program",
+                "take a core with gcore " + std::to_string(pid) + " and read that");
+  }
+  view.tid = proc.live_tid(view.process.pid).value_or(view.process.pid);
+  view.address_space = AddressSpace(proc.maps(view.tid));
+  for (const int tid : proc.task_list(view.process.pid)) {
+    view.threads.push_back({tid, proc.comm(tid), std::nullopt});
+  }
+  return view;
+}
+
+LiveView look_at_running(const ProcFs& proc, int pid) {
+  LiveView view = look_at(proc, pid);
+  view.memory = std::make_unique<ProcessMemory>(proc, view.tid, ProcessMemory::Way::kVmReadv);
+  view.residency = std::make_unique<PageMap>(proc, view.tid);
+  return view;
+}
+
+std::vector<MappingUsage> usage_by_smaps(const ProcFs& proc, int tid,
+                                         const std::vector<Mapping>& mappings) {
+  return attribute_usage(proc.smaps(tid), mappings);
+}
+
+std::vector<MappingUsage> attribute_usage(const MappingsWithUsage& measured,
+                                          const std::vector<Mapping>& mappings) {
+  std::vector<MappingUsage> usage(mappings.size());
+  size_t at = 0;
+  for (size_t i = 0; i < measured.mappings.size(); ++i) {
+    const AddressRange& range = measured.mappings[i].range;
+    while (at < mappings.size() && mappings[at].range.end <= range.begin) ++at;
+    if (at == mappings.size()) break;
+    if (!mappings[at].range.overlaps(range)) continue;
+    const MappingUsage& from = measured.usage[i];
+    MappingUsage& to = usage[at];
+    to.rss += from.rss;
+    to.pss += from.pss;
+    to.anonymous += from.anonymous;
+    to.swap += from.swap;
+    to.anon_huge += from.anon_huge;
+    to.hugetlb += from.hugetlb;
+  }
+  return usage;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,385 @@
+#include "platform/linux/freeze/malloc_exit.h"
+
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+
+#include "base/alteration.h"
+#include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/remote_call/signal_frame.h"
+#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/trace/interrupted_syscall.h"
+#include "target/address_space.h"
+
+namespace heapsnap {
+
+namespace {
+
+// One call of the allocator takes a few hundred instructions; one that consolidates a large heap
+// some hundred thousand.
+constexpr uint64_t kMostSteps = 400'000;
+constexpr std::chrono::seconds kMostStepTime{5};
+// The target runs on while its copy is stepped, so that may take its time. But on a busy machine
+// each step waits for the processor, for up to a time slice; so now and then heapsnap takes it for
+// a moment, and leaves nine tenths of the time to others.
+constexpr std::chrono::milliseconds kBurstEvery{20};
+constexpr std::chrono::milliseconds kBurst{2};
+// A thread that has left the allocator's code for so long copies or clears memory for it: nothing
+// of the arena is half done then. Or the return address was an old one.
+constexpr uint64_t kMostStepsOutside = 4096;
+// What takes longer than this walks long lists (malloc_consolidate()), and may take a million times
+// as many steps. It runs instead, for the rest of the time.
+constexpr uint64_t kStepsBeforeRun = 4096;
+constexpr std::chrono::milliseconds kLongestRun{50};  // at once
+// Slices that end outside of the allocator's code; the others come to an end with the deadline.
+constexpr int kMostSlicesOutside = 100;
+constexpr std::chrono::microseconds kSlice{20};
+// What takes long gets longer slices: this share of the time that it has taken.
+constexpr int kSliceShare = 8;
+constexpr std::chrono::microseconds kLongestSlice{20'000};
+
+constexpr uint64_t kSyscallInstruction = 0x050f;
+
+// What the allocator asks of the kernel (glibc 2.17 to 2.43).
+bool is_allocator_call(uint64_t number) {
+  constexpr std::array<uint64_t, 7> kCalls{
+      SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_madvise, SYS_mprotect, SYS_sched_getaffinity};
+  return std::find(kCalls.begin(), kCalls.end(), number) != kCalls.end();
+}
+
+bool is_futex_wake(const user_regs_struct& registers) {
+  constexpr uint64_t kOperation = 0x7f;
+  constexpr uint64_t kWake = 1;
+  return registers.rax == SYS_futex && (registers.rsi & kOperation) == kWake;
+}
+
+// Whether a futex wait would come back at once, since the lock is not taken as it was any more.
+bool finds_futex_changed(const user_regs_struct& registers, MemoryReader& memory) {
+  const auto word = memory.read_value<uint32_t>(Address(registers.rdi));
+  return word && *word != static_cast<uint32_t>(registers.rdx);
+}
+
+// Advice of the allocator's. Some other would reach memory that the copy shares with the target,
+// which it is kept from writing to (MADV_REMOVE), or what is behind it.
+bool is_harmless_advice(const user_regs_struct& registers) {
+  constexpr std::array<uint64_t, 4> kAdvice{MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE,
+                                            MADV_NOHUGEPAGE};
+  return registers.rax != SYS_madvise ||
+         std::find(kAdvice.begin(), kAdvice.end(), registers.rdx) != kAdvice.end();
+}
+
+bool is_vma_naming(const user_regs_struct& registers) {
+  constexpr uint64_t kSetVma = 0x53564d41;  // PR_SET_VMA, glibc 2.39 names its mappings
+  return registers.rax == SYS_prctl && registers.rdi == kSetVma;
+}
+
+bool is_in_text(const MallocText& text, uint64_t address) {
+  return std::any_of(text.begin(), text.end(), [address](const AddressRange& range) {
+    return range.contains(Address(address));
+  });
+}
+
+class StepClock {
+ public:
+  bool has_run_out() const { return now_ > begin_ + kMostStepTime; }
+  // Until when something else than a step may take.
+  TraceClock::time_point next_look() const { return now_ + kLongestRun; }
+
+  // To be called before each step.
+  void tick() {
+    now_ = TraceClock::now();
+    const bool in_burst = (now_ - begin_) % kBurstEvery >= kBurstEvery - kBurst;
+    if (in_burst == priority_.has_value()) return;
+    if (in_burst) {
+      priority_.emplace();
+    } else {
+      priority_.reset();
+    }
+  }
+
+ private:
+  const TraceClock::time_point begin_ = TraceClock::now();
+  TraceClock::time_point now_ = begin_;
+  std::optional<RealtimePriority> priority_;
+};
+
+// ret, with a prefix or without.
+bool is_return(uint64_t instruction) {
+  constexpr uint64_t kRet = 0xc3;
+  constexpr uint64_t kPrefixedRet = 0xc3f2;  // f2, bnd, or f3
+  return (instruction & 0xff) == kRet || (instruction & 0xfffe) == kPrefixedRet;
+}
+
+// call rel32, or one of the forms of call r/m64.
+bool follows_call(MemoryReader& memory, uint64_t address) {
+  constexpr uint8_t kCallNear = 0xe8;
+  constexpr uint8_t kCallIndirect = 0xff;
+  constexpr uint8_t kCallForm = 2;
+  constexpr std::array<size_t, 5> kIndirectSizes{2, 3, 4, 6, 7};
+  const auto word = memory.read_value<uint64_t>(Address(address - sizeof(uint64_t)));
+  if (!word) return false;
+  const auto back = [&word](size_t distance) {
+    return static_cast<uint8_t>(*word >> ((sizeof(uint64_t) - distance) * 8));
+  };
+  if (back(5) == kCallNear) return true;
+  return std::any_of(kIndirectSizes.begin(), kIndirectSizes.end(), [&](size_t size) {
+    return back(size) == kCallIndirect && ((back(size - 1) >> 3) & 7) == kCallForm;
+  });
+}
+
+// Whether a signal handler runs that interrupted the allocator: the address where lies near the top
+// of the stack, and most such do not follow a call. While other code than the allocator's runs and
+// this is not so, no arena is half changed: either an old return address lies in the frame of a
+// function that has nothing to do with the allocator, or that copies or clears memory, or asks for
+// the number of processors.
+bool interrupts(const MallocText& text, const user_regs_struct& registers, MemoryReader& memory) {
+  std::array<uint64_t, kNearStack / sizeof(uint64_t)> words{};
+  memory.read(Address(registers.rsp), std::as_writable_bytes(std::span(words)));
+  return std::any_of(words.begin(), words.end(), [&](uint64_t word) {
+    return is_in_text(text, word) && !follows_call(memory, word);
+  });
+}
+
+// Return addresses on the stack that lead out of the allocator, with an int3 at each while this
+// lives. The code is the child's own copy of private pages.
+class Returns {
+ public:
+  Returns(const MallocText& text, SnapshotChild& child, MemoryReader& memory, uint64_t stack)
+      : child_(child) {
+    const AddressSpace space(ProcFs().maps(child.pid()));
+    std::array<uint64_t, kReturnStack / sizeof(uint64_t)> words{};
+    const size_t bytes = memory.read(Address(stack), std::as_writable_bytes(std::span(words)));
+    for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
+      const Mapping* const mapping = space.find(Address(words[i]));
+      if (mapping == nullptr || mapping->shared || !mapping->executable || is_known(words[i]) ||
+          is_in_text(text, words[i]) || !follows_call(memory, words[i])) {
+        continue;
+      }
+      const auto before = child_.replace_byte(words[i], kInt3);
+      if (before) places_.push_back({words[i], stack + i * sizeof(uint64_t), *before});
+    }
+  }
+  Returns(const Returns&) = delete;
+  Returns& operator=(const Returns&) = delete;
+  ~Returns() {
+    for (const Place& place : places_) child_.replace_byte(place.address, place.before);
+  }
+
+  bool empty() const { return places_.empty(); }
+
+  // Whether the child, which executed an int3, executed one of these; it then stands where that is.
+  bool step_back(user_regs_struct& registers, std::vector<std::byte> state) {
+    registers.rip -= 1;
+    return is_known(registers.rip) && child_.set_context(registers, state);
+  }
+
+ private:
+  struct Place {
+    uint64_t address = 0;
+    uint64_t slot = 0;
+    uint8_t before = 0;
+  };
+  static constexpr uint8_t kInt3 = 0xcc;
+  static constexpr size_t kReturnStack = 0x800;
+
+  bool is_known(uint64_t address) const {
+    return std::any_of(places_.begin(), places_.end(),
+                       [address](const Place& place) { return place.address == address; });
+  }
+
+  SnapshotChild& child_;
+  std::vector<Place> places_;
+};
+
+// Lets the child run on inside of the allocator, to where a return leads out of it or a system call
+// is to be made. False when it ran into something else. It stands somewhere on that way else: what
+// has been running for so long is looked at again.
+bool run_towards_exit(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
+                      const user_regs_struct& from, TraceClock::time_point deadline) {
+  Returns returns(text, child, memory, from.rsp);
+  if (returns.empty()) return true;  // by steps, as before
+  const SnapshotChild::RunEnd end = child.run(deadline);
+  if (end != SnapshotChild::RunEnd::kTrap) return end != SnapshotChild::RunEnd::kFault;
+  auto registers = child.registers();
+  return registers && returns.step_back(*registers, child.extended_state());
+}
+
+enum class StepEnd { kOut, kWaits, kStuck };
+
+// What becomes of a context that faults, or makes a system call that the allocator does not make.
+StepEnd end_of_stuck(const MallocText& text, const user_regs_struct& registers,
+                     MemoryReader& memory) {
+  const bool is_inside = is_in_text(text, registers.rip) || interrupts(text, registers, memory);
+  return is_inside ? StepEnd::kStuck : StepEnd::kOut;
+}
+
+// Steps the child, which has taken up `context`, until that is out of the allocator.
+StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
+                 ThreadContext& context, StepClock& clock, uint64_t& steps) {
+  if (!child.set_context(context.registers, context.extended_state)) return StepEnd::kStuck;
+  uint64_t outside = 0;
+  bool is_returning = false;  // by the instruction before this one, in the allocator's code
+  for (uint64_t count = 0; count < kMostSteps; ++count) {
+    const auto registers = child.registers();
+    if (!registers) return StepEnd::kStuck;
+    context.registers = *registers;
+    outside = is_in_text(text, registers->rip) ? 0 : outside + 1;
+    check_end();
+    if (outside > kMostStepsOutside || !is_inside_malloc(text, *registers, memory)) {
+      return StepEnd::kOut;
+    }
+    // Old return addresses may lie in the frame that it has come back to. A jump out of the code is
+    // no return: free() ends in one to munmap() (2.31), which is half of the call.
+    if (is_returning && outside == 1 && !interrupts(text, *registers, memory)) return StepEnd::kOut;
+    const auto instruction = child.peek(registers->rip);
+    is_returning = outside == 0 && instruction && is_return(*instruction);
+    const bool is_at_call = instruction && (*instruction & 0xffff) == kSyscallInstruction;
+    if (is_at_call) {
+      if (registers->rax == SYS_futex && !is_futex_wake(*registers)) {
+        // Never really made: nobody would wake the child.
+        if (!finds_futex_changed(*registers, memory)) return StepEnd::kWaits;
+        context.registers.rax = static_cast<unsigned long long>(-EAGAIN);
+        context.registers.rip += 2;
+        context.extended_state = child.extended_state();
+        if (!child.set_context(context.registers, context.extended_state)) return StepEnd::kStuck;
+        continue;
+      }
+      if ((!is_allocator_call(registers->rax) && !is_futex_wake(*registers) &&
+           !is_vma_naming(*registers) && registers->rax != SYS_rt_sigreturn) ||
+          !is_harmless_advice(*registers)) {
+        return end_of_stuck(text, *registers, memory);
+      }
+    }
+    clock.tick();
+    if (clock.has_run_out()) return StepEnd::kStuck;
+    const bool runs = count >= kStepsBeforeRun && outside == 0 && !is_at_call;
+    const bool has_gone_on =
+        runs ? run_towards_exit(text, child, memory, *registers, clock.next_look()) : child.step();
+    if (!has_gone_on) return end_of_stuck(text, *registers, memory);
+    ++steps;
+  }
+  return StepEnd::kStuck;
+}
+
+// Not one that would end: at its exit, or about to get a signal.
+bool may_run_on(const Tracee& tracee) {
+  return tracee.stop() == Tracee::Stop::kTrap;
+}
+
+}  // namespace
+
+bool is_inside_malloc(const MallocText& text, const user_regs_struct& registers,
+                      std::span<const uint64_t> near_stack) {
+  if (is_in_text(text, registers.rip)) return true;
+  if (is_in_syscall(registers) && !is_allocator_call(registers.orig_rax)) return false;
+  return std::any_of(near_stack.begin(), near_stack.end(),
+                     [&text](uint64_t word) { return is_in_text(text, word); });
+}
+
+bool is_inside_malloc(const MallocText& text, const user_regs_struct& registers,
+                      MemoryReader& memory) {
+  if (text.empty()) return false;
+  if (is_in_text(text, registers.rip)) return true;
+  if (is_in_syscall(registers) && !is_allocator_call(registers.orig_rax)) return false;
+  std::array<uint64_t, kNearStack / sizeof(uint64_t)> words;
+  const size_t count =
+      memory.read(Address(registers.rsp), std::as_writable_bytes(std::span(words)));
+  return is_inside_malloc(text, registers, std::span(words).first(count / sizeof(uint64_t)));
+}
+
+std::vector<ThreadContext> threads_inside_malloc(const MallocText& text,
+                                                 const PtraceSession& session,
+                                                 MemoryReader& memory) {
+  std::vector<ThreadContext> inside;
+  for (const Tracee& tracee : session.tracees()) {
+    if (!tracee.is_stopped() || !is_inside_malloc(text, tracee.registers(), memory)) continue;
+    inside.push_back(
+        {tracee.tid(), restarted_registers(tracee.registers()), tracee.extended_state()});
+  }
+  return inside;
+}
+
+std::vector<BlockingThread> threads_that_block_signals(const PtraceSession& session,
+                                                       std::span<const ThreadContext> inside) {
+  std::vector<BlockingThread> blocking;
+  for (const Tracee& tracee : session.tracees()) {
+    const auto is_this = [&](const ThreadContext& each) { return each.tid == tracee.tid(); };
+    if (!tracee.is_stopped() || std::any_of(inside.begin(), inside.end(), is_this)) continue;
+    const uint64_t mask = tracee.signal_mask().value_or(0);
+    if (mask != 0) blocking.push_back({tracee.registers(), mask});
+  }
+  return blocking;
+}
+
+size_t handlers_inside_malloc(const MallocText& text, std::span<const BlockingThread> threads,
+                              MemoryReader& memory) {
+  if (text.empty()) return 0;
+  const auto has_interrupted_it = [&](const BlockingThread& thread) {
+    const auto interrupted = interrupted_by_handlers(thread.registers, thread.signal_mask, memory);
+    return std::any_of(interrupted.begin(), interrupted.end(), [&](const user_regs_struct& each) {
+      return is_inside_malloc(text, each, memory);
+    });
+  };
+  return static_cast<size_t>(std::count_if(threads.begin(), threads.end(), has_interrupted_it));
+}
+
+MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
+                             std::vector<ThreadContext>& inside) {
+  MallocExit exit;
+  StepClock clock;
+  std::vector<ThreadContext*> left;
+  for (ThreadContext& context : inside) left.push_back(&context);
+  // Who waits for a lock that another one holds gets it when that one is out: as many rounds as
+  // there are threads suffice, and one in which nobody gets on is the last.
+  std::vector<ThreadContext*> stuck;
+  while (!left.empty()) {
+    std::vector<ThreadContext*> waiting;
+    for (ThreadContext* context : left) {
+      const StepEnd end = step_out(text, child, memory, *context, clock, exit.steps);
+      context->extended_state = child.extended_state();
+      if (end == StepEnd::kWaits) waiting.push_back(context);
+      if (end == StepEnd::kStuck) stuck.push_back(context);
+    }
+    if (waiting.size() == left.size()) break;
+    left = std::move(waiting);
+  }
+  exit.still_inside = stuck.size();
+  return exit;
+}
+
+MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, MemoryReader& memory,
+                             PriorityInheritance& loan, TraceClock::time_point deadline) {
+  MallocExit exit;
+  for (size_t i = 0; i < session.tracees().size(); ++i) {
+    const auto begin = TraceClock::now();
+    int outside = 0;
+    bool inside = true;
+    bool was_outside = false;
+    while (inside && outside <= kMostSlicesOutside && TraceClock::now() < deadline) {
+      Tracee& tracee = session.tracees()[i];
+      inside = tracee.is_stopped() && is_inside_malloc(text, tracee.registers(), memory);
+      if (!inside || !may_run_on(tracee)) break;
+      outside = is_in_text(text, tracee.registers().rip) ? 0 : outside + 1;
+      was_outside = outside > kMostSlicesOutside && !interrupts(text, tracee.registers(), memory);
+      if (outside > kMostSlicesOutside) break;
+      const auto elapsed =
+          std::chrono::duration_cast<std::chrono::microseconds>(TraceClock::now() - begin);
+      check_end();
+      loan.lend_to(tracee.tid());
+      if (!session.let_run(tracee, std::clamp(elapsed / kSliceShare, kSlice, kLongestSlice),
+                           deadline))
+        break;
+      ++exit.steps;
+    }
+    if (inside && !was_outside) ++exit.still_inside;
+    loan.take_back();
+    session.stop_new(deadline);
+  }
+  return exit;
+}
+
+}  // namespace heapsnap

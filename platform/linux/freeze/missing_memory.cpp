@@ -1,0 +1,122 @@
+#include "platform/linux/freeze/missing_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace heapsnap {
+
+namespace {
+
+// Files up to this size are kept with the pages that no table of the target names yet.
+constexpr uint64_t kSmallFile = 16 << 20;
+
+}  // namespace
+
+void MissingMemory::reserve(uint64_t bytes) {
+  bytes_.resize(std::min(bytes, kMost));  // writes to them, so that they are there
+}
+
+bool MissingMemory::keep(const Mapping& mapping, PageMap& pages, MemoryReader& memory) {
+  page_size_ = pages.page_size();
+  Part part{mapping, std::vector<PageState>(mapping.range.size() / page_size_), {}};
+  pages.read(mapping.range.begin, part.states);
+  const bool is_whole = !mapping.is_anonymous() && mapping.range.size() <= kSmallFile;
+  const auto is_wanted = [&](size_t i) { return is_whole || part.states[i] != PageState::kAbsent; };
+  for (size_t i = 0; mapping.readable && i < part.states.size();) {
+    size_t end = i + 1;
+    const bool wanted = is_wanted(i);
+    while (end < part.states.size() && is_wanted(end) == wanted) ++end;
+    const Address begin = mapping.range.begin + i * page_size_;
+    if (wanted && !keep_run({begin, begin + (end - i) * page_size_}, memory, part)) return false;
+    i = end;
+  }
+  parts_.push_back(std::move(part));
+  return true;
+}
+
+bool MissingMemory::keep_run(AddressRange range, MemoryReader& memory, Part& part) {
+  if (range.size() > kMost - used_) return false;
+  if (bytes_.size() < used_ + range.size()) bytes_.resize(used_ + range.size());
+  const size_t got = memory.read(range.begin, std::span(bytes_).subspan(used_, range.size()));
+  if (got != 0) part.runs.push_back({{range.begin, range.begin + got}, used_});
+  used_ += got;
+  return true;
+}
+
+const MissingMemory::Part* MissingMemory::find(Address address) const {
+  const auto part = std::lower_bound(
+      parts_.begin(), parts_.end(), address,
+      [](const Part& candidate, Address at) { return candidate.mapping.range.end <= at; });
+  return part != parts_.end() && part->mapping.range.contains(address) ? &*part : nullptr;
+}
+
+Address MissingMemory::next_begin(Address address) const {
+  for (const Part& part : parts_) {
+    if (address < part.mapping.range.begin) return part.mapping.range.begin;
+  }
+  return Address(~uint64_t{0});
+}
+
+size_t MissingMemory::read(Address from, std::span<std::byte> out) const {
+  const Part* const part = find(from);
+  if (part == nullptr || !part->mapping.readable) return 0;
+  const uint64_t size = std::min<uint64_t>(out.size(), part->mapping.range.end - from);
+  size_t done = 0;
+  auto run =
+      std::lower_bound(part->runs.begin(), part->runs.end(), from,
+                       [](const Run& candidate, Address at) { return candidate.range.end <= at; });
+  while (done < size) {
+    const Address at = from + done;
+    const bool is_in_run = run != part->runs.end() && run->range.begin <= at;
+    if (!is_in_run && !part->mapping.is_anonymous()) break;
+    const Address end = is_in_run                 ? run->range.end
+                        : run != part->runs.end() ? run->range.begin
+                                                  : part->mapping.range.end;
+    const size_t count = std::min<uint64_t>(size - done, end - at);
+    if (is_in_run) {
+      std::memcpy(out.data() + done, bytes_.data() + run->offset + (at - run->range.begin), count);
+      if (at + count == run->range.end) ++run;
+    } else {
+      std::memset(out.data() + done, 0, count);
+    }
+    done += count;
+  }
+  return done;
+}
+
+size_t MissingMemory::states(Address page, std::span<PageState> out) const {
+  const Part* const part = find(page);
+  if (part == nullptr) return 0;
+  const size_t first = (page - part->mapping.range.begin) / page_size_;
+  const size_t count = std::min(out.size(), part->states.size() - first);
+  std::copy_n(part->states.begin() + static_cast<ptrdiff_t>(first), count, out.begin());
+  return count;
+}
+
+std::optional<PageMap::Bytes> MissingMemory::bytes_of(const Mapping& mapping) const {
+  const Part* const part = find(mapping.range.begin);
+  if (part == nullptr) return std::nullopt;
+  PageMap::Bytes bytes;
+  for (const PageState state : part->states) {
+    if (state == PageState::kSwapped) bytes.swapped += page_size_;
+    if (state == PageState::kResident || state == PageState::kResidentHuge) {
+      bytes.resident += page_size_;
+    }
+    if (state == PageState::kResidentHuge) bytes.huge += page_size_;
+  }
+  return bytes;
+}
+
+std::vector<Mapping> MissingMemory::completed(std::vector<Mapping> of_copy) const {
+  for (const Part& part : parts_) {
+    const auto behind = std::lower_bound(
+        of_copy.begin(), of_copy.end(), part.mapping.range.begin,
+        [](const Mapping& mapping, Address at) { return mapping.range.end <= at; });
+    const bool is_there = behind != of_copy.end() && behind->range.overlaps(part.mapping.range);
+    if (!is_there) of_copy.insert(behind, part.mapping);
+  }
+  return of_copy;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,70 @@
+// Memory of the target that a copy-on-write child of it does not show, kept from the target while
+// that stood still.
+//
+//   madvise(2)         the child        VmFlags in smaps
+//   MADV_DONTFORK      has no mapping   dc
+//   MADV_WIPEONFORK    has zeros        wf
+//
+// Only pages that are in memory or in swap are kept. The others of anonymous mappings read as
+// zeros; of large files they cannot be read.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "platform/linux/proc/page_map.h"
+#include "target/mapping.h"
+#include "target/memory_reader.h"
+
+namespace heapsnap {
+
+class MissingMemory {
+ public:
+  // More than this is not kept: reading it takes a second.
+  static constexpr uint64_t kMost = uint64_t{4} << 30;
+
+  // Gets room for so many bytes ready, so that this need not be done while the target stands.
+  void reserve(uint64_t bytes);
+  // Keeps `mapping`, which lies behind those kept before, as `memory` and `pages` show it. False
+  // when that is too much.
+  bool keep(const Mapping& mapping, PageMap& pages, MemoryReader& memory);
+
+  bool is_empty() const { return parts_.empty(); }
+  // Whether `address` lies in what is kept.
+  bool holds(Address address) const { return find(address) != nullptr; }
+  // Where what is kept begins again behind `address`; the end of memory when nowhere.
+  Address next_begin(Address address) const;
+  // Copies bytes from `from` on, which lies in what is kept, up to the end of that mapping; gives
+  // how many came before one that cannot be read.
+  size_t read(Address from, std::span<std::byte> out) const;
+  // The states of pages from `page` on, which lies in what is kept, up to the end of that mapping;
+  // gives how many those are.
+  size_t states(Address page, std::span<PageState> out) const;
+  // Of a mapping that is kept: how much of it was in memory; nothing of others.
+  std::optional<PageMap::Bytes> bytes_of(const Mapping& mapping) const;
+
+  // `of_copy` with the mappings that are missing there.
+  std::vector<Mapping> completed(std::vector<Mapping> of_copy) const;
+
+ private:
+  struct Run {
+    AddressRange range;
+    size_t offset = 0;  // in bytes_
+  };
+  struct Part {
+    Mapping mapping;
+    std::vector<PageState> states;
+    std::vector<Run> runs;
+  };
+  const Part* find(Address address) const;
+  bool keep_run(AddressRange range, MemoryReader& memory, Part& part);
+
+  uint64_t page_size_ = 4096;
+  std::vector<Part> parts_;
+  std::vector<std::byte> bytes_;
+  size_t used_ = 0;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,151 @@
+#include "platform/linux/inject/code_patch.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "base/page.h"
+#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/trace/priority_inheritance.h"
+#include "platform/linux/trace/ptrace_session.h"
+#include "platform/linux/trace/tracer_thread.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr std::chrono::seconds kPatchPatience{20};
+constexpr std::chrono::seconds kPatchStopDeadline{5};
+constexpr std::chrono::seconds kPatchStragglerDeadline{5};
+// Between two stops, so that who stood inside gets a processor: on a busy machine that takes a
+// while, and with one processor nobody runs before we sleep.
+constexpr std::chrono::microseconds kFirstPatchNap{50};
+constexpr std::chrono::microseconds kLongestPatchNap{10'000};
+// The frame of a signal handler, with the largest vector registers, and some frames of its own.
+constexpr size_t kStackSearched = 16384;
+
+std::string process_text(int pid) {
+  return "the code of process " + std::to_string(pid);
+}
+
+[[noreturn]] void refuse(int pid, const std::string& why, const std::string& remedy) {
+  throw Error(ErrorKind::kUnsupported, process_text(pid) + " cannot be changed", why, remedy);
+}
+
+bool is_inside(const std::vector<CodePatch>& patches, uint64_t word) {
+  return std::any_of(patches.begin(), patches.end(), [word](const CodePatch& patch) {
+    return patch.replaced.contains(Address(word)) && patch.replaced.begin != Address(word);
+  });
+}
+
+bool stands_inside(const std::vector<CodePatch>& patches, const Tracee& thread,
+                   MemoryReader& memory) {
+  if (!thread.is_stopped()) return false;
+  const user_regs_struct& registers = thread.registers();
+  if (is_inside(patches, registers.rip)) return true;
+  std::array<uint64_t, kStackSearched / sizeof(uint64_t)> words;
+  const size_t count =
+      memory.read(Address(registers.rsp & ~uint64_t{7}), std::as_writable_bytes(std::span(words)));
+  const auto found = std::span(words).first(count / sizeof(uint64_t));
+  return std::any_of(found.begin(), found.end(),
+                     [&](uint64_t word) { return is_inside(patches, word); });
+}
+
+class Patching {
+ public:
+  Patching(const ProcFs& proc, int pid, const std::vector<CodePatch>& patches, MemoryReader& memory)
+      : proc_(proc), pid_(pid), patches_(patches), memory_(memory), writer_(proc, pid) {}
+
+  PatchResult run() {
+    for (const CodePatch& patch : patches_) {
+      const uint64_t first_page = patch.at.value() / kPage;
+      const uint64_t last_page = (patch.at.value() + patch.after.size() - 1) / kPage;
+      if (first_page != last_page || patch.after.size() != patch.before.size()) {
+        refuse(pid_, "a change at " + std::to_string(patch.at.value()) + " would span two pages",
+               "");
+      }
+    }
+    PatchResult result;
+    const RealtimePriority priority;
+    PriorityInheritance loan;
+    const auto deadline = TraceClock::now() + kPatchPatience;
+    std::chrono::microseconds nap = kFirstPatchNap;
+    while (!try_once(loan, result)) {
+      if (TraceClock::now() >= deadline) {
+        refuse(pid_, "a thread of it is always inside the instructions to be changed", "try again");
+      }
+      std::this_thread::sleep_for(nap);
+      nap = std::min(nap * 2, kLongestPatchNap);
+    }
+    return result;
+  }
+
+ private:
+  bool try_once(PriorityInheritance& loan, PatchResult& result) {
+    PtraceSession session(proc_, pid_);
+    session.seize_all();
+    session.stop_all(TraceClock::now() + kPatchStopDeadline, loan);
+    ++result.stops;
+    bool is_free = session.stragglers() == 0;
+    result.threads = 0;
+    for (const Tracee& thread : session.tracees()) {
+      if (thread.is_gone()) continue;
+      ++result.threads;
+      is_free = is_free && !stands_inside(patches_, thread, memory_);
+    }
+    if (is_free) {
+      check_bytes();
+      for (const CodePatch& patch : patches_) {
+        if (!writer_.write(patch.at, patch.after)) undo(patch.at);
+      }
+    }
+    session.release();
+    result.pause = session.pause();
+    if (!session.await_stragglers(TraceClock::now() + kPatchStragglerDeadline) && !is_free) {
+      refuse(pid_, "a thread of it sleeps in the kernel and cannot be woken",
+             "try again later: heapsnap doctor " + std::to_string(pid_) + " says which one it is");
+    }
+    return is_free;
+  }
+
+  void check_bytes() const {
+    std::vector<std::byte> now;
+    for (const CodePatch& patch : patches_) {
+      now.resize(patch.before.size());
+      if (!memory_.read_exact(patch.at, now) || now != patch.before) {
+        refuse(pid_, "its bytes are not what they were a moment ago: another tool is at work on it",
+               "end that tool first");
+      }
+    }
+  }
+
+  // The first write fails or none does: what could fail later is memory for the private pages.
+  [[noreturn]] void undo(Address failed) {
+    for (const CodePatch& patch : patches_) {
+      if (patch.at == failed) break;
+      writer_.write(patch.at, patch.before);
+    }
+    refuse(pid_, "the kernel does not let its code be written", "");
+  }
+
+  const ProcFs& proc_;
+  int pid_;
+  const std::vector<CodePatch>& patches_;
+  MemoryReader& memory_;
+  MemoryWriter writer_;
+};
+
+}  // namespace
+
+PatchResult apply_patches(const ProcFs& proc, int pid, const std::vector<CodePatch>& patches,
+                          MemoryReader& memory) {
+  PatchResult result;
+  TracerThread tracer;
+  tracer.run([&] { result = Patching(proc, pid, patches, memory).run(); });
+  return result;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,461 @@
+#include "platform/linux/inject/injected_thread.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/alteration.h"
+#include "base/error.h"
+#include "base/page.h"
+#include "platform/linux/inject/injected_code.h"
+#include "platform/linux/inject/injected_mapping.h"
+#include "platform/linux/proc/address_room.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/memory_writer.h"
+#include "platform/linux/proc/process_status.h"
+#include "platform/linux/proc/task_room.h"
+#include "platform/linux/remote_call/caller_stop.h"
+#include "platform/linux/self/nap.h"
+#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/trace/tracer_thread.h"
+
+namespace heapsnap {
+
+namespace {
+
+// How long the worker is waited for when heapsnap is asked to end.
+constexpr std::chrono::seconds kPatienceAtEnd{3};
+// How long a caller may be needed for.
+constexpr std::chrono::milliseconds kCallerDeadline{2000};
+
+constexpr uint64_t kThreadFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                                  CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID |
+                                  CLONE_CHILD_CLEARTID;
+// By which threads of glibc ask each other to change their user; pthread_create sets its handler.
+constexpr uint64_t kSetIdSignal = 33;
+// The bootstrap and the worker.
+constexpr uint64_t kTasksAtOnce = 2;
+constexpr const char* kMoreTasks =
+    "see whether a limit on tasks is reached: pids.max of its cgroup, ulimit -u";
+// What pthread_create of glibc asks for.
+constexpr uint64_t kPthreadFlags = 0x3d0f00;
+
+// Calls that follow a clone in the names of the bootstrap and of the worker.
+void add_thread_calls(CallerTask& task) {
+  for (const SystemCall& call : {
+           SystemCall{SYS_rt_sigreturn, {}},
+           SystemCall{SYS_rt_sigprocmask, {SIG_SETMASK, 0, 0, 8, 0, 0}},
+           SystemCall{SYS_rt_sigaction, {kSetIdSignal, 0, 0, 8, 0, 0}},
+           SystemCall{SYS_clone, {kPthreadFlags, 0, 0, 0, 0, 0}},
+           SystemCall{SYS_set_robust_list, {0, 24, 0, 0, 0, 0}},
+           SystemCall{SYS_futex, {0, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0}},
+           SystemCall{SYS_exit, {}},
+           SystemCall{SYS_munmap, {kPage, kPage, 0, 0, 0, 0}},
+       }) {
+    task.calls.push_back(call);
+  }
+  for (const SystemCall& call : {SystemCall{SYS_clone3, {0, 88, 0, 0, 0, 0}},
+                                 SystemCall{SYS_rseq, {0, 32, 0, 0x53053053, 0, 0}},
+                                 SystemCall{SYS_madvise, {0, kPage, MADV_DONTNEED, 0, 0, 0}}}) {
+    task.optional_calls.push_back(call);
+  }
+}
+
+class Injection {
+ public:
+  Injection(const ProcFs& proc, int pid, const ThreadControlBlockLayout& layout,
+            const InjectedWork& work, MemoryReader& memory)
+      : proc_(proc),
+        pid_(pid),
+        layout_(layout),
+        work_(work),
+        memory_(memory),
+        writer_(proc, proc.live_tid(pid).value_or(pid)),
+        bench_(layout, *work.calls, work.attachment.size()) {
+    // A leader that has ended has no memory and no files, while other threads live on.
+    const int tid = proc.live_tid(pid).value_or(pid);
+    const AddressSpace space(proc.maps(tid));
+    mappings_ = space.mappings().size();
+    const auto gadget = find_syscall_gadget(space, MappedFiles(proc, tid), memory_);
+    if (!gadget) refuse("none of its code makes a system call and returns", "");
+    gadget_ = *gadget;
+  }
+
+  InjectionResult run() {
+    check_state();
+    tracer_.run([this] {
+      const RealtimePriority priority;
+      PriorityInheritance loan;
+      if (counts_on_one_thread()) prepare_for_threads(loan);
+      start(loan);
+    });
+    wait_for_end();
+    read_results();
+    tracer_.run([this] {
+      const Repair repair;
+      const RealtimePriority priority;
+      PriorityInheritance loan;
+      clean_up(loan);
+    });
+    if (!handed_over_) refuse("its memory could not be written", "try again");
+    check_end();
+    return std::move(result_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const {
+    throw Error(ErrorKind::kUnsupported, "cannot make a thread in process " + std::to_string(pid_),
+                why, remedy);
+  }
+
+  void check_state() {
+    const int tid = proc_.live_tid(pid_).value_or(pid_);
+    const auto status = parse_process_status(proc_.read(tid, "status"));
+    if (status && !status->namespace_pids.empty()) {
+      named_tid_ = tid;
+      name_inside_ = status->namespace_pids.back();
+    }
+    if (status && status->shadow_stack) {
+      refuse("it has a shadow stack, which a call made in its name would violate",
+             "start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
+    }
+    if (status && status->state == 'T') {
+      refuse("it is stopped (SIGSTOP), and a new thread would not run",
+             "let it run first: kill -CONT " + std::to_string(pid_));
+    }
+    const std::string limits = proc_.try_read(tid, "limits").value_or(std::string());
+    const uint64_t mapped = bench_.size() + default_thread_stack(limits) + work_.address_space;
+    if (const auto no_room = find_address_refusal(proc_.read(tid, "status"), limits, mapped)) {
+      refuse("it could find no memory any more: " + no_room->why,
+             "raise the limit: prlimit --pid " + std::to_string(pid_) + " " + no_room->options);
+    }
+    constexpr const char* kMostMappings = "/proc/sys/vm/max_map_count";
+    const std::string most = kernel_text_or_empty(kMostMappings);
+    if (const auto no_mapping = find_mapping_refusal(mappings_, most)) {
+      refuse("it could find no memory any more: " + *no_mapping,
+             "let it have more: sysctl -w vm.max_map_count=" + std::to_string(mappings_ * 2));
+    }
+    if (const auto no_task = find_task_refusal(tid, kTasksAtOnce)) {
+      refuse("a thread more could leave it none to make: " + no_task->why, kMoreTasks);
+    }
+  }
+
+  CallerTask first_task() const {
+    CallerTask task;
+    task.gadget = gadget_.syscall_ret;
+    task.calls = {map_call(), map_code_call(), clone_call(0, false)};
+    add_thread_calls(task);
+    task.calls.insert(task.calls.end(), work_.system_calls.begin(), work_.system_calls.end());
+    task.optional_calls.insert(task.optional_calls.end(), work_.optional_system_calls.begin(),
+                               work_.optional_system_calls.end());
+    return task;
+  }
+
+  SystemCall map_call() const {
+    return {SYS_mmap,
+            {0, bench_.size(), PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, ~uint64_t{0}, 0}};
+  }
+  // Never writable and executable at once: what bars such pages lets these through.
+  SystemCall map_code_call() const {
+    const uint64_t fixed = bench_.begin().is_null() ? 0 : MAP_FIXED;
+    return {SYS_mmap,
+            {bench_.begin().value(), InjectedMapping::kCodeSize, PROT_READ | PROT_EXEC,
+             MAP_PRIVATE | MAP_ANONYMOUS | fixed, ~uint64_t{0}, 0}};
+  }
+  SystemCall unmap_call() const {
+    return {SYS_munmap, {bench_.begin().value(), bench_.size(), 0, 0, 0, 0}};
+  }
+  SystemCall clone_call(uint64_t stack, bool holds_caller) const {
+    const uint64_t thread_pointer = bench_.thread_pointer().value();
+    const uint64_t tid_word = thread_pointer + caller_block_.tid_offset;
+    return {SYS_clone,
+            {kThreadFlags | (holds_caller ? uint64_t{CLONE_VFORK} : 0), stack, tid_word, tid_word,
+             thread_pointer, 0}};
+  }
+
+  long must_call(StoppedCaller& thread, const SystemCall& call, const char* what) {
+    const auto result = thread.call(call, deadline_);
+    if (!result) refuse(std::string(what) + " did not come to an end", "try again");
+    if (*result < 0 && *result > -4096) {
+      give_up(thread);
+      refuse(std::string(what) + " was refused: " + errno_text(static_cast<int>(-*result)), "");
+    }
+    return *result;
+  }
+
+  // Whether it has never had a second thread, as far as its C library knows. Where the library does
+  // not say so in one place, this is taken for granted of whoever has one now.
+  bool counts_on_one_thread() {
+    return layout_.single_threaded.is_null() ||
+           memory_.read_value<uint8_t>(layout_.single_threaded).value_or(1) != 0;
+  }
+
+  // Has the C library count on other threads before there are any.
+  void prepare_for_threads(PriorityInheritance& loan) {
+    if (layout_.single_threaded.is_null()) return;
+    const CallerTask task = first_task();
+    CallerStop caller(proc_, pid_, task, memory_, loan);
+    if (caller.is_only_thread()) {
+      caller.leave(task, layout_.relies_on_being_alone);
+      deadline_ = TraceClock::now() + kCallerDeadline;
+      read_caller_block(caller.thread());
+      have_it_lock(caller.thread());
+      StoppedCaller thread(caller.thread(), gadget_, caller.frame_top());
+      make_bench(thread);
+      const user_regs_struct& like = caller.thread().registers();
+      clone(thread, furnish(bench_.furnish_switch(caller_block_, like, gadget_)), true);
+      Tracee clone(pid_, thread.clone_pid());
+      thread.give_back([&] { let_go(clone); });
+    }
+    caller.release();
+    result_.stolen.push_back({caller.tid(), caller.pause()});
+    // The next clone gets its place.
+    while (!bench_.begin().is_null() && !is_word_zero(bootstrap_tid())) {
+      if (TraceClock::now() >= deadline_) refuse("a clone of it did not come to its end", "");
+      nap(std::chrono::microseconds(50));
+    }
+  }
+
+  void start(PriorityInheritance& loan) {
+    const CallerTask task = first_task();
+    CallerStop caller(proc_, pid_, task, memory_, loan);
+    const bool holds_caller = caller.is_only_thread() && counts_on_one_thread();
+    if (holds_caller) caller.leave(task, layout_.relies_on_being_alone);
+    read_caller_block(caller.thread());
+    deadline_ = TraceClock::now() + kCallerDeadline;
+    if (holds_caller) have_it_lock(caller.thread());
+    {
+      StoppedCaller thread(caller.thread(), gadget_, caller.frame_top());
+      if (bench_.begin().is_null()) make_bench(thread);
+      const user_regs_struct& like = caller.thread().registers();
+      clone(thread, furnish(bench_.furnish(caller_block_, like, gadget_)), holds_caller);
+      Tracee bootstrap(pid_, thread.clone_pid());
+      if (holds_caller) {
+        hand_over();
+        thread.give_back([&] { let_go(bootstrap); });
+      } else {
+        thread.give_back();
+        caller.release();
+        hand_over();
+        let_go(bootstrap);
+      }
+    }
+    caller.release();
+    result_.stolen.push_back({caller.tid(), caller.pause()});
+  }
+
+  // By a word of its own each thread of glibc knows whether it has to lock: malloc's fastbins by it
+  // up to 2.36, all else up to 2.34. pthread_create sets it for the thread that calls it, and later
+  // versions still do. The only thread of a process, which stands outside of malloc, has a second
+  // one soon.
+  void have_it_lock(const Tracee& only_thread) {
+    constexpr uint64_t kMultipleThreads = 0x18;
+    writer_.write_value(Address(only_thread.registers().fs_base) + kMultipleThreads, uint32_t{1});
+  }
+
+  void make_bench(StoppedCaller& thread) {
+    bench_.set_begin(Address(static_cast<uint64_t>(must_call(thread, map_call(), "mmap"))));
+    must_call(thread, map_code_call(), "mmap of executable memory");
+  }
+
+  void clone(StoppedCaller& thread, uint64_t stack, bool holds_caller) {
+    const auto outcome = thread.clone(clone_call(stack, holds_caller), deadline_);
+    if (outcome == StoppedCaller::Outcome::kCloned) return;
+    if (outcome == StoppedCaller::Outcome::kRefused) give_up(thread);
+    refuse("clone did not succeed" +
+               (thread.refusal() != 0 ? ": " + errno_text(thread.refusal()) : std::string()),
+           kMoreTasks);
+  }
+
+  // The clone stands at its very beginning; from here on it goes its way.
+  void let_go(Tracee& bootstrap) const {
+    // It has little to do, and in a process with one thread that thread waits for it. The worker
+    // does not inherit this.
+    sched_param lowest{};
+    lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
+    ::sched_setscheduler(bootstrap.tid(), SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
+    if (!bootstrap.wait(deadline_) || bootstrap.detach()) return;
+    // It was killed as it stood. An execve in another thread waits until nobody traces it any more.
+    bootstrap.forget_stop();
+    bootstrap.wait(deadline_);
+  }
+
+  // Takes back what was made before the clone was refused.
+  void give_up(StoppedCaller& thread) {
+    if (!bench_.begin().is_null()) thread.call(unmap_call(), deadline_);
+  }
+
+  void read_caller_block(const Tracee& caller) {
+    const Address thread_pointer(caller.registers().fs_base);
+    std::array<std::byte, kPage> bytes;
+    const size_t count = memory_.read(thread_pointer, bytes);
+    const auto parsed =
+        parse_control_block(std::span(bytes).first(count), tid_inside(caller.tid()));
+    if (!parsed) {
+      refuse("its thread control blocks are not laid out like those of a glibc that heapsnap knows",
+             "");
+    }
+    caller_block_ = *parsed;
+    caller_block_.thread_arena = find_thread_arena(memory_, layout_, thread_pointer);
+    if (!layout_.rseq_offset) return;
+    caller_block_.rseq_area.resize(32);
+    if (!memory_.read_exact(thread_pointer + static_cast<uint64_t>(*layout_.rseq_offset),
+                            caller_block_.rseq_area)) {
+      caller_block_.rseq_area.clear();
+    }
+  }
+
+  // The tid by which the target itself knows a thread.
+  int tid_inside(int tid) const {
+    if (tid == named_tid_) return name_inside_;
+    const auto status = read_process_status(proc_, tid);
+    return status && !status->namespace_pids.empty() ? status->namespace_pids.back() : tid;
+  }
+
+  // The calls are the worker's when all is there that they work on. It is not worth a stop of the
+  // caller: without, the two threads do nothing and end.
+  void hand_over() {
+    handed_over_ = writer_.write(bench_.attachment(), work_.attachment) &&
+                   writer_.write_value(bench_.worker_calls_word(), bench_.worker_calls());
+  }
+
+  // Writes everything into the mapping. Gives the stack pointer for the clone.
+  uint64_t furnish(const InjectedMapping::Contents& contents) {
+    for (const auto& [address, bytes] : contents.pieces) write(address, bytes);
+    return contents.clone_stack;
+  }
+
+  void write(Address to, std::span<const std::byte> bytes) {
+    if (!writer_.write(to, bytes)) {
+      refuse("its memory could not be written: " + errno_text(errno), "");
+    }
+  }
+
+  // Of the clone: the kernel clears it as the last thing that a thread does to the memory of its
+  // process.
+  Address bootstrap_tid() const { return bench_.thread_pointer() + caller_block_.tid_offset; }
+  bool is_word_zero(Address word) { return memory_.read_value<uint32_t>(word).value_or(1) == 0; }
+
+  // Until both threads are gone.
+  void wait_for_end() {
+    const auto deadline = TraceClock::now() + work_.patience;
+    const auto asked_deadline = std::min(deadline, TraceClock::now() + kPatienceAtEnd);
+    std::chrono::microseconds pause{50};
+    while (true) {
+      const auto block = memory_.read_value<ThreadBlock>(bench_.block());
+      if (!block) fail_gone();
+      const bool bootstrap_ended = is_word_zero(bootstrap_tid());
+      if (block->worker_done != 0 && bootstrap_ended &&
+          is_word_zero(Address(block->worker) + caller_block_.tid_offset)) {
+        return;
+      }
+      if (bootstrap_ended && block->worker_started == 0) {
+        const auto refusal = memory_.read_value<uint64_t>(bench_.creation_result());
+        if (refusal && static_cast<int>(*refusal) != 0) fail_to_create(static_cast<int>(*refusal));
+      }
+      if (!proc_.live_tid(pid_)) fail_gone();
+      if (TraceClock::now() >= (is_end_asked() ? asked_deadline : deadline))
+        fail_late(block->worker_started != 0);
+      nap(pause);
+      pause = std::min<std::chrono::microseconds>(pause * 5 / 4, std::chrono::milliseconds(5));
+    }
+  }
+
+  [[noreturn]] void fail_gone() const {
+    throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid_),
+                "it ended, or executed another program, while a thread of ours was at work in it");
+  }
+
+  [[noreturn]] void fail_to_create(int error) {
+    tracer_.run([this] {
+      PriorityInheritance loan;
+      clean_up(loan);
+    });
+    refuse("pthread_create failed in it: " + errno_text(error), kMoreTasks);
+  }
+
+  [[noreturn]] void fail_late(bool started) const {
+    refuse(std::string("the thread made in it ") +
+               (started ? "has not come to its end" : "has not begun") + " after " +
+               std::to_string(work_.patience.count() / 1000) +
+               " s. It waits for something in the target, a lock of the loader perhaps; it was left"
+               " alone and will end by itself, with its work done",
+           "see what the other threads do, then try again");
+  }
+
+  void read_results() {
+    const CallList::Place place = bench_.worker_place();
+    for (CallList::Step step = 0; step < work_.calls->step_count(); ++step) {
+      const auto value = memory_.read_value<uint64_t>(work_.calls->result_at(place, step));
+      if (!value) fail_gone();
+      result_.results.push_back(*value);
+    }
+    for (CallList::Data data = 0; data < work_.calls->data_count(); ++data) {
+      std::vector<char> text(work_.calls->data_size(data));
+      memory_.read(work_.calls->data_at(place, data), std::as_writable_bytes(std::span(text)));
+      result_.texts.push_back(std::move(text));
+    }
+  }
+
+  void clean_up(PriorityInheritance& loan) {
+    CallerTask task;
+    task.gadget = gadget_.syscall_ret;
+    task.calls = {unmap_call(), {SYS_rt_sigreturn, {}}};
+    try {
+      CallerStop caller(proc_, pid_, task, memory_, loan);
+      {
+        StoppedCaller thread(caller.thread(), gadget_, caller.frame_top());
+        const auto gone = thread.call(task.calls.front(), TraceClock::now() + kCallerDeadline);
+        if (gone != 0) note_left();
+        thread.give_back();
+      }
+      caller.release();
+      result_.stolen.push_back({caller.tid(), caller.pause()});
+    } catch (const Error&) {
+      note_left();
+    }
+  }
+
+  void note_left() {
+    result_.notes.push_back(
+        std::to_string(bench_.size() >> 10) +
+        " KiB of address space could not be given back and stay mapped, unused");
+  }
+
+  ProcFs proc_;
+  int pid_;
+  const ThreadControlBlockLayout& layout_;
+  const InjectedWork& work_;
+  MemoryReader& memory_;
+  MemoryWriter writer_;
+  InjectedMapping bench_;
+  SyscallGadget gadget_;
+  CallerControlBlock caller_block_;
+  size_t mappings_ = 0;
+  // The first thread's two names: read before it stands, which costs it nothing.
+  int named_tid_ = 0;
+  int name_inside_ = 0;
+  bool handed_over_ = false;
+  TraceClock::time_point deadline_;
+  InjectionResult result_;
+  TracerThread tracer_;
+};
+
+}  // namespace
+
+InjectionResult run_on_injected_thread(const ProcFs& proc, int pid,
+                                       const ThreadControlBlockLayout& layout,
+                                       const InjectedWork& work, MemoryReader& memory) {
+  return Injection(proc, pid, layout, work, memory).run();
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,77 @@
+// Runs functions of the target's own libraries on a thread of the target that we make.
+//
+//   a thread of the target, stopped          caller: mmap, clone; then let go
+//     └─ a bare clone                        bootstrap: pthread_create, exit
+//          └─ a thread of the C library      worker: the calls that were asked for; ends
+//   a thread of the target, stopped          caller: munmap
+//
+// Nobody but the callers is ever stopped; docs/injecting.md says for how long. The bootstrap has a
+// control block of its own (thread_control_block.h) because it must not share the caller's: that
+// holds the caller's errno, its cache of malloc, its place in locks. The worker is needed since the
+// loader and constructors of libraries rely on things that only pthread_create sets up.
+//
+// What the calls work on is written into the mapping that they lie in. heapsnap opens no file for
+// it, least of all one that the target names: a file that is wanted is made by the worker, with the
+// rights of the target.
+//
+// If heapsnap is killed at any moment, the caller finds home by itself (stopped_caller.h) and the
+// two others go on to their ends; what may stay is an unused mapping of about a megabyte.
+//
+// As long as a process has never had a second thread the C library leaves locks out, and
+// pthread_create changes that. So there the caller, which is its only thread, is first let run
+// until it stands in none of the code that relies on being alone. Then a first clone, the switch,
+// makes a pthread_create whose attributes are refused: that changes it, and takes no lock. This
+// clone is made like that of a vfork(2): the caller stands until it is gone, even if heapsnap is
+// gone too. From then on the process is one like any other, in which nobody is held while another
+// thread may wait for a lock. Before glibc 2.35 only a pthread_create that succeeds makes the
+// change: there the bootstrap is itself the clone for which the caller stands.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "platform/linux/inject/call_list.h"
+#include "platform/linux/inject/thread_control_block.h"
+#include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/remote_call/stopped_caller.h"
+#include "target/memory_reader.h"
+
+namespace heapsnap {
+
+struct InjectedWork {
+  const CallList* calls = nullptr;
+  std::span<const std::byte> attachment{};  // bytes for the calls: CallList::attachment()
+  // What the functions do in the kernel, beyond what threads and the loader need.
+  std::vector<SystemCall> system_calls{};
+  std::vector<SystemCall> optional_system_calls{};
+  uint64_t address_space = 0;  // that the functions map, at most
+  // How long the worker is waited for. It may have to wait for a lock of the loader; it is never
+  // killed, and ends by itself.
+  std::chrono::milliseconds patience{60'000};
+};
+
+struct StolenTime {
+  int tid = 0;
+  std::chrono::nanoseconds duration{};
+};
+
+struct InjectionResult {
+  std::vector<uint64_t> results;         // by step
+  std::vector<std::vector<char>> texts;  // of the data blocks, as the calls left them
+  std::vector<StolenTime> stolen;        // which threads stood, and for how long
+  std::vector<std::string> notes;
+};
+
+// Makes the calls and waits for their end. `memory` reads the program that `layout` and `work` were
+// made for, and throws Error{kNoProcess} once the process executes another. Throws
+// Error{kNoProcess, kNotPermitted, kUnsupported} with the target as it was, but for
+// Error{kUnsupported} when the worker takes longer than it is waited for.
+InjectionResult run_on_injected_thread(const ProcFs& proc, int pid,
+                                       const ThreadControlBlockLayout& layout,
+                                       const InjectedWork& work, MemoryReader& memory);
+
+}  // namespace heapsnap

@@ -1,0 +1,72 @@
+// How much room the control groups of a process leave: memory and processes, v1 and v2.
+//
+//   /proc/PID/cgroup   0::/system.slice/app.service          v2
+//                      9:memory:/docker/3f2a...              v1, one line a controller
+//
+// A limit holds for a group and everything below it, so the room is the smallest one on the way up
+// to the root.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "platform/linux/proc/kernel_files.h"
+
+namespace heapsnap {
+
+struct CgroupPath {
+  std::vector<std::string> controllers;  // empty: the unified hierarchy (v2)
+  std::string path;                      // from the root of the reader's cgroup namespace
+  bool operator==(const CgroupPath&) const = default;
+};
+
+// Parses the text of /proc/PID/cgroup; lines that are none are skipped.
+std::vector<CgroupPath> parse_cgroup(std::string_view text);
+
+// One limit with what is used of it, of the group that leaves the least room.
+struct CgroupLimit {
+  std::string group;  // folder below /sys/fs/cgroup
+  uint64_t limit = 0;
+  uint64_t used = 0;  // memory: without file pages that the kernel gives back at once
+
+  uint64_t room() const { return used < limit ? limit - used : 0; }
+};
+
+struct CgroupLimits {
+  std::optional<CgroupLimit> memory;     // bytes; nothing: no limit, or not readable
+  std::optional<CgroupLimit> processes;  // tasks, as the pids controller counts them
+  // When memory runs out, the kernel ends all processes of the group, not one (memory.oom.group of
+  // v2: OOMPolicy=kill of systemd, containers of Kubernetes).
+  bool dies_together = false;
+  bool frozen = false;  // by the freezer: `docker pause`, systemctl freeze
+  std::string frozen_group;
+};
+
+// The files of one memory limit of one group: bytes, or the word "max".
+struct MemoryLimitFiles {
+  std::string group;  // as CgroupLimit::group
+  std::string limit;
+  std::string used;
+  std::string statistics;
+  std::string reclaimable;  // the word in `statistics` before what the kernel gives back at once
+};
+
+// All of them that exist, of the groups in `cgroup_text` and those above. To be read often.
+std::vector<MemoryLimitFiles> memory_limit_files(std::string_view cgroup_text,
+                                                 const KernelFiles& files);
+
+// "inactive_file 1234" in the text of memory.stat; 0 where it does not say.
+uint64_t memory_statistic(std::string_view text, std::string_view word);
+
+// The number in a limit's file; nothing where there is no limit.
+std::optional<uint64_t> parse_memory_limit(std::string_view text);
+
+// Reads the limits of the groups in `cgroup_text`, the text of /proc/PID/cgroup.
+CgroupLimits read_cgroup_limits(std::string_view cgroup_text, const KernelFiles& files);
+// The same of a process.
+CgroupLimits read_cgroup_limits(int pid, const KernelFiles& files);
+
+}  // namespace heapsnap

@@ -1,0 +1,116 @@
+#include "platform/linux/proc/memory_room.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "platform/linux/proc/kernel_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+// Copying a page on the first write to it takes a processor 1.1 us.
+constexpr double kWrittenPerSecond = 4e9;
+// An exiting process gives back 100 MB of pages that it shares in some 5 ms.
+constexpr double kGivenBackPerSecond = 16e9;
+// From one look at the limits to the next, and until a killed copy begins to exit.
+constexpr double kSecondsUntilKilled = 0.004;
+// What a copy takes of the kernel beside page tables, and a few pages of its own.
+constexpr uint64_t kSmallChange = 1 << 20;
+// More of them get in each other's way: one address space, one group that is charged.
+constexpr double kMostWriters = 4;
+
+uint64_t private_bytes(const ProcessStatus& process) {
+  return process.rss_anonymous != 0 ? process.rss_anonymous : process.rss;  // before 4.5
+}
+
+}  // namespace
+
+MachineMemory parse_machine_memory(std::string_view meminfo, std::string_view overcommit) {
+  MachineMemory memory;
+  memory.available = status_bytes(meminfo, "MemAvailable");
+  memory.commit_limit = status_bytes(meminfo, "CommitLimit");
+  memory.committed = status_bytes(meminfo, "Committed_AS");
+  memory.strict_overcommit = parse_number(overcommit) == 2;
+  return memory;
+}
+
+uint64_t written_until_gone(uint64_t private_bytes, double writers) {
+  const double seconds =
+      kSecondsUntilKilled + static_cast<double>(private_bytes) / kGivenBackPerSecond;
+  const double written = std::clamp(writers, 0.0, kMostWriters) * kWrittenPerSecond * seconds;
+  return std::min(private_bytes, static_cast<uint64_t>(written));
+}
+
+uint64_t room_for_copy(const ProcessStatus& process, const CopyGrowth& growth) {
+  const uint64_t own = private_bytes(process);
+  const uint64_t tables = process.page_tables != 0 ? process.page_tables : process.rss / 512;
+  return tables + kSmallChange +
+         (growth.can_be_given_up ? written_until_gone(own, growth.writers) : own);
+}
+
+std::optional<CopyRefusal> find_copy_refusal(const ProcessStatus& process,
+                                             const MachineMemory& machine,
+                                             const CgroupLimits& limits, const CopyGrowth& growth,
+                                             const std::optional<UserTasks>& user_tasks) {
+  const uint64_t wanted = room_for_copy(process, growth);
+  const std::string needs =
+      "a copy of " + bytes_text(process.rss) + " may need " + bytes_text(wanted);
+  if (machine.available && *machine.available < wanted) {
+    return CopyRefusal{"memory", "Little memory for a copy-on-write child",
+                       needs + ", and MemAvailable is " + bytes_text(*machine.available), ""};
+  }
+  if (limits.memory && limits.memory->room() < wanted) {
+    return CopyRefusal{"memory-cgroup", "The memory limit of its control group is near",
+                       needs + ", and " + limits.memory->group + " has " +
+                           bytes_text(limits.memory->room()) + " left of " +
+                           bytes_text(limits.memory->limit),
+                       ""};
+  }
+  if (machine.strict_overcommit && machine.commit_limit && machine.committed) {
+    const uint64_t left =
+        *machine.committed < *machine.commit_limit ? *machine.commit_limit - *machine.committed : 0;
+    if (left < process.writable) {
+      return CopyRefusal{"commit-limit", "The commit limit refuses a copy-on-write child",
+                         "vm.overcommit_memory is 2, a fork counts all " +
+                             bytes_text(process.writable) + " of writable memory, and " +
+                             bytes_text(left) + " are left",
+                         "sudo sysctl vm.overcommit_ratio=90"};
+    }
+  }
+  if (const auto no_task = find_task_refusal(limits, user_tasks, 1)) {
+    return CopyRefusal{no_task->id, no_task->what, no_task->why, ""};
+  }
+  return std::nullopt;
+}
+
+std::optional<CopyRefusal> find_copy_refusal(int pid, double writers, const KernelFiles& files) {
+  const std::string folder = files.proc + "/" + std::to_string(pid);
+  const auto status = parse_process_status(kernel_text_or_empty(folder + "/status"));
+  if (!status) return std::nullopt;
+  const MachineMemory machine =
+      parse_machine_memory(kernel_text_or_empty(files.proc + "/meminfo"),
+                           kernel_text_or_empty(files.proc + "/sys/vm/overcommit_memory"));
+  const CgroupLimits limits = read_cgroup_limits(pid, files);
+  // A copy has the ids of the process, so what may be sent to one may be sent to the other.
+  const bool may_kill = ::kill(pid, 0) == 0 || errno != EPERM;
+  return find_copy_refusal(*status, machine, limits, {writers, may_kill && !limits.dies_together},
+                           read_user_tasks(*status, files));
+}
+
+std::string bytes_text(uint64_t bytes) {
+  constexpr std::array<const char*, 7> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  size_t unit = 0;
+  uint64_t tenths = 0;
+  for (uint64_t rest = bytes; rest >= 1024; rest /= 1024) {
+    tenths = rest / 1024 * 10 + rest % 1024 * 10 / 1024;
+    ++unit;
+  }
+  if (unit == 0) return std::to_string(bytes) + " B";
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " " + kUnits[unit];
+}
+
+}  // namespace heapsnap

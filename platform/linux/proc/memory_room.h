@@ -1,0 +1,70 @@
+// Whether this machine has room for a copy-on-write child of the target.
+//
+// The child costs page tables at once and then one page for each that the target writes to while
+// the child lives: at worst all of its private memory. It is given up when the limit comes near
+// (copy_watch.h), so what must be free is what can be written until it is gone:
+//
+//   |-- one look to the next --|-- the child is killed --|-- its memory is given back --|
+//        processors that write  x  4 GB/s                   (an exit goes at 16 GB/s)
+//
+// Where it cannot be given up in time, or where the kernel would end the target together with it,
+// all of it must fit. Under strict overcommit the kernel counts every writable private page at the
+// fork already.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "platform/linux/proc/cgroup_limits.h"
+#include "platform/linux/proc/process_status.h"
+#include "platform/linux/proc/task_room.h"
+
+namespace heapsnap {
+
+// Bytes, from /proc/meminfo; nothing where the kernel does not say.
+struct MachineMemory {
+  std::optional<uint64_t> available;     // MemAvailable
+  std::optional<uint64_t> commit_limit;  // CommitLimit
+  std::optional<uint64_t> committed;     // Committed_AS
+  bool strict_overcommit = false;        // vm.overcommit_memory is 2
+};
+
+// Parses the texts of /proc/meminfo and /proc/sys/vm/overcommit_memory. Never reads anything.
+MachineMemory parse_machine_memory(std::string_view meminfo, std::string_view overcommit);
+
+// How a copy of a process grows, and what can be done about it.
+struct CopyGrowth {
+  double writers = 1;           // processors that the process keeps busy (busy_clock.h)
+  bool can_be_given_up = true;  // it may be killed at any time, and dies alone
+};
+
+// Bytes that the process can have written until a copy that is given up now is gone.
+uint64_t written_until_gone(uint64_t private_bytes, double writers);
+
+// What a copy of `process` must find free.
+uint64_t room_for_copy(const ProcessStatus& process, const CopyGrowth& growth);
+
+// One reason not to fork: which limit, and what to do.
+struct CopyRefusal {
+  std::string id;  // "memory", "commit-limit", "memory-cgroup", or that of a TaskRefusal
+  std::string what;
+  std::string why;
+  std::string remedy;
+};
+
+// The first limit that a copy of `process` would run into; nothing when it fits.
+std::optional<CopyRefusal> find_copy_refusal(const ProcessStatus& process,
+                                             const MachineMemory& machine,
+                                             const CgroupLimits& limits, const CopyGrowth& growth,
+                                             const std::optional<UserTasks>& user_tasks = {});
+
+// The same, read for one process now. For freezing, which forks only when this gives nothing.
+std::optional<CopyRefusal> find_copy_refusal(int pid, double writers,
+                                             const KernelFiles& files = {});
+
+// "1.5 GiB", one decimal, truncated; for sentences.
+std::string bytes_text(uint64_t bytes);
+
+}  // namespace heapsnap

@@ -1,0 +1,173 @@
+#include "platform/linux/proc/page_map.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace heapsnap {
+
+namespace {
+
+// linux/fs.h as of 6.15. Written out here because the headers that we build with are older.
+constexpr uint64_t kIsFile = 1U << 2;
+constexpr uint64_t kIsPresent = 1U << 3;
+constexpr uint64_t kIsSwapped = 1U << 4;
+constexpr uint64_t kIsZeroPage = 1U << 5;
+constexpr uint64_t kIsHuge = 1U << 6;
+constexpr uint64_t kIsGuard = 1U << 8;
+
+struct ScanRegion {
+  uint64_t start;
+  uint64_t end;
+  uint64_t categories;
+};
+
+struct ScanArguments {
+  uint64_t size;
+  uint64_t flags;
+  uint64_t start;
+  uint64_t end;
+  uint64_t walk_end;
+  uint64_t vec;
+  uint64_t vec_len;
+  uint64_t max_pages;
+  uint64_t category_inverted;
+  uint64_t category_mask;
+  uint64_t category_anyof_mask;
+  uint64_t return_mask;
+};
+static_assert(sizeof(ScanArguments) == 96);
+
+constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
+
+}  // namespace
+
+PageState page_state_of_entry(uint64_t entry) {
+  constexpr uint64_t kPresent = uint64_t{1} << 63;
+  constexpr uint64_t kSwapped = uint64_t{1} << 62;
+  constexpr uint64_t kFileOrShared = uint64_t{1} << 61;
+  constexpr uint64_t kGuardRegion = uint64_t{1} << 58;
+  if ((entry & kPresent) != 0) {
+    return (entry & kFileOrShared) != 0 ? PageState::kResidentFile : PageState::kResident;
+  }
+  // A guard region is a marker where a swap entry would be; it holds no page.
+  if ((entry & kGuardRegion) != 0) return PageState::kAbsent;
+  return (entry & kSwapped) != 0 ? PageState::kSwapped : PageState::kAbsent;
+}
+
+PageState page_state_of_categories(uint64_t categories) {
+  if ((categories & (kIsZeroPage | kIsGuard)) != 0) return PageState::kAbsent;
+  if ((categories & kIsPresent) != 0) {
+    if ((categories & kIsHuge) != 0) return PageState::kResidentHuge;
+    return (categories & kIsFile) != 0 ? PageState::kResidentFile : PageState::kResident;
+  }
+  return (categories & kIsSwapped) != 0 ? PageState::kSwapped : PageState::kAbsent;
+}
+
+PageMap::PageMap(const ProcFs& proc, int pid)
+    : page_size_(static_cast<uint64_t>(::sysconf(_SC_PAGESIZE))),
+      pagemap_(::open(proc.path(pid, "pagemap").c_str(), O_RDONLY | O_CLOEXEC)) {}
+
+void PageMap::read(Address first_page, std::span<PageState> out) {
+  read(first_page, out, Pages::kAny);
+}
+
+void PageMap::read_anonymous(Address first_page, std::span<PageState> out) {
+  read(first_page, out, Pages::kAnonymous);
+}
+
+void PageMap::read(Address first_page, std::span<PageState> out, Pages pages) {
+  if (!pagemap_) {
+    std::fill(out.begin(), out.end(), PageState::kUnknown);
+    return;
+  }
+  std::fill(out.begin(), out.end(), PageState::kAbsent);
+  const AddressRange range{first_page, first_page + out.size() * page_size_};
+  const auto set_states = [&](AddressRange run, uint64_t categories) {
+    const auto begin = static_cast<ptrdiff_t>((run.begin - first_page) / page_size_);
+    const auto end = static_cast<ptrdiff_t>((run.end - first_page) / page_size_);
+    std::fill(out.begin() + begin, out.begin() + end, page_state_of_categories(categories));
+  };
+  if (scan(range, pages, set_states)) return;
+  read_entries(first_page, out);
+}
+
+std::optional<PageMap::Bytes> PageMap::count(AddressRange range, Pages pages) {
+  Bytes bytes;
+  scan(range, pages, [&](AddressRange run, uint64_t categories) {
+    switch (page_state_of_categories(categories)) {
+      case PageState::kResidentHuge:
+        if ((categories & kIsFile) != 0) break;
+        bytes.huge += run.size();
+        [[fallthrough]];
+      case PageState::kResident: bytes.resident += run.size(); break;
+      case PageState::kSwapped: bytes.swapped += run.size(); break;
+      default: break;
+    }
+  });
+  return has_scan_ && pagemap_ ? std::optional(bytes) : std::nullopt;
+}
+
+bool PageMap::scan(AddressRange range, Pages pages, const Visit& visit) {
+  std::array<ScanRegion, 512> regions;
+  ScanArguments arguments{};
+  arguments.size = sizeof arguments;
+  arguments.start = range.begin.value();
+  arguments.end = range.end.value();
+  arguments.vec = reinterpret_cast<uint64_t>(regions.data());
+  arguments.vec_len = regions.size();
+  arguments.category_anyof_mask = kIsPresent | kIsSwapped;
+  // Wraps, or nothing is asked.
+  if (!has_scan_ || !pagemap_ || arguments.end <= arguments.start) return false;
+  bool first = true;
+  while (arguments.start < arguments.end) {
+    arguments.return_mask = kIsPresent | kIsSwapped | kIsZeroPage | kIsHuge |
+                            (pages == Pages::kAny ? kIsFile : 0) | (knows_guard_ ? kIsGuard : 0);
+    const int count = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EINVAL && knows_guard_) {  // before 6.15
+        knows_guard_ = false;
+        continue;
+      }
+      if (first && (errno == ENOTTY || errno == EINVAL)) has_scan_ = false;
+      return false;
+    }
+    first = false;
+    for (int i = 0; i < count; ++i) {
+      const ScanRegion& region = regions[static_cast<size_t>(i)];
+      const AddressRange run{Address(region.start), Address(region.end)};
+      if (run.begin < range.begin || run.end < run.begin || range.end < run.end) continue;
+      visit(run, region.categories);
+    }
+    if (arguments.walk_end <= arguments.start) return false;
+    arguments.start = arguments.walk_end;
+  }
+  return true;
+}
+
+void PageMap::read_entries(Address first_page, std::span<PageState> out) {
+  std::array<uint64_t, 4096> entries;
+  size_t done = 0;
+  while (done < out.size()) {
+    const size_t wanted = std::min(out.size() - done, entries.size());
+    const uint64_t offset = (first_page.value() / page_size_ + done) * sizeof(uint64_t);
+    const ssize_t got = ::pread(pagemap_.get(), entries.data(), wanted * sizeof(uint64_t),
+                                static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    const size_t count = got > 0 ? static_cast<size_t>(got) / sizeof(uint64_t) : 0;
+    for (size_t i = 0; i < count; ++i) out[done + i] = page_state_of_entry(entries[i]);
+    done += count;
+    if (count != 0) continue;
+    // The end of the address space reads as the end of the file; an error means the process went.
+    const PageState rest = got == 0 ? PageState::kAbsent : PageState::kUnknown;
+    std::fill(out.begin() + static_cast<ptrdiff_t>(done), out.end(), rest);
+    return;
+  }
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,24 @@
+// The kernel's refusal to let heapsnap look at a process or trace it, as it came.
+//
+// Why it refused is for tools/doctor to find out, once nothing of the target is held any more.
+#pragma once
+
+#include "base/error.h"
+
+namespace heapsnap {
+
+class TargetRefusal : public Error {
+ public:
+  // `error_number`: ESRCH, EPERM, EACCES, ENOENT or another errno of ptrace(2), of
+  // process_vm_readv(2) or of opening a file of /proc/PID.
+  TargetRefusal(int pid, int error_number);
+
+  int pid() const { return pid_; }
+  int error_number() const { return error_number_; }
+
+ private:
+  int pid_;
+  int error_number_;
+};
+
+}  // namespace heapsnap

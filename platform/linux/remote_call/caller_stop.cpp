@@ -1,0 +1,147 @@
+#include "platform/linux/remote_call/caller_stop.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/target_refusal.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr std::chrono::milliseconds kCallerStopDeadline{500};
+// Where there is nobody else to ask. A thread may wait for a clone that an injector made which was
+// killed then; on a busy machine that takes a while to end.
+constexpr std::chrono::seconds kLastStopDeadline{5};
+// Most calls of the allocator are over in a slice; one that sleeps there is not to be woken often.
+constexpr std::chrono::microseconds kFirstSlice{30};
+constexpr std::chrono::microseconds kLongestSlice{10'000};
+constexpr std::chrono::seconds kLeaveDeadline{5};
+// Between two looks at threads none of which is fit now.
+constexpr std::chrono::seconds kFitDeadline{5};
+constexpr std::chrono::microseconds kFirstFitNap{200};
+constexpr std::chrono::microseconds kLongestFitNap{20'000};
+
+// A thread that stands does not execute another program any more. It may have done so since the
+// gadget was found; then `memory` throws, or reads something else there.
+void check_program(int pid, const CallerTask& task, MemoryReader& memory) {
+  constexpr std::array kSyscall{std::byte{0x0f}, std::byte{0x05}};
+  std::array<std::byte, kSyscall.size()> code{};
+  if (memory.read_exact(Address(task.gadget), code) && code == kSyscall) return;
+  throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid),
+              "it executed another program while heapsnap was at work in it");
+}
+
+}  // namespace
+
+CallerStop::CallerStop(const ProcFs& proc, int pid, const CallerTask& task, MemoryReader& memory,
+                       PriorityInheritance& loan)
+    : proc_(proc), pid_(pid), memory_(memory), loan_(loan) {
+  const auto deadline = TraceClock::now() + kFitDeadline;
+  std::chrono::microseconds nap = kFirstFitNap;
+  std::string why_not;
+  Answer answer = ask_threads(task, why_not);
+  while (answer == Answer::kLater && TraceClock::now() < deadline) {
+    std::this_thread::sleep_for(nap);
+    nap = std::min(nap * 2, kLongestFitNap);
+    answer = ask_threads(task, why_not);
+  }
+  if (answer == Answer::kLater) why_not += ", at any of many looks in 5 s";
+  if (answer != Answer::kFit) fail(why_not);
+}
+
+// Leaves in `session_` and `thread_` the one that is fit; nobody stands where none is.
+CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& why_not) {
+  const CallerCandidates candidates = list_caller_candidates(proc_, pid_);
+  if (candidates.alive == 0) {
+    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_), "it ended meanwhile");
+  }
+  Answer answer = Answer::kNever;
+  why_not = "no thread of it could be stopped";
+  for (const int tid : candidates.tids) {
+    loan_.lend_to(tid);
+    session_ = std::make_unique<PtraceSession>(proc_, pid_);
+    const bool is_last = tid == candidates.tids.back();
+    thread_ = session_->stop_one(
+        tid, TraceClock::now() + (is_last ? TraceClock::duration(kLastStopDeadline)
+                                          : TraceClock::duration(kCallerStopDeadline)));
+    if (thread_ == nullptr) {
+      why_not = "thread " + std::to_string(tid) + " did not stop";
+      if (!proc_.try_stat(tid)) answer = Answer::kLater;
+      continue;
+    }
+    check_program(pid_, task, memory_);
+    const Fitness fitness = look_at_thread(task, candidates);
+    is_group_stopped_ = thread_->stop() == Tracee::Stop::kGroupStop;
+    if (fitness.why_not.empty()) return Answer::kFit;
+    why_not = "thread " + std::to_string(tid) + ": " + fitness.why_not;
+    if (fitness.may_pass) answer = Answer::kLater;
+  }
+  session_->release();
+  loan_.take_back();
+  return answer;
+}
+
+void CallerStop::fail(const std::string& why_not) const {
+  // Another tracer is told about by whoever explains refusals.
+  const std::string status = proc_.try_read(pid_, "status").value_or(std::string());
+  const auto tracer = status_number(status, "TracerPid").value_or(0);
+  if (tracer != 0 && tracer != static_cast<uint64_t>(::getpid())) throw TargetRefusal(pid_, EPERM);
+  // Where a moment ago somebody traced it, /proc did not show that it is stopped.
+  if (is_group_stopped_) {
+    throw Error(
+        ErrorKind::kUnsupported,
+        "no thread of process " + std::to_string(pid_) + " can make system calls for heapsnap",
+        "it is stopped (SIGSTOP)", "let it run first: kill -CONT " + std::to_string(pid_));
+  }
+  throw Error(
+      ErrorKind::kUnsupported,
+      "no thread of process " + std::to_string(pid_) + " can make system calls for heapsnap",
+      why_not, "look at it without: heapsnap attach --freeze stop " + std::to_string(pid_));
+}
+
+Fitness CallerStop::look_at_thread(const CallerTask& task, const CallerCandidates& before) {
+  is_only_thread_ = heapsnap::is_only_thread(proc_, pid_, tid(), before);
+  Fitness fitness = fitness_of(proc_, *thread_, task, is_only_thread_);
+  frame_top_ = fitness.frame_top;
+  return fitness;
+}
+
+void CallerStop::leave(const CallerTask& task,
+                       const std::function<bool(const user_regs_struct&)>& is_inside) {
+  const auto deadline = TraceClock::now() + kLeaveDeadline;
+  std::chrono::microseconds slice = kFirstSlice;
+  std::string why_not;
+  while (true) {
+    if (is_inside(thread_->registers())) {
+      why_not = "its only thread is inside the allocator, the loader or fork, and stays there";
+    } else {
+      why_not = look_at_thread(task, list_caller_candidates(proc_, pid_)).why_not;
+      if (why_not.empty()) return;
+    }
+    if (TraceClock::now() >= deadline || !session_->let_run(*thread_, slice, deadline)) {
+      release();
+      throw Error(ErrorKind::kUnsupported,
+                  "cannot make a thread in process " + std::to_string(pid_), why_not,
+                  "try again when it is at something else");
+    }
+    ran_ += slice;
+    slice = std::min(slice * 2, kLongestSlice);
+  }
+}
+
+void CallerStop::release() noexcept {
+  if (!session_ || session_->is_released()) return;
+  session_->release();
+  loan_.take_back();
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,66 @@
+// One thread of the target, stopped to make system calls in its name; the others run on.
+#pragma once
+
+#include <sys/user.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "platform/linux/remote_call/caller_candidates.h"
+#include "platform/linux/remote_call/caller_choice.h"
+#include "platform/linux/trace/priority_inheritance.h"
+#include "platform/linux/trace/ptrace_session.h"
+#include "target/memory_reader.h"
+
+namespace heapsnap {
+
+class CallerStop {
+ public:
+  // Stops one thread after the other until one is fit for `task`; asks sleeping ones first, and all
+  // of them again as long as one may become fit, for five seconds. Throws
+  // TargetRefusal, Error{kNoProcess} and Error{kUnsupported} with the reason that the last one had.
+  // Error{kNoProcess} is thrown when it executes another program than the one with `task.gadget`.
+  // `memory` reads the target; `loan` helps a caller to a processor. Both outlive it.
+  CallerStop(const ProcFs& proc, int pid, const CallerTask& task, MemoryReader& memory,
+             PriorityInheritance& loan);
+  CallerStop(const CallerStop&) = delete;
+  CallerStop& operator=(const CallerStop&) = delete;
+  ~CallerStop() { release(); }
+
+  Tracee& thread() { return *thread_; }
+  int tid() const { return thread_->tid(); }
+  uint64_t frame_top() const { return frame_top_; }  // for StoppedCaller
+  // When it was stopped last; who is alone and stands stays alone.
+  bool is_only_thread() const { return is_only_thread_; }
+
+  // Lets it run in short slices until `is_inside` is false of its registers and it is fit for
+  // `task` where it stands then: it may have gone to another stack, or to 32-bit code. Throws
+  // Error{kUnsupported} when that does not come to pass, with the thread let go.
+  void leave(const CallerTask& task, const std::function<bool(const user_regs_struct&)>& is_inside);
+
+  // Lets it run on for good.
+  void release() noexcept;
+  // How long it stood, or stands; without the slices that leave() let it run.
+  std::chrono::nanoseconds pause() const { return session_->pause() - ran_; }
+
+ private:
+  enum class Answer : uint8_t { kFit, kLater, kNever };
+  Answer ask_threads(const CallerTask& task, std::string& why_not);
+  Fitness look_at_thread(const CallerTask& task, const CallerCandidates& before);
+  [[noreturn]] void fail(const std::string& why_not) const;
+
+  const ProcFs& proc_;
+  int pid_;
+  MemoryReader& memory_;
+  PriorityInheritance& loan_;
+  bool is_only_thread_ = false;
+  bool is_group_stopped_ = false;  // the thread that was looked at last
+  std::unique_ptr<PtraceSession> session_;
+  Tracee* thread_ = nullptr;
+  uint64_t frame_top_ = 0;
+  std::chrono::nanoseconds ran_{};  // at least
+};
+
+}  // namespace heapsnap

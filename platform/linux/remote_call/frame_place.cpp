@@ -1,0 +1,168 @@
+#include "platform/linux/remote_call/frame_place.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/page.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/mapping_query.h"
+#include "platform/linux/proc/resource_limits.h"
+#include "platform/linux/trace/tracee_memory.h"
+#include "target/address_space.h"
+
+namespace heapsnap {
+
+namespace {
+
+// What the kernel keeps free below a stack that grows (stack_guard_gap; 1 MiB unless booted with
+// another).
+constexpr uint64_t kGuardGap = 1 << 20;
+constexpr uint64_t kMostSearched = 32 << 20;
+constexpr const char* kMainStack = "[stack]";
+
+using Chunk = std::array<uint64_t, 8192>;
+
+// Whether the main stack, now `stack`, may come to begin at `begin`.
+bool may_grow(const ProcFs& proc, int tid, const Mapping& stack, uint64_t begin) {
+  if (begin >= stack.range.begin.value()) return true;
+  const auto limits = proc.try_read(tid, "limits");
+  if (!limits) return false;
+  const auto limit = soft_limit(*limits, "Max stack size");
+  if (limit && stack.range.end.value() - begin > *limit) return false;
+  const std::vector<Mapping> mappings = proc.maps(tid);
+  return std::all_of(mappings.begin(), mappings.end(), [&](const Mapping& each) {
+    return each.range.begin >= stack.range.begin ||
+           (each.range.end.value() <= begin && begin - each.range.end.value() >= kGuardGap);
+  });
+}
+
+// The first word from `begin` on that `wanted` is true of, below `end`; `end` where there is none,
+// nothing where that cannot be told.
+template <typename Wanted>
+std::optional<uint64_t> find_word(TraceeMemory& memory, uint64_t begin, uint64_t end,
+                                  Wanted wanted) {
+  if (end - begin > kMostSearched) return std::nullopt;
+  static thread_local Chunk chunk;
+  for (uint64_t at = begin; at < end; at += sizeof chunk) {
+    const size_t count = std::min<uint64_t>(chunk.size(), (end - at) / sizeof(uint64_t));
+    const auto words = std::span(chunk).first(count);
+    if (!memory.read_exact(Address(at), std::as_writable_bytes(words))) return std::nullopt;
+    const auto found = std::find_if(words.begin(), words.end(), wanted);
+    if (found != words.end()) {
+      return at + static_cast<uint64_t>(found - words.begin()) * sizeof(uint64_t);
+    }
+  }
+  return end;
+}
+
+// Whether a signal handler may be under way on the stack from `stack_pointer` on. What it has
+// interrupted, on another stack, did not go by a call.
+bool may_be_in_signal_handler(TraceeMemory& memory, uint64_t stack_pointer, uint64_t end) {
+  // The word of ucontext_t with CS and SS.
+  constexpr uint64_t kUserSegments = 0x002b000000000033;
+  const auto found = find_word(memory, stack_pointer & ~uint64_t{7}, end,
+                               [](uint64_t word) { return word == kUserSegments; });
+  return found != end;
+}
+
+std::optional<uint64_t> place_on_main_stack(const ProcFs& proc, const Tracee& thread,
+                                            uint64_t room) {
+  const AddressSpace space(proc.maps(thread.tid()));
+  const Mapping* const here = space.find(Address(thread.registers().rsp));
+  const auto main = std::find_if(space.mappings().begin(), space.mappings().end(),
+                                 [](const Mapping& each) { return each.path == kMainStack; });
+  if (here == nullptr || main == space.mappings().end() || &*main == here) return std::nullopt;
+  TraceeMemory memory(thread);
+  if (may_be_in_signal_handler(memory, thread.registers().rsp, here->range.end.value())) {
+    return std::nullopt;
+  }
+  const uint64_t begin = main->range.begin.value();
+  const uint64_t end = main->range.end.value();
+  const auto lowest = find_word(memory, begin, end, [](uint64_t word) { return word != 0; });
+  if (!lowest || lowest == end) return std::nullopt;
+  const uint64_t top = *lowest - 2 * kRedZone;
+  return may_grow(proc, thread.tid(), *main, top - room) ? std::optional(top) : std::nullopt;
+}
+
+// The stack that the C library gave to a thread, by its control block: glibc keeps begin and size
+// side by side there (struct pthread::stackblock). Nothing when there are no such words.
+std::optional<AddressRange> stack_by_control_block(TraceeMemory& memory, uint64_t control_block) {
+  constexpr size_t kWords = 512;
+  std::array<uint64_t, kWords> words{};
+  const size_t count =
+      memory.read(Address(control_block), std::as_writable_bytes(std::span(words))) /
+      sizeof(uint64_t);
+  for (size_t i = 0; i + 1 < count; ++i) {
+    const uint64_t begin = words.at(i);
+    const uint64_t size = words.at(i + 1);
+    if (begin != 0 && begin % kPage == 0 && size % kPage == 0 && begin <= control_block &&
+        control_block - begin < size) {
+      return AddressRange{Address(begin), Address(control_block)};
+    }
+  }
+  return std::nullopt;
+}
+
+// Whether a thread that is not the first is on the stack that it was made with.
+//
+// The ABI has the first word of a control block hold its own address. Where that is not so (Go),
+// the address is one in the heap, and the same mapping may hold stacks.
+bool is_on_its_stack(const Tracee& thread, const Mapping& stack) {
+  const Address stack_pointer(thread.registers().rsp);
+  const Address control_block(thread.registers().fs_base);
+  if (thread.tid() == thread.process() || !stack.range.contains(control_block)) return false;
+  TraceeMemory memory(thread);
+  if (memory.read_value<uint64_t>(control_block) != control_block.value()) return false;
+  const auto made_with = stack_by_control_block(memory, control_block.value());
+  return made_with ? made_with->contains(stack_pointer) : stack_pointer < control_block;
+}
+
+}  // namespace
+
+std::optional<uint64_t> find_frame_place(const ProcFs& proc, const Tracee& thread, uint64_t room,
+                                         bool owns_main_stack) {
+  const uint64_t stack_pointer = thread.registers().rsp;
+  const auto stack = query_mapping(proc, thread.tid(), Address(stack_pointer));
+  if (!stack || !stack->is_private_writable()) return std::nullopt;
+  const uint64_t top = stack_pointer - kRedZone;
+  const bool is_main = stack->path == kMainStack;
+  try {
+    if (is_main || is_on_its_stack(thread, *stack)) {
+      const bool has_room = stack_pointer - stack->range.begin.value() >= room + kRedZone;
+      if (has_room || (is_main && may_grow(proc, thread.tid(), *stack, top - room))) return top;
+      return std::nullopt;
+    }
+    if (owns_main_stack && thread.tid() == thread.process()) {
+      return place_on_main_stack(proc, thread, room);
+    }
+  } catch (const Error&) {
+    // Its mappings cannot be read: it is being killed.
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> find_spare_place(const ProcFs& proc, const Tracee& first, uint64_t room) {
+  constexpr uint64_t kDistance = 64 << 10;
+  constexpr uint64_t kSpareAlignment = 64;
+  try {
+    for (const Mapping& stack : proc.maps(first.tid())) {
+      if (stack.path != kMainStack || !stack.is_private_writable()) continue;
+      const Address top = (stack.range.begin + room).align_up(kSpareAlignment);
+      const AddressRange spare{stack.range.begin, top + kDistance};
+      if (spare.end > stack.range.end || spare.contains(Address(first.registers().rsp))) break;
+      TraceeMemory memory(first);
+      const auto used = find_word(memory, spare.begin.value(), spare.end.value(),
+                                  [](uint64_t word) { return word != 0; });
+      return used == spare.end.value() ? std::optional(top.value()) : std::nullopt;
+    }
+  } catch (const Error&) {
+    // Its mappings cannot be read: it is being killed.
+  }
+  return std::nullopt;
+}
+
+}  // namespace heapsnap

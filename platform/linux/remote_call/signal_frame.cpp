@@ -1,0 +1,94 @@
+#include "platform/linux/remote_call/signal_frame.h"
+
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+#include "platform/linux/remote_call/syscall_gadget.h"
+
+namespace heapsnap {
+
+namespace {
+
+// A handler that needs more of its stack is not looked for.
+constexpr size_t kMostFrameSearched = 64 << 10;
+constexpr uint64_t kUserCodeSegment = 0x33;
+constexpr uint64_t kNoSystemCall = ~uint64_t{0};
+
+struct SignalFrame {
+  uint64_t restorer;
+  UserContext context;  // what follows, siginfo_t, is written for SA_SIGINFO only
+};
+constexpr size_t kCodeSegmentAt =
+    offsetof(SignalFrame, context) + offsetof(UserContext, machine) + offsetof(SignalContext, cs);
+
+// Says no to nearly all words of a stack, at the cost of one look.
+bool has_code_segment(const std::byte* frame) {
+  uint16_t segment = 0;
+  std::memcpy(&segment, frame + kCodeSegmentAt, sizeof segment);
+  return segment == kUserCodeSegment;
+}
+
+// A handler runs with its signal blocked, and those of its sa_mask.
+bool adds_to(uint64_t mask, uint64_t saved) {
+  return (saved & ~mask) == 0 && saved != mask;
+}
+
+bool returns_from_handler(uint64_t address, MemoryReader& memory) {
+  std::array<std::byte, SyscallGadget::kRestoreSize> code{};
+  return memory.read_exact(Address(address), code) && find_restore_rt(code) == 0;
+}
+
+bool is_of_running_handler(const SignalFrame& frame, uint64_t mask, MemoryReader& memory) {
+  return frame.context.link == 0 && adds_to(mask, frame.context.signal_mask) &&
+         returns_from_handler(frame.restorer, memory);
+}
+
+bool is_syscall_at(uint64_t address, MemoryReader& memory) {
+  constexpr uint16_t kSyscall = 0x050f;
+  return memory.read_value<uint16_t>(Address(address)) == kSyscall;
+}
+
+user_regs_struct interrupted_registers(const SignalContext& machine, user_regs_struct like,
+                                       MemoryReader& memory) {
+  like.rip = machine.ip;
+  like.rsp = machine.sp;
+  like.rax = machine.ax;
+  if (is_syscall_at(machine.ip, memory)) {
+    like.orig_rax = machine.ax;  // to be made again
+  } else if (static_cast<int64_t>(machine.ax) != -EINTR &&
+             is_syscall_at(machine.ip - SyscallGadget::kSyscallSize, memory)) {
+    like.orig_rax =
+        kNoSystemCall;  // it has just come back: perhaps brk(2), half way in sysmalloc()
+  } else {
+    like.orig_rax = SYS_restart_syscall;  // old return addresses on the stack say nothing
+  }
+  return like;
+}
+
+}  // namespace
+
+std::vector<user_regs_struct> interrupted_by_handlers(const user_regs_struct& registers,
+                                                      uint64_t signal_mask, MemoryReader& memory) {
+  std::vector<user_regs_struct> found;
+  if (signal_mask == 0) return found;
+  std::vector<std::byte> stack(kMostFrameSearched);
+  const uint64_t begin = registers.rsp & ~uint64_t{7};
+  stack.resize(memory.read(Address(begin), stack));
+  SignalFrame frame{};
+  for (size_t at = 0; at + sizeof frame <= stack.size(); at += sizeof(uint64_t)) {
+    if (!has_code_segment(&stack[at])) continue;
+    std::memcpy(&frame, &stack[at], sizeof frame);
+    if (!is_of_running_handler(frame, signal_mask, memory)) continue;
+    found.push_back(interrupted_registers(frame.context.machine, registers, memory));
+    signal_mask = frame.context.signal_mask;  // one below it was running with this
+  }
+  return found;
+}
+
+}  // namespace heapsnap

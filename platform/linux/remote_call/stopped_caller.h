@@ -1,0 +1,125 @@
+// A stopped thread of the target that lends its registers for system calls, clone(2) among them.
+//
+//   stack of the thread         what is put there
+//   ------------------------    ---------------------------------------------------------------
+//   ... its own frames
+//   sp -> ...
+//   128 bytes red zone          untouched
+//   frame "home"                the thread as it was: registers, signal mask, vector registers
+//   frames of the clone         what the clone does: one system call after the other, then exit
+//                               (a clone may have a stack elsewhere instead)
+//
+// With these in place the thread is made to execute an existing `syscall; ret` with its stack
+// pointer at "home". From there on nobody has to lead it: the call happens, `ret` and
+// rt_sigreturn bring the thread back to where it was, with the system call that our stop
+// interrupted made anew. That is what happens when heapsnap is killed in between. Otherwise the
+// thread is caught right behind its system call and gets its registers back as they were, which
+// leaves it to the kernel to resume an interrupted sleep with the time that was left.
+//
+// The order of the steps, and why none of them may be swapped, is told in docs/freezing.md.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "platform/linux/remote_call/syscall_gadget.h"
+#include "platform/linux/trace/tracee.h"
+#include "platform/linux/trace/tracee_memory.h"
+
+namespace heapsnap {
+
+struct SystemCall {
+  long number = 0;
+  std::array<uint64_t, 6> arguments{};
+};
+
+// Registers with which a thread at `syscall; ret` makes `call` and goes on at `stack_pointer`.
+// Everything that the call does not need is as in `like`.
+user_regs_struct registers_for(const SystemCall& call, const user_regs_struct& like,
+                               uint64_t gadget, uint64_t stack_pointer);
+
+class StoppedCaller {
+ public:
+  enum class Outcome : uint8_t {
+    kCloned,   // the clone exists; the thread stands behind its system call or inside it
+    kRefused,  // the kernel refused; the thread stands, its own registers in place
+    kStuck,    // still inside the system call; it will find home by itself
+    kGone,     // the thread ended
+  };
+
+  // Lies above the frames while the thread is borrowed, at note_address(): the name that a copy
+  // takes (copy_reaper.h).
+  static constexpr std::array<char, 16> kNote{"heapsnap-copy"};
+
+  // `thread` is at Stop::kTrap and was found fit, with its frames below `frame_top`
+  // (caller_choice.h). The code at `gadget` is looked at when the first call is made: without it
+  // none is.
+  StoppedCaller(Tracee& thread, const SyscallGadget& gadget, uint64_t frame_top)
+      : thread_(thread), memory_(thread), gadget_(gadget), frame_top_(frame_top) {}
+  StoppedCaller(const StoppedCaller&) = delete;
+  StoppedCaller& operator=(const StoppedCaller&) = delete;
+  // Gives the thread back where that was not done.
+  ~StoppedCaller() { give_back(); }
+
+  // Makes one call that ends soon by itself, and gives its result or -errno. The thread stands
+  // behind it, ready for another; nothing when it is gone or out of reach, and no other call may be
+  // made then.
+  std::optional<long> call(const SystemCall& call, TraceClock::time_point deadline);
+
+  uint64_t note_address() const { return frame_top_ - kNote.size(); }
+
+  // Clones with `flags`; the clone has all signals blocked, is traced by the caller and stops
+  // before it does anything. Let go, it makes the calls of `chain` in turn; the last one must not
+  // return. Waits until `deadline` for the kernel.
+  Outcome clone(uint64_t flags, std::span<const SystemCall> chain, TraceClock::time_point deadline);
+  // The same by a whole SYS_clone of the caller's, whose stack is not the thread's: what the clone
+  // finds there leads it. It is traced by the caller and stops before it does anything.
+  Outcome clone(const SystemCall& call, TraceClock::time_point deadline);
+
+  pid_t clone_pid() const { return clone_pid_; }
+  // After kRefused: the errno; 0 when it was not to be learnt.
+  int refusal() const { return refusal_; }
+  // Stack pointer of the clone: where its first frame lies, in its own memory as in the thread's.
+  uint64_t clone_stack() const { return clone_stack_; }
+
+  // Lets the system call end, if it has not, and puts everything back. `meanwhile` is called when
+  // the thread is on its way and has to wait for its clone (CLONE_VFORK). The thread is stopped
+  // afterwards, at its own place. False when it could not be caught: it found home by itself, or
+  // will.
+  bool give_back(const std::function<void()>& meanwhile = {}) noexcept;
+
+ private:
+  bool lay_frames(std::span<const SystemCall> chain);
+  bool aim_at(const SystemCall& call);
+  Outcome await_clone(TraceClock::time_point deadline);
+  bool wait_for_stop(TraceClock::time_point deadline);
+  bool is_before_call() const;
+  bool is_behind_call() const;
+  bool is_going_home() const;
+  void put_back() noexcept;
+
+  Tracee& thread_;
+  TraceeMemory memory_;
+  SyscallGadget gadget_;
+  uint64_t frame_top_;
+  bool borrowed_ = false;
+  user_regs_struct own_registers_{};
+  uint64_t own_mask_ = 0;
+  std::vector<std::byte> own_stack_;  // the bytes that the frames replaced
+  uint64_t frames_ = 0;               // where they begin
+  uint64_t home_ = 0;                 // the slot of that frame
+  uint64_t clone_stack_ = 0;
+  pid_t clone_pid_ = 0;
+  int refusal_ = 0;
+};
+
+// Bytes of stack, red zone included, that the frames of a clone with `chain_length` calls need.
+uint64_t stack_needed(size_t extended_state_size, size_t chain_length);
+
+}  // namespace heapsnap

@@ -1,0 +1,27 @@
+#include "platform/linux/self/realtime_priority.h"
+
+namespace heapsnap {
+
+RealtimePriority::RealtimePriority() noexcept {
+  policy_before_ = ::sched_getscheduler(0);
+  if (policy_before_ < 0 || ::sched_getparam(0, &parameters_before_) != 0) return;
+  if (policy_before_ != SCHED_OTHER && policy_before_ != SCHED_BATCH) return;  // as it was set up
+  // With a real-time limit of 1 there is less to be had, and nothing is lent.
+  for (int priority = kTracerPriority; priority >= kLentPriority && !raised_; --priority) {
+    sched_param raised{};
+    raised.sched_priority = priority;
+    raised_ = ::sched_setscheduler(0, SCHED_FIFO, &raised) == 0;
+  }
+}
+
+void make_realtime(int tid) noexcept {
+  sched_param lowest{};
+  lowest.sched_priority = kLentPriority;
+  ::sched_setscheduler(tid, SCHED_FIFO, &lowest);
+}
+
+RealtimePriority::~RealtimePriority() {
+  if (raised_) ::sched_setscheduler(0, policy_before_, &parameters_before_);
+}
+
+}  // namespace heapsnap

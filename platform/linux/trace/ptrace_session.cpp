@@ -1,0 +1,366 @@
+#include "platform/linux/trace/ptrace_session.h"
+
+#include <linux/sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string_view>
+
+#include "base/alteration.h"
+#include "base/error.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/target_refusal.h"
+#include "platform/linux/self/nap.h"
+#include "platform/linux/trace/interrupted_syscall.h"
+
+namespace heapsnap {
+
+namespace {
+
+// How long threads that are awaited need the processor, each, and how long to wait for one at
+// least. A tracer with real-time priority that looks more often keeps it from them: 200 busy
+// threads on two processors stood after 7.9 ms and up to 22 when it looked each 5 us.
+constexpr std::chrono::microseconds kTurn{2};
+constexpr std::chrono::microseconds kShortestNap{5};
+// How long nobody may have stopped before the next one is lent priority ...
+constexpr std::chrono::microseconds kLendAfter{50};
+// ... and before it is looked into why.
+constexpr std::chrono::milliseconds kFirstLook{2};
+// Threads in delicate system calls are interrupted so many at a time: if heapsnap were killed just
+// then, no more of them would get an EINTR. Others cannot be harmed and are interrupted at once.
+constexpr size_t kDelicateAtOnce = 2;
+// How long everybody stands for the sake of threads that sleep uninterruptibly.
+constexpr std::chrono::milliseconds kStragglerGrace{20};
+constexpr std::chrono::microseconds kBetweenCollections{200};
+
+struct SleepingCall {
+  long number = 0;
+  std::string first_argument;  // as the kernel writes it: 0x4111
+};
+
+// The system call that a thread sleeps in.
+std::optional<SleepingCall> blocking_call(const ProcFs& proc, int tid) {
+  const std::string call = proc.try_read(tid, "syscall").value_or(std::string());
+  std::string_view rest = call;
+  const auto number = parse_number(take_word(rest));  // "running" while it runs
+  if (!number) return std::nullopt;
+  return SleepingCall{static_cast<long>(*number), std::string(take_word(rest))};
+}
+
+// Whether a thread that sleeps uninterruptibly may do so until a child of it has executed another
+// program. The flags of clone3(2) are in memory.
+bool may_wait_for_vfork(const SleepingCall& call) {
+  if (call.number == SYS_vfork || call.number == SYS_clone3) return true;
+  return call.number == SYS_clone &&
+         (std::strtoull(call.first_argument.c_str(), nullptr, 16) & CLONE_VFORK) != 0;
+}
+
+// Whether a thread sleeps in a system call that a stop breaks off and that we have to repair.
+bool is_in_delicate_call(const ProcFs& proc, int tid) {
+  const auto call = blocking_call(proc, tid);
+  return call && is_broken_by_stop(call->number);
+}
+
+}  // namespace
+
+PtraceSession::PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> standing)
+    : proc_(proc), pid_(pid), tracees_(std::move(standing)), began_(true) {
+  first_interrupt_ = TraceClock::now();
+  for (const int tid : proc_.task_list(pid_)) known_.insert(tid);  // those at their end, too
+}
+
+PtraceSession::~PtraceSession() {
+  if (!released_) release();
+}
+
+void PtraceSession::seize_all() {
+  check_end();
+  while (seize_new(pid_) > 0) {
+  }
+  seize_sharers(proc_.children(pid_));
+}
+
+void PtraceSession::stop_all(TraceClock::time_point deadline, PriorityInheritance& loan) {
+  first_interrupt_ = TraceClock::now();
+  began_ = true;
+  loan_ = &loan;
+  stop_new(deadline);
+  loan_ = nullptr;
+}
+
+Tracee* PtraceSession::stop_one(int tid, TraceClock::time_point deadline) {
+  tracees_.emplace_back(pid_, tid);
+  Tracee& tracee = tracees_.back();
+  first_interrupt_ = TraceClock::now();
+  if (tracee.seize() != 0) {
+    tracees_.pop_back();
+    return nullptr;
+  }
+  tracee.interrupt();
+  if (!tracee.wait(deadline) || !tracee.is_stopped()) return nullptr;
+  note_stop(tracee);
+  return &tracee;
+}
+
+bool PtraceSession::let_run(Tracee& tracee, std::chrono::microseconds slice,
+                            TraceClock::time_point deadline) {
+  if (!tracee.resume()) return false;
+  nap(slice);
+  tracee.interrupt();
+  if (!tracee.wait(deadline)) return false;
+  note_stop(tracee);
+  return tracee.is_stopped();
+}
+
+void PtraceSession::stop_new(TraceClock::time_point deadline) {
+  stragglers_ = 0;
+  do {
+    std::vector<size_t> hardy;
+    std::vector<size_t> delicate;
+    for (size_t i = 0; i < tracees_.size(); ++i) {
+      if (tracees_[i].stop() != Tracee::Stop::kNone) continue;
+      (delicate_.contains(tracees_[i].tid()) ? delicate : hardy).push_back(i);
+    }
+    stop_these(std::move(hardy), deadline);
+    for (size_t begin = 0; begin < delicate.size(); begin += kDelicateAtOnce) {
+      const size_t end = std::min(begin + kDelicateAtOnce, delicate.size());
+      stop_these({delicate.begin() + static_cast<ptrdiff_t>(begin),
+                  delicate.begin() + static_cast<ptrdiff_t>(end)},
+                 deadline);
+    }
+  } while (!all_still_stopped() || (!knows_all_threads() && seize_new(pid_) > 0));
+  drop_strangers();
+  misses_vfork_child_ = sharers_.empty() &&
+                        std::any_of(tracees_.begin(), tracees_.end(), [this](const Tracee& tracee) {
+                          return waits_for_vfork(tracee);
+                        });
+  if (std::none_of(tracees_.begin(), tracees_.end(),
+                   [](const Tracee& tracee) { return !tracee.is_gone(); })) {
+    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_),
+                "it ended while it was being stopped");
+  }
+}
+
+size_t PtraceSession::seize_new(int process) {
+  size_t seized = 0;
+  for (const int tid : proc_.task_list(process)) {
+    if (known_.contains(tid)) continue;
+    Tracee tracee(process, tid);
+    const int refusal = tracee.seize();
+    if (refusal == ESRCH) continue;  // ended since it was listed
+    if (refusal != 0 && !is_ours_already(tid)) {
+      const auto task = proc_.try_stat(tid);
+      if (!task) continue;
+      if (!task->is_dead() && !task->is_kernel_task()) throw TargetRefusal(pid_, refusal);
+      known_.insert(tid);
+      continue;
+    }
+    known_.insert(tid);
+    tracees_.push_back(tracee);
+    if (!began_ && is_in_delicate_call(proc_, tid)) delicate_.insert(tid);
+    ++seized;
+  }
+  return seized;
+}
+
+// A straggler of an earlier session, which the interrupt of that time is still to stop.
+bool PtraceSession::is_ours_already(int tid) const {
+  const std::string status = proc_.try_read(tid, "status").value_or(std::string());
+  return status_number(status, "TracerPid") == static_cast<uint64_t>(::gettid());
+}
+
+void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point deadline) {
+  for (const size_t i : late) tracees_[i].interrupt();
+  const auto begin = TraceClock::now();
+  auto last_progress = begin;
+  // Each stop is dealt with as soon as it happens, whoever else is still awaited: if heapsnap were
+  // killed before the repair, the thread would get its EINTR.
+  while (true) {
+    const size_t count_before = late.size();
+    std::erase_if(late, [this](size_t i) {
+      if (!tracees_[i].poll()) return false;
+      note_stop(tracees_[i]);
+      return true;
+    });
+    if (late.empty()) break;
+    const auto now = TraceClock::now();
+    if (late.size() < count_before) last_progress = now;
+    if (loan_ != nullptr && now - last_progress > kLendAfter) {
+      loan_->lend_to(tracees_[late.front()].tid());
+    }
+    check_end();
+    if (now - last_progress < kFirstLook) {
+      nap(std::max(kShortestNap, kTurn * static_cast<long>(late.size())));
+      continue;
+    }
+    if (only_stragglers_left(late, now - begin)) break;
+    if (now >= deadline) fail_to_stop(tracees_[late.front()].tid());
+    nap(std::chrono::microseconds(100));
+  }
+  stragglers_ += late.size();
+}
+
+// Looks at those who take long; a vfork child that one of them waits for is added to them.
+bool PtraceSession::only_stragglers_left(std::vector<size_t>& late,
+                                         std::chrono::nanoseconds waited) {
+  const size_t count_before = tracees_.size();
+  bool all_sleep = true;
+  for (const size_t i : late) {
+    const auto task = proc_.try_stat(tracees_[i].tid());
+    if (task && !task->is_uninterruptible()) all_sleep = false;
+    if (task && task->is_uninterruptible()) {
+      seize_sharers(proc_.children_of_thread(tracees_[i].tid()));
+    }
+  }
+  for (size_t i = count_before; i < tracees_.size(); ++i) {
+    tracees_[i].interrupt();
+    late.push_back(i);
+    all_sleep = false;
+  }
+  return all_sleep && waited >= kStragglerGrace;
+}
+
+void PtraceSession::fail_to_stop(int tid) const {
+  throw Error(
+      ErrorKind::kUnsupported, "cannot stop process " + std::to_string(pid_),
+      "thread " + std::to_string(tid) + " (" + proc_.comm(tid) +
+          ") did not stop in time; all were let go again",
+      "try again when the machine is less busy, or read it as it runs: heapsnap attach --freeze "
+      "none " +
+          std::to_string(pid_));
+}
+
+void PtraceSession::note_stop(Tracee& tracee) {
+  const auto repaired = repaired_registers(tracee);
+  if (repaired && tracee.set_registers(*repaired)) ++syscalls_restarted_;
+}
+
+// An execve in one thread kills the others, stopped or not, and gives their first tid to that
+// thread: a tid that stood still may run again.
+bool PtraceSession::all_still_stopped() {
+  bool all = true;
+  for (Tracee& tracee : tracees_) {
+    if (!tracee.is_stopped() || tracee.load_registers()) continue;
+    tracee.forget_stop();
+    all = false;
+  }
+  return all;
+}
+
+bool PtraceSession::may_execute() const {
+  return std::any_of(tracees_.begin(), tracees_.end(), [this](const Tracee& tracee) {
+    if (tracee.is_stopped() || tracee.is_gone() || tracee.process() != pid_) return false;
+    const auto call = blocking_call(proc_, tracee.tid());
+    return !call || call->number == SYS_execve || call->number == SYS_execveat;
+  });
+}
+
+// The kernel's own count, which is one line to read, against ours, which is many.
+bool PtraceSession::knows_all_threads() const {
+  const auto status = proc_.try_read(pid_, "status");
+  if (!status) return false;
+  size_t alive = 0;
+  for (const Tracee& tracee : tracees_) {
+    if (!tracee.is_gone()) ++alive;
+  }
+  return sharers_.empty() && status_number(*status, "Threads") == alive;
+}
+
+void PtraceSession::seize_sharers(const std::vector<int>& children) {
+  for (const int child : children) {
+    if (known_.contains(child)) continue;
+    const CommonMemory memory = common_memory(proc_, live_tid(), child);
+    if (memory == CommonMemory::kNo) continue;
+    try {
+      if (seize_new(child) != 0) sharers_.push_back({child, memory, true});
+    } catch (const TargetRefusal&) {
+      // A forked child of another user, or traced already, does not bar a look at its parent.
+      if (memory == CommonMemory::kYes) throw;
+      known_.insert(child);
+      sharers_.push_back({child, memory, false});
+    }
+  }
+}
+
+// Lets those go that have turned out to have a memory of their own: by what they did until they
+// stood, or by figures that change no more now.
+void PtraceSession::drop_strangers() {
+  std::erase_if(sharers_, [this](const Sharer& sharer) {
+    if (common_memory(proc_, live_tid(), sharer.pid) != CommonMemory::kNo) return false;
+    std::erase_if(tracees_, [&sharer](Tracee& tracee) {
+      return tracee.process() == sharer.pid && tracee.is_stopped() && tracee.detach();
+    });
+    return true;
+  });
+}
+
+bool PtraceSession::waits_for_vfork(const Tracee& tracee) const {
+  if (tracee.is_stopped() || tracee.is_gone()) return false;
+  const auto task = proc_.try_stat(tracee.tid());
+  const auto call = blocking_call(proc_, tracee.tid());
+  return task && task->is_uninterruptible() && call && may_wait_for_vfork(*call);
+}
+
+void PtraceSession::release() noexcept {
+  for (Tracee& tracee : tracees_) let_go(tracee);
+  last_release_ = TraceClock::now();
+  released_ = true;
+}
+
+void PtraceSession::release_others(const Tracee& kept) noexcept {
+  for (Tracee& tracee : tracees_) {
+    if (&tracee != &kept) let_go(tracee);
+  }
+}
+
+void PtraceSession::let_go(Tracee& tracee) noexcept {
+  if (!tracee.is_stopped() || tracee.detach()) return;
+  tracee.forget_stop();  // killed, or taken over by an execve: not where we left it
+  ++stragglers_;
+}
+
+bool PtraceSession::collect_stragglers() noexcept {
+  size_t left = 0;
+  for (Tracee& tracee : tracees_) {
+    if (tracee.is_gone()) continue;
+    if (!tracee.poll()) {
+      ++left;
+      continue;
+    }
+    note_stop(tracee);
+    if (tracee.is_stopped() && !tracee.detach()) tracee.forget_stop();
+  }
+  return left != 0;
+}
+
+bool PtraceSession::await_stragglers(TraceClock::time_point deadline) noexcept {
+  while (collect_stragglers()) {
+    if (TraceClock::now() >= deadline) return false;
+    nap(kBetweenCollections);
+  }
+  return true;
+}
+
+int PtraceSession::live_tid() const {
+  for (const Tracee& tracee : tracees_) {
+    if (!tracee.is_gone()) return tracee.tid();
+  }
+  return pid_;
+}
+
+bool PtraceSession::was_stopped_before() const {
+  return std::any_of(tracees_.begin(), tracees_.end(), [](const Tracee& tracee) {
+    return tracee.stop() == Tracee::Stop::kGroupStop;
+  });
+}
+
+std::chrono::nanoseconds PtraceSession::pause() const {
+  const auto end = released_ ? last_release_ : TraceClock::now();
+  return end - first_interrupt_;
+}
+
+}  // namespace heapsnap

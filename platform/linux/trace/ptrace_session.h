@@ -1,0 +1,129 @@
+// All threads of one process, standing still.
+//
+//   seize all -> interrupt all -> wait for all -> look for new ones -> ... until nothing is new
+//
+// Seizing alone stops nobody, so the clock of the pause starts at the first interrupt. Threads that
+// are created meanwhile are found by listing again: once every known thread stands, nobody is left
+// to create another.
+//
+// A thread that sleeps uninterruptibly (state D: disk, a vfork waiting for its child) cannot stop
+// now, but cannot run the target's code either: the interrupt that waits for it stops it before it
+// does. Such a thread is waited for only a moment, then counted as a straggler and left to itself.
+// A process that runs in the target's memory (the child of a vfork, or of another clone(2) with
+// CLONE_VM) is stopped like a thread of the target. Where nobody can tell whether one does
+// (common_memory.h), it is stopped, too, and let go once all stand if it then shows that it does
+// not.
+// While all stand no execve(2) can give the process another memory, unless a straggler is inside
+// one already (may_execute()).
+//
+// Every function is called on one tracing thread (tracer_thread.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "platform/linux/proc/common_memory.h"
+#include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/trace/priority_inheritance.h"
+#include "platform/linux/trace/tracee.h"
+
+namespace heapsnap {
+
+class PtraceSession {
+ public:
+  PtraceSession(const ProcFs& proc, int pid) : proc_(proc), pid_(pid) {}
+  // Takes over those threads that the caller traces on this thread and has stopped; no other one
+  // may be able to run. The pause begins now.
+  PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> standing);
+  PtraceSession(const PtraceSession&) = delete;
+  PtraceSession& operator=(const PtraceSession&) = delete;
+  // Lets everyone go who can be let go; the end of the tracing thread does it for the others.
+  ~PtraceSession();
+
+  // Begins to trace all threads; nobody stops. Throws TargetRefusal.
+  void seize_all();
+  // Stops all threads, new ones too. Throws TargetRefusal, Error{kNoProcess} when no thread is
+  // left, and Error{kUnsupported} when `deadline` passes; some threads may be stopped then. On a
+  // busy machine threads that get no processor to stop on are lent priority, one at a time.
+  void stop_all(TraceClock::time_point deadline, PriorityInheritance& loan);
+
+  // Stops one thread only. Gives it, or nothing when it ended or did not stop in time.
+  Tracee* stop_one(int tid, TraceClock::time_point deadline);
+
+  // Lets one stopped thread run for about `slice` while the others stand, and stops it again. False
+  // when it did not stop until `deadline`.
+  bool let_run(Tracee& tracee, std::chrono::microseconds slice, TraceClock::time_point deadline);
+  // Stops threads that came into being since stop_all(), by let_run(). Throws as that does.
+  void stop_new(TraceClock::time_point deadline);
+
+  // Lets every stopped thread run on for good, with the signals that were held back for them. The
+  // pause ends with the last one.
+  void release() noexcept;
+  // The same for all but one, which is still needed; release() then ends the pause.
+  void release_others(const Tracee& kept) noexcept;
+  // Lets go the stragglers that have stopped since. Gives whether any are left.
+  bool collect_stragglers() noexcept;
+  // Does so until none is left, or `deadline` has passed: gives whether none is. Who is left is let
+  // go by the end of the tracing thread.
+  bool await_stragglers(TraceClock::time_point deadline) noexcept;
+
+  // The threads of the target that stand still, and of the processes that share its memory.
+  std::vector<Tracee>& tracees() { return tracees_; }
+  const std::vector<Tracee>& tracees() const { return tracees_; }
+  // A thread that lives, for /proc.
+  int live_tid() const;
+  bool was_stopped_before() const;
+  uint64_t syscalls_restarted() const { return syscalls_restarted_; }
+  size_t stragglers() const { return stragglers_; }
+  // Whether a straggler is, or may be, about to execute another program: it would kill the threads
+  // that stand, and their first tid would be its own from then on.
+  bool may_execute() const;
+  // A process that runs in the target's memory, or of which that cannot be told (kPerhaps).
+  struct Sharer {
+    int pid = 0;
+    CommonMemory memory = CommonMemory::kYes;
+    bool was_stopped = true;
+  };
+  const std::vector<Sharer>& sharers() const { return sharers_; }
+  // Whether a thread waits for a child of vfork(2) that is not among those.
+  bool misses_vfork_child() const { return misses_vfork_child_; }
+
+  // From the first interrupt to the last thread let go; to now while any stands.
+  std::chrono::nanoseconds pause() const;
+  bool is_released() const { return released_; }
+
+ private:
+  size_t seize_new(int process);
+  bool is_ours_already(int tid) const;
+  void stop_these(std::vector<size_t> late, TraceClock::time_point deadline);
+  void note_stop(Tracee& tracee);
+  bool all_still_stopped();
+  bool knows_all_threads() const;
+  bool only_stragglers_left(std::vector<size_t>& late, std::chrono::nanoseconds waited);
+  [[noreturn]] void fail_to_stop(int tid) const;
+  void seize_sharers(const std::vector<int>& children);
+  void drop_strangers();
+  bool waits_for_vfork(const Tracee& tracee) const;
+  void let_go(Tracee& tracee) noexcept;
+
+  ProcFs proc_;
+  int pid_;
+  std::vector<Tracee> tracees_;
+  std::set<int> known_;                  // tids seized, and those that cannot be
+  PriorityInheritance* loan_ = nullptr;  // during stop_all()
+  std::set<int> delicate_;               // tids that sleep where a stop gives EINTR
+  std::vector<Sharer> sharers_;
+  bool misses_vfork_child_ = false;
+  bool began_ = false;
+  uint64_t syscalls_restarted_ = 0;
+  size_t stragglers_ = 0;
+  bool released_ = false;
+  TraceClock::time_point first_interrupt_{};
+  TraceClock::time_point last_release_{};
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,72 @@
+#include "platform/linux/trace/tracer_thread.h"
+
+#include <chrono>
+#include <exception>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+#include "platform/linux/self/helper_thread.h"
+
+namespace heapsnap {
+
+TracerThread::TracerThread() {
+  try {
+    thread_ = start_helper_thread([this] { serve(); });
+  } catch (const std::system_error& error) {
+    throw Error(ErrorKind::kInternal, "cannot start a thread to trace with", error.what());
+  }
+}
+
+TracerThread::~TracerThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void TracerThread::run(const std::function<void()>& work) {
+  std::exception_ptr thrown;
+  const std::function<void()> guarded = [&] {
+    try {
+      work();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  };
+  std::unique_lock lock(mutex_);
+  work_ = &guarded;
+  done_ = false;
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return done_; });
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+void TracerThread::keep_calling(std::function<bool()> chore) {
+  const std::lock_guard lock(mutex_);
+  chore_ = std::move(chore);
+  changed_.notify_all();
+}
+
+void TracerThread::serve() {
+  std::unique_lock lock(mutex_);
+  while (!ending_) {
+    if (work_ != nullptr) {
+      const auto& work = *std::exchange(work_, nullptr);
+      lock.unlock();
+      work();
+      lock.lock();
+      done_ = true;
+      changed_.notify_all();
+    } else if (chore_) {
+      changed_.wait_for(lock, std::chrono::milliseconds(1));
+      if (work_ == nullptr && !ending_ && chore_ && !chore_()) chore_ = nullptr;
+    } else {
+      changed_.wait(lock);
+    }
+  }
+}
+
+}  // namespace heapsnap

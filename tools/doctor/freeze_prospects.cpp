@@ -1,0 +1,267 @@
+#include "tools/doctor/freeze_prospects.h"
+
+#include <elf.h>
+#include <sys/syscall.h>
+
+#include <utility>
+
+#include "tools/doctor/attach_permission.h"
+
+namespace heapsnap {
+
+namespace {
+
+using Severity = Obstacle::Severity;
+
+constexpr KernelVersion kFirstWithPageMapScan{6, 7};
+// Where a pause of some length begins to matter: reading 1 GB while stopped takes 0.3 s.
+constexpr uint64_t kMuchToReadStopped = 256 << 20;
+
+constexpr const char* kNotWalked = " is not walked: its memory is accounted for by mapping only";
+
+class Checklist {
+ public:
+  void ok(std::string id, std::string what, std::string why) {
+    add(Severity::kOk, std::move(id), std::move(what), std::move(why), {});
+  }
+  void note(std::string id, std::string what, std::string why, std::string remedy = {}) {
+    add(Severity::kNote, std::move(id), std::move(what), std::move(why), std::move(remedy));
+  }
+  void degraded(std::string id, std::string what, std::string why, std::string remedy = {}) {
+    add(Severity::kDegrades, std::move(id), std::move(what), std::move(why), std::move(remedy));
+  }
+  void unsupported(std::string id, std::string what, std::string why, std::string remedy = {}) {
+    add(Severity::kBlocks, std::move(id), std::move(what), std::move(why), std::move(remedy));
+    found_.back().kind = ErrorKind::kUnsupported;
+  }
+  std::vector<Obstacle> take() { return std::move(found_); }
+
+ private:
+  void add(Severity severity, std::string id, std::string what, std::string why,
+           std::string remedy) {
+    found_.push_back({.severity = severity,
+                      .id = std::move(id),
+                      .what = std::move(what),
+                      .why = std::move(why),
+                      .remedy = std::move(remedy)});
+  }
+
+  std::vector<Obstacle> found_;
+};
+
+std::string core_remedy(const TargetFacts& target) {
+  const std::string pid = std::to_string(target.pid);
+  return "gcore -o core " + pid + " && heapsnap core core." + pid;
+}
+
+void judge_machine_word(const TargetFacts& target, Checklist& list) {
+  if (!target.elf_machine) return;  // not readable: permission says why
+  if (*target.elf_machine == EM_386) {
+    list.unsupported("machine", "It is a 32-bit program",
+                     "freezing needs the registers of a 64-bit process", core_remedy(target));
+  } else if (*target.elf_machine != EM_X86_64) {
+    list.unsupported("machine", "It is a program for another machine",
+                     "ELF machine " + std::to_string(*target.elf_machine) + " under emulation");
+  }
+}
+
+std::string join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+void judge_foreign_allocator(const AllocatorVerdict& verdict, Checklist& list) {
+  const std::string remedy =
+      verdict.name == "Go" ? "go tool pprof http://HOST:PORT/debug/pprof/heap" : "";
+  const std::string what = verdict.name == "Go" ? "It is a Go program without a C library"
+                                                : "Its malloc is answered by " + verdict.name;
+  list.unsupported("allocator", what, verdict.file + kNotWalked, remedy);
+}
+
+void judge_allocator(const TargetFacts& target, Checklist& list) {
+  const AllocatorVerdict& verdict = target.allocator;
+  switch (verdict.kind) {
+    case AllocatorVerdict::Kind::kGlibc:
+      if (verdict.interposer.empty()) {
+        list.ok("allocator", "It uses the malloc of glibc", verdict.file);
+      } else {
+        list.degraded("allocator", "Its malloc is answered by a file that heapsnap does not know",
+                      verdict.interposer + ": only what it passes on to glibc's malloc is walked");
+      }
+      break;
+    case AllocatorVerdict::Kind::kStaticGlibc:
+      list.ok("allocator", "It uses the malloc of glibc", "linked into the program");
+      break;
+    case AllocatorVerdict::Kind::kForeign: judge_foreign_allocator(verdict, list); break;
+    case AllocatorVerdict::Kind::kUnknown:
+      if (!target.elf_machine) break;
+      list.note(
+          "allocator", "Its allocator could not be recognized",
+          "no C library is mapped; attaching searches the program itself, and where it finds no "
+          "malloc of glibc, memory is accounted for by mapping only");
+      break;
+  }
+  if (!verdict.beside.empty()) {
+    list.degraded(
+        "allocator-beside", "A part of it calls " + join(verdict.beside),
+        "that memory is not walked; where next to nothing is in glibc's malloc, an attach "
+        "ends with exit code 5");
+  }
+  if (verdict.file_deleted) {
+    list.note("upgraded-libc", "Its C library was replaced on disk since it started",
+              "the old file is read through /proc/PID/map_files");
+  }
+}
+
+bool filters_are_readable(const MachineFacts& machine) {
+  // seccomp_get_filter() in kernel/seccomp.c: CAP_SYS_ADMIN, and no filter around ourselves.
+  return (machine.self.capabilities_effective & kCapSysAdmin) != 0 &&
+         machine.self.seccomp == SeccompMode::kNone;
+}
+
+void judge_target_seccomp(const AttachFacts& facts, Checklist& list) {
+  const std::string stopped = "it is read while it stands still, not from a copy";
+  switch (facts.target->status.seccomp) {
+    case SeccompMode::kStrict:
+      list.degraded("target-seccomp", "It runs under strict seccomp",
+                    "any system call made in its name would kill it; " + stopped);
+      break;
+    case SeccompMode::kFilter:
+      if (filters_are_readable(facts.machine)) {
+        list.note("target-seccomp", "It runs under a seccomp filter",
+                  "the filter is asked before a copy is made; where it bars that, " + stopped);
+      } else {
+        list.degraded("target-seccomp", "It runs under a seccomp filter that cannot be read",
+                      "reading it takes CAP_SYS_ADMIN and no filter around heapsnap; " + stopped,
+                      facts.machine.self.seccomp == SeccompMode::kNone
+                          ? remedy_by_capability(facts)
+                          : remedy_without_seccomp(facts));
+      }
+      break;
+    case SeccompMode::kNone:
+      list.ok("target-seccomp", "No seccomp filter is in the way", "it has none");
+      break;
+    case SeccompMode::kUnknown: break;
+  }
+}
+
+bool is_vfork_parent(const TargetFacts& target) {
+  return target.stuck_syscall == SYS_vfork || target.stuck_syscall == SYS_clone ||
+         target.stuck_syscall == SYS_clone3;
+}
+
+// What thaws a group by its files: cgroup v1 has a controller for it, v2 a file in each group.
+std::string thaw_text(const CgroupLimits& limits) {
+  const bool is_v1 = limits.frozen_group.starts_with("/freezer/");
+  return (is_v1 ? "THAWED to freezer.state of " : "0 to cgroup.freeze of ") + limits.frozen_group;
+}
+
+void judge_state(const TargetFacts& target, Checklist& list) {
+  const std::string pid = std::to_string(target.pid);
+  if (target.limits.frozen) {
+    list.degraded("frozen-cgroup", "Its control group is frozen (docker pause)",
+                  target.limits.frozen_group + " does not let its threads run",
+                  "let it run: docker unpause CONTAINER, systemctl thaw UNIT, or write " +
+                      thaw_text(target.limits));
+  }
+  if (target.stuck_tid) {
+    const std::string thread = "thread " + std::to_string(*target.stuck_tid) + " is in state D";
+    if (is_vfork_parent(target)) {
+      list.note("vfork", "It waits for a child made by vfork(2)",
+                thread + "; the child is stopped together with it");
+    } else {
+      list.note("uninterruptible", "A thread waits in the kernel and cannot be woken",
+                thread + "; it is left out of the stop, since it runs no code of the target");
+    }
+  }
+  if (target.stat.state == 'T') {
+    list.note("stopped", "It is stopped by a signal", "it stays stopped", "kill -CONT " + pid);
+  }
+}
+
+void judge_copy(const AttachFacts& facts, Checklist& list) {
+  const TargetFacts& target = *facts.target;
+  const CopyGrowth growth{target.busy_processors,
+                          target.may_be_killed && !target.limits.dies_together};
+  const auto refusal = find_copy_refusal(target.status, facts.machine.memory, target.limits, growth,
+                                         target.user_tasks);
+  if (!refusal) {
+    list.ok("memory", "There is room for a copy-on-write child",
+            facts.machine.memory.available
+                ? bytes_text(*facts.machine.memory.available) + " available, " +
+                      bytes_text(room_for_copy(target.status, growth)) + " wanted"
+                : "no limit is near");
+  } else if (target.status.rss < kMuchToReadStopped) {
+    list.note(refusal->id, refusal->what,
+              refusal->why +
+                  "; it is read while it stands still, which is short for a heap of "
+                  "this size",
+              refusal->remedy);
+  } else {
+    list.degraded(refusal->id, refusal->what,
+                  refusal->why + "; it is read while it stands still, about 0.3 s a GB",
+                  refusal->remedy);
+  }
+  if (target.children_in_other_pid_namespace) {
+    list.degraded("child-namespace", "Its children are born into another pid namespace",
+                  "a copy would be the init of that one; it is read while it stands still");
+  }
+  if (target.status.hugetlb != 0) {
+    list.note("huge-pages", "It uses hugetlb pages",
+              bytes_text(target.status.hugetlb) +
+                  "; a page that it writes while it is copied takes one more of the pool");
+  }
+  if (target.status.locked != 0) {
+    list.note("locked-memory", "It locks memory",
+              bytes_text(target.status.locked) + " of mlock; the copy is not locked");
+  }
+  if (target.status.shadow_stack) {
+    list.degraded("shadow-stack", "It runs with a shadow stack",
+                  "no system call is made in its name; it is read while it stands still");
+  }
+}
+
+void judge_namespaces(const TargetFacts& target, Checklist& list) {
+  if (!target.other_pid_namespace && !target.other_mount_namespace) return;
+  std::string why = "its files are read through /proc/PID/root and map_files";
+  if (target.status.namespace_pids.size() > 1) {
+    why = "inside it is pid " + std::to_string(target.status.namespace_pids.back()) + "; " + why;
+  }
+  list.note("namespaces", "It runs in a container or namespace of its own", why);
+}
+
+void judge_page_map(const AttachFacts& facts, Checklist& list) {
+  // Where tracing is refused, so is this: one finding is enough.
+  const bool refused = facts.target && (facts.target->access == Access::kRefused ||
+                                        !facts.target->memory_file_readable);
+  if (facts.target && !refused && !facts.target->page_map_readable) {
+    list.degraded("page-map", "/proc/PID/pagemap cannot be opened",
+                  "which pages are resident stays unknown", remedy_by_capability(facts));
+  } else if (facts.machine.kernel < kFirstWithPageMapScan &&
+             facts.machine.kernel != KernelVersion{}) {
+    list.note("page-map", "Page states are read page by page",
+              "PAGEMAP_SCAN came with Linux 6.7; it takes 10 ms a GB without");
+  }
+}
+
+}  // namespace
+
+std::vector<Obstacle> judge_freeze(const AttachFacts& facts) {
+  Checklist list;
+  if (facts.target) {
+    judge_machine_word(*facts.target, list);
+    judge_allocator(*facts.target, list);
+    judge_target_seccomp(facts, list);
+    judge_state(*facts.target, list);
+    judge_copy(facts, list);
+    judge_namespaces(*facts.target, list);
+  } else if (facts.machine.memory.strict_overcommit) {
+    list.note("commit-limit", "Memory is accounted strictly",
+              "vm.overcommit_memory is 2: large processes may have no room for a copy");
+  }
+  judge_page_map(facts, list);
+  return list.take();
+}
+
+}  // namespace heapsnap
