@@ -44,11 +44,14 @@ void RunningProgram::look_again() {
   check_runs();
 }
 
-// Threads that are being ended have SIGKILL pending, also after an exit(2) of one of them.
+// Threads that are being ended have SIGKILL pending, also after an exit(2) of one of them; it is no
+// longer pending once they have begun to go.
 bool RunningProgram::is_dying() const {
   const ProcFs proc;
   const std::vector<int> tids = proc.task_list(process().pid);
   return std::any_of(tids.begin(), tids.end(), [&proc](int tid) {
+    const auto stat = proc.try_stat(tid);
+    if (stat && stat->is_ending()) return true;
     const std::string status = proc.try_read(tid, "status").value_or("");
     return has_kill_pending(status, "SigPnd") || has_kill_pending(status, "ShdPnd");
   });

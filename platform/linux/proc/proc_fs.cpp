@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstring>
 #include <memory>
 
@@ -91,6 +92,12 @@ bool TaskStat::is_kernel_task() const {
   return (flags & (kKthread | kIoWorker)) != 0;
 }
 
+bool TaskStat::is_ending() const {
+  constexpr uint32_t kExiting = 0x00000004;  // PF_EXITING
+  const bool is_stopped = exit_code >= SIGSTOP && exit_code <= SIGTTOU;
+  return (flags & kExiting) != 0 || (exit_code != 0 && !is_stopped);
+}
+
 bool TaskStat::has_executed() const {
   constexpr uint32_t kForkNoExec = 0x00000040;  // PF_FORKNOEXEC
   return (flags & kForkNoExec) == 0;
@@ -100,6 +107,7 @@ TaskStat parse_stat(std::string_view text) {
   constexpr size_t kFlags = 9;
   constexpr size_t kStartTime = 22;
   constexpr size_t kExitSignal = 38;
+  constexpr size_t kExitCode = 52;
   // The name may hold anything, parentheses and blanks included: it ends at the last ')'.
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
@@ -112,13 +120,14 @@ TaskStat parse_stat(std::string_view text) {
   std::string_view rest = text.substr(close + 1);
   const std::string_view state = take_word(rest);
   if (!state.empty()) stat.state = state.front();
-  for (size_t field = 4; field <= kExitSignal; ++field) {
+  for (size_t field = 4; field <= kExitCode; ++field) {
     const std::string_view word = take_word(rest);
     if (field == kFlags) stat.flags = static_cast<uint32_t>(number_in_stat(word));
     if (field == kStartTime) stat.start_time_ticks = number_in_stat(word);
     if (field == kExitSignal) {
       stat.exit_signal = static_cast<int>(parse_number(word).value_or(~uint64_t{0}));
     }
+    if (field == kExitCode) stat.exit_code = static_cast<unsigned>(parse_number(word).value_or(0));
   }
   return stat;
 }

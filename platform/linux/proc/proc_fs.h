@@ -25,6 +25,9 @@ struct TaskStat {
   uint32_t flags = 0;  // PF_*, include/linux/sched.h
   uint64_t start_time_ticks = 0;
   int exit_signal = -1;  // what its parent is sent when it ends; 0: nothing
+  // As wait(2) will tell it, once all threads of the process are being ended; of a process that a
+  // signal has stopped, that signal. 0 as well where we may not trace it.
+  unsigned exit_code = 0;
 
   bool is_dead() const { return state == 'Z' || state == 'X' || state == 'x'; }
   // In the kernel, and not to be woken by anything but what it waits for.
@@ -32,6 +35,8 @@ struct TaskStat {
   // A thread of the kernel's own, or one of its io_uring workers, which are listed as threads of
   // the target but never run the target's code. Neither can be traced.
   bool is_kernel_task() const;
+  // Whether it is on its way out of the kernel for good. For a moment it still has its memory then.
+  bool is_ending() const;
   // Whether it has executed a program since it was made; its memory is its own from then on.
   bool has_executed() const;
   bool operator==(const TaskStat&) const = default;
@@ -48,8 +53,7 @@ class ProcFs {
   // "/proc/123/maps"
   std::string path(int pid, std::string_view entry) const;
 
-  // The whole text of one entry. Throws Error{kNoProcess} when the process is gone, and
-  // TargetRefusal
+  // The whole text of one entry. Throws TargetRefusal.
   std::string read(int pid, std::string_view entry) const;
   // The same, giving nothing on any failure.
   std::optional<std::string> try_read(int pid, std::string_view entry) const;

@@ -1,6 +1,7 @@
 #include "tools/doctor/attach_facts.h"
 
 #include <doctest/doctest.h>
+#include <elf.h>
 #include <unistd.h>
 
 #include "tests/unit/linux/fixture_tree.h"
