@@ -81,11 +81,11 @@ void CopyReaper::reap(const SnapshotChild* copy, TraceClock::time_point deadline
   }
   remains_.clear();
   const RealtimePriority priority;
-  PriorityInheritance loan;
+  PriorityInheritance inheritance;
   std::chrono::microseconds nap = kFirstReapNap;
   Attempt outcome = Attempt::kDone;
   while (!zombies_.empty()) {
-    outcome = attempt(loan, std::min(deadline, TraceClock::now() + kReapStopDeadline));
+    outcome = attempt(inheritance, std::min(deadline, TraceClock::now() + kReapStopDeadline));
     // A target that has ended meanwhile left its children to its own parent, or to init.
     if (!proc_.live_tid(process_)) zombies_.clear();
     if (outcome != Attempt::kAgain || TraceClock::now() + nap >= deadline) break;
@@ -95,7 +95,7 @@ void CopyReaper::reap(const SnapshotChild* copy, TraceClock::time_point deadline
   if (zombies_.empty()) remains_.clear();
 }
 
-CopyReaper::Attempt CopyReaper::attempt(PriorityInheritance& loan,
+CopyReaper::Attempt CopyReaper::attempt(PriorityInheritance& inheritance,
                                         TraceClock::time_point deadline) {
   if (!gadget_ && !find_gadget()) {
     remains_ = "none of its code makes a system call and returns";
@@ -105,22 +105,22 @@ CopyReaper::Attempt CopyReaper::attempt(PriorityInheritance& loan,
   Attempt outcome = Attempt::kAgain;
   try {
     session.seize_all();
-    session.stop_all(deadline, loan);
-    outcome = reap_while_stopped(session, loan, deadline);
+    session.stop_all(deadline, inheritance);
+    outcome = reap_while_stopped(session, inheritance, deadline);
   } catch (const TargetRefusal& refusal) {
     remains_ = "it cannot be traced any more: " + errno_text(refusal.error_number());
   } catch (const Error& error) {
     remains_ = error.why();
   }
   session.release();
-  loan.take_back();
+  inheritance.end();
   pause_ += session.pause();
   session.await_stragglers(deadline);
   return outcome;
 }
 
 CopyReaper::Attempt CopyReaper::reap_while_stopped(PtraceSession& session,
-                                                   PriorityInheritance& loan,
+                                                   PriorityInheritance& inheritance,
                                                    TraceClock::time_point deadline) {
   if (session.may_execute()) {
     remains_ = "it is about to execute another program";
@@ -138,16 +138,16 @@ CopyReaper::Attempt CopyReaper::reap_while_stopped(PtraceSession& session,
     remains_ = "it has executed another program";
     return Attempt::kAgain;
   }
-  loan.lend_to(caller.tid());
-  StoppedCaller borrowed(caller, *gadget_, chosen->frame_top);
+  inheritance.raise(caller.tid());
+  StoppedCaller stopped_caller(caller, *gadget_, chosen->frame_top);
   // Everything is in place: the next that the caller does is to wait for it.
   if (copy_ != nullptr) copy_->let_go_of_zombie();
   std::optional<long> result = 0;
   std::erase_if(zombies_, [&](const Zombie& zombie) {
-    if (result) result = borrowed.call(reap_call(zombie.pid_inside), deadline);
+    if (result) result = stopped_caller.call(reap_call(zombie.pid_inside), deadline);
     return result && (*result == zombie.pid_inside || !is_left(zombie));
   });
-  if (!borrowed.give_back()) notes_.push_back(way_back_note(caller.tid()));
+  if (!stopped_caller.give_back()) notes_.push_back(way_back_note(caller.tid()));
   remains_ = "its thread " + std::to_string(caller.tid()) + " could not wait for it";
   return zombies_.empty() ? Attempt::kDone : Attempt::kAgain;
 }

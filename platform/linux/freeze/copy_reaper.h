@@ -70,8 +70,8 @@ class CopyReaper {
   };
 
   enum class Attempt { kDone, kAgain, kHopeless };
-  Attempt attempt(PriorityInheritance& loan, TraceClock::time_point deadline);
-  Attempt reap_while_stopped(PtraceSession& session, PriorityInheritance& loan,
+  Attempt attempt(PriorityInheritance& inheritance, TraceClock::time_point deadline);
+  Attempt reap_while_stopped(PtraceSession& session, PriorityInheritance& inheritance,
                              TraceClock::time_point deadline);
   bool find_gadget();
   Zombie as_known_inside(int pid) const;

@@ -81,41 +81,41 @@ std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process
 
 std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
     const ProcFs& proc, int process, PtraceSession& session, const SyscallGadget& gadget,
-    PriorityInheritance& loan, CopyWatch& watch, const Meanwhile& meanwhile,
+    PriorityInheritance& inheritance, CopyWatch& watch, const Meanwhile& meanwhile,
     TraceClock::time_point deadline, std::string& why_not) {
   std::vector<SystemCall> chain{{SYS_exit_group, {0, 0, 0, 0, 0, 0}}};
   const CallerTask task = caller_task(chain, gadget);
   const auto chosen = choose_caller(proc, process, session.tracees(), task, why_not);
   if (!chosen) return nullptr;
   Tracee& caller = session.tracees()[chosen->index];
-  loan.lend_to(caller.tid());
-  StoppedCaller borrowed(caller, gadget, chosen->frame_top);
+  inheritance.raise(caller.tid());
+  StoppedCaller stopped_caller(caller, gadget, chosen->frame_top);
   // Set free by accident it takes its name, for its zombie to be known by, before it exits.
-  const SystemCall rename{SYS_prctl, {kSetName, borrowed.note_address(), 0, 0, 0, 0}};
+  const SystemCall rename{SYS_prctl, {kSetName, stopped_caller.note_address(), 0, 0, 0, 0}};
   const bool may_rename =
       read_seccomp_filters(caller.tid()).lets_fail(as_filter_sees(rename, gadget.syscall_ret));
   if (may_rename) chain.insert(chain.begin(), rename);
-  switch (borrowed.clone(kSnapshotFlags, chain, deadline)) {
+  switch (stopped_caller.clone(kSnapshotFlags, chain, deadline)) {
     case StoppedCaller::Outcome::kCloned: break;
     case StoppedCaller::Outcome::kRefused:
       why_not = "the kernel refused to clone the target";
-      if (borrowed.refusal() != 0) why_not += ": " + errno_text(borrowed.refusal());
+      if (stopped_caller.refusal() != 0) why_not += ": " + errno_text(stopped_caller.refusal());
       return nullptr;
     case StoppedCaller::Outcome::kGone: why_not = "the calling thread ended"; return nullptr;
     case StoppedCaller::Outcome::kStuck: break;
   }
-  const bool is_complete = borrowed.clone_pid() != 0;
+  const bool is_complete = stopped_caller.clone_pid() != 0;
   // The caller goes home while it has the processor for itself. But a clone that got stuck waits
   // for something that only the target itself can do, such as reading from a userfaultfd(2).
   if (!is_complete) session.release_others(caller);
-  const bool caught = borrowed.give_back();
+  const bool caught = stopped_caller.give_back();
   std::unique_ptr<ForkSnapshot> snapshot;
   std::optional<std::string> useless;
   if (!is_complete) useless = "the copy was not made while the target stood still";
-  if (borrowed.clone_pid() != 0) {
+  if (stopped_caller.clone_pid() != 0) {
     snapshot.reset(new ForkSnapshot(
-        proc, process, gadget, SnapshotChild(borrowed.clone_pid(), gadget, borrowed.clone_stack()),
-        watch));
+        proc, process, gadget,
+        SnapshotChild(stopped_caller.clone_pid(), gadget, stopped_caller.clone_stack()), watch));
     // Before anybody runs on and writes: what the kernel ends when memory runs out must not be the
     // target, which is as large as its copy. Where it ends all of a group, a copy must not draw
     // that on the group, so it goes last, and had to find room for all of it.
@@ -126,10 +126,10 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
       snapshot->notes_.push_back(way_back_note(caller.tid()));
     }
     if (is_complete) {
-      watch.begin(borrowed.clone_pid(), dies_alone);
+      watch.begin(stopped_caller.clone_pid(), dies_alone);
       snapshot->give_up_files(kClosingWhileStopped);
       is_marked = is_marked || snapshot->mark_itself_first_to_go();
-      useless = meanwhile(borrowed.clone_pid());
+      useless = meanwhile(stopped_caller.clone_pid());
       if (!is_marked) useless = "it could not be made the first to go when memory runs out";
     }
   }

@@ -47,8 +47,9 @@ class ForkSnapshot {
   // nothing, the reason in `why_not`, and the threads still stand; unless the session says that it
   // is released: then the copy got stuck, or is of no use, and the target runs.
   static std::unique_ptr<ForkSnapshot> take(const ProcFs& proc, int process, PtraceSession& session,
-                                            const SyscallGadget& gadget, PriorityInheritance& loan,
-                                            CopyWatch& watch, const Meanwhile& meanwhile,
+                                            const SyscallGadget& gadget,
+                                            PriorityInheritance& inheritance, CopyWatch& watch,
+                                            const Meanwhile& meanwhile,
                                             TraceClock::time_point deadline, std::string& why_not);
 
   ForkSnapshot(const ForkSnapshot&) = delete;

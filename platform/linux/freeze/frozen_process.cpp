@@ -52,24 +52,24 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options)
   tracer_ = std::make_unique<TracerThread>();
   try {
     tracer_->run([&] {
-      PriorityInheritance loan;
+      PriorityInheritance inheritance;
       seize_threads();
       {
         const RealtimePriority priority;
-        stop_threads(options, loan);
-        if (gadget_) try_to_fork(options, loan);
+        stop_threads(options, inheritance);
+        if (gadget_) try_to_fork(options, inheritance);
       }
-      loan.take_back();
+      inheritance.end();
       if (snapshot_ && finish_fork(options)) return;
       if (snapshot_) {
         drop_copy();
         view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
         seize_threads();
         const RealtimePriority priority;
-        stop_threads(options, loan);
-        loan.take_back();
+        stop_threads(options, inheritance);
+        inheritance.end();
       }
-      finish_stop(options, loan);
+      finish_stop(options, inheritance);
     });
   } catch (...) {
     thaw();
@@ -130,8 +130,8 @@ void FrozenProcess::take_over(const FreezeOptions& options) {
   end_ = options.end;
   try {
     look_at_standing();
-    PriorityInheritance loan;
-    finish_stop(options, loan);
+    PriorityInheritance inheritance;
+    finish_stop(options, inheritance);
   } catch (...) {
     thaw();
     throw;
@@ -145,8 +145,8 @@ void FrozenProcess::seize_threads() {
   session_->seize_all();
 }
 
-void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritance& loan) {
-  session_->stop_all(TraceClock::now() + options.deadline, loan);
+void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritance& inheritance) {
+  session_->stop_all(TraceClock::now() + options.deadline, inheritance);
   look_at_standing();
 }
 
@@ -157,7 +157,7 @@ void FrozenProcess::look_at_standing() {
   show_threads();
 }
 
-void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritance& loan) {
+void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritance& inheritance) {
   std::string why_not;
   if (session_->was_stopped_before()) {
     why_not = "it was stopped already (SIGSTOP)";
@@ -167,7 +167,7 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
     inside_malloc_ = threads_inside_malloc(options.malloc_text, *session_, *view_.memory);
     blocking_ = threads_that_block_signals(*session_, inside_malloc_);
     snapshot_ = ForkSnapshot::take(
-        view_.proc, view_.process.pid, *session_, *gadget_, loan, *watch_,
+        view_.proc, view_.process.pid, *session_, *gadget_, inheritance, *watch_,
         [this](int child) { return keep_missing(child); }, TraceClock::now() + longest_copy_,
         why_not);
   }
@@ -176,7 +176,7 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
   if (session_->is_released()) {
     note_stood_before(count_ns(session_->pause()));
     seize_threads();
-    stop_threads(options, loan);
+    stop_threads(options, inheritance);
   }
 }
 
@@ -263,13 +263,13 @@ void FrozenProcess::lead_child(SnapshotChild& child) {
   if (missing_.is_empty()) view_.code_runner = std::make_unique<ChildCode>(child, on_tracer);
 }
 
-void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritance& loan) {
+void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritance& inheritance) {
   record_.threads_in_malloc =
       threads_inside_malloc(options.malloc_text, *session_, *view_.memory).size();
   if (record_.threads_in_malloc != 0) {
     const RealtimePriority priority;
-    const MallocExit exit = run_out_in_target(options.malloc_text, *session_, *view_.memory, loan,
-                                              TraceClock::now() + options.deadline);
+    const MallocExit exit = run_out_in_target(options.malloc_text, *session_, *view_.memory,
+                                              inheritance, TraceClock::now() + options.deadline);
     record_.steps = exit.steps;
     note_still_inside(exit);
     show_threads();

@@ -69,8 +69,8 @@ class FrozenProcess final : public Target {
   void plan(const FreezeOptions& options);
   void take_over(const FreezeOptions& options);
   void seize_threads();
-  void stop_threads(const FreezeOptions& options, PriorityInheritance& loan);
-  void try_to_fork(const FreezeOptions& options, PriorityInheritance& loan);
+  void stop_threads(const FreezeOptions& options, PriorityInheritance& inheritance);
+  void try_to_fork(const FreezeOptions& options, PriorityInheritance& inheritance);
   // False when the copy was lost before it could be read, with the reason in the record.
   bool finish_fork(const FreezeOptions& options);
   // Gives why the copy is of no use, or nothing.
@@ -79,7 +79,7 @@ class FrozenProcess final : public Target {
   // Zombies that an earlier heapsnap left, where no copy was reaped that they could have gone with.
   void reap_left_over();
   void lead_child(SnapshotChild& child);
-  void finish_stop(const FreezeOptions& options, PriorityInheritance& loan);
+  void finish_stop(const FreezeOptions& options, PriorityInheritance& inheritance);
 
   void look_at_standing();
   void show_threads();

@@ -352,7 +352,7 @@ MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, Memor
 }
 
 MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, MemoryReader& memory,
-                             PriorityInheritance& loan, TraceClock::time_point deadline) {
+                             PriorityInheritance& inheritance, TraceClock::time_point deadline) {
   MallocExit exit;
   for (size_t i = 0; i < session.tracees().size(); ++i) {
     const auto begin = TraceClock::now();
@@ -369,14 +369,14 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
       const auto elapsed =
           std::chrono::duration_cast<std::chrono::microseconds>(TraceClock::now() - begin);
       check_end();
-      loan.lend_to(tracee.tid());
+      inheritance.raise(tracee.tid());
       if (!session.let_run(tracee, std::clamp(elapsed / kSliceShare, kSlice, kLongestSlice),
                            deadline))
         break;
       ++exit.steps;
     }
     if (inside && !was_outside) ++exit.still_inside;
-    loan.take_back();
+    inheritance.end();
     session.stop_new(deadline);
   }
   return exit;

@@ -79,10 +79,10 @@ struct MallocExit {
 MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
                              std::vector<ThreadContext>& inside);
 
-// Lets each thread inside run for slices until it is outside, with the priority of `loan`: on a
-// busy machine it would not get the processor in its slice. Bounded by `deadline`.
+// Lets each thread inside run for slices until it is outside, with the priority of `inheritance`:
+// on a busy machine it would not get the processor in its slice. Bounded by `deadline`.
 // Throws as PtraceSession::stop_all().
 MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, MemoryReader& memory,
-                             PriorityInheritance& loan, TraceClock::time_point deadline);
+                             PriorityInheritance& inheritance, TraceClock::time_point deadline);
 
 }  // namespace heapsnap

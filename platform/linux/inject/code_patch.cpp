@@ -70,10 +70,10 @@ class Patching {
     }
     PatchResult result;
     const RealtimePriority priority;
-    PriorityInheritance loan;
+    PriorityInheritance inheritance;
     const auto deadline = TraceClock::now() + kPatchPatience;
     std::chrono::microseconds nap = kFirstPatchNap;
-    while (!try_once(loan, result)) {
+    while (!try_once(inheritance, result)) {
       if (TraceClock::now() >= deadline) {
         refuse(pid_, "a thread of it is always inside the instructions to be changed", "try again");
       }
@@ -84,10 +84,10 @@ class Patching {
   }
 
  private:
-  bool try_once(PriorityInheritance& loan, PatchResult& result) {
+  bool try_once(PriorityInheritance& inheritance, PatchResult& result) {
     PtraceSession session(proc_, pid_);
     session.seize_all();
-    session.stop_all(TraceClock::now() + kPatchStopDeadline, loan);
+    session.stop_all(TraceClock::now() + kPatchStopDeadline, inheritance);
     ++result.stops;
     bool is_free = session.stragglers() == 0;
     result.threads = 0;

@@ -23,10 +23,10 @@ constexpr std::chrono::seconds kLookStragglerDeadline{5};
 bool look(const ProcFs& proc, int pid, const std::vector<AddressRange>& code, MemoryReader& memory,
           VacancyResult& result) {
   const RealtimePriority priority;
-  PriorityInheritance loan;
+  PriorityInheritance inheritance;
   PtraceSession session(proc, pid);
   session.seize_all();
-  session.stop_all(TraceClock::now() + kLookStopDeadline, loan);
+  session.stop_all(TraceClock::now() + kLookStopDeadline, inheritance);
   const bool is_vacant =
       session.stragglers() == 0 &&
       std::none_of(session.tracees().begin(), session.tracees().end(), [&](const Tracee& thread) {

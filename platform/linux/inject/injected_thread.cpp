@@ -79,7 +79,7 @@ class Injection {
         work_(work),
         memory_(memory),
         writer_(proc, proc.live_tid(pid).value_or(pid)),
-        bench_(layout, *work.calls, work.attachment.size()) {
+        mapping_(layout, *work.calls, work.attachment.size()) {
     // A leader that has ended has no memory and no files, while other threads live on.
     const int tid = proc.live_tid(pid).value_or(pid);
     const AddressSpace space(proc.maps(tid));
@@ -93,17 +93,17 @@ class Injection {
     check_state();
     tracer_.run([this] {
       const RealtimePriority priority;
-      PriorityInheritance loan;
-      if (counts_on_one_thread()) prepare_for_threads(loan);
-      start(loan);
+      PriorityInheritance inheritance;
+      if (counts_on_one_thread()) prepare_for_threads(inheritance);
+      start(inheritance);
     });
     wait_for_end();
     read_results();
     tracer_.run([this] {
       const Repair repair;
       const RealtimePriority priority;
-      PriorityInheritance loan;
-      clean_up(loan);
+      PriorityInheritance inheritance;
+      clean_up(inheritance);
     });
     if (!handed_over_) refuse("its memory could not be written", "try again");
     check_end();
@@ -132,7 +132,7 @@ class Injection {
              "let it run first: kill -CONT " + std::to_string(pid_));
     }
     const std::string limits = proc_.try_read(tid, "limits").value_or(std::string());
-    const uint64_t mapped = bench_.size() + default_thread_stack(limits) + work_.address_space;
+    const uint64_t mapped = mapping_.size() + default_thread_stack(limits) + work_.address_space;
     if (const auto no_room = find_address_refusal(proc_.read(tid, "status"), limits, mapped)) {
       refuse("it could find no memory any more: " + no_room->why,
              "raise the limit: prlimit --pid " + std::to_string(pid_) + " " + no_room->options);
@@ -161,21 +161,21 @@ class Injection {
 
   SystemCall map_call() const {
     return {SYS_mmap,
-            {0, bench_.size(), PROT_READ | PROT_WRITE,
+            {0, mapping_.size(), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, ~uint64_t{0}, 0}};
   }
   // Never writable and executable at once: what bars such pages lets these through.
   SystemCall map_code_call() const {
-    const uint64_t fixed = bench_.begin().is_null() ? 0 : MAP_FIXED;
+    const uint64_t fixed = mapping_.begin().is_null() ? 0 : MAP_FIXED;
     return {SYS_mmap,
-            {bench_.begin().value(), InjectedMapping::kCodeSize, PROT_READ | PROT_EXEC,
+            {mapping_.begin().value(), InjectedMapping::kCodeSize, PROT_READ | PROT_EXEC,
              MAP_PRIVATE | MAP_ANONYMOUS | fixed, ~uint64_t{0}, 0}};
   }
   SystemCall unmap_call() const {
-    return {SYS_munmap, {bench_.begin().value(), bench_.size(), 0, 0, 0, 0}};
+    return {SYS_munmap, {mapping_.begin().value(), mapping_.size(), 0, 0, 0, 0}};
   }
   SystemCall clone_call(uint64_t stack, bool holds_caller) const {
-    const uint64_t thread_pointer = bench_.thread_pointer().value();
+    const uint64_t thread_pointer = mapping_.thread_pointer().value();
     const uint64_t tid_word = thread_pointer + caller_block_.tid_offset;
     return {SYS_clone,
             {kThreadFlags | (holds_caller ? uint64_t{CLONE_VFORK} : 0), stack, tid_word, tid_word,
@@ -200,10 +200,10 @@ class Injection {
   }
 
   // Has the C library count on other threads before there are any.
-  void prepare_for_threads(PriorityInheritance& loan) {
+  void prepare_for_threads(PriorityInheritance& inheritance) {
     if (layout_.single_threaded.is_null()) return;
     const CallerTask task = first_task();
-    CallerStop caller(proc_, pid_, task, memory_, loan);
+    CallerStop caller(proc_, pid_, task, memory_, inheritance);
     if (caller.is_only_thread()) {
       caller.leave(task, layout_.relies_on_being_alone);
       deadline_ = TraceClock::now() + kCallerDeadline;
@@ -212,22 +212,22 @@ class Injection {
       StoppedCaller thread(caller.thread(), gadget_, caller.frame_top());
       make_bench(thread);
       const user_regs_struct& like = caller.thread().registers();
-      clone(thread, furnish(bench_.furnish_switch(caller_block_, like, gadget_)), true);
+      clone(thread, furnish(mapping_.furnish_switch(caller_block_, like, gadget_)), true);
       Tracee clone(pid_, thread.clone_pid());
       thread.give_back([&] { let_go(clone); });
     }
     caller.release();
     result_.stolen.push_back({caller.tid(), caller.pause()});
     // The next clone gets its place.
-    while (!bench_.begin().is_null() && !is_word_zero(bootstrap_tid())) {
+    while (!mapping_.begin().is_null() && !is_word_zero(bootstrap_tid())) {
       if (TraceClock::now() >= deadline_) refuse("a clone of it did not come to its end", "");
       nap(std::chrono::microseconds(50));
     }
   }
 
-  void start(PriorityInheritance& loan) {
+  void start(PriorityInheritance& inheritance) {
     const CallerTask task = first_task();
-    CallerStop caller(proc_, pid_, task, memory_, loan);
+    CallerStop caller(proc_, pid_, task, memory_, inheritance);
     const bool holds_caller = caller.is_only_thread() && counts_on_one_thread();
     if (holds_caller) caller.leave(task, layout_.relies_on_being_alone);
     read_caller_block(caller.thread());
@@ -235,9 +235,9 @@ class Injection {
     if (holds_caller) have_it_lock(caller.thread());
     {
       StoppedCaller thread(caller.thread(), gadget_, caller.frame_top());
-      if (bench_.begin().is_null()) make_bench(thread);
+      if (mapping_.begin().is_null()) make_bench(thread);
       const user_regs_struct& like = caller.thread().registers();
-      clone(thread, furnish(bench_.furnish(caller_block_, like, gadget_)), holds_caller);
+      clone(thread, furnish(mapping_.furnish(caller_block_, like, gadget_)), holds_caller);
       Tracee bootstrap(pid_, thread.clone_pid());
       if (holds_caller) {
         hand_over();
@@ -263,7 +263,7 @@ class Injection {
   }
 
   void make_bench(StoppedCaller& thread) {
-    bench_.set_begin(Address(static_cast<uint64_t>(must_call(thread, map_call(), "mmap"))));
+    mapping_.set_begin(Address(static_cast<uint64_t>(must_call(thread, map_call(), "mmap"))));
     must_call(thread, map_code_call(), "mmap of executable memory");
   }
 
@@ -291,7 +291,7 @@ class Injection {
 
   // Takes back what was made before the clone was refused.
   void give_up(StoppedCaller& thread) {
-    if (!bench_.begin().is_null()) thread.call(unmap_call(), deadline_);
+    if (!mapping_.begin().is_null()) thread.call(unmap_call(), deadline_);
   }
 
   void read_caller_block(const Tracee& caller) {
@@ -324,8 +324,8 @@ class Injection {
   // The calls are the worker's when all is there that they work on. It is not worth a stop of the
   // caller: without, the two threads do nothing and end.
   void hand_over() {
-    handed_over_ = writer_.write(bench_.attachment(), work_.attachment) &&
-                   writer_.write_value(bench_.worker_calls_word(), bench_.worker_calls());
+    handed_over_ = writer_.write(mapping_.attachment(), work_.attachment) &&
+                   writer_.write_value(mapping_.worker_calls_word(), mapping_.worker_calls());
   }
 
   // Writes everything into the mapping. Gives the stack pointer for the clone.
@@ -342,7 +342,7 @@ class Injection {
 
   // Of the clone: the kernel clears it as the last thing that a thread does to the memory of its
   // process.
-  Address bootstrap_tid() const { return bench_.thread_pointer() + caller_block_.tid_offset; }
+  Address bootstrap_tid() const { return mapping_.thread_pointer() + caller_block_.tid_offset; }
   bool is_word_zero(Address word) { return memory_.read_value<uint32_t>(word).value_or(1) == 0; }
 
   // Until both threads are gone.
@@ -351,7 +351,7 @@ class Injection {
     const auto asked_deadline = std::min(deadline, TraceClock::now() + kPatienceAtEnd);
     std::chrono::microseconds pause{50};
     while (true) {
-      const auto block = memory_.read_value<ThreadBlock>(bench_.block());
+      const auto block = memory_.read_value<ThreadBlock>(mapping_.block());
       if (!block) fail_gone();
       const bool bootstrap_ended = is_word_zero(bootstrap_tid());
       if (block->worker_done != 0 && bootstrap_ended &&
@@ -359,7 +359,7 @@ class Injection {
         return;
       }
       if (bootstrap_ended && block->worker_started == 0) {
-        const auto refusal = memory_.read_value<uint64_t>(bench_.creation_result());
+        const auto refusal = memory_.read_value<uint64_t>(mapping_.creation_result());
         if (refusal && static_cast<int>(*refusal) != 0) fail_to_create(static_cast<int>(*refusal));
       }
       if (!proc_.live_tid(pid_)) fail_gone();
@@ -377,8 +377,8 @@ class Injection {
 
   [[noreturn]] void fail_to_create(int error) {
     tracer_.run([this] {
-      PriorityInheritance loan;
-      clean_up(loan);
+      PriorityInheritance inheritance;
+      clean_up(inheritance);
     });
     refuse("pthread_create failed in it: " + errno_text(error), kMoreTasks);
   }
@@ -393,7 +393,7 @@ class Injection {
   }
 
   void read_results() {
-    const CallList::Place place = bench_.worker_place();
+    const CallList::Place place = mapping_.worker_place();
     for (CallList::Step step = 0; step < work_.calls->step_count(); ++step) {
       const auto value = memory_.read_value<uint64_t>(work_.calls->result_at(place, step));
       if (!value) fail_gone();
@@ -406,12 +406,12 @@ class Injection {
     }
   }
 
-  void clean_up(PriorityInheritance& loan) {
+  void clean_up(PriorityInheritance& inheritance) {
     CallerTask task;
     task.gadget = gadget_.syscall_ret;
     task.calls = {unmap_call(), {SYS_rt_sigreturn, {}}};
     try {
-      CallerStop caller(proc_, pid_, task, memory_, loan);
+      CallerStop caller(proc_, pid_, task, memory_, inheritance);
       {
         StoppedCaller thread(caller.thread(), gadget_, caller.frame_top());
         const auto gone = thread.call(task.calls.front(), TraceClock::now() + kCallerDeadline);
@@ -427,7 +427,7 @@ class Injection {
 
   void note_left() {
     result_.notes.push_back(
-        std::to_string(bench_.size() >> 10) +
+        std::to_string(mapping_.size() >> 10) +
         " KiB of address space could not be given back and stay mapped, unused");
   }
 
@@ -437,7 +437,7 @@ class Injection {
   const InjectedWork& work_;
   MemoryReader& memory_;
   MemoryWriter writer_;
-  InjectedMapping bench_;
+  InjectedMapping mapping_;
   SyscallGadget gadget_;
   CallerControlBlock caller_block_;
   size_t mappings_ = 0;

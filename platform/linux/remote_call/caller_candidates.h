@@ -1,4 +1,4 @@
-// Which threads of a running process to ask whether they lend themselves (caller_stop.h).
+// Which threads of a running process to ask for a system call (caller_stop.h).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Which stopped thread of the target may lend itself for a clone in its name.
+// Which stopped thread of the target may make a clone for us.
 //
 // There must be a place for frames that we can be sure about (frame_place.h): a thread on an
 // alternate signal stack, a goroutine's or, but for the first thread, a coroutine's is left alone.

@@ -43,8 +43,8 @@ void check_program(int pid, const CallerTask& task, MemoryReader& memory) {
 }  // namespace
 
 CallerStop::CallerStop(const ProcFs& proc, int pid, const CallerTask& task, MemoryReader& memory,
-                       PriorityInheritance& loan)
-    : proc_(proc), pid_(pid), memory_(memory), loan_(loan) {
+                       PriorityInheritance& inheritance)
+    : proc_(proc), pid_(pid), memory_(memory), inheritance_(inheritance) {
   const auto deadline = TraceClock::now() + kFitDeadline;
   std::chrono::microseconds nap = kFirstFitNap;
   std::string why_not;
@@ -67,7 +67,7 @@ CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& 
   Answer answer = Answer::kNever;
   why_not = "no thread of it could be stopped";
   for (const int tid : candidates.tids) {
-    loan_.lend_to(tid);
+    inheritance_.raise(tid);
     session_ = std::make_unique<PtraceSession>(proc_, pid_);
     const bool is_last = tid == candidates.tids.back();
     thread_ = session_->stop_one(
@@ -86,7 +86,7 @@ CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& 
     if (fitness.may_pass) answer = Answer::kLater;
   }
   session_->release();
-  loan_.take_back();
+  inheritance_.end();
   return answer;
 }
 
@@ -141,7 +141,7 @@ void CallerStop::leave(const CallerTask& task,
 void CallerStop::release() noexcept {
   if (!session_ || session_->is_released()) return;
   session_->release();
-  loan_.take_back();
+  inheritance_.end();
 }
 
 }  // namespace heapsnap

@@ -22,9 +22,9 @@ class CallerStop {
   // of them again as long as one may become fit, for five seconds. Throws
   // TargetRefusal, Error{kNoProcess} and Error{kUnsupported} with the reason that the last one had.
   // Error{kNoProcess} is thrown when it executes another program than the one with `task.gadget`.
-  // `memory` reads the target; `loan` helps a caller to a processor. Both outlive it.
+  // `memory` reads the target; `inheritance` helps a caller to a processor. Both outlive it.
   CallerStop(const ProcFs& proc, int pid, const CallerTask& task, MemoryReader& memory,
-             PriorityInheritance& loan);
+             PriorityInheritance& inheritance);
   CallerStop(const CallerStop&) = delete;
   CallerStop& operator=(const CallerStop&) = delete;
   ~CallerStop() { release(); }
@@ -54,7 +54,7 @@ class CallerStop {
   const ProcFs& proc_;
   int pid_;
   MemoryReader& memory_;
-  PriorityInheritance& loan_;
+  PriorityInheritance& inheritance_;
   bool is_only_thread_ = false;
   bool is_group_stopped_ = false;  // the thread that was looked at last
   std::unique_ptr<PtraceSession> session_;

@@ -17,11 +17,11 @@ constexpr std::chrono::seconds kDeadline{2};
 RemoteCallResult call_by_thread(const ProcFs& proc, int pid, const SystemCall& call,
                                 const SyscallGadget& gadget, MemoryReader& memory) {
   const RealtimePriority priority;
-  PriorityInheritance loan;
+  PriorityInheritance inheritance;
   CallerTask task;
   task.gadget = gadget.syscall_ret;
   task.calls = {call, {SYS_rt_sigreturn, {}}};
-  CallerStop caller(proc, pid, task, memory, loan);
+  CallerStop caller(proc, pid, task, memory, inheritance);
   RemoteCallResult result;
   {
     StoppedCaller thread(caller.thread(), gadget, caller.frame_top());

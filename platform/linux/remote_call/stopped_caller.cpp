@@ -88,11 +88,11 @@ bool StoppedCaller::lay_frames(std::span<const SystemCall> chain) {
 bool StoppedCaller::aim_at(const SystemCall& call) {
   constexpr unsigned long kOptions =
       PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK | PTRACE_O_TRACESYSGOOD;
-  if (!borrowed_ && !thread_.set_options(kOptions)) return false;
+  if (!in_use_ && !thread_.set_options(kOptions)) return false;
   if (!thread_.set_registers(registers_for(call, own_registers_, gadget_.syscall_ret, home_))) {
     return false;
   }
-  borrowed_ = true;
+  in_use_ = true;
   return thread_.set_signal_mask(kAllBlocked);
 }
 
@@ -107,7 +107,7 @@ bool StoppedCaller::wait_for_stop(TraceClock::time_point deadline) {
 }
 
 std::optional<long> StoppedCaller::call(const SystemCall& call, TraceClock::time_point deadline) {
-  if (!borrowed_ && !lay_frames({})) return std::nullopt;
+  if (!in_use_ && !lay_frames({})) return std::nullopt;
   if (!aim_at(call)) {
     put_back();
     return std::nullopt;
@@ -141,7 +141,7 @@ StoppedCaller::Outcome StoppedCaller::clone(uint64_t flags, std::span<const Syst
 
 StoppedCaller::Outcome StoppedCaller::clone(const SystemCall& call,
                                             TraceClock::time_point deadline) {
-  if ((!borrowed_ && !lay_frames({})) || !aim_at(call)) {
+  if ((!in_use_ && !lay_frames({})) || !aim_at(call)) {
     put_back();
     return thread_.load_registers() ? Outcome::kRefused : Outcome::kGone;
   }
@@ -162,7 +162,7 @@ StoppedCaller::Outcome StoppedCaller::await_clone(TraceClock::time_point deadlin
       continue;
     }
     if (thread_.is_gone()) {
-      borrowed_ = false;
+      in_use_ = false;
       return Outcome::kGone;
     }
     if (thread_.stop() == Tracee::Stop::kEvent) {
@@ -178,7 +178,7 @@ StoppedCaller::Outcome StoppedCaller::await_clone(TraceClock::time_point deadlin
       if (result < 0 && result > -4096) refusal_ = static_cast<int>(-result);
       put_back();
     }
-    borrowed_ = false;
+    in_use_ = false;
     return Outcome::kRefused;
   }
 }
@@ -201,7 +201,7 @@ bool StoppedCaller::is_going_home() const {
 }
 
 bool StoppedCaller::give_back(const std::function<void()>& meanwhile) noexcept {
-  if (!borrowed_) return true;
+  if (!in_use_) return true;
   // An interrupt that is sent while the thread stands in the clone event catches it on its way out
   // of the system call, before it executes anything.
   if (thread_.stop() == Tracee::Stop::kEvent) {
@@ -218,15 +218,15 @@ bool StoppedCaller::give_back(const std::function<void()>& meanwhile) noexcept {
   const bool caught =
       thread_.is_stopped() && (is_before_call() || is_behind_call() || is_going_home());
   if (caught) put_back();
-  borrowed_ = false;
+  in_use_ = false;
   return caught;
 }
 
 void StoppedCaller::put_back() noexcept {
   // If we die after the first step, the thread still walks home through its frames, which are
   // taken away last. The other way round it would go on with all signals blocked.
-  if (!borrowed_) return;
-  borrowed_ = false;
+  if (!in_use_) return;
+  in_use_ = false;
   thread_.set_signal_mask(own_mask_);
   thread_.set_registers(own_registers_);
   memory_.write(Address(frames_), own_stack_);

@@ -1,4 +1,4 @@
-// A stopped thread of the target that lends its registers for system calls, clone(2) among them.
+// A stopped thread of the target used for system calls, clone(2) among them.
 //
 //   stack of the thread         what is put there
 //   ------------------------    ---------------------------------------------------------------
@@ -53,7 +53,7 @@ class StoppedCaller {
     kGone,     // the thread ended
   };
 
-  // Lies above the frames while the thread is borrowed, at note_address(): the name that a copy
+  // Lies above the frames while the thread is in use, at note_address(): the name that a copy
   // takes (copy_reaper.h).
   static constexpr std::array<char, 16> kNote{"heapsnap-copy"};
 
@@ -108,7 +108,7 @@ class StoppedCaller {
   TraceeMemory memory_;
   SyscallGadget gadget_;
   uint64_t frame_top_;
-  bool borrowed_ = false;
+  bool in_use_ = false;
   user_regs_struct own_registers_{};
   uint64_t own_mask_ = 0;
   std::vector<std::byte> own_stack_;  // the bytes that the frames replaced

@@ -6,8 +6,8 @@ RealtimePriority::RealtimePriority() noexcept {
   policy_before_ = ::sched_getscheduler(0);
   if (policy_before_ < 0 || ::sched_getparam(0, &parameters_before_) != 0) return;
   if (policy_before_ != SCHED_OTHER && policy_before_ != SCHED_BATCH) return;  // as it was set up
-  // With a real-time limit of 1 there is less to be had, and nothing is lent.
-  for (int priority = kTracerPriority; priority >= kLentPriority && !raised_; --priority) {
+  // With a real-time limit of 1 there is less to be had, and nothing is inherited.
+  for (int priority = kTracerPriority; priority >= kInheritedPriority && !raised_; --priority) {
     sched_param raised{};
     raised.sched_priority = priority;
     raised_ = ::sched_setscheduler(0, SCHED_FIFO, &raised) == 0;
@@ -16,7 +16,7 @@ RealtimePriority::RealtimePriority() noexcept {
 
 void make_realtime(int tid) noexcept {
   sched_param lowest{};
-  lowest.sched_priority = kLentPriority;
+  lowest.sched_priority = kInheritedPriority;
   ::sched_setscheduler(tid, SCHED_FIFO, &lowest);
 }
 

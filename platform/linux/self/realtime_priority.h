@@ -9,9 +9,9 @@
 
 namespace heapsnap {
 
-// What threads of the target are lent (priority_inheritance.h) and others of ours get, and what
+// What threads of the target inherit (priority_inheritance.h) and others of ours get, and what
 // whoever traces them runs with: one more, so that it can always stop them.
-inline constexpr int kLentPriority = 1;
+inline constexpr int kInheritedPriority = 1;
 inline constexpr int kTracerPriority = 2;
 
 class RealtimePriority {

@@ -21,11 +21,11 @@ namespace heapsnap {
 
 namespace {
 
-constexpr long kOneWait = 200'000;  // ns; the lender looks for another borrower in between
-constexpr int kNobody = 0;          // as a borrower
+constexpr long kOneWait = 200'000;  // ns; the waiter looks for another owner in between
+constexpr int kNobody = 0;          // as a owner
 constexpr int kClosed = -1;
-constexpr int kNotReady = -1;  // as a lender
-constexpr int kCannotLend = 0;
+constexpr int kNotReady = -1;  // as a waiter
+constexpr int kCannotWait = 0;
 
 bool has_several_processors() {
   cpu_set_t processors;
@@ -38,28 +38,28 @@ bool set_policy(int tid, int policy, int priority) {
   return ::sched_setscheduler(tid, policy, &parameters) == 0;
 }
 
-bool caller_is_above_loan() {
+bool is_above_inherited() {
   sched_param parameters{};
   const int policy = ::sched_getscheduler(0);
   return (policy == SCHED_FIFO || policy == SCHED_RR) && ::sched_getparam(0, &parameters) == 0 &&
-         parameters.sched_priority > kLentPriority;
+         parameters.sched_priority > kInheritedPriority;
 }
 
 }  // namespace
 
-// What the lender works with. Nobody waits for a lock that the other might hold, since either may
+// What the waiter works with. Nobody waits for a lock that the other might hold, since either may
 // be kept from the processor.
-struct PriorityInheritance::Office {
-  explicit Office(uint32_t* shared_word) : word(shared_word) {}
-  Office(const Office&) = delete;
-  Office& operator=(const Office&) = delete;
-  ~Office() { ::munmap(word, kPage); }
+struct PriorityInheritance::Shared {
+  explicit Shared(uint32_t* shared_word) : word(shared_word) {}
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() { ::munmap(word, kPage); }
 
   void serve();
   void wait_for(int tid);
 
-  std::atomic<int> borrower{kNobody};
-  std::atomic<int> lender{kNotReady};  // its tid
+  std::atomic<int> owner{kNobody};
+  std::atomic<int> waiter{kNotReady};  // its tid
   uint32_t* word;                      // of a shared mapping: the kernel refuses a private futex
 };
 
@@ -67,57 +67,58 @@ PriorityInheritance::PriorityInheritance() {
   if (!has_several_processors()) return;
   void* page = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) return;
-  const auto office = std::make_shared<Office>(static_cast<uint32_t*>(page));
+  const auto shared = std::make_shared<Shared>(static_cast<uint32_t*>(page));
   try {
-    start_helper_thread([office] { office->serve(); }).detach();
-    office_ = office;
+    start_helper_thread([shared] { shared->serve(); }).detach();
+    shared_ = shared;
   } catch (const std::system_error&) {
-    // Nothing is lent.
+    // Nothing is inherited.
   }
   // On a busy machine a new thread may wait long for its first turn; later it will not.
-  if (office_) office_->lender.wait(kNotReady);
+  if (shared_) shared_->waiter.wait(kNotReady);
 }
 
 PriorityInheritance::~PriorityInheritance() {
-  if (!office_) return;
-  take_back();
-  office_->borrower = kClosed;
-  office_->borrower.notify_all();
+  if (!shared_) return;
+  end();
+  shared_->owner = kClosed;
+  shared_->owner.notify_all();
 }
 
-void PriorityInheritance::lend_to(int tid) {
-  if (!office_ || office_->borrower == tid || office_->lender == kCannotLend) return;
-  take_back();
-  if (!caller_is_above_loan()) return;
-  // For what is left of its present wait the lender lends this to the one before.
-  if (!set_policy(office_->lender, SCHED_FIFO, kLentPriority)) return;
-  office_->borrower = tid;
-  office_->borrower.notify_all();
+void PriorityInheritance::raise(int tid) {
+  if (!shared_ || shared_->owner == tid || shared_->waiter == kCannotWait) return;
+  end();
+  if (!is_above_inherited()) return;
+  // For what is left of its present wait the waiter gives this to the one before.
+  if (!set_policy(shared_->waiter, SCHED_FIFO, kInheritedPriority)) return;
+  shared_->owner = tid;
+  shared_->owner.notify_all();
 }
 
-void PriorityInheritance::take_back() {
-  if (!office_ || office_->borrower == kNobody) return;
-  office_->borrower = kNobody;
-  // The kernel passes the change on to whom the lender waits for (rt_mutex_adjust_pi).
-  set_policy(office_->lender, SCHED_OTHER, 0);
+void PriorityInheritance::end() {
+  if (!shared_ || shared_->owner == kNobody) return;
+  shared_->owner = kNobody;
+  // The kernel passes the change on to whom the waiter waits for (rt_mutex_adjust_pi).
+  set_policy(shared_->waiter, SCHED_OTHER, 0);
 }
 
-void PriorityInheritance::Office::serve() {
-  const bool can_lend = set_policy(0, SCHED_FIFO, kLentPriority) && set_policy(0, SCHED_OTHER, 0);
-  lender = can_lend ? static_cast<int>(::syscall(SYS_gettid)) : kCannotLend;
-  lender.notify_all();
-  if (!can_lend) return;
-  for (int tid = borrower; tid != kClosed; tid = borrower) {
+void PriorityInheritance::Shared::serve() {
+  const bool can_wait =
+      set_policy(0, SCHED_FIFO, kInheritedPriority) && set_policy(0, SCHED_OTHER, 0);
+  waiter = can_wait ? static_cast<int>(::syscall(SYS_gettid)) : kCannotWait;
+  waiter.notify_all();
+  if (!can_wait) return;
+  for (int tid = owner; tid != kClosed; tid = owner) {
     if (tid == kNobody) {
-      borrower.wait(kNobody);
+      owner.wait(kNobody);
     } else {
       wait_for(tid);
     }
   }
 }
 
-void PriorityInheritance::Office::wait_for(int tid) {
-  while (borrower == tid) {
+void PriorityInheritance::Shared::wait_for(int tid) {
+  while (owner == tid) {
     *word = static_cast<uint32_t>(tid);
     timespec until{};
     ::clock_gettime(CLOCK_REALTIME, &until);
@@ -128,9 +129,9 @@ void PriorityInheritance::Office::wait_for(int tid) {
     }
     if (::syscall(SYS_futex, word, FUTEX_LOCK_PI, 0, &until, nullptr, 0) == 0 ||
         errno != ETIMEDOUT) {
-      // The borrower ended, or cannot be lent to.
+      // The owner ended, or cannot inherit.
       int expected = tid;
-      borrower.compare_exchange_strong(expected, kNobody);
+      owner.compare_exchange_strong(expected, kNobody);
     }
   }
 }

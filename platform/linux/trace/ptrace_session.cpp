@@ -26,7 +26,7 @@ namespace {
 // threads on two processors stood after 7.9 ms and up to 22 when it looked each 5 us.
 constexpr std::chrono::microseconds kTurn{2};
 constexpr std::chrono::microseconds kShortestNap{5};
-// How long nobody may have stopped before the next one is lent priority ...
+// How long nobody may have stopped before the next one inherits priority ...
 constexpr std::chrono::microseconds kLendAfter{50};
 // ... and before it is looked into why.
 constexpr std::chrono::milliseconds kFirstLook{2};
@@ -84,12 +84,12 @@ void PtraceSession::seize_all() {
   seize_sharers(proc_.children(pid_));
 }
 
-void PtraceSession::stop_all(TraceClock::time_point deadline, PriorityInheritance& loan) {
+void PtraceSession::stop_all(TraceClock::time_point deadline, PriorityInheritance& inheritance) {
   first_interrupt_ = TraceClock::now();
   began_ = true;
-  loan_ = &loan;
+  inheritance_ = &inheritance;
   stop_new(deadline);
-  loan_ = nullptr;
+  inheritance_ = nullptr;
 }
 
 Tracee* PtraceSession::stop_one(int tid, TraceClock::time_point deadline) {
@@ -189,8 +189,8 @@ void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point 
     if (late.empty()) break;
     const auto now = TraceClock::now();
     if (late.size() < count_before) last_progress = now;
-    if (loan_ != nullptr && now - last_progress > kLendAfter) {
-      loan_->lend_to(tracees_[late.front()].tid());
+    if (inheritance_ != nullptr && now - last_progress > kLendAfter) {
+      inheritance_->raise(tracees_[late.front()].tid());
     }
     check_end();
     if (now - last_progress < kFirstLook) {

@@ -49,7 +49,7 @@ class PtraceSession {
   // Stops all threads, new ones too. Throws TargetRefusal, Error{kNoProcess} when no thread is
   // left, and Error{kUnsupported} when `deadline` passes; some threads may be stopped then. On a
   // busy machine threads that get no processor to stop on are lent priority, one at a time.
-  void stop_all(TraceClock::time_point deadline, PriorityInheritance& loan);
+  void stop_all(TraceClock::time_point deadline, PriorityInheritance& inheritance);
 
   // Stops one thread only. Gives it, or nothing when it ended or did not stop in time.
   Tracee* stop_one(int tid, TraceClock::time_point deadline);
@@ -113,9 +113,9 @@ class PtraceSession {
   ProcFs proc_;
   int pid_;
   std::vector<Tracee> tracees_;
-  std::set<int> known_;                  // tids seized, and those that cannot be
-  PriorityInheritance* loan_ = nullptr;  // during stop_all()
-  std::set<int> delicate_;               // tids that sleep where a stop gives EINTR
+  std::set<int> known_;                         // tids seized, and those that cannot be
+  PriorityInheritance* inheritance_ = nullptr;  // during stop_all()
+  std::set<int> delicate_;                      // tids that sleep where a stop gives EINTR
   std::vector<Sharer> sharers_;
   bool misses_vfork_child_ = false;
   bool began_ = false;
