@@ -38,8 +38,10 @@ class Address {
   constexpr Address align_down(uint64_t alignment) const {
     return Address(value_ & ~(alignment - 1));
   }
+  // At the end of the address space the highest multiple there is: it never wraps around.
   constexpr Address align_up(uint64_t alignment) const {
-    return Address((value_ + alignment - 1) & ~(alignment - 1));
+    const uint64_t above = value_ + alignment - 1;
+    return Address((above < value_ ? ~uint64_t{0} : above) & ~(alignment - 1));
   }
   constexpr bool is_aligned(uint64_t alignment) const { return (value_ & (alignment - 1)) == 0; }
 

@@ -41,6 +41,11 @@ def core():
     return header(len(segments)) + table + data
 
 
+def whole_space():
+    """One segment that reaches to the end of the address space."""
+    return header(1) + load(PAGE, 0, PAGE, (1 << 64) - 1) + bytes(PAGE - 64 - 56) + b"A" * PAGE
+
+
 def limit():
     resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_SECONDS, PROCESSOR_SECONDS))
 
@@ -65,6 +70,11 @@ def main():
             sizes.append(len(held))
         if sizes[1] <= sizes[0]:
             sys.exit("FAILED: --contents kept nothing")
+        path.write_bytes(whole_space())
+        done = subprocess.run([heapsnap, "core", path, "-q", "-o", f"{folder}/whole.hsnap"],
+                              stderr=subprocess.PIPE, text=True, preexec_fn=limit, check=False)
+        if done.returncode != NO_MALLOC:
+            sys.exit(f"FAILED: all of the address space: exit code {done.returncode}: {done.stderr}")
     print("what the core does not hold was not searched, and what it holds was kept")
 
 

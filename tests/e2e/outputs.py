@@ -161,6 +161,19 @@ def standard_output(heapsnap, folder):
         check(made.returncode == 7 and "File too large" in made.stderr, f"{command}: {made}")
 
 
+def standard_error(heapsnap, folder):
+    """Where an error cannot be told, the exit code is the same."""
+    for broken in ("/dev/full", None):
+        def close_or_fill():
+            if broken is None:
+                os.close(2)
+            else:
+                os.dup2(os.open(broken, os.O_WRONLY), 2)
+        for code, command in ((3, ["attach", "4194000"]), (6, ["report", f"{folder}/no-such-file"])):
+            made = subprocess.run([heapsnap, *command], stdout=subprocess.DEVNULL, preexec_fn=close_or_fill, check=False)
+            check(made.returncode == code, f"{command} with {broken or 'a closed'} standard error: {made}")
+
+
 def main():
     case, heapsnap = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
@@ -170,7 +183,7 @@ def main():
             write_errors(heapsnap, folder, lambda: FullDisk(folder))
         else:
             {"arguments": arguments, "other_files": other_files,
-             "standard_output": standard_output}[case](heapsnap, folder)
+             "standard_output": standard_output, "standard_error": standard_error}[case](heapsnap, folder)
 
 
 main()

@@ -13,9 +13,12 @@ namespace heapsnap {
 void print_error(const Error& error) {
   const bool color = use_color(ColorChoice::kAuto, STDERR_FILENO);
   // Names that come from a target must not reach the terminal as they are.
-  fmt::print(stderr, "{}heapsnap: {}{}\n  why: {}\n", color ? "\033[1;31m" : "",
-             printable(error.subject()), color ? "\033[0m" : "", printable(error.why()));
-  if (!error.remedy().empty()) fmt::print(stderr, "  do:  {}\n", printable(error.remedy()));
+  std::string text =
+      fmt::format("{}heapsnap: {}{}\n  why: {}\n", color ? "\033[1;31m" : "",
+                  printable(error.subject()), color ? "\033[0m" : "", printable(error.why()));
+  if (!error.remedy().empty()) text += fmt::format("  do:  {}\n", printable(error.remedy()));
+  // Where standard error is closed or full, the exit code has to tell.
+  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 }  // namespace heapsnap

@@ -1,7 +1,6 @@
 #include "platform/linux/inject/code_patch.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "platform/linux/trace/priority_inheritance.h"
 #include "platform/linux/trace/ptrace_session.h"
 #include "platform/linux/trace/tracer_thread.h"
+#include "target/address_space.h"
 
 namespace heapsnap {
 
@@ -24,8 +24,10 @@ constexpr std::chrono::seconds kPatchStragglerDeadline{5};
 // while, and with one processor nobody runs before we sleep.
 constexpr std::chrono::microseconds kFirstPatchNap{50};
 constexpr std::chrono::microseconds kLongestPatchNap{10'000};
-// The frame of a signal handler, with the largest vector registers, and some frames of its own.
-constexpr size_t kStackSearched = 16384;
+// A thread that a signal has interrupted in the code returns there, however deep the handler is in
+// calls of its own. No more is read of a stack, and no more at once.
+constexpr uint64_t kMostStack = 64 << 20;
+constexpr uint64_t kStackPiece = 64 << 10;
 
 std::string process_text(int pid) {
   return "the code of process " + std::to_string(pid);
@@ -41,17 +43,36 @@ bool is_inside(const std::vector<CodePatch>& patches, uint64_t word) {
   });
 }
 
+// From the stack pointer to the end of its mapping: `space` is of a moment ago. Where it does not
+// know the mapping (a thread that is new), to the first page that cannot be read.
+bool holds_place_inside(const std::vector<CodePatch>& patches, Address stack_pointer,
+                        const AddressSpace& space, MemoryReader& memory) {
+  const Mapping* const mapping = space.find(stack_pointer);
+  const Address end =
+      std::min(mapping == nullptr ? stack_pointer + kStackPiece : mapping->range.end,
+               stack_pointer + kMostStack);
+  std::vector<uint64_t> words;
+  for (Address at = stack_pointer; at < end;) {
+    words.resize(std::min<uint64_t>(end - at, kStackPiece) / sizeof(uint64_t));
+    if (words.empty()) break;
+    const size_t count = memory.read(at, std::as_writable_bytes(std::span(words)));
+    const auto found = std::span(words).first(count / sizeof(uint64_t));
+    if (std::any_of(found.begin(), found.end(),
+                    [&](uint64_t word) { return is_inside(patches, word); })) {
+      return true;
+    }
+    if (found.size() < words.size()) break;
+    at += found.size_bytes();
+  }
+  return false;
+}
+
 bool stands_inside(const std::vector<CodePatch>& patches, const Tracee& thread,
-                   MemoryReader& memory) {
+                   const AddressSpace& space, MemoryReader& memory) {
   if (!thread.is_stopped()) return false;
   const user_regs_struct& registers = thread.registers();
-  if (is_inside(patches, registers.rip)) return true;
-  std::array<uint64_t, kStackSearched / sizeof(uint64_t)> words;
-  const size_t count =
-      memory.read(Address(registers.rsp & ~uint64_t{7}), std::as_writable_bytes(std::span(words)));
-  const auto found = std::span(words).first(count / sizeof(uint64_t));
-  return std::any_of(found.begin(), found.end(),
-                     [&](uint64_t word) { return is_inside(patches, word); });
+  return is_inside(patches, registers.rip) ||
+         holds_place_inside(patches, Address(registers.rsp & ~uint64_t{7}), space, memory);
 }
 
 class Patching {
@@ -85,6 +106,7 @@ class Patching {
 
  private:
   bool try_once(PriorityInheritance& inheritance, PatchResult& result) {
+    const AddressSpace space(proc_.maps(proc_.live_tid(pid_).value_or(pid_)));
     PtraceSession session(proc_, pid_);
     session.seize_all();
     session.stop_all(TraceClock::now() + kPatchStopDeadline, inheritance);
@@ -94,7 +116,7 @@ class Patching {
     for (const Tracee& thread : session.tracees()) {
       if (thread.is_gone()) continue;
       ++result.threads;
-      is_free = is_free && !stands_inside(patches_, thread, memory_);
+      is_free = is_free && !stands_inside(patches_, thread, space, memory_);
     }
     if (is_free) {
       check_bytes();

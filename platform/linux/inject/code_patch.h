@@ -1,8 +1,8 @@
 // Changes instructions of a running process so that no thread ever executes half of a change.
 //
 // All threads stand while it is done, none of them inside of the instructions that are replaced:
-// neither its instruction pointer nor a word near the top of its stack (a signal that interrupted
-// it there) leads into them. Each patch is one write into one page, which the kernel makes as a
+// neither its instruction pointer nor a word on its stack (where a signal handler will return to)
+// leads into them. Each patch is one write into one page, which the kernel makes as a
 // whole. So at whatever moment heapsnap is killed, and its threads let go by the kernel, the
 // program is a valid one: with all of the patches that were made by then, in the order given.
 #pragma once
