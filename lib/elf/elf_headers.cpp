@@ -42,6 +42,7 @@ void read_tables(ElfHeaders& headers) {
   const auto header = load_record<typename Records::Header>(bytes, 0);
   if (!header) return;
   headers.type = header->e_type;
+  headers.entry = header->e_entry;
 
   // elf(5): counts that do not fit their 16 bits are kept in the first section header.
   const auto first_section = header->e_shoff != 0 ? load_record<Section>(bytes, header->e_shoff)

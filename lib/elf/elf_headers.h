@@ -72,6 +72,7 @@ struct ElfHeaders {
   std::span<const std::byte> bytes;  // the whole file
   Machine machine = Machine::kX86_64;
   uint16_t type = ET_NONE;
+  uint64_t entry = 0;
   std::vector<ElfSegment> segments;
   std::vector<ElfSection> sections;
   // False in a separate debug file: its program headers are those of the stripped file, but what

@@ -73,6 +73,9 @@ Machine ElfImage::machine() const {
 uint16_t ElfImage::type() const {
   return parsed_->headers.type;
 }
+uint64_t ElfImage::entry() const {
+  return parsed_->headers.entry;
+}
 const std::vector<ElfSegment>& ElfImage::segments() const {
   return parsed_->headers.segments;
 }

@@ -69,7 +69,8 @@ class ElfImage {
 
   const std::string& name() const;
   Machine machine() const;
-  uint16_t type() const;  // ET_EXEC, ET_DYN, ...
+  uint16_t type() const;   // ET_EXEC, ET_DYN, ...
+  uint64_t entry() const;  // where the kernel or the loader starts it; 0: nowhere
   const std::vector<ElfSegment>& segments() const;
   const std::vector<ElfSection>& sections() const;  // empty when stripped of section headers
   const ElfSection* section(std::string_view name) const;

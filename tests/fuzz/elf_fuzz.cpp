@@ -8,6 +8,7 @@
 #include "elf/disassembler.h"
 #include "elf/elf_image.h"
 #include "elf/struct_layout.h"
+#include "elf/unwind_entries.h"
 
 namespace {
 
@@ -47,6 +48,14 @@ void check_code(const ElfImage& image, const ElfSection& section) {
   require(address - section.address <= code.size());
 }
 
+void check_unwind_entries(const ElfImage& image) {
+  const UnwindEntries entries(image);
+  for (const ElfSegment& segment : image.segments()) {
+    const auto entry = entries.entry_at(segment.address);
+    require(!entry || (entry->contains(segment.address) && image.segment_of(entry->begin)));
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -64,6 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (const ElfSection* text = image.section(".text")) check_code(image, *text);
     const auto layouts = read_struct_layouts(image, {"malloc_state", "malloc_par", "heap_info"});
     require(layouts.size() <= 3);
+    check_unwind_entries(image);
   } catch (const Error& error) {
     require(error.kind() == ErrorKind::kBadInput);
   }
