@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 
+#include "tracking/rust_demangle.h"
+
 namespace heapsnap {
 
 std::string demangled(const char* name) {
@@ -13,6 +15,7 @@ std::string demangled(const char* name) {
   constexpr size_t kLongestResult = 16 << 10;
   const size_t length = strnlen(name, kLongest + 1);
   if (length > kLongest) return std::string(name, kLongest);
+  if (auto rust = rust_demangled({name, length})) return *std::move(rust);
   if (std::strncmp(name, "_Z", 2) != 0) return {name, length};
   struct Free {
     void operator()(char* text) const { std::free(text); }

@@ -1,4 +1,4 @@
-// Names of C++ (and old Rust) functions as people write them.
+// Names of C++ and Rust functions as people write them.
 #pragma once
 
 #include <string>
