@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tracking/function_name.h"
 #include "tracking/module_symbols.h"
 
 namespace heapsnap {
@@ -34,9 +35,13 @@ std::optional<ElfImage> open_image(const TrackedModule& module, const OpenModule
 
 class Symbolizing {
  public:
-  Symbolizing(const CallStacks& stacks, const std::vector<TrackedModule>& modules,
+  Symbolizing(CallStacks& stacks, const std::vector<TrackedModule>& modules,
               const DebugFileSearch& debug_files, const OpenModule& open_module)
-      : stacks_(stacks), modules_(modules), debug_files_(debug_files), open_module_(open_module) {}
+      : stacks_(stacks),
+        modules_(modules),
+        labels_(module_labels(modules)),
+        debug_files_(debug_files),
+        open_module_(open_module) {}
 
   // Module by module, so that the files of one are open at a time. Signal frames come first: what
   // is outside of one is in a module of its own.
@@ -90,17 +95,20 @@ class Symbolizing {
           is_signal_return(image, one.return_address.value() - module.bias));
     }
     auto debug_file = debug_files_.find(image, module.path);
-    ModuleSymbols symbols(std::move(image), std::move(debug_file));
+    ModuleSymbols symbols(std::move(image), std::move(debug_file),
+                          labels_[static_cast<size_t>(wanted.front().module)]);
     std::vector<SourceFrame> frames;
     for (size_t i = 0; i < wanted.size();) {
       const Wanted& one = wanted[i];
       const bool is_handler_return = returns_from_handler[i];
       bool is_exact = is_handler_return;
+      const size_t first = i;
       for (; i < wanted.size() && wanted[i].key() == one.key(); ++i) {
         is_exact |= is_interrupted_[wanted[i].node];
       }
       // A return address may be the first byte of the next function: the call is before it.
       const uint64_t address = one.return_address.value() - module.bias - (is_exact ? 0 : 1);
+      correct_ends(wanted.subspan(first, i - first), symbols, address);
       frames.clear();
       for (const CodeFrame& frame : symbols.frames_at(address)) {
         frames.push_back({book_.intern(frame.function), book_.intern(frame.file), frame.line,
@@ -114,8 +122,20 @@ class Symbolizing {
     }
   }
 
-  const CallStacks& stacks_;
+  // Of nodes that share an address of the module.
+  void correct_ends(std::span<const Wanted> nodes, ModuleSymbols& symbols, uint64_t address) {
+    std::optional<bool> is_outermost;
+    for (const Wanted& one : nodes) {
+      uint32_t& parent = stacks_.nodes[one.node].parent;
+      if (parent != tracker::kRootNoUnwindInfo && parent != tracker::kRootBadFrame) continue;
+      if (!is_outermost) is_outermost = symbols.is_outermost(address);
+      if (*is_outermost) parent = tracker::kRootComplete;
+    }
+  }
+
+  CallStacks& stacks_;
   const std::vector<TrackedModule>& modules_;
+  const std::vector<std::string> labels_;  // of modules_
   const DebugFileSearch& debug_files_;
   const OpenModule& open_module_;
   std::vector<Wanted> wanted_;        // by module and address
@@ -125,7 +145,7 @@ class Symbolizing {
 
 }  // namespace
 
-SymbolBook symbolize(const CallStacks& stacks, const std::vector<TrackedModule>& modules,
+SymbolBook symbolize(CallStacks& stacks, const std::vector<TrackedModule>& modules,
                      const DebugFileSearch& debug_files, const OpenModule& open_module) {
   return Symbolizing(stacks, modules, debug_files, open_module).run();
 }

@@ -20,7 +20,10 @@ using OpenModule = std::function<std::optional<MappedFile>(const TrackedModule& 
 
 // The names of all frames of `stacks`. A module that cannot be read leaves its frames without
 // names.
-SymbolBook symbolize(const CallStacks& stacks, const std::vector<TrackedModule>& modules,
+//
+// A stack that the tracker took for cut off, for want of unwind information, is complete when its
+// outermost frame is code that nothing calls (ModuleSymbols::is_outermost); its end is corrected.
+SymbolBook symbolize(CallStacks& stacks, const std::vector<TrackedModule>& modules,
                      const DebugFileSearch& debug_files, const OpenModule& open_module);
 
 }  // namespace heapsnap

@@ -172,15 +172,16 @@ void write_tracking(Target& target, std::optional<Tracking>& tracking, const Ope
                     const CaptureOptions& options, SnapshotWriter& writer,
                     SnapshotMetadata& metadata) {
   if (!tracking) return;
-  writer.on_call_stacks(tracking->stacks);
+  SymbolBook names;
   if (options.name_stacks) {
-    const SymbolBook names = name_stacks(target, *tracking, options.debug_files, open_path);
+    names = name_stacks(target, *tracking, options.debug_files, open_path);
     if (names.is_full()) {
       tracking->record.notes.push_back(
           "the names in the call stacks take more than a snapshot holds: some were left out");
     }
-    writer.on_symbols(names);
   }
+  writer.on_call_stacks(tracking->stacks);
+  if (options.name_stacks) writer.on_symbols(names);
   metadata.tracker = std::move(tracking->record);
 }
 

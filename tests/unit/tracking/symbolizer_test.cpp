@@ -1,5 +1,6 @@
 #include "tracking/symbolizer.h"
 
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <link.h>
 
@@ -8,9 +9,11 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "elf/elf_image.h"
 #include "tests/unit/temporary_folder.h"
 #include "tests/unit/tracking/code_fixture.h"
 #include "tracking/demangle.h"
+#include "tracking/function_name.h"
 
 using namespace heapsnap;
 
@@ -52,12 +55,11 @@ CallStacks stack_of(const std::vector<const void*>& addresses) {
   return stacks;
 }
 
-SymbolBook names_of(const CallStacks& stacks, const std::string& file,
-                    const DebugFileSearch& search = {}) {
+SymbolBook names_of(CallStacks& stacks, const std::string& file, uint64_t bias = own_bias()) {
   TrackedModule module;
   module.path = file;
-  module.bias = own_bias();
-  return symbolize(stacks, {module}, search,
+  module.bias = bias;
+  return symbolize(stacks, {module}, DebugFileSearch(),
                    [&](const TrackedModule& wanted) { return open_path(wanted.path); });
 }
 
@@ -96,7 +98,8 @@ const std::vector<Named> kInlinedFrames = {
 TEST_CASE("a return address has its function, file and line, and the inlined ones too") {
   const void* const plain = fixture::plain_call();
   const void* const inlined = fixture::inlined_call();
-  const SymbolBook book = names_of(stack_of({plain, inlined}), kSelf);
+  CallStacks stacks = stack_of({plain, inlined});
+  const SymbolBook book = names_of(stacks, kSelf);
   CHECK(frames_at(book, plain) == std::vector<Named>{{"fixture::plain_call()", "code_fixture.cpp",
                                                       fixture::kPlainLine, false}});
   const auto found = frames_at(book, inlined);
@@ -122,7 +125,7 @@ TEST_CASE("separate debug files and symbol tables stand in") {
   REQUIRE(run("objcopy --strip-debug " + self + " " + only_symbols));
 
   const void* const inlined = fixture::inlined_call();
-  const CallStacks stacks = stack_of({inlined});
+  CallStacks stacks = stack_of({inlined});
   CHECK(frames_at(names_of(stacks, stripped), inlined) == kInlinedFrames);
   const auto by_symbol = frames_at(names_of(stacks, only_symbols), inlined);
   REQUIRE(by_symbol.size() == 1);
@@ -138,10 +141,78 @@ TEST_CASE("a file with another build-id is not used") {
   module.path = kSelf;
   module.bias = own_bias();
   module.build_id = "0123";
+  CallStacks stacks = stack_of({plain});
   const SymbolBook book =
-      symbolize(stack_of({plain}), {module}, DebugFileSearch(),
+      symbolize(stacks, {module}, DebugFileSearch(),
                 [&](const TrackedModule& wanted) { return open_path(wanted.path); });
   CHECK(book.is_empty());
+}
+
+TEST_CASE("functions of a stripped program are named by their begin, never by another one") {
+  const test::TemporaryFolder folder;
+  const std::string self = OBJCOPY_SOURCE;
+  const std::string stripped = folder.path() + "/stripped";
+  const std::string one_symbol = folder.path() + "/one";
+  const auto run = [](const std::string& command) { return std::system(command.c_str()) == 0; };
+  REQUIRE(run("objcopy --strip-all " + self + " " + stripped));
+  REQUIRE(run("objcopy --strip-all --keep-symbol=_ZN7fixture10plain_callEv " + self + " " +
+              one_symbol));
+  const void* const plain = fixture::plain_call();
+  const void* const inlined = fixture::inlined_call();
+  CallStacks stacks = stack_of({plain, inlined});
+  const auto start_of = [](auto* function) {
+    return reinterpret_cast<uint64_t>(function) - own_bias();
+  };
+
+  const SymbolBook without = names_of(stacks, stripped);
+  for (const auto& [address, function] : {std::pair(plain, start_of(&fixture::plain_call)),
+                                          std::pair(inlined, start_of(&fixture::inlined_call))}) {
+    const auto frames = frames_at(without, address);
+    REQUIRE(frames.size() == 1);
+    CHECK(frames[0].function == name_of_start("stripped", function));
+    CHECK(without.at(0, Address(reinterpret_cast<uint64_t>(address)))[0].offset ==
+          reinterpret_cast<uint64_t>(address) - own_bias() - function);
+  }
+  const SymbolBook with_one = names_of(stacks, one_symbol);
+  CHECK(frames_at(with_one, plain)[0].function == "fixture::plain_call()");
+  CHECK(frames_at(with_one, inlined)[0].function ==
+        name_of_start("one", start_of(&fixture::inlined_call)));
+}
+
+TEST_CASE("a stack that ends where processes and threads begin is complete") {
+  const auto end_after = [](const std::string& file, uint64_t address, uint32_t root) {
+    CallStacks stacks = stack_of({reinterpret_cast<const void*>(address)});
+    stacks.nodes.back().parent = root;
+    names_of(stacks, file, 0);
+    return static_cast<StackEnd>(stacks.nodes.back().parent);
+  };
+  const auto image_of = [](const std::string& path) {
+    return ElfImage::from_file(MappedFile::open(path), path);
+  };
+  const auto file_of = [](const char* symbol) {
+    Dl_info info = {};
+    REQUIRE(dladdr(dlsym(RTLD_DEFAULT, symbol), &info) != 0);
+    return std::string(info.dli_fname);
+  };
+  // ld.so's own start code has no unwind information.
+  const std::string loader = file_of("__tls_get_addr");
+  const uint64_t start = image_of(loader).entry() + 9;
+  CHECK(end_after(loader, start, tracker::kRootNoUnwindInfo) == StackEnd::kComplete);
+  CHECK(end_after(loader, start, tracker::kRootBadFrame) == StackEnd::kComplete);
+  CHECK(end_after(loader, start, tracker::kRootDepthLimit) == StackEnd::kDepthLimit);
+  CHECK(end_after(OBJCOPY_SOURCE, image_of(OBJCOPY_SOURCE).entry() + 9,
+                  tracker::kRootNoUnwindInfo) == StackEnd::kComplete);
+
+  const std::string libc = file_of("malloc_trim");
+  const auto libc_image = image_of(libc);
+  const ElfSymbol* const clone = libc_image.find_symbol("clone");
+  const ElfSymbol* const other = libc_image.find_symbol("malloc_trim");
+  REQUIRE(clone != nullptr);
+  REQUIRE(other != nullptr);
+  CHECK(end_after(libc, clone->value + clone->size - 1, tracker::kRootNoUnwindInfo) ==
+        StackEnd::kComplete);
+  CHECK(end_after(libc, other->value + 9, tracker::kRootNoUnwindInfo) == StackEnd::kNoUnwindInfo);
+  CHECK(end_after("/nonexistent", start, tracker::kRootNoUnwindInfo) == StackEnd::kNoUnwindInfo);
 }
 
 TEST_CASE("names are demangled, and others left alone") {
