@@ -89,6 +89,28 @@ std::string_view back_of(std::string_view text, size_t text_width, size_t width)
   return text;
 }
 
+// Whether the first word is a unit, such as "KiB" or "%".
+bool is_unit(std::string_view text) {
+  constexpr std::array<std::string_view, 12> kUnits = {"B",   "KiB", "MiB", "GiB", "TiB", "PiB",
+                                                       "EiB", "%",   "ns",  "µs",  "ms",  "s"};
+  const std::string_view word = text.substr(0, text.find(' '));
+  // "2.0 MiB," and "(1.5 KiB)" too.
+  const std::string_view bare = word.substr(0, word.find_last_not_of(".,;:)") + 1);
+  return std::find(kUnits.begin(), kUnits.end(), bare) != kUnits.end();
+}
+
+// Takes the next word; the unit behind a number belongs to it.
+std::string_view take_word(std::string_view& text) {
+  size_t end = std::min(text.find(' '), text.size());
+  const bool is_number = end > 0 && text[end - 1] >= '0' && text[end - 1] <= '9';
+  if (is_number && end < text.size() && is_unit(text.substr(end + 1))) {
+    end = std::min(text.find(' ', end + 1), text.size());
+  }
+  const std::string_view word = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return word;
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -132,9 +154,7 @@ std::vector<std::string> wrapped(std::string_view text, size_t width) {
   std::vector<std::string> lines(1);
   size_t line_width = 0;
   while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view word = take_word(text);
     if (word.empty()) continue;
     const size_t word_width = display_width(word);
     std::string& line = lines.back();

@@ -20,7 +20,8 @@ size_t display_width(std::string_view text);
 // Cuts the middle out of printable text that is wider than `width` columns: "/usr/l…/libc.so.6".
 std::string clipped(std::string_view text, size_t width);
 
-// Breaks at spaces into lines of at most `width` columns; a longer word gets its own line.
+// Breaks at spaces into lines of at most `width` columns, but not between a number and its unit; a
+// longer word gets its own line.
 std::vector<std::string> wrapped(std::string_view text, size_t width);
 
 // Puts escape sequences around text, or nothing when colour is off.

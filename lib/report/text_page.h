@@ -24,7 +24,7 @@ class TextPage {
   void field(std::string_view label, std::string_view text);
   // Indented, broken into lines.
   void sentence(std::string_view text);
-  void table(const TextTable& rows) { rows.print(out, ink); }
+  void table(const TextTable& rows) { rows.print(out, ink, width); }
 
   Writer& out;
   const ReportInput& input;

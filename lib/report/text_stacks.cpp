@@ -288,7 +288,7 @@ void print_stack_groups(Writer& out, const StackReportInput& input,
                            : size_text(rounded(group.allocated_bytes + group.freed_bytes)),
                    clipped(printable(group.name), std::max<size_t>(24, width - kNumbers))});
   }
-  table.print(out, ink);
+  table.print(out, ink, std::max(style.width, 60U));
 }
 
 void print_tracked_threads(Writer& out, const StackReportInput& input, const TextStyle& style) {
@@ -318,7 +318,7 @@ void print_tracked_threads(Writer& out, const StackReportInput& input, const Tex
          size_text(thread->allocated_bytes), count_text(thread->allocations),
          size_text(thread->freed_bytes), count_text(thread->frees), count_text(thread->truncated)});
   }
-  table.print(out, ink);
+  table.print(out, ink, std::max(style.width, 60U));
 }
 
 }  // namespace heapsnap

@@ -65,6 +65,7 @@ void add_capture_options(OptionParser& parser, CaptureArguments& arguments) {
 
 CaptureOptions to_capture_options(const CaptureArguments& arguments, const Process& process,
                                   int64_t taken_at_ns, const std::string& sysroot) {
+  text_style(arguments.report);  // refuses what is wrong with it before anything is done
   CaptureOptions options;
   const std::string pattern = arguments.output.empty() ? kDefaultName : arguments.output;
   options.output.path =

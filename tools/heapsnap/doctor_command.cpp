@@ -155,7 +155,7 @@ int run_doctor(const std::vector<std::string>& arguments) {
                  "only the commands that help");
   if (!parser.parse(arguments)) return kExitDone;
 
-  const ColorChoice color = parse_color_choice(style.color);
+  const TextStyle text = text_style(style);
   const int pid = target.empty() ? 0 : resolve_target(target);
   AttachFacts facts = gather_attach_facts(pid);
   if (facts.target) facts.target->allocator = allocator_of(pid);
@@ -164,8 +164,7 @@ int run_doctor(const std::vector<std::string>& arguments) {
   if (style.json) {
     print_checklist_json(out, pid, checks);
   } else {
-    print_checklist(out, pid, checks,
-                    {use_color(color, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
+    print_checklist(out, pid, checks, text);
   }
   out.flush();
   return attach_exit_code(checks);

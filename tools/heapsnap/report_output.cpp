@@ -9,7 +9,6 @@
 #include "analysis/rss_account.h"
 #include "analysis/stack_census.h"
 #include "report/json_report.h"
-#include "report/text_report.h"
 #include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
@@ -17,6 +16,13 @@ namespace heapsnap {
 void add_report_options(OptionParser& parser, ReportStyle& style) {
   parser.flag("json,j", style.json, "print the report as one JSON object");
   parser.text("color", style.color, "WHEN", "auto (a terminal, without NO_COLOR), always or never");
+  parser.number("width", style.width, "COLUMNS",
+                "how wide lines may be (default: COLUMNS, else the terminal's width, else 80)");
+}
+
+TextStyle text_style(const ReportStyle& style) {
+  return {use_color(parse_color_choice(style.color), STDOUT_FILENO),
+          output_width(STDOUT_FILENO, style.width)};
 }
 
 void print_snapshot_report(const SnapshotReader& snapshot, const std::string& path,
@@ -48,8 +54,7 @@ void print_snapshot_report(const SnapshotReader& snapshot, const std::string& pa
   if (style.json) {
     print_json_report(out, input);
   } else {
-    const TextStyle text{use_color(parse_color_choice(style.color), STDOUT_FILENO),
-                         terminal_width(STDOUT_FILENO)};
+    const TextStyle text = text_style(style);
     if (depth == ReportDepth::kWhole) {
       print_report(out, input, text);
     } else {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "report/text_report.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/option_parser.h"
 
@@ -11,10 +12,13 @@ namespace heapsnap {
 struct ReportStyle {
   bool json = false;
   std::string color = "auto";
+  uint64_t width = 0;  // columns; 0: as the terminal
 };
 
-// Adds -j and --color.
+// Adds -j, --color and --width.
 void add_report_options(OptionParser& parser, ReportStyle& style);
+// How text that goes to standard output looks. Throws Error{kUsage} for what cannot be.
+TextStyle text_style(const ReportStyle& style);
 
 enum class ReportDepth { kFirstScreen, kWhole };
 

@@ -4,12 +4,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 
 #include "base/error.h"
 
 namespace heapsnap {
+
+namespace {
+
+constexpr unsigned kFewestColumns = 60;
+constexpr unsigned kMostColumns = 200;  // longer lines are hard to read; --width may ask for more
+
+}  // namespace
 
 ColorChoice parse_color_choice(const std::string& text) {
   if (text == "auto") return ColorChoice::kAuto;
@@ -28,9 +37,26 @@ bool use_color(ColorChoice choice, int fd) {
 }
 
 unsigned terminal_width(int fd) {
+  if (const char* const columns = std::getenv("COLUMNS")) {
+    const char* const end = columns + std::strlen(columns);
+    unsigned number = 0;
+    const auto [read_to, error] = std::from_chars(columns, end, number);
+    if (error == std::errc() && read_to == end && number != 0) {
+      return std::clamp(number, kFewestColumns, kMostColumns);
+    }
+  }
   winsize size{};
   if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return std::clamp<unsigned>(size.ws_col, 60, 200);
+  return std::clamp<unsigned>(size.ws_col, kFewestColumns, kMostColumns);
+}
+
+unsigned output_width(int fd, uint64_t asked_for) {
+  if (asked_for == 0) return terminal_width(fd);
+  constexpr uint64_t kMost = 100'000;
+  if (asked_for >= kFewestColumns && asked_for <= kMost) return static_cast<unsigned>(asked_for);
+  throw Error(ErrorKind::kUsage, "--width " + std::to_string(asked_for),
+              "lines are " + std::to_string(kFewestColumns) + " to " + std::to_string(kMost) +
+                  " columns wide");
 }
 
 }  // namespace heapsnap

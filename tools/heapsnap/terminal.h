@@ -1,6 +1,7 @@
 // What the terminal at the other end can do.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace heapsnap {
@@ -14,7 +15,11 @@ ColorChoice parse_color_choice(const std::string& text);
 // "dumb" (https://no-color.org).
 bool use_color(ColorChoice choice, int fd);
 
-// Columns of the terminal behind `fd`, within [60, 200]; 80 when it is none.
+// How wide lines on `fd` may be: COLUMNS of the environment if it is a number, else the width of the
+// terminal there, else 80; within [60, 200].
 unsigned terminal_width(int fd);
+// `asked_for`, or the above if that is 0. Throws Error{kUsage} for fewer than 60 columns, which
+// tables do not fit.
+unsigned output_width(int fd, uint64_t asked_for);
 
 }  // namespace heapsnap

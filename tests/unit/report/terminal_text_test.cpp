@@ -61,6 +61,13 @@ TEST_CASE("lines break at spaces") {
   CHECK(wrapped("unbreakable word", 4) == std::vector<std::string>{"unbreakable", "word"});
 }
 
+TEST_CASE("a number and its unit stay on one line") {
+  CHECK(wrapped("of 182.8 MiB, all", 8) == std::vector<std::string>{"of", "182.8 MiB,", "all"});
+  CHECK(wrapped("held 5 ms", 6) == std::vector<std::string>{"held", "5 ms"});
+  CHECK(wrapped("of 2 servers", 4) == std::vector<std::string>{"of 2", "servers"});
+  CHECK(wrapped("a B c", 1) == std::vector<std::string>{"a", "B", "c"});
+}
+
 TEST_CASE("columns line up by what is seen") {
   std::string text;
   Writer out(text);
@@ -71,13 +78,63 @@ TEST_CASE("columns line up by what is seen") {
   table.add_row({"漢字漢", "12345678"});
   table.add_row({"all"});
   table.set_sum();
-  table.print(out, Ink(false));
+  table.print(out, Ink(false), 80);
   out.flush();
   CHECK(text ==
         "  name       bytes\n"
         "  ä              1\n"
         "  漢字漢  12345678\n"
         "  all\n");
+}
+
+TEST_CASE("a table fits into its width") {
+  TextTable table;
+  table.add_column("row", TextTable::Align::kLeft);
+  table.add_column("bytes", TextTable::Align::kRight);
+  table.add_column("blocks", TextTable::Align::kRight);
+  table.add_column("function", 8, [](const std::vector<std::string>& cells, size_t width) {
+    std::vector<std::string> cut;
+    for (const std::string& cell : cells) cut.push_back(clipped(cell, width));
+    return cut;
+  });
+  table.add_row({"of many words", "1000.0 MiB", "1,000,000", "a_function_with_a_long_name"});
+  const auto text_in = [&](size_t width) {
+    std::string text;
+    Writer out(text);
+    table.print(out, Ink(false), width);
+    out.flush();
+    return text;
+  };
+  CHECK(text_in(80) ==
+        "  row                 bytes     blocks  function\n"
+        "  of many words  1000.0 MiB  1,000,000  a_function_with_a_long_name\n");
+  // Words are broken, the last column is cut.
+  CHECK(text_in(45) ==
+        "  row              bytes     blocks  function\n"
+        "  of many     1000.0 MiB  1,000,000  a_…_name\n"
+        "  words\n");
+  CHECK(text_in(39) ==
+        "  row          bytes    blocks function\n"
+        "  of many 1000.0 MiB 1,000,000 a_…_name\n"
+        "  words\n");
+  // The last column has lines of its own.
+  CHECK(text_in(34) ==
+        "  row             bytes     blocks\n"
+        "      function\n"
+        "  of many    1000.0 MiB  1,000,000\n"
+        "  words\n"
+        "      a_function_with_a_long_name\n");
+  // Numbers stay whole: the first column is said again.
+  CHECK(text_in(24) ==
+        "  row              bytes\n"
+        "  of many     1000.0 MiB\n"
+        "  words\n"
+        "\n"
+        "  row             blocks\n"
+        "      function\n"
+        "  of many      1,000,000\n"
+        "  words\n"
+        "      a_fun…_a_long_name\n");
 }
 
 TEST_CASE("colour is asked for") {

@@ -200,3 +200,29 @@ TEST_CASE("what differs is said: counters, hugetlb pages, stacks of threads that
   CHECK(contains(text, "stacks of threads other than the first"));
   CHECK(contains(text, "none: the process ran on while it was read"));
 }
+
+TEST_CASE("numbers of any size stay whole from 60 columns up") {
+  auto sample = test::sample_snapshot();
+  for (Arena& arena : sample.metadata.heap.arenas) {
+    arena.system_mem = arena.walked = (1024ULL << 40) - 1;
+  }
+  sample.metadata.heap.instances[0].mmapped_mem = (1024ULL << 50) - 1;
+  SampleReport report(sample);
+  for (auto& arena : report.summary.arenas) {
+    for (auto& state : arena.states) {
+      state.chunks = {(1ULL << 50) - 1, (1024ULL << 40) - 1};
+      state.pages.resident = (1024ULL << 40) - 1;
+    }
+  }
+  for (auto& state : report.summary.totals) {
+    state.chunks = {(1ULL << 50) - 1, (1024ULL << 40) - 1};
+    state.pages = {(1024ULL << 40) - 1, (1024ULL << 40) - 1};
+  }
+  for (unsigned width = 60; width < 120; ++width) {
+    CAPTURE(width);
+    const std::string text = whole(report, {false, width});
+    CHECK(widest_line(text) <= width);
+    // What a terminal of that width would show is what was written.
+    CHECK(contains(text, "1023.9T"));
+  }
+}
