@@ -1,31 +1,47 @@
 #include "analysis/stack_groups.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "tracking/function_name.h"
 
 namespace heapsnap {
 
 namespace {
 
 constexpr std::string_view kNoModule = "code of no file";
+constexpr std::string_view kNoStack = "no call stack";
 
 // Groups are numbered as they are met.
 class Groups {
  public:
-  size_t number_of(std::string_view name) {
+  // Of what a frame belongs to; `passed` is null where that is no function.
+  size_t number_of(std::string_view name, const PassedFrames* passed) {
     const auto [entry, is_new] = numbers_.try_emplace(std::string(name), groups_.size());
-    if (is_new) groups_.push_back({.name = entry->first});
+    if (is_new) {
+      groups_.push_back({.name = entry->first, .is_function = passed != nullptr});
+      roles_.push_back(passed == nullptr ? FrameRole::kOwn : passed->role_of(name));
+    }
     return entry->second;
   }
   StackGroup& operator[](size_t number) { return groups_[number]; }
+  size_t size() const { return groups_.size(); }
+  FrameRole role(size_t number) const { return roles_[number]; }
+  void pass_over(size_t number) { roles_[number] = FrameRole::kWayToMalloc; }
   std::vector<StackGroup> take() && { return std::move(groups_); }
 
  private:
   std::unordered_map<std::string, size_t> numbers_;
   std::vector<StackGroup> groups_;
+  std::vector<FrameRole> roles_;
+};
+
+// A frame's group, and its role there.
+struct Key {
+  size_t group = 0;
+  std::optional<FrameRole> role{};  // nothing: that of the group
 };
 
 std::string_view module_name(const TrackerRecord& tracker, int32_t module) {
@@ -34,36 +50,59 @@ std::string_view module_name(const TrackerRecord& tracker, int32_t module) {
   return path.empty() ? std::string_view("the program") : std::string_view(path);
 }
 
-// What a frame is grouped by, and whether it explains anything.
-struct Key {
-  size_t group = 0;
-  bool is_wrapper = false;
+// What one stack is made of, innermost first.
+struct Frames {
+  std::vector<size_t> groups;
+  std::vector<FrameRole> roles;
 };
 
+// Every stack that did something, frame by frame.
 template <typename KeysOf>
-std::vector<StackGroup> group(const StackCensus& census, const RecordedStacks& recorded,
-                              Groups& groups, KeysOf keys_of) {
-  std::vector<std::vector<Key>> keys(recorded.stacks.nodes.size());
-  std::unordered_set<size_t> met;
-  for (size_t id = 0; id < census.stacks.size(); ++id) {
-    const StackFigures& figures = census.stacks[id];
-    const AllocationSite& site = recorded.stacks.sites[id];
-    if (figures.blocks_found == 0 && site.allocations == 0) continue;
-    met.clear();
-    const Key* self = nullptr;
-    const Key* innermost = nullptr;
-    recorded.stacks.walk(site.node, [&](uint32_t node) {
-      if (keys[node].empty()) keys[node] = keys_of(recorded.stacks.nodes[node]);
-      for (const Key& key : keys[node]) {
-        if (innermost == nullptr) innermost = &key;
-        if (self == nullptr && !key.is_wrapper) self = &key;
-        if (met.insert(key.group).second) {
-          groups[key.group].live_bytes_below += figures.live_bytes;
+class StackVisits {
+ public:
+  StackVisits(const StackCensus& census, const RecordedStacks& recorded, const Groups& groups,
+              KeysOf keys_of)
+      : census_(census),
+        recorded_(recorded),
+        groups_(groups),
+        keys_of_(keys_of),
+        keys_(recorded.stacks.nodes.size()) {}
+
+  // Calls visit(figures, site, frames).
+  template <typename Visit>
+  void each(Visit visit) {
+    for (size_t id = 0; id < census_.stacks.size(); ++id) {
+      const AllocationSite& site = recorded_.stacks.sites[id];
+      if (census_.stacks[id].blocks_found == 0 && site.allocations == 0) continue;
+      frames_.groups.clear();
+      frames_.roles.clear();
+      recorded_.stacks.walk(site.node, [&](uint32_t node) {
+        if (keys_[node].empty()) keys_[node] = keys_of_(recorded_.stacks.nodes[node]);
+        for (const Key& key : keys_[node]) {
+          frames_.groups.push_back(key.group);
+          frames_.roles.push_back(key.role.value_or(groups_.role(key.group)));
         }
-      }
-    });
-    if (self == nullptr) self = innermost;
-    const size_t number = self == nullptr ? groups.number_of("no call stack") : self->group;
+      });
+      visit(census_.stacks[id], site, frames_);
+    }
+  }
+
+ private:
+  const StackCensus& census_;
+  const RecordedStacks& recorded_;
+  const Groups& groups_;
+  KeysOf keys_of_;
+  std::vector<std::vector<Key>> keys_;  // by node
+  Frames frames_;
+};
+
+template <typename Visits>
+void add_up(Visits& visits, Groups& groups) {
+  std::unordered_set<size_t> met;
+  visits.each([&](const StackFigures& figures, const AllocationSite& site, const Frames& frames) {
+    const bool is_empty = frames.groups.empty();
+    const size_t number =
+        is_empty ? groups.number_of(kNoStack, nullptr) : frames.groups[charged_frame(frames.roles)];
     StackGroup& to = groups[number];
     to.live_bytes += figures.live_bytes;
     to.live_blocks += figures.live_blocks;
@@ -71,78 +110,132 @@ std::vector<StackGroup> group(const StackCensus& census, const RecordedStacks& r
     to.frees += site.free_count();
     to.allocated_bytes += static_cast<double>(site.allocated_bytes);
     to.freed_bytes += static_cast<double>(site.freed_bytes);
-    if (self == nullptr) to.live_bytes_below += figures.live_bytes;
-  }
-  return std::move(groups).take();
-}
-
-bool is_wrapper_place(const SymbolBook& symbols, std::span<const SourceFrame> frames) {
-  return !frames.empty() && std::all_of(frames.begin(), frames.end(), [&](const auto& frame) {
-    return is_allocation_wrapper(symbols.text(frame.function));
+    if (is_empty) to.live_bytes_below += figures.live_bytes;
+    met.clear();
+    for (const size_t group : frames.groups) {
+      if (met.insert(group).second) groups[group].live_bytes_below += figures.live_bytes;
+    }
   });
 }
+
+// Finds functions that look like ways to malloc.
+class CommonAllocators {
+ public:
+  explicit CommonAllocators(size_t groups) : functions_(groups) {}
+
+  void look_at(const AllocationSite& site, const Frames& frames) {
+    std::optional<size_t> inner;
+    for (size_t i = 0; i < frames.groups.size(); ++i) {
+      const size_t group = frames.groups[i];
+      if (frames.roles[i] != FrameRole::kOwn || group == inner) continue;
+      if (inner) {
+        functions_[*inner].callers.insert(group);
+        functions_[group].called.insert(*inner);
+      } else if (site.allocations != 0) {
+        functions_[group].sizes.insert(static_cast<uint64_t>(
+            static_cast<double>(site.allocated_bytes) / site.allocation_count()));
+      }
+      inner = group;
+    }
+  }
+
+  // For how many functions a function allocates, if it calls nothing else that allocates and its
+  // blocks are of many sizes; else 0.
+  size_t callers_of_common(size_t group) const {
+    const Function& function = functions_[group];
+    if (!function.called.empty() || function.sizes.size() < kMany) return 0;
+    // A function that does nothing but call this one may stand for its own callers: xmalloc that
+    // calls do_xmalloc.
+    std::unordered_set<size_t> beyond;
+    for (const size_t caller : function.callers) {
+      const Function& outer = functions_[caller];
+      if (outer.called.size() == 1 && outer.sizes.empty()) {
+        beyond.insert(outer.callers.begin(), outer.callers.end());
+      } else {
+        beyond.insert(caller);
+      }
+    }
+    const size_t callers = std::max(function.callers.size(), beyond.size());
+    return callers < kMany ? 0 : callers;
+  }
+
+ private:
+  static constexpr size_t kMany = 8;
+
+  // Of those that are not passed over.
+  struct Function {
+    std::unordered_set<size_t> callers;
+    std::unordered_set<size_t> called;
+    std::unordered_set<uint64_t> sizes;  // on average, of each stack that is charged to it
+  };
+  std::vector<Function> functions_;  // by group
+};
 
 }  // namespace
 
-bool is_allocation_wrapper(std::string_view function) {
-  constexpr std::array<std::string_view, 17> kBegins = {"operator new",
-                                                        "std::__new_allocator<",
-                                                        "__gnu_cxx::new_allocator<",
-                                                        "std::allocator<",
-                                                        "std::allocator_traits<",
-                                                        "__gnu_cxx::__alloc_traits<",
-                                                        "std::_Vector_base<",
-                                                        "std::__allocate_guarded",
-                                                        "std::__shared_count<",
-                                                        "std::_Deque_base<",
-                                                        "std::_Rb_tree<",
-                                                        "std::__detail::_Hashtable_alloc<",
-                                                        "std::_Hashtable<",
-                                                        "std::__cxx11::basic_string<",
-                                                        "std::__cxx11::_List_base<",
-                                                        "std::_Sp_counted_ptr",
-                                                        "std::vector<"};
-  constexpr std::array<std::string_view, 17> kWhole = {
-      "malloc",         "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc",
-      "posix_memalign", "valloc", "pvalloc", "xmalloc",      "xcalloc",  "xrealloc",
-      "xstrdup",        "strdup", "strndup", "g_malloc",     "g_malloc0"};
-  // The name of a template's instance stands behind its return type.
-  const std::string_view before_arguments = function.substr(0, function.find('('));
-  const size_t name = before_arguments.find(" std::");
-  if (name != std::string_view::npos && before_arguments.find('<') > name) {
-    function.remove_prefix(name + 1);
-  }
-  return std::find(kWhole.begin(), kWhole.end(), function) != kWhole.end() ||
-         std::any_of(kBegins.begin(), kBegins.end(),
-                     [&](std::string_view begin) { return function.starts_with(begin); });
-}
-
-std::vector<StackGroup> group_by_function(const StackCensus& census, const RecordedStacks& recorded,
-                                          const TrackerRecord& tracker) {
+FunctionGroups group_by_function(const StackCensus& census, const RecordedStacks& recorded,
+                                 const TrackerRecord& tracker, const PassedFrames& passed) {
   Groups groups;
-  return group(census, recorded, groups, [&](const CallNode& node) {
+  StackVisits visits(census, recorded, groups, [&](const CallNode& node) {
     std::vector<Key> keys;
     for (const SourceFrame& frame : recorded.symbols.at(node.module, node.return_address)) {
       const std::string& name = recorded.symbols.text(frame.function);
-      if (!name.empty()) keys.push_back({groups.number_of(name), is_allocation_wrapper(name)});
+      if (!name.empty()) keys.push_back({groups.number_of(name, &passed)});
     }
     if (keys.empty()) {
-      keys.push_back({groups.number_of("functions without a name in " +
-                                       std::string(module_name(tracker, node.module))),
-                      false});
+      const std::string module(module_name(tracker, node.module));
+      keys.push_back({groups.number_of("functions without a name in " + module, nullptr)});
     }
     return keys;
   });
+  visits.each([](const StackFigures&, const AllocationSite&, const Frames&) {});  // numbers all
+  FunctionGroups result;
+  std::vector<std::pair<size_t, size_t>> named;  // group, callers
+  // A function that calls a way to malloc may be one itself: xstrdup calls xmalloc.
+  constexpr int kMostRounds = 3;
+  for (int round = 0; round <= kMostRounds; ++round) {
+    CommonAllocators allocators(groups.size());
+    visits.each([&](const StackFigures&, const AllocationSite& site, const Frames& frames) {
+      allocators.look_at(site, frames);
+    });
+    const size_t passed_before = result.passed.size();
+    named.clear();
+    for (size_t group = 0; group < groups.size(); ++group) {
+      const size_t callers = allocators.callers_of_common(group);
+      if (callers == 0 || !groups[group].is_function) continue;
+      if (!is_name_of_start(groups[group].name)) {
+        named.emplace_back(group, callers);
+      } else if (round < kMostRounds && !passed.is_kept(groups[group].name)) {
+        groups.pass_over(group);
+        result.passed.push_back({groups[group].name, callers});
+      }
+    }
+    if (result.passed.size() == passed_before) break;
+  }
+  add_up(visits, groups);
+  for (const auto& [group, callers] : named) {
+    if (groups[group].live_bytes <= census.live_bytes / 2) continue;
+    result.suspect = CommonAllocator{groups[group].name, callers};
+  }
+  result.groups = std::move(groups).take();
+  return result;
 }
 
 std::vector<StackGroup> group_by_module(const StackCensus& census, const RecordedStacks& recorded,
-                                        const TrackerRecord& tracker) {
+                                        const TrackerRecord& tracker, const PassedFrames& passed) {
   Groups groups;
-  return group(census, recorded, groups, [&](const CallNode& node) {
-    const auto frames = recorded.symbols.at(node.module, node.return_address);
-    return std::vector<Key>{{groups.number_of(module_name(tracker, node.module)),
-                             is_wrapper_place(recorded.symbols, frames)}};
+  StackVisits visits(census, recorded, groups, [&](const CallNode& node) {
+    // Several roles where functions were inlined.
+    std::vector<Key> keys;
+    const size_t group = groups.number_of(module_name(tracker, node.module), nullptr);
+    for (const SourceFrame& frame : recorded.symbols.at(node.module, node.return_address)) {
+      keys.push_back({group, passed.role_of(recorded.symbols.text(frame.function))});
+    }
+    if (keys.empty()) keys.push_back({group});
+    return keys;
   });
+  add_up(visits, groups);
+  return std::move(groups).take();
 }
 
 double measure_of(const StackGroup& group, StackOrder order) {

@@ -1,9 +1,12 @@
 // Call stacks added up by function or by module.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "analysis/passed_frames.h"
 #include "analysis/stack_census.h"
 #include "snapshot/call_stack_tables.h"
 #include "tracking/tracker_record.h"
@@ -12,7 +15,8 @@ namespace heapsnap {
 
 struct StackGroup {
   std::string name;  // of a function, or the path of a module; as the target has it
-  // Of the stacks in which it is the first frame that is not a mere way to malloc.
+  bool is_function = false;
+  // Of the stacks that are charged to it (charged_frame()).
   double live_bytes = 0;
   double live_blocks = 0;
   double allocations = 0;
@@ -23,14 +27,24 @@ struct StackGroup {
   double live_bytes_below = 0;
 };
 
-// operator new, the standard allocators, xmalloc and the like: functions that are in every stack
-// and explain nothing.
-bool is_allocation_wrapper(std::string_view function);
+// A function that allocates blocks of many sizes for many others and calls nothing else that
+// allocates, as ways to malloc do.
+struct CommonAllocator {
+  std::string name;
+  size_t callers = 0;
+};
 
-std::vector<StackGroup> group_by_function(const StackCensus& census, const RecordedStacks& recorded,
-                                          const TrackerRecord& tracker);
+struct FunctionGroups {
+  std::vector<StackGroup> groups;
+  // Those without a name, which no pattern could know: also passed over.
+  std::vector<CommonAllocator> passed;
+  // One with a name that is charged with more than half of all live bytes.
+  std::optional<CommonAllocator> suspect;
+};
+FunctionGroups group_by_function(const StackCensus& census, const RecordedStacks& recorded,
+                                 const TrackerRecord& tracker, const PassedFrames& passed);
 std::vector<StackGroup> group_by_module(const StackCensus& census, const RecordedStacks& recorded,
-                                        const TrackerRecord& tracker);
+                                        const TrackerRecord& tracker, const PassedFrames& passed);
 
 // What `order` compares.
 double measure_of(const StackGroup& group, StackOrder order);

@@ -121,13 +121,13 @@ void print_json_stacks(Writer& out, const StackReportInput& input) {
 }
 
 void print_json_stack_groups(Writer& out, const StackReportInput& input,
-                             const std::vector<StackGroup>& groups, const std::string& what) {
+                             const FunctionGroups& groups, const std::string& what) {
   JsonWriter json(out);
   json.begin_object();
   write_head(json, input, what.c_str());
   json.key("groups");
   json.begin_array();
-  for (const StackGroup& group : groups) {
+  for (const StackGroup& group : groups.groups) {
     json.begin_object();
     json.member("name", group.name);
     json.member("live_bytes", group.live_bytes);
@@ -141,6 +141,17 @@ void print_json_stack_groups(Writer& out, const StackReportInput& input,
     json.end_object();
   }
   json.end_array();
+  if (what == "function") {
+    json.key("passed_over");
+    json.begin_array();
+    for (const CommonAllocator& one : groups.passed) {
+      json.begin_object();
+      json.member("name", one.name);
+      json.member("callers", uint64_t{one.callers});
+      json.end_object();
+    }
+    json.end_array();
+  }
   json.end_object();
   out.write("\n");
 }

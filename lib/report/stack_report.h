@@ -21,11 +21,10 @@ void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& s
 void print_json_stacks(Writer& out, const StackReportInput& input);
 
 // Stacks added up. `what`: "function" or "module".
-void print_stack_groups(Writer& out, const StackReportInput& input,
-                        const std::vector<StackGroup>& groups, const std::string& what,
-                        const TextStyle& style);
+void print_stack_groups(Writer& out, const StackReportInput& input, const FunctionGroups& groups,
+                        const std::string& what, const TextStyle& style);
 void print_json_stack_groups(Writer& out, const StackReportInput& input,
-                             const std::vector<StackGroup>& groups, const std::string& what);
+                             const FunctionGroups& groups, const std::string& what);
 // What each thread allocated and freed; blocks do not know their thread.
 void print_tracked_threads(Writer& out, const StackReportInput& input, const TextStyle& style);
 void print_json_tracked_threads(Writer& out, const StackReportInput& input);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/passed_frames.h"
 #include "analysis/stack_census.h"
 #include "snapshot/call_stack_tables.h"
 #include "snapshot/metadata.h"
@@ -19,6 +20,7 @@ struct StackReportInput {
   std::vector<uint32_t> ranked;               // the stacks to list
   std::vector<std::vector<SizeCount>> sizes;  // of their blocks, as `ranked`
   std::string snapshot_path;                  // empty: not said
+  PassedFrames passed{};
 };
 
 }  // namespace heapsnap

@@ -3,17 +3,25 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/fitted_name.h"
 #include "report/number_text.h"
-#include "report/stack_frames.h"
+#include "report/stack_labels.h"
+#include "report/stack_lines.h"
 #include "report/stack_report.h"
 #include "report/text_page.h"
 #include "report/text_table.h"
+#include "tracking/function_name.h"
 
 namespace heapsnap {
 
 namespace {
 
 using Align = TextTable::Align;
+
+const std::string kFrameIndent = "      ";
+constexpr size_t kLeastName = 28;   // of a function
+constexpr size_t kLeastLabel = 40;  // of a stack
+constexpr size_t kWhole = 1 << 20;  // columns that no name has
 
 uint64_t rounded(double number) {
   return number <= 0 ? 0 : static_cast<uint64_t>(std::llround(std::min(number, 9e18)));
@@ -44,6 +52,11 @@ std::string share_text(double part, double whole) {
 std::string live_text(double bytes, double blocks) {
   return fmt::format("{} in {}", size_text(rounded(bytes)),
                      count_text(rounded(blocks), "block", "blocks"));
+}
+
+std::string recording_text(uint64_t sample_bytes) {
+  return sample_bytes == 0 ? std::string("each allocation recorded")
+                           : fmt::format("one sample each {} on average", size_text(sample_bytes));
 }
 
 // What the order compares, in its own unit.
@@ -107,9 +120,7 @@ void print_head(Writer& out, const StackReportInput& input, const Ink& ink, size
   const Process& process = input.metadata.process;
   const TrackerRecord& tracker = *input.metadata.tracker;
   out.write(ink.bold(fmt::format("Process {}: {}", process.pid, printable(process.comm))) + "\n");
-  std::string what = tracker.sample_bytes == 0 ? std::string("each allocation recorded")
-                                               : fmt::format("one sample each {} on average",
-                                                             size_text(tracker.sample_bytes));
+  std::string what = recording_text(tracker.sample_bytes);
   if (tracker.recorded_ns != 0) what += " for " + duration_text(tracker.recorded_ns);
   if (!tracker.recording) what += ", recording has stopped";
   print_wrapped(out, "  tracked   ", what, width);
@@ -125,37 +136,61 @@ void print_order(Writer& out, const StackReportInput& input, size_t width) {
   if (!text.empty()) print_wrapped(out, "  sorted    ", text, width);
 }
 
-void print_frames(Writer& out, const StackReportInput& input, uint32_t node, const Ink& ink,
-                  size_t width) {
+void print_frames(Writer& out, const StackLines& lines, size_t index, const Ink& ink) {
   StackEnd end{};
-  const auto frames = named_frames(input.recorded, *input.metadata.tracker, node, end);
-  for (const NamedFrame& frame : frames) {
-    std::string place = printable(line_label(frame, false));
-    if (frame.is_inlined) place += place.empty() ? "inlined" : " (inlined)";
-    if (place.empty() && frame.has_module && !frame.function.empty()) {
-      place = printable(file_name_of(frame.module));
-    }
-    const std::string function = printable(function_label(frame));
-    const size_t room = width - 6;
-    const size_t place_width = display_width(place);
-    const std::string shown =
-        clipped(function, room > place_width + 22 ? room - place_width - 2 : 20);
-    out.write("      " + shown + (place.empty() ? "" : "  " + ink.dim(place)) + "\n");
+  for (const FrameLine& line : lines.lines_of(index, end)) {
+    out.write(kFrameIndent + line.function +
+              (line.place.empty() ? "" : "  " + ink.dim(line.place)) + "\n");
   }
-  if (!end_text(end).empty()) out.write("      " + ink.yellow(end_text(end)) + "\n");
+  if (!end_text(end).empty()) out.write(kFrameIndent + ink.yellow(end_text(end)) + "\n");
 }
 
-// The innermost frame that says more than that memory was asked for.
-std::string site_text(const StackReportInput& input, uint32_t id) {
-  StackEnd end{};
-  const auto frames = named_frames(input.recorded, *input.metadata.tracker,
-                                   input.recorded.stacks.sites[id].node, end);
-  for (const NamedFrame& frame : frames) {
-    if (is_allocation_wrapper(frame.function)) continue;
-    const std::string line = line_label(frame, false);
-    return printable(function_label(frame) + (line.empty() ? "" : " " + line));
+// "10.5 MiB", or "10.5M" where columns are few.
+std::string column_size(double bytes, size_t width) {
+  constexpr size_t kWideEnough = 100;
+  return width < kWideEnough ? short_size_text(rounded(bytes)) : size_text(rounded(bytes));
+}
+
+// Names of functions and of other groups, each cut in its way.
+std::vector<std::string> group_names(const std::vector<StackGroup>& groups,
+                                     const std::vector<std::string>& cells, size_t width) {
+  std::vector<std::string> functions;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    if (groups[i].is_function) functions.push_back(cells[i]);
   }
-  return frames.empty() ? "no call stack" : printable(function_label(frames.front()));
+  functions = fitted_names(functions, width);
+  std::vector<std::string> names;
+  size_t next = 0;
+  for (size_t i = 0; i < cells.size(); ++i) {
+    names.push_back(groups[i].is_function ? functions[next++] : clipped(cells[i], width));
+  }
+  return names;
+}
+
+void print_passed(Writer& out, const FunctionGroups& groups, size_t width) {
+  if (!groups.passed.empty()) {
+    std::string names;
+    for (const CommonAllocator& one : groups.passed) {
+      names += fmt::format("{}{} (for {})", names.empty() ? "" : ", ",
+                           printable(plain_name(one.name)), count_text(one.callers));
+    }
+    print_wrapped(
+        out, "  ",
+        fmt::format("Also passed over, since they have no name and allocate blocks of many "
+                    "sizes for many functions: {}. --pass-over '!{}' charges the first "
+                    "one after all.",
+                    names, printable(plain_name(groups.passed.front().name))),
+        width);
+  }
+  if (groups.suspect) {
+    const std::string name = printable(plain_name(groups.suspect->name));
+    print_wrapped(
+        out, "  ",
+        fmt::format("{} allocates blocks of many sizes for {}. --pass-over '{}' charges "
+                    "those instead.",
+                    name, count_text(groups.suspect->callers, "function", "functions"), name),
+        width);
+  }
 }
 
 }  // namespace
@@ -166,15 +201,14 @@ void print_top_stacks(TextPage& page) {
   page.heading("Call stacks that hold the most");
   TextTable table;
   for (int i = 0; i < 3; ++i) table.add_column("", Align::kRight);
-  table.add_column("", Align::kLeft);
-  for (const uint32_t id : input.ranked) {
-    const StackFigures& figures = input.census.stacks[id];
-    constexpr size_t kNumbers = 40;
-    table.add_row(
-        {share_text(figures.live_bytes, input.census.live_bytes),
-         size_text(rounded(figures.live_bytes)),
-         count_text(rounded(figures.live_blocks), "block", "blocks"),
-         clipped(site_text(input, id), page.width > kNumbers + 30 ? page.width - kNumbers : 30)});
+  table.add_column("", kLeastLabel,
+                   [&input](const auto&, size_t width) { return stack_labels(input, width); });
+  const std::vector<std::string> labels = stack_labels(input, kWhole);
+  for (size_t i = 0; i < input.ranked.size(); ++i) {
+    const StackFigures& figures = input.census.stacks[input.ranked[i]];
+    table.add_row({share_text(figures.live_bytes, input.census.live_bytes),
+                   size_text(rounded(figures.live_bytes)),
+                   count_text(rounded(figures.live_blocks), "block", "blocks"), labels[i]});
   }
   page.table(table);
   if (input.census.without_stack.count != 0) {
@@ -237,6 +271,7 @@ void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& s
   print_head(out, input, ink, width);
   print_order(out, input, width);
   const double total = total_of(input.census, input.recorded.stacks, input.order);
+  const StackLines lines(input, width - kFrameIndent.size());
   for (size_t i = 0; i < input.ranked.size(); ++i) {
     const uint32_t id = input.ranked[i];
     const AllocationSite& site = input.recorded.stacks.sites[id];
@@ -246,6 +281,9 @@ void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& s
               ink.bold(fmt::format("{}. {}  {}", i + 1, share_text(measure, total),
                                    measure_text(input, id))) +
               "\n");
+    if (lines.is_alike(i)) {
+      print_wrapped(out, "    recorded   ", recording_text(site.sample_bytes), width);
+    }
     if (input.order == StackOrder::kRate || input.order == StackOrder::kChurn) {
       print_wrapped(out, "    live       ", live_text(figures.live_bytes, figures.live_blocks),
                     width);
@@ -259,13 +297,13 @@ void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& s
                               rate_text(site.allocation_count(), tracker.recorded_ns),
                               size_text(site.freed_bytes), count_text(rounded(site.free_count()))),
                   width);
-    print_frames(out, input, site.node, ink, width);
+    print_frames(out, lines, i, ink);
   }
 }
 
-void print_stack_groups(Writer& out, const StackReportInput& input,
-                        const std::vector<StackGroup>& groups, const std::string& what,
-                        const TextStyle& style) {
+void print_stack_groups(Writer& out, const StackReportInput& input, const FunctionGroups& all,
+                        const std::string& what, const TextStyle& style) {
+  const std::vector<StackGroup>& groups = all.groups;
   const Ink ink(style.color);
   const size_t width = std::max(style.width, 60U);
   print_head(out, input, ink, width);
@@ -278,22 +316,25 @@ void print_stack_groups(Writer& out, const StackReportInput& input,
        {"share", "live", "blocks", "below it", by_rate ? "allocations" : "churn"}) {
     table.add_column(title, Align::kRight);
   }
-  table.add_column(what, Align::kLeft);
+  table.add_column(what, kLeastName, [&groups](const auto& cells, size_t columns) {
+    return group_names(groups, cells, columns);
+  });
   for (const StackGroup& group : groups) {
-    constexpr size_t kNumbers = 56;
     table.add_row({share_text(measure_of(group, input.order), total),
-                   size_text(rounded(group.live_bytes)), count_text(rounded(group.live_blocks)),
-                   size_text(rounded(group.live_bytes_below)),
+                   column_size(group.live_bytes, width), count_text(rounded(group.live_blocks)),
+                   column_size(group.live_bytes_below, width),
                    by_rate ? count_text(rounded(group.allocations))
-                           : size_text(rounded(group.allocated_bytes + group.freed_bytes)),
-                   clipped(printable(group.name), std::max<size_t>(24, width - kNumbers))});
+                           : column_size(group.allocated_bytes + group.freed_bytes, width),
+                   printable(group.name)});
   }
-  table.print(out, ink, std::max(style.width, 60U));
+  table.print(out, ink, width);
+  print_passed(out, all, width);
 }
 
 void print_tracked_threads(Writer& out, const StackReportInput& input, const TextStyle& style) {
   const Ink ink(style.color);
-  print_head(out, input, ink, std::max(style.width, 60U));
+  const size_t width = std::max(style.width, 60U);
+  print_head(out, input, ink, width);
   out.write("\n");
   TextTable table;
   table.add_column("thread", Align::kRight);
@@ -318,7 +359,7 @@ void print_tracked_threads(Writer& out, const StackReportInput& input, const Tex
          size_text(thread->allocated_bytes), count_text(thread->allocations),
          size_text(thread->freed_bytes), count_text(thread->frees), count_text(thread->truncated)});
   }
-  table.print(out, ink, std::max(style.width, 60U));
+  table.print(out, ink, width);
 }
 
 }  // namespace heapsnap

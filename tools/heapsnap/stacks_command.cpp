@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include "analysis/stack_groups.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "report/churn_log.h"
 #include "report/heapprof_listing.h"
 #include "report/stack_report.h"
@@ -14,7 +16,6 @@
 #include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/target_argument.h"
 #include "tools/heapsnap/temporary_snapshot.h"
-#include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
 
@@ -28,8 +29,13 @@ constexpr const char* kDescription =
     "for milliseconds).\n"
     "\n"
     "  text      share, bytes, sizes, rates and frames of each stack\n"
-    "  heapprof  the listing of heapprof: share, bytes, size of each block, frames\n"
-    "  churnlog  an entry of pmem's log: bytes and counts allocated and freed by each stack";
+    "  heapprof  the listing of heapprof: share, bytes, sizes of blocks, frames\n"
+    "  churnlog  an entry of pmem's log: bytes and counts allocated and freed by each stack\n"
+    "\n"
+    "--by function and --by module charge each stack to its innermost frame that is more than a\n"
+    "way to malloc. They pass over operator new, namespace std, xmalloc, g_malloc, palloc,\n"
+    "PyMem_Malloc and the like (docs/call-stacks.md lists all), and what starts a process or a\n"
+    "thread. If all frames are passed over, the outermost way to malloc is charged.";
 
 struct Arguments {
   std::string what;
@@ -37,7 +43,10 @@ struct Arguments {
   std::string by = "stack";
   std::string format = "text";
   std::string sysroot;
+  std::vector<std::string> pass_over;
+  std::string pass_over_file;
   uint64_t limit = 20;
+  uint64_t blocks = 32;
   bool all = false;
   bool ask_debuginfod = false;
   ReportStyle style;
@@ -77,8 +86,38 @@ std::string tracking_remedy(const SnapshotMetadata& metadata, bool runs) {
   return "while the process runs, put the tracker in (" + inject + "), then take a snapshot again";
 }
 
+// One pattern per line; empty lines and lines that start with "#" are skipped.
+void add_patterns_of(const std::string& path, PassedFrames& passed) {
+  constexpr size_t kLongest = 1 << 20;
+  const MappedFile file = MappedFile::open(path);
+  if (file.bytes().size() > kLongest) {
+    throw Error(ErrorKind::kBadInput, "--pass-over-file " + path, "it is larger than 1 MiB");
+  }
+  std::istringstream lines(
+      std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find_first_not_of(" \t\r");
+    if (first == std::string::npos || line[first] == '#') continue;
+    passed.add(line.substr(first, line.find_last_not_of(" \t\r") - first + 1));
+  }
+}
+
+PassedFrames passed_frames(const Arguments& arguments) {
+  PassedFrames passed;
+  if (!arguments.pass_over_file.empty()) add_patterns_of(arguments.pass_over_file, passed);
+  for (const std::string& pattern : arguments.pass_over) {
+    if (pattern.empty() || pattern == "!") {
+      throw Error(ErrorKind::kUsage, "--pass-over '" + pattern + "'", "it names no function",
+                  "for example: --pass-over 'my_*alloc'");
+    }
+    passed.add(pattern);
+  }
+  return passed;
+}
+
 void print_listing(const Arguments& arguments, const SnapshotReader& snapshot,
-                   const RecordedStacks& recorded, const std::string& path, Writer& out) {
+                   const RecordedStacks& recorded, const PassedFrames& passed,
+                   const std::string& path, Writer& out) {
   const SnapshotMetadata& metadata = snapshot.metadata();
   if (arguments.format == "churnlog") {
     uint64_t churn = 0;
@@ -90,19 +129,23 @@ void print_listing(const Arguments& arguments, const SnapshotReader& snapshot,
   }
   const SnapshotStreams streams = streams_of(snapshot);
   const StackCensus census = take_stack_census(streams, recorded.stacks);
-  StackReportInput input{metadata, recorded, census, parse_order(arguments.sort), {}, {}, path};
+  StackReportInput input{metadata, recorded, census, parse_order(arguments.sort),
+                         {},       {},       path,   passed};
   const size_t limit = arguments.all ? 0 : arguments.limit;
-  const TextStyle text{use_color(parse_color_choice(arguments.style.color), STDOUT_FILENO),
-                       terminal_width(STDOUT_FILENO)};
+  const TextStyle text = text_style(arguments.style);
   if (arguments.by == "thread") {
     arguments.style.json ? print_json_tracked_threads(out, input)
                          : print_tracked_threads(out, input, text);
     return;
   }
   if (arguments.by != "stack") {
-    auto groups = arguments.by == "module" ? group_by_module(census, recorded, *metadata.tracker)
-                                           : group_by_function(census, recorded, *metadata.tracker);
-    rank_groups(groups, input.order, limit);
+    FunctionGroups groups;
+    if (arguments.by == "module") {
+      groups.groups = group_by_module(census, recorded, *metadata.tracker, passed);
+    } else {
+      groups = group_by_function(census, recorded, *metadata.tracker, passed);
+    }
+    rank_groups(groups.groups, input.order, limit);
     arguments.style.json ? print_json_stack_groups(out, input, groups, arguments.by)
                          : print_stack_groups(out, input, groups, arguments.by, text);
     return;
@@ -111,7 +154,7 @@ void print_listing(const Arguments& arguments, const SnapshotReader& snapshot,
   input.ranked = ranked_stacks(census, recorded.stacks, input.order, is_heapprof ? 0 : limit);
   input.sizes = block_sizes(streams, input.ranked);
   if (is_heapprof) {
-    print_heapprof_listing(out, input);
+    print_heapprof_listing(out, input, arguments.blocks == 0 ? UINT64_MAX : arguments.blocks);
   } else if (arguments.style.json) {
     print_json_stacks(out, input);
   } else {
@@ -131,7 +174,14 @@ int run_stacks(const std::vector<std::string>& words) {
               "stack (default), function, module, or thread (what it allocated and freed)");
   parser.number("limit", arguments.limit, "N", "how many to list (default: 20)");
   parser.flag("all", arguments.all, "list all of them");
+  parser.texts(
+      "pass-over", arguments.pass_over, "PATTERN",
+      "with --by function or module, also pass over functions of that name (\"*\" matches any "
+      "text, \"!PATTERN\" charges them after all); may be repeated");
+  parser.text("pass-over-file", arguments.pass_over_file, "FILE", "the same, one pattern per line");
   parser.text("format", arguments.format, "LISTING", "text (default), heapprof or churnlog");
+  parser.number("blocks", arguments.blocks, "N",
+                "how many block sizes heapprof's listing shows per stack (default: 32; 0: all)");
   parser.text("sysroot", arguments.sysroot, "DIR",
               "folder that holds the target's files, for names that the snapshot lacks");
   parser.flag("debuginfod", arguments.ask_debuginfod,
@@ -141,6 +191,8 @@ int run_stacks(const std::vector<std::string>& words) {
   parser.example("heapsnap stacks 4242 --limit 5", "where the most memory of PID 4242 came from");
   parser.example("heapsnap stacks a.hsnap --by function --sort churn",
                  "the functions that allocate and free the most");
+  parser.example("heapsnap stacks a.hsnap --by function --pass-over 'pool_*'",
+                 "who asked the program's own allocator for memory");
   if (!parser.parse(words)) return kExitDone;
   if (arguments.what.empty()) {
     throw Error(ErrorKind::kUsage, "heapsnap stacks", "it takes a snapshot or a process",
@@ -159,7 +211,8 @@ int run_stacks(const std::vector<std::string>& words) {
                 "this listing knows nothing but blocks in use",
                 "leave --format out, or sort by live-bytes or live-blocks");
   }
-  parse_color_choice(arguments.style.color);
+  text_style(arguments.style);
+  const PassedFrames passed = passed_frames(arguments);
 
   const DebugFileSearch debug_files =
       stack_debug_files(arguments.sysroot, arguments.ask_debuginfod);
@@ -181,7 +234,7 @@ int run_stacks(const std::vector<std::string>& words) {
   RecordedStacks recorded = snapshot.read_call_stacks();
   add_missing_names(snapshot.metadata(), recorded, debug_files, arguments.sysroot);
   Writer out(STDOUT_FILENO, "standard output");
-  print_listing(arguments, snapshot, recorded, own ? std::string() : path, out);
+  print_listing(arguments, snapshot, recorded, passed, own ? std::string() : path, out);
   out.flush();
   return kExitDone;
 }

@@ -141,10 +141,12 @@ TEST_CASE("stacks are grouped by the innermost function that explains something"
   tracker.modules[0].path = "/bin/program";
   tracker.modules[1].path = "/lib/libstdc++.so";
 
-  auto groups = group_by_function(census, recorded, tracker);
+  const PassedFrames passed;
+  auto groups = group_by_function(census, recorded, tracker, passed).groups;
   rank_groups(groups, StackOrder::kLiveBytes, 2);
   REQUIRE(groups.size() == 2);
   CHECK(groups[0].name == "parse(char const*)");
+  CHECK(groups[0].is_function);
   CHECK(groups[0].live_bytes == 1032);
   CHECK(groups[0].live_bytes_below == 1032);
   CHECK(groups[0].allocations == 17);  // sampled ones too
@@ -152,26 +154,19 @@ TEST_CASE("stacks are grouped by the innermost function that explains something"
   CHECK(groups[1].live_bytes == 520);
   CHECK(groups[1].live_bytes_below == 1552);
 
-  auto modules = group_by_module(census, recorded, tracker);
+  auto modules = group_by_module(census, recorded, tracker, passed);
   rank_groups(modules, StackOrder::kLiveBytes, 0);
   REQUIRE(modules.size() == 2);
   CHECK(modules[0].name == "/bin/program");
+  CHECK_FALSE(modules[0].is_function);
   CHECK(modules[0].live_bytes == 1552);
   CHECK(modules[1].live_bytes == 0);
   CHECK(modules[1].live_bytes_below == 1552);
-}
 
-TEST_CASE("ways to malloc are told from what calls them") {
-  for (const char* name :
-       {"malloc", "operator new(unsigned long)", "operator new[](unsigned long)",
-        "std::vector<int, std::allocator<int> >::push_back(int&&)",
-        "std::__cxx11::basic_string<char>::_M_create(unsigned long&, unsigned long)",
-        "void std::vector<int>::_M_realloc_insert<int>(int)"}) {
-    CAPTURE(name);
-    CHECK(is_allocation_wrapper(name));
-  }
-  for (const char* name : {"main", "parse(std::vector<int>&)", "mallocate", ""}) {
-    CAPTURE(name);
-    CHECK_FALSE(is_allocation_wrapper(name));
-  }
+  PassedFrames more;
+  more.add("parse");
+  groups = group_by_function(census, recorded, tracker, more).groups;
+  rank_groups(groups, StackOrder::kLiveBytes, 1);
+  CHECK(groups[0].name == "main");
+  CHECK(groups[0].live_bytes == 1552);
 }

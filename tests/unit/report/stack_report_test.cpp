@@ -3,9 +3,14 @@
 #include <doctest/doctest.h>
 #include <simdjson.h>
 
+#include <sstream>
+
 #include "report/churn_log.h"
 #include "report/heapprof_listing.h"
 #include "report/stack_frames.h"
+#include "report/stack_labels.h"
+#include "report/stack_lines.h"
+#include "report/terminal_text.h"
 
 using namespace heapsnap;
 
@@ -137,8 +142,10 @@ TEST_CASE("a stack that holds nothing is listed with what it is listed for") {
   CAPTURE(text);
   CHECK(holds(text, "\n1. 99.4 %  17.5 KiB allocated and freed\n    live       0 B in 0 blocks\n"));
 
-  std::vector<StackGroup> groups = {{.name = "idle", .live_bytes = 100, .allocations = 1},
-                                    {.name = "busy", .allocations = 90, .allocated_bytes = 18000}};
+  const FunctionGroups groups{{{.name = "idle", .live_bytes = 100, .allocations = 1},
+                               {.name = "busy", .allocations = 90, .allocated_bytes = 18000}},
+                              {},
+                              {}};
   const std::string by_function = printed([&](Writer& out) {
     print_stack_groups(out, input, groups, "function", {false, 80});
   });
@@ -175,7 +182,7 @@ TEST_CASE("heapprof's listing") {
   const Sample sample;
   std::string sizes = "100";
   for (int i = 1; i < 64; ++i) sizes += ", 100";
-  CHECK(printed([&](Writer& out) { print_heapprof_listing(out, sample.input()); }) ==
+  CHECK(printed([&](Writer& out) { print_heapprof_listing(out, sample.input(), UINT64_MAX); }) ==
         "98% 6400 [" + sizes +
             "]\n"
             "  0x401136 fill(Node*) (/src/node.h:7)\n"
@@ -233,4 +240,161 @@ TEST_CASE("limits and drops are said") {
   CHECK(holds(remarks[2], "limit of: stacks"));
   CHECK(holds(remarks[3], "3 blocks were not recorded"));
   CHECK(holds(remarks[4], "\\x01"));
+}
+
+namespace {
+
+// Stacks of main and f, where f was called from several places, as the sample's first two.
+struct AlikeSample : Sample {
+  // Adds a stack whose innermost frame returns to that address, in a function of that name.
+  void add(uint64_t address, const std::string& function, uint64_t offset, uint32_t parent = 8,
+           uint64_t sample_bytes = 0) {
+    CallStacks& stacks = recorded.stacks;
+    stacks.nodes.push_back({parent, 0, Address(address)});
+    const auto node = static_cast<uint32_t>(stacks.nodes.size() - 1);
+    stacks.sites.push_back({node, 2, sample_bytes, 1, 0, 10, 0});
+    census.stacks.push_back({1, 1, 10});
+    if (function.empty()) return;
+    const SourceFrame frame{recorded.symbols.intern(function), 0, 0, offset, false};
+    recorded.symbols.add(0, Address(address), {&frame, 1});
+    recorded.symbols.sort();
+  }
+  StackReportInput input_of(std::vector<uint32_t> ranked) const {
+    StackReportInput made = input();
+    made.ranked = std::move(ranked);
+    made.sizes.assign(made.ranked.size(), {});
+    return made;
+  }
+  std::vector<std::string> texts(const StackReportInput& made, size_t width) const {
+    const StackLines lines(made, width);
+    std::vector<std::string> result;
+    for (size_t i = 0; i < made.ranked.size(); ++i) {
+      StackEnd end{};
+      std::string text;
+      for (const FrameLine& line : lines.lines_of(i, end)) {
+        text += line.function + " " + line.place + "|";
+        CHECK(display_width(line.function) + display_width(line.place) <= width);
+      }
+      result.push_back(text + to_string(end));
+    }
+    return result;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("stacks that differ do not look alike") {
+  AlikeSample sample;
+  sample.add(0x403010, "f(int)", 0x10);  // 4
+  sample.add(0x403020, "f(int)", 0x20);  // 5
+  sample.add(0x403030, "g(int)", 0x30);  // 6
+  // Alike once they are cut, offsets too.
+  const std::string half(60, 'n');
+  sample.add(0x404010, half + "a" + half, 0x10);  // 7
+  sample.add(0x405010, half + "b" + half, 0x10);  // 8
+  const auto texts = sample.texts(sample.input_of({4, 5, 6, 7, 8}), 60);
+  CAPTURE(texts);
+  CHECK(texts[0] == "f(int)+0x10 tree|main\\x1b[31m tree.c:40|complete");
+  CHECK(texts[1] == "f(int)+0x20 tree|main\\x1b[31m tree.c:40|complete");
+  CHECK(texts[2] == "g(int) tree|main\\x1b[31m tree.c:40|complete");
+  CHECK(holds(texts[3], "n@0x404010 tree"));
+  CHECK(holds(texts[4], "n@0x405010 tree"));
+  // On a screen of its own it needs no mark.
+  CHECK(sample.texts(sample.input_of({4, 6}), 60)[0] ==
+        "f(int) tree|main\\x1b[31m tree.c:40|complete");
+}
+
+TEST_CASE("one call path recorded in two ways says which") {
+  AlikeSample sample;
+  sample.add(0x403010, "f(int)", 0x10);
+  sample.recorded.stacks.sites.push_back(sample.recorded.stacks.sites.back());
+  sample.recorded.stacks.sites.back().sample_bytes = 512 << 10;
+  sample.census.stacks.push_back({1, 1, 10});
+  const StackReportInput input = sample.input_of({4, 5, 2});
+  const std::string text = printed([&](Writer& out) { print_stacks(out, input, {false, 80}); });
+  CAPTURE(text);
+  CHECK(holds(text, "    recorded   each allocation recorded\n"));
+  CHECK(holds(text, "    recorded   one sample each 512.0 KiB on average\n"));
+  CHECK(text.find("    recorded  ") != text.rfind("    recorded  "));
+}
+
+TEST_CASE("a line a stack has its charged frame, and as much of its callers as it takes") {
+  AlikeSample sample;
+  sample.add(0x403100, "parse(int)", 0x10);                    // 4: node 12
+  sample.add(0x404100, "load(int)", 0x10);                     // 5: node 13
+  sample.add(0x405100, "operator new(unsigned long)", 0, 12);  // 6
+  sample.add(0x405200, "operator new(unsigned long)", 0, 13);  // 7
+  sample.add(0x406000, "make()", 0, 12);                       // 8
+  sample.add(0x406000, "", 0, 13);                             // 9: make() in load()
+  sample.add(0x407000, "git+0x7000()", 0x10, 12);              // 10
+  sample.add(0x407010, "git+0x7000()", 0x20, 12);              // 11
+  const auto labels = [&](std::vector<uint32_t> ranked) {
+    return stack_labels(sample.input_of(std::move(ranked)), 60);
+  };
+  CHECK(labels({2, 6, 7}) ==
+        std::vector<std::string>{"fill(Node*) node.h:7", "parse(int)", "load(int)"});
+  CHECK(labels({8, 9}) == std::vector<std::string>{"make() ← parse(int)", "make() ← load(int)"});
+  CHECK(labels({10, 11}) == std::vector<std::string>{"git+0x7000()+0x10", "git+0x7000()+0x20"});
+  CHECK(labels({4, 4}) == std::vector<std::string>{"parse(int)", "parse(int) #2"});
+}
+
+TEST_CASE("from 60 columns up no line is wider than the terminal") {
+  AlikeSample sample;
+  const std::string name = "space::Template<int, std::allocator<Thing> >::function(Thing const&)";
+  sample.add(0x403010, name, 0x10);
+  sample.add(0x403020, name, 0x20);
+  sample.add(0x404020, "git+0x4000()", 0x20);
+  sample.census.live_bytes = 9e17;
+  sample.census.stacks[4] = {1'000'000'000'000, 1e12, 8e17};
+  sample.recorded.stacks.sites[4].allocations = 1'000'000'000'000'000;
+  sample.recorded.stacks.sites[4].allocated_bytes = 1ULL << 62;
+  TrackedThread thread{4242424,    "a thread of that", true, 1ULL << 60, 1ULL << 60,
+                       1ULL << 62, 1ULL << 62,         0,    1ULL << 60};
+  sample.metadata.tracker->threads = {thread};
+  const StackReportInput input = sample.input_of({4, 5, 6, 2, 3});
+  FunctionGroups groups;
+  for (const uint32_t id : input.ranked) {
+    groups.groups.push_back({.name = name + std::to_string(id),
+                             .is_function = true,
+                             .live_bytes = sample.census.stacks[id].live_bytes,
+                             .live_blocks = sample.census.stacks[id].live_blocks,
+                             .allocated_bytes = 4e18});
+  }
+  groups.groups.push_back({.name = "functions without a name in /opt/a/long/path/to/program"});
+  groups.passed = {{"git+0x4000()", 12}};
+  groups.suspect = CommonAllocator{name, 20};
+  for (unsigned width = 60; width <= 200; width += width < 100 ? 1 : 20) {
+    CAPTURE(width);
+    for (const std::string& text :
+         {printed([&](Writer& out) {
+            print_stacks(out, input, {false, width});
+          }),
+          printed([&](Writer& out) {
+            print_stack_groups(out, input, groups, "function", {false, width});
+          }),
+          printed([&](Writer& out) {
+            print_tracked_threads(out, input, {false, width});
+          })}) {
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) {
+        CAPTURE(line);
+        CHECK(display_width(line) <= width);
+      }
+    }
+  }
+  const std::string text = printed([&](Writer& out) {
+    print_stack_groups(out, input, groups, "function", {false, 80});
+  });
+  CHECK(holds(text, "--pass-over '!git+0x4000'"));
+  CHECK(holds(text, "--pass-over 'space::Template::function'"));
+}
+
+TEST_CASE("heapprof's listing has as many sizes as are asked for") {
+  const Sample sample;
+  const std::string text =
+      printed([&](Writer& out) { print_heapprof_listing(out, sample.input(), 3); });
+  CHECK(holds(text, "98% 6400 [100, 100, 100, ... and 61 more]\n"));
+  CHECK(holds(text, "1% 100 [100]\n"));
+  CHECK(holds(printed([&](Writer& out) { print_heapprof_listing(out, sample.input(), 64); }),
+              ", 100]\n"));
 }

@@ -1,0 +1,143 @@
+#include "report/stack_labels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "report/fitted_name.h"
+#include "report/stack_frames.h"
+#include "report/terminal_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+struct ChargedStack {
+  std::vector<NamedFrame> frames;  // innermost first
+  size_t charged = 0;
+};
+
+ChargedStack charged_stack(const StackReportInput& input, uint32_t stack) {
+  ChargedStack result;
+  StackEnd end{};
+  result.frames = named_frames(input.recorded, *input.metadata.tracker,
+                               input.recorded.stacks.sites[stack].node, end);
+  std::vector<FrameRole> roles;
+  for (const NamedFrame& frame : result.frames) {
+    roles.push_back(input.passed.role_of(frame.function));
+    if (roles.back() == FrameRole::kOwn) break;  // the others do not matter
+  }
+  result.charged = charged_frame(roles);
+  return result;
+}
+
+// What is said of a frame beside its function.
+enum class Detail { kNothing, kFile, kLine, kOffset };
+
+std::string detail_of(const NamedFrame& frame, Detail detail) {
+  const bool has_line = !frame.file.empty();
+  switch (detail) {
+    case Detail::kNothing: break;
+    case Detail::kFile: return has_line ? " " + printable(line_label(frame, false)) : "";
+    case Detail::kLine: return has_line ? fmt::format(":{}", frame.line) : "";
+    case Detail::kOffset:
+      if (frame.is_inlined || frame.function.empty()) break;
+      return fmt::format("+{:#x}", frame.offset);
+  }
+  return {};
+}
+
+std::string label_of(const NamedFrame& frame, Detail detail, size_t width) {
+  const std::string tail = clipped(detail_of(frame, detail), width / 2);
+  const size_t room = width - std::min(width, display_width(tail));
+  return fitted_name(printable(function_label(frame)), room) + tail;
+}
+
+// A way to tell stacks apart that are charged to the same.
+struct Distinction {
+  bool is_outwards;  // by who called, or by what was called
+  Detail detail;
+};
+// The better ones first.
+constexpr Distinction kDistinctions[] = {{true, Detail::kNothing},
+                                         {true, Detail::kLine},
+                                         {false, Detail::kNothing},
+                                         {true, Detail::kOffset}};
+
+// The frame that is so far from the charged one.
+const NamedFrame* frame_at(const ChargedStack& stack, size_t distance, bool is_outwards) {
+  if (!is_outwards)
+    return distance <= stack.charged ? &stack.frames[stack.charged - distance] : nullptr;
+  const size_t at = stack.charged + distance;
+  return at < stack.frames.size() ? &stack.frames[at] : nullptr;
+}
+
+// How far from its charged frame a stack differs from any of the others; nothing when nowhere.
+std::optional<size_t> distance_of_difference(const std::vector<ChargedStack>& stacks,
+                                             const std::vector<size_t>& alike, size_t which,
+                                             const Distinction& by) {
+  const auto looks_like = [&](const NamedFrame& a, const NamedFrame& b) {
+    return function_label(a) == function_label(b) &&
+           detail_of(a, by.detail) == detail_of(b, by.detail);
+  };
+  // The charged frames differ in their offset at most, as they look now.
+  for (size_t distance = by.detail == Detail::kOffset ? 0 : 1;; ++distance) {
+    const NamedFrame* const frame = frame_at(stacks[which], distance, by.is_outwards);
+    if (frame == nullptr) return std::nullopt;
+    for (const size_t other : alike) {
+      const NamedFrame* const there = frame_at(stacks[other], distance, by.is_outwards);
+      if (there == nullptr || !looks_like(*frame, *there)) return distance;
+    }
+  }
+}
+
+std::string label_with(const ChargedStack& stack, size_t distance, const Distinction& by,
+                       size_t width) {
+  constexpr std::string_view kCalledBy = " ← ";
+  const NamedFrame& charged = stack.frames[stack.charged];
+  if (distance == 0) return label_of(charged, by.detail, width);
+  const NamedFrame& other = *frame_at(stack, distance, by.is_outwards);
+  const size_t room = width - std::min(width, display_width(kCalledBy));
+  std::string second = label_of(other, by.detail, room / 2);
+  std::string first = label_of(charged, Detail::kLine, room - display_width(second));
+  if (!by.is_outwards) std::swap(first, second);
+  return first + std::string(kCalledBy) + second;
+}
+
+}  // namespace
+
+std::vector<std::string> stack_labels(const StackReportInput& input, size_t width) {
+  std::vector<ChargedStack> stacks;
+  std::vector<std::string> labels;
+  for (const uint32_t id : input.ranked) {
+    stacks.push_back(charged_stack(input, id));
+    const ChargedStack& stack = stacks.back();
+    labels.push_back(stack.frames.empty()
+                         ? "no call stack"
+                         : label_of(stack.frames[stack.charged], Detail::kFile, width));
+  }
+  for (const Distinction& by : kDistinctions) {
+    std::map<std::string, std::vector<size_t>> by_label;
+    for (size_t i = 0; i < labels.size(); ++i) by_label[labels[i]].push_back(i);
+    for (const auto& [label, alike] : by_label) {
+      if (alike.size() < 2) continue;
+      for (const size_t i : alike) {
+        if (const auto distance = distance_of_difference(stacks, alike, i, by)) {
+          labels[i] = label_with(stacks[i], *distance, by, width);
+        }
+      }
+    }
+  }
+  std::map<std::string, size_t> met;
+  for (std::string& label : labels) {
+    if (const size_t before = met[label]++; before != 0) {
+      const std::string number = fmt::format(" #{}", before + 1);
+      label = clipped(label, width - std::min(width, number.size())) + number;
+    }
+  }
+  return labels;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,54 @@
+// The frames of listed stacks as lines of text that fit a terminal, so that two stacks that differ
+// never look alike on one screen.
+//
+// Where all lines of two stacks would be the same, the frames in which they differ are followed by
+// what tells them apart:
+//
+//   parse(int)+0x1a  parser.so        parse(int)+0x40  parser.so
+//   main  main.cpp:9                  main  main.cpp:9
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "report/stack_frames.h"
+#include "report/stack_report_input.h"
+
+namespace heapsnap {
+
+// A frame's line: what it calls, and where that is.
+struct FrameLine {
+  std::string function;
+  std::string place;  // "parse.cpp:42 (inlined)", "parser.so"; may be empty
+};
+
+class StackLines {
+ public:
+  // Of input.ranked, in lines of `width` columns.
+  StackLines(const StackReportInput& input, size_t width);
+
+  // Of the stack at that index of input.ranked, innermost first. `end`: why there are no more.
+  std::vector<FrameLine> lines_of(size_t index, StackEnd& end) const;
+  // Whether its lines are still those of another one: that then has the same return addresses.
+  bool is_alike(size_t index) const;
+
+ private:
+  enum class Mark : uint8_t { kOffset, kAddress };
+  struct Marks {
+    Mark mark = Mark::kOffset;
+    std::vector<bool> frames;  // those that get it
+  };
+
+  std::vector<NamedFrame> frames_of(size_t index, StackEnd& end) const;
+  FrameLine line_of(const NamedFrame& frame, const Marks* marks, size_t frame_index) const;
+  void tell_apart(const std::vector<size_t>& alike, Mark mark);
+
+  const StackReportInput& input_;
+  size_t width_;
+  std::unordered_map<size_t, Marks> marks_;  // of stacks that look like others without
+  std::vector<size_t> alike_;                // sorted
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,139 @@
+#include "analysis/stack_groups.h"
+
+#include <doctest/doctest.h>
+
+using namespace heapsnap;
+
+namespace {
+
+// Stacks of named frames, each with some live bytes.
+struct NamedStacks {
+  StackCensus census;
+  RecordedStacks recorded;
+  TrackerRecord tracker;
+
+  NamedStacks() {
+    recorded.stacks.nodes.resize(tracker::kFirstNode);
+    recorded.stacks.sites.resize(tracker::kFirstStack);
+    census.stacks.resize(tracker::kFirstStack);
+    tracker.modules.resize(1);
+    tracker.modules[0].path = "/usr/bin/git";
+  }
+
+  // Innermost first; "" is a frame of which nothing is known.
+  void add(uint64_t bytes, const std::vector<std::string>& functions) {
+    uint32_t parent = tracker::kRootComplete;
+    for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
+      const Address address(0x1000 + recorded.stacks.nodes.size());
+      recorded.stacks.nodes.push_back({parent, 0, address});
+      parent = static_cast<uint32_t>(recorded.stacks.nodes.size() - 1);
+      if (function->empty()) continue;
+      const SourceFrame frame{recorded.symbols.intern(*function), 0, 0, 0, false};
+      recorded.symbols.add(0, address, {&frame, 1});
+    }
+    recorded.stacks.sites.push_back({parent, 0, 0, 1, 0, bytes, 0});
+    census.stacks.push_back({1, 1, static_cast<double>(bytes)});
+    census.live_bytes += static_cast<double>(bytes);
+    recorded.symbols.sort();
+  }
+
+  FunctionGroups groups(const PassedFrames& passed = {}) const {
+    FunctionGroups result = group_by_function(census, recorded, tracker, passed);
+    rank_groups(result.groups, StackOrder::kLiveBytes, 0);
+    return result;
+  }
+};
+
+std::string function(int number) {
+  return "git+0x" + std::to_string(100 + number) + "()";
+}
+
+}  // namespace
+
+TEST_CASE("what is passed over altogether is charged to what is nearest to the program") {
+  NamedStacks stacks;
+  stacks.add(100, {"operator new(unsigned long)", "std::vector<Node>::push_back(Node&&)",
+                   "start_thread", "clone3"});
+  stacks.add(50, {"_dl_init", "_dl_start_user"});
+  // The same on a stripped C library.
+  stacks.add(40, {"operator new(unsigned long)", "std::vector<Page>::push_back(Page&&)",
+                  "libc.so.6+0x88ef0()", "libc.so.6+0x1098c0()"});
+  stacks.add(20, {});
+  stacks.add(10, {"malloc", "", "main"});
+  const auto groups = stacks.groups().groups;
+  CHECK(groups[0].name == "std::vector<Node>::push_back(Node&&)");
+  CHECK(groups[0].live_bytes == 100);
+  CHECK(groups[1].name == "_dl_init");
+  CHECK(groups[2].name == "std::vector<Page>::push_back(Page&&)");
+  CHECK(groups[3].name == "no call stack");
+  CHECK(groups[4].name == "functions without a name in /usr/bin/git");
+  CHECK_FALSE(groups[4].is_function);
+}
+
+TEST_CASE("a function without a name that allocates for many others is passed over") {
+  NamedStacks stacks;
+  for (int i = 0; i < 10; ++i) {
+    // Of one size for many, and of many sizes for one.
+    stacks.add(16, {"malloc", "git+0x50()", function(i), "main"});
+    stacks.add(100 + static_cast<uint64_t>(i), {"malloc", "git+0x60()", "git+0x61()", "main"});
+    stacks.add(1000 + static_cast<uint64_t>(i), {"malloc", "git+0x70()", function(i), "main"});
+  }
+  const FunctionGroups all = stacks.groups();
+  REQUIRE(all.passed.size() == 1);
+  CHECK(all.passed[0].name == "git+0x70()");
+  CHECK(all.passed[0].callers == 10);
+  CHECK_FALSE(all.suspect);
+  double charged = 0;
+  for (const StackGroup& group : all.groups) {
+    if (group.name == "git+0x50()") CHECK(group.live_bytes == 160);
+    if (group.name == "git+0x60()") CHECK(group.live_bytes == 1045);
+    if (group.name == "git+0x70()") {
+      CHECK(group.live_bytes == 0);
+      CHECK(group.live_bytes_below == 10045);
+    }
+    if (group.name == function(3)) CHECK(group.live_bytes == 1003);
+    charged += group.live_bytes;
+  }
+  CHECK(charged == stacks.census.live_bytes);
+
+  PassedFrames kept;
+  kept.add("!git+0x70");
+  CHECK(stacks.groups(kept).passed.empty());
+  CHECK(stacks.groups(kept).groups[0].name == "git+0x70()");
+}
+
+TEST_CASE("so is what only such functions call, and what calls such a function") {
+  NamedStacks stacks;
+  for (int i = 0; i < 10; ++i) {
+    const auto size = static_cast<uint64_t>(1000 + i);
+    stacks.add(size, {"git+0x50()", i % 2 == 0 ? "git+0x51()" : "git+0x52()", function(i), "main"});
+  }
+  const FunctionGroups all = stacks.groups();
+  REQUIRE(all.passed.size() == 1);
+  CHECK(all.passed[0].name == "git+0x50()");
+  CHECK(all.passed[0].callers == 10);
+}
+
+TEST_CASE("a function that allocates by others too is no way to malloc") {
+  NamedStacks stacks;
+  for (int i = 0; i < 10; ++i) {
+    stacks.add(1000 + static_cast<uint64_t>(i), {"git+0x50()", function(i), "main"});
+  }
+  stacks.add(10, {"git+0x77()", "git+0x50()", "main"});
+  CHECK(stacks.groups().passed.empty());
+}
+
+TEST_CASE("one with a name is pointed out, and charged") {
+  NamedStacks stacks;
+  for (int i = 0; i < 10; ++i) {
+    stacks.add(1000 + static_cast<uint64_t>(i), {"pool_get", "f" + std::to_string(i), "main"});
+  }
+  const FunctionGroups all = stacks.groups();
+  CHECK(all.passed.empty());
+  REQUIRE(all.suspect);
+  CHECK(all.suspect->name == "pool_get");
+  CHECK(all.suspect->callers == 10);
+  CHECK(all.groups[0].name == "pool_get");
+  stacks.add(20000, {"other", "main"});
+  CHECK_FALSE(stacks.groups().suspect);
+}
