@@ -209,6 +209,15 @@ struct TableOf<TrackedThread> {
 };
 
 template <>
+struct TableOf<AddressRange> {
+  static constexpr const char* kName = "tracker_memory";
+  static void columns(auto& column, auto& row) {
+    column("begin", row.begin);
+    column("end", row.end);
+  }
+};
+
+template <>
 struct TableOf<MappingRow> {
   static constexpr const char* kName = "mappings";
   static void columns(auto& column, auto& row) {

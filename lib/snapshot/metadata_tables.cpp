@@ -99,6 +99,7 @@ void write_metadata(const SnapshotMetadata& metadata, SectionSink& sink) {
   write_texts<TrackerNoteRow>(metadata.tracker->notes, sink);
   write_rows(metadata.tracker->modules, sink);
   write_rows(metadata.tracker->threads, sink);
+  write_rows(metadata.tracker->memory, sink);
 }
 
 template <typename Row, typename Receive>
@@ -158,6 +159,7 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
     TrackerRecord& record = tracker();
     row.modules.swap(record.modules);
     row.threads.swap(record.threads);
+    row.memory.swap(record.memory);
     row.notes.swap(record.notes);
     record = std::move(row);
   };
@@ -178,7 +180,8 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
       read<TrackedModule>(
           table, [&](TrackedModule&& row) { tracker().modules.push_back(std::move(row)); }) ||
       read<TrackedThread>(
-          table, [&](TrackedThread&& row) { tracker().threads.push_back(std::move(row)); });
+          table, [&](TrackedThread&& row) { tracker().threads.push_back(std::move(row)); }) ||
+      read<AddressRange>(table, [&](AddressRange&& row) { tracker().memory.push_back(row); });
 }
 
 SnapshotMetadata MetadataBuilder::take(const std::string& source) {
@@ -216,6 +219,9 @@ SnapshotMetadata MetadataBuilder::take(const std::string& source) {
   if (all.tracker) {
     for (const TrackedModule& module : all.tracker->modules) {
       check_table(module.range.begin <= module.range.end, source, "a module ends before it begins");
+    }
+    for (const AddressRange& range : all.tracker->memory) {
+      check_table(range.begin <= range.end, source, "memory of the tracker ends before it begins");
     }
   }
   return std::move(metadata_);

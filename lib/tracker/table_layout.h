@@ -17,8 +17,8 @@
 // How to find the Directory: the word at the exported symbol `heapsnap_tracker_directory` holds its
 // address (0 before the first start). Without symbols: it is the first page of a mapping, begins
 // with kDirectoryMagic, and `self` is its own address; where the kernel can (5.17 and later), the
-// mapping is called "[anon:heapsnap_directory]" in /proc/PID/maps, and the others
-// "[anon:heapsnap_tables]".
+// mapping is called "[anon:heapsnap_directory]" in /proc/PID/maps, and the others, working memory
+// included, "[anon:heapsnap_tables]".
 //
 // How to read while the process runs: tables only grow, an entry is complete before the count that
 // covers it is raised, and nothing is ever moved or unmapped while state is kRecording. Counts may

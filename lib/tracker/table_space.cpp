@@ -48,7 +48,7 @@ void* map(uint64_t size, int descriptor, uint64_t offset, const char* name) {
                                   flags, descriptor, static_cast<long>(offset));
   if (failed(result)) return nullptr;
   auto* memory = reinterpret_cast<void*>(result);
-  if (descriptor < 0 && name != nullptr) name_mapping(memory, size, name);
+  if (descriptor < 0) name_mapping(memory, size, name);
   // A huge page would back 2 MiB of a leaf for the sake of one block.
   system_call(SYS_madvise, result, static_cast<long>(size), MADV_NOHUGEPAGE);
   return memory;
@@ -162,7 +162,7 @@ void* map_listed(uint64_t size, uint32_t kind) {
 }
 
 void* map_private(uint64_t size) {
-  void* memory = map(size, -1, 0, nullptr);
+  void* memory = map(size, -1, 0, "heapsnap_tables");
   if (memory != nullptr) add(control.directory->memory_reserved, size);
   return memory;
 }

@@ -62,6 +62,8 @@ struct TrackerRecord {
   uint64_t unrecorded = 0;
   std::vector<TrackedModule> modules;
   std::vector<TrackedThread> threads;
+  // Its tables, by address; without the working memory that no list names.
+  std::vector<AddressRange> memory;
   std::vector<std::string> notes;  // what was found amiss in the tables, a sentence each
   bool operator==(const TrackerRecord&) const = default;
 };

@@ -7,6 +7,7 @@
 #include "elf/elf_notes.h"
 #include "tracking/table_reader.h"
 #include "tracking/tracker_directory.h"
+#include "tracking/tracker_memory.h"
 
 namespace heapsnap {
 
@@ -43,6 +44,7 @@ class Reading {
     read_nodes();
     directory_ = directory_at(memory_, at_);
     read_modules();
+    all_.record.memory = tracker_memory(memory_, directory_);
     check_references();
     return std::move(all_);
   }

@@ -168,6 +168,8 @@ TrackerRecord full_tracker() {
   tracker.modules.push_back({"", "", UINT64_MAX, {Address(1), Address(1)}, 2, 3});
   tracker.threads.push_back({4711, "main", false, 1, 2, 3, 4, 5, 6});
   tracker.threads.push_back({0, std::string("\xff\x01", 2), true, UINT64_MAX, 8, 9, 10, 11, 12});
+  tracker.memory = {{Address(0x7f0000000000), Address(0x7f0000401000)},
+                    {Address(0x7f0000800000), Address(0x7f0000801000)}};
   tracker.notes = {"a note", "another"};
   return tracker;
 }

@@ -184,6 +184,9 @@ class Sample {
           thread.tid, hex(thread.name), thread.exited, thread.allocations, thread.frees,
           thread.allocated_bytes, thread.freed_bytes, thread.without_stack, thread.truncated);
     }
+    for (const AddressRange& range : t.memory) {
+      line("tracker_memory begin={} end={}", range.begin.value(), range.end.value());
+    }
   }
 
   void write_call_stack_tables() {

@@ -95,6 +95,10 @@ class SyntheticTracker {
     modules_.push_back(record);
     return static_cast<uint32_t>(modules_.size() - 1);
   }
+  void region(AddressRange range, uint32_t kind) {
+    regions_.push_back(
+        {range.begin.value(), range.end - range.begin, tracker::kNoFileOffset, kind, 0});
+  }
   void slot(Address block, uint32_t stack, uint32_t slack) {
     const uint64_t index = block.value() >> tracker::kLeafShift;
     target.put(kRoot + index * 8, kLeaf.value());
@@ -115,6 +119,7 @@ class SyntheticTracker {
     directory.stacks = table(stacks_);
     directory.threads = table(threads_);
     directory.modules = table(modules_);
+    directory.regions = table(regions_);
     write_directory();
   }
   void write_directory() { target.put(kDirectory, directory); }
@@ -171,6 +176,7 @@ class SyntheticTracker {
   std::vector<tracker::StackRecord> stacks_;
   std::vector<tracker::ThreadRecord> threads_;
   std::vector<tracker::ModuleRecord> modules_;
+  std::vector<tracker::Region> regions_;
 };
 
 }  // namespace heapsnap

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "tests/unit/tracking/synthetic_tracker.h"
 #include "tracking/tracker_directory.h"
+#include "tracking/tracker_memory.h"
 
 using namespace heapsnap;
 
@@ -40,6 +41,22 @@ std::vector<uint32_t> frames_of(const CallStacks& stacks, uint32_t id, StackEnd*
 }
 
 }  // namespace
+
+TEST_CASE("the memory of the tables is listed by address, touching mappings as one") {
+  SyntheticTracker made;
+  made.region({Address(0x7f0000800000), Address(0x7f0000801000)}, tracker::kRegionNodes);
+  made.region({Address(0x7f0000002000), Address(0x7f0000003000)}, tracker::kRegionLiveLeaf);
+  made.region({Address(0x7f0000000000), Address(0x7f0000002000)}, tracker::kRegionLiveRoot);
+  made.region({Address(0x7f0000004000), Address(0x7f0000005000)}, 0);  // being written
+  made.region({Address(0xfffffffffffff000), Address(0x1000)}, tracker::kRegionNodes);  // damaged
+  made.finish();
+  const Tracking tracking = read_tracking(made.target.memory(), made.directory_address(), 0);
+  CHECK(tracking.record.memory ==
+        std::vector<AddressRange>{{Address(0x7f0000000000), Address(0x7f0000003000)},
+                                  {Address(0x7f0000800000), Address(0x7f0000801000)}});
+  made.directory.regions.entry_size = 8;
+  CHECK(tracker_memory(made.target.memory(), made.directory).empty());
+}
 
 TEST_CASE("tables come out as they were put in") {
   Sample sample;
