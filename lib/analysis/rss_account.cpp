@@ -48,6 +48,40 @@ std::vector<bool> find_stacks(const SnapshotMetadata& metadata) {
   return stacks;
 }
 
+bool is_tracker_library(std::string_view path) {
+  return path.substr(path.rfind('/') + 1).find("heapsnap_tracker") != std::string_view::npos;
+}
+
+// Ranges that are the tracker's, by address: its tables, and the .bss of its library.
+std::vector<AddressRange> tracker_ranges(const SnapshotMetadata& metadata) {
+  std::vector<AddressRange> ranges;
+  if (!metadata.tracker) return ranges;
+  ranges = metadata.tracker->memory;
+  for (const TrackedModule& module : metadata.tracker->modules) {
+    if (module.unloaded == 0 && is_tracker_library(module.path)) ranges.push_back(module.range);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  return ranges;
+}
+
+// Mappings that are the tracker's, by index: the kernel names them, or its own lists do. They have
+// MAP_NORESERVE and MADV_NOHUGEPAGE, so the kernel merges them with each other, but hardly with any
+// of the program's.
+std::vector<bool> find_tracker_mappings(const SnapshotMetadata& metadata) {
+  std::vector<bool> found(metadata.mappings.size());
+  const std::vector<AddressRange> ranges = tracker_ranges(metadata);
+  auto next = ranges.begin();
+  for (size_t i = 0; i < metadata.mappings.size(); ++i) {
+    const Mapping& mapping = metadata.mappings[i];
+    while (next != ranges.end() && next->end <= mapping.range.begin) ++next;
+    const bool is_listed = next != ranges.end() && next->overlaps(mapping.range);
+    const bool may_be_table = mapping.is_anonymous() || mapping.path.starts_with("/memfd:");
+    found[i] = mapping.path.starts_with("[anon:heapsnap_") || is_tracker_library(mapping.path) ||
+               (is_listed && may_be_table);
+  }
+  return found;
+}
+
 // The anonymous mapping right behind the executable's writable data is its .bss. Of a library one
 // cannot say so: mmap places other memory there, too.
 bool is_executable_bss(const SnapshotMetadata& metadata, size_t index) {
@@ -111,8 +145,14 @@ ShareBytes pick_bytes(const HeapShares& shares, Pick pick) {
   return picked;
 }
 
+// What is left of a mapping is counted in the row of what it is, and remembered.
+void add_rest(RssAccount& account, RssAccount::Rest& rest, uint64_t resident) {
+  rest.amount.resident = resident;
+  account[rest.row].resident += resident;
+}
+
 void account_resident(RssAccount& account, const Mapping& mapping, const MappingUsage& usage,
-                      const HeapShares& shares, RssRow rest_row) {
+                      const HeapShares& shares, RssAccount::Rest& rest) {
   const uint64_t whole = usage.rss + usage.hugetlb;
   uint64_t unknown = 0;
   for (const PageBytes& bytes : shares) unknown += bytes.unknown;
@@ -126,10 +166,9 @@ void account_resident(RssAccount& account, const Mapping& mapping, const Mapping
     account.rows[i].resident += split.shares()[i];
   }
   if (!all_resident) account[RssRow::kUnknown].resident += split.take(unknown);
-  if (rest_row == RssRow::kFiles) {
-    account[RssRow::kFileData].resident += split.take(usage.anonymous);
-  }
-  account[rest_row].resident += split.take_all();
+  const bool is_file = rest.row == RssRow::kFiles;
+  if (is_file) account[RssRow::kFileData].resident += split.take(usage.anonymous);
+  add_rest(account, rest, split.take_all());
   account.total.resident += whole;
   account.hugetlb += usage.hugetlb;
 
@@ -137,13 +176,14 @@ void account_resident(RssAccount& account, const Mapping& mapping, const Mapping
                     pick_bytes(shares, [](const PageBytes& bytes) { return bytes.swapped; }));
   for (size_t i = 0; i < swap.shares().size(); ++i) account.rows[i].swapped += swap.shares()[i];
   // Only the private copies of a file's pages ever go to swap.
-  const RssRow swap_row = rest_row == RssRow::kFiles ? RssRow::kFileData : rest_row;
-  account[swap_row].swapped += swap.take_all();
+  const uint64_t swapped = swap.take_all();
+  account[is_file ? RssRow::kFileData : rest.row].swapped += swapped;
+  if (!is_file) rest.amount.swapped = swapped;
   account.total.swapped += usage.swap;
 }
 
 void account_virtual(RssAccount& account, const Mapping& mapping, const HeapShares& shares,
-                     RssRow rest_row) {
+                     RssAccount::Rest& rest) {
   // Address space that is only reserved costs nothing.
   if (!mapping.readable && !mapping.writable && !mapping.executable) return;
   const uint64_t whole = mapping.range.size();
@@ -152,7 +192,7 @@ void account_virtual(RssAccount& account, const Mapping& mapping, const HeapShar
   for (size_t i = 0; i < split.shares().size(); ++i) {
     account.rows[i].resident += split.shares()[i];
   }
-  account[rest_row].resident += split.take_all();
+  add_rest(account, rest, split.take_all());
   account.total.resident += whole;
 }
 
@@ -172,6 +212,7 @@ const char* to_string(RssRow row) {
     case RssRow::kFiles: return "files";
     case RssRow::kFileData: return "file_data";
     case RssRow::kShared: return "shared";
+    case RssRow::kTracker: return "tracker";
     case RssRow::kOtherAnonymous: return "other_anonymous";
     case RssRow::kUnknown: return "unknown";
   }
@@ -196,13 +237,17 @@ RssAccount account_rss(const SnapshotMetadata& metadata, const HeapSummary& summ
       !metadata.usage.empty() && metadata.usage.size() == metadata.mappings.size();
   account.basis = usage_known ? RssBasis::kResident : RssBasis::kVirtual;
   const std::vector<bool> stacks = find_stacks(metadata);
+  const std::vector<bool> trackers = find_tracker_mappings(metadata);
+  account.rests.resize(metadata.mappings.size());
   for (size_t i = 0; i < metadata.mappings.size(); ++i) {
     const Mapping& mapping = metadata.mappings[i];
-    const RssRow rest_row = row_of_rest(mapping, stacks[i], is_executable_bss(metadata, i));
+    RssAccount::Rest& rest = account.rests[i];
+    rest.row = trackers[i] ? RssRow::kTracker
+                           : row_of_rest(mapping, stacks[i], is_executable_bss(metadata, i));
     if (usage_known) {
-      account_resident(account, mapping, metadata.usage[i], summary.shares[i], rest_row);
+      account_resident(account, mapping, metadata.usage[i], summary.shares[i], rest);
     } else {
-      account_virtual(account, mapping, summary.shares[i], rest_row);
+      account_virtual(account, mapping, summary.shares[i], rest);
     }
   }
   return account;

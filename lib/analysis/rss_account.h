@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "analysis/heap_summary.h"
 #include "snapshot/metadata.h"
@@ -30,10 +31,11 @@ enum class RssRow : uint8_t {
   kFiles = 9,            // pages of libraries and other mapped files, the vdso
   kFileData = 10,        // their private copies (.data, relocations), the executable's .bss
   kShared = 11,          // shared memory without a file on disk
-  kOtherAnonymous = 12,  // other allocators, JIT code, .bss of libraries, mmap by the program
-  kUnknown = 13,         // chunks in pages of unknown state: resident, but not known which
+  kTracker = 12,         // tables, working memory and library of heapsnap's own tracker
+  kOtherAnonymous = 13,  // other allocators, JIT code, .bss of libraries, mmap by the program
+  kUnknown = 14,         // chunks in pages of unknown state: resident, but not known which
 };
-inline constexpr int kRssRowCount = 14;
+inline constexpr int kRssRowCount = 15;
 const char* to_string(RssRow row);  // "used", "mmapped", "overhead", ...
 
 enum class RssBasis : uint8_t {
@@ -57,6 +59,13 @@ struct RssAccount {
   // Bytes of chunks in resident pages beyond what the kernel says of their mapping: it changed
   // between the two readings. The rows of such a mapping are scaled down to fit.
   uint64_t disagreement = 0;
+  // Of each mapping, as SnapshotMetadata::mappings: what is no heap's, and the row that counts it.
+  // Of a file without the private copies of its pages, which RssRow::kFileData counts.
+  struct Rest {
+    RssRow row = RssRow::kOtherAnonymous;
+    Amount amount;
+  };
+  std::vector<Rest> rests;
 
   // Whether the sum of the mappings is within 1 % of the process's own counter, or that is unknown.
   bool agrees_with_process() const;

@@ -27,6 +27,7 @@ const char* row_text(RssRow row) {
     case RssRow::kFiles: return "libraries and mapped files";
     case RssRow::kFileData: return "private data of libraries and files";
     case RssRow::kShared: return "shared memory";
+    case RssRow::kTracker: return "heapsnap's tracker";
     case RssRow::kOtherAnonymous: return "other anonymous memory";
     case RssRow::kUnknown: return "heap, not known which part";
   }

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "analysis/mapping_groups.h"
 #include "tests/unit/analysis/handmade_snapshot.h"
 
 using namespace heapsnap;
@@ -51,6 +52,35 @@ TEST_CASE("every mapping lands in the row of what it is") {
   CHECK(account[RssRow::kStacks].resident == 0x6000 + 0x3000);
   CHECK(account[RssRow::kShared].resident == 0x7000 + 0x2000);
   CHECK(account.total == RssAccount::Amount{0x3e000, 0x6000});
+}
+
+TEST_CASE("the tracker's memory is known by name, by its list and by its library") {
+  HandmadeSnapshot snapshot;
+  snapshot.add_mapping(0x100000, 0x200000, "", {.rss = 0x10000, .swap = 0x1000});
+  snapshot.add_mapping(0x300000, 0x400000, "", {.rss = 0x20000});
+  snapshot.add_mapping(0x500000, 0x600000, "[anon:heapsnap_tables]", {.rss = 0x4000});
+  snapshot.add_mapping(0x700000, 0x780000, "/memfd:libheapsnap_tracker.so", {.rss = 0x8000});
+  snapshot.add_mapping(0x780000, 0x800000, "", {.rss = 0x40000});  // its .bss
+  snapshot.add_mapping(0x900000, 0xa00000, "/lib/libx.so", {.rss = 0x80000});
+  RssAccount account = account_of(snapshot);
+  CHECK(account[RssRow::kTracker].resident == 0xc000);
+
+  snapshot.metadata.tracker.emplace();
+  // The kernel has merged what is listed with working memory. A list may say anything: a file of
+  // the program's is none of the tracker's memory.
+  snapshot.metadata.tracker->memory = {{Address(0x110000), Address(0x120000)},
+                                       {Address(0x900000), Address(0x901000)}};
+  snapshot.metadata.tracker->modules.push_back({"/memfd:libheapsnap_tracker.so (deleted)",
+                                                "",
+                                                0x700000,
+                                                {Address(0x700000), Address(0x790000)},
+                                                1,
+                                                0});
+  account = account_of(snapshot);
+  CHECK(account[RssRow::kTracker] ==
+        RssAccount::Amount{0x10000 + 0x4000 + 0x8000 + 0x40000, 0x1000});
+  CHECK(account[RssRow::kOtherAnonymous].resident == 0x20000);
+  CHECK(account[RssRow::kFiles].resident == 0x80000);
 }
 
 TEST_CASE("chunks explain their part of a mapping, its kind the rest") {
@@ -223,6 +253,18 @@ TEST_CASE("for any heap the rows add up to the mappings, exactly") {
       sum.swapped += row.swapped;
     }
     REQUIRE(sum == account.total);
+    const RestGroups groups = group_rests(snapshot.metadata, summary, account);
+    const auto amount_of = [](const std::vector<MappingGroup>& all) {
+      RssAccount::Amount amount;
+      for (const MappingGroup& group : all) {
+        amount.resident += group.amount.resident;
+        amount.swapped += group.amount.swapped;
+      }
+      return amount;
+    };
+    REQUIRE(amount_of(groups.other_memory) == account[RssRow::kOtherAnonymous]);
+    REQUIRE(amount_of(groups.files) == account[RssRow::kFiles]);
+    REQUIRE(amount_of(groups.shared) == account[RssRow::kShared]);
     REQUIRE(account.total == RssAccount::Amount{rss + hugetlb, swap});
     REQUIRE(summary.trim.resident() + summary.kept.total() ==
             free_figures(summary.totals).pages.resident);

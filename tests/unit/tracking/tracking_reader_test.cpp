@@ -54,6 +54,17 @@ TEST_CASE("the memory of the tables is listed by address, touching mappings as o
   CHECK(tracking.record.memory ==
         std::vector<AddressRange>{{Address(0x7f0000000000), Address(0x7f0000003000)},
                                   {Address(0x7f0000800000), Address(0x7f0000801000)}});
+  // A hook whose displaced instructions lie in a page of their own, and one that leads nowhere.
+  const Address hooks(0x7f2000080000);
+  made.target.put(hooks, tracker::HookEntry{"malloc", 0x1000, hooks.value() + 0x100});
+  made.target.put(hooks + sizeof(tracker::HookEntry), tracker::HookEntry{"free", 0x1000, 0x10});
+  made.target.put(hooks + 0x100, uint64_t{0x7f0000600123});
+  made.directory.hooks = hooks.value();
+  made.directory.hook_count = 2;
+  made.directory.hook_entry_size = sizeof(tracker::HookEntry);
+  const std::vector<AddressRange> with_hooks = tracker_memory(made.target.memory(), made.directory);
+  REQUIRE(with_hooks.size() == 3);
+  CHECK(with_hooks[1] == AddressRange{Address(0x7f0000600000), Address(0x7f0000601000)});
   made.directory.regions.entry_size = 8;
   CHECK(tracker_memory(made.target.memory(), made.directory).empty());
 }
