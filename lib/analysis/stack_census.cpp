@@ -5,63 +5,14 @@
 #include <map>
 #include <unordered_map>
 
-#include "tracker/table_layout.h"
+#include "analysis/live_blocks.h"
 
 namespace heapsnap {
-
-namespace {
-
-// Hands each block in use to visit(stack id, requested size, usable size).
-template <typename Visit>
-class BlockSink final : public ChunkSink {
- public:
-  BlockSink(const SnapshotMetadata& metadata, Visit visit)
-      : word_(word_size(metadata.process.machine)), visit_(visit) {
-    for (const ThreadCache& cache : metadata.heap.thread_caches) {
-      if (!cache.tcache.is_null()) own_.push_back(cache.tcache - 2 * word_);
-    }
-    std::sort(own_.begin(), own_.end());
-  }
-
-  void on_batch(const ChunkBatch& batch) override {
-    Address next = batch.begin;
-    for (size_t i = 0; i < batch.sizes.size(); ++i) {
-      const Address chunk = next;
-      next += batch.sizes[i];
-      if (!is_live(batch.states[i])) continue;
-      if (std::binary_search(own_.begin(), own_.end(), chunk)) continue;
-      const uint64_t usable = batch.sizes[i] > word_ ? batch.sizes[i] - word_ : 0;
-      give(batch.stacks.empty() ? 0 : batch.stacks[i],
-           batch.slacks.empty() ? uint8_t{0} : batch.slacks[i], usable);
-    }
-  }
-  void on_mmapped(const MmappedChunk& chunk) override {
-    if (is_live(chunk.state)) give(chunk.stack, chunk.slack, chunk.usable);
-  }
-
- private:
-  void give(uint32_t stack, uint8_t slack, uint64_t usable) {
-    const uint64_t known = slack < tracker::kSlackUnknown ? slack : 0;
-    visit_(stack, usable > known ? usable - known : 0, usable);
-  }
-
-  unsigned word_;
-  Visit visit_;
-  std::vector<Address> own_;  // chunks of thread caches, which malloc makes for itself
-};
-
-template <typename Visit>
-void each_block(const SnapshotStreams& streams, Visit visit) {
-  BlockSink<Visit> sink(*streams.metadata, visit);
-  streams.read_chunks(sink);
-}
-
-}  // namespace
 
 StackCensus take_stack_census(const SnapshotStreams& streams, const CallStacks& stacks) {
   StackCensus census;
   census.stacks.resize(stacks.sites.size());
-  each_block(streams, [&](uint32_t stack, uint64_t size, uint64_t usable) {
+  each_live_block(streams, [&](uint32_t stack, uint64_t size, uint64_t usable) {
     if (stack == tracker::kNoStack) {
       census.without_stack.add(usable);
     } else if (stack >= census.stacks.size()) {
@@ -87,7 +38,7 @@ std::vector<std::vector<SizeCount>> block_sizes(const SnapshotStreams& streams,
   for (size_t i = 0; i < stacks.size(); ++i) index.emplace(stacks[i], i);
   std::vector<std::map<uint64_t, uint64_t>> counts(stacks.size());
   size_t pairs = 0;
-  each_block(streams, [&](uint32_t stack, uint64_t size, uint64_t) {
+  each_live_block(streams, [&](uint32_t stack, uint64_t size, uint64_t) {
     const auto wanted = index.find(stack);
     if (wanted == index.end()) return;
     std::map<uint64_t, uint64_t>& sizes = counts[wanted->second];

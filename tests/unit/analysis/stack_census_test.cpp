@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "analysis/stack_groups.h"
-#include "handmade_snapshot.h"
+#include "tracked_snapshot.h"
 
 using namespace heapsnap;
 using namespace heapsnap::test;
@@ -27,31 +27,8 @@ CallStacks three_stacks() {
   return stacks;
 }
 
-struct Tracked : HandmadeSnapshot {
-  CallStacks stacks = three_stacks();
-  std::vector<uint32_t> ids;
-  std::vector<uint8_t> slacks;
-
-  void add(uint64_t size, ChunkState state, uint32_t stack, uint8_t slack) {
-    chunks.emplace_back(size, state);
-    ids.push_back(stack);
-    slacks.push_back(slack);
-  }
-  SnapshotStreams tracked_streams() {
-    metadata.heap.arenas.resize(1);
-    batches.clear();
-    metadata.heap.segments.clear();
-    add_segment(0, SegmentKind::kBrk, 0x10000, chunks);
-    SnapshotStreams all = streams();
-    all.read_chunks = [this](ChunkSink& sink) {
-      const Batch& batch = batches.front();
-      sink.on_batch({0, 0, batch.begin, batch.sizes, batch.states, ids, slacks});
-      for (const MmappedChunk& chunk : mmapped) sink.on_mmapped(chunk);
-    };
-    return all;
-  }
-
-  Chunks chunks;
+struct Tracked : TrackedSnapshot {
+  Tracked() { stacks = three_stacks(); }
 };
 
 }  // namespace
