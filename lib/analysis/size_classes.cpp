@@ -25,11 +25,22 @@ std::vector<SizeClass> SizeClasses::by_power() const {
 }
 
 std::vector<SizeClass> SizeClasses::most_used(size_t count) const {
+  return most_used_below(kExactCount, count);
+}
+
+std::vector<SizeClass> SizeClasses::largest_used(size_t count) const {
+  return most_used_below(kCount, count);
+}
+
+std::vector<SizeClass> SizeClasses::most_used_below(size_t limit, size_t count) const {
   std::vector<SizeClass> classes;
-  for (size_t index = 0; index < kExactCount; ++index) {
+  for (size_t index = 0; index < limit; ++index) {
     if (cells_[kUsed][index].count == 0) continue;
+    const bool is_exact = index < kExactCount;
     const uint64_t begin = smallest_of(index);
-    classes.push_back({begin, begin + kStep, cells_[kUsed][index], cells_[kFree][index]});
+    const uint64_t end = is_exact ? begin + kStep : begin << 1;  // 0 beyond the last
+    classes.push_back({is_exact ? begin : std::max(begin, kExactLimit + kStep), end,
+                       cells_[kUsed][index], cells_[kFree][index]});
   }
   std::stable_sort(classes.begin(), classes.end(), [](const SizeClass& a, const SizeClass& b) {
     return a.used.bytes > b.used.bytes;

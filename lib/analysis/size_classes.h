@@ -40,6 +40,8 @@ struct SizeClass {
 
 class SizeClasses {
  public:
+  static constexpr uint64_t kStep = 8;  // of the exact sizes
+
   enum Kind : uint8_t { kFree = 0, kUsed = 1, kNeither = 2 };
 
   void add(uint64_t size, Kind kind) { cells_[kind][index_of(size)].add(size); }
@@ -48,10 +50,11 @@ class SizeClasses {
   std::vector<SizeClass> by_power() const;
   // The exact sizes up to 1024 bytes that hold most used bytes, largest share first.
   std::vector<SizeClass> most_used(size_t count) const;
+  // The same with larger sizes, these by powers of two: together all used chunks, none twice.
+  std::vector<SizeClass> largest_used(size_t count) const;
 
  private:
   static constexpr uint64_t kExactLimit = 1024;
-  static constexpr uint64_t kStep = 8;
   static constexpr size_t kExactCount = kExactLimit / kStep + 1;
   static constexpr size_t kCount = kExactCount + 64;
 
@@ -60,6 +63,7 @@ class SizeClasses {
                                : kExactCount + static_cast<size_t>(std::bit_width(size) - 1);
   }
   static uint64_t smallest_of(size_t index);
+  std::vector<SizeClass> most_used_below(size_t limit, size_t count) const;
 
   std::array<std::array<Tally, kCount>, 3> cells_{};
 };

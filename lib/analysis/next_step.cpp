@@ -1,0 +1,154 @@
+#include "analysis/next_step.h"
+
+#include <algorithm>
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kLittle = 1 << 20;
+// Churn: so much was freed, and so many times what is left.
+constexpr uint64_t kMuchFreed = 16 << 20;
+constexpr double kFreedPerLive = 16;
+
+uint64_t resident(const RssAccount& account, std::initializer_list<RssRow> rows) {
+  uint64_t sum = 0;
+  for (const RssRow row : rows) sum += account[row].resident;
+  return sum;
+}
+
+bool has_known_program(const SnapshotMetadata& metadata) {
+  return !metadata.process.exe.empty();
+}
+
+// The tracker needs glibc's malloc in a library of its own.
+bool can_be_tracked(const SnapshotMetadata& metadata) {
+  if (metadata.heap.instances.empty() || metadata.process.machine != Machine::kX86_64) return false;
+  const std::string& module = metadata.heap.instances.front().module;
+  return !module.empty() && module != metadata.process.exe;
+}
+
+// More of the snapshot itself, where nothing can be done about the process.
+NextAction more_of_snapshot(const NextStepFacts& facts) {
+  if (!facts.is_whole_report) return NextAction::kReport;
+  const bool has_chunks = !facts.metadata.heap.segments.empty();
+  return has_chunks ? NextAction::kExport : NextAction::kJson;
+}
+
+bool has_churn(const NextStepFacts& facts) {
+  if (facts.census == nullptr) return false;
+  uint64_t freed = 0;
+  for (const AllocationSite& site : facts.stacks->sites) freed += site.freed_bytes;
+  return freed >= kMuchFreed &&
+         static_cast<double>(freed) >= kFreedPerLive * facts.census->live_bytes;
+}
+
+NextAction to_call_stacks(const NextStepFacts& facts) {
+  if (facts.census != nullptr) {
+    if (facts.census->live_bytes > 0) return NextAction::kStacks;
+    if (has_churn(facts)) return NextAction::kChurn;
+    if (facts.process_runs && facts.metadata.tracker->recording) return NextAction::kStacksLater;
+    return more_of_snapshot(facts);
+  }
+  if (!can_be_tracked(facts.metadata)) return more_of_snapshot(facts);
+  if (facts.process_runs) return NextAction::kTrack;
+  if (facts.is_whole_report && has_known_program(facts.metadata)) return NextAction::kTrackNextRun;
+  return more_of_snapshot(facts);
+}
+
+NextAction to_growth(const NextStepFacts& facts) {
+  if (has_churn(facts)) return NextAction::kChurn;
+  if (!facts.process_runs || !can_be_tracked(facts.metadata)) return to_call_stacks(facts);
+  const bool is_watched = facts.census != nullptr && facts.metadata.tracker->recording;
+  return is_watched ? NextAction::kWatch : NextAction::kTrackAndWatch;
+}
+
+NextAction to_mapping_code(const NextStepFacts& facts) {
+  if (facts.process_runs) return NextAction::kWhoMaps;
+  return facts.is_whole_report ? NextAction::kJson : NextAction::kReport;
+}
+
+NextStep of_allocator(const NextStepFacts& facts) {
+  NextStep step{NextSubject::kAllocator, to_mapping_code(facts),
+                resident(facts.account, {RssRow::kOtherAnonymous}),
+                facts.metadata.heap.foreign_allocator};
+  const bool tells = statistics_variable(step.name) != nullptr;
+  if (tells && has_known_program(facts.metadata)) step.action = NextAction::kStatistics;
+  return step;
+}
+
+NextStep of_other_memory(const NextStepFacts& facts, uint64_t bytes) {
+  NextStep step{NextSubject::kOtherMemory, to_mapping_code(facts), bytes, {}};
+  if (facts.other_memory.empty() || !has_known_program(facts.metadata)) return step;
+  const MappingGroup& largest = facts.other_memory.front();
+  const NextAction otherwise = step.action;
+  switch (largest.kind) {
+    case MappingKind::kPython: step.action = NextAction::kPythonObjects; break;
+    case MappingKind::kRuby: step.action = NextAction::kRubyObjects; break;
+    case MappingKind::kV8: step.action = NextAction::kV8Objects; break;
+    case MappingKind::kJava:
+      step.action = facts.process_runs ? NextAction::kJavaObjects : otherwise;
+      break;
+    default: return step;
+  }
+  step.name = largest.evidence;
+  return step;
+}
+
+// Half of what is free, at least.
+bool trim_gives_it_back(const NextStepFacts& facts, uint64_t free) {
+  return facts.process_runs &&
+         std::any_of(facts.advice.begin(), facts.advice.end(), [free](const Advice& advice) {
+           return advice.kind == AdviceKind::kTrim && advice.saves_least >= free / 2;
+         });
+}
+
+}  // namespace
+
+const char* to_string(NextSubject subject) {
+  switch (subject) {
+    case NextSubject::kDamage: return "damage";
+    case NextSubject::kAllocator: return "allocator";
+    case NextSubject::kLittle: return "little";
+    case NextSubject::kOtherMemory: return "other-memory";
+    case NextSubject::kFree: return "free";
+    case NextSubject::kInUse: return "in-use";
+  }
+  return "unknown";
+}
+
+NextStep next_step(const NextStepFacts& facts) {
+  const HeapModel& heap = facts.metadata.heap;
+  if (!heap.corruptions.empty()) {
+    return {NextSubject::kDamage,
+            facts.is_whole_report ? NextAction::kExport : NextAction::kReport,
+            heap.corruptions.size(),
+            {}};
+  }
+  if (heap.instances.empty() || heap.foreign_answers_malloc) return of_allocator(facts);
+
+  const uint64_t in_use = resident(facts.account, {RssRow::kProgram, RssRow::kMmapped});
+  const uint64_t free =
+      resident(facts.account, {RssRow::kTcache, RssRow::kFastbin, RssRow::kBins, RssRow::kTop});
+  const uint64_t other = resident(facts.account, {RssRow::kOtherAnonymous});
+  if (std::max({in_use, free, other}) < kLittle) {
+    return {NextSubject::kLittle, to_growth(facts), in_use + free + other, {}};
+  }
+  if (other > std::max(in_use, free)) return of_other_memory(facts, other);
+  if (free > in_use) {
+    return {NextSubject::kFree,
+            trim_gives_it_back(facts, free) ? NextAction::kTrim : to_call_stacks(facts),
+            free,
+            {}};
+  }
+  return {NextSubject::kInUse, to_call_stacks(facts), in_use, {}};
+}
+
+const char* statistics_variable(const std::string& allocator) {
+  if (allocator == "jemalloc") return "MALLOC_CONF=stats_print:true";
+  if (allocator == "tcmalloc") return "MALLOCSTATS=1";
+  if (allocator == "mimalloc") return "MIMALLOC_SHOW_STATS=1";
+  return nullptr;
+}
+
+}  // namespace heapsnap
