@@ -344,11 +344,11 @@ class Case:
                                "-o", folder]).splitlines()
             assert len(lines) >= 3 and all(re.search(r"live .* growth .* churn .*/s .* rss ", line) for line in lines)
             # The line of a snapshot says how much growth called for it.
-            calls = [line for line in lines if "stood still for" in line]
+            calls = [line for line in lines if ", paused " in line]
             assert len(calls) == 2, lines
             for line in calls:
                 grown, reason = re.search(
-                    r"  growth \+([\d.]+ [MG]iB)  .*  growth of ([\d.]+ [MG]iB): \S+\.hsnap, ", line).groups()
+                    r"  growth \+([\d.]+ [MG]iB)  .*  grew by ([\d.]+ [MG]iB): \S+\.hsnap, ", line).groups()
                 assert grown == reason and (grown.endswith("GiB") or float(grown.split()[0]) >= 2), line
             taken = sorted(folder.glob("*.hsnap"))
             assert len(taken) == 2

@@ -80,11 +80,11 @@ def main():
     if target.wait() != 0:
         print("FAILED: the target ended with", target.returncode)
         return 1
-    foretold = float(re.search(r"([\d.]+) MiB foretold", told)[1]) * MIB
+    predicted = float(re.search(r"([\d.]+) MiB predicted", told)[1]) * MIB
     given_back = float(re.search(r"([\d.]+) MiB given back", told)[1]) * MIB
     wrong = [what for what, holds in [
-        ("too little to say anything", foretold > 20 * MIB),
-        ("not what was foretold", abs(came_back - foretold) <= TOLERATED + foretold / 50),
+        ("too little to say anything", predicted > 20 * MIB),
+        ("not what was predicted", abs(came_back - predicted) <= TOLERATED + predicted / 50),
         ("not what is said to have come back", abs(came_back - given_back) <= TOLERATED),
         ("a second trim that gives nothing back says that it does",
          "0 B given back" not in again or "the resident memory did not fall" in again),

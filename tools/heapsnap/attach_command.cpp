@@ -16,13 +16,14 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kDescription =
-    "Writes a snapshot of a running process and says where its memory is. The process needs no\n"
+    "Writes a snapshot of a running process and accounts for its memory. The process needs no\n"
     "preparation and no debug symbols.\n"
     "\n"
-    "What it does to the process: all threads stand still for milliseconds, while a copy-on-write\n"
-    "child is made of it (its page tables are copied, not its memory); the child is read and gone\n"
-    "again before heapsnap ends. No code is written into it, no signal reaches it, no file\n"
-    "descriptor or mapping stays. While the child lives, the first write to a page copies it.";
+    "What it does to the process: all threads pause for milliseconds while it is forked (its page\n"
+    "tables are copied, its memory is not); the fork is read, and is gone before heapsnap ends. "
+    "No\n"
+    "code is written into the process, no signal is sent to it, and no file descriptor or mapping\n"
+    "is left behind. While the fork lives, the first write to a page copies that page.";
 
 FreezeChoice parse_freeze_choice(const std::string& text) {
   if (text == "auto") return FreezeChoice::kAuto;
@@ -58,13 +59,13 @@ int run_attach(const std::vector<std::string>& arguments) {
   OptionParser parser("attach [options] PID|NAME", kDescription);
   parser.text("pid,p", target_option, "PID", "the process, by PID or unambiguous name");
   parser.text("freeze", freeze, "HOW",
-              "fork: read a copy-on-write child; stop: read while all threads stand still; none: "
-              "read it running; auto: the shorter pause of fork and stop (default)");
+              "fork: read a copy-on-write fork; stop: read while all threads are stopped; none: "
+              "read it as it runs; auto: fork or stop, whichever pauses it less (default)");
   parser.number("deadline", deadline_ms, "MS",
-                "give up when the threads cannot be stopped, or a piece of memory not be read, in "
-                "this time (default: 2000)");
+                "give up when the threads cannot be stopped, or a piece of memory cannot be read, "
+                "within this time (default: 2000)");
   add_capture_options(parser, capture);
-  parser.flag("start-at-eof", start_at_eof, "begin when standard input ends or has a byte");
+  parser.flag("start-at-eof", start_at_eof, "begin when standard input has a byte or ends");
   parser.positional("PID", target);
   parser.example("heapsnap attach 4242", "snapshot of PID 4242 in this folder, and what is in it");
   parser.example("heapsnap attach nginx -o /var/tmp/%n-%p-%t.hsnap", "by name, with a chosen file");

@@ -12,8 +12,9 @@ namespace {
 
 constexpr const char* kDescription =
     "Writes the same snapshot as attach from a core file (of the kernel or of gcore, also\n"
-    "compressed with zstd) or from raw memory images, and says where the memory is. A core does\n"
-    "not say which pages were resident: sizes are address space then.";
+    "compressed with zstd) or from raw memory images, and accounts for its memory. A core does "
+    "not\n"
+    "say which pages were resident, so sizes are of address space.";
 
 // "0x7f0000000000:heap.bin"
 CoreOptions::Image parse_image(const std::string& text) {

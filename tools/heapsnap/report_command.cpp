@@ -7,11 +7,11 @@ namespace heapsnap {
 int run_report(const std::vector<std::string>& arguments) {
   std::string path;
   ReportStyle style;
-  OptionParser parser(
-      "report [options] SNAPSHOT",
-      "Prints all that a snapshot knows: one table that accounts for the whole\n"
-      "resident set, arenas, size classes, the largest chunks, what malloc_trim(0)\n"
-      "would give back, damage that was found, and what to do.");
+  OptionParser parser("report [options] SNAPSHOT",
+                      "Prints all that a snapshot knows: a table that accounts for the whole\n"
+                      "resident set, blocks in use by size and by who allocated them, what to do\n"
+                      "next, arenas, size classes, the largest chunks, what malloc_trim(0) would\n"
+                      "give back, and damage that was found.");
   add_report_options(parser, style);
   parser.positional("SNAPSHOT", path);
   parser.example("heapsnap report a.hsnap | less -R", "read it page by page");

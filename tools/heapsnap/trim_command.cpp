@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kDescription =
     "Makes a running process call malloc_trim(0), which gives the memory of free blocks back to "
     "the\n"
-    "system, and says how much came back, beside what a snapshot taken just before foretold.\n"
+    "system, and says how much came back, next to what a snapshot taken just before predicted.\n"
     "\n"
     "What it does to the process: one thread stands still while a thread is made beside it, which\n"
     "makes the call and ends; nothing stays. How long it stood is printed: about a millisecond on\n"
@@ -29,7 +29,7 @@ constexpr const char* kDescription =
     "at hand wait for it, as they would if the program called it.";
 
 // What a snapshot of now says would come back.
-std::optional<uint64_t> foretell(int pid) {
+std::optional<uint64_t> predict(int pid) {
   const TemporarySnapshot snapshot(pid, DebugFileSearch());
   const HeapSummary summary = summarize(SnapshotReader::open(snapshot.path()));
   if (!summary.pages_known) return std::nullopt;
@@ -50,7 +50,7 @@ int run_trim(const std::vector<std::string>& arguments) {
   std::string target;
   bool no_estimate = false;
   OptionParser parser("trim [options] PID|NAME", kDescription);
-  parser.flag("no-estimate", no_estimate, "do not take a snapshot first to foretell the effect");
+  parser.flag("no-estimate", no_estimate, "do not take a snapshot first to predict the effect");
   parser.positional("PID", target);
   parser.example("heapsnap trim 4242", "resident memory before and after");
   if (!parser.parse(arguments)) return kExitDone;
@@ -59,12 +59,12 @@ int run_trim(const std::vector<std::string>& arguments) {
                 "give a PID or a name: heapsnap trim 4242");
   }
   const int pid = resolve_target(target);
-  const std::optional<uint64_t> foretold = no_estimate ? std::nullopt : foretell(pid);
+  const std::optional<uint64_t> predicted = no_estimate ? std::nullopt : predict(pid);
   const TrimResult result = trim_process(pid);
   const uint64_t given_back = result.rss_before - std::min(result.rss_before, result.rss_after);
   fmt::print("process {}: resident {} before, {} after: {} given back{}\n", pid,
              size_text(result.rss_before), size_text(result.rss_after), size_text(given_back),
-             foretold ? ", " + size_text(*foretold) + " foretold" : "");
+             predicted ? ", " + size_text(*predicted) + " predicted" : "");
   fmt::print("  {}\n", effect_text(result.gave_up_pages, given_back));
   fmt::print("  {}\n", stolen_text(result.call.stolen));
   print_notes(result.call.notes);

@@ -29,14 +29,14 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr const char* kDescription =
-    "Looks at the counters of a tracked process again and again, prints a line a look, and takes "
-    "a\n"
-    "snapshot when a threshold is passed. Looking stops nobody: a few kilobytes of the process's\n"
-    "memory are read from outside. A snapshot is one of attach.\n"
+    "Reads the counters of a tracked process at intervals, prints a line each time, and takes a\n"
+    "snapshot, as attach does, when a threshold is crossed. Reading does not pause the process: a\n"
+    "few kilobytes of its memory are read from outside.\n"
     "\n"
-    "  text       a line a look: live bytes, growth, churn, allocations, resident memory\n"
-    "  churnlog   pmem's log instead of snapshots: an entry each time that a threshold is passed,\n"
-    "             with the bytes and counts that each call stack allocated and freed";
+    "  text       a line each time: live bytes, growth, churn, allocations, resident memory\n"
+    "  churnlog   pmem's log instead of snapshots: an entry each time a threshold is crossed, "
+    "with\n"
+    "             the bytes and counts that each call stack allocated and freed";
 
 struct Arguments {
   std::string what;
@@ -166,9 +166,9 @@ class Watch {
   std::string passed_text(const Look& now, Threshold threshold) const {
     switch (threshold) {
       case Threshold::kChurn:
-        return "churn of " + size_text(now.totals.churn() - mark_.totals.churn());
+        return "churned " + size_text(now.totals.churn() - mark_.totals.churn());
       case Threshold::kGrowth:
-        return "growth of " +
+        return "grew by " +
                size_text(static_cast<uint64_t>(now.totals.growth() - mark_.totals.growth()));
       case Threshold::kTime: {
         const std::chrono::nanoseconds passed = now.at - mark_.at;
@@ -190,7 +190,7 @@ class Watch {
     CaptureOptions options;
     options.output.path = fmt::format("{}{}.{}.hsnap", folder(), name, responses_);
     const CaptureResult result = capture_process(pid_, FreezeOptions{}, options);
-    return fmt::format("{}: {}, stood still for {}", passed_text(now, threshold),
+    return fmt::format("{}: {}, paused {}", passed_text(now, threshold),
                        printable(options.output.path),
                        duration_text(result.metadata.freeze.pause_ns));
   }
@@ -255,22 +255,22 @@ class Watch {
 int run_watch(const std::vector<std::string>& words) {
   Arguments arguments;
   OptionParser parser("watch [options] PID|NAME", kDescription);
-  parser.text("every", arguments.every, "TIME", "a snapshot each so often: 10s, 5m, 1h");
+  parser.text("every", arguments.every, "TIME", "a snapshot at this interval: 10s, 5m, 1h");
   parser.text("churn", arguments.churn, "BYTES",
-              "a snapshot when so much was allocated and freed since the last");
-  parser.text("growth", arguments.growth, "BYTES",
-              "a snapshot when so much more is live than at the last");
-  parser.text("interval", arguments.interval, "TIME", "how often to look (default: 1s)");
+              "a snapshot each time this much has been allocated and freed");
+  parser.text("growth", arguments.growth, "BYTES", "a snapshot each time this much more is live");
+  parser.text("interval", arguments.interval, "TIME",
+              "how often to read the counters (default: 1s)");
   parser.text("output,o", arguments.folder, "DIR",
               "where snapshots go, as NAME.PID.TIME.NUMBER.hsnap (default: this folder)");
   parser.number("count", arguments.count, "N",
-                "end after so many snapshots, or looks where no threshold is given");
+                "end after N snapshots, or N intervals if no threshold is given");
   parser.text("format", arguments.format, "LOG", "text (default) or churnlog");
   parser.positional("PID", arguments.what);
   parser.example("heapsnap watch 4242 --growth 100MiB -o /var/tmp",
-                 "a snapshot each time that 100 MiB more came to stay");
+                 "a snapshot each time 100 MiB more is live");
   parser.example("heapsnap watch 4242 --churn 64MiB --format churnlog >> churn.log",
-                 "what was allocated and freed by whom");
+                 "which code allocated and freed how much");
   if (!parser.parse(words)) return kExitDone;
   if (arguments.what.empty()) {
     throw Error(ErrorKind::kUsage, "heapsnap watch", "it takes one process",
@@ -285,7 +285,7 @@ int run_watch(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "--format " + arguments.format, "not one of text, churnlog");
   }
   if (arguments.format == "churnlog" && !thresholds.is_any()) {
-    throw Error(ErrorKind::kUsage, "--format churnlog", "it says when to write an entry by nothing",
+    throw Error(ErrorKind::kUsage, "--format churnlog", "no threshold says when to write an entry",
                 "for example: --churn 64MiB");
   }
   Watch(resolve_target(arguments.what), arguments, thresholds).run();
