@@ -136,7 +136,7 @@ Advice about(AdviceKind kind, uint64_t bytes) {
 }
 
 // Follows from the snapshot, as far as residency is known.
-Advice foretold(AdviceKind kind, const FreeMemory& memory) {
+Advice predicted(AdviceKind kind, const FreeMemory& memory) {
   Advice advice = about(kind, memory.bytes(parts_of(kind)));
   advice.saves_least = memory.is_virtual() ? 0 : advice.bytes;
   advice.saves_most = advice.bytes;
@@ -153,7 +153,7 @@ Advice about_arenas(const SnapshotMetadata& metadata, const FreeMemory& memory) 
 }
 
 Advice about_threshold(const HeapSummary& summary, const FreeMemory& memory) {
-  Advice advice = foretold(AdviceKind::kMmapThreshold, memory);
+  Advice advice = predicted(AdviceKind::kMmapThreshold, memory);
   advice.count = memory.runs_left();
   advice.other_count = summary.large_used.count;
   return advice;
@@ -171,15 +171,15 @@ Advice about_tcaches(const SnapshotMetadata& metadata, const HeapSummary& summar
 
 // The most first among those that save something, then among the others.
 bool comes_before(const Advice& a, const Advice& b) {
-  if (a.is_foretold() != b.is_foretold()) return a.is_foretold();
-  return a.is_foretold() ? a.saves_most > b.saves_most : a.bytes > b.bytes;
+  if (a.is_predicted() != b.is_predicted()) return a.is_predicted();
+  return a.is_predicted() ? a.saves_most > b.saves_most : a.bytes > b.bytes;
 }
 
 void find_overlaps(std::vector<Advice>& all, const FreeMemory& memory) {
   PartSet before = 0;
   for (size_t i = 0; i < all.size(); ++i) {
     const PartSet own = parts_of(all[i].kind);
-    const uint64_t amount = all[i].is_foretold() ? all[i].saves_most : all[i].bytes;
+    const uint64_t amount = all[i].is_predicted() ? all[i].saves_most : all[i].bytes;
     all[i].overlap = std::min(amount, memory.bytes(own & before));
     for (size_t j = 0; j < i; ++j) {
       if (memory.bytes(own & parts_of(all[j].kind)) != 0) all[i].overlaps.push_back(j);
@@ -205,7 +205,7 @@ std::vector<Advice> advise(const SnapshotMetadata& metadata, const HeapSummary& 
                            const RssAccount& account) {
   const FreeMemory memory(metadata, summary, account);
   std::vector<Advice> all = {
-      foretold(AdviceKind::kTrim, memory),
+      predicted(AdviceKind::kTrim, memory),
       about_arenas(metadata, memory),
       about_threshold(summary, memory),
       about_tcaches(metadata, summary, memory),

@@ -31,7 +31,7 @@ enum class AdviceKind : uint8_t {
   kTrim,           // bytes: what malloc_trim(0) gives back
   kArenaMax,       // bytes: free and resident in arenas other than the main one (tcaches aside)
   kMmapThreshold,  // bytes: resident in free runs that large blocks left
-  kTcacheCount,    // bytes: resident in tcaches; no saving can be foretold
+  kTcacheCount,    // bytes: resident in tcaches; no saving can be predicted
   kFragmentation,  // bytes: free, but in pages that used chunks share; no setting gives them back
 };
 const char* to_string(AdviceKind kind);  // "trim", "arena-max", ...
@@ -41,10 +41,10 @@ struct Advice {
   uint64_t bytes = 0;  // what there is, measured
   // What the resident set would be smaller by if it were followed, least and most: equal where the
   // snapshot tells, a range where it depends on what no snapshot tells, both 0 where nothing can be
-  // foretold. By RssBasis::kVirtual, where residency is unknown, the least is 0.
+  // predicted. By RssBasis::kVirtual, where residency is unknown, the least is 0.
   uint64_t saves_least = 0;
   uint64_t saves_most = 0;
-  // Of `saves_most` (of `bytes` where nothing is foretold): what items before this one in the list
+  // Of `saves_most` (of `bytes` where nothing is predicted): what items before this one in the list
   // free or speak of, too, at most; and which these are.
   uint64_t overlap = 0;
   std::vector<size_t> overlaps;
@@ -54,9 +54,9 @@ struct Advice {
   uint64_t count = 0;
   uint64_t other_count = 0;
 
-  bool is_foretold() const { return saves_most != 0; }
+  bool is_predicted() const { return saves_most != 0; }
   // What this item is about and no item before it.
-  uint64_t of_its_own() const { return (is_foretold() ? saves_most : bytes) - overlap; }
+  uint64_t of_its_own() const { return (is_predicted() ? saves_most : bytes) - overlap; }
   bool operator==(const Advice&) const = default;
 };
 

@@ -6,8 +6,10 @@
 
 #include "report/advice_text.h"
 #include "report/json_writer.h"
+#include "report/next_step_text.h"
 #include "report/number_text.h"
 #include "report/stack_frames.h"
+#include "report/stack_labels.h"
 
 namespace heapsnap {
 
@@ -167,7 +169,21 @@ void write_mallocs(JsonWriter& json, const ReportInput& input) {
   json.member("foreign_answers_malloc", input.metadata.heap.foreign_answers_malloc);
 }
 
-void write_rss(JsonWriter& json, const RssAccount& account) {
+void write_groups(JsonWriter& json, std::string_view name,
+                  const std::vector<MappingGroup>& groups) {
+  objects(json, name, groups, [&](const MappingGroup& group, size_t) {
+    json.member("kind", to_string(group.kind));
+    json.member("name", group.name);
+    json.member("evidence", group.evidence);
+    members(json, {{"count", group.count},
+                   {"size", group.size},
+                   {"resident", group.amount.resident},
+                   {"swapped", group.amount.swapped}});
+  });
+}
+
+void write_rss(JsonWriter& json, const ReportInput& input) {
+  const RssAccount& account = input.account;
   json.key("rss");
   json.begin_object();
   json.member("basis", account.basis == RssBasis::kResident ? "resident" : "virtual");
@@ -185,6 +201,9 @@ void write_rss(JsonWriter& json, const RssAccount& account) {
            {{"resident", account[row].resident}, {"swapped", account[row].swapped}});
   }
   json.end_object();
+  write_groups(json, "other_anonymous", input.rest_groups.other_memory);
+  write_groups(json, "largest_files", input.rest_groups.files);
+  write_groups(json, "largest_shared", input.rest_groups.shared);
   json.end_object();
 }
 
@@ -271,6 +290,7 @@ void write_heap(JsonWriter& json, const HeapSummary& summary) {
   tally(json, "large_used", summary.large_used);
   write_size_classes(json, "size_classes", summary.size_classes);
   write_size_classes(json, "common_sizes", summary.common_sizes);
+  write_size_classes(json, "largest_sizes", summary.largest_sizes);
   write_large_chunks(json, "largest_used", summary.largest_used);
   write_large_chunks(json, "largest_free", summary.largest_free);
 }
@@ -295,7 +315,8 @@ void write_findings(JsonWriter& json, const SnapshotMetadata& metadata) {
 }
 
 // The first stacks of a tracked process; `heapsnap stacks -j` has all of them, with all frames.
-void write_tracking(JsonWriter& json, const StackReportInput& input) {
+void write_tracking(JsonWriter& json, const StackReportInput& input,
+                    const std::vector<OldBlocks>& old_blocks) {
   const TrackerRecord& tracker = *input.metadata.tracker;
   json.key("tracking");
   json.begin_object();
@@ -317,6 +338,23 @@ void write_tracking(JsonWriter& json, const StackReportInput& input) {
     for (const NamedFrame& frame : frames) json.value(function_label(frame));
     json.end_array();
   });
+  objects(json, "old_blocks", old_blocks, [&](const OldBlocks& old, size_t) {
+    json.member("size", old.size);
+    tally(json, "old", old.old);
+    json.member("newer", old.newer);
+    json.member("stack", old.stack);
+    json.member("probable_function", charged_function(input, old.stack));
+  });
+  json.end_object();
+}
+
+void write_next_step(JsonWriter& json, const ReportInput& input) {
+  const NextStepText text = next_step_text(input);
+  json.key("next_step");
+  json.begin_object();
+  json.member("subject", to_string(input.next.subject));
+  json.member("why", text.why);
+  array(json, "commands", text.commands);
   json.end_object();
 }
 
@@ -330,12 +368,13 @@ void print_json_report(Writer& out, const ReportInput& input) {
   write_process(json, input);
   write_freeze(json, input.metadata.freeze);
   write_mallocs(json, input);
-  write_rss(json, input.account);
+  write_rss(json, input);
   write_advice(json, input);
   write_heap(json, input.summary);
   write_arenas(json, input);
   write_findings(json, input.metadata);
-  if (input.stacks != nullptr) write_tracking(json, *input.stacks);
+  if (input.stacks != nullptr) write_tracking(json, *input.stacks, input.old_blocks);
+  write_next_step(json, input);
   json.end_object();
   out.write("\n");
 }

@@ -140,4 +140,9 @@ std::vector<std::string> stack_labels(const StackReportInput& input, size_t widt
   return labels;
 }
 
+std::string charged_function(const StackReportInput& input, uint32_t stack) {
+  const ChargedStack charged = charged_stack(input, stack);
+  return charged.frames.empty() ? std::string() : function_label(charged.frames[charged.charged]);
+}
+
 }  // namespace heapsnap

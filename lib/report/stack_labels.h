@@ -19,4 +19,8 @@ namespace heapsnap {
 // What is the same even so is numbered.
 std::vector<std::string> stack_labels(const StackReportInput& input, size_t width);
 
+// The function that a stack is charged to: "parse(int)", "git+0x1a2b0()". As the target has it; ""
+// of a stack without frames.
+std::string charged_function(const StackReportInput& input, uint32_t stack);
+
 }  // namespace heapsnap

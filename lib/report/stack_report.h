@@ -33,4 +33,10 @@ void print_json_tracked_threads(Writer& out, const StackReportInput& input);
 // dropped, limits that were reached, sampling.
 std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata, const StackCensus& census);
 
+// "6.2 KiB in 64 blocks"
+std::string live_text(double bytes, double blocks);
+
+// Why blocks have no stack: "allocated before inject, or passed over by sampling".
+std::string untracked_text(const SnapshotMetadata& metadata);
+
 }  // namespace heapsnap

@@ -21,8 +21,8 @@ std::string thread_name(const SnapshotMetadata& metadata, int tid) {
 
 std::string verdict(uint64_t seen, uint64_t books) {
   if (seen == books) return "agree";
-  return seen < books ? "walk lacks " + size_text(books - seen)
-                      : "walk has " + size_text(seen - books) + " more";
+  return seen < books ? size_text(books - seen) + " not walked"
+                      : size_text(seen - books) + " more walked";
 }
 
 void print_instance(TextPage& page, const MallocInstance& instance) {
@@ -42,7 +42,7 @@ void print_instance(TextPage& page, const MallocInstance& instance) {
 void print_thread_caches(TextPage& page) {
   const HeapModel& heap = page.input.metadata.heap;
   if (heap.thread_caches.empty()) return;
-  page.heading("Threads' caches");
+  page.heading("Thread caches");
   TextTable table;
   table.add_column("thread", Align::kRight);
   table.add_column("name", Align::kLeft);
@@ -60,11 +60,11 @@ void print_thread_caches(TextPage& page) {
 void print_books(TextPage& page) {
   const HeapModel& heap = page.input.metadata.heap;
   if (heap.instances.empty()) return;
-  page.heading("The walk against malloc's own books");
+  page.heading("What was walked, against malloc's own counters");
   TextTable table;
   table.add_column("", Align::kLeft);
   table.add_column("walked", Align::kRight);
-  table.add_column("books", Align::kRight);
+  table.add_column("counted", Align::kRight);
   table.add_column("", Align::kLeft);
   for (size_t i = 0; i < heap.arenas.size(); ++i) {
     const Arena& arena = heap.arenas[i];
@@ -124,7 +124,7 @@ void print_freeze(TextPage& page) {
     page.field("pause", duration_text(freeze.pause_ns));
     if (freeze.reap_pause_ns != 0) page.field("reaping", duration_text(freeze.reap_pause_ns));
     page.field("threads", count_text(freeze.threads));
-    page.field("in malloc", fmt::format("{}, moved out in {}",
+    page.field("in malloc", fmt::format("{}, stepped out in {}",
                                         count_text(freeze.threads_in_malloc, "thread", "threads"),
                                         count_text(freeze.steps, "step", "steps")));
     page.field("syscalls", count_text(freeze.syscalls_restarted) + " restarted");

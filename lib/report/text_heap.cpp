@@ -71,7 +71,7 @@ void print_arenas(TextPage& page) {
   }
   page.table(table);
   page.sentence(
-      "bins: fastbins included; free: share of what lies before top; trim: what "
+      "bins includes fastbins; free is the free share of all below top; trim is what "
       "malloc_trim(0) would give back.");
 }
 
@@ -79,7 +79,7 @@ void print_free_memory(TextPage& page) {
   const HeapSummary& summary = page.input.summary;
   const uint64_t free = free_figures(summary.totals).chunks.bytes;
   if (free == 0) return;
-  page.heading("Free memory inside the heaps: " + size_text(free));
+  page.heading("Free memory in the heaps: " + size_text(free));
   TextTable table;
   table.add_column("", Align::kLeft);
   table.add_column("chunks", Align::kRight);
@@ -98,28 +98,28 @@ void print_free_memory(TextPage& page) {
   page.table(table);
   if (!summary.pages_known) {
     page.sentence(
-        fmt::format("Which pages are resident is unknown. malloc_trim(0) would give up "
-                    "pages of {}.",
+        fmt::format("Which pages are resident is not known. malloc_trim(0) would give back at "
+                    "most {}.",
                     size_text(summary.trim.unknown)));
     return;
   }
   page.out.write("\n");
   TextTable trim;
-  trim.add_column("of the resident part", Align::kLeft);
+  trim.add_column("the resident part", Align::kLeft);
   trim.add_column("", Align::kRight);
   const auto add = [&trim](const char* text, uint64_t bytes) {
     if (bytes != 0) trim.add_row({text, size_text(bytes)});
   };
-  add("malloc_trim(0) gives back, from bins", summary.trim.bins);
-  add("malloc_trim(0) gives back, from top", summary.trim.top);
-  add("stays: threads' caches", summary.kept.tcache);
-  add("stays: shares pages with used chunks", summary.kept.bins);
-  add("stays: end of the main arena", summary.kept.main_top);
-  add("stays: ends of other arenas", summary.kept.other_tops);
+  add("given back by malloc_trim(0), from bins", summary.trim.bins);
+  add("given back by malloc_trim(0), from top", summary.trim.top);
+  add("kept in thread caches", summary.kept.tcache);
+  add("kept in pages shared with used chunks", summary.kept.bins);
+  add("kept in top of the main arena", summary.kept.main_top);
+  add("kept in tops of other arenas", summary.kept.other_tops);
   page.table(trim);
   if (summary.trim.swapped != 0) {
     page.sentence(
-        fmt::format("A trim would free {} of swap, too.", size_text(summary.trim.swapped)));
+        fmt::format("malloc_trim(0) would also free {} of swap.", size_text(summary.trim.swapped)));
   }
 }
 
@@ -141,7 +141,7 @@ void print_sizes(TextPage& page) {
   page.table(table);
 
   if (summary.common_sizes.empty()) return;
-  page.heading("Sizes up to 1 KiB that hold most used bytes");
+  page.heading("Sizes up to 1 KiB with the most used bytes");
   TextTable common;
   common.add_column("size", Align::kRight);
   for (const char* title : {"used", "bytes", "share", "free"}) {

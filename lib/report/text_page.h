@@ -38,7 +38,9 @@ void print_head(TextPage& page);
 void print_rss_table(TextPage& page);
 void print_advice(TextPage& page);
 void print_warnings(TextPage& page);
-void print_top_stacks(TextPage& page);
+void print_in_use(TextPage& page);
+void print_top_stacks(TextPage& page);  // a part of the section above
+void print_next_step(TextPage& page);
 // The heap:
 void print_arenas(TextPage& page);
 void print_free_memory(TextPage& page);

@@ -8,9 +8,10 @@ void print_first_screen(Writer& out, const ReportInput& input, const TextStyle& 
   TextPage page(out, input, style);
   print_head(page);
   print_rss_table(page);
+  print_in_use(page);
   print_advice(page);
-  print_top_stacks(page);
   print_warnings(page);
+  print_next_step(page);
 }
 
 void print_report(Writer& out, const ReportInput& input, const TextStyle& style) {

@@ -49,11 +49,6 @@ std::string share_text(double part, double whole) {
   return percent_text(whole > 0 ? part / whole : 0);
 }
 
-std::string live_text(double bytes, double blocks) {
-  return fmt::format("{} in {}", size_text(rounded(bytes)),
-                     count_text(rounded(blocks), "block", "blocks"));
-}
-
 std::string recording_text(uint64_t sample_bytes) {
   return sample_bytes == 0 ? std::string("each allocation recorded")
                            : fmt::format("one sample each {} on average", size_text(sample_bytes));
@@ -193,12 +188,24 @@ void print_passed(Writer& out, const FunctionGroups& groups, size_t width) {
   }
 }
 
+// The library was loaded from memory, as inject does it.
+bool was_injected(const SnapshotMetadata& metadata) {
+  return std::any_of(metadata.mappings.begin(), metadata.mappings.end(),
+                     [](const Mapping& mapping) {
+                       return mapping.path.starts_with("/memfd:libheapsnap_tracker");
+                     });
+}
+
 }  // namespace
+
+std::string live_text(double bytes, double blocks) {
+  return fmt::format("{} in {}", size_text(rounded(bytes)),
+                     count_text(rounded(blocks), "block", "blocks"));
+}
 
 void print_top_stacks(TextPage& page) {
   if (page.input.stacks == nullptr || page.input.stacks->ranked.empty()) return;
   const StackReportInput& input = *page.input.stacks;
-  page.heading("Call stacks that hold the most");
   TextTable table;
   for (int i = 0; i < 3; ++i) table.add_column("", Align::kRight);
   table.add_column("", kLeastLabel,
@@ -211,15 +218,16 @@ void print_top_stacks(TextPage& page) {
                    count_text(rounded(figures.live_blocks), "block", "blocks"), labels[i]});
   }
   page.table(table);
-  if (input.census.without_stack.count != 0) {
-    page.sentence(fmt::format(
-        "{} with {} have no stack: allocated before tracking began{}.",
-        count_text(input.census.without_stack.count, "block", "blocks"),
-        size_text(input.census.without_stack.bytes),
-        input.metadata.tracker->sample_bytes == 0 ? "" : ", or passed over by sampling"));
-  }
-  page.sentence("All frames: heapsnap stacks " +
-                (input.snapshot_path.empty() ? "FILE" : printable(input.snapshot_path)));
+}
+
+std::string untracked_text(const SnapshotMetadata& metadata) {
+  const TrackerRecord& tracker = *metadata.tracker;
+  const bool lost_some =
+      tracker.limit_reached_ns != 0 || tracker.dropped_slots != 0 || tracker.nested_events != 0;
+  return std::string(was_injected(metadata) ? "allocated before inject"
+                                            : "allocated before tracking began") +
+         (tracker.sample_bytes == 0 ? "" : ", or passed over by sampling") +
+         (lost_some ? ", or not recorded" : "");
 }
 
 std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata,
@@ -227,17 +235,14 @@ std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata,
   const TrackerRecord& tracker = *metadata.tracker;
   std::vector<std::string> remarks;
   if (census.without_stack.count != 0) {
-    remarks.push_back(fmt::format(
-        "{} with {} in use have no stack: {}",
-        count_text(census.without_stack.count, "block", "blocks"),
-        size_text(census.without_stack.bytes),
-        tracker.sample_bytes == 0 ? "allocated before tracking began, or not recorded"
-                                  : "allocated before tracking began, or passed over by sampling"));
+    remarks.push_back(fmt::format("untracked: {} in {} ({})", size_text(census.without_stack.bytes),
+                                  count_text(census.without_stack.count, "block", "blocks"),
+                                  untracked_text(metadata)));
   }
   if (census.strange.count != 0) {
     remarks.push_back(fmt::format(
-        "{} with {} name a stack that is not there: the tables are damaged",
-        count_text(census.strange.count, "block", "blocks"), size_text(census.strange.bytes)));
+        "the tracker's tables are damaged: the stacks of {} in {} are lost",
+        size_text(census.strange.bytes), count_text(census.strange.count, "block", "blocks")));
   }
   std::string limits;
   for (const std::string& name : limit_names(tracker.limits)) {

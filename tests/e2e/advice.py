@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Advice is a prediction: it is followed as printed, and the resident memory compared with what was foretold.
+"""Advice is a prediction: it is followed as printed, and the resident memory compared with what was predicted.
 
     advice.py CASE HEAPSNAP ADVICE_TARGET
 
@@ -77,11 +77,11 @@ class Case:
         with self.start(shape, {name: value}) as other:
             saved = before - other.resident()
         print(f"  {name}={value}: {saved / MIB:.1f} MiB saved, "
-              f"{item['saves_least'] / MIB:.1f} to {item['saves_most'] / MIB:.1f} foretold")
+              f"{item['saves_least'] / MIB:.1f} to {item['saves_most'] / MIB:.1f} predicted")
         return saved
 
     def trim(self):
-        """heapsnap trim gives back what is foretold, of many small blocks; a threshold would change nothing."""
+        """heapsnap trim gives back what is predicted, of many small blocks; a threshold would change nothing."""
         with self.start("small_runs") as target:
             all_advice = self.advice(target)
             assert set(all_advice) == {"trim"}, all_advice
@@ -113,7 +113,7 @@ class Case:
         # Both free the same pages, and the second says so.
         second = list(all_advice.values())[1]
         assert second["overlap"] >= 0.95 * second["bytes"], second
-        assert "also by 1" in second["finding"], second
+        assert "also in 1" in second["finding"], second
 
     def arena_max(self):
         """Between what it is where threads take turns, and nothing where they do not."""
@@ -146,11 +146,11 @@ class Case:
             assert "fragmentation" in self.advice(target)
 
     def tcache_count(self):
-        """No saving is foretold; the caches are smaller with the setting, as it says."""
+        """No saving is predicted; the caches are smaller with the setting, as it says."""
         with self.start("caches") as target:
             before = self.report(target)["states"]["tcache"]["resident"]
             item = self.advice(target)["tcache-count"]
-        assert item["saves_most"] == 0 and "cannot be foretold" in item["action"], item
+        assert item["saves_most"] == 0 and "cannot be predicted" in item["action"], item
         name, value = re.search(r"start the program with ([A-Z_]+)=([\w.=]+)", item["action"]).groups()
         with self.start("caches", {name: value}) as other:
             after = self.report(other)["states"]["tcache"]["resident"]

@@ -173,8 +173,9 @@ class Case:
                     assert frame["file"].endswith(".cpp") and frame["line"] > 0, frame
         assert own > 30, own
         assert sum(stack["live_bytes"] for stack in right["stacks"]) == right["live_bytes"] > 100 << 10
-        head = printed.partition("Call stacks that hold the most\n")[2]
-        assert re.match(r" +\d+\.\d %.* [KM]iB +\d+ blocks? .*:\d+\n", head), printed
+        head = printed.partition("Blocks in use, by who allocated them\n")[2]
+        assert re.match(r"(?:  untracked .*\n(?: {13}.*\n)*)?  tracked +[\d.]+ [KM]iB in \d+ blocks\n"
+                        r" +\d+\.\d %.* [KM]iB +\d+ blocks? .*:\d+\n", head), printed
         text = output_of([self.heapsnap, "stacks", core_path, "--all"])
         assert re.search(r"^ +.*by_calloc.*tracked_target\.cpp:\d+$", text, re.MULTILINE), text
         listing = output_of([self.heapsnap, "stacks", core_path, "--format", "heapprof"])
@@ -215,7 +216,7 @@ class Case:
         assert sum(int(count) for _, count in lives) == whole["live_blocks"]
         text = output_of([self.heapsnap, "stacks", path, "--limit", "2"])
         assert "by_realloc" in text and text.count("\n    allocated  ") == 2, text
-        assert "Call stacks that hold the most" in output_of([self.heapsnap, "report", path])
+        assert "Blocks in use, by who allocated them" in output_of([self.heapsnap, "report", path])
         report = json.loads(output_of([self.heapsnap, "report", "-j", path]))
         assert report["tracking"]["live_bytes"] == total
         bare = self.work / "bare.hsnap"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "report/number_text.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/output_name.h"
 
@@ -91,8 +92,10 @@ int announce_capture(const CaptureResult& result, const CaptureOptions& options,
   const bool to_stdout = options.output.path == "-";
   if (arguments.verbose) print_verbose(result);
   if (to_stdout && !arguments.quiet) {
-    fmt::print(stderr, "heapsnap: {} chunks, {} bytes, stood still for {:.3f} ms\n", result.chunks,
-               result.file_size, static_cast<double>(result.metadata.freeze.pause_ns) / 1e6);
+    fmt::print(stderr, "heapsnap: {}, {}, paused {}\n",
+               count_text(result.chunks, "chunk", "chunks"),
+               count_text(result.file_size, "byte", "bytes"),
+               duration_text(result.metadata.freeze.pause_ns));
   } else if (!arguments.quiet) {
     print_snapshot_report(SnapshotReader::open(options.output.path), options.output.path,
                           ReportDepth::kFirstScreen, arguments.report);
@@ -100,14 +103,16 @@ int announce_capture(const CaptureResult& result, const CaptureOptions& options,
   const SnapshotMetadata& metadata = result.metadata;
   if (has_walked_heap(metadata) && !is_foreign_heap(metadata)) return kExitDone;
   const std::string allocator = metadata.heap.foreign_allocator;
-  fmt::print(stderr,
-             "heapsnap: {}: its chunks are not in the snapshot\n"
-             "  why: {}\n"
-             "  do:  the snapshot accounts for all memory by mapping: heapsnap report {}\n",
+  fmt::print(stderr, "heapsnap: {}: its chunks are not in the snapshot\n  why: {}\n",
              allocator.empty() ? "no malloc of glibc was found" : "the allocator is " + allocator,
              allocator.empty() ? "no module of the process holds one that verifies"
-                               : "heapsnap walks the heaps of glibc's malloc",
-             to_stdout ? "FILE" : options.output.path);
+                               : "heapsnap walks the heaps of glibc's malloc");
+  // A report ends with what to do.
+  if (to_stdout || arguments.quiet) {
+    fmt::print(stderr,
+               "  do:  the snapshot accounts for all memory by mapping: heapsnap report {}\n",
+               to_stdout ? "FILE" : options.output.path);
+  }
   return static_cast<int>(ErrorKind::kUnsupported);
 }
 

@@ -6,8 +6,13 @@
 
 #include "analysis/advice.h"
 #include "analysis/heap_summary.h"
+#include "analysis/mapping_groups.h"
+#include "analysis/next_step.h"
+#include "analysis/old_blocks.h"
 #include "analysis/rss_account.h"
 #include "analysis/stack_census.h"
+#include "base/error.h"
+#include "platform/linux/proc/proc_fs.h"
 #include "report/json_report.h"
 #include "tools/heapsnap/terminal.h"
 
@@ -25,20 +30,42 @@ TextStyle text_style(const ReportStyle& style) {
           output_width(STDOUT_FILENO, style.width)};
 }
 
+namespace {
+
+// Whether the very process that a snapshot is of still runs, on this machine.
+bool still_runs(const Process& process) {
+  if (process.boot_id.empty()) return false;
+  try {
+    const Process now = ProcFs().describe(process.pid);
+    return now.boot_id == process.boot_id && now.start_time_ticks == process.start_time_ticks;
+  } catch (const Error&) {
+    return false;  // gone, or none of our business
+  }
+}
+
+}  // namespace
+
 void print_snapshot_report(const SnapshotReader& snapshot, const std::string& path,
                            ReportDepth depth, const ReportStyle& style) {
+  constexpr size_t kTopStacks = 8;
+  constexpr size_t kOldSizes = 3;
   const SnapshotMetadata& metadata = snapshot.metadata();
   const HeapSummary summary = summarize(snapshot);
   const RssAccount account = account_rss(metadata, summary);
   const std::vector<Advice> advice = advise(metadata, summary, account);
   ReportInput input{metadata, summary, account, advice, path, snapshot.file_size()};
+  input.rest_groups = group_rests(metadata, summary, account);
+  NextStepFacts facts{metadata, account, advice, input.rest_groups.other_memory};
+  facts.process_runs =
+      metadata.freeze.method != FreezeMethod::kCore && still_runs(metadata.process);
+  facts.is_whole_report = depth == ReportDepth::kWhole;
   RecordedStacks recorded;
   StackCensus census;
   std::optional<StackReportInput> stacks;
   if (metadata.tracker) {
-    constexpr size_t kTopStacks = 8;
+    const SnapshotStreams streams = streams_of(snapshot);
     recorded = snapshot.read_call_stacks();
-    census = take_stack_census(streams_of(snapshot), recorded.stacks);
+    census = take_stack_census(streams, recorded.stacks);
     stacks.emplace(
         StackReportInput{metadata,
                          recorded,
@@ -48,7 +75,11 @@ void print_snapshot_report(const SnapshotReader& snapshot, const std::string& pa
                          {},
                          path});
     input.stacks = &*stacks;
+    input.old_blocks = attribute_old_blocks(streams, recorded, stacks->passed, kOldSizes);
+    facts.census = &census;
+    facts.stacks = &recorded.stacks;
   }
+  input.next = next_step(facts);
 
   Writer out(STDOUT_FILENO, "standard output");
   if (style.json) {

@@ -143,7 +143,7 @@ TEST_CASE("what is left of all items adds up to no more than what is free") {
       CHECK(all[i].bytes <= free);
       CHECK(all[i].saves_least <= all[i].saves_most);
       CHECK(all[i].saves_most <= all[i].bytes);
-      CHECK(all[i].overlap <= (all[i].is_foretold() ? all[i].saves_most : all[i].bytes));
+      CHECK(all[i].overlap <= (all[i].is_predicted() ? all[i].saves_most : all[i].bytes));
       CHECK((all[i].overlap != 0) <= !all[i].overlaps.empty());
       for (const size_t other : all[i].overlaps) CHECK(other < i);
       together += all[i].of_its_own();
@@ -200,12 +200,12 @@ TEST_CASE("each kind of waste has its number") {
   CHECK(tcaches.bytes == 4 * kMiB);
   CHECK(tcaches.count == 4096);
   CHECK(tcaches.other_count == 7);
-  CHECK_FALSE(tcaches.is_foretold());
+  CHECK_FALSE(tcaches.is_predicted());
   REQUIRE(find(all, AdviceKind::kFragmentation) != nullptr);
   CHECK(find(all, AdviceKind::kFragmentation)->bytes == 4 * kMiB);
   CHECK(find(all, AdviceKind::kTrim) == nullptr);
   CHECK(find(all, AdviceKind::kMmapThreshold) == nullptr);
   CHECK(all.front().kind == AdviceKind::kArenaMax);
   CHECK(arenas.overlap == 0);
-  CHECK_FALSE(all.back().is_foretold());
+  CHECK_FALSE(all.back().is_predicted());
 }

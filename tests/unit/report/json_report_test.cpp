@@ -55,6 +55,10 @@ TEST_CASE("the JSON report holds the facts, exactly") {
   CHECK(uint64_t(root["states"]["top"]["swapped"]) == 2 * kMiB);
   CHECK(uint64_t(root["trim"]["bins"]) == report.summary.trim.bins);
   CHECK(uint64_t(root["kept"]["other_tops"]) == 2 * kMiB);
+  CHECK(std::string_view(root["rss"]["largest_files"].at(0)["name"]) == "/opt/server");
+  CHECK(simdjson::dom::array(root["rss"]["other_anonymous"]).size() == 0);
+  CHECK(std::string_view(root["next_step"]["subject"]) == "damage");
+  CHECK(std::string_view(root["next_step"]["commands"].at(0)) == "heapsnap report server.hsnap");
   CHECK(std::string_view(root["advice"].at(0)["kind"]) == "trim");
   CHECK(uint64_t(root["advice"].at(0)["bytes"]) == report.advice[0].bytes);
 

@@ -102,8 +102,15 @@ struct SampleReport {
         account(account_rss(snapshot.metadata, summary)),
         advice(advise(snapshot.metadata, summary, account)) {}
 
-  ReportInput input() const {
-    return {snapshot.metadata, summary, account, advice, "server.hsnap", 12345};
+  // `process_runs` and `is_whole_report`: see NextStepFacts.
+  ReportInput input(bool process_runs = true, bool is_whole_report = false) const {
+    ReportInput input{snapshot.metadata, summary, account, advice, "server.hsnap", 12345};
+    input.rest_groups = group_rests(snapshot.metadata, summary, account);
+    NextStepFacts facts{snapshot.metadata, account, advice, input.rest_groups.other_memory};
+    facts.process_runs = process_runs;
+    facts.is_whole_report = is_whole_report;
+    input.next = next_step(facts);
+    return input;
   }
 
   HandmadeSnapshot snapshot;

@@ -11,6 +11,7 @@
 #include "report/stack_labels.h"
 #include "report/stack_lines.h"
 #include "report/terminal_text.h"
+#include "report/text_report.h"
 
 using namespace heapsnap;
 
@@ -86,7 +87,7 @@ TEST_CASE(
   });
   CAPTURE(text);
   CHECK(holds(text, "6.3 KiB in 65 blocks"));
-  CHECK(holds(text, "2 blocks with 48 B in use have no stack: allocated before tracking"));
+  CHECK(holds(text, "untracked: 48 B in 2 blocks (allocated before tracking began)"));
   CHECK(holds(text, "1. 98.5 %  6.2 KiB in 64 blocks"));
   CHECK(holds(text, "100 B × 64"));
   CHECK(holds(text, "8.7 KiB in 90, 45/s; freed 2.5 KiB in 26"));
@@ -397,4 +398,48 @@ TEST_CASE("heapprof's listing has as many sizes as are asked for") {
   CHECK(holds(text, "1% 100 [100]\n"));
   CHECK(holds(printed([&](Writer& out) { print_heapprof_listing(out, sample.input(), 64); }),
               ", 100]\n"));
+}
+
+TEST_CASE(
+    "the first screen says who allocated the blocks in use, and of old ones who probably did") {
+  Sample sample;
+  sample.metadata.mappings.resize(1);
+  sample.metadata.mappings[0].path = "/memfd:libheapsnap_tracker.so";
+  sample.metadata.mappings[0].inode = 1;
+  const StackReportInput stacks = sample.input();
+  HeapSummary summary;
+  StateFigures& used = summary.totals[static_cast<size_t>(ChunkState::kUsed)];
+  used.chunks = {70, 2 << 20};
+  summary.largest_sizes = {{112, 120, {10000, 1120000}, {}}, {2048, 4096, {300, 700000}, {}}};
+  summary.shares.resize(1);
+  const RssAccount account = account_rss(sample.metadata, summary);
+  const std::vector<Advice> advice;
+  ReportInput input{sample.metadata, summary, account, advice, "a.hsnap", 1};
+  input.stacks = &stacks;
+  input.old_blocks = {{112, {9936, 9936 * 112}, 64, 2}};
+  const auto screen = [&] {
+    return printed([&](Writer& out) { print_first_screen(out, input, {false, 80}); });
+  };
+  const std::string text = screen();
+  CAPTURE(text);
+  CHECK(holds(text,
+              "\nBlocks in use, by size (malloc's header included)\n"
+              "  53.4 %    1.0 MiB  10,000 blocks  of 112 B\n"
+              "  33.4 %  683.5 KiB     300 blocks  of 2.0 KiB to 4.0 KiB\n"
+              "\nBlocks in use, by who allocated them\n"
+              "  untracked  48 B in 2 blocks (allocated before inject)\n"
+              "             9,936 of 112 B: probably allocated by fill(Node*), like all 64\n"
+              "             newer blocks of this size in use\n"
+              "  tracked    6.3 KiB in 65 blocks\n"
+              "  98.5 %  6.2 KiB  64 blocks  fill(Node*) node.h:7\n"
+              "   1.5 %    100 B    1 block  tree+0x2222\n"));
+  // Where most blocks have a stack, their sizes say less than who allocated them.
+  used.chunks = {70, 8192};
+  CHECK_FALSE(holds(screen(), "by size"));
+  sample.metadata.tracker->sample_bytes = 4096;
+  sample.metadata.tracker->dropped_slots = 1;
+  CHECK(untracked_text(sample.metadata) ==
+        "allocated before inject, or passed over by sampling, or not recorded");
+  sample.metadata.mappings.clear();
+  CHECK(untracked_text(sample.metadata).starts_with("allocated before tracking began"));
 }

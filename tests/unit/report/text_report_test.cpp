@@ -47,46 +47,55 @@ TEST_CASE("the first screen, as it stands") {
   program    /opt/server
   snapshot   server.hsnap (12.0 KiB)
   taken      2026-01-31T23:59:59.123Z on box
-  freeze     fork: 2 threads stood still for 1.9 ms, later for 40.0 µs
+  paused     1.9 ms (2 threads) to fork it, then 40.0 µs to reap the fork
   malloc     glibc 2.36 in /usr/lib/x86_64-linux-gnu/libc.so.6, found by
              debug-symbol, layout from debug info
 
-Where 24.1 MiB of resident memory are
+Resident memory: 24.1 MiB
                                           resident    share  in swap
   used by the program (malloc)             5.9 MiB   24.8 %      0 B
   used by the program (mmapped chunks)  1023.9 KiB    4.1 %      0 B
   malloc's own structures and headers     16.0 KiB   <0.1 %      0 B
-  free in threads' caches (tcache)         1.0 MiB    4.1 %      0 B
+  free in thread caches (tcache)           1.0 MiB    4.1 %      0 B
   free in bins                             7.0 MiB   29.0 %      0 B
-  free at the ends of arenas (top)         4.0 MiB   16.6 %  2.0 MiB
+  free in top chunks                       4.0 MiB   16.6 %  2.0 MiB
   heap that could not be walked            4.0 MiB   16.6 %      0 B
-  stacks of threads                      128.0 KiB    0.5 %      0 B
-  libraries and mapped files             960.0 KiB    3.9 %      0 B
-  private data of libraries and files     64.0 KiB    0.3 %      0 B
-  all                                     24.1 MiB  100.0 %  2.0 MiB
-  The process's own counter said 30.0 MiB at the freeze.
+  thread stacks                          128.0 KiB    0.5 %      0 B
+  libraries and other mapped files       960.0 KiB    3.9 %      0 B
+  private pages of mapped files           64.0 KiB    0.3 %      0 B
+  total                                   24.1 MiB  100.0 %  2.0 MiB
+  The kernel's counter of the whole process said 30.0 MiB at the freeze.
+
+Blocks in use, by size (malloc's header included)
+  57.1 %  4.0 MiB      2 blocks  of 2.0 MiB to 4.0 MiB
+  28.6 %  2.0 MiB  2,048 blocks  of 1,024 B
+  14.3 %  1.0 MiB       1 block  of 1.0 MiB
 
 What can be done
-  1. malloc_trim(0) would give back 7.9 MiB: whole free pages that malloc keeps.
+  1. malloc_trim(0) would give back 7.9 MiB in whole free pages.
      → heapsnap trim 4242 does it once; to keep it low, call malloc_trim(0) in
-     the program after it freed much.
-  2. 2.0 MiB lie free in arenas of threads (2 arenas for 2 threads), where no
-     other arena can use them.
-     → start the program with MALLOC_ARENA_MAX=1: saves nothing where all
-     threads need it at the same time, and about 2.0 MiB where they need it one
-     after the other; threads then wait for each other.
-  3. 1.0 MiB lie free in threads' caches (1,024 chunks); each keeps up to 7 a
-     size.
+     the program after it has freed a lot.
+  2. 2.0 MiB is free in arenas of threads, where no other arena can use it (2
+     arenas for 2 threads).
+     → start the program with MALLOC_ARENA_MAX=1: saves about 2.0 MiB if its
+     threads need their memory one after the other, nothing if all need it at
+     the same time; threads then wait for each other.
+  3. 1.0 MiB is free in thread caches (1,024 chunks); each keeps up to 7 chunks
+     of a size.
      → let idle threads end, or start the program with
      GLIBC_TUNABLES=glibc.malloc.tcache_count=2 and compare: the chunks then go
-     to the arenas, and how many whole pages come free there cannot be foretold.
-  4. 1.0 MiB are free but share their pages with chunks in use: fragmentation,
-     which no trim gives back.
-     → look for long-lived blocks that are allocated between short-lived ones.
+     back to the arenas; how many whole pages that frees cannot be predicted.
+  4. 1.0 MiB is free but shares pages with chunks in use: fragmentation, which
+     malloc_trim(0) cannot give back.
+     → look for long-lived blocks allocated between short-lived ones.
 
-Mind
-  - 1 place of the heap did not make sense: see "Damage" in the full report
+Notes
   - one thread slept in epoll_wait
+
+What next
+  The heap does not make sense in 1 place. To see where, and what is wrong there
+  (under "Damage"):
+    heapsnap report server.hsnap
 )");
 }
 
@@ -98,16 +107,16 @@ TEST_CASE("the whole report has all sections") {
                  "  0 main   16.0M  4.0M    1.0M  7.0M  4.0M  66.7 %     14.0M  7.9M\n"
                  "  1         8.0M  2.0M       0     0  2.0M   0.0 %      4.0M     0\n"));
   CHECK(contains(text,
-                 "  malloc_trim(0) gives back, from bins  6.0 MiB\n"
-                 "  malloc_trim(0) gives back, from top   1.9 MiB\n"
-                 "  stays: threads' caches                1.0 MiB\n"
-                 "  stays: shares pages with used chunks  1.0 MiB\n"
-                 "  stays: end of the main arena          4.0 KiB\n"
-                 "  stays: ends of other arenas           2.0 MiB\n"));
+                 "  given back by malloc_trim(0), from bins  6.0 MiB\n"
+                 "  given back by malloc_trim(0), from top   1.9 MiB\n"
+                 "  kept in thread caches                    1.0 MiB\n"
+                 "  kept in pages shared with used chunks    1.0 MiB\n"
+                 "  kept in top of the main arena            4.0 KiB\n"
+                 "  kept in tops of other arenas             2.0 MiB\n"));
   CHECK(contains(text, "  1.0K - 2.0K  2,048  2.0 MiB  28.6 %  2,048  2.0 MiB\n"));
   CHECK(contains(text, "  0x7f0000000010  1.0 MiB  1,048,576  mmapped  mmapped\n"));
   CHECK(contains(text, "    4243  worker   none       0      0 B\n"));
-  CHECK(contains(text, "  arena 1, locked   4.0 MiB   8.0 MiB  walk lacks 4.0 MiB\n"));
+  CHECK(contains(text, "  arena 1, locked   4.0 MiB   8.0 MiB  4.0 MiB not walked\n"));
   CHECK(contains(text, "  0x7e0000400000  arena 1: the chunk's size is 0\n"));
   CHECK(contains(text, "  main_arena 0x7f0000100000\n"));
   CHECK(contains(text, "  note       one thread slept in epoll_wait\n"));
@@ -171,10 +180,10 @@ TEST_CASE("a core says that residency is unknown") {
   snapshot.metadata.freeze.method = FreezeMethod::kCore;
   snapshot.metadata.freeze.why = "read from core.4242";
   const std::string text = whole(SampleReport(snapshot));
-  CHECK(contains(text, "of address space are (residency is unknown)"));
-  CHECK(contains(text, "not needed, read from core.4242"));
-  CHECK(contains(text, "malloc_trim(0) would give up"));
-  CHECK_FALSE(contains(text, "stood still"));
+  CHECK(contains(text, "Address space: "));
+  CHECK(contains(text, "  paused     not at all: read from core.4242\n"));
+  CHECK(contains(text, "malloc_trim(0) would give back at most"));
+  CHECK(contains(text, "(which pages were resident is not known)"));
 }
 
 TEST_CASE("a process without malloc says so") {
@@ -194,11 +203,73 @@ TEST_CASE("what differs is said: counters, hugetlb pages, stacks of threads that
   snapshot.metadata.usage[3].hugetlb = test::kMiB;
   snapshot.metadata.freeze.method = FreezeMethod::kNone;
   const std::string text = first_screen(SampleReport(snapshot));
-  CHECK(contains(text, "The process's own counter said 40.0 MiB at the freeze."));
-  CHECK(contains(text, "1.0 MiB of it are hugetlb pages, which RSS does not count."));
+  CHECK(contains(text, "The kernel's counter of the whole process said 40.0 MiB at the freeze."));
+  CHECK(contains(text, "Of the total, 1.0 MiB is in hugetlb pages, which RSS does not count."));
   CHECK(contains(text, "Pages of chunks hold 8.0 MiB more than the kernel's counters"));
-  CHECK(contains(text, "stacks of threads other than the first"));
-  CHECK(contains(text, "none: the process ran on while it was read"));
+  CHECK(contains(text, "the stacks of all threads but the first"));
+  CHECK(contains(text, "  paused     not at all: the process ran on while it was read\n"));
+}
+
+TEST_CASE("a large row is followed by what it consists of, and the parts add up to it") {
+  test::HandmadeSnapshot snapshot = test::sample_snapshot();
+  const auto add = [&](uint64_t begin, uint64_t size, const std::string& path) {
+    auto& mappings = snapshot.metadata.mappings;
+    const Address last = mappings.back().range.begin;
+    snapshot.add_mapping(begin, begin + size, path, {.rss = size});
+    // Before [stack], which stays the last.
+    if (begin < last.value()) {
+      std::swap(mappings[mappings.size() - 2], mappings.back());
+      auto& usage = snapshot.metadata.usage;
+      std::swap(usage[usage.size() - 2], usage.back());
+    }
+  };
+  for (uint64_t i = 0; i < 4; ++i) add(0x7f1000000000 + i * (8 << 20), 4 << 20, "");
+  add(0x7f2000000000, 1 << 20, "/usr/lib/libpython3.11.so.1.0");
+  add(0x7f3000000000, 3 << 20, "/var/lib/data.db");
+  const std::string text = first_screen(SampleReport(snapshot));
+  CAPTURE(text);
+  CHECK(contains(text,
+                 "  libraries and other mapped files         4.9 MiB   11.2 %      0 B\n"
+                 "    /var/lib/data.db                       3.0 MiB    6.8 %      0 B\n"
+                 "    /usr/lib/libpython3.11.so.1.0          1.0 MiB    2.3 %      0 B\n"
+                 "    /opt/server                          960.0 KiB    2.1 %      0 B\n"));
+  CHECK(contains(text,
+                 "  other anonymous memory                  16.0 MiB   36.3 %      0 B\n"
+                 "    4 of 4.0 MiB, like pymalloc arenas    16.0 MiB   36.3 %      0 B\n"));
+  CHECK(contains(text, "  Like pymalloc arenas: libpython3.11.so.1.0 is mapped, and their sizes"));
+  CHECK(widest_line(text) <= 80);
+}
+
+TEST_CASE("a row of less than 5 % is not taken apart") {
+  CHECK_FALSE(contains(first_screen(SampleReport(test::sample_snapshot())), "\n    /opt/server"));
+}
+
+TEST_CASE("one of anything is one") {
+  test::HandmadeSnapshot snapshot = test::sample_snapshot();
+  snapshot.metadata.freeze.threads = 1;
+  snapshot.metadata.freeze.threads_in_malloc = 1;
+  snapshot.metadata.freeze.steps = 1;
+  snapshot.metadata.threads.resize(1);
+  const std::string text = whole(SampleReport(snapshot));
+  CAPTURE(text);
+  CHECK(contains(text, "1.9 ms (1 thread) to fork it"));
+  CHECK(contains(text, "1 thread, stepped out in 1 step\n"));
+  CHECK(contains(text, "(2\n     arenas for 1 thread)"));
+  CHECK(contains(text, "  1 block  of 1.0 MiB"));
+  for (const char* plural : {" 1 threads", " 1 blocks", " 1 chunks", " 1 places", " 1 steps"}) {
+    CHECK_FALSE(contains(text, plural));
+  }
+}
+
+TEST_CASE("each screen ends with a next step") {
+  test::HandmadeSnapshot snapshot = test::sample_snapshot();
+  snapshot.metadata.heap.corruptions.clear();
+  const std::string text = first_screen(SampleReport(snapshot));
+  CHECK(
+      text.ends_with("\nWhat next\n"
+                     "  12.0 MiB is free in malloc's heaps. To give its whole free pages back to "
+                     "the\n  kernel:\n"
+                     "    heapsnap trim 4242\n"));
 }
 
 TEST_CASE("numbers of any size stay whole from 60 columns up") {

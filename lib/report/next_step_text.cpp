@@ -1,0 +1,132 @@
+#include "report/next_step_text.h"
+
+#include <fmt/format.h>
+
+#include "report/number_text.h"
+#include "report/shell_word.h"
+#include "report/terminal_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+// What there is: the sentence before the one on the commands.
+std::string subject_text(const NextStep& next) {
+  const std::string size = size_text(next.bytes);
+  switch (next.subject) {
+    case NextSubject::kDamage:
+      return fmt::format("The heap does not make sense in {}.",
+                         count_text(next.bytes, "place", "places"));
+    case NextSubject::kAllocator:
+      return next.name.empty() ? "No glibc malloc was found, so no chunk is known."
+                               : "heapsnap walks glibc's malloc, not " + printable(next.name) + ".";
+    case NextSubject::kLittle:
+      return fmt::format("Heaps and other anonymous memory take only {}.", size);
+    case NextSubject::kOtherMemory:
+      return fmt::format("{} of anonymous memory is not malloc's.", size);
+    case NextSubject::kFree: return fmt::format("{} is free in malloc's heaps.", size);
+    case NextSubject::kInUse: return fmt::format("The program has {} in use.", size);
+  }
+  return {};
+}
+
+NextStepText to_call_stacks(NextSubject subject, int pid) {
+  const char* const what = subject == NextSubject::kFree
+                               ? "allocates the blocks that stay between the free ones"
+                               : "allocates the blocks that stay";
+  return {fmt::format("To see which code {}, record call stacks, let the program work for a "
+                      "while, and list them:",
+                      what),
+          {fmt::format("heapsnap inject {}", pid), fmt::format("heapsnap stacks {}", pid)}};
+}
+
+NextStepText own_account(const NextStep& next, const std::string& program) {
+  switch (next.action) {
+    case NextAction::kStatistics:
+      return {fmt::format("{} prints what it holds when the program ends, if it is started with:",
+                          printable(next.name)),
+              {fmt::format("{} {} ARGUMENTS", statistics_variable(next.name), program)}};
+    case NextAction::kPythonObjects:
+      return {
+          "To see Python's objects as blocks with call stacks, start it with malloc in the "
+          "place of pymalloc; then heapsnap stacks lists who allocates:",
+          {fmt::format("PYTHONMALLOC=malloc heapsnap run -- {} ARGUMENTS", program)}};
+    case NextAction::kRubyObjects:
+      return {"To see what Ruby's objects take by type, when the script ends:",
+              {fmt::format("{} -robjspace -e 'at_exit {{ p ObjectSpace.count_objects_size }}; load "
+                           "ARGV.shift' SCRIPT",
+                           program)}};
+    default: break;
+  }
+  return {
+      "To see JavaScript's objects, start it with a signal that writes them to a "
+      "*.heapsnapshot file (for Chrome's DevTools), and send that signal:",
+      {fmt::format("{} --heapsnapshot-signal=SIGUSR2 ARGUMENTS", program), "kill -USR2 PID"}};
+}
+
+NextStepText action_text(const ReportInput& input) {
+  const NextStep& next = input.next;
+  const int pid = input.metadata.process.pid;
+  const std::string file = shell_word(input.snapshot_path, "FILE");
+  const std::string program = shell_word(input.metadata.process.exe, "PROGRAM");
+  switch (next.action) {
+    case NextAction::kReport:
+      return {next.subject == NextSubject::kDamage
+                  ? "To see where, and what is wrong there (under \"Damage\"):"
+                  : "To see arenas, block sizes and the largest blocks:",
+              {"heapsnap report " + file}};
+    case NextAction::kJson:
+      return {"To compare all figures with those of another snapshot:",
+              {"heapsnap report -j " + file}};
+    case NextAction::kExport:
+      return {next.subject == NextSubject::kDamage
+                  ? "To see the chunks around each place (where memory was overwritten, the owner "
+                    "of one before it probably did it):"
+                  : "To see each chunk with its address, size and state:",
+              {fmt::format("heapsnap export {} --format ndjson -o chunks.ndjson", file)}};
+    case NextAction::kTrim:
+      return {"To give its whole free pages back to the kernel:",
+              {fmt::format("heapsnap trim {}", pid)}};
+    case NextAction::kTrack: return to_call_stacks(next.subject, pid);
+    case NextAction::kTrackNextRun:
+      return {"To have call stacks of the next run, from its first allocation on:",
+              {fmt::format("heapsnap run -- {} ARGUMENTS", program)}};
+    case NextAction::kStacks:
+      return {"To see all call stacks, with frames, sizes and rates:", {"heapsnap stacks " + file}};
+    case NextAction::kStacksLater:
+      return {
+          "No block that was recorded is still in use. Once the program has worked for a while:",
+          {fmt::format("heapsnap stacks {}", pid)}};
+    case NextAction::kChurn:
+      return {"Much more was allocated and freed than is in use. To see by whom:",
+              {fmt::format("heapsnap stacks {} --sort churn", file)}};
+    case NextAction::kTrackAndWatch:
+      return {"To see how much it allocates and frees a second, and whether it grows:",
+              {fmt::format("heapsnap inject {}", pid),
+               fmt::format("heapsnap watch {} --count 5", pid)}};
+    case NextAction::kWatch:
+      return {"To see how much it allocates and frees a second, and whether it grows:",
+              {fmt::format("heapsnap watch {} --count 5", pid)}};
+    case NextAction::kJavaObjects:
+      return {"To see what Java's objects take, by class:",
+              {fmt::format("jcmd {} GC.class_histogram", pid)}};
+    case NextAction::kWhoMaps:
+      return {"To see which code maps more, for 10 s (the process runs slower meanwhile):",
+              {fmt::format("timeout -s INT 10 strace -f -k -e trace=mmap,mremap,brk -p {}", pid)}};
+    case NextAction::kStatistics:
+    case NextAction::kPythonObjects:
+    case NextAction::kRubyObjects:
+    case NextAction::kV8Objects: break;
+  }
+  return own_account(next, program);
+}
+
+}  // namespace
+
+NextStepText next_step_text(const ReportInput& input) {
+  NextStepText text = action_text(input);
+  text.why = subject_text(input.next) + " " + text.why;
+  return text;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,93 @@
+#include "report/next_step_text.h"
+
+#include <doctest/doctest.h>
+
+#include "report/mapping_group_text.h"
+#include "report/shell_word.h"
+#include "tests/unit/report/sample_snapshot.h"
+
+using namespace heapsnap;
+using test::SampleReport;
+
+namespace {
+
+NextStepText text_of(NextStep next, const std::string& path = "server.hsnap") {
+  const SampleReport report(test::sample_snapshot());
+  ReportInput input = report.input();
+  input.next = std::move(next);
+  input.snapshot_path = path;
+  return next_step_text(input);
+}
+
+MappingGroup group(MappingKind kind, uint64_t count, uint64_t size, std::string text = {}) {
+  MappingGroup made;
+  made.kind = kind;
+  made.count = count;
+  made.size = size;
+  made.name = made.evidence = std::move(text);
+  made.unit = 1 << 20;
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("each step has a sentence that ends in a colon, and commands") {
+  for (int action = 0; action <= static_cast<int>(NextAction::kWhoMaps); ++action) {
+    for (int subject = 0; subject <= static_cast<int>(NextSubject::kInUse); ++subject) {
+      CAPTURE(action);
+      CAPTURE(subject);
+      const NextStepText text =
+          text_of({static_cast<NextSubject>(subject), static_cast<NextAction>(action), 1 << 20,
+                   action == static_cast<int>(NextAction::kStatistics) ? "jemalloc" : ""});
+      CHECK(text.why.ends_with(":"));
+      CHECK(text.why.find(". ") != std::string::npos);
+      REQUIRE_FALSE(text.commands.empty());
+      for (const std::string& command : text.commands) CHECK_FALSE(command.empty());
+    }
+  }
+}
+
+TEST_CASE("commands name the process and the snapshot") {
+  using Commands = std::vector<std::string>;
+  const auto commands = [](NextAction action) {
+    return text_of({NextSubject::kInUse, action, 0, {}}).commands;
+  };
+  CHECK(commands(NextAction::kTrack) == Commands{"heapsnap inject 4242", "heapsnap stacks 4242"});
+  CHECK(commands(NextAction::kStacks) == Commands{"heapsnap stacks server.hsnap"});
+  CHECK(commands(NextAction::kTrackNextRun) == Commands{"heapsnap run -- /opt/server ARGUMENTS"});
+  CHECK(text_of({NextSubject::kInUse, NextAction::kStacks, 0, {}}, "my snap's.hsnap").commands ==
+        Commands{"heapsnap stacks 'my snap'\\''s.hsnap'"});
+  // What would move the cursor cannot be typed either.
+  CHECK(text_of({NextSubject::kInUse, NextAction::kStacks, 0, {}}, "a\x1b[2J").commands ==
+        Commands{"heapsnap stacks FILE"});
+  CHECK(text_of({NextSubject::kInUse, NextAction::kStacks, 0, {}}, "").commands ==
+        Commands{"heapsnap stacks FILE"});
+}
+
+TEST_CASE("words of a shell") {
+  CHECK(shell_word("/opt/a-b_c.1,2:3@4+5=6%7", "X") == "/opt/a-b_c.1,2:3@4+5=6%7");
+  CHECK(shell_word("a b", "X") == "'a b'");
+  CHECK(shell_word("$(reboot)", "X") == "'$(reboot)'");
+  CHECK(shell_word("-f", "X") == "./-f");
+  CHECK(shell_word("-f x", "X") == "'./-f x'");
+  CHECK(shell_word("a\nb", "X") == "X");
+  CHECK(shell_word("\xff", "X") == "X");
+}
+
+TEST_CASE("groups of mappings say how many, how large and what like") {
+  CHECK(mapping_group_label(group(MappingKind::kLarge, 1, 64 << 20)) == "1 of 64.0 MiB");
+  CHECK(mapping_group_label(group(MappingKind::kSameSize, 4, 64 << 20)) ==
+        "4 of 64.0 MiB, like arenas");
+  CHECK(mapping_group_label(group(MappingKind::kPython, 1, 0, "python3.11")) ==
+        "1 mapping, like pymalloc arenas");
+  CHECK(mapping_group_label(group(MappingKind::kAllocator, 23, 0, "jem\x1b")) ==
+        "23 mappings, probably jem\\x1b's");
+  CHECK(mapping_group_label(group(MappingKind::kNamed, 1, 4096, "[anon:x]")) == "[anon:x]");
+  CHECK(mapping_group_label(group(MappingKind::kNamed, 2, 4096, "[anon:x]")) ==
+        "[anon:x], 2 mappings");
+  CHECK(mapping_group_label(group(MappingKind::kOthers, 1, 0)) == "1 other");
+  CHECK(mapping_group_label(group(MappingKind::kOthers, 1234, 0)) == "1,234 others");
+  CHECK(mapping_group_evidence(group(MappingKind::kPython, 2, 0, "python3.11")) ==
+        "Like pymalloc arenas: python3.11 is mapped, and their sizes are multiples of 1.0 MiB.");
+  CHECK(mapping_group_evidence(group(MappingKind::kLarge, 1, 1)).empty());
+}
