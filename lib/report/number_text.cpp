@@ -53,19 +53,6 @@ std::string percent_text(double share) {
   return fmt::format("{:.1f} %", share * 100);
 }
 
-std::string count_text(uint64_t count) {
-  std::string text = fmt::format("{}", count);
-  for (size_t place = text.size(); place > 3;) {
-    place -= 3;
-    text.insert(place, 1, ',');
-  }
-  return text;
-}
-
-std::string count_text(uint64_t count, const std::string& singular, const std::string& plural) {
-  return count_text(count) + " " + (count == 1 ? singular : plural);
-}
-
 std::string address_text(Address address) {
   return fmt::format("{:#x}", address.value());
 }

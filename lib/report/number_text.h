@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/address.h"
+#include "base/count_text.h"
 #include "heap/heap_model.h"
 
 namespace heapsnap {
@@ -17,10 +18,6 @@ std::string short_size_text(uint64_t bytes);
 // "12.3 %", "<0.1 %" for a little more than nothing, "-" of nothing.
 std::string percent_text(uint64_t part, uint64_t whole);
 std::string percent_text(double share);
-// "1,234,567"
-std::string count_text(uint64_t count);
-// "1 thread", "2,000 threads"
-std::string count_text(uint64_t count, const std::string& singular, const std::string& plural);
 // "0x7f0012345678"
 std::string address_text(Address address);
 // "2.36", "unknown"

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/count_text.h"
 #include "platform/linux/proc/target_refusal.h"
 #include "tools/doctor/attach_permission.h"
 #include "tools/doctor/freeze_prospects.h"
@@ -76,8 +77,7 @@ bool judge_existence(const AttachFacts& facts, std::vector<Obstacle>& found) {
   }
   std::string what = "It is " + target.stat.comm + ", pid " +
                      std::to_string(target.status.thread_group) + " with " +
-                     std::to_string(target.status.threads) +
-                     (target.status.threads == 1 ? " thread" : " threads");
+                     count_text(target.status.threads, "thread", "threads");
   std::string why = bytes_text(target.status.rss) + " resident";
   if (target.stat.is_dead()) why += "; its first thread has ended, others run";
   if (target.pid != target.status.thread_group) {

@@ -31,9 +31,10 @@ std::string options_text(const tracker::Directory& directory) {
   const std::string what = directory.sample_bytes == 0
                                ? std::string("every allocation")
                                : "one allocation each " + size_text(directory.sample_bytes);
-  const std::string frames = directory.max_frames >= tracker::kFramesAtMost
-                                 ? std::string("whole stacks")
-                                 : fmt::format("stacks of {} frames", directory.max_frames);
+  const std::string frames =
+      directory.max_frames >= tracker::kFramesAtMost
+          ? std::string("whole stacks")
+          : "stacks of " + count_text(directory.max_frames, "frame", "frames");
   const std::string limit = directory.memory_limit == 0
                                 ? std::string()
                                 : ", tables of at most " + size_text(directory.memory_limit);

@@ -28,7 +28,7 @@ uint64_t parse_memory_limit(const std::string& text, uint64_t frames) {
   throw Error(ErrorKind::kUsage, "--memory-limit " + text,
               fmt::format("tables that hold nothing yet take up to {} with {}", size_text(least),
                           kept == 0 ? std::string("whole stacks")
-                                    : fmt::format("stacks of {} frames", kept)),
+                                    : "stacks of " + count_text(kept, "frame", "frames")),
               fmt::format("give it room: --memory-limit {}MiB", 8 * least >> 20));
 }
 

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "analysis/heap_map.h"
+#include "base/count_text.h"
 #include "base/error.h"
 #include "report/heap_picture.h"
 #include "snapshot/snapshot_reader.h"
@@ -58,8 +59,9 @@ int run_render(const std::vector<std::string>& arguments) {
   write_heap_picture(map, result.writer());
   result.commit();
   if (output != "-") {
-    fmt::print("{}: {} x {} pixels, {} bytes each, {} regions\n", output, map.width, map.height,
-               map.bytes_per_pixel, map.regions.size());
+    fmt::print("{}: {} x {} pixels of {}, {}\n", output, map.width, map.height,
+               count_text(map.bytes_per_pixel, "byte", "bytes"),
+               count_text(map.regions.size(), "region", "regions"));
   }
   return kExitDone;
 }
