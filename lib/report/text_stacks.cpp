@@ -19,9 +19,9 @@ namespace {
 using Align = TextTable::Align;
 
 const std::string kFrameIndent = "      ";
-constexpr size_t kLeastName = 28;   // of a function
-constexpr size_t kLeastLabel = 40;  // of a stack
-constexpr size_t kWhole = 1 << 20;  // columns that no name has
+constexpr size_t kLeastGroupName = 28;  // of a function
+constexpr size_t kLeastLabel = 40;      // of a stack
+constexpr size_t kWhole = 1 << 20;      // columns that no name has
 
 uint64_t rounded(double number) {
   return number <= 0 ? 0 : static_cast<uint64_t>(std::llround(std::min(number, 9e18)));
@@ -321,7 +321,7 @@ void print_stack_groups(Writer& out, const StackReportInput& input, const Functi
        {"share", "live", "blocks", "below it", by_rate ? "allocations" : "churn"}) {
     table.add_column(title, Align::kRight);
   }
-  table.add_column(what, kLeastName, [&groups](const auto& cells, size_t columns) {
+  table.add_column(what, kLeastGroupName, [&groups](const auto& cells, size_t columns) {
     return group_names(groups, cells, columns);
   });
   for (const StackGroup& group : groups) {

@@ -12,7 +12,7 @@ namespace heapsnap {
 namespace {
 
 constexpr size_t kLongestResult = 8 << 10;
-constexpr unsigned kDeepest = 128;
+constexpr unsigned kMostNested = 128;
 constexpr unsigned kMostSteps = 20'000;
 
 bool is_digit(char letter) {
@@ -53,7 +53,7 @@ class V0Demangler {
   class Level {
    public:
     explicit Level(V0Demangler& of) : of_(of) {
-      if (++of_.depth_ > kDeepest || ++of_.steps_ > kMostSteps) of_.failed_ = true;
+      if (++of_.depth_ > kMostNested || ++of_.steps_ > kMostSteps) of_.failed_ = true;
     }
     ~Level() { --of_.depth_; }
     Level(const Level&) = delete;

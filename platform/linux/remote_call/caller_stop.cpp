@@ -22,8 +22,8 @@ constexpr std::chrono::milliseconds kCallerStopDeadline{500};
 // killed then; on a busy machine that takes a while to end.
 constexpr std::chrono::seconds kLastStopDeadline{5};
 // Most calls of the allocator are over in a slice; one that sleeps there is not to be woken often.
-constexpr std::chrono::microseconds kFirstSlice{30};
-constexpr std::chrono::microseconds kLongestSlice{10'000};
+constexpr std::chrono::microseconds kFirstCallerSlice{30};
+constexpr std::chrono::microseconds kLongestCallerSlice{10'000};
 constexpr std::chrono::seconds kLeaveDeadline{5};
 // Between two looks at threads none of which is fit now.
 constexpr std::chrono::seconds kFitDeadline{5};
@@ -118,7 +118,7 @@ Fitness CallerStop::look_at_thread(const CallerTask& task, const CallerCandidate
 void CallerStop::leave(const CallerTask& task,
                        const std::function<bool(const user_regs_struct&)>& is_inside) {
   const auto deadline = TraceClock::now() + kLeaveDeadline;
-  std::chrono::microseconds slice = kFirstSlice;
+  std::chrono::microseconds slice = kFirstCallerSlice;
   std::string why_not;
   while (true) {
     if (is_inside(thread_->registers())) {
@@ -134,7 +134,7 @@ void CallerStop::leave(const CallerTask& task,
                   "try again when it is at something else");
     }
     ran_ += slice;
-    slice = std::min(slice * 2, kLongestSlice);
+    slice = std::min(slice * 2, kLongestCallerSlice);
   }
 }
 
