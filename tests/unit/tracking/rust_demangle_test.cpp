@@ -85,6 +85,20 @@ TEST_CASE("legacy names, and C++ names that look like them") {
   CHECK_FALSE(rust_demangled("_ZN99999999999999999999a"));
 }
 
+TEST_CASE("a C++ name that doubles with each few letters stays as it is") {
+  // The substitution number n, in base 36.
+  const auto substitution = [](int n) {
+    return std::string("S") + "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[n - 1] + "_";
+  };
+  std::string name = "_Z1f1aI1b1bE";
+  for (int last = 2; last < 8; ++last)
+    name += "S_I" + substitution(last) + substitution(last) + "E";
+  CHECK(demangled(name.c_str()).starts_with("f(a<b, b>, a<"));
+  for (int last = 8; last < 34; ++last)
+    name += "S_I" + substitution(last) + substitution(last) + "E";
+  CHECK(demangled(name.c_str()) == name);
+}
+
 TEST_CASE("hostile names end in bounded time and memory") {
   // Each type twice the one before it.
   std::string doubling = "_RINvC1a1bTh";
