@@ -54,8 +54,11 @@ void Writer::drain(std::string_view text) {
         ::poll(&ready, 1, -1);
         continue;
       }
-      throw Error(ErrorKind::kOutput, name_ + " cannot be written", errno_text(errno),
-                  output_remedy(errno));
+      const std::string what = name_ + " cannot be written";
+      if (errno == EPIPE) {
+        throw ReaderGone(ErrorKind::kOutput, what, errno_text(EPIPE), output_remedy(EPIPE));
+      }
+      throw Error(ErrorKind::kOutput, what, errno_text(errno), output_remedy(errno));
     }
     text.remove_prefix(static_cast<size_t>(written));
   }

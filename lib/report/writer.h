@@ -7,9 +7,16 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.h"
 #include "snapshot/output_file.h"
 
 namespace heapsnap {
+
+// The reader of a pipe has closed it, as head(1) does when it has what it wants.
+class ReaderGone : public Error {
+ public:
+  using Error::Error;
+};
 
 class Writer {
  public:
@@ -24,7 +31,7 @@ class Writer {
   // Drops what was not flushed: a destructor could not say that the disk is full.
   ~Writer() = default;
 
-  // Throws Error{kOutput} for ENOSPC, EPIPE and the like, now or in a later call.
+  // Throws Error{kOutput} for ENOSPC and the like, ReaderGone for EPIPE, now or in a later call.
   void write(std::string_view text) {
     if (text.size() > kCapacity - used_) {
       write_large(text);

@@ -7,6 +7,7 @@
 import json
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -161,6 +162,24 @@ def standard_output(heapsnap, folder):
         check(made.returncode == 7 and "File too large" in made.stderr, f"{command}: {made}")
 
 
+def closed_pipe(heapsnap, folder):
+    """A reader that has seen enough (head) ends heapsnap by SIGPIPE, in silence, with the target unharmed."""
+    snapshot = attach(heapsnap, folder)
+    with subprocess.Popen(["sleep", "60"]) as target:
+        try:
+            for command in (["report", snapshot], ["export", snapshot, "--format", "ndjson"], ["completions", "bash"],
+                            ["attach", str(target.pid), "-o", f"{folder}/attached.hsnap"]):
+                read_end, write_end = os.pipe()
+                os.close(read_end)
+                made = subprocess.run([heapsnap, *command], stdout=write_end, stderr=subprocess.PIPE, text=True, check=False)
+                os.close(write_end)
+                check(made.returncode == -signal.SIGPIPE and made.stderr == "", f"{command}: {made}")
+            check(os.path.exists(f"{folder}/attached.hsnap"), "the snapshot is there")
+            check(target.poll() is None, "the target runs")
+        finally:
+            target.kill()
+
+
 def standard_error(heapsnap, folder):
     """Where an error cannot be told, the exit code is the same."""
     for broken in ("/dev/full", None):
@@ -183,7 +202,7 @@ def main():
             write_errors(heapsnap, folder, lambda: FullDisk(folder))
         else:
             {"arguments": arguments, "other_files": other_files,
-             "standard_output": standard_output, "standard_error": standard_error}[case](heapsnap, folder)
+             "standard_output": standard_output, "standard_error": standard_error, "closed_pipe": closed_pipe}[case](heapsnap, folder)
 
 
 main()

@@ -445,6 +445,10 @@ def ambiguous_name(tool):
 def usage(tool):
     """Wrong words: what to look at, and an example."""
     tool.follow(tool.remedy("nonsense"), r"(heapsnap --help)$")
+    tool.follow(tool.remedy("atach"), r"^did you mean this: (heapsnap attach --help)$")
+    tool.follow(tool.remedy("run-stack"), r"(heapsnap --help)$")
+    help_of = [tool.succeed("help", "attach"), tool.succeed("attach", "--help")]
+    assert help_of[0] == help_of[1], help_of
     tool.follow(tool.remedy("attach", "--nonsense"), r"^see: (heapsnap attach --help)$")
     with start() as target:
         option = re.search(r"for example: (\S+) (\S+)$", tool.remedy("inject", "--sample", "much", target.pid)).groups()

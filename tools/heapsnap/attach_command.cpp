@@ -73,7 +73,7 @@ int run_attach(const std::vector<std::string>& arguments) {
                  "nothing is written on this machine");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty() == target_option.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap attach", "it takes one process",
+    throw Error(ErrorKind::kUsage, "attach", "it takes one process",
                 "give a PID or a name: heapsnap attach 4242");
   }
   FreezeOptions freeze_options;

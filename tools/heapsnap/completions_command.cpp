@@ -25,7 +25,7 @@ std::string script_for(const std::string& shell) {
   if (shell == "bash") return bash_completions(completed_commands());
   if (shell == "zsh") return zsh_completions(completed_commands());
   if (shell == "fish") return fish_completions(completed_commands());
-  throw Error(ErrorKind::kUsage, "heapsnap completions",
+  throw Error(ErrorKind::kUsage, "completions",
               shell.empty() ? "it takes the name of a shell" : "no shell that it knows: " + shell,
               "heapsnap completions bash, zsh or fish");
 }

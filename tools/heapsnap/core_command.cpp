@@ -50,7 +50,7 @@ int run_core(const std::vector<std::string>& arguments) {
   if (!parser.parse(arguments)) return kExitDone;
   for (const std::string& image : images) core.images.push_back(parse_image(image));
   if (core.core_path.empty() && core.images.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap core", "it takes a core file or --image",
+    throw Error(ErrorKind::kUsage, "core", "it takes a core file or --image",
                 "for example: heapsnap core core.4242");
   }
 

@@ -29,7 +29,7 @@ int run_eject(const std::vector<std::string>& arguments) {
   parser.example("heapsnap eject 4242", "no trace of the tracker is left in any code");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap eject", "it takes one process",
+    throw Error(ErrorKind::kUsage, "eject", "it takes one process",
                 "give a PID or a name: heapsnap eject 4242");
   }
   const int pid = resolve_target(target);

@@ -39,7 +39,7 @@ int run_export(const std::vector<std::string>& arguments) {
                  "the chunks of more than 1 MiB");
   if (!parser.parse(arguments)) return kExitDone;
   if (path.empty() || format.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap export", "it takes a snapshot and a --format",
+    throw Error(ErrorKind::kUsage, "export", "it takes a snapshot and a --format",
                 "for example: heapsnap export a.hsnap --format ndjson");
   }
   const DumpedHeaps dumped = parse_heaps(heaps);

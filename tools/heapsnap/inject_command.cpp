@@ -59,7 +59,7 @@ int run_inject(const std::vector<std::string>& arguments) {
   parser.example("heapsnap inject --sample 512KiB nginx", "at next to no cost, by name");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap inject", "it takes one process",
+    throw Error(ErrorKind::kUsage, "inject", "it takes one process",
                 "give a PID or a name: heapsnap inject 4242");
   }
   if (frames > tracker::kFramesAtMost) {

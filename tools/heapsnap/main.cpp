@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "base/alteration.h"
 #include "base/error.h"
 #include "platform/linux/self/watched_work.h"
+#include "report/writer.h"
 #include "tools/capture/version.h"
 #include "tools/doctor/attach_obstacles.h"
 #include "tools/heapsnap/command.h"
@@ -41,6 +44,38 @@ void print_help() {
       "file, 7 output not written.\n");
 }
 
+// Letters to be put in, taken out or changed to get from one word to the other.
+size_t edit_distance(std::string_view one, std::string_view other) {
+  std::vector<size_t> row(other.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < one.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < other.size(); ++j) {
+      const size_t changed = diagonal + (one[i] == other[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+// The command that was probably meant; empty where none is near.
+std::string_view nearest_command(std::string_view name) {
+  constexpr size_t kLongestName = 32;
+  if (name.size() > kLongestName) return {};
+  std::string_view nearest;
+  size_t distance = 3;
+  for (const Command& command : commands()) {
+    const std::string_view candidate = command.name;
+    const size_t its = edit_distance(name, candidate);
+    if (its >= distance || its >= candidate.size() - 1) continue;
+    distance = its;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
 int run(const Command& command, const std::vector<std::string>& arguments) {
   if (command.takes_signals) return command.run(arguments);
   const EndingSignals signals;
@@ -55,6 +90,7 @@ int run(const Command& command, const std::vector<std::string>& arguments) {
 
 int run(const std::vector<std::string>& arguments) {
   const std::string_view name = arguments.empty() ? "--help" : std::string_view(arguments.front());
+  if (name == "help" && arguments.size() > 1) return run({arguments[1], "--help"});
   if (name == "--help" || name == "-h" || name == "help") {
     print_help();
     return arguments.empty() ? static_cast<int>(ErrorKind::kUsage) : kExitDone;
@@ -69,8 +105,10 @@ int run(const std::vector<std::string>& arguments) {
     const auto work = [&] { return run(command, {arguments.begin() + 1, arguments.end()}); };
     return command.reads_processes ? do_watched(work) : work();
   }
+  const std::string_view meant = nearest_command(name);
   throw Error(ErrorKind::kUsage, fmt::format("command \"{}\"", name), "there is no such command",
-              "list them with: heapsnap --help");
+              meant.empty() ? std::string("list them with: heapsnap --help")
+                            : fmt::format("did you mean this: heapsnap {} --help", meant));
 }
 
 }  // namespace
@@ -79,12 +117,16 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   using namespace heapsnap;
-  // A reader that goes away (`| head`) is an error of write(2), with a message, not a silent death.
+  // A reader that goes away (`| head`) is an error of write(2), so that all is put back first.
   std::signal(SIGPIPE, SIG_IGN);
   // The same for a file that reaches `ulimit -f`.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return run({argv + 1, argv + argc});
+  } catch (const ReaderGone&) {
+    // Then heapsnap ends as its shell expects it: by the signal, in silence.
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
   } catch (const Error& error) {
     const Error told = explained(error);
     print_error(told);

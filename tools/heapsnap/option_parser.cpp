@@ -35,8 +35,7 @@ struct OptionParser::State {
 
   [[noreturn]] void fail(const std::string& why) const {
     const std::string command = usage.substr(0, usage.find(' '));
-    throw Error(ErrorKind::kUsage, "heapsnap " + command, why,
-                "see: heapsnap " + command + " --help");
+    throw Error(ErrorKind::kUsage, command, why, "see: heapsnap " + command + " --help");
   }
 
   UsageDescription describe() const {

@@ -45,7 +45,7 @@ int run_render(const std::vector<std::string>& arguments) {
   parser.example("heapsnap render a.hsnap -o a.png", "see fragmentation at a glance");
   if (!parser.parse(arguments)) return kExitDone;
   if (path.empty() || output.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap render", "it takes a snapshot and -o FILE",
+    throw Error(ErrorKind::kUsage, "render", "it takes a snapshot and -o FILE",
                 "for example: heapsnap render a.hsnap -o a.png");
   }
   const unsigned columns = picture_side("width", width);

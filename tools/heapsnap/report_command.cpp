@@ -18,7 +18,7 @@ int run_report(const std::vector<std::string>& arguments) {
   parser.example("heapsnap report -j a.hsnap | jq .rss", "one part of it, for a program");
   if (!parser.parse(arguments)) return kExitDone;
   if (path.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap report", "it takes a snapshot",
+    throw Error(ErrorKind::kUsage, "report", "it takes a snapshot",
                 "make one with: heapsnap attach PID");
   }
   print_snapshot_report(SnapshotReader::open(path), path, ReportDepth::kWhole, style);

@@ -124,7 +124,7 @@ int run_run(const std::vector<std::string>& words) {
   StartedCommand::Options options;
   if (dashes != words.end()) options.arguments.assign(dashes + 1, words.end());
   if (options.arguments.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap run", "it takes a command, behind two dashes",
+    throw Error(ErrorKind::kUsage, "run", "it takes a command, behind two dashes",
                 "for example: heapsnap run -- ls -l");
   }
   if (announce_allocator(options.arguments.front())) {

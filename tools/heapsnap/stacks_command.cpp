@@ -195,7 +195,7 @@ int run_stacks(const std::vector<std::string>& words) {
                  "who asked the program's own allocator for memory");
   if (!parser.parse(words)) return kExitDone;
   if (arguments.what.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap stacks", "it takes a snapshot or a process",
+    throw Error(ErrorKind::kUsage, "stacks", "it takes a snapshot or a process",
                 "for example: heapsnap stacks 4242");
   }
   check_choice("--by", arguments.by, {"stack", "function", "module", "thread"});

@@ -55,7 +55,7 @@ int run_trim(const std::vector<std::string>& arguments) {
   parser.example("heapsnap trim 4242", "resident memory before and after");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap trim", "it takes one process",
+    throw Error(ErrorKind::kUsage, "trim", "it takes one process",
                 "give a PID or a name: heapsnap trim 4242");
   }
   const int pid = resolve_target(target);

@@ -273,7 +273,7 @@ int run_watch(const std::vector<std::string>& words) {
                  "which code allocated and freed how much");
   if (!parser.parse(words)) return kExitDone;
   if (arguments.what.empty()) {
-    throw Error(ErrorKind::kUsage, "heapsnap watch", "it takes one process",
+    throw Error(ErrorKind::kUsage, "watch", "it takes one process",
                 "give a PID or a name: heapsnap watch 4242");
   }
   Thresholds thresholds;
