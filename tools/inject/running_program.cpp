@@ -45,16 +45,17 @@ void RunningProgram::look_again() {
 }
 
 // Threads that are being ended have SIGKILL pending, also after an exit(2) of one of them; it is no
-// longer pending once they have begun to go.
+// longer pending once they have begun to go. One alone that has ended says nothing.
 bool RunningProgram::is_dying() const {
   const ProcFs proc;
-  const std::vector<int> tids = proc.task_list(process().pid);
-  return std::any_of(tids.begin(), tids.end(), [&proc](int tid) {
-    const auto stat = proc.try_stat(tid);
-    if (stat && stat->is_ending()) return true;
+  bool all_end = true;
+  for (const int tid : proc.task_list(process().pid)) {
     const std::string status = proc.try_read(tid, "status").value_or("");
-    return has_kill_pending(status, "SigPnd") || has_kill_pending(status, "ShdPnd");
-  });
+    if (has_kill_pending(status, "SigPnd") || has_kill_pending(status, "ShdPnd")) return true;
+    const auto stat = proc.try_stat(tid);
+    all_end = all_end && (!stat || stat->is_dead() || stat->is_ending());
+  }
+  return all_end;
 }
 
 void RunningProgram::check_runs() {
