@@ -1,9 +1,10 @@
 // Held by a signal handler that interrupted malloc in its first instructions.
 //
-// A second thread steps through malloc by the trap flag. Behind malloc's first instruction the handler of
-// the trap calls itself until it has taken so many bytes of stack as the argument says, prints "inside",
-// and returns when a line comes. Then the thread goes on where it was: in the midst of what a debugger or
-// a tracker would have replaced at malloc's entry. At the end it prints "fine".
+// A second thread steps through malloc by the trap flag. Behind malloc's first instruction the
+// handler of the trap calls itself until it has taken so many bytes of stack as the argument says,
+// prints "inside", and returns when a line comes. Then the thread goes on where it was: in the
+// midst of what a debugger or a tracker would have replaced at malloc's entry. At the end it prints
+// "fine".
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>

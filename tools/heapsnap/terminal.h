@@ -15,8 +15,8 @@ ColorChoice parse_color_choice(const std::string& text);
 // "dumb" (https://no-color.org).
 bool use_color(ColorChoice choice, int fd);
 
-// How wide lines on `fd` may be: COLUMNS of the environment if it is a number, else the width of the
-// terminal there, else 80; within [60, 200].
+// How wide lines on `fd` may be: COLUMNS of the environment if it is a number, else the width of
+// the terminal there, else 80; within [60, 200].
 unsigned terminal_width(int fd);
 // `asked_for`, or the above if that is 0. Throws Error{kUsage} for fewer than 60 columns, which
 // tables do not fit.
