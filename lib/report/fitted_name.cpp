@@ -192,7 +192,7 @@ std::string fitted_name(std::string_view function, size_t width) {
     if (display_width(text) <= width) return text;
   }
   for (const std::string_view parameters : {"(…)", ""}) {
-    const std::string path =
+    std::string path =
         shown(parts, {.has_parameters = false, .templates = "", .parameters = parameters});
     if (display_width(path) <= width) return path;
     for (std::string& shorter : shorter_paths(path)) {
