@@ -471,6 +471,27 @@ def usage(tool):
         assert "heapsnap " in tool.remedy(verb), verb
 
 
+def run_command_line(tool):
+    """`run` needs no dashes; where a word could be an option of either, each of the two ways is printed."""
+    show = tool.folder / "show"
+    show.write_text('#!/bin/sh\necho "depth $HEAPSNAP_FRAMES, words $*"\n')
+    show.chmod(0o755)
+    for words, expected in (([show, "-x", "a b", "--", "-f5"], "depth 64, words -x a b -- -f5\n"),
+                            (["--frames", "7", show, "-x"], "depth 7, words -x\n"),
+                            (["--frames=7", show], "depth 7, words \n"),
+                            (["--", show, "--frames", "7"], "depth 64, words --frames 7\n")):
+        assert tool.succeed("run", *words) == expected, words
+    for words, theirs, ours in ((["--frames", "7"], "depth 64, words a --frames 7 b\n", "depth 7, words a b\n"),
+                                (["--frames=7"], "depth 64, words a --frames=7 b\n", "depth 7, words a b\n"),
+                                (["-f"], "depth 64, words a -f b\n", "depth 64, words a b\n")):
+        remedy = tool.remedy("run", show, "a", *words, "b", why=f"{words[0]} may be meant for heapsnap or for {show}")
+        assert tool.follow(remedy, r"^for the program: (heapsnap run [^;]*);") == theirs, remedy
+        assert tool.follow(remedy, r"; for heapsnap: (heapsnap run .*)$") == ours, remedy
+    assert tool.remedy("run", show, "", "--frames").endswith(f"for heapsnap: heapsnap run --frames N -- {show} ''")
+    tool.follow(tool.remedy("run", "--nonsense", show), r"^see: (heapsnap run --help)$")
+    tool.follow(tool.remedy("run", "--frames", "7"), r"^for example: (heapsnap run -- ls -l)$")
+
+
 def outputs(tool):
     """Files that cannot be written as named."""
     with start() as target:
@@ -555,7 +576,7 @@ CASES = {case.__name__: case for case in (
     first_thread_ended, untracked, untracked_snapshot, untracked_core, tracker_gone, tracker_ejected, descriptors, many_threads,
     other_user, hidden_process, user_namespace, traced, own_seccomp, at_exit_barred, stopped, task_limit, user_task_limit, address_limit, table_limit,
     static_program,
-    frozen_group, zombie, no_such_process, ambiguous_name, usage, outputs, temporary_folder, damaged_snapshot, cores,
+    frozen_group, zombie, no_such_process, ambiguous_name, usage, run_command_line, outputs, temporary_folder, damaged_snapshot, cores,
     not_followed)}
 
 

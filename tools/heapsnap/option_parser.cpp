@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <sstream>
 #include <utility>
 
 #include <boost/program_options.hpp>
 
 #include "base/error.h"
+#include "report/shell_word.h"
 #include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
@@ -20,6 +22,14 @@ namespace {
 // Where the next parse() notes what it would accept; null: it parses.
 UsageDescription* wanted_description = nullptr;
 
+// `word` as a shell reads it; a name with dashes is an option, and no file.
+std::string argument_text(const std::string& word) {
+  const size_t dashes = std::min(word.find_first_not_of('-'), word.size());
+  if (word.empty()) return "''";
+  if (dashes == word.size()) return word;
+  return word.substr(0, dashes) + shell_word(word.substr(dashes), "WORD");
+}
+
 }  // namespace
 
 struct OptionParser::State {
@@ -28,14 +38,17 @@ struct OptionParser::State {
   po::options_description options;
   po::options_description hidden;  // positional words, which --help shows in the usage line
   po::positional_options_description positional;
+  std::vector<std::string>* command_line = nullptr;
   std::vector<std::pair<std::string, std::string>> examples;
 
   State(std::string usage_line, std::string text, unsigned width)
       : usage(std::move(usage_line)), description(std::move(text)), options("Options", width) {}
 
+  // Of the command whose options these are.
+  std::string name() const { return usage.substr(0, usage.find(' ')); }
+
   [[noreturn]] void fail(const std::string& why) const {
-    const std::string command = usage.substr(0, usage.find(' '));
-    throw Error(ErrorKind::kUsage, command, why, "see: heapsnap " + command + " --help");
+    throw Error(ErrorKind::kUsage, name(), why, "see: heapsnap " + name() + " --help");
   }
 
   UsageDescription describe() const {
@@ -55,6 +68,60 @@ struct OptionParser::State {
       usage_description.positional.push_back(word->long_name());
     }
     return usage_description;
+  }
+
+  // The option that `word` gives, with its value or without; null where it gives none.
+  const po::option_description* option_of(std::string_view word) const {
+    const bool is_long = word.starts_with("--");
+    if (!is_long && (word.size() != 2 || word.front() != '-')) return nullptr;
+    const std::string_view spelling = is_long ? word.substr(2, word.find('=') - 2) : word;
+    if (spelling.empty()) return nullptr;
+    return options.find_nothrow(std::string(spelling), false);
+  }
+
+  // Whether the word after `word` is the value of the option that `word` gives.
+  bool takes_next_word(std::string_view word) const {
+    const po::option_description* const option = option_of(word);
+    if (option == nullptr || option->semantic()->max_tokens() == 0) return false;
+    return word.find('=') == std::string_view::npos;
+  }
+
+  // Moves the command line of the other program from `words` to where it is wanted.
+  void split_command_line(std::vector<std::string>& words) const {
+    auto begin = words.begin();
+    while (begin != words.end() && begin->size() > 1 && begin->front() == '-' && *begin != "--") {
+      begin += takes_next_word(*begin) && words.end() - begin > 1 ? 2 : 1;
+    }
+    const bool has_dashes = begin != words.end() && *begin == "--";
+    command_line->assign(begin + (has_dashes ? 1 : 0), words.end());
+    words.erase(begin, words.end());
+    if (!has_dashes) refuse_ambiguous(words);
+  }
+
+  // Throws when a word of the command line could be an option of this command, too.
+  void refuse_ambiguous(const std::vector<std::string>& own) const {
+    const auto option =
+        std::find_if(command_line->begin(), command_line->end(),
+                     [this](const std::string& word) { return option_of(word) != nullptr; });
+    if (option == command_line->end()) return;
+    const bool takes_next = takes_next_word(*option);
+    const bool lacks_value = takes_next && command_line->end() - option == 1;
+    const auto rest = option + (takes_next && !lacks_value ? 2 : 1);
+    const auto words_of = [](auto begin, auto end) {
+      std::string text;
+      for (; begin != end; ++begin) text += " " + argument_text(*begin);
+      return text;
+    };
+    const std::string start = "heapsnap " + name() + words_of(own.begin(), own.end());
+    const std::string theirs = start + " --" + words_of(command_line->begin(), command_line->end());
+    const std::string value = lacks_value ? " " + option_of(*option)->format_parameter() : "";
+    const std::string ours = start + words_of(option, rest) + value + " --" +
+                             words_of(command_line->begin(), option) +
+                             words_of(rest, command_line->end());
+    throw Error(
+        ErrorKind::kUsage, name(),
+        fmt::format("{} may be meant for heapsnap or for {}", *option, command_line->front()),
+        fmt::format("for the program: {}; for heapsnap: {}", theirs, ours));
   }
 
   void print_help() const {
@@ -99,6 +166,10 @@ void OptionParser::positional(const char* placeholder, std::string& value) {
   state_->positional.add(placeholder, 1);
 }
 
+void OptionParser::command_line(std::vector<std::string>& words) {
+  state_->command_line = &words;
+}
+
 void OptionParser::example(std::string command_line, std::string purpose) {
   state_->examples.emplace_back(std::move(command_line), std::move(purpose));
 }
@@ -110,13 +181,15 @@ bool OptionParser::parse(const std::vector<std::string>& arguments) {
     *wanted_description = state_->describe();
     return false;
   }
+  std::vector<std::string> words = arguments;
+  if (state_->command_line != nullptr) state_->split_command_line(words);
   try {
     po::options_description all;
     all.add(state_->options).add(state_->hidden);
     po::variables_map values;
     // Guessing turns a typing error into another option.
     const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(arguments)
+    po::store(po::command_line_parser(words)
                   .options(all)
                   .positional(state_->positional)
                   .style(style)

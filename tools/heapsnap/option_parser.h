@@ -41,6 +41,10 @@ class OptionParser {
   void number(const char* name, uint64_t& value, const char* placeholder, const char* help);
   // A word without dashes; taken in the order of these calls.
   void positional(const char* placeholder, std::string& value);
+  // A command line of another program, which begins at "--" or else at the first word that is no
+  // option; --help does not show it, the usage line does. Without "--", a word in it that could be
+  // an option of this command is an error that shows how to write either.
+  void command_line(std::vector<std::string>& words);
 
   // Examples, printed last by --help: command lines with what they are for.
   void example(std::string command_line, std::string purpose);

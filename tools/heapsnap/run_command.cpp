@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
@@ -41,7 +40,10 @@ constexpr const char* kDescription =
     "the installed one, or one in ~/.cache/heapsnap (/var/cache/heapsnap for root). Programs that "
     "are linked statically or run with more privileges take no "
     "notice.\n"
-    "With --at-exit it is traced, which keeps debuggers and heapsnap attach from it.";
+    "With --at-exit it is traced, which keeps debuggers and heapsnap attach from it.\n"
+    "\n"
+    "heapsnap's options come before COMMAND. The two dashes are needed only where an option of\n"
+    "COMMAND has the name of one of heapsnap's.";
 
 struct Arguments {
   std::string sample;
@@ -105,7 +107,7 @@ bool announce_allocator(const std::string& command) {
 
 int run_run(const std::vector<std::string>& words) {
   Arguments arguments;
-  OptionParser parser("run [options] -- COMMAND [ARGUMENTS]", kDescription);
+  OptionParser parser("run [options] [--] COMMAND [ARGUMENTS]", kDescription);
   parser.text("sample", arguments.sample, "BYTES",
               "record one allocation each so many bytes on average, unbiased (default: all)");
   parser.number("frames", arguments.frames, "N",
@@ -119,12 +121,11 @@ int run_run(const std::vector<std::string>& words) {
   parser.example("heapsnap run -- ./server --port 8080", "then: heapsnap stacks server");
   parser.example("heapsnap run --sample 512KiB --at-exit %n.hsnap -- python3 job.py",
                  "what lived at the end, at next to no cost");
-  const auto dashes = std::find(words.begin(), words.end(), "--");
-  if (!parser.parse({words.begin(), dashes})) return kExitDone;
   StartedCommand::Options options;
-  if (dashes != words.end()) options.arguments.assign(dashes + 1, words.end());
+  parser.command_line(options.arguments);
+  if (!parser.parse(words)) return kExitDone;
   if (options.arguments.empty()) {
-    throw Error(ErrorKind::kUsage, "run", "it takes a command, behind two dashes",
+    throw Error(ErrorKind::kUsage, "run", "it takes a command",
                 "for example: heapsnap run -- ls -l");
   }
   if (announce_allocator(options.arguments.front())) {
