@@ -19,11 +19,10 @@ constexpr const char* kDescription =
     "Writes a snapshot of a running process and accounts for its memory. The process needs no\n"
     "preparation and no debug symbols.\n"
     "\n"
-    "What it does to the process: all threads pause for milliseconds while it is forked (its page\n"
-    "tables are copied, its memory is not); the fork is read, and is gone before heapsnap ends. "
-    "No\n"
-    "code is written into the process, no signal is sent to it, and no file descriptor or mapping\n"
-    "is left behind. While the fork lives, the first write to a page copies that page.";
+    "What it does to the process: all threads are paused for milliseconds while it is forked (its\n"
+    "page tables are copied, its memory is not). heapsnap reads the fork and kills it before it\n"
+    "exits. It writes no code into the process, sends it no signal, and leaves no file descriptor\n"
+    "or mapping behind. While the fork exists, the first write to a page copies that page.";
 
 FreezeChoice parse_freeze_choice(const std::string& text) {
   if (text == "auto") return FreezeChoice::kAuto;
@@ -57,23 +56,24 @@ int run_attach(const std::vector<std::string>& arguments) {
   uint64_t deadline_ms = 2000;
   bool start_at_eof = false;
   OptionParser parser("attach [options] PID|NAME", kDescription);
-  parser.text("pid,p", target_option, "PID", "the process, by PID or unambiguous name");
+  parser.text("pid,p", target_option, "PID", "PID or unique name of the process");
   parser.text("freeze", freeze, "HOW",
               "fork: read a copy-on-write fork; stop: read while all threads are stopped; none: "
-              "read it as it runs; auto: fork or stop, whichever pauses it less (default)");
+              "read while it runs; auto: fork or stop, whichever pauses it less (default)");
   parser.number("deadline", deadline_ms, "MS",
-                "give up when the threads cannot be stopped, or a piece of memory cannot be read, "
+                "give up if the threads cannot be stopped, or a piece of memory cannot be read, "
                 "within this time (default: 2000)");
   add_capture_options(parser, capture);
-  parser.flag("start-at-eof", start_at_eof, "begin when standard input has a byte or ends");
+  parser.flag("start-at-eof", start_at_eof, "first wait for a byte or the end of standard input");
   parser.positional("PID", target);
-  parser.example("heapsnap attach 4242", "snapshot of PID 4242 in this folder, and what is in it");
-  parser.example("heapsnap attach nginx -o /var/tmp/%n-%p-%t.hsnap", "by name, with a chosen file");
+  parser.example("heapsnap attach 4242", "write a snapshot of PID 4242 here, and summarize it");
+  parser.example("heapsnap attach nginx -o /var/tmp/%n-%p-%t.hsnap",
+                 "by name, to a file of your choice");
   parser.example("heapsnap attach 4242 -q -o - | ssh host 'cat > a.hsnap'",
-                 "nothing is written on this machine");
+                 "write the snapshot to another machine");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty() == target_option.empty()) {
-    throw Error(ErrorKind::kUsage, "attach", "it takes one process",
+    throw Error(ErrorKind::kUsage, "attach", "it needs one process",
                 "give a PID or a name: heapsnap attach 4242");
   }
   FreezeOptions freeze_options;

@@ -36,8 +36,7 @@ void print_verbose(const CaptureResult& result) {
   }
   for (const std::string& note : metadata.notes) fmt::print(stderr, "note: {}\n", note);
   const double seconds = static_cast<double>(result.capture_ns) / 1e9;
-  fmt::print(stderr,
-             "capture: {} chunks in {:.3f} s from the freeze to the closed file, {} bytes\n",
+  fmt::print(stderr, "capture: {} chunks in {:.3f} s from freeze to closed file, {} bytes\n",
              result.chunks, seconds, result.file_size);
 }
 
@@ -48,20 +47,20 @@ void add_capture_options(OptionParser& parser, CaptureArguments& arguments) {
               "the snapshot: %h host, %p PID, %n name, %t time; - for standard output "
               "(default: %n.%p.%t.hsnap)");
   parser.flag("force,f", arguments.force, "replace FILE if it exists");
-  parser.flag("literal-name", arguments.literal_name, "take FILE as it is, without % letters");
+  parser.flag("literal-name", arguments.literal_name, "do not expand % letters in FILE");
   parser.flag("contents", arguments.contents,
-              "keep the bytes of private memory, too (they may hold secrets)");
+              "also store the contents of private memory (may hold secrets)");
   parser.flag("with-arguments", arguments.with_arguments,
-              "keep the arguments of the command line, too (they may be passwords)");
+              "also store the command-line arguments (may hold passwords)");
   parser.flag("no-debug-files", arguments.no_debug_files,
-              "do not look for separate debug files (they are never needed)");
+              "do not look for separate debug files (they are optional)");
   parser.flag("debuginfod", arguments.ask_debuginfod,
-              "ask the servers in DEBUGINFOD_URLS for debug files");
+              "fetch debug files from the servers in DEBUGINFOD_URLS");
   parser.flag("no-symbols", arguments.no_symbols,
-              "of a tracked process: do not look for the names in its call stacks");
+              "do not symbolize the call stacks of a tracked process");
   add_report_options(parser, arguments.report);
-  parser.flag("quiet,q", arguments.quiet, "no report and no progress");
-  parser.flag("verbose,v", arguments.verbose, "say how it was done, on standard error");
+  parser.flag("quiet,q", arguments.quiet, "print neither report nor progress");
+  parser.flag("verbose,v", arguments.verbose, "print details to standard error");
 }
 
 CaptureOptions to_capture_options(const CaptureArguments& arguments, const Process& process,
@@ -104,8 +103,8 @@ int announce_capture(const CaptureResult& result, const CaptureOptions& options,
   if (has_walked_heap(metadata) && !is_foreign_heap(metadata)) return kExitDone;
   const std::string allocator = metadata.heap.foreign_allocator;
   fmt::print(stderr, "heapsnap: {}: its chunks are not in the snapshot\n  why: {}\n",
-             allocator.empty() ? "no malloc of glibc was found" : "the allocator is " + allocator,
-             allocator.empty() ? "no module of the process holds one that verifies"
+             allocator.empty() ? "no glibc malloc was found" : "the allocator is " + allocator,
+             allocator.empty() ? "no module of the process has one that passes verification"
                                : "heapsnap walks the heaps of glibc's malloc");
   // A report ends with what to do.
   if (to_stdout || arguments.quiet) {

@@ -26,7 +26,7 @@ std::string script_for(const std::string& shell) {
   if (shell == "zsh") return zsh_completions(completed_commands());
   if (shell == "fish") return fish_completions(completed_commands());
   throw Error(ErrorKind::kUsage, "completions",
-              shell.empty() ? "it takes the name of a shell" : "no shell that it knows: " + shell,
+              shell.empty() ? "it needs the name of a shell" : "unsupported shell: " + shell,
               "heapsnap completions bash, zsh or fish");
 }
 
@@ -36,11 +36,11 @@ int run_completions(const std::vector<std::string>& arguments) {
   std::string shell;
   OptionParser parser("completions bash|zsh|fish", kDescription);
   parser.positional("SHELL", shell);
-  parser.example("source <(heapsnap completions bash)", "in this shell, or in ~/.bashrc");
+  parser.example("source <(heapsnap completions bash)", "for this shell; in ~/.bashrc, for all");
   parser.example("heapsnap completions zsh > ~/.zfunc/_heapsnap",
                  "with fpath+=~/.zfunc before compinit in ~/.zshrc");
   parser.example("heapsnap completions fish > ~/.config/fish/completions/heapsnap.fish",
-                 "for good");
+                 "for all shells");
   if (!parser.parse(arguments)) return kExitDone;
   const std::string script = script_for(shell);
   Writer out(STDOUT_FILENO, "standard output");

@@ -11,10 +11,10 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kDescription =
-    "Writes the same snapshot as attach from a core file (of the kernel or of gcore, also\n"
-    "compressed with zstd) or from raw memory images, and accounts for its memory. A core does "
-    "not\n"
-    "say which pages were resident, so sizes are of address space.";
+    "Writes the same snapshot as attach, from a core file (by the kernel or gcore, also "
+    "compressed\n"
+    "with zstd) or from raw memory images, and accounts for its memory. A core does not record\n"
+    "which pages were resident, so sizes are of address space.";
 
 // "0x7f0000000000:heap.bin"
 CoreOptions::Image parse_image(const std::string& text) {
@@ -39,18 +39,19 @@ int run_core(const std::vector<std::string>& arguments) {
   CoreOptions core;
   std::vector<std::string> images;
   OptionParser parser("core [options] [CORE]", kDescription);
-  parser.text("exe", core.exe, "PATH", "the executable, where it is not where the core says");
-  parser.text("sysroot", core.sysroot, "DIR", "folder that holds the target's files");
+  parser.text("exe", core.exe, "PATH",
+              "the executable, if it is not at the path that the core names");
+  parser.text("sysroot", core.sysroot, "DIR", "directory that holds the target's files");
   parser.texts("image", images, "BASE:FILE", "raw memory whose first byte is at BASE (repeatable)");
   add_capture_options(parser, capture);
   parser.positional("CORE", core.core_path);
-  parser.example("heapsnap core core.4242", "what the process held when it died");
+  parser.example("heapsnap core core.4242", "the memory of the process when it crashed");
   parser.example("heapsnap core core.4242.zst --sysroot /srv/rootfs",
-                 "of another machine, with its files below /srv/rootfs");
+                 "from another machine, whose files are under /srv/rootfs");
   if (!parser.parse(arguments)) return kExitDone;
   for (const std::string& image : images) core.images.push_back(parse_image(image));
   if (core.core_path.empty() && core.images.empty()) {
-    throw Error(ErrorKind::kUsage, "core", "it takes a core file or --image",
+    throw Error(ErrorKind::kUsage, "core", "it needs a core file or --image",
                 "for example: heapsnap core core.4242");
   }
 

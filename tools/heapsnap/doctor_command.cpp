@@ -25,20 +25,20 @@ namespace {
 using Severity = Obstacle::Severity;
 
 constexpr const char* kDescription =
-    "Says beforehand whether `heapsnap attach` would work on a process, what would make it slower\n"
-    "or its pause longer, and for each finding the command that helps. Without a process it looks\n"
-    "at this machine alone.\n"
+    "Checks whether `heapsnap attach` would work on a process and what would slow it down or make\n"
+    "its pause longer, and gives the command that helps with each finding. Without a process, it\n"
+    "checks only this machine.\n"
     "\n"
     "What it does to the process: nothing. It reads /proc and /sys and asks the kernel for\n"
     "permission in a way that has no effect; the process is not stopped.\n"
     "\n"
-    "  ok        looked at, and fine\n"
+    "  ok        checked, no problem\n"
     "  note      good to know\n"
-    "  degraded  an attach works, but not as well as it could\n"
-    "  blocked   an attach fails, or has no heap to walk\n"
+    "  degraded  attaching works, but not as well as it could\n"
+    "  blocked   attaching fails, or finds no heap to walk\n"
     "\n"
-    "Exit code: 0 when an attach would work, else what it would exit with: 3 no such process,\n"
-    "4 not permitted, 5 a process that heapsnap does not support.";
+    "Exit code: 0 if attaching would work, otherwise the exit code that attach would have: 3 no\n"
+    "such process, 4 not permitted, 5 process not supported.";
 
 constexpr size_t kLabelWidth = 10;  // "degraded" and two blanks
 constexpr std::string_view kIndent = "  ";
@@ -95,12 +95,12 @@ int attach_exit_code(const std::vector<Obstacle>& checks) {
 std::string verdict(int pid, const std::vector<Obstacle>& checks) {
   const int code = attach_exit_code(checks);
   if (code != 0) {
-    return "An attach would end with exit code " + std::to_string(code) + ".";
+    return "Attaching would end with exit code " + std::to_string(code) + ".";
   }
   const std::string command = "heapsnap attach " + (pid == 0 ? "PID" : std::to_string(pid));
   const size_t degraded = count(checks, Severity::kDegrades);
-  if (degraded == 0) return "Nothing is in the way: " + command;
-  return "An attach works, with the limits above: " + command;
+  if (degraded == 0) return "Nothing prevents attaching: " + command;
+  return "Attaching works, with the limits above: " + command;
 }
 
 void print_checklist(Writer& out, int pid, const std::vector<Obstacle>& checks,
@@ -148,8 +148,8 @@ int run_doctor(const std::vector<std::string>& arguments) {
   OptionParser parser("doctor [options] [PID|NAME]", kDescription);
   add_report_options(parser, style);
   parser.positional("PID", target);
-  parser.example("heapsnap doctor 4242", "what bars an attach to PID 4242");
-  parser.example("heapsnap doctor postgres", "the same by name, where one process has it");
+  parser.example("heapsnap doctor 4242", "what would prevent attaching to PID 4242");
+  parser.example("heapsnap doctor postgres", "the same by name, if only one process has it");
   parser.example("heapsnap doctor", "this machine and this user in general");
   parser.example("heapsnap doctor 4242 -j | jq -r '.checks[] | select(.remedy != \"\") | .remedy'",
                  "only the commands that help");

@@ -13,12 +13,10 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kDescription =
-    "Takes the tracker of a running process out of action: the entry points of the allocator get\n"
-    "their own bytes back, and the memory of the tables goes back to the system. What was "
-    "recorded\n"
-    "is gone; take a snapshot first to keep it. The library stays loaded, asleep, since nobody "
-    "can\n"
-    "know that no thread will return into it; inject wakes it.";
+    "Disables the tracker in a running process: restores the original code at the entry points of\n"
+    "the allocator and frees the tracker's tables. The records are lost; take a snapshot first to\n"
+    "keep them. The library stays loaded but inactive, since a thread may still return into it;\n"
+    "heapsnap inject enables it again.";
 
 }  // namespace
 
@@ -26,16 +24,16 @@ int run_eject(const std::vector<std::string>& arguments) {
   std::string target;
   OptionParser parser("eject PID|NAME", kDescription);
   parser.positional("PID", target);
-  parser.example("heapsnap eject 4242", "no trace of the tracker is left in any code");
+  parser.example("heapsnap eject 4242", "restore the original code of the allocator");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) {
-    throw Error(ErrorKind::kUsage, "eject", "it takes one process",
+    throw Error(ErrorKind::kUsage, "eject", "it needs one process",
                 "give a PID or a name: heapsnap eject 4242");
   }
   const int pid = resolve_target(target);
   const TrackingChange change = stop_tracking(pid, tracker_image());
   fmt::print("process {}: {}\n", pid,
-             change.was_recording ? "the tracker was stopped" : "the tracker was asleep already");
+             change.was_recording ? "tracker disabled" : "the tracker was already disabled");
   if (!change.is_preloaded) fmt::print("  {}\n", hooks_text(change.hooks));
   if (!change.call.stolen.empty()) fmt::print("  {}\n", stolen_text(change.call.stolen));
   print_notes(change.call.notes);

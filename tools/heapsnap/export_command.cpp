@@ -28,18 +28,18 @@ int run_export(const std::vector<std::string>& arguments) {
   OptionParser parser(
       "export [options] SNAPSHOT",
       "Writes a snapshot in a format that other tools read:\n"
-      "  ndjson         a line of JSON a chunk, for DuckDB, ClickHouse, mongoimport, jq\n"
+      "  ndjson         a line of JSON per chunk, for DuckDB, ClickHouse, mongoimport, jq\n"
       "  ptmallocdump   the text of the ptmalloc2 heap dumper, for its visualizer");
   parser.text("format", format, "FORMAT", "ndjson or ptmallocdump");
-  parser.text("output,o", output, "FILE", "where to write (default: standard output)");
+  parser.text("output,o", output, "FILE", "output file (default: standard output)");
   parser.flag("force,f", force, "replace FILE if it exists");
-  parser.text("heaps", heaps, "WHICH", "of ptmallocdump: all, main, or others (default: all)");
+  parser.text("heaps", heaps, "WHICH", "with ptmallocdump: all, main, or others (default: all)");
   parser.positional("SNAPSHOT", path);
   parser.example("heapsnap export a.hsnap --format ndjson | jq -c 'select(.size > 1048576)'",
-                 "the chunks of more than 1 MiB");
+                 "the chunks larger than 1 MiB");
   if (!parser.parse(arguments)) return kExitDone;
   if (path.empty() || format.empty()) {
-    throw Error(ErrorKind::kUsage, "export", "it takes a snapshot and a --format",
+    throw Error(ErrorKind::kUsage, "export", "it needs a snapshot and a --format",
                 "for example: heapsnap export a.hsnap --format ndjson");
   }
   const DumpedHeaps dumped = parse_heaps(heaps);

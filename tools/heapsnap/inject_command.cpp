@@ -17,24 +17,25 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kDescription =
-    "Puts the tracker into a running process: from then on it knows the call stack of every block\n"
-    "that is allocated. A process that has it already gets the new options.\n"
+    "Loads the tracker into a running process: from then on, it records the call stack of every\n"
+    "allocation. If the tracker is already loaded, only its options change.\n"
     "\n"
-    "What it does to the process: one thread stands still while a thread is made beside it; that\n"
-    "one loads a library from memory. Then all threads stand still while the entry points of\n"
-    "malloc, free and the like get a jump to the library. How long each of these took is printed:\n"
-    "about a millisecond on an idle machine, more on a busy one. Nothing is printed there, no "
-    "thread stays, no file is opened. The library keeps\n"
-    "tables in memory, an eighth of the heap in use and some MiB; heapsnap eject gives them back.";
+    "What it does to the process: one thread is paused while a new thread is created beside it,\n"
+    "which loads a library from memory and exits. Then all threads are paused while the entry\n"
+    "points of malloc, free and the like are patched to jump to the library. inject prints how\n"
+    "long each pause took: about a millisecond on an idle machine, more on a busy one. The "
+    "library\n"
+    "prints nothing, leaves no thread behind and opens no file. Its tables take an eighth of the\n"
+    "heap in use plus some MiB; heapsnap eject frees them.";
 
 std::string options_text(const tracker::Directory& directory) {
   const std::string what = directory.sample_bytes == 0
                                ? std::string("every allocation")
-                               : "one allocation each " + size_text(directory.sample_bytes);
+                               : "one allocation per " + size_text(directory.sample_bytes);
   const std::string frames =
       directory.max_frames >= tracker::kFramesAtMost
-          ? std::string("whole stacks")
-          : "stacks of " + count_text(directory.max_frames, "frame", "frames");
+          ? std::string("complete stacks")
+          : "stacks of up to " + count_text(directory.max_frames, "frame", "frames");
   const std::string limit = directory.memory_limit == 0
                                 ? std::string()
                                 : ", tables of at most " + size_text(directory.memory_limit);
@@ -50,16 +51,16 @@ int run_inject(const std::vector<std::string>& arguments) {
   uint64_t frames = tracker::kDefaultFrames;
   OptionParser parser("inject [options] PID|NAME", kDescription);
   parser.text("sample", sample, "BYTES",
-              "record one allocation each so many bytes on average, unbiased (default: all)");
+              "record one allocation per BYTES on average, unbiased (default: all)");
   parser.number("frames", frames, "N",
-                "innermost frames kept of a stack, 0: no limit (default: 64)");
+                "innermost frames to keep per stack, 0: no limit (default: 64)");
   add_memory_limit(parser, memory_limit);
   parser.positional("PID", target);
-  parser.example("heapsnap inject 4242", "then: heapsnap stacks 4242");
-  parser.example("heapsnap inject --sample 512KiB nginx", "at next to no cost, by name");
+  parser.example("heapsnap inject 4242", "then list the stacks: heapsnap stacks 4242");
+  parser.example("heapsnap inject --sample 512KiB nginx", "by name, with next to no overhead");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) {
-    throw Error(ErrorKind::kUsage, "inject", "it takes one process",
+    throw Error(ErrorKind::kUsage, "inject", "it needs one process",
                 "give a PID or a name: heapsnap inject 4242");
   }
   if (frames > tracker::kFramesAtMost) {
@@ -74,15 +75,15 @@ int run_inject(const std::vector<std::string>& arguments) {
   const int pid = resolve_target(target);
   const TrackingChange change = start_tracking(pid, tracker_image(), options);
   const char* const done = !change.was_loaded     ? "tracker loaded"
-                           : change.was_recording ? "the tracker was there: options changed"
-                                                  : "the tracker was there: started again";
+                           : change.was_recording ? "tracker already loaded: options changed"
+                                                  : "tracker already loaded: enabled again";
   fmt::print("process {}: {}\n", pid, done);
   fmt::print("  records {}\n", options_text(*change.directory));
   std::vector<StolenTime> stolen = change.call.stolen;
   const std::vector<StolenTime>& makers = change.hooks.page_makers;
   stolen.insert(stolen.end(), makers.begin(), makers.end());
   fmt::print("  {}\n", stolen_text(stolen));
-  fmt::print("  {}\n", change.is_preloaded ? std::string("preloaded: nothing was to be hooked")
+  fmt::print("  {}\n", change.is_preloaded ? std::string("preloaded: no hooks are needed")
                                            : hooks_text(change.hooks));
   print_notes(change.call.notes);
   print_notes(change.notes);

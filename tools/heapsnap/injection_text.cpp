@@ -19,14 +19,14 @@ std::string stolen_text(const std::vector<StolenTime>& stolen) {
   std::string text;
   for (const StolenTime& each : stolen) {
     text += fmt::format("{}thread {} {}for {}", text.empty() ? "" : ", ", each.tid,
-                        text.empty() ? "stood still " : "", duration(each.duration));
+                        text.empty() ? "paused " : "", duration(each.duration));
   }
   return text;
 }
 
 std::string hooks_text(const HookChange& change) {
-  if (change.entry_points == 0) return "no entry point of the allocator had to be changed";
-  return fmt::format("{} of the allocator changed, while {} stood still for {}",
+  if (change.entry_points == 0) return "no entry point of the allocator had to be patched";
+  return fmt::format("{} of the allocator patched, {} paused for {}",
                      count_text(change.entry_points, "entry point", "entry points"),
                      count_text(change.patch.threads, "thread", "threads"),
                      duration(change.patch.pause));

@@ -33,12 +33,11 @@ void print_help() {
     fmt::print("  {:<12} {}\n", command.name, command.summary);
   fmt::print(
       "\nStart here:\n"
-      "  heapsnap attach PID            freeze for milliseconds, write a snapshot, say what is in "
-      "it\n"
-      "  heapsnap report FILE.hsnap     everything that the snapshot knows\n"
-      "  heapsnap run -- COMMAND        start it so that each block knows who allocated it\n"
-      "  heapsnap stacks PID            the call stacks that its memory came from\n"
-      "  heapsnap doctor PID            what bars an attach, and what to do about it\n"
+      "  heapsnap attach PID            pause it for milliseconds, write and summarize a snapshot\n"
+      "  heapsnap report FILE.hsnap     print everything in the snapshot\n"
+      "  heapsnap run -- COMMAND        start it so that every block has its call stack\n"
+      "  heapsnap stacks PID            list the call stacks that allocated its memory\n"
+      "  heapsnap doctor PID            show what would prevent attaching\n"
       "\n`heapsnap COMMAND --help` explains a command. Exit codes: 0 done, 1 done and something\n"
       "found, 2 usage, 3 no such process, 4 not permitted, 5 target not supported, 6 bad input\n"
       "file, 7 output not written.\n");

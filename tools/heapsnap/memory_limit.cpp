@@ -15,8 +15,8 @@ namespace heapsnap {
 void add_memory_limit(OptionParser& parser, std::string& text) {
   parser.text(
       "memory-limit", text, "BYTES",
-      "what the tracker's tables may take, 2MiB or more; new blocks are not recorded when it "
-      "is reached (default: no limit)");
+      "most memory for the tracker's tables, 2MiB or more; when it is reached, new blocks are not "
+      "recorded (default: no limit)");
 }
 
 uint64_t parse_memory_limit(const std::string& text, uint64_t frames) {
@@ -26,10 +26,10 @@ uint64_t parse_memory_limit(const std::string& text, uint64_t frames) {
   const uint64_t least = tracker::least_memory_limit(kept);
   if (limit >= least) return limit;
   throw Error(ErrorKind::kUsage, "--memory-limit " + text,
-              fmt::format("tables that hold nothing yet take up to {} with {}", size_text(least),
-                          kept == 0 ? std::string("whole stacks")
+              fmt::format("empty tables take up to {} with {}", size_text(least),
+                          kept == 0 ? std::string("complete stacks")
                                     : "stacks of " + count_text(kept, "frame", "frames")),
-              fmt::format("give it room: --memory-limit {}MiB", 8 * least >> 20));
+              fmt::format("allow more: --memory-limit {}MiB", 8 * least >> 20));
 }
 
 }  // namespace heapsnap

@@ -40,12 +40,12 @@ int run_render(const std::vector<std::string>& arguments) {
   parser.text("output,o", output, "FILE", "the picture; - for standard output");
   parser.flag("force,f", force, "replace FILE if it exists");
   parser.number("width", width, "PIXELS", "width of the picture (default: 1024)");
-  parser.number("height", height, "PIXELS", "greatest height (default: 1024)");
+  parser.number("height", height, "PIXELS", "maximum height (default: 1024)");
   parser.positional("SNAPSHOT", path);
   parser.example("heapsnap render a.hsnap -o a.png", "see fragmentation at a glance");
   if (!parser.parse(arguments)) return kExitDone;
   if (path.empty() || output.empty()) {
-    throw Error(ErrorKind::kUsage, "render", "it takes a snapshot and -o FILE",
+    throw Error(ErrorKind::kUsage, "render", "it needs a snapshot and -o FILE",
                 "for example: heapsnap render a.hsnap -o a.png");
   }
   const unsigned columns = picture_side("width", width);

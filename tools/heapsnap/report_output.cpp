@@ -22,7 +22,7 @@ void add_report_options(OptionParser& parser, ReportStyle& style) {
   parser.flag("json,j", style.json, "print the report as one JSON object");
   parser.text("color", style.color, "WHEN", "auto (a terminal, without NO_COLOR), always or never");
   parser.number("width", style.width, "COLUMNS",
-                "how wide lines may be (default: COLUMNS, else the terminal's width, else 80)");
+                "maximum line width (default: COLUMNS, else the terminal's width, else 80)");
 }
 
 TextStyle text_style(const ReportStyle& style) {

@@ -28,21 +28,17 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kDescription =
-    "Starts COMMAND with the tracker in it, so that each block of its heap knows the call stack "
-    "that\n"
-    "allocated it: heapsnap stacks, attach, core and watch can tell then. Ends as COMMAND does, "
-    "with\n"
-    "its exit code; signals are passed on.\n"
+    "Starts COMMAND with the tracker loaded, so that every block of its heap has the call stack\n"
+    "that allocated it, for heapsnap stacks, attach, core and watch. Passes signals on to COMMAND\n"
+    "and exits with its exit code.\n"
     "\n"
     "What it does to COMMAND: LD_PRELOAD names the tracker, which keeps tables in memory and does\n"
-    "nothing else. The name is that of a file which only you and root can replace, and which "
-    "stays:\n"
-    "the installed one, or one in ~/.cache/heapsnap (/var/cache/heapsnap for root). Programs that "
-    "are linked statically or run with more privileges take no "
-    "notice.\n"
-    "With --at-exit it is traced, which keeps debuggers and heapsnap attach from it.\n"
+    "nothing else. Its file can be replaced by nobody but you and root, and is not removed: the\n"
+    "installed library, or a copy in ~/.cache/heapsnap (/var/cache/heapsnap for root). Programs\n"
+    "that are statically linked or gain privileges ignore it. With --at-exit, COMMAND is traced,\n"
+    "so neither debuggers nor heapsnap attach can attach to it..\n"
     "\n"
-    "heapsnap's options come before COMMAND. The two dashes are needed only where an option of\n"
+    "heapsnap's options come before COMMAND. The two dashes are needed only if an option of\n"
     "COMMAND has the name of one of heapsnap's.";
 
 struct Arguments {
@@ -87,14 +83,13 @@ bool announce_allocator(const std::string& command) {
   if (found->has_loader && !is_foreign && verdict.interposer.empty()) return true;
   std::string why;
   if (is_foreign) {
-    why = fmt::format("malloc is answered by {}, {}: the tracker {}", verdict.name, verdict.file,
-                      is_sanitizer ? "is not loaded, since the sanitizer refuses libraries before "
-                                     "its own"
-                                   : "knows glibc's only, and passes the calls on");
+    why = fmt::format("malloc is provided by {}, {}: the tracker {}", verdict.name, verdict.file,
+                      is_sanitizer ? "is not loaded, since the sanitizer's runtime must come first"
+                                   : "supports glibc's only, and passes the calls on");
   } else if (!found->has_loader) {
-    why = found->program + " is linked statically: nothing can be preloaded";
+    why = found->program + " is statically linked: nothing can be preloaded";
   } else {
-    why = "malloc is answered by " + verdict.interposer +
+    why = "malloc is provided by " + verdict.interposer +
           ", and only what it passes on to glibc's malloc is recorded";
   }
   fmt::print(stderr, "heapsnap: {}: {} of its blocks will have a call stack\n  why: {}\n",
@@ -109,23 +104,24 @@ int run_run(const std::vector<std::string>& words) {
   Arguments arguments;
   OptionParser parser("run [options] [--] COMMAND [ARGUMENTS]", kDescription);
   parser.text("sample", arguments.sample, "BYTES",
-              "record one allocation each so many bytes on average, unbiased (default: all)");
+              "record one allocation per BYTES on average, unbiased (default: all)");
   parser.number("frames", arguments.frames, "N",
-                "innermost frames kept of a stack, 0: no limit (default: 64)");
+                "innermost frames to keep per stack, 0: no limit (default: 64)");
   add_memory_limit(parser, arguments.memory_limit);
   parser.flag("follow-children", arguments.follow_children,
-              "track the programs that COMMAND starts, too");
+              "also track the programs that COMMAND starts");
   parser.text("at-exit", arguments.at_exit, "FILE",
               "write a snapshot when COMMAND ends, also by a signal (%h, %p, %n, %t as in attach)");
   parser.flag("force,f", arguments.force, "replace FILE if it exists");
-  parser.example("heapsnap run -- ./server --port 8080", "then: heapsnap stacks server");
+  parser.example("heapsnap run -- ./server --port 8080",
+                 "then list the stacks: heapsnap stacks server");
   parser.example("heapsnap run --sample 512KiB --at-exit %n.hsnap -- python3 job.py",
-                 "what lived at the end, at next to no cost");
+                 "what is left at exit, with next to no overhead");
   StartedCommand::Options options;
   parser.command_line(options.arguments);
   if (!parser.parse(words)) return kExitDone;
   if (options.arguments.empty()) {
-    throw Error(ErrorKind::kUsage, "run", "it takes a command",
+    throw Error(ErrorKind::kUsage, "run", "it needs a command",
                 "for example: heapsnap run -- ls -l");
   }
   if (announce_allocator(options.arguments.front())) {
@@ -146,8 +142,8 @@ int run_run(const std::vector<std::string>& words) {
   std::optional<Error> missing;
   if (options.hold_at_end) {
     missing.emplace(ErrorKind::kNoProcess, "no snapshot at exit",
-                    "the program ended without being held",
-                    "a SIGKILL that comes in the very moment of its exit does that");
+                    "the program ended before it could be stopped",
+                    "this happens if SIGKILL arrives during its exit");
   }
   const int code = command.wait([&](ProgramEnd& end) {
     try {

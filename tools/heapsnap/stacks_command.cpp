@@ -24,18 +24,19 @@ namespace {
 constexpr const char* kDescription =
     "Lists the call stacks that allocated the blocks in use of a tracked process: from a snapshot "
     "of\n"
-    "attach or core, or from the process itself, of which a snapshot is taken for it (it stands "
-    "still\n"
-    "for milliseconds).\n"
+    "attach or core, or from a running process, of which heapsnap takes a temporary snapshot (a\n"
+    "pause of milliseconds).\n"
     "\n"
     "  text      share, bytes, sizes, rates and frames of each stack\n"
-    "  heapprof  the listing of heapprof: share, bytes, sizes of blocks, frames\n"
+    "  heapprof  heapprof's listing: share, bytes, sizes of blocks, frames\n"
     "  churnlog  an entry of pmem's log: bytes and counts allocated and freed by each stack\n"
     "\n"
-    "--by function and --by module charge each stack to its innermost frame that is more than a\n"
-    "way to malloc. They pass over operator new, namespace std, xmalloc, g_malloc, palloc,\n"
-    "PyMem_Malloc and the like (docs/call-stacks.md lists all), and what starts a process or a\n"
-    "thread. If all frames are passed over, the outermost way to malloc is charged.";
+    "--by function and --by module charge each stack to its innermost frame that is not a wrapper\n"
+    "of malloc. They pass over operator new, namespace std, xmalloc, g_malloc, palloc, "
+    "PyMem_Malloc\n"
+    "and the like (docs/call-stacks.md lists all), and the start code of processes and threads. "
+    "If\n"
+    "all frames are passed over, the outermost wrapper is charged.";
 
 struct Arguments {
   std::string what;
@@ -79,11 +80,11 @@ bool is_file(const std::string& path) {
 // How a process comes to be tracked: one that runs, or may still run, by inject.
 std::string tracking_remedy(const SnapshotMetadata& metadata, bool runs) {
   if (metadata.freeze.method == FreezeMethod::kCore) {
-    return "start the program with the tracker in it: heapsnap run -- COMMAND";
+    return "start the program with the tracker: heapsnap run -- COMMAND";
   }
   const std::string inject = "heapsnap inject " + std::to_string(metadata.process.pid);
-  if (runs) return "put the tracker in: " + inject;
-  return "while the process runs, put the tracker in (" + inject + "), then take a snapshot again";
+  if (runs) return "load the tracker: " + inject;
+  return "while the process runs, load the tracker (" + inject + "), then take a snapshot again";
 }
 
 // One pattern per line; empty lines and lines that start with "#" are skipped.
@@ -169,46 +170,48 @@ int run_stacks(const std::vector<std::string>& words) {
   OptionParser parser("stacks [options] SNAPSHOT|PID|NAME", kDescription);
   parser.text("sort", arguments.sort, "ORDER",
               "live-bytes (default), live-blocks, rate (allocations) or churn (bytes allocated and "
-              "freed); shares are of what it compares");
+              "freed); shares are of the same quantity");
   parser.text("by", arguments.by, "GROUP",
               "stack (default), function, module, or thread (what it allocated and freed)");
-  parser.number("limit", arguments.limit, "N", "how many to list (default: 20)");
-  parser.flag("all", arguments.all, "list all of them");
+  parser.number("limit", arguments.limit, "N", "list N entries (default: 20)");
+  parser.flag("all", arguments.all, "list all entries");
   parser.texts(
       "pass-over", arguments.pass_over, "PATTERN",
-      "with --by function or module, also pass over functions of that name (\"*\" matches any "
-      "text, \"!PATTERN\" charges them after all); may be repeated");
-  parser.text("pass-over-file", arguments.pass_over_file, "FILE", "the same, one pattern per line");
+      "with --by function or module, also pass over functions whose name matches (\"*\" matches "
+      "any text, \"!PATTERN\" charges them after all); may be repeated");
+  parser.text("pass-over-file", arguments.pass_over_file, "FILE",
+              "read such patterns from FILE, one per line");
   parser.text("format", arguments.format, "LISTING", "text (default), heapprof or churnlog");
   parser.number("blocks", arguments.blocks, "N",
-                "how many block sizes heapprof's listing shows per stack (default: 32; 0: all)");
+                "block sizes that heapprof's listing shows per stack (default: 32; 0: all)");
   parser.text("sysroot", arguments.sysroot, "DIR",
-              "folder that holds the target's files, for names that the snapshot lacks");
+              "directory that holds the target's files, for names missing from the snapshot");
   parser.flag("debuginfod", arguments.ask_debuginfod,
-              "ask the servers in DEBUGINFOD_URLS for debug files");
+              "fetch debug files from the servers in DEBUGINFOD_URLS");
   add_report_options(parser, arguments.style);
   parser.positional("SNAPSHOT", arguments.what);
-  parser.example("heapsnap stacks 4242 --limit 5", "where the most memory of PID 4242 came from");
+  parser.example("heapsnap stacks 4242 --limit 5",
+                 "the five stacks that allocated the most memory of PID 4242");
   parser.example("heapsnap stacks a.hsnap --by function --sort churn",
                  "the functions that allocate and free the most");
   parser.example("heapsnap stacks a.hsnap --by function --pass-over 'pool_*'",
                  "who asked the program's own allocator for memory");
   if (!parser.parse(words)) return kExitDone;
   if (arguments.what.empty()) {
-    throw Error(ErrorKind::kUsage, "stacks", "it takes a snapshot or a process",
+    throw Error(ErrorKind::kUsage, "stacks", "it needs a snapshot or a process",
                 "for example: heapsnap stacks 4242");
   }
   check_choice("--by", arguments.by, {"stack", "function", "module", "thread"});
   check_choice("--format", arguments.format, {"text", "heapprof", "churnlog"});
   if (arguments.format != "text" && (arguments.by != "stack" || arguments.style.json)) {
     throw Error(ErrorKind::kUsage, "--format " + arguments.format,
-                "it lists stacks as text: neither --by nor --json goes with it");
+                "it lists stacks as text, and cannot be combined with --by or --json");
   }
   const StackOrder order = parse_order(arguments.sort);
   if (arguments.format == "heapprof" &&
       (order == StackOrder::kRate || order == StackOrder::kChurn)) {
     throw Error(ErrorKind::kUsage, "--format heapprof --sort " + arguments.sort,
-                "this listing knows nothing but blocks in use",
+                "this listing covers only blocks in use",
                 "leave --format out, or sort by live-bytes or live-blocks");
   }
   text_style(arguments.style);
@@ -223,7 +226,7 @@ int run_stacks(const std::vector<std::string>& words) {
   const HeapModel& heap = snapshot.metadata().heap;
   if (!snapshot.metadata().tracker && heap.foreign_answers_malloc) {
     throw Error(ErrorKind::kUnsupported, arguments.what,
-                "its malloc is answered by " + heap.foreign_allocator +
+                "its malloc is provided by " + heap.foreign_allocator +
                     ", and call stacks are recorded for glibc's only",
                 "start it without that allocator: heapsnap run -- COMMAND");
   }

@@ -18,15 +18,13 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kDescription =
-    "Makes a running process call malloc_trim(0), which gives the memory of free blocks back to "
-    "the\n"
-    "system, and says how much came back, next to what a snapshot taken just before predicted.\n"
+    "Makes a running process call malloc_trim(0), which gives free memory back to the kernel, and\n"
+    "prints how much was given back, next to what a snapshot taken just before predicted.\n"
     "\n"
-    "What it does to the process: one thread stands still while a thread is made beside it, which\n"
-    "makes the call and ends; nothing stays. How long it stood is printed: about a millisecond on\n"
-    "an idle machine, more on a busy one. While the call runs, threads that allocate from the "
-    "arena\n"
-    "at hand wait for it, as they would if the program called it.";
+    "What it does to the process: one thread is paused while a new thread is created beside it,\n"
+    "which makes the call and exits; nothing is left behind. trim prints the pause: about a\n"
+    "millisecond on an idle machine, more on a busy one. During the call, threads that allocate\n"
+    "from the arena being trimmed wait for it, as they would if the program made the call.";
 
 // What a snapshot of now says would come back.
 std::optional<uint64_t> predict(int pid) {
@@ -38,10 +36,10 @@ std::optional<uint64_t> predict(int pid) {
 
 // What malloc_trim() returns tells that it gave up pages, be they in memory or not.
 const char* effect_text(bool gave_up_pages, uint64_t given_back) {
-  if (!gave_up_pages) return "malloc_trim(0) found no page to give up";
-  if (given_back != 0) return "malloc_trim(0) gave up pages of free blocks";
-  return "malloc_trim(0) gave up pages of free blocks, but the resident memory did not fall: they "
-         "were not in\n  memory, or the process took as many meanwhile";
+  if (!gave_up_pages) return "malloc_trim(0) found no page to give back";
+  if (given_back != 0) return "malloc_trim(0) gave back pages of free blocks";
+  return "malloc_trim(0) gave back pages of free blocks, but resident memory did not shrink: they\n"
+         "  were not resident, or the process used as many new pages meanwhile";
 }
 
 }  // namespace
@@ -50,12 +48,12 @@ int run_trim(const std::vector<std::string>& arguments) {
   std::string target;
   bool no_estimate = false;
   OptionParser parser("trim [options] PID|NAME", kDescription);
-  parser.flag("no-estimate", no_estimate, "do not take a snapshot first to predict the effect");
+  parser.flag("no-estimate", no_estimate, "do not take a snapshot first for the prediction");
   parser.positional("PID", target);
-  parser.example("heapsnap trim 4242", "resident memory before and after");
+  parser.example("heapsnap trim 4242", "print resident memory before and after");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) {
-    throw Error(ErrorKind::kUsage, "trim", "it takes one process",
+    throw Error(ErrorKind::kUsage, "trim", "it needs one process",
                 "give a PID or a name: heapsnap trim 4242");
   }
   const int pid = resolve_target(target);

@@ -34,9 +34,8 @@ constexpr const char* kDescription =
     "few kilobytes of its memory are read from outside.\n"
     "\n"
     "  text       a line each time: live bytes, growth, churn, allocations, resident memory\n"
-    "  churnlog   pmem's log instead of snapshots: an entry each time a threshold is crossed, "
-    "with\n"
-    "             the bytes and counts that each call stack allocated and freed";
+    "  churnlog   pmem's log instead of snapshots: an entry per crossed threshold, with the bytes\n"
+    "             and counts that each call stack allocated and freed";
 
 struct Arguments {
   std::string what;
@@ -89,7 +88,7 @@ class Watch {
     if (!directory) {
       throw Error(ErrorKind::kUnsupported, "heapsnap watch " + arguments.what,
                   notes.empty() ? "the process is not tracked" : notes.front(),
-                  "put the tracker in: heapsnap inject " + std::to_string(pid));
+                  "load the tracker: heapsnap inject " + std::to_string(pid));
     }
     directory_ = *directory;
   }
@@ -101,7 +100,7 @@ class Watch {
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kNoProcess || !ProcFs().live_tid(pid_)) throw;
       fail_without_tracker(error.kind(),
-                           "it executed another program, and the tracker went with the old one");
+                           "it executed another program, which does not have the tracker");
     }
   }
 
@@ -122,8 +121,7 @@ class Watch {
       if (now.totals.churn() < mark_.totals.churn()) mark_ = now;  // recording began anew
       // At one look it may be about to get new options.
       if (!now.totals.recording && !last_.totals.recording) {
-        fail_without_tracker(ErrorKind::kUnsupported,
-                             "its tracker was taken out of action (heapsnap eject)");
+        fail_without_tracker(ErrorKind::kUnsupported, "its tracker was disabled (heapsnap eject)");
       }
       const Threshold threshold = passed(now);
       print(now, threshold == Threshold::kNone ? std::string() : respond(now, threshold));
@@ -139,7 +137,7 @@ class Watch {
 
   [[noreturn]] void fail_without_tracker(ErrorKind kind, const char* why) const {
     throw Error(kind, "heapsnap watch " + arguments_.what, why,
-                "put it in again: heapsnap inject " + std::to_string(pid_));
+                "load it again: heapsnap inject " + std::to_string(pid_));
   }
 
   bool is_done() const {
@@ -255,25 +253,26 @@ class Watch {
 int run_watch(const std::vector<std::string>& words) {
   Arguments arguments;
   OptionParser parser("watch [options] PID|NAME", kDescription);
-  parser.text("every", arguments.every, "TIME", "a snapshot at this interval: 10s, 5m, 1h");
+  parser.text("every", arguments.every, "TIME", "take a snapshot at this interval: 10s, 5m, 1h");
   parser.text("churn", arguments.churn, "BYTES",
-              "a snapshot each time this much has been allocated and freed");
-  parser.text("growth", arguments.growth, "BYTES", "a snapshot each time this much more is live");
+              "take a snapshot each time this much has been allocated and freed");
+  parser.text("growth", arguments.growth, "BYTES",
+              "take a snapshot each time live memory has grown by this much");
   parser.text("interval", arguments.interval, "TIME",
               "how often to read the counters (default: 1s)");
   parser.text("output,o", arguments.folder, "DIR",
-              "where snapshots go, as NAME.PID.TIME.NUMBER.hsnap (default: this folder)");
+              "directory for snapshots, NAME.PID.TIME.NUMBER.hsnap (default: the current one)");
   parser.number("count", arguments.count, "N",
-                "end after N snapshots, or N intervals if no threshold is given");
+                "stop after N snapshots, or N intervals if no threshold is given");
   parser.text("format", arguments.format, "LOG", "text (default) or churnlog");
   parser.positional("PID", arguments.what);
   parser.example("heapsnap watch 4242 --growth 100MiB -o /var/tmp",
-                 "a snapshot each time 100 MiB more is live");
+                 "take a snapshot each time the heap in use has grown by 100 MiB");
   parser.example("heapsnap watch 4242 --churn 64MiB --format churnlog >> churn.log",
-                 "which code allocated and freed how much");
+                 "log which code allocated and freed how much");
   if (!parser.parse(words)) return kExitDone;
   if (arguments.what.empty()) {
-    throw Error(ErrorKind::kUsage, "watch", "it takes one process",
+    throw Error(ErrorKind::kUsage, "watch", "it needs one process",
                 "give a PID or a name: heapsnap watch 4242");
   }
   Thresholds thresholds;
@@ -285,8 +284,8 @@ int run_watch(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "--format " + arguments.format, "not one of text, churnlog");
   }
   if (arguments.format == "churnlog" && !thresholds.is_any()) {
-    throw Error(ErrorKind::kUsage, "--format churnlog", "no threshold says when to write an entry",
-                "for example: --churn 64MiB");
+    throw Error(ErrorKind::kUsage, "--format churnlog",
+                "it needs a threshold: --every, --churn or --growth", "for example: --churn 64MiB");
   }
   Watch(resolve_target(arguments.what), arguments, thresholds).run();
   return kExitDone;
