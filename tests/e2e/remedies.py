@@ -122,7 +122,7 @@ def first_thread_ended(tool):
         while "\nState:\tZ" not in pathlib.Path(f"/proc/{target.pid}/status").read_text():
             target.check_alive()
         page = tool.succeed("doctor", target.pid)
-        assert "its first thread has ended" in " ".join(page.split()) and "0 B resident" not in page, page
+        assert "its main thread has ended" in " ".join(page.split()) and "0 B resident" not in page, page
         for verb in ("attach", "trim", "inject", "stacks", "eject"):
             tool.succeed(verb, target.pid)
             target.check_alive()

@@ -63,7 +63,7 @@ bool judge_existence(const AttachFacts& facts, std::vector<Obstacle>& found) {
   }
   if (target.stat.is_kernel_task()) {
     return add(blocked(ErrorKind::kUnsupported, "kernel-thread",
-                       "It is a thread of the kernel (" + target.stat.comm + ")",
+                       "It is a kernel thread (" + target.stat.comm + ")",
                        "it has no memory of its own and no malloc"));
   }
   if (!target.live_tid) {
@@ -72,14 +72,14 @@ bool judge_existence(const AttachFacts& facts, std::vector<Obstacle>& found) {
     const std::string parent = std::to_string(target.status.parent);
     return add(blocked(ErrorKind::kNoProcess, "zombie", "It has ended (a zombie)",
                        "only its exit status is left, until its parent " +
-                           (knows_parent ? parent + " " : "") + "fetches it",
+                           (knows_parent ? parent + " " : "") + "waits for it",
                        knows_parent ? "look at the parent: ps -o pid,stat,args -p " + parent : ""));
   }
   std::string what = "It is " + target.stat.comm + ", pid " +
                      std::to_string(target.status.thread_group) + " with " +
                      count_text(target.status.threads, "thread", "threads");
   std::string why = bytes_text(target.status.rss) + " resident";
-  if (target.stat.is_dead()) why += "; its first thread has ended, others run";
+  if (target.stat.is_dead()) why += "; its main thread has ended, others run";
   if (target.pid != target.status.thread_group) {
     why += "; " + std::to_string(target.pid) + " is one of its threads";
   }
@@ -96,7 +96,7 @@ void judge_kernel(const MachineFacts& machine, std::vector<Obstacle>& found) {
     found.push_back(blocked(ErrorKind::kUnsupported, "kernel", name + " is too old",
                             "PTRACE_SEIZE came with Linux 3.4"));
   } else {
-    found.push_back(finding(Severity::kOk, "kernel", name, "it has what an attach needs"));
+    found.push_back(finding(Severity::kOk, "kernel", name, "it has what attaching needs"));
   }
 }
 
@@ -109,16 +109,16 @@ void judge_own_syscalls(const AttachFacts& facts, std::vector<Obstacle>& found) 
   if (machine.syscalls.ptrace == Availability::kBarred ||
       machine.syscalls.ptrace == Availability::kMissing) {
     found.push_back(blocked(ErrorKind::kNotPermitted, "own-seccomp",
-                            "heapsnap may not call ptrace(2)", cause, remedy));
+                            "heapsnap cannot call ptrace(2)", cause, remedy));
   } else if (machine.syscalls.process_vm_readv == Availability::kBarred ||
              machine.syscalls.process_vm_readv == Availability::kMissing) {
     found.push_back(
-        finding(Severity::kDegrades, "own-seccomp", "heapsnap may not call process_vm_readv(2)",
+        finding(Severity::kDegrades, "own-seccomp", "heapsnap cannot call process_vm_readv(2)",
                 cause + "; memory is read through /proc/PID/mem, which is slower", remedy));
   } else if (machine.syscalls.ptrace == Availability::kAvailable) {
     found.push_back(finding(Severity::kOk, "own-seccomp", "ptrace(2) can be called",
-                            filtered ? "the seccomp filter around heapsnap lets it through"
-                                     : "no seccomp filter around heapsnap bars it"));
+                            filtered ? "the seccomp filter that heapsnap runs under allows it"
+                                     : "heapsnap runs under no seccomp filter"));
   }
 }
 
@@ -129,9 +129,8 @@ void judge_permission(const AttachFacts& facts, std::vector<Obstacle>& found) {
   }
   if (facts.target) {
     const bool asked = facts.target->access == Access::kPermitted;
-    found.push_back(
-        finding(Severity::kOk, "permission", "Tracing it is permitted",
-                asked ? "the kernel was asked" : "ids, capabilities and Yama allow it"));
+    found.push_back(finding(Severity::kOk, "permission", "Tracing it is permitted",
+                            asked ? "the kernel says so" : "IDs, capabilities and Yama allow it"));
     if (asked && !facts.target->memory_file_readable) {
       found.push_back(blocked(ErrorKind::kNotPermitted, "memory-file",
                               "Its /proc/PID/mem cannot be opened",
@@ -143,7 +142,7 @@ void judge_permission(const AttachFacts& facts, std::vector<Obstacle>& found) {
     return;
   }
   if (has_ptrace_capability(facts)) {
-    found.push_back(finding(Severity::kOk, "permission", "Any process may be attached to",
+    found.push_back(finding(Severity::kOk, "permission", "heapsnap may attach to any process",
                             "heapsnap has CAP_SYS_PTRACE"));
     return;
   }
@@ -153,15 +152,16 @@ void judge_permission(const AttachFacts& facts, std::vector<Obstacle>& found) {
   }
   const bool none = facts.machine.yama_scope.value_or(0) > 0;
   found.push_back(finding(Severity::kDegrades, none ? "yama" : "capabilities",
-                          none ? "Only children of heapsnap may be attached to"
-                               : "Only processes of your own may be attached to",
+                          none ? "heapsnap may attach only to its own children"
+                               : "heapsnap may attach only to your own processes",
                           why, remedy_by_capability(facts)));
 }
 
 void judge_tracer(const TargetFacts& target, std::vector<Obstacle>& found) {
   const int tracer = target.status.tracer;
   if (tracer == 0) {
-    found.push_back(finding(Severity::kOk, "tracer", "Nobody else traces it", "TracerPid is 0"));
+    found.push_back(
+        finding(Severity::kOk, "tracer", "No other process traces it", "TracerPid is 0"));
     return;
   }
   const std::string name =
@@ -171,10 +171,10 @@ void judge_tracer(const TargetFacts& target, std::vector<Obstacle>& found) {
       target.tracer_name == "heapsnap"
           ? "wait until it is done; under heapsnap run --at-exit, start the program without that "
             "option"
-          : "let go of it there (gdb: detach), or end " + name +
-                " where it did not start the program: kill " + std::to_string(tracer);
+          : "detach it there (gdb: detach) or, if " + name +
+                " did not start the program, end it: kill " + std::to_string(tracer);
   found.push_back(blocked(ErrorKind::kNotPermitted, "tracer", "It is already traced by " + name,
-                          "a process has one tracer at a time", remedy));
+                          "a process can have only one tracer", remedy));
 }
 
 // What the kernel lets us do; gives false when there is no process to do it to.
@@ -220,7 +220,7 @@ Error explain_attach_refusal(const AttachFacts& facts, int error_number) {
   switch (error_number) {
     case ESRCH:
     case ENOENT:
-      return Error(ErrorKind::kNoProcess, what, "it ended meanwhile",
+      return Error(ErrorKind::kNoProcess, what, "it has just ended",
                    "find its successor: ps -eo pid,lstart,comm --sort=-start_time | head");
     case EPERM:
     case EACCES:

@@ -30,16 +30,17 @@ std::string lacking(const AttachFacts& facts) {
 // Holds for root, too: no capability overrides it.
 std::optional<Obstacle> yama_scope_three(const AttachFacts& facts) {
   if (facts.machine.yama_scope != kYamaNobody) return std::nullopt;
-  return blocked("yama", "Yama bars tracing on this machine",
-                 "kernel.yama.ptrace_scope is 3: nobody may trace, and only a reboot changes that",
-                 "set kernel.yama.ptrace_scope = 1 in /etc/sysctl.d/ and reboot");
+  return blocked(
+      "yama", "Yama forbids tracing on this machine",
+      "kernel.yama.ptrace_scope is 3: nobody may trace, and only a reboot can change that",
+      "set kernel.yama.ptrace_scope = 1 in /etc/sysctl.d/ and reboot");
 }
 
 std::optional<Obstacle> other_user_namespace(const AttachFacts& facts) {
   if (facts.target->user_namespace != UserNamespace::kOther) return std::nullopt;
-  return blocked("user-namespace", "It lives in another user namespace",
-                 "its user namespace is not below that of heapsnap, so capabilities do not count "
-                 "there",
+  return blocked("user-namespace", "It runs in another user namespace",
+                 "its user namespace is no descendant of heapsnap's, so heapsnap's capabilities do "
+                 "not apply there",
                  "as root on the host: sudo heapsnap " + attach_arguments(facts));
 }
 
@@ -65,7 +66,7 @@ std::optional<Obstacle> not_dumpable(const AttachFacts& facts) {
     return std::nullopt;
   }
   return blocked("dumpable", "It is marked as not dumpable",
-                 "it changed its ids, cannot read its own program, or asked for it with prctl("
+                 "it changed its IDs, cannot read its own executable, or called prctl("
                  "PR_SET_DUMPABLE); heapsnap runs as " +
                      lacking(facts),
                  remedy_by_capability(facts));
@@ -74,12 +75,12 @@ std::optional<Obstacle> not_dumpable(const AttachFacts& facts) {
 std::optional<Obstacle> yama(const AttachFacts& facts) {
   const std::optional<unsigned> scope = facts.machine.yama_scope;
   if (scope == kYamaCapability) {
-    return blocked("yama", "Yama lets only CAP_SYS_PTRACE trace a process",
+    return blocked("yama", "Yama allows only tracers with CAP_SYS_PTRACE",
                    "kernel.yama.ptrace_scope is 2, and heapsnap runs as " + lacking(facts),
                    remedy_by_capability(facts));
   }
   if (scope == kYamaAncestors && !facts.target->is_descendant) {
-    return blocked("yama", "Yama lets only ancestors trace a process",
+    return blocked("yama", "Yama allows only ancestors to trace a process",
                    "kernel.yama.ptrace_scope is 1, heapsnap runs as " + lacking(facts) +
                        " and did not start it",
                    remedy_by_capability(facts));
@@ -90,8 +91,8 @@ std::optional<Obstacle> yama(const AttachFacts& facts) {
 std::optional<Obstacle> security_module(const AttachFacts& facts) {
   const MachineFacts& machine = facts.machine;
   if (machine.selinux_enforcing && machine.selinux_denies_ptrace) {
-    return blocked("security-module", "SELinux bars tracing",
-                   "it is enforcing, and its boolean deny_ptrace is on",
+    return blocked("security-module", "SELinux forbids tracing",
+                   "it is in enforcing mode, and its boolean deny_ptrace is on",
                    "sudo setsebool deny_ptrace off");
   }
   if (facts.target->access != Access::kRefused) return std::nullopt;
@@ -109,10 +110,10 @@ std::optional<Obstacle> security_module(const AttachFacts& facts) {
         "sudo journalctl -k -g 'apparmor=.DENIED.*ptrace'");
   }
   return blocked("security-module", "The kernel refused",
-                 "ids, capabilities and Yama would allow it, so a security module" +
+                 "IDs, capabilities and Yama allow it, so it was a security module" +
                      (machine.security_modules.empty() ? std::string()
                                                        : " (" + machine.security_modules + ")") +
-                     " or a sandbox does not",
+                     " or a sandbox",
                  "sudo dmesg | grep -i -E 'denied|audit' | tail");
 }
 

@@ -60,7 +60,7 @@ void judge_machine_word(const TargetFacts& target, Checklist& list) {
     list.unsupported("machine", "It is a 32-bit program",
                      "freezing needs the registers of a 64-bit process", core_remedy(target));
   } else if (*target.elf_machine != EM_X86_64) {
-    list.unsupported("machine", "It is a program for another machine",
+    list.unsupported("machine", "It is built for another machine",
                      "ELF machine " + std::to_string(*target.elf_machine) + " under emulation");
   }
 }
@@ -75,7 +75,7 @@ void judge_foreign_allocator(const AllocatorVerdict& verdict, Checklist& list) {
   const std::string remedy =
       verdict.name == "Go" ? "go tool pprof http://HOST:PORT/debug/pprof/heap" : "";
   const std::string what = verdict.name == "Go" ? "It is a Go program without a C library"
-                                                : "Its malloc is answered by " + verdict.name;
+                                                : "Its malloc is provided by " + verdict.name;
   list.unsupported("allocator", what, verdict.file + kNotWalked, remedy);
 }
 
@@ -84,32 +84,32 @@ void judge_allocator(const TargetFacts& target, Checklist& list) {
   switch (verdict.kind) {
     case AllocatorVerdict::Kind::kGlibc:
       if (verdict.interposer.empty()) {
-        list.ok("allocator", "It uses the malloc of glibc", verdict.file);
+        list.ok("allocator", "It uses glibc's malloc", verdict.file);
       } else {
-        list.degraded("allocator", "Its malloc is answered by a file that heapsnap does not know",
+        list.degraded("allocator", "Its malloc is provided by a file that heapsnap does not know",
                       verdict.interposer + ": only what it passes on to glibc's malloc is walked");
       }
       break;
     case AllocatorVerdict::Kind::kStaticGlibc:
-      list.ok("allocator", "It uses the malloc of glibc", "linked into the program");
+      list.ok("allocator", "It uses glibc's malloc", "linked into the program");
       break;
     case AllocatorVerdict::Kind::kForeign: judge_foreign_allocator(verdict, list); break;
     case AllocatorVerdict::Kind::kUnknown:
       if (!target.elf_machine) break;
       list.note(
           "allocator", "Its allocator could not be recognized",
-          "no C library is mapped; attaching searches the program itself, and where it finds no "
-          "malloc of glibc, memory is accounted for by mapping only");
+          "no C library is mapped; attach searches the program itself, and if it finds no glibc "
+          "malloc there, memory is accounted for by mapping only");
       break;
   }
   if (!verdict.beside.empty()) {
     list.degraded(
-        "allocator-beside", "A part of it calls " + join(verdict.beside),
-        "that memory is not walked; where next to nothing is in glibc's malloc, an attach "
-        "ends with exit code 5");
+        "allocator-beside", "Part of it calls " + join(verdict.beside),
+        "that memory is not walked; if glibc's malloc holds next to nothing, attach exits with "
+        "code 5");
   }
   if (verdict.file_deleted) {
-    list.note("upgraded-libc", "Its C library was replaced on disk since it started",
+    list.note("upgraded-libc", "Its C library has been replaced on disk since it started",
               "the old file is read through /proc/PID/map_files");
   }
 }
@@ -121,26 +121,27 @@ bool filters_are_readable(const MachineFacts& machine) {
 }
 
 void judge_target_seccomp(const AttachFacts& facts, Checklist& list) {
-  const std::string stopped = "it is read while it stands still, not from a copy";
+  const std::string stopped = "it is read while stopped, not from a copy";
   switch (facts.target->status.seccomp) {
     case SeccompMode::kStrict:
       list.degraded("target-seccomp", "It runs under strict seccomp",
-                    "any system call made in its name would kill it; " + stopped);
+                    "a system call injected into it would kill it; " + stopped);
       break;
     case SeccompMode::kFilter:
       if (filters_are_readable(facts.machine)) {
-        list.note("target-seccomp", "It runs under a seccomp filter",
-                  "the filter is asked before a copy is made; where it bars that, " + stopped);
+        list.note(
+            "target-seccomp", "It runs under a seccomp filter",
+            "the filter is evaluated before a copy is made; if it forbids the copy, " + stopped);
       } else {
         list.degraded("target-seccomp", "It runs under a seccomp filter that cannot be read",
-                      "reading it takes CAP_SYS_ADMIN and no filter around heapsnap; " + stopped,
+                      "that takes CAP_SYS_ADMIN, and no filter on heapsnap itself; " + stopped,
                       facts.machine.self.seccomp == SeccompMode::kNone
                           ? remedy_by_capability(facts)
                           : remedy_without_seccomp(facts));
       }
       break;
     case SeccompMode::kNone:
-      list.ok("target-seccomp", "No seccomp filter is in the way", "it has none");
+      list.ok("target-seccomp", "No seccomp filter prevents a copy", "it has none");
       break;
     case SeccompMode::kUnknown: break;
   }
@@ -161,22 +162,23 @@ void judge_state(const TargetFacts& target, Checklist& list) {
   const std::string pid = std::to_string(target.pid);
   if (target.limits.frozen) {
     list.degraded("frozen-cgroup", "Its control group is frozen (docker pause)",
-                  target.limits.frozen_group + " does not let its threads run",
-                  "let it run: docker unpause CONTAINER, systemctl thaw UNIT, or write " +
+                  target.limits.frozen_group + " keeps its threads from running",
+                  "thaw it: docker unpause CONTAINER, systemctl thaw UNIT, or write " +
                       thaw_text(target.limits));
   }
   if (target.stuck_tid) {
     const std::string thread = "thread " + std::to_string(*target.stuck_tid) + " is in state D";
     if (is_vfork_parent(target)) {
-      list.note("vfork", "It waits for a child made by vfork(2)",
+      list.note("vfork", "It waits for a vfork(2) child",
                 thread + "; the child is stopped together with it");
     } else {
-      list.note("uninterruptible", "A thread waits in the kernel and cannot be woken",
-                thread + "; it is left out of the stop, since it runs no code of the target");
+      list.note("uninterruptible", "A thread is in uninterruptible sleep in the kernel",
+                thread + "; it is not stopped, but cannot run code of the target meanwhile");
     }
   }
   if (target.stat.state == 'T') {
-    list.note("stopped", "It is stopped by a signal", "it stays stopped", "kill -CONT " + pid);
+    list.note("stopped", "It has been stopped by a signal", "it stays stopped",
+              "kill -CONT " + pid);
   }
 }
 
@@ -187,38 +189,36 @@ void judge_copy(const AttachFacts& facts, Checklist& list) {
   const auto refusal = find_copy_refusal(target.status, facts.machine.memory, target.limits, growth,
                                          target.user_tasks);
   if (!refusal) {
-    list.ok("memory", "There is room for a copy-on-write child",
+    list.ok("memory", "There is enough memory for a copy-on-write child",
             facts.machine.memory.available
                 ? bytes_text(*facts.machine.memory.available) + " available, " +
-                      bytes_text(room_for_copy(target.status, growth)) + " wanted"
+                      bytes_text(room_for_copy(target.status, growth)) + " needed"
                 : "no limit is near");
   } else if (target.status.rss < kMuchToReadStopped) {
     list.note(refusal->id, refusal->what,
-              refusal->why +
-                  "; it is read while it stands still, which is short for a heap of "
-                  "this size",
+              refusal->why + "; it is read while stopped, which is short for a heap of this size",
               refusal->remedy);
   } else {
     list.degraded(refusal->id, refusal->what,
-                  refusal->why + "; it is read while it stands still, about 0.3 s a GB",
-                  refusal->remedy);
+                  refusal->why + "; it is read while stopped, about 0.3 s per GB", refusal->remedy);
   }
   if (target.children_in_other_pid_namespace) {
-    list.degraded("child-namespace", "Its children are born into another pid namespace",
-                  "a copy would be the init of that one; it is read while it stands still");
+    list.degraded("child-namespace", "Its children are created in another PID namespace",
+                  "a copy would become that namespace's init; it is read while stopped");
   }
   if (target.status.hugetlb != 0) {
-    list.note("huge-pages", "It uses hugetlb pages",
-              bytes_text(target.status.hugetlb) +
-                  "; a page that it writes while it is copied takes one more of the pool");
+    list.note(
+        "huge-pages", "It uses hugetlb pages",
+        bytes_text(target.status.hugetlb) +
+            "; each page that it writes to while the copy exists takes another one from the pool");
   }
   if (target.status.locked != 0) {
     list.note("locked-memory", "It locks memory",
-              bytes_text(target.status.locked) + " of mlock; the copy is not locked");
+              bytes_text(target.status.locked) + " by mlock(2); the copy is not locked");
   }
   if (target.status.shadow_stack) {
     list.degraded("shadow-stack", "It runs with a shadow stack",
-                  "no system call is made in its name; it is read while it stands still");
+                  "no system call is injected into it; it is read while stopped");
   }
 }
 
@@ -226,9 +226,9 @@ void judge_namespaces(const TargetFacts& target, Checklist& list) {
   if (!target.other_pid_namespace && !target.other_mount_namespace) return;
   std::string why = "its files are read through /proc/PID/root and map_files";
   if (target.status.namespace_pids.size() > 1) {
-    why = "inside it is pid " + std::to_string(target.status.namespace_pids.back()) + "; " + why;
+    why = "its PID inside is " + std::to_string(target.status.namespace_pids.back()) + "; " + why;
   }
-  list.note("namespaces", "It runs in a container or namespace of its own", why);
+  list.note("namespaces", "It runs in a container or other namespaces", why);
 }
 
 void judge_page_map(const AttachFacts& facts, Checklist& list) {
@@ -237,11 +237,11 @@ void judge_page_map(const AttachFacts& facts, Checklist& list) {
                                         !facts.target->memory_file_readable);
   if (facts.target && !refused && !facts.target->page_map_readable) {
     list.degraded("page-map", "/proc/PID/pagemap cannot be opened",
-                  "which pages are resident stays unknown", remedy_by_capability(facts));
+                  "it will not be known which pages are resident", remedy_by_capability(facts));
   } else if (facts.machine.kernel < kFirstWithPageMapScan &&
              facts.machine.kernel != KernelVersion{}) {
     list.note("page-map", "Page states are read page by page",
-              "PAGEMAP_SCAN came with Linux 6.7; it takes 10 ms a GB without");
+              "PAGEMAP_SCAN came with Linux 6.7; without it, this takes 10 ms per GB");
   }
 }
 
@@ -257,8 +257,8 @@ std::vector<Obstacle> judge_freeze(const AttachFacts& facts) {
     judge_copy(facts, list);
     judge_namespaces(*facts.target, list);
   } else if (facts.machine.memory.strict_overcommit) {
-    list.note("commit-limit", "Memory is accounted strictly",
-              "vm.overcommit_memory is 2: large processes may have no room for a copy");
+    list.note("commit-limit", "Memory overcommit is off",
+              "vm.overcommit_memory is 2: a copy of a large process may be refused");
   }
   judge_page_map(facts, list);
   return list.take();

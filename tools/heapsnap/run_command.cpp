@@ -36,7 +36,7 @@ constexpr const char* kDescription =
     "nothing else. Its file can be replaced by nobody but you and root, and is not removed: the\n"
     "installed library, or a copy in ~/.cache/heapsnap (/var/cache/heapsnap for root). Programs\n"
     "that are statically linked or gain privileges ignore it. With --at-exit, COMMAND is traced,\n"
-    "so neither debuggers nor heapsnap attach can attach to it..\n"
+    "so neither debuggers nor heapsnap attach can attach to it.\n"
     "\n"
     "heapsnap's options come before COMMAND. The two dashes are needed only if an option of\n"
     "COMMAND has the name of one of heapsnap's.";

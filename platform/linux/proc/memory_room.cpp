@@ -60,7 +60,7 @@ std::optional<CopyRefusal> find_copy_refusal(const ProcessStatus& process,
   const std::string needs =
       "a copy of " + bytes_text(process.rss) + " may need " + bytes_text(wanted);
   if (machine.available && *machine.available < wanted) {
-    return CopyRefusal{"memory", "Little memory for a copy-on-write child",
+    return CopyRefusal{"memory", "Too little memory for a copy-on-write child",
                        needs + ", and MemAvailable is " + bytes_text(*machine.available), ""};
   }
   if (limits.memory && limits.memory->room() < wanted) {

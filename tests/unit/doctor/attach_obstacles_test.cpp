@@ -123,7 +123,7 @@ TEST_CASE("zombies, kernel threads, and a leader that ended before its threads")
   facts.target->stat.state = 'Z';
   facts.target->live_tid = 4712;
   CHECK(blockers(facts).empty());
-  CHECK(holds(find(facts, "process")->why, "first thread has ended"));
+  CHECK(holds(find(facts, "process")->why, "main thread has ended"));
 
   facts = easy_facts();
   facts.target->pid = 4713;
@@ -327,7 +327,7 @@ TEST_CASE("namespaces and files that cannot be opened") {
   CHECK(find(facts, "child-namespace")->severity == Severity::kDegrades);
   facts.target->other_pid_namespace = true;
   facts.target->status.namespace_pids = {4711, 1};
-  CHECK(holds(find(facts, "namespaces")->why, "inside it is pid 1"));
+  CHECK(holds(find(facts, "namespaces")->why, "its PID inside is 1"));
   facts.target->page_map_readable = false;
   CHECK(find(facts, "page-map")->severity == Severity::kDegrades);
   facts.target->memory_file_readable = false;
