@@ -1,6 +1,6 @@
 // Which words of a stack may be read: those of the thread's own stack from the current frame on,
 // and of any other stack (a fiber's, a signal stack) page by page as the kernel confirms that they
-// are mapped.
+// can be read.
 //
 // With right unwind information every word read belongs to a live frame and all of this is
 // needless. It is here for the chain that leads astray (a fiber whose first frame has garbage for a
@@ -13,8 +13,7 @@ namespace heapsnap::tracker {
 
 class StackMemory {
  public:
-  // Learns the bounds of the calling thread's own stack; `sp` is on it, most likely. Reads
-  // /proc/self/maps for a thread other than the first, once.
+  // Learns the bounds of the calling thread's own stack; `sp` is on it, most likely.
   void find_own_stack(uint64_t sp, bool is_main_thread);
 
   // To be called with the stack pointer of the frame a walk begins with.

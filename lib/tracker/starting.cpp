@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tracker/control_block.h"
 #include "tracker/futex_lock.h"
 #include "tracker/modules.h"
 #include "tracker/originals.h"
@@ -78,7 +79,7 @@ void after_fork_in_child() {
     raise_epoch();
     return;
   }
-  directory->pid = own_pid();
+  directory->pid = own_identity().tid;  // the only thread's
   directory->process_generation += 1;
   keep_only_this_thread();
   stop_being_busy();
@@ -138,6 +139,7 @@ int start_locked(const HeapsnapTrackerOptions& options) {
   if (options.sample_bytes == 0) expect_recorded_everywhere();
   store(control.sample_bytes, options.sample_bytes);
   if (!is_running) {
+    learn_control_blocks(static_cast<uint32_t>(system_call(SYS_gettid)));
     directory.pid = own_pid();
     if (directory.process_generation == 0) directory.process_generation = 1;
     if (!create_stack_table()) return -ENOMEM;

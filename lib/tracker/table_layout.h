@@ -17,8 +17,8 @@
 // How to find the Directory: the word at the exported symbol `heapsnap_tracker_directory` holds its
 // address (0 before the first start). Without symbols: it is the first page of a mapping, begins
 // with kDirectoryMagic, and `self` is its own address; where the kernel can (5.17 and later), the
-// mapping is called "[anon:heapsnap_directory]" in /proc/PID/maps, and the others, working memory
-// included, "[anon:heapsnap_tables]".
+// mapping is called "[anon:heapsnap_directory]" in /proc/PID/maps, and those made with it
+// "[anon:heapsnap_tables]". Later ones have no name: the program may bar prctl(2) meanwhile.
 //
 // How to read while the process runs: tables only grow, an entry is complete before the count that
 // covers it is raised, and nothing is ever moved or unmapped while state is kRecording. Counts may
@@ -156,7 +156,7 @@ struct ThreadRecord {
   uint64_t freed_bytes;
   uint64_t without_stack;  // of the allocations: kStackNotTaken
   uint64_t truncated;      // stacks newly unwound that ended at kRootNoUnwindInfo or kRootBadFrame
-  char name[16];           // comm when first seen, NUL-terminated
+  uint64_t unused[2];      // the thread's name is the kernel's to tell (/proc/PID/task/TID/comm)
   uint64_t generation;     // Directory::process_generation it belongs to
   uint64_t unrecorded;     // allocations since limit_reached_ns, but for those in signal handlers
   uint64_t reserved[3];
@@ -196,10 +196,9 @@ struct HookEntry {
 
 // --- Mappings --------------------------------------------------------------------------------
 
-// Every mapping that holds a part of the tables (private working memory is not listed); kind 0: an
-// entry being written. With nothing but the memfd in hand (the process is gone): the Directory is
-// at file offset 0, the regions follow it at kDirectorySize, and they lead from each address to its
-// place.
+// Every mapping that holds a part of the tables, and private working memory; kind 0: an entry being
+// written. With nothing but the memfd in hand (the process is gone): the Directory is at file offset
+// 0, the regions follow it at kDirectorySize, and they lead from each address to its place.
 struct Region {
   uint64_t address;
   uint64_t size;
@@ -219,6 +218,9 @@ inline constexpr uint32_t kRegionPending = 8;
 inline constexpr uint32_t kRegionModules = 9;
 inline constexpr uint32_t kRegionStrings = 10;
 inline constexpr uint32_t kRegionRegions = 11;
+// Working memory, of which no reader needs the contents. Its entry is vacant when it was unmapped.
+inline constexpr uint32_t kRegionWorking = 12;
+inline constexpr uint32_t kRegionVacant = 13;
 
 // --- Directory -------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tracker/arch_x86_64.h"
+#include "tracker/region_list.h"
 
 #ifndef PR_SET_VMA
 #define PR_SET_VMA 0x53564d41
@@ -27,8 +28,6 @@ constexpr uint32_t kNodeShift = 15;
 constexpr uint32_t kStackShift = 12;
 constexpr uint32_t kThreadShift = 6;
 constexpr uint32_t kModuleShift = 6;
-constexpr uint32_t kRegionShift = 17;
-constexpr uint64_t kRegionsAtMost = 1ULL << kRegionShift;
 
 int file = -1;
 uint64_t file_size = 0;
@@ -36,6 +35,9 @@ uint64_t file_size = 0;
 uint64_t round_up(uint64_t size) {
   return (size + kPage - 1) & ~(kPage - 1);
 }
+
+// prctl(2) only while the tables are made: a seccomp filter of the program may bar it afterwards.
+bool names_mappings = true;
 
 void name_mapping(void* memory, uint64_t size, const char* name) {
   system_call(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, reinterpret_cast<long>(memory),
@@ -48,7 +50,7 @@ void* map(uint64_t size, int descriptor, uint64_t offset, const char* name) {
                                   flags, descriptor, static_cast<long>(offset));
   if (failed(result)) return nullptr;
   auto* memory = reinterpret_cast<void*>(result);
-  if (descriptor < 0) name_mapping(memory, size, name);
+  if (descriptor < 0 && names_mappings) name_mapping(memory, size, name);
   // A huge page would back 2 MiB of a leaf for the sake of one block.
   system_call(SYS_madvise, result, static_cast<long>(size), MADV_NOHUGEPAGE);
   return memory;
@@ -118,24 +120,6 @@ void uncharge_slots(uint64_t leaf) {
   }
 }
 
-// An index is taken before its entry is written, so two writers never share one. A reader may
-// meanwhile see an entry of zeros; kind 0 says so.
-void list_region(const void* memory, uint64_t size, uint64_t offset, uint32_t kind) {
-  ChunkedTable& regions = control.directory->regions;
-  const uint64_t index = __atomic_fetch_add(&regions.count, 1, __ATOMIC_RELAXED);
-  if (index >= kRegionsAtMost) {
-    __atomic_fetch_sub(&regions.count, 1, __ATOMIC_RELAXED);
-    note_limit(kLimitRegions);
-    return;
-  }
-  if (index % (kPage / sizeof(Region)) == 0) add(control.directory->memory_used, kPage);
-  auto& region = entry<Region>(regions, index);
-  region.address = reinterpret_cast<uint64_t>(memory);
-  region.size = size;
-  region.file_offset = offset;
-  store_release(region.kind, kind);
-}
-
 // Memory of the file (when there is one), else anonymous. `offset` becomes its place in the file.
 void* map_zeros(uint64_t size, const char* name, uint64_t& offset) {
   offset = kNoFileOffset;
@@ -163,11 +147,14 @@ void* map_listed(uint64_t size, uint32_t kind) {
 
 void* map_private(uint64_t size) {
   void* memory = map(size, -1, 0, "heapsnap_tables");
-  if (memory != nullptr) add(control.directory->memory_reserved, size);
+  if (memory == nullptr) return nullptr;
+  list_region(memory, size, kNoFileOffset, kRegionWorking);
+  add(control.directory->memory_reserved, size);
   return memory;
 }
 
 void unmap_private(void* memory, uint64_t size) {
+  unlist_region(memory);
   unmap(memory, size);
   add(control.directory->memory_reserved, -size);
   uncharge(size);
@@ -333,6 +320,7 @@ bool create_tables(int table_fd) {
   }
   control.live_root = reinterpret_cast<uint64_t*>(directory->live_root);
   control.fill_root = control.live_root;
+  names_mappings = false;
   store_release(directory->magic, kDirectoryMagic);
   return true;
 }
@@ -398,6 +386,8 @@ void clear_tables() {
       case kRegionRegions:
       case kRegionLiveRoot:
       case kRegionChunks: continue;  // what leads to the (now empty) rest
+      case kRegionWorking:
+      case kRegionVacant: continue;
       default: break;
     }
     const int advice = region.file_offset == kNoFileOffset ? MADV_DONTNEED : MADV_REMOVE;

@@ -1,8 +1,8 @@
 #include "tracker/thread_state.h"
 
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "tracker/control_block.h"
 #include "tracker/futex_lock.h"
 
 namespace heapsnap::tracker {
@@ -21,12 +21,16 @@ uint32_t state_count = 0;
 uint32_t count_at_next_sweep = 64;
 constexpr uint64_t kPendingBytes = kPendingCount * sizeof(PendingCounts);
 
-uint32_t own_tid() {
-  return static_cast<uint32_t>(system_call(SYS_gettid));
+bool is_alive(const ThreadState& state) {
+  if (state.thread_pointer == 0) return false;
+  if (state.tid_word != 0) return may_live(state.tid_word, state.tid);
+  return !failed(system_call(SYS_tgkill, control.directory->pid, state.tid, 0));
 }
 
-bool is_alive(const ThreadState& state) {
-  return !failed(system_call(SYS_tgkill, control.directory->pid, state.tid, 0));
+void identify(ThreadState& state) {
+  const ThreadIdentity identity = own_identity();
+  state.tid = identity.tid;
+  state.tid_word = identity.tid_word;
 }
 
 // The state's thread is gone. Its counts stay, in the tables.
@@ -53,10 +57,7 @@ ThreadState* find_retired(uint64_t pointer) {
       retire(*state);
       return state;
     }
-    if (free_state == nullptr && state->record == nullptr &&
-        (state->thread_pointer == 0 || !is_alive(*state))) {
-      free_state = state;
-    }
+    if (free_state == nullptr && state->record == nullptr && !is_alive(*state)) free_state = state;
   }
   if (free_state != nullptr || state_count < count_at_next_sweep) return free_state;
   uint32_t alive = 0;
@@ -133,7 +134,7 @@ ThreadState* register_locked(uint64_t sp) {
   state->has_pending_charged = true;
   ThreadRecord* record = new_record();
   if (record == nullptr) return nullptr;
-  state->tid = own_tid();
+  identify(*state);
   state->thread_pointer = pointer;
   state->epoch = kNoEpoch;
   state->busy = kNoEpoch;
@@ -142,7 +143,6 @@ ThreadState* register_locked(uint64_t sp) {
   state->walk.memory().find_own_stack(sp, state->tid == control.directory->pid);
   record->tid = state->tid;
   record->generation = control.directory->process_generation;
-  system_call(SYS_prctl, PR_GET_NAME, reinterpret_cast<long>(record->name));
   record->pending = reinterpret_cast<uint64_t>(state->pending);
   record->pending_count = kPendingCount;
   store_release(record->state, kThreadSeen);
@@ -206,7 +206,7 @@ void keep_only_this_thread() {
   const ThreadState* mine = thread_state;
   for (ThreadState* state = all_states; state != nullptr; state = state->next) {
     if (state == mine) {
-      state->tid = own_tid();
+      identify(*state);
       if (state->record == nullptr) continue;
       state->record->tid = state->tid;
       state->record->generation = control.directory->process_generation;

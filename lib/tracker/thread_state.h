@@ -3,8 +3,8 @@
 // storage leads to it.
 //
 // A state outlives its thread. That a thread is gone is noticed when another thread needs a state:
-// one whose thread pointer is the same (two live threads never share one), or whose tid the kernel
-// no longer knows. So no destructor runs in the traced program's threads.
+// one whose thread pointer is the same (two live threads never share one), or that the kernel
+// says is gone. So no destructor runs in the traced program's threads.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,7 @@ struct ThreadState {
   PendingCounts* pending;
   bool has_pending_charged;  // to the account of memory
   uint64_t thread_pointer;
+  uint64_t tid_word;  // where its control block has its tid; 0: not known
   uint32_t tid;
   RandomNumbers random;
   ThreadState* next;

@@ -33,7 +33,8 @@ std::vector<AddressRange> tracker_memory(MemoryReader& memory,
   std::vector<AddressRange> listed;
   if (regions.is_damaged()) return listed;
   regions.each<tracker::Region>(kMostTrackerRanges, [&](uint64_t, const tracker::Region& region) {
-    const bool is_sound = region.kind != 0 && region.size != 0 && region.size <= ~region.address;
+    const bool is_sound = region.kind != 0 && region.kind != tracker::kRegionVacant &&
+                          region.size != 0 && region.size <= ~region.address;
     if (!is_sound) return;
     listed.push_back({Address(region.address), Address(region.address + region.size)});
   });

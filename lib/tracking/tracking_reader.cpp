@@ -24,11 +24,6 @@ tracker::Directory directory_at(MemoryReader& memory, Address at) {
               "if it still runs, put the tracker in again: heapsnap inject PID");
 }
 
-// At most 16 bytes up to the first NUL.
-std::string short_text(const char (&text)[16]) {
-  return std::string(text, strnlen(text, sizeof text));
-}
-
 class Reading {
  public:
   Reading(MemoryReader& memory, Address at) : memory_(memory), at_(at) {}
@@ -113,7 +108,6 @@ class Reading {
                                         add_pending(record);
                                         TrackedThread thread;
                                         thread.tid = index == 0 ? 0 : record.tid;
-                                        thread.name = short_text(record.name);
                                         // The threads of the parent do not exist in a forked child.
                                         thread.exited =
                                             record.state != tracker::kThreadSeen ||

@@ -61,7 +61,7 @@ void build(SyntheticTracker& made) {
     const uint32_t stack = made.stack({node, 3, 0, i, i / 2, i * 100, i * 50});
     made.slot(SyntheticTracker::kHeap + 16 + i * 96, stack, i % 32);
   }
-  made.thread({.tid = 7, .state = tracker::kThreadSeen}, "thread",
+  made.thread({.tid = 7, .state = tracker::kThreadSeen},
               {{3, 1, 1, 0, 10, 10}, {4, 1, 1, 0, 10, 10}});
   made.finish();
 }

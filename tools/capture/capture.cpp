@@ -256,6 +256,7 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
     check_copy(*frozen);
     if (freeze.end == nullptr) frozen->thaw();
   }
+  if (walk.tracking) name_threads(frozen->threads(), pid, walk.tracking->record);
   write_tracking(*frozen, walk.tracking, paths_of_process(pid), options, writer, metadata);
   for (const std::string& file : files_with_lost_pages()) {
     metadata.notes.push_back(

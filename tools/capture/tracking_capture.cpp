@@ -1,7 +1,10 @@
 #include "tools/capture/tracking_capture.h"
 
+#include <map>
+
 #include "base/error.h"
 #include "platform/linux/proc/mapped_files.h"
+#include "platform/linux/proc/process_status.h"
 #include "tracking/symbolizer.h"
 #include "tracking/tracker_directory.h"
 
@@ -109,6 +112,28 @@ OpenPath paths_below(const std::string& sysroot) {
       return std::nullopt;
     }
   };
+}
+
+void name_threads(const std::vector<Thread>& threads, int pid, TrackerRecord& record) {
+  const bool is_elsewhere = record.pid != static_cast<uint32_t>(pid);
+  std::map<uint32_t, const Thread*> by_tid_inside;
+  for (const Thread& thread : threads) {
+    int inside = thread.tid;
+    if (is_elsewhere) {
+      const auto status = read_process_status(ProcFs(), thread.tid);
+      if (!status || status->namespace_pids.empty()) continue;
+      inside = status->namespace_pids.back();
+    }
+    by_tid_inside.emplace(static_cast<uint32_t>(inside), &thread);
+  }
+  // Of several records of one tid the last is that of the thread that lives.
+  for (auto one = record.threads.rbegin(); one != record.threads.rend(); ++one) {
+    if (one->exited) continue;
+    const auto found = by_tid_inside.find(one->tid);
+    if (found == by_tid_inside.end()) continue;
+    one->name = found->second->name;
+    by_tid_inside.erase(found);
+  }
 }
 
 SymbolBook name_stacks(Target& target, Tracking& tracking, const DebugFileSearch& debug_files,

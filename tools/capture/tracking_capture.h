@@ -55,6 +55,10 @@ using OpenPath = std::function<std::optional<MappedFile>(const std::string& path
 OpenPath paths_of_process(int pid);
 OpenPath paths_below(const std::string& sysroot);
 
+// The names of the threads of process `pid` that live, as the kernel has them. The tracker, which
+// may be in another pid namespace, knows them by other tids.
+void name_threads(const std::vector<Thread>& threads, int pid, TrackerRecord& record);
+
 // The names of all frames. Modules without a path (the program, by old loaders) get that of their
 // mapping. A library that was unloaded is looked for by `open_path`, and taken only when its
 // build-id says that it is the one.

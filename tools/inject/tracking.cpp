@@ -1,6 +1,7 @@
 #include "tools/inject/tracking.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -38,7 +39,7 @@ std::vector<SystemCall> needed_system_calls() {
         0}},
       {SYS_gettid, {}},
       {SYS_getpid, {}},
-      {SYS_futex, {0, 128, 0, 0, 0, 0}},
+      {SYS_futex, {0, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0}},
   };
 }
 std::vector<SystemCall> useful_system_calls() {
@@ -47,16 +48,13 @@ std::vector<SystemCall> useful_system_calls() {
       {SYS_madvise, {0, kSize, MADV_DONTNEED, 0, 0, 0}},
       {SYS_madvise, {0, kSize, MADV_NOHUGEPAGE, 0, 0, 0}},
       {SYS_prctl, {PR_SET_VMA, PR_SET_VMA_ANON_NAME, 0, kSize, 0, 0}},
-      {SYS_prctl, {PR_GET_NAME, 0, 0, 0, 0, 0}},
+      {SYS_futex, {0, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, 0, 0}},
       {SYS_mincore, {0, 1, 0, 0, 0, 0}},
       {SYS_tgkill, {1, 1, 0, 0, 0, 0}},
       {SYS_nanosleep, {}},
       {SYS_membarrier, {1 << 4, 0, 0, 0, 0, 0}},
       {SYS_mremap, {0, kSize, kSize, MREMAP_MAYMOVE, 0, 0}},
       {SYS_readlinkat, {static_cast<uint64_t>(AT_FDCWD), 0, 0, 0, 0, 0}},
-      {SYS_openat, {static_cast<uint64_t>(AT_FDCWD), 0, O_RDONLY | O_CLOEXEC, 0, 0, 0}},
-      {SYS_read, {3, 0, 4096, 0, 0, 0}},
-      {SYS_close, {3, 0, 0, 0, 0, 0}},
   };
 }
 

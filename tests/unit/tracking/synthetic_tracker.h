@@ -64,8 +64,7 @@ class SyntheticTracker {
     uint64_t allocations = 0, frees = 0, allocated_bytes = 0, freed_bytes = 0;
     uint64_t generation = 1;
   };
-  void thread(const Thread& thread, const std::string& name,
-              const std::vector<tracker::PendingCounts>& pending = {}) {
+  void thread(const Thread& thread, const std::vector<tracker::PendingCounts>& pending = {}) {
     tracker::ThreadRecord record{};
     record.tid = thread.tid;
     record.state = thread.state;
@@ -74,7 +73,6 @@ class SyntheticTracker {
     record.allocated_bytes = thread.allocated_bytes;
     record.freed_bytes = thread.freed_bytes;
     record.generation = thread.generation;
-    name.copy(record.name, sizeof record.name);
     if (!pending.empty()) {
       record.pending = place(pending);
       record.pending_count = pending.size();

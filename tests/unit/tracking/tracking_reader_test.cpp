@@ -71,7 +71,7 @@ TEST_CASE("the memory of the tables is listed by address, touching mappings as o
 
 TEST_CASE("tables come out as they were put in") {
   Sample sample;
-  sample.made.thread({.tid = 42, .state = tracker::kThreadSeen, .allocations = 9}, "main");
+  sample.made.thread({.tid = 42, .state = tracker::kThreadSeen, .allocations = 9});
   sample.made.directory.limits = tracker::kLimitNodes | tracker::kLimitMemory;
   sample.made.directory.dropped_slots = 11;
   sample.made.finish();
@@ -90,7 +90,6 @@ TEST_CASE("tables come out as they were put in") {
   CHECK(record.modules[1].bias == 0x7fff0000);
   CHECK(record.modules[1].build_id.empty());
   REQUIRE(record.threads.size() == 1);
-  CHECK(record.threads[0].name == "main");
   CHECK(record.threads[0].allocations == 9);
 
   REQUIRE(stacks.sites.size() == 4);
@@ -107,9 +106,9 @@ TEST_CASE("tables come out as they were put in") {
 TEST_CASE("what threads have not yet added counts") {
   Sample sample;
   sample.made.thread(
-      {.tid = 42, .state = tracker::kThreadSeen}, "a",
+      {.tid = 42, .state = tracker::kThreadSeen},
       {{sample.first, 3, 1, 0, 300, 100}, {0, 99, 99, 0, 99, 99}, {sample.second, 1, 0, 0, 10, 0}});
-  sample.made.thread({.tid = 43, .state = tracker::kThreadSeen}, "b",
+  sample.made.thread({.tid = 43, .state = tracker::kThreadSeen},
                      {{sample.first, 2, 0, 0, 20, 0}, {12345, 1, 1, 0, 1, 1}});
   sample.made.finish();
   const auto tracking =
@@ -126,8 +125,8 @@ TEST_CASE("what threads have not yet added counts") {
 TEST_CASE("threads of the parent have exited in a forked child") {
   Sample sample;
   sample.made.directory.process_generation = 2;
-  sample.made.thread({.tid = 42, .state = tracker::kThreadSeen, .generation = 1}, "old");
-  sample.made.thread({.tid = 50, .state = tracker::kThreadSeen, .generation = 2}, "new");
+  sample.made.thread({.tid = 42, .state = tracker::kThreadSeen, .generation = 1});
+  sample.made.thread({.tid = 50, .state = tracker::kThreadSeen, .generation = 2});
   sample.made.finish();
   const auto tracking =
       read_tracking(sample.made.target.memory(), sample.made.directory_address(), 0);
@@ -143,15 +142,13 @@ TEST_CASE("totals are those of the threads, or of the stacks when sampled") {
                       .allocations = 10,
                       .frees = 4,
                       .allocated_bytes = 1000,
-                      .freed_bytes = 300},
-                     "a");
+                      .freed_bytes = 300});
   sample.made.thread({.tid = 2,
                       .state = tracker::kThreadExited,
                       .allocations = 1,
                       .frees = 6,
                       .allocated_bytes = 10,
-                      .freed_bytes = 2000},
-                     "b");
+                      .freed_bytes = 2000});
   sample.made.finish();
   TrackerTotals totals =
       read_tracker_totals(sample.made.target.memory(), sample.made.directory_address());
