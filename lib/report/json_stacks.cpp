@@ -98,11 +98,7 @@ void write_stack(JsonWriter& json, const StackReportInput& input, size_t index) 
   json.end_array();
   StackEnd end{};
   const auto frames = named_frames(input.recorded, *input.metadata.tracker, site.node, end);
-  json.key("frames");
-  json.begin_array();
-  for (const NamedFrame& frame : frames) write_json_frame(json, frame);
-  json.end_array();
-  json.member("end", to_string(end));
+  write_json_frames(json, frames, end);
   json.end_object();
 }
 

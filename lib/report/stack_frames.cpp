@@ -68,4 +68,12 @@ void write_json_frame(JsonWriter& json, const NamedFrame& frame) {
   json.end_object();
 }
 
+void write_json_frames(JsonWriter& json, const std::vector<NamedFrame>& frames, StackEnd end) {
+  json.key("frames");
+  json.begin_array();
+  for (const NamedFrame& frame : frames) write_json_frame(json, frame);
+  json.end_array();
+  json.member("end", to_string(end));
+}
+
 }  // namespace heapsnap

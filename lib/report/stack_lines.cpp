@@ -13,6 +13,17 @@ namespace heapsnap {
 
 namespace {
 
+std::string end_text(StackEnd end) {
+  switch (end) {
+    case StackEnd::kComplete: return {};
+    case StackEnd::kNone: return "no frames were recorded";
+    case StackEnd::kDepthLimit: return "more frames: the limit was reached";
+    case StackEnd::kNoUnwindInfo: return "cut off: no unwind information for the next frame";
+    case StackEnd::kBadFrame: return "cut off: the next frame made no sense";
+  }
+  return {};
+}
+
 constexpr size_t kLeastName = 20;
 
 size_t hash_of(const std::vector<FrameLine>& lines, StackEnd end) {
@@ -107,6 +118,16 @@ std::vector<FrameLine> StackLines::lines_of(size_t index, StackEnd& end) const {
 
 bool StackLines::is_alike(size_t index) const {
   return std::binary_search(alike_.begin(), alike_.end(), index);
+}
+
+void print_frames(Writer& out, const StackLines& lines, size_t index, const std::string& indent,
+                  const Ink& ink) {
+  StackEnd end{};
+  for (const FrameLine& line : lines.lines_of(index, end)) {
+    out.write(indent + line.function + (line.place.empty() ? "" : "  " + ink.dim(line.place)) +
+              "\n");
+  }
+  if (!end_text(end).empty()) out.write(indent + ink.yellow(end_text(end)) + "\n");
 }
 
 }  // namespace heapsnap

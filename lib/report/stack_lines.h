@@ -15,6 +15,8 @@
 
 #include "report/stack_frames.h"
 #include "report/stack_report_input.h"
+#include "report/terminal_text.h"
+#include "report/writer.h"
 
 namespace heapsnap {
 
@@ -50,5 +52,9 @@ class StackLines {
   std::unordered_map<size_t, Marks> marks_;  // of stacks that look like others without
   std::vector<size_t> alike_;                // sorted
 };
+
+// The frames of a stack, a line each, and why there are no more where that is not the stack's end.
+void print_frames(Writer& out, const StackLines& lines, size_t index, const std::string& indent,
+                  const Ink& ink);
 
 }  // namespace heapsnap

@@ -34,17 +34,6 @@ std::string rate_text(double number, uint64_t nanoseconds) {
                     : fmt::format(", {:.1f}/s", rate);
 }
 
-std::string end_text(StackEnd end) {
-  switch (end) {
-    case StackEnd::kComplete: return {};
-    case StackEnd::kNone: return "no frames were recorded";
-    case StackEnd::kDepthLimit: return "more frames: the limit was reached";
-    case StackEnd::kNoUnwindInfo: return "cut off: no unwind information for the next frame";
-    case StackEnd::kBadFrame: return "cut off: the next frame made no sense";
-  }
-  return {};
-}
-
 std::string share_text(double part, double whole) {
   return percent_text(whole > 0 ? part / whole : 0);
 }
@@ -129,15 +118,6 @@ void print_head(Writer& out, const StackReportInput& input, const Ink& ink, size
 void print_order(Writer& out, const StackReportInput& input, size_t width) {
   const std::string text = total_text(input);
   if (!text.empty()) print_wrapped(out, "  sorted    ", text, width);
-}
-
-void print_frames(Writer& out, const StackLines& lines, size_t index, const Ink& ink) {
-  StackEnd end{};
-  for (const FrameLine& line : lines.lines_of(index, end)) {
-    out.write(kFrameIndent + line.function +
-              (line.place.empty() ? "" : "  " + ink.dim(line.place)) + "\n");
-  }
-  if (!end_text(end).empty()) out.write(kFrameIndent + ink.yellow(end_text(end)) + "\n");
 }
 
 // "10.5 MiB", or "10.5M" where columns are few.
@@ -302,7 +282,7 @@ void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& s
                               rate_text(site.allocation_count(), tracker.recorded_ns),
                               size_text(site.freed_bytes), count_text(rounded(site.free_count()))),
                   width);
-    print_frames(out, lines, i, ink);
+    print_frames(out, lines, i, kFrameIndent, ink);
   }
 }
 

@@ -44,7 +44,7 @@ struct SnapshotReader::State {
 
   void read_chunks(ChunkSink& sink) const;
   void read_pages(const std::function<void(const PageRun&)>& receive) const;
-  void read_contents(const std::function<void(Address, std::span<const std::byte>)>& receive) const;
+  void read_contents(const AddressRange& range, const ReceiveBytes& receive) const;
   RecordedStacks read_call_stacks() const;
 
   std::string place(uint64_t offset) const {
@@ -214,17 +214,32 @@ RecordedStacks SnapshotReader::State::read_call_stacks() const {
   return builder.take(name);
 }
 
-void SnapshotReader::State::read_contents(
-    const std::function<void(Address, std::span<const std::byte>)>& receive) const {
+void SnapshotReader::State::read_contents(const AddressRange& range,
+                                          const ReceiveBytes& receive) const {
+  const auto receive_part = [&](Address from, std::span<const std::byte> bytes) {
+    const Address begin = std::max(from, range.begin);
+    const Address end = std::min(from + bytes.size(), range.end);
+    if (begin < end) receive(begin, bytes.subspan(begin - from, end - begin));
+  };
+  std::vector<const IndexEntry*> sections;  // those that may hold bytes of the range
+  for (const IndexEntry& entry : index) {
+    if (entry.kind != SectionKind::kContents || entry.begin > range.end) continue;
+    // Sections ascend: the one before ends where this one begins, or earlier.
+    if (!sections.empty() && sections.back()->begin < entry.begin && entry.begin <= range.begin) {
+      sections.clear();
+    }
+    sections.push_back(&entry);
+  }
   Address end;
   Bytes ranges, contents;
-  each(SectionKind::kContents, [&](const IndexEntry& entry, ColumnReader& columns) {
-    const std::string source = place(entry.offset.value());
-    const SectionView section = view(entry);
+  ColumnReader columns(bytes.size());
+  for (const IndexEntry* const entry : sections) {
+    const std::string source = place(entry->offset.value());
+    const SectionView section = view(*entry);
     read_contents_section(columns.read(section, format::kContentRanges, source, ranges),
                           columns.read(section, format::kContentBytes, source, contents),
-                          entry.items, entry.begin, source, &end, receive);
-  });
+                          entry->items, entry->begin, source, &end, receive_part);
+  }
 }
 
 void SnapshotReader::read_chunks(ChunkSink& sink) const {
@@ -241,9 +256,17 @@ RecordedStacks SnapshotReader::read_call_stacks() const {
   return stacks;
 }
 
-void SnapshotReader::read_contents(
-    const std::function<void(Address, std::span<const std::byte>)>& receive) const {
-  state_->whole([&] { state_->read_contents(receive); });
+bool SnapshotReader::has_contents() const {
+  return std::any_of(state_->index.begin(), state_->index.end(),
+                     [](const IndexEntry& entry) { return entry.kind == SectionKind::kContents; });
+}
+
+void SnapshotReader::read_contents(const ReceiveBytes& receive) const {
+  read_contents({Address(), Address(UINT64_MAX)}, receive);
+}
+
+void SnapshotReader::read_contents(const AddressRange& range, const ReceiveBytes& receive) const {
+  state_->whole([&] { state_->read_contents(range, receive); });
 }
 
 }  // namespace heapsnap

@@ -48,8 +48,13 @@ class SnapshotReader {
   // the stack ids of chunks may be past their end in a damaged snapshot.
   RecordedStacks read_call_stacks() const;
 
+  // Whether memory was kept.
+  bool has_contents() const;
   // Kept memory, in ascending order of address; nothing when the snapshot holds none.
-  void read_contents(const std::function<void(Address, std::span<const std::byte>)>& receive) const;
+  using ReceiveBytes = std::function<void(Address, std::span<const std::byte>)>;
+  void read_contents(const ReceiveBytes& receive) const;
+  // What of it lies in `range`, without reading the rest.
+  void read_contents(const AddressRange& range, const ReceiveBytes& receive) const;
 
  private:
   struct State;

@@ -24,6 +24,11 @@ def members(value):
             yield from members(inner)
 
 
+def largest_block(heapsnap, snapshot):
+    report = subprocess.run([heapsnap, "report", snapshot, "-j"], capture_output=True, text=True, check=True)
+    return json.loads(report.stdout)["largest_used"][0]["addr"]
+
+
 def main():
     heapsnap, document = sys.argv[1:]
     with open(document, encoding="utf-8") as file:
@@ -34,10 +39,14 @@ def main():
         tracked = f"{folder}/tracked.hsnap"
         pid = str(os.getpid())
         subprocess.run([heapsnap, "run", "--at-exit", tracked, "--", "python3", "-c", "pass"], check=True)
+        with_contents = f"{folder}/contents.hsnap"
+        subprocess.run([heapsnap, "attach", pid, "-q", "--contents", "-o", with_contents], check=True)
+        block = largest_block(heapsnap, with_contents)
         printed = [subprocess.run([heapsnap, *command], capture_output=True, text=True, check=True).stdout
                    for command in (["attach", pid, "-j", "-o", snapshot],
                                    ["report", snapshot, "-j"],
                                    ["export", snapshot, "--format", "ndjson"],
+                                   ["report", with_contents, "--at", block, "-j"],
                                    ["doctor", pid, "-j"],
                                    ["report", tracked, "-j"],
                                    ["export", tracked, "--format", "ndjson"],

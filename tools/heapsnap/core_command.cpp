@@ -1,10 +1,9 @@
-#include <charconv>
-
 #include "base/error.h"
 #include "core/core_target.h"
 #include "tools/heapsnap/capture_options.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/progress_line.h"
+#include "tools/heapsnap/typed_address.h"
 
 namespace heapsnap {
 
@@ -19,17 +18,13 @@ constexpr const char* kDescription =
 // "0x7f0000000000:heap.bin"
 CoreOptions::Image parse_image(const std::string& text) {
   const size_t colon = text.find(':');
-  std::string_view base(text.data(), std::min(colon, text.size()));
-  if (base.starts_with("0x") || base.starts_with("0X")) base.remove_prefix(2);
-  uint64_t address = 0;
-  const auto [end, error] = std::from_chars(base.data(), base.data() + base.size(), address, 16);
-  if (colon == std::string::npos || colon + 1 == text.size() || error != std::errc() ||
-      end != base.data() + base.size()) {
+  const auto base = parse_address(text.substr(0, colon));
+  if (colon == std::string::npos || colon + 1 == text.size() || !base) {
     throw Error(ErrorKind::kUsage, "--image " + text,
                 "not BASE:FILE with BASE a hexadecimal address",
                 "for example: --image 0x7f2a00000000:heap.bin");
   }
-  return {Address(address), text.substr(colon + 1)};
+  return {*base, text.substr(colon + 1)};
 }
 
 }  // namespace

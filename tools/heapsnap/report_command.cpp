@@ -1,27 +1,123 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "base/error.h"
+#include "report/chunk_report.h"
+#include "report/number_text.h"
+#include "report/shell_word.h"
+#include "tools/heapsnap/byte_size.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/typed_address.h"
 
 namespace heapsnap {
 
-int run_report(const std::vector<std::string>& arguments) {
+namespace {
+
+struct Arguments {
   std::string path;
+  std::string at;
+  std::string bytes = "4KiB";
   ReportStyle style;
-  OptionParser parser("report [options] SNAPSHOT",
-                      "Prints everything in a snapshot: a table that accounts for the whole\n"
-                      "resident set, blocks in use by size and by who allocated them, what to do\n"
-                      "next, arenas, size classes, the largest chunks, what malloc_trim(0) would\n"
-                      "give back, and corruption that was found.");
-  add_report_options(parser, style);
-  parser.positional("SNAPSHOT", path);
+};
+
+// What lies at an address where no chunk is.
+[[noreturn]] void refuse_address(const SnapshotMetadata& metadata, const Arguments& arguments,
+                                 Address at) {
+  const auto mapping =
+      std::find_if(metadata.mappings.begin(), metadata.mappings.end(),
+                   [at](const Mapping& candidate) { return candidate.range.contains(at); });
+  std::string why = "no memory was mapped there";
+  if (mapping != metadata.mappings.end()) {
+    why = "it lies in " + (mapping->path.empty() ? "anonymous memory" : mapping->path) +
+          ", where malloc has no chunk";
+  }
+  throw Error(ErrorKind::kUsage, "no chunk at " + address_text(at), why,
+              fmt::format("list the addresses of all chunks: heapsnap export {} --format ndjson",
+                          shell_word(arguments.path, "SNAPSHOT")));
+}
+
+// How a snapshot with contents is taken of the same target.
+std::string contents_remedy(const SnapshotMetadata& metadata) {
+  if (metadata.freeze.method == FreezeMethod::kCore) {
+    return "take it again from the core: heapsnap core CORE --contents -o FILE";
+  }
+  return fmt::format("while the process runs, take one with them: heapsnap attach {} --contents",
+                     metadata.process.pid);
+}
+
+void print_chunk_at(const SnapshotReader& snapshot, const Arguments& arguments) {
+  const auto at = parse_address(arguments.at);
+  if (!at) {
+    throw Error(ErrorKind::kUsage, "--at " + arguments.at, "not a hexadecimal address",
+                "for example: --at 0x55d0c8a00050");
+  }
+  const SnapshotMetadata& metadata = snapshot.metadata();
+  const auto chunk = find_chunk(streams_of(snapshot), *at);
+  if (!chunk) refuse_address(metadata, arguments, *at);
+  RecordedStacks recorded;
+  if (metadata.tracker) {
+    recorded = snapshot.read_call_stacks();
+    add_missing_names(metadata, recorded, stack_debug_files({}, false), {});
+  }
+  ChunkReportInput input{metadata, recorded,       *chunk,
+                         *at,      arguments.path, parse_byte_size("--bytes", arguments.bytes),
+                         {}};
+  if (snapshot.has_contents()) {
+    input.read_contents = [&snapshot](const AddressRange& range, const ReceiveContents& receive) {
+      snapshot.read_contents(range, receive);
+    };
+  }
+  Writer out(STDOUT_FILENO, "standard output");
+  arguments.style.json ? print_json_chunk(out, input)
+                       : print_chunk(out, input, text_style(arguments.style));
+  out.flush();
+  if (!input.read_contents) {
+    throw Error(ErrorKind::kUnsupported, "no contents in " + arguments.path,
+                "the snapshot was taken without --contents", contents_remedy(metadata));
+  }
+}
+
+}  // namespace
+
+int run_report(const std::vector<std::string>& words) {
+  Arguments arguments;
+  OptionParser parser(
+      "report [options] SNAPSHOT",
+      "Prints everything in a snapshot: a table that accounts for the whole\n"
+      "resident set, blocks in use by size and by who allocated them, what to do\n"
+      "next, arenas, size classes, the largest chunks, what malloc_trim(0) would\n"
+      "give back, and corruption that was found.\n"
+      "\n"
+      "With --at, prints one chunk instead: its size, state and arena, the call stack\n"
+      "that allocated it if that was tracked, and, if the snapshot was taken with\n"
+      "--contents, its bytes, as hexdump -C prints them.");
+  parser.text("at", arguments.at, "ADDR",
+              "print the chunk that contains this (hexadecimal) address");
+  parser.text(
+      "bytes", arguments.bytes, "BYTES",
+      "with --at, how many bytes of a block to print: the first ones, or the ones from ADDR on "
+      "(default: 4KiB)");
+  add_report_options(parser, arguments.style);
+  parser.positional("SNAPSHOT", arguments.path);
   parser.example("heapsnap report a.hsnap | less -R", "read it page by page");
   parser.example("heapsnap report -j a.hsnap | jq .rss", "one part of it, for scripts");
-  if (!parser.parse(arguments)) return kExitDone;
-  if (path.empty()) {
+  parser.example("heapsnap report a.hsnap --at 0x55d0c8a00050",
+                 "what is in one block, byte by byte");
+  if (!parser.parse(words)) return kExitDone;
+  if (arguments.path.empty()) {
     throw Error(ErrorKind::kUsage, "report", "it needs a snapshot",
                 "make one with: heapsnap attach PID");
   }
-  print_snapshot_report(SnapshotReader::open(path), path, ReportDepth::kWhole, style);
+  const SnapshotReader snapshot = SnapshotReader::open(arguments.path);
+  if (arguments.at.empty()) {
+    print_snapshot_report(snapshot, arguments.path, ReportDepth::kWhole, arguments.style);
+  } else {
+    print_chunk_at(snapshot, arguments);
+  }
   return kExitDone;
 }
 

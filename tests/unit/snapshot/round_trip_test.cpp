@@ -274,7 +274,24 @@ TEST_CASE("contents come back byte for byte") {
   const std::byte late[1] = {};
   CHECK_THROWS_AS(writer.on_contents(Address(0x7f0000000000), late), Error);
   writer.finish({});
-  CHECK(read_all(SnapshotReader::open(path)).contents == wrote);
+  const SnapshotReader reader = SnapshotReader::open(path);
+  CHECK(read_all(reader).contents == wrote);
+  CHECK(reader.has_contents());
+  // Parts of it, of one section and of several.
+  for (const auto& [first, count] : {std::pair<size_t, size_t>{0, 1},
+                                     {50, 100},
+                                     {1'000'000, 2'500'000},
+                                     {wrote.size() - 3, 3}}) {
+    std::vector<std::pair<Address, std::byte>> part;
+    reader.read_contents({wrote[first].first, wrote[first + count - 1].first + 1},
+                         [&](Address from, std::span<const std::byte> bytes) {
+                           for (size_t i = 0; i < bytes.size(); ++i) {
+                             part.emplace_back(from + i, bytes[i]);
+                           }
+                         });
+    CHECK(std::equal(part.begin(), part.end(), wrote.begin() + static_cast<ptrdiff_t>(first),
+                     wrote.begin() + static_cast<ptrdiff_t>(first + count)));
+  }
 }
 
 TEST_CASE("very long texts are cut, not refused") {
