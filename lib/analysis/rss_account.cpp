@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tracking/tracker_library.h"
+
 namespace heapsnap {
 
 namespace {
@@ -48,10 +50,6 @@ std::vector<bool> find_stacks(const SnapshotMetadata& metadata) {
   return stacks;
 }
 
-bool is_tracker_library(std::string_view path) {
-  return path.substr(path.rfind('/') + 1).find("heapsnap_tracker") != std::string_view::npos;
-}
-
 // Ranges that are the tracker's, by address: its tables, and the .bss of its library.
 std::vector<AddressRange> tracker_ranges(const SnapshotMetadata& metadata) {
   std::vector<AddressRange> ranges;
@@ -76,7 +74,7 @@ std::vector<bool> find_tracker_mappings(const SnapshotMetadata& metadata) {
     while (next != ranges.end() && next->end <= mapping.range.begin) ++next;
     const bool is_listed = next != ranges.end() && next->overlaps(mapping.range);
     const bool may_be_table = mapping.is_anonymous() || mapping.path.starts_with("/memfd:");
-    found[i] = mapping.path.starts_with("[anon:heapsnap_") || is_tracker_library(mapping.path) ||
+    found[i] = is_tracker_table(mapping.path) || is_tracker_library(mapping.path) ||
                (is_listed && may_be_table);
   }
   return found;

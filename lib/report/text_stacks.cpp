@@ -11,6 +11,7 @@
 #include "report/text_page.h"
 #include "report/text_table.h"
 #include "tracking/function_name.h"
+#include "tracking/tracker_library.h"
 
 namespace heapsnap {
 
@@ -171,9 +172,7 @@ void print_passed(Writer& out, const FunctionGroups& groups, size_t width) {
 // The library was loaded from memory, as inject does it.
 bool was_injected(const SnapshotMetadata& metadata) {
   return std::any_of(metadata.mappings.begin(), metadata.mappings.end(),
-                     [](const Mapping& mapping) {
-                       return mapping.path.starts_with("/memfd:libheapsnap_tracker");
-                     });
+                     [](const Mapping& mapping) { return is_injected_tracker(mapping.path); });
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ namespace heapsnap::tracker {
 
 inline constexpr uint64_t kDirectoryMagic = 0x315254'50414e5348;  // "HSNAPTR1", little endian
 inline constexpr uint32_t kLayoutVersion = 1;                     // a reader refuses any other
+inline constexpr char kDirectorySymbol[] = "heapsnap_tracker_directory";
+inline constexpr char kDirectoryMapping[] = "heapsnap_directory";
+inline constexpr char kTableMapping[] = "heapsnap_tables";
 
 // --- Live blocks ---------------------------------------------------------------------------------
 

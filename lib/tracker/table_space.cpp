@@ -138,7 +138,7 @@ void* map_zeros(uint64_t size, const char* name, uint64_t& offset) {
 void* map_listed(uint64_t size, uint32_t kind) {
   size = round_up(size);
   uint64_t offset = 0;
-  void* memory = map_zeros(size, "heapsnap_tables", offset);
+  void* memory = map_zeros(size, kTableMapping, offset);
   if (memory == nullptr) return nullptr;
   list_region(memory, size, offset, kind);
   add(control.directory->memory_reserved, size);
@@ -146,7 +146,7 @@ void* map_listed(uint64_t size, uint32_t kind) {
 }
 
 void* map_private(uint64_t size) {
-  void* memory = map(size, -1, 0, "heapsnap_tables");
+  void* memory = map(size, -1, 0, kTableMapping);
   if (memory == nullptr) return nullptr;
   list_region(memory, size, kNoFileOffset, kRegionWorking);
   add(control.directory->memory_reserved, size);
@@ -286,11 +286,10 @@ bool create_tables(int table_fd) {
     file = static_cast<int>(copy);
   }
   uint64_t offset = 0;
-  auto* directory =
-      static_cast<Directory*>(map_zeros(kDirectorySize, "heapsnap_directory", offset));
+  auto* directory = static_cast<Directory*>(map_zeros(kDirectorySize, kDirectoryMapping, offset));
   if (directory == nullptr) return false;
   uint64_t regions_offset = 0;
-  void* regions = map_zeros(kRegionsAtMost * sizeof(Region), "heapsnap_tables", regions_offset);
+  void* regions = map_zeros(kRegionsAtMost * sizeof(Region), kTableMapping, regions_offset);
   if (regions == nullptr) return false;
   control.directory = directory;
   directory->version = kLayoutVersion;
@@ -420,7 +419,7 @@ bool detach_tables_from_file() {
   for (uint64_t i = directory.regions.count; i-- > 0;) {
     const Region region = entry<Region>(directory.regions, i);
     if (region.kind == 0 || region.file_offset == kNoFileOffset) continue;
-    void* copy = map(region.size, -1, 0, "heapsnap_tables");
+    void* copy = map(region.size, -1, 0, kTableMapping);
     if (copy == nullptr) return false;
     // Only what the file holds; the rest is zeros in both.
     uint64_t at = region.file_offset;

@@ -7,14 +7,11 @@
 
 #include "base/error.h"
 #include "elf/elf_image.h"
+#include "tracking/tracker_library.h"
 
 namespace heapsnap {
 
 namespace {
-
-constexpr const char* kMappingName = "[anon:heapsnap_directory]";
-constexpr const char* kSymbol = "heapsnap_tracker_directory";
-constexpr const char* kLibrary = "heapsnap_tracker";
 
 // The first words of a Directory: what it takes to recognise one.
 struct Head {
@@ -37,42 +34,26 @@ bool may_hold_directory(const Mapping& mapping) {
 
 std::optional<Address> by_mapping_name(Target& target) {
   for (const Mapping& mapping : target.address_space().mappings()) {
-    if (mapping.path != kMappingName) continue;
+    if (!is_directory_mapping(mapping.path)) continue;
     const auto head = target.memory().read_value<Head>(mapping.range.begin);
     if (head && is_directory(*head, mapping.range.begin)) return mapping.range.begin;
   }
   return std::nullopt;
 }
 
-// The lowest address of the file that `mapping` is the first part of, less what the file says it
-// is.
-std::optional<uint64_t> load_bias(const ElfImage& image, const Mapping& mapping) {
-  constexpr uint32_t kLoad = 1;  // PT_LOAD
-  for (const ElfSegment& segment : image.segments()) {
-    if (segment.type != kLoad) continue;
-    return mapping.range.begin.value() + (segment.file_offset - mapping.file_offset) -
-           segment.address;
-  }
-  return std::nullopt;
-}
-
 std::optional<Address> by_symbol(Target& target) {
-  for (const Mapping& mapping : target.address_space().mappings()) {
-    if (mapping.file_offset != 0 || mapping.path.find(kLibrary) == std::string::npos) continue;
-    auto file = target.open_file(mapping);
-    if (!file) continue;
-    try {
-      const ElfImage image = ElfImage::from_file(std::move(*file), mapping.path);
-      const ElfSymbol* const symbol = image.find_symbol(kSymbol);
-      const auto bias = load_bias(image, mapping);
-      if (symbol == nullptr || !bias) continue;
-      const auto word = target.memory().read_value<uint64_t>(Address(*bias + symbol->value));
-      if (!word || *word == 0) continue;
-      const auto head = target.memory().read_value<Head>(Address(*word));
-      if (head && is_directory(*head, Address(*word))) return Address(*word);
-    } catch (const Error&) {
-      // Not an ELF file: the magic decides.
-    }
+  const Mapping* const mapping = find_tracker_library(target.address_space());
+  auto file = mapping != nullptr ? target.open_file(*mapping) : std::nullopt;
+  if (!file) return std::nullopt;
+  try {
+    const ElfImage image = ElfImage::from_file(std::move(*file), mapping->path);
+    const auto place = directory_word(image, *mapping);
+    const auto word = place ? target.memory().read_value<uint64_t>(*place) : std::nullopt;
+    if (!word || *word == 0) return std::nullopt;
+    const auto head = target.memory().read_value<Head>(Address(*word));
+    if (head && is_directory(*head, Address(*word))) return Address(*word);
+  } catch (const Error&) {
+    // Not an ELF file: the magic decides.
   }
   return std::nullopt;
 }
@@ -102,7 +83,7 @@ std::optional<Address> by_library_data(Target& target) {
   std::vector<Address> places;
   bool is_behind = false;  // .bss is an anonymous mapping behind those of the file
   for (const Mapping& mapping : mappings) {
-    const bool is_library = mapping.path.find(kLibrary) != std::string::npos;
+    const bool is_library = is_tracker_library(mapping.path);
     const bool is_data = is_library || (is_behind && mapping.path.empty());
     is_behind = is_library;
     if (!is_data || !mapping.is_private_writable()) continue;
@@ -123,9 +104,7 @@ std::optional<Address> by_library_data(Target& target) {
 std::optional<Address> by_magic(Target& target) {
   const std::vector<Mapping>& mappings = target.address_space().mappings();
   const auto is_named = [](const Mapping& one) { return one.path.starts_with('/'); };
-  const auto is_library = [](const Mapping& one) {
-    return one.path.find(kLibrary) != std::string::npos;
-  };
+  const auto is_library = [](const Mapping& one) { return is_tracker_library(one.path); };
   const bool has_names = std::any_of(mappings.begin(), mappings.end(), is_named);
   if (has_names && std::none_of(mappings.begin(), mappings.end(), is_library)) return std::nullopt;
   std::vector<Address> places;

@@ -11,6 +11,7 @@
 #include "platform/linux/freeze/running_process.h"
 #include "tools/inject/tracker_presence.h"
 #include "tools/tracker_image/tracker_image.h"
+#include "tracking/tracker_library.h"
 
 namespace heapsnap::live {
 
@@ -66,7 +67,7 @@ MappedWords code_and_bindings(pid_t pid, std::string_view passed_over) {
   MappedWords words;
   for (const Mapping& mapping : target->address_space().mappings()) {
     if (!mapping.path.starts_with("/") || mapping.path.find(passed_over) != std::string::npos ||
-        mapping.path.find("heapsnap_tracker") != std::string::npos) {
+        is_tracker_library(mapping.path)) {
       continue;
     }
     if (mapping.readable && !mapping.writable) read_words(*target, mapping.range, words);

@@ -13,6 +13,7 @@
 #include "platform/linux/proc/memory_writer.h"
 #include "platform/linux/remote_call/remote_call.h"
 #include "target/free_place.h"
+#include "tracking/tracker_library.h"
 
 namespace heapsnap {
 
@@ -38,10 +39,6 @@ MemoryWriter writer_of(Target& target) {
   return writer;
 }
 
-bool is_of_tracker(const Mapping& mapping) {
-  return mapping.path.find("heapsnap_tracker") != std::string::npos;
-}
-
 // Frees first (hook_page.h).
 int rank_of(std::string_view name) {
   constexpr std::array<std::string_view, 4> kFirst{"free", "cfree", "realloc", "reallocarray"};
@@ -58,7 +55,7 @@ std::vector<HookTarget> list_targets(const Target& target, const CLibrary& libc,
                     [entry](const HookTarget& each) { return each.entry == entry; });
     if (entry.is_null() || is_known) continue;
     const Mapping* const hook_code = target.address_space().find(Address(hook.hook));
-    if (hook_code == nullptr || !hook_code->executable || !is_of_tracker(*hook_code)) {
+    if (hook_code == nullptr || !hook_code->executable || !is_tracker_library(hook_code->path)) {
       refuse_hooks(target,
                    "the tables of the tracker in it are damaged: the hook of " +
                        std::string(hook.name) + " is no code of the tracker",
@@ -227,7 +224,7 @@ HookChange unhook_allocator(Target& target, const CLibrary& libc,
   std::vector<AddressRange> code;
   for (const HookPage& page : pages) code.push_back({page.begin, page.begin + HookPage::kSize});
   for (const Mapping& mapping : target.address_space().mappings()) {
-    if (mapping.executable && is_of_tracker(mapping)) code.push_back(mapping.range);
+    if (mapping.executable && is_tracker_library(mapping.path)) code.push_back(mapping.range);
   }
   change.is_vacant = await_vacancy(ProcFs(), target.process().pid, code, target.memory()).is_vacant;
   return change;

@@ -15,6 +15,7 @@
 #include "heap/malloc_layout.h"
 #include "tools/inject/delicate_code.h"
 #include "tools/inject/hook_page.h"
+#include "tracking/tracker_library.h"
 
 namespace heapsnap {
 
@@ -101,9 +102,9 @@ void check_allocator(const Target& target, const AllocatorVerdict& allocator) {
 void add_tracker_code(Target& target, DelicateCode& code) {
   for (const Mapping& mapping : target.address_space().mappings()) {
     if (!mapping.executable) continue;
-    const bool is_tracker = mapping.path.find("heapsnap_tracker") != std::string::npos;
     const bool may_be_hooks = mapping.is_anonymous() && mapping.range.size() == HookPage::kSize;
-    if (is_tracker || (may_be_hooks && read_hook_page(target.memory(), mapping.range.begin))) {
+    if (is_tracker_library(mapping.path) ||
+        (may_be_hooks && read_hook_page(target.memory(), mapping.range.begin))) {
       code.add(mapping.range);
     }
   }

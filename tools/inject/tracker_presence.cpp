@@ -7,7 +7,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "heap/discovery/module_bytes.h"
+#include "tracking/tracker_directory.h"
+#include "tracking/tracker_library.h"
 
 namespace heapsnap {
 
@@ -22,17 +23,6 @@ constexpr std::chrono::seconds kLoadPatience{20};
   throw Error(ErrorKind::kUnsupported,
               "process " + std::to_string(target.process().pid) + " cannot be tracked", why,
               remedy);
-}
-
-// The mapping of its ELF header: a memory file by our name, or the installed library.
-const Mapping* find_mapping(const AddressSpace& space) {
-  for (const Mapping& mapping : space.mappings()) {
-    if (mapping.file_offset == 0 && !mapping.is_anonymous() &&
-        file_name_of(mapping.path).find("heapsnap_tracker") != std::string_view::npos) {
-      return &mapping;
-    }
-  }
-  return nullptr;
 }
 
 // Program headers, symbols and build-id: the loader changes nothing there. An installed library has
@@ -103,7 +93,7 @@ LoaderEntry await_in_loader(Target& target, const CLibrary& libc, Address tracke
 
 std::optional<TrackerPresence> find_tracker(Target& target, const CLibrary& libc,
                                             std::span<const std::byte> image_bytes) {
-  const Mapping* const mapping = find_mapping(target.address_space());
+  const Mapping* const mapping = find_tracker_library(target.address_space());
   if (mapping == nullptr) return std::nullopt;
   const ElfImage image = ElfImage::from_bytes(image_bytes, "libheapsnap_tracker.so");
   if (!is_same_version(target, image, *mapping)) {
@@ -112,11 +102,9 @@ std::optional<TrackerPresence> find_tracker(Target& target, const CLibrary& libc
   }
   TrackerPresence found;
   found.load_bias = mapping->range.begin;
-  const ElfSymbol* const symbol = image.find_symbol("heapsnap_tracker_directory");
-  if (symbol == nullptr) {
-    throw Error(ErrorKind::kInternal, "libheapsnap_tracker.so", "it has no directory");
-  }
-  found.directory_word = found.load_bias + symbol->value;
+  const auto word = directory_word(image, *mapping);
+  if (!word) throw Error(ErrorKind::kInternal, "libheapsnap_tracker.so", "it has no directory");
+  found.directory_word = *word;
   const LoaderEntry entry = await_in_loader(target, libc, found.load_bias);
   found.loader_name = entry.name;
   found.is_preloaded = entry.precedes_libc;
@@ -127,9 +115,8 @@ std::optional<tracker::Directory> read_tracker_directory(Target& target,
                                                          const TrackerPresence& tracker) {
   const auto address = target.memory().read_value<uint64_t>(tracker.directory_word);
   if (!address || *address == 0) return std::nullopt;
-  const auto directory = target.memory().read_value<tracker::Directory>(Address(*address));
-  if (!directory || directory->magic != tracker::kDirectoryMagic ||
-      directory->version != tracker::kLayoutVersion || directory->self != *address) {
+  auto directory = read_directory(target.memory(), Address(*address));
+  if (!directory) {
     refuse(target, "the tables of the tracker in it are damaged", "restart the process");
   }
   return directory;

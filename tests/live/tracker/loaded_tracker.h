@@ -30,7 +30,8 @@ class LoadedTracker {
       : library_(dlopen(TRACKER_COPY, RTLD_NOW | RTLD_LOCAL)) {
     REQUIRE_MESSAGE(library_ != nullptr, dlerror());
     start(sample_bytes);
-    const auto* word = static_cast<const uint64_t*>(dlsym(library_, "heapsnap_tracker_directory"));
+    const auto* word =
+        static_cast<const uint64_t*>(dlsym(library_, heapsnap::tracker::kDirectorySymbol));
     directory_ = reinterpret_cast<const heapsnap::tracker::Directory*>(*word);
   }
   LoadedTracker(const LoadedTracker&) = delete;

@@ -23,7 +23,7 @@ using namespace heapsnap::tracker;
 namespace {
 
 const Directory* directory_of(void* library) {
-  const auto* word = static_cast<const uint64_t*>(dlsym(library, "heapsnap_tracker_directory"));
+  const auto* word = static_cast<const uint64_t*>(dlsym(library, kDirectorySymbol));
   return word != nullptr ? reinterpret_cast<const Directory*>(*word) : nullptr;
 }
 const Directory& preloaded() {
