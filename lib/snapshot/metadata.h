@@ -12,9 +12,24 @@
 
 namespace heapsnap {
 
+// The nearest limit of the process's memory, when the snapshot was taken.
+struct MemoryLeft {
+  uint64_t bytes = 0;  // until it is reached
+  std::string limit;   // "memory limit of /app", "memory of this machine"
+  bool operator==(const MemoryLeft&) const = default;
+};
+
+// Of a snapshot that `heapsnap collect` took.
+struct Collection {
+  std::string place;  // below the store: "HOST/NAME/20260131T235959Z-4711.hsnap"
+  bool operator==(const Collection&) const = default;
+};
+
 struct SnapshotMetadata {
   std::string writer;  // "heapsnap 0.1.0"
   Process process;
+  std::optional<Collection> collection;
+  std::optional<MemoryLeft> memory_left;  // of a live process, where the kernel says it
   FreezeRecord freeze;
   std::vector<Thread> threads;
   std::vector<Mapping> mappings;

@@ -112,6 +112,22 @@ struct TableOf<Process> {
     column("swap", row.swap);
     column("taken_at_ns", row.taken_at_ns);
     column("fatal_signal", row.fatal_signal);
+    column("build_id", row.build_id);
+  }
+};
+
+template <>
+struct TableOf<Collection> {
+  static constexpr const char* kName = "collection";
+  static void columns(auto& column, auto& row) { column("place", row.place); }
+};
+
+template <>
+struct TableOf<MemoryLeft> {
+  static constexpr const char* kName = "memory_left";
+  static void columns(auto& column, auto& row) {
+    column("bytes", row.bytes);
+    column("limit", row.limit);
   }
 };
 

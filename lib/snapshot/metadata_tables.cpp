@@ -61,6 +61,9 @@ void write_metadata(const SnapshotMetadata& metadata, SectionSink& sink) {
   const HeapModel& heap = metadata.heap;
   write_row(CaptureRow{metadata.writer, heap.foreign_allocator, heap.foreign_answers_malloc}, sink);
   write_row(metadata.process, sink);
+  // Before the longer tables, for readers that want only these (snapshot_facts.h).
+  if (metadata.collection) write_row(*metadata.collection, sink);
+  if (metadata.memory_left) write_row(*metadata.memory_left, sink);
   write_row(metadata.freeze, sink);
   write_texts<FreezeNoteRow>(metadata.freeze.notes, sink);
   write_texts<NoteRow>(metadata.notes, sink);
@@ -164,6 +167,8 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
     record = std::move(row);
   };
   read<CaptureRow>(table, set_capture) || read<Process>(table, set_process) ||
+      read<Collection>(table, [&](Collection&& row) { to.collection = std::move(row); }) ||
+      read<MemoryLeft>(table, [&](MemoryLeft&& row) { to.memory_left = std::move(row); }) ||
       read<FreezeRecord>(table, set_freeze) ||
       read<FreezeNoteRow>(table, [&](auto&& r) { to.freeze.notes.push_back(std::move(r.text)); }) ||
       read<NoteRow>(table, [&](auto&& row) { to.notes.push_back(std::move(row.text)); }) ||

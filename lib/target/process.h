@@ -44,6 +44,7 @@ struct Process {
   uint64_t swap = 0;        // bytes in swap
   int64_t taken_at_ns = 0;  // CLOCK_REALTIME of the freeze, nanoseconds since 1970
   int fatal_signal = 0;     // of a core: the signal that ended it; 0 when none is known
+  std::string build_id;     // of the program, lower-case hex; empty where unknown
 };
 
 enum class FreezeMethod : uint8_t {

@@ -14,6 +14,7 @@
 #include "heap/walk/heap_walker.h"
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/freeze/running_process.h"
+#include "tools/capture/surroundings.h"
 #include "tools/capture/tracking_capture.h"
 #include "tools/capture/version.h"
 #include "tracking/tracker_directory.h"
@@ -220,6 +221,9 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   const PreparedDiscovery prepared = prepare_discovery(*running, options.debug_files);
   std::optional<TrackerPlace> tracker;
   if (const auto directory = find_tracker(*running, metadata.notes)) tracker = {*directory, 0};
+  const std::string build_id = program_build_id(*running);
+  metadata.memory_left = find_memory_left(pid);
+  if (!options.collected_place.empty()) metadata.collection = Collection{options.collected_place};
   SnapshotWriter writer(options.output);
 
   FreezeOptions freeze_options = freeze;
@@ -267,6 +271,7 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   frozen->thaw();
   metadata.freeze = frozen->record();
   describe_target(*frozen, options, metadata);
+  metadata.process.build_id = build_id;
   result.file_size = writer.finish(metadata);
   result.capture_ns = nanoseconds_since(frozen->began());
   return result;

@@ -22,8 +22,9 @@ struct CaptureOptions {
   bool keep_contents = false;   // the bytes of all private writable memory, too
   bool keep_arguments = false;  // of the command line; else the path of the program stands for it
   DebugFileSearch debug_files;
-  bool name_stacks = true;  // of a tracked process: look for the symbols of its call stacks
-  std::string sysroot;      // of a core: where files are that it does not say were mapped
+  bool name_stacks = true;      // of a tracked process: look for the symbols of its call stacks
+  std::string sysroot;          // of a core: where files are that it does not say were mapped
+  std::string collected_place;  // where `heapsnap collect` puts it below its store; else empty
   // Bytes of heap walked and to be walked; may be empty.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };

@@ -61,6 +61,9 @@ TEST_CASE("metadata come back field by field") {
   CHECK(p.swap == q.swap);
   CHECK(p.taken_at_ns == q.taken_at_ns);
   CHECK(p.fatal_signal == q.fatal_signal);
+  CHECK(p.build_id == q.build_id);
+  CHECK(read.collection == wrote.collection);
+  CHECK(read.memory_left == wrote.memory_left);
   const FreezeRecord &f = read.freeze, &g = wrote.freeze;
   CHECK(f.method == g.method);
   CHECK(f.why == g.why);

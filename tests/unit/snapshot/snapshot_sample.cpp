@@ -71,7 +71,10 @@ SnapshotMetadata full_metadata(size_t arenas, size_t segments) {
              123456,
              654321,
              -5,
-             11};
+             11,
+             "c0ffee"};
+  all.collection = Collection{"host/db/20260131T235959Z-4711.hsnap"};
+  all.memory_left = MemoryLeft{1U << 20, "memory limit of /db"};
   FreezeRecord& freeze = all.freeze;
   freeze.method = FreezeMethod::kFork;
   freeze.why = "fork takes 3 ms, stop 90 ms";

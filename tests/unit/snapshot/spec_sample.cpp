@@ -124,10 +124,12 @@ class Sample {
     line(
         "process pid={} comm={} exe={} command_line={} hostname={} boot_id={} "
         "start_time_ticks={} uid={} machine={} page_size={} rss={} swap={} taken_at_ns={} "
-        "fatal_signal={}",
+        "fatal_signal={} build_id={}",
         p.pid, hex(p.comm), hex(p.exe), hex(p.command_line), hex(p.hostname), hex(p.boot_id),
         p.start_time_ticks, p.uid, static_cast<int>(p.machine), p.page_size, p.rss, p.swap,
-        p.taken_at_ns, p.fatal_signal);
+        p.taken_at_ns, p.fatal_signal, hex(p.build_id));
+    line("collection place={}", hex(all.collection->place));
+    line("memory_left bytes={} limit={}", all.memory_left->bytes, hex(all.memory_left->limit));
     const FreezeRecord& f = all.freeze;
     line(
         "freeze method={} why={} pause_ns={} reap_pause_ns={} threads={} threads_in_malloc={} "
