@@ -16,8 +16,8 @@
 #include "base/error.h"
 #include "base/unique_fd.h"
 #include "platform/linux/proc/blocking_call.h"
+#include "platform/linux/self/ending_signals.h"
 #include "platform/linux/self/watched_work.h"
-#include "tools/heapsnap/ending_signals.h"
 
 namespace heapsnap::live {
 

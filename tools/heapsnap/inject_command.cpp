@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
+#include "base/byte_size.h"
 #include "base/error.h"
 #include "report/number_text.h"
 #include "report/terminal_text.h"
-#include "tools/heapsnap/byte_size.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/injection_text.h"
 #include "tools/heapsnap/memory_limit.h"

@@ -10,15 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/alteration.h"
 #include "base/error.h"
+#include "platform/linux/self/ending_signals.h"
 #include "platform/linux/self/watched_work.h"
 #include "report/writer.h"
 #include "tools/capture/version.h"
 #include "tools/doctor/attach_obstacles.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/descriptor_room.h"
-#include "tools/heapsnap/ending_signals.h"
 #include "tools/heapsnap/error_output.h"
 
 namespace heapsnap {
@@ -77,14 +76,7 @@ std::string_view nearest_command(std::string_view name) {
 
 int run(const Command& command, const std::vector<std::string>& arguments) {
   if (command.takes_signals) return command.run(arguments);
-  const EndingSignals signals;
-  try {
-    const int code = command.run(arguments);
-    if (!is_end_asked()) return code;
-  } catch (...) {
-    if (!is_end_asked()) throw;
-  }
-  signals.wait_for_end();
+  return do_until_asked_to_end([&] { return command.run(arguments); });
 }
 
 int run(const std::vector<std::string>& arguments) {

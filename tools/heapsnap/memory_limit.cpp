@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "base/byte_size.h"
 #include "base/error.h"
 #include "report/number_text.h"
-#include "tools/heapsnap/byte_size.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tracker/table_layout.h"
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
+#include "base/byte_size.h"
 #include "base/error.h"
 #include "report/chunk_report.h"
 #include "report/number_text.h"
 #include "report/shell_word.h"
-#include "tools/heapsnap/byte_size.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/stack_names.h"

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/byte_size.h"
 #include "base/error.h"
 #include "platform/linux/freeze/end_watch.h"
 #include "platform/linux/freeze/running_process.h"
@@ -13,7 +14,6 @@
 #include "report/terminal_text.h"
 #include "tools/capture/capture.h"
 #include "tools/doctor/attach_obstacles.h"
-#include "tools/heapsnap/byte_size.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/error_output.h"
 #include "tools/heapsnap/memory_limit.h"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/byte_size.h"
 #include "base/error.h"
 #include "platform/linux/freeze/running_process.h"
 #include "platform/linux/proc/proc_fs.h"
@@ -13,7 +14,6 @@
 #include "report/terminal_text.h"
 #include "tools/capture/capture.h"
 #include "tools/capture/tracking_capture.h"
-#include "tools/heapsnap/byte_size.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/output_name.h"

@@ -1,4 +1,4 @@
-#include "tools/heapsnap/ending_signals.h"
+#include "platform/linux/self/ending_signals.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -116,6 +116,17 @@ EndingSignals::EndingSignals() {
 
 void EndingSignals::wait_for_end() const {
   while (true) ::pause();
+}
+
+int do_until_asked_to_end(const std::function<int()>& work) {
+  const EndingSignals signals;
+  try {
+    const int code = work();
+    if (!is_end_asked()) return code;
+  } catch (...) {
+    if (!is_end_asked()) throw;
+  }
+  signals.wait_for_end();
 }
 
 }  // namespace heapsnap

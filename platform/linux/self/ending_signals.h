@@ -8,6 +8,8 @@
 // A signal that was ignored when heapsnap began (nohup, `&` in a script) stays ignored.
 #pragma once
 
+#include <functional>
+
 namespace heapsnap {
 
 class EndingSignals {
@@ -20,5 +22,9 @@ class EndingSignals {
   // For who was thrown EndAsked: waits for the end.
   [[noreturn]] void wait_for_end() const;
 };
+
+// Does `work` under EndingSignals and gives what it gives. When the end is asked for, it does not
+// return: heapsnap dies by the signal.
+int do_until_asked_to_end(const std::function<int()>& work);
 
 }  // namespace heapsnap

@@ -1,4 +1,4 @@
-#include "tools/heapsnap/byte_size.h"
+#include "base/byte_size.h"
 
 #include <algorithm>
 #include <cctype>
@@ -53,8 +53,9 @@ uint64_t parse_duration_ms(const std::string& option, const std::string& text) {
     const char* name;
     uint64_t milliseconds;
   };
-  constexpr Unit kUnits[] = {{"", 1000},    {"ms", 1},       {"s", 1000},
-                             {"m", 60'000}, {"min", 60'000}, {"h", 3'600'000}};
+  constexpr Unit kUnits[] = {{"", 1000},        {"ms", 1},         {"s", 1000},
+                             {"m", 60'000},     {"min", 60'000},   {"h", 3'600'000},
+                             {"d", 86'400'000}, {"w", 604'800'000}};
   constexpr uint64_t kLongest = 1ULL << 40;
   std::string unit;
   const uint64_t number = split(text, unit);

@@ -10,7 +10,7 @@ namespace heapsnap {
 // `option` for anything else, and for 0.
 uint64_t parse_byte_size(const std::string& option, const std::string& text);
 
-// "10s", "500ms", "2m", "1h", "10" (seconds): milliseconds. Throws as above.
+// "10s", "500ms", "2m", "1h", "14d", "2w", "10" (seconds): milliseconds. Throws as above.
 uint64_t parse_duration_ms(const std::string& option, const std::string& text);
 
 }  // namespace heapsnap
