@@ -38,6 +38,7 @@ MAY_INCLUDE = {
     "lib/heap": ["lib/target", "lib/elf"],
     "lib/tracking": ["lib/target", "lib/elf"],
     "lib/snapshot": ["lib/target", "lib/heap", "lib/tracking"],
+    "lib/store": ["lib/snapshot"],
     "lib/analysis": ["lib/heap", "lib/tracking", "lib/snapshot"],
     "lib/report": ["lib/analysis"],
     "lib/tracker": [],
@@ -67,7 +68,7 @@ TRACKER_READERS = ("lib/tracking", "platform/linux")
 
 SOURCE_SUFFIXES = (".h", ".c", ".cpp")
 THIRD_PARTY = re.compile(
-    r"^(boost/|fmt/|capstone/|elfutils/|protozero/|doctest/|benchmark/|"
+    r"^(boost/|fmt/|capstone/|elfutils/|protozero/|toml\+\+/|doctest/|benchmark/|"
     r"(libelf|gelf|dwarf|libdw|zstd|zdict|xxhash|simdjson|png|lzma|ncurses|curses|nlist)\.h$)")
 PROCESS_CONTROL = {"sys/ptrace.h", "sys/wait.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

@@ -16,16 +16,18 @@ namespace heapsnap {
 namespace {
 
 constexpr size_t kBufferSize = 1U << 20;
+constexpr std::string_view kTemporaryBegin = ".heapsnap-";
+constexpr std::string_view kTemporaryEnd = ".tmp";
+constexpr size_t kTemporaryDigits = 16;
 
 std::string random_name() {
   uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) {
     number = static_cast<uint64_t>(::getpid());
   }
-  char name[40];
-  std::snprintf(name, sizeof name, ".heapsnap-%016llx.tmp",
-                static_cast<unsigned long long>(number));
-  return name;
+  char digits[kTemporaryDigits + 1];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
+  return std::string(kTemporaryBegin) + digits + std::string(kTemporaryEnd);
 }
 
 // The file is reached through its descriptor, so no name is looked up twice. AT_EMPTY_PATH needs
@@ -38,6 +40,13 @@ int link_descriptor(int fd, int directory, const char* name) {
 }
 
 }  // namespace
+
+bool is_temporary_name(std::string_view name) {
+  if (name.size() != kTemporaryBegin.size() + kTemporaryDigits + kTemporaryEnd.size()) return false;
+  if (!name.starts_with(kTemporaryBegin) || !name.ends_with(kTemporaryEnd)) return false;
+  return name.substr(kTemporaryBegin.size(), kTemporaryDigits)
+             .find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
 
 const char* output_remedy(int error_number) {
   switch (error_number) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/alteration.h"
@@ -61,6 +62,10 @@ class OutputFile {
   uint64_t size_ = 0;
   std::vector<std::byte> buffer_;
 };
+
+// Whether a file may be the temporary one of a writer that was killed:
+// ".heapsnap-0123456789abcdef.tmp".
+bool is_temporary_name(std::string_view name);
 
 // What to do about an error of write(2) and its relatives.
 const char* output_remedy(int error_number);

@@ -42,12 +42,22 @@ def main():
         with_contents = f"{folder}/contents.hsnap"
         subprocess.run([heapsnap, "attach", pid, "-q", "--contents", "-o", with_contents], check=True)
         block = largest_block(heapsnap, with_contents)
+        config = f"{folder}/collect.toml"
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(f'store = "{folder}/store"\nlock = "{folder}/lock"\nkeep = {{ last = 1 }}\n'
+                       'skip = { memory_below = 1, disk_below = 1, memory_pressure_over = "100%", '
+                       'io_pressure_over = "100%" }\n'
+                       f'[[target]]\nname = "self"\npid_file = "{folder}/pid"\n')
+        with open(f"{folder}/pid", "w", encoding="ascii") as file:
+            file.write(pid)
         printed = [subprocess.run([heapsnap, *command], capture_output=True, text=True, check=True).stdout
                    for command in (["attach", pid, "-j", "-o", snapshot],
                                    ["report", snapshot, "-j"],
                                    ["export", snapshot, "--format", "ndjson"],
                                    ["report", with_contents, "--at", block, "-j"],
                                    ["doctor", pid, "-j"],
+                                   ["collect", "--config", config, "-j"],
+                                   ["prune", "--config", config, "-j"],
                                    ["report", tracked, "-j"],
                                    ["export", tracked, "--format", "ndjson"],
                                    *(["stacks", tracked, "-j", "--by", group]

@@ -34,6 +34,8 @@ int run_render(const std::vector<std::string>& arguments);
 int run_export(const std::vector<std::string>& arguments);
 int run_trim(const std::vector<std::string>& arguments);
 int run_doctor(const std::vector<std::string>& arguments);
+int run_collect(const std::vector<std::string>& arguments);
+int run_prune(const std::vector<std::string>& arguments);
 int run_completions(const std::vector<std::string>& arguments);
 
 // Exit code of a command that did its work and found what it was asked to look for.

@@ -22,6 +22,9 @@ constexpr std::array kCommands = {
     Command{"render", "draw the heap as a picture", run_render},
     Command{"export", "convert a snapshot to a format that other tools read", run_export},
     Command{"trim", "make a process give free memory back to the system", run_trim, true},
+    Command{"collect", "take snapshots of the configured targets that are due", run_collect, false,
+            true},
+    Command{"prune", "remove the collected snapshots that need not be kept", run_prune},
     Command{"doctor", "show what would prevent attaching, and what to do about it", run_doctor},
     Command{"completions", "print completions for bash, zsh or fish", run_completions},
 };

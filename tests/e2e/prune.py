@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""heapsnap prune: what it keeps, and that it removes nothing that collect did not write.
+
+    prune.py CASE HEAPSNAP
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+from collect_store import Program, Store
+
+
+def prune(store, *options):
+    done = subprocess.run([store.heapsnap, "prune", "--config", str(store.config), *options], capture_output=True,
+                          text=True, check=False)
+    return done
+
+
+def collected(store, program, count, name="web"):
+    """So many snapshots, oldest first."""
+    while len(store.snapshots(name)) < count:
+        lines, code = store.lines()
+        assert code == 0, lines
+        time.sleep(1.02)  # a name has whole seconds
+    return store.snapshots(name)
+
+
+def keeps(store):
+    """last, max_bytes and max_age, over two targets; a dry run removes nothing."""
+    with Program() as program:
+        targets = {"web": store.pid_file(program)}
+        store.configure(targets)
+        files = collected(store, program, 4)
+        assert "no keep" in prune(store).stderr
+        store.configure(targets, "keep = { last = 2 }")
+        done = prune(store, "--dry-run")
+        assert done.returncode == 0 and store.snapshots() == files, done
+        for path in files[:2]:
+            assert f"would remove {path}: no count of keep holds it" in done.stdout, done.stdout
+        done = prune(store, "-j")
+        row = json.loads(done.stdout)
+        assert row["snapshots"] == 4 and [removed["snapshot"] for removed in row["removed"]] == list(map(str, files[:2]))
+        assert store.snapshots() == files[2:], store.snapshots()
+        assert prune(store).stdout.startswith("web: 2 snapshots of "), prune(store).stdout
+        store.configure(targets, f"keep = {{ max_bytes = {files[3].stat().st_size} }}")
+        assert prune(store).returncode == 0 and store.snapshots() == files[3:]
+        time.sleep(2)
+        store.configure(targets, 'keep = { max_age = "1s" }')
+        assert prune(store).returncode == 0 and store.snapshots() == files[3:]  # the newest never goes
+
+
+def edited(store):
+    """A store that was edited by hand: links, folders, copies, others' files and damaged ones stay."""
+    with Program() as program:
+        store.configure({"web": store.pid_file(program)}, "keep = { last = 1 }")
+        first, second, newest = collected(store, program, 3)
+        place = store.place()
+        other = place.parent / "other"
+        other.mkdir()
+        copied = other / first.name  # a copy in another folder
+        shutil.copy(first, copied)
+        stays = [copied]
+        renamed = place / f"20200101T000000Z-{program.pid}.hsnap"  # a copy with another time
+        shutil.copy(first, renamed)
+        notes = place / "notes.txt"
+        notes.write_text("somebody's", encoding="utf-8")
+        folder = place / f"20200102T000000Z-{program.pid}.hsnap"
+        folder.mkdir()
+        (folder / "inside").write_text("somebody's", encoding="utf-8")
+        outside = store.folder / "outside.hsnap"
+        shutil.copy(first, outside)
+        link = place / f"20200103T000000Z-{program.pid}.hsnap"
+        link.symlink_to(outside)
+        fifo = place / f"20200104T000000Z-{program.pid}.hsnap"
+        os.mkfifo(fifo)
+        fake = place / f"20200105T000000Z-{program.pid}.hsnap"
+        fake.write_bytes(b"HEAPSNAP" + bytes(1000))
+        by_hand = place / f"20200106T000000Z-{program.pid}.hsnap"
+        subprocess.run([store.heapsnap, "attach", str(program.pid), "-q", "-o", by_hand], check=True)
+        damaged = second
+        damaged.write_bytes(damaged.read_bytes()[:-7])
+        (place.parent / "linked").symlink_to(place)  # the folder again, by another name
+        (store.store / "otherhost").symlink_to(place.parent)
+        stays += [renamed, notes, folder, folder / "inside", outside, link, fifo, fake, by_hand, damaged, newest]
+        for options in ([], ["--all-hosts"]):
+            done = prune(store, *options)
+            assert done.returncode == 0 and not done.stderr, done
+            for path in stays:
+                assert path.is_symlink() or path.exists(), (path, done.stdout)
+            assert not first.exists(), done.stdout
+        rows = [json.loads(line) for line in prune(store, "-j").stdout.splitlines()]
+        left = {entry["name"] for row in rows for entry in row["left_alone"] if row["target"] == "web"}
+        assert left == {path.name for path in stays if path.parent == place and path != newest}, left
+
+
+def main():
+    case, heapsnap = sys.argv[1:]
+    with Store(heapsnap) as store:
+        globals()[case](store)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

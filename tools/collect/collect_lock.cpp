@@ -1,0 +1,74 @@
+#include "tools/collect/collect_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+#include "base/error.h"
+#include "platform/linux/proc/kernel_text.h"
+#include "snapshot/output_file.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kRunFolder = "/run/heapsnap";
+constexpr const char* kLockName = "collect.lock";
+constexpr mode_t kLockMode = 0640;
+
+UniqueFd open_lock(int folder, const std::string& name) {
+  return UniqueFd(
+      ::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kLockMode));
+}
+
+UniqueFd open_run_lock() {
+  ::mkdir(kRunFolder, 0755);
+  const UniqueFd folder(::open(kRunFolder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return folder ? open_lock(folder.get(), kLockName) : UniqueFd();
+}
+
+std::string read_holder(int file) {
+  std::array<char, 16> text{};
+  const ssize_t size = ::pread(file, text.data(), text.size(), 0);
+  const auto pid =
+      parse_number(std::string_view(text.data(), size > 0 ? static_cast<size_t>(size) : 0));
+  return pid ? "process " + std::to_string(*pid) : "another process";
+}
+
+}  // namespace
+
+CollectLock::CollectLock(const CollectConfig& config, int folder, const std::string& folder_path) {
+  std::string path = config.lock;
+  if (!path.empty()) {
+    file_ = open_lock(AT_FDCWD, path);
+  } else if (file_ = open_run_lock(); !file_) {
+    path = folder_path + "/" + kLockName;
+    file_ = open_lock(folder, kLockName);
+  }
+  if (!file_) {
+    throw Error(ErrorKind::kOutput, "cannot open the lock " + path, errno_text(errno),
+                output_remedy(errno));
+  }
+  while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) {
+      throw Error(ErrorKind::kOutput, "cannot lock " + path, errno_text(errno),
+                  "name a file on a local disk: lock = \"/run/heapsnap/collect.lock\"");
+    }
+    holder_ = read_holder(file_.get());
+    return;
+  }
+  is_held_ = true;
+  const std::string pid = std::to_string(::getpid()) + "\n";
+  // Who waits reads it; the lock holds without it.
+  if (::ftruncate(file_.get(), 0) == 0) {
+    [[maybe_unused]] const ssize_t written = ::pwrite(file_.get(), pid.data(), pid.size(), 0);
+  }
+}
+
+}  // namespace heapsnap

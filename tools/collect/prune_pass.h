@@ -1,0 +1,51 @@
+// `heapsnap prune`: what the configuration's `keep` does not keep is removed from the store.
+//
+//   list folders -> read what each snapshot says of itself -> plan (store/retention.h) -> remove
+//
+// Only a regular file goes that says of itself that `heapsnap collect` wrote it, at the very place
+// where it lies. All else is left alone and told.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "store/retention.h"
+#include "store/store_folder.h"
+#include "tools/collect/collect_config.h"
+
+namespace heapsnap {
+
+struct LeftAlone {
+  std::string name;
+  std::string why;
+};
+
+struct PrunedFile {
+  std::string path;
+  std::string why;      // why it goes
+  std::string failure;  // why it could not be removed; empty: it is gone
+  uint64_t bytes = 0;
+};
+
+// What became of the folder of one target.
+struct PrunedFolder {
+  std::string host;
+  std::string target;
+  uint64_t snapshots = 0;  // of collect, before
+  uint64_t bytes = 0;
+  std::vector<PrunedFile> removed;
+  std::vector<LeftAlone> left_alone;
+};
+
+struct PruneOptions {
+  bool dry_run = false;    // remove nothing
+  bool all_hosts = false;  // else only of this machine
+};
+
+// Throws Error{kOutput} when the store cannot be opened.
+std::vector<PrunedFolder> prune_store(const CollectConfig& config, const PruneOptions& options,
+                                      int64_t now_s);
+
+}  // namespace heapsnap

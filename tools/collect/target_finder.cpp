@@ -1,0 +1,145 @@
+#include "tools/collect/target_finder.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "platform/linux/proc/kernel_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr size_t kContainerIdDigits = 64;
+
+// Calls `is_it` with each component of a path until it gives true.
+template <typename Predicate>
+bool any_component(std::string_view path, Predicate is_it) {
+  while (!path.empty()) {
+    const size_t slash = path.find('/');
+    if (is_it(path.substr(0, slash))) return true;
+    path.remove_prefix(slash == std::string_view::npos ? path.size() : slash + 1);
+  }
+  return false;
+}
+
+// File name of the executable; one that was replaced since it was started goes by its old name.
+std::string_view program_name(std::string_view exe) {
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (exe.ends_with(kDeleted)) exe.remove_suffix(kDeleted.size());
+  return exe.substr(exe.rfind('/') + 1);
+}
+
+bool is_named(const ListedProcess& process, const std::string& name) {
+  return process.comm == name || program_name(process.exe) == name ||
+         (name.front() == '/' && process.exe == name);
+}
+
+// The number in a pid file; nothing, with the reason, where there is none.
+std::optional<int> read_pid_file(const std::string& path, std::string& why_not) {
+  try {
+    const MappedFile file = MappedFile::open(path);
+    std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    const auto pid = parse_number(take_word(text));
+    if (pid && *pid > 0 && *pid <= INT32_MAX) return static_cast<int>(*pid);
+    why_not = "its first word is no pid";
+  } catch (const Error& error) {
+    why_not = error.why();
+  }
+  return std::nullopt;
+}
+
+template <typename Predicate>
+bool any_group(const ListedProcess& process, Predicate is_it) {
+  return std::any_of(process.cgroups.begin(), process.cgroups.end(), is_it);
+}
+
+bool is_meant(const TargetRule& rule, const ListedProcess& process) {
+  if (!rule.process.empty() && !is_named(process, rule.process)) return false;
+  if (!rule.unit.empty() &&
+      !any_group(process, [&](const std::string& path) { return is_of_unit(path, rule.unit); })) {
+    return false;
+  }
+  if (!rule.cgroup.empty() && !any_group(process, [&](const std::string& path) {
+        return is_below_group(path, rule.cgroup);
+      })) {
+    return false;
+  }
+  return rule.container.empty() || any_group(process, [&](const std::string& path) {
+           return is_of_container(path, rule.container);
+         });
+}
+
+}  // namespace
+
+bool is_of_unit(const std::string& path, const std::string& unit) {
+  return any_component(path, [&](std::string_view component) { return component == unit; });
+}
+
+bool is_below_group(const std::string& path, const std::string& group) {
+  return path.starts_with(group) &&
+         (path.size() == group.size() || path[group.size()] == '/' || group == "/");
+}
+
+bool is_of_container(const std::string& path, const std::string& id_begin) {
+  return any_component(path, [&](std::string_view component) {
+    constexpr std::string_view kScope = ".scope";
+    if (component.ends_with(kScope)) component.remove_suffix(kScope.size());
+    // "docker-ID", "cri-containerd-ID", "libpod-ID", "ID"
+    component.remove_prefix(component.rfind('-') + 1);
+    return component.size() == kContainerIdDigits && component.starts_with(id_begin) &&
+           component.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  });
+}
+
+ListedEntries entries_for(const std::vector<TargetRule>& targets) {
+  ListedEntries entries;
+  for (const TargetRule& rule : targets) {
+    if (!rule.process.empty()) entries.exe = true;
+    if (!rule.unit.empty() || !rule.cgroup.empty() || !rule.container.empty()) {
+      entries.cgroups = true;
+    }
+  }
+  return entries;
+}
+
+TargetMatch match_target(const TargetRule& rule, const std::vector<ListedProcess>& processes) {
+  TargetMatch match;
+  std::optional<int> pid;
+  if (!rule.pid_file.empty()) {
+    std::string why_not;
+    pid = read_pid_file(rule.pid_file, why_not);
+    if (!pid) {
+      match.why_none = rule.pid_file + ": " + why_not;
+      return match;
+    }
+  }
+  for (const ListedProcess& process : processes) {
+    if (pid && process.pid != *pid) continue;
+    if (is_meant(rule, process)) match.processes.push_back(process);
+  }
+  std::sort(match.processes.begin(), match.processes.end(),
+            [](const ListedProcess& a, const ListedProcess& b) {
+              return std::tie(a.start_time_ticks, a.pid) < std::tie(b.start_time_ticks, b.pid);
+            });
+  if (match.processes.empty()) {
+    match.why_none = pid ? "process " + std::to_string(*pid) + " of " + rule.pid_file +
+                               " does not run, or is another program"
+                         : "no " + to_text(rule) + " runs";
+  }
+  return match;
+}
+
+std::string to_text(const TargetRule& rule) {
+  std::string text = rule.process.empty() ? "process" : "process " + rule.process;
+  if (!rule.pid_file.empty()) text += " of " + rule.pid_file;
+  if (!rule.unit.empty()) text += " in unit " + rule.unit;
+  if (!rule.cgroup.empty()) text += " in control group " + rule.cgroup;
+  if (!rule.container.empty()) text += " in container " + rule.container;
+  return text;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,31 @@
+// Which processes a target of the configuration means now.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "platform/linux/proc/process_list.h"
+#include "tools/collect/collect_config.h"
+
+namespace heapsnap {
+
+// What has to be read of each process for these targets.
+ListedEntries entries_for(const std::vector<TargetRule>& targets);
+
+struct TargetMatch {
+  std::vector<ListedProcess> processes;  // oldest first; all of them
+  std::string why_none;                  // where there is none
+};
+
+// `processes`: all of the machine. Reads nothing but the rule's pid_file.
+TargetMatch match_target(const TargetRule& rule, const std::vector<ListedProcess>& processes);
+
+// "process nginx in unit web.service".
+std::string to_text(const TargetRule& rule);
+
+// Whether a path of a control group lies in the unit, below the group, or in the container.
+bool is_of_unit(const std::string& path, const std::string& unit);
+bool is_below_group(const std::string& path, const std::string& group);
+bool is_of_container(const std::string& path, const std::string& id_begin);
+
+}  // namespace heapsnap

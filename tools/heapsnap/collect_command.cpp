@@ -1,0 +1,77 @@
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "base/error.h"
+#include "platform/linux/self/bounded_work.h"
+#include "tools/collect/collect_pass.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/option_parser.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kDescription =
+    "Takes a snapshot of each configured target that is due, as attach does, into the store:\n"
+    "STORE/HOST/NAME/20260131T235959Z-PID.hsnap. One pass, for cron or a timer to call; it says "
+    "one\n"
+    "line a target. Nothing is due until the configuration says so, and nothing is taken while\n"
+    "memory, disk or pressure forbid it. Only one collect works on a host at a time.\n"
+    "\n"
+    "The configuration is TOML:\n"
+    "\n"
+    "  store = \"/var/lib/heapsnap\"\n"
+    "  jitter = \"30s\"                      # wait so long at most, at random\n"
+    "  keep = { last = 24, daily = 14, max_bytes = \"5GiB\", max_age = \"90d\" }    # for prune\n"
+    "  [[target]]\n"
+    "  name = \"web\"\n"
+    "  process = \"nginx\"                   # or pid_file, unit, cgroup, container\n"
+    "  when = { rss_over = \"500MiB\", grown_by = \"10%\", every = \"10m\" }\n"
+    "  timeout = \"60s\"\n"
+    "\n"
+    "A target means the oldest process that matches, or each one with all = true.\n"
+    "docs/collecting.md explains every key.\n"
+    "\n"
+    "Exit code: the highest of all targets: 0 collected or not due, 1 skipped, 3 no such process,\n"
+    "4 not permitted, 5 not supported or past its timeout, 7 not written.";
+
+void wait_at_random(std::chrono::milliseconds most) {
+  if (most.count() <= 0) return;
+  std::random_device source;
+  std::uniform_int_distribution<int64_t> wait(0, most.count());
+  std::this_thread::sleep_for(std::chrono::milliseconds(wait(source)));
+}
+
+}  // namespace
+
+int run_collect(const std::vector<std::string>& arguments) {
+  std::string path = kDefaultConfigPath;
+  bool check = false;
+  bool json = false;
+  bool at_once = false;
+  OptionParser parser("collect [options]", kDescription);
+  parser.text("config", path, "FILE", "the configuration (default: /etc/heapsnap/collect.toml)");
+  parser.flag("check", check,
+              "only check the configuration and say what each target means now, whether it is due "
+              "and what bars an attach");
+  parser.flag("at-once", at_once, "without the wait of jitter");
+  parser.flag("json,j", json, "a line of JSON a target");
+  parser.example("heapsnap collect --check", "who would be collected, and why not");
+  parser.example("heapsnap collect --at-once", "one pass now");
+  parser.example("* * * * * root heapsnap collect >> /var/log/heapsnap.log",
+                 "in /etc/cron.d: a pass a minute, of which `when` makes fewer snapshots");
+  if (!parser.parse(arguments)) return kExitDone;
+  const CollectConfig config = read_collect_config(path);
+  CollectLog log(json, is_journal_output());
+  CollectPass pass(config, log);
+  if (check) {
+    pass.check();
+    return log.worst();
+  }
+  if (!at_once) wait_at_random(config.jitter);
+  if (const int signal = pass.collect()) end_by_signal(signal);
+  return log.worst();
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "report/json_writer.h"
+#include "report/number_text.h"
+#include "report/terminal_text.h"
+#include "report/writer.h"
+#include "tools/collect/prune_pass.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/option_parser.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kDescription =
+    "Removes snapshots that the configuration's `keep` does not keep from the store of heapsnap\n"
+    "collect. Prints one line for each target.\n"
+    "\n"
+    "  last, hourly, daily, weekly   the newest N; the newest one of each process in each of the\n"
+    "                                newest N hours, days, weeks (UTC). One of them is enough.\n"
+    "  max_age, max_bytes            of what they keep, older ones go, and then the oldest until\n"
+    "                                the rest fits; the newest one of each target never goes.\n"
+    "\n"
+    "Only a file is removed that says of itself that heapsnap collect wrote it, at the place "
+    "where\n"
+    "it lies. Other files, links, folders, copies and damaged snapshots are left alone.";
+
+// Names that a line may list.
+constexpr size_t kListedNames = 3;
+
+size_t failures(const PrunedFolder& folder) {
+  return static_cast<size_t>(
+      std::count_if(folder.removed.begin(), folder.removed.end(),
+                    [](const PrunedFile& file) { return !file.failure.empty(); }));
+}
+
+uint64_t freed_bytes(const PrunedFolder& folder) {
+  uint64_t bytes = 0;
+  for (const PrunedFile& file : folder.removed) bytes += file.failure.empty() ? file.bytes : 0;
+  return bytes;
+}
+
+void print_text(Writer& out, const PrunedFolder& folder, const PruneOptions& options) {
+  const std::string name = options.all_hosts ? folder.host + "/" + folder.target : folder.target;
+  for (const PrunedFile& file : folder.removed) {
+    if (!file.failure.empty()) {
+      out.write(
+          fmt::format("{}: cannot remove {}: {}\n", name, printable(file.path), file.failure));
+    } else if (options.dry_run) {
+      out.write(fmt::format("{}: would remove {}: {}\n", name, printable(file.path), file.why));
+    }
+  }
+  std::string line = fmt::format(
+      "{}: {} of {}, {} {}", name, count_text(folder.snapshots, "snapshot", "snapshots"),
+      size_text(folder.bytes), count_text(folder.removed.size() - failures(folder)),
+      options.dry_run ? "to be removed" : "removed");
+  if (!folder.removed.empty()) line += fmt::format(", {} freed", size_text(freed_bytes(folder)));
+  if (!folder.left_alone.empty()) {
+    line += fmt::format("; {} left alone:", count_text(folder.left_alone.size()));
+    for (size_t i = 0; i < std::min(kListedNames, folder.left_alone.size()); ++i) {
+      line += fmt::format("{} {} ({})", i == 0 ? "" : ",", printable(folder.left_alone[i].name),
+                          printable(folder.left_alone[i].why));
+    }
+    if (folder.left_alone.size() > kListedNames) line += ", ...";
+  }
+  out.write(line + "\n");
+}
+
+void print_json(Writer& out, const PrunedFolder& folder, const PruneOptions& options) {
+  JsonWriter json(out);
+  json.begin_object();
+  json.member("kind", "prune");
+  json.member("version", 1);
+  json.member("host", folder.host);
+  json.member("target", folder.target);
+  json.member("dry_run", options.dry_run);
+  json.member("snapshots", folder.snapshots);
+  json.member("bytes", folder.bytes);
+  json.member("freed_bytes", freed_bytes(folder));
+  json.key("removed");
+  json.begin_array();
+  for (const PrunedFile& file : folder.removed) {
+    json.begin_object();
+    json.member("snapshot", file.path);
+    json.member("why", file.why);
+    json.member("failure", file.failure);
+    json.end_object();
+  }
+  json.end_array();
+  json.key("left_alone");
+  json.begin_array();
+  for (const LeftAlone& file : folder.left_alone) {
+    json.begin_object();
+    json.member("name", file.name);
+    json.member("why", file.why);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  out.write("\n");
+}
+
+}  // namespace
+
+int run_prune(const std::vector<std::string>& arguments) {
+  std::string path = kDefaultConfigPath;
+  PruneOptions options;
+  bool json = false;
+  OptionParser parser("prune [options]", kDescription);
+  parser.text("config", path, "FILE", "the configuration (default: /etc/heapsnap/collect.toml)");
+  parser.flag("dry-run,n", options.dry_run, "remove nothing, and list what would go");
+  parser.flag("all-hosts", options.all_hosts,
+              "the folders of other machines in the store, too (default: only this one's)");
+  parser.flag("json,j", json, "a line of JSON a target");
+  parser.example("heapsnap prune --dry-run", "what would go, and why");
+  parser.example("heapsnap collect && heapsnap prune", "as a timer calls them");
+  if (!parser.parse(arguments)) return kExitDone;
+  const CollectConfig config = read_collect_config(path);
+  if (config.keep.is_empty()) {
+    throw Error(ErrorKind::kUsage, config.path, "it has no keep, so that every snapshot is kept",
+                "say how many: keep = { last = 24, daily = 14, max_bytes = \"5GiB\" }");
+  }
+  Writer out(STDOUT_FILENO, "standard output");
+  bool has_failed = false;
+  for (const PrunedFolder& folder : prune_store(config, options, realtime_ns() / 1'000'000'000)) {
+    has_failed |= failures(folder) > 0;
+    if (json) {
+      print_json(out, folder, options);
+    } else {
+      print_text(out, folder, options);
+    }
+  }
+  out.flush();
+  return has_failed ? static_cast<int>(ErrorKind::kOutput) : kExitDone;
+}
+
+}  // namespace heapsnap
