@@ -14,7 +14,8 @@ The rules, which docs/architecture.md explains:
 3. lib/ includes neither platform/, tools/ nor tests/; nothing but tests/ includes tests/.
 4. Some modules have rooms, folders of their own: ROOMS says in which order. A room may include what its
    module may, the module's own top, and the rooms named for it; the top includes no room.
-5. A header includes no third-party header; doctest belongs to tests, Boost to tools/heapsnap.
+5. A header includes no third-party header; doctest belongs to tests, Boost to tools/heapsnap, Capstone to
+   lib/elf.
 6. <sys/ptrace.h>, <sys/wait.h> and paths below /proc belong to platform/linux. (lib/capi and lib/tracker
    look at their own process, and tests may do anything. /proc/self/fd is how linkat(2) names an open
    file, and no look at a process.)
@@ -152,6 +153,8 @@ def check_foreign_include(path, module, header):
             return "doctest belongs to tests/"
         if header.startswith("boost/") and not path.startswith("tools/heapsnap/"):
             return "Boost belongs to tools/heapsnap"
+        if header.startswith("capstone/") and module != "lib/elf":
+            return "Capstone belongs to lib/elf"
         if path.endswith(".h"):
             return "a header of ours may not include a third-party header"
     if header in PROCESS_CONTROL and module not in ("platform/linux", "lib/capi", "lib/tracker"):
@@ -277,6 +280,7 @@ BAD_CHANGES = [
     ("lib/report/x.h", "#include <fmt/format.h>\n", "third-party header"),
     ("lib/report/x.cpp", "#include <boost/json.hpp>\n", "Boost belongs to tools/heapsnap"),
     ("lib/report/x.cpp", "#include <doctest/doctest.h>\n", "doctest belongs to tests/"),
+    ("lib/heap/x.cpp", "#include <capstone/capstone.h>\n", "Capstone belongs to lib/elf"),
     ("lib/heap/x.cpp", "#include <sys/ptrace.h>\n", "belongs to platform/linux"),
     ("tools/heapsnap/x.cpp", "#include <sys/wait.h>\n", "belongs to platform/linux"),
     ("lib/heap/x.cpp", 'auto f = open("/proc/self/maps");\n', "below /proc"),

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "elf/capstone_decoder.h"
 #include "elf/disassembler.h"
 
 namespace heapsnap {
@@ -18,37 +19,9 @@ constexpr uint8_t kConditionalPrefix = 0x0f;
 constexpr uint8_t kConditionalNear = 0x80;   // 0f 80+cc rel32
 constexpr uint8_t kConditionalShort = 0x70;  // 70+cc rel8
 
-class Decoder {
- public:
-  Decoder() {
-    if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle_) != CS_ERR_OK) return;
-    cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
-    decoded_ = cs_malloc(handle_);
-  }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-  ~Decoder() {
-    if (decoded_ != nullptr) cs_free(decoded_, 1);
-    cs_close(&handle_);
-  }
-
-  const cs_insn* decode(std::span<const std::byte> code, uint64_t address) {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(code.data());
-    size_t size = code.size();
-    if (decoded_ == nullptr || !cs_disasm_iter(handle_, &bytes, &size, &address, decoded_)) {
-      return nullptr;
-    }
-    return decoded_;
-  }
-
-  bool is_in_group(const cs_insn& insn, unsigned group) const {
-    return cs_insn_group(handle_, &insn, group);
-  }
-
- private:
-  csh handle_ = 0;
-  cs_insn* decoded_ = nullptr;
-};
+bool is_in_group(const CapstoneDecoder& decoder, const cs_insn& insn, unsigned group) {
+  return cs_insn_group(decoder.handle(), &insn, group);
+}
 
 // The distance as the four bytes of an instruction that ends at `from`.
 std::optional<int32_t> distance(uint64_t from, uint64_t to) {
@@ -71,15 +44,15 @@ bool append_distance(std::vector<std::byte>& bytes, uint64_t begin, uint64_t to)
 }
 
 // Moves one instruction to the end of `copy`, which begins at `begin`.
-bool move_instruction(const Decoder& decoder, const cs_insn& insn, uint64_t begin,
+bool move_instruction(const CapstoneDecoder& decoder, const cs_insn& insn, uint64_t begin,
                       std::vector<std::byte>& copy) {
   const cs_x86& x86 = insn.detail->x86;
-  const bool is_relative = decoder.is_in_group(insn, CS_GRP_BRANCH_RELATIVE);
-  if (decoder.is_in_group(insn, CS_GRP_CALL) || decoder.is_in_group(insn, CS_GRP_RET) ||
-      decoder.is_in_group(insn, CS_GRP_INT)) {
+  const bool is_relative = is_in_group(decoder, insn, CS_GRP_BRANCH_RELATIVE);
+  if (is_in_group(decoder, insn, CS_GRP_CALL) || is_in_group(decoder, insn, CS_GRP_RET) ||
+      is_in_group(decoder, insn, CS_GRP_INT)) {
     return false;
   }
-  if (is_relative || decoder.is_in_group(insn, CS_GRP_JUMP)) {
+  if (is_relative || is_in_group(decoder, insn, CS_GRP_JUMP)) {
     if (x86.op_count != 1 || x86.operands[0].type != X86_OP_IMM) return false;
     const auto target = static_cast<uint64_t>(x86.operands[0].imm);
     const uint8_t opcode = insn.bytes[0];
@@ -125,7 +98,7 @@ std::optional<DisplacedCode> displace_code(std::span<const std::byte> code, uint
     result.copy.assign(code.begin(), code.begin() + kEndBranch.size());
   }
   const size_t begin = at;
-  Decoder decoder;
+  CapstoneDecoder decoder(Machine::kX86_64);
   bool falls_through = true;
   while (at - begin < kJumpSize) {
     const cs_insn* const insn = decoder.decode(code.subspan(at), entry + at);
