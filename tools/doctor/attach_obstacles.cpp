@@ -206,42 +206,32 @@ std::vector<Obstacle> judge_attach(const AttachFacts& facts) {
   return found;
 }
 
-Error explain_attach_refusal(const AttachFacts& facts, int error_number) {
-  const std::string what =
-      "cannot attach to " + (facts.target ? process_text(*facts.target) : std::string("a process"));
+Error explain_attach_refusal(const AttachFacts& facts, const TargetRefusal& refusal) {
   std::vector<Obstacle> found;
   judge_tracing(facts, found);
   for (const Obstacle& obstacle : found) {
     if (obstacle.severity != Severity::kBlocks) continue;
     // The cause starts a clause of its own: "It is already traced by gdb 12: a process has ...".
-    return Error(obstacle.kind, what, obstacle.what + ": " + obstacle.why, obstacle.remedy);
+    return Error(obstacle.kind, refusal.subject(), obstacle.what + ": " + obstacle.why,
+                 obstacle.remedy);
   }
-  // The state has changed since, or the cause does not show.
-  switch (error_number) {
-    case ESRCH:
-    case ENOENT:
-      return Error(ErrorKind::kNoProcess, what, "it has just ended",
-                   "find its successor: ps -eo pid,lstart,comm --sort=-start_time | head");
-    case EPERM:
-    case EACCES:
-      if (const std::string remedy = remedy_by_capability(facts); !remedy.empty()) {
-        return Error(ErrorKind::kNotPermitted, what,
-                     "the kernel refused: " + errno_text(error_number), remedy);
-      }
-      // Root, and nothing of the above: what it was may have passed.
-      [[fallthrough]];
-    default:
-      return Error(ErrorKind::kNotPermitted, what,
-                   "the kernel refused: " + errno_text(error_number),
-                   "try again, and if that fails: heapsnap doctor " +
-                       (facts.target ? std::to_string(facts.target->pid) : std::string()));
+  // The state has changed since, or the cause does not show: what the kernel said is all there is.
+  std::string remedy;
+  if (refusal.kind() == ErrorKind::kNoProcess) {
+    remedy = "find its successor: ps -eo pid,lstart,comm --sort=-start_time | head";
+  } else if (refusal.error_number() == EPERM || refusal.error_number() == EACCES) {
+    remedy = remedy_by_capability(facts);
   }
+  if (remedy.empty()) {
+    remedy = "try again, and if that fails: heapsnap doctor " + std::to_string(refusal.pid());
+  }
+  return Error(refusal.kind(), refusal.subject(), refusal.why(), remedy);
 }
 
 Error explained(const Error& error) {
   const auto* const refusal = dynamic_cast<const TargetRefusal*>(&error);
   if (refusal == nullptr) return error;
-  return explain_attach_refusal(gather_attach_facts(refusal->pid()), refusal->error_number());
+  return explain_attach_refusal(gather_attach_facts(refusal->pid()), *refusal);
 }
 
 }  // namespace heapsnap

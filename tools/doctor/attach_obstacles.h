@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "platform/linux/proc/target_refusal.h"
 #include "tools/doctor/attach_facts.h"
 
 namespace heapsnap {
@@ -42,7 +43,6 @@ std::vector<Obstacle> judge_attach(const AttachFacts& facts);
 // checks. To be called when nothing of the target is held any more: otherwise heapsnap would find
 // itself in the way.
 Error explained(const Error& error);
-// `error_number` as in TargetRefusal.
-Error explain_attach_refusal(const AttachFacts& facts, int error_number);
+Error explain_attach_refusal(const AttachFacts& facts, const TargetRefusal& refusal);
 
 }  // namespace heapsnap

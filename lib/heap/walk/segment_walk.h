@@ -48,10 +48,8 @@ class SegmentWalk {
 
   // From here on a batch is given to the sink before the window leaves its chunks, so that the sink
   // may look at them in window().
-  void give_batches_in_window() {
-    gives_in_window_ = true;
-    passes_ = nullptr;
-  }
+  // Only of a walk without passes, which read nothing through the window.
+  void give_batches_in_window() { gives_in_window_ = true; }
   const MemoryWindow& window() const { return window_; }
 
   // Walks one area; areas come in ascending order of address. `is_main`: of a main arena.

@@ -49,6 +49,10 @@ AttachFacts easy_facts() {
   return facts;
 }
 
+Error explained_refusal(const AttachFacts& facts, int error_number) {
+  return explain_attach_refusal(facts, TargetRefusal(4711, error_number));
+}
+
 AttachFacts refused_facts() {
   AttachFacts facts = easy_facts();
   facts.target->access = Access::kRefused;
@@ -356,7 +360,7 @@ TEST_CASE("the machine alone") {
 TEST_CASE("a refusal becomes an error with cause and remedy") {
   AttachFacts facts = refused_facts();
   facts.machine.yama_scope = 1;
-  const Error yama = explain_attach_refusal(facts, EPERM);
+  const Error yama = explained_refusal(facts, EPERM);
   CHECK(yama.kind() == ErrorKind::kNotPermitted);
   CHECK(yama.subject() == "cannot attach to process 4711");
   CHECK(holds(yama.why(), "Yama"));
@@ -364,15 +368,15 @@ TEST_CASE("a refusal becomes an error with cause and remedy") {
 
   facts = easy_facts();
   facts.target->presence = Presence::kAbsent;
-  CHECK(explain_attach_refusal(facts, ESRCH).kind() == ErrorKind::kNoProcess);
+  CHECK(explained_refusal(facts, ESRCH).kind() == ErrorKind::kNoProcess);
 
   // Nothing shows any more: what the kernel said is all there is.
   facts = easy_facts();
-  CHECK(explain_attach_refusal(facts, ESRCH).kind() == ErrorKind::kNoProcess);
-  CHECK(explain_attach_refusal(facts, EPERM).kind() == ErrorKind::kNotPermitted);
-  CHECK(holds(explain_attach_refusal(facts, EPERM).why(), "EPERM"));
-  CHECK(holds(explain_attach_refusal(facts, EIO).why(), "EIO"));
+  CHECK(explained_refusal(facts, ESRCH).kind() == ErrorKind::kNoProcess);
+  CHECK(explained_refusal(facts, EPERM).kind() == ErrorKind::kNotPermitted);
+  CHECK(holds(explained_refusal(facts, EPERM).why(), "EPERM"));
+  CHECK(holds(explained_refusal(facts, EIO).why(), "EIO"));
   // An allocator that we do not walk is no reason for the kernel to refuse.
   facts.target->allocator.kind = AllocatorVerdict::Kind::kForeign;
-  CHECK(explain_attach_refusal(facts, EPERM).kind() == ErrorKind::kNotPermitted);
+  CHECK(explained_refusal(facts, EPERM).kind() == ErrorKind::kNotPermitted);
 }
