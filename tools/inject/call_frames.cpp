@@ -45,14 +45,6 @@ struct CallFrames::Frame {
   }
 };
 
-std::optional<uint64_t> StackWords::at(uint64_t address) const {
-  const uint64_t offset = address - begin;
-  if (offset % sizeof(uint64_t) != 0 || offset / sizeof(uint64_t) >= words.size()) {
-    return std::nullopt;
-  }
-  return words[offset / sizeof(uint64_t)];
-}
-
 bool is_signal_return(MemoryReader& memory, uint64_t address) {
   // mov $15, %rax; syscall: debuggers know it by these bytes, so no C library has others.
   constexpr std::array<uint8_t, 9> kCode{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};

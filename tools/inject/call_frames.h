@@ -21,18 +21,11 @@
 #include <vector>
 
 #include "base/address.h"
+#include "platform/linux/remote_call/stack_words.h"
 #include "target/address_space.h"
 #include "target/memory_reader.h"
 
 namespace heapsnap {
-
-// The words from a stack pointer upwards, read at once.
-struct StackWords {
-  uint64_t begin = 0;
-  std::vector<uint64_t> words{};
-
-  std::optional<uint64_t> at(uint64_t address) const;
-};
 
 class CallFrames {
  public:

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
+#include <optional>
 
 namespace heapsnap {
 
 namespace {
 
-constexpr size_t kChunkWords = 8192;
-constexpr size_t kMostWords = 4 << 20;
 // From the return address of a signal handler to the instruction pointer that it interrupted.
 constexpr size_t kInterruptedAt = 22;
 
@@ -38,27 +36,6 @@ bool DelicateCode::contains(uint64_t address) const {
   });
 }
 
-std::optional<StackWords> DelicateCode::read_stack(uint64_t stack_pointer) const {
-  StackWords stack;
-  stack.begin = stack_pointer & ~(sizeof(uint64_t) - 1);
-  // Where the main stack has grown since, reading tells where it ends.
-  const Mapping* const mapping = space_.find(Address(stack_pointer));
-  const size_t most = mapping == nullptr
-                          ? kMostWords + 1
-                          : (mapping->range.end.value() - stack.begin) / sizeof(uint64_t);
-  while (stack.words.size() < std::min(most, kMostWords)) {
-    const size_t before = stack.words.size();
-    const size_t wanted = std::min(kChunkWords, most - before);
-    stack.words.resize(before + wanted);
-    const Address from(stack.begin + before * sizeof(uint64_t));
-    const size_t bytes =
-        memory_.read(from, std::as_writable_bytes(std::span(stack.words).subspan(before)));
-    stack.words.resize(before + bytes / sizeof(uint64_t));
-    if (bytes < wanted * sizeof(uint64_t)) return stack;
-  }
-  return most <= kMostWords ? std::optional(std::move(stack)) : std::nullopt;
-}
-
 bool DelicateCode::is_suspicious(const StackWords& stack, size_t index) const {
   const uint64_t word = stack.words[index];
   if (!contains(word)) return false;
@@ -70,7 +47,7 @@ bool DelicateCode::is_suspicious(const StackWords& stack, size_t index) const {
 
 bool DelicateCode::may_hold(const user_regs_struct& registers) {
   if (contains(registers.rip)) return true;
-  const std::optional<StackWords> stack = read_stack(registers.rsp);
+  const std::optional<StackWords> stack = read_stack_words(space_, memory_, registers.rsp);
   if (!stack) return true;
   size_t last = stack->words.size();  // that is suspicious
   while (last > 0 && !is_suspicious(*stack, last - 1)) --last;

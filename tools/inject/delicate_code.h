@@ -13,7 +13,6 @@
 
 #include <sys/user.h>
 
-#include <optional>
 #include <vector>
 
 #include "base/address.h"
@@ -36,8 +35,6 @@ class DelicateCode {
   bool may_hold(const user_regs_struct& registers);
 
  private:
-  // Nothing when there is more of it than is looked at.
-  std::optional<StackWords> read_stack(uint64_t stack_pointer) const;
   bool is_suspicious(const StackWords& stack, size_t index) const;
 
   AddressSpace space_;

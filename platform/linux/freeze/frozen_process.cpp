@@ -301,7 +301,8 @@ void FrozenProcess::note_still_inside(const MallocExit& exit) {
 }
 
 void FrozenProcess::note_handlers(const FreezeOptions& options) {
-  const size_t count = handlers_inside_malloc(options.malloc_text, blocking_, *view_.memory);
+  const size_t count =
+      handlers_inside_malloc(options.malloc_text, blocking_, view_.address_space, *view_.memory);
   if (count != 0) record_.notes.push_back(handlers_note(count));
 }
 

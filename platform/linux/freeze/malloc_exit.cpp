@@ -316,10 +316,11 @@ std::vector<BlockingThread> threads_that_block_signals(const PtraceSession& sess
 }
 
 size_t handlers_inside_malloc(const MallocText& text, std::span<const BlockingThread> threads,
-                              MemoryReader& memory) {
+                              const AddressSpace& space, MemoryReader& memory) {
   if (text.empty()) return 0;
   const auto has_interrupted_it = [&](const BlockingThread& thread) {
-    const auto interrupted = interrupted_by_handlers(thread.registers, thread.signal_mask, memory);
+    const auto interrupted =
+        interrupted_by_handlers(thread.registers, thread.signal_mask, space, memory);
     return std::any_of(interrupted.begin(), interrupted.end(), [&](const user_regs_struct& each) {
       return is_inside_malloc(text, each, memory);
     });

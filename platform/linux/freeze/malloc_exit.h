@@ -67,7 +67,7 @@ std::vector<BlockingThread> threads_that_block_signals(const PtraceSession& sess
 // How many of `threads` are in a signal handler that interrupted them inside. They are not led out:
 // what the handler does until it returns is not the allocator's, and may take any time.
 size_t handlers_inside_malloc(const MallocText& text, std::span<const BlockingThread> threads,
-                              MemoryReader& memory);
+                              const AddressSpace& space, MemoryReader& memory);
 
 struct MallocExit {
   uint64_t steps = 0;         // single steps in the child, slices in the target

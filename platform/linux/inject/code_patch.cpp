@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/page.h"
+#include "platform/linux/remote_call/stack_words.h"
 #include "platform/linux/self/realtime_priority.h"
 #include "platform/linux/trace/priority_inheritance.h"
 #include "platform/linux/trace/ptrace_session.h"
@@ -24,10 +25,6 @@ constexpr std::chrono::seconds kPatchStragglerDeadline{5};
 // while, and with one processor nobody runs before we sleep.
 constexpr std::chrono::microseconds kFirstPatchNap{50};
 constexpr std::chrono::microseconds kLongestPatchNap{10'000};
-// A thread that a signal has interrupted in the code returns there, however deep the handler is in
-// calls of its own. No more is read of a stack, and no more at once.
-constexpr uint64_t kMostStack = 64 << 20;
-constexpr uint64_t kStackPiece = 64 << 10;
 
 std::string process_text(int pid) {
   return "the code of process " + std::to_string(pid);
@@ -43,28 +40,16 @@ bool is_inside(const std::vector<CodePatch>& patches, uint64_t word) {
   });
 }
 
-// From the stack pointer to the end of its mapping: `space` is of a moment ago. Where it does not
-// know the mapping (a thread that is new), to the first page that cannot be read.
-bool holds_place_inside(const std::vector<CodePatch>& patches, Address stack_pointer,
+// A thread that a signal has interrupted in the code returns there.
+bool holds_place_inside(const std::vector<CodePatch>& patches, uint64_t stack_pointer,
                         const AddressSpace& space, MemoryReader& memory) {
-  const Mapping* const mapping = space.find(stack_pointer);
-  const Address end =
-      std::min(mapping == nullptr ? stack_pointer + kStackPiece : mapping->range.end,
-               stack_pointer + kMostStack);
-  std::vector<uint64_t> words;
-  for (Address at = stack_pointer; at < end;) {
-    words.resize(std::min<uint64_t>(end - at, kStackPiece) / sizeof(uint64_t));
-    if (words.empty()) break;
-    const size_t count = memory.read(at, std::as_writable_bytes(std::span(words)));
-    const auto found = std::span(words).first(count / sizeof(uint64_t));
-    if (std::any_of(found.begin(), found.end(),
-                    [&](uint64_t word) { return is_inside(patches, word); })) {
-      return true;
-    }
-    if (found.size() < words.size()) break;
-    at += found.size_bytes();
-  }
-  return false;
+  bool found = false;
+  read_stack_pieces(space, memory, stack_pointer, [&](std::span<const uint64_t> words) {
+    found = std::any_of(words.begin(), words.end(),
+                        [&](uint64_t word) { return is_inside(patches, word); });
+    return !found;
+  });
+  return found;
 }
 
 bool stands_inside(const std::vector<CodePatch>& patches, const Tracee& thread,
@@ -72,7 +57,7 @@ bool stands_inside(const std::vector<CodePatch>& patches, const Tracee& thread,
   if (!thread.is_stopped()) return false;
   const user_regs_struct& registers = thread.registers();
   return is_inside(patches, registers.rip) ||
-         holds_place_inside(patches, Address(registers.rsp & ~uint64_t{7}), space, memory);
+         holds_place_inside(patches, registers.rsp, space, memory);
 }
 
 class Patching {

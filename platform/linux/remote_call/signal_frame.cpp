@@ -9,14 +9,13 @@
 #include <cstring>
 #include <span>
 
+#include "platform/linux/remote_call/stack_words.h"
 #include "platform/linux/remote_call/syscall_gadget.h"
 
 namespace heapsnap {
 
 namespace {
 
-// A handler that needs more of its stack is not looked for.
-constexpr size_t kMostFrameSearched = 64 << 10;
 constexpr uint64_t kUserCodeSegment = 0x33;
 constexpr uint64_t kNoSystemCall = ~uint64_t{0};
 
@@ -74,20 +73,27 @@ user_regs_struct interrupted_registers(const SignalContext& machine, user_regs_s
 }  // namespace
 
 std::vector<user_regs_struct> interrupted_by_handlers(const user_regs_struct& registers,
-                                                      uint64_t signal_mask, MemoryReader& memory) {
+                                                      uint64_t signal_mask,
+                                                      const AddressSpace& space,
+                                                      MemoryReader& memory) {
   std::vector<user_regs_struct> found;
   if (signal_mask == 0) return found;
-  std::vector<std::byte> stack(kMostFrameSearched);
-  const uint64_t begin = registers.rsp & ~uint64_t{7};
-  stack.resize(memory.read(Address(begin), stack));
+  std::vector<std::byte> stack;  // what a frame may still begin in
   SignalFrame frame{};
-  for (size_t at = 0; at + sizeof frame <= stack.size(); at += sizeof(uint64_t)) {
-    if (!has_code_segment(&stack[at])) continue;
-    std::memcpy(&frame, &stack[at], sizeof frame);
-    if (!is_of_running_handler(frame, signal_mask, memory)) continue;
-    found.push_back(interrupted_registers(frame.context.machine, registers, memory));
-    signal_mask = frame.context.signal_mask;  // one below it was running with this
-  }
+  read_stack_pieces(space, memory, registers.rsp, [&](std::span<const uint64_t> words) {
+    const auto piece = std::as_bytes(words);
+    stack.insert(stack.end(), piece.begin(), piece.end());
+    size_t at = 0;
+    for (; at + sizeof frame <= stack.size(); at += sizeof(uint64_t)) {
+      if (!has_code_segment(&stack[at])) continue;
+      std::memcpy(&frame, &stack[at], sizeof frame);
+      if (!is_of_running_handler(frame, signal_mask, memory)) continue;
+      found.push_back(interrupted_registers(frame.context.machine, registers, memory));
+      signal_mask = frame.context.signal_mask;  // one below it was running with this
+    }
+    stack.erase(stack.begin(), stack.begin() + static_cast<std::ptrdiff_t>(at));
+    return true;
+  });
   return found;
 }
 

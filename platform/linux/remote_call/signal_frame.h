@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "target/address_space.h"
 #include "target/memory_reader.h"
 
 namespace heapsnap {
@@ -44,8 +45,11 @@ static_assert(sizeof(UserContext) == 304);
 // is left of a handler that has ended is taken for one that runs where the thread has blocked more
 // signals since.
 //
-// Reads up to 64 KiB of the stack: better of a copy than of a thread that stands for it.
+// Reads the stack as read_stack_pieces() does: better of a copy than of a thread that stands for
+// it.
 std::vector<user_regs_struct> interrupted_by_handlers(const user_regs_struct& registers,
-                                                      uint64_t signal_mask, MemoryReader& memory);
+                                                      uint64_t signal_mask,
+                                                      const AddressSpace& space,
+                                                      MemoryReader& memory);
 
 }  // namespace heapsnap
