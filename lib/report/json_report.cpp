@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "report/advice_text.h"
+#include "report/json_row.h"
 #include "report/json_writer.h"
 #include "report/next_step_text.h"
 #include "report/number_text.h"
@@ -135,14 +136,7 @@ void write_process(JsonWriter& json, const ReportInput& input) {
 void write_freeze(JsonWriter& json, const FreezeRecord& freeze) {
   json.key("freeze");
   json.begin_object();
-  json.member("method", to_string(freeze.method));
-  json.member("why", freeze.why);
-  members(json, {{"pause_ns", freeze.pause_ns},
-                 {"reap_pause_ns", freeze.reap_pause_ns},
-                 {"threads", freeze.threads},
-                 {"threads_in_malloc", freeze.threads_in_malloc},
-                 {"steps", freeze.steps},
-                 {"syscalls_restarted", freeze.syscalls_restarted}});
+  write_row_members(json, freeze);
   array(json, "notes", freeze.notes);
   json.end_object();
 }
@@ -297,20 +291,9 @@ void write_heap(JsonWriter& json, const HeapSummary& summary) {
 
 void write_findings(JsonWriter& json, const SnapshotMetadata& metadata) {
   objects(json, "thread_caches", metadata.heap.thread_caches,
-          [&](const ThreadCache& cache, size_t) {
-            json.member("tid", cache.tid);
-            json.member("tcache", cache.tcache);
-            json.member("arena", cache.arena);
-            json.member("chunks", cache.chunks);
-            json.member("bytes", cache.bytes);
-          });
+          [&](const ThreadCache& cache, size_t) { write_row_members(json, cache); });
   objects(json, "corruptions", metadata.heap.corruptions,
-          [&](const Corruption& corruption, size_t) {
-            json.member("where", corruption.where);
-            json.member("arena", corruption.arena);
-            json.member("segment", corruption.segment);
-            json.member("what", corruption.what);
-          });
+          [&](const Corruption& corruption, size_t) { write_row_members(json, corruption); });
   array(json, "notes", metadata.notes);
 }
 

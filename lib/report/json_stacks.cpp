@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "report/json_row.h"
 #include "report/json_writer.h"
 #include "report/number_text.h"
 #include "report/stack_frames.h"
@@ -160,15 +161,7 @@ void print_json_tracked_threads(Writer& out, const StackReportInput& input) {
   json.begin_array();
   for (const TrackedThread& thread : input.metadata.tracker->threads) {
     json.begin_object();
-    json.member("tid", thread.tid);
-    json.member("name", thread.name);
-    json.member("exited", thread.exited);
-    json.member("allocations", thread.allocations);
-    json.member("frees", thread.frees);
-    json.member("allocated_bytes", thread.allocated_bytes);
-    json.member("freed_bytes", thread.freed_bytes);
-    json.member("without_stack", thread.without_stack);
-    json.member("truncated", thread.truncated);
+    write_row_members(json, thread);
     json.end_object();
   }
   json.end_array();
