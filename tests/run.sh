@@ -4,7 +4,7 @@
 #
 #   tests/run.sh            all of it
 #   tests/run.sh --quick    g++ build and its tests only
-#   HEAPSNAP_LONG=1         the long forms too: more C libraries and seeds, fuzzing
+#   HEAPSNAP_LONG=1         the long forms too: more C libraries and seeds, fuzzing, each file compiled alone
 #
 # Every test and every check counts one. The last line is "N passed, N failed[, N skipped]"; the exit
 # code is 0 when nothing failed. Logs are in build/logs/.
@@ -25,7 +25,16 @@ mkdir -p "$logs"
 # What ccache holds serves every clone, wherever it lies.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 
+# Sets `cpu` to the seconds that all ended children took. (A subshell would see its own only.)
+cpu=0
+look_at_cpu() {
+  times >"$logs/times"
+  cpu=$(awk -F'[ms ]' 'END { print int(60 * ($1 + $4) + $2 + $5) }' "$logs/times")
+}
+
 finish() {
+  look_at_cpu
+  echo "$SECONDS s, $cpu s of CPU"
   line="$passed passed, $failed failed"
   [ "$skipped" = 0 ] || line="$line, $skipped skipped"
   echo "$line"
@@ -40,17 +49,26 @@ interrupted() {
 }
 trap interrupted INT TERM HUP
 
+# took START CPU_START: sets `cost` to the time since then, in words.
+took() {
+  look_at_cpu
+  cost="$((SECONDS - $1)) s, $((cpu - $2)) s of CPU"
+}
+
 # check NAME COMMAND...: one check, its output in a log, shown when it fails.
 check() {
-  local name=$1 log=$logs/$1.log start=$SECONDS
+  local name=$1 log=$logs/$1.log start=$SECONDS cpu_start=$cpu
   shift
-  if "$@" >"$log" 2>&1; then
+  "$@" >"$log" 2>&1
+  local code=$?
+  took "$start" "$cpu_start"
+  if [ $code = 0 ]; then
     passed=$((passed + 1))
-    echo "passed: $name ($((SECONDS - start)) s)"
+    echo "passed: $name ($cost)"
     return 0
   fi
   failed=$((failed + 1))
-  echo "FAILED: $name ($((SECONDS - start)) s); the end of $log:"
+  echo "FAILED: $name ($cost); the end of $log:"
   tail -n 60 "$log"
   return 1
 }
@@ -66,7 +84,7 @@ configure_and_build() {
 
 # ctests PRESET [CTEST OPTION...]: every test counts; those that failed or were skipped are named.
 ctests() {
-  local preset=$1 start=$SECONDS
+  local preset=$1 start=$SECONDS cpu_start=$cpu
   local results=$PWD/$logs/$preset-tests.xml log=$logs/$preset-tests.log
   shift
   rm -f "$results"
@@ -80,7 +98,8 @@ ctests() {
   [ "$now_failed" = 0 ] || grep -vE '^ *[0-9]+/[0-9]+ Test .* Passed|^ +Start ' "$log" | tail -n 200
   sed '$d' <<<"$counts"
   passed=$((passed + now_passed)) failed=$((failed + now_failed)) skipped=$((skipped + now_skipped))
-  echo "$preset tests: $now_passed passed, $now_failed failed, $now_skipped skipped ($((SECONDS - start)) s)"
+  took "$start" "$cpu_start"
+  echo "$preset tests: $now_passed passed, $now_failed failed, $now_skipped skipped ($cost)"
 }
 
 sources() {
@@ -94,15 +113,6 @@ format_check() {
     END { exit found }'
 }
 
-# The preset's unity files are checked, and through them the files that they include. The findings come
-# last, where they are seen.
-tidy_check() {
-  run-clang-tidy -quiet -j "$jobs" -p build/clang "^$PWD/(build/clang/)?(lib|platform|tools)/" >"$logs/clang-tidy-all.log" 2>&1
-  local code=$?
-  grep -vE '^clang-tidy|warnings? generated\.$' "$logs/clang-tidy-all.log"
-  return $code
-}
-
 if ! tools/packages.sh --install build test >"$logs/packages.log" 2>&1; then
   tail -n 20 "$logs/packages.log"
   failed=1
@@ -111,13 +121,18 @@ fi
 rm -f build/*/glibc-roots/*.missing
 
 not_long=(-LE long)
-[ "$long" != 1 ] || not_long=()
-if check build-dev configure_and_build dev; then ctests dev "${not_long[@]}"; fi
+tidy=(tests/tidy.py build/clang)
+if [ "$long" = 1 ]; then
+  not_long=()
+  tidy+=(--all)
+  check build-dev configure_and_build dev  # each file by itself: its includes are complete
+fi
+if check build-check configure_and_build check; then ctests check "${not_long[@]}"; fi
 [ "$quick" = no ] || finish
 
 if check build-clang configure_and_build clang; then
   ctests clang -R '^unit\.'
-  check clang-tidy tidy_check
+  check clang-tidy "${tidy[@]}"
 fi
 if check build-asan configure_and_build asan sanitized_tests; then ctests asan -R '^(unit|fuzz)\.'; fi
 check try tools/try.sh  # the release build and the main job, as README.md begins with them

@@ -22,7 +22,7 @@ class Failure(Exception):
     pass
 
 
-def wrk(server, seconds):
+def wrk(server, seconds, _):
     command = [server.find("wrk"), "-t1", "-c8", f"-d{seconds}", f"http://127.0.0.1:{server.port}/"]
 
     def read(output):
@@ -31,7 +31,7 @@ def wrk(server, seconds):
     return command, {}, read
 
 
-def pgbench(server, seconds):
+def pgbench(server, seconds, _):
     user = server.as_user("postgres")
     command = [*user, f"{server.bin}/pgbench", "-T", str(seconds), "-c", "4", "-j", "1"]
     environment = dict(os.environ, LC_ALL="C", PGHOST=server.folder, PGDATABASE="postgres")
@@ -44,8 +44,8 @@ def pgbench(server, seconds):
     return command, {"env": environment, "cwd": server.folder}, read
 
 
-def slap(server, seconds):
-    queries = 3000 * seconds
+def slap(server, seconds, rate):
+    queries = int(rate * seconds)  # it is told how many, not how long
     command = [server.find(server.programs[2]), "--no-defaults", f"--socket={server.folder}/socket", "-uroot",
                "--auto-generate-sql", "--concurrency=4", "--iterations=1", f"--number-of-queries={queries}"]
 
@@ -56,14 +56,15 @@ def slap(server, seconds):
     return command, {}, read
 
 
+FIRST_RATE = 1000  # queries per second, until it has been measured
 CLIENTS = {"postgresql": pgbench, "mariadb": slap}
 
 
 class Client:
-    """One run of a client; rate() waits for its end."""
+    """One run of a client for about that many seconds at the expected rate; rate() waits for its end."""
 
-    def __init__(self, server, seconds):
-        command, options, self.read = CLIENTS.get(server.name, wrk)(server, seconds)
+    def __init__(self, server, seconds, expected):
+        command, options, self.read = CLIENTS.get(server.name, wrk)(server, seconds, expected)
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, **options)
 
@@ -96,15 +97,15 @@ def check(server):
         raise Failure(unwell)
 
 
-def rate_undisturbed(server, seconds):
-    rate = Client(server, seconds).rate()
+def rate_undisturbed(server, seconds, expected):
+    rate = Client(server, seconds, expected).rate()
     check(server)
     return rate
 
 
-def rate_while(server, seconds, act):
+def rate_while(server, seconds, expected, act):
     """The rate of a client in the middle of whose run `act` is called."""
-    client = Client(server, seconds + 2)
+    client = Client(server, seconds + 2, expected)
     time.sleep(1)  # it is under way
     result = act()
     if client.process.poll() is not None:
@@ -123,12 +124,12 @@ def survive(server, heapsnap, seconds):
             if os.path.exists(f"/proc/{pid}"):
                 run(heapsnap, "eject", pid)
 
-    rate_undisturbed(server, seconds)  # compilers and caches have warmed up then
-    rates = {"before": rate_undisturbed(server, seconds)}
-    rates["injected meanwhile"], pids = rate_while(server, seconds, inject)
-    rates["tracked"] = rate_undisturbed(server, seconds)
-    rates["ejected meanwhile"], _ = rate_while(server, seconds, eject)
-    rates["after"] = rate_undisturbed(server, seconds)
+    expected = rate_undisturbed(server, seconds, FIRST_RATE)  # compilers and caches have warmed up then
+    rates = {"before": rate_undisturbed(server, seconds, expected)}
+    rates["injected meanwhile"], pids = rate_while(server, seconds, expected, inject)
+    rates["tracked"] = rate_undisturbed(server, seconds, expected)
+    rates["ejected meanwhile"], _ = rate_while(server, seconds, expected, eject)
+    rates["after"] = rate_undisturbed(server, seconds, expected)
     return rates
 
 

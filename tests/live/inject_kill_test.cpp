@@ -158,7 +158,7 @@ int try_to_inject(pid_t pid) {
 
 TEST_CASE("a target that is killed after any act of the injector is told to be gone") {
   for (const char* threads : {"2", "0"}) {
-    const int stride = scaled(7, 1);
+    const int stride = scaled(17, 1);
     std::optional<int> code = kEnded;
     int ended = 0;
     for (int step = 1; code; step += stride) {

@@ -6,13 +6,13 @@
 #include <array>
 
 #include "tests/unit/analysis/handmade_snapshot.h"
+#include "tests/unit/byte_units.h"
 
 using namespace heapsnap;
+using namespace heapsnap::test;
 using test::HandmadeSnapshot;
 
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 std::vector<Advice> advice_for(const HandmadeSnapshot& snapshot) {
   const HeapSummary summary = summarize(snapshot.streams());

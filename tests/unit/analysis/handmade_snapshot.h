@@ -14,6 +14,8 @@
 
 namespace heapsnap::test {
 
+inline constexpr ChunkState kUsed = ChunkState::kUsed;
+
 struct HandmadeSnapshot {
   using Chunks = std::vector<std::pair<uint64_t, ChunkState>>;
 

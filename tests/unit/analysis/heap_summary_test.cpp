@@ -10,7 +10,6 @@ using test::HandmadeSnapshot;
 
 namespace {
 
-constexpr ChunkState kUsed = ChunkState::kUsed;
 constexpr ChunkState kTcache = ChunkState::kTcache;
 constexpr ChunkState kFastbin = ChunkState::kFastbin;
 constexpr ChunkState kUnsorted = ChunkState::kUnsorted;

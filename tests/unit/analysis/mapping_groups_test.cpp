@@ -3,14 +3,15 @@
 #include <doctest/doctest.h>
 
 #include "tests/unit/analysis/handmade_snapshot.h"
+#include "tests/unit/byte_units.h"
 
 using namespace heapsnap;
+using namespace heapsnap::test;
 using test::HandmadeSnapshot;
 
 namespace {
 
 constexpr uint64_t kKiB = 1 << 10;
-constexpr uint64_t kMiB = 1 << 20;
 
 // Mappings apart from each other, all of them resident.
 struct Apart : HandmadeSnapshot {

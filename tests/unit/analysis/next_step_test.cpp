@@ -2,11 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/byte_units.h"
+
 using namespace heapsnap;
+using namespace heapsnap::test;
 
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 // A process of which 40 MiB are in use, and what can be changed about it.
 struct State {

@@ -9,8 +9,6 @@ using namespace heapsnap::test;
 
 namespace {
 
-constexpr ChunkState kUsed = ChunkState::kUsed;
-
 enum Stack : uint32_t {
   kBuild = tracker::kFirstStack,
   kBuildToo,

@@ -10,8 +10,6 @@ using namespace heapsnap::test;
 
 namespace {
 
-constexpr ChunkState kUsed = ChunkState::kUsed;
-
 // Three stacks: 2 and 3 recorded in full, 4 by samples each 1000 bytes.
 CallStacks three_stacks() {
   CallStacks stacks;

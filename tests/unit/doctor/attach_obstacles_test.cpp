@@ -7,13 +7,14 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "tests/unit/byte_units.h"
+
 using namespace heapsnap;
+using namespace heapsnap::test;
 
 namespace {
 
 using Severity = Obstacle::Severity;
-
-constexpr uint64_t kGiB = 1 << 30;
 
 // An ordinary user on an ordinary machine, and a process of his: nothing is in the way.
 AttachFacts easy_facts() {

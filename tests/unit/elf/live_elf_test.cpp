@@ -9,6 +9,7 @@
 #include "elf/debug_file_search.h"
 #include "elf/elf_image.h"
 #include "elf_builder.h"
+#include "opened_image.h"
 
 using namespace heapsnap;
 
@@ -30,10 +31,6 @@ uint64_t executable_bias() {
       },
       &bias);
   return bias;
-}
-
-ElfImage open_image(const std::string& path) {
-  return ElfImage::from_file(MappedFile::open(path), path);
 }
 
 std::string path_of_libc(uint64_t& bias) {

@@ -6,15 +6,12 @@
 #include "elf/debug_file_search.h"
 #include "elf_builder.h"
 #include "layout_fixture.h"
+#include "opened_image.h"
 
 using namespace heapsnap;
 using namespace heapsnap::test;
 
 namespace {
-
-ElfImage open_image(const std::string& path) {
-  return ElfImage::from_file(MappedFile::open(path), path);
-}
 
 const std::vector<std::string> kNames = {"fixture_plain", "fixture_nested", "fixture_alias",
                                          "fixture_declared_only", "fixture_unheard_of"};

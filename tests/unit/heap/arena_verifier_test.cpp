@@ -14,11 +14,11 @@ constexpr Address kHeap(0x56000000);  // 8 mod 16 is where i386 puts chunks
 constexpr Address kArena = kData + 0x460;
 
 // Every kind of arena, in a process of its own.
-struct Fixture {
+struct ArenaFixture {
   FakeTarget target;
   FakeArena arena;
 
-  explicit Fixture(const MallocLayout& layout)
+  explicit ArenaFixture(const MallocLayout& layout)
       : target(layout.machine), arena{target, layout, kArena} {
     target.map("56000000-56021000 rw-p 00000000 00:00 0 [heap]");
     target.map("7f200000-7f202000 rw-p 001d0000 fe:01 7 /lib/libc.so.6");
@@ -55,7 +55,7 @@ bool is_acceptable_to_all(const ArenaCheck& check) {
 TEST_CASE("an arena in use passes on every machine and version") {
   for (const MallocLayout& layout : every_layout()) {
     CAPTURE(layout.version.minor);
-    Fixture process(layout);
+    ArenaFixture process(layout);
     process.arena.make_used(process.chunk(0x1000), 0x10000);
     process.arena.put_in_bin(0, process.chunk(0x100));
     process.arena.put_in_bin(70, process.chunk(0x800));
@@ -69,7 +69,7 @@ TEST_CASE("an arena in use passes on every machine and version") {
 
 TEST_CASE("a layout that is not the arena's own does not fit") {
   for (const int minor : {17, 26, 36, 43}) {
-    Fixture process(layout_of(Machine::kX86_64, minor));
+    ArenaFixture process(layout_of(Machine::kX86_64, minor));
     process.arena.make_used(process.chunk(0x1000), 0x10000);
     for (const MallocLayout& other : MallocLayout::all_variants(Machine::kX86_64)) {
       if (other.state == process.arena.layout.state) continue;
@@ -83,7 +83,7 @@ TEST_CASE("a layout that is not the arena's own does not fit") {
 }
 
 TEST_CASE("an arena that was never used is taken on the word of the file, not of a scan") {
-  Fixture process(layout_of(Machine::kX86_64, 36));
+  ArenaFixture process(layout_of(Machine::kX86_64, 36));
   process.arena.put_field(process.arena.layout.state.next, kArena.value());
   process.arena.put_field(process.arena.layout.state.attached_threads, 1);
   const ArenaCheck check = process.check();
@@ -94,7 +94,7 @@ TEST_CASE("an arena that was never used is taken on the word of the file, not of
 }
 
 TEST_CASE("since 2.42 an arena has bins before anything is allocated") {
-  Fixture process(layout_of(Machine::kX86_64, 43));
+  ArenaFixture process(layout_of(Machine::kX86_64, 43));
   process.arena.make_empty();
   const ArenaCheck check = process.check();
   CHECK(check.is_used);
@@ -103,7 +103,7 @@ TEST_CASE("since 2.42 an arena has bins before anything is allocated") {
 }
 
 TEST_CASE("some bins may be damaged, many may not") {
-  Fixture process(layout_of(Machine::kAarch64, 41));
+  ArenaFixture process(layout_of(Machine::kAarch64, 41));
   process.arena.make_used(process.chunk(0x1000), 0x10000);
   for (unsigned index = 1; index <= kTolerableBadBins; ++index) {
     process.arena.put_bin(index, Address(0x1234), Address(0x1234));
@@ -120,7 +120,7 @@ TEST_CASE("some bins may be damaged, many may not") {
 }
 
 TEST_CASE("pointers of aarch64 may carry a tag") {
-  Fixture process(layout_of(Machine::kAarch64, 36));
+  ArenaFixture process(layout_of(Machine::kAarch64, 36));
   process.arena.make_used(process.chunk(0x1000), 0x10000);
   const uint64_t tag = 0x0bULL << 56;
   process.arena.put_field(process.arena.layout.state.top, process.chunk(0x1000).value() | tag);
@@ -129,7 +129,7 @@ TEST_CASE("pointers of aarch64 may carry a tag") {
 }
 
 TEST_CASE("a ring of several arenas has to lead back") {
-  Fixture process(layout_of(Machine::kX86_64, 36));
+  ArenaFixture process(layout_of(Machine::kX86_64, 36));
   process.target.map("7f100000-7f121000 rw-p 00000000 00:00 0 ");
   const Address second(0x7f100030);
   const uint64_t next = process.arena.layout.state.next;
@@ -150,7 +150,7 @@ TEST_CASE("a ring of several arenas has to lead back") {
 }
 
 TEST_CASE("a ring that does not close is damage where all else is an arena's") {
-  Fixture process(layout_of(Machine::kX86_64, 36));
+  ArenaFixture process(layout_of(Machine::kX86_64, 36));
   const auto& offsets = process.arena.layout.state;
   process.arena.make_used(process.chunk(0x1000), 0x10000);
   for (const uint64_t next : {uint64_t{0}, uint64_t{0xdead0000}, ~uint64_t{0}}) {
@@ -171,7 +171,7 @@ TEST_CASE("a ring that does not close is damage where all else is an arena's") {
 }
 
 TEST_CASE("top and books have to make sense") {
-  Fixture process(layout_of(Machine::kI386, 36));
+  ArenaFixture process(layout_of(Machine::kI386, 36));
   const auto& offsets = process.arena.layout.state;
   const auto rejects_scan = [&] {
     const ArenaCheck check = process.check();
@@ -200,7 +200,7 @@ TEST_CASE("top and books have to make sense") {
 }
 
 TEST_CASE("what is no memory is no arena") {
-  Fixture process(layout_of(Machine::kX86_64, 36));
+  ArenaFixture process(layout_of(Machine::kX86_64, 36));
   const auto& layout = process.arena.layout;
   process.target.map("10000000-10002000 r--p 00000000 fe:01 7 /lib/libc.so.6");
   for (const Address address : {Address(), Address(0x4000), Address(0x10000000), kArena + 1,
@@ -217,7 +217,7 @@ TEST_CASE("what is no memory is no arena") {
 TEST_CASE("a scan finds an arena by its shape and tells its layout") {
   for (const MallocLayout& layout : every_layout()) {
     CAPTURE(layout.version.minor);
-    Fixture process(layout);
+    ArenaFixture process(layout);
     process.arena.make_used(process.chunk(0x1000), 0x10000);
     process.arena.put_in_bin(0, process.chunk(0x100));
     process.arena.put_in_bin(1, process.chunk(0x200));

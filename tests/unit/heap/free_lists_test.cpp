@@ -12,8 +12,6 @@ using namespace heapsnap;
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
-
 // A main arena with a tcache, in which every second chunk is free in `state`.
 struct ListedHeap {
   SyntheticHeap heap;

@@ -11,8 +11,6 @@ using namespace heapsnap;
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
-
 // A main arena of used chunks of 0x50, of which number 3, 13, 23 ... are unsorted.
 struct RegularHeap {
   SyntheticHeap heap;

@@ -8,8 +8,6 @@ using namespace heapsnap;
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
-
 void fill(SyntheticArena& arena, unsigned chunks, uint64_t step = 16) {
   for (unsigned i = 0; i < chunks; ++i) {
     arena.add(0x30 + i % 5 * step, i % 7 == 3 ? ChunkState::kUnsorted : ChunkState::kUsed);

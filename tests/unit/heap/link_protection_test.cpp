@@ -9,8 +9,6 @@ using namespace heapsnap;
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
-
 void cached_heap(SyntheticHeap& heap) {
   SyntheticArena& main = heap.brk_arena(64);
   heap.thread(main, 1);

@@ -15,15 +15,13 @@
 #include "heap/discovery/malloc_discovery.h"
 #include "heap/discovery/malloc_tls.h"
 #include "heap/discovery/module_bytes.h"
+#include "tests/unit/elf/opened_image.h"
 #include "tests/unit/heap/fake_target.h"
 
 using namespace heapsnap;
+using namespace heapsnap::test;
 
 namespace {
-
-ElfImage open_image(const std::string& path) {
-  return ElfImage::from_file(MappedFile::open(path), path);
-}
 
 DebugFileSearch local_debug_files() {
   DebugFileSearch::Options options;

@@ -24,13 +24,13 @@ MallocLayout layout_of(Machine machine, int minor) {
 }
 
 // A process whose main thread allocated a little.
-struct Fixture {
+struct LocationFixture {
   FakeTarget target;
   MallocLayout layout;
   Address heap;
   Address tcache;
 
-  explicit Fixture(const MallocLayout& of) : target(of.machine), layout(of) {
+  explicit LocationFixture(const MallocLayout& of) : target(of.machine), layout(of) {
     target.map("56000000-56021000 rw-p 00000000 00:00 0 [heap]");
     target.map("7e000000-7e002000 rw-p 00000000 00:00 0 ");
     target.map("7f1c0000-7f1c1000 r--p 001a0000 fe:01 7 /lib/libc.so.6");
@@ -108,7 +108,7 @@ bool mentions(const MallocInstance& instance, const std::string& text) {
 TEST_CASE("a proposal that holds becomes an instance with its books, on every machine") {
   for (const MallocLayout& layout : every_layout()) {
     CAPTURE(layout.version.minor);
-    Fixture process(layout);
+    LocationFixture process(layout);
     auto module = process.module();
     module.proposals = {{DiscoveryStrategy::kRelocation, kArena}};
     module.build_id = "abcd";
@@ -133,7 +133,7 @@ TEST_CASE("a proposal that holds becomes an instance with its books, on every ma
 }
 
 TEST_CASE("the first proposal that memory confirms wins") {
-  Fixture process(layout_of(Machine::kX86_64, 36));
+  LocationFixture process(layout_of(Machine::kX86_64, 36));
   auto module = process.module();
   module.proposals = {{DiscoveryStrategy::kDebugSymbol, kData + 0x20},  // of another build
                       {DiscoveryStrategy::kRelocation, kArena + 16},
@@ -149,7 +149,7 @@ TEST_CASE("the first proposal that memory confirms wins") {
 TEST_CASE("without a good proposal the data is scanned, for mp_ too") {
   for (const MallocLayout& layout : every_layout()) {
     CAPTURE(layout.version.minor);
-    Fixture process(layout);
+    LocationFixture process(layout);
     auto module = process.module();
     module.proposals = {{DiscoveryStrategy::kDisassembly, kData + 0x20}};
     module.malloc_pars = {};
@@ -163,7 +163,7 @@ TEST_CASE("without a good proposal the data is scanned, for mp_ too") {
 }
 
 TEST_CASE("no scan where it is not allowed") {
-  Fixture process(layout_of(Machine::kX86_64, 36));
+  LocationFixture process(layout_of(Machine::kX86_64, 36));
   PreparedDiscovery prepared;
   prepared.modules = {process.module()};
   prepared.may_scan = false;
@@ -173,7 +173,7 @@ TEST_CASE("no scan where it is not allowed") {
 TEST_CASE("a malloc whose file nobody could read is found, with the version from memory") {
   for (const int minor : {23, 31, 36, 43}) {
     CAPTURE(minor);
-    Fixture process(layout_of(Machine::kAarch64, minor));
+    LocationFixture process(layout_of(Machine::kAarch64, minor));
     const std::string banner =
         "GNU C Library (Debian GLIBC) stable release version 2." + std::to_string(minor) + ".\n";
     process.put_banner(banner.c_str());
@@ -189,7 +189,7 @@ TEST_CASE("a malloc whose file nobody could read is found, with the version from
 }
 
 TEST_CASE("a layout that the version should not have is taken when memory says so, and noted") {
-  Fixture process(layout_of(Machine::kX86_64, 43));
+  LocationFixture process(layout_of(Machine::kX86_64, 43));
   auto module = process.module();
   module.version = {2, 36};
   module.layouts = {layout_of(Machine::kX86_64, 36)};
@@ -205,7 +205,7 @@ TEST_CASE("a layout that the version should not have is taken when memory says s
 TEST_CASE("where the version is unknown the thread's cache decides between layouts") {
   for (const int minor : {35, 42}) {
     CAPTURE(minor);
-    Fixture process(layout_of(Machine::kX86_64, minor));
+    LocationFixture process(layout_of(Machine::kX86_64, minor));
     auto module = process.module();
     module.version = {};
     module.layouts = {layout_of(Machine::kX86_64, 42), layout_of(Machine::kX86_64, 35)};
@@ -219,7 +219,7 @@ TEST_CASE("where the version is unknown the thread's cache decides between layou
 }
 
 TEST_CASE("an arena that was never used is an instance, and comes last") {
-  Fixture process(layout_of(Machine::kX86_64, 36));
+  LocationFixture process(layout_of(Machine::kX86_64, 36));
   const Address unused = kData + 0x2000;
   process.target.put_word(unused + process.layout.state.next, unused.value());
   auto used = process.module();
@@ -240,7 +240,7 @@ TEST_CASE("an arena that was never used is an instance, and comes last") {
 }
 
 TEST_CASE("damage that a symbol outweighs is told") {
-  Fixture process(layout_of(Machine::kX86_64, 36));
+  LocationFixture process(layout_of(Machine::kX86_64, 36));
   process.target.put_word(kArena + process.layout.state.top, 0x4141414141414140);
   auto module = process.module();
   module.proposals = {{DiscoveryStrategy::kDebugSymbol, kArena}};

@@ -14,8 +14,6 @@ using namespace heapsnap;
 
 namespace {
 
-constexpr uint64_t kPage = 4096;
-
 // A heap with a small main arena, and room for mappings.
 struct MappedHeap : SyntheticHeap {
   MappedHeap(Machine machine, int minor) : SyntheticHeap(machine, minor) {
@@ -43,13 +41,13 @@ struct MappedHeap : SyntheticHeap {
 constexpr struct {
   Machine machine;
   int minor;
-} kVariants[] = {{Machine::kX86_64, 31}, {Machine::kX86_64, 43}, {Machine::kI386, 23},
+} kMappedVariants[] = {{Machine::kX86_64, 31}, {Machine::kX86_64, 43}, {Machine::kI386, 23},
                  {Machine::kI386, 31},   {Machine::kI386, 43},   {Machine::kAarch64, 36}};
 
 }  // namespace
 
 TEST_CASE("mmapped chunks are found alone, side by side, and behind other memory") {
-  for (const auto& variant : kVariants) {
+  for (const auto& variant : kMappedVariants) {
     CAPTURE(variant.minor);
     MappedHeap heap(variant.machine, variant.minor);
     const Address base = heap.base();
@@ -94,7 +92,7 @@ TEST_CASE("of a mapping of 40 GB that is one chunk, a page is read") {
 }
 
 TEST_CASE("headers that memalign moved are found at every alignment") {
-  for (const auto& variant : kVariants) {
+  for (const auto& variant : kMappedVariants) {
     for (uint64_t alignment = 32; alignment <= 4 << 20; alignment *= 2) {
       for (const bool is_perturbed : {false, true}) {
         if (is_perturbed && alignment > 64 << 10) continue;
@@ -444,7 +442,7 @@ TEST_CASE("in a core, where no page is known, the same chunks are found") {
 
 // Under a sanitizer this fails where the head of such a page is read past its end.
 TEST_CASE("memory of a core that does not begin at a page") {
-  for (const auto& variant : kVariants) {
+  for (const auto& variant : kMappedVariants) {
     CAPTURE(variant.minor);
     for (const uint64_t off : {1, 7, 8, 15, 4095}) {
       MappedHeap heap(variant.machine, variant.minor);

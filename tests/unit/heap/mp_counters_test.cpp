@@ -10,11 +10,11 @@ namespace {
 
 constexpr Address kPar(0x7f200340);
 
-struct Fixture {
+struct CountersFixture {
   FakeTarget target;
   MallocLayout layout;
 
-  Fixture(Machine machine, int minor)
+  CountersFixture(Machine machine, int minor)
       : target(machine), layout(MallocLayout::for_version(machine, {2, minor}).value()) {
     target.map("56000000-56021000 rw-p 00000000 00:00 0 [heap]");
     target.map("7f200000-7f202000 rw-p 001d0000 fe:01 7 /lib/libc.so.6");
@@ -49,7 +49,7 @@ TEST_CASE("the books are read on every machine and version") {
   for (const Machine machine : {Machine::kX86_64, Machine::kAarch64, Machine::kI386}) {
     for (const int minor : {17, 24, 26, 36, 43, 44}) {
       CAPTURE(minor);
-      Fixture process(machine, minor);
+      CountersFixture process(machine, minor);
       process.put_mmaps(3, 5, 0x9000);
       const auto books = process.read();
       REQUIRE(books);
@@ -63,13 +63,13 @@ TEST_CASE("the books are read on every machine and version") {
 }
 
 TEST_CASE("2.43 counts some bytes too many, which is no reason to doubt") {
-  Fixture process(Machine::kX86_64, 43);
+  CountersFixture process(Machine::kX86_64, 43);
   process.put_mmaps(0, 5, 96);
   CHECK(process.read());
 }
 
 TEST_CASE("what cannot be books is refused") {
-  Fixture process(Machine::kX86_64, 36);
+  CountersFixture process(Machine::kX86_64, 36);
   REQUIRE(process.read());
   process.put_mmaps(6, 5, 0x9000);  // more than ever
   CHECK_FALSE(process.read());
@@ -85,7 +85,7 @@ TEST_CASE("what cannot be books is refused") {
 }
 
 TEST_CASE("books lie in writable memory, on a word, and are not all zero") {
-  Fixture process(Machine::kX86_64, 36);
+  CountersFixture process(Machine::kX86_64, 36);
   process.target.map("10000000-10001000 r--p 00000000 fe:01 7 /lib/libc.so.6");
   for (const Address address : {Address(), kPar + 4, Address(0x10000000), Address(0x7f201ff0),
                                 Address(0x7f201000), Address(UINT64_MAX - 7)}) {
@@ -95,7 +95,7 @@ TEST_CASE("books lie in writable memory, on a word, and are not all zero") {
 }
 
 TEST_CASE("a scan for mp_ needs the defaults and a heap that is there") {
-  Fixture process(Machine::kX86_64, 36);
+  CountersFixture process(Machine::kX86_64, 36);
   process.target.put_word(kPar + process.layout.par.sbrk_base, 0);
   CHECK_FALSE(process.scan());
   process.target.put_word(kPar + process.layout.par.sbrk_base, 0x77000000);

@@ -24,6 +24,8 @@
 
 namespace heapsnap {
 
+inline constexpr uint64_t kPage = 4096;
+
 class SyntheticHeap;
 
 struct ExpectedChunk {

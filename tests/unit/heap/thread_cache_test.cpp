@@ -15,12 +15,12 @@ constexpr Address kArena(0x7f200460);
 constexpr Address kSecondArena(0x7d000030);
 constexpr int64_t kOffset = -0x90;
 
-struct Fixture {
+struct CacheFixture {
   FakeTarget target;
   LocatedMalloc malloc;
   std::vector<Address> arenas = {kArena, kSecondArena};
 
-  Fixture(Machine machine, int minor) : target(machine) {
+  CacheFixture(Machine machine, int minor) : target(machine) {
     target.map("56000000-56021000 rw-p 00000000 00:00 0 [heap]");
     target.map("7e000000-7e010000 rw-p 00000000 00:00 0 ");
     target.map("7f000000-7f001000 r--p 00000000 fe:01 7 /lib/libc.so.6");
@@ -45,7 +45,7 @@ TEST_CASE("each thread's tcache and arena are found in its own storage") {
   for (const Machine machine : {Machine::kX86_64, Machine::kAarch64, Machine::kI386}) {
     for (const int minor : {26, 31, 36, 42, 44}) {
       CAPTURE(minor);
-      Fixture process(machine, minor);
+      CacheFixture process(machine, minor);
       const Address first = kTls + 0x1000;
       const Address second = kTls + 0x3000;
       process.target.add_thread(10, first);
@@ -77,7 +77,7 @@ TEST_CASE("each thread's tcache and arena are found in its own storage") {
 }
 
 TEST_CASE("a place that symbols tell is believed, any other is not") {
-  Fixture process(Machine::kX86_64, 36);
+  CacheFixture process(Machine::kX86_64, 36);
   const Address pointer = kTls + 0x1000;
   process.target.add_thread(10, pointer);
   const Address stale = process.put_tcache(0x10);
@@ -92,7 +92,7 @@ TEST_CASE("a place that symbols tell is believed, any other is not") {
 }
 
 TEST_CASE("the dummy of 2.43 is no tcache") {
-  Fixture process(Machine::kX86_64, 43);
+  CacheFixture process(Machine::kX86_64, 43);
   const Address pointer = kTls + 0x1000;
   process.target.add_thread(10, pointer);
   process.put_tls(pointer, 0x20, Address(0x7f000100));  // in libc's constants
@@ -100,7 +100,7 @@ TEST_CASE("the dummy of 2.43 is no tcache") {
 }
 
 TEST_CASE("a chunk of a tcache's size that holds other things is no tcache") {
-  Fixture process(Machine::kX86_64, 36);
+  CacheFixture process(Machine::kX86_64, 36);
   const Address tcache = process.put_tcache(0x10);
   auto& memory = process.target.memory();
   CHECK(is_tcache(memory, process.malloc.layout, tcache));
@@ -121,7 +121,7 @@ TEST_CASE("a chunk of a tcache's size that holds other things is no tcache") {
 TEST_CASE("a tcache that was written over is told where its place is known") {
   for (const bool is_place_told : {false, true}) {
     CAPTURE(is_place_told);
-    Fixture process(Machine::kX86_64, 36);
+    CacheFixture process(Machine::kX86_64, 36);
     const Address damaged = process.put_tcache(0x10);
     for (unsigned i = 0; i < 80; ++i) {
       process.target.put_word(damaged + 8ULL * i, 0x4141414141414141);
@@ -145,7 +145,7 @@ TEST_CASE("a tcache that was written over is told where its place is known") {
 }
 
 TEST_CASE("storage that cannot be read, and threads without registers, give nothing") {
-  Fixture process(Machine::kX86_64, 36);
+  CacheFixture process(Machine::kX86_64, 36);
   process.target.add_thread(10, Address(0x1000));
   process.target.add_thread(11, Address(8));  // the block would begin below zero
   process.target.editable_threads().push_back({12, "", std::nullopt});

@@ -4,11 +4,13 @@
 
 #include <string>
 
+#include "tests/unit/byte_units.h"
+
 using namespace heapsnap;
+using namespace heapsnap::test;
 
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 const std::string kStatus = "VmPeak:\t20480 kB\nVmSize:\t10240 kB\nVmData:\t1024 kB\n";
 
 std::string limit(const std::string& name, uint64_t bytes) {

@@ -4,13 +4,12 @@
 #include <unistd.h>
 
 #include "tests/unit/linux/fixture_tree.h"
+#include "tests/unit/byte_units.h"
 
 using namespace heapsnap;
+using namespace heapsnap::test;
 
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
-constexpr uint64_t kGiB = 1 << 30;
 
 ProcessStatus process_of(uint64_t rss, uint64_t writable) {
   ProcessStatus process;

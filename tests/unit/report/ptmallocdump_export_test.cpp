@@ -11,7 +11,7 @@ using test::HandmadeSnapshot;
 
 namespace {
 
-std::string exported(const HandmadeSnapshot& snapshot, DumpedHeaps heaps = DumpedHeaps::kAll) {
+std::string dumped(const HandmadeSnapshot& snapshot, DumpedHeaps heaps = DumpedHeaps::kAll) {
   std::string text;
   Writer out(text);
   export_ptmallocdump(snapshot.streams(), heaps, out);
@@ -66,12 +66,12 @@ constexpr const char* kOtherHeaps =
 }  // namespace
 
 TEST_CASE("the text is the dumper's") {
-  CHECK(exported(two_heaps()) == std::string(kMainHeap) + kOtherHeaps);
+  CHECK(dumped(two_heaps()) == std::string(kMainHeap) + kOtherHeaps);
 }
 
 TEST_CASE("the dumper's two functions wrote a part each") {
-  CHECK(exported(two_heaps(), DumpedHeaps::kMain) == kMainHeap);
-  CHECK(exported(two_heaps(), DumpedHeaps::kNonMain) == kOtherHeaps);
+  CHECK(dumped(two_heaps(), DumpedHeaps::kMain) == kMainHeap);
+  CHECK(dumped(two_heaps(), DumpedHeaps::kNonMain) == kOtherHeaps);
 }
 
 TEST_CASE("kept contents are previewed as the dumper did") {
@@ -81,7 +81,7 @@ TEST_CASE("kept contents are previewed as the dumper did") {
   // Nothing is kept of the last eight bytes of the second used chunk's preview.
   snapshot.contents[Address(0x10050)] = bytes_of(std::string(24, 'z'));
   snapshot.contents[Address(0x3000000)] = bytes_of(std::string(0x2000, 'm'));
-  const std::string text = exported(snapshot);
+  const std::string text = dumped(snapshot);
   CHECK(text.find("chunk 0x10000 size         32 bytes          hello0..wo~ld AB\n") !=
         std::string::npos);
   CHECK(text.find("chunk 0x10050 size         64 bytes          zzzzzzzz????????\n") !=
@@ -98,7 +98,7 @@ TEST_CASE("after a hole in a segment a heap begins anew") {
   HandmadeSnapshot::Batch second = snapshot.batches[0];
   second.begin = Address(0x11000);
   snapshot.batches.push_back(second);
-  CHECK(exported(snapshot) ==
+  CHECK(dumped(snapshot) ==
         "Heap  0x10000 size       8192 bytes:\n"
         "Pages in use for 0x10000-0x12000: ??\n"
         "chunk 0x10000 size         32 bytes          ?\n"
@@ -113,7 +113,7 @@ TEST_CASE("a page list has no end at 512 MiB") {
   constexpr uint64_t kGiB = 1 << 30;
   snapshot.add_segment(0, SegmentKind::kBrk, 0x10000, {{kGiB, ChunkState::kTop}});
   snapshot.add_pages(0x10000, 0x10000 + kGiB, PageState::kResident);
-  const std::string text = exported(snapshot);
+  const std::string text = dumped(snapshot);
   CHECK(static_cast<size_t>(std::count(text.begin(), text.end(), '1')) > kGiB / 4096);
   CHECK(text.find(": " + std::string(kGiB / 4096, '1') + "\n") != std::string::npos);
 }

@@ -10,10 +10,9 @@
 #include "analysis/rss_account.h"
 #include "report/report_input.h"
 #include "tests/unit/analysis/handmade_snapshot.h"
+#include "tests/unit/byte_units.h"
 
 namespace heapsnap::test {
-
-inline constexpr uint64_t kMiB = 1 << 20;
 
 inline HandmadeSnapshot sample_snapshot() {
   HandmadeSnapshot sample;

@@ -30,7 +30,7 @@ SnapshotMetadata tracked_metadata() {
 }
 
 // What reading these stacks says; empty when nothing.
-std::string error_of(const RecordedStacks& stacks) {
+std::string reading_error(const RecordedStacks& stacks) {
   const auto bytes = written(tracked_metadata(), &stacks);
   try {
     SnapshotReader::from_bytes(bytes, "x").read_call_stacks();
@@ -113,7 +113,7 @@ TEST_CASE("many frames are several sections") {
 }
 
 TEST_CASE("ids that lead nowhere are refused") {
-  CHECK(error_of(full_call_stacks()) == "");
+  CHECK(reading_error(full_call_stacks()) == "");
   RecordedStacks stacks = full_call_stacks();
   SUBCASE("a caller that comes later") {
     stacks.stacks.nodes[20].parent = 20;
@@ -131,7 +131,7 @@ TEST_CASE("ids that lead nowhere are refused") {
     const SourceFrame frame{99, 0, 0, 0, false};
     stacks.symbols.add(0, Address(0x9999), {&frame, 1});
   }
-  CHECK(error_of(stacks) != "");
+  CHECK(reading_error(stacks) != "");
 }
 
 TEST_CASE("a module that ends before it begins is refused") {
