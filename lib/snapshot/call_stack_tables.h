@@ -1,4 +1,4 @@
-// The call stacks of a tracked process as tables, both ways.
+// The call stacks of a tracked process as tables, both ways. (chunk_block.h has the ids of chunks.)
 //
 // They can be long (a large program has a million frames), so they are no metadata: a reader takes
 // them when it wants them.

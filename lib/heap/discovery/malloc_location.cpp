@@ -13,7 +13,7 @@
 #include "heap/discovery/module_bytes.h"
 #include "heap/discovery/mp_counters.h"
 #include "heap/struct_bytes.h"
-#include "heap/thread_cache.h"
+#include "heap/thread_tcache.h"
 
 namespace heapsnap {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "heap/thread_cache.h"
+#include "heap/thread_tcache.h"
 #include "heap/walk/anonymous_memory.h"
 #include "heap/walk/arena_list.h"
 #include "heap/walk/free_lists.h"
@@ -12,9 +12,9 @@
 #include "heap/walk/link_protection.h"
 #include "heap/walk/mmapped_choice.h"
 #include "heap/walk/mmapped_scan.h"
+#include "heap/walk/ownerless_tcaches.h"
 #include "heap/walk/segment_walk.h"
 #include "heap/walk/system_mem_check.h"
-#include "heap/walk/tcache_search.h"
 #include "heap/walk/thread_heaps.h"
 #include "target/page_cache.h"
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "heap/discovery/arena_verifier.h"
-#include "heap/thread_cache.h"
+#include "heap/thread_tcache.h"
 #include "tests/unit/heap/frozen_copy.h"
 
 using namespace heapsnap;

@@ -1,4 +1,4 @@
-#include "heap/thread_cache.h"
+#include "heap/thread_tcache.h"
 
 #include <doctest/doctest.h>
 

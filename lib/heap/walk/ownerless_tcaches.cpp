@@ -1,4 +1,4 @@
-#include "heap/walk/tcache_search.h"
+#include "heap/walk/ownerless_tcaches.h"
 
 #include <algorithm>
 
