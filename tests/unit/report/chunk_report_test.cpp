@@ -11,12 +11,12 @@ namespace {
 
 constexpr const char* kText = "a block of forty bytes, and no byte more";
 
-struct Sample {
+struct ChunkSample {
   SnapshotMetadata metadata;
   RecordedStacks recorded;
   FoundChunk chunk;
 
-  Sample() {
+  ChunkSample() {
     metadata.process.pid = 42;
     metadata.process.comm = "server\x1b[2J";
     metadata.heap.arenas.resize(1);
@@ -52,7 +52,7 @@ struct Sample {
 };
 
 template <typename Print>
-std::string printed(Print print) {
+std::string printed_chunk(Print print) {
   std::string text;
   Writer out(text);
   print(out);
@@ -63,8 +63,8 @@ std::string printed(Print print) {
 }  // namespace
 
 TEST_CASE("the text says what the chunk is, and shows its bytes") {
-  const Sample sample;
-  const std::string text = printed([&](Writer& out) {
+  const ChunkSample sample;
+  const std::string text = printed_chunk([&](Writer& out) {
     print_chunk(out, sample.input(0x10011), {false, 80});
   });
   CHECK(text ==
@@ -83,9 +83,9 @@ TEST_CASE("the text says what the chunk is, and shows its bytes") {
 }
 
 TEST_CASE("of a large block the first bytes are printed, or those from the address on") {
-  const Sample sample;
+  const ChunkSample sample;
   const auto text_of = [&](uint64_t at) {
-    return printed([&](Writer& out) { print_chunk(out, sample.input(at, 16), {false, 80}); });
+    return printed_chunk([&](Writer& out) { print_chunk(out, sample.input(at, 16), {false, 80}); });
   };
   const std::string first = text_of(0x1001f);
   CAPTURE(first);
@@ -107,9 +107,9 @@ TEST_CASE("of a large block the first bytes are printed, or those from the addre
 }
 
 TEST_CASE("a tracked block comes with the stack that allocated it, in JSON, too") {
-  Sample sample;
+  ChunkSample sample;
   sample.track();
-  const std::string text = printed([&](Writer& out) {
+  const std::string text = printed_chunk([&](Writer& out) {
     print_chunk(out, sample.input(0x10010), {false, 80});
   });
   CAPTURE(text);
@@ -117,7 +117,7 @@ TEST_CASE("a tracked block comes with the stack that allocated it, in JSON, too"
         std::string::npos);
 
   const std::string json =
-      printed([&](Writer& out) { print_json_chunk(out, sample.input(0x10025, 16)); });
+      printed_chunk([&](Writer& out) { print_json_chunk(out, sample.input(0x10025, 16)); });
   CAPTURE(json);
   simdjson::dom::parser parser;
   const simdjson::dom::element root = parser.parse(json);
@@ -137,11 +137,13 @@ TEST_CASE("a tracked block comes with the stack that allocated it, in JSON, too"
 }
 
 TEST_CASE("a block without a known stack says why, and a free chunk has none to name") {
-  Sample sample;
+  ChunkSample sample;
   sample.track();
   sample.chunk.stack = 0;
   const auto text_of = [&] {
-    return printed([&](Writer& out) { print_chunk(out, sample.input(0x10010), {false, 80}); });
+    return printed_chunk([&](Writer& out) {
+      print_chunk(out, sample.input(0x10010), {false, 80});
+    });
   };
   CHECK(text_of().find("Allocated by\n  no known stack: allocated before tracking began\n") !=
         std::string::npos);
@@ -154,12 +156,12 @@ TEST_CASE("a block without a known stack says why, and a free chunk has none to 
 }
 
 TEST_CASE("a snapshot without contents has no part of that name") {
-  const Sample sample;
+  const ChunkSample sample;
   ChunkReportInput input = sample.input(0x10010);
   input.read_contents = nullptr;
-  CHECK(printed([&](Writer& out) {
+  CHECK(printed_chunk([&](Writer& out) {
           print_chunk(out, input, {false, 80});
         }).find("Contents") == std::string::npos);
-  const std::string json = printed([&](Writer& out) { print_json_chunk(out, input); });
+  const std::string json = printed_chunk([&](Writer& out) { print_json_chunk(out, input); });
   CHECK(json.find("contents\":[") == std::string::npos);
 }
