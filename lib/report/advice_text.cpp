@@ -8,7 +8,7 @@ namespace heapsnap {
 
 namespace {
 
-// " (all of it also in 1)", " (up to 1.5 MiB of it also in 1 and 2)": what other items free as
+// " (all of it also counted in 1)", " (up to 1.5 MiB of it also counted in 1 and 2)": what other items free as
 // well.
 std::string overlap_text(const Advice& advice) {
   if (advice.overlap == 0) return {};
@@ -19,9 +19,9 @@ std::string overlap_text(const Advice& advice) {
   }
   const bool is_exact = advice.saves_least == advice.saves_most;
   if (advice.of_its_own() == 0) {
-    return fmt::format(" ({}all of it also in {})", is_exact ? "" : "up to ", others);
+    return fmt::format(" ({}all of it also counted in {})", is_exact ? "" : "up to ", others);
   }
-  return fmt::format(" ({}{} of it also in {})", is_exact ? "" : "up to ",
+  return fmt::format(" ({}{} of it also counted in {})", is_exact ? "" : "up to ",
                      size_text(advice.overlap), others);
 }
 
@@ -50,15 +50,14 @@ AdviceText trim_text(const Advice& advice, const SnapshotMetadata& metadata) {
 }
 
 AdviceText arena_max_text(const Advice& advice) {
-  return {
-      fmt::format("{} is free in arenas of threads, where no other arena can use it ({} for {})",
-                  size_text(advice.bytes), count_text(advice.count, "arena", "arenas"),
-                  count_text(advice.other_count, "thread", "threads")),
-      fmt::format("start the program with MALLOC_ARENA_MAX={}: saves about {} if its threads "
-                  "need their memory one after the other{}, nothing if all need it at the same "
-                  "time; threads then wait for each other",
-                  arenas_advised(advice.count), size_text(advice.saves_most),
-                  overlap_text(advice))};
+  return {fmt::format("{} is free in thread arenas, where no other arena can use it ({} for {})",
+                      size_text(advice.bytes), count_text(advice.count, "arena", "arenas"),
+                      count_text(advice.other_count, "thread", "threads")),
+          fmt::format("start the program with MALLOC_ARENA_MAX={}: saves about {} if its threads "
+                      "need their memory one after the other{}, nothing if all need it at the same "
+                      "time; threads then contend for the arenas",
+                      arenas_advised(advice.count), size_text(advice.saves_most),
+                      overlap_text(advice))};
 }
 
 AdviceText mmap_threshold_text(const Advice& advice) {

@@ -47,8 +47,9 @@ std::string mapping_group_label(const MappingGroup& group) {
 std::string mapping_group_evidence(const MappingGroup& group) {
   switch (group.kind) {
     case MappingKind::kStacks:
-      return "Like stacks: they begin above a guard page and have a size of stacks; no thread is "
-             "known to run on them. Ended threads leave such mappings, fibers use them.";
+      return "Like stacks: they begin above a guard page and are as large as stacks, but no thread "
+             "is known to run on them. Threads that have ended leave such mappings; fibers use "
+             "them.";
     case MappingKind::kPython: return "Like pymalloc arenas: " + cut_text(group, "their sizes are");
     case MappingKind::kRuby:
       return "Like Ruby's heap: " + cut_text(group, "their ends or sizes are");
@@ -56,8 +57,7 @@ std::string mapping_group_evidence(const MappingGroup& group) {
     case MappingKind::kJava: return "Like the JVM's heap: " + cut_text(group, "they begin at");
     case MappingKind::kSameSize:
       return fmt::format(
-          "Like arenas: {} of the same size ({}), which is how allocators of a "
-          "program's own map memory.",
+          "Like arenas: {} of the same size ({}), which is how custom allocators map memory.",
           count_text(group.count, "mapping", "mappings"), size_text(group.size));
     default: return {};
   }

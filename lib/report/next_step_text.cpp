@@ -15,10 +15,10 @@ std::string subject_text(const NextStep& next) {
   const std::string size = size_text(next.bytes);
   switch (next.subject) {
     case NextSubject::kDamage:
-      return fmt::format("The heap does not make sense in {}.",
+      return fmt::format("The heap is inconsistent in {}.",
                          count_text(next.bytes, "place", "places"));
     case NextSubject::kAllocator:
-      return next.name.empty() ? "No glibc malloc was found, so no chunk is known."
+      return next.name.empty() ? "No glibc malloc was found, so no chunks are known."
                                : "heapsnap walks glibc's malloc, not " + printable(next.name) + ".";
     case NextSubject::kLittle:
       return fmt::format("Heaps and other anonymous memory take only {}.", size);
@@ -32,9 +32,9 @@ std::string subject_text(const NextStep& next) {
 
 NextStepText to_call_stacks(NextSubject subject, int pid) {
   const char* const what = subject == NextSubject::kFree
-                               ? "allocates the blocks that stay between the free ones"
-                               : "allocates the blocks that stay";
-  return {fmt::format("To see which code {}, record call stacks, let the program work for a "
+                               ? "allocates the blocks that remain between the free ones"
+                               : "allocates the blocks that remain";
+  return {fmt::format("To see which code {}, record call stacks, let the program run for a "
                       "while, and list them:",
                       what),
           {fmt::format("heapsnap inject {}", pid), fmt::format("heapsnap stacks {}", pid)}};
@@ -43,24 +43,24 @@ NextStepText to_call_stacks(NextSubject subject, int pid) {
 NextStepText own_account(const NextStep& next, const std::string& program) {
   switch (next.action) {
     case NextAction::kStatistics:
-      return {fmt::format("{} prints what it holds when the program ends, if it is started with:",
+      return {fmt::format("{} prints its statistics when the program exits, if it is started with:",
                           printable(next.name)),
               {fmt::format("{} {} ARGUMENTS", statistics_variable(next.name), program)}};
     case NextAction::kPythonObjects:
       return {
-          "To see Python's objects as blocks with call stacks, start it with malloc in the "
-          "place of pymalloc; then heapsnap stacks lists who allocates:",
+          "To see Python's objects as blocks with call stacks, start it with malloc instead of "
+          "pymalloc; heapsnap stacks then lists what allocated them:",
           {fmt::format("PYTHONMALLOC=malloc heapsnap run -- {} ARGUMENTS", program)}};
     case NextAction::kRubyObjects:
-      return {"To see what Ruby's objects take by type, when the script ends:",
+      return {"To see how much memory Ruby's objects take, by type, when the script ends:",
               {fmt::format("{} -robjspace -e 'at_exit {{ p ObjectSpace.count_objects_size }}; load "
                            "ARGV.shift' SCRIPT",
                            program)}};
     default: break;
   }
   return {
-      "To see JavaScript's objects, start it with a signal that writes them to a "
-      "*.heapsnapshot file (for Chrome's DevTools), and send that signal:",
+      "To see JavaScript's objects, start it with a signal that makes it write a *.heapsnapshot "
+      "file (for Chrome's DevTools), and send that signal:",
       {fmt::format("{} --heapsnapshot-signal=SIGUSR2 ARGUMENTS", program), "kill -USR2 PID"}};
 }
 
@@ -89,29 +89,28 @@ NextStepText action_text(const ReportInput& input) {
               {fmt::format("heapsnap trim {}", pid)}};
     case NextAction::kTrack: return to_call_stacks(next.subject, pid);
     case NextAction::kTrackNextRun:
-      return {"To have call stacks of the next run, from its first allocation on:",
+      return {"To record call stacks in the next run, from its first allocation on:",
               {fmt::format("heapsnap run -- {} ARGUMENTS", program)}};
     case NextAction::kStacks:
       return {"To see all call stacks, with frames, sizes and rates:", {"heapsnap stacks " + file}};
     case NextAction::kStacksLater:
-      return {
-          "No block that was recorded is still in use. Once the program has worked for a while:",
-          {fmt::format("heapsnap stacks {}", pid)}};
+      return {"No block that was recorded is still in use. Once the program has run for a while:",
+              {fmt::format("heapsnap stacks {}", pid)}};
     case NextAction::kChurn:
-      return {"Much more was allocated and freed than is in use. To see by whom:",
+      return {"Much more was allocated and freed than is in use. To see by which code:",
               {fmt::format("heapsnap stacks {} --sort churn", file)}};
     case NextAction::kTrackAndWatch:
-      return {"To see how much it allocates and frees a second, and whether it grows:",
+      return {"To see how much it allocates and frees per second, and whether it grows:",
               {fmt::format("heapsnap inject {}", pid),
                fmt::format("heapsnap watch {} --count 5", pid)}};
     case NextAction::kWatch:
-      return {"To see how much it allocates and frees a second, and whether it grows:",
+      return {"To see how much it allocates and frees per second, and whether it grows:",
               {fmt::format("heapsnap watch {} --count 5", pid)}};
     case NextAction::kJavaObjects:
-      return {"To see what Java's objects take, by class:",
+      return {"To see how much memory Java's objects take, by class:",
               {fmt::format("jcmd {} GC.class_histogram", pid)}};
     case NextAction::kWhoMaps:
-      return {"To see which code maps more, for 10 s (the process runs slower meanwhile):",
+      return {"To see which code maps more memory, for 10 s (this slows the process down):",
               {fmt::format("timeout -s INT 10 strace -f -k -e trace=mmap,mremap,brk -p {}", pid)}};
     case NextAction::kStatistics:
     case NextAction::kPythonObjects:

@@ -19,7 +19,7 @@ std::string end_text(StackEnd end) {
     case StackEnd::kNone: return "no frames were recorded";
     case StackEnd::kDepthLimit: return "more frames: the limit was reached";
     case StackEnd::kNoUnwindInfo: return "cut off: no unwind information for the next frame";
-    case StackEnd::kBadFrame: return "cut off: the next frame made no sense";
+    case StackEnd::kBadFrame: return "cut off: the next frame is invalid";
   }
   return {};
 }

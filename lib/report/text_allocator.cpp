@@ -19,10 +19,10 @@ std::string thread_name(const SnapshotMetadata& metadata, int tid) {
   return {};
 }
 
-std::string verdict(uint64_t seen, uint64_t books) {
-  if (seen == books) return "agree";
-  return seen < books ? size_text(books - seen) + " not walked"
-                      : size_text(seen - books) + " more walked";
+std::string verdict(uint64_t walked, uint64_t counted) {
+  if (walked == counted) return "agree";
+  return walked < counted ? size_text(counted - walked) + " not walked"
+                          : size_text(walked - counted) + " more walked";
 }
 
 void print_instance(TextPage& page, const MallocInstance& instance) {
@@ -57,10 +57,10 @@ void print_thread_caches(TextPage& page) {
   page.table(table);
 }
 
-void print_books(TextPage& page) {
+void print_accounting(TextPage& page) {
   const HeapModel& heap = page.input.metadata.heap;
   if (heap.instances.empty()) return;
-  page.heading("What was walked, against malloc's own counters");
+  page.heading("Walked chunks, compared with malloc's own counters");
   TextTable table;
   table.add_column("", Align::kLeft);
   table.add_column("walked", Align::kRight);

@@ -18,12 +18,12 @@ std::string snapshot_text(const ReportInput& input) {
   return input.snapshot_path.empty() ? size : printable(input.snapshot_path) + " (" + size + ")";
 }
 
-// How long the process stood still, and what for.
+// How long the process was paused, and what for.
 std::string pause_text(const FreezeRecord& freeze) {
   const std::string pause = fmt::format("{} ({})", duration_text(freeze.pause_ns),
                                         count_text(freeze.threads, "thread", "threads"));
   switch (freeze.method) {
-    case FreezeMethod::kNone: return "not at all: the process ran on while it was read";
+    case FreezeMethod::kNone: return "not at all: the process kept running while it was read";
     case FreezeMethod::kCore: return "not at all: " + printable(freeze.why);
     case FreezeMethod::kStop: return pause + " while it was read";
     case FreezeMethod::kFork: break;
@@ -58,7 +58,7 @@ void print_head(TextPage& page) {
   if (!metadata.heap.foreign_allocator.empty()) {
     const std::string name = printable(metadata.heap.foreign_allocator);
     page.field("allocator",
-               (metadata.heap.foreign_answers_malloc ? "malloc is answered by " + name
+               (metadata.heap.foreign_answers_malloc ? "malloc is provided by " + name
                                                      : "the process also uses " + name) +
                    "; its memory counts as other anonymous memory");
   }
@@ -86,7 +86,7 @@ void print_warnings(TextPage& page) {
   const SnapshotMetadata& metadata = page.input.metadata;
   std::vector<std::string> warnings;
   if (metadata.heap.instances.empty()) {
-    warnings.push_back("no glibc malloc was found: nothing is known of the heap");
+    warnings.push_back("no glibc malloc was found: nothing is known about the heap");
   }
   for (const std::string& note : metadata.freeze.notes) warnings.push_back(printable(note));
   for (const std::string& note : metadata.notes) warnings.push_back(printable(note));

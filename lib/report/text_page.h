@@ -48,7 +48,7 @@ void print_sizes(TextPage& page);
 void print_largest(TextPage& page);
 // The allocator and how it was read:
 void print_thread_caches(TextPage& page);
-void print_books(TextPage& page);
+void print_accounting(TextPage& page);
 void print_damage(TextPage& page);
 void print_discovery(TextPage& page);
 void print_freeze(TextPage& page);

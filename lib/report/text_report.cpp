@@ -22,7 +22,7 @@ void print_report(Writer& out, const ReportInput& input, const TextStyle& style)
   print_sizes(page);
   print_largest(page);
   print_thread_caches(page);
-  print_books(page);
+  print_accounting(page);
   print_damage(page);
   print_discovery(page);
   print_freeze(page);

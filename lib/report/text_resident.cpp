@@ -80,7 +80,7 @@ void print_remarks(TextPage& page) {
                               size_text(account.hugetlb)));
   }
   if (!account.agrees_with_process()) {
-    page.sentence(fmt::format("The kernel's counter of the whole process said {} at the freeze.",
+    page.sentence(fmt::format("The kernel's counter for the whole process was {} at the freeze.",
                               size_text(account.process_rss)));
   }
   const SnapshotMetadata& metadata = page.input.metadata;
@@ -91,8 +91,8 @@ void print_remarks(TextPage& page) {
   }
   if (account.disagreement != 0) {
     page.sentence(
-        fmt::format("Pages of chunks hold {} more than the kernel's counters, which were read a "
-                    "moment later; the rows are scaled to the counters.",
+        fmt::format("The pages of chunks add up to {} more than the kernel's counters, which were "
+                    "read a moment later; the rows are scaled to the counters.",
                     size_text(account.disagreement)));
   }
 }

@@ -40,8 +40,8 @@ std::string share_text(double part, double whole) {
 }
 
 std::string recording_text(uint64_t sample_bytes) {
-  return sample_bytes == 0 ? std::string("each allocation recorded")
-                           : fmt::format("one sample each {} on average", size_text(sample_bytes));
+  return sample_bytes == 0 ? std::string("every allocation recorded")
+                           : fmt::format("one sample per {} on average", size_text(sample_bytes));
 }
 
 // What the order compares, in its own unit.
@@ -68,11 +68,11 @@ std::string total_text(const StackReportInput& input) {
     case StackOrder::kLiveBytes:
     case StackOrder::kLiveBlocks: return {};
     case StackOrder::kRate:
-      return "by allocations: " + count_text(rounded(total)) + " in all" +
+      return "by allocations: " + count_text(rounded(total)) + " in total" +
              rate_text(total, input.metadata.tracker->recorded_ns);
     case StackOrder::kChurn: break;
   }
-  return "by churn: " + size_text(rounded(total)) + " allocated and freed in all";
+  return "by churn: " + size_text(rounded(total)) + " allocated and freed in total";
 }
 
 // "16 B × 1,024, 32 B × 5": the largest shares of the bytes.
@@ -112,7 +112,7 @@ void print_head(Writer& out, const StackReportInput& input, const Ink& ink, size
   print_wrapped(out, "  live      ", live_text(input.census.live_bytes, input.census.live_blocks),
                 width);
   for (const std::string& remark : stack_remarks(input.metadata, input.census)) {
-    print_wrapped(out, "  mind      ", remark, width);
+    print_wrapped(out, "  note      ", remark, width);
   }
 }
 
@@ -205,7 +205,7 @@ std::string untracked_text(const SnapshotMetadata& metadata) {
       tracker.limit_reached_ns != 0 || tracker.dropped_slots != 0 || tracker.nested_events != 0;
   return std::string(was_injected(metadata) ? "allocated before inject"
                                             : "allocated before tracking began") +
-         (tracker.sample_bytes == 0 ? "" : ", or passed over by sampling") +
+         (tracker.sample_bytes == 0 ? "" : ", or not sampled") +
          (lost_some ? ", or not recorded" : "");
 }
 
@@ -230,7 +230,7 @@ std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata,
   if (!limits.empty()) remarks.push_back("the tracker reached its limit of: " + limits);
   if (tracker.limit_reached_ns != 0) {
     remarks.push_back(fmt::format(
-        "its tables may not grow{}: from {} after the start of recording on, new blocks were not "
+        "its tables could not grow{}: from {} after the start of recording, new blocks were not "
         "recorded ({} or more), only frees",
         tracker.memory_limit == 0 ? std::string() : " beyond " + size_text(tracker.memory_limit),
         duration_text(limit_reached_after(tracker)),

@@ -113,7 +113,7 @@ class Case:
         # Both free the same pages, and the second says so.
         second = list(all_advice.values())[1]
         assert second["overlap"] >= 0.95 * second["bytes"], second
-        assert "also in 1" in second["finding"], second
+        assert "also counted in 1" in second["finding"], second
 
     def arena_max(self):
         """Between what it is where threads take turns, and nothing where they do not."""

@@ -59,7 +59,7 @@ def told(command, expected, words=()):
 def verdicts_of_running(heapsnap, program, pid, snapshot):
     """Of a process: (command, exit code, what it has to say)."""
     is_glibc = program.answers == "glibc"
-    answered = [] if is_glibc else ["malloc is answered by " + program.answers]
+    answered = [] if is_glibc else ["malloc is provided by " + program.answers]
     checks = json.loads(subprocess.run([heapsnap, "doctor", "-j", str(pid)], capture_output=True, text=True).stdout)
     allocator = [check for check in checks["checks"] if check["id"] == "allocator"]
     severity = "ok" if is_glibc else "blocked"

@@ -68,7 +68,7 @@ def unserved_unseen(heapsnap, program):
         done, left = attach(heapsnap, target, "none")
         target.check_alive()
         assert done.returncode == UNSUPPORTED, (done.returncode, done.stderr)
-        assert "did not come to an end" in done.stderr and "userfaultfd" in done.stderr, done.stderr
+        assert "did not finish" in done.stderr and "userfaultfd" in done.stderr, done.stderr
         assert not left, left
 
 

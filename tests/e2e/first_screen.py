@@ -235,7 +235,7 @@ class Case:
             advice = {item["kind"] for item in self.report["advice"]}
             assert advice >= {"fragmentation", "arena-max"}, advice
             assert re.match(r"8\d\.\d MiB is free in malloc's heaps\. ", screen.why), screen.why
-            assert "the blocks that stay between the free ones" in screen.why
+            assert "the blocks that remain between the free ones" in screen.why
             assert "13 threads" in screen.head and "48,000 blocks  of 208 B" in screen.head, screen.text
             self.follow(screen)
             program.end()

@@ -22,7 +22,7 @@ import tempfile
 import servers
 import threaded_programs
 
-HALF_CHANGED = "could not be led to its end"
+HALF_CHANGED = "could not be stepped out of it"
 SERVERS = {"postgresql": servers.PostgreSQL, "mariadb": servers.MariaDB}
 PROGRAMS = {kind.name: kind for kind in threaded_programs.ALL} | SERVERS
 

@@ -252,7 +252,7 @@ def signal_handler(heapsnap, targets):
         os.kill(target.process.pid, signal.SIGUSR1)
         target.expect("waiting")
         for method in "stop", "fork":
-            if "1 threads were in a signal handler that had interrupted" not in notes_of_attach(heapsnap, target, method):
+            if "1 thread was in a signal handler that had interrupted" not in notes_of_attach(heapsnap, target, method):
                 raise Failure("what malloc has half done is shown as if it were not")
 
         refused_while_it_sleeps(heapsnap, target, 1, "allocated")

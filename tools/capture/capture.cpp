@@ -178,7 +178,7 @@ void write_tracking(Target& target, std::optional<Tracking>& tracking, const Ope
     names = name_stacks(target, *tracking, options.debug_files, open_path);
     if (names.is_full()) {
       tracking->record.notes.push_back(
-          "the names in the call stacks take more than a snapshot holds: some were left out");
+          "the names in the call stacks exceed the limit of a snapshot: some were left out");
     }
   }
   writer.on_call_stacks(tracking->stacks);
@@ -232,8 +232,8 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   if (tracker && may_fork && is_shared_memory(running->address_space(), tracker->directory)) {
     freeze_options.choice = FreezeChoice::kStop;
     metadata.notes.push_back(
-        "the tracker's tables are shared memory, which a forked child does not hold still: the "
-        "process was read while it stood still");
+        "the tracker's tables are shared memory, of which a fork makes no copy: the process was "
+        "read while stopped");
   }
   for (const MallocModule& module : prepared.modules) {
     if (!module.malloc_text.is_empty()) freeze_options.malloc_text.push_back(module.malloc_text);
@@ -264,9 +264,7 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   write_tracking(*frozen, walk.tracking, paths_of_process(pid), options, writer, metadata);
   for (const std::string& file : files_with_lost_pages()) {
     metadata.notes.push_back(
-        file +
-        " was truncated while it was read: what it says of malloc and of names "
-        "was not all used");
+        file + " was truncated while it was read: some of its data on malloc or names is missing");
   }
   frozen->thaw();
   metadata.freeze = frozen->record();
@@ -284,10 +282,9 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
     return capture_once(pid, freeze, options);
   } catch (const CopyLost& lost) {
     if (options.output.path == "-") {
-      throw Error(
-          ErrorKind::kUnsupported, "the copy of process " + std::to_string(pid) + " was lost",
-          lost.why,
-          "read it while it stands still: heapsnap attach --freeze stop " + std::to_string(pid));
+      throw Error(ErrorKind::kUnsupported,
+                  "the copy of process " + std::to_string(pid) + " was lost", lost.why,
+                  "read it while stopped: heapsnap attach --freeze stop " + std::to_string(pid));
     }
     FreezeOptions while_stopped = freeze;
     while_stopped.choice = FreezeChoice::kStop;

@@ -35,8 +35,8 @@ std::optional<Address> find_tracker(Target& target, std::vector<std::string>& no
     if (const auto at = malloc_behind_idle_tracker(target)) {
       const Mapping* const mapping = target.address_space().find(*at);
       notes.push_back(
-          "the tracker is in the process and passes all calls on, recording nothing: "
-          "malloc is answered by " +
+          "the tracker is loaded but records nothing and passes all calls on: malloc is provided "
+          "by " +
           (mapping == nullptr ? std::string("another allocator") : mapping->path));
     }
     return std::nullopt;

@@ -38,7 +38,7 @@ void require_descriptor_room() {
     const int refusal = errno;
     throw Error(ErrorKind::kNotPermitted,
                 "heapsnap cannot open the " + std::to_string(kNeeded) + " files that it needs",
-                "after " + std::to_string(files.size() - 1) + ": " + errno_text(refusal),
+                "after opening " + std::to_string(files.size() - 1) + ": " + errno_text(refusal),
                 remedy_for(refusal));
   }
 }

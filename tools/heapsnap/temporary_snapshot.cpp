@@ -14,8 +14,8 @@ TemporarySnapshot::TemporarySnapshot(int pid, const DebugFileSearch& debug_files
   const char* const base = ::getenv("TMPDIR");
   folder_ = std::string(base == nullptr || *base == '\0' ? "/tmp" : base) + "/heapsnap-XXXXXX";
   if (::mkdtemp(folder_.data()) == nullptr) {
-    throw Error(ErrorKind::kOutput, "cannot make a folder at " + folder_, errno_text(errno),
-                "set TMPDIR to a folder with room for a snapshot");
+    throw Error(ErrorKind::kOutput, "cannot create a directory in " + folder_, errno_text(errno),
+                "set TMPDIR to a directory with enough space for a snapshot");
   }
   path_ = folder_ + "/snapshot";
   CaptureOptions options;

@@ -57,8 +57,8 @@ std::vector<HookTarget> list_targets(const Target& target, const CLibrary& libc,
     const Mapping* const hook_code = target.address_space().find(Address(hook.hook));
     if (hook_code == nullptr || !hook_code->executable || !is_tracker_library(hook_code->path)) {
       refuse_hooks(target,
-                   "the tables of the tracker in it are damaged: the hook of " +
-                       std::string(hook.name) + " is no code of the tracker",
+                   "the tracker's tables in it are damaged: the hook of " + std::string(hook.name) +
+                       " is not in the tracker's code",
                    "restart the process");
     }
     targets.push_back({hook.name, entry, Address(hook.hook), Address(hook.original)});
@@ -91,7 +91,7 @@ Address map_page(Target& target, const AddressRange& code, HookChange& change) {
     if (refusal != EEXIST) break;
   }
   refuse_hooks(target,
-               "a page for the hooks near its C library was refused: " +
+               "the kernel refused a page for the hooks near its C library: " +
                    errno_text(static_cast<int>(refusal)),
                "try again; it needs Linux 4.17 or later");
 }
@@ -171,7 +171,7 @@ void lead_to_originals(Target& target, const std::vector<HookTarget>& targets,
   MemoryWriter writer = writer_of(target);
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!writer.write_value(targets[i].original_word, slots[i].original.value())) {
-      refuse_hooks(target, "the tables of the tracker could not be written", "");
+      refuse_hooks(target, "the tracker's tables could not be written", "");
     }
   }
 }

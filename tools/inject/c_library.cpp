@@ -29,7 +29,7 @@ std::string process_name(const Target& target) {
 
 [[noreturn]] void refuse_thread(const Target& target, const std::string& why,
                                 const std::string& remedy) {
-  throw Error(ErrorKind::kUnsupported, "no thread can be made in " + process_name(target), why,
+  throw Error(ErrorKind::kUnsupported, "no thread can be created in " + process_name(target), why,
               remedy);
 }
 
@@ -91,9 +91,9 @@ void check_allocator(const Target& target, const AllocatorVerdict& allocator) {
   const bool is_foreign = allocator.kind == AllocatorVerdict::Kind::kForeign;
   if (!is_foreign && allocator.interposer.empty()) return;
   refuse_thread(target,
-                "malloc is answered by " +
+                "malloc is provided by " +
                     (is_foreign ? allocator.name + ", " + allocator.file : allocator.interposer) +
-                    ", and heapsnap knows glibc's only",
+                    ", and heapsnap supports glibc's only",
                 "start it without that allocator, or look at its mappings: heapsnap attach " +
                     std::to_string(target.process().pid));
 }
@@ -153,7 +153,8 @@ CLibrary CLibrary::find(Target& target) {
     refuse_thread(target,
                   has_interpreter ? "its C library is not glibc (musl?)"
                                   : "it is statically linked: nothing can be loaded into it",
-                  "look at it without: heapsnap attach " + std::to_string(target.process().pid));
+                  "take a snapshot without the tracker: heapsnap attach " +
+                      std::to_string(target.process().pid));
   }
   std::vector<Address> biases;
   for (const OpenedLibrary& part : opened_parts) {
@@ -185,7 +186,7 @@ Address CLibrary::function(std::string_view name) const {
   if (address.is_null()) {
     throw Error(ErrorKind::kUnsupported, libc_.path + " has no " + std::string(name),
                 "it is glibc " + std::to_string(version_.major) + "." +
-                    std::to_string(version_.minor) + ", from which heapsnap expects it");
+                    std::to_string(version_.minor) + ", which should have it");
   }
   return address;
 }
@@ -221,7 +222,7 @@ void CLibrary::read_layout(Target& target) {
   const ElfSegment* const tls = libc_.image.tls_segment();
   if (tls == nullptr || tls->file_size > tls->memory_size ||
       tls->memory_size > kLargestInitialImage) {
-    refuse_thread(target, libc_.path + " has no thread-local variables, which every glibc has", "");
+    refuse_thread(target, libc_.path + " has no thread-local variables, unlike every glibc", "");
   }
   MallocTls words = read_malloc_tls(libc_.image, false);
   for (MallocTls::Word& word : words.words) word.word = libc_.load_bias + word.word.value();
@@ -230,8 +231,7 @@ void CLibrary::read_layout(Target& target) {
   // As the loader has relocated it, which the file is not.
   if (!offset || *offset >= 0 ||
       !target.memory().read_exact(libc_.load_bias + tls->address, initial)) {
-    refuse_thread(target,
-                  "where " + libc_.path + " keeps its thread-local variables cannot be told", "");
+    refuse_thread(target, "the thread-local variables of " + libc_.path + " were not found", "");
   }
   initial.resize(tls->memory_size);
   layout_.variables = {*offset, std::move(initial)};

@@ -40,7 +40,7 @@ constexpr std::array<uint8_t, 6> kJumpToWord{0xff, 0x25, 0, 0, 0, 0};
 
 [[noreturn]] void refuse(const std::string& name) {
   throw Error(ErrorKind::kUnsupported, "cannot hook " + name,
-              "its first instructions are none that can be moved",
+              "its first instructions cannot be moved",
               "start the program with the tracker instead: heapsnap run -- COMMAND");
 }
 
@@ -50,7 +50,7 @@ HookPage make_hook_page(Address begin, std::span<const HookTarget> targets,
                         std::span<const std::byte> code, Address code_begin,
                         std::vector<std::byte>& bytes) {
   if (targets.size() > kMostSlots) {
-    throw Error(ErrorKind::kInternal, "hook page", "there are more hooks than room");
+    throw Error(ErrorKind::kInternal, "hook page", "there are more hooks than fit");
   }
   HookPage page;
   page.begin = begin;

@@ -232,7 +232,7 @@ LibraryCallResult make_calls(Target& target, const CLibrary& libc, const Library
     const std::string why = calls.message(result.injection);
     throw Error(ErrorKind::kUnsupported,
                 load.name + " could not be loaded into process " + std::to_string(pid),
-                why.empty() ? "its loader refused, and does not say why" : why);
+                why.empty() ? "its loader refused and gave no reason" : why);
   }
   result.value = *value;
   return result;

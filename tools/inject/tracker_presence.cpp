@@ -82,7 +82,7 @@ LoaderEntry await_in_loader(Target& target, const CLibrary& libc, Address tracke
   while (true) {
     if (auto entry = find_in_loader(target, libc, tracker_bias)) return *entry;
     if (std::chrono::steady_clock::now() >= deadline) {
-      refuse(target, "the tracker is just being loaded into it, and that does not end",
+      refuse(target, "the tracker is being loaded into it, and loading does not finish",
              "try again later");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -97,7 +97,7 @@ std::optional<TrackerPresence> find_tracker(Target& target, const CLibrary& libc
   if (mapping == nullptr) return std::nullopt;
   const ElfImage image = ElfImage::from_bytes(image_bytes, "libheapsnap_tracker.so");
   if (!is_same_version(target, image, *mapping)) {
-    refuse(target, "the tracker of another version of heapsnap is in it (" + mapping->path + ")",
+    refuse(target, "it has the tracker of another version of heapsnap (" + mapping->path + ")",
            "use that version, or restart the process");
   }
   TrackerPresence found;
@@ -117,7 +117,7 @@ std::optional<tracker::Directory> read_tracker_directory(Target& target,
   if (!address || *address == 0) return std::nullopt;
   auto directory = read_directory(target.memory(), Address(*address));
   if (!directory) {
-    refuse(target, "the tables of the tracker in it are damaged", "restart the process");
+    refuse(target, "the tracker's tables in it are damaged", "restart the process");
   }
   return directory;
 }
@@ -128,7 +128,7 @@ std::vector<tracker::HookEntry> read_hook_table(Target& target,
   const bool fits = directory.hook_entry_size == sizeof(tracker::HookEntry);
   if (!fits || !target.memory().read_exact(Address(directory.hooks),
                                            std::as_writable_bytes(std::span(hooks)))) {
-    refuse(target, "the tables of the tracker in it are damaged", "restart the process");
+    refuse(target, "the tracker's tables in it are damaged", "restart the process");
   }
   for (tracker::HookEntry& hook : hooks) hook.name[sizeof hook.name - 1] = '\0';
   return hooks;

@@ -70,9 +70,9 @@ void check_filters_alike(int pid) {
     if (!first) first = filters;
     if (filters == *first) continue;
     throw Error(ErrorKind::kUnsupported, process_text(pid) + " cannot be tracked",
-                "its threads have different seccomp filters, and the tracker would make system "
-                "calls on all of them",
-                "look at it without: heapsnap attach " + std::to_string(pid));
+                "its threads have different seccomp filters, and the tracker makes system calls in "
+                "all threads",
+                "take a snapshot without the tracker: heapsnap attach " + std::to_string(pid));
   }
 }
 
@@ -100,28 +100,28 @@ LibraryLoad call_of(const char* function, std::vector<std::byte> argument,
 
 void check_start(int pid, int64_t result, const TrackingOptions& options) {
   if (result == 0) return;
-  const std::string what = "the tracker does not start in " + process_text(pid);
+  const std::string what = "the tracker cannot start in " + process_text(pid);
   switch (result) {
     case -ENOMEM:
       if (options.memory_limit != 0) {
-        throw Error(ErrorKind::kUnsupported, what, "its empty tables need more than they may take",
+        throw Error(ErrorKind::kUnsupported, what, "its empty tables exceed the memory limit",
                     "allow some MiB: --memory-limit 64MiB");
       }
-      throw Error(ErrorKind::kUnsupported, what, "memory for its tables was refused",
-                  "see whether ulimit -v or a cgroup bars it");
-    case -EINVAL: throw Error(ErrorKind::kUsage, what, "it does not take these options");
+      throw Error(ErrorKind::kUnsupported, what, "the kernel refused memory for its tables",
+                  "check ulimit -v and the memory limit of its cgroup");
+    case -EINVAL: throw Error(ErrorKind::kUsage, what, "it does not accept these options");
     case -ENOTSUP:
       throw Error(ErrorKind::kUnsupported, what,
-                  "the process calls another allocator than glibc's malloc: the tracker passes all "
-                  "calls on to it",
+                  "the process uses another allocator than glibc's malloc: the tracker only passes "
+                  "its calls on",
                   "see which one: heapsnap doctor " + std::to_string(pid));
     case -EBUSY:
       throw Error(ErrorKind::kUnsupported, what,
-                  "a thread is still inside a hook, from before it was ejected", "try again");
+                  "since the last eject, a thread has still not left a hook", "try again");
     case -ENOSYS:
       throw Error(ErrorKind::kUnsupported, what,
-                  "it was ejected, and without membarrier(2), which is refused, its old tables "
-                  "cannot be given back",
+                  "it was ejected, and its old tables cannot be freed because membarrier(2) is "
+                  "refused",
                   "restart the process");
     default: throw Error(ErrorKind::kUnsupported, what, errno_text(static_cast<int>(-result)));
   }
@@ -155,7 +155,7 @@ void start(RunningProgram& target, std::span<const std::byte> image, const Track
   if (present) change.directory = read_tracker_directory(target, *present);
   if (!change.directory) {
     throw Error(ErrorKind::kInternal, "the tracker in " + process_text(pid),
-                "it was started and is not to be found");
+                "it was started but cannot be found");
   }
   change.is_preloaded = present->is_preloaded;
   if (!present->is_preloaded) {
@@ -171,7 +171,7 @@ TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
   if (present) directory = read_tracker_directory(target, *present);
   if (!present || !directory) {
     throw Error(ErrorKind::kUnsupported, process_text(pid) + " has nothing to eject",
-                "the tracker is not in it", "put it in: heapsnap inject " + std::to_string(pid));
+                "the tracker is not loaded", "load it: heapsnap inject " + std::to_string(pid));
   }
   TrackingChange change;
   change.was_loaded = true;
@@ -182,8 +182,8 @@ TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
   }
   if (!change.hooks.is_vacant) {
     change.notes.push_back(
-        "the hooks are off, but a thread stays inside of one: the tables were left as they are; "
-        "eject again to give their memory back");
+        "the hooks have been removed, but a thread has not left one: the tables were not freed; "
+        "run eject again to free them");
     change.directory = directory;
     return change;
   }
@@ -193,17 +193,17 @@ TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
   if (call.value == -EBUSY) {
     change.notes.push_back(
         "a thread stayed inside a hook for a second: recording has stopped, but the tables were "
-        "left as they are; eject again to give their memory back");
+        "not freed; run eject again to free them");
   } else if (call.value == -ENOSYS) {
     change.notes.push_back(
-        "recording has stopped, but the tables were left as they are: membarrier(2) is refused, "
-        "without which it cannot be told that no thread is inside of them");
+        "recording has stopped, but the tables were not freed: membarrier(2) is refused, so it "
+        "cannot be known whether a thread still uses them");
   } else if (call.value != 0) {
     change.notes.push_back("the tracker says " + errno_text(static_cast<int>(-call.value)));
   }
   if (present->is_preloaded) {
     change.notes.push_back(
-        "it was preloaded: calls of the allocator go on to pass through it, without a record");
+        "it was preloaded: allocator calls still pass through it, but are not recorded");
   }
   change.directory = read_tracker_directory(target, *present);
   return change;

@@ -184,11 +184,11 @@ std::string preloadable_tracker() {
     if (std::string path = tracker_file_in(folder); !path.empty()) return path;
     tried += (tried.empty() ? "" : ", ") + folder;
   }
-  throw Error(ErrorKind::kOutput, "there is no place for the tracker's library",
-              "its file must stay in a folder that only you and root can write to, on a file "
+  throw Error(ErrorKind::kOutput, "there is no directory for the tracker's library",
+              "its file must be in a directory that only you and root can write to, on a file "
               "system that is not mounted noexec; tried: " +
                   (tried.empty() ? std::string("none") : tried),
-              "name one: XDG_CACHE_HOME=/FOLDER heapsnap run ...");
+              "name one: XDG_CACHE_HOME=/DIRECTORY heapsnap run ...");
 }
 
 }  // namespace heapsnap

@@ -98,7 +98,7 @@ void CopyReaper::reap(const SnapshotChild* copy, TraceClock::time_point deadline
 CopyReaper::Attempt CopyReaper::attempt(PriorityInheritance& inheritance,
                                         TraceClock::time_point deadline) {
   if (!gadget_ && !find_gadget()) {
-    remains_ = "none of its code makes a system call and returns";
+    remains_ = "its code contains no usable syscall instruction";
     return Attempt::kHopeless;
   }
   PtraceSession session(proc_, process_);
@@ -108,7 +108,7 @@ CopyReaper::Attempt CopyReaper::attempt(PriorityInheritance& inheritance,
     session.stop_all(deadline, inheritance);
     outcome = reap_while_stopped(session, inheritance, deadline);
   } catch (const TargetRefusal& refusal) {
-    remains_ = "it cannot be traced any more: " + errno_text(refusal.error_number());
+    remains_ = "it can no longer be traced: " + errno_text(refusal.error_number());
   } catch (const Error& error) {
     remains_ = error.why();
   }

@@ -50,7 +50,7 @@ CopyWatch::CopyWatch(int pid, uint64_t private_bytes, std::chrono::nanoseconds p
   try {
     thread_ = start_helper_thread([this] { serve(); });
   } catch (const std::system_error& error) {
-    throw Error(ErrorKind::kInternal, "cannot start a thread to watch the copy with", error.what());
+    throw Error(ErrorKind::kInternal, "cannot start a thread to watch the copy", error.what());
   }
 }
 
@@ -104,7 +104,7 @@ void CopyWatch::serve() {
 
 std::chrono::nanoseconds CopyWatch::look() {
   if (const int64_t deadline = call_deadline_ns_; deadline != 0 && now_ns() >= deadline) {
-    give_up("it did not come to the end of a system call in time");
+    give_up("it did not finish a system call in time");
     return {};
   }
   // What it takes until the copy is gone, at the pace that the target has now.
@@ -118,8 +118,8 @@ std::chrono::nanoseconds CopyWatch::look() {
     // is killed too late leaves it the target; one that lives is taken first.
     const bool is_late = room.bytes < written / 2;
     if (!dies_alone_ || !is_late) {
-      give_up("the target writes, and of the " + room.limit + " " + bytes_text(room.bytes) +
-              " are left");
+      give_up("the target writes to its memory, and only " + bytes_text(room.bytes) +
+              " are left of the " + room.limit);
       return {};
     }
     return kShortestWatchNap;

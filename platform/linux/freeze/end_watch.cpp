@@ -51,7 +51,7 @@ bool called_exit(const Tracee& tracee) {
 // In words what the status means that a thread carries at its PTRACE_EVENT_EXIT.
 std::string how_it_ended(uint64_t status) {
   const int signal = static_cast<int>(status & 0x7f);
-  return signal == 0 ? "it had called exit" : name_of(signal) + " had ended it";
+  return signal == 0 ? "it had called exit" : name_of(signal) + " had killed it";
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ EndWatch::EndWatch(pid_t pid) : pid_(pid) {
   const int refusal = first.seize(kFollow);
   if (refusal != 0) {
     throw Error(ErrorKind::kNotPermitted, "cannot watch the exit of the program",
-                ::strerror(refusal), "leave --at-exit out, or allow ptrace for it");
+                ::strerror(refusal), "run it without --at-exit, or allow ptrace for it");
   }
   tracees_.emplace(pid, first);
 }
@@ -175,7 +175,7 @@ std::unique_ptr<ProgramEnd> EndWatch::end_at(pid_t tid) {
         if (status) return give_up_to(how_it_ended(*status));
       }
     } else if (first.stop() == Tracee::Stop::kSignal && is_deadly(first.signal())) {
-      return give_up_to(name_of(first.signal()) + " was about to end it");
+      return give_up_to(name_of(first.signal()) + " was about to kill it");
     }
   }
   for (auto& [other, thread] : tracees_) {

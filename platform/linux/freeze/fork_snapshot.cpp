@@ -67,11 +67,11 @@ std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process
                                                  double writers) {
   const auto status = parse_process_status(proc.read(tid, "status"));
   if (status && status->shadow_stack) {
-    return "the target has a shadow stack, which a call made in its name would violate";
+    return "the target has a shadow stack, which an injected call would violate";
   }
   // A first child in a new pid namespace is its init; when that ends, no other can be made.
   if (!is_same_namespace(proc.path(tid, "ns/pid"), proc.path(tid, "ns/pid_for_children"))) {
-    return "children of the target are born into another pid namespace";
+    return "children of the target are created in another PID namespace";
   }
   if (const auto no_room = find_copy_refusal(process, writers)) {
     return no_room->what + ": " + no_room->why;
@@ -98,7 +98,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
   switch (stopped_caller.clone(kSnapshotFlags, chain, deadline)) {
     case StoppedCaller::Outcome::kCloned: break;
     case StoppedCaller::Outcome::kRefused:
-      why_not = "the kernel refused to clone the target";
+      why_not = "the kernel refused the clone";
       if (stopped_caller.refusal() != 0) why_not += ": " + errno_text(stopped_caller.refusal());
       return nullptr;
     case StoppedCaller::Outcome::kGone: why_not = "the calling thread ended"; return nullptr;
@@ -111,7 +111,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
   const bool caught = stopped_caller.give_back();
   std::unique_ptr<ForkSnapshot> snapshot;
   std::optional<std::string> useless;
-  if (!is_complete) useless = "the copy was not made while the target stood still";
+  if (!is_complete) useless = "the copy was not made while the target was stopped";
   if (stopped_caller.clone_pid() != 0) {
     snapshot.reset(new ForkSnapshot(
         proc, process, gadget,
@@ -130,7 +130,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
       snapshot->give_up_files(kClosingWhileStopped);
       is_marked = is_marked || snapshot->mark_itself_first_to_go();
       useless = meanwhile(stopped_caller.clone_pid());
-      if (!is_marked) useless = "it could not be made the first to go when memory runs out";
+      if (!is_marked) useless = "it could not be made the first victim of the OOM killer";
     }
   }
   session.release();
@@ -195,8 +195,8 @@ bool ForkSnapshot::settle() {
   if (!is_born_ || !child_.is_alive() || child_.is_crippled()) return false;
   if (!owns_files_) {
     notes_.push_back(
-        "the copy could not let go of the target's open files (close_range): should the target "
-        "end, they stay open until the copy is gone");
+        "the copy could not close the target's files (close_range): if the target ends, they stay "
+        "open until the copy is gone");
   }
   return true;
 }
@@ -245,7 +245,7 @@ void ForkSnapshot::discard() noexcept {
     notes_.insert(notes_.end(), reaper.notes().begin(), reaper.notes().end());
     if (!reaper.remains().empty()) {
       notes_.push_back(
-          "the ended copy remains as a zombie of the target, until the next heapsnap " +
+          "the copy has ended but remains a zombie of the target until the next heapsnap " +
           std::string("attach: ") + reaper.remains());
     }
   } catch (...) {

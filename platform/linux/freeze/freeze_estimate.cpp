@@ -50,7 +50,7 @@ std::chrono::nanoseconds FreezeEstimate::with_kept(uint64_t bytes) const {
 }
 
 std::string FreezeEstimate::text() const {
-  return "copying the page tables of " + bytes_text(private_bytes) + " is to take about " +
+  return "copying the page tables of " + bytes_text(private_bytes) + " should take about " +
          milliseconds_text(fork) + ", reading it " + milliseconds_text(stop);
 }
 

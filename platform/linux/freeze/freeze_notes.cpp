@@ -1,11 +1,14 @@
 #include "platform/linux/freeze/freeze_notes.h"
 
+#include "base/count_text.h"
+
 namespace heapsnap {
 
 namespace {
 
 constexpr const char* kHalfChanged =
-    " changing is half changed. Damage and odd sums there are no fault of the program";
+    " changing may be inconsistent in the snapshot; corruption and wrong sums there are not the "
+    "program's fault";
 
 std::string sharer_note(const PtraceSession::Sharer& sharer) {
   const std::string process = "process " + std::to_string(sharer.pid);
@@ -14,39 +17,37 @@ std::string sharer_note(const PtraceSession::Sharer& sharer) {
   }
   if (sharer.was_stopped) {
     return process +
-           " was stopped too: it seems to run in the same memory (vfork), which nobody can tell "
-           "where kcmp(2) is refused";
+           " was stopped too: it seems to run in the same memory (vfork), which cannot be checked "
+           "because kcmp(2) is refused";
   }
   return process +
-         " may run in the same memory (vfork), which nobody can tell where kcmp(2) is refused; it "
-         "could not be stopped, so what was read may not fit together";
+         " may run in the same memory (vfork), which cannot be checked because kcmp(2) is refused; "
+         "it could not be stopped, so the snapshot may be inconsistent";
 }
 
 }  // namespace
 
 std::string stood_before_note(uint64_t nanoseconds) {
   const uint64_t tenths = nanoseconds / 100'000;
-  return "it had stood still for " + std::to_string(tenths / 10) + "." +
-         std::to_string(tenths % 10) + " ms before, for a copy that could not be used";
+  return "it had already been paused for " + std::to_string(tenths / 10) + "." +
+         std::to_string(tenths % 10) + " ms, for a copy that could not be used";
 }
 
 std::string still_inside_note(uint64_t threads) {
-  return std::to_string(threads) +
-         " threads were in the midst of a call of malloc or free and could not be led to its end: "
-         "what they were" +
-         kHalfChanged;
+  return count_text(threads, "thread was", "threads were") +
+         " inside malloc or free and could not be stepped out of it: what " +
+         (threads == 1 ? "it was" : "they were") + kHalfChanged;
 }
 
 std::string handlers_note(uint64_t threads) {
-  return std::to_string(threads) +
-         " threads were in a signal handler that had interrupted a call of malloc or free: what "
-         "that was" +
+  return count_text(threads, "thread was", "threads were") +
+         " in a signal handler that had interrupted malloc or free: what that call was" +
          kHalfChanged;
 }
 
 std::string way_back_note(int tid) {
   return "thread " + std::to_string(tid) +
-         " found its way back by itself: if it slept, its sleep began anew";
+         " returned by itself: if it was sleeping, its sleep started over";
 }
 
 std::vector<std::string> sharer_notes(const PtraceSession& session) {
@@ -56,7 +57,7 @@ std::vector<std::string> sharer_notes(const PtraceSession& session) {
   if (session.misses_vfork_child()) {
     notes.emplace_back(
         "a thread waits for a child that may run in the same memory (vfork) and was not found: "
-        "what was read may not fit together");
+        "the snapshot may be inconsistent");
   }
   return notes;
 }

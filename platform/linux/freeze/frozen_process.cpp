@@ -81,7 +81,8 @@ void FrozenProcess::plan(const FreezeOptions& options) {
   record_.threads = view_.threads.size();
   if (options.choice == FreezeChoice::kNone) {
     record_.method = FreezeMethod::kNone;
-    record_.why = "asked for: it ran on while it was read, so what was read may not fit together";
+    record_.why =
+        "asked for: it kept running while it was read, so the snapshot may be inconsistent";
     return;
   }
   record_.method = FreezeMethod::kStop;
@@ -105,7 +106,7 @@ void FrozenProcess::plan(const FreezeOptions& options) {
       find_syscall_gadget(view_.address_space, MappedFiles(view_.proc, target_tid_), *view_.memory);
   std::optional<std::string> refusal;
   if (!gadget_) {
-    refusal = "none of its code makes a system call and returns";
+    refusal = "its code contains no usable syscall instruction";
   } else if (!(refusal = flags_against_fork(options, estimate))) {
     refusal = ForkSnapshot::refusal(view_.proc, view_.process.pid, target_tid_,
                                     busy_.processors().value_or(1));
@@ -125,7 +126,7 @@ void FrozenProcess::plan(const FreezeOptions& options) {
 void FrozenProcess::take_over(const FreezeOptions& options) {
   began_ = std::chrono::steady_clock::now();
   record_.method = FreezeMethod::kStop;
-  record_.why = options.end->how + ": it was held there";
+  record_.why = options.end->how + ": it was stopped there";
   session_ = std::move(options.end->session);
   end_ = options.end;
   try {
@@ -162,7 +163,7 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
   if (session_->was_stopped_before()) {
     why_not = "it was stopped already (SIGSTOP)";
   } else if (session_->may_execute() || !gadget_->is_in(*view_.memory)) {
-    why_not = "it executed another program meanwhile";
+    why_not = "it has just executed another program";
   } else {
     inside_malloc_ = threads_inside_malloc(options.malloc_text, *session_, *view_.memory);
     blocking_ = threads_that_block_signals(*session_, inside_malloc_);
@@ -210,7 +211,7 @@ std::optional<std::string> FrozenProcess::loss() const {
   if (auto reason = watch_->reason()) return reason;
   const auto task = view_.proc.try_stat(snapshot_->child().pid());
   if (task && !task->is_dead()) return std::nullopt;
-  return "it was killed, by somebody or because memory ran out";
+  return "it was killed, by another process or because memory ran out";
 }
 
 std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& options) {
@@ -222,14 +223,14 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
   note_handlers(options);
   if (!inside_malloc_.empty()) {
     if (!snapshot_->shield_shared_memory()) {
-      return "it could not be kept from writing to memory that it shares with the target";
+      return "it could not be prevented from writing to memory that it shares with the target";
     }
     const MallocExit exit =
         step_out_in_child(options.malloc_text, child, *view_.memory, inside_malloc_);
     snapshot_->unshield_shared_memory();
     record_.steps = exit.steps;
     if (exit.still_inside != 0 && !missing_.is_empty()) {
-      return "a thread inside the allocator needs memory that is left out of a fork (madvise "
+      return "a thread inside the allocator needs memory that a fork does not copy (madvise "
              "MADV_DONTFORK)";
     }
     note_still_inside(exit);
@@ -312,10 +313,10 @@ std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions
   for (size_t i = 0; i < usage_before_.mappings.size(); ++i) {
     const Mapping& mapping = usage_before_.mappings[i];
     const MappingFlags& flags = usage_before_.flags[i];
-    if (flags.on_demand) return "somebody else fills its memory when it is asked for (userfaultfd)";
+    if (flags.on_demand) return "another process or thread handles its page faults (userfaultfd)";
     if (mapping.shared || !(flags.left_out || flags.wiped)) continue;
     if (mapping.executable && !mapping.is_anonymous())
-      return "its code is left out of a fork (madvise MADV_DONTFORK)";
+      return "a fork does not copy its code (madvise MADV_DONTFORK)";
     if (flags.wiped) wiped_.push_back(mapping.range);
     kept += usage_before_.usage[i].rss + usage_before_.usage[i].swap;
   }
@@ -323,7 +324,7 @@ std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions
   const bool takes_longer =
       options.choice == FreezeChoice::kAuto && estimate.with_kept(kept) >= estimate.stop;
   if (kept > MissingMemory::kMost || takes_longer) {
-    return bytes_text(kept) + " of it are left out of a fork (madvise MADV_DONTFORK)";
+    return "a fork does not copy " + bytes_text(kept) + " of it (madvise MADV_DONTFORK)";
   }
   missing_.reserve(kept + kept / 8);
   return std::nullopt;
@@ -342,14 +343,14 @@ std::optional<std::string> FrozenProcess::keep_missing(int child) {
         [&mapping](const AddressRange& range) { return range.overlaps(mapping.range); });
     if (!is_left_out && !is_wiped) continue;
     if (mapping.executable && !mapping.is_anonymous())
-      return "its code is left out of a fork (madvise MADV_DONTFORK)";
+      return "a fork does not copy its code (madvise MADV_DONTFORK)";
     // A thread that is stepped out of the allocator in the copy would see what it must not see.
     if (is_wiped && !inside_malloc_.empty()) {
       return "a thread is inside the allocator, and memory is wiped in a fork (MADV_WIPEONFORK)";
     }
     if (!missing_.keep(mapping, pages, *view_.memory)) {
-      return "more than " + bytes_text(MissingMemory::kMost) +
-             " are left out of a fork (madvise MADV_DONTFORK)";
+      return "a fork does not copy more than " + bytes_text(MissingMemory::kMost) +
+             " of it (madvise MADV_DONTFORK)";
     }
   }
   return std::nullopt;
@@ -364,8 +365,8 @@ void FrozenProcess::end_session() noexcept {
   try {
     if (session_->stragglers() != 0) {
       record_.notes.push_back(std::to_string(session_->stragglers()) +
-                              " threads slept uninterruptibly in the kernel: none of their code "
-                              "ran, but their registers are not known");
+                              " threads were in uninterruptible sleep in the kernel: they ran no "
+                              "code, but their registers are not known");
     }
     const std::vector<std::string> sharers = sharer_notes(*session_);
     record_.notes.insert(record_.notes.end(), sharers.begin(), sharers.end());

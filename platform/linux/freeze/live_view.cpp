@@ -26,8 +26,9 @@ LiveView look_at(const ProcFs& proc, int pid) {
   view.process.taken_at_ns = realtime_ns();
   if (view.process.machine != Machine::kX86_64) {
     throw Error(ErrorKind::kUnsupported, "cannot attach to process " + std::to_string(pid),
-                "it is no 64-bit x86 program",
-                "take a core with gcore " + std::to_string(pid) + " and read that");
+                "it is not a 64-bit x86 program",
+                "take a core with gcore " + std::to_string(pid) + ", then: heapsnap core core." +
+                    std::to_string(pid));
   }
   view.tid = proc.live_tid(view.process.pid).value_or(view.process.pid);
   view.address_space = AddressSpace(proc.maps(view.tid));

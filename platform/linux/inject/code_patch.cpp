@@ -31,7 +31,7 @@ std::string process_text(int pid) {
 }
 
 [[noreturn]] void refuse(int pid, const std::string& why, const std::string& remedy) {
-  throw Error(ErrorKind::kUnsupported, process_text(pid) + " cannot be changed", why, remedy);
+  throw Error(ErrorKind::kUnsupported, process_text(pid) + " cannot be patched", why, remedy);
 }
 
 bool is_inside(const std::vector<CodePatch>& patches, uint64_t word) {
@@ -70,7 +70,7 @@ class Patching {
       const uint64_t first_page = patch.at.value() / kPage;
       const uint64_t last_page = (patch.at.value() + patch.after.size() - 1) / kPage;
       if (first_page != last_page || patch.after.size() != patch.before.size()) {
-        refuse(pid_, "a change at " + std::to_string(patch.at.value()) + " would span two pages",
+        refuse(pid_, "a patch at " + std::to_string(patch.at.value()) + " would span two pages",
                "");
       }
     }
@@ -81,7 +81,7 @@ class Patching {
     std::chrono::microseconds nap = kFirstPatchNap;
     while (!try_once(inheritance, result)) {
       if (TraceClock::now() >= deadline) {
-        refuse(pid_, "a thread of it is always inside the instructions to be changed", "try again");
+        refuse(pid_, "a thread of it is always inside the instructions to be patched", "try again");
       }
       std::this_thread::sleep_for(nap);
       nap = std::min(nap * 2, kLongestPatchNap);
@@ -112,7 +112,7 @@ class Patching {
     session.release();
     result.pause = session.pause();
     if (!session.await_stragglers(TraceClock::now() + kPatchStragglerDeadline) && !is_free) {
-      refuse(pid_, "a thread of it sleeps in the kernel and cannot be woken",
+      refuse(pid_, "a thread of it is in uninterruptible sleep in the kernel",
              "try again later: heapsnap doctor " + std::to_string(pid_) + " says which one it is");
     }
     return is_free;
@@ -123,8 +123,8 @@ class Patching {
     for (const CodePatch& patch : patches_) {
       now.resize(patch.before.size());
       if (!memory_.read_exact(patch.at, now) || now != patch.before) {
-        refuse(pid_, "its bytes are not what they were a moment ago: another tool is at work on it",
-               "end that tool first");
+        refuse(pid_, "its bytes have just changed: another tool is patching it",
+               "stop that tool first");
       }
     }
   }
@@ -135,7 +135,7 @@ class Patching {
       if (patch.at == failed) break;
       writer_.write(patch.at, patch.before);
     }
-    refuse(pid_, "the kernel does not let its code be written", "");
+    refuse(pid_, "the kernel does not allow writing to its code", "");
   }
 
   const ProcFs& proc_;

@@ -44,7 +44,7 @@ constexpr uint64_t kSetIdSignal = 33;
 // The bootstrap and the worker.
 constexpr uint64_t kTasksAtOnce = 2;
 constexpr const char* kMoreTasks =
-    "see whether a limit on tasks is reached: pids.max of its cgroup, ulimit -u";
+    "check whether a task limit has been reached: pids.max of its cgroup, ulimit -u";
 // What pthread_create of glibc asks for.
 constexpr uint64_t kPthreadFlags = 0x3d0f00;
 
@@ -85,7 +85,7 @@ class Injection {
     const AddressSpace space(proc.maps(tid));
     mappings_ = space.mappings().size();
     const auto gadget = find_syscall_gadget(space, MappedFiles(proc, tid), memory_);
-    if (!gadget) refuse("none of its code makes a system call and returns", "");
+    if (!gadget) refuse("its code contains no usable syscall instruction", "");
     gadget_ = *gadget;
   }
 
@@ -112,8 +112,8 @@ class Injection {
 
  private:
   [[noreturn]] void refuse(const std::string& why, const std::string& remedy) const {
-    throw Error(ErrorKind::kUnsupported, "cannot make a thread in process " + std::to_string(pid_),
-                why, remedy);
+    throw Error(ErrorKind::kUnsupported,
+                "cannot create a thread in process " + std::to_string(pid_), why, remedy);
   }
 
   void check_state() {
@@ -124,27 +124,27 @@ class Injection {
       name_inside_ = status->namespace_pids.back();
     }
     if (status && status->shadow_stack) {
-      refuse("it has a shadow stack, which a call made in its name would violate",
+      refuse("it has a shadow stack, which an injected call would violate",
              "start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
     }
     if (status && status->state == 'T') {
       refuse("it is stopped (SIGSTOP), and a new thread would not run",
-             "let it run first: kill -CONT " + std::to_string(pid_));
+             "continue it first: kill -CONT " + std::to_string(pid_));
     }
     const std::string limits = proc_.try_read(tid, "limits").value_or(std::string());
     const uint64_t mapped = mapping_.size() + default_thread_stack(limits) + work_.address_space;
     if (const auto no_room = find_address_refusal(proc_.read(tid, "status"), limits, mapped)) {
-      refuse("it could find no memory any more: " + no_room->why,
+      refuse("it could run out of memory: " + no_room->why,
              "raise the limit: prlimit --pid " + std::to_string(pid_) + " " + no_room->options);
     }
     constexpr const char* kMostMappings = "/proc/sys/vm/max_map_count";
     const std::string most = kernel_text_or_empty(kMostMappings);
     if (const auto no_mapping = find_mapping_refusal(mappings_, most)) {
-      refuse("it could find no memory any more: " + *no_mapping,
-             "let it have more: sysctl -w vm.max_map_count=" + std::to_string(mappings_ * 2));
+      refuse("it could run out of memory: " + *no_mapping,
+             "raise the limit: sysctl -w vm.max_map_count=" + std::to_string(mappings_ * 2));
     }
     if (const auto no_task = find_task_refusal(tid, kTasksAtOnce)) {
-      refuse("a thread more could leave it none to make: " + no_task->why, kMoreTasks);
+      refuse("it might then be unable to create threads itself: " + no_task->why, kMoreTasks);
     }
   }
 
@@ -184,7 +184,7 @@ class Injection {
 
   long must_call(StoppedCaller& thread, const SystemCall& call, const char* what) {
     const auto result = thread.call(call, deadline_);
-    if (!result) refuse(std::string(what) + " did not come to an end", "try again");
+    if (!result) refuse(std::string(what) + " did not finish", "try again");
     if (*result < 0 && *result > -4096) {
       give_up(thread);
       refuse(std::string(what) + " was refused: " + errno_text(static_cast<int>(-*result)), "");
@@ -220,7 +220,7 @@ class Injection {
     result_.stolen.push_back({caller.tid(), caller.pause()});
     // The next clone gets its place.
     while (!mapping_.begin().is_null() && !is_word_zero(bootstrap_tid())) {
-      if (TraceClock::now() >= deadline_) refuse("a clone of it did not come to its end", "");
+      if (TraceClock::now() >= deadline_) refuse("a clone of it did not finish", "");
       nap(std::chrono::microseconds(50));
     }
   }
@@ -301,8 +301,7 @@ class Injection {
     const auto parsed =
         parse_control_block(std::span(bytes).first(count), tid_inside(caller.tid()));
     if (!parsed) {
-      refuse("its thread control blocks are not laid out like those of a glibc that heapsnap knows",
-             "");
+      refuse("its thread control blocks do not have the layout of a known glibc", "");
     }
     caller_block_ = *parsed;
     caller_block_.thread_arena = find_thread_arena(memory_, layout_, thread_pointer);
@@ -372,7 +371,7 @@ class Injection {
 
   [[noreturn]] void fail_gone() const {
     throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid_),
-                "it ended, or executed another program, while a thread of ours was at work in it");
+                "it ended, or executed another program, while heapsnap's thread was running in it");
   }
 
   [[noreturn]] void fail_to_create(int error) {
@@ -384,12 +383,12 @@ class Injection {
   }
 
   [[noreturn]] void fail_late(bool started) const {
-    refuse(std::string("the thread made in it ") +
-               (started ? "has not come to its end" : "has not begun") + " after " +
+    refuse(std::string("the thread created in it ") +
+               (started ? "has not finished" : "has not started") + " after " +
                std::to_string(work_.patience.count() / 1000) +
-               " s. It waits for something in the target, a lock of the loader perhaps; it was left"
-               " alone and will end by itself, with its work done",
-           "see what the other threads do, then try again");
+               " s. It waits for something in the target, perhaps a lock of the loader; it will "
+               "finish its work and exit by itself",
+           "check what the other threads are doing, then try again");
   }
 
   void read_results() {
@@ -426,9 +425,8 @@ class Injection {
   }
 
   void note_left() {
-    result_.notes.push_back(
-        std::to_string(mapping_.size() >> 10) +
-        " KiB of address space could not be given back and stay mapped, unused");
+    result_.notes.push_back(std::to_string(mapping_.size() >> 10) +
+                            " KiB of address space could not be unmapped and stay unused");
   }
 
   ProcFs proc_;

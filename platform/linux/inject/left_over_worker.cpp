@@ -63,9 +63,8 @@ void await_left_over_workers(const ProcFs& proc, int pid, MemoryReader& memory,
     if (std::none_of(blocks.begin(), blocks.end(), is_at_work)) return;
     if (std::chrono::steady_clock::now() >= deadline) {
       throw Error(ErrorKind::kUnsupported, "cannot change process " + std::to_string(pid),
-                  "a thread that a heapsnap put into it, which was killed then, is still at work "
-                  "there",
-                  "see what the other threads do, then try again");
+                  "a thread that an earlier heapsnap, since killed, created in it is still running",
+                  "check what the other threads are doing, then try again");
     }
     std::this_thread::sleep_for(kWorkerNap);
   }

@@ -75,9 +75,9 @@ std::optional<CopyRefusal> find_copy_refusal(const ProcessStatus& process,
         *machine.committed < *machine.commit_limit ? *machine.commit_limit - *machine.committed : 0;
     if (left < process.writable) {
       return CopyRefusal{"commit-limit", "The commit limit refuses a copy-on-write child",
-                         "vm.overcommit_memory is 2, a fork counts all " +
+                         "vm.overcommit_memory is 2, a fork is charged for all " +
                              bytes_text(process.writable) + " of writable memory, and " +
-                             bytes_text(left) + " are left",
+                             bytes_text(left) + " is left",
                          "sudo sysctl vm.overcommit_ratio=90"};
     }
   }

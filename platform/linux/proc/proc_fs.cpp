@@ -40,7 +40,7 @@ uint64_t number_in_stat(std::string_view word) {
   const auto value = parse_number(word);
   if (!value) {
     throw Error(ErrorKind::kBadInput, "a /proc/PID/stat is damaged",
-                "\"" + std::string(word.substr(0, 40)) + "\" is no number");
+                "\"" + std::string(word.substr(0, 40)) + "\" is not a number");
   }
   return *value;
 }
@@ -207,13 +207,13 @@ Process ProcFs::describe(int pid) const {
   process.pid = static_cast<int>(status_number(named, "Tgid").value_or(0));
   const TaskStat leader = stat(process.pid);
   if (leader.is_kernel_task()) {
-    throw Error(ErrorKind::kUnsupported, "cannot look into process " + std::to_string(pid),
-                "it is a thread of the kernel and has no memory of its own");
+    throw Error(ErrorKind::kUnsupported, "cannot inspect process " + std::to_string(pid),
+                "it is a kernel thread and has no memory of its own");
   }
   const auto alive = live_tid(process.pid);
   if (!alive) {
     const uint64_t parent = status_number(named, "PPid").value_or(0);
-    throw Error(ErrorKind::kNoProcess, "cannot look into process " + std::to_string(pid),
+    throw Error(ErrorKind::kNoProcess, "cannot inspect process " + std::to_string(pid),
                 "it has ended and waits to be reaped by its parent (a zombie)",
                 parent == 0
                     ? std::string()

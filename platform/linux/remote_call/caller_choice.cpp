@@ -70,12 +70,13 @@ std::optional<std::string> barred_call(const Tracee& thread, const CallerTask& t
     const SeccompVerdict verdict = filters.verdict(as_filter_sees(call, task.gadget));
     if (verdict == SeccompVerdict::kAllowed) continue;
     return "its seccomp filter " +
-           std::string(verdict == SeccompVerdict::kBarred ? "bars " : "may bar (unreadable) ") +
+           std::string(verdict == SeccompVerdict::kBarred ? "forbids "
+                                                          : "may forbid (unreadable) ") +
            system_call_name(call.number);
   }
   for (const SystemCall& call : task.optional_calls) {
     if (filters.lets_fail(as_filter_sees(call, task.gadget))) continue;
-    return "its seccomp filter does not just refuse " + system_call_name(call.number);
+    return "its seccomp filter does more than refuse " + system_call_name(call.number);
   }
   return std::nullopt;
 }
@@ -86,7 +87,8 @@ Fitness fitness_but_for_place(const Tracee& thread, const CallerTask& task) {
     return {"it is stopped for a signal", thread.stop() == Tracee::Stop::kSignal};
   }
   if (thread.registers().cs != kUserCode64) return {"it runs 32-bit code", true};
-  if (dispatches_syscalls(thread)) return {"its system calls go to a handler of its own"};
+  if (dispatches_syscalls(thread))
+    return {"its system calls are dispatched to a handler of its own"};
   if (auto barred = barred_call(thread, task)) return {*std::move(barred)};
   if (may_be_in_restartable_sequence(thread)) {
     return {"it may be inside a restartable sequence", true};
@@ -121,7 +123,7 @@ Fitness fitness_of(const ProcFs& proc, const Tracee& thread, const CallerTask& t
   if (!fitness.why_not.empty()) return fitness;
   const auto top = find_frame_place(proc, thread, room_needed(task), owns_main_stack);
   if (!top) {
-    return {"it does not run on a stack that is known to be its own, with room to spare", true};
+    return {"it is not known to run on its own stack with enough space left", true};
   }
   return {{}, false, *top};
 }
@@ -135,7 +137,7 @@ std::optional<ChosenCaller> choose_caller(const ProcFs& proc, int process,
       order.push_back(i);
     }
   }
-  why_not = "no thread of it stands where it can make a system call";
+  why_not = "no thread of it is stopped where it can make a system call";
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return risk_of(threads[a].registers()) < risk_of(threads[b].registers());
   });

@@ -37,7 +37,7 @@ void check_program(int pid, const CallerTask& task, MemoryReader& memory) {
   std::array<std::byte, kSyscall.size()> code{};
   if (memory.read_exact(Address(task.gadget), code) && code == kSyscall) return;
   throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid),
-              "it executed another program while heapsnap was at work in it");
+              "it executed another program while heapsnap was working in it");
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ CallerStop::CallerStop(const ProcFs& proc, int pid, const CallerTask& task, Memo
     nap = std::min(nap * 2, kLongestFitNap);
     answer = ask_threads(task, why_not);
   }
-  if (answer == Answer::kLater) why_not += ", at any of many looks in 5 s";
+  if (answer == Answer::kLater) why_not += ", each time it was checked during 5 s";
   if (answer != Answer::kFit) fail(why_not);
 }
 
@@ -62,7 +62,7 @@ CallerStop::CallerStop(const ProcFs& proc, int pid, const CallerTask& task, Memo
 CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& why_not) {
   const CallerCandidates candidates = list_caller_candidates(proc_, pid_);
   if (candidates.alive == 0) {
-    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_), "it ended meanwhile");
+    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_), "it has just ended");
   }
   Answer answer = Answer::kNever;
   why_not = "no thread of it could be stopped";
@@ -100,12 +100,13 @@ void CallerStop::fail(const std::string& why_not) const {
     throw Error(
         ErrorKind::kUnsupported,
         "no thread of process " + std::to_string(pid_) + " can make system calls for heapsnap",
-        "it is stopped (SIGSTOP)", "let it run first: kill -CONT " + std::to_string(pid_));
+        "it is stopped (SIGSTOP)", "continue it first: kill -CONT " + std::to_string(pid_));
   }
   throw Error(
       ErrorKind::kUnsupported,
       "no thread of process " + std::to_string(pid_) + " can make system calls for heapsnap",
-      why_not, "look at it without: heapsnap attach --freeze stop " + std::to_string(pid_));
+      why_not,
+      "take a snapshot without one: heapsnap attach --freeze stop " + std::to_string(pid_));
 }
 
 Fitness CallerStop::look_at_thread(const CallerTask& task, const CallerCandidates& before) {
@@ -130,8 +131,8 @@ void CallerStop::leave(const CallerTask& task,
     if (TraceClock::now() >= deadline || !session_->let_run(*thread_, slice, deadline)) {
       release();
       throw Error(ErrorKind::kUnsupported,
-                  "cannot make a thread in process " + std::to_string(pid_), why_not,
-                  "try again when it is at something else");
+                  "cannot create a thread in process " + std::to_string(pid_), why_not,
+                  "try again when it is doing something else");
     }
     ran_ += slice;
     slice = std::min(slice * 2, kLongestCallerSlice);

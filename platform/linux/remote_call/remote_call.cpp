@@ -29,7 +29,7 @@ RemoteCallResult call_by_thread(const ProcFs& proc, int pid, const SystemCall& c
     if (!value) {
       throw Error(ErrorKind::kUnsupported,
                   system_call_name(call.number) + " in process " + std::to_string(pid),
-                  "it did not come to an end in time", "try again");
+                  "it did not finish in time", "try again");
     }
     result.value = *value;
     thread.give_back();
@@ -50,7 +50,7 @@ RemoteCallResult make_remote_call(const ProcFs& proc, int pid, const SystemCall&
   if (!gadget) {
     throw Error(ErrorKind::kUnsupported,
                 "no system call can be made in process " + std::to_string(pid),
-                "none of its code makes a system call and returns");
+                "its code contains no usable syscall instruction");
   }
   RemoteCallResult result;
   TracerThread tracer;

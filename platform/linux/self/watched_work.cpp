@@ -77,11 +77,11 @@ timespec as_timespec(std::chrono::milliseconds duration) {
 
 Error end_of_patience(const CallBoard& calls) {
   const char* const what = calls.state().what;
-  return Error(ErrorKind::kUnsupported, std::string(what) + " did not come to an end",
-               "a page of it is filled by somebody who does not answer (userfaultfd(2), FUSE, "
-               "NFS); it was let go after " +
+  return Error(ErrorKind::kUnsupported, std::string(what) + " did not finish",
+               "one of its pages is provided by a process or server that does not respond "
+               "(userfaultfd(2), FUSE, NFS); heapsnap gave up after " +
                    std::to_string(calls.state().patience_ms) + " ms",
-               "try again when whoever fills its memory is at work");
+               "try again when that process or server responds");
 }
 
 [[noreturn]] void end_like(int status) {

@@ -228,8 +228,8 @@ void PtraceSession::fail_to_stop(int tid) const {
   throw Error(
       ErrorKind::kUnsupported, "cannot stop process " + std::to_string(pid_),
       "thread " + std::to_string(tid) + " (" + proc_.comm(tid) +
-          ") did not stop in time; all were let go again",
-      "try again when the machine is less busy, or read it as it runs: heapsnap attach --freeze "
+          ") did not stop in time; all threads were resumed",
+      "try again when the machine is less busy, or read it while it runs: heapsnap attach --freeze "
       "none " +
           std::to_string(pid_));
 }

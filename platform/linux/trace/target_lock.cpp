@@ -52,8 +52,8 @@ TargetLock::TargetLock(const ProcFs& proc, int pid, std::chrono::milliseconds pa
     if (errno != EWOULDBLOCK) return;  // a kernel that has no locks there
     if (std::chrono::steady_clock::now() >= deadline) {
       throw Error(ErrorKind::kUnsupported, "cannot change process " + std::to_string(pid),
-                  "another heapsnap" + holder_text(memory_.get()) + " is at work in it",
-                  "try again when that has ended");
+                  "another heapsnap" + holder_text(memory_.get()) + " is working in it",
+                  "try again when that has finished");
     }
     std::this_thread::sleep_for(nap);
     nap = std::min(nap * 2, kLongestNap);

@@ -14,7 +14,7 @@ TracerThread::TracerThread() {
   try {
     thread_ = start_helper_thread([this] { serve(); });
   } catch (const std::system_error& error) {
-    throw Error(ErrorKind::kInternal, "cannot start a thread to trace with", error.what());
+    throw Error(ErrorKind::kInternal, "cannot start a tracer thread", error.what());
   }
 }
 

@@ -112,13 +112,13 @@ TEST_CASE("each order has its own unit, and shares of its own total") {
 
   const std::string rate = lines(StackOrder::kRate);
   CAPTURE(rate);
-  CHECK(holds(rate, "\n  sorted    by allocations: 91 in all, 46/s\n"));
+  CHECK(holds(rate, "\n  sorted    by allocations: 91 in total, 46/s\n"));
   CHECK(holds(rate, "\n1. 98.9 %  90 allocations, 45/s\n    live       6.2 KiB in 64 blocks\n"));
   CHECK(holds(rate, "\n2. 1.1 %  1 allocation, 0.5/s\n    live       100 B in 1 block\n"));
 
   const std::string churn = lines(StackOrder::kChurn);
   CAPTURE(churn);
-  CHECK(holds(churn, "\n  sorted    by churn: 11.4 KiB allocated and freed in all\n"));
+  CHECK(holds(churn, "\n  sorted    by churn: 11.4 KiB allocated and freed in total\n"));
   CHECK(holds(churn, "\n1. 99.1 %  11.3 KiB allocated and freed\n    live       6.2 KiB in 64"));
 
   const std::string json = printed([&](Writer& out) { print_json_stacks(out, input); });
@@ -314,8 +314,8 @@ TEST_CASE("one call path recorded in two ways says which") {
   const StackReportInput input = sample.input_of({4, 5, 2});
   const std::string text = printed([&](Writer& out) { print_stacks(out, input, {false, 80}); });
   CAPTURE(text);
-  CHECK(holds(text, "    recorded   each allocation recorded\n"));
-  CHECK(holds(text, "    recorded   one sample each 512.0 KiB on average\n"));
+  CHECK(holds(text, "    recorded   every allocation recorded\n"));
+  CHECK(holds(text, "    recorded   one sample per 512.0 KiB on average\n"));
   CHECK(text.find("    recorded  ") != text.rfind("    recorded  "));
 }
 
@@ -439,7 +439,7 @@ TEST_CASE(
   sample.metadata.tracker->sample_bytes = 4096;
   sample.metadata.tracker->dropped_slots = 1;
   CHECK(untracked_text(sample.metadata) ==
-        "allocated before inject, or passed over by sampling, or not recorded");
+        "allocated before inject, or not sampled, or not recorded");
   sample.metadata.mappings.clear();
   CHECK(untracked_text(sample.metadata).starts_with("allocated before tracking began"));
 }

@@ -64,7 +64,7 @@ Resident memory: 24.1 MiB
   libraries and other mapped files       960.0 KiB    3.9 %      0 B
   private pages of mapped files           64.0 KiB    0.3 %      0 B
   total                                   24.1 MiB  100.0 %  2.0 MiB
-  The kernel's counter of the whole process said 30.0 MiB at the freeze.
+  The kernel's counter for the whole process was 30.0 MiB at the freeze.
 
 Blocks in use, by size (malloc's header included)
   57.1 %  4.0 MiB      2 blocks  of 2.0 MiB to 4.0 MiB
@@ -75,11 +75,11 @@ What can be done
   1. malloc_trim(0) would give back 7.9 MiB in whole free pages.
      → heapsnap trim 4242 does it once; to keep it low, call malloc_trim(0) in
      the program after it has freed a lot.
-  2. 2.0 MiB is free in arenas of threads, where no other arena can use it (2
-     arenas for 2 threads).
+  2. 2.0 MiB is free in thread arenas, where no other arena can use it (2 arenas
+     for 2 threads).
      → start the program with MALLOC_ARENA_MAX=1: saves about 2.0 MiB if its
      threads need their memory one after the other, nothing if all need it at
-     the same time; threads then wait for each other.
+     the same time; threads then contend for the arenas.
   3. 1.0 MiB is free in thread caches (1,024 chunks); each keeps up to 7 chunks
      of a size.
      → let idle threads end, or start the program with
@@ -93,7 +93,7 @@ Notes
   - one thread slept in epoll_wait
 
 What next
-  The heap does not make sense in 1 place. To see where, and what is wrong there
+  The heap is inconsistent in 1 place. To see where, and what is wrong there
   (under "Damage"):
     heapsnap report server.hsnap
 )");
@@ -203,11 +203,11 @@ TEST_CASE("what differs is said: counters, hugetlb pages, stacks of threads that
   snapshot.metadata.usage[3].hugetlb = test::kMiB;
   snapshot.metadata.freeze.method = FreezeMethod::kNone;
   const std::string text = first_screen(SampleReport(snapshot));
-  CHECK(contains(text, "The kernel's counter of the whole process said 40.0 MiB at the freeze."));
+  CHECK(contains(text, "The kernel's counter for the whole process was 40.0 MiB at the freeze."));
   CHECK(contains(text, "Of the total, 1.0 MiB is in hugetlb pages, which RSS does not count."));
-  CHECK(contains(text, "Pages of chunks hold 8.0 MiB more than the kernel's counters"));
+  CHECK(contains(text, "The pages of chunks add up to 8.0 MiB more than the kernel's counters"));
   CHECK(contains(text, "the stacks of all threads but the first"));
-  CHECK(contains(text, "  paused     not at all: the process ran on while it was read\n"));
+  CHECK(contains(text, "  paused     not at all: the process kept running while it was read\n"));
 }
 
 TEST_CASE("a large row is followed by what it consists of, and the parts add up to it") {
@@ -254,7 +254,7 @@ TEST_CASE("one of anything is one") {
   CAPTURE(text);
   CHECK(contains(text, "1.9 ms (1 thread) to fork it"));
   CHECK(contains(text, "1 thread, stepped out in 1 step\n"));
-  CHECK(contains(text, "(2\n     arenas for 1 thread)"));
+  CHECK(contains(text, "(2 arenas\n     for 1 thread)"));
   CHECK(contains(text, "  1 block  of 1.0 MiB"));
   for (const char* plural : {" 1 threads", " 1 blocks", " 1 chunks", " 1 places", " 1 steps"}) {
     CHECK_FALSE(contains(text, plural));
