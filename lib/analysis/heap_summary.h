@@ -84,11 +84,11 @@ inline constexpr int kHeapShareCount = 8;
 using HeapShares = std::array<PageBytes, kHeapShareCount>;
 
 struct HeapSummary {
-  FiguresByState totals;                 // all arenas and all mmapped chunks
-  std::vector<ArenaSummary> arenas;      // as HeapModel::arenas
-  std::vector<Tally> mmapped;            // as HeapModel::instances: mappings, against mp_'s books
-  std::vector<SizeClass> size_classes;   // by powers of two
-  std::vector<SizeClass> common_sizes;   // exact sizes with most used bytes, largest first
+  FiguresByState totals;                // all arenas and all mmapped chunks
+  std::vector<ArenaSummary> arenas;     // as HeapModel::arenas
+  std::vector<Tally> mmapped;           // as HeapModel::instances: mappings, against mp_'s counters
+  std::vector<SizeClass> size_classes;  // by powers of two
+  std::vector<SizeClass> common_sizes;  // exact sizes with most used bytes, largest first
   std::vector<SizeClass> largest_sizes;  // exact sizes and ranges with most used bytes, the same
   std::vector<LargeChunk> largest_used;  // largest first
   std::vector<LargeChunk> largest_free;  // the same, without tops

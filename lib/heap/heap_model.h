@@ -35,7 +35,7 @@ struct MallocInstance {
   std::string layout_source;  // "debug info" or "table L2/P35"
   Address main_arena;
   Address malloc_par;  // mp_; null when it was not found
-  // Books of mp_, against which the walk is checked.
+  // Counters of mp_, which the walk is compared with.
   uint64_t n_mmaps = 0;
   uint64_t mmapped_mem = 0;
   uint64_t tcache_count = 0;
@@ -53,9 +53,9 @@ struct Arena {
   uint64_t max_system_mem = 0;
   uint64_t attached_threads = 0;
   Address top;
-  // Bytes of system_mem that the walk accounts for: chunks (not what was skipped for damage), heads
-  // of thread heaps, and foreign holes as far as malloc counts them. Equals system_mem when the
-  // books balance.
+  // Bytes of system_mem that the walk accounts for: chunks (except those skipped because of
+  // corruption), heads of thread heaps, and foreign holes as far as malloc counts them. Equals
+  // system_mem in a sound heap.
   uint64_t walked = 0;
   bool operator==(const Arena&) const = default;
 };

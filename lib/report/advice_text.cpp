@@ -8,8 +8,8 @@ namespace heapsnap {
 
 namespace {
 
-// " (all of it also counted in 1)", " (up to 1.5 MiB of it also counted in 1 and 2)": what other items free as
-// well.
+// " (all of it also counted in 1)", " (up to 1.5 MiB of it also counted in 1 and 2)": the overlap
+// with the savings of other items.
 std::string overlap_text(const Advice& advice) {
   if (advice.overlap == 0) return {};
   std::string others;

@@ -1,4 +1,4 @@
-// The sections about the allocator and how it was read: caches, books, damage, discovery, freeze.
+// The sections on the allocator and how it was read: caches, accounting, damage, discovery, freeze.
 #include <fmt/format.h>
 
 #include "report/number_text.h"

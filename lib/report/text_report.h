@@ -21,7 +21,7 @@ struct TextStyle {
 void print_first_screen(Writer& out, const ReportInput& input, const TextStyle& style);
 
 // All of it: the first screen, then arenas, size classes, largest chunks, what a trim would do,
-// mmapped chunks against the allocator's books, threads' caches, damage, discovery, the freeze.
+// mmapped chunks against the allocator's counters, threads' caches, damage, discovery, the freeze.
 void print_report(Writer& out, const ReportInput& input, const TextStyle& style);
 
 }  // namespace heapsnap

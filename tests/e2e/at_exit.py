@@ -69,7 +69,7 @@ def states_of(pid):
 def check_report(report, busy_in_malloc):
     freeze = report["freeze"]
     assert freeze["method"] == "stop", freeze
-    assert "held" in freeze["why"], freeze
+    assert "stopped" in freeze["why"], freeze
     assert report["comm"] == "threaded_end", report["comm"]
     # What its pages hold is known: they were counted while it stood.
     assert report["rss"]["resident"] > 1 << 20 and report["rss"]["basis"] == "resident", report["rss"]
@@ -86,7 +86,7 @@ def check_blocks(heapsnap, path):
     assert found == BLOCKS, found
 
 
-def by_luck(heapsnap, targets, work):
+def every_end(heapsnap, targets, work):
     """Every end, as it comes."""
     times = 200 if LONG else 1
     for how, expected in ENDS.items():
@@ -98,7 +98,7 @@ def by_luck(heapsnap, targets, work):
                 check_report(run.report(), busy_in_malloc)
             if not busy_in_malloc:
                 check_blocks(heapsnap, run.path)
-        print(f"{how}: {2 * times} of {2 * times} held")
+        print(f"{how}: {2 * times} of {2 * times} stopped")
 
 
 def forced(heapsnap, targets, work):
@@ -126,8 +126,8 @@ def forced(heapsnap, targets, work):
             check_blocks(heapsnap, run.path)
 
 
-def killed_while_held(heapsnap, targets, work):
-    """A SIGKILL that comes while the program is held for another signal changes how it ends, not what is read."""
+def killed_while_stopped(heapsnap, targets, work):
+    """A SIGKILL that arrives while the program is stopped for another signal changes how it ends, not what is read."""
     for _ in range(40 if LONG else 2):
         run = Run(heapsnap, work, [targets / "threaded_end", "term"])
         run.await_line("ready")
@@ -167,8 +167,8 @@ def programs(heapsnap, targets, work):
             run = Run(heapsnap, work, argv, stdin=subprocess.DEVNULL)
             run.check_end(0)
             freeze = run.report()["freeze"]
-            assert freeze["method"] == "stop" and "held" in freeze["why"], freeze
-        print(f"{name}: {times} of {times} held")
+            assert freeze["method"] == "stop" and "stopped" in freeze["why"], freeze
+        print(f"{name}: {times} of {times} stopped")
     servers(heapsnap, work)
 
 
@@ -192,8 +192,8 @@ def servers(heapsnap, work):
             assert run.process.returncode in (128 + end, 0 if end == signal.SIGTERM else -1), run.process.returncode
             assert run.path.exists(), errors
             freeze = run.report()["freeze"]
-            assert freeze["method"] == "stop" and "held" in freeze["why"], freeze
-        print(f"memcached by {end.name}: {times} of {times} held")
+            assert freeze["method"] == "stop" and "stopped" in freeze["why"], freeze
+        print(f"memcached by {end.name}: {times} of {times} stopped")
 
 
 def main():

@@ -82,7 +82,7 @@ class CoreDamage:
         ways = [(self.elf_header, 2), (self.segment_headers, 4), (self.note_heads, 2), (self.files, 3),
                 (self.threads, 2), (self.auxiliary, 2), (self.signal_and_name, 1), (self.arena, 4),
                 (self.arena_text, 1), (self.headers, 3), (self.links, 2), (self.heap_infos, 2),
-                (self.any_bytes, 2), (self.cut_off, 1), (self.books, 1), (self.code_and_symbols, 1)]
+                (self.any_bytes, 2), (self.cut_off, 1), (self.counters, 1), (self.code_and_symbols, 1)]
         for _ in range(self.random.choice((1, 1, 2, 3))):
             way = self.random.choices([way for way, _ in ways], [weight for _, weight in ways])[0]
             self.kinds.append(way.__name__)
@@ -196,7 +196,7 @@ class CoreDamage:
         if self.random.random() < 0.5:
             self.word(state + 2208 + 8 * self.random.randrange(82))
 
-    def books(self):
+    def counters(self):
         """mp_ lies near the main arena."""
         self.word(self.core.states[0] + 8 * self.random.randrange(-300, 0))
         if self.random.random() < 0.5:

@@ -54,7 +54,7 @@ KINDS = {
     "heap_size_zero": (SAID, None),
     # mmapped chunks and mp_
     "mapped_size_zero": (SAID, 0), "mapped_size_huge": (SAID, 0), "mapped_not_marked": (SAID, 0),
-    "mapped_offset": (SAID, 0), "books_count": (SAID, 0), "books_bytes": (SAID, 0), "sbrk_base_wild": (SAID, None),
+    "mapped_offset": (SAID, 0), "counters_count": (SAID, 0), "counters_bytes": (SAID, 0), "sbrk_base_wild": (SAID, None),
     "sbrk_base_late": (SAID, None),
 }
 SOUND_ARENA = "2"
@@ -157,7 +157,7 @@ class Campaign:
         for arena, live in target.live.items():
             lost = live - found
             most = may_lose if arena in (target.damaged, "M") else 0
-            if arena == "M" and kind.startswith(("mapped", "books")):
+            if arena == "M" and kind.startswith(("mapped", "counters")):
                 most = 1 if kind.startswith("mapped") else 0
             elif arena == "M":
                 most = 0

@@ -343,7 +343,7 @@ class Case:
     def damaged(self):
         with self.start("damaged") as program:
             screen = self.attach(program.pid)
-            assert re.match(r"The heap does not make sense in \d+ places?\. ", screen.why), screen.why
+            assert re.match(r"The heap is inconsistent in \d+ places?\. ", screen.why), screen.why
             assert screen.commands == ["heapsnap report a.hsnap"], screen.commands
             whole = self.follow(screen)
             assert "\nDamage\n" in whole

@@ -4,7 +4,7 @@
     healthy_programs.py PROGRAM HEAPSNAP [--attaches N] [--starts S] [--first-start T] [--freeze HOW]
 
 PROGRAM: java, node, perl, python, postgresql, mariadb, clangd. The attaches are spread over S starts of it, which
-differ in its options. Each attach must succeed with books that balance and without a record of damage; no copy may be
+differ in its options. Each attach must succeed with chunks that add up and without a record of corruption; no copy may be
 left as a zombie; the load checks the program's own data and may see no error. A snapshot that says otherwise is
 kept, and its place printed. At the end: how long the program stood still, and how many threads were met inside of
 malloc. Exits 77, with the reason, where the program is not installed.

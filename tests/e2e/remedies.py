@@ -187,7 +187,7 @@ def tracker_ejected(tool):
         tool.succeed("eject", target.pid)
         errors = watch.communicate(timeout=60)[1]
         assert watch.returncode == 5 and "eject" in errors, errors
-        tool.follow(errors, r"do:  put it in again: (heapsnap inject \d+)")
+        tool.follow(errors, r"do:  load it again: (heapsnap inject \d+)")
         tool.succeed("watch", "--count", "1", "--interval", "1ms", target.pid)
 
 
@@ -518,7 +518,7 @@ def temporary_folder(tool):
     with start() as target:
         tool.succeed("inject", target.pid)
         without = os.environ | {"TMPDIR": "/nonexistent"}
-        assert tool.remedy("stacks", target.pid, env=without).startswith("set TMPDIR to a folder")
+        assert tool.remedy("stacks", target.pid, env=without).startswith("set TMPDIR to a directory")
         tool.succeed("stacks", target.pid, env=without | {"TMPDIR": str(tool.output)})
 
 

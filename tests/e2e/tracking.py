@@ -107,7 +107,7 @@ class Case:
             text = output_of([self.heapsnap, "stacks", path])
             assert "the tracker reached its limit of: memory" in text, text
             assert tracker["limit_reached_after_ns"] > 0 and tracker["unrecorded"] > 100, tracker
-            told = re.search(r"its tables may not grow beyond 2.0 MiB: from .* on, new blocks were not recorded "
+            told = re.search(r"its tables could not grow beyond 2.0 MiB: from .* new blocks were not recorded "
                              r"\(([\d,]+) blocks or more\)", " ".join(text.split()))
             assert told and int(told[1].replace(",", "")) == tracker["unrecorded"], text
             export = TrackedExport(self.heapsnap, path)

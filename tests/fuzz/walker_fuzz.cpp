@@ -3,7 +3,7 @@
 //
 //   byte 0      version and machine
 //   byte 1      1: pages are not known to be resident  2: main arena not contiguous  4: no mp_
-//               8: threads without registers  16: books of mmapped chunks that balance nothing
+//               8: threads without registers  16: counters of mmapped chunks that match nothing
 //               32: memory that begins inside of a page, as a damaged core may say
 //   then        strokes of 10 bytes: place (1 byte), word in it (2), what the rest means (1), 6
 //   bytes

@@ -61,39 +61,39 @@ class FolderOfItsOwn {
   std::string path_;
 };
 
-// What malloc has on its books, and what the kernel has.
-std::map<std::string, long> books_of(LiveTarget& target) {
+// What malloc's counters say, and what the kernel's do.
+std::map<std::string, long> counters_of(LiveTarget& target) {
   target.write_line("");
-  std::map<std::string, long> books;
+  std::map<std::string, long> counters;
   std::istringstream words(target.read_line());
   for (std::string word; words >> word;) {
     const size_t equals = word.find('=');
-    books[word.substr(0, equals)] = std::atol(word.c_str() + equals + 1);
+    counters[word.substr(0, equals)] = std::atol(word.c_str() + equals + 1);
   }
   const Footprint footprint = footprint_of(target.pid());
-  books["descriptors"] = static_cast<long>(footprint.descriptors.size());
+  counters["descriptors"] = static_cast<long>(footprint.descriptors.size());
   const ProcFs proc;
   const std::string status =
       proc.read(proc.live_tid(target.pid()).value_or(target.pid()), "status");
-  books["address_space_kb"] = static_cast<long>(status_number(status, "VmSize").value_or(0));
-  books["threads"] = static_cast<long>(footprint.blocked_signals.size());
-  return books;
+  counters["address_space_kb"] = static_cast<long>(status_number(status, "VmSize").value_or(0));
+  counters["threads"] = static_cast<long>(footprint.blocked_signals.size());
+  return counters;
 }
 
-std::string text_of(const std::map<std::string, long>& books) {
+std::string text_of(const std::map<std::string, long>& counters) {
   std::string text;
-  for (const auto& [name, value] : books) text += name + "=" + std::to_string(value) + " ";
+  for (const auto& [name, value] : counters) text += name + "=" + std::to_string(value) + " ";
   return text;
 }
 
 void cycle_often(const char* threads, const std::function<void(pid_t)>& cycle, int settling) {
-  LiveTarget target({MALLOC_BOOKS, threads});
+  LiveTarget target({MALLOC_COUNTERS, threads});
   for (int i = 0; i < settling; ++i) cycle(target.pid());
-  const std::string before = text_of(books_of(target));
+  const std::string before = text_of(counters_of(target));
   for (int i = 0; i < cycles(); ++i) {
     CAPTURE(i);
     cycle(target.pid());
-    REQUIRE(text_of(books_of(target)) == before);
+    REQUIRE(text_of(counters_of(target)) == before);
   }
   MESSAGE(std::string(threads), " threads, ", cycles(), " cycles: ", before);
   CHECK(target.finish().at("errors") == 0);
@@ -105,12 +105,12 @@ void check_notes(const std::vector<std::string>& notes) {
 
 }  // namespace
 
-TEST_CASE("a trim leaves malloc's books as they were") {
+TEST_CASE("a trim does not change malloc's counters") {
   for (const char* threads : {"0", "3"}) {
-    LiveTarget target({MALLOC_BOOKS, threads});
-    auto before = books_of(target);
+    LiveTarget target({MALLOC_COUNTERS, threads});
+    auto before = counters_of(target);
     check_notes(trim_process(target.pid()).call.notes);
-    auto after = books_of(target);
+    auto after = counters_of(target);
     for (const char* const trimmed : {"system", "address_space_kb"}) {
       CHECK(after[trimmed] <= before[trimmed]);
       before.erase(trimmed);
@@ -130,10 +130,10 @@ TEST_CASE("many trims leave nothing in the process") {
 
 TEST_CASE("the first inject makes no arena and leaves no thread and no descriptor") {
   for (const char* threads : {"0", "3"}) {
-    LiveTarget target({MALLOC_BOOKS, threads});
-    auto before = books_of(target);
+    LiveTarget target({MALLOC_COUNTERS, threads});
+    auto before = counters_of(target);
     start_tracking(target.pid(), tracker_image(), {});
-    auto after = books_of(target);
+    auto after = counters_of(target);
     for (const char* what : {"arenas", "threads", "descriptors", "mapped"}) {
       CHECK_MESSAGE(after[what] == before[what], what);
     }
@@ -165,7 +165,7 @@ TEST_CASE("the loader's name for a library is no file of anybody else's, at any 
   const FolderOfItsOwn folder;
   const std::string gate = folder.file("gate");
   REQUIRE(::mkfifo(gate.c_str(), 0600) == 0);
-  LiveTarget target({"/usr/bin/env", "SLOW_LIBRARY_GATE=" + gate, MALLOC_BOOKS, "0"});
+  LiveTarget target({"/usr/bin/env", "SLOW_LIBRARY_GATE=" + gate, MALLOC_COUNTERS, "0"});
   const MappedFile library = MappedFile::open(SLOW_LIBRARY);
   LibraryLoad load;
   load.name = "slow_library.so";

@@ -314,9 +314,9 @@ static void damage_mapped(const char* kind) {
   if (strcmp(kind, "mapped_size_huge") == 0) change(size, (1ULL << (23 + draw(40))) | 2);
   if (strcmp(kind, "mapped_not_marked") == 0) change(size, *size & ~(word)2);
   if (strcmp(kind, "mapped_offset") == 0) change(size - 1, draw(UINT64_MAX));
-  if (strcmp(kind, "books_count") == 0)
+  if (strcmp(kind, "counters_count") == 0)
     change(malloc_par + kParMmapsHalf / 2, draw(UINT64_MAX) << 32);
-  if (strcmp(kind, "books_bytes") == 0) change(malloc_par + kParMmappedMem, draw(UINT64_MAX));
+  if (strcmp(kind, "counters_bytes") == 0) change(malloc_par + kParMmappedMem, draw(UINT64_MAX));
   if (strcmp(kind, "sbrk_base_wild") == 0) change(malloc_par + kParSbrkBase, draw(UINT64_MAX));
   if (strcmp(kind, "sbrk_base_late") == 0)
     change(malloc_par + kParSbrkBase, (word)header(any_used(&arenas[0])));

@@ -81,14 +81,14 @@ class ArenaChecker {
     // Nothing allocated yet: top is null, or the unsorted bin since malloc_init_state ran.
     if (top.is_null() || top == bin_chunk(0)) {
       result.top_is_sane = system_mem == 0;
-      result.books_are_sane = is_ordered && system_mem == 0;
+      result.counters_are_sane = is_ordered && system_mem == 0;
       return;
     }
     const auto size_field = pages_.word(top + layout_.word, layout_.word);
     if (!size_field || !format_.is_aligned(top)) return;
     const uint64_t size = format_.size_of(*size_field);
     result.top_is_sane = size >= format_.min_size && space_.writable_run(top).contains(top, size);
-    result.books_are_sane = is_ordered && size <= system_mem;
+    result.counters_are_sane = is_ordered && size <= system_mem;
   }
 
   const AddressSpace& space_;
@@ -109,7 +109,7 @@ std::vector<std::string> ArenaCheck::damage() const {
     found.push_back(fmt::format("{} of {} bins of main_arena are not linked", bad_bins, kBins));
   }
   if (!top_is_sane) found.push_back("top of main_arena is no chunk in writable memory");
-  if (!books_are_sane) {
+  if (!counters_are_sane) {
     found.push_back(
         fmt::format("system_mem of main_arena, {} bytes, does not fit its top", system_mem));
   }
@@ -142,11 +142,11 @@ bool is_acceptable(const ArenaCheck& check, DiscoveryStrategy strategy) {
     case DiscoveryStrategy::kRelocation:
     case DiscoveryStrategy::kDisassembly:
       if (!check.ring_closes) {
-        return bins_are_good && check.top_is_sane && check.books_are_sane;
+        return bins_are_good && check.top_is_sane && check.counters_are_sane;
       }
-      return bins_are_good || (!check.is_used && check.books_are_sane);
+      return bins_are_good || (!check.is_used && check.counters_are_sane);
     case DiscoveryStrategy::kStructuralScan:
-      return check.ring_closes && bins_are_good && check.top_is_sane && check.books_are_sane;
+      return check.ring_closes && bins_are_good && check.top_is_sane && check.counters_are_sane;
   }
   return false;
 }

@@ -2,10 +2,10 @@
 //
 // A malloc_state that has been used has invariants that nothing else has:
 //
-//   ring    following next from the arena comes back to it
-//   bins    each of the 127 is empty (points to itself) or its first and last chunk point back
-//   top     a chunk in writable memory, or still the unsorted bin (initial_top)
-//   books   size of top <= system_mem <= max_system_mem
+//   ring      following next from the arena comes back to it
+//   bins      each of the 127 is empty (points to itself) or its first and last chunk point back
+//   top       a chunk in writable memory, or still the unsorted bin (initial_top)
+//   counters  size of top <= system_mem <= max_system_mem
 //
 // Up to 2.41 an arena that was never used is all zero but for next and attached_threads; since 2.42
 // its bins are made at start-up.
@@ -27,7 +27,7 @@ struct ArenaCheck {
   bool ring_closes = false;
   unsigned bad_bins = 0;  // of 127
   bool top_is_sane = false;
-  bool books_are_sane = false;
+  bool counters_are_sane = false;
   uint64_t system_mem = 0;
 
   // What is wrong, each a sentence; empty for a sound arena.

@@ -26,7 +26,7 @@ MallocSymbols find_malloc_symbols(const ElfImage& image);
 // relative relocation (RELA, REL or RELR) at main_arena + offset of next whose addend is
 // main_arena; in an ET_EXEC the linker has put the value there itself. Gives every address for
 // which one of `layouts` makes that true and the rest of the initialiser is as malloc.c has it:
-// attached_threads 1, bins and books 0.
+// attached_threads 1, bins and counters 0.
 std::vector<uint64_t> find_self_pointing_arenas(const ElfImage& image,
                                                 const std::vector<MallocLayout>& layouts);
 

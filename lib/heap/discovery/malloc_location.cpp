@@ -99,14 +99,14 @@ class MallocLocator {
     instance.main_arena = arena->address;
     instance.notes = module_.notes;
     layouts_ = std::move(arena->layouts);
-    read_books(may_scan);
+    read_counters(may_scan);
     choose_layout();
     note_damage(arena->check);
     return std::move(located_);
   }
 
  private:
-  void read_books(bool may_scan) {
+  void read_counters(bool may_scan) {
     for (const Address par : module_.malloc_pars) {
       if (accept_par(par)) return;
     }
@@ -117,13 +117,13 @@ class MallocLocator {
 
   bool accept_par(Address par) {
     for (const MallocLayout& layout : layouts_) {
-      const auto books = read_mp_counters(target_, layout, par);
-      if (!books) continue;
+      const auto counters = read_mp_counters(target_, layout, par);
+      if (!counters) continue;
       located_.instance.malloc_par = par;
-      located_.instance.n_mmaps = books->n_mmaps;
-      located_.instance.mmapped_mem = books->mmapped_mem;
-      located_.instance.tcache_count = books->tcache_count;
-      sbrk_base_ = books->sbrk_base;
+      located_.instance.n_mmaps = counters->n_mmaps;
+      located_.instance.mmapped_mem = counters->mmapped_mem;
+      located_.instance.tcache_count = counters->tcache_count;
+      sbrk_base_ = counters->sbrk_base;
       std::erase_if(layouts_, [chosen = layout.par](const MallocLayout& other) {
         return !(other.par == chosen);
       });

@@ -8,27 +8,27 @@ namespace {
 
 constexpr uint64_t kSmallestMapping = 4096;
 
-std::optional<MpCounters> parse_books(const StructBytes& bytes, const MallocLayout& layout) {
+std::optional<MpCounters> parse_counters(const StructBytes& bytes, const MallocLayout& layout) {
   const auto& par = layout.par;
   if (bytes.size() < par.size || bytes.is_all_zero()) return std::nullopt;
   const uint32_t max_n_mmaps = bytes.int_at(par.max_n_mmaps);
-  MpCounters books = {
+  MpCounters counters = {
       .n_mmaps = bytes.int_at(par.n_mmaps),
       .mmapped_mem = bytes.word_at(par.mmapped_mem),
       .tcache_count = layout.tcache.exists ? bytes.word_at(par.tcache_count) : 0,
       .sbrk_base = Address(bytes.word_at(par.sbrk_base)),
   };
   constexpr uint32_t kMostInt = INT32_MAX;
-  if (books.n_mmaps > max_n_mmaps || max_n_mmaps > kMostInt ||
+  if (counters.n_mmaps > max_n_mmaps || max_n_mmaps > kMostInt ||
       bytes.int_at(par.n_mmaps_max) > kMostInt) {
     return std::nullopt;
   }
   // 2.43 and 2.44 count 16 bytes too many for each mremap, so the sum may exceed but not fall
   // short.
-  if (books.mmapped_mem / kSmallestMapping < books.n_mmaps) return std::nullopt;
-  if (max_n_mmaps == 0 && books.mmapped_mem != 0) return std::nullopt;
-  if (books.tcache_count > UINT16_MAX) return std::nullopt;
-  return books;
+  if (counters.mmapped_mem / kSmallestMapping < counters.n_mmaps) return std::nullopt;
+  if (max_n_mmaps == 0 && counters.mmapped_mem != 0) return std::nullopt;
+  if (counters.tcache_count > UINT16_MAX) return std::nullopt;
+  return counters;
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ std::optional<MpCounters> read_mp_counters(Target& target, const MallocLayout& l
   }
   std::vector<std::byte> bytes(layout.par.size);
   if (!target.memory().read_exact(malloc_par, bytes)) return std::nullopt;
-  return parse_books({bytes, layout.word}, layout);
+  return parse_counters({bytes, layout.word}, layout);
 }
 
 std::optional<Address> scan_for_malloc_par(Target& target, const MallocLayout& layout,
@@ -57,9 +57,9 @@ std::optional<Address> scan_for_malloc_par(Target& target, const MallocLayout& l
         bytes.word_at(par.arena_test) != arena_test) {
       continue;
     }
-    const auto books = parse_books(bytes, layout);
-    if (!books || books->sbrk_base.is_null()) continue;
-    const Mapping* heap = target.address_space().find(books->sbrk_base);
+    const auto counters = parse_counters(bytes, layout);
+    if (!counters || counters->sbrk_base.is_null()) continue;
+    const Mapping* heap = target.address_space().find(counters->sbrk_base);
     if (heap != nullptr && heap->is_private_writable()) return begin + offset;
   }
   return std::nullopt;

@@ -1,4 +1,4 @@
-// mp_, the parameters and books that all arenas of one malloc share.
+// mp_, the parameters and counters that all arenas of one malloc share.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct MpCounters {
   bool operator==(const MpCounters&) const = default;
 };
 
-// The books at `malloc_par`; nothing when they cannot be read or cannot be books: counts that
+// The counters at `malloc_par`; nothing when they cannot be read or cannot be valid: counts that
 // exceed their maximum, mmapped bytes that do not go with the number of mmapped chunks.
 std::optional<MpCounters> read_mp_counters(Target& target, const MallocLayout& layout,
                                            Address malloc_par);

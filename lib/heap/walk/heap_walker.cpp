@@ -70,7 +70,7 @@ class HeapWalk {
     ProgressSink progress(sink, options, areas_.bytes());
     walk_segments(progress);
     find_mmapped(progress);
-    check_arena_books(model_, log_);
+    check_system_mem(model_, log_);
     model_.corruptions = log_.take();
     return std::move(model_);
   }
@@ -237,16 +237,16 @@ class HeapWalk {
                        ChunkSink& sink) {
     const MallocLayout& layout = mallocs_[instances.front()].layout;
     const ChunkFormat format(layout);
-    MmappedCounts books;
-    books.drift_step = layout.mmapped_size_less_header ? format.header : 0;
+    MmappedCounts counters;
+    counters.drift_step = layout.mmapped_size_less_header ? format.header : 0;
     uint32_t owner = instances.front();
     unsigned owners = 0;
     for (const uint32_t i : instances) {
       const MallocInstance& instance = model_.instances[i];
       if (instance.malloc_par.is_null()) continue;
-      books.is_known = true;
-      books.count += instance.n_mmaps;
-      books.bytes += instance.mmapped_mem;
+      counters.is_known = true;
+      counters.count += instance.n_mmaps;
+      counters.bytes += instance.mmapped_mem;
       if (instance.n_mmaps != 0) ++owners;
       if (instance.n_mmaps > model_.instances[owner].n_mmaps) owner = i;
     }
@@ -259,16 +259,16 @@ class HeapWalk {
     uint64_t judged = 0;
     bool is_enough = false;
     const auto is_complete = [&] {
-      if (scan.count() < books.count) return false;
-      if (scan.count() != judged) is_enough = is_settled(scan.found(), memory, books);
+      if (scan.count() < counters.count) return false;
+      if (scan.count() != judged) is_enough = is_settled(scan.found(), memory, counters);
       judged = scan.count();
       return is_enough;
     };
-    const bool has_any = !books.is_known || books.count != 0;
+    const bool has_any = !counters.is_known || counters.count != 0;
     if (has_any) scan.search_begins();
-    if (has_any && !is_complete()) scan.search_pages(books.count, is_complete);
+    if (has_any && !is_complete()) scan.search_pages(counters.count, is_complete);
 
-    const MmappedChoice choice = believed_chunks(scan.found(), memory, books);
+    const MmappedChoice choice = believed_chunks(scan.found(), memory, counters);
     for (MmappedChunk chunk : choice.chunks) {
       chunk.instance = owner;
       if (mmapped_in_tcache_.erase(chunk.chunk) != 0) chunk.state = ChunkState::kTcache;

@@ -76,7 +76,7 @@ std::vector<HeapArea> find_mapped_segments(Target& target, PageCache& cache,
   SegmentFinder finder(target, cache, format, arena, index);
   PageHeads heads(target);
 
-  // Where top is first, then small places: the search ends as soon as the books are met, mostly
+  // Where top is first, then small places: the search ends as soon as system_mem is reached, mostly
   // before it comes to mappings that are large and somebody else's.
   std::vector<AnonymousMemory::Place> places = memory.places();
   std::stable_sort(places.begin(), places.end(), [&](const auto& a, const auto& b) {

@@ -11,7 +11,7 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kMostDriftSteps = 1 << 16;
-// Of a search for looks that balance the books. Few looks are doubtful in most processes.
+// Of a search for looks that match the counters. Few looks are doubtful in most processes.
 constexpr uint64_t kMostTries = 1 << 18;
 
 enum class Grounds { kEdge, kRow, kNone };
@@ -111,23 +111,24 @@ std::vector<MmappedChunk> chunks_of(const Looks& looks, Kept kept) {
 }
 
 // All but the one chunk that is too many, when there is just one whose bytes are too many as well.
-std::optional<Address> culprit(const Looks& looks, const MmappedCounts& books) {
+std::optional<Address> culprit(const Looks& looks, const MmappedCounts& counters) {
   const Sums sums = sums_of(looks, is_any);
-  if (sums.count != books.count + 1) return std::nullopt;
+  if (sums.count != counters.count + 1) return std::nullopt;
   std::optional<Address> found;
   for (const Look& look : looks) {
-    if (!books.balance(books.count, sums.bytes - look.chunk.total)) continue;
+    if (!counters.matches(counters.count, sums.bytes - look.chunk.total)) continue;
     if (found) return std::nullopt;
     found = look.begin();
   }
   return found;
 }
 
-// Searches for some of the looks that balance the books. Looks of the same size and grounds are
+// Searches for some of the looks that match the counters. Looks of the same size and grounds are
 // one group, of which any so many may be taken; groups for which more speaks are used up first.
-class BalanceSearch {
+class MatchSearch {
  public:
-  BalanceSearch(const Looks& looks, const MmappedCounts& books) : looks_(looks), books_(books) {
+  MatchSearch(const Looks& looks, const MmappedCounts& counters)
+      : looks_(looks), counters_(counters) {
     std::map<std::pair<Grounds, uint64_t>, uint64_t> counts;
     for (const Look& look : looks_) ++counts[{look.grounds, look.chunk.total}];
     for (const auto& [key, count] : counts) groups_.push_back({key.first, key.second, count});
@@ -144,15 +145,15 @@ class BalanceSearch {
     taken_.resize(groups_.size());
   }
 
-  // The first choice; nothing when none balances, or none was found in time.
+  // The first choice; nothing when none matches, or none was found in time.
   std::optional<Looks> run() {
     // The drift of mmapped_mem is small in most processes, and any choice is within the largest.
     constexpr uint64_t kSmallDrift = 4095;
-    for (const uint64_t drift : {kSmallDrift, books_.drift_step * kMostDriftSteps}) {
-      drift_ = books_.drift_step == 0 ? 0 : drift;
+    for (const uint64_t drift : {kSmallDrift, counters_.drift_step * kMostDriftSteps}) {
+      drift_ = counters_.drift_step == 0 ? 0 : drift;
       tries_ = kMostTries;
-      search(0, books_.count, books_.bytes);
-      if (!first_.empty() || books_.drift_step == 0) break;
+      search(0, counters_.count, counters_.bytes);
+      if (!first_.empty() || counters_.drift_step == 0) break;
     }
     if (first_.empty()) return std::nullopt;
     return chosen();
@@ -180,7 +181,7 @@ class BalanceSearch {
   };
 
   // Whether so many looks from group `i` on may have so many bytes.
-  bool may_balance(size_t i, uint64_t count, uint64_t bytes) const {
+  bool may_match(size_t i, uint64_t count, uint64_t bytes) const {
     const Bound& bound = bounds_[i];
     if (count == 0) return bytes <= drift_;
     return count <= bound.count && count <= bytes / bound.smallest &&
@@ -188,10 +189,10 @@ class BalanceSearch {
   }
 
   void search(size_t i, uint64_t count, uint64_t bytes) {
-    if (tries_ == 0 || has_second_ || !may_balance(i, count, bytes)) return;
+    if (tries_ == 0 || has_second_ || !may_match(i, count, bytes)) return;
     --tries_;
     if (count == 0) {
-      if (!books_.balance(books_.count, books_.bytes - bytes)) return;
+      if (!counters_.matches(counters_.count, counters_.bytes - bytes)) return;
       has_second_ = !first_.empty();
       if (first_.empty()) first_ = taken_;
       return;
@@ -221,7 +222,7 @@ class BalanceSearch {
   }
 
   const Looks& looks_;
-  const MmappedCounts& books_;
+  const MmappedCounts& counters_;
   std::vector<Group> groups_;
   std::vector<Bound> bounds_;    // one more than groups
   std::vector<uint64_t> taken_;  // of each group, on the way
@@ -231,18 +232,19 @@ class BalanceSearch {
   uint64_t tries_ = 0;
 };
 
-std::optional<MmappedChoice> balanced(const Looks& looks, const MmappedCounts& books) {
+std::optional<MmappedChoice> matching(const Looks& looks, const MmappedCounts& counters) {
   for (const auto kept : {is_any, has_edge, has_grounds}) {
     const Sums sums = sums_of(looks, kept);
-    if (books.balance(sums.count, sums.bytes)) return MmappedChoice{chunks_of(looks, kept), {}, {}};
+    if (counters.matches(sums.count, sums.bytes))
+      return MmappedChoice{chunks_of(looks, kept), {}, {}};
   }
-  BalanceSearch search(looks, books);
+  MatchSearch search(looks, counters);
   const auto found = search.run();
   if (!found) return std::nullopt;
   MmappedChoice choice{chunks_of(*found, is_any), {}, {}};
   if (search.is_doubtful()) {
     choice.doubt = "of " + std::to_string(looks.size()) + " places that look like mmapped chunks " +
-                   std::to_string(books.count) +
+                   std::to_string(counters.count) +
                    " are, by mp_'s count: which ones cannot be told for certain";
   }
   return choice;
@@ -250,7 +252,7 @@ std::optional<MmappedChoice> balanced(const Looks& looks, const MmappedCounts& b
 
 }  // namespace
 
-bool MmappedCounts::balance(uint64_t their_count, uint64_t their_bytes) const {
+bool MmappedCounts::matches(uint64_t their_count, uint64_t their_bytes) const {
   if (!is_known || their_count != count || their_bytes > bytes) return false;
   const uint64_t over = bytes - their_bytes;
   if (over == 0) return true;
@@ -258,33 +260,33 @@ bool MmappedCounts::balance(uint64_t their_count, uint64_t their_bytes) const {
 }
 
 bool is_settled(const std::vector<MmappedChunk>& looks, const AnonymousMemory& memory,
-                const MmappedCounts& books) {
-  if (!books.is_known || looks.size() < books.count) return false;
+                const MmappedCounts& counters) {
+  if (!counters.is_known || looks.size() < counters.count) return false;
   const Looks candidates = apart(graded(looks, memory), Conflict::kGroundsThenOuter);
   for (const auto kept : {is_any, has_edge, has_grounds}) {
     const Sums sums = sums_of(candidates, kept);
-    if (books.balance(sums.count, sums.bytes)) return true;
+    if (counters.matches(sums.count, sums.bytes)) return true;
   }
-  return culprit(candidates, books).has_value();
+  return culprit(candidates, counters).has_value();
 }
 
 MmappedChoice believed_chunks(const std::vector<MmappedChunk>& looks, const AnonymousMemory& memory,
-                              const MmappedCounts& books) {
+                              const MmappedCounts& counters) {
   const Looks all = graded(looks, memory);
   const Looks outer = apart(all, Conflict::kGroundsThenOuter);
-  if (!books.is_known) return {chunks_of(outer, has_edge), {}, {}};
-  if (auto choice = balanced(outer, books)) return *choice;
+  if (!counters.is_known) return {chunks_of(outer, has_edge), {}, {}};
+  if (auto choice = matching(outer, counters)) return *choice;
   if (outer.size() != all.size()) {
     for (const Conflict conflict : {Conflict::kOuter, Conflict::kGroundsThenInner}) {
-      if (auto choice = balanced(apart(all, conflict), books)) return *choice;
+      if (auto choice = matching(apart(all, conflict), counters)) return *choice;
     }
   }
 
-  const bool some_are_missing = outer.size() <= books.count;  // then none is one too many
+  const bool some_are_missing = outer.size() <= counters.count;  // then none is one too many
   MmappedChoice choice{chunks_of(outer, some_are_missing ? is_any : has_grounds), {}, {}};
   const Sums kept = sums_of(outer, some_are_missing ? is_any : has_grounds);
-  choice.complaint = "mp_ counts " + std::to_string(books.count) + " mmapped chunks of " +
-                     std::to_string(books.bytes) + " bytes, the search believes " +
+  choice.complaint = "mp_ counts " + std::to_string(counters.count) + " mmapped chunks of " +
+                     std::to_string(counters.bytes) + " bytes, the search believes " +
                      std::to_string(kept.count) + " of " + std::to_string(kept.bytes) + " bytes";
   if (kept.count != outer.size()) {
     choice.complaint += " and leaves out " + std::to_string(outer.size() - kept.count) +

@@ -10,16 +10,17 @@
 //
 // mp_.n_mmaps and mp_.mmapped_mem say how many there are and of how many bytes:
 //
-//   all looks balance the books             take all
-//   those with edges, or edges and rows, do take these
-//   some others do                          take those for which most speaks
-//   else                                    take those with edges and rows, and say so
+//   all looks match the counters             take all
+//   those with edges, or edges and rows, do  take these
+//   some others do                           take those with the best evidence
+//   else                                     take those with edges and rows, and report it
 //
-// Looks that overlap exclude each other. A sound heap has books that balance: the kernel holds
-// all that malloc has mapped, and a look is missed only where its header cannot be read.
+// Looks that overlap exclude each other. A sound heap matches its counters: everything that malloc
+// has mapped is there, and a look is missed only if its header cannot be read.
 //
 // Since 2.43 mmapped_mem grows by 2 words more than it should at each mremap() (mremap_chunk()
-// forgets the header), so bytes count as equal when the book is over by a small multiple of that.
+// forgets the header), so bytes count as equal if mmapped_mem exceeds them by a small multiple of
+// that.
 #pragma once
 
 #include <cstdint>
@@ -37,22 +38,22 @@ struct MmappedCounts {
   uint64_t bytes = 0;
   uint64_t drift_step = 0;  // 0: exact
 
-  bool balance(uint64_t count, uint64_t bytes) const;
+  bool matches(uint64_t count, uint64_t bytes) const;
 };
 
-// Whether no further look is needed to balance the books: all looks do, all but one, or those that
-// edges and rows speak for. `looks` in ascending order.
+// Whether no further look is needed to match the counters: all looks match, or all but one, or
+// those with edges and rows. `looks` in ascending order.
 bool is_settled(const std::vector<MmappedChunk>& looks, const AnonymousMemory& memory,
-                const MmappedCounts& books);
+                const MmappedCounts& counters);
 
 struct MmappedChoice {
   std::vector<MmappedChunk> chunks;  // ascending, none overlaps another
-  std::string complaint;             // a sentence when the books do not balance
-  std::string doubt;                 // a sentence when others would balance them just as well
+  std::string complaint;             // a sentence when the counters do not match
+  std::string doubt;                 // a sentence when others would match them just as well
 };
 
-// What of `looks` (ascending) is to be believed.
+// Which of `looks` (ascending) are taken for chunks.
 MmappedChoice believed_chunks(const std::vector<MmappedChunk>& looks, const AnonymousMemory& memory,
-                              const MmappedCounts& books);
+                              const MmappedCounts& counters);
 
 }  // namespace heapsnap

@@ -46,7 +46,7 @@ class MmappedScan {
   void search_begins();
   // The rest, page by page, in small places first. After each place `is_complete` is asked, which
   // takes a look at all that was found: not before there are `wanted` chunks, and not for ever, as
-  // wrong books never balance.
+  // wrong counters never match.
   template <typename IsComplete>
   void search_pages(uint64_t wanted, IsComplete is_complete) {
     unsigned questions = 0;

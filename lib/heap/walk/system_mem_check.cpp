@@ -33,7 +33,7 @@ void settle_foreign_holes(HeapModel& model) {
   }
 }
 
-void check_arena_books(const HeapModel& model, CorruptionLog& log) {
+void check_system_mem(const HeapModel& model, CorruptionLog& log) {
   for (size_t i = 0; i < model.arenas.size(); ++i) {
     const Arena& arena = model.arenas[i];
     if (arena.walked == arena.system_mem) continue;

@@ -76,7 +76,7 @@ TEST_CASE("a layout that is not the arena's own does not fit") {
       CAPTURE(minor);
       CAPTURE(other.version.minor);
       const ArenaCheck check = check_arena(process.target, other, kArena);
-      // 2.17 and 2.23 differ behind next only, so that the books have to tell.
+      // 2.17 and 2.23 differ behind next only, so only the counters can tell.
       CHECK_FALSE(is_acceptable(check, DiscoveryStrategy::kStructuralScan));
     }
   }
@@ -170,7 +170,7 @@ TEST_CASE("a ring that does not close is damage where all else is an arena's") {
   CHECK_FALSE(is_acceptable(process.check(), DiscoveryStrategy::kDisassembly));
 }
 
-TEST_CASE("top and books have to make sense") {
+TEST_CASE("top and counters have to be plausible") {
   ArenaFixture process(layout_of(Machine::kI386, 36));
   const auto& offsets = process.arena.layout.state;
   const auto rejects_scan = [&] {

@@ -148,7 +148,7 @@ TEST_CASE("many holes") {
   check_all_found(heap);
 }
 
-TEST_CASE("mapped segments are found wherever they are, by the arena's books") {
+TEST_CASE("mapped segments are found wherever they are, by the arena's counters") {
   for (const Machine machine : kMachines) {
     SyntheticHeap heap(machine, 36);
     const Address base = machine == Machine::kI386 ? Address(0xf6000000) : Address(0x7f4000000000);
@@ -192,7 +192,7 @@ TEST_CASE("a main arena on huge pages") {
   check_all_found(heap);
 }
 
-TEST_CASE("chains of chunks that the books do not count are not taken for mapped segments") {
+TEST_CASE("chains of chunks that the counters do not include are not taken for mapped segments") {
   SyntheticHeap heap(Machine::kX86_64, 36);
   const Address base(0x7f4000000000);
   heap.target.map(base, 0x200000);
@@ -256,7 +256,7 @@ TEST_CASE("in a core brk has no name: it begins inside a page or soon after the 
   }
 }
 
-TEST_CASE("holes stay in the books when no number of them balances these") {
+TEST_CASE("holes stay counted when no number of them makes the sums match") {
   SyntheticHeap heap(Machine::kX86_64, 36);
   SyntheticArena& main = heap.brk_arena(64);
   fill(main, 20);

@@ -1,4 +1,5 @@
-// Sound heaps of every layout: each chunk is found, with its size and state, and the books balance.
+// Sound heaps of every layout: each chunk is found, with its size and state, and the sums match
+// malloc's counters.
 #include "heap/walk/heap_walker.h"
 
 #include <doctest/doctest.h>

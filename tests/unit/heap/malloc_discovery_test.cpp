@@ -101,7 +101,7 @@ TEST_CASE("without its file libc is found by the shape of its arena" * doctest::
   CHECK(without_files[0].layout == all[0].layout);
 }
 
-TEST_CASE("the books count what was just mapped" * doctest::skip(!kUsesLibc)) {
+TEST_CASE("the counters include what was just mapped" * doctest::skip(!kUsesLibc)) {
   constexpr size_t kLarge = 64 << 20;  // above any dynamic mmap threshold
   FrozenCopy before;
   void* volatile block = std::malloc(kLarge);

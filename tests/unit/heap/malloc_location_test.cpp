@@ -105,7 +105,7 @@ bool mentions(const MallocInstance& instance, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a proposal that holds becomes an instance with its books, on every machine") {
+TEST_CASE("a proposal that holds becomes an instance with its counters, on every machine") {
   for (const MallocLayout& layout : every_layout()) {
     CAPTURE(layout.version.minor);
     LocationFixture process(layout);

@@ -160,7 +160,7 @@ TEST_CASE("what a program writes where a moved header could be is no header") {
   CHECK(walk.mmapped_headers() == heap.expected_mmapped);
 }
 
-TEST_CASE("planted headers inside mappings are told from real ones by edges and books") {
+TEST_CASE("planted headers inside mappings are told from real ones by edges and counters") {
   MappedHeap heap(Machine::kX86_64, 36);
   const Address base = heap.base();
   heap.target.map(base, 0x40000);
@@ -307,7 +307,7 @@ TEST_CASE("where no chunk counts, memory is not searched for any") {
   CHECK(heap.target.bytes_read() < (1 << 20));
 }
 
-TEST_CASE("books that nothing balances are told with both numbers") {
+TEST_CASE("counters that nothing matches are reported with both numbers") {
   MappedHeap heap(Machine::kX86_64, 36);
   heap.target.map(heap.base(), 0x40000);
   heap.mmapped(heap.base(), 0x40000);
@@ -372,7 +372,7 @@ TEST_CASE(
 TEST_CASE("between stacks with guard pages inside one line, and on huge pages") {
   MappedHeap heap(Machine::kX86_64, 43);
   const Address base = heap.base();
-  // stack | guard, stack | chunk | guard, stack: one line; the books count the chunk.
+  // stack | guard, stack | chunk | guard, stack: one line; the counters include the chunk.
   heap.target.map(base, 0x400000);
   heap.target.make_unreadable({base + 0x100000, base + 0x101000});
   heap.target.make_unreadable({base + 0x240000, base + 0x241000});
@@ -399,7 +399,7 @@ TEST_CASE("heaps, stacks of threads and file mappings are not searched") {
       2, Registers{Address(), base + 0x2e0010, base + 0x2ff6c0});  // its stack ends there too
   heap.put_mmapped_header(heap.heap_begin() + 2 * kPage, 0x1000, 0);
   LocatedMalloc located = heap.located();
-  located.instance.malloc_par = Address();  // no books that would help
+  located.instance.malloc_par = Address();  // no counters that would help
   const RecordedWalk walk(heap.target, {located});
   CHECK(complaints(walk) == "");
   CHECK(walk.sink.mmapped.empty());
@@ -473,7 +473,7 @@ TEST_CASE("memory that a core lists and does not hold is not searched") {
 }
 
 TEST_CASE(
-    "where the books never balance, they are not compared after each of thousands of places") {
+    "where the counters never match, they are not compared after each of thousands of places") {
   MappedHeap heap(Machine::kX86_64, 36);
   const unsigned places = MmappedScan::kMostQuestions + 100;
   for (unsigned i = 0; i < places; ++i) {

@@ -45,18 +45,18 @@ struct CountersFixture {
 
 }  // namespace
 
-TEST_CASE("the books are read on every machine and version") {
+TEST_CASE("the counters are read on every machine and version") {
   for (const Machine machine : {Machine::kX86_64, Machine::kAarch64, Machine::kI386}) {
     for (const int minor : {17, 24, 26, 36, 43, 44}) {
       CAPTURE(minor);
       CountersFixture process(machine, minor);
       process.put_mmaps(3, 5, 0x9000);
-      const auto books = process.read();
-      REQUIRE(books);
-      CHECK(books->n_mmaps == 3);
-      CHECK(books->mmapped_mem == 0x9000);
-      CHECK(books->tcache_count == (minor < 26 ? 0 : 7));
-      CHECK(books->sbrk_base == Address(0x56000000));
+      const auto counters = process.read();
+      REQUIRE(counters);
+      CHECK(counters->n_mmaps == 3);
+      CHECK(counters->mmapped_mem == 0x9000);
+      CHECK(counters->tcache_count == (minor < 26 ? 0 : 7));
+      CHECK(counters->sbrk_base == Address(0x56000000));
       CHECK(process.scan() == kPar);
     }
   }
@@ -68,7 +68,7 @@ TEST_CASE("2.43 counts some bytes too many, which is no reason to doubt") {
   CHECK(process.read());
 }
 
-TEST_CASE("what cannot be books is refused") {
+TEST_CASE("impossible counters are refused") {
   CountersFixture process(Machine::kX86_64, 36);
   REQUIRE(process.read());
   process.put_mmaps(6, 5, 0x9000);  // more than ever
@@ -84,7 +84,7 @@ TEST_CASE("what cannot be books is refused") {
   CHECK_FALSE(process.read());
 }
 
-TEST_CASE("books lie in writable memory, on a word, and are not all zero") {
+TEST_CASE("counters lie in writable memory, on a word, and are not all zero") {
   CountersFixture process(Machine::kX86_64, 36);
   process.target.map("10000000-10001000 r--p 00000000 fe:01 7 /lib/libc.so.6");
   for (const Address address : {Address(), kPar + 4, Address(0x10000000), Address(0x7f201ff0),

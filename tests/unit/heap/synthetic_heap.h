@@ -5,7 +5,7 @@
 //   main.add(0x40, ChunkState::kUsed);
 //   main.add(0x50, ChunkState::kTcache);        // in the tcache of heap.thread()
 //   main.top(0x2000);
-//   heap.finish();                              // lists and books
+//   heap.finish();                              // lists and counters
 //   ... walk_heaps(heap.target, {heap.located()}, ...) gives heap.expected
 //
 // Chunks are written one behind the other at a cursor. What is not used is linked into its list by
@@ -144,7 +144,7 @@ class SyntheticHeap {
   // A chunk in no arena (mmapped, 2.43 and later) that goes to the last thread's tcache.
   void cache(Address chunk, unsigned bin) { tcaches_.back().bins[bin].push_back(chunk); }
 
-  // Writes bins, tcaches, books and the ring of arenas.
+  // Writes bins, tcaches, counters and the ring of arenas.
   void finish();
   LocatedMalloc located() const;
 

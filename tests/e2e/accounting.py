@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Attaches to a real server under load and checks that the books balance.
+"""Attaches to a real server under load and checks that its chunks add up.
 
-    books.py SERVER HEAPSNAP [--attaches N]
+    accounting.py SERVER HEAPSNAP [--attaches N]
 
 For each of its processes and each attach: the chunks of every arena add up to system_mem, the mmapped
 chunks to what mp_ says, nothing is reported as damaged, and the table of the report adds up to the
-resident set within 1 %, as heapsnap saw it and as /proc shows it. The server goes on without an
-error. Prints a line an attach. Exits 77, with the reason, where the server is not installed.
+resident set within 1 %, as heapsnap saw it and as /proc shows it. The server continues without an
+error. Prints a line per attach. Exits 77, with the reason, if the server is not installed.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def resident_set(pid):
     return 0
 
 
-def off_balance(report, rss_before, rss_after):
+def differences(report, rss_before, rss_after):
     """Sentences; empty when all is well."""
     wrong = []
     for arena in report["arenas"]:
@@ -67,7 +67,7 @@ def attach(heapsnap, pid, snapshot):
         return None, [f"attach failed ({run.returncode}): {run.stderr.strip()}"]
     report = json.loads(subprocess.run([heapsnap, "report", "-j", snapshot], check=True,
                                        capture_output=True).stdout)
-    return report, off_balance(report, before, after)
+    return report, differences(report, before, after)
 
 
 def describe(report):
@@ -90,14 +90,14 @@ def main():
     kind = servers.runnable(arguments.server)
 
     failures = 0
-    with tempfile.TemporaryDirectory(prefix="heapsnap-books-") as folder:
+    with tempfile.TemporaryDirectory(prefix="heapsnap-accounting-") as folder:
         os.chmod(folder, 0o755)
         server = kind(folder)
         try:
             server.start()
             for pid in server.pids():
                 for turn in range(arguments.attaches):
-                    report, wrong = attach(arguments.heapsnap, pid, f"{folder}/books.hsnap")
+                    report, wrong = attach(arguments.heapsnap, pid, f"{folder}/accounting.hsnap")
                     unwell = server.healthy()
                     if unwell:
                         wrong.append(unwell)

@@ -1,7 +1,7 @@
-// A target that says what its malloc has on its books, whenever it is asked, and does nothing else.
+// A target that prints malloc's counters whenever it is asked, and does nothing else.
 //
-//   malloc_books THREADS     each of them has allocated something; 0: the process never had another
-//   malloc_books alone       its first thread has ended, and the only one left has never allocated
+//   malloc_counters THREADS  each of them has allocated something; 0: never had a second thread
+//   malloc_counters alone    the main thread has ended, and the only other has never allocated
 //
 // Says "ready", answers each line of its standard input by "arenas=1 used=123 system=135168
 // mapped=0", and ends with it; then says "errors=0".
@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kRoom = 1 << 20;
 
-// Of malloc_info(3), into memory that is there from the start: to ask may not change the books.
+// Of malloc_info(3), into memory that is there from the start: asking must not change the counters.
 class ArenaCount {
  public:
   ArenaCount() : text_(kRoom), file_(fmemopen(text_.data(), text_.size(), "w")) {
@@ -59,10 +59,10 @@ bool read_line_of(int input) {
 
 void answer(ArenaCount& arenas) {
   const int count = arenas.now();
-  const struct mallinfo2 books = mallinfo2();
+  const struct mallinfo2 counters = mallinfo2();
   char line[256];
   const int size = std::snprintf(line, sizeof line, "arenas=%d used=%zu system=%zu mapped=%zu\n",
-                                 count, books.uordblks, books.arena, books.hblkhd);
+                                 count, counters.uordblks, counters.arena, counters.hblkhd);
   if (write(1, line, static_cast<size_t>(size)) != size) std::abort();
 }
 
