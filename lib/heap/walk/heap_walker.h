@@ -27,8 +27,8 @@ struct WalkOptions {
 };
 
 // Emits every chunk to `sink`: batches in ascending order of address, segment by segment, then
-// mmapped chunks in ascending order for each malloc. Returns everything else that was found. Sums of
-// the walk are compared with the allocator's own counters (system_mem, n_mmaps, mmapped_mem); a
+// mmapped chunks in ascending order for each malloc. Returns everything else that was found. Sums
+// of the walk are compared with the allocator's own counters (system_mem, n_mmaps, mmapped_mem); a
 // difference becomes a Corruption record. Throws only if the target is gone.
 HeapModel walk_heaps(Target& target, const std::vector<LocatedMalloc>& mallocs, ChunkSink& sink,
                      const WalkOptions& options = {});
