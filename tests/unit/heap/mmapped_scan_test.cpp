@@ -42,7 +42,7 @@ constexpr struct {
   Machine machine;
   int minor;
 } kMappedVariants[] = {{Machine::kX86_64, 31}, {Machine::kX86_64, 43}, {Machine::kI386, 23},
-                 {Machine::kI386, 31},   {Machine::kI386, 43},   {Machine::kAarch64, 36}};
+                       {Machine::kI386, 31},   {Machine::kI386, 43},   {Machine::kAarch64, 36}};
 
 }  // namespace
 
