@@ -9,7 +9,7 @@ TEST_CASE("a name says when and of which process, and is read back") {
   CHECK(to_text(name) == "20260131T235959Z-4711.hsnap");
   CHECK(parse_snapshot_name("20260131T235959Z-4711.hsnap") == name);
   for (const int64_t time : {int64_t{0}, int64_t{951782400}, int64_t{4102444799}}) {
-    CHECK(parse_snapshot_name(to_text({time, 1})) == SnapshotName{time, 1});
+    CHECK(parse_snapshot_name(to_text(SnapshotName{time, 1})) == SnapshotName{time, 1});
   }
 }
 
