@@ -29,7 +29,7 @@ class SnapshotWriter final : public ChunkSink {
   ~SnapshotWriter() override;  // without finish(): the temporary file is removed
 
   // While deferred, blocks are kept raw (in memory, past 16 MiB in an unlinked temporary file) and
-  // nothing is compressed: for the time in which the target stands still. Leaving compresses them.
+  // nothing is compressed: for the time in which the target is stopped. Leaving compresses them.
   void set_deferred(bool deferred);
 
   void on_batch(const ChunkBatch& batch) override;

@@ -47,7 +47,7 @@ struct MappingUsage {
 // grew downwards or was merged meanwhile appears again with a begin that lies in what was written
 // before.
 enum class TornText {
-  kRefuse,  // of a process that stood still: an overlap is damage
+  kRefuse,  // of a stopped process: an overlap is damage
   kMend,  // of a running one: the later line is the newer truth, the earlier mapping ends before it
 };
 

@@ -50,7 +50,7 @@ struct Process {
 enum class FreezeMethod : uint8_t {
   kNone = 0,  // the target ran on while it was read
   kFork = 1,  // a copy-on-write child was read
-  kStop = 2,  // it was read while all its threads stood still
+  kStop = 2,  // it was read while all its threads were stopped
   kCore = 3,  // a core file or raw images: nothing to freeze
 };
 

@@ -51,7 +51,7 @@ void unlock_modules();
 // For a forked child: nobody else is there any more.
 void reset_module_lock();
 
-// Tables were dropped: forget the records, so that the next scan writes them anew.
+// Tables were dropped: forget the records, so that the next scan writes them again.
 void forget_modules();
 
 }  // namespace heapsnap::tracker

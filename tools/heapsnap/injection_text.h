@@ -10,10 +10,10 @@
 
 namespace heapsnap {
 
-// "thread 4711 stood still for 0.51 ms, thread 4711 for 0.20 ms"
+// "thread 4711 paused for 0.51 ms, thread 4711 for 0.20 ms"
 std::string stolen_text(const std::vector<StolenTime>& stolen);
 
-// "10 entry points of the allocator changed, while all 12 threads stood still for 1.02 ms"
+// "10 entry points of the allocator patched, 12 threads paused for 1.02 ms"
 std::string hooks_text(const HookChange& change);
 
 void print_notes(const std::vector<std::string>& notes);

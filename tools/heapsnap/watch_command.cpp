@@ -118,7 +118,7 @@ class Watch {
       std::this_thread::sleep_until(last_.at + interval);
       const Look now = look();
       ++looks_;
-      if (now.totals.churn() < mark_.totals.churn()) mark_ = now;  // recording began anew
+      if (now.totals.churn() < mark_.totals.churn()) mark_ = now;  // recording started over
       // At one look it may be about to get new options.
       if (!now.totals.recording && !last_.totals.recording) {
         fail_without_tracker(ErrorKind::kUnsupported, "its tracker was disabled (heapsnap eject)");

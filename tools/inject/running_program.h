@@ -27,7 +27,7 @@ class RunningProgram final : public Target {
 
   // Takes away what an earlier heapsnap left behind that was killed.
   void tidy_up();
-  // Lists mappings and threads anew. Throws Error{kNoProcess} when it is another program.
+  // Lists mappings and threads again. Throws Error{kNoProcess} when it is another program.
   void look_again();
   // Throws Error{kNoProcess} when it has ended, or executed another program. One that is just
   // being ended is waited for.

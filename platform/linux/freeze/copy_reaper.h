@@ -46,7 +46,7 @@ SystemCall reap_call(int pid_inside);
 // Every function is called on one tracing thread (tracer_thread.h).
 class CopyReaper {
  public:
-  // `gadget`: where it was found at an earlier look; it is looked for anew where it is not any
+  // `gadget`: where it was found at an earlier look; it is searched again where it is not any
   // more.
   CopyReaper(const ProcFs& proc, int process, std::optional<SyscallGadget> gadget)
       : proc_(proc), process_(process), gadget_(gadget) {}
@@ -56,7 +56,7 @@ class CopyReaper {
   // `deadline` comes. Never throws but for lack of memory.
   void reap(const SnapshotChild* copy, TraceClock::time_point deadline);
 
-  // How long its threads stood still, in all.
+  // How long its threads were stopped, in total.
   std::chrono::nanoseconds pause() const { return pause_; }
   // Zombies that could not be reaped, and why; empty when all are gone.
   const std::string& remains() const { return remains_; }

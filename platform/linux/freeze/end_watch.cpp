@@ -106,7 +106,7 @@ bool EndWatch::is_marked_for_death(pid_t tid) const {
   return status && (status->pending_signals & bit_of(SIGKILL)) != 0;
 }
 
-// One look at every thread. True when all stood still before it began, so that nobody can have
+// One look at every thread. True if all were stopped before it began, so that nobody can have
 // been there to make another one.
 bool EndWatch::hold_pass(std::set<pid_t>& interrupted) {
   bool all_stood = true;

@@ -105,7 +105,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
     case StoppedCaller::Outcome::kStuck: break;
   }
   const bool is_complete = stopped_caller.clone_pid() != 0;
-  // The caller goes home while it has the processor for itself. But a clone that got stuck waits
+  // The caller returns while it has the processor for itself. But a clone that got stuck waits
   // for something that only the target itself can do, such as reading from a userfaultfd(2).
   if (!is_complete) session.release_others(caller);
   const bool caught = stopped_caller.give_back();
@@ -161,7 +161,7 @@ bool ForkSnapshot::mark_itself_first_to_go() {
   return write.arguments[1] != 0 && child_.call(write) == static_cast<long>(kFirstToGo.size());
 }
 
-// While the target stands still, if that is soon done: close_range(2) first takes references to
+// While the target is stopped, if that is quick: close_range(2) first takes references to
 // some of the files that it then closes. A file that the target closed in that moment would stay in
 // its epoll(7) sets for as long, and be reported there. But to close a file can mean to write to a
 // server, which may be the target itself.
@@ -176,7 +176,7 @@ void ForkSnapshot::give_up_files(std::chrono::milliseconds at_most) {
   if (!is_born_) return;
   const SystemCall close{kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}};
   is_closing_ = lets_fail(close) && child_.begin_call(close);
-  // Counted anew: on a busy machine its birth may have taken most of that.
+  // Counted again: on a busy machine its creation may have taken most of that.
   if (is_closing_) end_closing(TraceClock::now() + at_most);
 }
 

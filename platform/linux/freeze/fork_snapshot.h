@@ -71,7 +71,7 @@ class ForkSnapshot {
 
   // Kills the child and has the target reap it. Later calls do nothing.
   void discard() noexcept;
-  // How long the target stood still for that.
+  // How long the target was paused for that.
   std::chrono::nanoseconds reap_pause() const { return reap_pause_; }
   // What an operator would want to know: what could not be had, what was left in the target.
   const std::vector<std::string>& notes() const { return notes_; }

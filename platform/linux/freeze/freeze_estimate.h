@@ -1,4 +1,4 @@
-// How long a target would stand still under each way of freezing it.
+// How long a target would be paused by each way of freezing it.
 //
 // The numbers behind it were measured (docs/freezing.md, tests/bench/pause_bench.cpp); they need
 // not be exact, since from a few megabytes on the two ways are an order of magnitude apart.

@@ -46,7 +46,7 @@ class FrozenProcess final : public Target {
     return view_.open_file(mapping);
   }
 
-  // Whether the target itself stands still until thaw(): do nothing slow meanwhile.
+  // Whether the target itself is stopped until thaw(): do nothing slow meanwhile.
   bool target_is_stopped() const;
   // Lets the target go; a forked child is killed and reaped. memory() may not be used afterwards.
   // Called by the destructor where it was not.

@@ -1,5 +1,5 @@
 // Memory of the target that a copy-on-write child of it does not show, kept from the target while
-// that stood still.
+// that was stopped.
 //
 //   madvise(2)         the child        VmFlags in smaps
 //   MADV_DONTFORK      has no mapping   dc

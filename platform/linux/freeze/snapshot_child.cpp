@@ -134,7 +134,7 @@ bool SnapshotChild::execute(const Execution& execution) {
   wanted->rax = execution.function;
   wanted->rdi = execution.argument;
   wanted->rsp = execution.stack;
-  wanted->orig_rax = ~uint64_t{0};  // no system call to be made anew
+  wanted->orig_rax = ~uint64_t{0};  // no system call to be restarted
   if (::ptrace(PTRACE_SETREGS, pid_, nullptr, &*wanted) != 0) return false;
   // A SIGSTOP of the whole process group, or the like, may come in between.
   for (int stops = 0; stops < kMostForeignStops; ++stops) {

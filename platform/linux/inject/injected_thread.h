@@ -14,7 +14,7 @@
 // it, least of all one that the target names: a file that is wanted is made by the worker, with the
 // rights of the target.
 //
-// If heapsnap is killed at any moment, the caller finds home by itself (stopped_caller.h) and the
+// If heapsnap is killed at any moment, the caller returns by itself (stopped_caller.h) and the
 // two others go on to their ends; what may stay is an unused mapping of about a megabyte.
 //
 // As long as a process has never had a second thread the C library leaves locks out, and

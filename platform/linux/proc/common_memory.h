@@ -4,7 +4,7 @@
 // kcmp(2) tells. Where it is refused (seccomp filters of containers, kernels without CONFIG_KCMP)
 // nothing else proves it without a change of that memory, but two things disprove it: a program
 // executed since the child was made, and figures that are one memory's own (peaks, page counts,
-// page tables). Those of a forked child differ from its parent's: its peaks begin anew, and a fork
+// page tables). Those of a forked child differ from its parent's: its peaks start over, and a fork
 // does not copy the page tables of mapped files.
 #pragma once
 

@@ -47,7 +47,7 @@ UniqueFd MappedFiles::open_by_range(const Mapping& mapping) const {
                 mapping.range.end.value());
   const UniqueFd link(::open(proc_.path(pid_, range).c_str(), O_PATH | O_CLOEXEC));
   UniqueFd file = reopen_regular(link);
-  // The range may have been mapped anew since the mapping was read.
+  // The range may have been mapped again since the mapping was read.
   return file && is_mapped_file(file.get(), mapping) ? std::move(file) : UniqueFd();
 }
 

@@ -35,7 +35,7 @@ struct TaskStat {
   // A thread of the kernel's own, or one of its io_uring workers, which are listed as threads of
   // the target but never run the target's code. Neither can be traced.
   bool is_kernel_task() const;
-  // Whether it is on its way out of the kernel for good. For a moment it still has its memory then.
+  // Whether it is exiting. For a moment it still has its memory then.
   bool is_ending() const;
   // Whether it has executed a program since it was made; its memory is its own from then on.
   bool has_executed() const;

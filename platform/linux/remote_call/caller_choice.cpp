@@ -100,7 +100,7 @@ uint64_t room_needed(const CallerTask& task) {
   return stack_needed(kLargestExtendedState, task.chain_length) + kSlack;
 }
 
-// How much is lost if the thread finds home by itself; lower is better.
+// How much is lost if the thread returns by itself; lower is better.
 int risk_of(const user_regs_struct& registers) {
   constexpr long long kRestartBlock = -516;
   if (!is_in_syscall(registers)) return 1;

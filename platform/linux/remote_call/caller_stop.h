@@ -40,7 +40,7 @@ class CallerStop {
   // Error{kUnsupported} when that does not come to pass, with the thread let go.
   void leave(const CallerTask& task, const std::function<bool(const user_regs_struct&)>& is_inside);
 
-  // Lets it run on for good.
+  // Detaches it.
   void release() noexcept;
   // How long it stood, or stands; without the slices that leave() let it run.
   std::chrono::nanoseconds pause() const { return session_->pause() - ran_; }

@@ -33,7 +33,7 @@ std::optional<uint64_t> find_frame_place(const ProcFs& proc, const Tracee& threa
 
 // The same at the far end of the main stack. `first` is the first thread, and all others stand too.
 // Should heapsnap die, `first` would need that much more stack as lies in between, before a thread
-// has found home from there, for the two to meet.
+// has returned from there, for the two to meet.
 std::optional<uint64_t> find_spare_place(const ProcFs& proc, const Tracee& first, uint64_t room);
 
 }  // namespace heapsnap

@@ -84,7 +84,7 @@ bool StoppedCaller::lay_frames(std::span<const SystemCall> chain) {
 }
 
 // From here on the thread is altered. If we die between these three steps: after the registers
-// alone the call is made with the thread's own mask, which home restores as well.
+// alone the call is made with the thread's own mask, which the return frame restores as well.
 bool StoppedCaller::aim_at(const SystemCall& call) {
   constexpr unsigned long kOptions =
       PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK | PTRACE_O_TRACESYSGOOD;
@@ -150,8 +150,8 @@ StoppedCaller::Outcome StoppedCaller::clone(const SystemCall& call,
 }
 
 StoppedCaller::Outcome StoppedCaller::await_clone(TraceClock::time_point deadline) {
-  // A clone that succeeds stops in an event. One that fails does not: the thread would walk home
-  // and on. So it is interrupted after a while; that does not disturb a clone under way.
+  // A clone that succeeds stops in an event. One that fails does not: the thread would return
+  // and continue. So it is interrupted after a while; that does not disturb a clone under way.
   std::chrono::microseconds patience{300};
   thread_.resume();
   while (true) {
@@ -223,7 +223,7 @@ bool StoppedCaller::give_back(const std::function<void()>& meanwhile) noexcept {
 }
 
 void StoppedCaller::put_back() noexcept {
-  // If we die after the first step, the thread still walks home through its frames, which are
+  // If we die after the first step, the thread still returns through its frames, which are
   // taken away last. The other way round it would go on with all signals blocked.
   if (!in_use_) return;
   in_use_ = false;

@@ -5,18 +5,18 @@
 //   ... its own frames
 //   sp -> ...
 //   128 bytes red zone          untouched
-//   frame "home"                the thread as it was: registers, signal mask, vector registers
+//   return frame                the thread as it was: registers, signal mask, vector registers
 //   frames of the clone         what the clone does: one system call after the other, then exit
 //                               (a clone may have a stack elsewhere instead)
 //
-// With these in place the thread is made to execute an existing `syscall; ret` with its stack
-// pointer at "home". From there on nobody has to lead it: the call happens, `ret` and
-// rt_sigreturn bring the thread back to where it was, with the system call that our stop
-// interrupted made anew. That is what happens when heapsnap is killed in between. Otherwise the
-// thread is caught right behind its system call and gets its registers back as they were, which
-// leaves it to the kernel to resume an interrupted sleep with the time that was left.
+// With these in place, the thread is made to execute an existing `syscall; ret` with its stack
+// pointer at the return frame. From then on it needs no tracer: the call happens, `ret` and
+// rt_sigreturn return the thread to where it was, and the system call that the stop interrupted is
+// restarted. That is what happens if heapsnap is killed in between. Otherwise the thread is stopped
+// right after its system call and its registers are restored, so the kernel resumes an interrupted
+// sleep with the time that was left.
 //
-// The order of the steps, and why none of them may be swapped, is told in docs/freezing.md.
+// docs/freezing.md explains the order of the steps, and why none of them may be swapped.
 #pragma once
 
 #include <sys/types.h>
@@ -49,7 +49,7 @@ class StoppedCaller {
   enum class Outcome : uint8_t {
     kCloned,   // the clone exists; the thread stands behind its system call or inside it
     kRefused,  // the kernel refused; the thread stands, its own registers in place
-    kStuck,    // still inside the system call; it will find home by itself
+    kStuck,    // still inside the system call; it will return by itself
     kGone,     // the thread ended
   };
 
@@ -90,7 +90,7 @@ class StoppedCaller {
 
   // Lets the system call end, if it has not, and puts everything back. `meanwhile` is called when
   // the thread is on its way and has to wait for its clone (CLONE_VFORK). The thread is stopped
-  // afterwards, at its own place. False when it could not be caught: it found home by itself, or
+  // afterwards, at its own place. False when it could not be stopped: it returned by itself, or
   // will.
   bool give_back(const std::function<void()>& meanwhile = {}) noexcept;
 

@@ -10,7 +10,7 @@
 //   a handler runs      the call gives EINTR after the handler     as without us
 //
 // That holds also for a signal that arrives between repair and release, which a repair by moving
-// the instruction pointer would turn into a lost EINTR. A relative timeout starts anew.
+// the instruction pointer would turn into a lost EINTR. A relative timeout starts over.
 //
 // A sleep that is to go on where it was (poll, nanosleep, futex with a relative timeout) is
 // continued by the kernel as restart_syscall(2), a call that the program never makes and that a
@@ -38,7 +38,7 @@ std::optional<user_regs_struct> repaired_registers(const user_regs_struct& regis
 
 // Whether the kernel will continue the call that was interrupted by restart_syscall(2).
 bool is_continued_by_restart(const user_regs_struct& registers);
-// The registers with which it begins it anew instead.
+// The registers with which it restarts the call instead.
 user_regs_struct begun_anew(const user_regs_struct& registers);
 
 // Both repairs: the registers to set of a thread that the caller traces and that stands.
@@ -47,7 +47,7 @@ std::optional<user_regs_struct> repaired_registers(const Tracee& thread);
 // Whether the thread was stopped inside a system call, be it one that will be restarted.
 bool is_in_syscall(const user_regs_struct& registers);
 
-// The registers with which the interrupted call is made anew from user space, for when the kernel's
+// The registers with which the interrupted call is restarted from user space, for when the kernel's
 // own restart is not to be had (a sigreturn frame): as they were at the system call instruction.
 // Outside of a system call they are given back unchanged.
 //

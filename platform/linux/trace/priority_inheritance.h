@@ -1,7 +1,7 @@
 // Gives one thread of the target real-time priority while others wait for what it does.
 //
 // On a busy machine a thread that is woken waits for the processor for milliseconds, each time; a
-// caller (caller_choice.h) is woken three times while the whole target stands still. Giving it a
+// caller (caller_choice.h) is woken three times while the whole target is stopped. Giving it a
 // real-time policy would outlive heapsnap if that were killed. Priority inheritance does not: a
 // thread of ours that runs as SCHED_FIFO waits for a PI futex (futex(2), FUTEX_LOCK_PI) whose word
 // names the target's thread as the owner, so the kernel lets that thread run with our priority for

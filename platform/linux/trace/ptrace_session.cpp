@@ -240,7 +240,7 @@ void PtraceSession::note_stop(Tracee& tracee) {
 }
 
 // An execve in one thread kills the others, stopped or not, and gives their first tid to that
-// thread: a tid that stood still may run again.
+// thread: a tid that was stopped may run again.
 bool PtraceSession::all_still_stopped() {
   bool all = true;
   for (Tracee& tracee : tracees_) {

@@ -60,7 +60,7 @@ class PtraceSession {
   // Stops threads that came into being since stop_all(), by let_run(). Throws as that does.
   void stop_new(TraceClock::time_point deadline);
 
-  // Lets every stopped thread run on for good, with the signals that were held back for them. The
+  // Detaches every stopped thread, with the signals that were held back for them. The
   // pause ends with the last one.
   void release() noexcept;
   // The same for all but one, which is still needed; release() then ends the pause.
@@ -71,7 +71,7 @@ class PtraceSession {
   // go by the end of the tracing thread.
   bool await_stragglers(TraceClock::time_point deadline) noexcept;
 
-  // The threads of the target that stand still, and of the processes that share its memory.
+  // The threads of the target that are stopped, and of the processes that share its memory.
   std::vector<Tracee>& tracees() { return tracees_; }
   const std::vector<Tracee>& tracees() const { return tracees_; }
   // A thread that lives, for /proc.

@@ -1,6 +1,6 @@
 // One thread of the target under ptrace(2), taken by PTRACE_SEIZE.
 //
-// How it can stand still:
+// How it can be stopped:
 //
 //   kTrap       where PTRACE_INTERRUPT caught it: on its way back to user code, nothing lost
 //   kGroupStop  it was stopped by SIGSTOP and its like already, and is to stay so
@@ -86,7 +86,7 @@ class Tracee {
   // The same, but it stops again at the next beginning or end of a system call. Needs
   // PTRACE_O_TRACESYSGOOD: with it, the code that a killed tracer leaves behind is no signal's.
   bool resume_to_syscall();
-  // Lets it go for good, with the signal carried in the stop. Only a stopped thread can be let go;
+  // Detaches it, with the signal of the stop. Only a stopped thread can be detached;
   // false when it was not one.
   bool detach();
 
