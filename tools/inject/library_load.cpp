@@ -111,7 +111,7 @@ class LoaderCalls {
     attempts_.push_back({opened, looked_up, called});
   }
 
-  void open_memory_file() {
+  void open_injected_memfd() {
     const auto name = calls_.put_text(load_.name);
     const Step file = call("syscall", {CallList::number(SYS_memfd_create),
                                        CallList::address_of(name), CallList::number(MFD_CLOEXEC)});
@@ -246,7 +246,7 @@ LibraryCallResult load_library(Target& target, const CLibrary& libc, const Libra
   if (has_name) {
     calls.open_visible_file();
   } else {
-    calls.open_memory_file();
+    calls.open_injected_memfd();
   }
   InjectedWork work;
   work.attachment = load.bytes;
