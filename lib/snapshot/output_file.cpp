@@ -126,6 +126,10 @@ void OutputFile::open_temporary(Temporary kind) {
   if (::fchmod(fd_.get(), 0600) != 0) fail(errno);
 }
 
+void OutputFile::let_everyone_read() {
+  if (::fchmod(fd_.get(), 0644) != 0) fail(errno);
+}
+
 void OutputFile::append(std::span<const std::byte> bytes) {
   size_ += bytes.size();
   if (buffer_.size() + bytes.size() > kBufferSize) flush();

@@ -58,6 +58,7 @@ def main():
                                    ["doctor", pid, "-j"],
                                    ["collect", "--config", config, "-j"],
                                    ["prune", "--config", config, "-j"],
+                                   ["history", snapshot, with_contents, tracked, "-j"],
                                    ["report", tracked, "-j"],
                                    ["export", tracked, "--format", "ndjson"],
                                    *(["stacks", tracked, "-j", "--by", group]

@@ -25,6 +25,7 @@ constexpr std::array kCommands = {
     Command{"collect", "take snapshots of the configured targets that are due", run_collect, false,
             true},
     Command{"prune", "remove the collected snapshots that need not be kept", run_prune},
+    Command{"history", "show how memory grew over many snapshots", run_history},
     Command{"doctor", "show what would prevent attaching, and what to do about it", run_doctor},
     Command{"completions", "print completions for bash, zsh or fish", run_completions},
 };

@@ -166,6 +166,11 @@ void OptionParser::positional(const char* placeholder, std::string& value) {
   state_->positional.add(placeholder, 1);
 }
 
+void OptionParser::positionals(const char* placeholder, std::vector<std::string>& values) {
+  state_->hidden.add_options()(placeholder, po::value(&values)->composing());
+  state_->positional.add(placeholder, -1);
+}
+
 void OptionParser::command_line(std::vector<std::string>& words) {
   state_->command_line = &words;
 }

@@ -41,6 +41,8 @@ class OptionParser {
   void number(const char* name, uint64_t& value, const char* placeholder, const char* help);
   // A word without dashes; taken in the order of these calls.
   void positional(const char* placeholder, std::string& value);
+  // All words without dashes; last of these calls.
+  void positionals(const char* placeholder, std::vector<std::string>& values);
   // A command line of another program, which begins at "--" or else at the first word that is no
   // option; --help does not show it, the usage line does. Without "--", a word in it that could be
   // an option of this command is an error that shows how to write either.

@@ -1,0 +1,305 @@
+#include "analysis/growth_history.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "analysis/passed_frames.h"
+#include "analysis/rss_account.h"
+#include "analysis/size_classes.h"
+#include "analysis/stack_census.h"
+#include "analysis/stack_groups.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr double kSecondsADay = 86400;
+// Series of arenas and of functions: those that are largest anywhere.
+constexpr size_t kMostOfAKind = 64;
+constexpr const char* kResidentName = "resident memory";
+
+using Values = std::map<std::pair<SeriesKind, std::string>, double>;
+using SeriesKey = std::pair<SeriesKind, std::string>;
+
+double seconds_of(int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) / 1e9;
+}
+
+class UsedSizes final : public ChunkSink {
+ public:
+  void on_batch(const ChunkBatch& batch) override {
+    for (size_t i = 0; i < batch.sizes.size(); ++i) {
+      if (is_live(batch.states[i])) classes_.add(batch.sizes[i], SizeClasses::kUsed);
+    }
+  }
+  void on_mmapped(const MmappedChunk& chunk) override {
+    if (is_live(chunk.state)) classes_.add(chunk.size, SizeClasses::kUsed);
+  }
+  // Exact sizes, and larger ones by powers of two.
+  std::vector<SizeClass> all() const { return classes_.largest_used(SIZE_MAX); }
+
+ private:
+  SizeClasses classes_;
+};
+
+// "2 MiB", of a power of two.
+std::string power_text(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  size_t unit = 0;
+  for (; bytes >= 1024; bytes >>= 10) ++unit;
+  return std::to_string(bytes) + " " + kUnits[unit];
+}
+
+// "112 B", "2 MiB to 4 MiB"
+std::string size_name(const SizeClass& each) {
+  if (each.end == each.begin + SizeClasses::kStep) return std::to_string(each.begin) + " B";
+  if (each.end == 0) return power_text(uint64_t{1} << 63) + " and more";
+  return power_text(each.end >> 1) + " to " + power_text(each.end);
+}
+
+void add_functions(const SnapshotReader& snapshot, const SnapshotStreams& streams, Values& values) {
+  const RecordedStacks recorded = snapshot.read_call_stacks();
+  const StackCensus census = take_stack_census(streams, recorded.stacks);
+  const FunctionGroups functions =
+      group_by_function(census, recorded, *snapshot.metadata().tracker, PassedFrames());
+  for (const StackGroup& group : functions.groups) {
+    values[{SeriesKind::kFunction, group.name}] += group.live_bytes;
+  }
+}
+
+bool overlap(const HistoryRun& a, const HistoryRun& b) {
+  return a.first_ns <= b.last_ns && b.first_ns <= a.last_ns;
+}
+
+bool is_other_build(const HistoryRun& before, const HistoryRun& now) {
+  if (!before.build_id.empty() && !now.build_id.empty()) return before.build_id != now.build_id;
+  return before.exe != now.exe;
+}
+
+}  // namespace
+
+const char* to_string(SeriesKind kind) {
+  switch (kind) {
+    case SeriesKind::kResident: return "resident";
+    case SeriesKind::kAccount: return "account";
+    case SeriesKind::kSize: return "size";
+    case SeriesKind::kArena: return "arena";
+    case SeriesKind::kFunction: return "function";
+  }
+  return "unknown";
+}
+
+const char* to_string(RunBegin begin) {
+  switch (begin) {
+    case RunBegin::kFirst: return "first";
+    case RunBegin::kRestart: return "restart";
+    case RunBegin::kUpgrade: return "upgrade";
+    case RunBegin::kBeside: return "beside";
+  }
+  return "unknown";
+}
+
+bool GrowthHistory::grows(double tolerance_per_day) const {
+  const auto& slope = resident().slope;
+  return slope && slope->surely_grows() && slope->interval->low * kSecondsADay > tolerance_per_day;
+}
+
+void GrowthHistoryBuilder::add(const SnapshotReader& snapshot, const std::string& path) {
+  const SnapshotMetadata& metadata = snapshot.metadata();
+  const SnapshotStreams streams = streams_of(snapshot);
+  const HeapSummary summary = summarize(streams);
+  const RssAccount account = account_rss(metadata, summary);
+  Sample sample{metadata.process.taken_at_ns, path, metadata.process,
+                metadata.memory_left,         {},   false};
+  const uint64_t resident =
+      metadata.process.rss != 0 ? metadata.process.rss : account.total.resident;
+  sample.process.rss = resident;
+  sample.values[{SeriesKind::kResident, kResidentName}] = static_cast<double>(resident);
+  for (int row = 0; row < kRssRowCount; ++row) {
+    const auto each = static_cast<RssRow>(row);
+    sample.values[{SeriesKind::kAccount, to_string(each)}] =
+        static_cast<double>(account[each].resident);
+  }
+  UsedSizes sizes;
+  streams.read_chunks(sizes);
+  for (const SizeClass& each : sizes.all()) {
+    sample.values[{SeriesKind::kSize, size_name(each)}] = static_cast<double>(each.used.bytes);
+  }
+  for (size_t i = 0; i < metadata.heap.arenas.size(); ++i) {
+    sample.values[{SeriesKind::kArena, "arena " + std::to_string(i)}] =
+        static_cast<double>(metadata.heap.arenas[i].system_mem);
+  }
+  if (metadata.tracker) {
+    sample.has_functions = true;
+    add_functions(snapshot, streams, sample.values);
+  }
+  samples_.push_back(std::move(sample));
+}
+
+namespace {
+
+// The names of one kind that are largest in any sample.
+template <typename Samples>
+std::set<SeriesKey> names_of_series(const Samples& samples) {
+  std::map<SeriesKey, double> largest;
+  for (const auto& sample : samples) {
+    for (const auto& [key, value] : sample.values) {
+      double& most = largest[key];
+      most = std::max(most, value);
+    }
+  }
+  std::set<SeriesKey> names;
+  for (const SeriesKind kind : {SeriesKind::kArena, SeriesKind::kFunction}) {
+    std::vector<std::pair<double, SeriesKey>> ranked;
+    for (const auto& [key, value] : largest) {
+      if (key.first == kind) ranked.emplace_back(-value, key);
+    }
+    std::sort(ranked.begin(), ranked.end());
+    ranked.resize(std::min(ranked.size(), kMostOfAKind));
+    for (const auto& [value, key] : ranked) names.insert(key);
+  }
+  for (const auto& [key, value] : largest) {
+    const bool is_ranked = key.first == SeriesKind::kArena || key.first == SeriesKind::kFunction;
+    if (!is_ranked && (value > 0 || key.first == SeriesKind::kResident)) names.insert(key);
+  }
+  return names;
+}
+
+void classify_runs(std::vector<HistoryRun>& runs) {
+  const HistoryRun* before = nullptr;
+  for (HistoryRun& run : runs) {
+    const bool is_beside = std::any_of(runs.begin(), runs.end(), [&](const HistoryRun& other) {
+      return &other != &run && overlap(other, run);
+    });
+    if (before == nullptr) {
+      run.begin = RunBegin::kFirst;
+    } else if (is_beside) {
+      run.begin = RunBegin::kBeside;
+    } else {
+      run.begin = is_other_build(*before, run) ? RunBegin::kUpgrade : RunBegin::kRestart;
+    }
+    before = &run;
+  }
+}
+
+// All runs that come one after the other, or of those side by side the one that grows fastest.
+void choose_followed(std::vector<HistoryRun>& runs) {
+  const bool side_by_side = std::any_of(runs.begin(), runs.end(), [](const HistoryRun& run) {
+    return run.begin == RunBegin::kBeside;
+  });
+  if (!side_by_side) {
+    for (HistoryRun& run : runs) run.is_followed = true;
+    return;
+  }
+  const auto growth = [](const HistoryRun& run) {
+    return std::tuple(run.slope.has_value(), run.slope ? run.slope->per_second : 0.0, run.last_rss);
+  };
+  std::max_element(runs.begin(), runs.end(), [&](const HistoryRun& a, const HistoryRun& b) {
+    return growth(a) < growth(b);
+  })->is_followed = true;
+}
+
+}  // namespace
+
+GrowthHistory GrowthHistoryBuilder::finish() {
+  GrowthHistory history;
+  history.unread = std::move(unread_);
+  std::stable_sort(samples_.begin(), samples_.end(),
+                   [](const Sample& a, const Sample& b) { return a.time_ns < b.time_ns; });
+  std::vector<size_t> run_of;
+  std::map<std::tuple<std::string, int, uint64_t>, size_t> known;
+  std::vector<std::vector<TimedValue>> rss_of_runs;
+  for (const Sample& sample : samples_) {
+    const Process& process = sample.process;
+    const auto [place, is_new] = known.try_emplace(
+        {process.boot_id, process.pid, process.start_time_ticks}, history.runs.size());
+    if (is_new) {
+      HistoryRun run;
+      run.pid = process.pid;
+      run.start_time_ticks = process.start_time_ticks;
+      run.boot_id = process.boot_id;
+      run.exe = process.exe;
+      run.build_id = process.build_id;
+      run.first_ns = sample.time_ns;
+      run.first_rss = process.rss;
+      history.runs.push_back(std::move(run));
+      rss_of_runs.emplace_back();
+    }
+    HistoryRun& run = history.runs[place->second];
+    ++run.snapshots;
+    run.last_ns = sample.time_ns;
+    run.last_rss = process.rss;
+    run_of.push_back(place->second);
+    rss_of_runs[place->second].push_back(
+        {seconds_of(sample.time_ns), static_cast<double>(process.rss), 0});
+  }
+  for (size_t i = 0; i < history.runs.size(); ++i) {
+    history.runs[i].slope = fit_slope(rss_of_runs[i]);
+  }
+  classify_runs(history.runs);
+  choose_followed(history.runs);
+  size_t newest_build = 0;
+  for (size_t i = 0; i < history.runs.size(); ++i) {
+    const RunBegin begin = history.runs[i].begin;
+    history.restarts += begin == RunBegin::kRestart ? 1 : 0;
+    history.beside += begin == RunBegin::kBeside ? 1 : 0;
+    if (begin != RunBegin::kUpgrade) continue;
+    ++history.upgrades;
+    if (history.runs[i].is_followed) newest_build = i;
+  }
+
+  std::vector<const Sample*> followed;
+  for (size_t i = 0; i < samples_.size(); ++i) {
+    if (!history.runs[run_of[i]].is_followed) continue;
+    followed.push_back(&samples_[i]);
+    history.points.push_back({samples_[i].time_ns, run_of[i], samples_[i].path});
+  }
+  const Process& last = followed.back()->process;
+  history.comm = last.comm;
+  history.host = last.hostname;
+
+  for (const SeriesKey& key : names_of_series(samples_)) {
+    HistorySeries series{key.first, key.second, {}, {}};
+    std::vector<TimedValue> fitted;
+    for (size_t i = 0; i < followed.size(); ++i) {
+      const auto value = followed[i]->values.find(key);
+      const bool is_known = key.first != SeriesKind::kFunction || followed[i]->has_functions;
+      if (!is_known) {
+        series.values.emplace_back();
+        continue;
+      }
+      series.values.emplace_back(value == followed[i]->values.end() ? 0 : value->second);
+      const HistoryPoint& point = history.points[i];
+      if (point.run >= newest_build) {
+        fitted.push_back({seconds_of(point.time_ns), *series.values.back(), point.run});
+      }
+    }
+    series.slope = fit_slope(fitted);
+    history.series.push_back(std::move(series));
+  }
+  std::stable_sort(history.series.begin(), history.series.end(),
+                   [](const HistorySeries& a, const HistorySeries& b) {
+                     const auto rank = [](const HistorySeries& each) {
+                       return std::tuple(each.kind != SeriesKind::kResident,
+                                         each.slope ? -each.slope->per_second : 0.0);
+                     };
+                     return rank(a) < rank(b);
+                   });
+
+  const auto& slope = history.resident().slope;
+  if (const auto& left = followed.back()->memory_left; left && slope && slope->surely_grows()) {
+    const auto bytes = static_cast<double>(left->bytes);
+    HistoryForecast forecast;
+    forecast.limit = left->limit;
+    forecast.level = static_cast<double>(last.rss) + bytes;
+    forecast.seconds = bytes / slope->per_second;
+    forecast.soonest = bytes / slope->interval->high;
+    forecast.latest = bytes / slope->interval->low;
+    history.forecast = std::move(forecast);
+  }
+  return history;
+}
+
+}  // namespace heapsnap

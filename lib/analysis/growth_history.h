@@ -1,0 +1,109 @@
+// What became of a program's memory over many snapshots.
+//
+// A run is one process, from its start to its end: what follows is a restart, or an upgrade where
+// the program's build changed. Growth is measured within runs of the newest build only, so that
+// neither a restart nor an upgrade is taken for shrinking.
+//
+//   run 1 (build a)   ▁▂▃▄▅     run 2 (a)  ▁▂▃▄     run 3 (b)  ▁▂▃▄▅▆
+//                          `- restart           `- upgrade: fitted from here on
+//
+// Where several processes run side by side (all = true), the one that grows fastest is followed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analysis/robust_slope.h"
+#include "snapshot/snapshot_reader.h"
+
+namespace heapsnap {
+
+// Values are printed.
+enum class SeriesKind : uint8_t { kResident, kAccount, kSize, kArena, kFunction };
+const char* to_string(SeriesKind kind);  // "resident", "account", "size", "arena", "function"
+
+enum class RunBegin : uint8_t { kFirst, kRestart, kUpgrade, kBeside };
+const char* to_string(RunBegin begin);  // "first", "restart", "upgrade", "beside"
+
+struct HistoryRun {
+  int pid = 0;
+  uint64_t start_time_ticks = 0;
+  std::string boot_id;
+  std::string exe;
+  std::string build_id;  // empty: unknown
+  RunBegin begin = RunBegin::kFirst;
+  size_t snapshots = 0;
+  int64_t first_ns = 0;
+  int64_t last_ns = 0;
+  uint64_t first_rss = 0;
+  uint64_t last_rss = 0;
+  std::optional<Slope> slope;  // of its resident memory
+  bool is_followed = false;    // its points are in the series
+};
+
+struct HistoryPoint {
+  int64_t time_ns = 0;
+  size_t run = 0;
+  std::string path;
+};
+
+struct HistorySeries {
+  SeriesKind kind = SeriesKind::kResident;
+  std::string name;                           // "bins", "112 B", "arena 3", "parse"
+  std::vector<std::optional<double>> values;  // bytes, as GrowthHistory::points
+  std::optional<Slope> slope;                 // of the newest build
+};
+
+struct HistoryForecast {
+  std::string limit;   // which one
+  double level = 0;    // resident bytes at which it is reached
+  double seconds = 0;  // from the last snapshot on
+  double soonest = 0;  // by the interval of the slope
+  std::optional<double> latest;
+};
+
+struct GrowthHistory {
+  std::string comm;
+  std::string host;
+  std::vector<HistoryRun> runs;
+  std::vector<HistoryPoint> points;   // of the runs that are followed, by time
+  std::vector<HistorySeries> series;  // resident memory first, then by growth
+  std::optional<HistoryForecast> forecast;
+  size_t restarts = 0;
+  size_t upgrades = 0;
+  size_t beside = 0;
+  std::vector<std::string> unread;  // snapshots that could not be read, with the reason
+
+  const HistorySeries& resident() const { return series.front(); }
+  // Resident memory surely grows by more than `tolerance` bytes a day.
+  bool grows(double tolerance_per_day) const;
+};
+
+class GrowthHistoryBuilder {
+ public:
+  // Reads all of the snapshot. Throws Error{kBadInput}.
+  void add(const SnapshotReader& snapshot, const std::string& path);
+  void add_unread(std::string why) { unread_.push_back(std::move(why)); }
+  size_t size() const { return samples_.size(); }
+
+  // To be called once, when there is a sample.
+  GrowthHistory finish();
+
+ private:
+  struct Sample {
+    int64_t time_ns = 0;
+    std::string path;
+    Process process;
+    std::optional<MemoryLeft> memory_left;
+    std::map<std::pair<SeriesKind, std::string>, double> values;
+    bool has_functions = false;
+  };
+
+  std::vector<Sample> samples_;
+  std::vector<std::string> unread_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,228 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/history_report.h"
+#include "report/number_text.h"
+#include "report/sparkline.h"
+#include "report/terminal_text.h"
+#include "report/text_table.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr double kDay_s = 86400;
+constexpr size_t kTrendWidth = 14;
+constexpr size_t kBuildDigits = 8;
+constexpr size_t kListedRuns = 12;
+
+std::string rate_text(double per_second) {
+  const double per_day = per_second * kDay_s;
+  const auto bytes = static_cast<uint64_t>(std::min(std::abs(per_day), 1e18));
+  return (per_day < 0 ? "-" : "+") + size_text(bytes);
+}
+
+// The same for narrow columns.
+std::string short_rate_text(double per_second) {
+  const double per_day = per_second * kDay_s;
+  const auto bytes = static_cast<uint64_t>(std::min(std::abs(per_day), 1e18));
+  return (bytes == 0 ? "" : per_day < 0 ? "-" : "+") + short_size_text(bytes);
+}
+
+std::string short_value_text(const std::optional<double>& value) {
+  return value ? short_size_text(static_cast<uint64_t>(*value)) : "-";
+}
+
+bool changes(const HistorySeries& series) {
+  return std::any_of(series.values.begin(), series.values.end(),
+                     [&](const auto& value) { return value != series.values.front(); });
+}
+
+std::string value_text(const std::optional<double>& value) {
+  return value ? size_text(static_cast<uint64_t>(*value)) : "-";
+}
+
+// "14 days", "5 hours"
+std::string long_span_text(double seconds) {
+  const auto whole = [](double number) { return static_cast<uint64_t>(std::min(number, 1e15)); };
+  if (seconds >= 2 * kDay_s) return count_text(whole(seconds / kDay_s), "day", "days");
+  if (seconds >= 2 * 3600) return count_text(whole(seconds / 3600), "hour", "hours");
+  if (seconds >= 120) return count_text(whole(seconds / 60), "minute", "minutes");
+  return count_text(whole(seconds), "second", "seconds");
+}
+
+std::string date_text(int64_t now_ns, double seconds_from_now) {
+  constexpr double kFarthest_s = 200 * 365 * kDay_s;
+  const double at = static_cast<double>(now_ns) / 1e9 + std::min(seconds_from_now, kFarthest_s);
+  const std::string time = time_text(static_cast<int64_t>(at * 1e9), 1);
+  return seconds_from_now < 2 * kDay_s ? time.substr(0, 16) + "Z" : time.substr(0, 10);
+}
+
+std::string label(const HistorySeries& series) {
+  switch (series.kind) {
+    case SeriesKind::kResident: return "resident";
+    case SeriesKind::kAccount: return series.name;
+    case SeriesKind::kSize: return "blocks of " + series.name;
+    case SeriesKind::kArena: return series.name;
+    case SeriesKind::kFunction: return printable(series.name);
+  }
+  return series.name;
+}
+
+std::string verdict(const HistorySeries& series) {
+  const auto& slope = series.slope;
+  if (!slope) return "there are too few snapshots to tell a trend";
+  if (!slope->interval) {
+    return fmt::format("{} a day, by too few snapshots to be sure", rate_text(slope->per_second));
+  }
+  const std::string range = fmt::format("(95 %: {} to {})", rate_text(slope->interval->low),
+                                        rate_text(slope->interval->high));
+  if (slope->surely_grows()) {
+    return fmt::format("grows by {} a day {}", rate_text(slope->per_second).substr(1), range);
+  }
+  if (slope->surely_shrinks()) {
+    return fmt::format("shrinks by {} a day {}", rate_text(slope->per_second).substr(1), range);
+  }
+  return fmt::format("no sure trend: {} a day {}", rate_text(slope->per_second), range);
+}
+
+class HistoryPage {
+ public:
+  HistoryPage(Writer& out, const NamedHistory& named, const HistoryTextOptions& options)
+      : out_(out),
+        history_(named.history),
+        name_(named.name),
+        options_(options),
+        ink_(options.style.color) {}
+
+  void print() {
+    print_head();
+    print_series();
+    if (history_.runs.size() > 1) print_runs();
+    for (const std::string& why : history_.unread) {
+      field("mind", printable(why));
+    }
+  }
+
+ private:
+  void field(const std::string& name, const std::string& text) {
+    constexpr size_t kIndent = 13;
+    std::string before = fmt::format("  {:<{}}", name, kIndent - 2);
+    for (const std::string& line : wrapped(text, options_.style.width - kIndent)) {
+      out_.write(before + line + "\n");
+      before.assign(kIndent, ' ');
+    }
+  }
+
+  void print_head() {
+    const int64_t first = history_.points.front().time_ns;
+    const int64_t last = history_.points.back().time_ns;
+    out_.write(ink_.bold(fmt::format("{}: {} on {}", printable(name_), printable(history_.comm),
+                                     printable(history_.host))) +
+               "\n");
+    field("snapshots", fmt::format("{} in {}, from {} to {}", count_text(history_.points.size()),
+                                   long_span_text(static_cast<double>(last - first) / 1e9),
+                                   time_text(first, 1), time_text(last, 1)));
+    std::string program = printable(history_.runs.back().exe);
+    program += fmt::format("; {}, {}", count_text(history_.restarts, "restart", "restarts"),
+                           count_text(history_.upgrades, "upgrade", "upgrades"));
+    field("program", program);
+    if (history_.beside > 0) {
+      const HistoryRun& run = history_.runs[history_.points.back().run];
+      field("processes",
+            fmt::format("{} side by side; the figures are of process {}, which grows fastest",
+                        count_text(history_.runs.size()), run.pid));
+    }
+    field("resident",
+          value_text(history_.resident().values.back()) + ", " + verdict(history_.resident()));
+    if (history_.forecast) print_forecast(*history_.forecast, last);
+  }
+
+  void print_forecast(const HistoryForecast& forecast, int64_t last_ns) {
+    std::string text =
+        fmt::format("{} is reached in {}, on {}", printable(forecast.limit),
+                    long_span_text(forecast.seconds), date_text(last_ns, forecast.seconds));
+    if (forecast.latest) {
+      text += fmt::format(" (95 %: {} to {})", date_text(last_ns, forecast.soonest),
+                          date_text(last_ns, *forecast.latest));
+    }
+    field("forecast", text + ", if it goes on like this and nobody else takes memory");
+  }
+
+  void print_series() {
+    std::vector<size_t> runs;
+    for (const HistoryPoint& point : history_.points) runs.push_back(point.run);
+    TextTable table;
+    table.add_column("what", TextTable::Align::kLeft);
+    table.add_column("trend", TextTable::Align::kLeft);
+    table.add_column("first", TextTable::Align::kRight);
+    table.add_column("last", TextTable::Align::kRight);
+    table.add_column("a day", TextTable::Align::kRight);
+    table.add_column("95 %", TextTable::Align::kRight);
+    const size_t most = options_.limit == 0 ? history_.series.size() : options_.limit;
+    size_t shown = 0;
+    for (const HistorySeries& series : history_.series) {
+      if (shown == most) break;
+      // What stays the same is for who asks for all.
+      if (options_.limit != 0 && series.kind != SeriesKind::kResident && !changes(series)) continue;
+      ++shown;
+      const auto& slope = series.slope;
+      const bool is_sure = slope && slope->interval;
+      table.add_row({label(series), sparkline(series.values, runs, kTrendWidth),
+                     short_value_text(series.values.front()),
+                     short_value_text(series.values.back()),
+                     slope ? short_rate_text(slope->per_second) : "-",
+                     is_sure ? short_rate_text(slope->interval->low) + " to " +
+                                   short_rate_text(slope->interval->high)
+                             : "-"});
+    }
+    out_.write("\n" + ink_.bold("Growth, the fastest first (K, M, G: KiB, MiB, GiB)") +
+               (history_.upgrades > 0 ? " (rates since the last upgrade)" : "") + "\n");
+    table.print(out_, ink_, options_.style.width);
+    if (shown < history_.series.size()) {
+      out_.write(fmt::format("  {} more, also those that stay the same: --limit 0\n",
+                             count_text(history_.series.size() - shown)));
+    }
+  }
+
+  void print_runs() {
+    TextTable table;
+    table.add_column("pid", TextTable::Align::kRight);
+    table.add_column("began by", TextTable::Align::kLeft);
+    table.add_column("build", TextTable::Align::kLeft);
+    table.add_column("from", TextTable::Align::kLeft);
+    table.add_column("taken", TextTable::Align::kRight);
+    table.add_column("first", TextTable::Align::kRight);
+    table.add_column("last", TextTable::Align::kRight);
+    table.add_column("a day", TextTable::Align::kRight);
+    const size_t left_out =
+        history_.runs.size() > kListedRuns ? history_.runs.size() - kListedRuns : 0;
+    for (size_t i = left_out; i < history_.runs.size(); ++i) {
+      const HistoryRun& run = history_.runs[i];
+      table.add_row({std::to_string(run.pid), to_string(run.begin),
+                     run.build_id.empty() ? "-" : run.build_id.substr(0, kBuildDigits),
+                     time_text(run.first_ns, 1).substr(0, 16) + "Z", count_text(run.snapshots),
+                     short_size_text(run.first_rss), short_size_text(run.last_rss),
+                     run.slope ? short_rate_text(run.slope->per_second) : "-"});
+    }
+    out_.write("\n" + ink_.bold("Processes, by their first snapshot") + "\n");
+    table.print(out_, ink_, options_.style.width);
+    if (left_out > 0) out_.write(fmt::format("  and {} before\n", count_text(left_out)));
+  }
+
+  Writer& out_;
+  const GrowthHistory& history_;
+  const std::string& name_;
+  const HistoryTextOptions& options_;
+  const Ink ink_;
+};
+
+}  // namespace
+
+void print_history(Writer& out, const NamedHistory& named, const HistoryTextOptions& options) {
+  HistoryPage(out, named, options).print();
+}
+
+}  // namespace heapsnap

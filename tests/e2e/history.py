@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""heapsnap history: the slope of a leak, restarts and upgrades, and what it writes for machines.
+
+    history.py CASE HEAPSNAP
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import time
+
+from collect_store import SKIP, Program, Store
+
+
+def history(store, *options, code=0):
+    done = subprocess.run([store.heapsnap, "history", *map(str, options)], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done
+    return done.stdout
+
+
+def attach(store, pid, path):
+    subprocess.run([store.heapsnap, "attach", str(pid), "-q", "-o", str(path)], check=True, capture_output=True)
+
+
+def leak(store, count, size, folder="leak"):
+    """Snapshots of a program that allocates so many bytes between them, and its own (time, bytes)."""
+    place = store.folder / folder
+    place.mkdir()
+    counted = []
+    with Program() as program:
+        for turn in range(count):
+            before = time.time()
+            attach(store, program.pid, place / f"{turn:03}.hsnap")
+            counted.append(((before + time.time()) / 2, turn * size))
+            program.grow(size)
+            time.sleep(0.3)
+    return place, counted
+
+
+def slope_of(counted):
+    """Least squares, of what the program says of itself."""
+    mean_time = sum(at for at, _ in counted) / len(counted)
+    mean = sum(value for _, value in counted) / len(counted)
+    return (sum((at - mean_time) * (value - mean) for at, value in counted)
+            / sum((at - mean_time) ** 2 for at, _ in counted))
+
+
+def leaky(store):
+    """The slope is within 5 % of what the program counts itself; the block size that grows is named."""
+    place, counted = leak(store, 10, 3 << 20)
+    row = json.loads(history(store, place, "-j"))
+    own = slope_of(counted) * 86400
+    resident = row["series"][0]
+    assert resident["of"] == "resident" and len(resident["values"]) == 10, resident
+    slope = resident["slope"]
+    print(f"own count {own:.0f}, found {slope['per_day']:.0f} bytes a day ({slope['per_day'] / own - 1:+.1%})")
+    assert abs(slope["per_day"] - own) <= 0.05 * own, (slope, own)
+    assert slope["low_per_day"] <= slope["per_day"] <= slope["high_per_day"], slope
+    assert row["grows"] and row["restarts"] == 0 and len(row["runs"]) == 1, row
+    fastest = {(each["of"], each["name"]) for each in row["series"][1:6]}
+    assert ("account", "mmapped") in fastest and any(of == "size" for of, _ in fastest), fastest
+    assert row["forecast"]["limit"] and row["forecast"]["seconds"] > 0, row["forecast"]
+    text = history(store, place)
+    assert "grows by " in text and "▁" in text and "█" in text and "forecast" in text, text
+    assert max(map(len, text.splitlines())) <= 80, text
+    history(store, place, "--fail-on-growth", code=1)
+    history(store, place, "--fail-on-growth", "--tolerance", "1000TiB")
+
+
+def steady(store):
+    """What does not grow is not told to, and few snapshots make nothing sure."""
+    place = store.folder / "steady"
+    place.mkdir()
+    with Program() as program:
+        for turn in range(7):
+            attach(store, program.pid, place / f"{turn}.hsnap")
+    row = json.loads(history(store, place, "-j"))
+    assert not row["grows"] and "forecast" not in row, row
+    history(store, place, "--fail-on-growth")
+    files = sorted(place.iterdir())
+    assert "too few snapshots" in history(store, files[0]), files
+    damaged = files[2]
+    damaged.write_bytes(damaged.read_bytes()[:500])
+    text = history(store, *files)
+    assert str(damaged) in text.replace("\n             ", "") and "6 in" in text, text
+    history(store, damaged, code=6)
+    history(store, store.folder / "nowhere.hsnap", code=6)
+
+
+def restarts(store):
+    """A restart and an upgrade of the program are told apart, and neither is shrinking."""
+    server = store.folder / "server"
+    place = store.folder / "runs"
+    place.mkdir()
+    for turn, program in enumerate(("cat", "cat", "tee")):
+        shutil.copy(shutil.which(program), store.folder / "new")
+        os.replace(store.folder / "new", server)
+        process = subprocess.Popen([server], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        try:
+            for each in range(2):
+                attach(store, process.pid, place / f"{turn}{each}.hsnap")
+        finally:
+            process.stdin.close()
+            process.wait()
+    row = json.loads(history(store, place, "-j"))
+    assert [run["begin"] for run in row["runs"]] == ["first", "restart", "upgrade"], row["runs"]
+    assert row["restarts"] == 1 and row["upgrades"] == 1, row
+    builds = [run["build_id"] for run in row["runs"]]
+    assert builds[0] == builds[1] != builds[2] and all(builds), builds
+    text = history(store, place)
+    assert "1 restart, 1 upgrade" in text and "|" in text and builds[2][:8] in text, text
+
+
+def side_by_side(store):
+    """Of processes that run at the same time the one that grows fastest is followed."""
+    place = store.folder / "both"
+    place.mkdir()
+    with Program() as still, Program() as growing:
+        for turn in range(5):
+            attach(store, still.pid, place / f"{turn}a.hsnap")
+            attach(store, growing.pid, place / f"{turn}b.hsnap")
+            growing.grow(4 << 20)
+        row = json.loads(history(store, place, "-j"))
+        followed = [run["pid"] for run in row["runs"] if run["followed"]]
+        assert followed == [growing.pid] and row["restarts"] == 0 and row["grows"], row["runs"]
+        assert "2 side by side" in history(store, place)
+
+
+def of_store(store):
+    """By the name of a target, and of all targets as metrics that promtool accepts."""
+    if shutil.which("promtool") is None:
+        print("skipped: there is no promtool here")
+        sys.exit(SKIP)
+    with Program() as program:
+        store.configure({"web": store.pid_file(program), "db": store.pid_file(program, "db")})
+        for _ in range(4):
+            assert store.lines()[1] == 0
+            time.sleep(1.02)
+    config = ["--config", store.config]
+    assert history(store, "web", *config).startswith("web: "), store.snapshots()
+    rows = [json.loads(line) for line in history(store, "-j", *config).splitlines()]
+    assert [row["name"] for row in rows] == ["web"], rows  # the other target is the same process
+    metrics = store.folder / "heapsnap.prom"
+    history(store, "--textfile", metrics, *config)
+    history(store, "--textfile", metrics, *config)  # replaces it
+    assert metrics.stat().st_mode & 0o777 == 0o644, oct(metrics.stat().st_mode)
+    text = metrics.read_text(encoding="utf-8")
+    assert 'heapsnap_resident_bytes{target="web"}' in text and 'row="used"' in text, text
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stdout and not done.stderr, done
+    history(store, "nothing", *config, code=2)
+    history(store, "web", store.snapshots()[0], *config, code=2)
+
+
+def picture(store):
+    """A PNG of the size that it says, with the fit and the dots in it."""
+    place, _ = leak(store, 5, 3 << 20)
+    file = store.folder / "a.png"
+    history(store, place, "--picture", file)
+    data = file.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and struct.unpack(">II", data[16:24]) == (960, 360), data[:24]
+    history(store, place, "--picture", file, code=2)
+    history(store, place, "--picture", file, "--force")
+    done = subprocess.run([store.heapsnap, "history", place, "--picture", "-"], capture_output=True, check=True)
+    assert done.stdout == data
+
+
+def main():
+    case, heapsnap = sys.argv[1:]
+    with Store(heapsnap) as store:
+        globals()[case](store)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

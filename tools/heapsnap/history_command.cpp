@@ -1,0 +1,242 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "analysis/growth_history.h"
+#include "base/byte_size.h"
+#include "base/error.h"
+#include "report/history_picture.h"
+#include "report/history_report.h"
+#include "report/terminal_text.h"
+#include "store/store_folder.h"
+#include "tools/collect/collect_config.h"
+#include "tools/collect/own_host.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/result_file.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kDescription =
+    "Shows how a program's memory grew over many snapshots: of a target that heapsnap collect\n"
+    "keeps (by its NAME), of all snapshots in a folder, or of the FILES given. Without any, of "
+    "all\n"
+    "targets of this host in the store.\n"
+    "\n"
+    "Each row is a figure of the snapshots: resident memory, what it is used for, block sizes,\n"
+    "arenas, and of a tracked process the functions that its live memory is charged to. The rate\n"
+    "is Theil and Sen's slope with its 95 % interval: outliers do not move it, and from five\n"
+    "snapshots on it says what is sure. A restart or an upgrade of the program is told apart from\n"
+    "shrinking: rates are measured within each run, since the last upgrade. The forecast says "
+    "when\n"
+    "the memory limit of the control group or of the machine is reached.\n"
+    "\n"
+    "Exit code: 0, or 1 with --fail-on-growth when resident memory of any target surely grows.";
+
+constexpr const char* kDefaultTolerance = "1MiB";
+constexpr unsigned kPictureWidth = 960;
+constexpr unsigned kPictureHeight = 360;
+
+struct Arguments {
+  std::vector<std::string> what;
+  std::string config = kDefaultConfigPath;
+  std::string picture;
+  std::string textfile;
+  std::string tolerance = kDefaultTolerance;
+  uint64_t limit = 20;
+  bool fail_on_growth = false;
+  bool force = false;
+  ReportStyle style;
+};
+
+struct HistoryFiles {
+  std::string name;  // empty: the process's own
+  std::vector<std::string> paths;
+};
+
+std::vector<std::string> snapshots_in(const std::string& folder) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".hsnap" && entry.is_regular_file(error)) {
+      paths.push_back(entry.path().string());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::vector<HistoryFiles> of_store(const CollectConfig& config,
+                                   const std::vector<std::string>& names) {
+  const std::string host = config.store + "/" + own_host_folder();
+  const UniqueFd store = open_store(config.store);
+  const UniqueFd host_folder = open_folder(store.get(), own_host_folder());
+  std::vector<std::string> wanted = names;
+  if (wanted.empty() && host_folder) {
+    for (const std::string& name : names_in(host_folder.get())) {
+      if (is_target_name(name) && open_folder(host_folder.get(), name)) wanted.push_back(name);
+    }
+  }
+  std::vector<HistoryFiles> result;
+  for (const std::string& name : wanted) {
+    const UniqueFd folder =
+        host_folder && is_target_name(name) ? open_folder(host_folder.get(), name) : UniqueFd();
+    HistoryFiles files{name, {}};
+    if (folder) {
+      for (const SnapshotName& each : snapshot_names_in(folder.get())) {
+        files.paths.push_back(host + "/" + name + "/" + to_text(each));
+      }
+    }
+    if (files.paths.empty() && names.empty()) continue;  // none was collected yet
+    if (files.paths.empty()) {
+      throw Error(ErrorKind::kUsage, "history of " + printable(name),
+                  "there are no snapshots of it in " + host,
+                  "name a target of the configuration, a folder, or snapshots: heapsnap history "
+                  "a.hsnap b.hsnap");
+    }
+    result.push_back(std::move(files));
+  }
+  if (result.empty()) {
+    throw Error(ErrorKind::kUsage, "history", "there are no snapshots in " + host,
+                "collect some: heapsnap collect");
+  }
+  return result;
+}
+
+// Names of targets, or else folders and files, which make one history together.
+std::vector<HistoryFiles> find_files(const Arguments& arguments) {
+  const auto is_path = [](const std::string& word) {
+    std::error_code error;
+    return word.find('/') != std::string::npos || word.ends_with(".hsnap") ||
+           std::filesystem::exists(word, error);
+  };
+  const auto count = std::count_if(arguments.what.begin(), arguments.what.end(), is_path);
+  if (count == 0) return of_store(read_collect_config(arguments.config), arguments.what);
+  if (static_cast<size_t>(count) != arguments.what.size()) {
+    throw Error(ErrorKind::kUsage, "history", "names of targets and files were given",
+                "give the ones or the others");
+  }
+  HistoryFiles files;
+  for (const std::string& word : arguments.what) {
+    std::error_code error;
+    if (std::filesystem::is_directory(word, error)) {
+      const std::vector<std::string> found = snapshots_in(word);
+      files.paths.insert(files.paths.end(), found.begin(), found.end());
+    } else {
+      files.paths.push_back(word);
+    }
+  }
+  return {std::move(files)};
+}
+
+NamedHistory read_history(const HistoryFiles& files) {
+  GrowthHistoryBuilder builder;
+  std::string why;
+  for (const std::string& path : files.paths) {
+    try {
+      builder.add(SnapshotReader::open(path), path);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kBadInput) throw;
+      why = error.subject() + ": " + error.why();
+      builder.add_unread(why);
+    }
+  }
+  if (builder.size() == 0) {
+    throw Error(ErrorKind::kBadInput,
+                "history" + (files.name.empty() ? std::string() : " of " + files.name),
+                files.paths.empty() ? "there are no snapshots" : "no snapshot can be read: " + why,
+                "collect some: heapsnap collect, or heapsnap attach PID");
+  }
+  NamedHistory named{files.name, builder.finish()};
+  if (named.name.empty()) named.name = named.history.comm;
+  return named;
+}
+
+void write_textfile(const Arguments& arguments, std::span<const NamedHistory> histories,
+                    double tolerance) {
+  if (arguments.textfile == "-") {
+    Writer out(STDOUT_FILENO, "standard output");
+    print_history_metrics(out, histories, tolerance);
+    out.flush();
+    return;
+  }
+  // node_exporter, which reads it, is another user; there are no secrets in it.
+  OutputFile file(arguments.textfile, true);
+  file.let_everyone_read();
+  Writer out(file);
+  print_history_metrics(out, histories, tolerance);
+  out.flush();
+  file.commit();
+}
+
+}  // namespace
+
+int run_history(const std::vector<std::string>& words) {
+  Arguments arguments;
+  OptionParser parser("history [options] [NAME|FILE...]", kDescription);
+  parser.text("config", arguments.config, "FILE",
+              "the configuration of collect (default: /etc/heapsnap/collect.toml)");
+  parser.number("limit", arguments.limit, "N", "rows of the table (default: 20; 0: all)");
+  parser.flag("fail-on-growth", arguments.fail_on_growth,
+              "exit code 1 when resident memory surely grows");
+  parser.text("tolerance", arguments.tolerance, "BYTES",
+              "growth a day up to which it does not count as such (default: 1MiB)");
+  parser.text("textfile", arguments.textfile, "FILE",
+              "write metrics for node_exporter's textfile collector, and no table; an existing "
+              "file is replaced");
+  parser.text("picture", arguments.picture, "FILE",
+              "draw resident memory as a picture (PNG), of one history; - for standard output");
+  parser.flag("force,f", arguments.force, "replace the picture if it exists");
+  add_report_options(parser, arguments.style);
+  parser.positionals("NAME", arguments.what);
+  parser.example("heapsnap history web", "what became of target web");
+  parser.example("heapsnap history web --fail-on-growth --tolerance 10MiB",
+                 "for a check: exit code 1 where it leaks");
+  parser.example("heapsnap history --textfile /var/lib/prometheus/node-exporter/heapsnap.prom",
+                 "all targets as metrics");
+  parser.example("heapsnap history before/*.hsnap --picture before.png", "as a picture");
+  if (!parser.parse(words)) return kExitDone;
+  const auto tolerance = static_cast<double>(parse_byte_size("--tolerance", arguments.tolerance));
+  const TextStyle style = text_style(arguments.style);
+
+  std::vector<NamedHistory> histories;
+  for (const HistoryFiles& files : find_files(arguments)) histories.push_back(read_history(files));
+  if (!arguments.picture.empty() && histories.size() != 1) {
+    throw Error(ErrorKind::kUsage, "--picture", "there is more than one history",
+                "name one target: heapsnap history NAME --picture FILE.png");
+  }
+  if (!arguments.picture.empty()) {
+    ResultFile picture(arguments.picture, arguments.force);
+    write_history_picture(histories.front().history, kPictureWidth, kPictureHeight,
+                          picture.writer());
+    picture.commit();
+  }
+  if (!arguments.textfile.empty()) write_textfile(arguments, histories, tolerance);
+  if (arguments.textfile.empty() && arguments.picture != "-") {
+    Writer out(STDOUT_FILENO, "standard output");
+    bool is_first = true;
+    for (const NamedHistory& each : histories) {
+      if (arguments.style.json) {
+        print_json_history(out, each, tolerance);
+      } else {
+        if (!is_first) out.write("\n");
+        print_history(out, each, {style, arguments.limit});
+      }
+      is_first = false;
+    }
+    out.flush();
+  }
+  const bool grows = std::any_of(histories.begin(), histories.end(), [&](const NamedHistory& each) {
+    return each.history.grows(tolerance);
+  });
+  return arguments.fail_on_growth && grows ? kExitFound : kExitDone;
+}
+
+}  // namespace heapsnap
