@@ -7,6 +7,7 @@
 
 using namespace heapsnap;
 using test::HandmadeSnapshot;
+using test::kUsed;
 
 namespace {
 
