@@ -83,8 +83,8 @@ void MappedFile::unmap() noexcept {
 void MappedFile::check_whole(const std::string& name) const {
   if (watched_ == nullptr || !has_lost_pages(*watched_)) return;
   throw Error(ErrorKind::kBadInput, "cannot read " + name,
-              "it was truncated, or its disk failed, while it was read",
-              "try again when nobody writes to it, or copy it first");
+              "it was truncated or its disk failed while it was being read",
+              "try again when nothing writes to it, or copy it first");
 }
 
 }  // namespace heapsnap

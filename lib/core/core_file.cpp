@@ -103,14 +103,14 @@ MappedFile unpack_zstd(std::span<const std::byte> packed, const std::string& pat
     const size_t read_before = in.pos;
     status = ZSTD_decompressStream(context.get(), &out, &in);
     if (ZSTD_isError(status) != 0) {
-      notes.push_back(fmt::format("{} is damaged ({}): what its first {} MB unpack to is used",
-                                  path, ZSTD_getErrorName(status), in.pos >> 20));
+      notes.push_back(fmt::format("{} is damaged ({}): only its first {} MB were unpacked", path,
+                                  ZSTD_getErrorName(status), in.pos >> 20));
       break;
     }
     file.append(std::span(buffer).first(out.pos));
     if (out.pos == 0 && in.pos == read_before) {
-      notes.push_back(fmt::format("{} ends in the middle: the {} MB that are there are used", path,
-                                  file.size() >> 20));
+      notes.push_back(
+          fmt::format("{} is truncated: {} MB were unpacked from it", path, file.size() >> 20));
       break;
     }
   }
@@ -137,7 +137,7 @@ MappedFile open_core_file(const std::string& path, std::vector<std::string>& not
         Compression{"\x04\x22\x4d\x18"sv, "lz4"}, Compression{"BZh"sv, "bzip2"}}) {
     if (starts_with(bytes, magic)) {
       throw Error(ErrorKind::kBadInput, "cannot read " + path,
-                  fmt::format("it is compressed by {}", program),
+                  fmt::format("it is compressed with {}", program),
                   fmt::format("unpack it first: {} -dk {}", program, path));
     }
   }

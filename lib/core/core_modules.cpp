@@ -47,19 +47,19 @@ struct CoreModules::Verdicts {
 
   void tell(std::vector<std::string>& notes) const {
     constexpr const char* kConsequence =
-        "what the core left out of them cannot be read; name their folder with --sysroot";
+        "only what the core contains of them can be read; pass their root folder as --sysroot";
     if (!missing.empty()) {
       notes.push_back(fmt::format("{} of the mapped files cannot be opened ({}): {}",
                                   missing.size(), listed(missing), kConsequence));
     }
     if (!others.empty()) {
-      notes.push_back(fmt::format("{} of the mapped files are others by now ({}): {}",
+      notes.push_back(fmt::format("{} of the mapped files have changed since ({}): {}",
                                   others.size(), listed(others), kConsequence));
     }
     if (!unproved.empty()) {
       notes.push_back(fmt::format(
-          "the core has no build-id of {} of the mapped files ({}): they are taken for the same "
-          "because their sizes fit",
+          "the core has no build-id of {} of the mapped files ({}): they are taken to be unchanged "
+          "because their sizes match",
           unproved.size(), listed(unproved)));
     }
   }

@@ -62,7 +62,7 @@ ElfHeaders parse_core(std::span<const std::byte> bytes, const std::string& path)
   if (headers.type != ET_CORE) {
     throw Error(ErrorKind::kBadInput, "cannot read " + path,
                 "an ELF file, but a program or library, not a core",
-                "name the core file; the program goes with --exe");
+                "give the core file; pass the program with --exe");
   }
   return headers;
 }
@@ -132,17 +132,17 @@ void tell_what_is_missing(const CoreContents& contents, const std::string& path,
   }
   if (dumped < claimed) {
     notes.push_back(
-        fmt::format("{} is cut off: {} of the {} bytes of memory that it lists are there", path,
+        fmt::format("{} is truncated: it contains {} of the {} bytes of memory that it lists", path,
                     dumped, claimed));
   }
   if (has_writable && !has_writable_contents) {
     notes.push_back(fmt::format(
-        "{} holds no writable memory, so no heap: see coredump_filter in core(5) and ulimit -c",
+        "{} contains no writable memory, so no heap: see coredump_filter in core(5) and ulimit -c",
         path));
   }
   const auto& threads = contents.notes.threads;
   if (contents.headers && threads.empty()) {
-    notes.push_back(fmt::format("{} names no threads: per-thread caches cannot be found", path));
+    notes.push_back(fmt::format("{} lists no threads: per-thread caches cannot be found", path));
   } else if (!threads.empty() &&
              std::all_of(threads.begin(), threads.end(), [](const Thread& thread) {
                return thread.registers->thread_pointer.is_null();
@@ -163,7 +163,8 @@ int64_t modification_time_ns(const std::string& path) {
 
 std::unique_ptr<Target> open_core(const CoreOptions& options, std::vector<std::string>& notes) {
   if (options.core_path.empty() && options.images.empty()) {
-    throw Error(ErrorKind::kUsage, "nothing to read", "neither a core nor a memory image is given");
+    throw Error(ErrorKind::kUsage, "nothing to read",
+                "neither a core nor a memory image was given");
   }
   auto contents = std::make_unique<CoreContents>();
   if (!options.core_path.empty()) {
@@ -185,7 +186,7 @@ std::unique_ptr<Target> open_core(const CoreOptions& options, std::vector<std::s
                                                                        : options.core_path);
   if (!options.exe.empty() && options.core_path.empty()) process.exe = options.exe;
   if (!options.exe.empty() && process.exe.empty()) {
-    notes.push_back("the core does not tell which of its files is the program: --exe is not used");
+    notes.push_back("the core does not say which of its files is the program: --exe is not used");
   }
 
   contents->regions = core_regions(

@@ -31,7 +31,7 @@ Machine read_machine(std::span<const std::byte> bytes, const std::string& name) 
   if (identity->e_machine == EM_AARCH64 && file_class == ELFCLASS64) return Machine::kAarch64;
   if (identity->e_machine == EM_386 && file_class == ELFCLASS32) return Machine::kI386;
   return fail("an ELF file for machine " + std::to_string(identity->e_machine) + ", class " +
-              std::to_string(file_class) + "; x86-64, i386 and aarch64 are known");
+              std::to_string(file_class) + "; x86-64, i386 and aarch64 are supported");
 }
 
 template <typename Records>

@@ -98,7 +98,7 @@ void CallStackBuilder::add(std::span<const std::byte> bytes, const std::string& 
       check_table(!is_frame || row.parent < nodes.size(), source,
                   "a frame was called by one that comes after it");
       check_table(row.module >= -1 && row.module < static_cast<int64_t>(modules_), source,
-                  "a frame in a module that is not there");
+                  "a frame in a module that does not exist");
       nodes.push_back(row);
     }
   } else if (table.name() == TableOf<AllocationSite>::kName) {
@@ -135,14 +135,14 @@ void CallStackBuilder::add_frames(TableCursor& table, const std::string& source)
 RecordedStacks CallStackBuilder::take(const std::string& source) {
   const size_t nodes = std::max<size_t>(all_.stacks.nodes.size(), tracker::kFirstNode);
   for (const AllocationSite& site : all_.stacks.sites) {
-    check_table(site.node < nodes, source, "a stack begins with a frame that is not there");
+    check_table(site.node < nodes, source, "a stack begins with a frame that does not exist");
   }
-  check_table(all_.stacks.cut_deep_stacks() == 0, source, "a call stack is deeper than any may be");
+  check_table(all_.stacks.cut_deep_stacks() == 0, source, "a call stack is too deep");
   all_.symbols.add(module_, address_, frames_);
   const size_t strings = std::max<size_t>(strings_.size(), 1);
   for (const SourceFrame& frame : all_.symbols.frames()) {
     check_table(frame.function < strings && frame.file < strings, source,
-                "a frame has a name that is not there");
+                "a frame has a name that does not exist");
   }
   all_.symbols.set_strings(std::move(strings_));
   all_.symbols.sort();

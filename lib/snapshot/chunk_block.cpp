@@ -30,7 +30,7 @@ uint64_t checked_sum(std::span<const uint64_t> sizes) {
   uint64_t sum = 0;
   for (const uint64_t size : sizes) {
     if (__builtin_add_overflow(sum, size, &sum)) {
-      throw Error(ErrorKind::kInternal, "cannot write a chunk", "its end lies past all addresses");
+      throw Error(ErrorKind::kInternal, "cannot write a chunk", "it ends beyond the address space");
     }
   }
   return sum;
@@ -66,7 +66,7 @@ void ChunkBlockBuilder::add(const ChunkBatch& batch) {
     std::copy_n(batch.states.begin() + static_cast<ptrdiff_t>(done), take,
                 states_.begin() + static_cast<ptrdiff_t>(count_));
     if (length > ~begin.value()) {
-      throw Error(ErrorKind::kInternal, "cannot write a chunk", "its end lies past all addresses");
+      throw Error(ErrorKind::kInternal, "cannot write a chunk", "it ends beyond the address space");
     }
     append_stacks(batch, done, take);
     runs_.back().count += take;

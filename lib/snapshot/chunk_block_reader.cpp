@@ -85,7 +85,8 @@ class SizeDecoder {
 void ChunkBlockReader::unpack_states(const Columns& columns, uint32_t count,
                                      const std::string& source) {
   const size_t bytes = (size_t{count} + 7) / 8;
-  if (columns.state_bits.size() != bytes) fail(source, "the state bits do not fit the chunks");
+  if (columns.state_bits.size() != bytes)
+    fail(source, "the state bits do not match the number of chunks");
   states_.assign(bytes * 8, ChunkState::kUsed);
   size_t other = 0;
   const size_t others = columns.other_states.size() * 2;
@@ -109,10 +110,11 @@ void ChunkBlockReader::unpack_stacks(const Columns& columns, uint32_t count,
                                      const std::string& source) {
   stacks_.clear();
   const size_t slacks = columns.slacks.size();
-  if (slacks != 0 && slacks != count) fail(source, "the slacks of a block do not fit its chunks");
+  if (slacks != 0 && slacks != count)
+    fail(source, "the slacks of a block do not match its number of chunks");
   if (columns.stack_ids.empty()) return;
   if (columns.stack_ids.size() != size_t{count} * sizeof(uint32_t)) {
-    fail(source, "the stack ids of a block do not fit its chunks");
+    fail(source, "the stack ids of a block do not match its number of chunks");
   }
   stacks_.assign(count, 0);
   const std::byte* in = columns.stack_ids.data();
@@ -124,7 +126,7 @@ void ChunkBlockReader::unpack_stacks(const Columns& columns, uint32_t count,
 void ChunkBlockReader::read(const Columns& columns, uint32_t count, Address begin,
                             const Limits& limits, const std::string& source, ChunkSink& sink) {
   if (count == 0 || count > format::kMaxChunksInBlock || columns.size_codes.size() != count) {
-    fail(source, "the size codes of a block do not fit its chunks");
+    fail(source, "the size codes of a block do not match its number of chunks");
   }
   unpack_states(columns, count, source);
   unpack_stacks(columns, count, source);
@@ -133,9 +135,9 @@ void ChunkBlockReader::read(const Columns& columns, uint32_t count, Address begi
   const uint64_t segment = runs.read_varint();
   const uint64_t shift = runs.read_varint();
   if (arena < 0 || static_cast<uint64_t>(arena) >= limits.arenas || segment >= limits.segments) {
-    fail(source, "chunks of an arena or segment that is not there");
+    fail(source, "chunks of an arena or segment that does not exist");
   }
-  if (shift > 16) fail(source, "the granule of the sizes makes no sense");
+  if (shift > 16) fail(source, "the granule shift is invalid");
 
   const auto* codes = reinterpret_cast<const uint8_t*>(columns.size_codes.data());
   SizeDecoder decoder(static_cast<unsigned>(shift), columns.large_sizes, source);
@@ -145,16 +147,17 @@ void ChunkBlockReader::read(const Columns& columns, uint32_t count, Address begi
   while (!runs.at_end()) {
     const uint64_t gap = runs.read_varint();
     uint64_t left = runs.read_varint();
-    if (left == 0 || left > count - done) fail(source, "runs do not fit the chunks of a block");
-    if (gap > ~at.value()) fail(source, "a run begins past all addresses");
+    if (left == 0 || left > count - done)
+      fail(source, "runs do not match the number of chunks of a block");
+    if (gap > ~at.value()) fail(source, "a run begins beyond the address space");
     at += gap;
     if (done == 0 && at != begin) fail(source, "a block does not begin where the index says");
     while (left > 0) {
       const auto take = static_cast<size_t>(std::min<uint64_t>(left, kBatchSize));
       const uint64_t length = decoder.decode({codes + done, take}, sizes_.data());
-      if (length > ~at.value()) fail(source, "a chunk ends past all addresses");
+      if (length > ~at.value()) fail(source, "a chunk ends beyond the address space");
       if (__builtin_add_overflow(total_, length, &total_)) {
-        fail(source, "the chunks together are larger than any address space");
+        fail(source, "the chunks together are larger than the address space");
       }
       ChunkBatch batch{static_cast<int32_t>(arena), static_cast<uint32_t>(segment), at,
                        std::span(sizes_).first(take), std::span(states_).subspan(done, take)};
@@ -169,7 +172,7 @@ void ChunkBlockReader::read(const Columns& columns, uint32_t count, Address begi
     }
   }
   if (done != count || !decoder.is_complete()) {
-    fail(source, "runs or large sizes do not fit the chunks of a block");
+    fail(source, "runs or large sizes do not match the number of chunks of a block");
   }
 }
 

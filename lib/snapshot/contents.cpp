@@ -69,11 +69,12 @@ void read_contents_section(
   Address at;
   for (uint32_t i = 0; i < count; ++i) {
     const uint64_t gap = reader.read_varint();
-    if (gap > ~at.value()) reader.fail("contents begin past all addresses");
+    if (gap > ~at.value()) reader.fail("contents begin beyond the address space");
     at += gap;
-    if (i == 0 && (at != begin || at < *end)) reader.fail("contents are not where they should be");
+    if (i == 0 && (at != begin || at < *end)) reader.fail("contents are not where the index says");
     const auto part = body.take(reader.read_varint());
-    if (part.empty() || part.size() > ~at.value()) reader.fail("contents of an impossible length");
+    if (part.empty() || part.size() > ~at.value())
+      reader.fail("contents have an impossible length");
     receive(at, part);
     at += part.size();
   }

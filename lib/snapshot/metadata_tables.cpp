@@ -118,7 +118,7 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
   bytes_ += bytes.size();
   if (rows_ > format::kMaxMetadataRows || bytes_ > format::kMaxMetadataSize) {
     throw Error(ErrorKind::kBadInput, source + " is damaged",
-                "it claims more metadata than any process has");
+                "it claims more metadata than a process can have");
   }
   SnapshotMetadata& to = metadata_;
   const auto append_to = [](auto& rows) {
@@ -150,7 +150,7 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
   };
   const auto add_instance_note = [&to, &source](InstanceNoteRow&& row) {
     check_table(row.instance < to.heap.instances.size(), source,
-                "a note on a malloc that is not there");
+                "a note on a malloc that does not exist");
     to.heap.instances[row.instance].notes.push_back(std::move(row.text));
   };
   // The first of its tables, whichever it is, says that the process was tracked.
@@ -192,10 +192,10 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
 SnapshotMetadata MetadataBuilder::take(const std::string& source) {
   const SnapshotMetadata& all = metadata_;
   const HeapModel& heap = all.heap;
-  check_table(has_process_, source, "it does not say which process it is of");
+  check_table(has_process_, source, "it does not say which process it describes");
   check_table(std::has_single_bit(all.process.page_size) && all.process.page_size >= 512 &&
                   all.process.page_size <= (1U << 30),
-              source, "the page size is no power of two between 512 bytes and 1 GiB");
+              source, "the page size is not a power of two between 512 bytes and 1 GiB");
   for (size_t i = 0; i < all.mappings.size(); ++i) {
     const AddressRange& range = all.mappings[i].range;
     check_table(!range.is_empty(), source, "a mapping is empty");
@@ -204,22 +204,22 @@ SnapshotMetadata MetadataBuilder::take(const std::string& source) {
   }
   for (const Arena& arena : heap.arenas) {
     check_table(arena.instance < heap.instances.size(), source,
-                "an arena of a malloc that is not there");
+                "an arena of a malloc that does not exist");
   }
   for (const HeapSegment& segment : heap.segments) {
     check_table(segment.arena >= 0 && names_one_of(segment.arena, heap.arenas.size()), source,
-                "a heap segment of an arena that is not there");
+                "a heap segment of an arena that does not exist");
     check_table(segment.range.begin <= segment.range.end, source,
                 "a heap segment ends before it begins");
   }
   for (const ThreadCache& cache : heap.thread_caches) {
     check_table(names_one_of(cache.arena, heap.arenas.size()), source,
-                "a thread of an arena that is not there");
+                "a thread of an arena that does not exist");
   }
   for (const Corruption& corruption : heap.corruptions) {
     check_table(names_one_of(corruption.arena, heap.arenas.size()) &&
                     names_one_of(corruption.segment, heap.segments.size()),
-                source, "a corruption of a segment that is not there");
+                source, "a corruption of a segment that does not exist");
   }
   if (all.tracker) {
     for (const TrackedModule& module : all.tracker->modules) {

@@ -53,7 +53,7 @@ const char* output_remedy(int error_number) {
     case ENOSPC:
     case EDQUOT: return "free some space there or write to another file system";
     case EFBIG: return "raise the file size limit: ulimit -f unlimited";
-    case EPIPE: return "the reader of the pipe ended: look at its messages";
+    case EPIPE: return "the program reading the pipe exited: look at its messages";
     case EIO: return "look at the kernel log (dmesg) and write to another device";
     case EACCES:
     case EPERM:
@@ -71,7 +71,7 @@ OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary tempor
     if (::isatty(STDOUT_FILENO) == 1) {
       throw Error(ErrorKind::kUsage, "cannot write a snapshot to standard output",
                   "it is a terminal, and a snapshot is binary",
-                  "redirect it to a file or a pipe, or name a file");
+                  "redirect it to a file or a pipe, or give a file name");
     }
     fd_.reset(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
     if (!fd_) fail(errno);
@@ -81,8 +81,8 @@ OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary tempor
   name_ = slash == std::string::npos ? path : path.substr(slash + 1);
   directory_ = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   if (name_.empty() || name_ == "." || name_ == "..") {
-    throw Error(ErrorKind::kUsage, "cannot write to '" + path + "'", "it names no file",
-                "give the name of a file");
+    throw Error(ErrorKind::kUsage, "cannot write to '" + path + "'", "that is not a file name",
+                "give a file name");
   }
   directory_fd_.reset(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory_fd_) fail(errno);
@@ -91,11 +91,11 @@ OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary tempor
     if (S_ISLNK(status.st_mode)) {
       throw Error(ErrorKind::kUsage, "cannot write to " + path,
                   "it is a symbolic link, and heapsnap never writes through one",
-                  "name the file itself, or remove the link");
+                  "give the file itself, or remove the link");
     }
     if (!S_ISREG(status.st_mode)) {
       throw Error(ErrorKind::kUsage, "cannot write to " + path, "it is not a regular file",
-                  "name a file, or use - for standard output");
+                  "give a file name, or use - for standard output");
     }
     if (!overwrite_) refuse_existing();
   } else if (errno != ENOENT) {
@@ -218,8 +218,8 @@ void OutputFile::fail(int error_number) const {
 }
 
 void OutputFile::refuse_existing() const {
-  throw Error(ErrorKind::kUsage, "cannot write to " + path_, "the file exists",
-              "choose another name, or replace it with -f");
+  throw Error(ErrorKind::kUsage, "cannot write to " + path_, "the file already exists",
+              "choose another name, or pass -f to replace it");
 }
 
 }  // namespace heapsnap

@@ -82,7 +82,7 @@ void read_page_runs(std::span<const std::byte> column, uint32_t runs, Address be
                     const std::function<void(const PageRun&)>& receive) {
   ByteReader reader(column, source);
   const uint64_t page_size = reader.read_varint();
-  if (!is_page_size(page_size)) reader.fail("the page size makes no sense");
+  if (!is_page_size(page_size)) reader.fail("the page size is invalid");
   Address at(reader.read_varint());
   if (at != begin || !at.is_aligned(page_size) || at < *end) {
     reader.fail("pages do not begin where they should");

@@ -52,8 +52,8 @@ Footer read_envelope(std::span<const std::byte> file, const std::string& name) {
   ByteReader reader(file, name);
   if (file.size() < format::kFileMagic.size() ||
       reader.take_text(format::kFileMagic.size()) != format::kFileMagic) {
-    throw Error(ErrorKind::kBadInput, "cannot read " + name, "it is no heapsnap snapshot",
-                "name a file that heapsnap has written");
+    throw Error(ErrorKind::kBadInput, "cannot read " + name, "it is not a heapsnap snapshot",
+                "give a file that heapsnap wrote");
   }
   const std::string cut_off = "it was cut off: the end of the snapshot is missing";
   const std::string remedy = "copy the file again, or take the snapshot again";
@@ -85,7 +85,7 @@ Footer read_envelope(std::span<const std::byte> file, const std::string& name) {
   if (footer.file_size != file.size() || footer.index_offset < format::kFileHeaderSize ||
       !fits_within(footer.index_offset, footer.index_length, footer_offset) ||
       footer.index_offset + footer.index_length != footer_offset) {
-    throw Error(ErrorKind::kBadInput, name + " is damaged", "its footer does not fit the file",
+    throw Error(ErrorKind::kBadInput, name + " is damaged", "its footer does not match the file",
                 remedy);
   }
   return footer;
@@ -118,7 +118,7 @@ void read_index(std::span<const std::byte> bytes, uint64_t limit, const std::str
     if (entry.offset.value() < end || entry.length < format::kSectionHeaderSize ||
         !fits_within(entry.offset.value(), entry.length, limit)) {
       throw Error(ErrorKind::kBadInput, source + " is damaged",
-                  "the index names a section that cannot be there");
+                  "the index lists a section that cannot exist");
     }
     end = entry.offset.value() + entry.length;
     entries.push_back(entry);

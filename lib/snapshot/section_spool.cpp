@@ -31,7 +31,7 @@ UniqueFd open_unnamed(const std::string& directory) {
 }
 
 [[noreturn]] void fail(const std::string& place, int error_number) {
-  throw Error(ErrorKind::kOutput, "cannot keep a part of the snapshot in " + place,
+  throw Error(ErrorKind::kOutput, "cannot store part of the snapshot in " + place,
               errno_text(error_number), "free some space there, or set TMPDIR to another folder");
 }
 

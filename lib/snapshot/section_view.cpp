@@ -28,7 +28,7 @@ SectionView::SectionView(std::span<const std::byte> bytes, const std::string& so
   const size_t head = format::kSectionHeaderSize + columns * format::kColumnEntrySize;
   if (columns > format::kMaxColumns || length_ > bytes.size() ||
       length_ < head + format::kChecksumSize) {
-    reader.fail("the length of the section cannot be true");
+    reader.fail("the length of the section is impossible");
   }
   const size_t end = length_ - format::kChecksumSize;
   ByteReader tail(bytes.subspan(end, format::kChecksumSize), source);
@@ -71,7 +71,7 @@ std::span<const std::byte> ColumnReader::read(const SectionView& section, uint16
     throw Error(ErrorKind::kBadInput, source + " is damaged",
                 why + " (column " + std::to_string(id) + ")");
   };
-  if (column->raw_length > format::kMaxColumnSize) fail("a column is longer than any may be");
+  if (column->raw_length > format::kMaxColumnSize) fail("a column is too long");
   switch (static_cast<format::Encoding>(column->encoding)) {
     case format::Encoding::kRaw:
       if (column->stored.size() != column->raw_length) fail("the lengths of a column differ");
@@ -83,7 +83,7 @@ std::span<const std::byte> ColumnReader::read(const SectionView& section, uint16
       }
       if (format::is_list(section.kind(), id)) {
         if (column->raw_length > state_->list_bytes_left) {
-          fail("the file unpacks to more than a file of its size may");
+          fail("the file decompresses to more than a file of its size may");
         }
         state_->list_bytes_left -= column->raw_length;
       }

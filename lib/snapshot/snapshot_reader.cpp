@@ -60,7 +60,7 @@ struct SnapshotReader::State {
     if (section.kind() != entry.kind || section.items() != entry.items ||
         section.length() != entry.length) {
       throw Error(ErrorKind::kBadInput, place(offset) + " is damaged",
-                  "it is not the section that the index names");
+                  "it is not the section that the index lists");
     }
     return section;
   }
@@ -85,7 +85,7 @@ struct SnapshotReader::State {
     }
     if (chunk_count > format::kFreeChunks + format::kChunksPerByte * bytes.size()) {
       throw Error(ErrorKind::kBadInput, name + " is damaged",
-                  "it claims more chunks than a file of its size may hold");
+                  "it claims more chunks than a file of its size can hold");
     }
   }
 
@@ -177,7 +177,7 @@ void SnapshotReader::State::read_chunks(ChunkSink& sink) const {
           __builtin_add_overflow(total, std::max({chunk.total, chunk.size, chunk.usable}),
                                  &total)) {
         throw Error(ErrorKind::kBadInput, source + " is damaged",
-                    "an mmapped chunk of no malloc, or larger than any address space");
+                    "an mmapped chunk has no malloc, or is larger than the address space");
       }
       sink.on_mmapped(chunk);
     }

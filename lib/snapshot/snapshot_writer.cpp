@@ -85,7 +85,7 @@ uint64_t SnapshotWriter::finish(const SnapshotMetadata& metadata) {
   if (heap.arenas.size() < state_->arenas || heap.segments.size() < state_->segments ||
       heap.instances.size() < state_->instances) {
     throw Error(ErrorKind::kInternal, "cannot finish the snapshot",
-                "chunks were written of an arena, segment or malloc that the metadata lacks");
+                "chunks were written of an arena, segment or malloc that is not in the metadata");
   }
   state_->chunks.flush();
   state_->flush_mmapped();

@@ -131,7 +131,7 @@ std::string TableCursor::take_text(Column& column) const {
 void TableCursor::fail(const Column& column) const {
   throw Error(ErrorKind::kBadInput, source_ + " is damaged",
               "column '" + column.name.substr(0, 64) +
-                  "' holds a value that this version cannot understand",
+                  "' holds a value that this version does not understand",
               "take the snapshot again, or read it with a newer heapsnap");
 }
 

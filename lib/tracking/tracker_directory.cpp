@@ -151,7 +151,7 @@ std::optional<tracker::Directory> read_directory(MemoryReader& memory, Address a
   if (directory->version != tracker::kLayoutVersion ||
       directory->directory_size != tracker::kDirectorySize) {
     throw Error(ErrorKind::kUnsupported, "the tracker in the process",
-                "its tables are of version " + std::to_string(directory->version) +
+                "its tables have version " + std::to_string(directory->version) +
                     ", and this heapsnap reads version " + std::to_string(tracker::kLayoutVersion),
                 "use the heapsnap that it was started with");
   }

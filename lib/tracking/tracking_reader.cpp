@@ -20,8 +20,8 @@ tracker::Directory directory_at(MemoryReader& memory, Address at) {
   const auto directory = read_directory(memory, at);
   if (directory) return *directory;
   throw Error(ErrorKind::kNoProcess, "the tracker's tables",
-              "they are gone: the process ended, called execve, or its tracker was ejected",
-              "if it still runs, put the tracker in again: heapsnap inject PID");
+              "they are gone: the process exited, called execve, or its tracker was ejected",
+              "if it is still running, load the tracker again: heapsnap inject PID");
 }
 
 class Reading {
@@ -54,7 +54,7 @@ class Reading {
     TableReader reader(memory_, table, sizeof(Entry));
     const std::string subject = std::string("the tracker's table of ") + name;
     if (reader.is_damaged()) {
-      note(subject + " is damaged and was left out");
+      note(subject + " is damaged and was ignored");
       return;
     }
     if (!reader.each<Entry>(limit, receive)) note(subject + " could only be read in part");
@@ -175,7 +175,7 @@ class Reading {
     if (modules_without_path_ != 0) {
       note("the tracker's table of modules holds more than " +
            std::to_string(kMaxModulePaths >> 20) + " MiB of paths: " +
-           std::to_string(modules_without_path_) + " modules were left without theirs");
+           std::to_string(modules_without_path_) + " modules have no path here");
     }
   }
 
@@ -206,7 +206,7 @@ class Reading {
     }
     if (bad_nodes != 0 || bad_sites != 0) {
       note("the tracker's tables are damaged: " + std::to_string(bad_nodes) + " frames and " +
-           std::to_string(bad_sites) + " stacks lead nowhere");
+           std::to_string(bad_sites) + " stacks refer to nothing");
     }
   }
 

@@ -498,7 +498,7 @@ def outputs(tool):
         existing = tool.output / "b.hsnap"
         existing.write_text("precious")
         words = ("attach", target.pid, "-o", existing)
-        assert "replace it with -f" in tool.remedy(*words)
+        assert "pass -f to replace it" in tool.remedy(*words)
         assert existing.read_text() == "precious"
         tool.succeed(*words, "-f")
         folder = tool.output / "new"
@@ -532,7 +532,7 @@ def damaged_snapshot(tool):
         copy.write_bytes(whole)
         tool.succeed("report", copy)
         copy.write_text("something else")
-        assert tool.remedy("report", copy) == "name a file that heapsnap has written"
+        assert tool.remedy("report", copy) == "give a file that heapsnap wrote"
         tool.succeed("report", tool.snapshot)
 
 
@@ -562,7 +562,7 @@ def cores(tool):
     tool.follow(tool.remedy("core", packed, "-o", tool.snapshot), r"^unpack it first: (gzip -dk .*)$")
     tool.succeed("core", core, "-f", "-o", tool.snapshot)
     remedy = tool.remedy("core", sys.executable, "-o", tool.output / "d.hsnap")
-    assert remedy == "name the core file; the program goes with --exe", remedy
+    assert remedy == "give the core file; pass the program with --exe", remedy
     tool.succeed("core", core, "--exe", os.path.realpath(sys.executable), "-o", tool.output / "d.hsnap")
 
 

@@ -14,15 +14,15 @@ namespace {
 
 constexpr const char* kDescription =
     "Takes a snapshot of each configured target that is due, as attach does, into the store:\n"
-    "STORE/HOST/NAME/20260131T235959Z-PID.hsnap. One pass, for cron or a timer to call; it says "
-    "one\n"
-    "line a target. Nothing is due until the configuration says so, and nothing is taken while\n"
-    "memory, disk or pressure forbid it. Only one collect works on a host at a time.\n"
+    "STORE/HOST/NAME/20260131T235959Z-PID.hsnap. Makes one pass, to be run by cron or a timer,\n"
+    "and prints one line per target. The configuration says when a target is due; no snapshot is\n"
+    "taken while there is too little memory or disk space, or too much pressure. Only one collect\n"
+    "runs on a host at a time.\n"
     "\n"
     "The configuration is TOML:\n"
     "\n"
     "  store = \"/var/lib/heapsnap\"\n"
-    "  jitter = \"30s\"                      # wait so long at most, at random\n"
+    "  jitter = \"30s\"                      # waits a random time, up to this\n"
     "  keep = { last = 24, daily = 14, max_bytes = \"5GiB\", max_age = \"90d\" }    # for prune\n"
     "  [[target]]\n"
     "  name = \"web\"\n"
@@ -30,7 +30,7 @@ constexpr const char* kDescription =
     "  when = { rss_over = \"500MiB\", grown_by = \"10%\", every = \"10m\" }\n"
     "  timeout = \"60s\"\n"
     "\n"
-    "A target means the oldest process that matches, or each one with all = true.\n"
+    "A target is the oldest process that matches, or with all = true every process that matches.\n"
     "docs/collecting.md explains every key.\n"
     "\n"
     "Exit code: the highest of all targets: 0 collected or not due, 1 skipped, 3 no such process,\n"
@@ -52,15 +52,16 @@ int run_collect(const std::vector<std::string>& arguments) {
   bool at_once = false;
   OptionParser parser("collect [options]", kDescription);
   parser.text("config", path, "FILE", "the configuration (default: /etc/heapsnap/collect.toml)");
-  parser.flag("check", check,
-              "only check the configuration and say what each target means now, whether it is due "
-              "and what bars an attach");
-  parser.flag("at-once", at_once, "without the wait of jitter");
-  parser.flag("json,j", json, "a line of JSON a target");
-  parser.example("heapsnap collect --check", "who would be collected, and why not");
+  parser.flag(
+      "check", check,
+      "only check the configuration; for each target, say which processes match now, whether "
+      "it is due and what prevents attaching");
+  parser.flag("at-once", at_once, "do not wait for jitter");
+  parser.flag("json,j", json, "print one line of JSON per target");
+  parser.example("heapsnap collect --check", "what would be collected, and why the rest would not");
   parser.example("heapsnap collect --at-once", "one pass now");
   parser.example("* * * * * root heapsnap collect >> /var/log/heapsnap.log",
-                 "in /etc/cron.d: a pass a minute, of which `when` makes fewer snapshots");
+                 "in /etc/cron.d: one pass a minute; `when` decides which take snapshots");
   if (!parser.parse(arguments)) return kExitDone;
   const CollectConfig config = read_collect_config(path);
   CollectLog log(json, is_journal_output());

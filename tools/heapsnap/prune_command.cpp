@@ -18,17 +18,17 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kDescription =
-    "Removes snapshots that the configuration's `keep` does not keep from the store of heapsnap\n"
-    "collect. Prints one line for each target.\n"
+    "Removes the snapshots that the configuration's `keep` does not retain from the store of\n"
+    "heapsnap collect. Prints one line per target.\n"
     "\n"
     "  last, hourly, daily, weekly   the newest N; the newest one of each process in each of the\n"
-    "                                newest N hours, days, weeks (UTC). One of them is enough.\n"
-    "  max_age, max_bytes            of what they keep, older ones go, and then the oldest until\n"
-    "                                the rest fits; the newest one of each target never goes.\n"
+    "                                newest N hours, days, weeks (UTC); one match is enough\n"
+    "  max_age, max_bytes            of those retained, older ones are removed, and then the\n"
+    "                                oldest until the rest fits; the newest one of each target\n"
+    "                                is never removed\n"
     "\n"
-    "Only a file is removed that says of itself that heapsnap collect wrote it, at the place "
-    "where\n"
-    "it lies. Other files, links, folders, copies and damaged snapshots are left alone.";
+    "A file is removed only if it records that heapsnap collect wrote it to exactly this path.\n"
+    "Other files, links, folders, copies and damaged snapshots are left alone.";
 
 // Names that a line may list.
 constexpr size_t kListedNames = 3;
@@ -113,17 +113,17 @@ int run_prune(const std::vector<std::string>& arguments) {
   bool json = false;
   OptionParser parser("prune [options]", kDescription);
   parser.text("config", path, "FILE", "the configuration (default: /etc/heapsnap/collect.toml)");
-  parser.flag("dry-run,n", options.dry_run, "remove nothing, and list what would go");
+  parser.flag("dry-run,n", options.dry_run, "remove nothing; list what would be removed");
   parser.flag("all-hosts", options.all_hosts,
-              "the folders of other machines in the store, too (default: only this one's)");
-  parser.flag("json,j", json, "a line of JSON a target");
-  parser.example("heapsnap prune --dry-run", "what would go, and why");
-  parser.example("heapsnap collect && heapsnap prune", "as a timer calls them");
+              "include the folders of other machines in the store (default: only this one's)");
+  parser.flag("json,j", json, "print one line of JSON per target");
+  parser.example("heapsnap prune --dry-run", "what would be removed, and why");
+  parser.example("heapsnap collect && heapsnap prune", "both, as a timer runs them");
   if (!parser.parse(arguments)) return kExitDone;
   const CollectConfig config = read_collect_config(path);
   if (config.keep.is_empty()) {
-    throw Error(ErrorKind::kUsage, config.path, "it has no keep, so that every snapshot is kept",
-                "say how many: keep = { last = 24, daily = 14, max_bytes = \"5GiB\" }");
+    throw Error(ErrorKind::kUsage, config.path, "it has no keep, so every snapshot is kept",
+                "set it, for example: keep = { last = 24, daily = 14, max_bytes = \"5GiB\" }");
   }
   Writer out(STDOUT_FILENO, "standard output");
   bool has_failed = false;

@@ -32,7 +32,7 @@ struct Arguments {
                    [at](const Mapping& candidate) { return candidate.range.contains(at); });
   std::string why = "no memory was mapped there";
   if (mapping != metadata.mappings.end()) {
-    why = "it lies in " + (mapping->path.empty() ? "anonymous memory" : mapping->path) +
+    why = "the address is in " + (mapping->path.empty() ? "anonymous memory" : mapping->path) +
           ", where malloc has no chunk";
   }
   throw Error(ErrorKind::kUsage, "no chunk at " + address_text(at), why,
@@ -99,8 +99,8 @@ int run_report(const std::vector<std::string>& words) {
               "print the chunk that contains this (hexadecimal) address");
   parser.text(
       "bytes", arguments.bytes, "BYTES",
-      "with --at, how many bytes of a block to print: the first ones, or the ones from ADDR on "
-      "(default: 4KiB)");
+      "with --at, print at most this many bytes of the block: from its start, or from ADDR if "
+      "that is further on (default: 4KiB)");
   add_report_options(parser, arguments.style);
   parser.positional("SNAPSHOT", arguments.path);
   parser.example("heapsnap report a.hsnap | less -R", "read it page by page");

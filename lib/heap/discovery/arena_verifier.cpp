@@ -108,7 +108,7 @@ std::vector<std::string> ArenaCheck::damage() const {
   if (is_used && bad_bins > 0) {
     found.push_back(fmt::format("{} of {} bins of main_arena are not linked", bad_bins, kBins));
   }
-  if (!top_is_sane) found.push_back("top of main_arena is no chunk in writable memory");
+  if (!top_is_sane) found.push_back("top of main_arena is not a chunk in writable memory");
   if (!counters_are_sane) {
     found.push_back(
         fmt::format("system_mem of main_arena, {} bytes, does not fit its top", system_mem));

@@ -45,15 +45,15 @@ bool apply(const StructLayout& layout, const char* struct_name, std::initializer
     const auto* member = find_member(layout, place.name);
     const uint64_t offset = member == nullptr ? 0 : member->offset;
     if (offset != *place.offset) {
-      disagreements.push_back(fmt::format(
-          "debug info puts {} of {} at offset {}, the table at {}; debug info was taken",
-          place.name, struct_name, offset, *place.offset));
+      disagreements.push_back(
+          fmt::format("debug info puts {} of {} at offset {}, the table at {}; debug info was used",
+                      place.name, struct_name, offset, *place.offset));
     }
     *place.offset = offset;
   }
   if (layout.size != *size) {
     disagreements.push_back(
-        fmt::format("debug info gives {} {} bytes, the table {}; debug info was taken", struct_name,
+        fmt::format("debug info gives {} {} bytes, the table {}; debug info was used", struct_name,
                     layout.size, *size));
   }
   *size = layout.size;
@@ -102,7 +102,7 @@ bool apply_par(const StructLayout& layout, MallocLayout::Par& par,
 void apply_tcache(const StructLayout* layout, bool par_has_tcache, unsigned word,
                   MallocLayout::Tcache& tcache, std::vector<std::string>& disagreements) {
   if (tcache.exists && !par_has_tcache) {
-    disagreements.push_back("debug info knows no thread cache, the table does; it was left out");
+    disagreements.push_back("debug info has no thread cache, the table does; debug info was used");
     tcache = {};
     return;
   }
@@ -123,7 +123,7 @@ void apply_tcache(const StructLayout* layout, bool par_has_tcache, unsigned word
   if (!(found == tcache)) {
     disagreements.push_back(fmt::format(
         "debug info gives tcache_perthread_struct {} bytes and {} bins, the table {} and {}; debug "
-        "info was taken",
+        "info was used",
         found.size, found.bins, tcache.size, tcache.bins));
   }
   tcache = found;

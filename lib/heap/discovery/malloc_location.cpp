@@ -112,7 +112,7 @@ class MallocLocator {
     }
     if (may_scan && scan_for_par()) return;
     located_.instance.notes.push_back(
-        "mp_ was not found, so that mmapped chunks cannot be checked against their count");
+        "mp_ was not found, so mmapped chunks cannot be checked against its count of them");
   }
 
   bool accept_par(Address par) {

@@ -89,7 +89,7 @@ void list_arenas(PageCache& cache, const LocatedMalloc& malloc, const ThreadHeap
   while (!next.is_null() && next != main.address && !is_broken) {
     if (seen.size() >= kMostArenas || !append(next)) {
       log.add(arenas.back().address + malloc.layout.state.next, index(), -1,
-              "the link to the next arena holds " + hex(next) + ", which is no further arena");
+              "the link to the next arena holds " + hex(next) + ", which is not another arena");
       is_broken = true;
     } else {
       next = reader.next(arenas.back());
@@ -102,7 +102,7 @@ void list_arenas(PageCache& cache, const LocatedMalloc& malloc, const ThreadHeap
   }
   if (!is_broken && !left_out.is_null()) {
     log.add(main.address + malloc.layout.state.next, main_index, -1,
-            "the ring of arenas leaves out the one at " + hex(left_out) +
+            "the list of arenas does not contain the one at " + hex(left_out) +
                 ", which a thread allocates from");
     is_broken = true;
   }

@@ -138,7 +138,7 @@ bool FreeLists::step(BinList& list) {
   list.is_damaged = !next.has_value();
   if (list.is_damaged) return false;
   if (list.ring.closes(chunk) || list.steps >= most_chunks_) {
-    log_.add(chunk, list.arena, -1, list.name() + " is a ring");
+    log_.add(chunk, list.arena, -1, list.name() + " is circular");
     list.is_damaged = true;
     return false;
   }
@@ -160,7 +160,7 @@ std::optional<Address> FreeLists::fastbin_link(const BinList& list) {
     log_.add(list.scan.previous + format_.header, list.arena, -1,
              list.name() + " links to " + hex(chunk) +
                  (size ? ", a chunk of size " + hex(format_.size_of(*size))
-                       : std::string(", which is no chunk of this arena")));
+                       : std::string(", which is not a chunk of this arena")));
     return std::nullopt;
   }
   const Address link = chunk + format_.header;
@@ -180,7 +180,7 @@ std::optional<Address> FreeLists::unsorted_link(const BinList& list) {
     log_.add(list.scan.previous + format_.header, list.arena, -1,
              list.name() + " links to " + hex(chunk) +
                  (back ? ", whose back link is " + hex(*back)
-                       : std::string(", which is no chunk of this arena")));
+                       : std::string(", which is not a chunk of this arena")));
     return std::nullopt;
   }
   return format_.pointer(word(chunk + format_.header).value_or(0));
@@ -275,7 +275,7 @@ void FreeLists::follow_tcache(ThreadCache& thread, uint64_t per_bin) {
       log_.add(head_at, thread.arena, -1,
                "bin " + std::to_string(bin) + " of the tcache of thread " +
                    std::to_string(thread.tid) + " counts " + std::to_string(count) +
-                   " chunks and lists " + std::to_string(*walked));
+                   " chunks but lists " + std::to_string(*walked));
     }
   }
 }
@@ -304,14 +304,14 @@ std::optional<uint64_t> FreeLists::follow_tcache_bin(ThreadCache& thread, unsign
       is_mmapped = size && (*size & ChunkFormat::kFlags) == ChunkFormat::kMmapped;
       if (!is_mmapped) size.reset();
     }
-    if (!size) return damage("links to " + hex(memory) + ", which is in no heap");
+    if (!size) return damage("links to " + hex(memory) + ", which is not in a heap");
     const uint64_t bytes = format_.size_of(*size);
     if (bin < kSmallTcacheBins ? bytes != smallest : bytes < smallest) {
       return damage("links to " + hex(memory) + ", a chunk of size " + hex(bytes));
     }
-    if (ring.closes(memory) || steps > kMostInTcacheBin) return damage("is a ring");
+    if (ring.closes(memory) || steps > kMostInTcacheBin) return damage("is circular");
     if (in_tcaches_ == most_in_tcaches_) {
-      return damage("goes on where all tcaches list more than the heaps can hold");
+      return damage("goes on although the tcaches list as many chunks as fit in the heaps");
     }
     ++in_tcaches_;
     if (is_mmapped) {

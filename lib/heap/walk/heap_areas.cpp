@@ -45,7 +45,7 @@ class AreaFinder {
       base = format_.pointer(word.value_or(0));
       if (base.is_null()) return std::nullopt;  // nothing allocated yet
       if (!space_.find(base) || !space_.find(base)->is_private_writable()) {
-        log_.add(base, index, -1, "mp_.sbrk_base is in no writable mapping");
+        log_.add(base, index, -1, "mp_.sbrk_base is not in a writable mapping");
         is_guess = true;
       }
     }
@@ -89,8 +89,8 @@ class AreaFinder {
       const auto heap = heaps.find(next, arena.address);
       if (!heap || !take(*heap)) {
         log_.add(next, index, -1,
-                 chain.empty() ? "top is in no heap of this arena"
-                               : "the link to the previous heap does not lead to a further heap");
+                 chain.empty() ? "top is not in a heap of this arena"
+                               : "the link to the previous heap does not lead to another heap");
         break;
       }
       next = heap->previous;
@@ -98,7 +98,7 @@ class AreaFinder {
       if (next.is_null() && !range.contains(arena.address)) {
         log_.add(heap->begin, index, -1,
                  "the heap at " + hex(heap->begin) +
-                     " names no previous one, but the arena lies in another");
+                     " has no previous heap, but its arena is in another heap");
       }
     }
     if (sum < arena.system_mem) {
@@ -187,7 +187,7 @@ HeapAreas::HeapAreas(std::vector<HeapArea> areas, CorruptionLog& log) {
   for (HeapArea& area : areas) {
     if (!areas_.empty() && area.system.begin < areas_.back().system.end) {
       log.add(area.system.begin, area.arena, -1,
-              "this piece of a heap overlaps another, which ends at " +
+              "this part of a heap overlaps another, which ends at " +
                   hex(areas_.back().system.end) + "; it is not walked");
       continue;
     }

@@ -123,7 +123,7 @@ class HeapWalk {
         if (!allocator.damaged_tcache.is_null()) {
           log_.add(allocator.damaged_tcache, arena_index(allocator.arena), -1,
                    "the tcache of thread " + std::to_string(allocator.tid) +
-                       " holds no lists: the chunks in it count as used");
+                       " is not valid: chunks in it are counted as used");
         }
         // A thread has no part in most of the further mallocs.
         if (i != 0 && allocator.tcache.is_null() && allocator.arena.is_null()) continue;
@@ -169,8 +169,8 @@ class HeapWalk {
       if (!is_protected || *is_protected == layout.safe_linking) continue;
       layout.safe_linking = *is_protected;
       model_.instances[i].notes.push_back(
-          *is_protected ? "links of free lists are protected, so this is glibc 2.32 or later"
-                        : "links of free lists are plain, so this is a glibc before 2.32");
+          *is_protected ? "free lists use safe-linking, so this is glibc 2.32 or later"
+                        : "free lists do not use safe-linking, so this is glibc before 2.32");
     }
   }
 
@@ -228,7 +228,7 @@ class HeapWalk {
       if (!instances.empty()) find_mmapped_of(instances, memory, sink);
     }
     for (const Address chunk : mmapped_in_tcache_) {
-      log_.add(chunk, -1, -1, "a tcache names " + hex(chunk) + ", which is no mmapped chunk");
+      log_.add(chunk, -1, -1, "a tcache lists " + hex(chunk) + ", which is not an mmapped chunk");
     }
   }
 
@@ -252,7 +252,7 @@ class HeapWalk {
     }
     if (owners > 1) {
       model_.instances[owner].notes.push_back(
-          "all mmapped chunks are listed under this malloc, though another has some of them");
+          "all mmapped chunks are listed under this malloc, although some belong to another");
     }
 
     MmappedScan scan(target_, cache_, memory, format, layout.mmapped_size_less_header);

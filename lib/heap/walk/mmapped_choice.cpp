@@ -245,7 +245,7 @@ std::optional<MmappedChoice> matching(const Looks& looks, const MmappedCounts& c
   if (search.is_doubtful()) {
     choice.doubt = "of " + std::to_string(looks.size()) + " places that look like mmapped chunks " +
                    std::to_string(counters.count) +
-                   " are, by mp_'s count: which ones cannot be told for certain";
+                   " are, according to mp_: which ones is not certain";
   }
   return choice;
 }
@@ -286,11 +286,11 @@ MmappedChoice believed_chunks(const std::vector<MmappedChunk>& looks, const Anon
   MmappedChoice choice{chunks_of(outer, some_are_missing ? is_any : has_grounds), {}, {}};
   const Sums kept = sums_of(outer, some_are_missing ? is_any : has_grounds);
   choice.complaint = "mp_ counts " + std::to_string(counters.count) + " mmapped chunks of " +
-                     std::to_string(counters.bytes) + " bytes, the search believes " +
+                     std::to_string(counters.bytes) + " bytes, the search accepted " +
                      std::to_string(kept.count) + " of " + std::to_string(kept.bytes) + " bytes";
   if (kept.count != outer.size()) {
-    choice.complaint += " and leaves out " + std::to_string(outer.size() - kept.count) +
-                        " places in the midst of mappings that look like chunks";
+    choice.complaint += " and rejected " + std::to_string(outer.size() - kept.count) +
+                        " places inside mappings that look like chunks";
   }
   return choice;
 }

@@ -43,7 +43,7 @@ void SegmentWalk::walk(const HeapArea& area, const ChunkFormat& format, bool is_
   open_segment(area.first_chunk);
   if (!area_.top.is_null() && (area_.top < at() || !format_.is_aligned(area_.top) ||
                                area_.system.end - area_.top < format_.header)) {
-    log(area_.top, "top is where no chunk of its heap can be");
+    log(area_.top, "top is where its heap cannot have a chunk");
     area_.top = Address();
   }
   limit_ = area_.top.is_null() ? area_.system.end : area_.top;
@@ -211,7 +211,7 @@ void SegmentWalk::decide_chunk() {
       // Where the next header is damaged as a whole, that is told when the walk comes to it.
       if (may_be_size(next, next_field)) {
         log(next, "the free chunk at " + hex(at()) + " has size " + hex(size) +
-                      ", its footer says " + hex(footer));
+                      ", but its footer says " + hex(footer));
       }
       state = ChunkState::kUnknown;
     }
@@ -241,14 +241,14 @@ ChunkState SegmentWalk::listed_state(bool in_use, ChunkState by_flags) {
 
 bool SegmentWalk::at_limit() {
   if (area_.top.is_null()) {
-    log(at(), "the chunks end at " + hex(at()) + " without top or a fence");
+    log(at(), "the chunks end at " + hex(at()) + " without top or a fencepost");
     return false;
   }
   const uint64_t size = area_.system.end - at();
   const uint64_t field = has_header(at()) ? window_word(at() + format_.word) : 0;
   if (format_.size_of(field) != size) {
-    log(at() + format_.word, "the size field of top holds " + hex(field) +
-                                 ", up to the end of its " + "segment are " + hex(size));
+    log(at() + format_.word,
+        "the size field of top holds " + hex(field) + ", but its segment ends after " + hex(size));
   }
   drop_listed_before(at() + 1, false);  // no list holds top
   batcher_.push(size, ChunkState::kTop);
@@ -270,7 +270,7 @@ bool SegmentWalk::close_with(const Fence& fence) {
   // A foreign sbrk call took what follows; the next segment of the area begins somewhere behind it.
   auto next = chain_.resync(at(), goal(), true);
   if (!next && !area_.top.is_null()) {
-    log(at(), "no chunks are found between the fence and top");
+    log(at(), "no chunks were found between the fencepost and top");
     next = area_.top;
   }
   if (!next) return false;
@@ -290,7 +290,7 @@ void SegmentWalk::damage(Address where, const std::string& what) {
   drop_listed_before(at() + 1, true);
   std::optional<Address> next;
   if (++damages_ <= kMostDamages) next = chain_.resync(at() + format_.alignment, goal(), false);
-  if (damages_ == kMostDamages) log(where, "there is too much damage: the rest is not walked");
+  if (damages_ == kMostDamages) log(where, "too much damage: the rest of this heap is not walked");
   const Address end = next.value_or(limit_);
   drop_listed_before(end, true);
   unknown_bytes_[static_cast<size_t>(area_.arena)] += end - at();
@@ -303,7 +303,7 @@ void SegmentWalk::drop_listed_before(Address end, bool is_silent) {
     const Address chunk = listed_.address();
     log(chunk, chunk == last_listed_ ? "the chunk at " + hex(chunk) + " is on two free lists"
                                      : "a free list (" + std::string(to_string(listed_.state())) +
-                                           ") names " + hex(chunk) + ", where no chunk begins");
+                                           ") lists " + hex(chunk) + ", where no chunk begins");
   }
 }
 

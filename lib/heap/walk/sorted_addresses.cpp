@@ -122,7 +122,7 @@ bool SortedAddresses::Cursor::refill(RunReader& run) {
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
       throw Error(ErrorKind::kOutput, "the temporary file for free chunks cannot be read",
-                  got == 0 ? "it ends early" : errno_text(errno));
+                  got == 0 ? "it is shorter than what was written" : errno_text(errno));
     }
     done += static_cast<size_t>(got);
   }

@@ -39,7 +39,7 @@ void check_system_mem(const HeapModel& model, CorruptionLog& log) {
     if (arena.walked == arena.system_mem) continue;
     log.add(arena.address, static_cast<int32_t>(i), -1,
             "the walk accounts for " + std::to_string(arena.walked) + " bytes of the arena at " +
-                hex(arena.address) + ", its system_mem is " + std::to_string(arena.system_mem));
+                hex(arena.address) + ", but its system_mem is " + std::to_string(arena.system_mem));
   }
 }
 

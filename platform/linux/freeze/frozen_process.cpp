@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/count_text.h"
 #include "base/error.h"
 #include "platform/linux/freeze/child_code.h"
 #include "platform/linux/freeze/completed_memory.h"
@@ -364,9 +365,9 @@ void FrozenProcess::end_session() noexcept {
   record_.syscalls_restarted = session_->syscalls_restarted();
   try {
     if (session_->stragglers() != 0) {
-      record_.notes.push_back(std::to_string(session_->stragglers()) +
-                              " threads were in uninterruptible sleep in the kernel: they ran no "
-                              "code, but their registers are not known");
+      record_.notes.push_back(count_text(session_->stragglers(), "thread was", "threads were") +
+                              " in uninterruptible sleep in the kernel and ran no code, but the "
+                              "registers are not known");
     }
     const std::vector<std::string> sharers = sharer_notes(*session_);
     record_.notes.insert(record_.notes.end(), sharers.begin(), sharers.end());

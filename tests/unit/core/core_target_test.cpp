@@ -137,8 +137,8 @@ TEST_CASE("a core made by gcore, whole, packed, cut off and without its files") 
     packed.resize(packed.size() / 2);
     const std::string cut_path = folder.write("cut.zst", packed);
     const auto cut = open({.core_path = cut_path}, notes);
-    CHECK(joined(notes).find("ends in the middle") != std::string::npos);
-    CHECK(joined(notes).find("is cut off") != std::string::npos);
+    CHECK(joined(notes).find(" is truncated: ") != std::string::npos);
+    CHECK(joined(notes).find("is truncated: it contains") != std::string::npos);
     CHECK(!cut->address_space().mappings().empty());
   }
   SUBCASE("below a sysroot that has none of the files") {
@@ -151,7 +151,7 @@ TEST_CASE("a core made by gcore, whole, packed, cut off and without its files") 
   }
   SUBCASE("another program in the place of the executable") {
     const auto target = open({.core_path = path, .exe = "/proc/self/exe"}, notes);
-    CHECK(joined(notes).find("are others by now (" CORE_FIXTURE ")") != std::string::npos);
+    CHECK(joined(notes).find("have changed since (" CORE_FIXTURE ")") != std::string::npos);
   }
   SUBCASE("the executable moved, and named") {
     const std::string moved = folder.write("moved/program", file_bytes(CORE_FIXTURE));
@@ -180,7 +180,7 @@ TEST_CASE("a core made by the kernel") {
   bytes.resize(bytes.size() / 2);
   const std::string cut_path = folder.write("cut", bytes);
   const auto cut = open({.core_path = cut_path}, notes);
-  CHECK(joined(notes).find("is cut off") != std::string::npos);
+  CHECK(joined(notes).find("is truncated: it contains") != std::string::npos);
   CHECK(cut->process().pid == process.pid());
   CHECK(cut->address_space().mappings().size() == target->address_space().mappings().size());
 }
@@ -230,13 +230,13 @@ TEST_CASE("what the dump left out comes from a file only when that is the same")
     REQUIRE(at != other.end());
     *at = std::byte{'X'};
     const auto target = open({.core_path = core_with(other, PF_R)}, notes);
-    CHECK(joined(notes).find("others by now") != std::string::npos);
+    CHECK(joined(notes).find("have changed since") != std::string::npos);
     CHECK(readable(*target) == 0);
     CHECK_FALSE(target->open_file(*target->address_space().find(Address(0x20000))));
   }
   SUBCASE("no build-id recorded, but the size fits") {
     const auto target = open({.core_path = core_with({}, PF_R)}, notes);
-    CHECK(joined(notes).find("because their sizes fit") != std::string::npos);
+    CHECK(joined(notes).find("because their sizes match") != std::string::npos);
     CHECK(readable(*target) == library.size());
   }
   SUBCASE("no build-id recorded, and too short by now") {
@@ -247,8 +247,8 @@ TEST_CASE("what the dump left out comes from a file only when that is the same")
         make_core(Machine::kX86_64, builder.bytes(),
                   {{.address = 0x20000, .memory_size = 0x1000, .flags = PF_R, .contents = {}}}));
     const auto target = open({.core_path = core}, notes);
-    CHECK(joined(notes).find("others by now") != std::string::npos);
-    CHECK(joined(notes).find("names no threads") != std::string::npos);
+    CHECK(joined(notes).find("have changed since") != std::string::npos);
+    CHECK(joined(notes).find("lists no threads") != std::string::npos);
     CHECK(readable(*target) == 0);
   }
 }
@@ -262,7 +262,7 @@ TEST_CASE("a dump without writable memory is told apart from an empty heap") {
           {{.address = 0x1000, .memory_size = 0x1000, .flags = PF_R | PF_W, .contents = {}}}));
   std::vector<std::string> notes;
   open({.core_path = path}, notes);
-  CHECK(joined(notes).find("holds no writable memory") != std::string::npos);
+  CHECK(joined(notes).find("contains no writable memory") != std::string::npos);
 }
 
 TEST_CASE("threads without thread pointers are told") {

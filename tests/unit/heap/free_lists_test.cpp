@@ -46,7 +46,7 @@ TEST_CASE("a ring in a fastbin ends, with one complaint, and its chunks are know
     ListedHeap it(minor, ChunkState::kFastbin, 100);
     it.heap.target.put_word(it.link_of(99), it.protected_link(99, it.listed[20]));
     const RecordedWalk walk(it.heap);
-    CHECK(walk.has_complaint("fastbin 2 is a ring"));
+    CHECK(walk.has_complaint("fastbin 2 is circular"));
     CHECK(walk.count(ChunkState::kFastbin) == 100);
     CHECK(walk.model.corruptions.size() < 200);
   }
@@ -185,15 +185,15 @@ TEST_CASE("tcaches: counts that differ from lists, rings, wrong chunks") {
       const uint16_t count = layout.counts_down ? 0 : 7;
       it.heap.target.put_bytes(tcache + bin * layout.count_size,
                                std::as_bytes(std::span(&count, 1)).first(layout.count_size));
-      expected = "counts 7 chunks and lists 5";
+      expected = "counts 7 chunks but lists 5";
     }
     SUBCASE("the list is a ring") {
       it.heap.target.put_word(it.link_of(4), it.protected_link(4, it.listed[1] + 0x10));
-      expected = "is a ring";
+      expected = "is circular";
     }
     SUBCASE("a link leads into no heap") {
       it.heap.target.put_word(it.link_of(2), it.protected_link(2, Address(0x2000)));
-      expected = "which is in no heap";
+      expected = "which is not in a heap";
       found = 3;
     }
     SUBCASE("a link leads to a chunk of another size") {
@@ -237,7 +237,7 @@ TEST_CASE("tcaches that share their chunks list no more than the heaps can hold"
     heap.target.put_word(at + tcache.entries, head);
   }
   const RecordedWalk walk(heap);
-  CHECK(walk.has_complaint("list more than the heaps can hold"));
+  CHECK(walk.has_complaint("list as many chunks as fit in the heaps"));
   uint64_t listed = 0;
   for (const ThreadCache& thread : walk.model.thread_caches) listed += thread.chunks;
   CHECK(listed >= 800);

@@ -115,7 +115,7 @@ TEST_CASE("a footer that contradicts the size makes the state unknown, not the c
   RegularHeap it;
   it.heap.target.put_word(it.chunks[504], 0x60);  // prev_size behind the free chunk 503
   const RecordedWalk walk(it.heap);
-  CHECK(walk.has_complaint("its footer says 0x60"));
+  CHECK(walk.has_complaint("but its footer says 0x60"));
   auto expected = it.heap.expected;
   expected[503].state = ChunkState::kUnknown;
   CHECK(walk.sink.chunks == expected);

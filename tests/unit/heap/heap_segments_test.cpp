@@ -301,7 +301,7 @@ TEST_CASE("where sbrk_base leads nowhere, the main arena begins in [heap]") {
     heap.sbrk_base = Address(base);
     heap.finish();
     const RecordedWalk walk(heap);
-    CHECK(complaints(walk) == "mp_.sbrk_base is in no writable mapping\n");
+    CHECK(complaints(walk) == "mp_.sbrk_base is not in a writable mapping\n");
     CHECK(walk.sink.chunks == heap.expected);
   }
 }
@@ -415,7 +415,7 @@ TEST_CASE("arenas that a ring of others leaves out are found by the threads that
   }
   const RecordedWalk walk(heap);
   CHECK(walk.model.corruptions.size() == 1);
-  CHECK(walk.has_complaint("the ring of arenas leaves out the one at"));
+  CHECK(walk.has_complaint("the list of arenas does not contain the one at"));
   CHECK(walk.model.arenas.size() == 4);
   CHECK(walk.model.thread_caches.size() == 3);
   CHECK(walk.sink.chunks == heap.expected);
@@ -463,8 +463,8 @@ TEST_CASE("top outside of every heap ends the heap where its chunks end") {
   heap.finish();
   heap.target.put_word(arena.state() + heap.layout.state.top, 0x10);
   const RecordedWalk walk(heap);
-  CHECK(walk.has_complaint("top is in no heap of this arena"));
-  CHECK(walk.has_complaint("without top or a fence"));
+  CHECK(walk.has_complaint("top is not in a heap of this arena"));
+  CHECK(walk.has_complaint("without top or a fencepost"));
   heap.expected.back().state = ChunkState::kUnknown;
   CHECK(walk.sink.chunks == heap.expected);
 }

@@ -316,7 +316,7 @@ TEST_CASE("counters that nothing matches are reported with both numbers") {
     heap.mmapped_mem = 0x60000;
     const RecordedWalk walk(heap);
     CHECK(complaints(walk) ==
-          "mp_ counts 2 mmapped chunks of 393216 bytes, the search believes 1 "
+          "mp_ counts 2 mmapped chunks of 393216 bytes, the search accepted 1 "
           "of 262144 bytes\n");
     CHECK(walk.sink.mmapped.size() == 1);
   }

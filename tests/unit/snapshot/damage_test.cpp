@@ -67,8 +67,8 @@ TEST_CASE("what a cut-off file and what is no snapshot are told apart") {
   Bytes file = small_snapshot();
   file.resize(file.size() - 1);
   CHECK(error_of(file).find("cut off") != std::string::npos);
-  CHECK(error_of(Bytes(5)).find("no heapsnap snapshot") != std::string::npos);
-  CHECK(error_of(Bytes(5000)).find("no heapsnap snapshot") != std::string::npos);
+  CHECK(error_of(Bytes(5)).find("not a heapsnap snapshot") != std::string::npos);
+  CHECK(error_of(Bytes(5000)).find("not a heapsnap snapshot") != std::string::npos);
   CHECK_THROWS_AS(SnapshotReader::open("/nonexistent/a.hsnap"), Error);
   CHECK_THROWS_AS(SnapshotReader::open("/"), Error);
 }

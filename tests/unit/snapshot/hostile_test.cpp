@@ -118,7 +118,7 @@ TEST_CASE("chunks that leave the address space, and sums that overflow") {
   CHECK(mentions(error_of_block([](CraftedBlock& b) { b.large_sizes = varints({kMost}); }),
                  "overflow"));
   CHECK(mentions(error_of_block([](CraftedBlock& b) { b.large_sizes = varints({kMost - 0x1000}); }),
-                 "past all addresses"));
+                 "beyond the address space"));
   CHECK(error_of_block([](CraftedBlock& b) {
           b.begin = Address(kMost - 100);
           b.runs = varints({0, 1, 4, kMost - 100, 3});
@@ -134,7 +134,7 @@ TEST_CASE("chunks that leave the address space, and sums that overflow") {
   block.add_to(file);
   CHECK(error_of(file.finish()) == "");
   block.add_to(file);
-  CHECK(mentions(error_of(file.finish()), "larger than any address space"));
+  CHECK(mentions(error_of(file.finish()), "larger than the address space"));
 }
 
 TEST_CASE("columns that lie about their length") {
@@ -157,7 +157,7 @@ TEST_CASE("columns that lie about their length") {
   CHECK(with_codes({2, 1, 0xffffffff, packed}) != "");
   // A frame that grows beyond what a column may be.
   const Bytes bomb(format::kMaxColumnSize + 1);
-  CHECK(mentions(with_codes({2, 1, format::kMaxColumnSize + 1, compressed(bomb)}), "longer"));
+  CHECK(mentions(with_codes({2, 1, format::kMaxColumnSize + 1, compressed(bomb)}), "too long"));
 }
 
 TEST_CASE("sections whose directory does not fill them") {
@@ -369,7 +369,7 @@ TEST_CASE("small files that would unpack to much are refused") {
         read();
         CHECK(count == kRuns);
       } else {
-        CHECK_THROWS_WITH_AS(read(), doctest::Contains("unpacks to more"), Error);
+        CHECK_THROWS_WITH_AS(read(), doctest::Contains("decompresses to more"), Error);
       }
     }
   }
@@ -391,7 +391,7 @@ TEST_CASE("small files that would unpack to much are refused") {
       stacks.nodes.push_back({i == 0 ? 1 : last, -1, Address(0x1000)});
     }
     write_call_stacks(stacks, file);
-    CHECK(mentions(error_of(file.finish()), "deeper"));
+    CHECK(mentions(error_of(file.finish()), "too deep"));
   }
 }
 
