@@ -9,7 +9,7 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kMaxStrings = 16U << 20;
-constexpr uint64_t kMaxFrames = SymbolBook::kMostFrames;
+constexpr uint64_t kMaxFrames = SourceFrames::kMostFrames;
 constexpr uint64_t kMaxTextBytes = 1U << 30;
 
 struct StringRow {
@@ -75,12 +75,12 @@ void write_call_stacks(const CallStacks& stacks, SectionSink& sink) {
               format::SectionKind::kCallStacks);
 }
 
-void write_symbols(const SymbolBook& symbols, SectionSink& sink) {
+void write_symbols(const SourceFrames& symbols, SectionSink& sink) {
   TableWriter<StringRow> strings(format::SectionKind::kCallStacks, sink);
   for (const std::string& text : symbols.strings()) strings.add({text});
   strings.finish();
   TableWriter<CodeFrameRow> frames(format::SectionKind::kCallStacks, sink);
-  for (const SymbolBook::Place& place : symbols.places()) {
+  for (const SourceFrames::Place& place : symbols.places()) {
     for (const SourceFrame& frame : std::span(symbols.frames()).subspan(place.first, place.count)) {
       frames.add({place.module, place.return_address, frame});
     }

@@ -13,18 +13,18 @@
 #include "snapshot/section.h"
 #include "snapshot/table.h"
 #include "tracking/call_stacks.h"
-#include "tracking/symbol_book.h"
+#include "tracking/source_frames.h"
 
 namespace heapsnap {
 
 // What a snapshot knows of call stacks: empty when the process was not tracked.
 struct RecordedStacks {
   CallStacks stacks;
-  SymbolBook symbols;  // as far as they were looked up when the snapshot was taken
+  SourceFrames symbols;  // as far as they were looked up when the snapshot was taken
 };
 
 void write_call_stacks(const CallStacks& stacks, SectionSink& sink);
-void write_symbols(const SymbolBook& symbols, SectionSink& sink);
+void write_symbols(const SourceFrames& symbols, SectionSink& sink);
 
 // Collects them from tables.
 class CallStackBuilder {

@@ -76,7 +76,7 @@ void SnapshotWriter::on_call_stacks(const CallStacks& stacks) {
   write_call_stacks(stacks, state_->stream);
 }
 
-void SnapshotWriter::on_symbols(const SymbolBook& symbols) {
+void SnapshotWriter::on_symbols(const SourceFrames& symbols) {
   write_symbols(symbols, state_->stream);
 }
 

@@ -11,7 +11,7 @@
 #include "snapshot/metadata.h"
 #include "target/page_residency.h"
 #include "tracking/call_stacks.h"
-#include "tracking/symbol_book.h"
+#include "tracking/source_frames.h"
 
 namespace heapsnap {
 
@@ -42,7 +42,7 @@ class SnapshotWriter final : public ChunkSink {
   // The call stacks that chunks name by their ids, of a tracked process. Once.
   void on_call_stacks(const CallStacks& stacks);
   // What they mean in the source, where that is known already. Once.
-  void on_symbols(const SymbolBook& symbols);
+  void on_symbols(const SourceFrames& symbols);
 
   // Writes metadata and index, syncs, and puts the file under its final name. Returns its size in
   // bytes. Throws Error{kOutput} (disk full) and leaves nothing behind.

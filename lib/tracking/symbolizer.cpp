@@ -45,7 +45,7 @@ class Symbolizing {
 
   // Module by module, so that the files of one are open at a time. Signal frames come first: what
   // is outside of one is in a module of its own.
-  SymbolBook run() {
+  SourceFrames run() {
     list_wanted();
     is_interrupted_.resize(stacks_.nodes.size());
     each_module(
@@ -59,8 +59,8 @@ class Symbolizing {
         [this](ElfImage image, const TrackedModule& module, std::span<const Wanted> wanted) {
           resolve(std::move(image), module, wanted);
         });
-    book_.sort();
-    return std::move(book_);
+    symbols_.sort();
+    return std::move(symbols_);
   }
 
  private:
@@ -111,14 +111,14 @@ class Symbolizing {
       correct_ends(wanted.subspan(first, i - first), symbols, address);
       frames.clear();
       for (const CodeFrame& frame : symbols.frames_at(address)) {
-        frames.push_back({book_.intern(frame.function), book_.intern(frame.file), frame.line,
+        frames.push_back({symbols_.intern(frame.function), symbols_.intern(frame.file), frame.line,
                           frame.is_inlined ? 0 : frame.offset + (is_exact ? 0 : 1),
                           frame.is_inlined});
       }
       if (is_handler_return) {
-        frames.assign(1, SourceFrame{book_.intern("<signal handler called>"), 0, 0, 0, false});
+        frames.assign(1, SourceFrame{symbols_.intern("<signal handler called>"), 0, 0, 0, false});
       }
-      book_.add(one.module, one.return_address, frames);
+      symbols_.add(one.module, one.return_address, frames);
     }
   }
 
@@ -140,13 +140,13 @@ class Symbolizing {
   const OpenModule& open_module_;
   std::vector<Wanted> wanted_;        // by module and address
   std::vector<bool> is_interrupted_;  // by node: a signal came in there
-  SymbolBook book_;
+  SourceFrames symbols_;
 };
 
 }  // namespace
 
-SymbolBook symbolize(CallStacks& stacks, const std::vector<TrackedModule>& modules,
-                     const DebugFileSearch& debug_files, const OpenModule& open_module) {
+SourceFrames symbolize(CallStacks& stacks, const std::vector<TrackedModule>& modules,
+                       const DebugFileSearch& debug_files, const OpenModule& open_module) {
   return Symbolizing(stacks, modules, debug_files, open_module).run();
 }
 

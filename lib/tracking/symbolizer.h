@@ -9,7 +9,7 @@
 #include "base/mapped_file.h"
 #include "elf/debug_file_search.h"
 #include "tracking/call_stacks.h"
-#include "tracking/symbol_book.h"
+#include "tracking/source_frames.h"
 #include "tracking/tracker_record.h"
 
 namespace heapsnap {
@@ -23,7 +23,7 @@ using OpenModule = std::function<std::optional<MappedFile>(const TrackedModule& 
 //
 // A stack that the tracker took for cut off, for want of unwind information, is complete when its
 // outermost frame is code that nothing calls (ModuleSymbols::is_outermost); its end is corrected.
-SymbolBook symbolize(CallStacks& stacks, const std::vector<TrackedModule>& modules,
-                     const DebugFileSearch& debug_files, const OpenModule& open_module);
+SourceFrames symbolize(CallStacks& stacks, const std::vector<TrackedModule>& modules,
+                       const DebugFileSearch& debug_files, const OpenModule& open_module);
 
 }  // namespace heapsnap

@@ -173,7 +173,7 @@ void write_tracking(Target& target, std::optional<Tracking>& tracking, const Ope
                     const CaptureOptions& options, SnapshotWriter& writer,
                     SnapshotMetadata& metadata) {
   if (!tracking) return;
-  SymbolBook names;
+  SourceFrames names;
   if (options.name_stacks) {
     names = name_stacks(target, *tracking, options.debug_files, open_path);
     if (names.is_full()) {

@@ -136,8 +136,8 @@ void name_threads(const std::vector<Thread>& threads, int pid, TrackerRecord& re
   }
 }
 
-SymbolBook name_stacks(Target& target, Tracking& tracking, const DebugFileSearch& debug_files,
-                       const OpenPath& open_path) {
+SourceFrames name_stacks(Target& target, Tracking& tracking, const DebugFileSearch& debug_files,
+                         const OpenPath& open_path) {
   const AddressSpace& space = target.address_space();
   for (TrackedModule& module : tracking.record.modules) {
     const Mapping* const mapping = mapping_of(space, module);

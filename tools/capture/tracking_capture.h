@@ -17,7 +17,7 @@
 #include "heap/chunk.h"
 #include "target/target.h"
 #include "tracking/live_slots.h"
-#include "tracking/symbol_book.h"
+#include "tracking/source_frames.h"
 #include "tracking/tracking_reader.h"
 
 namespace heapsnap {
@@ -62,7 +62,7 @@ void name_threads(const std::vector<Thread>& threads, int pid, TrackerRecord& re
 // The names of all frames. Modules without a path (the program, by old loaders) get that of their
 // mapping. A library that was unloaded is looked for by `open_path`, and taken only when its
 // build-id says that it is the one.
-SymbolBook name_stacks(Target& target, Tracking& tracking, const DebugFileSearch& debug_files,
-                       const OpenPath& open_path);
+SourceFrames name_stacks(Target& target, Tracking& tracking, const DebugFileSearch& debug_files,
+                         const OpenPath& open_path);
 
 }  // namespace heapsnap

@@ -101,16 +101,17 @@ TEST_CASE("stacks are grouped by the innermost function that explains something"
   const StackCensus census = take_stack_census(tracked.tracked_streams(), tracked.stacks);
   RecordedStacks recorded;
   recorded.stacks = tracked.stacks;
-  SymbolBook& book = recorded.symbols;
+  SourceFrames& symbols = recorded.symbols;
   const auto name = [&](int32_t module, uint64_t address, std::vector<std::string> functions) {
     std::vector<SourceFrame> frames;
-    for (const std::string& one : functions) frames.push_back({book.intern(one), 0, 0, 0, false});
-    book.add(module, Address(address), frames);
+    for (const std::string& one : functions)
+      frames.push_back({symbols.intern(one), 0, 0, 0, false});
+    symbols.add(module, Address(address), frames);
   };
   name(0, 0x100, {"main"});
   name(0, 0x200, {"std::vector<int>::push_back(int)", "parse(char const*)"});
   name(1, 0x300, {"operator new(unsigned long)"});
-  book.sort();
+  symbols.sort();
   TrackerRecord tracker;
   tracker.modules.resize(2);
   tracker.modules[0].path = "/bin/program";

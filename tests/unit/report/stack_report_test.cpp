@@ -41,15 +41,15 @@ struct Sample {
     stacks.sites.resize(tracker::kFirstStack);
     stacks.sites.push_back({9, 2, 0, 90, 26, 9000, 2600});
     stacks.sites.push_back({11, 2, 0, 1, 0, 100, 0});
-    SymbolBook& book = recorded.symbols;
+    SourceFrames& symbols = recorded.symbols;
     const SourceFrame in_main[] = {
-        {book.intern("main\x1b[31m"), book.intern("/src/tree.c"), 40, 0x2b, false}};
+        {symbols.intern("main\x1b[31m"), symbols.intern("/src/tree.c"), 40, 0x2b, false}};
     const SourceFrame in_node[] = {
-        {book.intern("fill(Node*)"), book.intern("/src/node.h"), 7, 0, true},
-        {book.intern("make_node(int)"), book.intern("/src/tree.c"), 12, 0x16, false}};
-    book.add(0, Address(0x40117b), in_main);
-    book.add(0, Address(0x401136), in_node);
-    book.sort();
+        {symbols.intern("fill(Node*)"), symbols.intern("/src/node.h"), 7, 0, true},
+        {symbols.intern("make_node(int)"), symbols.intern("/src/tree.c"), 12, 0x16, false}};
+    symbols.add(0, Address(0x40117b), in_main);
+    symbols.add(0, Address(0x401136), in_node);
+    symbols.sort();
     census.stacks.resize(4);
     census.stacks[2] = {64, 64, 6400};
     census.stacks[3] = {1, 1, 100};

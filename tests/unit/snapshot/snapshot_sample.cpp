@@ -188,15 +188,15 @@ RecordedStacks full_call_stacks() {
     all.stacks.sites.push_back({i < 2 ? 0 : tracker::kFirstNode + i * 2, i, i % 2 * 4096ULL,
                                 uint64_t{i} << 40, i, i * 3, i * 4});
   }
-  SymbolBook& book = all.symbols;
+  SourceFrames& symbols = all.symbols;
   const std::vector<SourceFrame> inlined = {
-      {book.intern("inner"), book.intern("a.h"), 3, 0, true},
-      {book.intern("outer(int)"), book.intern("/src/a.cpp"), 40, 9, false}};
-  const SourceFrame plain{book.intern("outer(int)"), 0, 0, 12, false};
-  book.add(-1, Address(0x401000), {&plain, 1});
-  book.add(0, Address(0x401000 + 77), inlined);
-  book.add(1, Address(0x401000 + 2 * 77), {&plain, 1});
-  book.sort();
+      {symbols.intern("inner"), symbols.intern("a.h"), 3, 0, true},
+      {symbols.intern("outer(int)"), symbols.intern("/src/a.cpp"), 40, 9, false}};
+  const SourceFrame plain{symbols.intern("outer(int)"), 0, 0, 12, false};
+  symbols.add(-1, Address(0x401000), {&plain, 1});
+  symbols.add(0, Address(0x401000 + 77), inlined);
+  symbols.add(1, Address(0x401000 + 2 * 77), {&plain, 1});
+  symbols.sort();
   return all;
 }
 

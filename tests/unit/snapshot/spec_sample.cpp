@@ -207,7 +207,7 @@ class Sample {
           site.allocated_bytes, site.freed_bytes);
     }
     for (const std::string& text : all.symbols.strings()) line("strings text={}", hex(text));
-    for (const SymbolBook::Place& place : all.symbols.places()) {
+    for (const SourceFrames::Place& place : all.symbols.places()) {
       for (const SourceFrame& frame : all.symbols.at(place.module, place.return_address)) {
         line(
             "code_frames module={} return_address={} function={} file={} line={} offset={} "

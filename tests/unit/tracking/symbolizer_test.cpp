@@ -55,7 +55,7 @@ CallStacks stack_of(const std::vector<const void*>& addresses) {
   return stacks;
 }
 
-SymbolBook names_of(CallStacks& stacks, const std::string& file, uint64_t bias = own_bias()) {
+SourceFrames names_of(CallStacks& stacks, const std::string& file, uint64_t bias = own_bias()) {
   TrackedModule module;
   module.path = file;
   module.bias = bias;
@@ -70,11 +70,11 @@ struct Named {
   bool operator==(const Named&) const = default;
 };
 
-std::vector<Named> frames_at(const SymbolBook& book, const void* address) {
+std::vector<Named> frames_at(const SourceFrames& symbols, const void* address) {
   std::vector<Named> frames;
-  for (const SourceFrame& frame : book.at(0, Address(reinterpret_cast<uint64_t>(address)))) {
-    const std::string& file = book.text(frame.file);
-    frames.push_back({book.text(frame.function), file.substr(file.rfind('/') + 1), frame.line,
+  for (const SourceFrame& frame : symbols.at(0, Address(reinterpret_cast<uint64_t>(address)))) {
+    const std::string& file = symbols.text(frame.file);
+    frames.push_back({symbols.text(frame.function), file.substr(file.rfind('/') + 1), frame.line,
                       frame.is_inlined});
   }
   return frames;
@@ -99,10 +99,11 @@ TEST_CASE("a return address has its function, file and line, and the inlined one
   const void* const plain = fixture::plain_call();
   const void* const inlined = fixture::inlined_call();
   CallStacks stacks = stack_of({plain, inlined});
-  const SymbolBook book = names_of(stacks, kSelf);
-  CHECK(frames_at(book, plain) == std::vector<Named>{{"fixture::plain_call()", "code_fixture.cpp",
-                                                      fixture::kPlainLine, false}});
-  const auto found = frames_at(book, inlined);
+  const SourceFrames symbols = names_of(stacks, kSelf);
+  CHECK(frames_at(symbols, plain) ==
+        std::vector<Named>{
+            {"fixture::plain_call()", "code_fixture.cpp", fixture::kPlainLine, false}});
+  const auto found = frames_at(symbols, inlined);
   REQUIRE(found.size() == 3);
   for (size_t i = 0; i < 3; ++i) {
     CHECK(found[i].function == kInlinedFrames[i].function);
@@ -110,7 +111,7 @@ TEST_CASE("a return address has its function, file and line, and the inlined one
   }
   const auto offset =
       reinterpret_cast<uint64_t>(plain) - reinterpret_cast<uint64_t>(&fixture::plain_call);
-  CHECK(book.at(0, Address(reinterpret_cast<uint64_t>(plain)))[0].offset == offset);
+  CHECK(symbols.at(0, Address(reinterpret_cast<uint64_t>(plain)))[0].offset == offset);
 }
 
 TEST_CASE("separate debug files and symbol tables stand in") {
@@ -142,10 +143,10 @@ TEST_CASE("a file with another build-id is not used") {
   module.bias = own_bias();
   module.build_id = "0123";
   CallStacks stacks = stack_of({plain});
-  const SymbolBook book =
+  const SourceFrames symbols =
       symbolize(stacks, {module}, DebugFileSearch(),
                 [&](const TrackedModule& wanted) { return open_path(wanted.path); });
-  CHECK(book.is_empty());
+  CHECK(symbols.is_empty());
 }
 
 TEST_CASE("functions of a stripped program are named by their begin, never by another one") {
@@ -164,7 +165,7 @@ TEST_CASE("functions of a stripped program are named by their begin, never by an
     return reinterpret_cast<uint64_t>(function) - own_bias();
   };
 
-  const SymbolBook without = names_of(stacks, stripped);
+  const SourceFrames without = names_of(stacks, stripped);
   for (const auto& [address, function] : {std::pair(plain, start_of(&fixture::plain_call)),
                                           std::pair(inlined, start_of(&fixture::inlined_call))}) {
     const auto frames = frames_at(without, address);
@@ -173,7 +174,7 @@ TEST_CASE("functions of a stripped program are named by their begin, never by an
     CHECK(without.at(0, Address(reinterpret_cast<uint64_t>(address)))[0].offset ==
           reinterpret_cast<uint64_t>(address) - own_bias() - function);
   }
-  const SymbolBook with_one = names_of(stacks, one_symbol);
+  const SourceFrames with_one = names_of(stacks, one_symbol);
   CHECK(frames_at(with_one, plain)[0].function == "fixture::plain_call()");
   CHECK(frames_at(with_one, inlined)[0].function ==
         name_of_start("one", start_of(&fixture::inlined_call)));
@@ -222,17 +223,17 @@ TEST_CASE("names are demangled, and others left alone") {
   CHECK(demangled(("_Z" + std::string(10'000, 'N')).c_str()).size() == 4096);
 }
 
-TEST_CASE("a book keeps a text once") {
-  SymbolBook book;
-  CHECK(book.intern("") == 0);
-  const uint32_t index = book.intern("a");
-  CHECK(book.intern("b") != index);
-  CHECK(book.intern("a") == index);
+TEST_CASE("a text is stored once") {
+  SourceFrames symbols;
+  CHECK(symbols.intern("") == 0);
+  const uint32_t index = symbols.intern("a");
+  CHECK(symbols.intern("b") != index);
+  CHECK(symbols.intern("a") == index);
   const SourceFrame frame{index, 0, 3, 4, false};
-  book.add(1, Address(7), {&frame, 1});
-  book.add(0, Address(7), {});
-  book.sort();
-  CHECK(book.at(0, Address(7)).empty());
-  REQUIRE(book.at(1, Address(7)).size() == 1);
-  CHECK(book.at(1, Address(7))[0] == frame);
+  symbols.add(1, Address(7), {&frame, 1});
+  symbols.add(0, Address(7), {});
+  symbols.sort();
+  CHECK(symbols.at(0, Address(7)).empty());
+  REQUIRE(symbols.at(1, Address(7)).size() == 1);
+  CHECK(symbols.at(1, Address(7))[0] == frame);
 }

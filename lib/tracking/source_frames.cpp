@@ -1,4 +1,4 @@
-#include "tracking/symbol_book.h"
+#include "tracking/source_frames.h"
 
 #include <algorithm>
 #include <tuple>
@@ -7,13 +7,13 @@ namespace heapsnap {
 
 namespace {
 
-bool comes_before(const SymbolBook::Place& a, const SymbolBook::Place& b) {
+bool comes_before(const SourceFrames::Place& a, const SourceFrames::Place& b) {
   return std::tie(a.return_address, a.module) < std::tie(b.return_address, b.module);
 }
 
 }  // namespace
 
-uint32_t SymbolBook::intern(std::string_view text) {
+uint32_t SourceFrames::intern(std::string_view text) {
   if (text.empty()) return 0;
   if (text.size() > kMostTextBytes - text_bytes_) {
     const auto known = index_.find(std::string(text));
@@ -29,7 +29,8 @@ uint32_t SymbolBook::intern(std::string_view text) {
   return entry->second;
 }
 
-void SymbolBook::add(int32_t module, Address return_address, std::span<const SourceFrame> frames) {
+void SourceFrames::add(int32_t module, Address return_address,
+                       std::span<const SourceFrame> frames) {
   if (frames.empty()) return;
   if (frames.size() > kMostFrames - frames_.size()) {
     is_full_ = true;
@@ -40,18 +41,18 @@ void SymbolBook::add(int32_t module, Address return_address, std::span<const Sou
   frames_.insert(frames_.end(), frames.begin(), frames.end());
 }
 
-void SymbolBook::sort() {
+void SourceFrames::sort() {
   std::stable_sort(places_.begin(), places_.end(), comes_before);
 }
 
-std::span<const SourceFrame> SymbolBook::at(int32_t module, Address return_address) const {
+std::span<const SourceFrame> SourceFrames::at(int32_t module, Address return_address) const {
   const Place wanted{module, return_address, 0, 0};
   const auto found = std::lower_bound(places_.begin(), places_.end(), wanted, comes_before);
   if (found == places_.end() || comes_before(wanted, *found)) return {};
   return std::span(frames_).subspan(found->first, found->count);
 }
 
-void SymbolBook::set_strings(std::vector<std::string> strings) {
+void SourceFrames::set_strings(std::vector<std::string> strings) {
   strings_ = std::move(strings);
   if (strings_.empty()) strings_.emplace_back();
 }

@@ -1,13 +1,13 @@
-// What the return addresses of call stacks mean in the source: function, file and line of each,
-// with the functions that the compiler inlined there.
+// The source frames of the return addresses of call stacks: function, file and line of each,
+// including functions that the compiler inlined there.
 //
-// One return address has as many frames as functions were inlined into each other at the call,
-// innermost first; the last is the function whose code it is:
+// A return address has one frame for each function inlined at the call, innermost first, followed
+// by one for the function that contains the code:
 //
 //   0x55d0c2f0  ─►  vector::push_back  vector.h:1210  (inlined)
 //                   parse              parse.cpp:42
 //
-// Addresses of which nothing is known are not in it.
+// Addresses of which nothing is known have no entry.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct SourceFrame {
   bool operator==(const SourceFrame&) const = default;
 };
 
-class SymbolBook {
+class SourceFrames {
  public:
   struct Place {
     int32_t module = -1;     // index into TrackerRecord::modules
@@ -40,17 +40,17 @@ class SymbolBook {
     bool operator==(const Place&) const = default;
   };
 
-  SymbolBook() : strings_(1) {}
+  SourceFrames() : strings_(1) {}
 
-  // What a snapshot may hold, and so what a book takes. Past it texts and frames are not known.
+  // The limits of a snapshot. Texts and frames beyond them are left out.
   static constexpr uint64_t kMostTextBytes = 256U << 20;
   static constexpr uint64_t kMostFrames = 64U << 20;
-  // Whether something was left out for that.
+  // Whether something was left out because of them.
   bool is_full() const { return is_full_; }
 
-  // The index of a text, which is kept once.
+  // The index of a text; equal texts are stored once.
   uint32_t intern(std::string_view text);
-  // Frames for one more address; no other may be added for it.
+  // Adds the frames of an address; may be called once per address.
   void add(int32_t module, Address return_address, std::span<const SourceFrame> frames);
 
   // Innermost first; empty when nothing is known. Fast after sort().
@@ -62,9 +62,9 @@ class SymbolBook {
   const std::vector<Place>& places() const { return places_; }
   const std::vector<SourceFrame>& frames() const { return frames_; }
 
-  // To be called between the last add() and the first at().
+  // To be called after the last add() and before the first at().
   void sort();
-  // For readers of snapshots: takes strings as they stand there, the first one empty.
+  // For readers of snapshots: takes the strings in the order of the file, the first one empty.
   void set_strings(std::vector<std::string> strings);
 
  private:
