@@ -1,7 +1,7 @@
-// What can be done about the memory: each a prediction, and what of it another one gives, too.
+// What can be done about the memory: each item is a prediction, and says how much of it others
+// share.
 //
-// All that can be given back lies in free chunks, and the remedies reach for the same chunks by
-// different hands:
+// All that can be given back is in free chunks, and several remedies apply to the same chunks:
 //
 //                        trim   arena-max   mmap-threshold   fragmentation   tcache-count
 //   whole free pages      x         1             2

@@ -1,4 +1,4 @@
-// The heap as a picture: every pixel stands for the same number of bytes.
+// The heap as a picture: every pixel represents the same number of bytes.
 //
 //   regions in ascending order of address, laid out like text:
 //     [ segment ................. | segment .......

@@ -1,4 +1,4 @@
-// All that the chunks of a snapshot add up to.
+// The totals over all chunks of a snapshot.
 //
 // Made in one pass over the chunks, joined with the page states and the mappings. Memory stays
 // bounded: page states are taken in windows of some million runs, and a heap so scattered that it

@@ -1,11 +1,11 @@
-// Free memory that large blocks left behind in arenas, told from what small ones left.
+// Free memory that large blocks left behind in arenas, as distinct from what small ones left.
 //
 // A block of M_MMAP_THRESHOLD and more has a mapping of its own, which goes back to the kernel with
 // free(3). The threshold grows, though, whenever such a block is freed, and then blocks below it
 // grow in arenas, where the memory of a freed one stays as long as chunks behind it are in use. A
 // free run of that size is no sign of it: hundreds of small neighbours make one just as large, and
-// no threshold changes anything about those. A sign is that blocks of the very size are in use in
-// the arenas:
+// no threshold changes anything about those. A sign is that blocks of exactly that size are in use
+// in the arenas:
 //
 //   used 0x32010 | free 0x32010 | used 0x32010 | free 3 × 0x32010 | used 0x40 | free 0x41230 ...
 //                  large block                   three of them                 small ones, or

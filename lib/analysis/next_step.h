@@ -25,7 +25,7 @@
 
 namespace heapsnap {
 
-// What most of heaps and other anonymous memory is, or what bars an answer.
+// What most of heaps and other anonymous memory is, or what prevents an answer.
 enum class NextSubject : uint8_t { kDamage, kAllocator, kLittle, kOtherMemory, kFree, kInUse };
 const char* to_string(NextSubject subject);  // "damage", "allocator", ...
 
@@ -34,12 +34,12 @@ enum class NextAction : uint8_t {
   kJson,           // all figures, to be compared with those of another snapshot
   kExport,         // each chunk
   kTrim,           // malloc_trim(0)
-  kTrack,          // put the tracker in; later the call stacks
+  kTrack,          // load the tracker; later show the call stacks
   kTrackNextRun,   // start the program with the tracker
   kStacks,         // the call stacks of the snapshot
   kStacksLater,    // those of the process, once it has allocated more
   kChurn,          // the call stacks that allocate and free the most
-  kTrackAndWatch,  // put the tracker in; then its counters, second by second
+  kTrackAndWatch,  // load the tracker; then show its counters, second by second
   kWatch,          // its counters
   kStatistics,     // what the allocator says of itself: `name`
   kPythonObjects,  // let Python take its objects from malloc

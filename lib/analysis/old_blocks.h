@@ -1,5 +1,5 @@
-// Who probably allocated the blocks that no call stack is known of, since they were there before
-// the tracker was.
+// Who probably allocated the blocks that have no call stack because they were allocated before the
+// tracker was loaded.
 //
 //   size   without a stack   with one, in use                   conclusion
 //    352           629,057   2,000, all by build_graph()        probably build_graph(), too

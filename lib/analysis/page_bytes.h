@@ -1,4 +1,4 @@
-// How many of some bytes are where: in memory, in swap, nowhere.
+// How many bytes of ranges are in memory, in swap, or in neither.
 #pragma once
 
 #include <bit>

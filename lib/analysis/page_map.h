@@ -1,4 +1,4 @@
-// The states of pages as a table that can be asked by address, in bounded memory.
+// The states of pages as a table that can be looked up by address, in bounded memory.
 //
 //   0          covered().begin                        covered().end                2^64
 //   | outside  | unknown | resident | absent | resident | outside                    |

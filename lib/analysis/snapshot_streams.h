@@ -1,8 +1,8 @@
 // What the passes of this folder read: a snapshot's metadata at once and its long columns as
 // streams.
 //
-// A SnapshotReader is one source of them; a test makes them up by hand. Each stream may be read
-// more than once and hands its elements to a callback, so nobody ever holds a whole column.
+// A SnapshotReader is one source of them; tests construct their own. Each stream may be read more
+// than once and hands its elements to a callback, so nobody ever holds a whole column.
 #pragma once
 
 #include <functional>

@@ -21,8 +21,8 @@ class CoreModules {
     std::string exe_override;  // the file to take for it
   };
 
-  // Opens the file behind each region that has one. Sentences about those that are missing, are
-  // others by now or cannot be proved to be the same go to `notes`.
+  // Opens the file behind each region that has one. Sentences about those that are missing, have
+  // changed since or cannot be proved to be the same go to `notes`.
   CoreModules(const std::vector<CoreRegion>& regions, Options options, uint64_t page_size,
               std::vector<std::string>& notes);
 

@@ -29,7 +29,7 @@ enum class ChunkState : uint8_t {
   kTop = 6,      // free, the wilderness at the end of an arena's newest segment
   kFence = 7,    // fencepost that closes a segment
   kMmapped = 8,  // used, in a mapping of its own
-  kUnknown = 9,  // the walk could not tell (see the corruption records): a chunk whose flags hang
+  kUnknown = 9,  // the walk could not tell (see the corruption records): a chunk whose flags depend
                  // on a damaged header, or all bytes from damage on to where the walk could resume
 };
 inline constexpr int kChunkStateCount = 10;
@@ -72,7 +72,7 @@ struct MmappedChunk {
   bool operator==(const MmappedChunk&) const = default;
 };
 
-// Damage is data. `where` is the first address that does not make sense.
+// Damage found in a heap. `where` is the first address that does not make sense.
 struct Corruption {
   Address where;
   int32_t arena = -1;

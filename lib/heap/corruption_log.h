@@ -1,4 +1,4 @@
-// Collects what does not make sense in a target's heap, and never more than a reader can use.
+// Collects records of damage in a target's heap, up to a limit.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a walk learns of a process's glibc heaps besides the chunks themselves.
+// What a walk finds out about a process's glibc heaps besides the chunks themselves.
 #pragma once
 
 #include <cstdint>
@@ -96,7 +96,7 @@ struct HeapModel {
   bool foreign_answers_malloc = false;  // it is the program's malloc, not one beside glibc's
 };
 
-// Whether next to nothing of a process with so many resident bytes is in its glibc mallocs.
+// Whether the glibc mallocs of a process with so many resident bytes hold almost none of them.
 bool is_idle(const HeapModel& heap, uint64_t rss);
 
 }  // namespace heapsnap

@@ -1,4 +1,4 @@
-// Which tcache and which arena a thread allocates from, out of its thread-local storage.
+// Finds, in the thread-local storage of each thread, its tcache and the arena that it uses.
 //
 // malloc keeps two thread-local words, `tcache` and `thread_arena`, somewhere in libc's TLS block:
 //
@@ -24,7 +24,8 @@ struct ThreadAllocator {
   Address tcache;  // tcache_perthread_struct, what malloc returned; null when it has none
   Address arena;   // its malloc_state; null when it never allocated
   // Its storage cannot be read, or reads as zeros, which no thread's does: libc keeps its locale
-  // there from the start. So it is in cores that gcore wrote of stacks with guard pages in them.
+  // there from the start. This happens in cores that gcore wrote of stacks with guard pages in
+  // them.
   bool storage_is_lost = false;
   // Where the word for the tcache leads when that is a chunk of a tcache's size that holds no
   // lists: something has written over them.

@@ -1,4 +1,4 @@
-// The memory that a snapshot kept, to be asked by address while its chunks are read.
+// The memory that a snapshot kept, to be looked up by address while its chunks are read.
 //
 // A snapshot pushes its contents at the reader, and its chunks, too: to join the two, one of them
 // has to wait for the other. A thread of its own reads the contents, a block ahead at most, so

@@ -1,5 +1,5 @@
-// The facts that the text and the JSON report print. Reports never compute: what is not here (or
-// a mere sum of what is) belongs into lib/analysis.
+// The facts that the text and the JSON report print. Reports never compute: what is not here (or a
+// mere sum of what is) belongs in lib/analysis.
 #pragma once
 
 #include <cstdint>

@@ -29,8 +29,8 @@ void print_json_stack_groups(Writer& out, const StackReportInput& input,
 void print_tracked_threads(Writer& out, const StackReportInput& input, const TextStyle& style);
 void print_json_tracked_threads(Writer& out, const StackReportInput& input);
 
-// What must be known to read any of them right, a sentence each: blocks without a stack, what was
-// dropped, limits that were reached, sampling.
+// What must be known to interpret any of them correctly, a sentence each: blocks without a stack,
+// what was dropped, limits that were reached, sampling.
 std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata, const StackCensus& census);
 
 // "6.2 KiB in 64 blocks"

@@ -1,4 +1,5 @@
-// Buffered output of text. Whoever produces it writes here and never thinks of the disk again.
+// Buffered output of text. Code that produces text writes here and need not handle errors of the
+// disk.
 #pragma once
 
 #include <cstddef>

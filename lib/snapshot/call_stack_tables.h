@@ -1,7 +1,7 @@
 // The call stacks of a tracked process as tables, both ways. (chunk_block.h has the ids of chunks.)
 //
-// They can be long (a large program has a million frames), so they are no metadata: a reader takes
-// them when it wants them.
+// They can be long (a large program has a million frames), so they are not metadata: a reader reads
+// them only when needed.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class CallStackBuilder {
   explicit CallStackBuilder(size_t modules) : modules_(modules) {}
 
   // `table`: bytes of one table; unknown ones are passed over. Throws Error{kBadInput} for damage,
-  // for ids that lead nowhere, and for more rows than a file may have.
+  // for invalid ids, and for more rows than a file may have.
   void add(std::span<const std::byte> table, const std::string& source);
   RecordedStacks take(const std::string& source);
 

@@ -38,7 +38,7 @@ class ChunkBlockBuilder {
 
   // Throws Error{kInternal} for a batch that runs past the end of the address space.
   void add(const ChunkBatch& batch);
-  // Gives away what has not been given yet. Call it after the last batch.
+  // Hands over what is left. Call it after the last batch.
   void flush();
 
  private:

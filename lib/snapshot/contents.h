@@ -22,7 +22,7 @@ class ContentsBuilder {
 
   // Throws Error{kInternal} for bytes that do not lie past those before.
   void add(Address from, std::span<const std::byte> bytes);
-  // Gives away what has not been given yet. Call it after the last bytes.
+  // Hands over what is left. Call it after the last bytes.
   void flush();
 
  private:

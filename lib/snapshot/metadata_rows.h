@@ -1,4 +1,4 @@
-// What the rows of the metadata tables consist of. The names stand in files: they never change
+// What the rows of the metadata tables consist of. The names are stored in files: they never change
 // their meaning, new ones are appended.
 #pragma once
 

@@ -34,7 +34,7 @@ class OutputFile {
   // Gives it mode 0644: for what others are to read and what holds nothing of a target's memory.
   void let_everyone_read();
 
-  // Throws Error{kOutput}. SIGPIPE and SIGXFSZ do not come through: they are errors as any other.
+  // Throws Error{kOutput}. SIGPIPE and SIGXFSZ are suppressed: they become errors like any other.
   void append(std::span<const std::byte> bytes);
   uint64_t size() const { return size_; }  // bytes appended so far
   // Folder of the file; empty for standard output.

@@ -26,7 +26,7 @@ class PageRunBuilder {
   // Throws Error{kInternal} for pages that are not aligned, not past those before, or of a size
   // that is no power of two between 512 bytes and 1 GiB.
   void add(Address first_page, uint64_t page_size, std::span<const PageState> states);
-  // Gives away what has not been given yet. Call it after the last page.
+  // Hands over what is left. Call it after the last page.
   void flush();
 
  private:

@@ -28,7 +28,7 @@ struct Section {
   std::vector<Column> columns;
 };
 
-// Takes sections in the order in which they are to stand in the file.
+// Takes sections in the order in which they will be in the file.
 class SectionSink {
  public:
   virtual ~SectionSink() = default;

@@ -1,4 +1,4 @@
-// A section as it stands in a file that somebody else wrote: checked before anything is used.
+// A section in a file that somebody else wrote: checked before anything is used.
 #pragma once
 
 #include <cstddef>

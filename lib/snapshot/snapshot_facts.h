@@ -1,5 +1,6 @@
-// What a snapshot says of itself before its long tables: which process it is of, when it was taken,
-// and whether `heapsnap collect` took it. Costs some kilobytes of reading, however large it is.
+// The facts at the start of a snapshot, before its long tables: which process it describes, when it
+// was taken, and whether `heapsnap collect` took it. Costs some kilobytes of reading, however large
+// it is.
 #pragma once
 
 #include <optional>

@@ -21,7 +21,7 @@ class SnapshotReader {
   // metadata are damaged (checksums). Unknown sections are skipped. The long columns are checked
   // when they are read: the read_ functions throw Error{kBadInput} for damage too.
   //
-  // What a reader gives fits together: indices of arenas, segments and instances are in range,
+  // What a reader returns is consistent: indices of arenas, segments and instances are in range,
   // mappings are in order, no chunk leaves the address space, sums of sizes do not overflow.
   static SnapshotReader open(const std::string& path);
   // The same over bytes, which must outlive the reader; for tests and fuzzing.

@@ -1,8 +1,8 @@
-// Tables that describe themselves: names and types of the columns stand beside the values, so that
-// a reader takes the columns it knows by name, skips the others, and keeps its defaults for those
-// that are missing.
+// Tables that describe themselves: names and types of the columns are stored with the values, so
+// that a reader takes the columns it knows by name, skips the others, and keeps its defaults for
+// those that are missing.
 //
-// What a row consists of is said once, for both directions:
+// The columns of a row are declared once, for both directions:
 //
 //   template <> struct TableOf<ThreadCache> {
 //     static constexpr const char* kName = "thread_caches";
@@ -180,7 +180,7 @@ class TableWriter {
     table_.add(row);
     if (table_.size() >= kFull) finish();
   }
-  // Gives away what has not been given yet.
+  // Hands over what is left.
   void finish() {
     if (table_.rows() == 0) return;
     table_.take(kind_, section_);

@@ -1,4 +1,4 @@
-// A lock for what happens rarely: a new stack, a new module, a new thread. Never on the way of an
+// A lock for what happens rarely: a new stack, a new module, a new thread. Never on the path of an
 // allocation whose stack is known, and never taken inside a signal handler (the busy flag of the
 // thread keeps nested events away from everything that locks).
 #pragma once

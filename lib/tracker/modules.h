@@ -44,8 +44,9 @@ bool find_function(uint64_t pc, CfiFunction& out);
 void check_for_unloaded_modules();
 
 // For a fork: nobody is within dl_iterate_phdr for us while the process is copied, since glibc does
-// not put right the list lock of ld.so (dl_load_write_lock; it does that of its data) in the child.
-// False when that does not come about in a second, which the scan at start is not held to.
+// not reinitialise the list lock of ld.so (dl_load_write_lock; it does so for the lock of its data)
+// in the child. False when that takes longer than a second; for the scan at start there is no such
+// limit.
 bool lock_modules();
 void unlock_modules();
 // For a forked child: nobody else is there any more.

@@ -1,10 +1,9 @@
-// What each hook goes on to: the function that the call would have reached if the library were not
-// there.
+// What each hook calls next: the function that the call would have reached without the library.
 //
-// Preloaded, the library stands before the allocator in the order in which the loader looks for
-// symbols. So for each entry point by itself the one to go on to is the first that a module behind
-// us defines, as for a program without us: a program that is linked with jemalloc keeps jemalloc,
-// and a block of one allocator never comes to another one's free().
+// When preloaded, the library comes before the allocator in the order in which the loader looks up
+// symbols. So, separately for each entry point, the next function is the first one that a module
+// after us defines, as in a program without us: a program that is linked with jemalloc keeps
+// jemalloc, and a block of one allocator never reaches another one's free().
 //
 // Injected, the entry points of the C library are patched, and the injector writes where the
 // displaced code is.

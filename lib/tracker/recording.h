@@ -1,8 +1,8 @@
-// What happens to a block's slot and to the counts when it comes and when it goes. The hooks are
-// built of these; everything that is not the rule is out of line (recording.cpp).
+// Updates a block's slot and the counts when the block is allocated and freed. The hooks consist of
+// these functions; uncommon cases are out of line (recording.cpp).
 //
-// Stopping takes the tables away while hooks may be entered. What touches them is therefore marked
-// first, and looks only then whether recording goes on:
+// Stopping takes the tables away while hooks may be entered. An event that touches them is
+// therefore marked first, and checks only then whether recording continues:
 //
 //   event                                   stop
 //   1  busy = frame   (the thread's own)    1  recording = 0, epoch += 1

@@ -1,8 +1,8 @@
 // What is known of each return address: the row that describes its frame and its share of a stack's
-// hash, in one place of a table that a thread has of its own. As good as always it is there; when
-// it is not, it is looked up among the modules and put into one of the spare places behind the
-// table, since another frame of the same stack may need what lies where it belongs. learn() moves
-// it there when no frame does any more.
+// hash, in one place of a table that a thread has of its own. It is nearly always there; if not, it
+// is looked up among the modules and put into one of the spare places after the table, since
+// another frame of the same stack may need what is in its proper place. learn() moves it there when
+// no frame does any more.
 #pragma once
 
 #include <cstdint>

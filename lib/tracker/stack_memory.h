@@ -3,8 +3,8 @@
 // can be read.
 //
 // With right unwind information every word read belongs to a live frame and all of this is
-// needless. It is here for the chain that leads astray (a fiber whose first frame has garbage for a
-// caller), which must end the stack, not the process.
+// needless. It guards against invalid chains (a fiber whose first frame has garbage for a caller),
+// which must end the stack, not the process.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ class StackMemory {
     return is_mapped(address);
   }
 
-  // A walk upwards from `sp` through live frames may read the own stack up to here; 0: not on it.
+  // A walk upwards from `sp` through live frames may read the thread's own stack up to here; 0: not
+  // on it.
   uint64_t own_end(uint64_t sp) const { return sp >= floor_ && sp < own_high_ ? own_high_ : 0; }
 
   bool is_own(uint64_t sp) const { return sp >= own_low_ && sp < own_high_; }

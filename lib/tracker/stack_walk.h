@@ -17,14 +17,12 @@
 // from elsewhere), the new addresses go into the remembered frames, from the outermost inwards, and
 // nothing is unwound: a frame whose row is that of the old one has its callers where it had.
 //
-// Words are read without further ado only in the thread's own stack, which stays mapped. On any
-// other (a fiber's, a signal stack) they are compared from the innermost equal frame outwards, each
-// before the next is looked at, so that nothing is read but words of live frames, as an unwinder
-// would.
+// Words are read directly only in the thread's own stack, which stays mapped. On any other (a
+// fiber's, a signal stack) they are compared from the innermost equal frame outwards, each before
+// the next is looked at, so that nothing is read but words of live frames, as an unwinder would.
 //
 // Each frame carries the hash of itself and all frames further out, as a polynomial, so the hash of
-// the innermost max_frames is to be had by one subtraction. Stack to id is one look-up of that
-// hash.
+// the innermost max_frames takes one subtraction. Stack to id is one look-up of that hash.
 //
 // Nothing is remembered across a signal frame, a step to another stack or a frame that no row
 // describes. All remembered frames and rules are dropped when the epoch changes.

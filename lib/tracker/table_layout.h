@@ -1,8 +1,8 @@
 // The tables that libheapsnap_tracker.so keeps in the process it is loaded into, byte by byte.
 //
-// The library only writes them; whoever wants to know reads the tables from outside
-// (process_vm_readv, a core file, a raw image). So this header is all that the two sides share:
-// structs of fixed-width integers, the same on every compiler of one byte order.
+// The library only writes them; readers access the tables from outside (process_vm_readv, a core
+// file, a raw image). So this header is all that the two sides share: structs of fixed-width
+// integers, the same on every compiler of one byte order.
 //
 //   Directory (one page: kDirectoryMagic, its own address)
 //     |

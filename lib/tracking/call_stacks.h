@@ -5,8 +5,8 @@
 //
 //   node 9  return address in parse()  ─parent─►  node 8  in main()  ─parent─►  1 kComplete
 //
-// Ids below kFirstNode are no frames but say why the stack ends there. A parent has a lower id than
-// its child, always, so that every walk ends.
+// Ids below kFirstNode are not frames: they say why the stack ends there. A parent has a lower id
+// than its child, always, so that every walk ends.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ enum class StackEnd : uint8_t {
   kComplete = 1,      // reached the thread's first function
   kDepthLimit = 2,    // there are more
   kNoUnwindInfo = 3,  // truncated: the next address has no unwind information (JIT code)
-  kBadFrame = 4,      // truncated: the unwind information led astray
+  kBadFrame = 4,      // truncated: the unwind information is invalid
 };
 const char* to_string(StackEnd end);
 

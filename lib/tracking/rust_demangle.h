@@ -1,4 +1,4 @@
-// Names of Rust functions: what rustc makes of a path, and back.
+// Demangles names of Rust functions.
 //
 //   v0      _RNvNtCs1234_7mycrate3foo3bar            mycrate::foo::bar
 //   legacy  _ZN7mycrate3foo3bar17h0123456789abcdefE  mycrate::foo::bar
@@ -14,8 +14,8 @@
 
 namespace heapsnap {
 
-// Nothing when `name` is none of a Rust function, or one that makes no sense. Work and result are
-// bounded: names can refer back to themselves, and so grow without measure.
+// Nothing when `name` is not the mangled name of a Rust function, or is invalid. Work and result
+// are bounded: names can refer back to themselves, and so grow without limit.
 std::optional<std::string> rust_demangled(std::string_view name);
 
 }  // namespace heapsnap

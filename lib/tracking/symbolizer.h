@@ -1,5 +1,5 @@
-// Gives the return addresses of call stacks their names, from the files of the modules and their
-// separate debug files. Happens outside of the target, long after it goes on.
+// Finds the names of the return addresses of call stacks in the files of the modules and their
+// separate debug files. This happens outside of the target, long after it was resumed.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,9 @@ using OpenModule = std::function<std::optional<MappedFile>(const TrackedModule& 
 // The names of all frames of `stacks`. A module that cannot be read leaves its frames without
 // names.
 //
-// A stack that the tracker took for cut off, for want of unwind information, is complete when its
-// outermost frame is code that nothing calls (ModuleSymbols::is_outermost); its end is corrected.
+// A stack that the tracker marked as truncated, for lack of unwind information, is complete when
+// its outermost frame is code that nothing calls (ModuleSymbols::is_outermost); its end is
+// corrected.
 SourceFrames symbolize(CallStacks& stacks, const std::vector<TrackedModule>& modules,
                        const DebugFileSearch& debug_files, const OpenModule& open_module);
 

@@ -1,5 +1,5 @@
 // The tracker among the mappings of a process: its library, its tables, and the word that leads
-// from one to the other. Whoever looks for the tracker asks here.
+// from one to the other. All searches for the tracker use this.
 //
 //   7f12..000 r--p  /memfd:libheapsnap_tracker.so (deleted)   first mapping of the library
 //   7f12..000 rw-p    directory word at heapsnap_tracker_directory ──┐

@@ -1,7 +1,7 @@
 // Reads what the tracker has recorded out of a process, stopped or running, or out of a core.
 //
-// Nothing in the tables is believed: ids are checked against the tables they point into, walks and
-// memory are bounded, and what makes no sense is a sentence in TrackerRecord::notes.
+// Nothing in the tables is trusted: ids are checked against the tables they point into, walks and
+// memory are bounded, and what is invalid is reported in TrackerRecord::notes.
 #pragma once
 
 #include <cstdint>

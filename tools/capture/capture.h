@@ -1,6 +1,6 @@
 // From a target to a snapshot file: the main path of heapsnap, as a list of passes.
 //
-//   look around -> freeze -> find malloc -> walk -> residency -> let go -> names of call stacks ->
+//   inspect -> freeze -> find malloc -> walk -> residency -> release -> names of call stacks ->
 //   metadata -> close the file
 #pragma once
 
@@ -20,7 +20,7 @@ namespace heapsnap {
 struct CaptureOptions {
   SnapshotOutput output;
   bool keep_contents = false;   // the bytes of all private writable memory, too
-  bool keep_arguments = false;  // of the command line; else the path of the program stands for it
+  bool keep_arguments = false;  // of the command line; else the program's path replaces it
   DebugFileSearch debug_files;
   bool name_stacks = true;      // of a tracked process: look for the symbols of its call stacks
   std::string sysroot;          // of a core: where files are that it does not say were mapped
@@ -36,7 +36,7 @@ struct CaptureResult {
   uint64_t capture_ns = 0;  // from the begin of the freeze to the closed file
 };
 
-// Freezes `pid`, writes the snapshot and lets it go. On any Error the target runs and no file is
+// Freezes `pid`, writes the snapshot and releases it. On any Error the target runs and no file is
 // left behind.
 CaptureResult capture_process(int pid, const FreezeOptions& freeze, const CaptureOptions& options);
 

@@ -1,5 +1,5 @@
-// What a snapshot says of a process besides its memory: which build of its program it runs, and how
-// near a limit it is.
+// What a snapshot records of a process besides its memory: which build of its program it runs, and
+// how close to a limit it is.
 #pragma once
 
 #include <optional>

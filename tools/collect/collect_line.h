@@ -1,4 +1,4 @@
-// What `heapsnap collect` has to say of a target: one line, for a person or as JSON.
+// What `heapsnap collect` reports about a target: one line, for people or as JSON.
 //
 //   web: collected: 4242 nginx, 23.4 MiB resident, paused 1.2 ms, 12.3 KiB in /var/lib/...
 #pragma once
@@ -14,7 +14,7 @@ enum class CollectResult : uint8_t {
   kCollected,
   kMatched,  // --check: what would be collected
   kNotDue,
-  kSkipped,  // something else stood against it
+  kSkipped,  // something else prevented it
   kAbsent,   // no such process, or it ended meanwhile
   kFailed,
 };

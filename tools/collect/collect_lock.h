@@ -1,4 +1,4 @@
-// One `heapsnap collect` a host: a lock of flock(2) on a file, which ends with its holder.
+// One `heapsnap collect` per host: a lock of flock(2) on a file, which ends with its holder.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ class CollectLock {
  public:
   // Takes the lock if nobody has it. The file is what the configuration says, else
   // /run/heapsnap/collect.lock, which root may make, else collect.lock in `folder` (open, at
-  // `folder_path`): the folder of this host in the store. Throws Error{kOutput} when no file can
-  // be had.
+  // `folder_path`): the folder of this host in the store. Throws Error{kOutput} when no file can be
+  // opened.
   CollectLock(const CollectConfig& config, int folder, const std::string& folder_path);
 
   bool is_held() const { return is_held_; }

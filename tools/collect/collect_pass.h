@@ -1,4 +1,5 @@
-// One pass over the targets of a configuration: who is meant, what is due, and a snapshot of it.
+// One pass over the targets of a configuration: which processes match, what is due, and a snapshot
+// of it.
 //
 //   list processes once -> for each target: match -> last snapshot -> due? -> room? -> capture
 #pragma once
@@ -20,8 +21,8 @@ class CollectPass {
   CollectPass(const CollectConfig& config, CollectLog& log);
 
   // Takes the lock of the host, then snapshots of what is due. Gives the signal by which this
-  // process was asked to end meanwhile, and has to end; 0: none. Throws Error{kOutput} where the
-  // store cannot be had.
+  // process was asked to end meanwhile, and has to end; 0: none. Throws Error{kOutput} when the
+  // store cannot be opened.
   int collect();
 
   // Says what each target means now, what would be done with it, and whether an attach would work.

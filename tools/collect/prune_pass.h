@@ -1,9 +1,9 @@
-// `heapsnap prune`: what the configuration's `keep` does not keep is removed from the store.
+// `heapsnap prune`: removes what the configuration's `keep` does not retain from the store.
 //
 //   list folders -> read what each snapshot says of itself -> plan (store/retention.h) -> remove
 //
-// Only a regular file goes that says of itself that `heapsnap collect` wrote it, at the very place
-// where it lies. All else is left alone and told.
+// A regular file is removed only if it records that `heapsnap collect` wrote it to this place in
+// the store. All else is left alone and reported.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ struct MachineState {
 // `store` is open, on the file system that is meant.
 MachineState read_machine_state(int store);
 
-// The first rule that bars a snapshot, with its figures; nothing when none does.
+// The first rule that prevents a snapshot, with its figures; nothing when none does.
 std::optional<std::string> find_skip_reason(const SkipRules& rules, const MachineState& state);
 
 }  // namespace heapsnap

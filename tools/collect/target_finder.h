@@ -1,4 +1,4 @@
-// Which processes a target of the configuration means now.
+// Which processes a target of the configuration matches now.
 #pragma once
 
 #include <string>

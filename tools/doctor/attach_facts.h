@@ -1,7 +1,7 @@
 // Everything that decides whether and how well an attach works, as plain data.
 //
-// Gathering is apart from judging (attach_obstacles.h): tests put fixtures in the place of /proc,
-// or build the facts by hand.
+// Gathering is separate from judging (attach_obstacles.h): tests use fixtures instead of /proc, or
+// construct the facts.
 #pragma once
 
 #include <cstdint>
@@ -77,7 +77,7 @@ struct TargetFacts {
   bool children_in_other_pid_namespace = false;  // it called unshare(CLONE_NEWPID) or setns
   std::string label;                             // of its security module
   std::optional<uint16_t> elf_machine;           // EM_*; none where its program cannot be read
-  // By the target's files, which whoever asks has looked at; unknown where nobody has.
+  // By the target's files, if the caller has read them; else unknown.
   AllocatorVerdict allocator;
   std::optional<int> stuck_tid;      // a thread in state D
   std::optional<int> stuck_syscall;  // what it is in, where the kernel says

@@ -1,4 +1,4 @@
-// What bars an attach to a process, what makes it worse than it could be, and what to do about it.
+// What prevents attaching to a process, what makes it work less well, and what to do about it.
 //
 // Nothing here touches the target: it is all read from /proc, /sys and by calls that have no
 // effect. So a finding is what the kernel says now; an attach a moment later can still meet another
@@ -40,8 +40,8 @@ const char* to_string(Obstacle::Severity severity);
 std::vector<Obstacle> judge_attach(const AttachFacts& facts);
 
 // `error` itself, or, where it is a TargetRefusal, an Error whose cause was looked up by the same
-// checks. To be called when nothing of the target is held any more: otherwise heapsnap would find
-// itself in the way.
+// checks. To be called after everything in the target was released: otherwise heapsnap would report
+// itself as the obstacle.
 Error explained(const Error& error);
 Error explain_attach_refusal(const AttachFacts& facts, const TargetRefusal& refusal);
 

@@ -1,4 +1,5 @@
-// What attach and core have in common: where the snapshot goes, what it holds, what is said of it.
+// What attach and core have in common: where the snapshot goes, what it contains, what is printed
+// about it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Completion scripts for shells, made from what the commands themselves say that they accept.
+// Completion scripts for shells, generated from the options that the commands declare.
 #pragma once
 
 #include <string>

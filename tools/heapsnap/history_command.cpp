@@ -38,7 +38,7 @@ constexpr const char* kDescription =
     "when\n"
     "the memory limit of the control group or of the machine is reached.\n"
     "\n"
-    "Exit code: 0, or 1 with --fail-on-growth when resident memory of any target surely grows.";
+    "Exit code: 0, or 1 with --fail-on-growth if memory of any target is certainly growing.";
 
 constexpr const char* kDefaultTolerance = "1MiB";
 constexpr unsigned kPictureWidth = 960;
@@ -185,9 +185,9 @@ int run_history(const std::vector<std::string>& words) {
               "the configuration of collect (default: /etc/heapsnap/collect.toml)");
   parser.number("limit", arguments.limit, "N", "rows of the table (default: 20; 0: all)");
   parser.flag("fail-on-growth", arguments.fail_on_growth,
-              "exit code 1 when resident memory surely grows");
+              "exit with code 1 if resident memory is certainly growing");
   parser.text("tolerance", arguments.tolerance, "BYTES",
-              "growth a day up to which it does not count as such (default: 1MiB)");
+              "growth per day up to which memory does not count as growing (default: 1MiB)");
   parser.text("textfile", arguments.textfile, "FILE",
               "write metrics for node_exporter's textfile collector, and no table; an existing "
               "file is replaced");

@@ -1,4 +1,4 @@
-// The options of one command: what they fill, what --help says of them, what is wrong with them.
+// The options of one command: the values they set, their text in --help, and errors in their use.
 //
 //   OptionParser parser("attach [options] PID", "Freezes a process ...");
 //   parser.flag("json,j", json, "print JSON");

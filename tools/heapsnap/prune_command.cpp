@@ -27,8 +27,8 @@ constexpr const char* kDescription =
     "                                oldest until the rest fits; the newest one of each target\n"
     "                                is never removed\n"
     "\n"
-    "A file is removed only if it records that heapsnap collect wrote it to exactly this path.\n"
-    "Other files, links, folders, copies and damaged snapshots are left alone.";
+    "A file is removed only if it records that heapsnap collect wrote it to this place in the\n"
+    "store. Other files, links, folders, copies and damaged snapshots are left alone.";
 
 // Names that a line may list.
 constexpr size_t kListedNames = 3;

@@ -1,8 +1,8 @@
-// Looks at the ELF files of a program, one after the other, for who answers its calls of malloc.
+// Finds out from the ELF files of a program, one by one, which malloc its calls reach.
 //
-// The loader takes the first that it comes to: the program itself, then libraries, and the C
-// library behind those that need it. So whatever exports malloc beside the C library is who
-// answers.
+// The loader uses the first definition that it finds: in the program, then in libraries, and in the
+// C library after those that need it. So if anything besides the C library exports malloc, that is
+// the one called.
 #pragma once
 
 #include <string>

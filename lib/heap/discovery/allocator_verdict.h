@@ -1,4 +1,4 @@
-// Who answers a program's calls of malloc: one verdict, which every command goes by.
+// Which malloc a program's calls reach: one verdict, which all commands use.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct AllocatorVerdict {
   std::string name;           // of kForeign: "jemalloc", "musl", "Go"
   std::string file;           // that holds it, as the target sees it
   bool file_deleted = false;  // replaced on disk since
-  // Allocators that a part of the program calls by names of their own: Rust's jemalloc, Go.
+  // Allocators that parts of the program call by names of their own: Rust's jemalloc, Go.
   std::vector<std::string> beside;
-  // A file that answers malloc in front of glibc's and is not known: it may pass the calls on.
+  // A file that defines malloc before glibc's and is not known: it may forward the calls.
   std::string interposer;
 };
 

@@ -1,4 +1,4 @@
-// Looks for arenas in writable data, with nothing to go by but their shape.
+// Searches writable data for arenas, by their structure alone.
 //
 // An empty bin is a pair of words that both hold the address 2W below the pair. Nothing else in
 // a program's data looks like that, and any arena has dozens of them: so pairs are found first, in

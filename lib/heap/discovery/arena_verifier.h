@@ -45,9 +45,9 @@ ArenaCheck check_arena(Target& target, const MallocLayout& layout, Address arena
 bool arena_ring_closes(MemoryReader& memory, const MallocLayout& layout, Address arena,
                        unsigned& steps);
 
-// Whether that is enough to take it for an arena, given who proposed it: a symbol stands with
-// little, a scan must have everything. What a file proposes without a symbol may lack the ring when
-// all else is there: one damaged link of any arena opens it.
+// Whether that is enough to accept it as an arena, given the strategy that proposed it: for a
+// symbol little is required, for a scan everything. What a file proposes without a symbol may lack
+// the ring if all else holds: one damaged link of any arena breaks the ring.
 bool is_acceptable(const ArenaCheck& check, DiscoveryStrategy strategy);
 
 }  // namespace heapsnap

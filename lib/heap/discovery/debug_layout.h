@@ -1,8 +1,8 @@
-// The layout of malloc's structures as the debug information of the very libc says it.
+// The layout of malloc's structures according to the debug information of the target's libc.
 //
-// Debug information wins over the table of malloc_layout.h: distributors patch, and versions come
-// out after the table was written. What a layout tells besides offsets (safe-linking, how mmapped
-// sizes are kept) stays the table's.
+// Debug information takes precedence over the table of malloc_layout.h: distributors patch, and
+// versions come out after the table was written. What a layout contains besides offsets
+// (safe-linking, how mmapped sizes are stored) comes from the table.
 #pragma once
 
 #include <map>
@@ -25,9 +25,9 @@ struct DebugLayout {
 // The structs that layout_from_structs() looks at, by their names in DWARF.
 const std::vector<std::string>& malloc_struct_names();
 
-// Puts `structs` over `table`. Nothing when malloc_state or malloc_par is missing or lacks a member
-// that a walk needs: half an answer is not mixed with the table. Members that lie outside of their
-// struct count as missing.
+// Overrides `table` with `structs`. Nothing when malloc_state or malloc_par is missing or lacks a
+// member that a walk needs: a partial layout is not mixed with the table. Members that lie outside
+// of their struct count as missing.
 std::optional<DebugLayout> layout_from_structs(const StructLayouts& structs,
                                                const MallocLayout& table);
 

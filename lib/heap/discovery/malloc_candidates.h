@@ -1,7 +1,7 @@
-// What the file of a module gives away about main_arena and mp_.
+// What the file of a module tells about main_arena and mp_.
 //
-// Each function here is one strategy of discovery. All addresses are the file's own; nothing is
-// verified but what the file itself can tell.
+// Each function here is one strategy of discovery. All addresses are the file's own; they are
+// verified only as far as the file itself allows.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ std::vector<uint64_t> find_self_pointing_arenas(const ElfImage& image,
 std::vector<uint64_t> vote_for_arena(const ElfImage& image);
 
 // mp_ by its initialiser: thresholds of 128 KiB, arena_test 8 (2 with 32 bits), n_mmaps_max 65536.
-// Holds whatever the running process made of them.
+// This works whatever values the running process has set since.
 std::vector<uint64_t> find_initial_malloc_pars(const ElfImage& image,
                                                const std::vector<MallocLayout>& layouts);
 

@@ -5,9 +5,9 @@
 //
 //   [ _dl_tunable_set_* | malloc_printerr | int_mallinfo | ... | _int_malloc | ... | malloc_info ]
 //
-// A thread that was stopped with its instruction pointer in there may have an arena half changed;
-// without locks even, as a process with one thread takes none since 2.27. Bytes too many in the
-// range cost some single steps, bytes too few cost a broken walk.
+// A thread stopped with its instruction pointer in there may have an arena half changed, even if no
+// lock is held: since 2.27, a process with one thread takes none. A range that is too large costs
+// some single steps; one that is too small breaks the walk.
 #pragma once
 
 #include "base/address.h"

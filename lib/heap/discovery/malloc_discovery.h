@@ -6,8 +6,8 @@
 //                                            arena (arena_verifier.h); scans writable data when no
 //                                            proposal holds.
 //
-// A stripped libc without a debug file is the normal case: relocations and exported code give
-// main_arena away. docs/glibc-layouts.md tells how.
+// A stripped libc without a debug file is the normal case: relocations and exported code reveal
+// main_arena. docs/glibc-layouts.md tells how.
 #pragma once
 
 #include <cstdint>
@@ -58,12 +58,12 @@ struct MallocModule {
   std::vector<Address> malloc_pars;      // proposals for mp_, the most trusted first
   std::vector<AddressRange> writable;    // its .data and .bss, for the structural scan
   MallocTls tls;
-  // Code of malloc.o: a thread whose instruction pointer is in here may hold an arena half changed.
+  // Code of malloc.o: a thread whose instruction pointer is in here may have an arena half changed.
   AddressRange malloc_text;
   std::vector<std::string> notes;  // disagreements between sources, each a sentence
 };
 
-// Which strategies may be used. All of them, but where a test looks at one alone.
+// Which strategies may be used: all of them, except in tests of a single one.
 struct DiscoveryOptions {
   std::vector<DiscoveryStrategy> strategies = {
       DiscoveryStrategy::kDebugSymbol, DiscoveryStrategy::kRelocation,

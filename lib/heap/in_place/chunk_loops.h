@@ -1,8 +1,8 @@
-// The loops of HeapPasses, over memory that can be looked at as it is.
+// The loops of HeapPasses, over memory that can be accessed directly.
 //
-// They are compiled twice: for memory of this process, and into code that is taken to another one
-// (loop_code.cpp). So they call nothing, not each other either, allocate
-// nothing and use no constants in memory.
+// They are compiled twice: for memory of this process, and into code that is copied into another
+// one (loop_code.cpp). So they call nothing, not even each other, allocate nothing and use no
+// constants in memory.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +61,7 @@ class FetchAhead {
   static constexpr uint64_t kMiddling = 2048;
   static constexpr uint64_t kDistance = 8192;
 
-  // Behind the memory's end it does no harm.
+  // Harmless past the memory's end.
   [[gnu::always_inline]] static void fetch(const PlacedMemory& memory, uint64_t address) {
     __builtin_prefetch(reinterpret_cast<const void*>(address + memory.bias));
   }

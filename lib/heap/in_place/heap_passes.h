@@ -1,14 +1,15 @@
-// Passes over a heap that are made where its memory lies, so that none of it is copied for them.
+// Passes over a heap that run where its memory is, so that none of it has to be copied.
 //
-// A walk needs sixteen bytes of each chunk, and lists jump about. Copying the heap first costs more
-// than the walk itself, following a list from outside a system call a link. Where code of ours can
-// run beside the memory, in the copy-on-write child or over a mapped core, only the answers travel:
+// A walk needs sixteen bytes of each chunk, and lists have no locality. Copying the heap first
+// costs more than the walk itself, and following a list from outside costs a system call per link.
+// Where our code can access the memory directly, in the copy-on-write child or over a mapped core,
+// only the answers are copied:
 //
 //   heap:     | size P | size P | size P | ...      4 bytes a chunk, of some hundred of memory
 //   answers:  | size, free? | size, free? | ...
 //
-// A pass tells what is sound and stops before the first thing that is not, which is for the caller
-// to judge by reading it.
+// A pass reports what is valid and stops before the first thing that is not, which the caller then
+// reads and judges.
 #pragma once
 
 #include <cstdint>
@@ -59,10 +60,10 @@ class HeapPasses {
   // the next call.
   virtual std::span<const uint32_t> scan(ChunkScan& scan) = 0;
   // The chunks of up to kMostLists lists, each from its `chunk` on, those in `heaps` (in order,
-  // disjoint) and as the list says. All lists in turns, so that their waits for memory go on side
-  // by side. A ring is followed for ever, some thousand links a call. An answer for each list, with
-  // forward ones unless the chunk takes a closer look; none when no pass can be made. Valid until
-  // the next call.
+  // disjoint) and as the list says. All lists in turn, one step each, so that their cache misses
+  // overlap. A circular list is followed for ever, some thousand links per call. An answer for each
+  // list, with forward ones unless the chunk takes a closer look; none when no pass can be made.
+  // Valid until the next call.
   virtual std::span<const ListedChunks> follow(std::span<ListScan> lists,
                                                std::span<const AddressRange> heaps) = 0;
 };

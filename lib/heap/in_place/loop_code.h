@@ -1,4 +1,5 @@
-// The loops of chunk_loops.h as code that can be taken into another process (target/code_runner.h).
+// The loops of chunk_loops.h as code that can be copied into another process
+// (target/code_runner.h).
 //
 // Each takes the address of its task as its argument.
 #pragma once

@@ -1,11 +1,11 @@
-// Passes over a heap made by the process that has it, which runs code of ours.
+// Passes over a heap by the process that owns it, which runs our code.
 //
 // Its memory for that:
 //
 //   | code | task | heaps | answers ... |
 //
-// What the code runs into (a page that cannot be read) ends it, and nothing of that pass is used,
-// nor any other pass tried.
+// A fault in the code (a page that cannot be read) ends it; nothing of that pass is used, and no
+// other pass is tried.
 #pragma once
 
 #include <vector>

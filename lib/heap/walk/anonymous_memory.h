@@ -1,4 +1,4 @@
-// The private, writable, anonymous memory of a target that no known heap takes: where mmapped
+// The private, writable, anonymous memory of a target that belongs to no known heap: where mmapped
 // chunks and mappings that replaced brk are looked for.
 //
 // The kernel merges neighbouring mappings of equal flags into one line, so what malloc mapped may
@@ -12,9 +12,9 @@
 //   places:   |---|    |--|------|--|----|----------|
 //   run_end:      ^    (of all others) ─────────────^
 //
-// What lies between a thread's stack pointer and its control block is a stack, but need not be
-// nothing else: with a coroutine's stack below it in the same line, it is whatever lies in between.
-// And a stack may lie in an mmapped chunk (pthread_attr_setstack).
+// What lies between a thread's stack pointer and its control block is treated as a stack, but may
+// hold other memory too: with a coroutine's stack below it in the same line, whatever lies in
+// between. And a stack may lie in an mmapped chunk (pthread_attr_setstack).
 #pragma once
 
 #include <cstdint>

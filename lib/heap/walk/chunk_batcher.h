@@ -1,5 +1,4 @@
-// Chunks on their way to a sink: gathers them into batches, and keeps the segments that they lie
-// in.
+// Gathers chunks into batches for a sink, and records the segments that they are in.
 //
 // Chunks of one segment lie end to end, so the batcher knows where each is from their sizes alone;
 // a hole means another segment.
@@ -36,8 +35,8 @@ class ChunkBatcher {
   }
   void flush();
 
-  // The chunk pushed last, for second thoughts; nullptr when it is with the sink already. It is not
-  // as long as nothing was pushed or flushed since.
+  // The state of the chunk pushed last, to be corrected; nullptr if the sink already has the chunk,
+  // which is possible only after another push or flush.
   ChunkState* last_state() { return count_ == 0 ? nullptr : &states_[count_ - 1]; }
   uint64_t last_size() const { return count_ == 0 ? 0 : sizes_[count_ - 1]; }
 

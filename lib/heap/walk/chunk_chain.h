@@ -1,9 +1,9 @@
-// Where the walk would get to from an address, without walking: the test by which a chunk is told
-// from bytes that happen to look like one.
+// Follows the chain of chunks that would begin at an address: a test that tells a chunk from bytes
+// that happen to look like one.
 //
-// A chunk names its size, so it leads to the next one. From a real chunk that chain goes on to the
-// arena's top, to the fence that closes the segment, or to a chunk that a free list names; from
-// other bytes it breaks after a step or two.
+// A chunk holds its size, so it leads to the next one. From a real chunk, the chain continues to
+// the arena's top, to the fenceposts at the end of the segment, or to a chunk on a free list; from
+// other bytes, it breaks after a step or two.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace heapsnap {
 
 // What a chain in one segment may lead to.
 struct ChainGoal {
-  Address limit;        // the arena's top, or the end of the segment: no chunk passes it
-  Address known;        // a chunk by somebody else's word (a free list); null when there is none
-  bool is_main = true;  // of the main arena: double fenceposts, no NON_MAIN_ARENA
+  Address limit;             // the arena's top, or the end of the segment: no chunk passes it
+  Address known;             // a chunk according to a free list; null when there is none
+  bool is_main = true;       // of the main arena: double fenceposts, no NON_MAIN_ARENA
   bool needs_fence = false;  // `limit` is no top but an end that a fence must guard
 };
 
 enum class ChainEnd {
-  kBroken,  // a size that cannot be, or memory that cannot be read
+  kBroken,  // an impossible size, or memory that cannot be read
   kFence,   // the fenceposts that close a segment
   kLimit,
   kKnown,

@@ -3,7 +3,7 @@
 //   tcache     singly linked by what malloc returned; the chunk keeps looking used
 //   fastbin    singly linked by chunk; the chunk keeps looking used (gone since 2.43)
 //   unsorted   doubly linked by chunk; looks free, as chunks in small and large bins do, which need
-//              no list: what is free and on no list is in the bin that its size belongs into
+//              no list: what is free and on no list is in the bin for its size
 //
 // Since 2.32 the links of tcache and fastbin lists are stored as (address of the link >> 12) ^ link
 // ("safe linking", commit a1a486d70e); the heads are stored plain.

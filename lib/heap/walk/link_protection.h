@@ -1,4 +1,4 @@
-// Whether the links of free lists are protected ("safe linking", 2.32), by what the lists hold.
+// Tells from the contents of free lists whether their links are protected ("safe linking", 2.32).
 //
 // Normally the version says it. A core whose libc cannot be opened has no version, and the layouts
 // of 2.26 to 2.34 are otherwise the same. But both ways to read a link can be tried: the right one

@@ -1,9 +1,9 @@
-// A piece of the target's memory in a local buffer, for walks that go up through it once.
+// A part of the target's memory in a local buffer, for walks that pass through it once, upwards.
 //
-// What is read ahead adapts: it doubles while the walk uses what was read, and starts small again
-// where the walk jumps over a large chunk, so that bodies of large chunks are not copied. Pages
-// that are absent or swapped out are read only when the wanted address lies in them: a read must
-// neither fill the target's page table with zero pages nor bring its swap back in.
+// Read-ahead adapts: it doubles while the walk uses what was read, and starts small again where the
+// walk jumps over a large chunk, so that bodies of large chunks are not copied. Pages that are
+// absent or swapped out are read only when the wanted address lies in them: a read must neither
+// fill the target's page table with zero pages nor bring its swap back in.
 //
 //   target:  | resident | resident | absent | ... | resident |
 //   at ──────────^      └─── window ──┘ stops here

@@ -1,12 +1,12 @@
-// Which of the chunks that look mmapped are, by the allocator's own count.
+// Decides which of the places that look like mmapped chunks are, by the allocator's own counters.
 //
-// A page of anybody's memory can look like the begin of an mmapped chunk: the RAM of a guest, a
-// heap image, metadata of a language runtime, a forgery. What speaks for a look, best first:
+// Any page of memory can look like the start of an mmapped chunk: the RAM of a guest, a heap image,
+// metadata of a language runtime, a forgery. The evidence for such a place (a "look"), best first:
 //
 //   edge   it, or a row of looks that it belongs to, begins or ends at an edge of a mapping
 //   row    it begins where another look ends, or the other way round: the kernel puts
 //          mapping beside mapping, and merges them with those of others on both sides
-//   none   it lies by itself in the midst of a mapping
+//   none   it lies by itself inside a mapping
 //
 // mp_.n_mmaps and mp_.mmapped_mem say how many there are and of how many bytes:
 //

@@ -1,7 +1,7 @@
 // Finds chunks that have a mapping of their own.
 //
-// Nothing links to them either; mp_ only counts them. Such a chunk begins its mapping, so its
-// header is at the begin of a page of private anonymous memory:
+// Nothing links to them; mp_ only counts them. Such a chunk begins its mapping, so its header is at
+// the start of a page of private anonymous memory:
 //
 //   page ──►  | prev_size = 0 | size, only IS_MMAPPED set | what malloc returned ...
 //

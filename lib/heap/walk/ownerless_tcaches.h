@@ -1,9 +1,9 @@
-// Finds tcaches without the help of threads: among the chunks.
+// Finds tcaches among the chunks, without knowing the threads.
 //
-// A thread's tcache hangs on its thread-local storage, which needs its registers. Where there are
-// none (a target that was never stopped, a core without notes), every chunk in use that has the
-// size of a tcache is tried: its lists must begin with chunks of exactly the sizes of their bins,
-// in numbers that its counts allow. A tcache with nothing in it is not found, and not missed.
+// A thread's tcache is found through its thread-local storage, which needs its registers. Where
+// there are none (a target that was never stopped, a core without notes), every chunk in use that
+// has the size of a tcache is tried: its lists must begin with chunks of exactly the sizes of their
+// bins, in numbers that its counts allow. An empty tcache is not found, which makes no difference.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@
 
 namespace heapsnap {
 
-// Is shown every chunk by a walk, and keeps the tcaches.
+// A walk passes it every chunk; it keeps those that are tcaches.
 class TcacheSearch final : public ChunkSink {
  public:
   // All must outlive this. Chunks of arenas of other instances than `instance` are passed over.

@@ -1,4 +1,4 @@
-// The first bytes of every page of a range: where a mapping of malloc's shows that it begins.
+// Reads the first bytes of every page of a range, where a mapping made by malloc has its header.
 //
 // Pages that were never touched hold no header and are not read. Pieces of many pages are asked for
 // at once (MemoryReader::read_pieces), more of them the longer a range goes on without a find.

@@ -1,8 +1,8 @@
 // The walk over every chunk of a heap, front to back.
 //
-// An area is read once, in pieces (MemoryWindow), or passed over where it lies (HeapPasses). A
-// chunk's size leads to the next chunk, and the next chunk's PREV_INUSE bit says whether it is
-// free; the sorted addresses of the free lists, which are in the same order, say the rest:
+// An area is read once, in pieces (MemoryWindow), or passed over in place (HeapPasses). A chunk's
+// size leads to the next chunk, and the next chunk's PREV_INUSE bit says whether it is free; the
+// sorted addresses of the free lists, which are in the same order, say the rest:
 //
 //   chunk        size field of the next     on a list      state
 //   | size | --► | ... P=1 |                no             used
@@ -12,8 +12,8 @@
 //
 // Damage is recorded and bridged by one chunk of state kUnknown that reaches to the next place
 // where a chain of chunks begins, so that batches stay contiguous and a segment stays covered. The
-// state of the chunk before the damage is kUnknown too unless a list gave it, since it hangs on the
-// damaged header. Holes between segments of a brk area (foreign sbrk calls) are covered by no
+// state of the chunk before the damage is kUnknown too unless a list gave it, since it depends on
+// the damaged header. Holes between segments of a brk area (foreign sbrk calls) are covered by no
 // chunk.
 #pragma once
 
@@ -39,9 +39,9 @@ namespace heapsnap {
 class SegmentWalk {
  public:
   // Everything must outlive the walk. `passes`: those over the memory of `target`, or nullptr.
-  // `listed` stands at its begin. Segments are appended to
-  // `segments` as the walk meets them, bytes that could not be told to the arena's entry in
-  // `unknown_bytes` (as long as the list of arenas).
+  // `listed` is at its beginning. Segments are appended to `segments` as the walk meets them, bytes
+  // whose state is not known to the arena's entry in `unknown_bytes` (as long as the list of
+  // arenas).
   SegmentWalk(Target& target, HeapPasses* passes, PageCache& cache, SortedAddresses::Cursor listed,
               ChunkSink& sink, std::vector<HeapSegment>& segments,
               std::vector<uint64_t>& unknown_bytes, CorruptionLog& log);
@@ -54,7 +54,7 @@ class SegmentWalk {
 
   // Walks one area; areas come in ascending order of address. `is_main`: of a main arena.
   void walk(const HeapArea& area, const ChunkFormat& format, bool is_main);
-  // What is left on the lists lies in no area that was walked.
+  // Call it after the last area: what is left on the lists is in none of them.
   void finish();
 
  private:

@@ -1,6 +1,6 @@
-// Chunks that the free lists name, in ascending order of address, in bounded memory.
+// Chunks on the free lists, in ascending order of address, in bounded memory.
 //
-// Lists name chunks in any order and there can be a hundred million of them. They are collected as
+// Lists hold chunks in any order and there can be a hundred million of them. They are collected as
 // words `address | state` (chunks are at least 8-aligned, so a state of up to 7 fits the low bits);
 // a full buffer is sorted and written to an unlinked temporary file as a run, and a Cursor merges
 // all runs:
