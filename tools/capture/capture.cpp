@@ -309,8 +309,8 @@ CaptureResult capture_core(Target& core, const std::string& source,
   write_tracking(core, walk.tracking, paths_below(options.sysroot), options, writer, metadata);
   if (const auto lost = files_with_lost_pages(); !lost.empty()) {
     throw Error(ErrorKind::kBadInput, "cannot read " + lost.front(),
-                "it was truncated, or its disk failed, while it was read",
-                "try again when nobody writes to it, or copy it first");
+                "it was truncated or its disk failed while it was being read",
+                "try again when nothing writes to it, or copy it first");
   }
   metadata.freeze.method = FreezeMethod::kCore;
   metadata.freeze.why = "read from " + source;
