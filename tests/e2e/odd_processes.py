@@ -62,6 +62,7 @@ REFUSALS = {
     "borrowed_stack_pointer": no_thread("not known to run on its own stack"),
     "foreign_thread_pointer": no_thread("its thread control blocks do not have the layout"),
     "dispatched_calls": no_thread("its system calls are dispatched to a handler"),
+    "checked_malloc": no_thread("malloc is answered by"),
     "many_mappings": no_thread("mappings that the kernel allows"),
     "locked_memory_limit": no_thread("ulimit -l of it is"),
     "no_file_growth": {"inject": "file too short"},

@@ -412,10 +412,15 @@ def frozen_group(tool):
         try:
             remedy = checks(target)["frozen-cgroup"]["remedy"]
             print(remedy)
+            for command in ("inject", "trim"):
+                refused = tool.run(command, target.pid)
+                assert refused.returncode == 5, refused.stderr
+                assert "group is frozen" in refused.stderr and remedy in refused.stderr, refused.stderr
             value, file, path = re.search(r"or write (\w+) to ([\w.]+) of (\S+)$", remedy).groups()
             (pathlib.Path("/sys/fs/cgroup") / path.lstrip("/") / file).write_text(value)
             target.check_alive()
             assert "frozen-cgroup" not in checks(target)
+            tool.succeed("trim", "--no-estimate", target.pid)
         finally:
             switch.write_text(thawed)  # what is frozen cannot be ended
 

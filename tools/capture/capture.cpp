@@ -14,6 +14,7 @@
 #include "heap/walk/heap_walker.h"
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/freeze/running_process.h"
+#include "platform/linux/proc/ask_again.h"
 #include "tools/capture/surroundings.h"
 #include "tools/capture/tracking_capture.h"
 #include "tools/capture/version.h"
@@ -278,8 +279,11 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
 }  // namespace
 
 CaptureResult capture_process(int pid, const FreezeOptions& freeze, const CaptureOptions& options) {
+  const auto capture = [&] { return capture_once(pid, freeze, options); };
+  // What went to standard output cannot be taken back, nor can a program at its end be held again.
+  const bool is_unique = options.output.path == "-" || freeze.end != nullptr;
   try {
-    return capture_once(pid, freeze, options);
+    return is_unique ? capture() : ask_again(ProcFs(), pid, capture);
   } catch (const CopyLost& lost) {
     if (options.output.path == "-") {
       throw Error(ErrorKind::kUnsupported,

@@ -83,7 +83,10 @@ void judge_allocator(const TargetFacts& target, Checklist& list) {
   const AllocatorVerdict& verdict = target.allocator;
   switch (verdict.kind) {
     case AllocatorVerdict::Kind::kGlibc:
-      if (verdict.interposer.empty()) {
+      if (!verdict.checker.empty()) {
+        list.degraded("allocator", "It uses glibc's malloc with checks",
+                      verdict.checker + ": attach reads its heap, inject is refused");
+      } else if (verdict.interposer.empty()) {
         list.ok("allocator", "It uses glibc's malloc", verdict.file);
       } else {
         list.degraded("allocator", "Its malloc is provided by a file that heapsnap does not know",
@@ -152,19 +155,12 @@ bool is_vfork_parent(const TargetFacts& target) {
          target.stuck_syscall == SYS_clone3;
 }
 
-// What thaws a group by its files: cgroup v1 has a controller for it, v2 a file in each group.
-std::string thaw_text(const CgroupLimits& limits) {
-  const bool is_v1 = limits.frozen_group.starts_with("/freezer/");
-  return (is_v1 ? "THAWED to freezer.state of " : "0 to cgroup.freeze of ") + limits.frozen_group;
-}
-
 void judge_state(const TargetFacts& target, Checklist& list) {
   const std::string pid = std::to_string(target.pid);
   if (target.limits.frozen) {
     list.degraded("frozen-cgroup", "Its control group is frozen (docker pause)",
                   target.limits.frozen_group + " keeps its threads from running",
-                  "thaw it: docker unpause CONTAINER, systemctl thaw UNIT, or write " +
-                      thaw_text(target.limits));
+                  thaw_remedy(target.limits));
   }
   if (target.stuck_tid) {
     const std::string thread = "thread " + std::to_string(*target.stuck_tid) + " is in state D";

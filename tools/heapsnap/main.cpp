@@ -19,6 +19,7 @@
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/descriptor_room.h"
 #include "tools/heapsnap/error_output.h"
+#include "tools/heapsnap/stack_room.h"
 
 namespace heapsnap {
 
@@ -102,18 +103,10 @@ int run(const std::vector<std::string>& arguments) {
                             : fmt::format("did you mean this: heapsnap {} --help", meant));
 }
 
-}  // namespace
-
-}  // namespace heapsnap
-
-int main(int argc, char** argv) {
-  using namespace heapsnap;
-  // A reader that goes away (`| head`) is an error of write(2), so that all is put back first.
-  std::signal(SIGPIPE, SIG_IGN);
-  // The same for a file that reaches `ulimit -f`.
-  std::signal(SIGXFSZ, SIG_IGN);
+// With each error told, and the exit code that it has.
+int run_and_tell(const std::vector<std::string>& arguments) {
   try {
-    return run({argv + 1, argv + argc});
+    return run(arguments);
   } catch (const ReaderGone&) {
     // Then heapsnap ends as its shell expects it: by the signal, in silence.
     std::signal(SIGPIPE, SIG_DFL);
@@ -131,4 +124,18 @@ int main(int argc, char** argv) {
                       "please report it with the command line that you used"));
   }
   return static_cast<int>(ErrorKind::kInternal);
+}
+
+}  // namespace
+
+}  // namespace heapsnap
+
+int main(int argc, char** argv) {
+  using namespace heapsnap;
+  // A reader that goes away (`| head`) is an error of write(2), so that all is put back first.
+  std::signal(SIGPIPE, SIG_IGN);
+  // The same for a file that reaches `ulimit -f`.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  exit_with([&] { return run_and_tell(arguments); });
 }

@@ -80,12 +80,15 @@ bool announce_allocator(const std::string& command) {
   const AllocatorVerdict& verdict = found->verdict;
   const bool is_foreign = verdict.kind == AllocatorVerdict::Kind::kForeign;
   const bool is_sanitizer = is_foreign && verdict.name.ends_with("Sanitizer");
-  if (found->has_loader && !is_foreign && verdict.interposer.empty()) return true;
+  const bool is_checked = !is_foreign && !verdict.checker.empty();
+  if (found->has_loader && !is_foreign && !is_checked && verdict.interposer.empty()) return true;
   std::string why;
   if (is_foreign) {
     why = fmt::format("malloc is provided by {}, {}: the tracker {}", verdict.name, verdict.file,
                       is_sanitizer ? "is not loaded, since the sanitizer's runtime must come first"
                                    : "supports glibc's only, and passes the calls on");
+  } else if (is_checked) {
+    why = fmt::format("malloc is provided by {}: the tracker passes the calls on", verdict.checker);
   } else if (!found->has_loader) {
     why = found->program + " is statically linked: nothing can be preloaded";
   } else {
@@ -93,8 +96,8 @@ bool announce_allocator(const std::string& command) {
           ", and only what it passes on to glibc's malloc is recorded";
   }
   fmt::print(stderr, "heapsnap: {}: {} of its blocks will have a call stack\n  why: {}\n",
-             printable(command), is_foreign || !found->has_loader ? "none" : "not all",
-             printable(why));
+             printable(command),
+             is_foreign || is_checked || !found->has_loader ? "none" : "not all", printable(why));
   return !is_sanitizer;
 }
 

@@ -89,6 +89,13 @@ bool is_part_of_glibc(const LoadedLibrary& library) {
 // Nothing can be hooked but glibc's malloc, where calls reach it.
 void check_allocator(const Target& target, const AllocatorVerdict& allocator) {
   const bool is_foreign = allocator.kind == AllocatorVerdict::Kind::kForeign;
+  if (!is_foreign && !allocator.checker.empty()) {
+    refuse_thread(target,
+                  "malloc is answered by " + allocator.checker +
+                      ", which may keep blocks of its own that the tracker does not see",
+                  "start it without that library, or look at its heap: heapsnap attach " +
+                      std::to_string(target.process().pid));
+  }
   if (!is_foreign && allocator.interposer.empty()) return;
   refuse_thread(target,
                 "malloc is provided by " +

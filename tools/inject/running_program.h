@@ -14,6 +14,7 @@
 #include "base/alteration.h"
 #include "base/error.h"
 #include "platform/linux/inject/left_over_worker.h"
+#include "platform/linux/proc/ask_again.h"
 #include "platform/linux/proc/process_memory.h"
 #include "platform/linux/trace/target_lock.h"
 #include "target/target.h"
@@ -59,9 +60,16 @@ inline constexpr std::chrono::seconds kLeftOverPatience{60};
 template <typename Work>
 auto work_on(int pid, Work work) {
   const ProcFs proc;
-  const TargetLock lock(proc, pid);
-  RunningProgram program(pid);
-  program.tidy_up();
+  struct Opened {
+    TargetLock lock;
+    RunningProgram program;
+  };
+  const auto opened = ask_again(proc, pid, [&] {
+    auto both = std::make_unique<Opened>(TargetLock(proc, pid), RunningProgram(pid));
+    both->program.tidy_up();
+    return both;
+  });
+  RunningProgram& program = opened->program;
   try {
     await_left_over_workers(proc, pid, program.memory(), kLeftOverPatience);
     program.look_again();

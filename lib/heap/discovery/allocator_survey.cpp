@@ -39,7 +39,7 @@ bool is_c_library(const std::string& allocator) {
 void AllocatorSurvey::add(const ElfImage& image, const std::string& path, bool deleted) {
   if (is_no_allocator(image)) return;
   if (is_glibc(image)) {
-    glibc_ = {AllocatorVerdict::Kind::kGlibc, {}, path, deleted, {}, {}};
+    glibc_ = {AllocatorVerdict::Kind::kGlibc, {}, path, deleted, {}, {}, {}};
     return;
   }
   const bool is_static = is_static_executable(image);
@@ -47,16 +47,17 @@ void AllocatorSurvey::add(const ElfImage& image, const std::string& path, bool d
   const std::string name = foreign_allocator_in(image, path);
   if (name.empty()) {
     if (is_static && has_constant(image, "free(): invalid pointer")) {
-      glibc_ = {AllocatorVerdict::Kind::kStaticGlibc, {}, path, deleted, {}, {}};
-    } else if (answers && !has_glibc_malloc(image) && interposer_.empty()) {
-      interposer_ = path;
+      glibc_ = {AllocatorVerdict::Kind::kStaticGlibc, {}, path, deleted, {}, {}, {}};
+    } else if (answers) {
+      std::string& in_front = has_glibc_malloc(image) ? checker_ : interposer_;
+      if (in_front.empty()) in_front = path;
     }
     return;
   }
   const bool is_all = is_static && glibc_.kind == AllocatorVerdict::Kind::kUnknown;
   if (answers || is_all || is_c_library(name)) {
     if (foreign_.name.empty() || is_c_library(foreign_.name)) {
-      foreign_ = {AllocatorVerdict::Kind::kForeign, name, path, deleted, {}, {}};
+      foreign_ = {AllocatorVerdict::Kind::kForeign, name, path, deleted, {}, {}, {}};
     }
   } else if (std::find(beside_.begin(), beside_.end(), name) == beside_.end()) {
     beside_.push_back(name);
@@ -67,6 +68,7 @@ AllocatorVerdict AllocatorSurvey::verdict() const {
   AllocatorVerdict verdict = foreign_.name.empty() ? glibc_ : foreign_;
   verdict.beside = beside_;
   verdict.interposer = interposer_;
+  verdict.checker = checker_;
   return verdict;
 }
 

@@ -24,6 +24,7 @@ class AllocatorSurvey {
   AllocatorVerdict foreign_;
   std::vector<std::string> beside_;
   std::string interposer_;
+  std::string checker_;
 };
 
 // Of a process, by all files of which it has code. A file that cannot be opened is left out.

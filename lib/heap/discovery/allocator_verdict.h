@@ -22,6 +22,9 @@ struct AllocatorVerdict {
   std::vector<std::string> beside;
   // A file that defines malloc before glibc's and is not known: it may forward the calls.
   std::string interposer;
+  // glibc's malloc with checks, libc_malloc_debug.so.0, in front of that of libc.so.6. Its blocks
+  // are walked but not recorded.
+  std::string checker;
 };
 
 }  // namespace heapsnap

@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdio>
 #include <string_view>
 
 #include "base/alteration.h"
@@ -34,6 +37,8 @@ constexpr uint64_t kSetName = 15;  // PR_SET_NAME
 // What may be added to the pause; closing takes the child some 50 µs, unless files of it lie on a
 // server that has to be asked.
 constexpr std::chrono::milliseconds kClosingWhileStopped{5};
+// The same; each mapping takes some 15 µs.
+constexpr std::chrono::milliseconds kGivingUpWhileStopped{2};
 constexpr std::chrono::seconds kBirthDeadline{5};
 constexpr std::string_view kFirstToGo = "1000";  // OOM_SCORE_ADJ_MAX
 constexpr std::chrono::seconds kReapDeadline{2};
@@ -82,7 +87,7 @@ std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process
 std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
     const ProcFs& proc, int process, PtraceSession& session, const SyscallGadget& gadget,
     PriorityInheritance& inheritance, CopyWatch& watch, const Meanwhile& meanwhile,
-    TraceClock::time_point deadline, std::string& why_not) {
+    const std::vector<Mapping>& shared, TraceClock::time_point deadline, std::string& why_not) {
   std::vector<SystemCall> chain{{SYS_exit_group, {0, 0, 0, 0, 0, 0}}};
   const CallerTask task = caller_task(chain, gadget);
   const auto chosen = choose_caller(proc, process, session.tracees(), task, why_not);
@@ -131,6 +136,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
       is_marked = is_marked || snapshot->mark_itself_first_to_go();
       useless = meanwhile(stopped_caller.clone_pid());
       if (!is_marked) useless = "it could not be made the first victim of the OOM killer";
+      if (!useless) snapshot->give_up_standing(shared);
     }
   }
   session.release();
@@ -192,6 +198,8 @@ void ForkSnapshot::note_closed(std::optional<long> closed) {
 bool ForkSnapshot::settle() {
   if (!is_born_) give_up_files(kBirthDeadline);
   if (is_closing_) note_closed(child_.end_call());
+  if (is_giving_up_) child_.end_call();
+  is_giving_up_ = false;
   if (!is_born_ || !child_.is_alive() || child_.is_crippled()) return false;
   if (!owns_files_) {
     notes_.push_back(
@@ -199,6 +207,41 @@ bool ForkSnapshot::settle() {
         "open until the copy is gone");
   }
   return true;
+}
+
+// They were seen while the target ran, and may be others by now.
+void ForkSnapshot::give_up_standing(const std::vector<Mapping>& shared) {
+  const auto deadline = TraceClock::now() + kGivingUpWhileStopped;
+  for (const Mapping& mapping : shared) {
+    if (TraceClock::now() >= deadline) return;
+    if (has(mapping)) give_up({mapping}, deadline);
+  }
+}
+
+// Of a file, and exactly there. lstat(2) needs no more rights than ptrace(2).
+bool ForkSnapshot::has(const Mapping& mapping) const {
+  std::array<char, 64> range{};
+  std::snprintf(range.data(), range.size(), "map_files/%" PRIx64 "-%" PRIx64,
+                mapping.range.begin.value(), mapping.range.end.value());
+  struct stat status {};
+  return ::lstat(proc_.path(child_.pid(), range.data()).c_str(), &status) == 0;
+}
+
+void ForkSnapshot::give_up(const std::vector<Mapping>& mappings, TraceClock::time_point deadline) {
+  for (const Mapping& mapping : mappings) {
+    const bool may_call = is_born_ && !is_closing_ && !is_giving_up_;
+    const SystemCall call{
+        SYS_mmap,
+        {mapping.range.begin.value(), mapping.range.size(), PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, ~uint64_t{0}, 0}};
+    if (!may_call || TraceClock::now() >= deadline || !lets_fail(call)) return;
+    if (!child_.begin_call(call)) return;
+    const auto result = child_.end_call(deadline);
+    is_giving_up_ = !result && child_.is_alive() && !child_.is_crippled();
+    if (is_giving_up_ || result == static_cast<long>(mapping.range.begin.value())) {
+      given_up_.add(mapping);
+    }
+  }
 }
 
 bool ForkSnapshot::shield_shared_memory() {

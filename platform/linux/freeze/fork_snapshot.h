@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "platform/linux/freeze/copy_watch.h"
+#include "platform/linux/freeze/given_up_mappings.h"
 #include "platform/linux/freeze/snapshot_child.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "platform/linux/proc/seccomp_filter.h"
@@ -42,7 +43,8 @@ class ForkSnapshot {
   // or nothing.
   using Meanwhile = std::function<std::optional<std::string>(int child)>;
 
-  // Forks the process whose threads `session` holds, calls `meanwhile`, and releases the session.
+  // Forks the process whose threads `session` holds, calls `meanwhile`, has the child give up those
+  // mappings of `shared` that it still has, as far as this is soon done, and releases the session.
   // `watch`, which outlives the snapshot, looks after the copy from the clone on. On failure gives
   // nothing, the reason in `why_not`, and the threads still stand; unless the session says that it
   // is released: then the copy got stuck, or is of no use, and the target runs.
@@ -50,6 +52,7 @@ class ForkSnapshot {
                                             const SyscallGadget& gadget,
                                             PriorityInheritance& inheritance, CopyWatch& watch,
                                             const Meanwhile& meanwhile,
+                                            const std::vector<Mapping>& shared,
                                             TraceClock::time_point deadline, std::string& why_not);
 
   ForkSnapshot(const ForkSnapshot&) = delete;
@@ -58,6 +61,10 @@ class ForkSnapshot {
 
   // Awaits the child and prepares it for a longer life. False when it is gone.
   bool settle();
+
+  // Has the child give up `mappings`, which it has, one after the other until `deadline`.
+  void give_up(const std::vector<Mapping>& mappings, TraceClock::time_point deadline);
+  const GivenUpMappings& given_up() const { return given_up_; }
 
   // Makes the child unable to write to memory that it shares with the target: before it executes
   // any code of the target's, which a store through a stale pointer may lead there. False when it
@@ -91,6 +98,8 @@ class ForkSnapshot {
   void note_closed(std::optional<long> closed);
   bool lets_fail(const SystemCall& call) const;
   bool protect(const Mapping& mapping, int access);
+  void give_up_standing(const std::vector<Mapping>& shared);
+  bool has(const Mapping& mapping) const;
 
   ProcFs proc_;
   int process_;
@@ -100,10 +109,12 @@ class ForkSnapshot {
   SeccompFilters filters_;
   std::optional<SystemCall> rename_;  // where the filters let it through
   bool is_born_ = false;
-  bool is_closing_ = false;  // its call has not ended
+  bool is_closing_ = false;    // its call has not ended
+  bool is_giving_up_ = false;  // the same
   bool owns_files_ = false;
   bool discarded_ = false;
   std::chrono::nanoseconds reap_pause_{0};
+  GivenUpMappings given_up_;
   std::vector<Mapping> shielded_;
   std::vector<std::string> notes_;
 };

@@ -1,5 +1,10 @@
 #include "platform/linux/freeze/freeze_notes.h"
 
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdio>
+
 #include "base/count_text.h"
 
 namespace heapsnap {
@@ -9,6 +14,23 @@ namespace {
 constexpr const char* kHalfChanged =
     " changing may be inconsistent in the snapshot; corruption and wrong sums there are not the "
     "program's fault";
+
+// "libc.so.6+0x9c1d3": from where the file is mapped first.
+std::string place_text(uint64_t address, const AddressSpace& space) {
+  std::array<char, 32> offset{};
+  const Mapping* const mapping = space.find(Address(address));
+  Address begin;
+  if (mapping != nullptr && mapping->inode != 0) {
+    for (const Mapping& each : space.mappings()) {
+      if (each.path != mapping->path || each.inode != mapping->inode) continue;
+      begin = each.range.begin;
+      break;
+    }
+  }
+  std::snprintf(offset.data(), offset.size(), "0x%" PRIx64, address - begin.value());
+  if (begin.is_null()) return offset.data();
+  return mapping->path.substr(mapping->path.rfind('/') + 1) + "+" + offset.data();
+}
 
 std::string sharer_note(const PtraceSession::Sharer& sharer) {
   const std::string process = "process " + std::to_string(sharer.pid);
@@ -33,10 +55,17 @@ std::string stood_before_note(uint64_t nanoseconds) {
          std::to_string(tenths % 10) + " ms, for a copy that could not be used";
 }
 
-std::string still_inside_note(uint64_t threads) {
-  return count_text(threads, "thread was", "threads were") +
-         " inside malloc or free and could not be stepped out of it: what " +
-         (threads == 1 ? "it was" : "they were") + kHalfChanged;
+std::string still_inside_note(const std::vector<StuckThread>& threads, const AddressSpace& space) {
+  constexpr size_t kNamed = 3;
+  std::string note = count_text(threads.size(), "thread was", "threads were") +
+                     " inside malloc or free and could not be stepped out of it: what " +
+                     (threads.size() == 1 ? "it was" : "they were") + kHalfChanged + " (";
+  for (size_t i = 0; i < std::min(threads.size(), kNamed); ++i) {
+    const StuckThread& thread = threads[i];
+    note += (i == 0 ? "thread " : ", thread ") + std::to_string(thread.tid) + " at " +
+            place_text(thread.at, space) + " " + thread.why;
+  }
+  return note + ")";
 }
 
 std::string handlers_note(uint64_t threads) {

@@ -15,6 +15,7 @@
 #include "platform/linux/freeze/end_watch.h"
 #include "platform/linux/freeze/freeze_notes.h"
 #include "platform/linux/freeze/spliced_memory.h"
+#include "platform/linux/proc/ask_again.h"
 #include "platform/linux/proc/memory_room.h"
 #include "platform/linux/proc/page_map.h"
 #include "platform/linux/proc/process_memory.h"
@@ -29,6 +30,8 @@ namespace {
 // of page tables.
 constexpr int kSlowestFork = 8;
 constexpr std::chrono::milliseconds kLeftOverReapDeadline{500};
+// Of the copy, while the target runs: enough for ten thousand mappings.
+constexpr std::chrono::milliseconds kGivingUp{250};
 
 uint64_t count_ns(std::chrono::nanoseconds duration) {
   return static_cast<uint64_t>(std::max<int64_t>(duration.count(), 0));
@@ -40,13 +43,16 @@ Registers visible_registers(const user_regs_struct& registers) {
 
 }  // namespace
 
-FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options)
-    : busy_(pid), view_(look_at_running(ProcFs(), pid)), target_tid_(view_.tid) {
+FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid) {
   if (options.end != nullptr) {
+    look(pid);
     take_over(options);
     return;
   }
-  plan(options);
+  ask_again(ProcFs(), pid, [&] {
+    look(pid);
+    plan(options);
+  });
   began_ = std::chrono::steady_clock::now();
   if (options.choice == FreezeChoice::kNone) return;
   alteration_.emplace();
@@ -78,7 +84,14 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options)
   }
 }
 
+void FrozenProcess::look(int pid) {
+  view_ = look_at_running(ProcFs(), pid);
+  target_tid_ = view_.tid;
+}
+
 void FrozenProcess::plan(const FreezeOptions& options) {
+  record_ = {};
+  wiped_.clear();
   record_.threads = view_.threads.size();
   if (options.choice == FreezeChoice::kNone) {
     record_.method = FreezeMethod::kNone;
@@ -155,6 +168,11 @@ void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritan
 void FrozenProcess::look_at_standing() {
   view_.process.taken_at_ns = realtime_ns();
   target_tid_ = session_->live_tid();
+  // The thread that was looked at before may have ended.
+  if (view_.tid != target_tid_) {
+    view_.tid = target_tid_;
+    view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
+  }
   view_.process.rss = view_.proc.resident_bytes(target_tid_);
   show_threads();
 }
@@ -170,8 +188,8 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
     blocking_ = threads_that_block_signals(*session_, inside_malloc_);
     snapshot_ = ForkSnapshot::take(
         view_.proc, view_.process.pid, *session_, *gadget_, inheritance, *watch_,
-        [this](int child) { return keep_missing(child); }, TraceClock::now() + longest_copy_,
-        why_not);
+        [this](int child) { return keep_missing(child); }, shared_before(options.malloc_text),
+        TraceClock::now() + longest_copy_, why_not);
   }
   if (snapshot_) return;
   record_.why = "it cannot be forked: " + why_not;
@@ -207,6 +225,31 @@ void FrozenProcess::note_stood_before(uint64_t nanoseconds) {
   record_.notes.push_back(stood_before_note(nanoseconds));
 }
 
+// What threads stand on or execute is kept: what leads them out of malloc may need it.
+bool FrozenProcess::may_give_up(const Mapping& mapping) const {
+  return may_be_given_up(mapping) &&
+         std::none_of(view_.threads.begin(), view_.threads.end(), [&mapping](const Thread& thread) {
+           return thread.registers && (mapping.range.contains(thread.registers->stack_pointer) ||
+                                       mapping.range.contains(thread.registers->thread_pointer));
+         });
+}
+
+// Of what can be written to, which matters most, as it was while the target ran. Nothing where
+// other code than the allocator's is to be led on: that may read such memory.
+std::vector<Mapping> FrozenProcess::shared_before(const MallocText& malloc_text) const {
+  std::vector<Mapping> shared;
+  const auto is_elsewhere = [&malloc_text](const ThreadContext& context) {
+    return std::none_of(malloc_text.begin(), malloc_text.end(), [&](const AddressRange& range) {
+      return range.contains(Address(context.registers.rip));
+    });
+  };
+  if (std::any_of(inside_malloc_.begin(), inside_malloc_.end(), is_elsewhere)) return shared;
+  for (const Mapping& mapping : usage_before_.mappings) {
+    if (mapping.writable && may_give_up(mapping)) shared.push_back(mapping);
+  }
+  return shared;
+}
+
 std::optional<std::string> FrozenProcess::loss() const {
   if (!snapshot_) return std::nullopt;
   if (auto reason = watch_->reason()) return reason;
@@ -230,7 +273,7 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
         step_out_in_child(options.malloc_text, child, *view_.memory, inside_malloc_);
     snapshot_->unshield_shared_memory();
     record_.steps = exit.steps;
-    if (exit.still_inside != 0 && !missing_.is_empty()) {
+    if (!exit.still_inside.empty() && !missing_.is_empty()) {
       return "a thread inside the allocator needs memory that a fork does not copy (madvise "
              "MADV_DONTFORK)";
     }
@@ -242,12 +285,21 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
     }
   }
   // Read only now: the allocator may have moved the break on its way out.
-  view_.address_space = AddressSpace(missing_.completed(view_.proc.maps(child.pid())));
+  std::vector<Mapping> mappings = view_.proc.maps(child.pid());
+  view_.address_space = AddressSpace(missing_.completed(snapshot_->given_up().completed(mappings)));
+  std::erase_if(mappings, [this](const Mapping& mapping) { return !may_give_up(mapping); });
+  snapshot_->give_up(mappings, TraceClock::now() + kGivingUp);
   view_.residency = std::make_unique<CopiedPageMap>(view_.proc, child.pid(), target_tid_,
                                                     view_.address_space, missing_);
   lead_child(child);
   if (!missing_.is_empty()) {
     view_.memory = std::make_unique<CompletedMemory>(std::move(view_.memory), missing_);
+  }
+  if (!snapshot_->given_up().is_empty()) {
+    view_.memory = std::make_unique<HalfGivenUpMemory>(
+        std::move(view_.memory),
+        std::make_unique<ProcessMemory>(view_.proc, target_tid_, ProcessMemory::Way::kProcMem),
+        snapshot_->given_up());
   }
   return std::nullopt;
 }
@@ -299,7 +351,9 @@ void FrozenProcess::show_threads() {
 }
 
 void FrozenProcess::note_still_inside(const MallocExit& exit) {
-  if (exit.still_inside != 0) record_.notes.push_back(still_inside_note(exit.still_inside));
+  if (exit.still_inside.empty()) return;
+  const AddressSpace space(view_.proc.maps(view_.tid));
+  record_.notes.push_back(still_inside_note(exit.still_inside, space));
 }
 
 void FrozenProcess::note_handlers(const FreezeOptions& options) {
@@ -434,7 +488,12 @@ void FrozenProcess::thaw() noexcept {
 
 std::vector<MappingUsage> FrozenProcess::mapping_usage() {
   const std::vector<Mapping>& mappings = view_.address_space.mappings();
-  if (!snapshot_) return usage_by_smaps(view_.proc, target_tid_, mappings);
+  if (!snapshot_) {
+    return ask_again(view_.proc, view_.process.pid, [&] {
+      const int tid = view_.proc.live_tid(view_.process.pid).value_or(target_tid_);
+      return usage_by_smaps(view_.proc, tid, mappings);
+    });
+  }
   std::vector<MappingUsage> usage = attribute_usage(usage_before_, mappings);
   PageMap pages(view_.proc, view_.tid);
   std::vector<MappingUsage> by_smaps;  // before 6.7; it takes several times as long

@@ -64,8 +64,9 @@ class FrozenProcess final : public Target {
   std::optional<std::string> loss() const;
 
  private:
-  // The passes of a freeze, in the order in which they are made. All but the first run on the
-  // tracing thread.
+  // The passes of a freeze, in the order in which they are made. All but the first two run on
+  // the tracing thread.
+  void look(int pid);
   void plan(const FreezeOptions& options);
   void take_over(const FreezeOptions& options);
   void seize_threads();
@@ -91,6 +92,9 @@ class FrozenProcess final : public Target {
                                                 const FreezeEstimate& estimate);
   // Keeps what `child` does not show, while both stand. Gives why that cannot be done.
   std::optional<std::string> keep_missing(int child);
+  // Whether the copy can do without `mapping`, and what of that to begin with.
+  bool may_give_up(const Mapping& mapping) const;
+  std::vector<Mapping> shared_before(const MallocText& malloc_text) const;
   void end_session() noexcept;
 
   BusyClock busy_;  // from the first look on

@@ -1,11 +1,13 @@
 #include "platform/linux/freeze/live_view.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "platform/linux/proc/page_map.h"
 #include "platform/linux/proc/process_memory.h"
+#include "platform/linux/proc/target_refusal.h"
 
 namespace heapsnap {
 
@@ -32,6 +34,7 @@ LiveView look_at(const ProcFs& proc, int pid) {
   }
   view.tid = proc.live_tid(view.process.pid).value_or(view.process.pid);
   view.address_space = AddressSpace(proc.maps(view.tid));
+  if (view.address_space.mappings().empty()) throw TargetRefusal(pid, ESRCH);
   for (const int tid : proc.task_list(view.process.pid)) {
     view.threads.push_back({tid, proc.comm(tid), std::nullopt});
   }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <optional>
+#include <utility>
 
 #include "base/alteration.h"
 #include "platform/linux/proc/proc_fs.h"
@@ -217,9 +218,24 @@ StepEnd end_of_stuck(const MallocText& text, const user_regs_struct& registers,
   return is_inside ? StepEnd::kStuck : StepEnd::kOut;
 }
 
+// Where a handler runs that has interrupted the allocator, the context goes on as if that returned.
+void leave_handler(const MallocText& text, ThreadContext& context, MemoryReader& memory) {
+  user_regs_struct& registers = context.registers;
+  if (is_in_text(text, registers.rip)) return;
+  const auto back = find_handler_return(
+      registers.rsp, context.signal_mask, kNearStack,
+      [&text](uint64_t at) { return is_in_text(text, at); }, memory);
+  if (!back) return;
+  registers.rip = back->code;
+  registers.rsp = back->stack;
+  registers.orig_rax = ~uint64_t{0};  // it is in no system call
+}
+
 // Steps the child, which has taken up `context`, until that is out of the allocator.
 StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
-                 ThreadContext& context, StepClock& clock, uint64_t& steps) {
+                 ThreadContext& context, StepClock& clock, uint64_t& steps, std::string& why) {
+  leave_handler(text, context, memory);
+  why = "could not be taken up";
   if (!child.set_context(context.registers, context.extended_state)) return StepEnd::kStuck;
   uint64_t outside = 0;
   bool is_returning = false;  // by the instruction before this one, in the allocator's code
@@ -251,17 +267,23 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
       if ((!is_allocator_call(registers->rax) && !is_futex_wake(*registers) &&
            !is_vma_naming(*registers) && registers->rax != SYS_rt_sigreturn) ||
           !is_harmless_advice(*registers)) {
+        why = "was about to make system call " + std::to_string(registers->rax);
         return end_of_stuck(text, *registers, memory);
       }
     }
     clock.tick();
+    why = "was still at it after " + std::to_string(kMostStepTime.count()) + " s";
     if (clock.has_run_out()) return StepEnd::kStuck;
     const bool runs = count >= kStepsBeforeRun && outside == 0 && !is_at_call;
     const bool has_gone_on =
         runs ? run_towards_exit(text, child, memory, *registers, clock.next_look()) : child.step();
-    if (!has_gone_on) return end_of_stuck(text, *registers, memory);
+    if (!has_gone_on) {
+      why = runs ? "ran into a fault behind that" : "ran into a fault";
+      return end_of_stuck(text, *registers, memory);
+    }
     ++steps;
   }
+  why = "was still at it after " + std::to_string(kMostSteps) + " steps";
   return StepEnd::kStuck;
 }
 
@@ -297,8 +319,8 @@ std::vector<ThreadContext> threads_inside_malloc(const MallocText& text,
   std::vector<ThreadContext> inside;
   for (const Tracee& tracee : session.tracees()) {
     if (!tracee.is_stopped() || !is_inside_malloc(text, tracee.registers(), memory)) continue;
-    inside.push_back(
-        {tracee.tid(), restarted_registers(tracee.registers()), tracee.extended_state()});
+    inside.push_back({tracee.tid(), restarted_registers(tracee.registers()),
+                      tracee.extended_state(), tracee.signal_mask().value_or(0)});
   }
   return inside;
 }
@@ -336,19 +358,20 @@ MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, Memor
   for (ThreadContext& context : inside) left.push_back(&context);
   // Who waits for a lock that another one holds gets it when that one is out: as many rounds as
   // there are threads suffice, and one in which nobody gets on is the last.
-  std::vector<ThreadContext*> stuck;
   while (!left.empty()) {
     std::vector<ThreadContext*> waiting;
     for (ThreadContext* context : left) {
-      const StepEnd end = step_out(text, child, memory, *context, clock, exit.steps);
+      std::string why;
+      const StepEnd end = step_out(text, child, memory, *context, clock, exit.steps, why);
       context->extended_state = child.extended_state();
       if (end == StepEnd::kWaits) waiting.push_back(context);
-      if (end == StepEnd::kStuck) stuck.push_back(context);
+      if (end == StepEnd::kStuck) {
+        exit.still_inside.push_back({context->tid, context->registers.rip, std::move(why)});
+      }
     }
     if (waiting.size() == left.size()) break;
     left = std::move(waiting);
   }
-  exit.still_inside = stuck.size();
   return exit;
 }
 
@@ -360,6 +383,7 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
     int outside = 0;
     bool inside = true;
     bool was_outside = false;
+    uint64_t slices = 0;
     while (inside && outside <= kMostSlicesOutside && TraceClock::now() < deadline) {
       Tracee& tracee = session.tracees()[i];
       inside = tracee.is_stopped() && is_inside_malloc(text, tracee.registers(), memory);
@@ -375,8 +399,13 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
                            deadline))
         break;
       ++exit.steps;
+      ++slices;
     }
-    if (inside && !was_outside) ++exit.still_inside;
+    if (inside && !was_outside) {
+      const Tracee& tracee = session.tracees()[i];
+      exit.still_inside.push_back({tracee.tid(), tracee.registers().rip,
+                                   "was still at it after " + std::to_string(slices) + " slices"});
+    }
     inheritance.end();
     session.stop_new(deadline);
   }

@@ -15,12 +15,16 @@
 // A call that consolidates long free lists takes millions of instructions. After some thousand
 // steps the child runs instead, with an int3 (in its own copy of the code) at each return address
 // on the stack that leads out of the allocator, and stops at system calls without making them.
+//
+// A signal handler that has just interrupted the allocator is not run: it may make any system call,
+// which the child must not make. The child returns from it at once.
 #pragma once
 
 #include <sys/user.h>
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/address.h"
@@ -48,6 +52,7 @@ struct ThreadContext {
   int tid = 0;
   user_regs_struct registers{};
   std::vector<std::byte> extended_state{};
+  uint64_t signal_mask = 0;
 };
 
 // The contexts of those stopped threads that are inside.
@@ -69,9 +74,16 @@ std::vector<BlockingThread> threads_that_block_signals(const PtraceSession& sess
 size_t handlers_inside_malloc(const MallocText& text, std::span<const BlockingThread> threads,
                               const AddressSpace& space, MemoryReader& memory);
 
+// A thread that could not be got out: where it stood in the end, and what it had come to.
+struct StuckThread {
+  int tid = 0;
+  uint64_t at = 0;
+  std::string why{};
+};
+
 struct MallocExit {
-  uint64_t steps = 0;         // single steps in the child, slices in the target
-  uint64_t still_inside = 0;  // threads that could not be got out
+  uint64_t steps = 0;  // single steps in the child, slices in the target
+  std::vector<StuckThread> still_inside{};
 };
 
 // Steps each of `inside` out of the allocator in `child`, whose memory `memory` reads; leaves in

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "platform/linux/freeze/live_view.h"
+#include "platform/linux/proc/ask_again.h"
 
 namespace heapsnap {
 
@@ -28,7 +29,8 @@ class RunningProcess final : public Target {
 }  // namespace
 
 std::unique_ptr<Target> open_running_process(int pid) {
-  return std::make_unique<RunningProcess>(look_at_running(ProcFs(), pid));
+  return std::make_unique<RunningProcess>(
+      ask_again(ProcFs(), pid, [pid] { return look_at_running(ProcFs(), pid); }));
 }
 
 }  // namespace heapsnap

@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/self/nap.h"
 
 namespace heapsnap {
 
@@ -19,6 +22,8 @@ namespace {
 // which stop heapsnap together with the program, and those that tell of heapsnap's own faults.
 constexpr int kPassedOn[] = {SIGHUP,  SIGINT,  SIGQUIT,  SIGUSR1, SIGUSR2,
                              SIGTERM, SIGALRM, SIGWINCH, SIGIO,   SIGPWR};
+
+constexpr std::chrono::milliseconds kLookAtStopped{20};
 
 struct Pipe {
   UniqueFd read_end, write_end;
@@ -144,8 +149,33 @@ bool StartedCommand::reap(const std::function<void(ProgramEnd&)>& at_end) {
   return false;
 }
 
+bool StartedCommand::is_stopped() const {
+  const auto stat = ProcFs().try_stat(pid_);
+  // Traced it is in another state then, and the signal tells (Linux 5.17).
+  return stat && (stat->state == 'T' || (stat->state == 't' && stat->exit_code != 0));
+}
+
+// Another process sees that the program goes on: one that is stopped sees nothing.
+void StartedCommand::stop_with_it() {
+  const pid_t parent = ::getpid();
+  const pid_t waker = ::fork();
+  if (waker < 0) return;
+  if (waker == 0) {
+    while (::getppid() == parent) {
+      nap(kLookAtStopped);
+      if (!is_stopped()) ::kill(parent, SIGCONT);
+    }
+    ::_exit(0);
+  }
+  ::raise(SIGSTOP);
+  ::kill(waker, SIGKILL);
+  ::waitpid(waker, nullptr, 0);
+  if (is_stopped()) ::kill(pid_, SIGCONT);
+}
+
 int StartedCommand::wait(const std::function<void(ProgramEnd&)>& at_end) {
   while (!reap(at_end)) {
+    if (is_stopped()) stop_with_it();
     siginfo_t info{};
     const int signal = ::sigwaitinfo(&waited_, &info);
     // A terminal's signal went to all of its foreground processes.

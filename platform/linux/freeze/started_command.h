@@ -1,6 +1,9 @@
 // A program that heapsnap starts and waits for, as env(1) or time(1) would: signals that are sent
 // to heapsnap are passed on, and how the program ended is what heapsnap ends with.
 //
+// When the program is stopped, by itself or others, heapsnap stops as well, so that a shell takes
+// the terminal back; who continues one of the two continues both.
+//
 // Signals that a terminal sends go to the program anyhow, and are not sent twice. When heapsnap
 // dies, the program goes on.
 #pragma once
@@ -49,6 +52,9 @@ class StartedCommand {
   [[noreturn]] void become(const Options& options, int ready, int refusal);
   // Takes all that there is to say of the program; true when it has ended.
   bool reap(const std::function<void(ProgramEnd&)>& at_end);
+  // By SIGSTOP and its like.
+  bool is_stopped() const;
+  void stop_with_it();
   void hold(pid_t tid, const std::function<void(ProgramEnd&)>& at_end);
 
   sigset_t old_mask_{};

@@ -18,9 +18,12 @@
 #include "platform/linux/inject/injected_code.h"
 #include "platform/linux/inject/injected_mapping.h"
 #include "platform/linux/proc/address_room.h"
+#include "platform/linux/proc/cgroup_limits.h"
+#include "platform/linux/proc/kernel_files.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/memory_writer.h"
 #include "platform/linux/proc/process_status.h"
+#include "platform/linux/proc/seccomp_filter.h"
 #include "platform/linux/proc/task_room.h"
 #include "platform/linux/remote_call/caller_stop.h"
 #include "platform/linux/self/nap.h"
@@ -36,7 +39,9 @@ constexpr std::chrono::seconds kPatienceAtEnd{3};
 // How long a caller may be needed for.
 constexpr std::chrono::milliseconds kCallerDeadline{2000};
 
-constexpr uint64_t kThreadFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+// Without CLONE_FS: the two have a root and a working folder of their own. The kernel refuses
+// setns(CLONE_NEWNS) to a thread that shares its with another.
+constexpr uint64_t kThreadFlags = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                                   CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID |
                                   CLONE_CHILD_CLEARTID;
 // By which threads of glibc ask each other to change their user; pthread_create sets its handler.
@@ -131,6 +136,7 @@ class Injection {
       refuse("it is stopped (SIGSTOP), and a new thread would not run",
              "continue it first: kill -CONT " + std::to_string(pid_));
     }
+    check_frozen();
     const std::string limits = proc_.try_read(tid, "limits").value_or(std::string());
     const uint64_t mapped = mapping_.size() + default_thread_stack(limits) + work_.address_space;
     if (const auto no_room = find_address_refusal(proc_.read(tid, "status"), limits, mapped)) {
@@ -148,10 +154,17 @@ class Injection {
     }
   }
 
+  void check_frozen() const {
+    const CgroupLimits limits = read_cgroup_limits(pid_, KernelFiles{});
+    if (!limits.frozen) return;
+    refuse("its control group is frozen (docker pause), and a new thread would not run",
+           thaw_remedy(limits));
+  }
+
   CallerTask first_task() const {
     CallerTask task;
     task.gadget = gadget_.syscall_ret;
-    task.calls = {map_call(), map_code_call(), clone_call(0, false)};
+    task.calls = {map_call(), map_code_call(), clone_call(0, kThreadFlags | CLONE_FS, false)};
     add_thread_calls(task);
     task.calls.insert(task.calls.end(), work_.system_calls.begin(), work_.system_calls.end());
     task.optional_calls.insert(task.optional_calls.end(), work_.optional_system_calls.begin(),
@@ -174,17 +187,27 @@ class Injection {
   SystemCall unmap_call() const {
     return {SYS_munmap, {mapping_.begin().value(), mapping_.size(), 0, 0, 0, 0}};
   }
-  SystemCall clone_call(uint64_t stack, bool holds_caller) const {
+  // Some seccomp filters let the flags of pthread_create(3) through and no others.
+  uint64_t flags_for(const StoppedCaller& caller) const {
+    const SystemCall clone{SYS_clone, {kThreadFlags, 0, 0, 0, 0, 0}};
+    const auto verdict =
+        read_seccomp_filters(caller.tid()).verdict(as_filter_sees(clone, gadget_.syscall_ret));
+    return verdict == SeccompVerdict::kBarred ? kThreadFlags | CLONE_FS : kThreadFlags;
+  }
+  SystemCall clone_call(uint64_t stack, uint64_t flags, bool holds_caller) const {
     const uint64_t thread_pointer = mapping_.thread_pointer().value();
     const uint64_t tid_word = thread_pointer + caller_block_.tid_offset;
     return {SYS_clone,
-            {kThreadFlags | (holds_caller ? uint64_t{CLONE_VFORK} : 0), stack, tid_word, tid_word,
+            {flags | (holds_caller ? uint64_t{CLONE_VFORK} : 0), stack, tid_word, tid_word,
              thread_pointer, 0}};
   }
 
   long must_call(StoppedCaller& thread, const SystemCall& call, const char* what) {
     const auto result = thread.call(call, deadline_);
-    if (!result) refuse(std::string(what) + " did not finish", "try again");
+    if (!result) {
+      check_frozen();
+      refuse(std::string(what) + " did not finish", "try again");
+    }
     if (*result < 0 && *result > -4096) {
       give_up(thread);
       refuse(std::string(what) + " was refused: " + errno_text(static_cast<int>(-*result)), "");
@@ -268,7 +291,8 @@ class Injection {
   }
 
   void clone(StoppedCaller& thread, uint64_t stack, bool holds_caller) {
-    const auto outcome = thread.clone(clone_call(stack, holds_caller), deadline_);
+    const auto outcome =
+        thread.clone(clone_call(stack, flags_for(thread), holds_caller), deadline_);
     if (outcome == StoppedCaller::Outcome::kCloned) return;
     if (outcome == StoppedCaller::Outcome::kRefused) give_up(thread);
     refuse("clone did not succeed" +

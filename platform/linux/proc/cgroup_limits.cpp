@@ -198,4 +198,11 @@ CgroupLimits read_cgroup_limits(int pid, const KernelFiles& files) {
       kernel_text_or_empty(files.proc + "/" + std::to_string(pid) + "/cgroup"), files);
 }
 
+std::string thaw_remedy(const CgroupLimits& limits) {
+  const bool is_v1 = limits.frozen_group.starts_with("/freezer/");
+  return "thaw it: docker unpause CONTAINER, systemctl thaw UNIT, or write " +
+         std::string(is_v1 ? "THAWED to freezer.state of " : "0 to cgroup.freeze of ") +
+         limits.frozen_group;
+}
+
 }  // namespace heapsnap

@@ -69,4 +69,8 @@ CgroupLimits read_cgroup_limits(std::string_view cgroup_text, const KernelFiles&
 // The same of a process.
 CgroupLimits read_cgroup_limits(int pid, const KernelFiles& files);
 
+// What to do about a group that is frozen. cgroup v1 has a controller for it, v2 a file in each
+// group.
+std::string thaw_remedy(const CgroupLimits& limits);
+
 }  // namespace heapsnap

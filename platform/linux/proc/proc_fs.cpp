@@ -186,11 +186,19 @@ std::vector<int> ProcFs::children_of_thread(int tid) const {
 }
 
 std::optional<int> ProcFs::live_tid(int pid) const {
-  for (const int tid : task_list(pid)) {
-    const auto task = try_stat(tid);
-    if (task && !task->is_dead()) return tid;
+  // Those that were listed may end, and others be made, before they are looked at.
+  constexpr int kMostLists = 10;
+  for (int lists = 1;; ++lists) {
+    const std::vector<int> listed = task_list(pid);
+    std::optional<int> ending;
+    for (const int tid : listed) {
+      const auto task = try_stat(tid);
+      if (!task || task->is_dead()) continue;
+      if (!task->is_ending()) return tid;
+      if (!ending) ending = tid;
+    }
+    if (ending || listed.size() <= 1 || lists == kMostLists) return ending;
   }
-  return std::nullopt;
 }
 
 ProcFs::Sizes ProcFs::sizes(int pid) const {
@@ -220,6 +228,10 @@ Process ProcFs::describe(int pid) const {
                     : "look at the parent: ps -o pid,stat,args -p " + std::to_string(parent));
   }
   const std::string status = read(*alive, "status");
+  // A thread that ends gives up its memory, and the program with it, before it is gone.
+  if (link_target_or_empty(path(*alive, "exe")).empty() && live_tid(process.pid) != alive) {
+    throw TargetRefusal(pid, ESRCH);
+  }
   process.comm = leader.comm;
   process.exe = link_target_or_empty(path(*alive, "exe"));
   process.machine = machine_of(path(*alive, "exe"));

@@ -75,7 +75,8 @@ class ProcFs {
   std::vector<int> children(int pid) const;
   // The pids of the children of one thread; where the kernel does not tell, those of its process.
   std::vector<int> children_of_thread(int tid) const;
-  // The first listed tid whose thread is alive; nothing when all are dead.
+  // The first listed tid whose thread is alive, and not about to end where there is such a one;
+  // nothing when all are dead.
   std::optional<int> live_tid(int pid) const;
   // Bytes now, from statm: cheap enough for a pause. All 0 when the process is gone.
   struct Sizes {

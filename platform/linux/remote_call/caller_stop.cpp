@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/target_refusal.h"
+#include "platform/linux/remote_call/look_patience.h"
 
 namespace heapsnap {
 
@@ -24,9 +25,7 @@ constexpr std::chrono::seconds kLastStopDeadline{5};
 // Most calls of the allocator are over in a slice; one that sleeps there is not to be woken often.
 constexpr std::chrono::microseconds kFirstCallerSlice{30};
 constexpr std::chrono::microseconds kLongestCallerSlice{10'000};
-constexpr std::chrono::seconds kLeaveDeadline{5};
 // Between two looks at threads none of which is fit now.
-constexpr std::chrono::seconds kFitDeadline{5};
 constexpr std::chrono::microseconds kFirstFitNap{200};
 constexpr std::chrono::microseconds kLongestFitNap{20'000};
 
@@ -45,16 +44,16 @@ void check_program(int pid, const CallerTask& task, MemoryReader& memory) {
 CallerStop::CallerStop(const ProcFs& proc, int pid, const CallerTask& task, MemoryReader& memory,
                        PriorityInheritance& inheritance)
     : proc_(proc), pid_(pid), memory_(memory), inheritance_(inheritance) {
-  const auto deadline = TraceClock::now() + kFitDeadline;
+  LookPatience patience(TraceClock::now());
   std::chrono::microseconds nap = kFirstFitNap;
   std::string why_not;
   Answer answer = ask_threads(task, why_not);
-  while (answer == Answer::kLater && TraceClock::now() < deadline) {
+  while (answer == Answer::kLater && patience.bears_another(TraceClock::now())) {
     std::this_thread::sleep_for(nap);
     nap = std::min(nap * 2, kLongestFitNap);
     answer = ask_threads(task, why_not);
   }
-  if (answer == Answer::kLater) why_not += ", each time it was checked during 5 s";
+  if (answer == Answer::kLater) why_not += patience.text(TraceClock::now());
   if (answer != Answer::kFit) fail(why_not);
 }
 
@@ -118,20 +117,22 @@ Fitness CallerStop::look_at_thread(const CallerTask& task, const CallerCandidate
 
 void CallerStop::leave(const CallerTask& task,
                        const std::function<bool(const user_regs_struct&)>& is_inside) {
-  const auto deadline = TraceClock::now() + kLeaveDeadline;
+  LookPatience patience(TraceClock::now());
   std::chrono::microseconds slice = kFirstCallerSlice;
   std::string why_not;
   while (true) {
     if (is_inside(thread_->registers())) {
-      why_not = "its only thread is inside the allocator, the loader or fork, and stays there";
+      why_not = "its only thread is inside the allocator, the loader or fork";
     } else {
       why_not = look_at_thread(task, list_caller_candidates(proc_, pid_)).why_not;
       if (why_not.empty()) return;
     }
-    if (TraceClock::now() >= deadline || !session_->let_run(*thread_, slice, deadline)) {
+    if (!patience.bears_another(TraceClock::now()) ||
+        !session_->let_run(*thread_, slice, patience.end())) {
       release();
       throw Error(ErrorKind::kUnsupported,
-                  "cannot create a thread in process " + std::to_string(pid_), why_not,
+                  "cannot create a thread in process " + std::to_string(pid_),
+                  why_not + patience.text(TraceClock::now()),
                   "try again when it is doing something else");
     }
     ran_ += slice;

@@ -97,4 +97,23 @@ std::vector<user_regs_struct> interrupted_by_handlers(const user_regs_struct& re
   return found;
 }
 
+std::optional<HandlerReturn> find_handler_return(uint64_t stack_pointer, uint64_t signal_mask,
+                                                 size_t room,
+                                                 const std::function<bool(uint64_t)>& wanted,
+                                                 MemoryReader& memory) {
+  const uint64_t begin = stack_pointer & ~uint64_t{7};
+  std::vector<std::byte> stack(room + sizeof(SignalFrame));
+  stack.resize(memory.read(Address(begin), stack));
+  SignalFrame frame{};
+  for (size_t at = 0; at < room && at + sizeof frame <= stack.size(); at += sizeof(uint64_t)) {
+    if (!has_code_segment(&stack[at])) continue;
+    std::memcpy(&frame, &stack[at], sizeof frame);
+    if (!wanted(frame.context.machine.ip) || !is_of_running_handler(frame, signal_mask, memory)) {
+      continue;
+    }
+    return HandlerReturn{frame.restorer, begin + at + offsetof(SignalFrame, context)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace heapsnap

@@ -9,6 +9,8 @@
 #include <sys/user.h>
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "target/address_space.h"
@@ -51,5 +53,19 @@ std::vector<user_regs_struct> interrupted_by_handlers(const user_regs_struct& re
                                                       uint64_t signal_mask,
                                                       const AddressSpace& space,
                                                       MemoryReader& memory);
+
+// Where a signal handler that runs returns to what it has interrupted: with `code` as instruction
+// pointer and `stack` as stack pointer the thread would return there now.
+struct HandlerReturn {
+  uint64_t code = 0;
+  uint64_t stack = 0;
+};
+// That of the innermost handler whose frame begins in the `room` bytes from `stack_pointer` on and
+// that has interrupted code at an address that `wanted` is true of. What is said above of frames
+// goes for this one.
+std::optional<HandlerReturn> find_handler_return(uint64_t stack_pointer, uint64_t signal_mask,
+                                                 size_t room,
+                                                 const std::function<bool(uint64_t)>& wanted,
+                                                 MemoryReader& memory);
 
 }  // namespace heapsnap

@@ -72,6 +72,7 @@ class StoppedCaller {
   // made then.
   std::optional<long> call(const SystemCall& call, TraceClock::time_point deadline);
 
+  int tid() const { return thread_.tid(); }
   uint64_t note_address() const { return frame_top_ - kNote.size(); }
 
   // Clones with `flags`; the clone has all signals blocked, is traced by the caller and stops

@@ -93,11 +93,12 @@ static void traps_other_calls(void) {
   }
 }
 
-// A thread of its own answers for the kernel.
+// A thread of its own answers for the kernel, until the last call has been made.
 static int listener;
+static atomic_int all_answered;
 static void* answer_calls(void* unused) {
   (void)unused;
-  while (!is_over()) {
+  while (!all_answered) {
     struct pollfd ready = {listener, POLLIN, 0};
     if (poll(&ready, 1, 50) != 1) continue;
     struct seccomp_notif call;
@@ -120,6 +121,7 @@ static void answers_its_calls(void) {
     EXPECT_EQUAL(syscall(SYS_getppid), 4711);
     churn();
   }
+  all_answered = 1;
   pthread_join(thread, NULL);
 }
 

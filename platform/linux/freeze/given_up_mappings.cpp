@@ -1,0 +1,86 @@
+#include "platform/linux/freeze/given_up_mappings.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace heapsnap {
+
+namespace {
+
+bool ends_before(const Mapping& mapping, Address address) {
+  return mapping.range.end <= address;
+}
+
+// Not of a device: shared memory has its own file system in /dev. Anonymous memory that processes
+// share is /dev/zero, and holds nothing that anybody else could want.
+bool is_on_device(const Mapping& mapping) {
+  return mapping.path.starts_with("/dev/") && !mapping.path.starts_with("/dev/shm/") &&
+         !mapping.path.starts_with("/dev/hugepages/");
+}
+
+}  // namespace
+
+bool may_be_given_up(const Mapping& mapping) {
+  return mapping.shared && !mapping.executable && !mapping.is_anonymous() &&
+         !mapping.is_anonymous_hugetlb() && !is_on_device(mapping);
+}
+
+void GivenUpMappings::add(const Mapping& mapping) {
+  mappings_.insert(
+      std::lower_bound(mappings_.begin(), mappings_.end(), mapping.range.begin, ends_before),
+      mapping);
+}
+
+const Mapping* GivenUpMappings::find(Address address) const {
+  const auto found = std::lower_bound(mappings_.begin(), mappings_.end(), address, ends_before);
+  return found != mappings_.end() && found->range.contains(address) ? &*found : nullptr;
+}
+
+Address GivenUpMappings::next_border(Address address) const {
+  const auto next = std::lower_bound(mappings_.begin(), mappings_.end(), address, ends_before);
+  if (next == mappings_.end()) return Address(~uint64_t{0});
+  return next->range.contains(address) ? next->range.end : next->range.begin;
+}
+
+std::vector<Mapping> GivenUpMappings::completed(const std::vector<Mapping>& of_copy) const {
+  std::vector<Mapping> all;
+  all.reserve(of_copy.size() + mappings_.size());
+  auto next = mappings_.begin();
+  for (const Mapping& mapping : of_copy) {
+    Mapping rest = mapping;
+    for (; next != mappings_.end() && next->range.begin < mapping.range.end; ++next) {
+      Mapping part = rest;
+      part.range.end = std::max(part.range.begin, next->range.begin);
+      if (part.range.size() != 0) all.push_back(std::move(part));
+      all.push_back(*next);
+      rest.range.begin = next->range.end;
+    }
+    if (rest.range.begin < rest.range.end) all.push_back(std::move(rest));
+  }
+  all.insert(all.end(), next, mappings_.end());
+  return all;
+}
+
+size_t HalfGivenUpMemory::read(Address from, std::span<std::byte> out) {
+  size_t count = 0;
+  while (count < out.size()) {
+    const Address at = from + count;
+    std::span<std::byte> part = out.subspan(count);
+    part = part.first(std::min<uint64_t>(part.size(), given_up_.next_border(at) - at));
+    const size_t got = given_up_.holds(at) ? read_from_target(at, part) : copy_->read(at, part);
+    count += got;
+    if (got < part.size()) break;
+  }
+  return count;
+}
+
+size_t HalfGivenUpMemory::read_from_target(Address from, std::span<std::byte> out) {
+  try {
+    return target_->read(from, out);
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+}  // namespace heapsnap
