@@ -151,8 +151,10 @@ bool StartedCommand::reap(const std::function<void(ProgramEnd&)>& at_end) {
 
 bool StartedCommand::is_stopped() const {
   const auto stat = ProcFs().try_stat(pid_);
+  if (!stat) return false;
   // Traced it is in another state then, and the signal tells (Linux 5.17).
-  return stat && (stat->state == 'T' || (stat->state == 't' && stat->exit_code != 0));
+  const bool has_stop_signal = stat->exit_code >= SIGSTOP && stat->exit_code <= SIGTTOU;
+  return stat->state == 'T' || (stat->state == 't' && has_stop_signal);
 }
 
 // Another process sees that the program goes on: one that is stopped sees nothing.
