@@ -32,5 +32,5 @@ TEST_CASE("the words tell how many looks there were") {
   LookPatience patience(now);
   now += std::chrono::seconds(3);
   REQUIRE(patience.bears_another(now));
-  CHECK(patience.text(now) == ", at any of 2 looks in 3 s");
+  CHECK(patience.text(now) == ", each of the 2 times that it was checked in 3 s");
 }
