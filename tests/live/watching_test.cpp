@@ -111,7 +111,7 @@ TEST_CASE("a heapsnap that waits for ever is ended by the child that watches it,
         return 0;
       });
     } catch (const Error& error) {
-      say(out, error.subject() == "the read did not come to an end" ? 'w' : '?');
+      say(out, error.subject() == "the read did not finish" ? 'w' : '?');
     }
   });
   const int status = heapsnap.wait(0);

@@ -60,15 +60,13 @@ inline constexpr std::chrono::seconds kLeftOverPatience{60};
 template <typename Work>
 auto work_on(int pid, Work work) {
   const ProcFs proc;
-  struct Opened {
+  // The program is not looked at before it is locked.
+  struct Locked {
+    Locked(const ProcFs& proc, int pid) : lock(proc, pid), program(pid) { program.tidy_up(); }
     TargetLock lock;
     RunningProgram program;
   };
-  const auto opened = ask_again(proc, pid, [&] {
-    auto both = std::make_unique<Opened>(TargetLock(proc, pid), RunningProgram(pid));
-    both->program.tidy_up();
-    return both;
-  });
+  const auto opened = ask_again(proc, pid, [&] { return std::make_unique<Locked>(proc, pid); });
   RunningProgram& program = opened->program;
   try {
     await_left_over_workers(proc, pid, program.memory(), kLeftOverPatience);
