@@ -92,10 +92,14 @@ bool TaskStat::is_kernel_task() const {
   return (flags & (kKthread | kIoWorker)) != 0;
 }
 
-bool TaskStat::is_ending() const {
+bool TaskStat::is_exiting() const {
   constexpr uint32_t kExiting = 0x00000004;  // PF_EXITING
+  return (flags & kExiting) != 0;
+}
+
+bool TaskStat::is_ending() const {
   const bool is_stopped = exit_code >= SIGSTOP && exit_code <= SIGTTOU;
-  return (flags & kExiting) != 0 || (exit_code != 0 && !is_stopped);
+  return is_exiting() || (exit_code != 0 && !is_stopped);
 }
 
 bool TaskStat::has_executed() const {
@@ -190,14 +194,14 @@ std::optional<int> ProcFs::live_tid(int pid) const {
   constexpr int kMostLists = 10;
   for (int lists = 1;; ++lists) {
     const std::vector<int> listed = task_list(pid);
-    std::optional<int> ending;
+    std::optional<int> exiting;
     for (const int tid : listed) {
       const auto task = try_stat(tid);
       if (!task || task->is_dead()) continue;
-      if (!task->is_ending()) return tid;
-      if (!ending) ending = tid;
+      if (!task->is_exiting()) return tid;
+      if (!exiting) exiting = tid;
     }
-    if (ending || listed.size() <= 1 || lists == kMostLists) return ending;
+    if (exiting || listed.size() <= 1 || lists == kMostLists) return exiting;
   }
 }
 

@@ -35,7 +35,10 @@ struct TaskStat {
   // A thread of the kernel's own, or one of its io_uring workers, which are listed as threads of
   // the target but never run the target's code. Neither can be traced.
   bool is_kernel_task() const;
-  // Whether it is exiting. For a moment it still has its memory then.
+  // Whether it is inside its exit. For a moment it still has its memory then.
+  bool is_exiting() const;
+  // Whether it is exiting or about to, since it or its process was told to. Only for threads that
+  // nobody traces: the exit code of one in a ptrace-stop is the signal that it has stopped for.
   bool is_ending() const;
   // Whether it has executed a program since it was made; its memory is its own from then on.
   bool has_executed() const;
@@ -75,8 +78,8 @@ class ProcFs {
   std::vector<int> children(int pid) const;
   // The pids of the children of one thread; where the kernel does not tell, those of its process.
   std::vector<int> children_of_thread(int tid) const;
-  // The first listed tid whose thread is alive, and not about to end where there is such a one;
-  // nothing when all are dead.
+  // The first listed tid whose thread is alive and not exiting; if all are exiting or dead, the
+  // first that is alive; nothing when all are dead.
   std::optional<int> live_tid(int pid) const;
   // Bytes now, from statm: cheap enough for a pause. All 0 when the process is gone.
   struct Sizes {

@@ -130,10 +130,9 @@ void CallerStop::leave(const CallerTask& task,
     if (!patience.bears_another(TraceClock::now()) ||
         !session_->let_run(*thread_, slice, patience.end())) {
       release();
-      throw Error(ErrorKind::kUnsupported,
-                  "cannot create a thread in process " + std::to_string(pid_),
-                  why_not + patience.text(TraceClock::now()),
-                  "try again when it is doing something else");
+      throw Error(
+          ErrorKind::kUnsupported, "cannot create a thread in process " + std::to_string(pid_),
+          why_not + patience.text(TraceClock::now()), "try again when it is doing something else");
     }
     ran_ += slice;
     slice = std::min(slice * 2, kLongestCallerSlice);
