@@ -26,7 +26,7 @@ struct Slope {
     double high = 0;
   };
   std::optional<Interval> interval;
-  // Of the last run: its value at a time is offset + time * per_second, by the median of its points.
+  // Of the last run: its value at a time is offset + time * per_second, by its median point.
   double offset = 0;
 
   bool surely_grows() const { return interval && interval->low > 0; }

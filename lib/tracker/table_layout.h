@@ -199,9 +199,9 @@ struct HookEntry {
 
 // --- Mappings --------------------------------------------------------------------------------
 
-// Every mapping that holds a part of the tables, and private working memory; kind 0: an entry being
-// written. With nothing but the memfd in hand (the process is gone): the Directory is at file offset
-// 0, the regions follow it at kDirectorySize, and they lead from each address to its place.
+// Every mapping that holds a part of the tables, and private working memory; kind 0: an entry that
+// is being written. If only the memfd is left (the process is gone): the Directory is at file
+// offset 0, the regions follow it at kDirectorySize, and they translate addresses to file offsets.
 struct Region {
   uint64_t address;
   uint64_t size;

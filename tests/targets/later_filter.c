@@ -1,9 +1,10 @@
-// A program that forbids itself nearly all system calls once it has been told to go on, as sandboxed
-// ones do when they have started: what malloc, threads and its own few lines of output need is left,
-// anything else ends it by SIGSYS. Then it does all that makes a tracker grow: threads by the
-// hundred, deep and varied stacks, memory in many places, a signal stack, a coroutine's, a fork.
+// A program that forbids itself nearly all system calls once it has been told to go on, as
+// sandboxed ones do when they have started: what malloc, threads and its own few lines of output
+// need is left, anything else ends it by SIGSYS. Then it does all that makes a tracker grow:
+// threads by the hundred, deep and varied stacks, memory in many places, a signal stack, a
+// coroutine's, a fork.
 //
-//   later_filter          prints "ready", reads a line, works, prints "done", reads to the end, ends by 0
+//   later_filter     prints "ready", reads a line, works, prints "done", reads to the end, exits 0
 //
 // Its first thread is called "warden", a second one, which lives as long as the process, "inmate".
 #define _GNU_SOURCE

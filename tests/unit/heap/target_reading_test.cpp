@@ -33,7 +33,8 @@ TEST_CASE("whatever reads the target stops when the end is asked for") {
       {"window", [](auto& target) { MemoryWindow(target).move_to(kReadBase, kReadBase + 4096); }},
       {"page heads",
        [](auto& target) {
-         PageHeads(target).scan({kReadBase, kReadBase + 4096}, [](Address page, auto) { return page; });
+         PageHeads(target).scan({kReadBase, kReadBase + 4096},
+                                [](Address page, auto) { return page; });
        }},
   };
   for (const auto& reader : readers) {

@@ -3,8 +3,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include "tests/unit/linux/fixture_tree.h"
 #include "tests/unit/byte_units.h"
+#include "tests/unit/linux/fixture_tree.h"
 
 using namespace heapsnap;
 using namespace heapsnap::test;
