@@ -264,11 +264,14 @@ signal.pause()
 def traced(tool):
     with start() as target:
         for verb in ("attach", "inject"):
-            tracer = subprocess.Popen([sys.executable, "-c", TRACER, str(target.pid)], stdout=subprocess.PIPE)
-            tracer.stdout.readline()
-            tool.follow(tool.remedy(verb, target.pid, why="already traced"), r"did not start the program: (kill \d+)$")
-            tracer.wait()
-            tracer.stdout.close()
+            with subprocess.Popen([sys.executable, "-c", TRACER, str(target.pid)], stdout=subprocess.PIPE) as tracer:
+                try:
+                    tracer.stdout.readline()
+                    tool.follow(tool.remedy(verb, target.pid, why="already traced"),
+                                r"did not start the program, end it: (kill \d+)$")
+                    tracer.wait()
+                finally:
+                    tracer.kill()  # while it traces, nobody else can wait for the target
             tool.succeed(verb, target.pid)
             target.check_alive()
 
