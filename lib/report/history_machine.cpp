@@ -177,7 +177,8 @@ void print_history_metrics(Writer& out, std::span<const NamedHistory> histories,
                 [](History h) { return static_cast<double>(h.unread.size()); });
   metrics.gauge("heapsnap_last_snapshot_timestamp_seconds",
                 "When the newest snapshot was taken, in seconds since 1970.", [](History h) {
-                  return static_cast<double>(h.points.back().time_ns / 1'000'000) / 1e3;
+                  const auto milliseconds = h.points.back().time_ns / 1'000'000;
+                  return static_cast<double>(milliseconds) / 1e3;
                 });
   metrics.gauge("heapsnap_restarts", "Restarts of the target within the history.",
                 [](History h) { return static_cast<double>(h.restarts); });

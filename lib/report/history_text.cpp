@@ -13,20 +13,20 @@ namespace heapsnap {
 
 namespace {
 
-constexpr double kDay_s = 86400;
+constexpr double kSecondsPerDay = 86400;
 constexpr size_t kTrendWidth = 14;
 constexpr size_t kBuildDigits = 8;
 constexpr size_t kListedRuns = 12;
 
 std::string rate_text(double per_second) {
-  const double per_day = per_second * kDay_s;
+  const double per_day = per_second * kSecondsPerDay;
   const auto bytes = static_cast<uint64_t>(std::min(std::abs(per_day), 1e18));
   return (per_day < 0 ? "-" : "+") + size_text(bytes);
 }
 
 // The same for narrow columns.
 std::string short_rate_text(double per_second) {
-  const double per_day = per_second * kDay_s;
+  const double per_day = per_second * kSecondsPerDay;
   const auto bytes = static_cast<uint64_t>(std::min(std::abs(per_day), 1e18));
   return (bytes == 0 ? "" : per_day < 0 ? "-" : "+") + short_size_text(bytes);
 }
@@ -47,17 +47,19 @@ std::string value_text(const std::optional<double>& value) {
 // "14 days", "5 hours"
 std::string long_span_text(double seconds) {
   const auto whole = [](double number) { return static_cast<uint64_t>(std::min(number, 1e15)); };
-  if (seconds >= 2 * kDay_s) return count_text(whole(seconds / kDay_s), "day", "days");
+  if (seconds >= 2 * kSecondsPerDay)
+    return count_text(whole(seconds / kSecondsPerDay), "day", "days");
   if (seconds >= 2 * 3600) return count_text(whole(seconds / 3600), "hour", "hours");
   if (seconds >= 120) return count_text(whole(seconds / 60), "minute", "minutes");
   return count_text(whole(seconds), "second", "seconds");
 }
 
 std::string date_text(int64_t now_ns, double seconds_from_now) {
-  constexpr double kFarthest_s = 200 * 365 * kDay_s;
-  const double at = static_cast<double>(now_ns) / 1e9 + std::min(seconds_from_now, kFarthest_s);
+  constexpr double kFarthestSeconds = 200 * 365 * kSecondsPerDay;
+  const double at =
+      static_cast<double>(now_ns) / 1e9 + std::min(seconds_from_now, kFarthestSeconds);
   const std::string time = time_text(static_cast<int64_t>(at * 1e9), 1);
-  return seconds_from_now < 2 * kDay_s ? time.substr(0, 16) + "Z" : time.substr(0, 10);
+  return seconds_from_now < 2 * kSecondsPerDay ? time.substr(0, 16) + "Z" : time.substr(0, 10);
 }
 
 std::string label(const HistorySeries& series) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace heapsnap {
 
@@ -39,7 +40,8 @@ std::string sparkline(std::span<const std::optional<double>> values, std::span<c
       continue;
     }
     const double share = *high > *low ? (*values[index] - *low) / (*high - *low) : 0;
-    const auto block = static_cast<size_t>(share * static_cast<double>(kBlocks.size() - 1) + 0.5);
+    const auto block =
+        static_cast<size_t>(std::lround(share * static_cast<double>(kBlocks.size() - 1)));
     line += kBlocks[std::min(block, kBlocks.size() - 1)];
   }
   return line;

@@ -23,7 +23,7 @@ namespace {
 constexpr mode_t kFolderMode = 0750;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 // Where the file system cannot tell whether somebody has a file open.
-constexpr time_t kOldTemporary_s = 24 * 3600;
+constexpr time_t kOldTemporarySeconds = 24 * 3600;
 
 // The regular file `name` of `folder`, no link; closed, with errno, when it is none.
 UniqueFd open_regular_below(int folder, const std::string& name) {
@@ -39,7 +39,7 @@ bool is_left_over(const UniqueFd& file) {
     ::fcntl(file.get(), F_SETLEASE, F_UNLCK);
     return true;
   }
-  return errno != EAGAIN && ::time(nullptr) - status.st_mtime > kOldTemporary_s;
+  return errno != EAGAIN && ::time(nullptr) - status.st_mtime > kOldTemporarySeconds;
 }
 
 }  // namespace

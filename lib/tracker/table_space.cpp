@@ -384,7 +384,7 @@ void clear_tables() {
       case kRegionDirectory:
       case kRegionRegions:
       case kRegionLiveRoot:
-      case kRegionChunks: continue;  // what leads to the (now empty) rest
+      case kRegionChunks:  // these lead to the (now empty) rest
       case kRegionWorking:
       case kRegionVacant: continue;
       default: break;

@@ -36,7 +36,7 @@ class Keys {
   std::optional<std::string> text(std::string_view key, const char* example) {
     const toml::node* const node = find(key);
     if (node == nullptr) return std::nullopt;
-    const auto value = node->value_exact<std::string>();
+    auto value = node->value_exact<std::string>();
     if (!value || value->empty()) wrong(*node, key, "a text", example);
     return value;
   }

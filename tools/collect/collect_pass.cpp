@@ -26,7 +26,7 @@ namespace {
 constexpr int kExitSkipped = 1;
 constexpr int kExitAbsent = static_cast<int>(ErrorKind::kNoProcess);
 // What a clock that is kept in time may be set back by.
-constexpr int64_t kClockTolerance_s = 2;
+constexpr int64_t kClockToleranceSeconds = 2;
 // Snapshots of a process that are tried when the newest is damaged.
 constexpr int kMostTried = 4;
 
@@ -35,7 +35,7 @@ int64_t now_s() {
 }
 
 bool is_in_future(const SnapshotName& name, int64_t now) {
-  return name.time_s > now + kClockTolerance_s;
+  return name.time_s > now + kClockToleranceSeconds;
 }
 
 // The newest snapshot of this very process whose time has come. `note`: what was found amiss.
@@ -210,7 +210,7 @@ void CollectPass::collect_process(const TargetRule& rule, const ListedProcess& p
       place,       {rule.timeout, rule.cpu}, [this] { lock_->drop_in_child(); }};
   const CaptureOutcome outcome = capture_within(order);
   const std::string what = fmt::format("cannot collect process {}", process.pid);
-  const int kUnsupported = static_cast<int>(ErrorKind::kUnsupported);
+  const int unsupported = static_cast<int>(ErrorKind::kUnsupported);
   switch (outcome.end) {
     case WorkEnd::kDone: break;
     case WorkEnd::kOutOfTime:
@@ -220,12 +220,12 @@ void CollectPass::collect_process(const TargetRule& rule, const ListedProcess& p
                        duration_text(static_cast<uint64_t>(rule.timeout.count()) * 1'000'000)),
            fmt::format("raise timeout of target {}, or look for the cause: heapsnap doctor {}",
                        rule.name, process.pid),
-           kUnsupported);
+           unsupported);
       return;
     case WorkEnd::kOutOfProcessorTime:
       line.snapshot.clear();
       fail(line, what, fmt::format("it took more processor time than cpu = {} s", rule.cpu.count()),
-           fmt::format("raise cpu of target {}", rule.name), kUnsupported);
+           fmt::format("raise cpu of target {}", rule.name), unsupported);
       return;
     case WorkEnd::kAsked:
       line.snapshot.clear();
@@ -236,7 +236,7 @@ void CollectPass::collect_process(const TargetRule& rule, const ListedProcess& p
     case WorkEnd::kKilled:
       line.snapshot.clear();
       fail(line, what, fmt::format("the process that took it ended by signal {}", outcome.signal),
-           "look at the kernel log for the OOM killer: dmesg", kUnsupported);
+           "look at the kernel log for the OOM killer: dmesg", unsupported);
       return;
   }
   if (outcome.exit_code == kExitAbsent) {
