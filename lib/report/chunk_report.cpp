@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/hex_dump.h"
+#include "report/json_head.h"
 #include "report/json_writer.h"
 #include "report/number_text.h"
 #include "report/shell_word.h"
@@ -129,14 +130,7 @@ void print_json_chunk(Writer& out, const ChunkReportInput& input) {
   const FoundChunk& chunk = input.chunk;
   JsonWriter json(out);
   json.begin_object();
-  json.member("kind", "chunk-contents");
-  json.member("version", 1);
-  json.member("writer", metadata.writer);
-  json.member("snapshot", input.snapshot_path);
-  json.member("pid", metadata.process.pid);
-  json.member("comm", metadata.process.comm);
-  json.member("exe", metadata.process.exe);
-  json.member("taken_at", time_text(metadata.process.taken_at_ns));
+  write_json_head(json, "chunk-contents", metadata, input.snapshot_path);
   json.member("at", input.at);
   json.member("addr", chunk.pointer);
   json.member("size", chunk.size);

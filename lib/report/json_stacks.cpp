@@ -1,8 +1,8 @@
 #include <utility>
 
+#include "report/json_head.h"
 #include "report/json_row.h"
 #include "report/json_writer.h"
-#include "report/number_text.h"
 #include "report/stack_frames.h"
 #include "report/stack_report.h"
 
@@ -31,14 +31,7 @@ void write_tally(JsonWriter& json, const char* name, const Tally& tally) {
 void write_head(JsonWriter& json, const StackReportInput& input, const char* by) {
   const SnapshotMetadata& metadata = input.metadata;
   const TrackerRecord& tracker = *metadata.tracker;
-  json.member("kind", "stacks");
-  json.member("version", 1);
-  json.member("writer", metadata.writer);
-  json.member("snapshot", input.snapshot_path);
-  json.member("pid", metadata.process.pid);
-  json.member("comm", metadata.process.comm);
-  json.member("exe", metadata.process.exe);
-  json.member("taken_at", time_text(metadata.process.taken_at_ns));
+  write_json_head(json, "stacks", metadata, input.snapshot_path);
   json.member("by", by);
   json.member("sort", order_name(input.order));
   json.member("sort_total", total_of(input.census, input.recorded.stacks, input.order));

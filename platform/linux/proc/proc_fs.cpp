@@ -233,11 +233,9 @@ Process ProcFs::describe(int pid) const {
   }
   const std::string status = read(*alive, "status");
   // A thread that ends gives up its memory, and the program with it, before it is gone.
-  if (link_target_or_empty(path(*alive, "exe")).empty() && live_tid(process.pid) != alive) {
-    throw TargetRefusal(pid, ESRCH);
-  }
-  process.comm = leader.comm;
   process.exe = link_target_or_empty(path(*alive, "exe"));
+  if (process.exe.empty() && live_tid(process.pid) != alive) throw TargetRefusal(pid, ESRCH);
+  process.comm = leader.comm;
   process.machine = machine_of(path(*alive, "exe"));
   process.command_line = read_front(path(*alive, "cmdline"), kLongestCommandLine);
   while (process.command_line.ends_with('\0')) process.command_line.pop_back();
