@@ -103,7 +103,8 @@ const char* to_string(RunBegin begin) {
 
 bool GrowthHistory::grows(double tolerance_per_day) const {
   const auto& slope = resident().slope;
-  return slope && slope->surely_grows() && slope->interval->low * kSecondsADay > tolerance_per_day;
+  return slope && slope->grows_significantly() &&
+         slope->interval->low * kSecondsADay > tolerance_per_day;
 }
 
 void GrowthHistoryBuilder::add(const SnapshotReader& snapshot, const std::string& path) {
@@ -289,7 +290,8 @@ GrowthHistory GrowthHistoryBuilder::finish() {
                    });
 
   const auto& slope = history.resident().slope;
-  if (const auto& left = followed.back()->memory_left; left && slope && slope->surely_grows()) {
+  if (const auto& left = followed.back()->memory_left;
+      left && slope && slope->grows_significantly()) {
     const auto bytes = static_cast<double>(left->bytes);
     HistoryForecast forecast;
     forecast.limit = left->limit;

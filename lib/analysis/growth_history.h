@@ -78,7 +78,7 @@ struct GrowthHistory {
   std::vector<std::string> unread;  // snapshots that could not be read, with the reason
 
   const HistorySeries& resident() const { return series.front(); }
-  // Resident memory surely grows by more than `tolerance` bytes a day.
+  // Resident memory grows by more than `tolerance` bytes a day, by the lower end of the interval.
   bool grows(double tolerance_per_day) const;
 };
 

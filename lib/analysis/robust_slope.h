@@ -29,8 +29,8 @@ struct Slope {
   // Of the last run: its value at a time is offset + time * per_second, by its median point.
   double offset = 0;
 
-  bool surely_grows() const { return interval && interval->low > 0; }
-  bool surely_shrinks() const { return interval && interval->high < 0; }
+  bool grows_significantly() const { return interval && interval->low > 0; }
+  bool shrinks_significantly() const { return interval && interval->high < 0; }
 };
 
 // Nothing where no run has two points at different times. Of more than `kMostFitted` points every

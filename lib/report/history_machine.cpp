@@ -205,7 +205,8 @@ void print_history_metrics(Writer& out, std::span<const NamedHistory> histories,
                   if (!slope(h) || !slope(h)->interval) return std::nullopt;
                   return slope(h)->interval->high;
                 });
-  metrics.gauge("heapsnap_grows", "1 where resident memory surely grows, else 0.",
+  metrics.gauge("heapsnap_grows",
+                "1 where the whole interval of the growth is above the tolerance, else 0.",
                 [&](History h) { return h.grows(tolerance_per_day) ? 1.0 : 0.0; });
   metrics.gauge("heapsnap_limit_reached_timestamp_seconds",
                 "When the memory limit is reached at this growth, in seconds since 1970.",

@@ -81,10 +81,10 @@ std::string verdict(const HistorySeries& series) {
   }
   const std::string range = fmt::format("(95 %: {} to {})", rate_text(slope->interval->low),
                                         rate_text(slope->interval->high));
-  if (slope->surely_grows()) {
+  if (slope->grows_significantly()) {
     return fmt::format("grows by {} a day {}", rate_text(slope->per_second).substr(1), range);
   }
-  if (slope->surely_shrinks()) {
+  if (slope->shrinks_significantly()) {
     return fmt::format("shrinks by {} a day {}", rate_text(slope->per_second).substr(1), range);
   }
   return fmt::format("no sure trend: {} a day {}", rate_text(slope->per_second), range);

@@ -28,7 +28,7 @@ TEST_CASE("a line has its slope, and an interval from five points on") {
     REQUIRE(slope);
     CHECK(slope->per_second == doctest::Approx(3));
     CHECK(!slope->interval);
-    CHECK(!slope->surely_grows());
+    CHECK(!slope->grows_significantly());
   }
   const auto slope = fit_slope(straight_line(5, 3, 7));
   REQUIRE(slope);
@@ -36,7 +36,7 @@ TEST_CASE("a line has its slope, and an interval from five points on") {
   CHECK(slope->interval->low == doctest::Approx(3));
   CHECK(slope->interval->high == doctest::Approx(3));
   CHECK(slope->offset == doctest::Approx(7));
-  CHECK(slope->surely_grows());
+  CHECK(slope->grows_significantly());
 }
 
 TEST_CASE("one point, or points at one time, have no slope") {
@@ -50,8 +50,8 @@ TEST_CASE("what stays the same neither grows nor shrinks") {
   const auto slope = fit_slope(straight_line(50, 0, 100));
   REQUIRE(slope);
   CHECK(slope->per_second == 0);
-  CHECK(!slope->surely_grows());
-  CHECK(!slope->surely_shrinks());
+  CHECK(!slope->grows_significantly());
+  CHECK(!slope->shrinks_significantly());
 }
 
 TEST_CASE("outliers do not move it") {
@@ -71,7 +71,7 @@ TEST_CASE("a restart is no shrinking") {
   const auto slope = fit_slope(points);
   REQUIRE(slope);
   CHECK(slope->per_second == doctest::Approx(5));
-  CHECK(slope->surely_grows());
+  CHECK(slope->grows_significantly());
   CHECK(slope->offset == doctest::Approx(-50));  // of the last run
 }
 
