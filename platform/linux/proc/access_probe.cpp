@@ -12,12 +12,12 @@ namespace heapsnap {
 
 namespace {
 
-// Reads one byte of `pid` at `from`; gives errno, 0 for success.
+// Reads one byte of `pid` at `from`. Returns errno, or 0 on success.
 int read_one_byte(int pid, void* from) {
   char byte = 0;
   const iovec local{&byte, 1};
   const iovec remote{from, 1};
-  // The function of libc passes every argument in full; syscall(2) leaves the upper half of an int
+  // libc's wrapper passes every argument at full width; syscall(2) leaves the upper half of an int
   // undefined.
   return ::process_vm_readv(pid, &local, 1, &remote, 1, 0) < 0 ? errno : 0;
 }
@@ -27,19 +27,19 @@ int try_process_vm_readv() {
   return read_one_byte(::getpid(), &byte);
 }
 
-// No process has pid -1, so ptrace that comes as far as looking gives ESRCH.
+// No process has pid -1, so a ptrace call that gets past any filter fails with ESRCH.
 int try_ptrace() {
   ::syscall(SYS_ptrace, PTRACE_CONT, -1, 0, 0);
   return errno == ESRCH ? 0 : errno;
 }
 
-// Calls `attempt` in a child, which a filter may kill. SIGSYS kills it silently: the child has no
-// handler and writes no core that somebody would miss.
+// Calls `attempt` in a child, since a filter may kill the caller. SIGSYS kills the child quietly:
+// it has no handler, and its core, if any, is of no interest.
 Availability in_child(int (*attempt)()) {
   const pid_t child = ::fork();
   if (child < 0) return Availability::kUnknown;
   if (child == 0) {
-    // The exit status has eight bits, every errno of these calls fits.
+    // The exit status has eight bits, enough for any errno of these calls.
     ::_exit(attempt());
   }
   int status = 0;

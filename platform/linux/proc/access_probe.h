@@ -1,13 +1,13 @@
-// Asks the kernel itself whether a process may be attached to, without doing anything to it.
+// Asks the kernel whether a process may be attached to, without doing anything to it.
 //
-// process_vm_readv(2) passes the very check that PTRACE_SEIZE passes (ptrace_may_access with
+// process_vm_readv(2) makes the same check as PTRACE_SEIZE (ptrace_may_access with
 // PTRACE_MODE_ATTACH_REALCREDS: ids, capabilities, dumpable, Yama, security modules) before it
 // looks at the memory. So reading one byte at address 0, where nothing is mapped, tells:
 //
 //   EPERM  refused       EFAULT  permitted       ESRCH  gone, a zombie or a kernel thread
 //
-// Whether a seccomp filter of our own bars the calls is tried in a child of ours: a filter may
-// kill.
+// Whether a seccomp filter bars these calls to heapsnap itself is tried in a child process, since
+// the filter may kill the caller.
 #pragma once
 
 #include <cstdint>

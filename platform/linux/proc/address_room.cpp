@@ -13,7 +13,7 @@ namespace {
 // ARCH_STACK_DEFAULT_SIZE of glibc, for a main stack without a limit.
 constexpr uint64_t kUnlimitedStack = 2 << 20;
 
-// Nobody tells how many mappings a process once had.
+// The kernel does not record the peak number of mappings, so this many must be left.
 constexpr uint64_t kMappingsLeft = 1000;
 
 struct Bound {
@@ -28,8 +28,8 @@ constexpr std::array kBounds{Bound{"Max address space", "VmSize", "-v", kRaiseSp
                              Bound{"Max locked memory", "VmLck", "-l", "--memlock=unlimited"}};
 constexpr size_t kLockedMemory = kBounds.size() - 1;
 
-// Of one that has locked all of its memory, now and to come (mlockall(2)): nothing says that it has
-// but how much is locked. What somebody else maps is locked as well, and counts for the limit.
+// Whether the process has locked all of its memory, now and to come (mlockall(2)), under a limit.
+// Only how much is locked tells. What we map is locked too, and counts.
 bool may_lock_no_more_than_its_limit(std::string_view status, uint64_t size) {
   constexpr uint64_t kMayLockAll = 1 << 14;  // CAP_IPC_LOCK
   const auto capabilities = parse_number(status_field(status, "CapEff").value_or(""), 16);

@@ -1,5 +1,5 @@
-// /proc is asked by the tid of a thread that lives. It may end before the answer: to say that the
-// process has ended would be wrong while others of its threads live.
+// /proc is read by the tid of a live thread. If that thread exits before the read, it would be
+// wrong to say that the process has ended while other threads are alive.
 #pragma once
 
 #include "base/error.h"
@@ -7,8 +7,8 @@
 
 namespace heapsnap {
 
-// Gives what `work`, which looks at process `pid` and leaves nothing behind, gives. Where it throws
-// Error{kNoProcess} and the process lives, it is done again, a few times.
+// Returns what `work` returns, which looks at process `pid` and has no side effects. If it throws
+// Error{kNoProcess} while the process is alive, it is retried a few times.
 template <typename Work>
 auto ask_again(const ProcFs& proc, int pid, const Work& work) {
   constexpr int kMostTimes = 10;

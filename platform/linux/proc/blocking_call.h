@@ -1,15 +1,13 @@
-// Calls in which heapsnap may wait in the kernel for somebody who never answers, and who watches
-// them.
+// Calls in which heapsnap may block in the kernel forever, and the process that watches for that.
 //
-// Who reads a page of the target that is to be filled by a reader of userfaultfd(2), or by a file
-// system in user space, sleeps until it is there. No signal ends that sleep but SIGKILL, and no
-// other thread can do anything about it. So heapsnap does its work in a child process, and the
-// parent looks at a page that both share:
+// A read of a page that a userfaultfd(2) handler or a user-space file system has to fill sleeps
+// until the page is there. Only SIGKILL ends that sleep, and no other thread can do anything about
+// it. So heapsnap does its work in a child process, and the parent watches a page that both share:
 //
 //   child    | enters | process_vm_readv ...            | leaves |
 //   parent            | same call as last time? ... ... | SIGKILL, and says why
 //
-// When the child dies, ptrace(2) lets the target go.
+// When the child dies, the kernel detaches it from the target (ptrace(2)).
 #pragma once
 
 #include <atomic>
@@ -18,8 +16,8 @@
 
 namespace heapsnap {
 
-// Brackets one such call. Costs two stores; nothing where nobody watches. One at a time in the
-// process: while the tracing thread works, others wait for it.
+// Brackets one such call. Costs two stores, or nothing if no process is watching. One at a time per
+// process: while the tracing thread works, the others wait for it.
 class BlockingCall {
  public:
   explicit BlockingCall(const char* what) noexcept;
@@ -28,26 +26,26 @@ class BlockingCall {
   ~BlockingCall();
 };
 
-// How long one may take: what `--deadline` says.
+// How long such a call may take: the value of `--deadline`.
 void set_call_patience(std::chrono::milliseconds patience) noexcept;
 
 // What the watching process sees.
 class CallBoard {
  public:
   struct State {
-    std::atomic<uint64_t> count{0};  // odd: inside of a call
+    std::atomic<uint64_t> count{0};  // odd: inside a call
     std::atomic<int> tid{0};
-    std::atomic<const char*> what{nullptr};  // of the program, so the same in both
+    std::atomic<const char*> what{nullptr};  // a string literal, so at the same address in both
     std::atomic<int64_t> patience_ms{2000};
   };
 
-  // A page that children share. Throws std::bad_alloc.
+  // A page shared with child processes. Throws std::bad_alloc.
   CallBoard();
   CallBoard(const CallBoard&) = delete;
   CallBoard& operator=(const CallBoard&) = delete;
   ~CallBoard();
 
-  // From here on calls of this process are entered on it.
+  // From now on, records the calls of this process on this board.
   void use() noexcept;
   const State& state() const { return *state_; }
 

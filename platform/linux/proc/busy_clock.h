@@ -1,4 +1,4 @@
-// How many processors a process keeps busy, by its CPU clock (clock_getcpuclockid(3)): the most
+// How many processors a process keeps busy, by its CPU clock (clock_getcpuclockid(3)): no more than
 // that can write to its memory at a time.
 #pragma once
 
@@ -11,11 +11,11 @@ namespace heapsnap {
 
 class BusyClock {
  public:
-  // Begins to measure.
+  // Starts measuring.
   explicit BusyClock(int pid);
 
-  // Processors that it kept busy on average, from the beginning or from restart() on; nothing when
-  // it is gone, or when that is too short a time ago to tell.
+  // Average number of processors that it kept busy since construction or restart(); nullopt if it
+  // is gone or too little time has passed to tell.
   std::optional<double> processors() const;
   void restart();
 

@@ -11,13 +11,13 @@ namespace heapsnap {
 
 namespace {
 
-// Names of one controller's files. v1 says "no limit" by a number near 2^63, v2 by "max", which is
-// no number.
+// File names of one controller. v1 writes "no limit" as a number near 2^63, v2 as "max", which does
+// not parse as a number.
 struct LimitFiles {
   const char* limit;
   const char* used;
 };
-// Past memory.high the kernel makes the group wait until it uses less.
+// Above memory.high the kernel throttles the group until it uses less.
 constexpr std::array kMemoryV2{LimitFiles{"memory.max", "memory.current"},
                                LimitFiles{"memory.high", "memory.current"}};
 constexpr std::array kMemoryV1{
@@ -38,12 +38,12 @@ bool is_folder(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// The folders of `path` below `mount`, from the group itself up to the root of the hierarchy.
-// A container often sees its own group as the root of the mount while /proc names it from the
-// host's root: then the mount itself is all there is to see.
+// The folders of `path` below `mount`, from the group itself up to the root of the hierarchy. In a
+// container the mount's root is often the container's own group, while /proc names the group from
+// the host's root: then only the mount itself is visible.
 std::vector<std::string> folders_upwards(const std::string& mount, std::string path) {
   std::vector<std::string> folders;
-  const bool outside = path.find("/..") != std::string::npos;  // of another cgroup namespace
+  const bool outside = path.find("/..") != std::string::npos;  // outside our cgroup namespace
   if (!outside && is_folder(mount + path)) {
     while (path.size() > 1) {
       folders.push_back(mount + path);
@@ -98,7 +98,7 @@ void add_memory_limits(const std::vector<std::string>& folders, const std::strin
   }
 }
 
-// The unified hierarchy is the mount itself, or beside v1 controllers its folder "unified".
+// The unified hierarchy is the mount itself or, next to v1 controllers, its folder "unified".
 std::string unified_mount(const std::string& cgroup_root) {
   const std::string beside = cgroup_root + "/unified";
   return is_folder(beside) ? beside : cgroup_root;

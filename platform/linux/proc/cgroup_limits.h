@@ -1,10 +1,10 @@
-// How much room the control groups of a process leave: memory and processes, v1 and v2.
+// How much memory and how many processes the control groups of a process still allow (v1 and v2).
 //
 //   /proc/PID/cgroup   0::/system.slice/app.service          v2
-//                      9:memory:/docker/3f2a...              v1, one line a controller
+//                      9:memory:/docker/3f2a...              v1, one line per controller
 //
-// A limit holds for a group and everything below it, so the room is the smallest one on the way up
-// to the root.
+// A limit applies to a group and everything below it, so the room is the least on the way up to the
+// root.
 #pragma once
 
 #include <cstdint>
@@ -23,54 +23,53 @@ struct CgroupPath {
   bool operator==(const CgroupPath&) const = default;
 };
 
-// Parses the text of /proc/PID/cgroup; lines that are none are skipped.
+// Parses the text of /proc/PID/cgroup; skips malformed lines.
 std::vector<CgroupPath> parse_cgroup(std::string_view text);
 
-// One limit with what is used of it, of the group that leaves the least room.
+// One limit and its usage, of the group that leaves the least room.
 struct CgroupLimit {
   std::string group;  // folder below /sys/fs/cgroup
   uint64_t limit = 0;
-  uint64_t used = 0;  // memory: without file pages that the kernel gives back at once
+  uint64_t used = 0;  // memory: without file pages that the kernel can reclaim at once
 
   uint64_t room() const { return used < limit ? limit - used : 0; }
 };
 
 struct CgroupLimits {
-  std::optional<CgroupLimit> memory;     // bytes; nothing: no limit, or not readable
+  std::optional<CgroupLimit> memory;     // bytes; nullopt: no limit, or not readable
   std::optional<CgroupLimit> processes;  // tasks, as the pids controller counts them
-  // When memory runs out, the kernel ends all processes of the group, not one (memory.oom.group of
-  // v2: OOMPolicy=kill of systemd, containers of Kubernetes).
+  // When memory runs out, the kernel kills all processes of the group, not just one
+  // (memory.oom.group of v2: systemd's OOMPolicy=kill, Kubernetes containers).
   bool dies_together = false;
   bool frozen = false;  // by the freezer: `docker pause`, systemctl freeze
   std::string frozen_group;
 };
 
-// The files of one memory limit of one group: bytes, or the word "max".
+// The files of one memory limit of one group. The limit is bytes, or the word "max".
 struct MemoryLimitFiles {
   std::string group;  // as CgroupLimit::group
   std::string limit;
   std::string used;
   std::string statistics;
-  std::string reclaimable;  // the word in `statistics` before what the kernel gives back at once
+  std::string reclaimable;  // key in `statistics` of what the kernel can reclaim at once
 };
 
-// All of them that exist, of the groups in `cgroup_text` and those above. To be read often.
+// All that exist, of the groups in `cgroup_text` and those above, for callers that read them often.
 std::vector<MemoryLimitFiles> memory_limit_files(std::string_view cgroup_text,
                                                  const KernelFiles& files);
 
-// "inactive_file 1234" in the text of memory.stat; 0 where it does not say.
+// The number after `word` in the text of memory.stat ("inactive_file 1234"); 0 if it is not there.
 uint64_t memory_statistic(std::string_view text, std::string_view word);
 
-// The number in a limit's file; nothing where there is no limit.
+// The number in a limit file; nullopt if there is no limit.
 std::optional<uint64_t> parse_memory_limit(std::string_view text);
 
 // Reads the limits of the groups in `cgroup_text`, the text of /proc/PID/cgroup.
 CgroupLimits read_cgroup_limits(std::string_view cgroup_text, const KernelFiles& files);
-// The same of a process.
+// The same for a process.
 CgroupLimits read_cgroup_limits(int pid, const KernelFiles& files);
 
-// What to do about a group that is frozen. cgroup v1 has a controller for it, v2 a file in each
-// group.
+// How to thaw a frozen group. cgroup v1 has a controller for it, v2 a file in each group.
 std::string thaw_remedy(const CgroupLimits& limits);
 
 }  // namespace heapsnap

@@ -15,10 +15,10 @@ namespace heapsnap {
 
 namespace {
 
-// How often to look again where the first one's figures change meanwhile.
+// How many times to look if the first process's figures keep changing.
 constexpr int kMostLooksAtMemory = 5;
 
-// The lines of /proc/PID/status that are about the memory, not the process.
+// The lines of /proc/PID/status about the memory.
 std::string memory_figures(const ProcFs& proc, int pid) {
   const std::string status = proc.try_read(pid, "status").value_or(std::string());
   std::string figures;

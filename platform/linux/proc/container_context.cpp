@@ -13,14 +13,14 @@ namespace heapsnap {
 namespace {
 
 constexpr size_t kContainerId = 64;  // hex digits
-constexpr size_t kShortId = 12;      // so many of them are enough for every command
+constexpr size_t kShortId = 12;      // enough of them for any command
 
 bool is_hex(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// "/docker/ID", "/system.slice/docker-ID.scope", "/kubepods.slice/.../cri-containerd-ID.scope":
-// the first run of 64 hex digits that is a whole word.
+// The first run of 64 hex digits in "/docker/ID", "/system.slice/docker-ID.scope" or
+// "/kubepods.slice/.../cri-containerd-ID.scope".
 std::string container_id(std::string_view path) {
   for (size_t i = 0; i + kContainerId <= path.size(); ++i) {
     if (is_hex(path.substr(i, kContainerId))) return std::string(path.substr(i, kShortId));
@@ -28,7 +28,7 @@ std::string container_id(std::string_view path) {
   return {};
 }
 
-// "foo.service" of "/system.slice/foo.service".
+// "foo.service" from "/system.slice/foo.service".
 std::string unit_name(std::string_view path) {
   const std::string_view last = path.substr(path.find_last_of('/') + 1);
   return last.ends_with(".service") ? std::string(last) : std::string();

@@ -1,4 +1,4 @@
-// Where the kernel's text files are; tests put folders with fixtures in their place.
+// Where the kernel's text files are; tests use folders with fixtures instead.
 #pragma once
 
 #include <string>

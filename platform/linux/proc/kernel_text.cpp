@@ -13,11 +13,11 @@
 namespace heapsnap {
 
 std::optional<std::string> read_kernel_text(const std::string& path, size_t limit) {
-  // O_NONBLOCK: a fifo in a tree that somebody else made must not hold us.
+  // O_NONBLOCK: a fifo in a folder that is not the kernel's must not block us.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return std::nullopt;
   std::string text;
-  // Files of /proc have no size; one read gives at most a page of many of them.
+  // Files of /proc have no size, and one read of many of them returns at most a page.
   char buffer[4096];
   while (true) {
     const ssize_t count = ::read(fd.get(), buffer, sizeof(buffer));

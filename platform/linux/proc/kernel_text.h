@@ -1,4 +1,4 @@
-// The kernel's small text files: read whole, and their "Key: value" lines picked apart.
+// Reads the kernel's small text files whole, and parses their "Key: value" lines.
 #pragma once
 
 #include <cstdint>
@@ -8,33 +8,33 @@
 
 namespace heapsnap {
 
-// Text of one file of /proc or /sys. Nothing when it cannot be read (errno says why) or is longer
+// Text of one file of /proc or /sys; nullopt if it cannot be read (errno says why) or is longer
 // than `limit` bytes.
 std::optional<std::string> read_kernel_text(const std::string& path, size_t limit = 1 << 20);
 
-// The same; empty where there is nothing.
+// The same, but empty instead of nullopt.
 std::string kernel_text_or_empty(const std::string& path);
 
-// Where the symbolic link leads, as readlink(2) says; empty when it cannot be read.
+// The target of a symbolic link, as readlink(2) returns it; empty if it cannot be read.
 std::string link_target_or_empty(const std::string& path);
 
-// The text without its blanks and line ends at both sides.
+// `text` without leading and trailing whitespace.
 std::string_view trimmed(std::string_view text);
 
-// The first line of `text` and what follows it: takes the line off. Nothing at the end.
+// Removes the first line from `text` and returns it; nullopt at the end.
 std::optional<std::string_view> take_line(std::string_view& text);
 
-// The first blank-separated word of `text`, taken off; empty when there is none.
+// Removes the first blank-separated word from `text` and returns it; empty if there is none.
 std::string_view take_word(std::string_view& text);
 
 // Value of the first line "Key:   value" (/proc/PID/status, /proc/meminfo), trimmed.
 std::optional<std::string_view> status_field(std::string_view text, std::string_view key);
-// The same as a number: leading decimal digits of the value, so that "12 kB" is 12.
+// The same as a number: the leading decimal digits of the value, so that "12 kB" is 12.
 std::optional<uint64_t> status_number(std::string_view text, std::string_view key);
-// The same in bytes, of a value in "kB". Nothing when it overflows.
+// The same in bytes, for a value in "kB"; nullopt if it overflows.
 std::optional<uint64_t> status_bytes(std::string_view text, std::string_view key);
 
-// All of `text`, trimmed, as an unsigned number. Nothing for anything else.
+// All of `text`, trimmed, as an unsigned number; nullopt if it is anything else.
 std::optional<uint64_t> parse_number(std::string_view text, int base = 10);
 
 }  // namespace heapsnap

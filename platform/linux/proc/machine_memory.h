@@ -8,7 +8,7 @@
 
 namespace heapsnap {
 
-// Bytes; nothing where the kernel does not say.
+// Bytes; nullopt where the kernel does not say.
 struct MachineTotals {
   std::optional<uint64_t> total;      // MemTotal
   std::optional<uint64_t> available;  // MemAvailable

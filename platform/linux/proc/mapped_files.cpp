@@ -27,7 +27,7 @@ bool is_mapped_file(int fd, const Mapping& mapping) {
       minor(status.st_dev) == mapping.device_minor) {
     return true;
   }
-  // maps shows the device of the file system below, stat() one of the subvolume or the overlay.
+  // maps shows the underlying file system's device, stat() the subvolume's or the overlay's.
   struct statfs file_system {};
   return ::fstatfs(fd, &file_system) == 0 &&
          (file_system.f_type == BTRFS_SUPER_MAGIC || file_system.f_type == OVERLAYFS_SUPER_MAGIC);
@@ -47,7 +47,7 @@ UniqueFd MappedFiles::open_by_range(const Mapping& mapping) const {
                 mapping.range.end.value());
   const UniqueFd link(::open(proc_.path(pid_, range).c_str(), O_PATH | O_CLOEXEC));
   UniqueFd file = reopen_regular(link);
-  // The range may have been mapped again since the mapping was read.
+  // The range may have been remapped since the mapping was read.
   return file && is_mapped_file(file.get(), mapping) ? std::move(file) : UniqueFd();
 }
 

@@ -14,7 +14,7 @@ namespace heapsnap {
 
 namespace {
 
-// linux/fs.h as of 6.11. Written out here because the headers that we build with are older.
+// linux/fs.h as of 6.11, written out here because the headers that we build with are older.
 struct MappingQuery {
   uint64_t size;
   uint64_t query_flags;

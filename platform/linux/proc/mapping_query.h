@@ -1,4 +1,4 @@
-// One mapping of a process as it is at this moment, without reading all the others.
+// One mapping of a process as it is now, without reading all the others.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace heapsnap {
 
-// The mapping that holds `address`; nothing when none does. Asks by the ioctl PROCMAP_QUERY (Linux
-// 6.11), where that is missing by reading all of maps. Its range, permissions and name are filled
-// in, and nothing else.
+// The mapping that contains `address`; nullopt if there is none. Uses the ioctl PROCMAP_QUERY
+// (Linux 6.11) or, where that is missing, reads all of maps. Fills in only the range, permissions
+// and name.
 std::optional<Mapping> query_mapping(const ProcFs& proc, int tid, Address address);
 
 }  // namespace heapsnap

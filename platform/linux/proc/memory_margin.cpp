@@ -12,7 +12,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr size_t kLongestText = 16384;  // memory.stat has some 2 KB
+constexpr size_t kLongestText = 16384;  // memory.stat is about 2 KB
 
 UniqueFd open_file(const std::string& path) {
   return UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));

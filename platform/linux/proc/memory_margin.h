@@ -1,10 +1,10 @@
-// How much memory a process and a copy of it can still take before a limit is reached, asked so
-// often that its files stay open.
+// How much memory a process and a copy of it can still take before they reach a limit. Asked so
+// often that the files stay open.
 //
-// Limits are those of its control groups and of those above them, and the memory of the machine.
-// What a group uses counts file pages too, which the kernel gives back first; how many those are is
-// told by memory.stat, which is slow (the kernel adds up all processors), so that it is read only
-// when a limit seems near.
+// The limits are those of its control groups and the groups above them, and the memory of the
+// machine. A group's usage includes file pages, which the kernel reclaims first; memory.stat says
+// how many. Reading it is slow (the kernel sums over all processors), so it is read only when a
+// limit seems near.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,14 @@ namespace heapsnap {
 
 class MemoryMargin {
  public:
-  // Looks for the limits of process `pid`, once. Files that cannot be opened are no limits.
+  // Finds the limits of process `pid`, once. A file that cannot be opened is no limit.
   explicit MemoryMargin(int pid, const KernelFiles& files = {});
 
   struct Room {
     uint64_t bytes = UINT64_MAX;
     std::string limit;  // "memory limit of /app", "memory of this machine"; empty: there is none
   };
-  // The least room that any limit leaves now. It may be given too small while it is more than
-  // `enough`.
+  // The least room that any limit leaves now. May be an underestimate if it is more than `enough`.
   Room room(uint64_t enough);
 
  private:

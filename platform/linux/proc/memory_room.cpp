@@ -14,13 +14,13 @@ namespace {
 
 // Copying a page on the first write to it takes a processor 1.1 us.
 constexpr double kWrittenPerSecond = 4e9;
-// An exiting process gives back 100 MB of pages that it shares in some 5 ms.
+// An exiting process frees 100 MB of shared pages in about 5 ms.
 constexpr double kGivenBackPerSecond = 16e9;
-// From one look at the limits to the next, and until a killed copy begins to exit.
+// From one check of the limits to the next, plus the time until a killed copy begins to exit.
 constexpr double kSecondsUntilKilled = 0.004;
-// What a copy takes of the kernel beside page tables, and a few pages of its own.
+// What a copy takes in the kernel besides page tables, and a few pages of its own.
 constexpr uint64_t kSmallChange = 1 << 20;
-// More of them get in each other's way: one address space, one group that is charged.
+// More than this contend: for one address space, and for one group that is charged.
 constexpr double kMostWriters = 4;
 
 uint64_t private_bytes(const ProcessStatus& process) {
@@ -95,7 +95,7 @@ std::optional<CopyRefusal> find_copy_refusal(int pid, double writers, const Kern
       parse_machine_memory(kernel_text_or_empty(files.proc + "/meminfo"),
                            kernel_text_or_empty(files.proc + "/sys/vm/overcommit_memory"));
   const CgroupLimits limits = read_cgroup_limits(pid, files);
-  // A copy has the ids of the process, so what may be sent to one may be sent to the other.
+  // A copy has the ids of the process, so we may kill the one if we may kill the other.
   const bool may_kill = ::kill(pid, 0) == 0 || errno != EPERM;
   return find_copy_refusal(*status, machine, limits, {writers, may_kill && !limits.dies_together},
                            read_user_tasks(*status, files));

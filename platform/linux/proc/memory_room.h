@@ -1,15 +1,14 @@
 // Whether this machine has room for a copy-on-write child of the target.
 //
-// The child costs page tables at once and then one page for each that the target writes to while
-// the child lives: at worst all of its private memory. It is given up when the limit comes near
-// (copy_watch.h), so what must be free is what can be written until it is gone:
+// The child costs page tables at once, then one page for each page that the target writes to while
+// the child lives: at worst all of the target's private memory. It is given up when a limit is near
+// (copy_watch.h), so free memory is needed only for what can be written until it is gone:
 //
 //   |-- one look to the next --|-- the child is killed --|-- its memory is given back --|
-//        processors that write  x  4 GB/s                   (an exit goes at 16 GB/s)
+//        processors that write  x  4 GB/s                   (an exit frees 16 GB/s)
 //
-// Where it cannot be given up in time, or where the kernel would end the target together with it,
-// all of it must fit. Under strict overcommit the kernel counts every writable private page at the
-// fork already.
+// If it cannot be given up in time, or if the kernel would kill the target together with it, all of
+// it must fit. Under strict overcommit the kernel charges every writable private page at the fork.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@
 
 namespace heapsnap {
 
-// Bytes, from /proc/meminfo; nothing where the kernel does not say.
+// Bytes, from /proc/meminfo; nullopt where the kernel does not say.
 struct MachineMemory {
   std::optional<uint64_t> available;     // MemAvailable
   std::optional<uint64_t> commit_limit;  // CommitLimit
@@ -31,7 +30,7 @@ struct MachineMemory {
   bool strict_overcommit = false;        // vm.overcommit_memory is 2
 };
 
-// Parses the texts of /proc/meminfo and /proc/sys/vm/overcommit_memory. Never reads anything.
+// Parses the texts of /proc/meminfo and /proc/sys/vm/overcommit_memory. Does no I/O.
 MachineMemory parse_machine_memory(std::string_view meminfo, std::string_view overcommit);
 
 // How a copy of a process grows, and what can be done about it.
@@ -40,13 +39,13 @@ struct CopyGrowth {
   bool can_be_given_up = true;  // it may be killed at any time, and dies alone
 };
 
-// Bytes that the process can have written until a copy that is given up now is gone.
+// Bytes that the process can write before a copy that is given up now is gone.
 uint64_t written_until_gone(uint64_t private_bytes, double writers);
 
-// What a copy of `process` must find free.
+// Free memory that a copy of `process` needs.
 uint64_t room_for_copy(const ProcessStatus& process, const CopyGrowth& growth);
 
-// One reason not to fork: which limit, and what to do.
+// A reason not to fork: which limit, and what to do about it.
 struct CopyRefusal {
   std::string id;  // "memory", "commit-limit", "memory-cgroup", or that of a TaskRefusal
   std::string what;
@@ -54,13 +53,13 @@ struct CopyRefusal {
   std::string remedy;
 };
 
-// The first limit that a copy of `process` would run into; nothing when it fits.
+// The first limit that a copy of `process` would hit; nullopt if it fits.
 std::optional<CopyRefusal> find_copy_refusal(const ProcessStatus& process,
                                              const MachineMemory& machine,
                                              const CgroupLimits& limits, const CopyGrowth& growth,
                                              const std::optional<UserTasks>& user_tasks = {});
 
-// The same, read for one process now. For freezing, which forks only when this gives nothing.
+// The same, read for one process now. A freeze forks only if this returns nullopt.
 std::optional<CopyRefusal> find_copy_refusal(int pid, double writers,
                                              const KernelFiles& files = {});
 

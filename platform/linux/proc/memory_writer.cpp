@@ -10,7 +10,7 @@
 namespace heapsnap {
 
 MemoryWriter::MemoryWriter(const ProcFs& proc, int pid)
-    // A leader that has ended has no memory, while other threads live on.
+    // A leader that has exited has no memory, even while other threads are alive.
     : mem_(::open(proc.path(proc.live_tid(pid).value_or(pid), "mem").c_str(), O_RDWR | O_CLOEXEC)) {
   if (!mem_) {
     throw TargetRefusal(pid, errno);

@@ -1,9 +1,9 @@
-// Writes the memory of a live process, also where the process itself may only read or execute it:
-// through /proc/PID/mem, by which the kernel makes a page of its own for the process where the page
-// belongs to a file (as debuggers do for breakpoints).
+// Writes the memory of a live process, even where the process itself may only read or execute it:
+// through /proc/PID/mem, where the kernel gives the process a private copy of a page that belongs
+// to a file (as for a debugger's breakpoints).
 //
-// Bytes that lie in one page are written by one copy in the kernel, which a SIGKILL of heapsnap
-// does not break off: it is either made or not.
+// The kernel writes bytes within one page in one copy, which a SIGKILL of heapsnap does not
+// interrupt: it happens whole or not at all.
 #pragma once
 
 #include <cstddef>

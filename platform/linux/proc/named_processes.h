@@ -1,4 +1,4 @@
-// Processes by their name.
+// Finds processes by name.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace heapsnap {
 
 // PIDs, ascending, of the processes whose comm, or whose executable's file name, is exactly `name`.
 // The caller and its ancestors are left out: a shell that asks for "bash" does not mean itself.
-// `proc` is where the proc file system is mounted. Processes that end meanwhile are passed over.
+// `proc` is where the proc file system is mounted. Processes that end meanwhile are skipped.
 std::vector<int> processes_named(const std::string& name, const std::string& proc = "/proc");
 
 }  // namespace heapsnap

@@ -12,7 +12,7 @@ namespace heapsnap {
 
 namespace {
 
-// linux/fs.h as of 6.15. Written out here because the headers that we build with are older.
+// linux/fs.h as of 6.15, written out here because the headers that we build with are older.
 constexpr uint64_t kIsFile = 1U << 2;
 constexpr uint64_t kIsPresent = 1U << 3;
 constexpr uint64_t kIsSwapped = 1U << 4;
@@ -121,7 +121,7 @@ bool PageMap::scan(AddressRange range, Pages pages, const Visit& visit) {
   arguments.vec = reinterpret_cast<uint64_t>(regions.data());
   arguments.vec_len = regions.size();
   arguments.category_anyof_mask = kIsPresent | kIsSwapped;
-  // Wraps, or nothing is asked.
+  // The range wraps or is empty.
   if (!has_scan_ || !pagemap_ || arguments.end <= arguments.start) return false;
   bool first = true;
   while (arguments.start < arguments.end) {
@@ -163,7 +163,7 @@ void PageMap::read_entries(Address first_page, std::span<PageState> out) {
     for (size_t i = 0; i < count; ++i) out[done + i] = page_state_of_entry(entries[i]);
     done += count;
     if (count != 0) continue;
-    // The end of the address space reads as the end of the file; an error means the process went.
+    // The end of the address space reads as end of file; an error means that the process is gone.
     const PageState rest = got == 0 ? PageState::kAbsent : PageState::kUnknown;
     std::fill(out.begin() + static_cast<ptrdiff_t>(done), out.end(), rest);
     return;

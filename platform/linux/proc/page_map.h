@@ -3,9 +3,9 @@
 //   bit 63        62       61                       58
 //   in memory  in swap  of a file or shared      guard region (6.15)
 //
-// Where the kernel has it (6.7), the ioctl PAGEMAP_SCAN of the same file is asked instead: it gives
-// runs, not pages, so an absent terabyte costs nothing; and it alone tells huge pages, and pages
-// that are only the shared page of zeros, which cost nothing and count as absent.
+// Where the kernel has it (6.7), the ioctl PAGEMAP_SCAN of the same file is used instead: it
+// returns runs, not pages, so an absent terabyte costs nothing; and only it recognizes huge pages,
+// and pages that are just the shared zero page, which cost nothing and count as absent.
 #pragma once
 
 #include <functional>
@@ -17,20 +17,20 @@
 
 namespace heapsnap {
 
-// State of a page by its 64 bits of pagemap.
+// State of a page from its 64 bits of pagemap.
 PageState page_state_of_entry(uint64_t entry);
-// State of the pages of a run by its PAGEMAP_SCAN categories (PAGE_IS_*, linux/fs.h).
+// State of the pages of a run from its PAGEMAP_SCAN categories (PAGE_IS_*, linux/fs.h).
 PageState page_state_of_categories(uint64_t categories);
 
 class PageMap : public PageResidency {
  public:
-  // A pagemap that cannot be opened makes every page kUnknown.
+  // If pagemap cannot be opened, every page is kUnknown.
   PageMap(const ProcFs& proc, int pid);
 
   uint64_t page_size() const override { return page_size_; }
   void read(Address first_page, std::span<PageState> out) override;
-  // The same for private anonymous memory, of which no page is a file's: the kernel need not look
-  // at each page for that, which is most of its work.
+  // The same for private anonymous memory, where no page belongs to a file: the kernel need not
+  // check each page for that, which is most of its work.
   void read_anonymous(Address first_page, std::span<PageState> out);
 
   enum class Pages : bool { kAny, kAnonymous };
@@ -39,16 +39,16 @@ class PageMap : public PageResidency {
     uint64_t huge = 0;
     uint64_t swapped = 0;
   };
-  // How much of `range` (page aligned, in private memory) is what; addresses of the kernel
-  // ([vsyscall]) hold nothing. No answer where the kernel has no PAGEMAP_SCAN.
+  // How much of `range` (page aligned, in private memory) is in which state; addresses of the
+  // kernel ([vsyscall]) hold nothing. nullopt where the kernel has no PAGEMAP_SCAN.
   std::optional<Bytes> count(AddressRange range, Pages pages);
 
  private:
   using Visit = std::function<void(AddressRange, uint64_t categories)>;
 
   void read(Address first_page, std::span<PageState> out, Pages pages);
-  // Visits all runs in `range` that are in memory or in swap, in order. False when the kernel did
-  // not answer, at all or any more.
+  // Visits all runs in `range` that are in memory or in swap, in order. Returns false if the kernel
+  // did not answer, or stopped answering part way.
   bool scan(AddressRange range, Pages pages, const Visit& visit);
   void read_entries(Address first_page, std::span<PageState> out);
 

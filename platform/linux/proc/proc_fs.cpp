@@ -23,11 +23,11 @@ namespace heapsnap {
 
 namespace {
 
-// A million mappings, each with all that smaps says of it, stay below.
+// Enough for a million mappings, with all that smaps says about each.
 constexpr size_t kLongestEntry = size_t{2} << 30;
 constexpr size_t kLongestCommandLine = 4096;
 
-// The first bytes of a file, fewer when it is shorter; empty when it cannot be read.
+// The first `count` bytes of a file, fewer if it is shorter; empty if it cannot be read.
 std::string read_front(const std::string& path, size_t count) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::string bytes(count, '\0');
@@ -45,8 +45,8 @@ uint64_t number_in_stat(std::string_view word) {
   return *value;
 }
 
-// The ELF header says what the process executes; heapsnap itself may be of another kind. A script
-// has its interpreter here, a process whose file cannot be read is taken for one like us.
+// The ELF header says which machine the process runs on; heapsnap's own may be another. A script
+// shows its interpreter here; a process whose file cannot be read is assumed to be like us.
 Machine machine_of(const std::string& exe) {
   const std::string header = read_front(exe, EI_NIDENT + 4);
   if (header.size() < EI_NIDENT + 4 || !header.starts_with(ELFMAG)) return Machine::kX86_64;
@@ -54,7 +54,7 @@ Machine machine_of(const std::string& exe) {
   std::memcpy(&machine, header.data() + EI_NIDENT + 2, sizeof machine);
   switch (machine) {
     case EM_X86_64:
-      // An x32 process has the machine of a 64-bit one and pointers of four bytes.
+      // An x32 process has the machine type of a 64-bit one, and pointers of four bytes.
       if (header[EI_CLASS] == ELFCLASS64) return Machine::kX86_64;
       break;
     case EM_AARCH64: return Machine::kAarch64;
@@ -112,7 +112,7 @@ TaskStat parse_stat(std::string_view text) {
   constexpr size_t kStartTime = 22;
   constexpr size_t kExitSignal = 38;
   constexpr size_t kExitCode = 52;
-  // The name may hold anything, parentheses and blanks included: it ends at the last ')'.
+  // The name may contain anything, even parentheses and blanks: it ends at the last ')'.
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close < open) {
@@ -190,7 +190,7 @@ std::vector<int> ProcFs::children_of_thread(int tid) const {
 }
 
 std::optional<int> ProcFs::live_tid(int pid) const {
-  // Those that were listed may end, and others be made, before they are looked at.
+  // Listed threads may exit, and new ones start, before we look at them.
   constexpr int kMostLists = 10;
   for (int lists = 1;; ++lists) {
     const std::vector<int> listed = task_list(pid);
@@ -232,7 +232,7 @@ Process ProcFs::describe(int pid) const {
                     : "look at the parent: ps -o pid,stat,args -p " + std::to_string(parent));
   }
   const std::string status = read(*alive, "status");
-  // A thread that ends gives up its memory, and the program with it, before it is gone.
+  // An exiting thread gives up its memory, and with it the executable, before it is gone.
   process.exe = link_target_or_empty(path(*alive, "exe"));
   if (process.exe.empty() && live_tid(process.pid) != alive) throw TargetRefusal(pid, ESRCH);
   process.comm = leader.comm;

@@ -31,7 +31,7 @@ std::vector<ListedProcess> list_processes(const ListedEntries& entries, const st
     const int pid = number && *number <= INT32_MAX ? static_cast<int>(*number) : 0;
     if (pid <= 0 || pid == ::getpid()) continue;
     const auto stat = files.try_stat(pid);
-    // The first thread of a process may have ended before the others: then it is a zombie.
+    // The main thread may have exited before the others: then it is a zombie.
     if (!stat || stat->is_kernel_task() || (stat->is_dead() && !files.live_tid(pid))) continue;
     ListedProcess process{pid, stat->comm, stat->start_time_ticks, {}, {}};
     if (entries.exe) process.exe = link_target_or_empty(files.path(pid, "exe"));

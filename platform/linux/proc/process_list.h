@@ -1,4 +1,4 @@
-// All processes in one pass over /proc, with what they are told apart by.
+// All processes, from one pass over /proc, with what identifies them.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@ struct ListedProcess {
   int pid = 0;
   std::string comm;
   uint64_t start_time_ticks = 0;
-  std::string exe;                   // path, with " (deleted)" where it is; empty: not readable
-  std::vector<std::string> cgroups;  // its paths, of each hierarchy, without repetition
+  std::string exe;                   // path, with " (deleted)" if it is; empty: not readable
+  std::vector<std::string> cgroups;  // its paths in all hierarchies, without duplicates
 };
 
-// What to read of each process: every entry costs some microseconds.
+// What to read for each process: every entry costs some microseconds.
 struct ListedEntries {
   bool exe = false;
   bool cgroups = false;
 };
 
-// Ascending by pid. Threads of the kernel, zombies and the calling process are left out, and
-// processes that end meanwhile.
+// Ascending by pid. Kernel threads, zombies, the calling process, and processes that end meanwhile
+// are left out.
 std::vector<ListedProcess> list_processes(const ListedEntries& entries,
                                           const std::string& proc = "/proc");
 

@@ -15,7 +15,7 @@ namespace heapsnap {
 
 namespace {
 
-// In one call, which is to end soon by itself: the pages may be in swap.
+// Per call, so that each returns soon even if the pages are in swap.
 constexpr size_t kLargestTransfer = size_t{2} << 20;
 constexpr const char* kCall = "reading the memory of the process";
 
@@ -60,7 +60,7 @@ size_t ProcessMemory::read_by_vm_readv(Address from, std::span<std::byte> out) {
       way_ = Way::kProcMem;
       return count + read_by_proc_mem(from + count, out.subspan(count));
     }
-    // EFAULT: the first byte that is left cannot be read, or the page is protected (PROT_NONE).
+    // EFAULT: the first remaining byte cannot be read, or its page is protected (PROT_NONE).
     return count + read_by_proc_mem(from + count, out.subspan(count));
   }
   return count;
@@ -69,7 +69,7 @@ size_t ProcessMemory::read_by_vm_readv(Address from, std::span<std::byte> out) {
 size_t ProcessMemory::read_by_proc_mem(Address from, std::span<std::byte> out) {
   size_t count = 0;
   while (count < out.size()) {
-    // The offset is the address; those from 2^63 on (vsyscall) are negative to pread.
+    // The offset is the address; to pread, addresses from 2^63 up (vsyscall) are negative.
     const auto offset = static_cast<off_t>((from + count).value());
     if (offset < 0) break;
     const ssize_t got = [&] {
@@ -80,9 +80,9 @@ size_t ProcessMemory::read_by_proc_mem(Address from, std::span<std::byte> out) {
       count += static_cast<size_t>(got);
       continue;
     }
-    if (got == 0) fail_gone();  // mem_read() of fs/proc/base.c: the mm has no user any more
+    if (got == 0) fail_gone();  // mem_read() of fs/proc/base.c: the mm has no users left
     if (errno == EINTR) continue;
-    break;  // EIO: the first byte that is left cannot be read
+    break;  // EIO: the first remaining byte cannot be read
   }
   return count;
 }

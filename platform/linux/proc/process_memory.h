@@ -1,10 +1,10 @@
 // Memory of a live process as a MemoryReader.
 //
-// Two ways with one result:
-//   kVmReadv   process_vm_readv(2): the fastest for a running or stopped target (6.5 GB/s from
-//              1 MB a piece), but it asks for pages as a writer would, so that in a copy-on-write
-//              child it unshares every page that it reads. What the target has protected
-//              (PROT_NONE) is read in the other way.
+// Two ways with the same result:
+//   kVmReadv   process_vm_readv(2): the fastest for a running or stopped target (6.5 GB/s in
+//              pieces of 1 MB or more), but it asks for pages as a writer would, so in a
+//              copy-on-write child it unshares every page that it reads. Memory that the target
+//              has protected (PROT_NONE) is read the other way.
 //   kProcMem   pread(2) of /proc/PID/mem: leaves pages shared. For children, and where
 //              process_vm_readv is refused (a seccomp profile around heapsnap).
 #pragma once
@@ -19,8 +19,8 @@ class ProcessMemory : public MemoryReader {
  public:
   enum class Way { kVmReadv, kProcMem };
 
-  // Throws Error{kNoProcess, kNotPermitted} when the memory may not be read at all. The open
-  // /proc/PID/mem belongs to the address space of now: after an execve of the target it reads
+  // Throws Error{kNoProcess, kNotPermitted} if the memory may not be read at all. The open
+  // /proc/PID/mem belongs to the current address space: once the target calls execve, it reads
   // nothing.
   ProcessMemory(const ProcFs& proc, int pid, Way way);
 

@@ -1,4 +1,4 @@
-// What /proc/PID/status says of a process or thread.
+// What /proc/PID/status says about a process or thread.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace heapsnap {
 
-// The four ids of a line "Uid:" or "Gid:", credentials(7).
+// The four ids on a line "Uid:" or "Gid:", credentials(7).
 struct ProcessIds {
   uint32_t real = 0;
   uint32_t effective = 0;
@@ -27,18 +27,18 @@ struct ProcessStatus {
   int pid = 0;       // the tid of a thread
   int thread_group = 0;
   int parent = 0;
-  int tracer = 0;  // 0: not traced, or by a process of another pid namespace
+  int tracer = 0;  // 0: not traced, or traced from another pid namespace
   ProcessIds uid;
   ProcessIds gid;
-  // The pid in each nested pid namespace, from the one of /proc inwards; empty before Linux 4.1.
+  // The pid in each nested pid namespace, from that of /proc inwards; empty before Linux 4.1.
   std::vector<int> namespace_pids;
   uint64_t capabilities_permitted = 0;
   uint64_t capabilities_effective = 0;
-  // What its programs can get at all, by being root or by file capabilities.
+  // The most that its programs can get, by being root or by file capabilities.
   uint64_t capabilities_bounding = 0;
   SeccompMode seccomp = SeccompMode::kUnknown;
   uint64_t threads = 0;
-  // Signals, bit N-1 for signal N: for this thread, for the process, blocked by this thread.
+  // Bit N-1 for signal N: pending for this thread, pending for the process, blocked by the thread.
   uint64_t pending_signals = 0;
   uint64_t shared_pending_signals = 0;
   uint64_t blocked_signals = 0;
@@ -58,14 +58,14 @@ struct ProcessStatus {
   bool is_zombie() const { return state == 'Z'; }
 };
 
-// Parses the text of /proc/PID/status. Nothing without a name and a state; other lines that are
-// missing (older kernels) leave their default. Never reads anything.
+// Parses the text of /proc/PID/status; nullopt without a name and a state. Other missing lines
+// (older kernels) leave their default. Does no I/O.
 std::optional<ProcessStatus> parse_process_status(std::string_view text);
-// The same of process or thread `tid` now; nothing when it is gone.
+// The same for process or thread `tid` now; nullopt if it is gone.
 std::optional<ProcessStatus> read_process_status(const ProcFs& proc, int tid);
 
-// Whether the kernel takes `self` for the owner of `target` when it asks for real ids
-// (PTRACE_MODE_REALCREDS): three ids of user and group of the target must all be ours.
+// Whether the kernel considers `self` the owner of `target` when it checks real ids
+// (PTRACE_MODE_REALCREDS): the target's three user ids and three group ids must all be ours.
 bool owns(const ProcessStatus& self, const ProcessStatus& target);
 
 // Capability bits, capabilities(7).

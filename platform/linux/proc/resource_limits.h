@@ -10,7 +10,7 @@
 
 namespace heapsnap {
 
-// The soft limit of the line that begins with `name`; nothing for "unlimited" or without the line.
+// The soft limit on the line that begins with `name`; nullopt for "unlimited" or without the line.
 std::optional<uint64_t> soft_limit(std::string_view limits, std::string_view name);
 
 }  // namespace heapsnap

@@ -25,8 +25,8 @@ static_assert(sizeof(seccomp_data) == 64);
 static_assert(sizeof(SeccompInstruction) == sizeof(sock_filter));
 static_assert(kMaxSeccompInstructions == BPF_MAXINSNS);
 
-// The kernel bounds all filters of a thread together: MAX_INSNS_PER_PATH (kernel/seccomp.c) is
-// 32768 instructions, each filter counted with four more.
+// The kernel bounds the sum of all filters of a thread: MAX_INSNS_PER_PATH (kernel/seccomp.c) is
+// 32768 instructions, with four more charged for each filter.
 constexpr unsigned long kMaxFilters = 32768 / (1 + 4);
 
 constexpr size_t kDataWords = sizeof(seccomp_data) / sizeof(uint32_t);
@@ -42,8 +42,8 @@ std::array<uint32_t, kDataWords> data_words(const SeccompCall& call) {
   return words;
 }
 
-// Arithmetic on the accumulator; nothing when the operation does not exist for seccomp
-// (seccomp_check_filter() leaves BPF_MOD out). Division by X == 0 never comes here.
+// Arithmetic on the accumulator; nullopt if seccomp has no such operation (seccomp_check_filter()
+// leaves out BPF_MOD). The caller handles division by X == 0.
 std::optional<uint32_t> arithmetic(uint16_t operation, uint32_t a, uint32_t b) {
   switch (operation) {
     case BPF_ADD: return a + b;
@@ -89,7 +89,7 @@ class Interpreter {
   }
 
  private:
-  // False for what the kernel would not have taken.
+  // False for what the kernel would not have accepted.
   bool step(const SeccompInstruction& instruction) {
     const uint32_t k = instruction.k;
     switch (instruction.code) {
@@ -113,7 +113,7 @@ class Interpreter {
     }
     const bool takes_x = BPF_SRC(instruction.code) == BPF_X;
     const uint32_t operand = takes_x ? x_ : k;
-    // The rest has no bits outside of class, operation and source.
+    // All others have no bits outside class, operation and source.
     const uint16_t known_bits = 0x07 | 0xf0 | BPF_X;
     if ((instruction.code & ~known_bits) != 0) return false;
     if (BPF_CLASS(instruction.code) == BPF_ALU) {
@@ -128,7 +128,7 @@ class Interpreter {
 
   bool compute(uint16_t operation, uint32_t operand, bool takes_x) {
     if (operation == BPF_DIV && operand == 0) {
-      // bpf_check_classic() refuses a constant 0; for X the program ends and returns 0, which is
+      // bpf_check_classic() rejects a constant 0; for X the program ends and returns 0, which is
       // SECCOMP_RET_KILL_THREAD.
       divided_by_zero_ = true;
       return takes_x;
@@ -140,8 +140,8 @@ class Interpreter {
     return result.has_value();
   }
 
-  // The kernel checks all jumps of a program when it is loaded; here one that is not taken may
-  // point anywhere.
+  // The kernel checks all jumps when it loads a program; here one that is not taken may point
+  // anywhere.
   bool jump(uint32_t distance) {
     if (distance >= program_.size() - next_) return false;
     next_ += distance;
@@ -175,7 +175,7 @@ bool is_let_through(uint32_t return_value) {
 }
 
 bool strict_mode_allows(const SeccompCall& call) {
-  // mode1_syscalls of kernel/seccomp.c; the 32-bit numbers are others and not looked at.
+  // mode1_syscalls of kernel/seccomp.c; its 32-bit numbers differ and are not checked.
   return call.arch == AUDIT_ARCH_X86_64 &&
          (call.number == SYS_read || call.number == SYS_write || call.number == SYS_exit ||
           call.number == SYS_rt_sigreturn);
@@ -218,7 +218,7 @@ SeccompVerdict SeccompFilters::verdict(const SeccompCall& call) const {
     case SeccompMode::kUnknown: return SeccompVerdict::kUnreadable;
     case SeccompMode::kFilter: break;
   }
-  // One filter that bars is enough, whatever those say that could not be read.
+  // One filter that bars the call is enough, whatever the unreadable ones say.
   bool all_read = read_error == 0 && !programs.empty();
   for (const std::vector<SeccompInstruction>& program : programs) {
     const std::optional<uint32_t> value = run_seccomp_program(program, call);

@@ -1,6 +1,6 @@
-// The kernel's refusal to let heapsnap look at a process or trace it, as it came.
+// The kernel's refusal to let heapsnap look at or trace a process, with the errno that it reported.
 //
-// Why it refused is for tools/doctor to find out, once nothing of the target is held any more.
+// tools/doctor finds out why, once nothing in the target is held any more.
 #pragma once
 
 #include "base/error.h"

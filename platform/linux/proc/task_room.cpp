@@ -9,8 +9,8 @@ namespace heapsnap {
 
 namespace {
 
-// What a process may want to make at once while a task of ours is there: a server starts its
-// helpers, a shell a pipeline.
+// What a process may want to create at once while a task of ours exists: a server its workers, a
+// shell a pipeline.
 constexpr uint64_t kLeftForTarget = 8;
 
 // The second number of "0.32 1.69 1.44 2/127 12345".
@@ -33,7 +33,7 @@ uint64_t count_tasks(uint32_t user, const KernelFiles& files) {
   return count;
 }
 
-// Root of the machine; the root of another user namespace is a user like any other.
+// Root of the machine; root of another user namespace is a user like any other.
 bool is_unlimited(uint32_t user, const KernelFiles& files) {
   std::string map = kernel_text_or_empty(files.proc + "/self/uid_map");
   std::string_view rest = map;

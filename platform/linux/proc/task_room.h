@@ -1,8 +1,8 @@
-// How many tasks more a process may make: pids.max of its control groups, and RLIMIT_NPROC, which
+// How many more tasks a process may create: pids.max of its control groups, and RLIMIT_NPROC, which
 // the kernel compares with all processes and threads of the same real user (setrlimit(2)).
 //
-// A copy, or a thread of ours, takes one of them for as long as it lives. Where few are left, the
-// fork(2) of the target that comes next would fail for it.
+// A copy, or a thread of ours, takes one of them for as long as it lives. If few are left, the
+// target's next fork(2) could fail.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace heapsnap {
 
-// RLIMIT_NPROC of a process, with what is used of it.
+// RLIMIT_NPROC of a process and how much of it is used.
 struct UserTasks {
   uint32_t user = 0;
   uint64_t limit = 0;
@@ -24,19 +24,19 @@ struct UserTasks {
   uint64_t room() const { return used < limit ? limit - used : 0; }
 };
 
-// Nothing where there is no limit, where fewer tasks exist on the whole machine, and for root, whom
-// the kernel never refuses.
+// nullopt if there is no limit, if fewer tasks exist on the whole machine, or for root, whom the
+// kernel never refuses.
 std::optional<UserTasks> read_user_tasks(const ProcessStatus& process, const KernelFiles& files);
 
-// One reason to make no task in a process.
+// A reason not to create a task in a process.
 struct TaskRefusal {
   std::string id;  // "pids-cgroup", "user-tasks"
   std::string what;
   std::string why;
 };
 
-// The limit that leaves room for less than `wanted` tasks beside what the process itself may come
-// to need; nothing when there is none.
+// The limit that leaves room for fewer than `wanted` tasks besides those that the process itself
+// may need; nullopt if there is none.
 std::optional<TaskRefusal> find_task_refusal(const CgroupLimits& limits,
                                              const std::optional<UserTasks>& user_tasks,
                                              uint64_t wanted);
