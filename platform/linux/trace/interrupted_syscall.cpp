@@ -32,7 +32,7 @@ constexpr std::array kBrokenByStop = {
     long{SYS_accept}, long{SYS_accept4}, long{SYS_connect}, long{SYS_recvfrom}, long{SYS_recvmsg},
     long{SYS_recvmmsg}, long{SYS_sendto}, long{SYS_sendmsg}, long{SYS_sendmmsg}, long{SYS_read},
     long{SYS_readv}, long{SYS_write}, long{SYS_writev}, long{SYS_sendfile}, long{SYS_splice},
-    // shmem_fallocate() and hugetlbfs give up with EINTR for anything pending, and undo.
+    // shmem_fallocate() and hugetlbfs fail with EINTR whenever something is pending, and roll back.
     long{SYS_fallocate}};
 
 long long result_of(const user_regs_struct& registers) {
@@ -51,7 +51,7 @@ bool is_in_syscall(const user_regs_struct& registers) {
 
 std::optional<user_regs_struct> repaired_registers(const user_regs_struct& registers) {
   if (!is_in_syscall(registers) || result_of(registers) != -EINTR) return std::nullopt;
-  if (registers.cs != kUserCodeSegment64) return std::nullopt;  // other numbers mean other calls
+  if (registers.cs != kUserCodeSegment64) return std::nullopt;  // 32-bit calls have other numbers
   if (!is_broken_by_stop(static_cast<long>(registers.orig_rax))) return std::nullopt;
   user_regs_struct repaired = registers;
   repaired.rax = static_cast<unsigned long long>(kRestartNoHand);
@@ -108,7 +108,7 @@ user_regs_struct restarted_registers(const user_regs_struct& registers,
   restarted.rip -= 2;  // `syscall`, `sysenter` and `int 0x80` are two bytes each
   restarted.rax = registers.orig_rax;
   if (registers.orig_rax == SYS_restart_syscall) {
-    // Left as it is, the kernel answers with EINTR.
+    // Unless it is replaced, restart_syscall(2) fails with EINTR.
     if (const auto number = restartable_number(code_before)) {
       restarted.rax = static_cast<unsigned long long>(*number);
     }

@@ -21,10 +21,10 @@ namespace heapsnap {
 
 namespace {
 
-constexpr long kOneWait = 200'000;  // ns; the waiter looks for another owner in between
-constexpr int kNobody = 0;          // as a owner
+constexpr long kOneWait = 200'000;  // ns; the waiter checks for another owner in between
+constexpr int kNobody = 0;          // as owner
 constexpr int kClosed = -1;
-constexpr int kNotReady = -1;  // as a waiter
+constexpr int kNotReady = -1;  // as waiter
 constexpr int kCannotWait = 0;
 
 bool has_several_processors() {
@@ -47,8 +47,8 @@ bool is_above_inherited() {
 
 }  // namespace
 
-// What the waiter works with. Nobody waits for a lock that the other might hold, since either may
-// be kept from the processor.
+// State shared with the waiter. Neither thread waits for a lock that the other might hold, since
+// either may be kept off the processor.
 struct PriorityInheritance::Shared {
   explicit Shared(uint32_t* shared_word) : word(shared_word) {}
   Shared(const Shared&) = delete;
@@ -60,7 +60,7 @@ struct PriorityInheritance::Shared {
 
   std::atomic<int> owner{kNobody};
   std::atomic<int> waiter{kNotReady};  // its tid
-  uint32_t* word;                      // of a shared mapping: the kernel refuses a private futex
+  uint32_t* word;                      // in a shared mapping: the kernel refuses a private futex
 };
 
 PriorityInheritance::PriorityInheritance() {
@@ -72,9 +72,9 @@ PriorityInheritance::PriorityInheritance() {
     start_helper_thread([shared] { shared->serve(); }).detach();
     shared_ = shared;
   } catch (const std::system_error&) {
-    // Nothing is inherited.
+    // No priority is inherited.
   }
-  // On a busy machine a new thread may wait long for its first turn; later it will not.
+  // On a busy machine a new thread may take long to run for the first time, but not later.
   if (shared_) shared_->waiter.wait(kNotReady);
 }
 
@@ -89,7 +89,7 @@ void PriorityInheritance::raise(int tid) {
   if (!shared_ || shared_->owner == tid || shared_->waiter == kCannotWait) return;
   end();
   if (!is_above_inherited()) return;
-  // For what is left of its present wait the waiter gives this to the one before.
+  // Until its current wait ends, the waiter lends this to the previous owner.
   if (!set_policy(shared_->waiter, SCHED_FIFO, kInheritedPriority)) return;
   shared_->owner = tid;
   shared_->owner.notify_all();
@@ -98,7 +98,7 @@ void PriorityInheritance::raise(int tid) {
 void PriorityInheritance::end() {
   if (!shared_ || shared_->owner == kNobody) return;
   shared_->owner = kNobody;
-  // The kernel passes the change on to whom the waiter waits for (rt_mutex_adjust_pi).
+  // The kernel passes the change on to the thread that the waiter waits for (rt_mutex_adjust_pi).
   set_policy(shared_->waiter, SCHED_OTHER, 0);
 }
 
@@ -129,7 +129,7 @@ void PriorityInheritance::Shared::wait_for(int tid) {
     }
     if (::syscall(SYS_futex, word, FUTEX_LOCK_PI, 0, &until, nullptr, 0) == 0 ||
         errno != ETIMEDOUT) {
-      // The owner ended, or cannot inherit.
+      // The owner has exited, or cannot inherit.
       int expected = tid;
       owner.compare_exchange_strong(expected, kNobody);
     }

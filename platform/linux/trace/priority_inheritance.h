@@ -1,24 +1,24 @@
-// Gives one thread of the target real-time priority while others wait for what it does.
+// Runs one thread of the target at real-time priority while others wait for it.
 //
-// On a busy machine a thread that is woken waits for the processor for milliseconds, each time; a
-// caller (caller_choice.h) is woken three times while the whole target is stopped. Giving it a
-// real-time policy would outlive heapsnap if that were killed. Priority inheritance does not: a
+// On a busy machine a thread that is woken waits milliseconds for a processor, each time, and a
+// caller (caller_choice.h) is woken three times while the whole target is stopped. A real-time
+// policy set on it would outlive heapsnap if heapsnap were killed. Priority inheritance does not: a
 // thread of ours that runs as SCHED_FIFO waits for a PI futex (futex(2), FUTEX_LOCK_PI) whose word
-// names the target's thread as the owner, so the kernel lets that thread run with our priority for
-// as long as ours waits. When the wait ends, in whatever way, the inheritance ends.
+// names the target's thread as the owner, so the kernel runs that thread at our priority for as
+// long as ours waits. However the wait ends, the inheritance ends with it.
 //
-// The futex lies in memory of ours alone; the target does not take part.
+// The futex is in heapsnap's own memory; the target takes no part.
 //
 //   tracing thread   SCHED_FIFO 2   (realtime_priority.h) preempts an owner that does not stop
 //   waiter           SCHED_FIFO 1   waits for the futex, so that the owner inherits this
-//   owner            as that        for as long as the waiter waits
+//   owner            the same       for as long as the waiter waits
 //
-// The kernel does not take turns among tasks of one real-time priority. So a waiter whose wait is
-// over may not get a processor for as long as the owner is busy on it, and could not end the
-// inheritance by itself: the tracing thread ends it by taking the waiter's priority away, which
-// works at once. For the same reason nothing is inherited where the tracing thread does not run
-// with a higher priority, and nothing where heapsnap has one processor only: if it were killed
-// there, the owner would keep the processor from the waiter that has to die.
+// The kernel does not time-slice tasks of the same SCHED_FIFO priority. So a waiter whose wait is
+// over may not get a processor for as long as the owner keeps it busy, and could not end the
+// inheritance itself: the tracing thread ends it by dropping the waiter's priority, which takes
+// effect at once. For the same reason nothing is inherited unless the tracing thread runs at a
+// higher priority, nor if heapsnap has only one processor: if it were killed there, the owner would
+// keep the processor from the waiter that has to die.
 #pragma once
 
 #include <memory>
@@ -32,14 +32,14 @@ class PriorityInheritance {
   PriorityInheritance& operator=(const PriorityInheritance&) = delete;
   ~PriorityInheritance();
 
-  // `tid` runs with the priority from soon on, and nobody else.
+  // `tid` soon runs at the priority, and no other thread does.
   void raise(int tid);
-  // Ends the inheritance. Whoever inherited runs as before when this returns.
+  // Ends the inheritance. When this returns, the thread that inherited runs as before.
   void end();
 
  private:
   struct Shared;
-  std::shared_ptr<Shared> shared_;  // with the waiter, who ends later; null without one
+  std::shared_ptr<Shared> shared_;  // with the waiter, which ends later; null without one
 };
 
 }  // namespace heapsnap

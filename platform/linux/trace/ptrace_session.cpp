@@ -21,19 +21,19 @@ namespace heapsnap {
 
 namespace {
 
-// How long threads that are awaited need the processor, each, and how long to wait for one at
-// least. A tracer with real-time priority that looks more often keeps it from them: 200 busy
-// threads on two processors stood after 7.9 ms and up to 22 when it looked each 5 us.
+// Processor time that each awaited thread needs, and the shortest wait for one. A tracer with
+// real-time priority that polls more often keeps the processor from them: 200 busy threads on two
+// processors were stopped after 7.9 ms, but after up to 22 ms when it polled every 5 us.
 constexpr std::chrono::microseconds kTurn{2};
 constexpr std::chrono::microseconds kShortestNap{5};
-// How long nobody may have stopped before the next one inherits priority ...
+// How long no thread may have stopped before the next one inherits priority ...
 constexpr std::chrono::microseconds kLendAfter{50};
-// ... and before it is looked into why.
+// ... and before we find out why.
 constexpr std::chrono::milliseconds kFirstLook{2};
-// Threads in delicate system calls are interrupted so many at a time: if heapsnap were killed just
-// then, no more of them would get an EINTR. Others cannot be harmed and are interrupted at once.
+// Threads in delicate system calls are interrupted this many at a time: if heapsnap were killed
+// just then, no more of them would get an EINTR. The others cannot be harmed; they are not batched.
 constexpr size_t kDelicateAtOnce = 2;
-// How long everybody stands for the sake of threads that sleep uninterruptibly.
+// How long all threads stay stopped to wait for those in uninterruptible sleep.
 constexpr std::chrono::milliseconds kStragglerGrace{20};
 constexpr std::chrono::microseconds kBetweenCollections{200};
 
@@ -42,7 +42,7 @@ struct SleepingCall {
   std::string first_argument;  // as the kernel writes it: 0x4111
 };
 
-// The system call that a thread sleeps in.
+// The system call in which a thread sleeps.
 std::optional<SleepingCall> blocking_call(const ProcFs& proc, int tid) {
   const std::string call = proc.try_read(tid, "syscall").value_or(std::string());
   std::string_view rest = call;
@@ -51,15 +51,15 @@ std::optional<SleepingCall> blocking_call(const ProcFs& proc, int tid) {
   return SleepingCall{static_cast<long>(*number), std::string(take_word(rest))};
 }
 
-// Whether a thread that sleeps uninterruptibly may do so until a child of it has executed another
-// program. The flags of clone3(2) are in memory.
+// Whether a thread in uninterruptible sleep may be waiting for a child to execute another program.
+// The flags of clone3(2) are in memory.
 bool may_wait_for_vfork(const SleepingCall& call) {
   if (call.number == SYS_vfork || call.number == SYS_clone3) return true;
   return call.number == SYS_clone &&
          (std::strtoull(call.first_argument.c_str(), nullptr, 16) & CLONE_VFORK) != 0;
 }
 
-// Whether a thread sleeps in a system call that a stop breaks off and that we have to repair.
+// Whether a thread sleeps in a system call that a stop interrupts and that we have to repair.
 bool is_in_delicate_call(const ProcFs& proc, int tid) {
   const auto call = blocking_call(proc, tid);
   return call && is_broken_by_stop(call->number);
@@ -70,7 +70,7 @@ bool is_in_delicate_call(const ProcFs& proc, int tid) {
 PtraceSession::PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> standing)
     : proc_(proc), pid_(pid), tracees_(std::move(standing)), began_(true) {
   first_interrupt_ = TraceClock::now();
-  for (const int tid : proc_.task_list(pid_)) known_.insert(tid);  // those at their end, too
+  for (const int tid : proc_.task_list(pid_)) known_.insert(tid);  // exiting ones, too
 }
 
 PtraceSession::~PtraceSession() {
@@ -151,7 +151,7 @@ size_t PtraceSession::seize_new(int process) {
     if (known_.contains(tid)) continue;
     Tracee tracee(process, tid);
     const int refusal = tracee.seize();
-    if (refusal == ESRCH) continue;  // ended since it was listed
+    if (refusal == ESRCH) continue;  // it has exited since it was listed
     if (refusal != 0 && !is_ours_already(tid)) {
       const auto task = proc_.try_stat(tid);
       if (!task) continue;
@@ -167,7 +167,7 @@ size_t PtraceSession::seize_new(int process) {
   return seized;
 }
 
-// A straggler of an earlier session, which the interrupt of that time is still to stop.
+// A straggler of an earlier session, which that session's interrupt has yet to stop.
 bool PtraceSession::is_ours_already(int tid) const {
   const std::string status = proc_.try_read(tid, "status").value_or(std::string());
   return status_number(status, "TracerPid") == static_cast<uint64_t>(::gettid());
@@ -177,7 +177,7 @@ void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point 
   for (const size_t i : late) tracees_[i].interrupt();
   const auto begin = TraceClock::now();
   auto last_progress = begin;
-  // Each stop is dealt with as soon as it happens, whoever else is still awaited: if heapsnap were
+  // Handle each stop as soon as it happens, whichever threads are still awaited: if heapsnap were
   // killed before the repair, the thread would get its EINTR.
   while (true) {
     const size_t count_before = late.size();
@@ -204,7 +204,7 @@ void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point 
   stragglers_ += late.size();
 }
 
-// Looks at those who take long; a vfork child that one of them waits for is added to them.
+// Examines the threads that take long; adds to them a vfork child that one of them waits for.
 bool PtraceSession::only_stragglers_left(std::vector<size_t>& late,
                                          std::chrono::nanoseconds waited) {
   const size_t count_before = tracees_.size();
@@ -239,8 +239,8 @@ void PtraceSession::note_stop(Tracee& tracee) {
   if (repaired && tracee.set_registers(*repaired)) ++syscalls_restarted_;
 }
 
-// An execve in one thread kills the others, stopped or not, and gives their first tid to that
-// thread: a tid that was stopped may run again.
+// An execve in one thread kills the others, stopped or not, and gives that thread the leader's tid:
+// a tid that was stopped may be running again.
 bool PtraceSession::all_still_stopped() {
   bool all = true;
   for (Tracee& tracee : tracees_) {
@@ -259,7 +259,7 @@ bool PtraceSession::may_execute() const {
   });
 }
 
-// The kernel's own count, which is one line to read, against ours, which is many.
+// Compares the kernel's own count, which is one line to read, with ours, which takes many.
 bool PtraceSession::knows_all_threads() const {
   const auto status = proc_.try_read(pid_, "status");
   if (!status) return false;
@@ -278,7 +278,7 @@ void PtraceSession::seize_sharers(const std::vector<int>& children) {
     try {
       if (seize_new(child) != 0) sharers_.push_back({child, memory, true});
     } catch (const TargetRefusal&) {
-      // A forked child of another user, or traced already, does not bar a look at its parent.
+      // A forked child of another user, or one already traced, does not bar a look at its parent.
       if (memory == CommonMemory::kYes) throw;
       known_.insert(child);
       sharers_.push_back({child, memory, false});
@@ -286,8 +286,8 @@ void PtraceSession::seize_sharers(const std::vector<int>& children) {
   }
 }
 
-// Lets those go that have turned out to have a memory of their own: by what they did until they
-// stood, or by figures that change no more now.
+// Detaches those that turn out to have their own memory: by what they did before they stopped, or
+// by figures that no longer change.
 void PtraceSession::drop_strangers() {
   std::erase_if(sharers_, [this](const Sharer& sharer) {
     if (common_memory(proc_, live_tid(), sharer.pid) != CommonMemory::kNo) return false;

@@ -1,20 +1,19 @@
-// All threads of one process, standing still.
+// All threads of one process, stopped.
 //
-//   seize all -> interrupt all -> wait for all -> look for new ones -> ... until nothing is new
+//   seize all -> interrupt all -> wait for all -> look for new ones -> ... until none is new
 //
-// Seizing alone stops nobody, so the clock of the pause starts at the first interrupt. Threads that
-// are created meanwhile are found by listing again: once every known thread stands, nobody is left
-// to create another.
+// Seizing alone stops no thread, so the pause starts at the first interrupt. Threads that are
+// created meanwhile are found by listing again: once every known thread is stopped, none is left to
+// create another.
 //
-// A thread that sleeps uninterruptibly (state D: disk, a vfork waiting for its child) cannot stop
-// now, but cannot run the target's code either: the interrupt that waits for it stops it before it
-// does. Such a thread is waited for only a moment, then counted as a straggler and left to itself.
-// A process that runs in the target's memory (the child of a vfork, or of another clone(2) with
-// CLONE_VM) is stopped like a thread of the target. Where nobody can tell whether one does
-// (common_memory.h), it is stopped, too, and let go once all stand if it then shows that it does
-// not.
-// While all stand no execve(2) can give the process another memory, unless a straggler is inside
-// one already (may_execute()).
+// A thread in uninterruptible sleep (state D: disk, a vfork waiting for its child) cannot stop now,
+// but cannot run the target's code either: the pending interrupt stops it first. Such a thread is
+// waited for only briefly, then counted as a straggler and left alone. A process that runs in the
+// target's memory (the child of a vfork, or of another clone(2) with CLONE_VM) is stopped like a
+// thread of the target. If it cannot be known whether one does (common_memory.h), it is stopped,
+// too, and detached once all are stopped if it turns out not to. While all are stopped, no
+// execve(2) can give the process another memory, unless a straggler is already inside one
+// (may_execute()).
 //
 // Every function is called on one tracing thread (tracer_thread.h).
 #pragma once
@@ -36,63 +35,63 @@ namespace heapsnap {
 class PtraceSession {
  public:
   PtraceSession(const ProcFs& proc, int pid) : proc_(proc), pid_(pid) {}
-  // Takes over those threads that the caller traces on this thread and has stopped; no other one
+  // Takes over the threads that the caller traces on this thread and has stopped; no other thread
   // may be able to run. The pause begins now.
   PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> standing);
   PtraceSession(const PtraceSession&) = delete;
   PtraceSession& operator=(const PtraceSession&) = delete;
-  // Lets everyone go who can be let go; the end of the tracing thread does it for the others.
+  // Detaches every thread that can be detached; the end of the tracing thread detaches the others.
   ~PtraceSession();
 
-  // Begins to trace all threads; nobody stops. Throws TargetRefusal.
+  // Starts tracing all threads and stops none. Throws TargetRefusal.
   void seize_all();
-  // Stops all threads, new ones too. Throws TargetRefusal, Error{kNoProcess} when no thread is
-  // left, and Error{kUnsupported} when `deadline` passes; some threads may be stopped then. On a
-  // busy machine threads that get no processor to stop on are lent priority, one at a time.
+  // Stops all threads, new ones too. Throws TargetRefusal, Error{kNoProcess} if no thread is left,
+  // and Error{kUnsupported} when `deadline` passes; some threads may be stopped then. On a busy
+  // machine threads that get no processor to stop on are lent priority, one at a time.
   void stop_all(TraceClock::time_point deadline, PriorityInheritance& inheritance);
 
-  // Stops one thread only. Gives it, or nothing when it ended or did not stop in time.
+  // Stops one thread only. Returns it, or nullptr if it exited or did not stop in time.
   Tracee* stop_one(int tid, TraceClock::time_point deadline);
 
-  // Lets one stopped thread run for about `slice` while the others stand, and stops it again. False
-  // when it did not stop until `deadline`.
+  // Lets one stopped thread run for about `slice` while the others stay stopped, then stops it
+  // again. Returns false if it has not stopped by `deadline`.
   bool let_run(Tracee& tracee, std::chrono::microseconds slice, TraceClock::time_point deadline);
-  // Stops threads that came into being since stop_all(), by let_run(). Throws as that does.
+  // Stops threads created since stop_all(), while let_run() let one run. Throws as stop_all() does.
   void stop_new(TraceClock::time_point deadline);
 
-  // Detaches every stopped thread, with the signals that were held back for them. The
-  // pause ends with the last one.
+  // Detaches every stopped thread, with the signals that were held back for it. The pause ends with
+  // the last one.
   void release() noexcept;
   // The same for all but one, which is still needed; release() then ends the pause.
   void release_others(const Tracee& kept) noexcept;
-  // Lets go the stragglers that have stopped since. Gives whether any are left.
+  // Detaches the stragglers that have stopped since. Returns whether any are left.
   bool collect_stragglers() noexcept;
-  // Does so until none is left, or `deadline` has passed: gives whether none is. Who is left is let
-  // go by the end of the tracing thread.
+  // Repeats that until none is left or `deadline` has passed; returns whether none is left. Those
+  // that are left are detached when the tracing thread ends.
   bool await_stragglers(TraceClock::time_point deadline) noexcept;
 
-  // The threads of the target that are stopped, and of the processes that share its memory.
+  // The stopped threads of the target and of the processes that share its memory.
   std::vector<Tracee>& tracees() { return tracees_; }
   const std::vector<Tracee>& tracees() const { return tracees_; }
-  // A thread that lives, for /proc.
+  // The tid of a live thread, for /proc.
   int live_tid() const;
   bool was_stopped_before() const;
   uint64_t syscalls_restarted() const { return syscalls_restarted_; }
   size_t stragglers() const { return stragglers_; }
-  // Whether a straggler is, or may be, about to execute another program: it would kill the threads
-  // that stand, and their first tid would be its own from then on.
+  // Whether a straggler is, or may be, about to execute another program: that would kill the
+  // stopped threads and take over their leader's tid.
   bool may_execute() const;
-  // A process that runs in the target's memory, or of which that cannot be told (kPerhaps).
+  // A process that runs in the target's memory, or may do so (kPerhaps).
   struct Sharer {
     int pid = 0;
     CommonMemory memory = CommonMemory::kYes;
     bool was_stopped = true;
   };
   const std::vector<Sharer>& sharers() const { return sharers_; }
-  // Whether a thread waits for a child of vfork(2) that is not among those.
+  // Whether a thread waits for a child of vfork(2) that is not among them.
   bool misses_vfork_child() const { return misses_vfork_child_; }
 
-  // From the first interrupt to the last thread let go; to now while any stands.
+  // From the first interrupt until the last thread was detached, or until now if any is stopped.
   std::chrono::nanoseconds pause() const;
   bool is_released() const { return released_; }
 
@@ -115,7 +114,7 @@ class PtraceSession {
   std::vector<Tracee> tracees_;
   std::set<int> known_;                         // tids seized, and those that cannot be
   PriorityInheritance* inheritance_ = nullptr;  // during stop_all()
-  std::set<int> delicate_;                      // tids that sleep where a stop gives EINTR
+  std::set<int> delicate_;                      // tids in calls that a stop interrupts with EINTR
   std::vector<Sharer> sharers_;
   bool misses_vfork_child_ = false;
   bool began_ = false;

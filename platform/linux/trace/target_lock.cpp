@@ -20,7 +20,7 @@ namespace {
 constexpr std::chrono::milliseconds kFirstNap{1};
 constexpr std::chrono::milliseconds kLongestNap{50};
 
-// " (process 4242)", by /proc/locks: "1: FLOCK  ADVISORY  WRITE 4242 00:15:827097 0 EOF".
+// " (process 4242)", from /proc/locks: "1: FLOCK  ADVISORY  WRITE 4242 00:15:827097 0 EOF".
 std::string holder_text(int fd) {
   struct stat file {};
   if (::fstat(fd, &file) != 0) return {};
@@ -49,7 +49,7 @@ TargetLock::TargetLock(const ProcFs& proc, int pid, std::chrono::milliseconds pa
   std::chrono::milliseconds nap = kFirstNap;
   while (::flock(memory_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
-    if (errno != EWOULDBLOCK) return;  // a kernel that has no locks there
+    if (errno != EWOULDBLOCK) return;  // a kernel without locks there
     if (std::chrono::steady_clock::now() >= deadline) {
       throw Error(ErrorKind::kUnsupported, "cannot change process " + std::to_string(pid),
                   "another heapsnap" + holder_text(memory_.get()) + " is working in it",

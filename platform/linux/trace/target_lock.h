@@ -1,10 +1,10 @@
-// One heapsnap at a time changes a process.
+// Lets one heapsnap at a time change a process.
 //
-// The lock is one of flock(2) on /proc/PID/mem, which the kernel ties to the open file: it ends
-// with its holder, however that ends. Only who may trace the process can open this file, so nobody
-// else can keep heapsnap from it. Mount, network and user namespaces do not matter as long as both
-// see the process in the same /proc; a container's own /proc is another, and there the one does not
-// know of the other.
+// The lock is an flock(2) on /proc/PID/mem, which the kernel ties to the open file: it ends with
+// its holder, however that ends. Only processes that may trace the target can open this file, so no
+// others can lock heapsnap out. Mount, network and user namespaces do not matter as long as both
+// see the process in the same /proc; a container's own /proc is a different one, and there the two
+// do not know of each other.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,11 @@ namespace heapsnap {
 
 class TargetLock {
  public:
-  // Longer than another heapsnap waits for what it does in a process.
+  // Longer than another heapsnap waits for its work in a process.
   static constexpr std::chrono::seconds kPatience{90};
 
-  // Waits until whoever has it lets go. Throws Error{kUnsupported} naming the holder when that
-  // takes longer than `patience`, and TargetRefusal.
+  // Waits until the holder releases it. Throws Error{kUnsupported} naming the holder if that takes
+  // longer than `patience`, and TargetRefusal.
   TargetLock(const ProcFs& proc, int pid, std::chrono::milliseconds patience = kPatience);
 
  private:

@@ -14,7 +14,7 @@ namespace heapsnap {
 
 namespace {
 
-// Larger than any XSAVE area there is (AMX tiles included: about 11 KB).
+// Larger than any existing XSAVE area (with AMX tiles: about 11 KB).
 constexpr size_t kLargestXsaveArea = 65536;
 
 void* as_data(unsigned long value) {
@@ -36,7 +36,7 @@ bool Tracee::poll() {
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(tid_), &info,
                WSTOPPED | WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) {
-    // ECHILD: it left by execve in another thread, which takes over the first thread's tid.
+    // ECHILD: an execve in another thread, which takes over the leader's tid, has removed it.
     if (errno != EINTR) stop_ = Stop::kGone;
     return stop_ == Stop::kGone;
   }
@@ -45,7 +45,7 @@ bool Tracee::poll() {
     take_stop(info.si_status);
     return true;
   }
-  // Ended. The tracer's share of the zombie is given up, so that its own parent can reap it.
+  // It has exited. Give up the tracer's share of the zombie, so that its own parent can reap it.
   if (zombie_ == Zombie::kGivenUp) {
     ::waitid(P_PID, static_cast<id_t>(tid_), &info, WEXITED | WNOHANG | __WALL);
   }
@@ -54,8 +54,8 @@ bool Tracee::poll() {
 }
 
 bool Tracee::wait(TraceClock::time_point deadline) {
-  // A tracer with real-time priority must not spin: the thread waited for may need this processor.
-  // The nap grows with the time waited, so it adds a few per cent at most.
+  // A tracer with real-time priority must not spin: the awaited thread may need this processor. The
+  // nap grows with the time waited, so it adds a few percent at most.
   const auto begin = TraceClock::now();
   while (!poll()) {
     const auto now = TraceClock::now();

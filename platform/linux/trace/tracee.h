@@ -1,18 +1,18 @@
-// One thread of the target under ptrace(2), taken by PTRACE_SEIZE.
+// One thread of the target under ptrace(2), attached with PTRACE_SEIZE.
 //
 // How it can be stopped:
 //
-//   kTrap       where PTRACE_INTERRUPT caught it: on its way back to user code, nothing lost
-//   kGroupStop  it was stopped by SIGSTOP and its like already, and is to stay so
-//   kSignal     about to get a signal; the signal is carried in the stop and goes on with detach()
+//   kTrap       by PTRACE_INTERRUPT: on its way back to user code, nothing lost
+//   kGroupStop  it was already stopped by SIGSTOP or the like, and is to stay so
+//   kSignal     about to get a signal; the stop carries the signal, and detach() delivers it
 //   kEvent      one of the events that set_options() asked for
-//   kSyscall    at the beginning or end of a system call; only after resume_to_syscall()
+//   kSyscall    at the entry or exit of a system call; only after resume_to_syscall()
 //
 // A stop is looked at with WNOWAIT and never consumed. That matters if heapsnap is killed: the
-// kernel lets the thread go with the code of the stop that nobody consumed, so a signal carried in
-// it is delivered. Once consumed, it would be lost (kernel 6.18: 10 of 10; unconsumed 0 of 10).
+// kernel resumes the thread with the code of the unconsumed stop, so a signal carried in it is
+// delivered. A consumed one would be lost (kernel 6.18: 10 of 10; unconsumed 0 of 10).
 //
-// Single-stepping is left out on purpose: the trap flag survives the death of the tracer and the
+// Single-stepping is left out on purpose: the trap flag survives the death of the tracer, and the
 // next instruction kills the thread with SIGTRAP (40 of 40). See docs/freezing.md.
 #pragma once
 
@@ -29,15 +29,15 @@ namespace heapsnap {
 
 using TraceClock = std::chrono::steady_clock;
 
-// The signal of a stop at a system call, with PTRACE_O_TRACESYSGOOD.
+// The signal of a syscall-stop, with PTRACE_O_TRACESYSGOOD.
 constexpr int kSyscallStop = 5 | 0x80;  // SIGTRAP
 
 class Tracee {
  public:
   enum class Stop : uint8_t { kNone, kTrap, kGroupStop, kSignal, kEvent, kSyscall, kGone };
 
-  // Whose zombie a tracee that ended is: its parent's from the moment on at which we look, or ours
-  // until somebody waits for it.
+  // Who gets the zombie of an exited tracee: its parent, as soon as we poll, or we, until it is
+  // waited for.
   enum class Zombie : bool { kGivenUp, kKept };
 
   Tracee(int process, int tid, Zombie zombie = Zombie::kGivenUp)
@@ -50,23 +50,23 @@ class Tracee {
   bool is_gone() const { return stop_ == Stop::kGone; }
   int signal() const { return signal_; }  // at kSignal
   int event() const { return event_; }    // at kEvent: PTRACE_EVENT_*
-  // As they were when last loaded or set.
+  // As last loaded or set.
   const user_regs_struct& registers() const { return registers_; }
 
-  // Starts to trace, with `options` (PTRACE_O_*), without stopping it. Gives 0 or the errno of the
+  // Starts tracing, with `options` (PTRACE_O_*), without stopping it. Returns 0 or the errno of the
   // refusal.
   int seize(unsigned long options = 0);
   // Asks a running thread to stop as soon as it can.
   void interrupt();
-  // Looks whether it stands now; loads the registers of a new stop.
+  // Returns whether it is stopped or gone; loads the registers of a new stop.
   bool poll();
   // The same, waiting until `deadline` at most.
   bool wait(TraceClock::time_point deadline);
 
-  // Takes it for running again: it was killed, or an execve gave its tid to another thread.
+  // Treats it as running again: it was killed, or an execve gave its tid to another thread.
   void forget_stop() { stop_ = Stop::kNone; }
 
-  // Each of these needs a stopped thread and gives false when it is not one (any more).
+  // Each of these needs a stopped thread, and returns a failure if it is not stopped (any longer).
   bool set_registers(const user_regs_struct& registers);
   bool load_registers();
   bool still_stands() const;
@@ -79,15 +79,15 @@ class Tracee {
   // The word at `address` of its memory.
   std::optional<long> peek(uint64_t address) const;
 
-  // Lets it run on under trace; a signal carried in the stop is delivered.
+  // Lets it run on, still traced; a signal carried in the stop is delivered.
   bool resume();
-  // The same at kGroupStop: it stays stopped until a SIGCONT comes.
+  // The same at kGroupStop: it stays stopped until it gets SIGCONT.
   bool listen();
-  // The same, but it stops again at the next beginning or end of a system call. Needs
-  // PTRACE_O_TRACESYSGOOD: with it, the code that a killed tracer leaves behind is no signal's.
+  // The same, but it stops again at the next entry or exit of a system call. Needs
+  // PTRACE_O_TRACESYSGOOD: the code that a killed tracer leaves behind is then not a signal.
   bool resume_to_syscall();
-  // Detaches it, with the signal of the stop. Only a stopped thread can be detached;
-  // false when it was not one.
+  // Detaches it, with the signal of the stop. Only a stopped thread can be detached; returns false
+  // if it was not stopped.
   bool detach();
 
  private:

@@ -55,7 +55,7 @@ bool TraceeMemory::write(Address to, std::span<const std::byte> bytes) {
 bool TraceeMemory::poke(Address to, std::span<const std::byte> bytes) {
   std::array<std::byte, sizeof(long)> word;
   for (size_t done = 0; done < bytes.size(); done += word.size()) {
-    // Nothing to be read here: the program that was opened is gone.
+    // If nothing can be read here, the program whose memory was opened is gone.
     if (read(to + done, word) != word.size()) return false;
     std::memcpy(word.data(), bytes.data() + done, std::min(word.size(), bytes.size() - done));
     if (::ptrace(PTRACE_POKEDATA, tid_, (to + done).value(), std::bit_cast<long>(word)) != 0) {

@@ -1,10 +1,10 @@
-// The memory of a thread that stands, and of nothing else.
+// The memory of a stopped thread, and no other.
 //
 // A pid names whatever runs under it now: when another thread of the process executes a program,
-// the threads that stand are killed, their leader's tid goes to that thread, and what is written by
-// pid is written into the new program. So the memory is opened while the thread stands and the
-// thread is looked at once more afterwards: as it still stood, what was opened was its own. From
-// then on the descriptor leads to that memory, or to nothing once the program is gone.
+// the stopped threads are killed, their leader's tid goes to that thread, and what is written by
+// pid is written into the new program. So the memory is opened while the thread is stopped, and the
+// thread is checked once more afterwards: if it is still stopped, what was opened was its own. From
+// then on the descriptor refers to that memory, or to nothing once the program is gone.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace heapsnap {
 
 class TraceeMemory final : public MemoryReader {
  public:
-  // `thread` is stopped. Where it is not (any more), nothing can be read or written.
+  // `thread` is stopped. If it is not (any longer), nothing can be read or written.
   explicit TraceeMemory(const Tracee& thread);
 
   size_t read(Address from, std::span<std::byte> out) override;
@@ -31,8 +31,8 @@ class TraceeMemory final : public MemoryReader {
 
   int tid_;
   UniqueFd mem_;
-  // To open /proc/PID/mem of another user for writing takes CAP_DAC_OVERRIDE, which a heapsnap that
-  // has CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH alone does without.
+  // Opening /proc/PID/mem of another user for writing takes CAP_DAC_OVERRIDE, which a heapsnap with
+  // just CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH does without.
   bool pokes_ = false;
 };
 

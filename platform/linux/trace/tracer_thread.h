@@ -1,10 +1,10 @@
 // A thread that does nothing but trace.
 //
-// ptrace(2) ties a tracee to the thread that attached to it: no other thread of heapsnap may ask
-// anything of it, and when that thread ends, the kernel lets all of its tracees go, whatever state
-// they are in. PTRACE_DETACH cannot do that: it is refused for a tracee that is not stopped, for
-// instance one that sleeps uninterruptibly. So tracing has a thread of its own, and ending that
-// thread is the way out that always works.
+// ptrace(2) ties a tracee to the thread that attached to it: no other thread of heapsnap may make
+// requests for it, and when that thread exits, the kernel detaches all of its tracees, whatever
+// state they are in. PTRACE_DETACH cannot do that: it fails for a tracee that is not stopped, such
+// as one in uninterruptible sleep. So tracing has a thread of its own, and ending that thread
+// always works.
 #pragma once
 
 #include <condition_variable>
@@ -16,18 +16,18 @@ namespace heapsnap {
 
 class TracerThread {
  public:
-  // Throws Error{kInternal} when no thread can be had.
+  // Throws Error{kInternal} if no thread can be started.
   TracerThread();
   TracerThread(const TracerThread&) = delete;
   TracerThread& operator=(const TracerThread&) = delete;
-  // Ends the thread: the kernel detaches what it still traces.
+  // Ends the thread: the kernel detaches whatever it still traces.
   ~TracerThread();
 
   // Runs `work` on the thread and returns when it is done; throws what it throws. All signals are
   // blocked there. One caller at a time.
   void run(const std::function<void()>& work);
 
-  // Until it gives false, `chore` is called about every millisecond while there is no work.
+  // Calls `chore` about every millisecond while there is no work, until it returns false.
   void keep_calling(std::function<bool()> chore);
 
  private:
@@ -35,7 +35,7 @@ class TracerThread {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  const std::function<void()>* work_ = nullptr;  // guarded by mutex_, as all below
+  const std::function<void()>* work_ = nullptr;  // guarded by mutex_, like all below
   std::function<bool()> chore_;
   bool done_ = false;
   bool ending_ = false;
