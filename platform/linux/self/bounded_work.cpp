@@ -30,17 +30,17 @@ using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr size_t kLongestWords = 64 * 1024;
-// For the worker to undo what it has altered (ending_signals.cpp gives it ten seconds).
+// For the worker to undo its changes (ending_signals.cpp gives it ten seconds).
 constexpr milliseconds kGraceToEnd{12000};
-// Past the bound of processor time, before the kernel kills it.
+// Seconds past the bound on processor time before the kernel kills it.
 constexpr rlim_t kProcessorGrace = 10;
-// First byte of what comes through the pipe.
+// First byte of each message in the pipe.
 constexpr char kSaid = 's';
 constexpr char kSpent = 'c';
 
 std::atomic<int> words_fd{-1};
 
-// The worker has used up its processor time: says so and asks itself to end.
+// The worker has used up its processor time: reports that and asks itself to end.
 void on_processor_time(int /*signal*/) {
   const int saved = errno;
   [[maybe_unused]] const ssize_t written = ::write(words_fd.load(), &kSpent, 1);
@@ -106,7 +106,7 @@ sigset_t signals_to_end_by() {
   return set;
 }
 
-// What the parent sees of its child.
+// The child as its parent sees it.
 class BoundedChild {
  public:
   BoundedChild(pid_t pid, UniqueFd words, UniqueFd signals, const WorkBounds& bounds)
@@ -166,7 +166,7 @@ class BoundedChild {
     }
   }
 
-  // The first time it is asked; when that did not help, it is killed.
+  // Asks it to end the first time, kills it the next, and then abandons it.
   void ask_to_end(WorkEnd why, int signal) {
     if (SteadyClock::now() < deadline_ && why == WorkEnd::kOutOfTime) return;
     if (result_.end == WorkEnd::kDone) {
@@ -175,11 +175,11 @@ class BoundedChild {
       ::kill(pid_, signal);
       deadline_ = SteadyClock::now() + kGraceToEnd;
     } else if (!is_killed_) {
-      ::kill(pid_, SIGKILL);  // the worker dies with it, and then the pipe is closed
+      ::kill(pid_, SIGKILL);  // the worker dies with it, which closes the pipe
       is_killed_ = true;
       deadline_ = SteadyClock::now() + kGraceToEnd;
     } else if (why == WorkEnd::kOutOfTime) {
-      is_abandoned_ = true;  // it waits in the kernel for what nothing ends
+      is_abandoned_ = true;  // it is blocked in the kernel for good
     }
   }
 

@@ -14,11 +14,10 @@ namespace heapsnap {
 
 namespace {
 
-// For all repairs together; then the kernel does what is left, as after a SIGKILL.
+// For all repairs together; after that the kernel does what is left, as after a SIGKILL.
 constexpr std::chrono::seconds kLongestRepair{10};
 constexpr std::chrono::milliseconds kBetweenKnocks{50};
-// Sent to the main thread, for a system call of it to give EINTR. Ignored by whoever knows nothing
-// of it.
+// Sent to the main thread so that its system call fails with EINTR. Ignored by default.
 constexpr int kKnock = SIGURG;
 
 void nothing(int /*signal*/) {}
@@ -37,7 +36,7 @@ sigset_t awaited_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     if (is_ours_to_take(signal)) ::sigaddset(&awaited, signal);
   }
-  // SIGCONT is awaited to learn that a stop which has not come yet is not wanted any more.
+  // SIGCONT is awaited to learn that a stop that is still due is no longer wanted.
   if (is_ours_to_take(SIGTSTP) && is_ours_to_take(SIGCONT)) {
     ::sigaddset(&awaited, SIGTSTP);
     ::sigaddset(&awaited, SIGCONT);
@@ -51,27 +50,27 @@ sigset_t awaited_signals() {
   ::sigaddset(&only, signal);
   ::kill(::getpid(), signal);
   ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
-  ::_exit(128 + signal);  // not come to: its action is the default one
+  ::_exit(128 + signal);  // not reached: the default action ends the process
 }
 
-// Lets the kernel stop all of heapsnap, or not: in a process group that nobody could continue it
-// does not.
+// Lets the kernel stop all of heapsnap. It does not stop an orphaned process group, which no shell
+// could continue.
 void stop_here() {
   sigset_t only;
   ::sigemptyset(&only);
   ::sigaddset(&only, SIGTSTP);
   ::pthread_kill(::pthread_self(), SIGTSTP);
-  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);  // here it stands until a SIGCONT
+  ::pthread_sigmask(SIG_UNBLOCK, &only, nullptr);  // stopped here until a SIGCONT
   ::pthread_sigmask(SIG_BLOCK, &only, nullptr);
 }
 
-// Whether a blocked signal waits to be taken.
+// Whether a blocked signal is pending.
 bool has_come(int signal) {
   sigset_t pending;
   return ::sigpending(&pending) == 0 && ::sigismember(&pending, signal) == 1;
 }
 
-// Gives the signal to end by.
+// Returns the signal to die by.
 int await_end(const sigset_t& awaited) {
   constexpr timespec kTick{0, std::chrono::nanoseconds(kBetweenKnocks).count()};
   bool is_to_stop = false;

@@ -6,7 +6,7 @@
 
 namespace heapsnap {
 
-// Starts `body` with all signals blocked. Throws std::system_error where no thread can be started.
+// Starts `body` with all signals blocked. Throws std::system_error if no thread can be started.
 std::thread start_helper_thread(std::function<void()> body);
 
 }  // namespace heapsnap

@@ -4,7 +4,7 @@
 
 namespace heapsnap {
 
-// Sleeps for that long, less when a signal handler ran meanwhile.
+// Sleeps for `duration`, or less if a signal handler runs meanwhile.
 void nap(std::chrono::microseconds duration);
 
 }  // namespace heapsnap

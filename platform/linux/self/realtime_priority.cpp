@@ -5,8 +5,8 @@ namespace heapsnap {
 RealtimePriority::RealtimePriority() noexcept {
   policy_before_ = ::sched_getscheduler(0);
   if (policy_before_ < 0 || ::sched_getparam(0, &parameters_before_) != 0) return;
-  if (policy_before_ != SCHED_OTHER && policy_before_ != SCHED_BATCH) return;  // as it was set up
-  // With a real-time limit of 1 there is less to be had, and nothing is inherited.
+  if (policy_before_ != SCHED_OTHER && policy_before_ != SCHED_BATCH) return;  // keep what is set
+  // With a real-time limit of 1 only the lower one is available, and nothing is inherited.
   for (int priority = kTracerPriority; priority >= kInheritedPriority && !raised_; --priority) {
     sched_param raised{};
     raised.sched_priority = priority;

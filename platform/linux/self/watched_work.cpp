@@ -22,10 +22,10 @@ namespace heapsnap {
 
 namespace {
 
-// So often it is looked while patience lasts.
+// How many times to look while patience lasts.
 constexpr int kLooksAtWork = 10;
 constexpr std::chrono::milliseconds kLongestTick{250};
-// What the child may need to give up by itself (copy_watch.h) before it is ended.
+// Time for the child to give up by itself (copy_watch.h) before it is killed.
 constexpr std::chrono::milliseconds kGrace{500};
 constexpr std::array kPassedToChild{SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
@@ -37,7 +37,7 @@ sigset_t watched_signals() {
   return set;
 }
 
-// Notices a call in which the worker has been for too long.
+// Detects a call that has kept the worker for too long.
 class Patience {
  public:
   explicit Patience(const CallBoard& calls) : calls_(calls) {}
@@ -59,7 +59,7 @@ class Patience {
   std::chrono::milliseconds limit() const {
     return std::chrono::milliseconds(calls_.state().patience_ms) + kGrace;
   }
-  // Neither does it work, nor is it stopped by somebody.
+  // It neither runs nor is stopped.
   bool is_asleep() const {
     const auto task = ProcFs().try_stat(calls_.state().tid);
     return task && (task->state == 'D' || task->state == 'S');
@@ -86,7 +86,7 @@ Error end_of_patience(const CallBoard& calls) {
 
 [[noreturn]] void end_like(int status) {
   if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
-  // The same end for whoever waits for us.
+  // End the same way for the process that waits for us.
   const int signal = WTERMSIG(status);
   ::prctl(PR_SET_DUMPABLE, 0);  // one core is enough
   ::signal(signal, SIG_DFL);
@@ -108,7 +108,7 @@ Error end_of_patience(const CallBoard& calls) {
     const auto tick = patience.tick();
     const timespec time = as_timespec(tick);
     const int signal = ::sigtimedwait(&signals, &info, &time);
-    // The kernel gives those of the terminal to the child as well.
+    // The kernel sends the terminal's signals to the child as well.
     if (signal > 0 && signal != SIGCHLD && info.si_code <= 0) ::kill(child, signal);
     if (signal > 0 || !patience.has_run_out(tick)) continue;
     ::kill(child, SIGKILL);
@@ -116,8 +116,7 @@ Error end_of_patience(const CallBoard& calls) {
   }
 }
 
-// Until the parent has ended, with which we end by PR_SET_PDEATHSIG. No signal but SIGKILL ends us
-// before.
+// Runs until the parent ends, when PR_SET_PDEATHSIG ends us too. Only SIGKILL ends us before that.
 [[noreturn]] void watch_parent(pid_t parent, const CallBoard& calls) {
   Patience patience(calls);
   while (true) {
@@ -125,7 +124,7 @@ Error end_of_patience(const CallBoard& calls) {
     const timespec time = as_timespec(tick);
     ::clock_nanosleep(CLOCK_MONOTONIC, 0, &time, nullptr);
     if (!patience.has_run_out(tick)) continue;
-    ::prctl(PR_SET_PDEATHSIG, 0);  // there is something to say yet
+    ::prctl(PR_SET_PDEATHSIG, 0);  // we still have an error to report
     if (::getppid() != parent) ::_exit(EXIT_FAILURE);
     ::kill(parent, SIGKILL);
     throw end_of_patience(calls);
@@ -138,7 +137,7 @@ bool has_children() {
 }
 
 // Whether we may trace a process that a child of ours may not: one of our descendants, which can
-// only come from the program that has executed heapsnap.
+// only come from the program that executed heapsnap.
 bool may_trace_more_than_a_child() {
   if (!has_children()) return false;
   const auto scope = read_kernel_text("/proc/sys/kernel/yama/ptrace_scope");
@@ -155,7 +154,7 @@ int do_watched(const std::function<int()>& work) {
   const sigset_t signals = watched_signals();
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &signals, &before);
-  ::signal(SIGCHLD, SIG_DFL);  // ignored, children would not be waited for
+  ::signal(SIGCHLD, SIG_DFL);  // if ignored, children could not be waited for
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child > 0) watch_child(child, calls, signals);

@@ -1,28 +1,28 @@
-// Work on other processes, done in one process and watched by another: should it wait in the kernel
-// for what never comes (platform/linux/proc/blocking_call.h), the other one ends it and says so.
+// Work on other processes, done in one process and watched by another, which ends it and says so if
+// it blocks in the kernel for good (platform/linux/proc/blocking_call.h).
 //
 //   heapsnap ── fork ─► child     the child works, heapsnap watches
 //   target ◄─ heapsnap ── fork ─► child   heapsnap works, the child watches
 //
-// To others the two are one program: signals that end heapsnap are passed on to a child that works,
-// and heapsnap ends the way that did.
+// To others the two are one program: heapsnap passes signals that would end it on to a working
+// child, and ends the way that child did.
 //
-// The second way is for Yama's ptrace_scope 1, which permits to trace one's descendants only: a
+// The second way is for Yama's ptrace_scope 1, which permits tracing one's descendants only: a
 // heapsnap that was executed by the parent of its target (`server & exec heapsnap attach $!`) may
-// trace it, but a child of heapsnap may not. Work that has to be ended takes heapsnap along there:
-// it dies by SIGKILL, and the words come from the child.
+// trace it, but a child of heapsnap may not. There, ending the work ends heapsnap with it: it dies
+// by SIGKILL, and the child prints the message.
 #pragma once
 
 #include <functional>
 
 namespace heapsnap {
 
-// Does `work` and gives its exit code. Where a call in it did not come to an end in time, whatever
-// it held is let go, and Error{kUnsupported} is thrown, in the process that watched. Where no child
-// can be made nobody watches.
+// Runs `work` and returns its exit code. If a call in it does not finish in time, everything it
+// held is released, and Error{kUnsupported} is thrown in the watching process. If no child can be
+// created, the work is not watched.
 int do_watched(const std::function<int()>& work);
 
-// The second of the two ways.
+// The second way.
 int do_watched_by_child(const std::function<int()>& work);
 
 }  // namespace heapsnap
