@@ -30,7 +30,7 @@ CallerCandidates list_caller_candidates(const ProcFs& proc, int pid) {
 bool is_only_thread(const ProcFs& proc, int pid, int tid, const CallerCandidates& before) {
   const bool another_lives = std::any_of(before.tids.begin(), before.tids.end(), [&](int other) {
     if (other == tid) return false;
-    // By this path a tid that another process has got since leads nowhere.
+    // This path does not exist for a tid that now belongs to another process.
     const auto text = proc.try_read(pid, "task/" + std::to_string(other) + "/stat");
     if (!text || text->empty()) return false;
     const TaskStat task = parse_stat(*text);

@@ -19,7 +19,7 @@ constexpr uint64_t kUserCode64 = 0x33;
 // may run there.
 constexpr uint64_t kSlack = 16384;
 constexpr uint64_t kLargestExtendedState = 12288;
-// Looked at closely before the best one is taken.
+// How many threads to examine closely, those at the least risk first.
 constexpr size_t kCandidates = 32;
 
 constexpr int kGetRseqConfiguration = 0x420f;  // PTRACE_GET_RSEQ_CONFIGURATION, 5.13
@@ -46,9 +46,9 @@ bool ask(int request, int tid, T& answer) {
                   reinterpret_cast<void*>(sizeof answer), &answer) >= 0;
 }
 
-// A restartable sequence is aborted by the kernel when the thread was preempted in it, by looking
-// at the instruction pointer: one that we set aside would not be seen, and the sequence would go on
-// as if nothing had been. Inside a system call no sequence is under way.
+// The kernel aborts a restartable sequence when the thread was preempted in it, judging by the
+// instruction pointer: if we moved that, the kernel would miss the sequence, which would continue
+// as if nothing had happened. No sequence is active inside a system call.
 bool may_be_in_restartable_sequence(const Tracee& thread) {
   if (is_in_syscall(thread.registers())) return false;
   RseqConfiguration configuration{};
@@ -81,7 +81,7 @@ std::optional<std::string> barred_call(const Tracee& thread, const CallerTask& t
   return std::nullopt;
 }
 
-// Whether it could be one if there were a place for its frames.
+// Whether it could be a caller if there were a place for its frames.
 Fitness fitness_but_for_place(const Tracee& thread, const CallerTask& task) {
   if (thread.stop() != Tracee::Stop::kTrap) {
     return {"it is stopped for a signal", thread.stop() == Tracee::Stop::kSignal};

@@ -1,7 +1,7 @@
-// Which stopped thread of the target may make a clone for us.
+// Which stopped thread of the target may make a clone for heapsnap.
 //
-// There must be a place for frames that we can be sure about (frame_place.h): a thread on an
-// alternate signal stack, a goroutine's or, but for the first thread, a coroutine's is left alone.
+// Its frames need a place that is certainly unused (frame_place.h): a thread on an alternate signal
+// stack, on a goroutine's or, unless it is the main thread, on a coroutine's is left alone.
 #pragma once
 
 #include <cstddef>
@@ -17,25 +17,25 @@
 
 namespace heapsnap {
 
-// What a caller is wanted for: all of these calls are made in its name or by its clone, so its
-// seccomp filters must let all of them through.
+// What a caller is needed for: it or its clone makes all of these calls, so its seccomp filters
+// must let all of them through.
 struct CallerTask {
   std::vector<SystemCall> calls{};
-  // Calls that may fail but must not kill: the C library does without them.
+  // Calls that may fail but must not kill: the C library can do without them.
   std::vector<SystemCall> optional_calls{};
   size_t chain_length = 0;
   uint64_t gadget = 0;
 };
 
-// What a seccomp filter gets to see of a call that is made at the `syscall; ret` at `gadget`.
+// What a seccomp filter sees of a call that is made at the `syscall; ret` at `gadget`.
 SeccompCall as_filter_sees(const SystemCall& call, uint64_t gadget);
 
 struct Fitness {
-  std::string why_not{};   // empty when it is fit
-  bool may_pass = false;   // it is unfit by what it is at
-  uint64_t frame_top = 0;  // below which its frames go
+  std::string why_not{};   // empty if it is fit
+  bool may_pass = false;   // it is unfit because of what it is doing now
+  uint64_t frame_top = 0;  // its frames go below this
 };
-// Whether `thread` can be a caller. It is not altered. `owns_main_stack` as of find_frame_place().
+// Whether `thread` can be a caller. Does not alter it. `owns_main_stack` as for find_frame_place().
 Fitness fitness_of(const ProcFs& proc, const Tracee& thread, const CallerTask& task,
                    bool owns_main_stack);
 
@@ -44,10 +44,10 @@ struct ChosenCaller {
   uint64_t frame_top = 0;
 };
 
-// The thread of `process` among `threads` that would notice least if heapsnap were killed in the
-// middle: one in a system call that is simply made again, before one in user code, before one in
-// a sleep whose remaining time would be lost. Looks closely at a few only. Gives its index, or
-// nothing and in `why_not` the reason that the last one had. All threads of the process stand.
+// The thread of `process` among `threads` that would notice least if heapsnap were killed halfway:
+// one in a system call that is simply restarted, before one in user code, before one in a sleep
+// whose remaining time would be lost. Examines only a few closely. Returns its index, or nullopt
+// and in `why_not` the reason for the last one. All threads of the process are stopped.
 std::optional<ChosenCaller> choose_caller(const ProcFs& proc, int process,
                                           std::span<const Tracee> threads, const CallerTask& task,
                                           std::string& why_not);

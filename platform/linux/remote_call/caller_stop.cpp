@@ -19,18 +19,18 @@ namespace heapsnap {
 namespace {
 
 constexpr std::chrono::milliseconds kCallerStopDeadline{500};
-// Where there is nobody else to ask. A thread may wait for a clone that an injector made which was
-// killed then; on a busy machine that takes a while to end.
+// For the last thread that is asked. It may be waiting for a clone of an injector that was then
+// killed; on a busy machine that takes a while to end.
 constexpr std::chrono::seconds kLastStopDeadline{5};
-// Most calls of the allocator are over in a slice; one that sleeps there is not to be woken often.
+// Most allocator calls finish within a slice; a thread asleep in one must not be woken often.
 constexpr std::chrono::microseconds kFirstCallerSlice{30};
 constexpr std::chrono::microseconds kLongestCallerSlice{10'000};
-// Between two looks at threads none of which is fit now.
+// Between two rounds in which no thread is fit.
 constexpr std::chrono::microseconds kFirstFitNap{200};
 constexpr std::chrono::microseconds kLongestFitNap{20'000};
 
-// A thread that stands does not execute another program any more. It may have done so since the
-// gadget was found; then `memory` throws, or reads something else there.
+// A stopped thread cannot execute another program. It may have done so since the gadget was found;
+// then `memory` throws, or reads something else there.
 void check_program(int pid, const CallerTask& task, MemoryReader& memory) {
   constexpr std::array kSyscall{std::byte{0x0f}, std::byte{0x05}};
   std::array<std::byte, kSyscall.size()> code{};
@@ -57,7 +57,7 @@ CallerStop::CallerStop(const ProcFs& proc, int pid, const CallerTask& task, Memo
   if (answer != Answer::kFit) fail(why_not);
 }
 
-// Leaves in `session_` and `thread_` the one that is fit; nobody stands where none is.
+// Leaves the fit thread in `session_` and `thread_`; if there is none, no thread stays stopped.
 CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& why_not) {
   const CallerCandidates candidates = list_caller_candidates(proc_, pid_);
   if (candidates.alive == 0) {
@@ -90,11 +90,11 @@ CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& 
 }
 
 void CallerStop::fail(const std::string& why_not) const {
-  // Another tracer is told about by whoever explains refusals.
+  // The code that explains refusals names the other tracer.
   const std::string status = proc_.try_read(pid_, "status").value_or(std::string());
   const auto tracer = status_number(status, "TracerPid").value_or(0);
   if (tracer != 0 && tracer != static_cast<uint64_t>(::getpid())) throw TargetRefusal(pid_, EPERM);
-  // Where a moment ago somebody traced it, /proc did not show that it is stopped.
+  // If it was traced until a moment ago, /proc did not show that it is stopped.
   if (is_group_stopped_) {
     throw Error(
         ErrorKind::kUnsupported,

@@ -1,4 +1,4 @@
-// One thread of the target, stopped to make system calls in its name; the others run on.
+// One thread of the target, stopped to make system calls for heapsnap; the others run on.
 #pragma once
 
 #include <sys/user.h>
@@ -19,10 +19,10 @@ namespace heapsnap {
 class CallerStop {
  public:
   // Stops one thread after the other until one is fit for `task`; asks sleeping ones first, and all
-  // of them again as long as one may become fit, for five seconds. Throws
-  // TargetRefusal, Error{kNoProcess} and Error{kUnsupported} with the reason that the last one had.
-  // Error{kNoProcess} is thrown when it executes another program than the one with `task.gadget`.
-  // `memory` reads the target; `inheritance` helps a caller to a processor. Both outlive it.
+  // of them again while one may become fit, for five seconds. Throws TargetRefusal,
+  // Error{kNoProcess} and Error{kUnsupported} with the reason for the last one. Error{kNoProcess}
+  // is thrown if it executes a program other than the one with `task.gadget`. `memory` reads the
+  // target; `inheritance` helps a caller get a processor. Both outlive this.
   CallerStop(const ProcFs& proc, int pid, const CallerTask& task, MemoryReader& memory,
              PriorityInheritance& inheritance);
   CallerStop(const CallerStop&) = delete;
@@ -32,17 +32,17 @@ class CallerStop {
   Tracee& thread() { return *thread_; }
   int tid() const { return thread_->tid(); }
   uint64_t frame_top() const { return frame_top_; }  // for StoppedCaller
-  // When it was stopped last; who is alone and stands stays alone.
+  // As of its last stop; a thread that is alone stays alone while it is stopped.
   bool is_only_thread() const { return is_only_thread_; }
 
-  // Lets it run in short slices until `is_inside` is false of its registers and it is fit for
-  // `task` where it stands then: it may have gone to another stack, or to 32-bit code. Throws
-  // Error{kUnsupported} when that does not come to pass, with the thread let go.
+  // Lets it run in short slices until `is_inside` returns false for its registers and it is fit for
+  // `task` where it has stopped: it may have switched to another stack, or to 32-bit code. Throws
+  // Error{kUnsupported} if that does not happen, with the thread detached.
   void leave(const CallerTask& task, const std::function<bool(const user_regs_struct&)>& is_inside);
 
   // Detaches it.
   void release() noexcept;
-  // How long it stood, or stands; without the slices that leave() let it run.
+  // How long it was, or has been, stopped; without the slices that leave() let it run.
   std::chrono::nanoseconds pause() const { return session_->pause() - ran_; }
 
  private:
@@ -56,7 +56,7 @@ class CallerStop {
   MemoryReader& memory_;
   PriorityInheritance& inheritance_;
   bool is_only_thread_ = false;
-  bool is_group_stopped_ = false;  // the thread that was looked at last
+  bool is_group_stopped_ = false;  // the thread examined last
   std::unique_ptr<PtraceSession> session_;
   Tracee* thread_ = nullptr;
   uint64_t frame_top_ = 0;

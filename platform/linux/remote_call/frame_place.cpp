@@ -18,15 +18,15 @@ namespace heapsnap {
 
 namespace {
 
-// What the kernel keeps free below a stack that grows (stack_guard_gap; 1 MiB unless booted with
-// another).
+// The gap that the kernel keeps below a stack that grows (stack_guard_gap; 1 MiB unless set
+// otherwise at boot).
 constexpr uint64_t kGuardGap = 1 << 20;
 constexpr uint64_t kMostSearched = 32 << 20;
 constexpr const char* kMainStack = "[stack]";
 
 using Chunk = std::array<uint64_t, 8192>;
 
-// Whether the main stack, now `stack`, may come to begin at `begin`.
+// Whether the main stack, now `stack`, may grow down to `begin`.
 bool may_grow(const ProcFs& proc, int tid, const Mapping& stack, uint64_t begin) {
   if (begin >= stack.range.begin.value()) return true;
   const auto limits = proc.try_read(tid, "limits");
@@ -40,8 +40,8 @@ bool may_grow(const ProcFs& proc, int tid, const Mapping& stack, uint64_t begin)
   });
 }
 
-// The first word from `begin` on that `wanted` is true of, below `end`; `end` where there is none,
-// nothing where that cannot be told.
+// The first word from `begin` on for which `wanted` is true, below `end`; `end` if there is none,
+// nullopt if that cannot be told.
 template <typename Wanted>
 std::optional<uint64_t> find_word(TraceeMemory& memory, uint64_t begin, uint64_t end,
                                   Wanted wanted) {
@@ -59,10 +59,10 @@ std::optional<uint64_t> find_word(TraceeMemory& memory, uint64_t begin, uint64_t
   return end;
 }
 
-// Whether a signal handler may be under way on the stack from `stack_pointer` on. What it has
-// interrupted, on another stack, did not go by a call.
+// Whether a signal handler may be running on the stack from `stack_pointer` on. The code that it
+// interrupted, on another stack, did not get here by a call.
 bool may_be_in_signal_handler(TraceeMemory& memory, uint64_t stack_pointer, uint64_t end) {
-  // The word of ucontext_t with CS and SS.
+  // The word of ucontext_t that holds CS and SS.
   constexpr uint64_t kUserSegments = 0x002b000000000033;
   const auto found = find_word(memory, stack_pointer & ~uint64_t{7}, end,
                                [](uint64_t word) { return word == kUserSegments; });
@@ -88,8 +88,8 @@ std::optional<uint64_t> place_on_main_stack(const ProcFs& proc, const Tracee& th
   return may_grow(proc, thread.tid(), *main, top - room) ? std::optional(top) : std::nullopt;
 }
 
-// The stack that the C library gave to a thread, by its control block: glibc keeps begin and size
-// side by side there (struct pthread::stackblock). Nothing when there are no such words.
+// The stack that the C library gave to a thread, from its control block: glibc keeps begin and size
+// side by side there (struct pthread::stackblock). nullopt if there are no such words.
 std::optional<AddressRange> stack_by_control_block(TraceeMemory& memory, uint64_t control_block) {
   constexpr size_t kWords = 512;
   std::array<uint64_t, kWords> words{};
@@ -107,10 +107,10 @@ std::optional<AddressRange> stack_by_control_block(TraceeMemory& memory, uint64_
   return std::nullopt;
 }
 
-// Whether a thread that is not the first is on the stack that it was made with.
+// Whether a thread other than the main thread is on the stack that it was created with.
 //
-// The ABI has the first word of a control block hold its own address. Where that is not so (Go),
-// the address is one in the heap, and the same mapping may hold stacks.
+// In the ABI the first word of a control block holds its own address. Where it does not (Go), the
+// address is one in the heap, and the same mapping may hold stacks.
 bool is_on_its_stack(const Tracee& thread, const Mapping& stack) {
   const Address stack_pointer(thread.registers().rsp);
   const Address control_block(thread.registers().fs_base);

@@ -1,18 +1,18 @@
-// Where frames may be put on a stack of a stopped thread, so that nobody else's bytes are there.
+// Where frames can be put on a stack of a stopped thread without overwriting bytes in use.
 //
-//   its own stack   below its stack pointer and red zone, where it runs on the main stack or on one
+//   its own stack   below its stack pointer and red zone, if it runs on the main stack or on one
 //                   that glibc made: that holds the thread's control block as well, above the stack
-//   the main stack  of a first thread that runs on a coroutine's stack: below all that was ever put
-//                   on the main stack. A coroutine is gone to by a call, and the return address of
-//                   that call lies below everything that the callers keep; so what lies below the
-//                   lowest word that is not zero is nobody's.
+//   the main stack  of a main thread that runs on a coroutine's stack: below all that was ever put
+//                   on the main stack. A coroutine is entered by a call, and the return address of
+//                   that call is below everything that the callers keep; so what is below the
+//                   lowest nonzero word is unused.
 //
-//   its far end     for any thread, while all stand: the low end of what is mapped of the
-//                   main stack, where that was never used and lies 64 KiB below all that was. Go
-//                   has no thread on a stack that is known to be its own for most of the time.
+//   its far end     for any thread, while all are stopped: the low end of what is mapped of the
+//                   main stack, if that was never used and is 64 KiB below all that was. Most of
+//                   the time no thread of Go is on a stack that is known to be its own.
 //
-// The main stack grows when somebody writes below it, so room that is not mapped yet counts too, as
-// far as the limit of its size and the mapping below allow.
+// The main stack grows when a thread writes below it, so room that is not mapped yet counts too, as
+// far as its size limit and the mapping below allow.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@
 
 namespace heapsnap {
 
-// Below its stack pointer a function may use so many bytes (System V ABI).
+// How many bytes below its stack pointer a function may use (System V ABI).
 constexpr uint64_t kRedZone = 128;
 
-// The address below which `room` bytes are free; nothing where that is not sure. `owns_main_stack`:
-// no other thread is, or may come to be, on the main stack as long as this one stands.
+// The address below which `room` bytes are free; nullopt if that is not certain. `owns_main_stack`:
+// no other thread is, or can get, on the main stack while this one is stopped.
 std::optional<uint64_t> find_frame_place(const ProcFs& proc, const Tracee& thread, uint64_t room,
                                          bool owns_main_stack);
 
-// The same at the far end of the main stack. `first` is the first thread, and all others stand too.
-// Should heapsnap die, `first` would need that much more stack as lies in between, before a thread
-// has returned from there, for the two to meet.
+// The same at the far end of the main stack. `first` is the main thread; all others are stopped
+// too. If heapsnap died, the two could collide only if `first` used all the stack in between before
+// a thread has returned from there.
 std::optional<uint64_t> find_spare_place(const ProcFs& proc, const Tracee& first, uint64_t room);
 
 }  // namespace heapsnap

@@ -1,6 +1,6 @@
-// How often a thread that is not fit is looked at before it is given up. A thread that is fit for a
-// part of the time is met so by one look in a few; on a busy machine looks may be so far apart that
-// a time alone allows a handful of them.
+// How often to look at a thread that is not fit before giving up. A thread that is fit part of the
+// time is found fit at one look in a few; on a busy machine looks may be so far apart that a time
+// limit alone would allow only a handful.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@ class LookPatience {
   static constexpr std::chrono::seconds kUsual{5};
   static constexpr std::chrono::seconds kLongest{60};
 
-  // The first look is made at `begin`.
+  // The first look is at `begin`.
   explicit LookPatience(TraceClock::time_point begin) : begin_(begin) {}
 
-  // Whether there is to be another look, which is counted.
+  // Whether to look again; counts that look.
   bool bears_another(TraceClock::time_point now) {
     const auto passed = now - begin_;
     if (passed >= kLongest || (passed >= kUsual && looks_ >= kLeastLooks)) return false;

@@ -1,4 +1,4 @@
-// One system call in the name of a running process, made by one of its threads.
+// One system call in a running process, made by one of its threads.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ struct RemoteCallResult {
 };
 
 // The call must be one that ends soon by itself. Throws Error{kNoProcess, kNotPermitted,
-// kUnsupported} with the target as it was.
+// kUnsupported} with the target unchanged.
 RemoteCallResult make_remote_call(const ProcFs& proc, int pid, const SystemCall& call,
                                   MemoryReader& memory);
 

@@ -21,19 +21,19 @@ constexpr uint64_t kNoSystemCall = ~uint64_t{0};
 
 struct SignalFrame {
   uint64_t restorer;
-  UserContext context;  // what follows, siginfo_t, is written for SA_SIGINFO only
+  UserContext context;  // siginfo_t follows, written for SA_SIGINFO only
 };
 constexpr size_t kCodeSegmentAt =
     offsetof(SignalFrame, context) + offsetof(UserContext, machine) + offsetof(SignalContext, cs);
 
-// Says no to nearly all words of a stack, at the cost of one look.
+// Rejects nearly all words of a stack with one comparison.
 bool has_code_segment(const std::byte* frame) {
   uint16_t segment = 0;
   std::memcpy(&segment, frame + kCodeSegmentAt, sizeof segment);
   return segment == kUserCodeSegment;
 }
 
-// A handler runs with its signal blocked, and those of its sa_mask.
+// A handler runs with its signal blocked, and with those of its sa_mask.
 bool adds_to(uint64_t mask, uint64_t saved) {
   return (saved & ~mask) == 0 && saved != mask;
 }
@@ -59,13 +59,13 @@ user_regs_struct interrupted_registers(const SignalContext& machine, user_regs_s
   like.rsp = machine.sp;
   like.rax = machine.ax;
   if (is_syscall_at(machine.ip, memory)) {
-    like.orig_rax = machine.ax;  // to be made again
+    like.orig_rax = machine.ax;  // to be restarted
   } else if (static_cast<int64_t>(machine.ax) != -EINTR &&
              is_syscall_at(machine.ip - SyscallGadget::kSyscallSize, memory)) {
     like.orig_rax =
-        kNoSystemCall;  // it has just come back: perhaps brk(2), half way in sysmalloc()
+        kNoSystemCall;  // it has just returned: perhaps brk(2), half way through sysmalloc()
   } else {
-    like.orig_rax = SYS_restart_syscall;  // old return addresses on the stack say nothing
+    like.orig_rax = SYS_restart_syscall;  // old return addresses on the stack prove nothing
   }
   return like;
 }
@@ -78,7 +78,7 @@ std::vector<user_regs_struct> interrupted_by_handlers(const user_regs_struct& re
                                                       MemoryReader& memory) {
   std::vector<user_regs_struct> found;
   if (signal_mask == 0) return found;
-  std::vector<std::byte> stack;  // what a frame may still begin in
+  std::vector<std::byte> stack;  // bytes in which a frame may still begin
   SignalFrame frame{};
   read_stack_pieces(space, memory, registers.rsp, [&](std::span<const uint64_t> words) {
     const auto piece = std::as_bytes(words);
@@ -89,7 +89,7 @@ std::vector<user_regs_struct> interrupted_by_handlers(const user_regs_struct& re
       std::memcpy(&frame, &stack[at], sizeof frame);
       if (!is_of_running_handler(frame, signal_mask, memory)) continue;
       found.push_back(interrupted_registers(frame.context.machine, registers, memory));
-      signal_mask = frame.context.signal_mask;  // one below it was running with this
+      signal_mask = frame.context.signal_mask;  // the one below it ran with this mask
     }
     stack.erase(stack.begin(), stack.begin() + static_cast<std::ptrdiff_t>(at));
     return true;

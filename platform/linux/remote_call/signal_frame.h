@@ -1,5 +1,5 @@
-// What the kernel writes onto the stack of a thread when it delivers a signal, and finding it
-// there.
+// The frame that the kernel writes onto a thread's stack when it delivers a signal, and how to find
+// it.
 //
 //   stack pointer at the first instruction of the handler ->  address of __restore_rt
 //                                                             UserContext: where the thread was
@@ -18,8 +18,8 @@
 
 namespace heapsnap {
 
-// struct sigcontext_64 and struct ucontext as the kernel has them (arch/x86/include/uapi/asm); the
-// ucontext_t of libc is longer.
+// struct sigcontext_64 and struct ucontext as the kernel defines them (arch/x86/include/uapi/asm);
+// libc's ucontext_t is longer.
 struct SignalContext {
   uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
   uint64_t di, si, bp, bx, dx, ax, cx, sp, ip, flags;
@@ -41,28 +41,28 @@ struct UserContext {
 };
 static_assert(sizeof(UserContext) == 304);
 
-// The registers that the running signal handlers of a thread have interrupted, innermost
-// first; orig_rax is the system call that a thread waited in. A handler runs with its signal
-// blocked, so a thread that blocks none has none; one installed with SA_NODEFER is not seen. What
-// is left of a handler that has ended is taken for one that runs where the thread has blocked more
-// signals since.
+// The registers that the running signal handlers of a thread have interrupted, innermost first;
+// orig_rax is the system call that a thread waited in. A handler runs with its signal blocked, so a
+// thread that blocks none has none; one installed with SA_NODEFER is missed. The remains of a
+// handler that has returned are taken for a running one if the thread has blocked more signals
+// since.
 //
-// Reads the stack as read_stack_pieces() does: better of a copy than of a thread that stands for
-// it.
+// Reads the stack as read_stack_pieces() does: better in a copy than while a thread is kept
+// stopped.
 std::vector<user_regs_struct> interrupted_by_handlers(const user_regs_struct& registers,
                                                       uint64_t signal_mask,
                                                       const AddressSpace& space,
                                                       MemoryReader& memory);
 
-// Where a signal handler that runs returns to what it has interrupted: with `code` as instruction
-// pointer and `stack` as stack pointer the thread would return there now.
+// Where a running signal handler returns to the code that it interrupted: with `code` as
+// instruction pointer and `stack` as stack pointer the thread would return there now.
 struct HandlerReturn {
   uint64_t code = 0;
   uint64_t stack = 0;
 };
-// That of the innermost handler whose frame begins in the `room` bytes from `stack_pointer` on and
-// that has interrupted code at an address that `wanted` is true of. What is said above of frames
-// goes for this one.
+// For the innermost handler whose frame begins in the `room` bytes from `stack_pointer` on and that
+// has interrupted code at an address for which `wanted` is true. What is said above about frames
+// also applies here.
 std::optional<HandlerReturn> find_handler_return(uint64_t stack_pointer, uint64_t signal_mask,
                                                  size_t room,
                                                  const std::function<bool(uint64_t)>& wanted,

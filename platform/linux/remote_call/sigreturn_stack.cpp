@@ -18,8 +18,8 @@ constexpr size_t kFrameSize = sizeof(uint64_t) + sizeof(UserContext) + kSignalIn
 constexpr uint64_t kHasExtendedState = 1;    // UC_FP_XSTATE
 constexpr uint64_t kHasStackSegment = 2;     // UC_SIGCONTEXT_SS
 constexpr uint64_t kStrictStackSegment = 4;  // UC_STRICT_RESTORE_SS
-// No mode that sigaltstack(2) knows: the kernel refuses it, ignores the refusal, and the
-// alternate stack stays what it is (restore_altstack(), kernel/signal.c).
+// Not a mode that sigaltstack(2) knows: the kernel refuses it and ignores the refusal, so the
+// alternate stack stays as it is (restore_altstack(), kernel/signal.c).
 constexpr uint64_t kKeepAlternateStack = 0x7fff0000;
 
 constexpr size_t kLegacySize = 512;
@@ -30,7 +30,7 @@ constexpr uint32_t kMagic2 = 0x46505845;
 constexpr uint64_t kProtectionKeys = uint64_t{1} << 9;
 constexpr size_t kStateAlignment = 64;
 
-// End of component `index` in the standard layout; 0 where the processor has none.
+// End of component `index` in the standard layout; 0 if the processor has none.
 size_t component_end(unsigned index) {
   unsigned size = 0;
   unsigned offset = 0;
@@ -48,8 +48,8 @@ std::vector<std::byte> signal_frame_state(std::span<const std::byte> extended_st
   uint64_t in_use = 0;   // XSTATE_BV
   std::memcpy(&enabled, extended_state.data() + kSoftwareBytes, sizeof enabled);
   std::memcpy(&in_use, extended_state.data() + kLegacySize, sizeof in_use);
-  // Since 5.14 the kernel keeps the protection keys apart and may show their value without the bit;
-  // restored without it they would all be opened.
+  // Since 5.14 the kernel keeps the protection keys elsewhere and may show their value without the
+  // bit; restoring them without it would open them all.
   in_use |= enabled & kProtectionKeys;
   size_t size = kHeaderEnd;
   for (unsigned index = 2; index < 63; ++index) {

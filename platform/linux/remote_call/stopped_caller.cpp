@@ -17,12 +17,12 @@ namespace {
 
 constexpr uint64_t kAllBlocked = ~uint64_t{0};
 constexpr uint64_t kDirectionAndTrapFlags = 0x500;
-// Bytes of code in front of the instruction pointer that may tell the number of a system call.
+// Bytes of code before the instruction pointer that may show the number of a system call.
 constexpr size_t kCodeLookedAt = 24;
-// Longest time that one thread is waited for where nothing but bad luck can hold it.
+// How long to wait for a thread that should stop at once.
 constexpr std::chrono::seconds kCallPatience{2};
 
-// Results by which the kernel tells itself to make the call again (include/linux/errno.h).
+// Results that make the kernel restart the call (include/linux/errno.h).
 bool will_restart(const user_regs_struct& registers) {
   const auto result = static_cast<long long>(registers.rax);
   return is_in_syscall(registers) && result <= -512 && result >= -516;
@@ -53,8 +53,7 @@ user_regs_struct registers_for(const SystemCall& call, const user_regs_struct& l
   return registers;
 }
 
-// Writes the frames. Nothing of the thread is altered by that: bytes below the red zone are
-// nobody's.
+// Writes the frames. That alters nothing of the thread: bytes below the red zone are unused.
 bool StoppedCaller::lay_frames(std::span<const SystemCall> chain) {
   if (!gadget_.is_in(memory_)) return false;
   own_registers_ = thread_.registers();
@@ -67,7 +66,7 @@ bool StoppedCaller::lay_frames(std::span<const SystemCall> chain) {
   std::array<std::byte, kCodeLookedAt> code{};
   memory_.read(Address(own_registers_.rip - code.size()), code);
   home_ = stack.push(restarted_registers(own_registers_, code), own_mask_, state);
-  uint64_t next = home_;  // the last call does not return, so this is never gone to
+  uint64_t next = home_;  // the last call does not return, so this is never reached
   for (size_t i = chain.size(); i-- > 0;) {
     next = stack.push(registers_for(chain[i], own_registers_, gadget_.syscall_ret, next),
                       kAllBlocked, {});
@@ -78,13 +77,13 @@ bool StoppedCaller::lay_frames(std::span<const SystemCall> chain) {
   const auto note = std::as_bytes(std::span(kNote));
   frames.insert(frames.end(), note.begin(), note.end());
   own_stack_.assign(frames.size(), std::byte{});
-  // A part of the main stack that is not there yet comes into being as zeros when it is written to.
+  // A part of the main stack that is not there yet is created, zero-filled, by the write.
   memory_.read(Address(frames_), own_stack_);
   return memory_.write(Address(frames_), frames);
 }
 
-// From here on the thread is altered. If we die between these three steps: after the registers
-// alone the call is made with the thread's own mask, which the return frame restores as well.
+// From here on the thread is altered. If we die when only the registers are set, the call is made
+// with the thread's own mask, which the return frame restores as well.
 bool StoppedCaller::aim_at(const SystemCall& call) {
   constexpr unsigned long kOptions =
       PTRACE_O_TRACECLONE | PTRACE_O_TRACEVFORK | PTRACE_O_TRACESYSGOOD;
@@ -96,8 +95,8 @@ bool StoppedCaller::aim_at(const SystemCall& call) {
   return thread_.set_signal_mask(kAllBlocked);
 }
 
-// Waits for a stop that is not the beginning of a group stop: SIGSTOP cannot be blocked. What the
-// thread was told to do is done in spite of it; put back, it stays stopped with the others.
+// Waits for a stop that is not the beginning of a group-stop: SIGSTOP cannot be blocked. The thread
+// makes its call in spite of it; once put back, it stays stopped with the others.
 bool StoppedCaller::wait_for_stop(TraceClock::time_point deadline) {
   while (thread_.wait(deadline)) {
     if (thread_.stop() != Tracee::Stop::kSignal) return thread_.is_stopped();
@@ -112,9 +111,9 @@ std::optional<long> StoppedCaller::call(const SystemCall& call, TraceClock::time
     put_back();
     return std::nullopt;
   }
-  // Stopped at the beginning of the call it is sent an interrupt, which catches it on its way out,
-  // before it executes anything: that is the one stop after which the kernel restarts what our
-  // first stop interrupted, once the thread has its own registers back.
+  // The thread stops at the entry of the call and is sent an interrupt, which stops it on its way
+  // out, before it executes anything: only after such a stop does the kernel restart what our first
+  // stop interrupted, once the thread has its own registers back.
   while (true) {
     thread_.resume_to_syscall();
     if (!wait_for_stop(deadline)) return std::nullopt;
@@ -150,8 +149,8 @@ StoppedCaller::Outcome StoppedCaller::clone(const SystemCall& call,
 }
 
 StoppedCaller::Outcome StoppedCaller::await_clone(TraceClock::time_point deadline) {
-  // A clone that succeeds stops in an event. One that fails does not: the thread would return
-  // and continue. So it is interrupted after a while; that does not disturb a clone under way.
+  // A clone that succeeds stops with an event. One that fails does not: the thread would return and
+  // continue. So it is interrupted after a while; that does not disturb a clone in progress.
   std::chrono::microseconds patience{300};
   thread_.resume();
   while (true) {
@@ -194,7 +193,7 @@ bool StoppedCaller::is_behind_call() const {
   return thread_.registers().rip == gadget_.syscall_ret + SyscallGadget::kSyscallSize;
 }
 
-// In __restore_rt, its system call not made yet.
+// In __restore_rt, before its system call.
 bool StoppedCaller::is_going_home() const {
   const uint64_t offset = thread_.registers().rip - gadget_.restore_rt;
   return offset < SyscallGadget::kRestoreSize;
@@ -202,8 +201,8 @@ bool StoppedCaller::is_going_home() const {
 
 bool StoppedCaller::give_back(const std::function<void()>& meanwhile) noexcept {
   if (!in_use_) return true;
-  // An interrupt that is sent while the thread stands in the clone event catches it on its way out
-  // of the system call, before it executes anything.
+  // An interrupt that is sent while the thread is stopped at the clone event stops it on its way
+  // out of the system call, before it executes anything.
   if (thread_.stop() == Tracee::Stop::kEvent) {
     thread_.interrupt();
     thread_.resume();
@@ -211,7 +210,7 @@ bool StoppedCaller::give_back(const std::function<void()>& meanwhile) noexcept {
   if (meanwhile) meanwhile();
   const auto deadline = TraceClock::now() + kCallPatience;
   while (thread_.wait(deadline) && thread_.stop() == Tracee::Stop::kEvent) {
-    clone_pid_ = static_cast<pid_t>(thread_.event_message().value_or(0));  // later than awaited
+    clone_pid_ = static_cast<pid_t>(thread_.event_message().value_or(0));  // after the deadline
     thread_.interrupt();
     thread_.resume();
   }
@@ -223,8 +222,8 @@ bool StoppedCaller::give_back(const std::function<void()>& meanwhile) noexcept {
 }
 
 void StoppedCaller::put_back() noexcept {
-  // If we die after the first step, the thread still returns through its frames, which are
-  // taken away last. The other way round it would go on with all signals blocked.
+  // If we die after the first step, the thread still returns through its frames, which are removed
+  // last. In the other order it would run on with all signals blocked.
   if (!in_use_) return;
   in_use_ = false;
   thread_.set_signal_mask(own_mask_);

@@ -1,4 +1,4 @@
-// A stopped thread of the target used for system calls, clone(2) among them.
+// A stopped thread of the target that makes system calls for heapsnap, including clone(2).
 //
 //   stack of the thread         what is put there
 //   ------------------------    ---------------------------------------------------------------
@@ -10,11 +10,11 @@
 //                               (a clone may have a stack elsewhere instead)
 //
 // With these in place, the thread is made to execute an existing `syscall; ret` with its stack
-// pointer at the return frame. From then on it needs no tracer: the call happens, `ret` and
+// pointer at the return frame. From then on it needs no tracer: the call is made, `ret` and
 // rt_sigreturn return the thread to where it was, and the system call that the stop interrupted is
 // restarted. That is what happens if heapsnap is killed in between. Otherwise the thread is stopped
 // right after its system call and its registers are restored, so the kernel resumes an interrupted
-// sleep with the time that was left.
+// sleep with the remaining time.
 //
 // docs/freezing.md explains the order of the steps, and why none of them may be swapped.
 #pragma once
@@ -39,7 +39,7 @@ struct SystemCall {
   std::array<uint64_t, 6> arguments{};
 };
 
-// Registers with which a thread at `syscall; ret` makes `call` and goes on at `stack_pointer`.
+// Registers with which a thread at `syscall; ret` makes `call` and continues at `stack_pointer`.
 // Everything that the call does not need is as in `like`.
 user_regs_struct registers_for(const SystemCall& call, const user_regs_struct& like,
                                uint64_t gadget, uint64_t stack_pointer);
@@ -47,51 +47,51 @@ user_regs_struct registers_for(const SystemCall& call, const user_regs_struct& l
 class StoppedCaller {
  public:
   enum class Outcome : uint8_t {
-    kCloned,   // the clone exists; the thread stands behind its system call or inside it
-    kRefused,  // the kernel refused; the thread stands, its own registers in place
+    kCloned,   // the clone exists; the thread is stopped after or inside its system call
+    kRefused,  // the kernel refused; the thread is stopped with its own registers
     kStuck,    // still inside the system call; it will return by itself
-    kGone,     // the thread ended
+    kGone,     // the thread has exited
   };
 
-  // Lies above the frames while the thread is in use, at note_address(): the name that a copy
+  // Stored above the frames while the thread is in use, at note_address(): the name that a copy
   // takes (copy_reaper.h).
   static constexpr std::array<char, 16> kNote{"heapsnap-copy"};
 
   // `thread` is at Stop::kTrap and was found fit, with its frames below `frame_top`
-  // (caller_choice.h). The code at `gadget` is looked at when the first call is made: without it
-  // none is.
+  // (caller_choice.h). The code at `gadget` is checked before the first call: if it is gone, none
+  // is made.
   StoppedCaller(Tracee& thread, const SyscallGadget& gadget, uint64_t frame_top)
       : thread_(thread), memory_(thread), gadget_(gadget), frame_top_(frame_top) {}
   StoppedCaller(const StoppedCaller&) = delete;
   StoppedCaller& operator=(const StoppedCaller&) = delete;
-  // Gives the thread back where that was not done.
+  // Calls give_back() unless that was done.
   ~StoppedCaller() { give_back(); }
 
-  // Makes one call that ends soon by itself, and gives its result or -errno. The thread stands
-  // behind it, ready for another; nothing when it is gone or out of reach, and no other call may be
-  // made then.
+  // Makes one call that ends soon by itself, and returns its result or -errno. The thread is
+  // stopped after it, ready for another; nullopt if it is gone or out of reach, and then no other
+  // call may be made.
   std::optional<long> call(const SystemCall& call, TraceClock::time_point deadline);
 
   int tid() const { return thread_.tid(); }
   uint64_t note_address() const { return frame_top_ - kNote.size(); }
 
   // Clones with `flags`; the clone has all signals blocked, is traced by the caller and stops
-  // before it does anything. Let go, it makes the calls of `chain` in turn; the last one must not
-  // return. Waits until `deadline` for the kernel.
+  // before it does anything. Once detached, it makes the calls of `chain` in turn; the last one
+  // must not return. Waits for the kernel until `deadline`.
   Outcome clone(uint64_t flags, std::span<const SystemCall> chain, TraceClock::time_point deadline);
-  // The same by a whole SYS_clone of the caller's, whose stack is not the thread's: what the clone
-  // finds there leads it. It is traced by the caller and stops before it does anything.
+  // The same with a complete SYS_clone of the caller's, whose stack is not the thread's and tells
+  // the clone what to do. It is traced by the caller and stops before it does anything.
   Outcome clone(const SystemCall& call, TraceClock::time_point deadline);
 
   pid_t clone_pid() const { return clone_pid_; }
-  // After kRefused: the errno; 0 when it was not to be learnt.
+  // After kRefused: the errno; 0 if unknown.
   int refusal() const { return refusal_; }
-  // Stack pointer of the clone: where its first frame lies, in its own memory as in the thread's.
+  // Stack pointer of the clone: where its first frame is, in its own memory as in the thread's.
   uint64_t clone_stack() const { return clone_stack_; }
 
-  // Lets the system call end, if it has not, and puts everything back. `meanwhile` is called when
-  // the thread is on its way and has to wait for its clone (CLONE_VFORK). The thread is stopped
-  // afterwards, at its own place. False when it could not be stopped: it returned by itself, or
+  // Lets the system call end, if it has not, and restores everything. `meanwhile` is called when
+  // the thread has been resumed and has to wait for its clone (CLONE_VFORK). Afterwards the thread
+  // is stopped where it was. Returns false if it could not be stopped: it returned by itself, or
   // will.
   bool give_back(const std::function<void()>& meanwhile = {}) noexcept;
 
@@ -114,13 +114,13 @@ class StoppedCaller {
   uint64_t own_mask_ = 0;
   std::vector<std::byte> own_stack_;  // the bytes that the frames replaced
   uint64_t frames_ = 0;               // where they begin
-  uint64_t home_ = 0;                 // the slot of that frame
+  uint64_t home_ = 0;                 // the slot of the return frame
   uint64_t clone_stack_ = 0;
   pid_t clone_pid_ = 0;
   int refusal_ = 0;
 };
 
-// Bytes of stack, red zone included, that the frames of a clone with `chain_length` calls need.
+// Bytes of stack, red zone included, for the frames of a clone with `chain_length` calls.
 uint64_t stack_needed(size_t extended_state_size, size_t chain_length);
 
 }  // namespace heapsnap

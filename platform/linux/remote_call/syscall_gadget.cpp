@@ -31,7 +31,7 @@ bool holds(MemoryReader& memory, uint64_t address, const std::array<uint8_t, N>&
   return memory.read_exact(Address(address), bytes) && find_code(bytes, wanted) == 0;
 }
 
-// Lower is searched earlier.
+// Lower ranks are searched first.
 int search_rank(const Mapping& mapping) {
   const size_t slash = mapping.path.rfind('/');
   const std::string_view name =
@@ -92,8 +92,8 @@ std::optional<SyscallGadget> find_syscall_gadget(const AddressSpace& space,
   for (const Mapping& mapping : space.mappings()) {
     if (mapping.executable && mapping.readable && !mapping.writable) candidates.push_back(&mapping);
   }
-  // Of two C libraries dlmopen(3) has loaded one, which may be unloaded while somebody is in it.
-  // The kernel maps downwards, so the program's own lies higher.
+  // Of two C libraries dlmopen(3) has loaded one, which may be unloaded while a thread is in it.
+  // The kernel maps downwards, so the program's own is at the higher address.
   std::stable_sort(candidates.begin(), candidates.end(), [](const Mapping* a, const Mapping* b) {
     const int rank = search_rank(*a);
     if (rank != search_rank(*b)) return rank < search_rank(*b);

@@ -1,4 +1,4 @@
-// Instructions of the target that make a system call in its name, found where they lie.
+// Existing instructions of the target with which its threads make system calls for heapsnap.
 //
 //   syscall; ret                    in libc, the vdso or the program itself
 //   mov $15,%rax; syscall           __restore_rt: rt_sigreturn, by which every handler returns
@@ -24,7 +24,7 @@ struct SyscallGadget {
   static constexpr uint64_t kSyscallSize = 2;
   static constexpr uint64_t kRestoreSize = 9;
 
-  // Whether the instructions are in the memory now.
+  // Whether the instructions are in memory now.
   bool is_in(MemoryReader& memory) const;
 };
 
@@ -33,7 +33,7 @@ std::optional<size_t> find_syscall_ret(std::span<const std::byte> code);
 std::optional<size_t> find_restore_rt(std::span<const std::byte> code);
 
 // Searches the executable mappings, libc first. Reads the files, not the target's memory, so that
-// no page becomes resident in the target that was not.
+// no further page of the target becomes resident.
 std::optional<SyscallGadget> find_syscall_gadget(const AddressSpace& space,
                                                  const MappedFiles& files, MemoryReader& memory);
 
