@@ -76,7 +76,7 @@ Address CallList::data_at(const Place& place, Data data) const {
   return place.begin + (steps_.size() * sizeof(CallStep) + data_begins_[data]);
 }
 
-// The address of the word that holds the value: one of the step's own, or another's result.
+// The address of the word that holds the value: one of the step's own, or another step's result.
 uint64_t CallList::word_for(const Place& place, const Value& value, uint64_t own_word,
                             uint64_t& own_value) const {
   switch (value.kind) {

@@ -1,13 +1,13 @@
-// C functions of the target to be called there, one after the other, by a thread that has nobody to
-// ask: the arguments of a call are words that earlier calls may have written.
+// C functions that a thread of the target calls one after the other, without help from outside: the
+// arguments of a call are words that earlier calls may have written.
 //
 //   0: dlopen(path, RTLD_NOW)          zero -> 2
 //   1: dlsym(result of 0, "start")     end
 //   2: dlerror()
 //   3: copy_text(text, result of 2)
 //
-// A list is put together here and encoded into the words that the code of injected_code.h walks
-// over; both sides are described there.
+// A list is built here and encoded into the words that the code of injected_code.h walks; both
+// sides are described there.
 #pragma once
 
 #include <array>
@@ -37,30 +37,30 @@ class CallList {
   static Value address(Address value) { return number(value.value()); }
   static Value result_of(Step step) { return {Value::Kind::kResult, step}; }
   static Value address_of(Data data) { return {Value::Kind::kData, data}; }
-  // The bytes that are given to the target with the list.
+  // The bytes that are written into the target along with the list.
   static Value attachment() { return {Value::Kind::kAttachment, 0}; }
-  // Functions that come with the list, none of libc:
+  // Functions that come with the list, not from libc:
   // copy_text(to, from, size) copies until the NUL, at most `size` bytes.
   static Value copy_text() { return {Value::Kind::kCopyText, 0}; }
-  // rename(library, name) writes `name` over the name that the loader has for a handle of dlopen,
-  // as far as that one reaches.
+  // rename(library, name) overwrites the loader's name for a handle of dlopen with `name`, up to
+  // the length of the old one.
   static Value rename() { return {Value::Kind::kRename, 0}; }
 
   Data put(std::span<const std::byte> bytes);
-  Data put_text(std::string_view text);  // with a NUL
+  Data put_text(std::string_view text);  // NUL-terminated
   Data reserve(size_t size);
 
-  // A call that follows the one added before. A function whose address turns out to be 0 is not
+  // A call that follows the one added before. A function whose address is 0 at run time is not
   // called; its result is 0.
   Step call(Value function, std::span<const Value> arguments);
   Step call(Value function, std::initializer_list<Value> arguments) {
     return call(function, std::span(arguments.begin(), arguments.size()));
   }
-  // Where to go on instead of the next step: always, or when all 64 bits of the result are 0.
+  // The step to continue with instead of the next: always, or if all 64 bits of the result are 0.
   void go_on(Step from, Step to);
   void go_on_if_zero(Step from, Step to);
 
-  // Where the words of the list lie, and what only the caller of encode() knows.
+  // Where the words of the list are, and what only the caller of encode() knows.
   struct Place {
     Address begin;
     Address copy_text;

@@ -21,8 +21,8 @@ namespace {
 constexpr std::chrono::seconds kPatchPatience{20};
 constexpr std::chrono::seconds kPatchStopDeadline{5};
 constexpr std::chrono::seconds kPatchStragglerDeadline{5};
-// Between two stops, so that who stood inside gets a processor: on a busy machine that takes a
-// while, and with one processor nobody runs before we sleep.
+// Between two stops, so that a thread that was inside gets a processor: on a busy machine that
+// takes a while, and with one processor no thread runs before we sleep.
 constexpr std::chrono::microseconds kFirstPatchNap{50};
 constexpr std::chrono::microseconds kLongestPatchNap{10'000};
 
@@ -40,7 +40,7 @@ bool is_inside(const std::vector<CodePatch>& patches, uint64_t word) {
   });
 }
 
-// A thread that a signal has interrupted in the code returns there.
+// A thread that a signal interrupted in the code will return there.
 bool holds_place_inside(const std::vector<CodePatch>& patches, uint64_t stack_pointer,
                         const AddressSpace& space, MemoryReader& memory) {
   bool found = false;
@@ -129,7 +129,7 @@ class Patching {
     }
   }
 
-  // The first write fails or none does: what could fail later is memory for the private pages.
+  // The first write fails or none does: later ones could only lack memory for private pages.
   [[noreturn]] void undo(Address failed) {
     for (const CodePatch& patch : patches_) {
       if (patch.at == failed) break;

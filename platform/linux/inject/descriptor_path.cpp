@@ -20,7 +20,7 @@ CallList::Value add_descriptor_path(CallList& calls, const DescriptorPathFunctio
   const auto call = [&calls](Address function, std::initializer_list<CallList::Value> arguments) {
     return calls.call(CallList::address(function), arguments);
   };
-  // The tid in the pid namespace that this /proc shows. The rest of the room stays zeros.
+  // The tid in the pid namespace that this /proc shows. The rest of the buffer stays zero.
   call(functions.readlink, {CallList::address_of(link), CallList::address_of(task),
                             CallList::number(kLongestLink - 1)});
   const auto tid = call(functions.base_name, {CallList::address_of(task)});

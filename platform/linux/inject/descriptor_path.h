@@ -1,10 +1,10 @@
-// The path by which a thread of the target names a file that only its descriptor leads to.
+// The path by which a thread of the target names a file that only its descriptor refers to.
 //
 //   /proc/self/task/././//.4711/fd/7      4711: the tid of the thread
 //
-// It means that file to the threads of the target, as long as the thread lives, and nothing to
-// anybody else: no other process has such a task. (/proc/self/fd/7 would be another file to each
-// process that opens it.) Slashes and dots spell a random number, so that no two paths are alike.
+// It names that file for the threads of the target, as long as the thread lives, and nothing for
+// any other process: none has such a task. (/proc/self/fd/7 would be another file for each process
+// that opens it.) Slashes and dots encode a random number, so that no two paths are alike.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct DescriptorPathFunctions {
 };
 
 // Adds the steps that write the path of the descriptor that step `file` has opened, for the thread
-// that makes them; gives its address. It has more than `least_length` characters.
+// that executes them; returns the path's address. It has more than `least_length` characters.
 CallList::Value add_descriptor_path(CallList& calls, const DescriptorPathFunctions& functions,
                                     CallList::Step file, size_t least_length);
 

@@ -1,7 +1,6 @@
 #include "platform/linux/inject/injected_code.h"
 
-// Numbers in here are offsets in ThreadBlock and CallStep; 60 is exit(2), %fs:16 the thread
-// pointer.
+// Numbers here are offsets in ThreadBlock and CallStep; 60 is exit(2), %fs:16 the thread pointer.
 asm(R"(
   .pushsection .rodata.heapsnap_injected, "a", @progbits
   .balign 16

@@ -1,20 +1,20 @@
-// The few instructions that run in the target in our name, and the words that they walk over.
+// The few instructions that run in the target for heapsnap, and the words that they walk.
 //
 // Two threads execute them, each with the address of the ThreadBlock as its argument:
 //
-//   bootstrap   made by clone(2) alone, unknown to the C library; makes the calls of
+//   bootstrap   created by clone(2) alone, unknown to the C library; makes the calls of
 //               `bootstrap_calls` (a pthread_create) and leaves by exit(2)
-//   worker      a thread of the C library like any other; takes over what the bootstrap has of
+//   worker      a thread of the C library like any other; takes over the bootstrap's part of
 //               malloc, makes the calls of `worker_calls`, marks its beginning and end, and returns
 //
 // A thread that allocates gets a cache and an arena, both of which glibc takes back when a thread
-// of its own returns. The bootstrap is none, and pthread_create allocates in it: so its pointers to
-// both, which are what has changed in its thread-local variables, become those of the worker. Where
-// it is known which one is thread_arena, that is main_arena as long as the threads are at work, so
-// that no arena is made for them; main_arena does not count them.
+// of its own returns. The bootstrap is not one, and pthread_create allocates in it: so its pointers
+// to both, which are what has changed in its thread-local variables, become the worker's. If it is
+// known which one is thread_arena, that is main_arena while the threads are at work, so that no
+// arena is created for them; main_arena does not count them.
 //
-// The code is independent of its place, calls nothing but what the steps name, and lies in a page
-// that was mapped for it: no existing code of the target is touched.
+// The code is position-independent, calls nothing but what the steps name, and is in a page that
+// was mapped for it: no existing code of the target is touched.
 #pragma once
 
 #include <cstddef>
@@ -24,12 +24,12 @@
 namespace heapsnap {
 
 // One call. Words named "own" hold the values that are known beforehand; the others are addresses
-// of words, so that a value may also be another step's result.
+// of words, so that a value can also be another step's result.
 struct CallStep {
   uint64_t function;
   uint64_t arguments[4];
   uint64_t result;
-  uint64_t next;          // address of the step to go on with, 0 at the end
+  uint64_t next;          // address of the step to continue with, 0 at the end
   uint64_t next_if_zero;  // the same, taken when the result is 0
   uint64_t own_function;
   uint64_t own_arguments[4];
@@ -44,16 +44,16 @@ struct ThreadBlock {
   uint32_t worker_started;
   uint32_t worker_done;
   uint64_t worker;  // its pthread_t, which in glibc is the address of its control block
-  // libc's thread-local variables: where they begin, from a thread pointer, and how many words they
-  // are; the bootstrap's, and a copy of them from before it ran.
+  // libc's thread-local variables: where they begin, relative to a thread pointer, and how many
+  // words they are; the bootstrap's, and a copy of them from before it ran.
   int64_t variables;
   uint64_t variable_words;
   uint64_t bootstrap_variables;
   uint64_t initial_variables;
-  int64_t thread_arena;  // from a thread pointer; 0: not known
+  int64_t thread_arena;  // relative to a thread pointer; 0: not known
   uint64_t main_arena;
-  // For whoever finds them: the word with the bootstrap's tid, and where a thread that the C
-  // library made has its own, from its control block. The kernel clears both.
+  // For left_over_worker.h: the word with the bootstrap's tid, and where a thread of the C library
+  // has its own, relative to its control block. The kernel clears both.
   uint64_t bootstrap_tid;
   uint64_t tid_offset;
 };

@@ -61,7 +61,7 @@ InjectedMapping::InjectedMapping(const ThreadControlBlockLayout& layout,
   below_ = up_to_page(bytes_below_thread_pointer(layout));
   thread_pointer_ = tls_ + below_;
   worker_stack_ = thread_pointer_ + kControlBlockSize + kBootstrapStack;
-  // The C library takes room for thread-local variables from a new thread's stack.
+  // The C library takes space for thread-local variables from a new thread's stack.
   size_ = worker_stack_ + kWorkerStack + below_;
 }
 
@@ -121,7 +121,7 @@ InjectedMapping::Contents InjectedMapping::furnish(const CallerControlBlock& cal
 InjectedMapping::Contents InjectedMapping::furnish_switch(const CallerControlBlock& caller,
                                                           const user_regs_struct& like,
                                                           const SyscallGadget& gadget) const {
-  // allocate_stack() asks whether the stack is large enough before it does anything else.
+  // allocate_stack() checks the size of the stack before it does anything else.
   constexpr uint64_t kTooSmall = 1;
   return furnish_clone(caller, kTooSmall, like, gadget);
 }
@@ -141,7 +141,7 @@ InjectedMapping::Contents InjectedMapping::furnish_clone(const CallerControlBloc
   attributes.stack_end = (begin_ + size_).value();
   attributes.stack_size = worker_stack_size;
 
-  // The stack that the bootstrap is to have begins below the frame that takes it there.
+  // The bootstrap's stack begins below the frame that switches to it.
   user_regs_struct entry{};
   entry.cs = like.cs;
   entry.ss = like.ss;

@@ -1,9 +1,9 @@
-// The one mapping of the target that holds all that an injected thread and its bootstrap need:
+// The one mapping in the target that holds all that an injected thread and its bootstrap need:
 //
 //   code | block, attributes, call lists | attachment | variables, control block | two stacks
 //
-// The first page is executable, the others are writable. Offsets are from its begin. The attachment
-// is what the worker's calls work on, a library for instance; it is written last of all, and only
+// The first page is executable, the others are writable. Offsets are from its beginning. The
+// attachment is data for the worker's calls, a library for instance; it is written last, and only
 // when it is there are the calls handed to the worker: one that finds none has nothing to do.
 #pragma once
 
@@ -40,20 +40,20 @@ class InjectedMapping {
   Address creation_result() const;
   // Where the worker's calls are.
   CallList::Place worker_place() const;
-  // Where the block names them, null until then, and what it is to say there.
+  // The word of the block that names them, null until then, and the value that it is to get.
   Address worker_calls_word() const;
   uint64_t worker_calls() const;
 
-  // What to write where before the clone, and the stack pointer that the clone gets. `like` are
-  // registers of a thread of the target.
+  // What to write where before the clone, and the stack pointer for the clone. `like` are registers
+  // of a thread of the target.
   struct Contents {
     std::vector<std::pair<Address, std::vector<std::byte>>> pieces;
     uint64_t clone_stack = 0;
   };
   Contents furnish(const CallerControlBlock& caller, const user_regs_struct& like,
                    const SyscallGadget& gadget) const;
-  // The same for a clone whose pthread_create is refused: the C library counts on other threads
-  // from then on, and there are none.
+  // The same for a clone whose pthread_create is refused: from then on the C library allows for
+  // other threads, though there are none.
   Contents furnish_switch(const CallerControlBlock& caller, const user_regs_struct& like,
                           const SyscallGadget& gadget) const;
 

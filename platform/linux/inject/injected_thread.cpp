@@ -34,26 +34,26 @@ namespace heapsnap {
 
 namespace {
 
-// How long the worker is waited for when heapsnap is asked to end.
+// How long to wait for the worker when heapsnap is asked to end.
 constexpr std::chrono::seconds kPatienceAtEnd{3};
 // How long a caller may be needed for.
 constexpr std::chrono::milliseconds kCallerDeadline{2000};
 
-// Without CLONE_FS: the two have a root and a working folder of their own. The kernel refuses
-// setns(CLONE_NEWNS) to a thread that shares its with another.
+// Without CLONE_FS: the two have their own root and working directory. The kernel refuses
+// setns(CLONE_NEWNS) to a thread that shares its own with another.
 constexpr uint64_t kThreadFlags = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                                   CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID |
                                   CLONE_CHILD_CLEARTID;
-// By which threads of glibc ask each other to change their user; pthread_create sets its handler.
+// By this signal glibc's threads ask each other to change user; pthread_create sets its handler.
 constexpr uint64_t kSetIdSignal = 33;
 // The bootstrap and the worker.
 constexpr uint64_t kTasksAtOnce = 2;
 constexpr const char* kMoreTasks =
     "check whether a task limit has been reached: pids.max of its cgroup, ulimit -u";
-// What pthread_create of glibc asks for.
+// The clone flags of glibc's pthread_create.
 constexpr uint64_t kPthreadFlags = 0x3d0f00;
 
-// Calls that follow a clone in the names of the bootstrap and of the worker.
+// Calls that the bootstrap and the worker make after the clone.
 void add_thread_calls(CallerTask& task) {
   for (const SystemCall& call : {
            SystemCall{SYS_rt_sigreturn, {}},
@@ -85,7 +85,7 @@ class Injection {
         memory_(memory),
         writer_(proc, proc.live_tid(pid).value_or(pid)),
         mapping_(layout, *work.calls, work.attachment.size()) {
-    // A leader that has ended has no memory and no files, while other threads live on.
+    // A leader that has exited has no memory and no files, even while other threads are alive.
     const int tid = proc.live_tid(pid).value_or(pid);
     const AddressSpace space(proc.maps(tid));
     mappings_ = space.mappings().size();
@@ -177,7 +177,7 @@ class Injection {
             {0, mapping_.size(), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, ~uint64_t{0}, 0}};
   }
-  // Never writable and executable at once: what bars such pages lets these through.
+  // Never writable and executable at once: what forbids such pages allows these.
   SystemCall map_code_call() const {
     const uint64_t fixed = mapping_.begin().is_null() ? 0 : MAP_FIXED;
     return {SYS_mmap,
@@ -187,7 +187,7 @@ class Injection {
   SystemCall unmap_call() const {
     return {SYS_munmap, {mapping_.begin().value(), mapping_.size(), 0, 0, 0, 0}};
   }
-  // Some seccomp filters let the flags of pthread_create(3) through and no others.
+  // Some seccomp filters allow the flags of pthread_create(3) and no others.
   uint64_t flags_for(const StoppedCaller& caller) const {
     const SystemCall clone{SYS_clone, {kThreadFlags, 0, 0, 0, 0, 0}};
     const auto verdict =
@@ -215,14 +215,14 @@ class Injection {
     return *result;
   }
 
-  // Whether it has never had a second thread, as far as its C library knows. Where the library does
-  // not say so in one place, this is taken for granted of whoever has one now.
+  // Whether it has never had a second thread, as far as its C library knows. If the library does
+  // not keep that in one place, a process that has one thread now counts as one that never had two.
   bool counts_on_one_thread() {
     return layout_.single_threaded.is_null() ||
            memory_.read_value<uint8_t>(layout_.single_threaded).value_or(1) != 0;
   }
 
-  // Has the C library count on other threads before there are any.
+  // Makes the C library allow for other threads before there are any.
   void prepare_for_threads(PriorityInheritance& inheritance) {
     if (layout_.single_threaded.is_null()) return;
     const CallerTask task = first_task();
@@ -241,7 +241,7 @@ class Injection {
     }
     caller.release();
     result_.stolen.push_back({caller.tid(), caller.pause()});
-    // The next clone gets its place.
+    // The next clone uses the same memory.
     while (!mapping_.begin().is_null() && !is_word_zero(bootstrap_tid())) {
       if (TraceClock::now() >= deadline_) refuse("a clone of it did not finish", "");
       nap(std::chrono::microseconds(50));
@@ -276,10 +276,10 @@ class Injection {
     result_.stolen.push_back({caller.tid(), caller.pause()});
   }
 
-  // By a word of its own each thread of glibc knows whether it has to lock: malloc's fastbins by it
-  // up to 2.36, all else up to 2.34. pthread_create sets it for the thread that calls it, and later
-  // versions still do. The only thread of a process, which stands outside of malloc, has a second
-  // one soon.
+  // Each thread of glibc has a word that tells it whether to lock: malloc's fastbins use it up to
+  // 2.36, all else up to 2.34. pthread_create sets it for the thread that calls it, and later
+  // versions still do. The process's only thread, stopped outside malloc, will soon have a second
+  // one.
   void have_it_lock(const Tracee& only_thread) {
     constexpr uint64_t kMultipleThreads = 0x18;
     writer_.write_value(Address(only_thread.registers().fs_base) + kMultipleThreads, uint32_t{1});
@@ -300,7 +300,7 @@ class Injection {
            kMoreTasks);
   }
 
-  // The clone stands at its very beginning; from here on it goes its way.
+  // The clone is stopped at its very beginning; from here on it runs by itself.
   void let_go(Tracee& bootstrap) const {
     // It has little to do, and in a process with one thread that thread waits for it. The worker
     // does not inherit this.
@@ -308,12 +308,12 @@ class Injection {
     lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
     ::sched_setscheduler(bootstrap.tid(), SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
     if (!bootstrap.wait(deadline_) || bootstrap.detach()) return;
-    // It was killed as it stood. An execve in another thread waits until nobody traces it any more.
+    // Killed while stopped. An execve in another thread waits until we no longer trace this one.
     bootstrap.forget_stop();
     bootstrap.wait(deadline_);
   }
 
-  // Takes back what was made before the clone was refused.
+  // Undoes what was done before the clone was refused.
   void give_up(StoppedCaller& thread) {
     if (!mapping_.begin().is_null()) thread.call(unmap_call(), deadline_);
   }
@@ -337,21 +337,21 @@ class Injection {
     }
   }
 
-  // The tid by which the target itself knows a thread.
+  // The tid of a thread in the pid namespace of the target.
   int tid_inside(int tid) const {
     if (tid == named_tid_) return name_inside_;
     const auto status = read_process_status(proc_, tid);
     return status && !status->namespace_pids.empty() ? status->namespace_pids.back() : tid;
   }
 
-  // The calls are the worker's when all is there that they work on. It is not worth a stop of the
-  // caller: without, the two threads do nothing and end.
+  // The worker gets the calls when all the data for them is there. That is not worth keeping the
+  // caller stopped: without the calls, the two threads do nothing and exit.
   void hand_over() {
     handed_over_ = writer_.write(mapping_.attachment(), work_.attachment) &&
                    writer_.write_value(mapping_.worker_calls_word(), mapping_.worker_calls());
   }
 
-  // Writes everything into the mapping. Gives the stack pointer for the clone.
+  // Writes everything into the mapping. Returns the stack pointer for the clone.
   uint64_t furnish(const InjectedMapping::Contents& contents) {
     for (const auto& [address, bytes] : contents.pieces) write(address, bytes);
     return contents.clone_stack;
@@ -363,12 +363,12 @@ class Injection {
     }
   }
 
-  // Of the clone: the kernel clears it as the last thing that a thread does to the memory of its
-  // process.
+  // Where the clone's tid is: the kernel clears it as the last thing that a thread does to the
+  // memory of its process.
   Address bootstrap_tid() const { return mapping_.thread_pointer() + caller_block_.tid_offset; }
   bool is_word_zero(Address word) { return memory_.read_value<uint32_t>(word).value_or(1) == 0; }
 
-  // Until both threads are gone.
+  // Waits until both threads are gone.
   void wait_for_end() {
     const auto deadline = TraceClock::now() + work_.patience;
     const auto asked_deadline = std::min(deadline, TraceClock::now() + kPatienceAtEnd);
@@ -463,7 +463,7 @@ class Injection {
   SyscallGadget gadget_;
   CallerControlBlock caller_block_;
   size_t mappings_ = 0;
-  // The first thread's two names: read before it stands, which costs it nothing.
+  // The main thread's tid here and in its pid namespace: read before it is stopped.
   int named_tid_ = 0;
   int name_inside_ = 0;
   bool handed_over_ = false;

@@ -36,8 +36,8 @@ std::vector<ThreadBlock> find_blocks(const ProcFs& proc, int tid, MemoryReader& 
   return blocks;
 }
 
-// Whether the process has a thread with the tid that the word at `place` names. The kernel clears
-// it when that thread ends; in the child of a fork it names a thread that is not there.
+// Whether the process has a thread with the tid in the word at `place`. The kernel clears the word
+// when that thread exits; in a forked child it names a thread that does not exist there.
 bool is_alive(const ProcFs& proc, int pid, MemoryReader& memory, uint64_t place) {
   const int tid = static_cast<int>(memory.read_value<uint32_t>(Address(place)).value_or(0));
   if (tid == 0) return false;

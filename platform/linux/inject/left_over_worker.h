@@ -1,8 +1,8 @@
-// Threads that a heapsnap has put into a process and could not wait for, because it was killed.
+// Threads that a heapsnap created in a process and could not wait for, because it was killed.
 //
-// Such a thread goes on with what it was made for, a dlopen perhaps. Who looks at the process
-// meanwhile finds neither the library nor its absence. So they are waited for: each has its mapping
-// (injected_mapping.h), which is known by the code in it.
+// Such a thread continues with what it was created for, a dlopen perhaps. Meanwhile the library is
+// neither there nor absent for another heapsnap. So that one waits for them: each has its mapping
+// (injected_mapping.h), which is recognized by the code in it.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace heapsnap {
 
-// Throws Error{kUnsupported} when one is at work longer than `patience`.
+// Throws Error{kUnsupported} if one works longer than `patience`.
 void await_left_over_workers(const ProcFs& proc, int pid, MemoryReader& memory,
                              std::chrono::milliseconds patience);
 

@@ -15,10 +15,10 @@ constexpr size_t kSelf = 0x10;
 constexpr size_t kMultipleThreads = 0x18;
 constexpr size_t kStackGuard = 0x28;
 constexpr size_t kPointerGuard = 0x30;
-// struct pthread begins with 704 bytes that tcbhead_t lies in, and a list node; the tid follows.
+// struct pthread begins with 704 bytes that contain tcbhead_t, and a list node; the tid follows.
 constexpr size_t kUsualTid = 0x2d0;
 constexpr size_t kFirstTid = 0x200;
-// A dtv of no entries: two words behind everything else.
+// An empty dtv: two words after everything else.
 constexpr size_t kEmptyDtv = kControlBlockSize - 64;
 constexpr size_t kRseqArea = 32;
 constexpr size_t kRseqSequence = 8;  // struct rseq::rseq_cs
@@ -46,8 +46,8 @@ std::optional<CallerControlBlock> parse_control_block(std::span<const std::byte>
   return std::nullopt;
 }
 
-// An arena of its own lies at the beginning of a heap_info's heap, which names it in its first word
-// (malloc/arena.c).
+// An arena other than main_arena is at the beginning of a heap_info's heap, whose first word names
+// it (malloc/arena.c).
 std::optional<int64_t> find_thread_arena(MemoryReader& memory,
                                          const ThreadControlBlockLayout& layout,
                                          Address thread_pointer) {
@@ -90,8 +90,8 @@ std::vector<std::byte> make_control_block(const ThreadControlBlockLayout& layout
   put_field(bytes, below + kStackGuard, caller.stack_guard);
   put_field(bytes, below + kPointerGuard, caller.pointer_guard);
   if (layout.rseq_offset && caller.rseq_area.size() == kRseqArea) {
-    // Whether a new thread registers one depends on whether its maker has (nptl/pthread_create.c):
-    // the processor number in the area tells. No sequence is under way.
+    // Whether a new thread registers one depends on whether its creator has
+    // (nptl/pthread_create.c): the processor number in the area tells. No sequence is active.
     const uint64_t area = below + static_cast<uint64_t>(*layout.rseq_offset);
     if (fits_within(area, kRseqArea, bytes.size())) {
       std::copy_n(caller.rseq_area.begin(), kRseqSequence,
