@@ -1,11 +1,11 @@
-// Code of ours run by the copy-on-write child, over its own memory.
+// Runs heapsnap's code in the copy-on-write child, over the child's own memory.
 //
-// The child is a process that nobody needs but us. A mapping of its own holds the code and the room
-// that the code works with:
+// No process but heapsnap needs the child. A mapping of its own holds the code and its working
+// memory:
 //
 //   | code (read, execute) | room ...                     | stack |
 //
-// It is a tracee all the while: what it runs into (a page that cannot be read) stops it.
+// It remains a tracee: any fault (a page that cannot be read) stops it.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ class ChildCode final : public CodeRunner {
   // Runs work on the thread that traces the child, and waits for it.
   using OnTracer = std::function<void(const std::function<void()>&)>;
 
-  // For a child that no seccomp filter watches and that outlives this.
+  // For a child that has no seccomp filters and outlives this.
   ChildCode(SnapshotChild& child, OnTracer on_tracer)
       : child_(child), on_tracer_(std::move(on_tracer)) {}
 

@@ -1,4 +1,4 @@
-// Memory of a copy, completed by what the copy does not show.
+// Memory of a copy, completed with what the copy does not show.
 #pragma once
 
 #include <algorithm>

@@ -7,7 +7,7 @@ namespace heapsnap {
 
 namespace {
 
-// Whether fork(2) copied the page tables of all of it.
+// Whether fork(2) copied all of its page tables.
 bool is_copied(const Mapping& mapping) {
   return !mapping.shared && (mapping.is_anonymous() || mapping.is_anonymous_hugetlb());
 }
@@ -50,7 +50,7 @@ void CopiedPageMap::read_copied(Address first_page, std::span<PageState> out) {
     of_parent.resize(part.size());
     parent_.read(begin, of_parent);
     for (size_t i = 0; i < part.size(); ++i) {
-      // An own page of the child is a copy that the parent had made before.
+      // A page of the child's own is a copy that the parent made before the fork.
       if (part[i] != PageState::kResident) part[i] = of_parent[i];
     }
   }

@@ -1,8 +1,8 @@
 // Page states of a copy-on-write child, completed by those of its parent.
 //
-// What a fork leaves out or wipes was kept from the parent (missing_memory.h). Of the rest,
-// fork(2) copies page tables for private memory only: what the child shows of files and shared
-// memory it has mapped itself, by reading. There the parent is asked, as it is now. Pages of
+// What a fork leaves out or wipes was kept from the parent (missing_memory.h). For the rest,
+// fork(2) copies page tables of private memory only: of files and shared memory the child shows
+// what it has mapped itself, by reading. For these the parent's current state is used. Pages of
 // private file mappings that the parent had changed are in the child's own tables.
 #pragma once
 

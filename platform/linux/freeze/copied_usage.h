@@ -1,4 +1,4 @@
-// How much memory a target used at the freeze, told from its copy-on-write child and from itself.
+// How much memory a target used at the freeze, judging by its copy-on-write child and itself.
 #pragma once
 
 #include "platform/linux/proc/page_map.h"
@@ -7,11 +7,10 @@
 namespace heapsnap {
 
 // Usage of one mapping at the freeze, where `own` are the mapping's own pages in the copy, and
-// smaps of the target said `before` a moment before the freeze.
+// `before` is from the target's smaps just before the freeze.
 //
-// Files and shared memory have no page tables in the copy and are taken as they were before. How
-// much of the mapping others share (rss - pss) is taken from before, too: in the copy all is
-// shared.
+// Files and shared memory have no page tables in the copy, so their usage is that from before. So
+// is the shared part of the mapping (rss - pss): in the copy all is shared.
 MappingUsage usage_at_freeze(const Mapping& mapping, const PageMap::Bytes& own,
                              const MappingUsage& before);
 

@@ -24,7 +24,7 @@ namespace {
 
 // How long one stop may take.
 constexpr std::chrono::milliseconds kReapStopDeadline{500};
-// Between two stops, so that the threads come to stand somewhere else.
+// Between two stops, so that the threads move on in the meantime.
 constexpr std::chrono::microseconds kFirstReapNap{500};
 constexpr std::chrono::milliseconds kLongestReapNap{50};
 
@@ -46,7 +46,7 @@ CallerTask task_for(const std::vector<SystemCall>& calls, const SyscallGadget& g
 }  // namespace
 
 SystemCall reap_call(int pid_inside) {
-  // Both flags leave no way to wait or to reap another one.
+  // With these flags the call can neither block nor reap another child.
   return {SYS_wait4, {static_cast<uint64_t>(pid_inside), 0, WNOHANG | __WALL, 0, 0, 0}};
 }
 
@@ -57,7 +57,7 @@ std::vector<int> find_left_over_copies(const ProcFs& proc, int process) {
     if (!stat || stat->state != 'Z' || stat->exit_signal != 0 || stat->comm != kCopyName) {
       return true;
     }
-    // One that is traced is a copy that another heapsnap is just done with.
+    // A traced one is a copy that another heapsnap has just finished with.
     const std::string status = proc.try_read(child, "status").value_or(std::string());
     return status_number(status, "TracerPid") != uint64_t{0};
   });
@@ -86,7 +86,7 @@ void CopyReaper::reap(const SnapshotChild* copy, TraceClock::time_point deadline
   Attempt outcome = Attempt::kDone;
   while (!zombies_.empty()) {
     outcome = attempt(inheritance, std::min(deadline, TraceClock::now() + kReapStopDeadline));
-    // A target that has ended meanwhile left its children to its own parent, or to init.
+    // A target that has ended in the meantime left its children to its own parent, or to init.
     if (!proc_.live_tid(process_)) zombies_.clear();
     if (outcome != Attempt::kAgain || TraceClock::now() + nap >= deadline) break;
     std::this_thread::sleep_for(nap);
@@ -140,7 +140,7 @@ CopyReaper::Attempt CopyReaper::reap_while_stopped(PtraceSession& session,
   }
   inheritance.raise(caller.tid());
   StoppedCaller stopped_caller(caller, *gadget_, chosen->frame_top);
-  // Everything is in place: the next that the caller does is to wait for it.
+  // Everything is in place: the next thing that the caller does is to wait for it.
   if (copy_ != nullptr) copy_->let_go_of_zombie();
   std::optional<long> result = 0;
   std::erase_if(zombies_, [&](const Zombie& zombie) {
@@ -159,12 +159,12 @@ bool CopyReaper::find_gadget() {
     ProcessMemory memory(proc_, *tid, ProcessMemory::Way::kProcMem);
     gadget_ = find_syscall_gadget(AddressSpace(proc_.maps(*tid)), MappedFiles(proc_, *tid), memory);
   } catch (const Error&) {
-    return false;  // it has ended, or executed another program at that moment
+    return false;  // it has just ended, or executed another program
   }
   return gadget_.has_value();
 }
 
-// The pid by which the target itself knows one of its children.
+// The pid by which the target knows one of its children.
 CopyReaper::Zombie CopyReaper::as_known_inside(int pid) const {
   const std::vector<int> target =
       namespace_pids(proc_, proc_.live_tid(process_).value_or(process_));
@@ -173,7 +173,7 @@ CopyReaper::Zombie CopyReaper::as_known_inside(int pid) const {
   return {pid, pids[target.size() - 1]};
 }
 
-// Whether it still is a child of the target.
+// Whether it is still a child of the target.
 bool CopyReaper::is_left(const Zombie& zombie) const {
   const std::string status = proc_.try_read(zombie.pid, "status").value_or(std::string());
   return status_number(status, "PPid") == static_cast<uint64_t>(process_);

@@ -1,19 +1,19 @@
-// Has a process wait for the copies that were made of it, so that no zombie of them stays.
+// Makes a process wait for the copies that were made of it, so that they leave no zombies.
 //
-//   the copy has ended            its zombie is shown to us alone as long as we trace it
-//   all threads of it stand       none of them is in wait(2), none can execute another program
-//     what stands is looked at    the code at the gadget, the stack of the caller: what was
-//                                 learnt at an earlier stop may be of another program
-//     we let go of the zombie
-//     the caller waits for it      wait4(copy, WNOHANG | __WALL)
-//   all are let go
+//   the copy has ended            its zombie is visible to us alone as long as we trace it
+//   all threads are stopped       none of them is in wait(2), none can execute another program
+//     what we use is checked      the code at the gadget, the stack of the caller: what was found
+//                                 at an earlier stop may be of another program
+//     we release the zombie
+//     the caller waits for it     wait4(copy, WNOHANG | __WALL)
+//   all threads are resumed
 //
-// That all of them stand is for those who wait for any child with __WALL or __WCLONE: they would be
-// given the copy the moment we let go of it. While they stand they are out of wait(2), and begin it
-// anew afterwards.
+// All of them are stopped because of those that wait for any child with __WALL or __WCLONE: they
+// would get the copy the moment we release it. While stopped they are out of wait(2), and restart
+// it afterwards.
 //
-// Zombies that a killed heapsnap left behind are waited for too. They are known by their name,
-// their state and their exit signal, and nobody traces them.
+// Zombies that a killed heapsnap left behind are waited for too. They are recognized by their name,
+// their state and their exit signal, and are not traced.
 #pragma once
 
 #include <chrono>
@@ -30,37 +30,36 @@
 
 namespace heapsnap {
 
-// The name that a copy is given, for ps(1) and for whoever finds its zombie.
+// The name of a copy, for ps(1) and to recognize its zombie by.
 inline constexpr const char* kCopyName = StoppedCaller::kNote.data();
 
 // Pids of the zombies of copies that are children of `process`.
 std::vector<int> find_left_over_copies(const ProcFs& proc, int process);
 
-// Has `process` reap them, if there are any, on a tracing thread of its own. Where that is refused
+// Makes `process` reap them, if there are any, on a tracing thread of its own. If that is refused
 // they stay.
 void reap_left_over_copies(const ProcFs& proc, int process);
 
-// The call by which the copy with that pid, as the target knows it, is waited for.
+// The call that waits for the copy with that pid, as the target knows it.
 SystemCall reap_call(int pid_inside);
 
 // Every function is called on one tracing thread (tracer_thread.h).
 class CopyReaper {
  public:
-  // `gadget`: where it was found at an earlier look; it is searched again where it is not any
-  // more.
+  // `gadget`: as found earlier; it is searched for again if it is no longer there.
   CopyReaper(const ProcFs& proc, int process, std::optional<SyscallGadget> gadget)
       : proc_(proc), process_(process), gadget_(gadget) {}
 
   // Reaps `copy`, which has ended and is still ours, and all that are left over. Stops the process
-  // again and again, each time for a moment, until a thread of it stands where it can do that, or
-  // `deadline` comes. Never throws but for lack of memory.
+  // again and again, each time for a moment, until one of its threads can do that where it is
+  // stopped, or `deadline` passes. Throws only for lack of memory.
   void reap(const SnapshotChild* copy, TraceClock::time_point deadline);
 
   // How long its threads were stopped, in total.
   std::chrono::nanoseconds pause() const { return pause_; }
-  // Zombies that could not be reaped, and why; empty when all are gone.
+  // Zombies that could not be reaped, and why; empty if all are gone.
   const std::string& remains() const { return remains_; }
-  // What else an operator would want to know.
+  // What else an operator should know.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

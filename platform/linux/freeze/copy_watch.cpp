@@ -26,7 +26,7 @@ constexpr std::chrono::microseconds kShortestWatchNap{500};
 constexpr std::chrono::milliseconds kLongestWatchNap{20};
 // No target writes more than this: 4 processors, 4 GB/s each.
 constexpr double kMostWrittenPerSecond = 16e9;
-// What is always left free: other processes of the group want some too.
+// Always left free: other processes of the group need some too.
 constexpr uint64_t kSpare = 2 << 20;
 constexpr double kAnyNumber = 1e3;  // of processors
 
@@ -89,7 +89,7 @@ std::optional<std::string> CopyWatch::reason() const {
 }
 
 void CopyWatch::serve() {
-  // It runs for some 50 us at a time; where it has to wait for its turn, it comes too late.
+  // It runs for some 50 us at a time; if it had to wait for a processor, it would be too late.
   make_realtime(static_cast<int>(::syscall(SYS_gettid)));
   std::unique_lock lock(mutex_);
   while (!ending_) {
@@ -107,15 +107,15 @@ std::chrono::nanoseconds CopyWatch::look() {
     give_up("it did not finish a system call in time");
     return {};
   }
-  // What it takes until the copy is gone, at the pace that the target has now.
+  // What the target can write before the copy is gone, at its current pace.
   const double writers = dies_alone_ ? busy_.processors().value_or(1) : kAnyNumber;
   busy_.restart();
   const uint64_t written = written_until_gone(private_bytes_, writers);
   const uint64_t needed = written + kSpare;
   const MemoryMargin::Room room = margin_.room(needed);
   if (room.bytes < needed) {
-    // A process that exits is not seen by the kernel when it looks for one to end, so a copy that
-    // is killed too late leaves it the target; one that lives is taken first.
+    // The OOM killer does not see a process that is exiting, so if a copy is killed too late, it
+    // picks the target; a live copy is picked first.
     const bool is_late = room.bytes < written / 2;
     if (!dies_alone_ || !is_late) {
       give_up("the target writes to its memory, and only " + bytes_text(room.bytes) +
@@ -131,8 +131,8 @@ std::chrono::nanoseconds CopyWatch::look() {
 }
 
 void CopyWatch::give_up(std::string reason) {
-  // While it exits the kernel does not see it, but has its memory still: the target is the next one
-  // to be ended. So it must not wait for the processor that it was made to share with us.
+  // While it exits the OOM killer does not see it, but it still has its memory: the target would be
+  // killed next. So it must not wait for the processor that it was made to share with us.
   cpu_set_t all;
   std::memset(&all, 0xff, sizeof all);
   ::sched_setaffinity(child_, sizeof all, &all);

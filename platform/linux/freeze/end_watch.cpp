@@ -20,8 +20,8 @@ namespace heapsnap {
 namespace {
 
 constexpr unsigned long kFollow = PTRACE_O_TRACEEXIT | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC;
-// A thread that is busy in the kernel comes to its stop when it leaves that. Should it take this
-// long, everybody is let go, and the end goes by unseen rather than be held up.
+// A thread that is busy in the kernel stops when it leaves the kernel. If that takes this long, all
+// threads are resumed, and the end goes unseen rather than be held up.
 constexpr std::chrono::seconds kLongestHold{30};
 constexpr timespec kHoldNap{0, 50'000};
 
@@ -29,7 +29,7 @@ constexpr uint64_t bit_of(int signal) {
   return uint64_t{1} << (signal - 1);
 }
 
-// What the kernel does by itself with signals that nobody catches, signal(7).
+// Signals whose default action does not end a process, signal(7).
 constexpr uint64_t kHarmless = bit_of(SIGCHLD) | bit_of(SIGURG) | bit_of(SIGWINCH) |
                                bit_of(SIGCONT) | bit_of(SIGSTOP) | bit_of(SIGTSTP) |
                                bit_of(SIGTTIN) | bit_of(SIGTTOU);
@@ -43,12 +43,12 @@ bool is_at_exit(const Tracee& tracee) {
   return tracee.stop() == Tracee::Stop::kEvent && tracee.event() == PTRACE_EVENT_EXIT;
 }
 
-// Whether it is about to end itself, and nobody else.
+// Whether it is about to end itself alone.
 bool called_exit(const Tracee& tracee) {
   return is_at_exit(tracee) && tracee.registers().orig_rax == SYS_exit;
 }
 
-// In words what the status means that a thread carries at its PTRACE_EVENT_EXIT.
+// Describes the status that a thread carries at its PTRACE_EVENT_EXIT.
 std::string how_it_ended(uint64_t status) {
   const int signal = static_cast<int>(status & 0x7f);
   return signal == 0 ? "it had called exit" : name_of(signal) + " had killed it";
@@ -81,7 +81,7 @@ bool EndWatch::belongs_to_program(pid_t tid) const {
   return std::find(tids.begin(), tids.end(), tid) != tids.end();
 }
 
-// Whether no other thread can go on once this one is gone.
+// Whether no other thread can run on once this one is gone.
 bool EndWatch::is_alone(pid_t tid) const {
   const std::vector<int> tids = proc_.task_list(pid_);
   return std::all_of(tids.begin(), tids.end(), [&](int other) {
@@ -97,7 +97,7 @@ bool EndWatch::is_deadly(int signal) const {
   if (!status || ((status->ignored_signals | status->caught_signals) & bit_of(signal)) != 0) {
     return false;
   }
-  // The first process of a pid namespace only dies of signals that it asked for.
+  // The init process of a pid namespace gets only signals for which it has a handler.
   return status->namespace_pids.empty() || status->namespace_pids.back() != 1;
 }
 
@@ -106,21 +106,21 @@ bool EndWatch::is_marked_for_death(pid_t tid) const {
   return status && (status->pending_signals & bit_of(SIGKILL)) != 0;
 }
 
-// One look at every thread. True if all were stopped before it began, so that nobody can have
-// been there to make another one.
+// Looks at every thread once. Returns true if all were stopped before it began, so that none can
+// have created another.
 bool EndWatch::hold_pass(std::set<pid_t>& interrupted) {
   bool all_stood = true;
   asleep_.clear();
   for (const int tid : proc_.task_list(pid_)) {
     if (leaving_.contains(tid)) {
-      // Until it is dead it passes for a thread whose memory could be looked at.
+      // Until it is dead it looks like a thread whose memory could be read.
       const auto task = proc_.try_stat(tid);
       all_stood = all_stood && (!task || task->is_dead());
       continue;
     }
     Tracee& thread = tracee(tid);
     if (thread.is_gone()) continue;
-    // SIGKILL wakes a thread from any stop but its last one.
+    // SIGKILL wakes a thread from any stop but the one at its exit.
     if (thread.is_stopped() && thread.load_registers()) continue;
     thread.forget_stop();
     if (interrupted.insert(tid).second) thread.interrupt();
@@ -165,7 +165,7 @@ void EndWatch::let_go_on(Tracee& thread) {
   }
 }
 
-// The end, when that is what `tid` came to by a stop that looks like one; else everybody goes on.
+// Returns the program's end, if that is the reason for the stop of `tid`; else resumes all threads.
 std::unique_ptr<ProgramEnd> EndWatch::end_at(pid_t tid) {
   if (hold_all(TraceClock::now() + kLongestHold)) {
     const Tracee& first = tracee(tid);
@@ -188,7 +188,7 @@ std::unique_ptr<ProgramEnd> EndWatch::give_up_to(std::string how) {
   auto end = std::make_unique<ProgramEnd>();
   std::vector<Tracee> standing;
   for (auto& [tid, thread] : tracees_) {
-    // Whoever is killed now still comes to stand at its exit; new threads are the session's.
+    // A thread that is killed now still stops at its exit; new threads are the session's.
     if (thread.is_stopped()) thread.set_options(PTRACE_O_TRACEEXIT);
     if (!thread.is_gone()) (thread.is_stopped() ? standing : end->ending).push_back(thread);
   }
@@ -202,15 +202,15 @@ std::unique_ptr<ProgramEnd> EndWatch::give_up_to(std::string how) {
 void ProgramEnd::collect() {
   if (session && !session->collect_stragglers()) session.reset();
   for (Tracee& thread : ending) {
-    // One that was busy in the kernel all the time stands at its exit only now.
+    // One that was busy in the kernel all the time stops at its exit only now.
     if (thread.poll() && thread.is_stopped()) thread.resume();
   }
   std::erase_if(ending, [](const Tracee& thread) { return thread.is_gone(); });
 }
 
 std::unique_ptr<ProgramEnd> EndWatch::on_stop(pid_t tid) {
-  // The first stop of a thread may come before its maker tells of it. A process made by a clone
-  // that is no fork is none of ours.
+  // The first stop of a thread may come before its creator reports it. A process created by a clone
+  // that is not a fork is not ours.
   if (!tracees_.contains(tid) && !belongs_to_program(tid)) {
     Tracee stranger(tid, tid);
     if (stranger.poll() && stranger.is_stopped()) stranger.detach();

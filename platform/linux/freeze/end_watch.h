@@ -1,24 +1,24 @@
-// A program that heapsnap started, held at its end: the last state that its memory had.
+// A program that heapsnap started, stopped at its end: the last state of its memory.
 //
-//   exit_group(2), the last exit(2), SIGKILL   every thread stands in PTRACE_EVENT_EXIT: in the
-//                                              kernel, on its way out, the memory as it was
+//   exit_group(2), the last exit(2), SIGKILL   every thread is stopped at PTRACE_EVENT_EXIT: in the
+//                                              kernel, on its way out, the memory unchanged
 //   another signal that will end it            one thread is about to get the signal, the others
 //                                              were stopped where they ran
 //
 // EndWatch follows all threads by ptrace(2) from the start of the program. What looks like an end
-// is only one when nobody can go on: a thread also comes to PTRACE_EVENT_EXIT when it ends alone
+// is one only if no thread can run on: a thread also reaches PTRACE_EVENT_EXIT when it exits alone
 // (exit(2), a seccomp filter) or when another one calls execve(2), which waits for it. So all
-// others are interrupted then, and each tells by where it comes to stand:
+// others are interrupted then, and where each of them stops tells:
 //
-//   at its own PTRACE_EVENT_EXIT                   it is ended as well
+//   at its own PTRACE_EVENT_EXIT                   it is being ended as well
 //   in uninterruptible sleep, SIGKILL pending      the same, later; none of its code runs any more
-//   anywhere else                                  it lives, and everybody is let go again
+//   anywhere else                                  it lives, and all threads are resumed
 //
-// The kernel marks a process as ending before any of its threads comes to that stop, and looks at
-// the mark before it honours an interrupt; so a thread that stands elsewhere is proof (get_signal()
-// since Linux 5.0).
+// The kernel marks a process as ending before any of its threads reaches that stop, and checks the
+// mark before it honours an interrupt; so a thread that stops elsewhere proves that the process is
+// not ending (get_signal() since Linux 5.0).
 //
-// Every function is called on the thread that made it.
+// Every function is called on the thread that created the object.
 #pragma once
 
 #include <sys/types.h>
@@ -35,26 +35,26 @@
 
 namespace heapsnap {
 
-// The threads as they stand at the end. To release the session ends the program, as it would have.
+// The threads, stopped at the end. Releasing the session ends the program, as it would have.
 struct ProgramEnd {
-  int tid = 0;      // of a thread that stands; the first one may be gone
+  int tid = 0;      // of a stopped thread; the main thread may be gone
   std::string how;  // "it had called exit", "SIGTERM was about to end it"
   std::unique_ptr<PtraceSession> session;
-  std::vector<Tracee> ending;  // threads that run no code any more, but have yet to be waited for
+  std::vector<Tracee> ending;  // threads that run no more code, but have yet to be waited for
 
-  // Waits for those that have ended since, without blocking.
+  // Waits for those that have exited since, without blocking.
   void collect();
 };
 
 class EndWatch {
  public:
-  // Begins to trace `pid`, a child of ours with one thread. Throws Error{kNotPermitted}.
+  // Starts tracing `pid`, a child of ours with one thread. Throws Error{kNotPermitted}.
   explicit EndWatch(pid_t pid);
 
-  // Deals with the stop in which thread `tid` is, and lets it go on; or gives the end of the
-  // program, when that is what it came to. Afterwards nothing is watched any more.
+  // Handles the stop of thread `tid` and resumes it; or returns the end of the program, if that is
+  // what the stop is. After that nothing is watched any more.
   std::unique_ptr<ProgramEnd> on_stop(pid_t tid);
-  // Thread `tid` has ended and been waited for.
+  // Thread `tid` has exited and been waited for.
   void forget(pid_t tid);
 
  private:
@@ -73,8 +73,8 @@ class EndWatch {
   ProcFs proc_;
   pid_t pid_;
   std::map<pid_t, Tracee> tracees_;
-  std::set<pid_t> leaving_;  // let go from their PTRACE_EVENT_EXIT
-  std::set<pid_t> asleep_;   // uninterruptibly, and not marked for death, when all were held
+  std::set<pid_t> leaving_;  // resumed from their PTRACE_EVENT_EXIT
+  std::set<pid_t> asleep_;   // in uninterruptible sleep, no SIGKILL pending, when all were held
 };
 
 }  // namespace heapsnap

@@ -34,8 +34,8 @@ constexpr long kCloseRange = 436;           // close_range(2), 5.9
 constexpr uint64_t kCloseRangeUnshare = 2;  // CLOSE_RANGE_UNSHARE
 constexpr uint64_t kAllDescriptors = 0xffffffff;
 constexpr uint64_t kSetName = 15;  // PR_SET_NAME
-// What may be added to the pause; closing takes the child some 50 µs, unless files of it lie on a
-// server that has to be asked.
+// What may be added to the pause; closing takes the child some 50 µs, unless some of its files are
+// on a server that has to be asked.
 constexpr std::chrono::milliseconds kClosingWhileStopped{5};
 // The same; each mapping takes some 15 µs.
 constexpr std::chrono::milliseconds kGivingUpWhileStopped{2};
@@ -47,10 +47,10 @@ constexpr std::chrono::seconds kReapDeadline{2};
 // takes no reference to any of them.
 constexpr uint64_t kSnapshotFlags = CLONE_FILES;
 
-// Everything that will be done in the name of the caller, now and at the end.
+// Everything that the caller will be made to do, now and at the end.
 CallerTask caller_task(std::vector<SystemCall> chain, const SyscallGadget& gadget) {
   CallerTask task;
-  task.chain_length = chain.size() + 1;  // and a prctl, where that is let through
+  task.chain_length = chain.size() + 1;  // and a prctl, if the filters allow it
   task.gadget = gadget.syscall_ret;
   task.calls = std::move(chain);
   task.calls.push_back({SYS_clone, {kSnapshotFlags, 0, 0, 0, 0, 0}});
@@ -74,7 +74,7 @@ std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process
   if (status && status->shadow_stack) {
     return "the target has a shadow stack, which an injected call would violate";
   }
-  // A first child in a new pid namespace is its init; when that ends, no other can be made.
+  // The first child in a new pid namespace is its init; once that ends, no other can be created.
   if (!is_same_namespace(proc.path(tid, "ns/pid"), proc.path(tid, "ns/pid_for_children"))) {
     return "children of the target are created in another PID namespace";
   }
@@ -95,7 +95,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
   Tracee& caller = session.tracees()[chosen->index];
   inheritance.raise(caller.tid());
   StoppedCaller stopped_caller(caller, gadget, chosen->frame_top);
-  // Set free by accident it takes its name, for its zombie to be known by, before it exits.
+  // If it is released by accident, it takes its name before it exits, to mark its zombie.
   const SystemCall rename{SYS_prctl, {kSetName, stopped_caller.note_address(), 0, 0, 0, 0}};
   const bool may_rename =
       read_seccomp_filters(caller.tid()).lets_fail(as_filter_sees(rename, gadget.syscall_ret));
@@ -110,8 +110,8 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
     case StoppedCaller::Outcome::kStuck: break;
   }
   const bool is_complete = stopped_caller.clone_pid() != 0;
-  // The caller returns while it has the processor for itself. But a clone that got stuck waits
-  // for something that only the target itself can do, such as reading from a userfaultfd(2).
+  // The caller returns while it has the processor to itself. But a clone that got stuck waits for
+  // something that only the target itself can do, such as reading from a userfaultfd(2).
   if (!is_complete) session.release_others(caller);
   const bool caught = stopped_caller.give_back();
   std::unique_ptr<ForkSnapshot> snapshot;
@@ -121,9 +121,9 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
     snapshot.reset(new ForkSnapshot(
         proc, process, gadget,
         SnapshotChild(stopped_caller.clone_pid(), gadget, stopped_caller.clone_stack()), watch));
-    // Before anybody runs on and writes: what the kernel ends when memory runs out must not be the
-    // target, which is as large as its copy. Where it ends all of a group, a copy must not draw
-    // that on the group, so it goes last, and had to find room for all of it.
+    // Before any thread runs on and writes: when memory runs out, the OOM killer must not pick the
+    // target, which is as large as its copy. If it kills whole groups, a copy must not bring that
+    // upon the group, so the copy is picked last, and had to find room for all of its memory.
     if (may_rename) snapshot->rename_ = rename;
     const bool dies_alone = !watch.group_dies_together();
     bool is_marked = !dies_alone || snapshot->mark_first_to_go();
@@ -152,7 +152,7 @@ bool ForkSnapshot::mark_first_to_go() {
                        static_cast<ssize_t>(kFirstToGo.size());
 }
 
-// For a heapsnap that may trace but is not the owner of the child's files in /proc.
+// For a heapsnap that may trace the child but does not own its files in /proc.
 bool ForkSnapshot::mark_itself_first_to_go() {
   constexpr std::string_view kFile("/proc/self/oom_score_adj", sizeof "/proc/self/oom_score_adj");
   if (!is_born_ || is_closing_ || !owns_files_) return false;
@@ -167,22 +167,22 @@ bool ForkSnapshot::mark_itself_first_to_go() {
   return write.arguments[1] != 0 && child_.call(write) == static_cast<long>(kFirstToGo.size());
 }
 
-// While the target is stopped, if that is quick: close_range(2) first takes references to
-// some of the files that it then closes. A file that the target closed in that moment would stay in
-// its epoll(7) sets for as long, and be reported there. But to close a file can mean to write to a
+// While the target is stopped, if that is quick: close_range(2) first takes references to some of
+// the files that it then closes. A file that the target closed at that moment would stay in its
+// epoll(7) sets for as long, and be reported there. But closing a file can mean writing to a
 // server, which may be the target itself.
 void ForkSnapshot::give_up_files(std::chrono::milliseconds at_most) {
   make_realtime(child_.pid());  // it has yet to reach its first stop
   is_born_ = child_.await_birth(TraceClock::now() + at_most);
   if (!is_born_) return;
   filters_ = read_seccomp_filters(child_.pid());
-  // Only then it is made to die with us: a zombie without that name would be nobody's.
+  // Only now is it made to die with us: without that name nothing would recognize its zombie.
   if (rename_) child_.call(*rename_);
   is_born_ = child_.bind_to_us();
   if (!is_born_) return;
   const SystemCall close{kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}};
   is_closing_ = lets_fail(close) && child_.begin_call(close);
-  // Counted again: on a busy machine its creation may have taken most of that.
+  // A new deadline: on a busy machine the child's creation may have used most of the first.
   if (is_closing_) end_closing(TraceClock::now() + at_most);
 }
 
@@ -209,7 +209,7 @@ bool ForkSnapshot::settle() {
   return true;
 }
 
-// They were seen while the target ran, and may be others by now.
+// They were listed while the target ran, and may have changed since.
 void ForkSnapshot::give_up_standing(const std::vector<Mapping>& shared) {
   const auto deadline = TraceClock::now() + kGivingUpWhileStopped;
   for (const Mapping& mapping : shared) {
@@ -218,7 +218,7 @@ void ForkSnapshot::give_up_standing(const std::vector<Mapping>& shared) {
   }
 }
 
-// Of a file, and exactly there. lstat(2) needs no more rights than ptrace(2).
+// Whether it has this file mapping, exactly there. lstat(2) needs no more rights than ptrace(2).
 bool ForkSnapshot::has(const Mapping& mapping) const {
   std::array<char, 64> range{};
   std::snprintf(range.data(), range.size(), "map_files/%" PRIx64 "-%" PRIx64,
@@ -269,7 +269,7 @@ bool ForkSnapshot::protect(const Mapping& mapping, int access) {
   return lets_fail(call) && child_.call(call) == 0;
 }
 
-// Whether the target's seccomp filters, which the child has too, at worst refuse the call.
+// Whether the target's seccomp filters, which the child has too, at worst make the call fail.
 bool ForkSnapshot::lets_fail(const SystemCall& call) const {
   return filters_.lets_fail(as_filter_sees(call, gadget_.syscall_ret));
 }
@@ -281,7 +281,7 @@ void ForkSnapshot::discard() noexcept {
   watch_.end();
   try {
     child_.kill();
-    if (child_.is_alive()) return;  // for whom it does not end before we do
+    if (child_.is_alive()) return;  // it will only end with us
     CopyReaper reaper(proc_, process_, gadget_);
     reaper.reap(&child_, TraceClock::now() + kReapDeadline);
     reap_pause_ = reaper.pause();
@@ -292,7 +292,7 @@ void ForkSnapshot::discard() noexcept {
           std::string("attach: ") + reaper.remains());
     }
   } catch (...) {
-    // Out of memory, at worst with a zombie left.
+    // Out of memory, at worst with a zombie left behind.
   }
 }
 

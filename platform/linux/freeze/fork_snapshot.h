@@ -1,14 +1,14 @@
 // A copy-on-write child of the target: its memory at one instant, to be read at leisure.
 //
-//   take()     threads stand   a caller thread makes the clone, which is made the first to go when
-//                              memory runs out, takes its name, and gives up the target's files;
-//                              everybody is let go, and the watch begins
-//   settle()   target runs     what took long is awaited
-//   discard()  target runs     the child is killed; the target is made to reap it (copy_reaper.h)
+//   take()     threads stopped  a caller thread makes the clone, which is marked to be killed first
+//                               when memory runs out, takes its name, and gives up the target's
+//                               files; all threads are resumed, and the watch begins
+//   settle()   target runs      what took long is waited for
+//   discard()  target runs      the child is killed; the target is made to reap it (copy_reaper.h)
 //
-// The child is made with exit signal 0, so the target gets no SIGCHLD and its own wait() never
-// shows it. It sits in its first instruction, at `syscall; ret` with a stack that leads to
-// exit_group, so set free by accident it ends.
+// The child is created with exit signal 0, so the target gets no SIGCHLD and its own wait() never
+// shows it. It stays at its first instruction, at `syscall; ret` with a stack that leads to
+// exit_group, so if it is released by accident it exits.
 #pragma once
 
 #include <chrono>
@@ -33,21 +33,21 @@ namespace heapsnap {
 
 class ForkSnapshot {
  public:
-  // Why process `tid` must not be forked at all, read while it runs: too little memory where it
-  // keeps `writers` processors busy, too many processes, shadow stacks, children that would found a
-  // new pid namespace. Nothing when it may.
+  // Why process `tid` must not be forked at all, found while it runs: too little memory while it
+  // keeps `writers` processors busy, too many processes, shadow stacks, or children that would be
+  // the init of a new pid namespace. nullopt if it may be forked.
   static std::optional<std::string> refusal(const ProcFs& proc, int process, int tid,
                                             double writers);
 
-  // What is to be done while both the target and its copy stand; gives why the copy is of no use,
-  // or nothing.
+  // What to do while both the target and its copy are stopped; returns why the copy is unusable, or
+  // nullopt.
   using Meanwhile = std::function<std::optional<std::string>(int child)>;
 
   // Forks the process whose threads `session` holds, calls `meanwhile`, has the child give up those
-  // mappings of `shared` that it still has, as far as this is soon done, and releases the session.
-  // `watch`, which outlives the snapshot, looks after the copy from the clone on. On failure gives
-  // nothing, the reason in `why_not`, and the threads still stand; unless the session says that it
-  // is released: then the copy got stuck, or is of no use, and the target runs.
+  // mappings of `shared` that it still has, as far as that is quick, and releases the session.
+  // `watch`, which outlives the snapshot, looks after the copy from the clone on. On failure
+  // returns null, with the reason in `why_not`, and the threads are still stopped; unless the
+  // session is released: then the copy got stuck, or is unusable, and the target runs.
   static std::unique_ptr<ForkSnapshot> take(const ProcFs& proc, int process, PtraceSession& session,
                                             const SyscallGadget& gadget,
                                             PriorityInheritance& inheritance, CopyWatch& watch,
@@ -59,28 +59,28 @@ class ForkSnapshot {
   ForkSnapshot& operator=(const ForkSnapshot&) = delete;
   ~ForkSnapshot() { discard(); }
 
-  // Awaits the child and prepares it for a longer life. False when it is gone.
+  // Waits for the child and prepares it for a longer life. Returns false if it is gone.
   bool settle();
 
-  // Has the child give up `mappings`, which it has, one after the other until `deadline`.
+  // Makes the child give up `mappings`, which it has, one after the other until `deadline`.
   void give_up(const std::vector<Mapping>& mappings, TraceClock::time_point deadline);
   const GivenUpMappings& given_up() const { return given_up_; }
 
-  // Makes the child unable to write to memory that it shares with the target: before it executes
-  // any code of the target's, which a store through a stale pointer may lead there. False when it
-  // can still write to some. unshield_shared_memory() gives the mappings the access that they had.
+  // Makes the child unable to write to memory shared with the target, before it executes any of the
+  // target's code: a store through a stale pointer may hit that memory. Returns false if it can
+  // still write to some. unshield_shared_memory() restores the access of the mappings.
   bool shield_shared_memory();
   void unshield_shared_memory();
 
   SnapshotChild& child() { return child_; }
-  // Whether the child may open files of its own: the table is not the target's any more.
+  // Whether the child may open files of its own: its table is no longer the target's.
   bool owns_files() const { return owns_files_; }
 
-  // Kills the child and has the target reap it. Later calls do nothing.
+  // Kills the child and makes the target reap it. Later calls do nothing.
   void discard() noexcept;
-  // How long the target was paused for that.
+  // How long the target was stopped for that.
   std::chrono::nanoseconds reap_pause() const { return reap_pause_; }
-  // What an operator would want to know: what could not be had, what was left in the target.
+  // What an operator should know: what could not be done, what was left in the target.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
@@ -92,7 +92,7 @@ class ForkSnapshot {
 
   bool mark_first_to_go();
   bool mark_itself_first_to_go();
-  // Waits twice for no longer than `at_most`: for its birth, and for the end of the call.
+  // Waits twice for at most `at_most`: for its birth, and for the end of the call.
   void give_up_files(std::chrono::milliseconds at_most);
   void end_closing(TraceClock::time_point deadline);
   void note_closed(std::optional<long> closed);
@@ -107,7 +107,7 @@ class ForkSnapshot {
   SnapshotChild child_;
   CopyWatch& watch_;
   SeccompFilters filters_;
-  std::optional<SystemCall> rename_;  // where the filters let it through
+  std::optional<SystemCall> rename_;  // if the filters allow it
   bool is_born_ = false;
   bool is_closing_ = false;    // its call has not ended
   bool is_giving_up_ = false;  // the same

@@ -9,7 +9,7 @@ namespace heapsnap {
 
 namespace {
 
-// Stopping and letting go, per thread.
+// Stopping and resuming, per thread.
 constexpr uint64_t kPerThread = 6'000;  // ns
 // An injected clone that copies nothing, and the reaping of the child.
 constexpr uint64_t kFork = 300'000;  // ns
@@ -39,7 +39,7 @@ FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads) {
 }
 
 FreezeEstimate estimate_freeze(std::string_view status_text) {
-  // RssAnon is there since 4.5; before, what is resident is at least not less.
+  // RssAnon exists since 4.5; before that, VmRSS is at least not less.
   const auto private_bytes = status_bytes(status_text, "RssAnon");
   return estimate_freeze(private_bytes.value_or(status_bytes(status_text, "VmRSS").value_or(0)),
                          status_number(status_text, "Threads").value_or(1));

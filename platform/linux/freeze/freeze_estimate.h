@@ -1,4 +1,4 @@
-// How long a target would be paused by each way of freezing it.
+// How long each way of freezing a target would pause it.
 //
 // The numbers behind it were measured (docs/freezing.md, tests/bench/pause_bench.cpp); they need
 // not be exact, since from a few megabytes on the two ways are an order of magnitude apart.
@@ -18,14 +18,14 @@ struct FreezeEstimate {
   std::chrono::nanoseconds stop{0};
 
   bool prefers_fork() const { return fork < stop; }
-  // What a fork takes when so many bytes have to be read as well while the target stands.
+  // What a fork takes if this many bytes have to be read as well while the target is stopped.
   std::chrono::nanoseconds with_kept(uint64_t bytes) const;
   // "copying page tables of 1.0 GB takes about 22 ms, reading it about 310 ms"
   std::string text() const;
 };
 
 FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads);
-// The same by the text of /proc/PID/status.
+// The same from the text of /proc/PID/status.
 FreezeEstimate estimate_freeze(std::string_view status_text);
 
 }  // namespace heapsnap

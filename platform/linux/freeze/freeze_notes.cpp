@@ -15,7 +15,7 @@ constexpr const char* kHalfChanged =
     " changing may be inconsistent in the snapshot; corruption and wrong sums there are not the "
     "program's fault";
 
-// "libc.so.6+0x9c1d3": from where the file is mapped first.
+// "libc.so.6+0x9c1d3": relative to the first mapping of the file.
 std::string place_text(uint64_t address, const AddressSpace& space) {
   std::array<char, 32> offset{};
   const Mapping* const mapping = space.find(Address(address));

@@ -1,4 +1,4 @@
-// What the record of a freeze says in words where something went other than it should.
+// What the record of a freeze says when something did not go as it should.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace heapsnap {
 
-// The target stood for a copy that was then of no use.
+// The target was stopped for a copy that turned out to be unusable.
 std::string stood_before_note(uint64_t nanoseconds);
-// Threads that could not be brought out of the allocator, and where some of them stood in `space`.
+// Threads that could not be run out of the allocator, and where some of them were in `space`.
 std::string still_inside_note(const std::vector<StuckThread>& threads, const AddressSpace& space);
 // Threads in a signal handler that interrupted the allocator.
 std::string handlers_note(uint64_t threads);
-// A thread that made system calls for us went on before it was let go.
+// A thread that made system calls for heapsnap ran on before it was released.
 std::string way_back_note(int tid);
-// Processes in the memory of the target, stopped and not.
+// Processes that run in the target's memory, stopped and not.
 std::vector<std::string> sharer_notes(const PtraceSession& session);
 
 }  // namespace heapsnap

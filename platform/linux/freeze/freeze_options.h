@@ -15,16 +15,15 @@ enum class FreezeChoice { kAuto, kFork, kStop, kNone };
 
 struct FreezeOptions {
   FreezeChoice choice = FreezeChoice::kAuto;
-  // Code in which no thread may stand when the memory is taken (malloc.o of each libc).
+  // Code in which no thread may be when the memory is taken (malloc.o of each libc).
   std::vector<AddressRange> malloc_text;
-  // Gives up, with the target running again, when the threads cannot all be stopped in this time.
+  // Gives up, with the target running again, if the threads cannot all be stopped within this time.
   std::chrono::milliseconds deadline{2000};
-  // Of kStop: why it was chosen, and how long the target stood for what was tried before.
+  // For kStop: why it was chosen, and how long the target was stopped for an earlier attempt.
   std::string why_stop = "asked for";
   uint64_t stood_before_ns = 0;
-  // A program that is held at its end (end_watch.h), to be read as it stands, whatever `choice`
-  // says. Its session is released by thaw() and then looked after by its owner, who must call
-  // everything here.
+  // A program that is held at its end (end_watch.h), to be read as it is, whatever `choice` says.
+  // thaw() releases its session and returns it to its owner, which must make every call here.
   ProgramEnd* end = nullptr;
 };
 

@@ -26,11 +26,11 @@ namespace heapsnap {
 
 namespace {
 
-// A copy that takes so many times as long as it should waits for something else than the copying
-// of page tables.
+// A copy that takes this many times as long as it should is waiting for something other than the
+// copying of page tables.
 constexpr int kSlowestFork = 8;
 constexpr std::chrono::milliseconds kLeftOverReapDeadline{500};
-// Of the copy, while the target runs: enough for ten thousand mappings.
+// For the copy, while the target runs: enough for ten thousand mappings.
 constexpr std::chrono::milliseconds kGivingUp{250};
 
 uint64_t count_ns(std::chrono::nanoseconds duration) {
@@ -103,7 +103,7 @@ void FrozenProcess::plan(const FreezeOptions& options) {
   record_.why = options.why_stop;
   if (options.stood_before_ns != 0) note_stood_before(options.stood_before_ns);
   usage_before_ = view_.proc.smaps(target_tid_);
-  // A read of /proc/PID/mem fails at a page that is to be filled by somebody else; one by
+  // A read of /proc/PID/mem fails at a page that a userfaultfd(2) handler has to fill;
   // process_vm_readv(2) waits for it.
   if (std::any_of(usage_before_.flags.begin(), usage_before_.flags.end(),
                   [](const MappingFlags& flags) { return flags.on_demand; })) {
@@ -135,7 +135,7 @@ void FrozenProcess::plan(const FreezeOptions& options) {
   watch_ = std::make_unique<CopyWatch>(view_.process.pid, estimate.private_bytes, options.deadline);
 }
 
-// Of a program at its end. Its threads are traced by the caller's thread, so that does all the
+// For a program at its end. Its threads are traced by the caller's thread, so that one does all the
 // work.
 void FrozenProcess::take_over(const FreezeOptions& options) {
   began_ = std::chrono::steady_clock::now();
@@ -153,8 +153,8 @@ void FrozenProcess::take_over(const FreezeOptions& options) {
   }
 }
 
-// Without real-time priority: on the only processor that the target has, that would be a part of
-// the pause that nobody counts (200 busy threads: 2 ms).
+// Without real-time priority: on the only processor of the target that would add to the pause
+// without being counted (200 busy threads: 2 ms).
 void FrozenProcess::seize_threads() {
   session_ = std::make_unique<PtraceSession>(view_.proc, view_.process.pid);
   session_->seize_all();
@@ -168,7 +168,7 @@ void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritan
 void FrozenProcess::look_at_standing() {
   view_.process.taken_at_ns = realtime_ns();
   target_tid_ = session_->live_tid();
-  // The thread that was looked at before may have ended.
+  // The thread that was used before may have exited.
   if (view_.tid != target_tid_) {
     view_.tid = target_tid_;
     view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
@@ -225,7 +225,7 @@ void FrozenProcess::note_stood_before(uint64_t nanoseconds) {
   record_.notes.push_back(stood_before_note(nanoseconds));
 }
 
-// What threads stand on or execute is kept: what leads them out of malloc may need it.
+// Keeps threads' stacks and control blocks: stepping them out of malloc may need those.
 bool FrozenProcess::may_give_up(const Mapping& mapping) const {
   return may_be_given_up(mapping) &&
          std::none_of(view_.threads.begin(), view_.threads.end(), [&mapping](const Thread& thread) {
@@ -234,8 +234,8 @@ bool FrozenProcess::may_give_up(const Mapping& mapping) const {
          });
 }
 
-// Of what can be written to, which matters most, as it was while the target ran. Nothing where
-// other code than the allocator's is to be led on: that may read such memory.
+// Those that can be written to, which matter most, as they were while the target ran. None if code
+// other than the allocator's has to be stepped: it may read such memory.
 std::vector<Mapping> FrozenProcess::shared_before(const MallocText& malloc_text) const {
   std::vector<Mapping> shared;
   const auto is_elsewhere = [&malloc_text](const ThreadContext& context) {
@@ -304,7 +304,7 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
   return std::nullopt;
 }
 
-// From here on the child works for us, where no seccomp filter judges what it does.
+// From here on the child works for us, if no seccomp filter limits what it does.
 void FrozenProcess::lead_child(SnapshotChild& child) {
   const auto status = read_process_status(view_.proc, child.pid());
   if (!status || status->seccomp != SeccompMode::kNone) return;
@@ -399,7 +399,7 @@ std::optional<std::string> FrozenProcess::keep_missing(int child) {
     if (!is_left_out && !is_wiped) continue;
     if (mapping.executable && !mapping.is_anonymous())
       return "a fork does not copy its code (madvise MADV_DONTFORK)";
-    // A thread that is stepped out of the allocator in the copy would see what it must not see.
+    // A thread that is stepped out of the allocator in the copy would see the wiped memory.
     if (is_wiped && !inside_malloc_.empty()) {
       return "a thread is inside the allocator, and memory is wiped in a fork (MADV_WIPEONFORK)";
     }
@@ -411,7 +411,7 @@ std::optional<std::string> FrozenProcess::keep_missing(int child) {
   return std::nullopt;
 }
 
-// Lets the target go and fills in what is known only then.
+// Releases the target and fills in what is known only then.
 void FrozenProcess::end_session() noexcept {
   if (!session_) return;
   if (!session_->is_released()) session_->release();
@@ -425,7 +425,7 @@ void FrozenProcess::end_session() noexcept {
     }
     const std::vector<std::string> sharers = sharer_notes(*session_);
     record_.notes.insert(record_.notes.end(), sharers.begin(), sharers.end());
-    // Threads that cannot be let go yet are looked after until they can.
+    // Threads that cannot be detached yet are looked after until they can.
     if (end_ != nullptr) {
       end_->session = std::move(session_);
     } else if (session_->collect_stragglers()) {
@@ -448,7 +448,7 @@ void FrozenProcess::drop_copy() noexcept {
   try {
     record_.notes.insert(record_.notes.end(), snapshot_->notes().begin(), snapshot_->notes().end());
   } catch (...) {
-    // Out of memory: less is told.
+    // Out of memory: notes are lost.
   }
   snapshot_.reset();
 }
@@ -479,7 +479,7 @@ void FrozenProcess::thaw() noexcept {
       reap_left_over();
     });
   } catch (...) {
-    // The end of the tracing thread lets everyone go.
+    // The end of the tracing thread detaches all threads.
   }
   tracer_.reset();
   alteration_.reset();

@@ -1,11 +1,11 @@
-// A live process held still long enough to be read, and let go unharmed.
+// A live process, stopped just long enough to be read, and released unharmed.
 //
-//   fork:  stop all threads -> clone a copy-on-write child -> let go -> read it -> kill it, reap it
-//   stop:  stop all threads -> read -> let go
+//   fork:  stop all threads -> clone a copy-on-write child -> resume -> read it -> kill it, reap it
+//   stop:  stop all threads -> read -> resume
 //   none:  read while it runs
 //
 // Whatever happens to heapsnap meanwhile (error, signal, SIGKILL at any instruction), the target
-// goes on as if nothing had been there. docs/freezing.md tells how.
+// continues as if nothing had happened. docs/freezing.md explains how.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ namespace heapsnap {
 class FrozenProcess final : public Target {
  public:
   // Freezes process `pid` (any of its tids will do). Throws TargetRefusal, Error{kNoProcess,
-  // kNotPermitted, kUnsupported} with the target let go.
+  // kNotPermitted, kUnsupported} with the target released.
   FrozenProcess(int pid, const FreezeOptions& options);
   ~FrozenProcess() override { thaw(); }
 
@@ -48,10 +48,10 @@ class FrozenProcess final : public Target {
 
   // Whether the target itself is stopped until thaw(): do nothing slow meanwhile.
   bool target_is_stopped() const;
-  // Lets the target go; a forked child is killed and reaped. memory() may not be used afterwards.
-  // Called by the destructor where it was not.
+  // Releases the target; kills and reaps a forked child. memory() may not be used afterwards. The
+  // destructor calls this if need be.
   void thaw() noexcept;
-  // When the freeze began: everything that could be learnt from the running target was.
+  // When the freeze began, after all that the running target could tell had been read.
   std::chrono::steady_clock::time_point began() const { return began_; }
   // What was done. Complete after thaw().
   const FreezeRecord& record() const { return record_; }
@@ -59,25 +59,24 @@ class FrozenProcess final : public Target {
   // freeze, files and shared memory as they were just before (fork) or are now. Slow (walks page
   // tables): never while target_is_stopped(); needs the child, so call it before thaw() under fork.
   std::vector<MappingUsage> mapping_usage();
-  // Why the forked child, which is read, is no more: what was read of it since then is void. To be
-  // asked before thaw() for all that was read. Nothing while all is well.
+  // Why the forked child, from which memory is read, is gone: what was read from it since then is
+  // void. Ask for it before thaw(), after all reads. nullopt while all is well.
   std::optional<std::string> loss() const;
 
  private:
-  // The passes of a freeze, in the order in which they are made. All but the first two run on
-  // the tracing thread.
+  // The passes of a freeze, in order. All but the first two run on the tracing thread.
   void look(int pid);
   void plan(const FreezeOptions& options);
   void take_over(const FreezeOptions& options);
   void seize_threads();
   void stop_threads(const FreezeOptions& options, PriorityInheritance& inheritance);
   void try_to_fork(const FreezeOptions& options, PriorityInheritance& inheritance);
-  // False when the copy was lost before it could be read, with the reason in the record.
+  // Returns false if the copy was lost before it could be read, with the reason in the record.
   bool finish_fork(const FreezeOptions& options);
-  // Gives why the copy is of no use, or nothing.
+  // Returns why the copy is unusable, or nullopt.
   std::optional<std::string> look_at_copy(const FreezeOptions& options);
   void drop_copy() noexcept;
-  // Zombies that an earlier heapsnap left, where no copy was reaped that they could have gone with.
+  // Reaps zombies that an earlier heapsnap left, if they did not go along with a copy.
   void reap_left_over();
   void lead_child(SnapshotChild& child);
   void finish_stop(const FreezeOptions& options, PriorityInheritance& inheritance);
@@ -87,12 +86,12 @@ class FrozenProcess final : public Target {
   void note_stood_before(uint64_t nanoseconds);
   void note_still_inside(const MallocExit& exit);
   void note_handlers(const FreezeOptions& options);
-  // Why a fork would not show what is to be read, by what smaps said.
+  // Why a fork would not show what is to be read, judging by smaps.
   std::optional<std::string> flags_against_fork(const FreezeOptions& options,
                                                 const FreezeEstimate& estimate);
-  // Keeps what `child` does not show, while both stand. Gives why that cannot be done.
+  // Keeps what `child` does not show, while both are stopped. Returns why that cannot be done.
   std::optional<std::string> keep_missing(int child);
-  // Whether the copy can do without `mapping`, and what of that to begin with.
+  // Whether the copy can do without `mapping`, and which of those to begin with.
   bool may_give_up(const Mapping& mapping) const;
   std::vector<Mapping> shared_before(const MallocText& malloc_text) const;
   void end_session() noexcept;
@@ -100,22 +99,22 @@ class FrozenProcess final : public Target {
   BusyClock busy_;  // from the first look on
   std::optional<Alteration> alteration_;
   LiveView view_;
-  ProgramEnd* end_ = nullptr;  // until it is let go
+  ProgramEnd* end_ = nullptr;  // until it is released
   int target_tid_ = 0;         // a live thread of the target itself; view_.tid may be the child
   MappingsWithUsage usage_before_;                         // of the running target
   ProcessMemory::Way way_ = ProcessMemory::Way::kVmReadv;  // to read the target itself
-  std::vector<AddressRange> wiped_;                        // MADV_WIPEONFORK, by the same
-  MissingMemory missing_;                                  // from the copy
+  std::vector<AddressRange> wiped_;                        // MADV_WIPEONFORK, of the running target
+  MissingMemory missing_;                                  // missing from the copy
   std::chrono::steady_clock::time_point began_;
   FreezeRecord record_;
-  std::optional<SyscallGadget> gadget_;      // where a fork is to be tried
+  std::optional<SyscallGadget> gadget_;      // if a fork is to be tried
   std::chrono::nanoseconds longest_copy_{};  // the same
   std::vector<ThreadContext> inside_malloc_;
   std::vector<BlockingThread> blocking_;
-  // What traces is made, used and destroyed on the tracing thread.
+  // What traces is created, used and destroyed on the tracing thread.
   std::unique_ptr<TracerThread> tracer_;
   std::unique_ptr<PtraceSession> session_;
-  std::unique_ptr<CopyWatch> watch_;  // where a fork is to be tried
+  std::unique_ptr<CopyWatch> watch_;  // if a fork is to be tried
   std::unique_ptr<ForkSnapshot> snapshot_;
 };
 

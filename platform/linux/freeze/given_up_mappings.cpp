@@ -12,8 +12,8 @@ bool ends_before(const Mapping& mapping, Address address) {
   return mapping.range.end <= address;
 }
 
-// Not of a device: shared memory has its own file system in /dev. Anonymous memory that processes
-// share is /dev/zero, and holds nothing that anybody else could want.
+// Shared memory is not on a device: it has its own file system in /dev. Anonymous memory that
+// processes share is /dev/zero; no other process is affected if the copy keeps it.
 bool is_on_device(const Mapping& mapping) {
   return mapping.path.starts_with("/dev/") && !mapping.path.starts_with("/dev/shm/") &&
          !mapping.path.starts_with("/dev/hugepages/");

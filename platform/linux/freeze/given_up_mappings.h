@@ -1,10 +1,10 @@
-// Mappings of the target that its copy gives up: files that both have mapped shared, System V
-// segments among them. While the copy had them, the target would be told that they are in use:
-// F_ADD_SEALS gives EBUSY, a lease EAGAIN, shm_nattch counts one too many.
+// Mappings of the target that its copy gives up: files that both have mapped shared, including
+// System V segments. While the copy had them, the target would find them in use: F_ADD_SEALS fails
+// with EBUSY, a lease with EAGAIN, shm_nattch is one too high.
 //
-// Memory without access takes their place, so that nothing else comes there: what a thread that is
-// led out of malloc maps, say. Nothing is lost: what is shared is not as it was at the freeze
-// anyway, and is read from the target instead.
+// Inaccessible memory takes their place, so that nothing else is mapped there: by a thread that is
+// stepped out of malloc, say. Nothing is lost: shared memory is not as it was at the freeze anyway,
+// and is read from the target instead.
 #pragma once
 
 #include <memory>
@@ -16,19 +16,19 @@
 
 namespace heapsnap {
 
-// Whether a copy does without `mapping`: of a file and shared. Code is kept, and so are devices,
-// whose drivers would hear of it.
+// Whether a copy can do without `mapping`: it is of a file and shared. Code is kept, and so are
+// devices, whose drivers would notice.
 bool may_be_given_up(const Mapping& mapping);
 
-// By address.
+// Sorted by address.
 class GivenUpMappings {
  public:
   void add(const Mapping& mapping);
   bool is_empty() const { return mappings_.empty(); }
   bool holds(Address address) const { return find(address) != nullptr; }
-  // Where one of them ends or begins behind `address`; the end of memory when nowhere.
+  // Where one of them ends or begins after `address`; the end of memory if there is none.
   Address next_border(Address address) const;
-  // The mappings of the target: of those `of_copy` what lies in none of these, and these.
+  // The mappings of the target: what of `of_copy` is outside these, and these.
   std::vector<Mapping> completed(const std::vector<Mapping>& of_copy) const;
 
  private:
@@ -36,8 +36,8 @@ class GivenUpMappings {
   std::vector<Mapping> mappings_;
 };
 
-// Memory of a copy, and of the target where the copy has given it up. Once the target has ended
-// that cannot be read.
+// Memory of a copy, and of the target where the copy has given it up. Once the target has ended,
+// that part cannot be read.
 class HalfGivenUpMemory final : public MemoryReader {
  public:
   HalfGivenUpMemory(std::unique_ptr<MemoryReader> copy, std::unique_ptr<MemoryReader> target,

@@ -14,29 +14,29 @@ namespace heapsnap {
 
 struct LiveView {
   ProcFs proc;
-  int tid = 0;  // any live thread: the name of the process in /proc
+  int tid = 0;  // any live thread: names the process in /proc
   Process process;
   AddressSpace address_space;
   std::vector<Thread> threads;
   std::unique_ptr<MemoryReader> memory;
   std::unique_ptr<PageResidency> residency;
-  std::unique_ptr<CodeRunner> code_runner;  // the copy; none where it is no use
+  std::unique_ptr<CodeRunner> code_runner;  // the copy; null if it cannot be used
 
   std::optional<MappedFile> open_file(const Mapping& mapping) const;
 };
 
 // Describes `pid` as it runs: everything but memory and residency. Throws as ProcFs::describe(),
-// and Error{kUnsupported} for a process that is not of this machine's kind.
+// and Error{kUnsupported} if the process is for another kind of machine.
 LiveView look_at(const ProcFs& proc, int pid);
 
-// The same, with readers of the moving target.
+// The same, with readers of the running target.
 LiveView look_at_running(const ProcFs& proc, int pid);
 
-// Usage by smaps of the running process `tid`, for each of `mappings`. What was mapped since then
-// is left out, what grew or split counts where it lies.
+// Usage according to smaps of the running process `tid`, for each of `mappings`. What was mapped
+// since then is left out; what grew or split counts where it is.
 std::vector<MappingUsage> usage_by_smaps(const ProcFs& proc, int tid,
                                          const std::vector<Mapping>& mappings);
-// The part of it that reads nothing.
+// The part of it that does no I/O.
 std::vector<MappingUsage> attribute_usage(const MappingsWithUsage& measured,
                                           const std::vector<Mapping>& mappings);
 

@@ -24,28 +24,28 @@ namespace {
 // some hundred thousand.
 constexpr uint64_t kMostSteps = 400'000;
 constexpr std::chrono::seconds kMostStepTime{5};
-// The target runs on while its copy is stepped, so that may take its time. But on a busy machine
-// each step waits for the processor, for up to a time slice; so now and then heapsnap takes it for
-// a moment, and leaves nine tenths of the time to others.
+// The target runs while its copy is stepped, so that may take a while. But on a busy machine each
+// step waits for the processor, for up to a time slice; so now and then heapsnap takes it for a
+// moment, and leaves nine tenths of the time to others.
 constexpr std::chrono::milliseconds kBurstEvery{20};
 constexpr std::chrono::milliseconds kBurst{2};
-// A thread that has left the allocator's code for so long copies or clears memory for it: nothing
-// of the arena is half done then. Or the return address was an old one.
+// A thread that has been outside the allocator's code for this long copies or clears memory for it:
+// nothing of the arena is half done then. Or the return address was a stale one.
 constexpr uint64_t kMostStepsOutside = 4096;
-// What takes longer than this walks long lists (malloc_consolidate()), and may take a million times
-// as many steps. It runs instead, for the rest of the time.
+// A call that takes longer than this walks long lists (malloc_consolidate()), and may take a
+// million times as many steps. From here on it runs instead.
 constexpr uint64_t kStepsBeforeRun = 4096;
-constexpr std::chrono::milliseconds kLongestRun{50};  // at once
-// Slices that end outside of the allocator's code; the others come to an end with the deadline.
+constexpr std::chrono::milliseconds kLongestRun{50};  // at a time
+// Slices that end outside the allocator's code; the deadline limits the others.
 constexpr int kMostSlicesOutside = 100;
 constexpr std::chrono::microseconds kSlice{20};
-// What takes long gets longer slices: this share of the time that it has taken.
+// A call that takes long gets longer slices: this share of the time that it has taken.
 constexpr int kSliceShare = 8;
 constexpr std::chrono::microseconds kLongestSlice{20'000};
 
 constexpr uint64_t kSyscallInstruction = 0x050f;
 
-// What the allocator asks of the kernel (glibc 2.17 to 2.43).
+// The system calls of the allocator (glibc 2.17 to 2.43).
 bool is_allocator_call(uint64_t number) {
   constexpr std::array<uint64_t, 7> kCalls{
       SYS_brk, SYS_mmap, SYS_munmap, SYS_mremap, SYS_madvise, SYS_mprotect, SYS_sched_getaffinity};
@@ -58,14 +58,14 @@ bool is_futex_wake(const user_regs_struct& registers) {
   return registers.rax == SYS_futex && (registers.rsi & kOperation) == kWake;
 }
 
-// Whether a futex wait would come back at once, since the lock is not taken as it was any more.
+// Whether a futex wait would return at once, since the lock has changed.
 bool finds_futex_changed(const user_regs_struct& registers, MemoryReader& memory) {
   const auto word = memory.read_value<uint32_t>(Address(registers.rdi));
   return word && *word != static_cast<uint32_t>(registers.rdx);
 }
 
-// Advice of the allocator's. Some other would reach memory that the copy shares with the target,
-// which it is kept from writing to (MADV_REMOVE), or what is behind it.
+// Advice that the allocator gives. Other advice might reach memory that the copy shares with the
+// target and must not write to (MADV_REMOVE), or what is behind it.
 bool is_harmless_advice(const user_regs_struct& registers) {
   constexpr std::array<uint64_t, 4> kAdvice{MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE,
                                             MADV_NOHUGEPAGE};
@@ -87,7 +87,7 @@ bool is_in_text(const MallocText& text, uint64_t address) {
 class StepClock {
  public:
   bool has_run_out() const { return now_ > begin_ + kMostStepTime; }
-  // Until when something else than a step may take.
+  // How long anything other than a step may take.
   TraceClock::time_point next_look() const { return now_ + kLongestRun; }
 
   // To be called before each step.
@@ -108,7 +108,7 @@ class StepClock {
   std::optional<RealtimePriority> priority_;
 };
 
-// ret, with a prefix or without.
+// ret, with or without a prefix.
 bool is_return(uint64_t instruction) {
   constexpr uint64_t kRet = 0xc3;
   constexpr uint64_t kPrefixedRet = 0xc3f2;  // f2, bnd, or f3
@@ -132,11 +132,11 @@ bool follows_call(MemoryReader& memory, uint64_t address) {
   });
 }
 
-// Whether a signal handler runs that interrupted the allocator: the address where lies near the top
-// of the stack, and most such do not follow a call. While other code than the allocator's runs and
-// this is not so, no arena is half changed: either an old return address lies in the frame of a
-// function that has nothing to do with the allocator, or that copies or clears memory, or asks for
-// the number of processors.
+// Whether a signal handler that interrupted the allocator is running: the interrupted address is
+// near the top of the stack, and most such addresses do not follow a call. If other code than the
+// allocator's runs and there is no such address, no arena is half changed: either a stale return
+// address is in the frame of a function that has nothing to do with the allocator, or the function
+// copies or clears memory, or asks for the number of processors.
 bool interrupts(const MallocText& text, const user_regs_struct& registers, MemoryReader& memory) {
   std::array<uint64_t, kNearStack / sizeof(uint64_t)> words{};
   memory.read(Address(registers.rsp), std::as_writable_bytes(std::span(words)));
@@ -146,7 +146,7 @@ bool interrupts(const MallocText& text, const user_regs_struct& registers, Memor
 }
 
 // Return addresses on the stack that lead out of the allocator, with an int3 at each while this
-// lives. The code is the child's own copy of private pages.
+// exists. The code is the child's own copy of private pages.
 class Returns {
  public:
   Returns(const MallocText& text, SnapshotChild& child, MemoryReader& memory, uint64_t stack)
@@ -172,7 +172,7 @@ class Returns {
 
   bool empty() const { return places_.empty(); }
 
-  // Whether the child, which executed an int3, executed one of these; it then stands where that is.
+  // Whether the int3 that the child executed is one of these; if so, moves the child back to it.
   bool step_back(user_regs_struct& registers, std::vector<std::byte> state) {
     registers.rip -= 1;
     return is_known(registers.rip) && child_.set_context(registers, state);
@@ -196,9 +196,9 @@ class Returns {
   std::vector<Place> places_;
 };
 
-// Lets the child run on inside of the allocator, to where a return leads out of it or a system call
-// is to be made. False when it ran into something else. It stands somewhere on that way else: what
-// has been running for so long is looked at again.
+// Lets the child run on inside the allocator, until a return leaves it or a system call is about to
+// be made. Returns false if it ran into something else. Otherwise it is stopped somewhere on that
+// way: after `deadline` it is examined again.
 bool run_towards_exit(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
                       const user_regs_struct& from, TraceClock::time_point deadline) {
   Returns returns(text, child, memory, from.rsp);
@@ -211,14 +211,14 @@ bool run_towards_exit(const MallocText& text, SnapshotChild& child, MemoryReader
 
 enum class StepEnd { kOut, kWaits, kStuck };
 
-// What becomes of a context that faults, or makes a system call that the allocator does not make.
+// How it ends for a context that faults, or makes a system call that the allocator does not make.
 StepEnd end_of_stuck(const MallocText& text, const user_regs_struct& registers,
                      MemoryReader& memory) {
   const bool is_inside = is_in_text(text, registers.rip) || interrupts(text, registers, memory);
   return is_inside ? StepEnd::kStuck : StepEnd::kOut;
 }
 
-// Where a handler runs that has interrupted the allocator, the context goes on as if that returned.
+// If a handler that interrupted the allocator is running, the context continues as if it returned.
 void leave_handler(const MallocText& text, ThreadContext& context, MemoryReader& memory) {
   user_regs_struct& registers = context.registers;
   if (is_in_text(text, registers.rip)) return;
@@ -231,14 +231,14 @@ void leave_handler(const MallocText& text, ThreadContext& context, MemoryReader&
   registers.orig_rax = ~uint64_t{0};  // it is in no system call
 }
 
-// Steps the child, which has taken up `context`, until that is out of the allocator.
+// Steps the child, which has taken on `context`, until it is out of the allocator.
 StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
                  ThreadContext& context, StepClock& clock, uint64_t& steps, std::string& why) {
   leave_handler(text, context, memory);
   why = "could not be taken up";
   if (!child.set_context(context.registers, context.extended_state)) return StepEnd::kStuck;
   uint64_t outside = 0;
-  bool is_returning = false;  // by the instruction before this one, in the allocator's code
+  bool is_returning = false;  // the previous instruction, in the allocator's code, was a return
   for (uint64_t count = 0; count < kMostSteps; ++count) {
     const auto registers = child.registers();
     if (!registers) return StepEnd::kStuck;
@@ -248,15 +248,15 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
     if (outside > kMostStepsOutside || !is_inside_malloc(text, *registers, memory)) {
       return StepEnd::kOut;
     }
-    // Old return addresses may lie in the frame that it has come back to. A jump out of the code is
-    // no return: free() ends in one to munmap() (2.31), which is half of the call.
+    // Its frame may hold stale return addresses. A jump out of the code is not a return: free()
+    // ends with one to munmap() (2.31), which is half of the call.
     if (is_returning && outside == 1 && !interrupts(text, *registers, memory)) return StepEnd::kOut;
     const auto instruction = child.peek(registers->rip);
     is_returning = outside == 0 && instruction && is_return(*instruction);
     const bool is_at_call = instruction && (*instruction & 0xffff) == kSyscallInstruction;
     if (is_at_call) {
       if (registers->rax == SYS_futex && !is_futex_wake(*registers)) {
-        // Never really made: nobody would wake the child.
+        // Never really made: nothing would wake the child.
         if (!finds_futex_changed(*registers, memory)) return StepEnd::kWaits;
         context.registers.rax = static_cast<unsigned long long>(-EAGAIN);
         context.registers.rip += 2;
@@ -287,7 +287,7 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
   return StepEnd::kStuck;
 }
 
-// Not one that would end: at its exit, or about to get a signal.
+// Whether it can run without ending: it is not at its exit, nor about to get a signal.
 bool may_run_on(const Tracee& tracee) {
   return tracee.stop() == Tracee::Stop::kTrap;
 }
@@ -356,8 +356,8 @@ MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, Memor
   StepClock clock;
   std::vector<ThreadContext*> left;
   for (ThreadContext& context : inside) left.push_back(&context);
-  // Who waits for a lock that another one holds gets it when that one is out: as many rounds as
-  // there are threads suffice, and one in which nobody gets on is the last.
+  // A thread that waits for a lock gets it once its holder is out: as many rounds as there are
+  // threads suffice, and a round without progress is the last.
   while (!left.empty()) {
     std::vector<ThreadContext*> waiting;
     for (ThreadContext* context : left) {

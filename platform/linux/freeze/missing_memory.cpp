@@ -8,13 +8,13 @@ namespace heapsnap {
 
 namespace {
 
-// Files up to this size are kept with the pages that no table of the target names yet.
+// Files up to this size are kept with the pages that no page table of the target maps yet.
 constexpr uint64_t kSmallFile = 16 << 20;
 
 }  // namespace
 
 void MissingMemory::reserve(uint64_t bytes) {
-  bytes_.resize(std::min(bytes, kMost));  // writes to them, so that they are there
+  bytes_.resize(std::min(bytes, kMost));  // writes to them, so that they are resident
 }
 
 bool MissingMemory::keep(const Mapping& mapping, PageMap& pages, MemoryReader& memory) {

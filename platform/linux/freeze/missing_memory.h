@@ -1,12 +1,12 @@
-// Memory of the target that a copy-on-write child of it does not show, kept from the target while
-// that was stopped.
+// Memory of the target that its copy-on-write child does not show, kept from the target while it
+// was stopped.
 //
 //   madvise(2)         the child        VmFlags in smaps
 //   MADV_DONTFORK      has no mapping   dc
 //   MADV_WIPEONFORK    has zeros        wf
 //
-// Only pages that are in memory or in swap are kept. The others of anonymous mappings read as
-// zeros; of large files they cannot be read.
+// Only pages that are in memory or in swap are kept. The others read as zeros in anonymous
+// mappings; in large files they cannot be read.
 #pragma once
 
 #include <cstddef>
@@ -25,27 +25,27 @@ class MissingMemory {
   // More than this is not kept: reading it takes a second.
   static constexpr uint64_t kMost = uint64_t{4} << 30;
 
-  // Gets room for so many bytes ready, so that this need not be done while the target stands.
+  // Gets room for `bytes` ready, so that this need not be done while the target is stopped.
   void reserve(uint64_t bytes);
-  // Keeps `mapping`, which lies behind those kept before, as `memory` and `pages` show it. False
-  // when that is too much.
+  // Keeps `mapping`, which is above those kept before, as `memory` and `pages` show it. Returns
+  // false if that is too much.
   bool keep(const Mapping& mapping, PageMap& pages, MemoryReader& memory);
 
   bool is_empty() const { return parts_.empty(); }
-  // Whether `address` lies in what is kept.
+  // Whether `address` is in what is kept.
   bool holds(Address address) const { return find(address) != nullptr; }
-  // Where what is kept begins again behind `address`; the end of memory when nowhere.
+  // Where what is kept begins again after `address`; the end of memory if it does not.
   Address next_begin(Address address) const;
-  // Copies bytes from `from` on, which lies in what is kept, up to the end of that mapping; gives
-  // how many came before one that cannot be read.
+  // Copies bytes from `from` on, which is in what is kept, up to the end of that mapping; returns
+  // how many precede the first that cannot be read.
   size_t read(Address from, std::span<std::byte> out) const;
-  // The states of pages from `page` on, which lies in what is kept, up to the end of that mapping;
-  // gives how many those are.
+  // The states of pages from `page` on, which is in what is kept, up to the end of that mapping;
+  // returns how many those are.
   size_t states(Address page, std::span<PageState> out) const;
-  // Of a mapping that is kept: how much of it was in memory; nothing of others.
+  // How much of a kept mapping was in memory; nullopt for others.
   std::optional<PageMap::Bytes> bytes_of(const Mapping& mapping) const;
 
-  // `of_copy` with the mappings that are missing there.
+  // `of_copy` and the mappings that are missing there.
   std::vector<Mapping> completed(std::vector<Mapping> of_copy) const;
 
  private:

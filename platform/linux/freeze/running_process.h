@@ -1,4 +1,4 @@
-// The process as it runs: for looking around before a freeze.
+// A process as it runs, to be examined before a freeze.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace heapsnap {
 
-// memory() reads the moving target, threads() carry no registers. Throws TargetRefusal, and
+// memory() reads the running target, threads() have no registers. Throws TargetRefusal, and
 // Error{kNoProcess, kUnsupported}.
 std::unique_ptr<Target> open_running_process(int pid);
 

@@ -45,7 +45,7 @@ bool SnapshotChild::resume(int request) {
 }
 
 std::optional<int> SnapshotChild::await_stop() {
-  // Not WEXITED: its zombie is kept, and gives ECHILD here.
+  // Not WEXITED: its zombie is kept, and the call fails with ECHILD here.
   siginfo_t info{};
   int waited = 0;
   const BlockingCall waiting("work of the copy of the process");
@@ -74,7 +74,7 @@ bool SnapshotChild::begin_call(const SystemCall& call) {
 template <typename NextStop>
 std::optional<long> SnapshotChild::end_call_by(NextStop next_stop) {
   constexpr int kInAndOut = 2;
-  // A SIGSTOP of the whole process group, or the like, may come in between.
+  // A SIGSTOP to the whole process group, or the like, may come in between.
   for (int stops = 0; stops < kMostForeignStops; ++stops) {
     const auto signal = next_stop();
     if (!signal) return std::nullopt;
@@ -86,7 +86,7 @@ std::optional<long> SnapshotChild::end_call_by(NextStop next_stop) {
     if (is_fault(*signal)) break;
     if (!resume(PTRACE_SYSCALL)) return std::nullopt;
   }
-  // Resumed, it would run into the same again, for ever.
+  // If it were resumed, it would fault again, forever.
   crippled_ = true;
   return std::nullopt;
 }
@@ -136,7 +136,7 @@ bool SnapshotChild::execute(const Execution& execution) {
   wanted->rsp = execution.stack;
   wanted->orig_rax = ~uint64_t{0};  // no system call to be restarted
   if (::ptrace(PTRACE_SETREGS, pid_, nullptr, &*wanted) != 0) return false;
-  // A SIGSTOP of the whole process group, or the like, may come in between.
+  // A SIGSTOP to the whole process group, or the like, may come in between.
   for (int stops = 0; stops < kMostForeignStops; ++stops) {
     const auto signal = resume_by(PTRACE_CONT);
     if (!signal || is_fault(*signal)) return false;
@@ -219,8 +219,8 @@ std::optional<uint64_t> SnapshotChild::peek(uint64_t address) const {
 
 void SnapshotChild::kill() noexcept {
   if (ended_) return;
-  // kill(2) asks for the same user or CAP_KILL, and CAP_SYS_PTRACE is neither; but a tracee can be
-  // made to end itself. Should that fail too, it ends with us (PTRACE_O_EXITKILL).
+  // kill(2) requires the same user or CAP_KILL, and CAP_SYS_PTRACE is neither; but a tracee can be
+  // made to end itself. If that fails too, it ends with us (PTRACE_O_EXITKILL).
   if (::kill(pid_, SIGKILL) != 0) {
     call({.number = SYS_exit_group, .arguments = {}});
     return;

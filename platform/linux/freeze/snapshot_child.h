@@ -1,8 +1,8 @@
-// The copy-on-write child of the target, seen as a tracee of ours.
+// The copy-on-write child of the target, as a tracee of ours.
 //
-// Unlike a thread of the target it may be treated as we like: it can be single-stepped and its
-// system calls can be trapped, for a SIGTRAP that hits it only ends a process that nobody needs.
-// It never runs the target's code but for what step() makes it run.
+// Unlike a thread of the target it can be treated as we like: it can be single-stepped and its
+// system calls can be trapped, for a SIGTRAP only ends a process that no other needs. It runs the
+// target's code only where step() or run() makes it do so.
 #pragma once
 
 #include <sys/types.h>
@@ -28,35 +28,35 @@ class SnapshotChild {
 
   pid_t pid() const { return pid_; }
   bool is_alive() const { return !ended_; }
-  // Whether it ran into a fault where it had only a system call to make: it lacks pages that it
-  // executes. Nothing can be asked of it then but its memory.
+  // Whether it faulted where it only had to make a system call: it lacks pages that it executes.
+  // Then nothing but its memory can be used.
   bool is_crippled() const { return crippled_; }
-  // From here on `watch`, which outlives it, bounds what is waited for without a deadline.
+  // From now on `watch`, which outlives it, bounds the waits that have no deadline.
   void bound_by(CopyWatch& watch) { watch_ = &watch; }
 
-  // Waits until it stands at its very beginning. False when it is gone, or does not stand there by
-  // `deadline`. Should we die now, it goes on by its frames.
+  // Waits until it is stopped at its very beginning. Returns false if it is gone, or not stopped
+  // there by `deadline`. If we die now, it runs on through its frames.
   bool await_birth(TraceClock::time_point deadline);
   // From now on it is killed when we die.
   bool bind_to_us();
 
-  // Makes one system call in its name and waits for its end. Gives the result or -errno, nothing
-  // when it is gone or crippled.
+  // Makes one system call in it and waits for its end. Returns the result or -errno; nullopt if it
+  // is gone or crippled.
   std::optional<long> call(const SystemCall& call);
-  // The same for a call that may block. end_call() gives nothing as well when the call has not
-  // ended by `deadline`; then it is all that may be asked of the child, until the call has ended.
+  // The same for a call that may block. end_call() also returns nullopt if the call has not ended
+  // by `deadline`; until it has, the child can make no other.
   bool begin_call(const SystemCall& call);
   std::optional<long> end_call(TraceClock::time_point deadline);
   std::optional<long> end_call();
-  // Puts bytes, at most 64, where they disturb nothing, for a call to point to. 0 on failure.
+  // Puts at most 64 bytes where they disturb nothing, for a call to point to. 0 on failure.
   uint64_t put_bytes(const void* bytes, size_t size);
 
-  // Memory of it, by process_vm_readv(2) and process_vm_writev(2). False when a byte is missing.
+  // Its memory, by process_vm_readv(2) and process_vm_writev(2). Return false if a byte is missing.
   bool read(uint64_t from, std::span<std::byte> bytes) const;
   bool write(uint64_t to, std::span<const std::byte> bytes) const;
 
   // Code that was put into its memory, to be entered with `function` in %rax, `argument` in %rdi
-  // and `stack` as its stack pointer, and an int3 right before `end`.
+  // and `stack` as its stack pointer, and with an int3 right before `end`.
   struct Execution {
     uint64_t entry = 0;
     uint64_t end = 0;
@@ -64,41 +64,41 @@ class SnapshotChild {
     uint64_t argument = 0;
     uint64_t stack = 0;
   };
-  // Waits until it comes to `end`. False when it ran into something else.
+  // Waits until it reaches `end`. Returns false if it ran into something else.
   bool execute(const Execution& execution);
 
-  // Moves it to the processor that the caller is on. Two who wait for each other all the time need
-  // a switch there, not a wake-up.
+  // Moves it to the caller's processor. Two threads that wait for each other all the time need a
+  // context switch there, not a wake-up.
   void share_processor() const;
 
-  // Takes up the context of a thread of the target, and gives the one that it has come to.
+  // Sets the context of a thread of the target, and reads the one that it has reached.
   bool set_context(const user_regs_struct& registers, std::vector<std::byte>& extended_state);
   std::optional<user_regs_struct> registers() const;
   std::vector<std::byte> extended_state() const;
-  // Executes one instruction. False when that ended in a fault, or the child.
+  // Executes one instruction. Returns false if that faulted, or ended the child.
   bool step();
-  // Lets it run on where it is, and not make system calls.
+  // Lets it run on from where it is, without making system calls.
   //   kTrap    it executed an int3
-  //   kCall    it stands at a system call instruction that it would execute next
+  //   kCall    it is stopped at a system call instruction that it would execute next
   //   kTime    it was stopped at `deadline`
   //   kFault   anything else, or it is gone
   enum class RunEnd { kTrap, kCall, kTime, kFault };
   RunEnd run(TraceClock::time_point deadline);
-  // Changes one byte of its memory, code that it may only read included. Only where the mapping is
-  // private: the target would see it elsewhere. Gives what was there.
+  // Changes one byte of its memory, even of code that it may only read. Only in a private mapping:
+  // the target would see it in others. Returns what was there.
   std::optional<uint8_t> replace_byte(uint64_t address, uint8_t byte) const;
   // The eight bytes at `address`.
   std::optional<uint64_t> peek(uint64_t address) const;
 
-  // Ends it and waits until nothing is left but its zombie. As long as we do not let go of that,
-  // the target's wait(2) does not show it, whatever it asks for.
+  // Kills it and waits until only its zombie is left. As long as we do not release that, the
+  // target's wait(2) does not show it, whatever it asks for.
   void kill() noexcept;
-  // Lets go of the zombie: from now on the target can wait for it.
+  // Releases the zombie: from now on the target can wait for it.
   void let_go_of_zombie() const noexcept;
 
  private:
   bool resume(int request);
-  // Waits for its next stop and gives the stop's code. Nothing when it is gone.
+  // Waits for its next stop and returns the stop's code; nullopt if it is gone.
   std::optional<int> await_stop();
   std::optional<int> resume_by(int request);
   template <typename NextStop>
@@ -108,7 +108,7 @@ class SnapshotChild {
   SyscallGadget gadget_;
   uint64_t stack_;
   CopyWatch* watch_ = nullptr;
-  int call_stops_ = 0;  // of the call that is under way: one on the way in, one on the way out
+  int call_stops_ = 0;  // of the call in progress: one at its entry, one at its exit
   bool ended_ = false;
   bool crippled_ = false;
 };

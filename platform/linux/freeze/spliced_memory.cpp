@@ -67,7 +67,7 @@ size_t SplicedMemory::splice(Address from, std::span<std::byte> out) {
   return count;
 }
 
-// What cannot be had from the pipe leaves it in an unknown state: it is not used again.
+// A failed read leaves the pipe in an unknown state: it is not used again.
 bool SplicedMemory::drain_into(std::span<std::byte> out) {
   while (!out.empty()) {
     const ssize_t got = ::read(pipe_.get(), out.data(), out.size());

@@ -1,4 +1,4 @@
-// Memory of the copy-on-write child, in large pieces by way of a pipe.
+// Memory of the copy-on-write child, read in large pieces through a pipe.
 //
 // A read of /proc/PID/mem looks up each page by itself and copies it twice. Here the child is made
 // to vmsplice(2) its pages into a pipe, which takes references and copies nothing, and a read(2) of
@@ -23,9 +23,9 @@ class SplicedMemory final : public MemoryReader {
   // Runs work on the thread that traces the child, and waits for it.
   using OnTracer = std::function<void(const std::function<void()>&)>;
 
-  // To be made on the tracing thread, for a child that no seccomp filter watches and whose files
-  // are its own; read() is then called on another one, while `child` lives. Where no pipe can be
-  // had, all is read by /proc/PID/mem.
+  // Create it on the tracing thread, for a child that has no seccomp filters and whose files are
+  // its own; read() is then called on another thread, while `child` exists. If no pipe can be
+  // created, all is read from /proc/PID/mem.
   SplicedMemory(const ProcFs& proc, SnapshotChild& child, OnTracer on_tracer);
 
   // Throws as ProcessMemory::read().
@@ -33,14 +33,14 @@ class SplicedMemory final : public MemoryReader {
 
  private:
   void open_pipe(const ProcFs& proc);
-  // Gives the bytes that came; what is missing then is to be read the other way.
+  // Returns how many bytes came; what is missing then must be read the other way.
   size_t splice(Address from, std::span<std::byte> out);
   bool drain_into(std::span<std::byte> out);
 
   ProcessMemory direct_;
   SnapshotChild& child_;
   OnTracer on_tracer_;
-  UniqueFd pipe_;  // its end to read from; none when it is of no use
+  UniqueFd pipe_;  // its read end; none if it is unusable
   int child_end_ = -1;
   uint64_t capacity_ = 0;  // bytes of page-aligned memory
 };

@@ -18,8 +18,8 @@ namespace heapsnap {
 
 namespace {
 
-// What other programs send to make a program do something. Not among them: signals of job control,
-// which stop heapsnap together with the program, and those that tell of heapsnap's own faults.
+// Signals with which programs make each other act. Not among them: those of job control, which stop
+// heapsnap together with the program, and those that report heapsnap's own faults.
 constexpr int kPassedOn[] = {SIGHUP,  SIGINT,  SIGQUIT,  SIGUSR1, SIGUSR2,
                              SIGTERM, SIGALRM, SIGWINCH, SIGIO,   SIGPWR};
 
@@ -38,7 +38,7 @@ struct Pipe {
   }
 };
 
-// One int from a pipe; nothing when its other end was closed.
+// One int from a pipe; nullopt if its other end was closed.
 std::optional<int> read_int(int fd) {
   int value = 0;
   ssize_t got;
@@ -83,7 +83,7 @@ void StartedCommand::start(const Options& options) {
   try {
     if (options.hold_at_end) watch_ = std::make_unique<EndWatch>(pid_);
   } catch (...) {
-    ::kill(pid_, SIGKILL);  // it is ours alone still
+    ::kill(pid_, SIGKILL);  // it is still ours alone
     ::waitpid(pid_, nullptr, __WALL);
     throw;
   }
@@ -94,7 +94,7 @@ void StartedCommand::start(const Options& options) {
   throw Error(ErrorKind::kUsage, "cannot run " + options.arguments.front(), errno_text(*error));
 }
 
-// In the child. Only one thread of heapsnap exists here, and it does not return.
+// In the child. Only one thread of heapsnap exists here, and this does not return.
 void StartedCommand::become(const Options& options, int ready, int refusal) {
   for (const auto& [name, value] : options.environment) {
     ::setenv(name.c_str(), value.c_str(), 1);
@@ -152,12 +152,12 @@ bool StartedCommand::reap(const std::function<void(ProgramEnd&)>& at_end) {
 bool StartedCommand::is_stopped() const {
   const auto stat = ProcFs().try_stat(pid_);
   if (!stat) return false;
-  // Traced it is in another state then, and the signal tells (Linux 5.17).
+  // If it is traced it is in another state, and the signal tells (Linux 5.17).
   const bool has_stop_signal = stat->exit_code >= SIGSTOP && stat->exit_code <= SIGTTOU;
   return stat->state == 'T' || (stat->state == 't' && has_stop_signal);
 }
 
-// Another process sees that the program goes on: one that is stopped sees nothing.
+// Another process watches for the program to continue: a stopped one cannot.
 void StartedCommand::stop_with_it() {
   const pid_t parent = ::getpid();
   const pid_t waker = ::fork();

@@ -1,11 +1,11 @@
-// A program that heapsnap starts and waits for, as env(1) or time(1) would: signals that are sent
-// to heapsnap are passed on, and how the program ended is what heapsnap ends with.
+// A program that heapsnap starts and waits for, as env(1) or time(1) would: heapsnap passes the
+// signals sent to it on, and ends the way the program did.
 //
 // When the program is stopped, by itself or others, heapsnap stops as well, so that a shell takes
-// the terminal back; who continues one of the two continues both.
+// the terminal back; continuing either of the two continues both.
 //
-// Signals that a terminal sends go to the program anyhow, and are not sent twice. When heapsnap
-// dies, the program goes on.
+// Signals that a terminal sends reach the program anyway, and are not sent twice. When heapsnap
+// dies, the program runs on.
 #pragma once
 
 #include <sys/types.h>
@@ -29,30 +29,30 @@ class StartedCommand {
     std::string pid_variable;  // set to the program's PID; empty: none
     // Trace it for the one moment before its memory goes away, when `at_end` of wait() is called.
     // While it is traced no debugger and no other heapsnap can attach to it, and each of its
-    // signals takes the way through heapsnap.
+    // signals goes through heapsnap.
     bool hold_at_end = false;
   };
 
-  // Throws Error{kUsage} when it cannot be executed, Error{kNotPermitted} when it cannot be traced.
+  // Throws Error{kUsage} if it cannot be executed, Error{kNotPermitted} if it cannot be traced.
   explicit StartedCommand(const Options& options);
   StartedCommand(const StartedCommand&) = delete;
   StartedCommand& operator=(const StartedCommand&) = delete;
-  // Restores the signal mask. The program is left alone.
+  // Restores the signal mask. Leaves the program alone.
   ~StartedCommand();
 
   int pid() const { return pid_; }
 
-  // Waits for its end; gives what a shell would: its exit code, or 128 + the signal that ended it.
-  // `at_end`: called once at most, from this thread, with the program held as end_watch.h tells; it
-  // goes to its end when the session is released. It must not throw.
+  // Waits for its end; returns what a shell would: its exit code, or 128 + the signal that ended
+  // it. `at_end`: called once at most, on this thread, with the program held as end_watch.h
+  // describes; the program ends when the session is released. It must not throw.
   int wait(const std::function<void(ProgramEnd&)>& at_end);
 
  private:
   void start(const Options& options);
   [[noreturn]] void become(const Options& options, int ready, int refusal);
-  // Takes all that there is to say of the program; true when it has ended.
+  // Handles all that there is to report about the program; returns true if it has ended.
   bool reap(const std::function<void(ProgramEnd&)>& at_end);
-  // By SIGSTOP and its like.
+  // By SIGSTOP or the like.
   bool is_stopped() const;
   void stop_with_it();
   void hold(pid_t tid, const std::function<void(ProgramEnd&)>& at_end);

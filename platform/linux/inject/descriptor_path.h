@@ -2,9 +2,9 @@
 //
 //   /proc/self/task/././//.4711/fd/7      4711: the tid of the thread
 //
-// It names that file for the threads of the target, as long as the thread lives, and nothing for
-// any other process: none has such a task. (/proc/self/fd/7 would be another file for each process
-// that opens it.) Slashes and dots encode a random number, so that no two paths are alike.
+// It names that file for the threads of the target while the thread lives, and no file for any
+// other process: none has such a task. (/proc/self/fd/7 would be another file for each process that
+// opens it.) Slashes and dots encode a random number, so that no two paths are alike.
 #pragma once
 
 #include <cstddef>

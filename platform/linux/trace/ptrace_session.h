@@ -12,7 +12,7 @@
 // target's memory (the child of a vfork, or of another clone(2) with CLONE_VM) is stopped like a
 // thread of the target. If it cannot be known whether one does (common_memory.h), it is stopped,
 // too, and detached once all are stopped if it turns out not to. While all are stopped, no
-// execve(2) can give the process another memory, unless a straggler is already inside one
+// execve(2) can replace the memory of the process, unless a straggler is already inside one
 // (may_execute()).
 //
 // Every function is called on one tracing thread (tracer_thread.h).

@@ -36,8 +36,8 @@ class Tracee {
  public:
   enum class Stop : uint8_t { kNone, kTrap, kGroupStop, kSignal, kEvent, kSyscall, kGone };
 
-  // Who gets the zombie of an exited tracee: its parent, as soon as we poll, or we, until it is
-  // waited for.
+  // Which process gets the zombie of an exited tracee: its parent, once we have polled, or ours,
+  // until it is waited for.
   enum class Zombie : bool { kGivenUp, kKept };
 
   Tracee(int process, int tid, Zombie zombie = Zombie::kGivenUp)
