@@ -1,4 +1,4 @@
-// Page states of a copy-on-write child, completed by those of its parent.
+// Page states of a copy-on-write child, completed with those of its parent.
 //
 // What a fork leaves out or wipes was kept from the parent (missing_memory.h). For the rest,
 // fork(2) copies page tables of private memory only: of files and shared memory the child shows

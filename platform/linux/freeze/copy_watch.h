@@ -3,7 +3,7 @@
 //
 //   memory   each page that the target writes to while the copy lives takes one more page. When a
 //            limit is near, the copy is killed, before the kernel looks for a process to kill.
-//   time     what the copy does for us ends soon by itself, or never: it may block in the kernel
+//   time     a call that the copy makes for us ends soon, or never: it may block in the kernel
 //            for a process that does not answer (userfaultfd(2), FUSE). We wait for it no longer
 //            than its deadline.
 //

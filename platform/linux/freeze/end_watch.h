@@ -8,7 +8,7 @@
 // EndWatch follows all threads by ptrace(2) from the start of the program. What looks like an end
 // is one only if no thread can run on: a thread also reaches PTRACE_EVENT_EXIT when it exits alone
 // (exit(2), a seccomp filter) or when another one calls execve(2), which waits for it. So all
-// others are interrupted then, and where each of them stops tells:
+// others are interrupted then, and where each of them stops shows what becomes of it:
 //
 //   at its own PTRACE_EVENT_EXIT                   it is being ended as well
 //   in uninterruptible sleep, SIGKILL pending      the same, later; none of its code runs any more

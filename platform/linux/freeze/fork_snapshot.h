@@ -3,8 +3,8 @@
 //   take()     threads stopped  a caller thread makes the clone, which is marked to be killed first
 //                               when memory runs out, takes its name, and gives up the target's
 //                               files; all threads are resumed, and the watch begins
-//   settle()   target runs      what took long is waited for
-//   discard()  target runs      the child is killed; the target is made to reap it (copy_reaper.h)
+//   settle()   target runs      waits for what took long
+//   discard()  target runs      kills the child and makes the target reap it (copy_reaper.h)
 //
 // The child is created with exit signal 0, so the target gets no SIGCHLD and its own wait() never
 // shows it. It stays at its first instruction, at `syscall; ret` with a stack that leads to

@@ -11,9 +11,9 @@ namespace {
 
 // Stopping and resuming, per thread.
 constexpr uint64_t kPerThread = 6'000;  // ns
-// An injected clone that copies nothing, and the reaping of the child.
+// An injected clone that copies nothing, and reaping the child.
 constexpr uint64_t kFork = 300'000;  // ns
-// Page tables: 21 ms for the 262144 pages of a GB. Huge pages cost far less, so this is the most.
+// Page tables: at most 21 ms for the 262144 pages of a GB; huge pages cost far less.
 constexpr uint64_t kForkPerMegabyte = 21'000;  // ns
 // Reading and walking.
 constexpr uint64_t kStopPerMegabyte = 295'000;  // ns

@@ -51,7 +51,7 @@ class FrozenProcess final : public Target {
   // Releases the target; kills and reaps a forked child. memory() may not be used afterwards. The
   // destructor calls this if need be.
   void thaw() noexcept;
-  // When the freeze began, after all that the running target could tell had been read.
+  // When the freeze began, after the running target had been examined.
   std::chrono::steady_clock::time_point began() const { return began_; }
   // What was done. Complete after thaw().
   const FreezeRecord& record() const { return record_; }

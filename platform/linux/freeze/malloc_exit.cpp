@@ -21,7 +21,7 @@ namespace heapsnap {
 namespace {
 
 // One call of the allocator takes a few hundred instructions; one that consolidates a large heap
-// some hundred thousand.
+// takes several hundred thousand.
 constexpr uint64_t kMostSteps = 400'000;
 constexpr std::chrono::seconds kMostStepTime{5};
 // The target runs while its copy is stepped, so that may take a while. But on a busy machine each

@@ -9,10 +9,10 @@
 //   in the child   the copy-on-write child takes on each such context and is stepped there, one
 //                  after the other. The target runs meanwhile and notices nothing; the copy
 //                  shows the heap with those calls completed.
-//   in the target  the thread runs for some microseconds while all others are stopped, again and
+//   in the target  the thread runs for a few microseconds while all others are stopped, again and
 //                  again, until it is found outside; for longer and longer if it takes long.
 //
-// A call that consolidates long free lists takes millions of instructions. After some thousand
+// A call that consolidates long free lists takes millions of instructions. After a few thousand
 // steps the child runs instead, with an int3 (in its own copy of the code) at each return address
 // on the stack that leads out of the allocator, and stops at system calls without making them.
 //

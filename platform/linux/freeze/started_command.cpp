@@ -69,7 +69,7 @@ StartedCommand::~StartedCommand() {
 }
 
 void StartedCommand::start(const Options& options) {
-  Pipe ready;    // closed when the child may go on
+  Pipe ready;    // closed when the child may continue
   Pipe refusal;  // the errno of its execve, or closed by it
   pid_ = ::fork();
   if (pid_ < 0) {
@@ -152,7 +152,7 @@ bool StartedCommand::reap(const std::function<void(ProgramEnd&)>& at_end) {
 bool StartedCommand::is_stopped() const {
   const auto stat = ProcFs().try_stat(pid_);
   if (!stat) return false;
-  // If it is traced it is in another state, and the signal tells (Linux 5.17).
+  // A traced one is in another state, and its stop signal shows (Linux 5.17).
   const bool has_stop_signal = stat->exit_code >= SIGSTOP && stat->exit_code <= SIGTTOU;
   return stat->state == 'T' || (stat->state == 't' && has_stop_signal);
 }

@@ -1,8 +1,8 @@
 // Threads that a heapsnap created in a process and could not wait for, because it was killed.
 //
-// Such a thread continues with what it was created for, a dlopen perhaps. Meanwhile the library is
-// neither there nor absent for another heapsnap. So that one waits for them: each has its mapping
-// (injected_mapping.h), which is recognized by the code in it.
+// Such a thread continues with what it was created for, a dlopen perhaps. Meanwhile another
+// heapsnap would find the library neither loaded nor absent, so it waits for such threads: each has
+// its mapping (injected_mapping.h), which is recognized by the code in it.
 #pragma once
 
 #include <chrono>

@@ -91,7 +91,7 @@ std::vector<std::byte> make_control_block(const ThreadControlBlockLayout& layout
   put_field(bytes, below + kPointerGuard, caller.pointer_guard);
   if (layout.rseq_offset && caller.rseq_area.size() == kRseqArea) {
     // Whether a new thread registers one depends on whether its creator has
-    // (nptl/pthread_create.c): the processor number in the area tells. No sequence is active.
+    // (nptl/pthread_create.c), which the processor number in the area shows. No sequence is active.
     const uint64_t area = below + static_cast<uint64_t>(*layout.rseq_offset);
     if (fits_within(area, kRseqArea, bytes.size())) {
       std::copy_n(caller.rseq_area.begin(), kRseqSequence,

@@ -38,7 +38,7 @@ struct ThreadLocalBlock {
 struct ThreadControlBlockLayout {
   Address pthread_create;
   ThreadLocalBlock variables{};
-  Address main_arena{};  // of libc's malloc; null if the file does not tell
+  Address main_arena{};  // of libc's malloc; null if it is not known
   // Offset of struct rseq in the control block, if the C library registers one (2.35).
   std::optional<int64_t> rseq_offset{};
   // The byte by which the C library knows that there is only one thread, so that it skips locks

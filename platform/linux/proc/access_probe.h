@@ -2,7 +2,7 @@
 //
 // process_vm_readv(2) makes the same check as PTRACE_SEIZE (ptrace_may_access with
 // PTRACE_MODE_ATTACH_REALCREDS: ids, capabilities, dumpable, Yama, security modules) before it
-// looks at the memory. So reading one byte at address 0, where nothing is mapped, tells:
+// looks at the memory. So a read of one byte at address 0, where nothing is mapped, fails with:
 //
 //   EPERM  refused       EFAULT  permitted       ESRCH  gone, a zombie or a kernel thread
 //

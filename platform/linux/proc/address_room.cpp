@@ -28,8 +28,8 @@ constexpr std::array kBounds{Bound{"Max address space", "VmSize", "-v", kRaiseSp
                              Bound{"Max locked memory", "VmLck", "-l", "--memlock=unlimited"}};
 constexpr size_t kLockedMemory = kBounds.size() - 1;
 
-// Whether the process has locked all of its memory, now and to come (mlockall(2)), under a limit.
-// Only how much is locked tells. What we map is locked too, and counts.
+// Whether the process seems to have locked all its memory, now and to come (mlockall(2)), under a
+// limit: the kernel shows only how much is locked. What we map is locked too, and counts.
 bool may_lock_no_more_than_its_limit(std::string_view status, uint64_t size) {
   constexpr uint64_t kMayLockAll = 1 << 14;  // CAP_IPC_LOCK
   const auto capabilities = parse_number(status_field(status, "CapEff").value_or(""), 16);

@@ -1,11 +1,11 @@
 // Whether two processes share one address space, as a child of vfork(2) or clone(CLONE_VM) does
 // with its parent until it executes another program.
 //
-// kcmp(2) tells. Where it is refused (seccomp filters of containers, kernels without CONFIG_KCMP),
-// nothing else proves it without a change to that memory, but two things disprove it: a program
-// executed since the child was created, and different figures of the address space (peaks, page
-// counts, page tables). A forked child differs from its parent in these: its peaks start over, and
-// fork does not copy the page tables of mapped files.
+// kcmp(2) answers that. Where it is refused (seccomp filters of containers, kernels without
+// CONFIG_KCMP), nothing else proves it without a change to that memory, but two things disprove it:
+// a program executed since the child was created, and different figures of the address space
+// (peaks, page counts, page tables). A forked child differs from its parent in these: its peaks
+// start over, and fork does not copy the page tables of mapped files.
 #pragma once
 
 #include <cstdint>

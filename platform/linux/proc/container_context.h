@@ -23,7 +23,7 @@ struct ContainerContext {
   std::string name;
 };
 
-// What tells the kinds apart; reading it needs no privilege.
+// Clues to the kind; reading them needs no privilege.
 struct ContainerClues {
   std::string cgroup_text;     // /proc/self/cgroup
   bool dockerenv = false;      // /.dockerenv exists

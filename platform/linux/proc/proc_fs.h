@@ -17,7 +17,7 @@
 
 namespace heapsnap {
 
-// What a freeze needs of /proc/PID/stat.
+// What a freeze needs from /proc/PID/stat.
 struct TaskStat {
   int tid = 0;
   std::string comm;
@@ -25,8 +25,8 @@ struct TaskStat {
   uint32_t flags = 0;  // PF_*, include/linux/sched.h
   uint64_t start_time_ticks = 0;
   int exit_signal = -1;  // the signal that its parent gets when it ends; 0: none
-  // The status that wait(2) will report, once all threads of the process are being ended; the
-  // signal, for a process that a signal has stopped. Also 0 where we may not trace it.
+  // The status that wait(2) will report, once all threads of the process are being ended; for a
+  // process that a signal has stopped, that signal. Also 0 where we may not trace it.
   unsigned exit_code = 0;
 
   bool is_dead() const { return state == 'Z' || state == 'X' || state == 'x'; }

@@ -17,7 +17,7 @@ struct ListedProcess {
   std::vector<std::string> cgroups;  // its paths in all hierarchies, without duplicates
 };
 
-// What to read for each process: every entry costs some microseconds.
+// What to read for each process: every entry costs a few microseconds.
 struct ListedEntries {
   bool exe = false;
   bool cgroups = false;

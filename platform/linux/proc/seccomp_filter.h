@@ -28,7 +28,7 @@ enum class SeccompMode : uint8_t {
   kUnknown = 3,  // no such thread, or a kernel without seccomp
 };
 
-// The "Seccomp:" line of /proc/PID/status. Never reads anything.
+// The "Seccomp:" line of /proc/PID/status. Does no I/O.
 SeccompMode parse_seccomp_mode(std::string_view status_text);
 // Mode of one thread, from /proc/TID/status. The thread need not be stopped.
 SeccompMode seccomp_mode(int tid);
@@ -82,8 +82,8 @@ struct SeccompFilters {
   bool lets_fail(const SeccompCall& call) const;
 };
 
-// Reads the filters of a thread that the caller traces and that is in a ptrace-stop. Never throws
-// for what it cannot learn: mode and read_error tell.
+// Reads the filters of a thread that the caller traces and that is in a ptrace-stop. Does not throw
+// if it cannot read some: mode and read_error show that.
 SeccompFilters read_seccomp_filters(int tid);
 
 // Whether the filters may change the outcome of the call; true if they cannot be read. Costs one

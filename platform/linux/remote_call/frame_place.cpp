@@ -41,7 +41,7 @@ bool may_grow(const ProcFs& proc, int tid, const Mapping& stack, uint64_t begin)
 }
 
 // The first word from `begin` on for which `wanted` is true, below `end`; `end` if there is none,
-// nullopt if that cannot be told.
+// nullopt if that is unknown.
 template <typename Wanted>
 std::optional<uint64_t> find_word(TraceeMemory& memory, uint64_t begin, uint64_t end,
                                   Wanted wanted) {

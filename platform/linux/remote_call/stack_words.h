@@ -3,8 +3,8 @@
 //   stack pointer -> | word | word | ...        | end of the mapping, or of what can be read,
 //                    <── a piece ──><── ... ──>    or 64 MiB above the stack pointer
 //
-// To be sure that a thread is outside some code takes a look at all of its stack: a signal handler
-// may be any number of calls deep.
+// To be sure that a thread is outside some code, one has to look at all of its stack: a signal
+// handler may be any number of calls deep.
 #pragma once
 
 #include <cstdint>

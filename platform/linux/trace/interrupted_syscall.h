@@ -53,7 +53,7 @@ bool is_in_syscall(const user_regs_struct& registers);
 //
 // A sleep that was interrupted before continues as restart_syscall(2), which only the kernel can
 // resume; it becomes the original call if `code_before`, the bytes up to and including the system
-// call instruction, tells which. Otherwise the call returns EINTR.
+// call instruction, shows which. Otherwise the call returns EINTR.
 user_regs_struct restarted_registers(const user_regs_struct& registers,
                                      std::span<const std::byte> code_before = {});
 // The number that the code loads right before its system call, if it is one of the calls that

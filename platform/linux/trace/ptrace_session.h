@@ -10,7 +10,7 @@
 // but cannot run the target's code either: the pending interrupt stops it first. Such a thread is
 // waited for only briefly, then counted as a straggler and left alone. A process that runs in the
 // target's memory (the child of a vfork, or of another clone(2) with CLONE_VM) is stopped like a
-// thread of the target. If it cannot be known whether one does (common_memory.h), it is stopped,
+// thread of the target. Where that cannot be determined (common_memory.h), the process is stopped,
 // too, and detached once all are stopped if it turns out not to. While all are stopped, no
 // execve(2) can replace the memory of the process, unless a straggler is already inside one
 // (may_execute()).

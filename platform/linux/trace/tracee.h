@@ -8,7 +8,7 @@
 //   kEvent      one of the events that set_options() asked for
 //   kSyscall    at the entry or exit of a system call; only after resume_to_syscall()
 //
-// A stop is looked at with WNOWAIT and never consumed. That matters if heapsnap is killed: the
+// A stop is polled with WNOWAIT and never consumed. That matters if heapsnap is killed: the
 // kernel resumes the thread with the code of the unconsumed stop, so a signal carried in it is
 // delivered. A consumed one would be lost (kernel 6.18: 10 of 10; unconsumed 0 of 10).
 //
