@@ -39,8 +39,13 @@ std::optional<MpCounters> read_mp_counters(Target& target, const MallocLayout& l
   if (mapping == nullptr || !mapping->writable || !malloc_par.is_aligned(layout.word)) {
     return std::nullopt;
   }
+  return read_mapped_mp(target.memory(), layout, malloc_par);
+}
+
+std::optional<MpCounters> read_mapped_mp(MemoryReader& memory, const MallocLayout& layout,
+                                         Address malloc_par) {
   std::vector<std::byte> bytes(layout.par.size);
-  if (!target.memory().read_exact(malloc_par, bytes)) return std::nullopt;
+  if (!memory.read_exact(malloc_par, bytes)) return std::nullopt;
   return parse_counters({bytes, layout.word}, layout);
 }
 

@@ -24,6 +24,9 @@ struct MpCounters {
 // exceed their maximum, mmapped bytes that do not go with the number of mmapped chunks.
 std::optional<MpCounters> read_mp_counters(Target& target, const MallocLayout& layout,
                                            Address malloc_par);
+// The same of a place that is known to be mapped.
+std::optional<MpCounters> read_mapped_mp(MemoryReader& memory, const MallocLayout& layout,
+                                         Address malloc_par);
 
 // Looks for mp_ in `data`, bytes of the target that begin at `begin`: what read_mp_counters()
 // takes, with the defaults of arena_test and n_mmaps_max and an sbrk_base that is mapped.

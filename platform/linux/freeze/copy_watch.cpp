@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "platform/linux/proc/cgroup_limits.h"
 #include "platform/linux/proc/memory_room.h"
+#include "platform/linux/proc/process_end.h"
 #include "platform/linux/self/helper_thread.h"
 #include "platform/linux/self/realtime_priority.h"
 
@@ -31,7 +32,6 @@ constexpr uint64_t kSpare = 2 << 20;
 constexpr double kAnyNumber = 1e3;  // of processors
 
 constexpr long kPidfdSendSignal = 424;  // 5.1
-constexpr long kPidfdOpen = 434;        // 5.3
 
 int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
@@ -68,7 +68,7 @@ void CopyWatch::begin(int child, bool dies_alone) {
   {
     const std::lock_guard lock(mutex_);
     child_ = child;
-    child_fd_.reset(static_cast<int>(::syscall(kPidfdOpen, child, 0)));
+    child_fd_ = open_pidfd(child);
     dies_alone_ = dies_alone;
   }
   changed_.notify_all();

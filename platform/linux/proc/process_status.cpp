@@ -80,8 +80,11 @@ std::optional<ProcessStatus> parse_process_status(std::string_view text) {
   status.ignored_signals = parse_mask(text, "SigIgn");
   status.caught_signals = parse_mask(text, "SigCgt");
   status.has_memory = status_field(text, "VmSize").has_value();
+  status.mapped = bytes_or_zero(text, "VmSize");
   status.rss = bytes_or_zero(text, "VmRSS");
   status.rss_anonymous = bytes_or_zero(text, "RssAnon");
+  status.rss_file = bytes_or_zero(text, "RssFile");
+  status.rss_shmem = bytes_or_zero(text, "RssShmem");
   status.swap = bytes_or_zero(text, "VmSwap");
   status.page_tables = bytes_or_zero(text, "VmPTE");
   const uint64_t data = bytes_or_zero(text, "VmData");

@@ -46,8 +46,11 @@ struct ProcessStatus {
   uint64_t caught_signals = 0;
   // Bytes. A kernel thread, a zombie and an exiting process have no memory.
   bool has_memory = false;
+  uint64_t mapped = 0;
   uint64_t rss = 0;
-  uint64_t rss_anonymous = 0;
+  uint64_t rss_anonymous = 0;  // its parts, since Linux 4.5
+  uint64_t rss_file = 0;
+  uint64_t rss_shmem = 0;
   uint64_t swap = 0;
   uint64_t page_tables = 0;
   uint64_t writable = 0;  // VmData + VmStk: private and writable, touched or not

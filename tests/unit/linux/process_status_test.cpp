@@ -11,6 +11,7 @@ constexpr std::string_view kPostgres =
     "PPid:\t4700\nTracerPid:\t99\nUid:\t105\t106\t107\t108\nGid:\t113\t114\t115\t116\nFDSize:\t64\n"
     "Groups:\t106 113 \nNStgid:\t4711\t12\nNSpid:\t4712\t13\t1\nVmPeak:\t  220104 kB\n"
     "VmSize:\t  219952 kB\nVmLck:\t       8 kB\nVmRSS:\t   29496 kB\nRssAnon:\t    4000 kB\n"
+    "RssFile:\t   25000 kB\nRssShmem:\t     496 kB\n"
     "VmData:\t    1000 kB\nVmStk:\t     132 kB\nVmPTE:\t     140 kB\nVmSwap:\t      16 kB\n"
     "HugetlbPages:\t    2048 kB\nThreads:\t3\nSigQ:\t0/15432\nSigPnd:\t0000000000000001\n"
     "ShdPnd:\t0000000000000200\nSigBlk:\t00000000fffffeff\nSigIgn:\t0000000000001000\nSigCgt:"
@@ -45,6 +46,9 @@ TEST_CASE("a status text gives what it says") {
   CHECK(status->has_memory);
   CHECK(status->rss == 29496 * 1024);
   CHECK(status->rss_anonymous == 4000 * 1024);
+  CHECK(status->rss_file == 25000 * 1024);
+  CHECK(status->rss_shmem == 496 * 1024);
+  CHECK(status->mapped == 219952 * 1024);
   CHECK(status->swap == 16 * 1024);
   CHECK(status->page_tables == 140 * 1024);
   CHECK(status->writable == 1132 * 1024);

@@ -1,0 +1,34 @@
+// What a malloc counts by itself, read from a process that runs on.
+//
+// No walk: each arena's system_mem and mp_'s mmapped_mem, some words an arena. They are not of one
+// instant, since threads change them meanwhile, so what cannot be true is refused: a ring of arenas
+// that does not close, an arena that its heap does not name, more bytes than the process has mapped.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "heap/located_malloc.h"
+#include "target/memory_reader.h"
+
+namespace heapsnap {
+
+struct MallocCounters {
+  uint64_t arenas = 0;
+  uint64_t arena_bytes = 0;  // that all arenas have from the system, free ones included
+  uint64_t mmapped_chunks = 0;
+  uint64_t mmapped_bytes = 0;
+
+  uint64_t bytes() const { return arena_bytes + mmapped_bytes; }
+  bool operator==(const MallocCounters&) const = default;
+};
+
+// The sums over `mallocs`, each with its mp_. Nothing when they cannot be read or cannot be true;
+// a malloc in the middle of a change is asked again. `mapped`: bytes that the process had mapped at
+// about the same time; the sums may exceed it by an eighth.
+std::optional<MallocCounters> read_malloc_counters(MemoryReader& memory,
+                                                   std::span<const LocatedMalloc> mallocs,
+                                                   uint64_t mapped);
+
+}  // namespace heapsnap
