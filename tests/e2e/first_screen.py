@@ -271,7 +271,8 @@ class Case:
             assert screen.why.startswith("Heaps and other anonymous memory take only "), screen.why
             assert screen.commands == [f"heapsnap inject {program.pid}", f"heapsnap watch {program.pid} --count 5"]
             watched = self.follow(screen)
-            assert len(re.findall(r"^\S+  live .*  churn .*/s  allocations .*/s ", watched, re.MULTILINE)) == 6, watched
+            assert re.search(r"^\d{4}-\S+ +live +live/s +churn/s +allocs/s +rss", watched, re.MULTILINE), watched
+            assert len(re.findall(r"^\d\d:\d\d:\d\dZ ", watched, re.MULTILINE)) == 6, watched
             program.work()
             program.work()
             tracked = self.attach(program.pid)

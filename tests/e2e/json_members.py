@@ -50,6 +50,12 @@ def main():
                        f'[[target]]\nname = "self"\npid_file = "{folder}/pid"\n')
         with open(f"{folder}/pid", "w", encoding="ascii") as file:
             file.write(pid)
+        running = subprocess.Popen([heapsnap, "run", "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        running.stdin.write(b"x")
+        running.stdin.flush()
+        running.stdout.read(1)  # it runs, with the tracker
+        with open(f"/proc/{running.pid}/task/{running.pid}/children", encoding="ascii") as file:
+            watched = file.read().strip()
         printed = [subprocess.run([heapsnap, *command], capture_output=True, text=True, check=True).stdout
                    for command in (["attach", pid, "-j", "-o", snapshot],
                                    ["report", snapshot, "-j"],
@@ -59,10 +65,13 @@ def main():
                                    ["collect", "--config", config, "-j"],
                                    ["prune", "--config", config, "-j"],
                                    ["history", snapshot, with_contents, tracked, "-j"],
+                                   ["watch", watched, "-j", "--every", "1ms", "--interval", "1ms", "--count", "2",
+                                    "--keep", "1", "-o", folder],
                                    ["report", tracked, "-j"],
                                    ["export", tracked, "--format", "ndjson"],
                                    *(["stacks", tracked, "-j", "--by", group]
                                      for group in ("stack", "function", "module", "thread")))]
+        running.communicate()
     names = {name for text in printed for line in text.splitlines() for name in members(json.loads(line))}
     missing = sorted(names - known)
     print(f"{len(names)} members, not in {os.path.basename(document)}: {missing}")

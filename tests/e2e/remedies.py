@@ -130,7 +130,8 @@ def first_thread_ended(tool):
 
 def untracked(tool):
     """A process that runs: inject, not run."""
-    for verb in (["watch", "--count", "1", "--interval", "1ms"], ["stacks"], ["eject"]):
+    churn_log = ["watch", "--format", "churnlog", "--every", "1ms", "--count", "1", "--interval", "1ms"]
+    for verb in (churn_log, ["stacks"], ["eject"]):
         with start() as target:
             tool.follow(tool.remedy(*verb, target.pid), r"(heapsnap inject \d+)")
             tool.succeed(*verb, target.pid)

@@ -343,14 +343,17 @@ class Case:
             folder.mkdir()
             lines = output_of([self.heapsnap, "watch", pid, "--interval", "50ms", "--growth", "2MiB", "--count", "2",
                                "-o", folder]).splitlines()
-            assert len(lines) >= 3 and all(re.search(r"live .* growth .* churn .*/s .* rss ", line) for line in lines)
-            # The line of a snapshot says how much growth called for it.
-            calls = [line for line in lines if ", paused " in line]
+            titles = next(line for line in lines if re.match(r"\d{4}-", line)).split()
+            assert titles[1:6] == ["live", "live/s", "growth", "churn/s", "allocs/s"] and "rss" in titles, titles
+            # Below its row a snapshot says how much growth called for it.
+            calls = [i for i, line in enumerate(lines) if ", paused " in line]
             assert len(calls) == 2, lines
-            for line in calls:
-                grown, reason = re.search(
-                    r"  growth \+([\d.]+ [MG]iB)  .*  grew by ([\d.]+ [MG]iB): \S+\.hsnap, ", line).groups()
-                assert grown == reason and (grown.endswith("GiB") or float(grown.split()[0]) >= 2), line
+            for i in calls:
+                row = lines[i - 1].split()
+                assert len(row) == len(titles), (titles, lines[i - 1])
+                reason = re.match(r"  grew by ([\d.]+) ([MG])iB: \S+\.hsnap, ", lines[i])
+                assert row[3] == f"+{reason[1]}{reason[2]}", lines[i - 1:i + 1]
+                assert reason[2] == "G" or float(reason[1]) >= 2, lines[i]
             taken = sorted(folder.glob("*.hsnap"))
             assert len(taken) == 2
             live = [self.stacks(path)["live_bytes"] for path in taken]
@@ -365,7 +368,8 @@ class Case:
             process.terminate()
             process.wait()
             process.stdout.close()
-        refused = subprocess.run([self.heapsnap, "watch", str(os.getpid())], capture_output=True, text=True)
+        refused = subprocess.run([self.heapsnap, "watch", str(os.getpid()), "--churn", "1MiB"], capture_output=True,
+                                 text=True)
         assert refused.returncode == 5 and "not tracked" in refused.stderr, refused
         return 0
 

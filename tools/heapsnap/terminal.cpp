@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "base/error.h"
@@ -17,6 +18,17 @@ namespace {
 
 constexpr unsigned kFewestColumns = 60;
 constexpr unsigned kMostColumns = 200;  // longer lines are hard to read; --width may ask for more
+
+// A variable of the environment that is a number but 0.
+std::optional<unsigned> number_in_environment(const char* name) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return std::nullopt;
+  const char* const end = text + std::strlen(text);
+  unsigned number = 0;
+  const auto [read_to, error] = std::from_chars(text, end, number);
+  if (error != std::errc() || read_to != end || number == 0) return std::nullopt;
+  return number;
+}
 
 }  // namespace
 
@@ -37,17 +49,20 @@ bool use_color(ColorChoice choice, int fd) {
 }
 
 unsigned terminal_width(int fd) {
-  if (const char* const columns = std::getenv("COLUMNS")) {
-    const char* const end = columns + std::strlen(columns);
-    unsigned number = 0;
-    const auto [read_to, error] = std::from_chars(columns, end, number);
-    if (error == std::errc() && read_to == end && number != 0) {
-      return std::clamp(number, kFewestColumns, kMostColumns);
-    }
+  if (const auto columns = number_in_environment("COLUMNS")) {
+    return std::clamp(*columns, kFewestColumns, kMostColumns);
   }
   winsize size{};
   if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
   return std::clamp<unsigned>(size.ws_col, kFewestColumns, kMostColumns);
+}
+
+unsigned terminal_height(int fd) {
+  constexpr unsigned kUsualLines = 24;
+  if (const auto lines = number_in_environment("LINES")) return *lines;
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return kUsualLines;
+  return size.ws_row;
 }
 
 unsigned output_width(int fd, uint64_t asked_for) {

@@ -1,24 +1,24 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
-#include <thread>
 
+#include "analysis/watch_trigger.h"
 #include "base/byte_size.h"
 #include "base/error.h"
-#include "platform/linux/freeze/running_process.h"
-#include "platform/linux/proc/proc_fs.h"
 #include "report/churn_log.h"
 #include "report/number_text.h"
 #include "report/terminal_text.h"
-#include "tools/capture/capture.h"
+#include "report/watch_report.h"
 #include "tools/capture/tracking_capture.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
-#include "tools/heapsnap/output_name.h"
-#include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/target_argument.h"
+#include "tools/heapsnap/terminal.h"
+#include "tools/heapsnap/watch_snapshots.h"
+#include "tools/heapsnap/watched_process.h"
 #include "tracking/tracking_reader.h"
 
 namespace heapsnap {
@@ -29,177 +29,172 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr const char* kDescription =
-    "Reads the counters of a tracked process at intervals, prints a line each time, and takes a\n"
-    "snapshot, as attach does, when a threshold is crossed. Reading does not pause the process: a\n"
-    "few kilobytes of its memory are read from outside.\n"
+    "Looks at a running process at intervals, prints a line each time, and takes a snapshot, as\n"
+    "attach does, when a threshold is crossed. Looking does not stop the process: /proc and some\n"
+    "kilobytes of its memory are read from outside. Only a snapshot pauses it, for milliseconds.\n"
     "\n"
-    "  text       a line each time: live bytes, growth, churn, allocations, resident memory\n"
-    "  churnlog   pmem's log instead of snapshots: an entry per crossed threshold, with the bytes\n"
-    "             and counts that each call stack allocated and freed";
+    "  rss, anon, file, shmem, swap   resident memory, its parts, and what is in swap, as the\n"
+    "                                 kernel counts them\n"
+    "  thr                            threads\n"
+    "  malloc, arenas                 what glibc's malloc has from the system, free memory\n"
+    "                                 included; - where that cannot be read or cannot be true.\n"
+    "                                 The process changes it meanwhile: not of one instant\n"
+    "  live, churn/s, allocs/s        of a tracked process (heapsnap inject): bytes in use, bytes\n"
+    "                                 allocated and freed, and allocations\n"
+    "  growth                         since the last snapshot, or the begin; with --growth\n"
+    "\n"
+    "Rates (/s) are of the interval before the line. Columns for which the width has no place are\n"
+    "left out; -j prints everything. It ends with exit code 3 when the process has ended.\n"
+    "\n"
+    "A snapshot is taken when any of the thresholds is crossed, and each counts again from there:\n"
+    "  --rss-over   one snapshot when RSS gets over SIZE (or is over it at the first look), and\n"
+    "               the next when it has fallen to 95 % of SIZE and gets over it again\n"
+    "  --growth     one each time live memory, or RSS and swap of an untracked process, has grown\n"
+    "               by so much since the last snapshot of any kind\n"
+    "  --churn, --every   the same for bytes allocated and freed, and for time";
 
 struct Arguments {
   std::string what;
-  std::string every, churn, growth, interval = "1s";
+  std::string every, churn, growth, rss_over, interval = "1s";
   std::string folder;
   std::string format = "text";
+  std::string color = "auto";
+  bool json = false;
   uint64_t count = 0;
+  uint64_t keep = 0;
+  uint64_t width = 0;
+
+  bool is_churn_log() const { return format == "churnlog"; }
 };
 
-struct Thresholds {
-  uint64_t every_ms = 0;  // 0: none, as the others
-  uint64_t churn = 0;
-  uint64_t growth = 0;
-
-  bool is_any() const { return every_ms != 0 || churn != 0 || growth != 0; }
-};
-
-enum class Threshold { kNone, kTime, kChurn, kGrowth };
-
-std::string signed_size_text(int64_t bytes) {
-  const uint64_t size = bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : static_cast<uint64_t>(bytes);
-  return (bytes < 0 ? "-" : "+") + size_text(size);
+std::string why_text(const WatchCall& call, const WatchRules& rules) {
+  switch (call.rule) {
+    case WatchRule::kRssOver:
+      return size_text(call.amount) + " resident, over " + size_text(*rules.rss_over);
+    case WatchRule::kGrowth: return "grew by " + size_text(call.amount);
+    case WatchRule::kChurn: return "churned " + size_text(call.amount);
+    case WatchRule::kEvery: return duration_text(call.amount) + " passed";
+  }
+  return {};
 }
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+// Digits of a second that tell one look from the next.
+unsigned time_digits(milliseconds interval) {
+  if (interval >= milliseconds(1000)) return 0;
+  if (interval >= milliseconds(100)) return 1;
+  return interval >= milliseconds(10) ? 2 : 3;
 }
-
-// What the counters said, and when.
-struct Look {
-  TrackerTotals totals;
-  Clock::time_point at;
-  int64_t at_ns = 0;  // the same on the clock of the wall
-  uint64_t resident = 0;
-};
 
 class Watch {
  public:
-  Watch(int pid, const Arguments& arguments, const Thresholds& thresholds)
-      : pid_(pid),
-        arguments_(arguments),
-        thresholds_(thresholds),
-        target_(open_running_process(pid)),
+  Watch(int pid, const Arguments& arguments, const WatchRules& rules, milliseconds interval)
+      : arguments_(arguments),
+        rules_(rules),
+        interval_(interval),
+        process_(pid),
         out_(STDOUT_FILENO, "standard output"),
-        log_(out_) {
-    std::vector<std::string> notes;
-    const auto directory = find_tracker(*target_, notes);
-    if (!directory) {
-      throw Error(ErrorKind::kUnsupported, "heapsnap watch " + arguments.what,
-                  notes.empty() ? "the process is not tracked" : notes.front(),
-                  "load the tracker: heapsnap inject " + std::to_string(pid));
+        log_(out_),
+        ink_(use_color(parse_color_choice(arguments.color), STDOUT_FILENO)),
+        table_(out_, ink_,
+               {process_.is_tracked(), process_.has_malloc(), rules.growth.has_value(),
+                time_digits(interval)}) {
+    if (rules.churn && !process_.is_tracked()) process_.fail_untracked("--churn");
+    if (arguments.is_churn_log() && !process_.is_tracked()) {
+      process_.fail_untracked("--format churnlog");
     }
-    directory_ = *directory;
+    if (rules.is_empty() || arguments.is_churn_log()) return;
+    process_.require_memory();
+    snapshots_.emplace(arguments.folder, arguments.keep);
   }
 
-  // Until the process ends or `count` snapshots were taken.
+  // Until so many snapshots or looks as asked for. Throws when the process has ended.
   void run() {
-    try {
-      watch();
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kNoProcess || !ProcFs().live_tid(pid_)) throw;
-      fail_without_tracker(error.kind(),
-                           "it executed another program, which does not have the tracker");
+    Clock::time_point at = Clock::now();
+    WatchLook last = process_.look();
+    trigger_.emplace(rules_, last);
+    if (arguments_.is_churn_log()) {
+      log_.begin(read_tracking(process_.target().memory(), process_.tracker(), 0).stacks);
+    }
+    print_head();
+    react(last, std::nullopt);
+    while (!is_done()) {
+      if (process_.ends_before(at + interval_)) throw process_.ended();
+      at = Clock::now();
+      const WatchLook now = process_.look();
+      ++looks_;
+      // At one look it may be about to get new options.
+      if (now.tracker && !now.tracker->recording && !last.tracker->recording) {
+        throw Error(ErrorKind::kUnsupported, "heapsnap watch " + arguments_.what,
+                    "its tracker was disabled (heapsnap eject)",
+                    "load it again: heapsnap inject " + std::to_string(process_.pid()));
+      }
+      react(now, rates_between(last, now));
+      last = now;
     }
   }
 
  private:
-  void watch() {
-    const milliseconds interval(parse_duration_ms("--interval", arguments_.interval));
-    last_ = mark_ = look();
-    if (arguments_.format == "churnlog") {
-      log_.begin(read_tracking(target_->memory(), directory_, 0).stacks);
-    }
-    print(last_, "");
-    // A line is measured against the look at which a threshold was passed before it, so that the
-    // growth beside a snapshot is the growth that called for it.
-    while (!is_done()) {
-      std::this_thread::sleep_until(last_.at + interval);
-      const Look now = look();
-      ++looks_;
-      if (now.totals.churn() < mark_.totals.churn()) mark_ = now;  // recording started over
-      // At one look it may be about to get new options.
-      if (!now.totals.recording && !last_.totals.recording) {
-        fail_without_tracker(ErrorKind::kUnsupported, "its tracker was disabled (heapsnap eject)");
-      }
-      const Threshold threshold = passed(now);
-      print(now, threshold == Threshold::kNone ? std::string() : respond(now, threshold));
-      if (threshold != Threshold::kNone) mark_ = now;
-      last_ = now;
-    }
-  }
-
-  Look look() {
-    return {read_tracker_totals(target_->memory(), directory_), Clock::now(), now_ns(),
-            ProcFs().resident_bytes(ProcFs().live_tid(pid_).value_or(pid_))};
-  }
-
-  [[noreturn]] void fail_without_tracker(ErrorKind kind, const char* why) const {
-    throw Error(kind, "heapsnap watch " + arguments_.what, why,
-                "load it again: heapsnap inject " + std::to_string(pid_));
-  }
-
   bool is_done() const {
-    return arguments_.count != 0 &&
-           (thresholds_.is_any() ? responses_ : looks_) >= arguments_.count;
+    return arguments_.count != 0 && (rules_.is_empty() ? looks_ : responses_) >= arguments_.count;
   }
 
-  // Which threshold was passed since the last time that one was.
-  Threshold passed(const Look& now) const {
-    const uint64_t churn = now.totals.churn() - mark_.totals.churn();
-    const int64_t growth = now.totals.growth() - mark_.totals.growth();
-    if (thresholds_.churn != 0 && churn >= thresholds_.churn) return Threshold::kChurn;
-    if (thresholds_.growth != 0 && growth > 0 &&
-        static_cast<uint64_t>(growth) >= thresholds_.growth) {
-      return Threshold::kGrowth;
+  void react(const WatchLook& now, const std::optional<WatchRates>& rates) {
+    WatchRow row;
+    row.look = now;
+    row.rates = rates;
+    if (process_.take_replaced()) {
+      trigger_->start_over(now);
+      row.rates.reset();
+      row.notes = {"it executed another program: " + process_.comm()};
     }
-    if (thresholds_.every_ms != 0 && now.at - mark_.at >= milliseconds(thresholds_.every_ms)) {
-      return Threshold::kTime;
-    }
-    return Threshold::kNone;
-  }
-
-  // The figure that passed it, in its unit.
-  std::string passed_text(const Look& now, Threshold threshold) const {
-    switch (threshold) {
-      case Threshold::kChurn:
-        return "churned " + size_text(now.totals.churn() - mark_.totals.churn());
-      case Threshold::kGrowth:
-        return "grew by " +
-               size_text(static_cast<uint64_t>(now.totals.growth() - mark_.totals.growth()));
-      case Threshold::kTime: {
-        const std::chrono::nanoseconds passed = now.at - mark_.at;
-        return duration_text(static_cast<uint64_t>(passed.count())) + " passed";
-      }
-      case Threshold::kNone: break;
-    }
-    return {};
-  }
-
-  // Gives what to say of it.
-  std::string respond(const Look& now, Threshold threshold) {
-    ++responses_;
-    if (arguments_.format == "churnlog") {
+    const auto call = trigger_->judge(now);
+    // The growth beside a snapshot is the growth that called for it.
+    row.growth = trigger_->growth(now);
+    if (call && arguments_.is_churn_log()) {
       add_to_log(now);
-      return {};
+      answer(now);
+    } else if (call) {
+      row.snapshot = snapshots_->take(process_, row.notes);
+      if (row.snapshot) {
+        row.snapshot->why = why_text(*call, rules_);
+        answer(now);
+      }
     }
-    const std::string name = expand_output_name("%n.%p.%t", target_->process(), now_ns());
-    CaptureOptions options;
-    options.output.path = fmt::format("{}{}.{}.hsnap", folder(), name, responses_);
-    const CaptureResult result = capture_process(pid_, FreezeOptions{}, options);
-    return fmt::format("{}: {}, paused {}", passed_text(now, threshold),
-                       printable(options.output.path),
-                       duration_text(result.metadata.freeze.pause_ns));
+    print(row);
   }
 
-  std::string folder() const {
-    if (arguments_.folder.empty() || arguments_.folder.ends_with('/')) return arguments_.folder;
-    return arguments_.folder + "/";
+  void answer(const WatchLook& now) {
+    trigger_->answer(now);
+    ++responses_;
   }
 
-  void add_to_log(const Look& now) {
-    Tracking tracking = read_tracking(target_->memory(), directory_, 0);
+  void print_head() {
+    if (arguments_.json || arguments_.is_churn_log()) return;
+    out_.write(fmt::format("Process {}: {} (K, M, G: KiB, MiB, GiB)\n", process_.pid(),
+                           printable(process_.comm())));
+    for (const std::string& note : process_.notes()) {
+      for (const std::string& line : wrapped(printable(note), width() - 2)) {
+        out_.write("  " + line + "\n");
+      }
+    }
+  }
+
+  void print(const WatchRow& row) {
+    if (arguments_.is_churn_log()) return;
+    if (arguments_.json) {
+      print_watch_json(out_, process_.pid(), process_.comm(), row);
+    } else {
+      table_.fit(width(), terminal_height(STDOUT_FILENO));
+      table_.add(row);
+    }
+    out_.flush();
+  }
+
+  unsigned width() const { return output_width(STDOUT_FILENO, arguments_.width); }
+
+  void add_to_log(const WatchLook& now) {
+    Target& target = process_.target();
+    Tracking tracking = read_tracking(target.memory(), process_.tracker(), 0);
     RecordedStacks recorded;
     recorded.stacks = tracking.stacks;
     // Names are looked for only where they will be printed.
@@ -211,83 +206,98 @@ class Watch {
     for (size_t node = 0; node < is_printed.size(); ++node) {
       if (!is_printed[node]) tracking.stacks.nodes[node].module = -1;
     }
-    recorded.symbols = name_stacks(*target_, tracking, DebugFileSearch(), paths_of_process(pid_));
-    log_.add(recorded, tracking.record, now.totals.churn() - mark_.totals.churn(),
-             thresholds_.churn);
+    recorded.symbols =
+        name_stacks(target, tracking, DebugFileSearch(), paths_of_process(process_.pid()));
+    log_.add(recorded, tracking.record, trigger_->churn(now), rules_.churn.value_or(0));
     out_.flush();
   }
 
-  void print(const Look& now, const std::string& what) {
-    if (arguments_.format == "churnlog") return;
-    const double seconds = std::max(1e-3, std::chrono::duration<double>(now.at - last_.at).count());
-    const auto per_second = [seconds](uint64_t after, uint64_t before) {
-      const double number = after > before ? static_cast<double>(after - before) : 0;
-      return static_cast<uint64_t>(number / seconds);
-    };
-    const int64_t live = now.totals.growth();
-    out_.write(fmt::format("{}  live {}  growth {}  churn {}/s  allocations {}/s  rss {}{}{}\n",
-                           time_text(now.at_ns, 1),
-                           size_text(live > 0 ? static_cast<uint64_t>(live) : 0),
-                           signed_size_text(live - mark_.totals.growth()),
-                           size_text(per_second(now.totals.churn(), last_.totals.churn())),
-                           count_text(per_second(now.totals.allocations, last_.totals.allocations)),
-                           size_text(now.resident), what.empty() ? "" : "  ", what));
-    out_.flush();
-  }
-
-  int pid_;
   const Arguments& arguments_;
-  Thresholds thresholds_;
-  std::unique_ptr<Target> target_;
-  Address directory_;
+  WatchRules rules_;
+  milliseconds interval_;
+  WatchedProcess process_;
   Writer out_;
   ChurnLog log_;
-  Look last_;  // the look before
-  Look mark_;  // the look at which a threshold was passed last
-  uint64_t looks_ = 0;
+  Ink ink_;
+  WatchTable table_;
+  std::optional<WatchSnapshots> snapshots_;  // when thresholds call for some
+  std::optional<WatchTrigger> trigger_;      // from the first look on
+  uint64_t looks_ = 0;                       // after the first
   uint64_t responses_ = 0;
 };
+
+void require(bool is_given, const char* option, const char* why, const char* remedy) {
+  if (!is_given) throw Error(ErrorKind::kUsage, option, why, remedy);
+}
+
+// Throws Error{kUsage} for what does not go together.
+void check(const Arguments& arguments, const WatchRules& rules) {
+  if (arguments.format != "text" && arguments.format != "churnlog") {
+    throw Error(ErrorKind::kUsage, "--format " + arguments.format, "not one of text, churnlog");
+  }
+  output_width(STDOUT_FILENO, arguments.width);
+  parse_color_choice(arguments.color);
+  require(!arguments.is_churn_log() || !rules.is_empty(), "--format churnlog",
+          "it needs a threshold: --every, --churn or --growth", "for example: --churn 64MiB");
+  require(!arguments.is_churn_log() || !arguments.json, "--json", "churnlog is a format of its own",
+          "leave out one of the two");
+  require(arguments.keep == 0 || (!rules.is_empty() && !arguments.is_churn_log()), "--keep",
+          "no snapshots are taken without a threshold", "for example: --growth 100MiB");
+}
 
 }  // namespace
 
 int run_watch(const std::vector<std::string>& words) {
   Arguments arguments;
   OptionParser parser("watch [options] PID|NAME", kDescription);
-  parser.text("every", arguments.every, "TIME", "take a snapshot at this interval: 10s, 5m, 1h");
+  parser.text("interval", arguments.interval, "TIME", "how often to look (default: 1s)");
+  parser.text("rss-over", arguments.rss_over, "SIZE",
+              "take a snapshot when resident memory gets over this");
+  parser.text("growth", arguments.growth, "BYTES",
+              "take a snapshot each time the memory has grown by this much");
   parser.text("churn", arguments.churn, "BYTES",
               "take a snapshot each time this much has been allocated and freed");
-  parser.text("growth", arguments.growth, "BYTES",
-              "take a snapshot each time live memory has grown by this much");
-  parser.text("interval", arguments.interval, "TIME",
-              "how often to read the counters (default: 1s)");
+  parser.text("every", arguments.every, "TIME", "take a snapshot at this interval: 10s, 5m, 1h");
   parser.text("output,o", arguments.folder, "DIR",
               "directory for snapshots, NAME.PID.TIME.NUMBER.hsnap (default: the current one)");
+  parser.number("keep", arguments.keep, "N",
+                "keep the newest N snapshots of this run and remove its older ones; other files, "
+                "also those of earlier runs, are never removed (default: keep all)");
   parser.number("count", arguments.count, "N",
                 "stop after N snapshots, or N intervals if no threshold is given");
-  parser.text("format", arguments.format, "LOG", "text (default) or churnlog");
+  parser.flag("json,j", arguments.json, "print one line of JSON per look");
+  parser.text("format", arguments.format, "LOG",
+              "text (default), or churnlog: pmem's log instead of snapshots, with the bytes and "
+              "counts that each call stack allocated and freed");
+  parser.text("color", arguments.color, "WHEN",
+              "auto (a terminal, without NO_COLOR), always or never");
+  parser.number("width", arguments.width, "COLUMNS",
+                "maximum line width (default: COLUMNS, else the terminal's width, else 80)");
   parser.positional("PID", arguments.what);
-  parser.example("heapsnap watch 4242 --growth 100MiB -o /var/tmp",
-                 "take a snapshot each time the heap in use has grown by 100 MiB");
+  parser.example("heapsnap watch 4242", "a line a second, until Ctrl-C");
+  parser.example("heapsnap watch nginx --rss-over 500MiB -o /var/tmp",
+                 "a snapshot at the moment when it gets that large");
+  parser.example("heapsnap watch 4242 --growth 100MiB --keep 5 -o /var/tmp",
+                 "a snapshot each time it has grown by 100 MiB; the newest five stay");
+  parser.example("heapsnap watch 4242 -j --interval 10s >> memory.ndjson", "for a program to read");
   parser.example("heapsnap watch 4242 --churn 64MiB --format churnlog >> churn.log",
-                 "log which code allocated and freed how much");
+                 "log which code allocated and freed how much, of a tracked process");
   if (!parser.parse(words)) return kExitDone;
   if (arguments.what.empty()) {
     throw Error(ErrorKind::kUsage, "watch", "it needs one process",
                 "give a PID or a name: heapsnap watch 4242");
   }
-  Thresholds thresholds;
-  if (!arguments.every.empty()) thresholds.every_ms = parse_duration_ms("--every", arguments.every);
-  if (!arguments.churn.empty()) thresholds.churn = parse_byte_size("--churn", arguments.churn);
-  if (!arguments.growth.empty()) thresholds.growth = parse_byte_size("--growth", arguments.growth);
-  parse_duration_ms("--interval", arguments.interval);
-  if (arguments.format != "text" && arguments.format != "churnlog") {
-    throw Error(ErrorKind::kUsage, "--format " + arguments.format, "not one of text, churnlog");
-  }
-  if (arguments.format == "churnlog" && !thresholds.is_any()) {
-    throw Error(ErrorKind::kUsage, "--format churnlog",
-                "it needs a threshold: --every, --churn or --growth", "for example: --churn 64MiB");
-  }
-  Watch(resolve_target(arguments.what), arguments, thresholds).run();
+  WatchRules rules;
+  const auto bytes = [](const char* option, const std::string& text) {
+    return text.empty() ? std::nullopt : std::optional(parse_byte_size(option, text));
+  };
+  rules.rss_over = bytes("--rss-over", arguments.rss_over);
+  rules.growth = bytes("--growth", arguments.growth);
+  rules.churn = bytes("--churn", arguments.churn);
+  if (!arguments.every.empty()) rules.every_ms = parse_duration_ms("--every", arguments.every);
+  const milliseconds interval(parse_duration_ms("--interval", arguments.interval));
+  check(arguments, rules);
+  Watch(resolve_target(arguments.what), arguments, rules, interval).run();
   return kExitDone;
 }
 
