@@ -1,8 +1,8 @@
 // When a watched process calls for a snapshot.
 //
-//   rss_over   resident memory is over the limit. Once: the next time when it has fallen to 95 % of
-//              the limit in between, so that memory that wavers about the limit is one crossing
-//   growth     held_bytes() (watch_look.h) grew by so much since the last snapshot, or the begin
+//   rss_over   resident memory exceeds the limit. Again only after it has fallen to 95 % of the
+//              limit, so that memory that wavers about the limit is one crossing
+//   growth     held_bytes() (watch_look.h) grew by so much since the last snapshot or first look
 //   churn      so much was allocated and freed since then; of a tracked process
 //   every      so much time has passed since then
 //
@@ -41,12 +41,12 @@ class WatchTrigger {
 
   // To be asked at each look, the first one included.
   std::optional<WatchCall> judge(const WatchLook& now);
-  // A snapshot was taken because of it. Until it is told, judge() calls again.
+  // A snapshot was taken at `now`. Until this is called, judge() calls for it again.
   void answer(const WatchLook& now);
   // Nothing from before can be compared with `now`: it is another program.
   void start_over(const WatchLook& now) { mark_ = now; }
 
-  // Bytes held that came since the last snapshot, or the begin.
+  // Bytes held that came since the last snapshot or the first look.
   int64_t growth(const WatchLook& now) const;
   // Bytes churned since then.
   uint64_t churn(const WatchLook& now) const;

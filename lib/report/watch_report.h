@@ -23,7 +23,7 @@ struct WatchedSnapshot {
 struct WatchRow {
   WatchLook look;
   std::optional<WatchRates> rates;  // none at the first look
-  int64_t growth = 0;               // since the last snapshot, or the begin
+  int64_t growth = 0;               // since the last snapshot or the first look
   std::optional<WatchedSnapshot> snapshot;
   std::vector<std::string> notes;  // a sentence each
 };
@@ -35,8 +35,8 @@ struct WatchRow {
 //   18:09:06Z   183.6M    +1.0M  180.8M    2.8M       0       0     5  179.4M      5
 //     grew by 1.0 MiB: server.4242.20261122T180906Z.1.hsnap, 75.7 KiB, paused 2.7 ms
 //
-// The header has the date and is printed again when that changes. Times are UTC. Columns that the
-// width has no place for are left out, the least important first.
+// The header has the date and is printed again when that changes. Times are UTC. Columns that do
+// not fit the width are left out, the least important first.
 class WatchTable {
  public:
   struct Shape {

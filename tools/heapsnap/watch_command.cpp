@@ -41,14 +41,14 @@ constexpr const char* kDescription =
     "                                 The process changes it meanwhile: not of one instant\n"
     "  live, churn/s, allocs/s        of a tracked process (heapsnap inject): bytes in use, bytes\n"
     "                                 allocated and freed, and allocations\n"
-    "  growth                         since the last snapshot, or the begin; with --growth\n"
+    "  growth                         since the last snapshot or the first look; with --growth\n"
     "\n"
-    "Rates (/s) are of the interval before the line. Columns for which the width has no place are\n"
-    "left out; -j prints everything. It ends with exit code 3 when the process has ended.\n"
+    "Rates (/s) are of the interval before the line. Columns that do not fit the width are left\n"
+    "out; -j prints everything. When the process has ended, watch ends with exit code 3.\n"
     "\n"
     "A snapshot is taken when any of the thresholds is crossed, and each counts again from there:\n"
-    "  --rss-over   one snapshot when RSS gets over SIZE (or is over it at the first look), and\n"
-    "               the next when it has fallen to 95 % of SIZE and gets over it again\n"
+    "  --rss-over   one snapshot when RSS exceeds SIZE, now or later, and the next one only after\n"
+    "               it has fallen to 95 % of SIZE and exceeds SIZE again\n"
     "  --growth     one each time live memory, or RSS and swap of an untracked process, has grown\n"
     "               by so much since the last snapshot of any kind\n"
     "  --churn, --every   the same for bytes allocated and freed, and for time";
@@ -252,7 +252,7 @@ int run_watch(const std::vector<std::string>& words) {
   OptionParser parser("watch [options] PID|NAME", kDescription);
   parser.text("interval", arguments.interval, "TIME", "how often to look (default: 1s)");
   parser.text("rss-over", arguments.rss_over, "SIZE",
-              "take a snapshot when resident memory gets over this");
+              "take a snapshot when resident memory exceeds this");
   parser.text("growth", arguments.growth, "BYTES",
               "take a snapshot each time the memory has grown by this much");
   parser.text("churn", arguments.churn, "BYTES",
@@ -274,11 +274,11 @@ int run_watch(const std::vector<std::string>& words) {
   parser.number("width", arguments.width, "COLUMNS",
                 "maximum line width (default: COLUMNS, else the terminal's width, else 80)");
   parser.positional("PID", arguments.what);
-  parser.example("heapsnap watch 4242", "a line a second, until Ctrl-C");
+  parser.example("heapsnap watch 4242", "one line per second, until Ctrl-C");
   parser.example("heapsnap watch nginx --rss-over 500MiB -o /var/tmp",
-                 "a snapshot at the moment when it gets that large");
+                 "a snapshot as soon as it is that large");
   parser.example("heapsnap watch 4242 --growth 100MiB --keep 5 -o /var/tmp",
-                 "a snapshot each time it has grown by 100 MiB; the newest five stay");
+                 "a snapshot each time it has grown by 100 MiB; keep the newest five");
   parser.example("heapsnap watch 4242 -j --interval 10s >> memory.ndjson", "for a program to read");
   parser.example("heapsnap watch 4242 --churn 64MiB --format churnlog >> churn.log",
                  "log which code allocated and freed how much, of a tracked process");

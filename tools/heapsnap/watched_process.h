@@ -30,7 +30,7 @@ class WatchedProcess {
   bool is_tracked() const { return tracker_.has_value(); }
   // Whether it has counters of malloc, or may have them once its C library is loaded.
   bool has_malloc() const { return may_have_malloc_ || !mallocs_.empty(); }
-  // What is not to be had and why, and what malloc it has; a sentence each, for the begin.
+  // What cannot be read and why, and which malloc it has: a sentence each, to print first.
   const std::vector<std::string>& notes() const { return notes_; }
 
   // Throws what prevents reading its memory, and so an attach.
