@@ -1,0 +1,13 @@
+# Run by `cmake --install`: of each of `files` the debug information, as usr/lib/debug/.build-id/12/3456.debug.
+foreach(file ${files})
+  execute_process(COMMAND readelf --notes ${file} OUTPUT_VARIABLE notes COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT notes MATCHES "Build ID: ([0-9a-f][0-9a-f])([0-9a-f]+)")
+    message(FATAL_ERROR "${file} has no build-id")
+  endif()
+  set(folder "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/lib/debug/.build-id/${CMAKE_MATCH_1}")
+  set(place "${folder}/${CMAKE_MATCH_2}.debug")
+  file(MAKE_DIRECTORY "${folder}")
+  message(STATUS "Installing: ${place}")
+  execute_process(COMMAND objcopy --only-keep-debug --compress-debug-sections ${file} "${place}" COMMAND_ERROR_IS_FATAL ANY)
+  file(CHMOD "${place}" PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
+endforeach()
