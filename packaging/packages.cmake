@@ -1,6 +1,10 @@
 # Packages by CPack, in the build tree of a preset that sets HEAPSNAP_PACKAGES (`package`):
 #
 #   cpack -G DEB    heapsnap, libheapsnap0, libheapsnap-dev, postgresql-N-heapsnap, and -dbgsym of each
+#
+# and in that of the preset `static`
+#
+#   cpack -G TGZ    a tarball whose program runs on every Linux
 set(HEAPSNAP_MAINTAINER "heapsnap maintainers <maintainers@heapsnap.example>"
   CACHE STRING "Name and address in packages and their changelog")
 set(CPACK_PACKAGE_NAME heapsnap)
@@ -19,5 +23,14 @@ if(HEAPSNAP_PACKAGES)
     list(APPEND CPACK_COMPONENTS_ALL postgresql)
   endif()
   include(debian/packages.cmake)
+elseif(HEAPSNAP_STATIC)
+  set(CPACK_GENERATOR TGZ)
+  set(CPACK_PACKAGING_INSTALL_PREFIX /)
+  set(CPACK_STRIP_FILES ON)
+  set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
+  set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
+  set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+  set(CPACK_PACKAGE_FILE_NAME heapsnap-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 endif()
 include(CPack)

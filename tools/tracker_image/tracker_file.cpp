@@ -10,7 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -152,6 +154,16 @@ std::string variable(const char* name) {
   return value != nullptr && *value == '/' ? value : "";
 }
 
+// By /etc/passwd alone: a statically linked program cannot use the system's name services.
+std::string own_home() {
+  const std::unique_ptr<FILE, int (*)(FILE*)> users(std::fopen("/etc/passwd", "re"), std::fclose);
+  if (users == nullptr) return {};
+  while (const passwd* const user = ::fgetpwent(users.get())) {
+    if (user->pw_uid == ::geteuid()) return user->pw_dir;
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<std::string> tracker_folders() {
@@ -162,8 +174,7 @@ std::vector<std::string> tracker_folders() {
   if (::geteuid() == 0) add("/var/cache", "/heapsnap");
   add(variable("XDG_CACHE_HOME"), "/heapsnap");
   add(variable("HOME"), "/.cache/heapsnap");
-  const passwd* const user = ::getpwuid(::geteuid());
-  if (user != nullptr) add(user->pw_dir, "/.cache/heapsnap");
+  add(own_home(), "/.cache/heapsnap");
   add(variable("XDG_RUNTIME_DIR"), "/heapsnap");
   return folders;
 }
