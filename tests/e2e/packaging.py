@@ -124,7 +124,6 @@ def check_install(build, packages):
         root.write("/run/web.pid", str(target.pid))
         assert "web: collected" in root.run("heapsnap", "collect")
         run_cron_lines(root)
-        target.communicate("")
 
         # The administrator's choices outlive an upgrade.
         root.run("systemctl", "--root=/", "enable", "heapsnap-collect.timer")
@@ -133,6 +132,8 @@ def check_install(build, packages):
         assert "cap_dac_read_search,cap_sys_ptrace=ep" in root.run("getcap", PROGRAM)
         assert (root.root / "etc/systemd/system/timers.target.wants/heapsnap-collect.timer").is_symlink()
         assert "[[target]]" in root.run("cat", "/etc/heapsnap/collect.toml")
+        check_members(root, target.pid)
+        target.communicate("")
 
         root.run("dpkg", "--remove", *names)
         assert not {path for path in root.added()
@@ -141,6 +142,16 @@ def check_install(build, packages):
         root.run("dpkg", "--purge", *names)
         assert root.added() == ["/var/lib/heapsnap"], root.added()
         assert root.run("find", "/var/lib/heapsnap", "-type", "f").count(".hsnap\n") == 1
+
+
+def check_members(root, pid):
+    """Of the group heapsnap, and nobody else, may attach to root's process."""
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534"]
+    # setpriv itself still has root's capabilities when it executes a program; env has not.
+    attach = ["env", "heapsnap", "attach", str(pid), "-o", "/tmp/member.hsnap"]
+    said = root.run(*nobody, "--groups=heapsnap", *attach)
+    assert "used by the program (malloc)" in said, said
+    assert "Permission denied" in root.run(*nobody, "--clear-groups", *attach, expected=126)
 
 
 def run_cron_lines(root):
