@@ -8,7 +8,8 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kRubyPage = 64 << 10;
+constexpr uint64_t kRubyPage = 64 << 10;  // since 3.2
+constexpr uint64_t kOldRubyPage = 16 << 10;
 constexpr uint64_t kV8Page = 256 << 10;
 constexpr uint64_t kJavaUnit = 64 << 10;
 
@@ -22,6 +23,22 @@ std::optional<unsigned> python3_minor(std::string_view name, std::string_view pr
   return minor;
 }
 
+// Pages of the heap of the Ruby whose program or library that is: "ruby3.1", "libruby.so.3.1.7",
+// "libruby-2.7.so". Without a version, the smaller ones: the larger ones are at multiples of them,
+// too.
+uint64_t ruby_page(std::string_view name) {
+  const size_t digit = name.find_first_of("0123456789");
+  if (digit == std::string_view::npos) return kOldRubyPage;
+  name.remove_prefix(digit);
+  unsigned major = 0;
+  unsigned minor = 0;
+  const char* const end = name.data() + name.size();
+  const auto [dot, error] = std::from_chars(name.data(), end, major);
+  if (error != std::errc() || dot == end || *dot != '.') return kOldRubyPage;
+  if (std::from_chars(dot + 1, end, minor).ec != std::errc()) return kOldRubyPage;
+  return major > 3 || (major == 3 && minor >= 2) ? kRubyPage : kOldRubyPage;
+}
+
 std::optional<LanguageRuntime> runtime_of(std::string_view name) {
   const auto made = [name](Language language, uint64_t unit) {
     return LanguageRuntime{language, std::string(name), unit};
@@ -33,7 +50,9 @@ std::optional<LanguageRuntime> runtime_of(std::string_view name) {
   const bool is_ruby_program =
       name == "ruby" || (name.starts_with("ruby") &&
                          name.find_first_not_of("0123456789.", 4) == std::string_view::npos);
-  if (is_ruby_program || name.starts_with("libruby")) return made(Language::kRuby, kRubyPage);
+  if (is_ruby_program || name.starts_with("libruby")) {
+    return made(Language::kRuby, ruby_page(name));
+  }
   if (name == "node" || name == "nodejs" || name.starts_with("libnode.so")) {
     return made(Language::kV8, kV8Page);
   }
@@ -67,10 +86,11 @@ bool looks_managed_by(const LanguageRuntime& runtime, const Mapping& mapping, ui
   switch (runtime.language) {
     // Mapped wherever the kernel had room.
     case Language::kPython: return own_size % runtime.unit == 0;
-    // Where something else was merged with them, an end or the size still tells.
-    case Language::kRuby:
-      return begins_at_unit || mapping.range.end.value() % runtime.unit == 0 ||
-             own_size % runtime.unit == 0;
+    case Language::kRuby: {
+      const bool ends_at_unit = mapping.range.end.value() % runtime.unit == 0;
+      const bool is_merged = own_size != mapping.range.size();
+      return is_merged ? begins_at_unit || ends_at_unit : begins_at_unit && ends_at_unit;
+    }
     case Language::kV8:
     case Language::kJava: return begins_at_unit;
   }

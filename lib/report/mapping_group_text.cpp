@@ -51,8 +51,7 @@ std::string mapping_group_evidence(const MappingGroup& group) {
              "is known to run on them. Threads that have ended leave such mappings; fibers use "
              "them.";
     case MappingKind::kPython: return "Like pymalloc arenas: " + cut_text(group, "their sizes are");
-    case MappingKind::kRuby:
-      return "Like Ruby's heap: " + cut_text(group, "their ends or sizes are");
+    case MappingKind::kRuby: return "Like Ruby's heap: " + cut_text(group, "they begin and end at");
     case MappingKind::kV8: return "Like V8's heap: " + cut_text(group, "they begin at");
     case MappingKind::kJava: return "Like the JVM's heap: " + cut_text(group, "they begin at");
     case MappingKind::kSameSize:

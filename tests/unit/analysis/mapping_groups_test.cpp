@@ -104,8 +104,14 @@ TEST_CASE("a runtime's memory is recognised by how it is cut, where the runtime 
   SUBCASE("Ruby") {
     module = "/usr/lib/libruby-3.1.so.3.1.7";
     kind = MappingKind::kRuby;
+    begin = 0x7e0000014000;
+    size = 3040 * kKiB;
+  }
+  SUBCASE("Ruby with larger pages") {
+    module = "/usr/lib/libruby.so.3.3.0";
+    kind = MappingKind::kRuby;
     begin = 0x7e0000010000;
-    size = 500 * kKiB;
+    size = 640 * kKiB;
   }
   SUBCASE("node") {
     module = "/usr/bin/node";
