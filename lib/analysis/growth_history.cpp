@@ -70,7 +70,11 @@ void add_functions(const SnapshotReader& snapshot, const SnapshotStreams& stream
 }
 
 bool overlap(const HistoryRun& a, const HistoryRun& b) {
-  return a.first_ns <= b.last_ns && b.first_ns <= a.last_ns;
+  if (a.first_ns <= b.last_ns && b.first_ns <= a.last_ns) return true;
+  // The later one ran before the earlier one did.
+  const auto& [early, late] = a.first_ns < b.first_ns ? std::tie(a, b) : std::tie(b, a);
+  return !a.boot_id.empty() && a.boot_id == b.boot_id &&
+         late.start_time_ticks < early.start_time_ticks;
 }
 
 bool is_other_build(const HistoryRun& before, const HistoryRun& now) {
@@ -103,7 +107,7 @@ const char* to_string(RunBegin begin) {
 
 bool GrowthHistory::grows(double tolerance_per_day) const {
   const auto& slope = resident().slope;
-  return slope && slope->grows_significantly() &&
+  return trend == Trend::kGrows && slope && slope->interval &&
          slope->interval->low * kSecondsADay > tolerance_per_day;
 }
 
@@ -202,9 +206,22 @@ void choose_followed(std::vector<HistoryRun>& runs) {
   })->is_followed = true;
 }
 
+// `newest_build`: index of its first run.
+Observation observe(const std::vector<HistoryRun>& runs, size_t newest_build) {
+  Observation observed;
+  for (size_t i = newest_build; i < runs.size(); ++i) {
+    const HistoryRun& run = runs[i];
+    if (!run.is_followed) continue;
+    observed.seconds += seconds_of(run.last_ns - run.first_ns);
+    observed.change += static_cast<double>(run.last_rss) - static_cast<double>(run.first_rss);
+    observed.last = static_cast<double>(run.last_rss);
+  }
+  return observed;
+}
+
 }  // namespace
 
-GrowthHistory GrowthHistoryBuilder::finish() {
+GrowthHistory GrowthHistoryBuilder::finish(const TrendBounds& bounds) {
   GrowthHistory history;
   history.unread = std::move(unread_);
   std::stable_sort(samples_.begin(), samples_.end(),
@@ -290,15 +307,23 @@ GrowthHistory GrowthHistoryBuilder::finish() {
                    });
 
   const auto& slope = history.resident().slope;
-  if (const auto& left = followed.back()->memory_left;
-      left && slope && slope->grows_significantly()) {
+  history.observed = observe(history.runs, newest_build);
+  history.trend = judge_trend(slope, history.observed, bounds);
+  const double reach = kForecastReach * history.observed.seconds;
+  const auto& left = followed.back()->memory_left;
+  if (!left || history.trend != Trend::kGrows) return history;
+  if (static_cast<double>(left->bytes) / slope->per_second > reach) {
+    history.far_limit = left->limit;
+  } else {
     const auto bytes = static_cast<double>(left->bytes);
     HistoryForecast forecast;
     forecast.limit = left->limit;
     forecast.level = static_cast<double>(last.rss) + bytes;
     forecast.seconds = bytes / slope->per_second;
     forecast.soonest = bytes / slope->interval->high;
-    forecast.latest = bytes / slope->interval->low;
+    if (const double latest = bytes / slope->interval->low; latest <= reach) {
+      forecast.latest = latest;
+    }
     history.forecast = std::move(forecast);
   }
   return history;

@@ -8,6 +8,8 @@
 //                          `- restart           `- upgrade: fitted from here on
 //
 // Where several processes run side by side (all = true), the one that grows fastest is followed.
+// A process that started before another one did, of which there is an earlier snapshot, ran beside
+// it.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/growth_trend.h"
 #include "analysis/robust_slope.h"
 #include "snapshot/snapshot_reader.h"
 
@@ -58,11 +61,11 @@ struct HistorySeries {
 };
 
 struct HistoryForecast {
-  std::string limit;   // which one
-  double level = 0;    // resident bytes at which it is reached
-  double seconds = 0;  // from the last snapshot on
-  double soonest = 0;  // by the interval of the slope
-  std::optional<double> latest;
+  std::string limit;             // which one
+  double level = 0;              // resident bytes at which it is reached
+  double seconds = 0;            // from the last snapshot on
+  double soonest = 0;            // by the interval of the slope
+  std::optional<double> latest;  // not there if it is beyond the forecast's reach
 };
 
 struct GrowthHistory {
@@ -71,14 +74,17 @@ struct GrowthHistory {
   std::vector<HistoryRun> runs;
   std::vector<HistoryPoint> points;   // of the runs that are followed, by time
   std::vector<HistorySeries> series;  // resident memory first, then by growth
-  std::optional<HistoryForecast> forecast;
+  Observation observed;               // of resident memory
+  Trend trend = Trend::kTooFew;
+  std::optional<HistoryForecast> forecast;  // only where it grows, and within the reach
+  std::string far_limit;                    // the limit that is beyond the reach; else empty
   size_t restarts = 0;
   size_t upgrades = 0;
   size_t beside = 0;
   std::vector<std::string> unread;  // snapshots that could not be read, with the reason
 
   const HistorySeries& resident() const { return series.front(); }
-  // Resident memory grows by more than `tolerance` bytes a day, by the lower end of the interval.
+  // By `trend`, and by more than `tolerance` bytes a day, by the lower end of the interval.
   bool grows(double tolerance_per_day) const;
 };
 
@@ -90,7 +96,7 @@ class GrowthHistoryBuilder {
   size_t size() const { return samples_.size(); }
 
   // To be called once, when there is a sample.
-  GrowthHistory finish();
+  GrowthHistory finish(const TrendBounds& bounds);
 
  private:
   struct Sample {

@@ -118,6 +118,9 @@ void print_json_history(Writer& out, const NamedHistory& named, double tolerance
   json.member("upgrades", history.upgrades);
   json.member("beside", history.beside);
   json.member("grows", history.grows(tolerance_per_day));
+  json.member("trend", to_string(history.trend));
+  json.member("observed_seconds", history.observed.seconds);
+  json.member("change", history.observed.change);
   json.key("runs");
   json.begin_array();
   for (const HistoryRun& run : history.runs) run_object(json, run);
@@ -186,9 +189,16 @@ void print_history_metrics(Writer& out, std::span<const NamedHistory> histories,
                 [](History h) { return static_cast<double>(h.upgrades); });
   metrics.gauge("heapsnap_resident_bytes", "Resident memory in the newest snapshot.",
                 [](History h) { return h.resident().values.back(); });
-  const auto slope = [](History h) { return h.resident().slope; };
+  metrics.gauge("heapsnap_observed_seconds",
+                "How long the processes of the newest build were observed.",
+                [](History h) { return h.observed.seconds; });
+  // Without a trend there is no rate that an alert may be based on.
+  const auto slope = [](History h) {
+    const bool tells = h.trend != Trend::kTooShort && h.trend != Trend::kTooFew;
+    return tells ? h.resident().slope : std::nullopt;
+  };
   metrics.gauge("heapsnap_resident_growth_bytes_per_second",
-                "Growth of resident memory, by Theil and Sen's slope.",
+                "Growth of resident memory, by Theil and Sen's slope, if observed for long enough.",
                 [&](History h) -> std::optional<double> {
                   if (!slope(h)) return std::nullopt;
                   return slope(h)->per_second;
@@ -206,10 +216,10 @@ void print_history_metrics(Writer& out, std::span<const NamedHistory> histories,
                   return slope(h)->interval->high;
                 });
   metrics.gauge("heapsnap_grows",
-                "1 where the whole interval of the growth is above the tolerance, else 0.",
+                "1 where memory grows, certainly and by more than the tolerance, else 0.",
                 [&](History h) { return h.grows(tolerance_per_day) ? 1.0 : 0.0; });
   metrics.gauge("heapsnap_limit_reached_timestamp_seconds",
-                "When the memory limit is reached at this growth, in seconds since 1970.",
+                "When the memory limit is reached at this growth, if soon, in seconds since 1970.",
                 [](History h) -> std::optional<double> {
                   if (!h.forecast) return std::nullopt;
                   return static_cast<double>(h.points.back().time_ns) / 1e9 + h.forecast->seconds;

@@ -20,6 +20,19 @@ struct HistoryTextOptions {
   TextStyle style;
   size_t limit = 20;  // series in the table; 0: all
 };
+
+// Rates are printed in the unit that fits the time observed: nobody saw a day in 36 s.
+struct RateUnit {
+  const char* per;     // "a minute"
+  const char* column;  // "/minute"
+  double seconds;
+};
+RateUnit rate_unit(double observed_seconds);
+
+// What resident memory does: "456.4 MiB, +0.6 MiB in 36 seconds (0.3 %): too short a time to tell
+// a trend".
+std::string trend_text(const GrowthHistory& history);
+
 void print_history(Writer& out, const NamedHistory& named, const HistoryTextOptions& options);
 
 // One line.

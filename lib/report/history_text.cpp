@@ -5,6 +5,7 @@
 
 #include "report/history_report.h"
 #include "report/number_text.h"
+#include "report/rss_row_text.h"
 #include "report/sparkline.h"
 #include "report/terminal_text.h"
 #include "report/text_table.h"
@@ -13,22 +14,26 @@ namespace heapsnap {
 
 namespace {
 
+constexpr double kSecondsPerMinute = 60;
+constexpr double kSecondsPerHour = 3600;
 constexpr double kSecondsPerDay = 86400;
 constexpr size_t kTrendWidth = 14;
 constexpr size_t kBuildDigits = 8;
 constexpr size_t kListedRuns = 12;
 
-std::string rate_text(double per_second) {
-  const double per_day = per_second * kSecondsPerDay;
-  const auto bytes = static_cast<uint64_t>(std::min(std::abs(per_day), 1e18));
-  return (per_day < 0 ? "-" : "+") + size_text(bytes);
+uint64_t size_of(double bytes) {
+  return static_cast<uint64_t>(std::min(std::abs(bytes), 1e18));
+}
+
+// "+1.5 MiB"
+std::string change_text(double bytes) {
+  return (bytes < 0 ? "-" : "+") + size_text(size_of(bytes));
 }
 
 // The same for narrow columns.
-std::string short_rate_text(double per_second) {
-  const double per_day = per_second * kSecondsPerDay;
-  const auto bytes = static_cast<uint64_t>(std::min(std::abs(per_day), 1e18));
-  return (bytes == 0 ? "" : per_day < 0 ? "-" : "+") + short_size_text(bytes);
+std::string short_change_text(double bytes) {
+  const uint64_t size = size_of(bytes);
+  return (size == 0 ? "" : bytes < 0 ? "-" : "+") + short_size_text(size);
 }
 
 std::string short_value_text(const std::optional<double>& value) {
@@ -49,8 +54,12 @@ std::string long_span_text(double seconds) {
   const auto whole = [](double number) { return static_cast<uint64_t>(std::min(number, 1e15)); };
   if (seconds >= 2 * kSecondsPerDay)
     return count_text(whole(seconds / kSecondsPerDay), "day", "days");
-  if (seconds >= 2 * 3600) return count_text(whole(seconds / 3600), "hour", "hours");
-  if (seconds >= 120) return count_text(whole(seconds / 60), "minute", "minutes");
+  if (seconds >= 2 * kSecondsPerHour) {
+    return count_text(whole(seconds / kSecondsPerHour), "hour", "hours");
+  }
+  if (seconds >= 2 * kSecondsPerMinute) {
+    return count_text(whole(seconds / kSecondsPerMinute), "minute", "minutes");
+  }
   return count_text(whole(seconds), "second", "seconds");
 }
 
@@ -62,10 +71,25 @@ std::string date_text(int64_t now_ns, double seconds_from_now) {
   return seconds_from_now < 2 * kSecondsPerDay ? time.substr(0, 16) + "Z" : time.substr(0, 10);
 }
 
+// Of the change, as a percentage of what there was before.
+double share_of_before(const Observation& observed) {
+  const double before = observed.last - observed.change;
+  return before > 0 ? std::abs(observed.change) / before : 0;
+}
+
+// As the report calls the row.
+std::string account_label(const std::string& name) {
+  for (int row = 0; row < kRssRowCount; ++row) {
+    const auto each = static_cast<RssRow>(row);
+    if (name == to_string(each)) return rss_row_text(each);
+  }
+  return name;
+}
+
 std::string label(const HistorySeries& series) {
   switch (series.kind) {
     case SeriesKind::kResident: return "resident";
-    case SeriesKind::kAccount: return series.name;
+    case SeriesKind::kAccount: return account_label(series.name);
     case SeriesKind::kSize: return "blocks of " + series.name;
     case SeriesKind::kArena: return series.name;
     case SeriesKind::kFunction: return printable(series.name);
@@ -73,21 +97,10 @@ std::string label(const HistorySeries& series) {
   return series.name;
 }
 
-std::string verdict(const HistorySeries& series) {
-  const auto& slope = series.slope;
-  if (!slope) return "there are too few snapshots to tell a trend";
-  if (!slope->interval) {
-    return fmt::format("{} a day, by too few snapshots to be sure", rate_text(slope->per_second));
-  }
-  const std::string range = fmt::format("(95 %: {} to {})", rate_text(slope->interval->low),
-                                        rate_text(slope->interval->high));
-  if (slope->grows_significantly()) {
-    return fmt::format("grows by {} a day {}", rate_text(slope->per_second).substr(1), range);
-  }
-  if (slope->shrinks_significantly()) {
-    return fmt::format("shrinks by {} a day {}", rate_text(slope->per_second).substr(1), range);
-  }
-  return fmt::format("no sure trend: {} a day {}", rate_text(slope->per_second), range);
+// "memory of this machine": what happens when it is reached.
+std::string limit_event(const std::string& limit) {
+  if (limit == "memory of this machine") return "this machine runs out of memory";
+  return "the " + printable(limit) + " is reached";
 }
 
 class HistoryPage {
@@ -97,7 +110,8 @@ class HistoryPage {
         history_(named.history),
         name_(named.name),
         options_(options),
-        ink_(options.style.color) {}
+        ink_(options.style.color),
+        unit_(rate_unit(named.history.observed.seconds)) {}
 
   void print() {
     print_head();
@@ -118,6 +132,10 @@ class HistoryPage {
     }
   }
 
+  std::string rate(double per_second) const {
+    return short_change_text(per_second * unit_.seconds);
+  }
+
   void print_head() {
     const int64_t first = history_.points.front().time_ns;
     const int64_t last = history_.points.back().time_ns;
@@ -127,30 +145,39 @@ class HistoryPage {
     field("snapshots", fmt::format("{} in {}, from {} to {}", count_text(history_.points.size()),
                                    long_span_text(static_cast<double>(last - first) / 1e9),
                                    time_text(first, 1), time_text(last, 1)));
-    std::string program = printable(history_.runs.back().exe);
-    program += fmt::format("; {}, {}", count_text(history_.restarts, "restart", "restarts"),
-                           count_text(history_.upgrades, "upgrade", "upgrades"));
-    field("program", program);
+    field("program", printable(history_.runs.back().exe) +
+                         (history_.upgrades == 0
+                              ? ""
+                              : "; " + count_text(history_.upgrades, "upgrade", "upgrades")));
     if (history_.beside > 0) {
       const HistoryRun& run = history_.runs[history_.points.back().run];
       field("processes",
             fmt::format("{} side by side; the figures are of process {}, which grows fastest",
                         count_text(history_.runs.size()), run.pid));
+    } else if (history_.restarts > 0) {
+      field("processes",
+            fmt::format("{}, one after the other: {}, or different processes of one program; "
+                        "growth is measured within each",
+                        count_text(history_.runs.size()),
+                        history_.restarts == 1 ? "a restart" : "restarts"));
     }
-    field("resident",
-          value_text(history_.resident().values.back()) + ", " + verdict(history_.resident()));
+    field("resident", trend_text(history_));
     if (history_.forecast) print_forecast(*history_.forecast, last);
+    if (!history_.far_limit.empty()) {
+      field("forecast", fmt::format("none: {} later than {:.0f} times the time observed",
+                                    limit_event(history_.far_limit), kForecastReach));
+    }
   }
 
   void print_forecast(const HistoryForecast& forecast, int64_t last_ns) {
     std::string text =
-        fmt::format("{} is reached in {}, on {}", printable(forecast.limit),
+        fmt::format("{} in {}, at {}", limit_event(forecast.limit),
                     long_span_text(forecast.seconds), date_text(last_ns, forecast.seconds));
-    if (forecast.latest) {
-      text += fmt::format(" (95 %: {} to {})", date_text(last_ns, forecast.soonest),
-                          date_text(last_ns, *forecast.latest));
-    }
-    field("forecast", text + ", if it goes on like this and nobody else takes memory");
+    const std::string soonest = date_text(last_ns, forecast.soonest);
+    text += forecast.latest
+                ? fmt::format(" (95 %: {} to {})", soonest, date_text(last_ns, *forecast.latest))
+                : fmt::format(" (95 %: {} at the earliest)", soonest);
+    field("forecast", text + ", if it goes on like this and nothing else takes memory");
   }
 
   void print_series() {
@@ -161,7 +188,7 @@ class HistoryPage {
     table.add_column("trend", TextTable::Align::kLeft);
     table.add_column("first", TextTable::Align::kRight);
     table.add_column("last", TextTable::Align::kRight);
-    table.add_column("a day", TextTable::Align::kRight);
+    table.add_column(unit_.column, TextTable::Align::kRight);
     table.add_column("95 %", TextTable::Align::kRight);
     const size_t most = options_.limit == 0 ? history_.series.size() : options_.limit;
     size_t shown = 0;
@@ -172,13 +199,11 @@ class HistoryPage {
       ++shown;
       const auto& slope = series.slope;
       const bool is_sure = slope && slope->interval;
-      table.add_row({label(series), sparkline(series.values, runs, kTrendWidth),
-                     short_value_text(series.values.front()),
-                     short_value_text(series.values.back()),
-                     slope ? short_rate_text(slope->per_second) : "-",
-                     is_sure ? short_rate_text(slope->interval->low) + " to " +
-                                   short_rate_text(slope->interval->high)
-                             : "-"});
+      table.add_row(
+          {label(series), sparkline(series.values, runs, kTrendWidth),
+           short_value_text(series.values.front()), short_value_text(series.values.back()),
+           slope ? rate(slope->per_second) : "-",
+           is_sure ? rate(slope->interval->low) + " to " + rate(slope->interval->high) : "-"});
     }
     out_.write("\n" + ink_.bold("Growth, the fastest first (K, M, G: KiB, MiB, GiB)") +
                (history_.upgrades > 0 ? " (rates since the last upgrade)" : "") + "\n");
@@ -198,7 +223,7 @@ class HistoryPage {
     table.add_column("taken", TextTable::Align::kRight);
     table.add_column("first", TextTable::Align::kRight);
     table.add_column("last", TextTable::Align::kRight);
-    table.add_column("a day", TextTable::Align::kRight);
+    table.add_column(unit_.column, TextTable::Align::kRight);
     const size_t left_out =
         history_.runs.size() > kListedRuns ? history_.runs.size() - kListedRuns : 0;
     for (size_t i = left_out; i < history_.runs.size(); ++i) {
@@ -207,7 +232,7 @@ class HistoryPage {
                      run.build_id.empty() ? "-" : run.build_id.substr(0, kBuildDigits),
                      time_text(run.first_ns, 1).substr(0, 16) + "Z", count_text(run.snapshots),
                      short_size_text(run.first_rss), short_size_text(run.last_rss),
-                     run.slope ? short_rate_text(run.slope->per_second) : "-"});
+                     run.slope ? rate(run.slope->per_second) : "-"});
     }
     out_.write("\n" + ink_.bold("Processes, by their first snapshot") + "\n");
     table.print(out_, ink_, options_.style.width);
@@ -219,9 +244,42 @@ class HistoryPage {
   const std::string& name_;
   const HistoryTextOptions& options_;
   const Ink ink_;
+  const RateUnit unit_;
 };
 
 }  // namespace
+
+RateUnit rate_unit(double observed_seconds) {
+  if (observed_seconds < kSecondsPerHour) return {"a minute", "/minute", kSecondsPerMinute};
+  if (observed_seconds < kSecondsPerDay) return {"an hour", "/hour", kSecondsPerHour};
+  return {"a day", "/day", kSecondsPerDay};
+}
+
+std::string trend_text(const GrowthHistory& history) {
+  const Observation& observed = history.observed;
+  const std::string now = value_text(history.resident().values.back()) + ", ";
+  const std::string change =
+      fmt::format("{} in {} ({}): ", change_text(observed.change), long_span_text(observed.seconds),
+                  percent_text(share_of_before(observed)));
+  const auto& slope = history.resident().slope;
+  if (!slope) return now + "there are too few snapshots of one process to tell a trend";
+  if (history.trend == Trend::kTooShort) return now + change + "too short a time to tell a trend";
+  if (history.trend == Trend::kTooLittle) return now + change + "too little to tell a trend";
+  const RateUnit unit = rate_unit(observed.seconds);
+  const auto rate = [unit](double per_second) { return change_text(per_second * unit.seconds); };
+  if (!slope->interval) {
+    return now + fmt::format("{} {}, from too few snapshots to be sure", rate(slope->per_second),
+                             unit.per);
+  }
+  const std::string range = fmt::format("{} (95 %: {} to {})", unit.per, rate(slope->interval->low),
+                                        rate(slope->interval->high));
+  const std::string amount = rate(slope->per_second);
+  if (history.trend == Trend::kUnsure) {
+    return now + fmt::format("no clear trend: {} {}", amount, range);
+  }
+  return now + fmt::format("{} by {} {}", slope->per_second < 0 ? "shrinks" : "grows",
+                           amount.substr(1), range);
+}
 
 void print_history(Writer& out, const NamedHistory& named, const HistoryTextOptions& options) {
   HistoryPage(out, named, options).print();

@@ -3,6 +3,7 @@
 
 #include "report/mapping_group_text.h"
 #include "report/number_text.h"
+#include "report/rss_row_text.h"
 #include "report/text_page.h"
 
 namespace heapsnap {
@@ -15,27 +16,6 @@ using Align = TextTable::Align;
 // group looks like what it is when that is one part in a hundred.
 constexpr uint64_t kExplainedShare = 20;
 constexpr uint64_t kReasonedShare = 100;
-
-const char* row_text(RssRow row) {
-  switch (row) {
-    case RssRow::kProgram: return "used by the program (malloc)";
-    case RssRow::kMmapped: return "used by the program (mmapped chunks)";
-    case RssRow::kOverhead: return "malloc's own structures and headers";
-    case RssRow::kTcache: return "free in thread caches (tcache)";
-    case RssRow::kFastbin: return "free in fastbins";
-    case RssRow::kBins: return "free in bins";
-    case RssRow::kTop: return "free in top chunks";
-    case RssRow::kUnwalked: return "heap that could not be walked";
-    case RssRow::kStacks: return "thread stacks";
-    case RssRow::kFiles: return "libraries and other mapped files";
-    case RssRow::kFileData: return "private pages of mapped files";
-    case RssRow::kShared: return "shared memory";
-    case RssRow::kTracker: return "heapsnap's tracker";
-    case RssRow::kOtherAnonymous: return "other anonymous memory";
-    case RssRow::kUnknown: return "heap in an unknown state";
-  }
-  return "";
-}
 
 std::string rss_title(const RssAccount& account) {
   const std::string total = size_text(account.total.resident);
@@ -117,7 +97,7 @@ void print_rss_table(TextPage& page) {
   for (int i = 0; i < kRssRowCount; ++i) {
     const RssRow row = static_cast<RssRow>(i);
     const bool is_empty = account[row] == RssAccount::Amount{};
-    if (!is_empty || row == RssRow::kProgram) add(row_text(row), account[row]);
+    if (!is_empty || row == RssRow::kProgram) add(rss_row_text(row), account[row]);
     const std::vector<MappingGroup>* const groups = groups_of(page.input.rest_groups, row);
     if (groups == nullptr || !is_much(account, row)) continue;
     for (const MappingGroup& group : *groups) {

@@ -7,6 +7,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -16,8 +17,9 @@ import time
 from collect_store import SKIP, Program, Store
 
 
-def history(store, *options, code=0):
-    done = subprocess.run([store.heapsnap, "history", *map(str, options)], capture_output=True, text=True, check=False)
+def history(store, *options, code=0, cwd=None):
+    done = subprocess.run([store.heapsnap, "history", *map(str, options)], capture_output=True, text=True, check=False,
+                          cwd=cwd)
     assert done.returncode == code, done
     return done.stdout
 
@@ -49,10 +51,27 @@ def slope_of(counted):
             / sum((at - mean_time) ** 2 for at, _ in counted))
 
 
+OWN_TIME = ("--least-span", "1ms")  # the programs of these tests run for seconds
+
+
+def hasty(store):
+    """Seconds of snapshots tell no trend, whatever the slope: no rate a day, no forecast, no alarm."""
+    place, _ = leak(store, 6, 3 << 20)
+    text = history(store, place, "--fail-on-growth")
+    assert "too short a time to tell a trend" in " ".join(text.split()) and "/minute" in text, text
+    assert "/day" not in text and "forecast" not in text and "95 %:" not in text, text
+    row = json.loads(history(store, place, "-j"))
+    assert row["trend"] == "too-short" and not row["grows"] and "forecast" not in row, row
+    assert 0 < row["observed_seconds"] < 60 and row["change"] > 10 << 20, row
+    metrics = history(store, place, "--textfile", "-")
+    assert re.search(r'^heapsnap_grows\{target="[^"]*"\} 0$', metrics, re.M), metrics
+    assert "\nheapsnap_resident_growth_bytes_per_second{" not in metrics, metrics
+
+
 def leaky(store):
     """The slope is within 5 % of what the program counts itself; the block size that grows is named."""
     place, counted = leak(store, 10, 3 << 20)
-    row = json.loads(history(store, place, "-j"))
+    row = json.loads(history(store, place, "-j", *OWN_TIME))
     own = slope_of(counted) * 86400
     resident = row["series"][0]
     assert resident["of"] == "resident" and len(resident["values"]) == 10, resident
@@ -63,12 +82,14 @@ def leaky(store):
     assert row["grows"] and row["restarts"] == 0 and len(row["runs"]) == 1, row
     fastest = {(each["of"], each["name"]) for each in row["series"][1:6]}
     assert ("account", "mmapped") in fastest and any(of == "size" for of, _ in fastest), fastest
-    assert row["forecast"]["limit"] and row["forecast"]["seconds"] > 0, row["forecast"]
-    text = history(store, place)
-    assert "grows by " in text and "▁" in text and "█" in text and "forecast" in text, text
+    # The memory of this machine lasts for longer than 10 times the seconds that the leak was observed.
+    assert row["trend"] == "grows" and "forecast" not in row, row
+    text = history(store, place, *OWN_TIME)
+    assert "grows by " in text and "▁" in text and "█" in text and "forecast   none: " in text, text
+    assert "used by the program" in text, text  # as the report calls it
     assert max(map(len, text.splitlines())) <= 80, text
-    history(store, place, "--fail-on-growth", code=1)
-    history(store, place, "--fail-on-growth", "--tolerance", "1000TiB")
+    history(store, place, "--fail-on-growth", *OWN_TIME, code=1)
+    history(store, place, "--fail-on-growth", "--tolerance", "1000TiB", *OWN_TIME)
 
 
 def steady(store):
@@ -78,9 +99,9 @@ def steady(store):
     with Program() as program:
         for turn in range(7):
             attach(store, program.pid, place / f"{turn}.hsnap")
-    row = json.loads(history(store, place, "-j"))
+    row = json.loads(history(store, place, "-j", *OWN_TIME))
     assert not row["grows"] and "forecast" not in row, row
-    history(store, place, "--fail-on-growth")
+    history(store, place, "--fail-on-growth", *OWN_TIME)
     files = sorted(place.iterdir())
     assert "too few snapshots" in history(store, files[0]), files
     damaged = files[2]
@@ -112,7 +133,8 @@ def restarts(store):
     builds = [run["build_id"] for run in row["runs"]]
     assert builds[0] == builds[1] != builds[2] and all(builds), builds
     text = history(store, place)
-    assert "1 restart, 1 upgrade" in text and "|" in text and builds[2][:8] in text, text
+    assert "; 1 upgrade" in text and "3, one after the other: a restart, or" in text, text
+    assert "|" in text and builds[2][:8] in text, text
 
 
 def side_by_side(store):
@@ -124,7 +146,7 @@ def side_by_side(store):
             attach(store, still.pid, place / f"{turn}a.hsnap")
             attach(store, growing.pid, place / f"{turn}b.hsnap")
             growing.grow(4 << 20)
-        row = json.loads(history(store, place, "-j"))
+        row = json.loads(history(store, place, "-j", *OWN_TIME))
         followed = [run["pid"] for run in row["runs"] if run["followed"]]
         assert followed == [growing.pid] and row["restarts"] == 0 and row["grows"], row["runs"]
         assert "2 side by side" in history(store, place)
@@ -142,6 +164,8 @@ def of_store(store):
             time.sleep(1.02)
     config = ["--config", store.config]
     assert history(store, "web", *config).startswith("web: "), store.snapshots()
+    (store.folder / "web").write_text("a file that has a target's name", encoding="ascii")
+    assert history(store, "web", *config, cwd=store.folder).startswith("web: ")
     rows = [json.loads(line) for line in history(store, "-j", *config).splitlines()]
     assert [row["name"] for row in rows] == ["web"], rows  # the other target is the same process
     metrics = store.folder / "heapsnap.prom"

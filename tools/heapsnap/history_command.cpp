@@ -34,13 +34,18 @@ constexpr const char* kDescription =
     "arenas, and of a tracked process the functions that its live memory is charged to. The rate\n"
     "is Theil and Sen's slope with its 95 % interval: outliers do not move it, and from five\n"
     "snapshots on it says what is sure. A restart or an upgrade of the program is told apart from\n"
-    "shrinking: rates are measured within each run, since the last upgrade. The forecast says "
-    "when\n"
-    "the memory limit of the control group or of the machine is reached.\n"
+    "shrinking: rates are measured within each run, since the last upgrade. Less than an hour of\n"
+    "observation (--least-span), or a change of less than 1 %, is too little to tell a trend. The\n"
+    "forecast says when the memory limit of the control group or of the machine is reached, if "
+    "that\n"
+    "is within 10 times the time observed.\n"
     "\n"
-    "Exit code: 0, or 1 with --fail-on-growth if memory of any target is certainly growing.";
+    "Exit code: 0, or 1 with --fail-on-growth if memory of any target is certainly growing. It is "
+    "0\n"
+    "where the time observed is too short to tell.";
 
 constexpr const char* kDefaultTolerance = "1MiB";
+constexpr const char* kDefaultLeastSpan = "1h";
 constexpr unsigned kPictureWidth = 960;
 constexpr unsigned kPictureHeight = 360;
 
@@ -50,6 +55,7 @@ struct Arguments {
   std::string picture;
   std::string textfile;
   std::string tolerance = kDefaultTolerance;
+  std::string least_span = kDefaultLeastSpan;
   uint64_t limit = 20;
   bool fail_on_growth = false;
   bool force = false;
@@ -110,12 +116,23 @@ std::vector<HistoryFiles> of_store(const CollectConfig& config,
   return result;
 }
 
+// Whether the store has a folder of that target: it is meant then, even if a file has its name.
+bool is_collected(const std::string& config, const std::string& name) {
+  try {
+    const UniqueFd store = open_store(read_collect_config(config).store);
+    const UniqueFd host_folder = open_folder(store.get(), own_host_folder());
+    return host_folder && is_target_name(name) && open_folder(host_folder.get(), name);
+  } catch (const Error&) {
+    return false;  // nothing was collected here
+  }
+}
+
 // Names of targets, or else folders and files, which make one history together.
 std::vector<HistoryFiles> find_files(const Arguments& arguments) {
-  const auto is_path = [](const std::string& word) {
+  const auto is_path = [&](const std::string& word) {
     std::error_code error;
-    return word.find('/') != std::string::npos || word.ends_with(".hsnap") ||
-           std::filesystem::exists(word, error);
+    if (word.find('/') != std::string::npos || word.ends_with(".hsnap")) return true;
+    return std::filesystem::exists(word, error) && !is_collected(arguments.config, word);
   };
   const auto count = std::count_if(arguments.what.begin(), arguments.what.end(), is_path);
   if (count == 0) return of_store(read_collect_config(arguments.config), arguments.what);
@@ -136,7 +153,7 @@ std::vector<HistoryFiles> find_files(const Arguments& arguments) {
   return {std::move(files)};
 }
 
-NamedHistory read_history(const HistoryFiles& files) {
+NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) {
   GrowthHistoryBuilder builder;
   std::string why;
   for (const std::string& path : files.paths) {
@@ -154,7 +171,7 @@ NamedHistory read_history(const HistoryFiles& files) {
                 files.paths.empty() ? "there are no snapshots" : "no snapshot can be read: " + why,
                 "collect some: heapsnap collect, or heapsnap attach PID");
   }
-  NamedHistory named{files.name, builder.finish()};
+  NamedHistory named{files.name, builder.finish(bounds)};
   if (named.name.empty()) named.name = named.history.comm;
   return named;
 }
@@ -188,6 +205,8 @@ int run_history(const std::vector<std::string>& words) {
               "exit with code 1 if resident memory is certainly growing");
   parser.text("tolerance", arguments.tolerance, "BYTES",
               "growth per day up to which memory does not count as growing (default: 1MiB)");
+  parser.text("least-span", arguments.least_span, "TIME",
+              "how long a process must have been observed to tell a trend (default: 1h)");
   parser.text("textfile", arguments.textfile, "FILE",
               "write metrics for node_exporter's textfile collector, and no table; an existing "
               "file is replaced");
@@ -204,10 +223,15 @@ int run_history(const std::vector<std::string>& words) {
   parser.example("heapsnap history before/*.hsnap --picture before.png", "as a picture");
   if (!parser.parse(words)) return kExitDone;
   const auto tolerance = static_cast<double>(parse_byte_size("--tolerance", arguments.tolerance));
+  TrendBounds bounds;
+  bounds.least_seconds =
+      static_cast<double>(parse_duration_ms("--least-span", arguments.least_span)) / 1e3;
   const TextStyle style = text_style(arguments.style);
 
   std::vector<NamedHistory> histories;
-  for (const HistoryFiles& files : find_files(arguments)) histories.push_back(read_history(files));
+  for (const HistoryFiles& files : find_files(arguments)) {
+    histories.push_back(read_history(files, bounds));
+  }
   if (!arguments.picture.empty() && histories.size() != 1) {
     throw Error(ErrorKind::kUsage, "--picture", "there is more than one history",
                 "name one target: heapsnap history NAME --picture FILE.png");
