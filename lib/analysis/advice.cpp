@@ -12,7 +12,8 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kLeastBytes = 1 << 20;
-constexpr uint64_t kLeastShare = 50;  // one part in fifty of the whole: 2 %
+constexpr uint64_t kLeastShare = 50;       // one part in fifty of the whole: 2 %
+constexpr uint64_t kFragmentedShare = 10;  // nothing gives it back, so it must be much
 
 // Free memory in parts of which each remedy takes all or nothing. Those of arenas other than the
 // main one come kThreads later.
@@ -169,8 +170,9 @@ Advice about_tcaches(const SnapshotMetadata& metadata, const HeapSummary& summar
   return advice;
 }
 
-// The most first among those that save something, then among the others.
+// What is certain, then what may save something, then the others; the most first.
 bool comes_before(const Advice& a, const Advice& b) {
+  if (a.is_certain() != b.is_certain()) return a.is_certain();
   if (a.is_predicted() != b.is_predicted()) return a.is_predicted();
   return a.is_predicted() ? a.saves_most > b.saves_most : a.bytes > b.bytes;
 }
@@ -213,8 +215,11 @@ std::vector<Advice> advise(const SnapshotMetadata& metadata, const HeapSummary& 
       about(AdviceKind::kFragmentation, summary.kept.bins),
   };
   const uint64_t least = std::max(kLeastBytes, account.total.resident / kLeastShare);
-  std::erase_if(all, [least](const Advice& advice) {
+  const uint64_t least_fragmented = account.total.resident / kFragmentedShare;
+  std::erase_if(all, [=](const Advice& advice) {
     const bool must_save = advice.kind == AdviceKind::kArenaMax;
+    const bool is_fragmentation = advice.kind == AdviceKind::kFragmentation;
+    if (is_fragmentation && advice.bytes < least_fragmented) return true;
     return (must_save ? advice.saves_most : advice.bytes) < least;
   });
   std::stable_sort(all.begin(), all.end(), comes_before);

@@ -55,6 +55,7 @@ struct Advice {
   uint64_t other_count = 0;
 
   bool is_predicted() const { return saves_most != 0; }
+  bool is_certain() const { return is_predicted() && saves_least == saves_most; }
   // What this item is about and no item before it.
   uint64_t of_its_own() const { return (is_predicted() ? saves_most : bytes) - overlap; }
   bool operator==(const Advice&) const = default;
@@ -65,8 +66,9 @@ constexpr size_t arenas_advised(size_t arenas) {
   return arenas <= 2 ? 1 : 2;
 }
 
-// The advice that matters: worth at least 1 MiB and 2 % of the resident set. First what saves
-// something, the most first; then what can only be said.
+// The advice that matters: worth at least 1 MiB and 2 % of the resident set, of fragmentation 10 %.
+// First what is certain to save something, then what may; the most first. Then what can only be
+// said.
 std::vector<Advice> advise(const SnapshotMetadata& metadata, const HeapSummary& summary,
                            const RssAccount& account);
 

@@ -19,7 +19,7 @@ std::string overlap_text(const Advice& advice) {
   }
   const bool is_exact = advice.saves_least == advice.saves_most;
   if (advice.of_its_own() == 0) {
-    return fmt::format(" ({}all of it also counted in {})", is_exact ? "" : "up to ", others);
+    return fmt::format(" ({}also counted in {})", is_exact ? "all of it " : "", others);
   }
   return fmt::format(" ({}{} of it also counted in {})", is_exact ? "" : "up to ",
                      size_text(advice.overlap), others);
@@ -32,10 +32,12 @@ std::string counted_text(const Advice& advice) {
   return fmt::format("; {} of it is counted above", size_text(advice.overlap));
 }
 
-// "about 64.0 MiB", "up to 64.0 MiB" where it is not known what is resident.
+// "about 64.0 MiB", "between 0 and 64.0 MiB" where a snapshot does not tell.
 std::string saving_text(const Advice& advice) {
-  return (advice.saves_least == advice.saves_most ? "about " : "up to ") +
-         size_text(advice.saves_most);
+  const std::string most = size_text(advice.saves_most);
+  if (advice.is_certain()) return "about " + most;
+  const std::string least = advice.saves_least == 0 ? "0" : size_text(advice.saves_least);
+  return fmt::format("between {} and {}", least, most);
 }
 
 AdviceText trim_text(const Advice& advice, const SnapshotMetadata& metadata) {
@@ -53,11 +55,10 @@ AdviceText arena_max_text(const Advice& advice) {
   return {fmt::format("{} is free in thread arenas, where no other arena can use it ({} for {})",
                       size_text(advice.bytes), count_text(advice.count, "arena", "arenas"),
                       count_text(advice.other_count, "thread", "threads")),
-          fmt::format("start the program with MALLOC_ARENA_MAX={}: saves about {} if its threads "
-                      "need their memory one after the other{}, nothing if all need it at the same "
-                      "time; threads then contend for the arenas",
-                      arenas_advised(advice.count), size_text(advice.saves_most),
-                      overlap_text(advice))};
+          fmt::format("start the program with MALLOC_ARENA_MAX={}: saves {}{}, depending on "
+                      "how many of its threads need their memory at the same time; threads then "
+                      "contend for the arenas",
+                      arenas_advised(advice.count), saving_text(advice), overlap_text(advice))};
 }
 
 AdviceText mmap_threshold_text(const Advice& advice) {

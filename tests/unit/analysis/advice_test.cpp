@@ -205,7 +205,41 @@ TEST_CASE("each kind of waste has its number") {
   CHECK(find(all, AdviceKind::kFragmentation)->bytes == 4 * kMiB);
   CHECK(find(all, AdviceKind::kTrim) == nullptr);
   CHECK(find(all, AdviceKind::kMmapThreshold) == nullptr);
-  CHECK(all.front().kind == AdviceKind::kArenaMax);
+  CHECK(all.front().kind == AdviceKind::kArenaMax);  // nothing is certain
   CHECK(arenas.overlap == 0);
   CHECK_FALSE(all.back().is_predicted());
+}
+
+TEST_CASE("what is certain comes first, however little, and little fragmentation is none") {
+  HandmadeSnapshot snapshot;
+  snapshot.metadata.threads.resize(3);
+  snapshot.add_arena(true);
+  snapshot.add_arena(false);
+  snapshot.add_arena(false);
+  const auto add_heap = [&](int32_t arena, uint64_t begin, HandmadeSnapshot::Chunks chunks) {
+    const bool is_main = arena == 0;
+    snapshot.add_mapping(begin, begin + 16 * kMiB, is_main ? "[heap]" : "", {.rss = 16 * kMiB});
+    snapshot.add_segment(arena, is_main ? SegmentKind::kBrk : SegmentKind::kThreadHeap, begin,
+                         std::move(chunks));
+    snapshot.add_pages(begin, begin + 16 * kMiB, PageState::kResident);
+  };
+  add_heap(0, 0x1000000, {{12 * kMiB, ChunkState::kUsed}, {4 * kMiB, ChunkState::kTop}});
+  HandmadeSnapshot::Chunks small;  // no page of which is free as a whole
+  for (uint64_t at = 0; at < 4 * kMiB; at += 0x1000) {
+    small.push_back({0x7f0, ChunkState::kUsed});
+    small.push_back({0x810, ChunkState::kSmallbin});
+  }
+  small.push_back({4 * kMiB, ChunkState::kUsed});
+  small.push_back({8 * kMiB, ChunkState::kTop});
+  add_heap(1, 0x4000000, small);
+  add_heap(2, 0x8000000, {{8 * kMiB, ChunkState::kUsed}, {8 * kMiB, ChunkState::kTop}});
+  const std::vector<Advice> all = advice_for(snapshot);
+  REQUIRE(all.size() >= 2);
+  CHECK(all[0].kind == AdviceKind::kTrim);
+  CHECK(all[0].is_certain());
+  const Advice* const arenas = find(all, AdviceKind::kArenaMax);
+  REQUIRE(arenas != nullptr);
+  CHECK_FALSE(arenas->is_certain());
+  CHECK(arenas->saves_most > all[0].saves_most);
+  CHECK(find(all, AdviceKind::kFragmentation) == nullptr);  // 2 MiB of 48
 }
