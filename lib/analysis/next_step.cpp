@@ -1,12 +1,16 @@
 #include "analysis/next_step.h"
 
 #include <algorithm>
+#include <string_view>
+
+#include "analysis/language_runtime.h"
 
 namespace heapsnap {
 
 namespace {
 
 constexpr uint64_t kLittle = 1 << 20;
+constexpr uint64_t kTrimShare = 10;  // one part in ten of resident memory
 // Churn: so much was freed, and so many times what is left.
 constexpr uint64_t kMuchFreed = 16 << 20;
 constexpr double kFreedPerLive = 16;
@@ -103,7 +107,39 @@ bool trim_gives_it_back(const NextStepFacts& facts, uint64_t free) {
          });
 }
 
+// Of a snapshot of a running process, whose pages are known.
+uint64_t worth_trimming(const NextStepFacts& facts) {
+  if (!facts.process_runs) return 0;
+  for (const Advice& advice : facts.advice) {
+    const bool is_much = advice.saves_least >= facts.account.total.resident / kTrimShare;
+    if (advice.kind == AdviceKind::kTrim && is_much) return advice.saves_least;
+  }
+  return 0;
+}
+
+NextRuntime runtime_of(const SnapshotMetadata& metadata) {
+  const std::string_view program = metadata.process.exe;
+  if (program.substr(program.rfind('/') + 1) == "postgres") return NextRuntime::kPostgres;
+  for (const LanguageRuntime& runtime : mapped_runtimes(metadata.mappings)) {
+    if (runtime.language == Language::kPython) return NextRuntime::kPython;
+    if (runtime.language == Language::kRuby) return NextRuntime::kRuby;
+  }
+  return NextRuntime::kNone;
+}
+
+NextStep main_step(const NextStepFacts& facts);
+
 }  // namespace
+
+const char* to_string(NextRuntime runtime) {
+  switch (runtime) {
+    case NextRuntime::kNone: return "";
+    case NextRuntime::kPython: return "python";
+    case NextRuntime::kRuby: return "ruby";
+    case NextRuntime::kPostgres: return "postgresql";
+  }
+  return "";
+}
 
 const char* to_string(NextSubject subject) {
   switch (subject) {
@@ -118,6 +154,16 @@ const char* to_string(NextSubject subject) {
 }
 
 NextStep next_step(const NextStepFacts& facts) {
+  NextStep step = main_step(facts);
+  if (step.subject == NextSubject::kDamage || step.subject == NextSubject::kAllocator) return step;
+  if (step.action != NextAction::kTrim) step.trim_bytes = worth_trimming(facts);
+  if (step.subject != NextSubject::kLittle) step.runtime = runtime_of(facts.metadata);
+  return step;
+}
+
+namespace {
+
+NextStep main_step(const NextStepFacts& facts) {
   const HeapModel& heap = facts.metadata.heap;
   if (!heap.corruptions.empty()) {
     return {NextSubject::kDamage,
@@ -143,6 +189,8 @@ NextStep next_step(const NextStepFacts& facts) {
   }
   return {NextSubject::kInUse, to_call_stacks(facts), in_use, {}};
 }
+
+}  // namespace
 
 const char* statistics_variable(const std::string& allocator) {
   if (allocator == "jemalloc") return "MALLOC_CONF=stats_print:true";

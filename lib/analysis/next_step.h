@@ -49,11 +49,18 @@ enum class NextAction : uint8_t {
   kWhoMaps,  // the call stacks that map memory
 };
 
+// Whose own tools tell more than call stacks of C functions do.
+enum class NextRuntime : uint8_t { kNone, kPython, kRuby, kPostgres };
+const char* to_string(NextRuntime runtime);  // "", "python", "ruby", "postgresql"
+
 struct NextStep {
   NextSubject subject = NextSubject::kInUse;
   NextAction action = NextAction::kReport;
   uint64_t bytes = 0;     // of the subject; kDamage: places
   std::string name = {};  // of an allocator or a runtime's file; else empty
+  // What a trim gives back besides, where that is 10 % of resident memory at least; else 0.
+  uint64_t trim_bytes = 0;
+  NextRuntime runtime = NextRuntime::kNone;
   bool operator==(const NextStep&) const = default;
 };
 

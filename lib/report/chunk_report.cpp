@@ -28,7 +28,12 @@ std::string state_text(const FoundChunk& chunk) {
     case ChunkState::kTop: return "free: the top chunk";
     case ChunkState::kFence: return "closes a segment (fencepost)";
     case ChunkState::kUnknown: return "unknown: this stretch could not be walked";
-    default: return std::string("free, in ") + to_string(chunk.state);
+    case ChunkState::kTcache: return "free, in a thread's cache (tcache)";
+    case ChunkState::kFastbin: return "free, in a fastbin";
+    case ChunkState::kUnsorted: return "free, in the unsorted bin";
+    case ChunkState::kSmallbin: return "free, in a small bin";
+    case ChunkState::kLargebin: return "free, in a large bin";
+    default: return std::string("free (") + to_string(chunk.state) + ")";
   }
 }
 
@@ -65,7 +70,11 @@ void print_stack(Writer& out, const ChunkReportInput& input, const Ink& ink, siz
   if (!has_stack(input)) {
     const std::string why = input.chunk.stack == 0 ? untracked_text(input.metadata)
                                                    : "the tracker's tables are damaged";
-    for (const std::string& line : wrapped("no known stack: " + why, width - 2)) {
+    const std::string probably = input.probable_owner.empty()
+                                     ? ""
+                                     : "; probably by " + printable(input.probable_owner) +
+                                           ", like all newer blocks of its size";
+    for (const std::string& line : wrapped("no known stack: " + why + probably, width - 2)) {
       out.write("  " + line + "\n");
     }
     return;
@@ -138,6 +147,7 @@ void print_json_chunk(Writer& out, const ChunkReportInput& input) {
   json.member("state", to_string(chunk.state));
   json.member("arena", chunk.arena);
   json.member("thread_cache", chunk.is_thread_cache);
+  if (!input.probable_owner.empty()) json.member("probable_owner", input.probable_owner);
   if (knows_request(input)) json.member("requested", chunk.usable - chunk.slack);
   if (has_stack(input)) {
     StackEnd end{};

@@ -21,6 +21,8 @@ struct ChunkReportInput {
   uint64_t byte_limit = 0;    // how much of the contents is printed
   // Gives the kept bytes of a range, ascending. Null: the snapshot has none.
   std::function<void(const AddressRange&, const ReceiveContents&)> read_contents;
+  // The function that probably allocated it (analysis/old_blocks.h); empty: nothing is known.
+  std::string probable_owner = {};
 
   // The part of the block that is printed: its begin, or, where `at` would not be in that, the
   // bytes from the 16 that `at` is among on.

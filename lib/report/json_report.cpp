@@ -338,6 +338,15 @@ void write_next_step(JsonWriter& json, const ReportInput& input) {
   json.member("subject", to_string(input.next.subject));
   json.member("why", text.why);
   array(json, "commands", text.commands);
+  json.key("more");
+  json.begin_array();
+  for (const NextStepPart& part : text.more) {
+    json.begin_object();
+    json.member("text", part.text);
+    array(json, "commands", part.commands);
+    json.end_object();
+  }
+  json.end_array();
   json.end_object();
 }
 

@@ -38,7 +38,11 @@ std::string mapping_group_label(const MappingGroup& group) {
       return count_of(group) + ", probably " + printable(group.evidence) + "'s";
     case MappingKind::kSameSize: return count_of(group) + ", like arenas";
     case MappingKind::kLarge: return count_of(group);
-    case MappingKind::kFile: return group.name.empty() ? "without a name" : printable(group.name);
+    case MappingKind::kFile:
+      if (group.name.empty()) return "without a name";
+      // Where mmap(2) with MAP_SHARED and MAP_ANONYMOUS has its pages.
+      if (group.name == "/dev/zero") return "/dev/zero (anonymous shared memory)";
+      return printable(group.name);
     case MappingKind::kOthers: return count_text(group.count, "other", "others");
   }
   return {};

@@ -4,6 +4,7 @@
 
 #include "report/number_text.h"
 #include "report/shell_word.h"
+#include "report/stack_report.h"
 #include "report/terminal_text.h"
 
 namespace heapsnap {
@@ -37,7 +38,33 @@ NextStepText to_call_stacks(NextSubject subject, int pid) {
   return {fmt::format("To see which code {}, record call stacks, let the program run for a "
                       "while, and list them:",
                       what),
-          {fmt::format("heapsnap inject {}", pid), fmt::format("heapsnap stacks {}", pid)}};
+          {fmt::format("heapsnap inject {}", pid), fmt::format("heapsnap stacks {}", pid)},
+          {{"Blocks that exist now get no call stack; inject records new ones only. If the program "
+            "has stopped growing, start it under heapsnap: heapsnap run -- COMMAND",
+            {}}}};
+}
+
+// What the runtime's own tools say of its memory.
+NextStepPart runtime_text(const NextStep& next, int pid) {
+  switch (next.runtime) {
+    case NextRuntime::kNone: break;
+    case NextRuntime::kPython:
+      return {
+          "Call stacks name the interpreter's C functions; for lines of Python: "
+          "python3 -X tracemalloc, or memray",
+          {}};
+    case NextRuntime::kRuby:
+      return {
+          "Call stacks name the interpreter's C functions; for Ruby's objects: require "
+          "'objspace'; ObjectSpace.dump_all",
+          {}};
+    case NextRuntime::kPostgres:
+      return {fmt::format("To have PostgreSQL (14 or newer) write a backend's memory contexts to "
+                          "its log: SELECT pg_log_backend_memory_contexts({})",
+                          pid),
+              {}};
+  }
+  return {};
 }
 
 NextStepText own_account(const NextStep& next, const std::string& program) {
@@ -123,8 +150,21 @@ NextStepText action_text(const ReportInput& input) {
 }  // namespace
 
 NextStepText next_step_text(const ReportInput& input) {
+  const NextStep& next = input.next;
+  const int pid = input.metadata.process.pid;
   NextStepText text = action_text(input);
-  text.why = subject_text(input.next) + " " + text.why;
+  text.why = subject_text(next) + " " + text.why;
+  if (next.action == NextAction::kStacks && input.stacks != nullptr) {
+    if (std::string old = old_share_text(input.metadata, input.stacks->census); !old.empty()) {
+      text.more.push_back({std::move(old), {}});
+    }
+  }
+  if (next.trim_bytes != 0) {
+    text.more.push_back({fmt::format("To give {} in whole free pages back to the kernel:",
+                                     size_text(next.trim_bytes)),
+                         {fmt::format("heapsnap trim {}", pid)}});
+  }
+  if (next.runtime != NextRuntime::kNone) text.more.push_back(runtime_text(next, pid));
   return text;
 }
 

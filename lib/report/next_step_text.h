@@ -9,9 +9,16 @@
 
 namespace heapsnap {
 
+// A sentence, and the commands that it ends in; there may be none.
+struct NextStepPart {
+  std::string text;
+  std::vector<std::string> commands = {};
+};
+
 struct NextStepText {
-  std::string why;                    // what there is and what the commands tell or do
-  std::vector<std::string> commands;  // for a shell, in this order; one at least
+  std::string why;                      // what there is and what the commands tell or do
+  std::vector<std::string> commands;    // for a shell, in this order; one at least
+  std::vector<NextStepPart> more = {};  // what else must be known or can be done
 };
 
 // ARGUMENTS, FILE or SCRIPT in a command stand for what the snapshot does not know.

@@ -36,6 +36,10 @@ std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata, const S
 // "6.2 KiB in 64 blocks"
 std::string live_text(double bytes, double blocks);
 
+// Where most memory in use was allocated before inject: that the stacks do not explain it, and what
+// would. Else empty.
+std::string old_share_text(const SnapshotMetadata& metadata, const StackCensus& census);
+
 // Why blocks have no stack: "allocated before inject, or passed over by sampling".
 std::string untracked_text(const SnapshotMetadata& metadata);
 

@@ -106,8 +106,15 @@ void print_next_step(TextPage& page) {
   page.heading("What next");
   page.sentence(text.why);
   // Never broken: they are there to be copied.
-  for (const std::string& command : text.commands) {
-    page.out.write("    " + page.ink.green(command) + "\n");
+  const auto print_commands = [&](const std::vector<std::string>& commands) {
+    for (const std::string& command : commands) {
+      page.out.write("    " + page.ink.green(command) + "\n");
+    }
+  };
+  print_commands(text.commands);
+  for (const NextStepPart& part : text.more) {
+    page.sentence(part.text);
+    print_commands(part.commands);
   }
 }
 

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <map>
 
 #include "report/fitted_name.h"
 #include "report/number_text.h"
@@ -75,20 +77,38 @@ std::string total_text(const StackReportInput& input) {
   return "by churn: " + size_text(rounded(total)) + " allocated and freed in total";
 }
 
-// "16 B × 1,024, 32 B × 5": the largest shares of the bytes.
+// "16 B × 1,024, 32 B × 5", or, where there are many, by powers of two: "512 B to 1.0 KiB: 12,211
+// blocks, 9 more sizes", without those of less than 0.1 % of the bytes.
 std::string sizes_text(std::span<const SizeCount> sizes) {
   constexpr size_t kMost = 6;
-  std::vector<SizeCount> shown(sizes.begin(), sizes.end());
-  const char* about = "";
-  if (shown.size() > kMost) {
-    shown = by_power_of_two(sizes);
-    about = "from ";
-  }
+  constexpr uint64_t kLeastShare = 1000;
   std::string text;
-  for (const SizeCount& one : shown) {
-    if (!text.empty()) text += ", ";
-    text += fmt::format("{}{} × {}", about, size_text(one.size), count_text(one.count));
+  const auto add = [&text](const std::string& one) { text += (text.empty() ? "" : ", ") + one; };
+  if (sizes.size() <= kMost) {
+    for (const SizeCount& one : sizes) {
+      add(fmt::format("{} × {}", size_text(one.size), count_text(one.count)));
+    }
+    return text;
   }
+  const auto bytes = [](const SizeCount& one) { return one.size * one.count; };
+  uint64_t all = 0;
+  for (const SizeCount& one : sizes) all += bytes(one);
+  std::map<uint64_t, uint64_t> bytes_from;
+  std::map<uint64_t, size_t> sizes_from;
+  for (const SizeCount& one : sizes) {
+    bytes_from[std::bit_floor(one.size)] += bytes(one);
+    ++sizes_from[std::bit_floor(one.size)];
+  }
+  size_t left_out = 0;
+  for (const SizeCount& one : by_power_of_two(sizes)) {
+    if (bytes_from[one.size] < all / kLeastShare) {
+      left_out += sizes_from[one.size];
+      continue;
+    }
+    add(fmt::format("{} to {}: {}", size_text(one.size), size_text(2 * one.size),
+                    count_text(one.count, "block", "blocks")));
+  }
+  if (left_out != 0) add(count_text(left_out, "more size", "more sizes"));
   return text;
 }
 
@@ -113,6 +133,9 @@ void print_head(Writer& out, const StackReportInput& input, const Ink& ink, size
                 width);
   for (const std::string& remark : stack_remarks(input.metadata, input.census)) {
     print_wrapped(out, "  note      ", remark, width);
+  }
+  if (const std::string old = old_share_text(input.metadata, input.census); !old.empty()) {
+    print_wrapped(out, "  note      ", old, width);
   }
 }
 
@@ -209,6 +232,17 @@ std::string untracked_text(const SnapshotMetadata& metadata) {
          (lost_some ? ", or not recorded" : "");
 }
 
+std::string old_share_text(const SnapshotMetadata& metadata, const StackCensus& census) {
+  const auto old = static_cast<double>(census.without_stack.bytes);
+  const bool is_old = metadata.tracker->sample_bytes == 0 && was_injected(metadata);
+  if (!is_old || old <= census.live_bytes) return {};
+  return fmt::format(
+      "{} of the memory in use is older than the tracker; these stacks do not "
+      "explain it. If the program has stopped growing, start it under heapsnap: "
+      "heapsnap run -- COMMAND",
+      share_text(old, old + census.live_bytes));
+}
+
 std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata,
                                        const StackCensus& census) {
   const TrackerRecord& tracker = *metadata.tracker;
@@ -273,7 +307,7 @@ void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& s
                     width);
     }
     if (const std::string sizes = sizes_text(input.sizes[i]); !sizes.empty()) {
-      print_wrapped(out, "    sizes      ", sizes, width);
+      print_wrapped(out, "    requested  ", sizes, width);
     }
     print_wrapped(out, "    allocated  ",
                   fmt::format("{} in {}{}; freed {} in {}", size_text(site.allocated_bytes),
@@ -287,23 +321,26 @@ void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& s
 
 void print_stack_groups(Writer& out, const StackReportInput& input, const FunctionGroups& all,
                         const std::string& what, const TextStyle& style) {
-  const std::vector<StackGroup>& groups = all.groups;
   const Ink ink(style.color);
   const size_t width = std::max(style.width, 60U);
   print_head(out, input, ink, width);
   print_order(out, input, width);
   out.write("\n");
   const double total = total_of(input.census, input.recorded.stacks, input.order);
+  std::vector<StackGroup> shown;
+  for (const StackGroup& group : all.groups) {
+    if (measure_of(group, input.order) > 0) shown.push_back(group);
+  }
   const bool by_rate = input.order == StackOrder::kRate;
   TextTable table;
   for (const char* title :
-       {"share", "live", "blocks", "below it", by_rate ? "allocations" : "churn"}) {
+       {"share", "live", "blocks", "with callees", by_rate ? "allocations" : "churn"}) {
     table.add_column(title, Align::kRight);
   }
-  table.add_column(what, kLeastGroupName, [&groups](const auto& cells, size_t columns) {
-    return group_names(groups, cells, columns);
+  table.add_column(what, kLeastGroupName, [&shown](const auto& cells, size_t columns) {
+    return group_names(shown, cells, columns);
   });
-  for (const StackGroup& group : groups) {
+  for (const StackGroup& group : shown) {
     table.add_row({share_text(measure_of(group, input.order), total),
                    column_size(group.live_bytes, width), count_text(rounded(group.live_blocks)),
                    column_size(group.live_bytes_below, width),
@@ -312,6 +349,7 @@ void print_stack_groups(Writer& out, const StackReportInput& input, const Functi
                    printable(group.name)});
   }
   table.print(out, ink, width);
+  print_wrapped(out, "  ", "with callees: live memory of all stacks in which it occurs.", width);
   print_passed(out, all, width);
 }
 
@@ -344,6 +382,11 @@ void print_tracked_threads(Writer& out, const StackReportInput& input, const Tex
          size_text(thread->freed_bytes), count_text(thread->frees), count_text(thread->truncated)});
   }
   table.print(out, ink, width);
+  if (std::any_of(threads.begin(), threads.end(),
+                  [](const TrackedThread* thread) { return thread->truncated != 0; })) {
+    print_wrapped(out, "  ", "truncated: stacks of which the outer frames could not be read.",
+                  width);
+  }
 }
 
 }  // namespace heapsnap

@@ -173,8 +173,11 @@ class Case:
             screen, stacks = self.track(program)
             screen.has_line(r"  99\.\d % +67\.1 MiB +200,000 blocks  of 352 B")
             assert screen.why.startswith("The program has 65."), screen.why
+            assert "Blocks that exist now get no call stack; inject records new ones only." in screen.why, screen.why
             assert screen.resident("heapsnap's tracker") == 0
             assert "build_graph" in stacks, stacks
+            assert "99.0 % of the memory in use is older than the tracker;" in " ".join(stacks.split()), stacks
+            assert stacks.endswith(f"    heapsnap stacks {program.pid} --by function\n"), stacks
             half = self.attach(program.pid)
             flat = " ".join(half.head.split())
             assert re.search(r"untracked 65\.\d MiB in 200,\d\d\d blocks \(allocated before inject\)", flat), half.text
@@ -200,6 +203,8 @@ class Case:
             assert "like pymalloc arenas" in screen.head, screen.text
             screen.has_line(r".* 2[01] blocks  of 1\.0 MiB to 2\.0 MiB")
             assert "is not malloc's" in screen.why, screen.why
+            assert screen.why.endswith("for lines of Python: python3 -X tracemalloc, or memray"), screen.why
+            self.run("/usr/bin/python3 -X tracemalloc -c 'import tracemalloc; assert tracemalloc.is_tracing()'")
             command, = screen.commands
             program.end()
         assert command.startswith("PYTHONMALLOC=malloc heapsnap run -- /usr/bin/python3"), command
@@ -222,6 +227,11 @@ class Case:
             screen.has_line(r".* blocks  of 2\d\d B")
             kinds = {one["kind"]: one for one in self.report["rss"]["other_anonymous"]}
             assert kinds["ruby"]["resident"] > 4 * MIB, kinds
+            # Its pages are recognised wherever the kernel put them.
+            assert kinds["ruby"]["resident"] > 0.9 * self.report["rss"]["rows"]["other_anonymous"]["resident"], kinds
+            assert screen.why.endswith("for Ruby's objects: require 'objspace'; ObjectSpace.dump_all"), screen.why
+            dump = self.run("""ruby -e "require 'objspace'; ObjectSpace.dump_all(output: STDOUT)" """)
+            assert '"type":"STRING"' in dump, dump[:200]
             assert "libruby" in stacks, stacks
             half = self.attach(program.pid)
             assert "(allocated before inject)" in half.head
@@ -256,6 +266,8 @@ class Case:
             assert "A page of shared memory counts in each process that has touched it." in flat, screen.text
             assert "bin/postgres " in screen.head, screen.text
             assert screen.commands == [f"heapsnap inject {backend}", f"heapsnap stacks {backend}"], screen.commands
+            ask = re.search(r"SELECT pg_log_backend_memory_contexts\(\d+\)$", screen.why)
+            assert ask and f"({backend})" in ask[0], screen.why
             self.follow(screen)
             tracked = self.attach(backend)
             assert tracked.resident("heapsnap's tracker") > 1 > tracked.resident("other anonymous memory"), tracked.text

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 
+#include "analysis/old_blocks.h"
+#include "analysis/stack_groups.h"
 #include "base/byte_size.h"
 #include "base/error.h"
 #include "report/chunk_report.h"
 #include "report/number_text.h"
 #include "report/shell_word.h"
+#include "report/stack_labels.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/stack_names.h"
@@ -49,6 +52,21 @@ std::string contents_remedy(const SnapshotMetadata& metadata) {
                      metadata.process.pid);
 }
 
+// Of a block without a stack; the same function that the report names.
+std::string probable_owner(const SnapshotReader& snapshot, const RecordedStacks& recorded,
+                           const FoundChunk& chunk) {
+  if (chunk.stack != 0 || !is_live(chunk.state) || chunk.is_thread_cache) return {};
+  const SnapshotStreams streams = streams_of(snapshot);
+  const StackCensus census = take_stack_census(streams, recorded.stacks);
+  StackReportInput stacks{
+      snapshot.metadata(), recorded, census, StackOrder::kLiveBytes, {}, {}, {}};
+  pass_over_unnamed(census, recorded, *snapshot.metadata().tracker, stacks.passed);
+  for (const OldBlocks& old : attribute_old_blocks(streams, recorded, stacks.passed, SIZE_MAX)) {
+    if (old.size == chunk.size) return charged_function(stacks, old.stack);
+  }
+  return {};
+}
+
 void print_chunk_at(const SnapshotReader& snapshot, const Arguments& arguments) {
   const auto at = parse_address(arguments.at);
   if (!at) {
@@ -71,13 +89,14 @@ void print_chunk_at(const SnapshotReader& snapshot, const Arguments& arguments) 
       snapshot.read_contents(range, receive);
     };
   }
+  if (metadata.tracker) input.probable_owner = probable_owner(snapshot, recorded, *chunk);
   Writer out(STDOUT_FILENO, "standard output");
   arguments.style.json ? print_json_chunk(out, input)
                        : print_chunk(out, input, text_style(arguments.style));
   out.flush();
   if (!input.read_contents) {
-    throw Error(ErrorKind::kUnsupported, "no contents in " + arguments.path,
-                "the snapshot was taken without --contents", contents_remedy(metadata));
+    fmt::print(stderr, "note: no contents: the snapshot was taken without --contents; {}\n",
+               contents_remedy(metadata));
   }
 }
 

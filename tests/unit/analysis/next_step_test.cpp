@@ -171,3 +171,40 @@ TEST_CASE("another allocator leads to its own account") {
   state.metadata.heap = {};
   CHECK(state.next().subject == NextSubject::kAllocator);
 }
+
+TEST_CASE("a trim that gives a tenth back comes last, whatever comes first") {
+  State state;
+  state.account.total.resident = 100 * kMiB;
+  Advice trim;
+  trim.kind = AdviceKind::kTrim;
+  trim.saves_least = trim.saves_most = 10 * kMiB;
+  state.advice = {trim};
+  CHECK(state.action() == NextAction::kTrack);
+  CHECK(state.next().trim_bytes == 10 * kMiB);
+  state.advice[0].saves_least = 10 * kMiB - 1;
+  CHECK(state.next().trim_bytes == 0);
+  state.advice[0].saves_least = 10 * kMiB;
+  state.runs = false;
+  CHECK(state.next().trim_bytes == 0);
+  state.runs = true;
+  state.set(RssRow::kBins, 50 * kMiB);
+  state.advice[0].saves_least = 40 * kMiB;
+  CHECK(state.action() == NextAction::kTrim);
+  CHECK(state.next().trim_bytes == 0);  // said already
+}
+
+TEST_CASE("a runtime is named by its program or its library") {
+  State state;
+  CHECK(state.next().runtime == NextRuntime::kNone);
+  Mapping library;
+  library.path = "/usr/lib/libruby-3.1.so.3.1.7";
+  library.inode = 1;
+  state.metadata.mappings.push_back(library);
+  CHECK(state.next().runtime == NextRuntime::kRuby);
+  state.metadata.mappings[0].path = "/usr/bin/python3.11";
+  CHECK(state.next().runtime == NextRuntime::kPython);
+  state.metadata.process.exe = "/usr/lib/postgresql/15/bin/postgres";
+  CHECK(state.next().runtime == NextRuntime::kPostgres);
+  state.metadata.heap.corruptions.resize(1);
+  CHECK(state.next().runtime == NextRuntime::kNone);
+}

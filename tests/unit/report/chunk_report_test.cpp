@@ -152,7 +152,7 @@ TEST_CASE("a block without a known stack says why, and a free chunk has none to 
   sample.chunk.stack = 0;
   sample.chunk.state = ChunkState::kSmallbin;
   CHECK(text_of().find("Allocated by") == std::string::npos);
-  CHECK(text_of().find("  state      free, in smallbin\n") != std::string::npos);
+  CHECK(text_of().find("  state      free, in a small bin\n") != std::string::npos);
 }
 
 TEST_CASE("a snapshot without contents has no part of that name") {

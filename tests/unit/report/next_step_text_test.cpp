@@ -64,6 +64,21 @@ TEST_CASE("commands name the process and the snapshot") {
         Commands{"heapsnap stacks FILE"});
 }
 
+TEST_CASE("it says what inject cannot show, and what else gives memory back or tells more") {
+  NextStep next{NextSubject::kInUse, NextAction::kTrack, 1 << 20, {}};
+  next.trim_bytes = 10 << 20;
+  next.runtime = NextRuntime::kPostgres;
+  const auto more = text_of(next).more;
+  REQUIRE(more.size() == 3);
+  CHECK(more[0].text ==
+        "Blocks that exist now get no call stack; inject records new ones only. If the program has "
+        "stopped growing, start it under heapsnap: heapsnap run -- COMMAND");
+  CHECK(more[1].text == "To give 10.0 MiB in whole free pages back to the kernel:");
+  CHECK(more[1].commands == std::vector<std::string>{"heapsnap trim 4242"});
+  CHECK(more[2].text.ends_with("SELECT pg_log_backend_memory_contexts(4242)"));
+  CHECK(text_of({NextSubject::kInUse, NextAction::kStacks, 0, {}}).more.empty());
+}
+
 TEST_CASE("words of a shell") {
   CHECK(shell_word("/opt/a-b_c.1,2:3@4+5=6%7", "X") == "/opt/a-b_c.1,2:3@4+5=6%7");
   CHECK(shell_word("a b", "X") == "'a b'");
@@ -75,6 +90,8 @@ TEST_CASE("words of a shell") {
 }
 
 TEST_CASE("groups of mappings say how many, how large and what like") {
+  CHECK(mapping_group_label(group(MappingKind::kFile, 1, 0, "/dev/zero")) ==
+        "/dev/zero (anonymous shared memory)");
   CHECK(mapping_group_label(group(MappingKind::kLarge, 1, 64 << 20)) == "1 of 64.0 MiB");
   CHECK(mapping_group_label(group(MappingKind::kSameSize, 4, 64 << 20)) ==
         "4 of 64.0 MiB, like arenas");

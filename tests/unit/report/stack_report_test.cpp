@@ -106,7 +106,7 @@ TEST_CASE("each order has its own unit, and shares of its own total") {
   };
   const std::string blocks = lines(StackOrder::kLiveBlocks);
   CAPTURE(blocks);
-  CHECK(holds(blocks, "\n1. 98.5 %  64 blocks with 6.2 KiB\n    sizes "));
+  CHECK(holds(blocks, "\n1. 98.5 %  64 blocks with 6.2 KiB\n    requested  "));
   CHECK(holds(blocks, "\n2. 1.5 %  1 block with 100 B\n"));
   CHECK_FALSE(holds(blocks, "  sorted "));
 
@@ -336,7 +336,7 @@ TEST_CASE("a line a stack has its charged frame, and as much of its callers as i
         std::vector<std::string>{"fill(Node*) node.h:7", "parse(int)", "load(int)"});
   CHECK(labels({8, 9}) == std::vector<std::string>{"make() ← parse(int)", "make() ← load(int)"});
   CHECK(labels({10, 11}) == std::vector<std::string>{"git+0x7000()+0x10", "git+0x7000()+0x20"});
-  CHECK(labels({4, 4}) == std::vector<std::string>{"parse(int)", "parse(int) #2"});
+  CHECK(labels({4, 4}) == std::vector<std::string>{"parse(int)", "parse(int) (stack 2)"});
 }
 
 TEST_CASE("from 60 columns up no line is wider than the terminal") {

@@ -77,17 +77,14 @@ What can be done
      the program after it has freed a lot.
   2. 2.0 MiB is free in thread arenas, where no other arena can use it (2 arenas
      for 2 threads).
-     → start the program with MALLOC_ARENA_MAX=1: saves about 2.0 MiB if its
-     threads need their memory one after the other, nothing if all need it at
-     the same time; threads then contend for the arenas.
+     → start the program with MALLOC_ARENA_MAX=1: saves between 0 and 2.0 MiB,
+     depending on how many of its threads need their memory at the same time;
+     threads then contend for the arenas.
   3. 1.0 MiB is free in thread caches (1,024 chunks); each keeps up to 7 chunks
      of a size.
      → let idle threads end, or start the program with
      GLIBC_TUNABLES=glibc.malloc.tcache_count=2 and compare: the chunks then go
      back to the arenas; how many whole pages that frees cannot be predicted.
-  4. 1.0 MiB is free but shares pages with chunks in use: fragmentation, which
-     malloc_trim(0) cannot give back.
-     → look for long-lived blocks allocated between short-lived ones.
 
 Notes
   - one thread slept in epoll_wait
