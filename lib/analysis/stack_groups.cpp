@@ -131,7 +131,9 @@ class CommonAllocators {
       if (inner) {
         functions_[*inner].callers.insert(group);
         functions_[group].called.insert(*inner);
+        functions_[group].indirect += site.allocation_count();
       } else if (site.allocations != 0) {
+        functions_[group].direct += site.allocation_count();
         functions_[group].sizes.insert(static_cast<uint64_t>(
             static_cast<double>(site.allocated_bytes) / site.allocation_count()));
       }
@@ -139,11 +141,14 @@ class CommonAllocators {
     }
   }
 
-  // For how many functions a function allocates, if it calls nothing else that allocates and its
-  // blocks are of many sizes; else 0.
-  size_t callers_of_common(size_t group) const {
+  // For how many functions a function allocates, if it calls nothing else that allocates (one
+  // without a name: seldom) and its blocks are of many sizes; else 0.
+  size_t callers_of_common(size_t group, bool has_name) const {
     const Function& function = functions_[group];
-    if (!function.called.empty() || function.sizes.size() < kMany) return 0;
+    // Ruby's also starts the garbage collector now and then, which allocates, too.
+    const bool is_innermost =
+        has_name ? function.called.empty() : function.direct >= kMostlyDirect * function.indirect;
+    if (!is_innermost || function.sizes.size() < kMany) return 0;
     // A function that does nothing but call this one may stand for its own callers: xmalloc that
     // calls do_xmalloc.
     std::unordered_set<size_t> beyond;
@@ -161,11 +166,14 @@ class CommonAllocators {
 
  private:
   static constexpr size_t kMany = 8;
+  static constexpr double kMostlyDirect = 9;
 
   // Of those that are not passed over.
   struct Function {
     std::unordered_set<size_t> callers;
     std::unordered_set<size_t> called;
+    double direct = 0;                   // allocations that are charged to it
+    double indirect = 0;                 // others below it
     std::unordered_set<uint64_t> sizes;  // on average, of each stack that is charged to it
   };
   std::vector<Function> functions_;  // by group
@@ -201,9 +209,11 @@ FunctionGroups group_by_function(const StackCensus& census, const RecordedStacks
     const size_t passed_before = result.passed.size();
     named.clear();
     for (size_t group = 0; group < groups.size(); ++group) {
-      const size_t callers = allocators.callers_of_common(group);
-      if (callers == 0 || !groups[group].is_function) continue;
-      if (!is_name_of_start(groups[group].name)) {
+      if (!groups[group].is_function) continue;
+      const bool has_name = !is_name_of_start(groups[group].name);
+      const size_t callers = allocators.callers_of_common(group, has_name);
+      if (callers == 0) continue;
+      if (has_name) {
         named.emplace_back(group, callers);
       } else if (round < kMostRounds && !passed.is_kept(groups[group].name)) {
         groups.pass_over(group);
@@ -219,6 +229,13 @@ FunctionGroups group_by_function(const StackCensus& census, const RecordedStacks
   }
   result.groups = std::move(groups).take();
   return result;
+}
+
+void pass_over_unnamed(const StackCensus& census, const RecordedStacks& recorded,
+                       const TrackerRecord& tracker, PassedFrames& passed) {
+  for (const CommonAllocator& one : group_by_function(census, recorded, tracker, passed).passed) {
+    passed.add(plain_name(one.name));
+  }
 }
 
 std::vector<StackGroup> group_by_module(const StackCensus& census, const RecordedStacks& recorded,

@@ -41,6 +41,10 @@ struct FunctionGroups {
   // One with a name that is charged with more than half of all live bytes.
   std::optional<CommonAllocator> suspect;
 };
+// Adds to `passed` those without a name that group_by_function() passes over, so that all listings
+// charge the same functions.
+void pass_over_unnamed(const StackCensus& census, const RecordedStacks& recorded,
+                       const TrackerRecord& tracker, PassedFrames& passed);
 FunctionGroups group_by_function(const StackCensus& census, const RecordedStacks& recorded,
                                  const TrackerRecord& tracker, const PassedFrames& passed);
 std::vector<StackGroup> group_by_module(const StackCensus& census, const RecordedStacks& recorded,

@@ -168,6 +168,11 @@ std::vector<std::string> differing_parts(const std::vector<std::string_view>& te
   return result;
 }
 
+// "libruby-3.1" of "libruby-3.1.so.3.1".
+std::string short_module(std::string_view module) {
+  return std::string(module.substr(0, module.find(".so")));
+}
+
 bool are_distinct(std::vector<std::string> texts) {
   std::sort(texts.begin(), texts.end());
   return std::adjacent_find(texts.begin(), texts.end()) == texts.end();
@@ -180,6 +185,8 @@ std::string fitted_name(std::string_view function, size_t width) {
   if (is_name_of_start(function)) {
     // The address alone tells functions of a module apart.
     const std::string_view begin = function.substr(function.rfind('+'));
+    const std::string short_name = short_module(function.substr(0, function.rfind('+')));
+    if (short_name.size() + begin.size() <= width) return short_name + std::string(begin);
     const size_t room = width - std::min(width, begin.size());
     return room == 0 ? clipped(begin, width)
                      : clipped(function.substr(0, function.size() - begin.size()), room) +

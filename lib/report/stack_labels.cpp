@@ -133,7 +133,7 @@ std::vector<std::string> stack_labels(const StackReportInput& input, size_t widt
   std::map<std::string, size_t> met;
   for (std::string& label : labels) {
     if (const size_t before = met[label]++; before != 0) {
-      const std::string number = fmt::format(" #{}", before + 1);
+      const std::string number = fmt::format(" (stack {})", before + 1);
       label = clipped(label, width - std::min(width, number.size())) + number;
     }
   }

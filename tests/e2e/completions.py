@@ -22,7 +22,7 @@ def output_of(argv, **how):
 def commands_of(heapsnap):
     """Names of all commands, by --help."""
     lines = output_of([heapsnap, "--help"]).split("Commands:\n")[1].split("\n\n")[0].splitlines()
-    return [line.split()[0] for line in lines]
+    return [line.split()[0] for line in lines if not line.startswith("   ")]
 
 
 def options_of(help_text):

@@ -72,7 +72,7 @@ def barred_call(heapsnap, _):
 
 def nothing_to_eject(heapsnap, _):
     with Echo() as target:
-        expect_refusal(heapsnap, "eject", target.pid, UNSUPPORTED, [f"heapsnap inject {target.pid}"])
+        expect_refusal(heapsnap, "eject", target.pid, UNSUPPORTED, ["there is nothing to remove", f"heapsnap inject {target.pid}"])
         target.check_alive()
     return 0
 

@@ -3,6 +3,7 @@
 
 man_page.py PAGE HEAPSNAP"""
 
+import os
 import re
 import shutil
 import subprocess
@@ -25,6 +26,13 @@ def main():
     assert in_synopsis == commands, in_synopsis ^ commands
     assert with_section == commands, with_section ^ commands
     accepted = set()
+    for columns in (60, 80):
+        for command in commands:
+            text = subprocess.run([heapsnap, command, "--help"], capture_output=True, text=True, check=True,
+                                  env={**os.environ, "COLUMNS": str(columns)}).stdout
+            prose = text.partition("\n\n")[2].partition("\nExamples:")[0]  # commands are never broken
+            wide = [line for line in prose.splitlines() if len(line.rstrip()) > columns]
+            assert not wide, (command, columns, wide)
     for command in commands:
         accepted |= options_of(output_of([heapsnap, command, "--help"]))
     assert described == accepted, described ^ accepted

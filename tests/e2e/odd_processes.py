@@ -88,8 +88,8 @@ TRACED = re.compile("trace|the kernel refused")
 
 
 def is_expected(kind, command, said):
-    """Whether this refusal is one of the kind's; after a refused or killed inject there is nothing to eject."""
-    if command == "eject" and "nothing to eject" in said:
+    """Whether this refusal is one of the kind's; after a refused or killed inject there is nothing to remove."""
+    if command == "eject" and "nothing to remove" in said:
         return True
     if command in NO_THREAD and ALWAYS_ALLOCATING in said:
         return True

@@ -136,6 +136,10 @@ def untracked(tool):
             tool.follow(tool.remedy(*verb, target.pid), r"(heapsnap inject \d+)")
             tool.succeed(*verb, target.pid)
             target.check_alive()
+    with start() as target:
+        done = tool.run("eject", target.pid)
+        assert done.returncode == 5 and "there is nothing to remove" in done.stderr, done
+        assert f"process {target.pid}\n  why: it is not tracked" in tool.run("stacks", target.pid).stderr
 
 
 def untracked_snapshot(tool):
@@ -456,6 +460,9 @@ def usage(tool):
     tool.follow(tool.remedy("nonsense"), r"(heapsnap --help)$")
     tool.follow(tool.remedy("atach"), r"^did you mean this: (heapsnap attach --help)$")
     tool.follow(tool.remedy("run-stack"), r"(heapsnap --help)$")
+    for word, meant in (("4242", "attach 4242"), ("a.hsnap", "report a.hsnap"), ("dump", "attach PID"),
+                        ("snapshot", "attach PID"), ("diff", "history FIRST.hsnap SECOND.hsnap")):
+        assert tool.remedy(word).endswith(f"did you mean this: heapsnap {meant}"), (word, tool.remedy(word))
     help_of = [tool.succeed("help", "attach"), tool.succeed("attach", "--help")]
     assert help_of[0] == help_of[1], help_of
     tool.follow(tool.remedy("attach", "--nonsense"), r"^see: (heapsnap attach --help)$")

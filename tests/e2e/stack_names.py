@@ -147,7 +147,8 @@ class Case:
             for options in ((), ("--by", "function"), ("--by", "module"), ("--by", "thread"), ("--sort", "churn")):
                 by_option = self.text(path, *options, "--width", str(width), columns=200)
                 assert by_option == self.text(path, *options, columns=width), (width, options)
-                assert max(map(len, by_option.splitlines())) <= width, (width, options, by_option)
+                listing = by_option.partition("\nWhat next\n")[0]  # the command is never broken
+                assert max(map(len, listing.splitlines())) <= width, (width, options, by_option)
         assert max(map(len, self.text(path).splitlines())) <= 80
         narrow = self.text(path, "--by", "function", "--all", "--width", "60")
         names = re.findall(r"\S*insert_of_template.*", narrow)

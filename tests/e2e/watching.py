@@ -372,6 +372,9 @@ def table(heapsnap, _):
             assert re.fullmatch(rf"Process {target.pid}: \S+ \(K, M, G: KiB, MiB, GiB\)", head[0]), head
             assert any(f"heapsnap inject {target.pid}" in line for line in head), head
             assert all(len(line) <= width for line in head + lines), (width, lines)
+            assert lines[-4:] == ["", "What next", "  To see what its memory is used for:",
+                                  f"    heapsnap attach {target.pid}"], lines[-4:]
+            del lines[-4:]
             headers = [i for i, line in enumerate(lines) if re.match(r"\d{4}-\d\d-\d\d ", line)]
             assert headers == [0, 11, 22] and len(lines) == 33, headers
             ends_of = [[found.end() for found in re.finditer(r"\S+", line)][1:] for line in lines]

@@ -66,7 +66,7 @@ pid_t start_changes(pid_t pid, unsigned seed, int count) {
         case 1: trim_process(pid); break;
         default: try { stop_tracking(pid, tracker_image());
           } catch (const Error& error) {
-            if (error.subject().find("nothing to eject") == std::string::npos) throw;
+            if (error.why().find("nothing to remove") == std::string::npos) throw;
           }
       }
     }

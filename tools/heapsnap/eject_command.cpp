@@ -38,6 +38,7 @@ int run_eject(const std::vector<std::string>& arguments) {
   if (!change.call.stolen.empty()) fmt::print("  {}\n", stolen_text(change.call.stolen));
   print_notes(change.call.notes);
   print_notes(change.notes);
+  print_what_next("To record call stacks again:", fmt::format("heapsnap inject {}", pid));
   return kExitDone;
 }
 

@@ -87,6 +87,9 @@ int run_inject(const std::vector<std::string>& arguments) {
                                            : hooks_text(change.hooks));
   print_notes(change.call.notes);
   print_notes(change.notes);
+  print_what_next(
+      "Let the program run for a while. To list what allocated the new blocks that remain:",
+      fmt::format("heapsnap stacks {}", pid));
   return kExitDone;
 }
 

@@ -1,9 +1,14 @@
 #include "tools/heapsnap/injection_text.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
 
 #include "report/number_text.h"
 #include "report/terminal_text.h"
+#include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
 
@@ -16,10 +21,26 @@ std::string duration(std::chrono::nanoseconds time) {
 }  // namespace
 
 std::string stolen_text(const std::vector<StolenTime>& stolen) {
-  std::string text;
+  struct Pauses {
+    int tid = 0;
+    uint64_t count = 0;
+    std::chrono::nanoseconds longest{0};
+  };
+  std::vector<Pauses> threads;  // in the order of their first pause
   for (const StolenTime& each : stolen) {
-    text += fmt::format("{}thread {} {}for {}", text.empty() ? "" : ", ", each.tid,
-                        text.empty() ? "paused " : "", duration(each.duration));
+    auto thread = std::find_if(threads.begin(), threads.end(),
+                               [&](const Pauses& one) { return one.tid == each.tid; });
+    if (thread == threads.end()) thread = threads.insert(threads.end(), Pauses{.tid = each.tid});
+    ++thread->count;
+    thread->longest = std::max(thread->longest, std::chrono::nanoseconds(each.duration));
+  }
+  std::string text;
+  for (const Pauses& one : threads) {
+    const std::string longest = duration(one.longest);
+    text += fmt::format("{}thread {} paused ", text.empty() ? "" : ", ", one.tid);
+    text += one.count == 1
+                ? "for " + longest
+                : fmt::format("{}, {} at most", count_text(one.count, "time", "times"), longest);
   }
   return text;
 }
@@ -30,6 +51,14 @@ std::string hooks_text(const HookChange& change) {
                      count_text(change.entry_points, "entry point", "entry points"),
                      count_text(change.patch.threads, "thread", "threads"),
                      duration(change.patch.pause));
+}
+
+void print_what_next(const std::string& why, const std::string& command) {
+  fmt::print("\nWhat next\n");
+  for (const std::string& line : wrapped(why, terminal_width(STDOUT_FILENO) - 2)) {
+    fmt::print("  {}\n", line);
+  }
+  fmt::print("    {}\n", command);
 }
 
 void print_notes(const std::vector<std::string>& notes) {

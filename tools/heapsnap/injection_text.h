@@ -10,6 +10,9 @@
 
 namespace heapsnap {
 
+// "What next", a sentence, and a command in a line of its own.
+void print_what_next(const std::string& why, const std::string& command);
+
 // "thread 4711 paused for 0.51 ms, thread 4711 for 0.20 ms"
 std::string stolen_text(const std::vector<StolenTime>& stolen);
 

@@ -13,6 +13,8 @@
 #include "base/error.h"
 #include "platform/linux/self/ending_signals.h"
 #include "platform/linux/self/watched_work.h"
+#include "report/shell_word.h"
+#include "report/terminal_text.h"
 #include "report/writer.h"
 #include "tools/capture/version.h"
 #include "tools/doctor/attach_obstacles.h"
@@ -20,6 +22,7 @@
 #include "tools/heapsnap/descriptor_room.h"
 #include "tools/heapsnap/error_output.h"
 #include "tools/heapsnap/stack_room.h"
+#include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
 
@@ -29,8 +32,15 @@ void print_help() {
   fmt::print(
       "heapsnap: where did this process's memory go?\n\n"
       "Usage: heapsnap COMMAND [ARGUMENTS]\n\nCommands:\n");
-  for (const Command& command : commands())
-    fmt::print("  {:<12} {}\n", command.name, command.summary);
+  const unsigned width = terminal_width(STDOUT_FILENO);
+  constexpr unsigned kIndent = 15;
+  for (const Command& command : commands()) {
+    std::string front = fmt::format("  {:<12} ", command.name);
+    for (const std::string& line : wrapped(command.summary, width - kIndent)) {
+      fmt::print("{}{}\n", front, line);
+      front.assign(kIndent, ' ');
+    }
+  }
   fmt::print(
       "\nStart here:\n"
       "  heapsnap attach PID            pause it for milliseconds, write and summarize a snapshot\n"
@@ -75,6 +85,17 @@ std::string_view nearest_command(std::string_view name) {
   return nearest;
 }
 
+// What a word in the place of a command is likely to mean: a process, a snapshot, or a verb that
+// other tools have. Empty where nothing is.
+std::string meant_command_line(const std::string& word) {
+  const bool is_number = word.find_first_not_of("0123456789") == std::string::npos;
+  if (!word.empty() && is_number) return "attach " + word;
+  if (word.ends_with(".hsnap")) return "report " + shell_word(word, "FILE.hsnap");
+  if (word == "snapshot" || word == "dump") return "attach PID";
+  if (word == "diff" || word == "compare") return "history FIRST.hsnap SECOND.hsnap";
+  return {};
+}
+
 int run(const Command& command, const std::vector<std::string>& arguments) {
   if (command.takes_signals) return command.run(arguments);
   return do_until_asked_to_end([&] { return command.run(arguments); });
@@ -96,6 +117,10 @@ int run(const std::vector<std::string>& arguments) {
     require_descriptor_room();
     const auto work = [&] { return run(command, {arguments.begin() + 1, arguments.end()}); };
     return command.reads_processes ? do_watched(work) : work();
+  }
+  if (const std::string instead = meant_command_line(arguments.front()); !instead.empty()) {
+    throw Error(ErrorKind::kUsage, fmt::format("command \"{}\"", name), "there is no such command",
+                "did you mean this: heapsnap " + instead);
   }
   const std::string_view meant = nearest_command(name);
   throw Error(ErrorKind::kUsage, fmt::format("command \"{}\"", name), "there is no such command",

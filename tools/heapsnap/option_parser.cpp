@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "report/shell_word.h"
+#include "report/terminal_text.h"
 #include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
@@ -28,6 +29,54 @@ std::string argument_text(const std::string& word) {
   if (word.empty()) return "''";
   if (dashes == word.size()) return word;
   return word.substr(0, dashes) + shell_word(word.substr(dashes), "WORD");
+}
+
+// An item of a list: "  NAME  what it means", the meaning in lines right of the name, or below it
+// where that leaves too little room.
+std::string list_item(const std::string& line, size_t indent, size_t width) {
+  constexpr size_t kLeastRoom = 28;
+  constexpr size_t kBelow = 6;
+  std::string result;
+  std::string front = line.substr(0, indent);
+  if (indent > kBelow && indent + kLeastRoom > width) {
+    result = front.substr(0, front.find_last_not_of(' ') + 1) + "\n";
+    front.assign(kBelow, ' ');
+  }
+  for (const std::string& part : wrapped(line.substr(indent), width - front.size())) {
+    result += front + part + "\n";
+    front.assign(front.size(), ' ');
+  }
+  return result;
+}
+
+// Paragraphs and lists, broken into lines of `width` columns anew. A line that begins with blanks
+// is an item, or goes on with the one before it.
+std::string refilled(const std::string& text, unsigned width) {
+  std::string result;
+  std::string pending;  // a paragraph, or an item
+  size_t indent = 0;    // of the item's meaning; 0: a paragraph
+  const auto flush = [&] {
+    if (!pending.empty()) result += list_item(pending, indent, width);
+    pending.clear();
+    indent = 0;
+  };
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t begin = line.find_first_not_of(' ');
+    if (begin == std::string::npos) {
+      flush();
+      result += "\n";
+    } else if (!pending.empty() && begin == indent) {
+      pending += " " + line.substr(begin);
+    } else {
+      flush();
+      pending = line;
+      const size_t gap = begin == 0 ? std::string::npos : line.find("  ", begin);
+      indent = gap == std::string::npos ? begin : line.find_first_not_of(' ', gap);
+    }
+  }
+  flush();
+  return result;
 }
 
 }  // namespace
@@ -127,10 +176,12 @@ struct OptionParser::State {
   void print_help() const {
     std::ostringstream table;
     table << options;
-    fmt::print("Usage: heapsnap {}\n\n{}\n\n{}", usage, description, table.str());
+    const unsigned width = terminal_width(STDOUT_FILENO);
+    fmt::print("Usage: heapsnap {}\n\n{}\n{}", usage, refilled(description, width), table.str());
     if (!examples.empty()) fmt::print("\nExamples:\n");
     for (const auto& [command_line, purpose] : examples) {
-      fmt::print("  {}\n      {}\n", command_line, purpose);
+      fmt::print("  {}\n", command_line);  // never broken: it is there to be copied
+      for (const std::string& line : wrapped(purpose, width - 6)) fmt::print("      {}\n", line);
     }
   }
 };

@@ -11,6 +11,7 @@
 #include "analysis/old_blocks.h"
 #include "analysis/rss_account.h"
 #include "analysis/stack_census.h"
+#include "analysis/stack_groups.h"
 #include "base/error.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "report/json_report.h"
@@ -74,6 +75,7 @@ void print_snapshot_report(const SnapshotReader& snapshot, const std::string& pa
                          ranked_stacks(census, recorded.stacks, StackOrder::kLiveBytes, kTopStacks),
                          {},
                          path});
+    pass_over_unnamed(census, recorded, *metadata.tracker, stacks->passed);
     input.stacks = &*stacks;
     input.old_blocks = attribute_old_blocks(streams, recorded, stacks->passed, kOldSizes);
     facts.census = &census;

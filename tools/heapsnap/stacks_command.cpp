@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include "base/mapped_file.h"
 #include "report/churn_log.h"
 #include "report/heapprof_listing.h"
+#include "report/shell_word.h"
 #include "report/stack_report.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
@@ -231,13 +233,24 @@ int run_stacks(const std::vector<std::string>& words) {
                 "start it without that allocator: heapsnap run -- COMMAND");
   }
   if (!snapshot.metadata().tracker) {
-    throw Error(ErrorKind::kUnsupported, arguments.what, "the process was not tracked",
+    throw Error(ErrorKind::kUnsupported,
+                own ? "process " + std::to_string(snapshot.metadata().process.pid) : arguments.what,
+                own ? "it is not tracked" : "the process was not tracked",
                 tracking_remedy(snapshot.metadata(), own.has_value()));
   }
   RecordedStacks recorded = snapshot.read_call_stacks();
   add_missing_names(snapshot.metadata(), recorded, debug_files, arguments.sysroot);
   Writer out(STDOUT_FILENO, "standard output");
   print_listing(arguments, snapshot, recorded, passed, own ? std::string() : path, out);
+  if (arguments.format == "text" && !arguments.style.json) {
+    const std::string what =
+        own ? std::to_string(snapshot.metadata().process.pid) : shell_word(path, "SNAPSHOT");
+    const bool is_by_stack = arguments.by == "stack";
+    out.write(fmt::format("\nWhat next\n  {}\n    heapsnap stacks {}{}\n",
+                          is_by_stack ? "To add them up by the function that they are charged to:"
+                                      : "To see the stacks themselves, with all frames:",
+                          what, is_by_stack ? " --by function" : ""));
+  }
   out.flush();
   return kExitDone;
 }

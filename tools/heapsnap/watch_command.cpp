@@ -131,6 +131,12 @@ class Watch {
       react(now, rates_between(last, now));
       last = now;
     }
+    if (!rules_.is_empty() || arguments_.json) return;
+    out_.write(
+        fmt::format("\nWhat next\n  To see what its memory is used for:\n"
+                    "    heapsnap attach {}\n",
+                    process_.pid()));
+    out_.flush();
   }
 
  private:

@@ -170,8 +170,9 @@ TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
   std::optional<tracker::Directory> directory;
   if (present) directory = read_tracker_directory(target, *present);
   if (!present || !directory) {
-    throw Error(ErrorKind::kUnsupported, process_text(pid) + " has nothing to eject",
-                "the tracker is not loaded", "load it: heapsnap inject " + std::to_string(pid));
+    throw Error(ErrorKind::kUnsupported, process_text(pid),
+                "there is nothing to remove: the tracker is not loaded in it",
+                "to record call stacks, load it: heapsnap inject " + std::to_string(pid));
   }
   TrackingChange change;
   change.was_loaded = true;
