@@ -87,6 +87,11 @@ TEST_CASE("nothing is concluded") {
     site.frees = 100;
     site.freed_bytes = 100 * 340;  // in chunks of 352
   }
+  SUBCASE("where only a way to malloc is known") {
+    program.passed.add("parse");
+    program.passed.add("main");
+    program.add_many(200, 352, kParse);
+  }
   SUBCASE("where two places without a name allocate it") {
     program.add_many(200, 352, kNameless);
     program.add_many(200, 352, kOtherNameless);

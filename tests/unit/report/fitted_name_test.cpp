@@ -98,6 +98,13 @@ TEST_CASE("names that differ stay different") {
   CHECK(numbered[0] != numbered[1]);
 }
 
+TEST_CASE("a function without a name loses its module's version first") {
+  const std::string name = "libruby-3.1.so.3.1+0xd8980()";
+  CHECK(fitted_name(name, 28) == name);
+  CHECK(fitted_name(name, 27) == "libruby-3.1+0xd8980()");
+  CHECK(fitted_name(name, 21) == "libruby-3.1+0xd8980()");
+}
+
 TEST_CASE("many names take time in proportion to their number") {
   CHECK(test::end_within({.cpu_seconds = 10}, [] {
           std::vector<std::string> names;

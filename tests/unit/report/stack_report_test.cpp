@@ -97,6 +97,32 @@ TEST_CASE(
   CHECK_FALSE(holds(text, "\x1b"));
 }
 
+TEST_CASE("stacks that do not explain the memory say so") {
+  Sample sample;
+  sample.census.without_stack = {1000, 643'500};
+  CHECK(old_share_text(sample.metadata, sample.census).empty());  // not from before inject
+  Mapping library;
+  library.path = "/memfd:libheapsnap_tracker.so";
+  library.inode = 1;
+  sample.metadata.mappings.push_back(library);
+  CHECK(old_share_text(sample.metadata, sample.census)
+            .starts_with("99.0 % of the memory in use is older than the tracker; these stacks do "
+                         "not explain it."));
+  sample.census.without_stack = {10, 6500};
+  CHECK(old_share_text(sample.metadata, sample.census).empty());
+}
+
+TEST_CASE("many sizes are ranges, and what is little is only counted") {
+  const Sample sample;
+  StackReportInput input = sample.input();
+  input.sizes[0] = {{10, 1}, {12, 1}, {600, 100}, {700, 100}, {800, 100}, {900, 1}, {5000, 10}};
+  const std::string text = printed([&](Writer& out) { print_stacks(out, input, {false, 120}); });
+  CAPTURE(text);
+  CHECK(holds(text,
+              "    requested  512 B to 1.0 KiB: 301 blocks, 4.0 KiB to 8.0 KiB: 10 blocks, 2 "
+              "more sizes\n"));
+}
+
 TEST_CASE("each order has its own unit, and shares of its own total") {
   const Sample sample;
   StackReportInput input = sample.input();
