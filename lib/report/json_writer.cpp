@@ -20,7 +20,7 @@ void append_json_string(std::string& out, std::string_view text) {
       out += static_cast<char>(*character);
     } else if (*character == '\n') {
       out += "\\n";
-    } else if (*character < 0x20 || *character == 0x7f) {
+    } else if (*character < 0x20 || (*character >= 0x7f && *character <= 0x9f)) {
       out += fmt::format("\\u{:04x}", static_cast<uint32_t>(*character));
     } else {
       out += before.substr(0, before.size() - text.size());

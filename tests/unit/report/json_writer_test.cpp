@@ -24,6 +24,13 @@ TEST_CASE("strings are escaped, and what is no UTF-8 is replaced") {
   CHECK(json_of("€😀") == "\"€😀\"");
 }
 
+TEST_CASE("no control character reaches a terminal, in UTF-8 neither") {
+  CHECK(json_of("\x1b\x7f") == "\"\\u001b\\u007f\"");
+  CHECK(json_of("\xc2\x80\xc2\x9b"
+                "31m\xc2\x9f") == "\"\\u0080\\u009b31m\\u009f\"");
+  CHECK(json_of("\xc2\xa0") == "\"\xc2\xa0\"");
+}
+
 TEST_CASE("every string of bytes gives JSON that parses") {
   simdjson::dom::parser parser;
   for (unsigned first = 0; first < 256; ++first) {
