@@ -1,10 +1,11 @@
 #include "store/retention.h"
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <tuple>
 #include <utility>
+
+#include "store/snapshot_name.h"
 
 namespace heapsnap {
 
@@ -77,19 +78,26 @@ const char* to_string(Fate fate) {
     case Fate::kNotCounted: return "no count of keep holds it";
     case Fate::kTooOld: return "older than max_age";
     case Fate::kNoRoom: return "the store is larger than max_bytes";
+    case Fate::kInFuture: return "its time is in the future: the clock was set back";
   }
   return "kept";
 }
 
 std::vector<Fate> plan_retention(const RetentionRules& rules,
                                  const std::vector<RetainedFile>& files, int64_t now_s) {
-  NewestFirst order(files.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<Fate> fates(files.size(), rules.has_counts() ? Fate::kNotCounted : Fate::kKept);
+  NewestFirst order;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (is_in_future(files[i].time_s, now_s)) {
+      fates[i] = Fate::kInFuture;
+    } else {
+      order.push_back(i);
+    }
+  }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::tuple(files[a].folder, -files[a].time_s, -files[a].pid, a) <
            std::tuple(files[b].folder, -files[b].time_s, -files[b].pid, b);
   });
-  std::vector<Fate> fates(files.size(), rules.has_counts() ? Fate::kNotCounted : Fate::kKept);
   std::set<size_t> newest_of_folders;
   for (auto begin = order.begin(); begin != order.end();) {
     const auto end = std::find_if(

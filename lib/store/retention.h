@@ -8,6 +8,9 @@
 //
 // Without any count all are kept. Of what is kept, those older than max_age go, and then the oldest
 // of all folders until the rest is not larger than max_bytes. The newest of a folder never goes.
+//
+// Snapshots from the future, of a clock that was ahead, are left out of all of this: they neither
+// go nor take the place of others.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +35,7 @@ struct RetentionRules {
 
 struct RetainedFile {
   size_t folder = 0;   // files of a folder share the number
-  int64_t time_s = 0;  // since 1970; may be in the future
+  int64_t time_s = 0;  // since 1970
   int pid = 0;
   uint64_t bytes = 0;
 };
@@ -42,6 +45,7 @@ enum class Fate : uint8_t {
   kNotCounted,  // no count keeps it
   kTooOld,      // max_age
   kNoRoom,      // max_bytes
+  kInFuture,    // no rule applies to it, and it stays
 };
 const char* to_string(Fate fate);  // "kept", "no count of keep holds it", "older than max_age", ...
 

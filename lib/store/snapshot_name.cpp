@@ -17,6 +17,7 @@ constexpr std::string_view kPattern =
     "dddddd"
     "Z-";
 constexpr std::string_view kSuffix = ".hsnap";
+constexpr int64_t kClockToleranceSeconds = 2;
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -44,6 +45,10 @@ bool fits_pattern(std::string_view text) {
 }
 
 }  // namespace
+
+bool is_in_future(int64_t time_s, int64_t now_s) {
+  return time_s > now_s + kClockToleranceSeconds;
+}
 
 std::string to_text(const SnapshotName& name) {
   const std::chrono::sys_seconds time{std::chrono::seconds(name.time_s)};

@@ -19,6 +19,10 @@ struct SnapshotName {
   auto operator<=>(const SnapshotName&) const = default;
 };
 
+// Whether a snapshot of this time was named by a clock that was ahead of `now_s`, by more than what
+// a clock that is kept in time may be set back by.
+bool is_in_future(int64_t time_s, int64_t now_s);
+
 std::string to_text(const SnapshotName& name);
 // Nothing for a text that to_text() does not give, a 30th of February among them.
 std::optional<SnapshotName> parse_snapshot_name(std::string_view text);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """heapsnap collect: what is due, who is meant, and what happens when things go wrong.
 
-    collect.py CASE HEAPSNAP
+    collect.py CASE HEAPSNAP SHIFTED_CLOCK
 """
 
 import fcntl
@@ -309,8 +309,8 @@ def cost(store):
 
 
 def main():
-    case, heapsnap = sys.argv[1:]
-    with Store(heapsnap) as store:
+    case, heapsnap, shifted_clock = sys.argv[1:]
+    with Store(heapsnap, shifted_clock=shifted_clock) as store:
         globals()[case](store)
     return 0
 

@@ -51,8 +51,9 @@ class Program(OwnedProcess):
 class Store:
     """A folder with the configuration, the store and the lock; gone with the `with` statement."""
 
-    def __init__(self, heapsnap, folder=None):
+    def __init__(self, heapsnap, folder=None, shifted_clock=None):
         self.heapsnap = heapsnap
+        self.shifted_clock = shifted_clock  # the library
         self.owned = tempfile.TemporaryDirectory(prefix="heapsnap-collect-")
         self.folder = pathlib.Path(self.owned.name)
         self.store = pathlib.Path(folder) if folder else self.folder / "store"
@@ -85,6 +86,11 @@ class Store:
 
     def run(self, *options, **how):
         return subprocess.run(self.command(*options), capture_output=True, text=True, check=False, **how)
+
+    def clock_ahead_by(self, seconds):
+        """The environment of a heapsnap whose clock is ahead by so much, or behind."""
+        asan = "verify_asan_link_order=0:" + os.environ.get("ASAN_OPTIONS", "")
+        return {**os.environ, "LD_PRELOAD": self.shifted_clock, "CLOCK_SHIFT": str(seconds), "ASAN_OPTIONS": asan}
 
     def lines(self, *options):
         """The JSON lines of one pass, by target, and the exit code."""

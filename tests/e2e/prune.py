@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """heapsnap prune: what it keeps, and that it removes nothing that collect did not write.
 
-    prune.py CASE HEAPSNAP
+    prune.py CASE HEAPSNAP SHIFTED_CLOCK
 """
 
 import json
@@ -12,6 +12,8 @@ import sys
 import time
 
 from collect_store import Program, Store
+
+DAY = 24 * 3600
 
 
 def prune(store, *options):
@@ -51,6 +53,22 @@ def keeps(store):
         time.sleep(2)
         store.configure(targets, 'keep = { max_age = "1s" }')
         assert prune(store).returncode == 0 and store.snapshots() == files[3:]  # the newest never goes
+
+
+def clock_back(store):
+    """Snapshots of a clock that was ahead stay and are told, and what is collected after them is kept as ever."""
+    with Program() as program:
+        store.configure({"web": store.pid_file(program)}, "keep = { last = 2 }")
+        for shift in (DAY, 2 * DAY):
+            assert store.run(env=store.clock_ahead_by(shift)).returncode == 0
+        ahead = store.snapshots()
+        new = [path for path in collected(store, program, 5) if path not in ahead]
+        done = prune(store, "-j")
+        row = json.loads(done.stdout)
+        assert store.snapshots() == new[1:] + ahead, (new, ahead, store.snapshots(), row)
+        assert [removed["snapshot"] for removed in row["removed"]] == [str(new[0])], row
+        why = "its time is in the future: the clock was set back"
+        assert row["left_alone"] == [{"name": path.name, "why": why} for path in ahead], row
 
 
 def edited(store):
@@ -98,8 +116,8 @@ def edited(store):
 
 
 def main():
-    case, heapsnap = sys.argv[1:]
-    with Store(heapsnap) as store:
+    case, heapsnap, shifted_clock = sys.argv[1:]
+    with Store(heapsnap, shifted_clock=shifted_clock) as store:
         globals()[case](store)
     return 0
 

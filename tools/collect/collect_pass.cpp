@@ -25,17 +25,11 @@ namespace {
 
 constexpr int kExitSkipped = 1;
 constexpr int kExitAbsent = static_cast<int>(ErrorKind::kNoProcess);
-// What a clock that is kept in time may be set back by.
-constexpr int64_t kClockToleranceSeconds = 2;
 // Snapshots of a process that are tried when the newest is damaged.
 constexpr int kMostTried = 4;
 
 int64_t now_s() {
   return realtime_ns() / 1'000'000'000;
-}
-
-bool is_in_future(const SnapshotName& name, int64_t now) {
-  return name.time_s > now + kClockToleranceSeconds;
 }
 
 // The newest snapshot of this very process whose time has come. `note`: what was found amiss.
@@ -45,7 +39,7 @@ std::optional<LastSnapshot> find_last(const std::vector<SnapshotName>& names,
                                       std::string& note) {
   int tried = 0;
   for (auto name = names.rbegin(); name != names.rend() && tried < kMostTried; ++name) {
-    if (name->pid != process.pid || is_in_future(*name, now)) continue;
+    if (name->pid != process.pid || is_in_future(name->time_s, now)) continue;
     ++tried;
     const std::string path = folder_path + "/" + to_text(*name);
     try {
@@ -128,7 +122,7 @@ DueVerdict CollectPass::judge(const TargetRule& rule, const ListedProcess& proce
   const std::vector<SnapshotName> names = snapshot_names_in(folder);
   size_t in_future = 0;
   for (const SnapshotName& name : names) {
-    if (is_in_future(name, state.now_s)) {
+    if (is_in_future(name.time_s, state.now_s)) {
       ++in_future;
     } else if (!rule.all || name.pid == process.pid) {
       state.last_of_target_s = name.time_s;  // they ascend

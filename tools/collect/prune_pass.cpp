@@ -73,6 +73,10 @@ std::vector<PrunedFolder> prune_store(const CollectConfig& config, const PruneOp
     for (const StoredSnapshot& each : opened[i].snapshots) {
       const Fate fate = fates[index++];
       if (fate == Fate::kKept) continue;
+      if (fate == Fate::kInFuture) {
+        result[i].left_alone.push_back({to_text(each.name), to_string(fate)});
+        continue;
+      }
       PrunedFile file{
           config.store + "/" + result[i].host + "/" + result[i].target + "/" + to_text(each.name),
           to_string(fate),

@@ -3,7 +3,7 @@
 //   list folders -> read what each snapshot says of itself -> plan (store/retention.h) -> remove
 //
 // A regular file is removed only if it records that `heapsnap collect` wrote it to this place in
-// the store. All else is left alone and reported.
+// the store. All else is left alone and reported, and so are snapshots from the future.
 #pragma once
 
 #include <cstdint>

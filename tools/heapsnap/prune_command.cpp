@@ -28,7 +28,8 @@ constexpr const char* kDescription =
     "                                is never removed\n"
     "\n"
     "A file is removed only if it records that heapsnap collect wrote it to this place in the\n"
-    "store. Other files, links, folders, copies and damaged snapshots are left alone.";
+    "store. Other files, links, folders, copies and damaged snapshots are left alone, and so are\n"
+    "snapshots from the future, which a clock that was ahead has named.";
 
 // Names that a line may list.
 constexpr size_t kListedNames = 3;

@@ -82,10 +82,10 @@ TEST_CASE("a period keeps one of each process, last counts them together") {
       {0, kMonday, 7, 1}, {0, kMonday + 1, 8, 1}, {0, kMonday + 60, 7, 1}, {0, kMonday + 61, 8, 1}};
   RetentionRules rules;
   rules.hourly = 1;
-  CHECK(kept_times(rules, files, kMonday) == std::vector<int64_t>{kMonday + 60, kMonday + 61});
+  CHECK(kept_times(rules, files, kMonday + 61) == std::vector<int64_t>{kMonday + 60, kMonday + 61});
   rules = {};
   rules.last = 3;
-  CHECK(kept_times(rules, files, kMonday).size() == 3);
+  CHECK(kept_times(rules, files, kMonday + 61).size() == 3);
 }
 
 TEST_CASE("age and size take away what counts would keep, but never the newest of a folder") {
@@ -114,8 +114,31 @@ TEST_CASE("what does not fit goes from the oldest on, over all folders") {
                                    Fate::kNoRoom, Fate::kKept});
 }
 
-TEST_CASE("snapshots from the future, of a clock that was set back, have no age") {
+TEST_CASE("snapshots from the future stay, and take the place of no other") {
+  auto files = series(kMonday, kHour, 5);
+  const auto ahead = series(kMonday + 100 * kDay, kDay, 5);
+  files.insert(files.end(), ahead.begin(), ahead.end());
+  const auto check = [&](const RetentionRules& rules, const std::vector<int64_t>& kept) {
+    CHECK(kept_times(rules, files, kMonday) == kept);
+    const auto fates = plan_retention(rules, files, kMonday);
+    CHECK(std::count(fates.begin() + 5, fates.end(), Fate::kInFuture) == 5);
+  };
   RetentionRules rules;
-  rules.max_age_s = kHour;
-  CHECK(kept_times(rules, series(kMonday + 100 * kDay, kDay, 5), kMonday).size() == 5);
+  rules.last = 2;
+  check(rules, {kMonday - kHour, kMonday});
+  rules = {};
+  rules.daily = 1;
+  check(rules, {kMonday});
+  rules = {};
+  rules.max_age_s = 1;
+  check(rules, {kMonday});
+  rules = {};
+  rules.max_bytes = 200;
+  check(rules, {kMonday - kHour, kMonday});
+}
+
+TEST_CASE("a clock that is kept in time makes no snapshot one from the future") {
+  RetentionRules rules;
+  rules.last = 1;
+  CHECK(kept_times(rules, series(kMonday + 2, 1, 3), kMonday) == std::vector<int64_t>{kMonday + 2});
 }
