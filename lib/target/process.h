@@ -60,7 +60,7 @@ const char* to_string(FreezeMethod method);
 struct FreezeRecord {
   FreezeMethod method = FreezeMethod::kNone;
   std::string why;             // why this method: one sentence, with its numbers
-  uint64_t pause_ns = 0;       // from the first thread standing to the last one let go
+  uint64_t pause_ns = 0;       // from the first thread stopped to the last one let go
   uint64_t reap_pause_ns = 0;  // second, short stop, in which the forked child is reaped
   uint64_t threads = 0;
   uint64_t threads_in_malloc = 0;   // found inside the allocator and stepped out of it

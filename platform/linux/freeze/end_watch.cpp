@@ -109,13 +109,13 @@ bool EndWatch::is_marked_for_death(pid_t tid) const {
 // Looks at every thread once. Returns true if all were stopped before it began, so that none can
 // have created another.
 bool EndWatch::hold_pass(std::set<pid_t>& interrupted) {
-  bool all_stood = true;
+  bool all_stopped = true;
   asleep_.clear();
   for (const int tid : proc_.task_list(pid_)) {
     if (leaving_.contains(tid)) {
       // Until it is dead it looks like a thread whose memory could be read.
       const auto task = proc_.try_stat(tid);
-      all_stood = all_stood && (!task || task->is_dead());
+      all_stopped = all_stopped && (!task || task->is_dead());
       continue;
     }
     Tracee& thread = tracee(tid);
@@ -127,18 +127,18 @@ bool EndWatch::hold_pass(std::set<pid_t>& interrupted) {
     if (thread.poll()) {
       const auto repaired = repaired_registers(thread);
       if (repaired) thread.set_registers(*repaired);
-      all_stood = all_stood && thread.is_gone();
+      all_stopped = all_stopped && thread.is_gone();
       continue;
     }
     const auto task = proc_.try_stat(tid);
     if (!task || task->is_dead() || task->is_kernel_task()) continue;
     if (!task->is_uninterruptible()) {
-      all_stood = false;
+      all_stopped = false;
     } else if (!is_marked_for_death(tid)) {
       asleep_.insert(tid);
     }
   }
-  return all_stood;
+  return all_stopped;
 }
 
 bool EndWatch::hold_all(TraceClock::time_point deadline) {
@@ -186,15 +186,15 @@ std::unique_ptr<ProgramEnd> EndWatch::end_at(pid_t tid) {
 
 std::unique_ptr<ProgramEnd> EndWatch::give_up_to(std::string how) {
   auto end = std::make_unique<ProgramEnd>();
-  std::vector<Tracee> standing;
+  std::vector<Tracee> stopped;
   for (auto& [tid, thread] : tracees_) {
     // A thread that is killed now still stops at its exit; new threads are the session's.
     if (thread.is_stopped()) thread.set_options(PTRACE_O_TRACEEXIT);
-    if (!thread.is_gone()) (thread.is_stopped() ? standing : end->ending).push_back(thread);
+    if (!thread.is_gone()) (thread.is_stopped() ? stopped : end->ending).push_back(thread);
   }
   tracees_.clear();
   end->how = std::move(how);
-  end->session = std::make_unique<PtraceSession>(proc_, pid_, std::move(standing));
+  end->session = std::make_unique<PtraceSession>(proc_, pid_, std::move(stopped));
   end->tid = end->session->live_tid();
   return end;
 }

@@ -136,7 +136,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
       is_marked = is_marked || snapshot->mark_itself_first_to_go();
       useless = meanwhile(stopped_caller.clone_pid());
       if (!is_marked) useless = "it could not be made the first victim of the OOM killer";
-      if (!useless) snapshot->give_up_standing(shared);
+      if (!useless) snapshot->give_up_while_stopped(shared);
     }
   }
   session.release();
@@ -210,7 +210,7 @@ bool ForkSnapshot::settle() {
 }
 
 // They were listed while the target ran, and may have changed since.
-void ForkSnapshot::give_up_standing(const std::vector<Mapping>& shared) {
+void ForkSnapshot::give_up_while_stopped(const std::vector<Mapping>& shared) {
   const auto deadline = TraceClock::now() + kGivingUpWhileStopped;
   for (const Mapping& mapping : shared) {
     if (TraceClock::now() >= deadline) return;

@@ -98,7 +98,7 @@ class ForkSnapshot {
   void note_closed(std::optional<long> closed);
   bool lets_fail(const SystemCall& call) const;
   bool protect(const Mapping& mapping, int access);
-  void give_up_standing(const std::vector<Mapping>& shared);
+  void give_up_while_stopped(const std::vector<Mapping>& shared);
   bool has(const Mapping& mapping) const;
 
   ProcFs proc_;

@@ -49,7 +49,7 @@ std::string sharer_note(const PtraceSession::Sharer& sharer) {
 
 }  // namespace
 
-std::string stood_before_note(uint64_t nanoseconds) {
+std::string earlier_pause_note(uint64_t nanoseconds) {
   const uint64_t tenths = nanoseconds / 100'000;
   return "it had already been paused for " + std::to_string(tenths / 10) + "." +
          std::to_string(tenths % 10) + " ms, for a copy that could not be used";

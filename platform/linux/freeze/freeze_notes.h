@@ -12,7 +12,7 @@
 namespace heapsnap {
 
 // The target was stopped for a copy that turned out to be unusable.
-std::string stood_before_note(uint64_t nanoseconds);
+std::string earlier_pause_note(uint64_t nanoseconds);
 // Threads that could not be run out of the allocator, and where some of them were in `space`.
 std::string still_inside_note(const std::vector<StuckThread>& threads, const AddressSpace& space);
 // Threads in a signal handler that interrupted the allocator.

@@ -21,7 +21,7 @@ struct FreezeOptions {
   std::chrono::milliseconds deadline{2000};
   // For kStop: why it was chosen, and how long the target was stopped for an earlier attempt.
   std::string why_stop = "asked for";
-  uint64_t stood_before_ns = 0;
+  uint64_t earlier_pause_ns = 0;
   // A program that is held at its end (end_watch.h), to be read as it is, whatever `choice` says.
   // thaw() releases its session and returns it to its owner, which must make every call here.
   ProgramEnd* end = nullptr;

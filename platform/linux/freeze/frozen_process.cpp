@@ -101,7 +101,7 @@ void FrozenProcess::plan(const FreezeOptions& options) {
   }
   record_.method = FreezeMethod::kStop;
   record_.why = options.why_stop;
-  if (options.stood_before_ns != 0) note_stood_before(options.stood_before_ns);
+  if (options.earlier_pause_ns != 0) note_earlier_pause(options.earlier_pause_ns);
   usage_before_ = view_.proc.smaps(target_tid_);
   // A read of /proc/PID/mem fails at a page that a userfaultfd(2) handler has to fill;
   // process_vm_readv(2) waits for it.
@@ -144,7 +144,7 @@ void FrozenProcess::take_over(const FreezeOptions& options) {
   session_ = std::move(options.end->session);
   end_ = options.end;
   try {
-    look_at_standing();
+    look_at_stopped();
     PriorityInheritance inheritance;
     finish_stop(options, inheritance);
   } catch (...) {
@@ -162,10 +162,10 @@ void FrozenProcess::seize_threads() {
 
 void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritance& inheritance) {
   session_->stop_all(TraceClock::now() + options.deadline, inheritance);
-  look_at_standing();
+  look_at_stopped();
 }
 
-void FrozenProcess::look_at_standing() {
+void FrozenProcess::look_at_stopped() {
   view_.process.taken_at_ns = realtime_ns();
   target_tid_ = session_->live_tid();
   // The thread that was used before may have exited.
@@ -194,7 +194,7 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
   if (snapshot_) return;
   record_.why = "it cannot be forked: " + why_not;
   if (session_->is_released()) {
-    note_stood_before(count_ns(session_->pause()));
+    note_earlier_pause(count_ns(session_->pause()));
     seize_threads();
     stop_threads(options, inheritance);
   }
@@ -217,12 +217,12 @@ bool FrozenProcess::finish_fork(const FreezeOptions& options) {
   if (!lost) return true;
   record_.method = FreezeMethod::kStop;
   record_.why = "a copy was made and lost: " + *lost;
-  note_stood_before(record_.pause_ns);
+  note_earlier_pause(record_.pause_ns);
   return false;
 }
 
-void FrozenProcess::note_stood_before(uint64_t nanoseconds) {
-  record_.notes.push_back(stood_before_note(nanoseconds));
+void FrozenProcess::note_earlier_pause(uint64_t nanoseconds) {
+  record_.notes.push_back(earlier_pause_note(nanoseconds));
 }
 
 // Keeps threads' stacks and control blocks: stepping them out of malloc may need those.
@@ -291,7 +291,7 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
   snapshot_->give_up(mappings, TraceClock::now() + kGivingUp);
   view_.residency = std::make_unique<CopiedPageMap>(view_.proc, child.pid(), target_tid_,
                                                     view_.address_space, missing_);
-  lead_child(child);
+  use_child(child);
   if (!missing_.is_empty()) {
     view_.memory = std::make_unique<CompletedMemory>(std::move(view_.memory), missing_);
   }
@@ -305,7 +305,7 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
 }
 
 // From here on the child works for us, if no seccomp filter limits what it does.
-void FrozenProcess::lead_child(SnapshotChild& child) {
+void FrozenProcess::use_child(SnapshotChild& child) {
   const auto status = read_process_status(view_.proc, child.pid());
   if (!status || status->seccomp != SeccompMode::kNone) return;
   child.share_processor();

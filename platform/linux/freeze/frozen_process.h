@@ -78,12 +78,12 @@ class FrozenProcess final : public Target {
   void drop_copy() noexcept;
   // Reaps zombies that an earlier heapsnap left, if they did not go along with a copy.
   void reap_left_over();
-  void lead_child(SnapshotChild& child);
+  void use_child(SnapshotChild& child);
   void finish_stop(const FreezeOptions& options, PriorityInheritance& inheritance);
 
-  void look_at_standing();
+  void look_at_stopped();
   void show_threads();
-  void note_stood_before(uint64_t nanoseconds);
+  void note_earlier_pause(uint64_t nanoseconds);
   void note_still_inside(const MallocExit& exit);
   void note_handlers(const FreezeOptions& options);
   // Why a fork would not show what is to be read, judging by smaps.

@@ -272,7 +272,7 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
       }
     }
     clock.tick();
-    why = "was still at it after " + std::to_string(kMostStepTime.count()) + " s";
+    why = "was still there after " + std::to_string(kMostStepTime.count()) + " s";
     if (clock.has_run_out()) return StepEnd::kStuck;
     const bool runs = count >= kStepsBeforeRun && outside == 0 && !is_at_call;
     const bool has_gone_on =
@@ -283,7 +283,7 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
     }
     ++steps;
   }
-  why = "was still at it after " + std::to_string(kMostSteps) + " steps";
+  why = "was still there after " + std::to_string(kMostSteps) + " steps";
   return StepEnd::kStuck;
 }
 
@@ -404,7 +404,7 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
     if (inside && !was_outside) {
       const Tracee& tracee = session.tracees()[i];
       exit.still_inside.push_back({tracee.tid(), tracee.registers().rip,
-                                   "was still at it after " + std::to_string(slices) + " slices"});
+                                   "was still there after " + std::to_string(slices) + " slices"});
     }
     inheritance.end();
     session.stop_new(deadline);

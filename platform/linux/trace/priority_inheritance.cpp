@@ -22,7 +22,7 @@ namespace heapsnap {
 namespace {
 
 constexpr long kOneWait = 200'000;  // ns; the waiter checks for another owner in between
-constexpr int kNobody = 0;          // as owner
+constexpr int kNoThread = 0;        // as owner
 constexpr int kClosed = -1;
 constexpr int kNotReady = -1;  // as waiter
 constexpr int kCannotWait = 0;
@@ -58,7 +58,7 @@ struct PriorityInheritance::Shared {
   void serve();
   void wait_for(int tid);
 
-  std::atomic<int> owner{kNobody};
+  std::atomic<int> owner{kNoThread};
   std::atomic<int> waiter{kNotReady};  // its tid
   uint32_t* word;                      // in a shared mapping: the kernel refuses a private futex
 };
@@ -96,8 +96,8 @@ void PriorityInheritance::raise(int tid) {
 }
 
 void PriorityInheritance::end() {
-  if (!shared_ || shared_->owner == kNobody) return;
-  shared_->owner = kNobody;
+  if (!shared_ || shared_->owner == kNoThread) return;
+  shared_->owner = kNoThread;
   // The kernel passes the change on to the thread that the waiter waits for (rt_mutex_adjust_pi).
   set_policy(shared_->waiter, SCHED_OTHER, 0);
 }
@@ -109,8 +109,8 @@ void PriorityInheritance::Shared::serve() {
   waiter.notify_all();
   if (!can_wait) return;
   for (int tid = owner; tid != kClosed; tid = owner) {
-    if (tid == kNobody) {
-      owner.wait(kNobody);
+    if (tid == kNoThread) {
+      owner.wait(kNoThread);
     } else {
       wait_for(tid);
     }
@@ -131,7 +131,7 @@ void PriorityInheritance::Shared::wait_for(int tid) {
         errno != ETIMEDOUT) {
       // The owner has exited, or cannot inherit.
       int expected = tid;
-      owner.compare_exchange_strong(expected, kNobody);
+      owner.compare_exchange_strong(expected, kNoThread);
     }
   }
 }

@@ -67,8 +67,8 @@ bool is_in_delicate_call(const ProcFs& proc, int tid) {
 
 }  // namespace
 
-PtraceSession::PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> standing)
-    : proc_(proc), pid_(pid), tracees_(std::move(standing)), began_(true) {
+PtraceSession::PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> stopped)
+    : proc_(proc), pid_(pid), tracees_(std::move(stopped)), began_(true) {
   first_interrupt_ = TraceClock::now();
   for (const int tid : proc_.task_list(pid_)) known_.insert(tid);  // exiting ones, too
 }

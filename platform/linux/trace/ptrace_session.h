@@ -37,7 +37,7 @@ class PtraceSession {
   PtraceSession(const ProcFs& proc, int pid) : proc_(proc), pid_(pid) {}
   // Takes over the threads that the caller traces on this thread and has stopped; no other thread
   // may be able to run. The pause begins now.
-  PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> standing);
+  PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> stopped);
   PtraceSession(const PtraceSession&) = delete;
   PtraceSession& operator=(const PtraceSession&) = delete;
   // Detaches every thread that can be detached; the end of the tracing thread detaches the others.

@@ -89,7 +89,7 @@ bool Tracee::load_registers() {
   return ::ptrace(PTRACE_GETREGS, tid_, nullptr, &registers_) == 0;
 }
 
-bool Tracee::still_stands() const {
+bool Tracee::is_still_stopped() const {
   user_regs_struct registers{};
   return ::ptrace(PTRACE_GETREGS, tid_, nullptr, &registers) == 0;
 }

@@ -69,7 +69,7 @@ class Tracee {
   // Each of these needs a stopped thread, and returns a failure if it is not stopped (any longer).
   bool set_registers(const user_regs_struct& registers);
   bool load_registers();
-  bool still_stands() const;
+  bool is_still_stopped() const;
   bool set_options(unsigned long options);
   std::optional<uint64_t> signal_mask() const;
   bool set_signal_mask(uint64_t mask);

@@ -22,7 +22,7 @@ TraceeMemory::TraceeMemory(const Tracee& thread) : tid_(thread.tid()) {
     pokes_ = true;
     mem_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   }
-  if (!thread.still_stands()) mem_.reset();
+  if (!thread.is_still_stopped()) mem_.reset();
 }
 
 size_t TraceeMemory::read(Address from, std::span<std::byte> out) {
