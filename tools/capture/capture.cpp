@@ -293,7 +293,7 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
     FreezeOptions while_stopped = freeze;
     while_stopped.choice = FreezeChoice::kStop;
     while_stopped.why_stop = "a copy was made and lost: " + lost.why;
-    while_stopped.stood_before_ns = lost.pause_ns;
+    while_stopped.earlier_pause_ns = lost.pause_ns;
     return capture_once(pid, while_stopped, options);
   }
 }

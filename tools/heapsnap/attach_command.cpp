@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "platform/linux/freeze/running_process.h"
 #include "platform/linux/proc/blocking_call.h"
@@ -15,7 +16,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kAttachDescription =
     "Writes a snapshot of a running process and accounts for its memory. The process needs no\n"
     "preparation and no debug symbols.\n"
     "\n"
@@ -40,12 +41,6 @@ void wait_for_input() {
   }
 }
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 int run_attach(const std::vector<std::string>& arguments) {
@@ -55,7 +50,7 @@ int run_attach(const std::vector<std::string>& arguments) {
   std::string freeze = "auto";
   uint64_t deadline_ms = 2000;
   bool start_at_eof = false;
-  OptionParser parser("attach [options] PID|NAME", kDescription);
+  OptionParser parser("attach [options] PID|NAME", kAttachDescription);
   parser.text("pid,p", target_option, "PID", "PID or unique name of the process");
   parser.text("freeze", freeze, "HOW",
               "fork: read a copy-on-write fork; stop: read while all threads are stopped; none: "
@@ -84,7 +79,7 @@ int run_attach(const std::vector<std::string>& arguments) {
 
   const int pid = resolve_target(target.empty() ? target_option : target);
   CaptureOptions options =
-      to_capture_options(capture, open_running_process(pid)->process(), now_ns());
+      to_capture_options(capture, open_running_process(pid)->process(), realtime_ns());
   CaptureResult result;
   {
     ProgressLine progress("walking the heap:", capture.quiet);

@@ -12,7 +12,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kCollectDescription =
     "Takes a snapshot of each configured target that is due, as attach does, into the store:\n"
     "STORE/HOST/NAME/20260131T235959Z-PID.hsnap. Makes one pass, to be run by cron or a timer,\n"
     "and prints one line per target. The configuration says when a target is due; no snapshot is\n"
@@ -50,7 +50,7 @@ int run_collect(const std::vector<std::string>& arguments) {
   bool check = false;
   bool json = false;
   bool at_once = false;
-  OptionParser parser("collect [options]", kDescription);
+  OptionParser parser("collect [options]", kCollectDescription);
   parser.text("config", path, "FILE", "the configuration (default: /etc/heapsnap/collect.toml)");
   parser.flag(
       "check", check,

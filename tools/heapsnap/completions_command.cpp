@@ -10,7 +10,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kCompletionsDescription =
     "Prints a script that completes commands, options and their values, for bash, zsh or fish.";
 
 std::vector<CompletedCommand> completed_commands() {
@@ -34,7 +34,7 @@ std::string script_for(const std::string& shell) {
 
 int run_completions(const std::vector<std::string>& arguments) {
   std::string shell;
-  OptionParser parser("completions bash|zsh|fish", kDescription);
+  OptionParser parser("completions bash|zsh|fish", kCompletionsDescription);
   parser.positional("SHELL", shell);
   parser.example("source <(heapsnap completions bash)", "for this shell; in ~/.bashrc, for all");
   parser.example("heapsnap completions zsh > ~/.zfunc/_heapsnap",

@@ -9,7 +9,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kCoreDescription =
     "Writes the same snapshot as attach, from a core file (by the kernel or gcore, also "
     "compressed\n"
     "with zstd) or from raw memory images, and accounts for its memory. A core does not record\n"
@@ -33,7 +33,7 @@ int run_core(const std::vector<std::string>& arguments) {
   CaptureArguments capture;
   CoreOptions core;
   std::vector<std::string> images;
-  OptionParser parser("core [options] [CORE]", kDescription);
+  OptionParser parser("core [options] [CORE]", kCoreDescription);
   parser.text("exe", core.exe, "PATH",
               "the executable, if it is not at the path that the core names");
   parser.text("sysroot", core.sysroot, "DIR", "directory that holds the target's files");

@@ -24,7 +24,7 @@ namespace {
 
 using Severity = Obstacle::Severity;
 
-constexpr const char* kDescription =
+constexpr const char* kDoctorDescription =
     "Checks whether `heapsnap attach` would work on a process and what would slow it down or make\n"
     "its pause longer, and gives the command that helps with each finding. Without a process, it\n"
     "checks only this machine.\n"
@@ -145,7 +145,7 @@ void print_checklist_json(Writer& out, int pid, const std::vector<Obstacle>& che
 int run_doctor(const std::vector<std::string>& arguments) {
   ReportStyle style;
   std::string target;
-  OptionParser parser("doctor [options] [PID|NAME]", kDescription);
+  OptionParser parser("doctor [options] [PID|NAME]", kDoctorDescription);
   add_report_options(parser, style);
   parser.positional("PID", target);
   parser.example("heapsnap doctor 4242", "what would prevent attaching to PID 4242");

@@ -12,7 +12,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kEjectDescription =
     "Disables the tracker in a running process: restores the original code at the entry points of\n"
     "the allocator and frees the tracker's tables. The records are lost; take a snapshot first to\n"
     "keep them. The library stays loaded but inactive, since a thread may still return into it;\n"
@@ -22,7 +22,7 @@ constexpr const char* kDescription =
 
 int run_eject(const std::vector<std::string>& arguments) {
   std::string target;
-  OptionParser parser("eject PID|NAME", kDescription);
+  OptionParser parser("eject PID|NAME", kEjectDescription);
   parser.positional("PID", target);
   parser.example("heapsnap eject 4242", "restore the original code of the allocator");
   if (!parser.parse(arguments)) return kExitDone;

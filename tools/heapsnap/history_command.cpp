@@ -24,7 +24,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kHistoryDescription =
     "Shows how a program's memory grew over many snapshots: of a target that heapsnap collect\n"
     "keeps (by its NAME), of all snapshots in a folder, or of the FILES given. Without any, of "
     "all\n"
@@ -49,7 +49,7 @@ constexpr const char* kDefaultLeastSpan = "1h";
 constexpr unsigned kPictureWidth = 960;
 constexpr unsigned kPictureHeight = 360;
 
-struct Arguments {
+struct HistoryArguments {
   std::vector<std::string> what;
   std::string config = kDefaultConfigPath;
   std::string picture;
@@ -128,7 +128,7 @@ bool is_collected(const std::string& config, const std::string& name) {
 }
 
 // Names of targets, or else folders and files, which make one history together.
-std::vector<HistoryFiles> find_files(const Arguments& arguments) {
+std::vector<HistoryFiles> find_files(const HistoryArguments& arguments) {
   const auto is_path = [&](const std::string& word) {
     std::error_code error;
     if (word.find('/') != std::string::npos || word.ends_with(".hsnap")) return true;
@@ -176,7 +176,7 @@ NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) 
   return named;
 }
 
-void write_textfile(const Arguments& arguments, std::span<const NamedHistory> histories,
+void write_textfile(const HistoryArguments& arguments, std::span<const NamedHistory> histories,
                     double tolerance) {
   if (arguments.textfile == "-") {
     Writer out(STDOUT_FILENO, "standard output");
@@ -196,8 +196,8 @@ void write_textfile(const Arguments& arguments, std::span<const NamedHistory> hi
 }  // namespace
 
 int run_history(const std::vector<std::string>& words) {
-  Arguments arguments;
-  OptionParser parser("history [options] [NAME|FILE...]", kDescription);
+  HistoryArguments arguments;
+  OptionParser parser("history [options] [NAME|FILE...]", kHistoryDescription);
   parser.text("config", arguments.config, "FILE",
               "the configuration of collect (default: /etc/heapsnap/collect.toml)");
   parser.number("limit", arguments.limit, "N", "rows of the table (default: 20; 0: all)");

@@ -16,7 +16,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kInjectDescription =
     "Loads the tracker into a running process: from then on, it records the call stack of every\n"
     "allocation. If the tracker is already loaded, only its options change.\n"
     "\n"
@@ -49,7 +49,7 @@ int run_inject(const std::vector<std::string>& arguments) {
   std::string sample;
   std::string memory_limit;
   uint64_t frames = tracker::kDefaultFrames;
-  OptionParser parser("inject [options] PID|NAME", kDescription);
+  OptionParser parser("inject [options] PID|NAME", kInjectDescription);
   parser.text("sample", sample, "BYTES",
               "record one allocation per BYTES on average, unbiased (default: all)");
   parser.number("frames", frames, "N",

@@ -17,7 +17,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kPruneDescription =
     "Removes the snapshots that the configuration's `keep` does not retain from the store of\n"
     "heapsnap collect. Prints one line per target.\n"
     "\n"
@@ -112,7 +112,7 @@ int run_prune(const std::vector<std::string>& arguments) {
   std::string path = kDefaultConfigPath;
   PruneOptions options;
   bool json = false;
-  OptionParser parser("prune [options]", kDescription);
+  OptionParser parser("prune [options]", kPruneDescription);
   parser.text("config", path, "FILE", "the configuration (default: /etc/heapsnap/collect.toml)");
   parser.flag("dry-run,n", options.dry_run, "remove nothing; list what would be removed");
   parser.flag("all-hosts", options.all_hosts,

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kLargestSide = 8192;
 
-constexpr const char* kDescription =
+constexpr const char* kRenderDescription =
     "Draws the heap as a picture (PNG): all arenas and mmapped chunks in ascending order of\n"
     "address, every pixel the same number of bytes. Red is used, grey is free and in memory, "
     "white\n"
@@ -36,7 +36,7 @@ int run_render(const std::vector<std::string>& arguments) {
   uint64_t width = 1024;
   uint64_t height = 1024;
   bool force = false;
-  OptionParser parser("render [options] SNAPSHOT -o FILE", kDescription);
+  OptionParser parser("render [options] SNAPSHOT -o FILE", kRenderDescription);
   parser.text("output,o", output, "FILE", "the picture; - for standard output");
   parser.flag("force,f", force, "replace FILE if it exists");
   parser.number("width", width, "PIXELS", "width of the picture (default: 1024)");

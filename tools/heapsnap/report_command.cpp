@@ -20,7 +20,7 @@ namespace heapsnap {
 
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::string path;
   std::string at;
   std::string bytes = "4KiB";
@@ -28,7 +28,7 @@ struct Arguments {
 };
 
 // What lies at an address where no chunk is.
-[[noreturn]] void refuse_address(const SnapshotMetadata& metadata, const Arguments& arguments,
+[[noreturn]] void refuse_address(const SnapshotMetadata& metadata, const ReportArguments& arguments,
                                  Address at) {
   const auto mapping =
       std::find_if(metadata.mappings.begin(), metadata.mappings.end(),
@@ -67,7 +67,7 @@ std::string probable_owner(const SnapshotReader& snapshot, const RecordedStacks&
   return {};
 }
 
-void print_chunk_at(const SnapshotReader& snapshot, const Arguments& arguments) {
+void print_chunk_at(const SnapshotReader& snapshot, const ReportArguments& arguments) {
   const auto at = parse_address(arguments.at);
   if (!at) {
     throw Error(ErrorKind::kUsage, "--at " + arguments.at, "not a hexadecimal address",
@@ -103,7 +103,7 @@ void print_chunk_at(const SnapshotReader& snapshot, const Arguments& arguments) 
 }  // namespace
 
 int run_report(const std::vector<std::string>& words) {
-  Arguments arguments;
+  ReportArguments arguments;
   OptionParser parser(
       "report [options] SNAPSHOT",
       "Prints everything in a snapshot: a table that accounts for the whole\n"

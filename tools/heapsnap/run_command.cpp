@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 
 #include "base/byte_size.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "platform/linux/freeze/end_watch.h"
 #include "platform/linux/freeze/running_process.h"
@@ -27,7 +27,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kRunDescription =
     "Starts COMMAND with the tracker loaded, so that every block of its heap has the call stack\n"
     "that allocated it, for heapsnap stacks, attach, core and watch. Passes signals on to COMMAND\n"
     "and exits with its exit code.\n"
@@ -41,7 +41,7 @@ constexpr const char* kDescription =
     "heapsnap's options come before COMMAND. The two dashes are needed only if an option of\n"
     "COMMAND has the name of one of heapsnap's.";
 
-struct Arguments {
+struct RunArguments {
   std::string sample;
   std::string memory_limit;
   std::string at_exit;
@@ -55,20 +55,14 @@ std::string preload_list(const std::string& tracker) {
   return others == nullptr || *others == '\0' ? tracker : tracker + ":" + others;
 }
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 // Writes the snapshot of a program that stands at its end.
-void take_last_snapshot(ProgramEnd& end, const Arguments& arguments) {
+void take_last_snapshot(ProgramEnd& end, const RunArguments& arguments) {
   CaptureOptions options;
   options.output.overwrite = arguments.force;
   FreezeOptions freeze;
   freeze.end = &end;
-  const std::unique_ptr<Target> standing = open_running_process(end.tid);
-  options.output.path = expand_output_name(arguments.at_exit, standing->process(), now_ns());
+  const std::unique_ptr<Target> stopped = open_running_process(end.tid);
+  options.output.path = expand_output_name(arguments.at_exit, stopped->process(), realtime_ns());
   capture_process(end.tid, freeze, options);
 }
 
@@ -104,8 +98,8 @@ bool announce_allocator(const std::string& command) {
 }  // namespace
 
 int run_run(const std::vector<std::string>& words) {
-  Arguments arguments;
-  OptionParser parser("run [options] [--] COMMAND [ARGUMENTS]", kDescription);
+  RunArguments arguments;
+  OptionParser parser("run [options] [--] COMMAND [ARGUMENTS]", kRunDescription);
   parser.text("sample", arguments.sample, "BYTES",
               "record one allocation per BYTES on average, unbiased (default: all)");
   parser.number("frames", arguments.frames, "N",

@@ -23,7 +23,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kStacksDescription =
     "Lists the call stacks that allocated the blocks in use of a tracked process: from a snapshot "
     "of\n"
     "attach or core, or from a running process, of which heapsnap takes a temporary snapshot (a\n"
@@ -40,7 +40,7 @@ constexpr const char* kDescription =
     "If\n"
     "all frames are passed over, the outermost wrapper is charged.";
 
-struct Arguments {
+struct StacksArguments {
   std::string what;
   std::string sort = "live-bytes";
   std::string by = "stack";
@@ -105,7 +105,7 @@ void add_patterns_of(const std::string& path, PassedFrames& passed) {
   }
 }
 
-PassedFrames passed_frames(const Arguments& arguments) {
+PassedFrames passed_frames(const StacksArguments& arguments) {
   PassedFrames passed;
   if (!arguments.pass_over_file.empty()) add_patterns_of(arguments.pass_over_file, passed);
   for (const std::string& pattern : arguments.pass_over) {
@@ -118,7 +118,7 @@ PassedFrames passed_frames(const Arguments& arguments) {
   return passed;
 }
 
-void print_listing(const Arguments& arguments, const SnapshotReader& snapshot,
+void print_listing(const StacksArguments& arguments, const SnapshotReader& snapshot,
                    const RecordedStacks& recorded, const PassedFrames& passed,
                    const std::string& path, Writer& out) {
   const SnapshotMetadata& metadata = snapshot.metadata();
@@ -168,8 +168,8 @@ void print_listing(const Arguments& arguments, const SnapshotReader& snapshot,
 }  // namespace
 
 int run_stacks(const std::vector<std::string>& words) {
-  Arguments arguments;
-  OptionParser parser("stacks [options] SNAPSHOT|PID|NAME", kDescription);
+  StacksArguments arguments;
+  OptionParser parser("stacks [options] SNAPSHOT|PID|NAME", kStacksDescription);
   parser.text("sort", arguments.sort, "ORDER",
               "live-bytes (default), live-blocks, rate (allocations) or churn (bytes allocated and "
               "freed); shares are of the same quantity");

@@ -17,7 +17,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kDescription =
+constexpr const char* kTrimDescription =
     "Makes a running process call malloc_trim(0), which gives free memory back to the kernel, and\n"
     "prints how much was given back, next to what a snapshot taken just before predicted.\n"
     "\n"
@@ -47,7 +47,7 @@ const char* effect_text(bool gave_up_pages, uint64_t given_back) {
 int run_trim(const std::vector<std::string>& arguments) {
   std::string target;
   bool no_estimate = false;
-  OptionParser parser("trim [options] PID|NAME", kDescription);
+  OptionParser parser("trim [options] PID|NAME", kTrimDescription);
   parser.flag("no-estimate", no_estimate, "do not take a snapshot first for the prediction");
   parser.positional("PID", target);
   parser.example("heapsnap trim 4242", "print resident memory before and after");

@@ -28,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr const char* kDescription =
+constexpr const char* kWatchDescription =
     "Looks at a running process at intervals, prints a line each time, and takes a snapshot, as\n"
     "attach does, when a threshold is crossed. Looking does not stop the process: /proc and some\n"
     "kilobytes of its memory are read from outside. Only a snapshot pauses it, for milliseconds.\n"
@@ -53,7 +53,7 @@ constexpr const char* kDescription =
     "               by so much since the last snapshot of any kind\n"
     "  --churn, --every   the same for bytes allocated and freed, and for time";
 
-struct Arguments {
+struct WatchArguments {
   std::string what;
   std::string every, churn, growth, rss_over, interval = "1s";
   std::string folder;
@@ -87,7 +87,7 @@ unsigned time_digits(milliseconds interval) {
 
 class Watch {
  public:
-  Watch(int pid, const Arguments& arguments, const WatchRules& rules, milliseconds interval)
+  Watch(int pid, const WatchArguments& arguments, const WatchRules& rules, milliseconds interval)
       : arguments_(arguments),
         rules_(rules),
         interval_(interval),
@@ -218,7 +218,7 @@ class Watch {
     out_.flush();
   }
 
-  const Arguments& arguments_;
+  const WatchArguments& arguments_;
   WatchRules rules_;
   milliseconds interval_;
   WatchedProcess process_;
@@ -237,7 +237,7 @@ void require(bool is_given, const char* option, const char* why, const char* rem
 }
 
 // Throws Error{kUsage} for what does not go together.
-void check(const Arguments& arguments, const WatchRules& rules) {
+void check(const WatchArguments& arguments, const WatchRules& rules) {
   if (arguments.format != "text" && arguments.format != "churnlog") {
     throw Error(ErrorKind::kUsage, "--format " + arguments.format, "not one of text, churnlog");
   }
@@ -254,8 +254,8 @@ void check(const Arguments& arguments, const WatchRules& rules) {
 }  // namespace
 
 int run_watch(const std::vector<std::string>& words) {
-  Arguments arguments;
-  OptionParser parser("watch [options] PID|NAME", kDescription);
+  WatchArguments arguments;
+  OptionParser parser("watch [options] PID|NAME", kWatchDescription);
   parser.text("interval", arguments.interval, "TIME", "how often to look (default: 1s)");
   parser.text("rss-over", arguments.rss_over, "SIZE",
               "take a snapshot when resident memory exceeds this");
