@@ -139,7 +139,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("server")
     parser.add_argument("heapsnap")
-    parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=1)
     arguments = parser.parse_args()
     kind = servers.runnable(arguments.server)
     with tempfile.TemporaryDirectory(prefix="heapsnap-inject-") as folder:

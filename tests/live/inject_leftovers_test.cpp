@@ -195,7 +195,7 @@ TEST_CASE("a target that swaps descriptors has nothing written into files of its
     MESSAGE("skipped: it takes root to have more rights than the target");
     return;
   }
-  constexpr const char* kNobody = "65534";
+  constexpr const char* kNoThread = "65534";
   const std::string text = "what must stay\n";
   const FolderOfItsOwn folder;
   const std::string victim = folder.file("victim");
@@ -204,7 +204,7 @@ TEST_CASE("a target that swaps descriptors has nothing written into files of its
   int swaps = 0;
   for (int step = 1; code; ++step) {
     CAPTURE(step);
-    LiveTarget target({DESCRIPTOR_SWAPPER, victim, kNobody});
+    LiveTarget target({DESCRIPTOR_SWAPPER, victim, kNoThread});
     const auto inject = [&] {
       ::alarm(60);
       try {

@@ -86,8 +86,9 @@ void check_all_equal(const Outcome& outcome) {
   CHECK(outcome.counts.at("limits") == 0);
 }
 
-unsigned long_factor() {
-  return std::getenv("HEAPSNAP_LONG") != nullptr ? 100 : 1;
+// A fifth of `count`; a hundred times as many with HEAPSNAP_LONG=1.
+uint64_t scaled(uint64_t count) {
+  return std::getenv("HEAPSNAP_LONG") != nullptr ? count * 100 : count / 5;
 }
 
 const char* const kZoos[] = {STACK_ZOO, STACK_ZOO_FRAME_POINTERS, STACK_ZOO_O0};
@@ -114,9 +115,9 @@ TEST_CASE("stacks of all kinds are libunwind's") {
       CAPTURE(zoo);
       CAPTURE(cage.name);
       const Outcome outcome =
-          run_checked({zoo, cage.name, std::to_string(cage.count * long_factor())});
+          run_checked({zoo, cage.name, std::to_string(scaled(cage.count))});
       check_all_equal(outcome);
-      CHECK(outcome.counts.at("stacks") >= cage.stacks);
+      CHECK(outcome.counts.at("stacks") >= cage.stacks / 5);
       // ld.so's own first function has no CFI; nothing else is truncated.
       CHECK(outcome.counts.at("truncated") <= 1);
       stacks += outcome.counts.at("stacks");
@@ -130,7 +131,7 @@ TEST_CASE("a depth limit keeps the innermost frames") {
     for (const char* cage : {"deep", "paths", "fibers"}) {
       CAPTURE(frames);
       CAPTURE(cage);
-      const Outcome outcome = run_checked({STACK_ZOO, cage, "300"}, {frames});
+      const Outcome outcome = run_checked({STACK_ZOO, cage, "100"}, {frames});
       check_all_equal(outcome);
       if (cage == std::string("deep")) CHECK(outcome.counts.at("cut") > 1000);
     }
@@ -144,22 +145,22 @@ TEST_CASE("a depth limit keeps the innermost frames") {
 
 TEST_CASE("another library at the same addresses") {
   for (const char* zoo : kZoos) {
-    const Outcome outcome = run_checked({zoo, "reloads", std::to_string(200 * long_factor()),
+    const Outcome outcome = run_checked({zoo, "reloads", std::to_string(scaled(200)),
                                          RELOADED_LIBRARY_1, RELOADED_LIBRARY_2},
                                         {"HEAPSNAP_CHECK_CACHE=0"});
     check_all_equal(outcome);
-    CHECK(outcome.counts.at("stacks") > 2000);
+    CHECK(outcome.counts.at("stacks") > 400);
     REQUIRE(outcome.printed.starts_with("same="));
-    CHECK(std::stoul(outcome.printed.substr(5)) > 100);  // else this proved nothing
+    CHECK(std::stoul(outcome.printed.substr(5)) > 20);  // else this proved nothing
     CHECK(outcome.counts.at("modules") < 20);            // the same two files, not 200 of them
   }
 }
 
 TEST_CASE("code without unwind information ends a stack, and says so") {
   for (const char* zoo : kZoos) {
-    const Outcome outcome = run_checked({zoo, "generated", "500"}, {"HEAPSNAP_CHECK_CACHE=0"});
+    const Outcome outcome = run_checked({zoo, "generated", "200"}, {"HEAPSNAP_CHECK_CACHE=0"});
     check_all_equal(outcome);
-    CHECK(outcome.counts.at("truncated") > 1000);
+    CHECK(outcome.counts.at("truncated") > 400);
     CHECK(outcome.counts.at("truncated") < outcome.counts.at("stacks"));
   }
 }
@@ -168,7 +169,7 @@ TEST_CASE("programs of the system") {
   SUBCASE("python3") {
     const Outcome outcome = run_checked(
         {"python3", "-c",
-         "import json, re\nfor i in range(300): json.loads(json.dumps({'a': [i, str(i)]}))"},
+         "import json, re\nfor i in range(100): json.loads(json.dumps({'a': [i, str(i)]}))"},
         {"PYTHONMALLOC=malloc"});
     check_all_equal(outcome);
     CHECK(outcome.counts.at("stacks") > 10000);
