@@ -64,7 +64,7 @@ const char* output_remedy(int error_number) {
   }
 }
 
-OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary temporary)
+OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary temporary, int folder)
     : path_(path == "-" ? "standard output" : path), overwrite_(overwrite) {
   buffer_.reserve(kBufferSize);
   if (path == "-") {
@@ -84,8 +84,11 @@ OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary tempor
     throw Error(ErrorKind::kUsage, "cannot write to '" + path + "'", "that is not a file name",
                 "give a file name");
   }
-  directory_fd_.reset(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  directory_fd_.reset(folder < 0 ? ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                 : ::fcntl(folder, F_DUPFD_CLOEXEC, 3));
   if (!directory_fd_) fail(errno);
+  // The path may lead elsewhere by now.
+  if (folder >= 0) directory_ = "/proc/self/fd/" + std::to_string(directory_fd_.get());
   struct stat status {};
   if (::fstatat(directory_fd_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
     if (S_ISLNK(status.st_mode)) {

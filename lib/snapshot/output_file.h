@@ -24,9 +24,10 @@ class OutputFile {
   // `path` "-" is standard output: no name, no temporary, may be a pipe.
   // The file gets mode 0600, whatever the umask. Throws Error{kUsage} when `path` exists and
   // `overwrite` is not given, when it is a symlink or no regular file, or when standard output is a
-  // terminal; Error{kOutput} when the folder cannot be written.
+  // terminal; Error{kOutput} when the folder cannot be written. With `folder`, a descriptor of a
+  // folder, the file is put there under the last part of `path`, and no other part is looked up.
   OutputFile(const std::string& path, bool overwrite,
-             Temporary temporary = Temporary::kUnnamedIfPossible);
+             Temporary temporary = Temporary::kUnnamedIfPossible, int folder = -1);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();  // without commit(): nothing is left behind
@@ -37,7 +38,7 @@ class OutputFile {
   // Throws Error{kOutput}. SIGPIPE and SIGXFSZ are suppressed: they become errors like any other.
   void append(std::span<const std::byte> bytes);
   uint64_t size() const { return size_; }  // bytes appended so far
-  // Folder of the file; empty for standard output.
+  // A path to the folder of the file; empty for standard output. Valid as long as this object.
   const std::string& directory() const { return directory_; }
 
   // Writes what is buffered, syncs, and gives the file its name. An existing file is replaced

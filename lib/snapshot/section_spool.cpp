@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "base/alteration.h"
 #include "base/byte_reader.h"
@@ -89,6 +90,10 @@ void SectionSpool::write_record() {
       if (file_) break;
     }
     if (!file_) fail(place_, errno);
+    // A folder that is given by its descriptor (output_file.h) has a name, too.
+    std::error_code error;
+    const bool is_descriptor = place_.starts_with("/proc/self/fd/");
+    if (is_descriptor) place_ = std::filesystem::read_symlink(place_, error).string();
   }
   const WriteSignalsHeld held;
   size_t done = 0;

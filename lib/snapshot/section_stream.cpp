@@ -4,8 +4,9 @@
 
 namespace heapsnap {
 
-SectionStream::SectionStream(const std::string& path, bool overwrite)
-    : file_(path, overwrite), spool_(file_.directory()) {
+SectionStream::SectionStream(const std::string& path, bool overwrite, int folder)
+    : file_(path, overwrite, OutputFile::Temporary::kUnnamedIfPossible, folder),
+      spool_(file_.directory()) {
   file_.append(encode_file_header());
 }
 

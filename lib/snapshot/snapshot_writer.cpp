@@ -18,7 +18,8 @@ constexpr size_t kFullTable = 1U << 20;
 }  // namespace
 
 struct SnapshotWriter::State {
-  explicit State(const SnapshotOutput& output) : stream(output.path, output.overwrite) {}
+  explicit State(const SnapshotOutput& output)
+      : stream(output.path, output.overwrite, output.folder) {}
 
   void flush_mmapped() {
     if (mmapped.rows() == 0) return;

@@ -18,6 +18,7 @@ namespace heapsnap {
 struct SnapshotOutput {
   std::string path;        // "-": standard output
   bool overwrite = false;  // replace an existing file
+  int folder = -1;         // a descriptor of the folder, if not by `path`; see OutputFile
 };
 
 class SnapshotWriter final : public ChunkSink {

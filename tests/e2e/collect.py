@@ -4,6 +4,7 @@
     collect.py CASE HEAPSNAP SHIFTED_CLOCK
 """
 
+import ctypes
 import fcntl
 import os
 import pathlib
@@ -235,6 +236,29 @@ def links(store):
         left.write_bytes(b"half a snapshot")
         lines, code = store.lines()
         assert code == 0 and not left.exists(), lines
+
+
+def moved_folder(store):
+    """A folder that is exchanged for a link while snapshots are taken: none is written through the link."""
+    exchange, at_cwd = 2, -100  # RENAME_EXCHANGE, AT_FDCWD
+    libc = ctypes.CDLL(None)
+    with Program() as program:
+        store.configure({"web": store.pid_file(program)})
+        elsewhere = store.folder / "elsewhere"
+        elsewhere.mkdir()
+        store.place().mkdir(parents=True)
+        link = store.place().with_name("link")
+        link.symlink_to(elsewhere)
+        paths = os.fsencode(store.place()), os.fsencode(link)
+        deadline = time.monotonic() + 12
+        while time.monotonic() < deadline:
+            collector = subprocess.Popen(store.command(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while collector.poll() is None:
+                assert libc.renameat2(at_cwd, paths[0], at_cwd, paths[1], exchange) == 0
+                time.sleep(0.002)
+            assert not list(elsewhere.iterdir()), list(elsewhere.iterdir())
+        real = store.place() if not store.place().is_symlink() else link
+        assert list(real.glob("*.hsnap")) and program.is_well()
 
 
 def bounds(store):

@@ -120,6 +120,7 @@ CaptureOutcome capture(const CaptureOrder& order) {
   }
   CaptureOptions options;
   options.output.path = order.path;
+  options.output.folder = order.folder;
   options.collected_place = order.place;
   const CaptureResult result = capture_process(order.pid, FreezeOptions{}, options);
   CaptureOutcome outcome;

@@ -13,6 +13,7 @@ struct CaptureOrder {
   int pid = 0;
   uint64_t start_time_ticks = 0;  // of the process that is meant
   std::string path;               // of the snapshot
+  int folder = -1;                // descriptor of the folder that it is put into
   std::string place;              // the same below the store
   WorkBounds bounds;
   std::function<void()> in_child;  // what the child has to do first

@@ -199,9 +199,13 @@ void CollectPass::collect_process(const TargetRule& rule, const ListedProcess& p
     return;
   }
   line.snapshot = config_.store + "/" + place;
-  const CaptureOrder order{
-      process.pid, process.start_time_ticks, line.snapshot,
-      place,       {rule.timeout, rule.cpu}, [this] { lock_->drop_in_child(); }};
+  const CaptureOrder order{process.pid,
+                           process.start_time_ticks,
+                           line.snapshot,
+                           folder,
+                           place,
+                           {rule.timeout, rule.cpu},
+                           [this] { lock_->drop_in_child(); }};
   const CaptureOutcome outcome = capture_within(order);
   const std::string what = fmt::format("cannot collect process {}", process.pid);
   const int unsupported = static_cast<int>(ErrorKind::kUnsupported);

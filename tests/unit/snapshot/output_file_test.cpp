@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 #include "snapshot_sample.h"
 
 using namespace heapsnap;
@@ -230,5 +231,24 @@ TEST_CASE("a writer that is killed leaves nothing under the final name") {
       REQUIRE(names.size() == 1);
       CHECK(names[0].starts_with(".heapsnap-"));
     }
+  }
+}
+
+TEST_CASE("a folder given by its descriptor is written to, wherever its path leads") {
+  for (const Temporary temporary : kBoth) {
+    const TemporaryDirectory directory;
+    REQUIRE(::mkdir(directory.file("folder").c_str(), 0700) == 0);
+    REQUIRE(::mkdir(directory.file("elsewhere").c_str(), 0700) == 0);
+    const UniqueFd folder(::open(directory.file("folder").c_str(), O_RDONLY | O_DIRECTORY));
+    REQUIRE(::rename(directory.file("folder").c_str(), directory.file("moved").c_str()) == 0);
+    REQUIRE(::symlink("elsewhere", directory.file("folder").c_str()) == 0);
+    OutputFile file(directory.file("folder/out"), false, temporary, folder.get());
+    file.append(as_bytes("hello"));
+    file.commit();
+    CHECK(text_of(directory.file("moved/out")) == "hello");
+    CHECK(::access(directory.file("elsewhere/out").c_str(), F_OK) != 0);
+    ::unlink(directory.file("moved/out").c_str());
+    ::rmdir(directory.file("moved").c_str());
+    ::rmdir(directory.file("elsewhere").c_str());
   }
 }
