@@ -2,24 +2,35 @@
 
 #include <time.h>
 
+#include <algorithm>
+
 namespace heapsnap {
 
 namespace {
 
-int64_t read_clock(clockid_t clock) {
+timespec read_clock(clockid_t clock) {
   timespec now{};
   ::clock_gettime(clock, &now);
-  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  return now;
+}
+
+int64_t count_ns(const timespec& time) {
+  constexpr int64_t kMost = INT64_MAX / 1'000'000'000 - 1;
+  return std::clamp(int64_t{time.tv_sec}, -kMost, kMost) * 1'000'000'000 + time.tv_nsec;
 }
 
 }  // namespace
 
 int64_t realtime_ns() {
-  return read_clock(CLOCK_REALTIME);
+  return count_ns(read_clock(CLOCK_REALTIME));
+}
+
+int64_t realtime_s() {
+  return read_clock(CLOCK_REALTIME).tv_sec;
 }
 
 uint64_t monotonic_ns() {
-  return static_cast<uint64_t>(read_clock(CLOCK_MONOTONIC));
+  return static_cast<uint64_t>(count_ns(read_clock(CLOCK_MONOTONIC)));
 }
 
 }  // namespace heapsnap

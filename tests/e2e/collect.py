@@ -163,6 +163,18 @@ def clock_back(store):
         assert len(store.snapshots()) == 2
 
 
+def clock_wrong(store):
+    """No snapshot gets a name that is not one: a clock before 1970 or past 2262 is an error, before anything is done."""
+    with Program() as program:
+        store.configure({"web": store.pid_file(program)})
+        now = int(time.time())
+        for shift, words in ((-now - 3600, "before 1970"), (9500 * 365 * 86400, "past the year 2262")):
+            for option in ("--check", "-j"):
+                done = store.run(option, env=store.clock_ahead_by(shift))
+                assert done.returncode == 5 and words in done.stderr and "do:" in done.stderr, done
+        assert not store.store.exists() and program.is_well()
+
+
 def damaged(store):
     """A damaged snapshot is told and passed over."""
     with Program() as program:

@@ -28,8 +28,18 @@ constexpr int kExitAbsent = static_cast<int>(ErrorKind::kNoProcess);
 // Snapshots of a process that are tried when the newest is damaged.
 constexpr int kMostTried = 4;
 
-int64_t now_s() {
-  return realtime_ns() / 1'000'000'000;
+// In 2262: a snapshot says when it was taken in nanoseconds since 1970.
+constexpr int64_t kLastSecond = INT64_MAX / 1'000'000'000 - 1;
+
+// Snapshots are named by the clock, and found again by their names.
+void check_clock() {
+  const int64_t now = realtime_s();
+  if (now >= 0 && now <= kLastSecond) return;
+  throw Error(ErrorKind::kUnsupported, "cannot collect",
+              now < 0 ? "the clock of this machine is before 1970, and snapshots are named by it"
+                      : "the clock of this machine is past the year 2262, and snapshots are named "
+                        "by it",
+              "set the clock: date --set=TIME, or start a time service");
 }
 
 // The newest snapshot of this very process whose time has come. `note`: what was found amiss.
@@ -63,6 +73,7 @@ CollectPass::CollectPass(const CollectConfig& config, CollectLog& log)
       boot_id_(trimmed(kernel_text_or_empty(KernelFiles{}.proc + "/sys/kernel/random/boot_id"))) {}
 
 int CollectPass::collect() {
+  check_clock();
   store_ = make_store(config_.store);
   host_folder_ = make_folder(store_.get(), host_, config_.store + "/" + host_);
   CollectLock lock(config_, host_folder_.get(), config_.store + "/" + host_);
@@ -85,6 +96,7 @@ int CollectPass::collect() {
 }
 
 void CollectPass::check() {
+  check_clock();
   processes_ = list_processes(entries_for(config_.targets));
   try {
     store_ = open_store(config_.store);
@@ -115,7 +127,7 @@ DueVerdict CollectPass::judge(const TargetRule& rule, const ListedProcess& proce
                               CollectLine& line) const {
   const std::string folder_path = config_.store + "/" + host_ + "/" + rule.name;
   DueState state;
-  state.now_s = now_s();
+  state.now_s = realtime_s();
   state.rss = ProcFs().resident_bytes(process.pid);
   line.rss = state.rss;
   if (folder < 0) return judge_due(rule.when, state);
@@ -190,7 +202,7 @@ void CollectPass::collect_process(const TargetRule& rule, const ListedProcess& p
     return;
   }
   collected_[process.pid] = rule.name;
-  const std::string file = to_text(SnapshotName{now_s(), process.pid});
+  const std::string file = to_text(SnapshotName{realtime_s(), process.pid});
   const std::string place = host_ + "/" + rule.name + "/" + file;
   if (struct stat there{}; ::fstatat(folder, file.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) {
     line.result = CollectResult::kNotDue;

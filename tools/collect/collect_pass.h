@@ -22,7 +22,7 @@ class CollectPass {
 
   // Takes the lock of the host, then snapshots of what is due. Gives the signal by which this
   // process was asked to end meanwhile, and has to end; 0: none. Throws Error{kOutput} when the
-  // store cannot be opened.
+  // store cannot be opened, Error{kUnsupported} when the clock gives no time to name a snapshot by.
   int collect();
 
   // Says what each target means now, what would be done with it, and whether an attach would work.

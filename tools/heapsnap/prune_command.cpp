@@ -128,7 +128,7 @@ int run_prune(const std::vector<std::string>& arguments) {
   }
   Writer out(STDOUT_FILENO, "standard output");
   bool has_failed = false;
-  for (const PrunedFolder& folder : prune_store(config, options, realtime_ns() / 1'000'000'000)) {
+  for (const PrunedFolder& folder : prune_store(config, options, realtime_s())) {
     has_failed |= failures(folder) > 0;
     if (json) {
       print_json(out, folder, options);
