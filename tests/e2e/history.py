@@ -92,6 +92,25 @@ def leaky(store):
     history(store, place, "--fail-on-growth", "--tolerance", "1000TiB", *OWN_TIME)
 
 
+def passed_over(store):
+    """What is called a snapshot in a folder and is no file is named, and nothing else of the folder is read."""
+    place = store.folder / "mixed"
+    place.mkdir()
+    with Program() as program:
+        attach(store, program.pid, place / "0.hsnap")
+        attach(store, program.pid, store.folder / "elsewhere.hsnap")
+    os.mkfifo(place / "fifo.hsnap")
+    (place / "folder.hsnap").mkdir()
+    (place / "gone.hsnap").symlink_to("nowhere")
+    (place / "link.hsnap").symlink_to(store.folder / "elsewhere.hsnap")
+    (place / "notes.txt").write_text("somebody's", encoding="ascii")
+    row = json.loads(history(store, place, "-j"))
+    link, no_file = "it is a symbolic link", "it is no regular file"
+    expected = {"fifo": no_file, "folder": no_file, "gone": link, "link": link}
+    assert row["unread"] == [f"{place}/{name}.hsnap: {why}" for name, why in expected.items()], row
+    assert len(row["runs"]) == 1 and row["runs"][0]["snapshots"] == 1, row
+
+
 def steady(store):
     """What does not grow is not told to, and few snapshots make nothing sure."""
     place = store.folder / "steady"

@@ -65,18 +65,26 @@ struct HistoryArguments {
 struct HistoryFiles {
   std::string name;  // empty: the process's own
   std::vector<std::string> paths;
+  std::vector<std::string> passed_over;  // of a folder: what is called a snapshot and is no file
 };
 
-std::vector<std::string> snapshots_in(const std::string& folder) {
+void add_snapshots_in(const std::string& folder, HistoryFiles& files) {
   std::vector<std::string> paths;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".hsnap" && entry.is_regular_file(error)) {
-      paths.push_back(entry.path().string());
+    if (entry.path().extension() != ".hsnap") continue;
+    const std::string path = entry.path().string();
+    if (entry.is_symlink(error)) {
+      files.passed_over.push_back(path + ": it is a symbolic link");
+    } else if (!entry.is_regular_file(error)) {
+      files.passed_over.push_back(path + ": it is no regular file");
+    } else {
+      paths.push_back(path);
     }
   }
   std::sort(paths.begin(), paths.end());
-  return paths;
+  files.paths.insert(files.paths.end(), paths.begin(), paths.end());
+  std::sort(files.passed_over.begin(), files.passed_over.end());
 }
 
 std::vector<HistoryFiles> of_store(const CollectConfig& config,
@@ -94,7 +102,7 @@ std::vector<HistoryFiles> of_store(const CollectConfig& config,
   for (const std::string& name : wanted) {
     const UniqueFd folder =
         host_folder && is_target_name(name) ? open_folder(host_folder.get(), name) : UniqueFd();
-    HistoryFiles files{name, {}};
+    HistoryFiles files{name, {}, {}};
     if (folder) {
       for (const SnapshotName& each : snapshot_names_in(folder.get())) {
         files.paths.push_back(host + "/" + name + "/" + to_text(each));
@@ -144,8 +152,7 @@ std::vector<HistoryFiles> find_files(const HistoryArguments& arguments) {
   for (const std::string& word : arguments.what) {
     std::error_code error;
     if (std::filesystem::is_directory(word, error)) {
-      const std::vector<std::string> found = snapshots_in(word);
-      files.paths.insert(files.paths.end(), found.begin(), found.end());
+      add_snapshots_in(word, files);
     } else {
       files.paths.push_back(word);
     }
@@ -156,6 +163,7 @@ std::vector<HistoryFiles> find_files(const HistoryArguments& arguments) {
 NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) {
   GrowthHistoryBuilder builder;
   std::string why;
+  for (const std::string& each : files.passed_over) builder.add_unread(each);
   for (const std::string& path : files.paths) {
     try {
       builder.add(SnapshotReader::open(path), path);
