@@ -43,6 +43,29 @@ def static_program(heapsnap, compiler):
     return 0
 
 
+def just_loading(heapsnap, _):
+    """A program whose libraries are still being loaded is no program without glibc."""
+    with tempfile.TemporaryDirectory() as folder:
+        fifo = f"{folder}/library"
+        os.mkfifo(fifo)  # ld.so waits in open(2), before it has mapped the C library
+        target = subprocess.Popen(["sleep", "60"], env={**os.environ, "LD_PRELOAD": fifo}, stderr=subprocess.DEVNULL)
+        try:
+            while "/ld-" not in open(f"/proc/{target.pid}/maps", encoding="ascii").read():
+                time.sleep(0.01)
+            trim = subprocess.Popen([heapsnap, "trim", str(target.pid)], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
+            time.sleep(0.3)
+            with open(fifo, "wb"):
+                pass  # it is ignored: no library
+            _, said = trim.communicate(timeout=60)
+            assert trim.returncode == 0, (trim.returncode, said)
+            assert target.poll() is None
+        finally:
+            target.kill()
+            target.wait()
+    return 0
+
+
 def stopped(heapsnap, _):
     with Echo() as target:
         os.kill(target.pid, signal.SIGSTOP)
@@ -96,7 +119,7 @@ def ends_meanwhile(heapsnap, _):
 
 
 CASES = {case.__name__: case for case in
-         (static_program, stopped, traced, barred_call, nothing_to_eject, ends_meanwhile)}
+         (static_program, just_loading, stopped, traced, barred_call, nothing_to_eject, ends_meanwhile)}
 
 
 if __name__ == "__main__":

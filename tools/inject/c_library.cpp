@@ -1,9 +1,11 @@
 #include "tools/inject/c_library.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "base/error.h"
 #include "heap/discovery/allocator_survey.h"
@@ -22,6 +24,9 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kLargestInitialImage = 1 << 20;
+// ld.so maps and relocates one library after the other.
+constexpr std::chrono::milliseconds kLongestLoading{500};
+constexpr std::chrono::milliseconds kBetweenLooksAtLibraries{50};
 
 std::string process_name(const Target& target) {
   return "process " + std::to_string(target.process().pid) + " (" + target.process().comm + ")";
@@ -138,7 +143,22 @@ CLibrary::CLibrary(LoadedLibrary libc, std::vector<LoadedLibrary> parts)
       parts_(std::move(parts)),
       version_(guess_glibc_version(libc_.image, libc_.path).version) {}
 
-CLibrary CLibrary::find(Target& target) {
+CLibrary CLibrary::find(RunningProgram& target) {
+  const auto deadline = std::chrono::steady_clock::now() + kLongestLoading;
+  while (true) {
+    try {
+      return find_now(target);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUnsupported || std::chrono::steady_clock::now() >= deadline) {
+        throw;
+      }
+    }
+    std::this_thread::sleep_for(kBetweenLooksAtLibraries);
+    target.look_again();
+  }
+}
+
+CLibrary CLibrary::find_now(Target& target) {
   std::optional<OpenedLibrary> libc;
   std::vector<OpenedLibrary> opened_parts;
   bool has_interpreter = false;

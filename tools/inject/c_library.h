@@ -10,6 +10,7 @@
 #include "platform/linux/inject/call_list.h"
 #include "platform/linux/inject/thread_control_block.h"
 #include "target/target.h"
+#include "tools/inject/running_program.h"
 
 namespace heapsnap {
 
@@ -27,8 +28,9 @@ class CLibrary {
  public:
   // Reads the target's files and memory; it may run. Throws Error{kUnsupported} for a target in
   // which no thread can be made: a static program, another C library or allocator than glibc's, one
-  // without pthread_create.
-  static CLibrary find(Target& target);
+  // without pthread_create. A program that is just being loaded looks like these, so it is looked
+  // at again for half a second before. Throws Error{kNoProcess} when it is another program by then.
+  static CLibrary find(RunningProgram& target);
 
   const LoadedLibrary& libc() const { return libc_; }
   const GlibcVersion& version() const { return version_; }
@@ -41,6 +43,7 @@ class CLibrary {
 
  private:
   CLibrary(LoadedLibrary libc, std::vector<LoadedLibrary> parts);
+  static CLibrary find_now(Target& target);
   void read_layout(Target& target);
 
   LoadedLibrary libc_;
