@@ -170,7 +170,7 @@ def run_cron_lines(root):
 
 def check_installed_pages(root):
     heapsnap = ["chroot", str(root.root), PROGRAM]
-    listed = output_of(*heapsnap, "--help").split("Commands:\n")[1].split("\n\n")[0].splitlines()
+    listed = re.findall(r"^  (\S.*)$", output_of(*heapsnap, "--help").split("Commands:\n")[1].split("\n\n")[0], re.M)
     pages = {path.name: path for path in (root.root / "usr/share/man/man1").glob("heapsnap*.1.gz")}
     expected = {"heapsnap.1.gz"} | {f"heapsnap-{line.split()[0]}.1.gz" for line in listed}
     assert set(pages) == expected, set(pages) ^ expected
