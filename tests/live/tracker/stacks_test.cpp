@@ -114,8 +114,7 @@ TEST_CASE("stacks of all kinds are libunwind's") {
     for (const Cage& cage : kCages) {
       CAPTURE(zoo);
       CAPTURE(cage.name);
-      const Outcome outcome =
-          run_checked({zoo, cage.name, std::to_string(scaled(cage.count))});
+      const Outcome outcome = run_checked({zoo, cage.name, std::to_string(scaled(cage.count))});
       check_all_equal(outcome);
       CHECK(outcome.counts.at("stacks") >= cage.stacks / 5);
       // ld.so's own first function has no CFI; nothing else is truncated.
@@ -145,14 +144,14 @@ TEST_CASE("a depth limit keeps the innermost frames") {
 
 TEST_CASE("another library at the same addresses") {
   for (const char* zoo : kZoos) {
-    const Outcome outcome = run_checked({zoo, "reloads", std::to_string(scaled(200)),
-                                         RELOADED_LIBRARY_1, RELOADED_LIBRARY_2},
-                                        {"HEAPSNAP_CHECK_CACHE=0"});
+    const Outcome outcome = run_checked(
+        {zoo, "reloads", std::to_string(scaled(200)), RELOADED_LIBRARY_1, RELOADED_LIBRARY_2},
+        {"HEAPSNAP_CHECK_CACHE=0"});
     check_all_equal(outcome);
     CHECK(outcome.counts.at("stacks") > 400);
     REQUIRE(outcome.printed.starts_with("same="));
     CHECK(std::stoul(outcome.printed.substr(5)) > 20);  // else this proved nothing
-    CHECK(outcome.counts.at("modules") < 20);            // the same two files, not 200 of them
+    CHECK(outcome.counts.at("modules") < 20);           // the same two files, not 200 of them
   }
 }
 
