@@ -8,9 +8,9 @@
 //   V8 (node)            pages of its heap, 256 KiB at multiples of it (kPageSizeBits)
 //   JVM                  heap and metaspace, reserved at multiples of 64 KiB at least
 //
-// The kernel shows neighbours as one mapping, so a mapping may hold many of them. Ruby cuts each page
-// out of a larger mapping, so what is left begins and ends at a multiple, wherever the kernel put it;
-// if the kernel merged it with a mapping of malloc's, one end does.
+// The kernel shows neighbours as one mapping, so a mapping may hold many of them. Ruby cuts each
+// page out of a larger mapping, so what is left begins and ends at a multiple, wherever the kernel
+// put it; if the kernel merged it with a mapping of malloc's, one end does.
 #pragma once
 
 #include <cstdint>

@@ -18,8 +18,8 @@ bool use_color(ColorChoice choice, int fd);
 // How wide lines on `fd` may be: COLUMNS of the environment if it is a number, else the width of
 // the terminal there, else 80; within [60, 200].
 unsigned terminal_width(int fd);
-// How many lines a screen on `fd` has: LINES of the environment if it is a number, else the height of
-// the terminal there, else 24.
+// How many lines a screen on `fd` has: LINES of the environment if it is a number, else the height
+// of the terminal there, else 24.
 unsigned terminal_height(int fd);
 // `asked_for`, or the above if that is 0. Throws Error{kUsage} for fewer than 60 columns, which
 // tables do not fit.

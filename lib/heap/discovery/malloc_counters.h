@@ -2,7 +2,7 @@
 //
 // No walk: each arena's system_mem and mp_'s mmapped_mem, some words an arena. They are not of one
 // instant, since threads change them meanwhile, so what cannot be true is refused: a ring of arenas
-// that does not close, an arena that its heap does not name, more bytes than the process has mapped.
+// that does not close, an arena that its heap does not name, more bytes than the process maps.
 #pragma once
 
 #include <cstdint>
