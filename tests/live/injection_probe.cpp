@@ -9,6 +9,7 @@
 
 #include "elf/elf_image.h"
 #include "platform/linux/freeze/running_process.h"
+#include "tools/inject/running_program.h"
 #include "tools/inject/tracker_presence.h"
 #include "tools/tracker_image/tracker_image.h"
 #include "tracking/tracker_library.h"
@@ -93,15 +94,15 @@ std::string changes_of(const MappedWords& before, const MappedWords& now) {
 }
 
 uint64_t recorded_allocations(pid_t pid) {
-  const auto target = open_running_process(pid);
-  const CLibrary libc = CLibrary::find(*target);
-  const auto tracker = find_tracker(*target, libc, tracker_image());
-  const auto directory = tracker ? read_tracker_directory(*target, *tracker) : std::nullopt;
+  RunningProgram target(pid);
+  const CLibrary libc = CLibrary::find(target);
+  const auto tracker = find_tracker(target, libc, tracker_image());
+  const auto directory = tracker ? read_tracker_directory(target, *tracker) : std::nullopt;
   if (!directory) return 0;
   uint64_t sum = 0;
-  const auto chunk = target->memory().read_value<uint64_t>(Address(directory->threads.chunks));
+  const auto chunk = target.memory().read_value<uint64_t>(Address(directory->threads.chunks));
   for (uint64_t i = 0; chunk && i < std::min<uint64_t>(directory->threads.count, 64); ++i) {
-    const auto record = target->memory().read_value<tracker::ThreadRecord>(
+    const auto record = target.memory().read_value<tracker::ThreadRecord>(
         Address(*chunk + i * directory->threads.entry_size));
     if (record) sum += record->allocations;
   }
