@@ -15,8 +15,8 @@ timespec read_clock(clockid_t clock) {
 }
 
 int64_t count_ns(const timespec& time) {
-  constexpr int64_t kMost = INT64_MAX / 1'000'000'000 - 1;
-  return std::clamp(int64_t{time.tv_sec}, -kMost, kMost) * 1'000'000'000 + time.tv_nsec;
+  return std::clamp(int64_t{time.tv_sec}, -kLastClockSecond, kLastClockSecond) * 1'000'000'000 +
+         time.tv_nsec;
 }
 
 }  // namespace

@@ -28,13 +28,11 @@ constexpr int kExitAbsent = static_cast<int>(ErrorKind::kNoProcess);
 // Snapshots of a process that are tried when the newest is damaged.
 constexpr int kMostTried = 4;
 
-// In 2262: a snapshot says when it was taken in nanoseconds since 1970.
-constexpr int64_t kLastSecond = INT64_MAX / 1'000'000'000 - 1;
-
-// Snapshots are named by the clock, and found again by their names.
+// Snapshots are named by the clock and found again by their names, and they say in nanoseconds when
+// they were taken.
 void check_clock() {
   const int64_t now = realtime_s();
-  if (now >= 0 && now <= kLastSecond) return;
+  if (now >= 0 && now <= kLastClockSecond) return;
   throw Error(ErrorKind::kUnsupported, "cannot collect",
               now < 0 ? "the clock of this machine is before 1970, and snapshots are named by it"
                       : "the clock of this machine is past the year 2262, and snapshots are named "
