@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 
+from command_output import output_of
 from overlaid_root import reenter, skip
 
 PR_CAPBSET_DROP = 24
@@ -25,12 +26,6 @@ CAPABILITIES = {"DAC_READ_SEARCH": 2, "SYS_PTRACE": 19}
 LAST_CAPABILITY = 40
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SERVER = "kept = [bytes(i % 900 + 1) for i in range(20000)]; print('ready', flush=True); input()"
-
-
-def output_of(*command, **how):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **how)
-    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}"
-    return done.stdout
 
 
 def documents_of(path):

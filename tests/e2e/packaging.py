@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+from command_output import output_of
 from completions import options_of
 from overlaid_root import OverlaidRoot, reenter, skip
 
@@ -24,12 +25,6 @@ PROGRAM = "/usr/bin/heapsnap"
 MOST_EXPOSED = 2.0
 TARGET = ("import sys\nkept = [bytes(i % 900 + 1) for i in range(20000)]\nprint('ready', flush=True)\n"
           "sys.stdin.read()\n")
-
-
-def output_of(*command, expected=0, **how):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **how)
-    assert done.returncode == expected, f"{command}: {done.returncode}\n{done.stdout}"
-    return done.stdout
 
 
 def need(*programs):

@@ -15,17 +15,12 @@ import subprocess
 import sys
 import tempfile
 
+from command_output import output_of
 from overlaid_root import reenter, skip
 
 SUITES = ("bullseye", "trixie")
 TARGET = ("import sys, os\nkept = [bytes(i % 900 + 1) for i in range(20000)]\nprint('ready', flush=True)\n"
           "sys.stdin.read()\n")
-
-
-def output_of(*command, expected=0, **how):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **how)
-    assert done.returncode == expected, f"{command}: {done.returncode}\n{done.stdout}"
-    return done.stdout
 
 
 def build(source, folder):
