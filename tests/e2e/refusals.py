@@ -2,6 +2,7 @@
 """What bars an attach: `attach` and `doctor` name the cause and the remedy, exit as documented, and the
 target notices nothing. One case a run: refusals.py CASE HEAPSNAP"""
 
+import errno
 import argparse
 import json
 import os
@@ -283,16 +284,26 @@ def target_allows_clone(tool):
 
 
 def target_bars_the_rest(tool):
-    """A filter that lets the copy be made and would kill it for what it does to itself then: it is left as it is."""
+    """A filter that lets the copy be made and would kill it for taking its name: it does without."""
     need_root()
     def confine():
-        kernel_rules.install_filter({number: kernel_rules.SECCOMP_RET_KILL_PROCESS for number in (
-            kernel_rules.SYS_CLOSE_RANGE, kernel_rules.SYS_PRCTL)})
+        kernel_rules.install_filter({kernel_rules.SYS_PRCTL: kernel_rules.SECCOMP_RET_KILL_PROCESS})
     with Echo(prepare=confine) as target:
         freeze = tool.expect_attached(target.pid, "--freeze", "fork")
         assert freeze["method"] == "fork", freeze
-        assert "close_range" in " ".join(freeze["notes"]), freeze
         target.check_alive()
+
+
+def target_bars_giving_up_files(tool):
+    """A copy that could not give up the target's file table is not made: the target could lose its record locks."""
+    need_root()
+    for answer in (kernel_rules.SECCOMP_RET_KILL_PROCESS, kernel_rules.SECCOMP_RET_ERRNO | errno.ENOSYS):
+        def confine(answer=answer):
+            kernel_rules.install_filter({kernel_rules.SYS_CLOSE_RANGE: answer})
+        with Echo(prepare=confine) as target:
+            freeze = tool.expect_attached(target.pid, "--freeze", "fork")
+            assert freeze["method"] == "stop" and "close_range" in freeze["why"], freeze
+            target.check_alive()
 
 
 def target_strict(tool):
@@ -344,7 +355,8 @@ def program_without_allocator(tool):
 CASES = {case.__name__: case for case in (
     no_such_process, zombie, kernel_thread, other_user, more_capabilities, not_dumpable,
     memory_file, two_capabilities, own_process_of_a_user, yama_parent, outer_user_namespace, traced, ptrace_barred, process_vm_readv_barred,
-    target_bars_clone, target_filter_unreadable, target_allows_clone, target_bars_the_rest, target_strict, program_32_bit,
+    target_bars_clone, target_filter_unreadable, target_allows_clone, target_bars_the_rest,
+    target_bars_giving_up_files, target_strict, program_32_bit,
     program_without_allocator)}
 
 

@@ -47,13 +47,24 @@ constexpr std::chrono::seconds kReapDeadline{2};
 // takes no reference to any of them.
 constexpr uint64_t kSnapshotFlags = CLONE_FILES;
 
-// Everything that the caller will be made to do, now and at the end.
+constexpr SystemCall kGiveUpFiles{kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}};
+
+// Whether close_range(2) is there: in the kernel, and through filters of our own.
+bool may_close_range() {
+  return ::syscall(kCloseRange, kAllDescriptors, kAllDescriptors, 0) == 0;
+}
+
+// Everything that the caller and the child will be made to do, now and at the end. A child that
+// could not give up the target's file table would share it for as long as it lives: if the target
+// then executed another program or called unshare(CLONE_FILES), the kernel would make it a table
+// of its own, and its record locks (fcntl(2)), which belong to the table, would be lost.
 CallerTask caller_task(std::vector<SystemCall> chain, const SyscallGadget& gadget) {
   CallerTask task;
   task.chain_length = chain.size() + 1;  // and a prctl, if the filters allow it
   task.gadget = gadget.syscall_ret;
   task.calls = std::move(chain);
   task.calls.push_back({SYS_clone, {kSnapshotFlags, 0, 0, 0, 0, 0}});
+  task.calls.push_back(kGiveUpFiles);
   task.calls.push_back({SYS_rt_sigreturn, {}});
   task.calls.push_back(reap_call(1));
   return task;
@@ -73,6 +84,10 @@ std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process
   const auto status = parse_process_status(proc.read(tid, "status"));
   if (status && status->shadow_stack) {
     return "the target has a shadow stack, which an injected call would violate";
+  }
+  if (!may_close_range()) {
+    return "close_range(2), by which the copy gives up the target's files, is missing or forbidden "
+           "(Linux before 5.9, or a seccomp filter)";
   }
   // The first child in a new pid namespace is its init; once that ends, no other can be created.
   if (!is_same_namespace(proc.path(tid, "ns/pid"), proc.path(tid, "ns/pid_for_children"))) {
@@ -180,8 +195,7 @@ void ForkSnapshot::give_up_files(std::chrono::milliseconds at_most) {
   if (rename_) child_.call(*rename_);
   is_born_ = child_.bind_to_us();
   if (!is_born_) return;
-  const SystemCall close{kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}};
-  is_closing_ = lets_fail(close) && child_.begin_call(close);
+  is_closing_ = lets_fail(kGiveUpFiles) && child_.begin_call(kGiveUpFiles);
   // A new deadline: on a busy machine the child's creation may have used most of the first.
   if (is_closing_) end_closing(TraceClock::now() + at_most);
 }

@@ -34,8 +34,8 @@ namespace heapsnap {
 class ForkSnapshot {
  public:
   // Why process `tid` must not be forked at all, found while it runs: too little memory while it
-  // keeps `writers` processors busy, too many processes, shadow stacks, or children that would be
-  // the init of a new pid namespace. nullopt if it may be forked.
+  // keeps `writers` processors busy, too many processes, shadow stacks, children that would be the
+  // init of a new pid namespace, or a kernel without close_range(2). nullopt if it may be forked.
   static std::optional<std::string> refusal(const ProcFs& proc, int process, int tid,
                                             double writers);
 

@@ -14,6 +14,8 @@ struct Name {
   const char* text;
 };
 
+constexpr long kCloseRange = 436;  // 5.9; older headers lack it
+
 constexpr std::array kNames = {
     Name{SYS_mmap, "mmap"},
     Name{SYS_munmap, "munmap"},
@@ -38,6 +40,7 @@ constexpr std::array kNames = {
     Name{SYS_fstat, "fstat"},
     Name{SYS_close, "close"},
     Name{SYS_prctl, "prctl"},
+    Name{kCloseRange, "close_range"},
     Name{SYS_ftruncate, "ftruncate"},
     Name{SYS_gettid, "gettid"},
     Name{SYS_getpid, "getpid"},
