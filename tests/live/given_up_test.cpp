@@ -3,8 +3,10 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "platform/linux/freeze/frozen_process.h"
 #include "tests/live/checks.h"
@@ -45,6 +47,20 @@ TEST_CASE("a target gives up what it has mapped shared while its copy lives") {
     frozen.thaw();
     CHECK(target.exit_status() == 0);
   }
+}
+
+TEST_CASE("what a target has mapped shared since it was looked at is given up, too") {
+  LiveTarget target({SHARED_SEALER});
+  for (int i = 0; i < scaled(40, 1000); ++i) {
+    FrozenProcess frozen(target.pid(), choose(FreezeChoice::kFork));
+    REQUIRE(frozen.record().method == FreezeMethod::kFork);
+    // As long as one piece of its work takes, and for as long the target runs beside its copy.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  auto seen = target.finish();
+  CHECK(seen.at("refused") == 0);
+  CHECK(seen.at("sealed") > 0);
+  CHECK(target.exit_status() == 0);
 }
 
 TEST_CASE("a target with thousands of shared mappings is not held up by them") {

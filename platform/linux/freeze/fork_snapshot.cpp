@@ -223,7 +223,7 @@ bool ForkSnapshot::settle() {
   return true;
 }
 
-// They were listed while the target ran, and may have changed since.
+// They may have been listed while the target ran, and have changed since.
 void ForkSnapshot::give_up_while_stopped(const std::vector<Mapping>& shared) {
   const auto deadline = TraceClock::now() + kGivingUpWhileStopped;
   for (const Mapping& mapping : shared) {

@@ -32,6 +32,9 @@ constexpr int kSlowestFork = 8;
 constexpr std::chrono::milliseconds kLeftOverReapDeadline{500};
 // For the copy, while the target runs: enough for ten thousand mappings.
 constexpr std::chrono::milliseconds kGivingUp{250};
+// Mappings of a target that is stopped are listed anew, at some 1 µs each, if they are so few; of
+// more, those count that it had while it ran.
+constexpr size_t kMostListedAnew = 400;
 
 uint64_t count_ns(std::chrono::nanoseconds duration) {
   return static_cast<uint64_t>(std::max<int64_t>(duration.count(), 0));
@@ -188,7 +191,7 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
     blocking_ = threads_that_block_signals(*session_, inside_malloc_);
     snapshot_ = ForkSnapshot::take(
         view_.proc, view_.process.pid, *session_, *gadget_, inheritance, *watch_,
-        [this](int child) { return keep_missing(child); }, shared_before(options.malloc_text),
+        [this](int child) { return keep_missing(child); }, shared_to_give_up(options.malloc_text),
         TraceClock::now() + longest_copy_, why_not);
   }
   if (snapshot_) return;
@@ -234,9 +237,9 @@ bool FrozenProcess::may_give_up(const Mapping& mapping) const {
          });
 }
 
-// Those that can be written to, which matter most, as they were while the target ran. None if code
-// other than the allocator's has to be stepped: it may read such memory.
-std::vector<Mapping> FrozenProcess::shared_before(const MallocText& malloc_text) const {
+// Those that can be written to, which matter most. None if code other than the allocator's has to
+// be stepped: it may read such memory.
+std::vector<Mapping> FrozenProcess::shared_to_give_up(const MallocText& malloc_text) const {
   std::vector<Mapping> shared;
   const auto is_elsewhere = [&malloc_text](const ThreadContext& context) {
     return std::none_of(malloc_text.begin(), malloc_text.end(), [&](const AddressRange& range) {
@@ -244,7 +247,10 @@ std::vector<Mapping> FrozenProcess::shared_before(const MallocText& malloc_text)
     });
   };
   if (std::any_of(inside_malloc_.begin(), inside_malloc_.end(), is_elsewhere)) return shared;
-  for (const Mapping& mapping : usage_before_.mappings) {
+  const bool is_short = usage_before_.mappings.size() <= kMostListedAnew;
+  std::vector<Mapping> listed_anew;
+  if (is_short) listed_anew = view_.proc.maps(target_tid_);
+  for (const Mapping& mapping : is_short ? listed_anew : usage_before_.mappings) {
     if (mapping.writable && may_give_up(mapping)) shared.push_back(mapping);
   }
   return shared;

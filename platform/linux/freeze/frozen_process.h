@@ -93,7 +93,7 @@ class FrozenProcess final : public Target {
   std::optional<std::string> keep_missing(int child);
   // Whether the copy can do without `mapping`, and which of those to begin with.
   bool may_give_up(const Mapping& mapping) const;
-  std::vector<Mapping> shared_before(const MallocText& malloc_text) const;
+  std::vector<Mapping> shared_to_give_up(const MallocText& malloc_text) const;
   void end_session() noexcept;
 
   BusyClock busy_;  // from the first look on
