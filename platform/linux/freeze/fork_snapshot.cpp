@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 #include "base/alteration.h"
 #include "base/error.h"
@@ -21,6 +23,7 @@
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/memory_room.h"
 #include "platform/linux/proc/process_status.h"
+#include "platform/linux/proc/seccomp_filter.h"
 #include "platform/linux/remote_call/caller_choice.h"
 #include "platform/linux/remote_call/stopped_caller.h"
 #include "platform/linux/self/realtime_priority.h"
@@ -49,9 +52,17 @@ constexpr uint64_t kSnapshotFlags = CLONE_FILES;
 
 constexpr SystemCall kGiveUpFiles{kCloseRange, {0, kAllDescriptors, kCloseRangeUnshare, 0, 0, 0}};
 
-// Whether close_range(2) is there: in the kernel, and through filters of our own.
-bool may_close_range() {
-  return ::syscall(kCloseRange, kAllDescriptors, kAllDescriptors, 0) == 0;
+// Not tried under a filter of our own, which might end us for the call.
+bool kernel_has_close_range() {
+  if (seccomp_mode(::gettid()) == SeccompMode::kNone) {
+    return ::syscall(kCloseRange, kAllDescriptors, kAllDescriptors, 0) == 0;
+  }
+  utsname kernel{};
+  int major = 0;
+  int minor = 0;
+  if (::uname(&kernel) != 0) return false;
+  if (std::sscanf(kernel.release, "%d.%d", &major, &minor) != 2) return false;
+  return std::pair(major, minor) >= std::pair(5, 9);
 }
 
 // Everything that the caller and the child will be made to do, now and at the end. A child that
@@ -85,9 +96,9 @@ std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process
   if (status && status->shadow_stack) {
     return "the target has a shadow stack, which an injected call would violate";
   }
-  if (!may_close_range()) {
-    return "close_range(2), by which the copy gives up the target's files, is missing or forbidden "
-           "(Linux before 5.9, or a seccomp filter)";
+  if (!kernel_has_close_range()) {
+    return "the kernel has no close_range(2) (Linux before 5.9), by which the copy gives up the "
+           "target's files";
   }
   // The first child in a new pid namespace is its init; once that ends, no other can be created.
   if (!is_same_namespace(proc.path(tid, "ns/pid"), proc.path(tid, "ns/pid_for_children"))) {
