@@ -69,8 +69,8 @@ TRACKER_READERS = ("lib/tracking", "platform/linux")
 
 SOURCE_SUFFIXES = (".h", ".c", ".cpp")
 THIRD_PARTY = re.compile(
-    r"^(boost/|fmt/|capstone/|elfutils/|protozero/|toml\+\+/|doctest/|benchmark/|"
-    r"(libelf|gelf|dwarf|libdw|zstd|zdict|xxhash|simdjson|png|lzma|ncurses|curses|nlist)\.h$)")
+    r"^(boost/|fmt/|capstone/|elfutils/|protozero/|curl/|toml\+\+/|doctest/|benchmark/|"
+    r"(libelf|gelf|dwarf|libdw|zstd|zdict|zlib|xxhash|simdjson|png|lzma|ncurses|curses|nlist)\.h$)")
 PROCESS_CONTROL = {"sys/ptrace.h", "sys/wait.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PROC_PATH = re.compile(r'"/proc/(?!self/fd["/]|PID[ /])')

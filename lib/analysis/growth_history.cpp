@@ -44,21 +44,6 @@ class UsedSizes final : public ChunkSink {
   SizeClasses classes_;
 };
 
-// "2 MiB", of a power of two.
-std::string power_text(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  size_t unit = 0;
-  for (; bytes >= 1024; bytes >>= 10) ++unit;
-  return std::to_string(bytes) + " " + kUnits[unit];
-}
-
-// "112 B", "2 MiB to 4 MiB"
-std::string size_name(const SizeClass& each) {
-  if (each.end == each.begin + SizeClasses::kStep) return std::to_string(each.begin) + " B";
-  if (each.end == 0) return power_text(uint64_t{1} << 63) + " and more";
-  return power_text(each.end >> 1) + " to " + power_text(each.end);
-}
-
 void add_functions(const SnapshotReader& snapshot, const SnapshotStreams& streams, Values& values) {
   const RecordedStacks recorded = snapshot.read_call_stacks();
   const StackCensus census = take_stack_census(streams, recorded.stacks);
@@ -130,7 +115,8 @@ void GrowthHistoryBuilder::add(const SnapshotReader& snapshot, const std::string
   UsedSizes sizes;
   streams.read_chunks(sizes);
   for (const SizeClass& each : sizes.all()) {
-    sample.values[{SeriesKind::kSize, size_name(each)}] = static_cast<double>(each.used.bytes);
+    sample.values[{SeriesKind::kSize, size_class_name(each)}] =
+        static_cast<double>(each.used.bytes);
   }
   for (size_t i = 0; i < metadata.heap.arenas.size(); ++i) {
     sample.values[{SeriesKind::kArena, "arena " + std::to_string(i)}] =

@@ -4,6 +4,24 @@
 
 namespace heapsnap {
 
+namespace {
+
+// "2 MiB", of a power of two.
+std::string power_text(uint64_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  size_t unit = 0;
+  for (; bytes >= 1024; bytes >>= 10) ++unit;
+  return std::to_string(bytes) + " " + kUnits[unit];
+}
+
+}  // namespace
+
+std::string size_class_name(const SizeClass& each) {
+  if (each.end == each.begin + SizeClasses::kStep) return std::to_string(each.begin) + " B";
+  if (each.end == 0) return power_text(uint64_t{1} << 63) + " and more";
+  return power_text(each.end >> 1) + " to " + power_text(each.end);
+}
+
 uint64_t SizeClasses::smallest_of(size_t index) {
   return index < kExactCount ? index * kStep : uint64_t{1} << (index - kExactCount);
 }

@@ -9,6 +9,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace heapsnap {
@@ -37,6 +38,8 @@ struct SizeClass {
   Tally free;  // any kind but top
   bool operator==(const SizeClass&) const = default;
 };
+// "112 B", "2 MiB to 4 MiB"
+std::string size_class_name(const SizeClass& each);
 
 class SizeClasses {
  public:

@@ -30,24 +30,24 @@ void append_json_string(std::string& out, std::string_view text) {
 }
 
 void JsonWriter::separate() {
-  if (needs_comma_) out_.write(",");
+  if (needs_comma_) out_->write(",");
   needs_comma_ = true;
 }
 
 void JsonWriter::open(char bracket) {
   separate();
-  out_.write(std::string_view(&bracket, 1));
+  out_->write(std::string_view(&bracket, 1));
   needs_comma_ = false;
 }
 
 void JsonWriter::close(char bracket) {
-  out_.write(std::string_view(&bracket, 1));
+  out_->write(std::string_view(&bracket, 1));
   needs_comma_ = true;
 }
 
 void JsonWriter::key(std::string_view name) {
   value(name);
-  out_.write(":");
+  out_->write(":");
   needs_comma_ = false;
 }
 
@@ -55,7 +55,7 @@ void JsonWriter::value(std::string_view text) {
   separate();
   scratch_.clear();
   append_json_string(scratch_, text);
-  out_.write(scratch_);
+  out_->write(scratch_);
 }
 
 void JsonWriter::value(Address address) {
@@ -64,12 +64,17 @@ void JsonWriter::value(Address address) {
 
 void JsonWriter::value(bool truth) {
   separate();
-  out_.write(truth ? "true" : "false");
+  out_->write(truth ? "true" : "false");
+}
+
+void JsonWriter::null() {
+  separate();
+  out_->write("null");
 }
 
 void JsonWriter::value(double number) {
   separate();
-  out_.write(fmt::format("{:.6f}", number));
+  out_->write(fmt::format("{:.6f}", number));
 }
 
 }  // namespace heapsnap

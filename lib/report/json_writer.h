@@ -23,7 +23,7 @@ void append_json_string(std::string& out, std::string_view text);
 
 class JsonWriter {
  public:
-  explicit JsonWriter(Writer& out) : out_(out) {}
+  explicit JsonWriter(Writer& out) : out_(&out) {}
 
   void begin_object() { open('{'); }
   void end_object() { close('}'); }
@@ -37,10 +37,11 @@ class JsonWriter {
   void value(Address address);  // a string "0x..."
   void value(bool truth);
   void value(double number);  // finite
+  void null();
   template <std::integral T>
   void value(T number) {
     separate();
-    out_.write(std::to_string(number));
+    out_->write(std::to_string(number));
   }
 
   template <typename T>
@@ -54,7 +55,7 @@ class JsonWriter {
   void close(char bracket);
   void separate();  // a comma unless this is the first element
 
-  Writer& out_;
+  Writer* out_;
   bool needs_comma_ = false;
   std::string scratch_;
 };

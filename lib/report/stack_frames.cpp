@@ -4,31 +4,47 @@
 
 namespace heapsnap {
 
+namespace {
+
+// Appends the frames of one return address, the inlined functions first.
+void add_frames_of_node(const RecordedStacks& recorded, const TrackerRecord& tracker, uint32_t node,
+                        std::vector<NamedFrame>& result) {
+  const CallNode& call = recorded.stacks.nodes[node];
+  NamedFrame place;
+  place.return_address = call.return_address;
+  if (call.module >= 0) {
+    const TrackedModule& module = tracker.modules[static_cast<size_t>(call.module)];
+    place.has_module = true;
+    place.module = module.path;
+    place.module_address = call.return_address.value() - module.bias;
+  }
+  const auto frames = recorded.symbols.at(call.module, call.return_address);
+  if (frames.empty()) result.push_back(place);
+  for (const SourceFrame& frame : frames) {
+    NamedFrame named = place;
+    named.function = recorded.symbols.text(frame.function);
+    named.offset = frame.offset;
+    named.file = recorded.symbols.text(frame.file);
+    named.line = frame.line;
+    named.is_inlined = frame.is_inlined;
+    result.push_back(named);
+  }
+}
+
+}  // namespace
+
+std::vector<NamedFrame> frames_of_node(const RecordedStacks& recorded, const TrackerRecord& tracker,
+                                       uint32_t node) {
+  std::vector<NamedFrame> result;
+  add_frames_of_node(recorded, tracker, node, result);
+  return result;
+}
+
 std::vector<NamedFrame> named_frames(const RecordedStacks& recorded, const TrackerRecord& tracker,
                                      uint32_t node, StackEnd& end) {
   std::vector<NamedFrame> result;
-  end = recorded.stacks.walk(node, [&](uint32_t id) {
-    const CallNode& call = recorded.stacks.nodes[id];
-    NamedFrame place;
-    place.return_address = call.return_address;
-    if (call.module >= 0) {
-      const TrackedModule& module = tracker.modules[static_cast<size_t>(call.module)];
-      place.has_module = true;
-      place.module = module.path;
-      place.module_address = call.return_address.value() - module.bias;
-    }
-    const auto frames = recorded.symbols.at(call.module, call.return_address);
-    if (frames.empty()) result.push_back(place);
-    for (const SourceFrame& frame : frames) {
-      NamedFrame named = place;
-      named.function = recorded.symbols.text(frame.function);
-      named.offset = frame.offset;
-      named.file = recorded.symbols.text(frame.file);
-      named.line = frame.line;
-      named.is_inlined = frame.is_inlined;
-      result.push_back(named);
-    }
-  });
+  end = recorded.stacks.walk(
+      node, [&](uint32_t id) { add_frames_of_node(recorded, tracker, id, result); });
   return result;
 }
 

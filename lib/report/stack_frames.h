@@ -29,6 +29,10 @@ struct NamedFrame {
 std::vector<NamedFrame> named_frames(const RecordedStacks& recorded, const TrackerRecord& tracker,
                                      uint32_t node, StackEnd& end);
 
+// Of one return address: the functions that were inlined there first. At least one.
+std::vector<NamedFrame> frames_of_node(const RecordedStacks& recorded, const TrackerRecord& tracker,
+                                       uint32_t node);
+
 // "parse(int)", "libfoo.so+0x1234" or "0x7f0012345678": never empty, not made printable.
 std::string function_label(const NamedFrame& frame);
 // "parse.cpp:42", "" when not known. With the whole path or the name of the file alone.

@@ -39,4 +39,8 @@ struct SnapshotMetadata {
   std::vector<std::string> notes;        // what the reader of a report should know, a sentence each
 };
 
+// What the program is called on this host: the name of the target that `heapsnap collect` took the
+// snapshot of, else the process's own.
+std::string target_name(const SnapshotMetadata& metadata);
+
 }  // namespace heapsnap

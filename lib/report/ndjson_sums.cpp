@@ -1,0 +1,243 @@
+#include "report/ndjson_sums.h"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "analysis/heap_summary.h"
+#include "analysis/live_blocks.h"
+#include "analysis/rss_account.h"
+#include "analysis/size_classes.h"
+#include "analysis/stack_census.h"
+#include "analysis/stack_groups.h"
+#include "report/json_writer.h"
+#include "report/number_text.h"
+#include "report/stack_frames.h"
+#include "report/stack_labels.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr int64_t kNanosecondsPerMs = 1'000'000;
+constexpr std::string_view kNoFile = "code of no file";  // its address says nothing on other hosts
+
+// Rows of one snapshot: what they have in common is written by begin().
+class SumRows {
+ public:
+  SumRows(const SnapshotMetadata& metadata, Writer& out)
+      : process_(metadata.process), target_(target_name(metadata)), out_(out), json_(out) {}
+
+  JsonWriter& begin(const char* kind, std::string_view name) {
+    json_ = JsonWriter(out_);
+    json_.begin_object();
+    json_.member("kind", kind);
+    json_.member("version", 1);
+    json_.member("host", process_.hostname);
+    json_.member("target", target_);
+    text_or_null("boot_id", process_.boot_id);
+    json_.member("pid", process_.pid);
+    json_.key("start_time");
+    if (process_.start_time_ticks == 0) {
+      json_.null();
+    } else {
+      json_.value(process_.start_time_ticks);
+    }
+    json_.member("comm", process_.comm);
+    json_.member("exe", process_.exe);
+    text_or_null("build_id", process_.build_id);
+    json_.member("taken_at", time_text(process_.taken_at_ns));
+    json_.member("taken_at_ms", process_.taken_at_ns / kNanosecondsPerMs);
+    json_.member("name", name);
+    return json_;
+  }
+  void end() {
+    json_.end_object();
+    out_.write("\n");
+  }
+
+ private:
+  void text_or_null(std::string_view name, const std::string& text) {
+    json_.key(name);
+    if (text.empty()) {
+      json_.null();
+    } else {
+      json_.value(text);
+    }
+  }
+
+  const Process& process_;
+  std::string target_;
+  Writer& out_;
+  JsonWriter json_;
+};
+
+// Chunks in use and free ones by size.
+class ChunkSizes final : public ChunkSink {
+ public:
+  void on_batch(const ChunkBatch& batch) override {
+    for (size_t i = 0; i < batch.sizes.size(); ++i) add(batch.sizes[i], batch.states[i]);
+  }
+  void on_mmapped(const MmappedChunk& chunk) override { add(chunk.size, chunk.state); }
+
+  // Those with chunks in use, ascending.
+  std::vector<SizeClass> used() const {
+    std::vector<SizeClass> all = classes_.largest_used(SIZE_MAX);
+    std::sort(all.begin(), all.end(),
+              [](const SizeClass& a, const SizeClass& b) { return a.begin < b.begin; });
+    return all;
+  }
+
+ private:
+  void add(uint64_t size, ChunkState state) {
+    if (is_live(state)) {
+      classes_.add(size, SizeClasses::kUsed);
+    } else if (state < ChunkState::kTop) {
+      classes_.add(size, SizeClasses::kFree);
+    }
+  }
+
+  SizeClasses classes_;
+};
+
+void write_account_rows(SumRows& rows, const RssAccount& account) {
+  for (int i = 0; i < kRssRowCount; ++i) {
+    const auto row = static_cast<RssRow>(i);
+    JsonWriter& json = rows.begin("account", to_string(row));
+    json.member("bytes", account[row].resident);
+    json.member("swapped", account[row].swapped);
+    rows.end();
+  }
+}
+
+void write_size_rows(SumRows& rows, const SnapshotStreams& streams) {
+  ChunkSizes sizes;
+  streams.read_chunks(sizes);
+  for (const SizeClass& each : sizes.used()) {
+    JsonWriter& json = rows.begin("size", size_class_name(each));
+    json.member("size", each.begin);
+    json.member("blocks", each.used.count);
+    json.member("bytes", each.used.bytes);
+    json.member("free_blocks", each.free.count);
+    json.member("free_bytes", each.free.bytes);
+    rows.end();
+  }
+}
+
+void write_arena_rows(SumRows& rows, const SnapshotMetadata& metadata, const HeapSummary& summary) {
+  const size_t count = std::min(metadata.heap.arenas.size(), summary.arenas.size());
+  for (size_t i = 0; i < count; ++i) {
+    const FiguresByState& states = summary.arenas[i].states;
+    const Tally used = used_figures(states).chunks;
+    const Tally free = free_figures(states).chunks;
+    JsonWriter& json = rows.begin("arena", std::to_string(i));
+    json.member("blocks", used.count);
+    json.member("bytes", metadata.heap.arenas[i].system_mem);
+    json.member("free_blocks", free.count);
+    json.member("free_bytes", free.bytes);
+    rows.end();
+  }
+}
+
+// As it is called on every host that runs this program.
+std::string portable_label(const NamedFrame& frame) {
+  if (frame.function.empty() && !frame.has_module) return std::string(kNoFile);
+  return function_label(frame);
+}
+
+// Of a stack, from what its frames are called: the same on every host, in every process, and in
+// later builds as long as the functions keep their names. 16 hexadecimal digits.
+std::string stack_id(const std::vector<NamedFrame>& frames) {
+  std::string text;
+  for (const NamedFrame& frame : frames) {
+    text += portable_label(frame);
+    text += '\0';
+    text += file_name_of(frame.module);
+    text += '\0';
+  }
+  return fmt::format("{:016x}", XXH64(text.data(), text.size(), 0));
+}
+
+uint64_t whole_number(double number) {
+  return number <= 0 ? 0 : static_cast<uint64_t>(std::llround(number));
+}
+
+void write_stack_rows(SumRows& rows, const SnapshotStreams& streams,
+                      const RecordedStacks& recorded) {
+  const SnapshotMetadata& metadata = *streams.metadata;
+  const StackCensus census = take_stack_census(streams, recorded.stacks);
+  StackReportInput input{metadata, recorded, census, StackOrder::kLiveBytes, {}, {}, {}};
+  input.ranked = ranked_stacks(census, recorded.stacks, StackOrder::kLiveBytes, 0);
+  pass_over_unnamed(census, recorded, *metadata.tracker, input.passed);
+  std::unordered_set<std::string> told;
+  for (const uint32_t number : input.ranked) {
+    const AllocationSite& site = recorded.stacks.sites[number];
+    const StackFigures& figures = census.stacks[number];
+    StackEnd end{};
+    const auto frames = named_frames(recorded, *metadata.tracker, site.node, end);
+    const std::string id = stack_id(frames);
+    const std::string name = charged_function(input, number);
+    if (told.insert(id).second) {
+      JsonWriter& json = rows.begin("frames", name);
+      json.member("id", id);
+      json.key("frames");
+      json.begin_array();
+      for (const NamedFrame& frame : frames) json.value(portable_label(frame));
+      json.end_array();
+      rows.end();
+    }
+    JsonWriter& json = rows.begin("stack", name);
+    json.member("id", id);
+    json.member("blocks", whole_number(figures.live_blocks));
+    json.member("bytes", whole_number(figures.live_bytes));
+    json.member("allocations", whole_number(site.allocation_count()));
+    json.member("frees", whole_number(site.free_count()));
+    json.member("allocated_bytes", site.allocated_bytes);
+    json.member("freed_bytes", site.freed_bytes);
+    rows.end();
+  }
+}
+
+void write_process_row(SumRows& rows, const SnapshotMetadata& metadata, const HeapSummary& summary,
+                       const RssAccount& account, const std::string& file) {
+  const Process& process = metadata.process;
+  const Tally used = used_figures(summary.totals).chunks;
+  const Tally free = free_figures(summary.totals).chunks;
+  JsonWriter& json = rows.begin("process", process.comm);
+  json.member("blocks", used.count);
+  json.member("bytes", process.rss != 0 ? process.rss : account.total.resident);
+  json.member("free_blocks", free.count);
+  json.member("free_bytes", free.bytes);
+  json.member("swapped", process.swap);
+  json.member("snapshot", metadata.collection ? metadata.collection->place : file_name_of(file));
+  rows.end();
+}
+
+}  // namespace
+
+void export_ndjson_sums(const SnapshotStreams& streams, const RecordedStacks* recorded,
+                        const std::string& file, Writer& out) {
+  const SnapshotMetadata& metadata = *streams.metadata;
+  const HeapSummary summary = summarize(streams);
+  const RssAccount account = account_rss(metadata, summary);
+  SumRows rows(metadata, out);
+  write_account_rows(rows, account);
+  write_size_rows(rows, streams);
+  write_arena_rows(rows, metadata, summary);
+  if (recorded != nullptr && metadata.tracker) write_stack_rows(rows, streams, *recorded);
+  write_process_row(rows, metadata, summary, account, file);
+}
+
+void export_ndjson_sums(const SnapshotReader& reader, const std::string& file, Writer& out) {
+  std::optional<RecordedStacks> recorded;
+  if (reader.metadata().tracker) recorded = reader.read_call_stacks();
+  export_ndjson_sums(streams_of(reader), recorded ? &*recorded : nullptr, file, out);
+}
+
+}  // namespace heapsnap
