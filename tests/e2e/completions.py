@@ -113,7 +113,7 @@ def main():
             assert found == expected, (command, found ^ expected)
         for command, option, values in (("attach", "--freeze", ["auto", "fork", "stop", "none"]),
                                         ("doctor", "--color", ["auto", "always", "never"]),
-                                        ("export", "--format", ["ndjson", "ptmallocdump"])):
+                                        ("export", "--format", ["ndjson", "pprof", "ptmallocdump"])):
             found = check_values(shell, [command, option])
             help_text = output_of([heapsnap, command, "--help"])
             for value in values:

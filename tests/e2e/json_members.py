@@ -69,6 +69,7 @@ def main():
                                     "--keep", "1", "-o", folder],
                                    ["report", tracked, "-j"],
                                    ["export", tracked, "--format", "ndjson"],
+                                   ["export", tracked, "--format", "ndjson", "--rows", "sums"],
                                    *(["stacks", tracked, "-j", "--by", group]
                                      for group in ("stack", "function", "module", "thread")))]
         running.communicate()

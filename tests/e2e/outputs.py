@@ -73,6 +73,7 @@ def arguments(heapsnap, folder):
 # Every verb that writes a file of a name that it is given.
 def writers(heapsnap, snapshot):
     return {"export": [heapsnap, "export", snapshot, "--format", "ndjson"],
+            "sums": [heapsnap, "export", snapshot, "--format", "ndjson", "--rows", "sums"],
             "dump": [heapsnap, "export", snapshot, "--format", "ptmallocdump"],
             "render": [heapsnap, "render", snapshot]}
 

@@ -4,5 +4,7 @@
 namespace heapsnap {
 
 inline constexpr const char* kWriterName = "heapsnap " HEAPSNAP_VERSION;
+// As servers are told.
+inline constexpr const char* kUserAgent = "heapsnap/" HEAPSNAP_VERSION;
 
 }  // namespace heapsnap

@@ -36,6 +36,7 @@ int run_trim(const std::vector<std::string>& arguments);
 int run_doctor(const std::vector<std::string>& arguments);
 int run_collect(const std::vector<std::string>& arguments);
 int run_prune(const std::vector<std::string>& arguments);
+int run_push(const std::vector<std::string>& arguments);
 int run_history(const std::vector<std::string>& arguments);
 int run_completions(const std::vector<std::string>& arguments);
 

@@ -21,6 +21,7 @@ constexpr std::array kCommands = {
     Command{"watch", "follow a process's memory, and take snapshots as it grows", run_watch, true},
     Command{"render", "draw the heap as a picture", run_render},
     Command{"export", "convert a snapshot to a format that other tools read", run_export},
+    Command{"push", "send the call stacks of a tracked process to Pyroscope", run_push, true},
     Command{"trim", "make a process give free memory back to the system", run_trim, true},
     Command{"collect", "take snapshots of the configured targets that are due", run_collect, false,
             true},

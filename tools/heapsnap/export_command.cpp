@@ -1,14 +1,37 @@
+#include "analysis/stack_census.h"
 #include "base/error.h"
 #include "report/ndjson_export.h"
+#include "report/ndjson_sums.h"
+#include "report/pprof_export.h"
 #include "report/ptmallocdump_export.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/result_file.h"
+#include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/tracked_stacks.h"
 
 namespace heapsnap {
 
 namespace {
+
+constexpr const char* kExportDescription =
+    "Writes a snapshot in a format that other tools read:\n"
+    "  ndjson         a line of JSON per chunk, for DuckDB, ClickHouse, mongoimport, jq; with\n"
+    "                 --rows sums, a line per sum (account, sizes, arenas, stacks), each with the\n"
+    "                 host, the process and the time, for a table of many hosts\n"
+    "  pprof          the call stacks of a tracked process, for go tool pprof, speedscope and\n"
+    "                 Pyroscope (gzip; heapsnap push sends them there)\n"
+    "  ptmallocdump   the text of the ptmalloc2 heap dumper, for its visualizer";
+
+struct ExportArguments {
+  std::string path;
+  std::string format;
+  std::string rows = "chunks";
+  std::string output;
+  std::string heaps = "all";
+  bool force = false;
+};
 
 DumpedHeaps parse_heaps(const std::string& text) {
   if (text == "all") return DumpedHeaps::kAll;
@@ -17,42 +40,59 @@ DumpedHeaps parse_heaps(const std::string& text) {
   throw Error(ErrorKind::kUsage, "--heaps " + text, "not one of all, main, others");
 }
 
+void write_pprof(const SnapshotReader& snapshot, const std::string& path, Writer& out) {
+  const RecordedStacks recorded =
+      read_tracked_stacks(snapshot, {path, false}, stack_debug_files({}, false), {});
+  const StackCensus census = take_stack_census(streams_of(snapshot), recorded.stacks);
+  export_pprof(snapshot.metadata(), recorded, census, PprofValues::kAll, out);
+}
+
+void write_export(const ExportArguments& arguments, DumpedHeaps dumped,
+                  const SnapshotReader& snapshot, Writer& out) {
+  if (arguments.format == "pprof") {
+    write_pprof(snapshot, arguments.path, out);
+  } else if (arguments.format == "ptmallocdump") {
+    export_ptmallocdump(snapshot, dumped, out);
+  } else if (arguments.rows == "sums") {
+    export_ndjson_sums(snapshot, arguments.path, out);
+  } else {
+    export_ndjson(snapshot, out);
+  }
+}
+
 }  // namespace
 
-int run_export(const std::vector<std::string>& arguments) {
-  std::string path;
-  std::string format;
-  std::string output;
-  std::string heaps = "all";
-  bool force = false;
-  OptionParser parser(
-      "export [options] SNAPSHOT",
-      "Writes a snapshot in a format that other tools read:\n"
-      "  ndjson         a line of JSON per chunk, for DuckDB, ClickHouse, mongoimport, jq\n"
-      "  ptmallocdump   the text of the ptmalloc2 heap dumper, for its visualizer");
-  parser.text("format", format, "FORMAT", "ndjson or ptmallocdump");
-  parser.text("output,o", output, "FILE", "output file (default: standard output)");
-  parser.flag("force,f", force, "replace FILE if it exists");
-  parser.text("heaps", heaps, "WHICH", "with ptmallocdump: all, main, or others (default: all)");
-  parser.positional("SNAPSHOT", path);
+int run_export(const std::vector<std::string>& words) {
+  ExportArguments arguments;
+  OptionParser parser("export [options] SNAPSHOT", kExportDescription);
+  parser.text("format", arguments.format, "FORMAT", "ndjson, pprof or ptmallocdump");
+  parser.text("rows", arguments.rows, "ROWS", "with ndjson: chunks (default) or sums");
+  parser.text("output,o", arguments.output, "FILE", "output file (default: standard output)");
+  parser.flag("force,f", arguments.force, "replace FILE if it exists");
+  parser.text("heaps", arguments.heaps, "WHICH",
+              "with ptmallocdump: all, main, or others (default: all)");
+  parser.positional("SNAPSHOT", arguments.path);
   parser.example("heapsnap export a.hsnap --format ndjson | jq -c 'select(.size > 1048576)'",
                  "the chunks larger than 1 MiB");
-  if (!parser.parse(arguments)) return kExitDone;
-  if (path.empty() || format.empty()) {
+  parser.example(
+      "heapsnap export a.hsnap --format ndjson --rows sums | jq -c '[.kind, .name, .bytes]'",
+      "what the snapshot adds up to");
+  parser.example("heapsnap export a.hsnap --format pprof -o a.pb.gz && go tool pprof -top a.pb.gz",
+                 "the functions that hold the most memory of a tracked process");
+  if (!parser.parse(words)) return kExitDone;
+  if (arguments.path.empty() || arguments.format.empty()) {
     throw Error(ErrorKind::kUsage, "export", "it needs a snapshot and a --format",
                 "for example: heapsnap export a.hsnap --format ndjson");
   }
-  const DumpedHeaps dumped = parse_heaps(heaps);
-  if (format != "ndjson" && format != "ptmallocdump") {
-    throw Error(ErrorKind::kUsage, "--format " + format, "not one of ndjson, ptmallocdump");
+  const DumpedHeaps dumped = parse_heaps(arguments.heaps);
+  check_choice("--format", arguments.format, {"ndjson", "pprof", "ptmallocdump"});
+  check_choice("--rows", arguments.rows, {"chunks", "sums"});
+  if (arguments.rows != "chunks" && arguments.format != "ndjson") {
+    throw Error(ErrorKind::kUsage, "--rows " + arguments.rows, "only --format ndjson has rows");
   }
-  const SnapshotReader snapshot = SnapshotReader::open(path);
-  ResultFile result(output, force);
-  if (format == "ndjson") {
-    export_ndjson(snapshot, result.writer());
-  } else {
-    export_ptmallocdump(snapshot, dumped, result.writer());
-  }
+  const SnapshotReader snapshot = SnapshotReader::open(arguments.path);
+  ResultFile result(arguments.output, arguments.force);
+  write_export(arguments, dumped, snapshot, result.writer());
   result.commit();
   return kExitDone;
 }

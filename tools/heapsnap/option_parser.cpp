@@ -272,4 +272,14 @@ UsageDescription OptionParser::describe(int (*run)(const std::vector<std::string
   return description;
 }
 
+void check_choice(const std::string& option, const std::string& text,
+                  std::initializer_list<std::string_view> choices) {
+  std::string list;
+  for (const std::string_view choice : choices) {
+    if (text == choice) return;
+    list += (list.empty() ? "" : ", ") + std::string(choice);
+  }
+  throw Error(ErrorKind::kUsage, option + " " + text, "not one of " + list);
+}
+
 }  // namespace heapsnap

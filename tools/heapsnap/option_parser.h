@@ -8,8 +8,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace heapsnap {
@@ -61,5 +63,9 @@ class OptionParser {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Throws Error{kUsage} when the value of an option ("--sort") is none of these.
+void check_choice(const std::string& option, const std::string& text,
+                  std::initializer_list<std::string_view> choices);
 
 }  // namespace heapsnap

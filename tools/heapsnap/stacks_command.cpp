@@ -18,6 +18,7 @@
 #include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/target_argument.h"
 #include "tools/heapsnap/temporary_snapshot.h"
+#include "tools/heapsnap/tracked_stacks.h"
 
 namespace heapsnap {
 
@@ -64,29 +65,9 @@ StackOrder parse_order(const std::string& text) {
               "not one of live-bytes, live-blocks, rate, churn");
 }
 
-void check_choice(const std::string& option, const std::string& text,
-                  std::initializer_list<std::string_view> choices) {
-  std::string list;
-  for (const std::string_view choice : choices) {
-    if (text == choice) return;
-    list += (list.empty() ? "" : ", ") + std::string(choice);
-  }
-  throw Error(ErrorKind::kUsage, option + " " + text, "not one of " + list);
-}
-
 bool is_file(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);
-}
-
-// How a process comes to be tracked: one that runs, or may still run, by inject.
-std::string tracking_remedy(const SnapshotMetadata& metadata, bool runs) {
-  if (metadata.freeze.method == FreezeMethod::kCore) {
-    return "start the program with the tracker: heapsnap run -- COMMAND";
-  }
-  const std::string inject = "heapsnap inject " + std::to_string(metadata.process.pid);
-  if (runs) return "load the tracker: " + inject;
-  return "while the process runs, load the tracker (" + inject + "), then take a snapshot again";
 }
 
 // One pattern per line; empty lines and lines that start with "#" are skipped.
@@ -225,21 +206,8 @@ int run_stacks(const std::vector<std::string>& words) {
   std::string path = arguments.what;
   if (!is_file(path)) path = own.emplace(resolve_target(path), debug_files).path();
   const SnapshotReader snapshot = SnapshotReader::open(path);
-  const HeapModel& heap = snapshot.metadata().heap;
-  if (!snapshot.metadata().tracker && heap.foreign_answers_malloc) {
-    throw Error(ErrorKind::kUnsupported, arguments.what,
-                "its malloc is provided by " + heap.foreign_allocator +
-                    ", and call stacks are recorded for glibc's only",
-                "start it without that allocator: heapsnap run -- COMMAND");
-  }
-  if (!snapshot.metadata().tracker) {
-    throw Error(ErrorKind::kUnsupported,
-                own ? "process " + std::to_string(snapshot.metadata().process.pid) : arguments.what,
-                own ? "it is not tracked" : "the process was not tracked",
-                tracking_remedy(snapshot.metadata(), own.has_value()));
-  }
-  RecordedStacks recorded = snapshot.read_call_stacks();
-  add_missing_names(snapshot.metadata(), recorded, debug_files, arguments.sysroot);
+  const RecordedStacks recorded = read_tracked_stacks(snapshot, {arguments.what, own.has_value()},
+                                                      debug_files, arguments.sysroot);
   Writer out(STDOUT_FILENO, "standard output");
   print_listing(arguments, snapshot, recorded, passed, own ? std::string() : path, out);
   if (arguments.format == "text" && !arguments.style.json) {
