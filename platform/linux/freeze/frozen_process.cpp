@@ -500,25 +500,7 @@ std::vector<MappingUsage> FrozenProcess::mapping_usage() {
       return usage_by_smaps(view_.proc, tid, mappings);
     });
   }
-  std::vector<MappingUsage> usage = attribute_usage(usage_before_, mappings);
-  PageMap pages(view_.proc, view_.tid);
-  std::vector<MappingUsage> by_smaps;  // before 6.7; it takes several times as long
-  for (size_t i = 0; i < mappings.size(); ++i) {
-    if (const auto kept = missing_.bytes_of(mappings[i])) {
-      usage[i] = usage_at_freeze(mappings[i], *kept, usage[i]);
-      continue;
-    }
-    // [vdso] and the like hold pages of the kernel.
-    const bool is_anonymous = mappings[i].is_anonymous() && !mappings[i].path.starts_with("[v");
-    auto own = pages.count(mappings[i].range,
-                           is_anonymous ? PageMap::Pages::kAnonymous : PageMap::Pages::kAny);
-    if (!own) {
-      if (by_smaps.empty()) by_smaps = usage_by_smaps(view_.proc, view_.tid, mappings);
-      own = {by_smaps[i].anonymous, by_smaps[i].anon_huge, by_smaps[i].swap};
-    }
-    usage[i] = usage_at_freeze(mappings[i], *own, usage[i]);
-  }
-  return usage;
+  return usage_of_copy(view_.proc, view_.tid, mappings, usage_before_, missing_);
 }
 
 }  // namespace heapsnap
