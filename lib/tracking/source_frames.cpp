@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "tracking/function_name.h"
+
 namespace heapsnap {
 
 namespace {
@@ -55,6 +57,37 @@ std::span<const SourceFrame> SourceFrames::at(int32_t module, Address return_add
 void SourceFrames::set_strings(std::vector<std::string> strings) {
   strings_ = std::move(strings);
   if (strings_.empty()) strings_.emplace_back();
+}
+
+bool is_named(const SourceFrames& symbols, std::span<const SourceFrame> frames) {
+  return std::any_of(frames.begin(), frames.end(), [&symbols](const SourceFrame& frame) {
+    const std::string& name = symbols.text(frame.function);
+    return !name.empty() && !is_name_of_start(name);
+  });
+}
+
+SourceFrames with_names_of(const SourceFrames& known, const SourceFrames& found) {
+  SourceFrames all;
+  const auto add = [&all](const SourceFrames& from, const SourceFrames::Place& place) {
+    std::vector<SourceFrame> frames;
+    for (SourceFrame frame : from.at(place.module, place.return_address)) {
+      frame.function = all.intern(from.text(frame.function));
+      frame.file = all.intern(from.text(frame.file));
+      frames.push_back(frame);
+    }
+    all.add(place.module, place.return_address, frames);
+  };
+  for (const SourceFrames::Place& place : known.places()) {
+    const auto there = found.at(place.module, place.return_address);
+    const bool is_better =
+        is_named(found, there) && !is_named(known, known.at(place.module, place.return_address));
+    add(is_better ? found : known, place);
+  }
+  for (const SourceFrames::Place& place : found.places()) {
+    if (known.at(place.module, place.return_address).empty()) add(found, place);
+  }
+  all.sort();
+  return all;
 }
 
 }  // namespace heapsnap

@@ -76,4 +76,12 @@ class SourceFrames {
   std::vector<SourceFrame> frames_;
 };
 
+// Whether one of `frames` has a function's name, rather than that of its start
+// (is_name_of_start()).
+bool is_named(const SourceFrames& symbols, std::span<const SourceFrame> frames);
+
+// `known`, with the frames of `found` for addresses that have no name in it. sort() was called for
+// both.
+SourceFrames with_names_of(const SourceFrames& known, const SourceFrames& found);
+
 }  // namespace heapsnap

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """How call stacks are named, charged and shown: stack_names.py CASE HEAPSNAP NAMED_FUNCTIONS"""
 
+import contextlib
+import http.server
 import json
 import os
 import pathlib
@@ -9,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 
 from tracked_process import output_of
 
@@ -30,6 +33,30 @@ def shares(listing):
     frames = [frame for stack in listing["stacks"] for frame in stack["frames"] if not frame.get("inlined")]
     named = [frame for frame in frames if "function" in frame]
     return len(frames), len(named)
+
+
+def build_id_of(program):
+    return re.search(r"Build ID: ([0-9a-f]+)", output_of(["readelf", "-n", program]))[1]
+
+
+@contextlib.contextmanager
+def served(debug_files):
+    """A debuginfod server on loopback; gives its address."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            content = debug_files.get(self.path.removeprefix("/buildid/").removesuffix("/debuginfo"))
+            self.send_response(404 if content is None else 200)
+            self.send_header("Content-Length", str(len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 class Case:
@@ -82,6 +109,29 @@ class Case:
         assert [one["name"] for one in groups["passed_over"]] == [f"stripped+{pool_get:#x}()"], groups["passed_over"]
         assert f"stripped+{pool_get:#x} (for 10)" in " ".join(self.text(path, "--by", "function").split())
 
+    def named_later(self):
+        """Debug symbols that come after the snapshot give names, installed or fetched as the listing says."""
+        stripped, debug = self.work / "stripped", self.work / "stripped.debug"
+        output_of(["objcopy", "--only-keep-debug", self.program, debug])
+        output_of(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug}", self.program, stripped])
+        debug.rename(self.work / "elsewhere")
+        path = self.snapshot(stripped)
+        before = self.text(path, "--by", "function")
+        assert "functions without a name, most of it in stripped" in before and "text_loader" not in before, before
+        (self.work / ".debug").mkdir()
+        shutil.copy(self.work / "elsewhere", self.work / ".debug" / "stripped.debug")
+        for after in (self.text(path, "--by", "function"), output_of([self.heapsnap, "report", path])):
+            assert "text_loader" in after and "most of it in stripped" not in after, after
+        shutil.rmtree(self.work / ".debug")
+        (command,) = [line.strip() for line in before.splitlines() if "DEBUGINFOD_URLS=" in line]
+        with served({build_id_of(self.program): (self.work / "elsewhere").read_bytes()}) as address:
+            command, replaced = re.subn("https://[^ ]*", address, command)
+            assert replaced == 1, command
+            fetched = subprocess.run(command, shell=True, capture_output=True, text=True, env=os.environ | {
+                "PATH": f"{self.heapsnap.parent}:{os.environ['PATH']}", "DEBUGINFOD_CACHE_PATH": str(self.work / "cache")})
+        assert fetched.returncode == 0, fetched
+        assert "text_loader" in fetched.stdout, fetched
+
     def symbols(self):
         for line in output_of(["nm", "-C", "--defined-only", self.program]).splitlines():
             address, _, name = line.split(maxsplit=2)
@@ -131,6 +181,11 @@ class Case:
         assert kept == groups, kept
         assert [size for name, size in self.groups(path, "--pass-over", "!xmalloc").items()
                 if "xmalloc" in name] == [20 * 700]
+        reports = [output_of([self.heapsnap, "report", *options, path])
+                   for options in ((), ("--pass-over", "*insert_of_template"))]
+        # Where it is charged, the line of the call is shown.
+        is_charged = [bool(re.search(r"insert_of_template\S*:\d+ ←", report)) for report in reports]
+        assert is_charged == [True, False], reports
         modules = {os.path.basename(one["name"]): one["live_bytes"]
                    for one in self.listing(path, "--by", "module")["groups"]}
         assert modules[self.program.name] > 0.5 * sum(modules.values()), modules

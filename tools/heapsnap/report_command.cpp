@@ -12,6 +12,7 @@
 #include "report/shell_word.h"
 #include "report/stack_labels.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/pass_over_options.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/typed_address.h"
@@ -24,6 +25,7 @@ struct ReportArguments {
   std::string path;
   std::string at;
   std::string bytes = "4KiB";
+  PassOverOptions pass_over;
   ReportStyle style;
 };
 
@@ -54,12 +56,12 @@ std::string contents_remedy(const SnapshotMetadata& metadata) {
 
 // Of a block without a stack; the same function that the report names.
 std::string probable_owner(const SnapshotReader& snapshot, const RecordedStacks& recorded,
-                           const FoundChunk& chunk) {
+                           const FoundChunk& chunk, const PassedFrames& passed) {
   if (chunk.stack != 0 || !is_live(chunk.state) || chunk.is_thread_cache) return {};
   const SnapshotStreams streams = streams_of(snapshot);
   const StackCensus census = take_stack_census(streams, recorded.stacks);
   StackReportInput stacks{
-      snapshot.metadata(), recorded, census, StackOrder::kLiveBytes, {}, {}, {}};
+      snapshot.metadata(), recorded, census, StackOrder::kLiveBytes, {}, {}, {}, passed};
   pass_over_unnamed(census, recorded, *snapshot.metadata().tracker, stacks.passed);
   for (const OldBlocks& old : attribute_old_blocks(streams, recorded, stacks.passed, SIZE_MAX)) {
     if (old.size == chunk.size) return charged_function(stacks, old.stack);
@@ -67,7 +69,8 @@ std::string probable_owner(const SnapshotReader& snapshot, const RecordedStacks&
   return {};
 }
 
-void print_chunk_at(const SnapshotReader& snapshot, const ReportArguments& arguments) {
+void print_chunk_at(const SnapshotReader& snapshot, const ReportArguments& arguments,
+                    const PassedFrames& passed) {
   const auto at = parse_address(arguments.at);
   if (!at) {
     throw Error(ErrorKind::kUsage, "--at " + arguments.at, "not a hexadecimal address",
@@ -89,7 +92,7 @@ void print_chunk_at(const SnapshotReader& snapshot, const ReportArguments& argum
       snapshot.read_contents(range, receive);
     };
   }
-  if (metadata.tracker) input.probable_owner = probable_owner(snapshot, recorded, *chunk);
+  if (metadata.tracker) input.probable_owner = probable_owner(snapshot, recorded, *chunk, passed);
   Writer out(STDOUT_FILENO, "standard output");
   arguments.style.json ? print_json_chunk(out, input)
                        : print_chunk(out, input, text_style(arguments.style));
@@ -120,6 +123,7 @@ int run_report(const std::vector<std::string>& words) {
       "bytes", arguments.bytes, "BYTES",
       "with --at, print at most this many bytes of the block: from its start, or from ADDR if "
       "that is further on (default: 4KiB)");
+  add_pass_over_options(parser, arguments.pass_over);
   add_report_options(parser, arguments.style);
   parser.positional("SNAPSHOT", arguments.path);
   parser.example("heapsnap report a.hsnap | less -R", "read it page by page");
@@ -131,11 +135,12 @@ int run_report(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "report", "it needs a snapshot",
                 "make one with: heapsnap attach PID");
   }
+  const PassedFrames passed = passed_frames(arguments.pass_over);
   const SnapshotReader snapshot = SnapshotReader::open(arguments.path);
   if (arguments.at.empty()) {
-    print_snapshot_report(snapshot, arguments.path, ReportDepth::kWhole, arguments.style);
+    print_snapshot_report(snapshot, arguments.path, ReportDepth::kWhole, arguments.style, passed);
   } else {
-    print_chunk_at(snapshot, arguments);
+    print_chunk_at(snapshot, arguments, passed);
   }
   return kExitDone;
 }

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "report/json_report.h"
+#include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
@@ -47,7 +48,8 @@ bool still_runs(const Process& process) {
 }  // namespace
 
 void print_snapshot_report(const SnapshotReader& snapshot, const std::string& path,
-                           ReportDepth depth, const ReportStyle& style) {
+                           ReportDepth depth, const ReportStyle& style,
+                           const PassedFrames& passed) {
   constexpr size_t kTopStacks = 8;
   constexpr size_t kOldSizes = 3;
   const SnapshotMetadata& metadata = snapshot.metadata();
@@ -66,6 +68,9 @@ void print_snapshot_report(const SnapshotReader& snapshot, const std::string& pa
   if (metadata.tracker) {
     const SnapshotStreams streams = streams_of(snapshot);
     recorded = snapshot.read_call_stacks();
+    if (facts.is_whole_report) {
+      add_missing_names(metadata, recorded, stack_debug_files({}, false), {});
+    }
     census = take_stack_census(streams, recorded.stacks);
     stacks.emplace(
         StackReportInput{metadata,
@@ -74,7 +79,8 @@ void print_snapshot_report(const SnapshotReader& snapshot, const std::string& pa
                          StackOrder::kLiveBytes,
                          ranked_stacks(census, recorded.stacks, StackOrder::kLiveBytes, kTopStacks),
                          {},
-                         path});
+                         path,
+                         passed});
     pass_over_unnamed(census, recorded, *metadata.tracker, stacks->passed);
     input.stacks = &*stacks;
     input.old_blocks = attribute_old_blocks(streams, recorded, stacks->passed, kOldSizes);

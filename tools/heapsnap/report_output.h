@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "analysis/passed_frames.h"
 #include "report/text_report.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/option_parser.h"
@@ -22,8 +23,10 @@ TextStyle text_style(const ReportStyle& style);
 
 enum class ReportDepth { kFirstScreen, kWhole };
 
-// Reads all of the snapshot and prints. `path` is for the text; may be empty.
+// Reads all of the snapshot and prints. `path` is for the text; may be empty. Call stacks are not
+// charged to the functions in `passed`.
 void print_snapshot_report(const SnapshotReader& snapshot, const std::string& path,
-                           ReportDepth depth, const ReportStyle& style);
+                           ReportDepth depth, const ReportStyle& style,
+                           const PassedFrames& passed = {});
 
 }  // namespace heapsnap

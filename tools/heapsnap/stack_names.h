@@ -1,4 +1,4 @@
-// Names for call stacks that were recorded without them, from the files of this machine.
+// Names for frames of call stacks that a snapshot has none of, from the files of this machine.
 #pragma once
 
 #include <string>
@@ -11,8 +11,9 @@ namespace heapsnap {
 
 DebugFileSearch stack_debug_files(const std::string& sysroot, bool ask_servers);
 
-// Does nothing when the snapshot has names. Else looks for the modules below `sysroot`; only files
-// with the build-id that the snapshot names are used.
+// Looks for the modules with unnamed frames below `sysroot`, and for their debug files; only those
+// with the build-id that the snapshot names are used. Where the snapshot has any names, only debug
+// files can add to them.
 void add_missing_names(const SnapshotMetadata& metadata, RecordedStacks& recorded,
                        const DebugFileSearch& debug_files, const std::string& sysroot);
 

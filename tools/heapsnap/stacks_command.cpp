@@ -3,17 +3,19 @@
 
 #include <filesystem>
 #include <optional>
-#include <sstream>
 
 #include "analysis/stack_groups.h"
+#include "analysis/unnamed_share.h"
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "report/churn_log.h"
 #include "report/heapprof_listing.h"
+#include "report/number_text.h"
 #include "report/shell_word.h"
 #include "report/stack_report.h"
+#include "report/terminal_text.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/pass_over_options.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/target_argument.h"
@@ -47,8 +49,7 @@ struct StacksArguments {
   std::string by = "stack";
   std::string format = "text";
   std::string sysroot;
-  std::vector<std::string> pass_over;
-  std::string pass_over_file;
+  PassOverOptions pass_over;
   uint64_t limit = 20;
   uint64_t blocks = 32;
   bool all = false;
@@ -70,49 +71,18 @@ bool is_file(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
-// One pattern per line; empty lines and lines that start with "#" are skipped.
-void add_patterns_of(const std::string& path, PassedFrames& passed) {
-  constexpr size_t kLongest = 1 << 20;
-  const MappedFile file = MappedFile::open(path);
-  if (file.bytes().size() > kLongest) {
-    throw Error(ErrorKind::kBadInput, "--pass-over-file " + path, "it is larger than 1 MiB");
+void print_churn_log(const SnapshotReader& snapshot, const RecordedStacks& recorded, Writer& out) {
+  uint64_t churn = 0;
+  for (const AllocationSite& site : recorded.stacks.sites) {
+    churn += site.allocated_bytes + site.freed_bytes;
   }
-  std::istringstream lines(
-      std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()));
-  for (std::string line; std::getline(lines, line);) {
-    const size_t first = line.find_first_not_of(" \t\r");
-    if (first == std::string::npos || line[first] == '#') continue;
-    passed.add(line.substr(first, line.find_last_not_of(" \t\r") - first + 1));
-  }
-}
-
-PassedFrames passed_frames(const StacksArguments& arguments) {
-  PassedFrames passed;
-  if (!arguments.pass_over_file.empty()) add_patterns_of(arguments.pass_over_file, passed);
-  for (const std::string& pattern : arguments.pass_over) {
-    if (pattern.empty() || pattern == "!") {
-      throw Error(ErrorKind::kUsage, "--pass-over '" + pattern + "'", "it names no function",
-                  "for example: --pass-over 'my_*alloc'");
-    }
-    passed.add(pattern);
-  }
-  return passed;
+  ChurnLog(out).add(recorded, *snapshot.metadata().tracker, churn, 0);
 }
 
 void print_listing(const StacksArguments& arguments, const SnapshotReader& snapshot,
-                   const RecordedStacks& recorded, const PassedFrames& passed,
-                   const std::string& path, Writer& out) {
+                   const RecordedStacks& recorded, const StackCensus& census,
+                   const PassedFrames& passed, const std::string& path, Writer& out) {
   const SnapshotMetadata& metadata = snapshot.metadata();
-  if (arguments.format == "churnlog") {
-    uint64_t churn = 0;
-    for (const AllocationSite& site : recorded.stacks.sites) {
-      churn += site.allocated_bytes + site.freed_bytes;
-    }
-    ChurnLog(out).add(recorded, *metadata.tracker, churn, 0);
-    return;
-  }
-  const SnapshotStreams streams = streams_of(snapshot);
-  const StackCensus census = take_stack_census(streams, recorded.stacks);
   StackReportInput input{metadata, recorded, census, parse_order(arguments.sort),
                          {},       {},       path,   passed};
   const size_t limit = arguments.all ? 0 : arguments.limit;
@@ -136,7 +106,7 @@ void print_listing(const StacksArguments& arguments, const SnapshotReader& snaps
   }
   const bool is_heapprof = arguments.format == "heapprof";
   input.ranked = ranked_stacks(census, recorded.stacks, input.order, is_heapprof ? 0 : limit);
-  input.sizes = block_sizes(streams, input.ranked);
+  input.sizes = block_sizes(streams_of(snapshot), input.ranked);
   if (is_heapprof) {
     print_heapprof_listing(out, input, arguments.blocks == 0 ? UINT64_MAX : arguments.blocks);
   } else if (arguments.style.json) {
@@ -144,6 +114,23 @@ void print_listing(const StacksArguments& arguments, const SnapshotReader& snaps
   } else {
     print_stacks(out, input, text);
   }
+}
+
+// `what`: the snapshot or the PID, as a word of a command.
+void print_next_steps(Writer& out, const StacksArguments& arguments, const std::string& what,
+                      const UnnamedShare& unnamed) {
+  constexpr double kWorthSaying = 0.2;
+  const bool is_by_stack = arguments.by == "stack";
+  out.write(fmt::format("\nWhat next\n  {}\n    heapsnap stacks {}{}\n",
+                        is_by_stack ? "To add them up by the function that they are charged to:"
+                                    : "To see the stacks themselves, with all frames:",
+                        what, is_by_stack ? " --by function" : ""));
+  if (unnamed.share < kWorthSaying || arguments.ask_debuginfod) return;
+  out.write(fmt::format(
+      "  {} is charged to functions without a name, most of it in {}. For names, install\n"
+      "  its debug symbols (on Debian a package NAME-dbgsym) and run this again, or fetch them:\n"
+      "    DEBUGINFOD_URLS=https://debuginfod.elfutils.org heapsnap stacks {} --debuginfod\n",
+      percent_text(unnamed.share), printable(unnamed.module), what));
 }
 
 }  // namespace
@@ -158,12 +145,7 @@ int run_stacks(const std::vector<std::string>& words) {
               "stack (default), function, module, or thread (what it allocated and freed)");
   parser.number("limit", arguments.limit, "N", "list N entries (default: 20)");
   parser.flag("all", arguments.all, "list all entries");
-  parser.texts(
-      "pass-over", arguments.pass_over, "PATTERN",
-      "with --by function or module, also pass over functions whose name matches (\"*\" matches "
-      "any text, \"!PATTERN\" charges them after all); may be repeated");
-  parser.text("pass-over-file", arguments.pass_over_file, "FILE",
-              "read such patterns from FILE, one per line");
+  add_pass_over_options(parser, arguments.pass_over);
   parser.text("format", arguments.format, "LISTING", "text (default), heapprof or churnlog");
   parser.number("blocks", arguments.blocks, "N",
                 "block sizes that heapprof's listing shows per stack (default: 32; 0: all)");
@@ -198,7 +180,7 @@ int run_stacks(const std::vector<std::string>& words) {
                 "leave --format out, or sort by live-bytes or live-blocks");
   }
   text_style(arguments.style);
-  const PassedFrames passed = passed_frames(arguments);
+  const PassedFrames passed = passed_frames(arguments.pass_over);
 
   const DebugFileSearch debug_files =
       stack_debug_files(arguments.sysroot, arguments.ask_debuginfod);
@@ -209,15 +191,19 @@ int run_stacks(const std::vector<std::string>& words) {
   const RecordedStacks recorded = read_tracked_stacks(snapshot, {arguments.what, own.has_value()},
                                                       debug_files, arguments.sysroot);
   Writer out(STDOUT_FILENO, "standard output");
-  print_listing(arguments, snapshot, recorded, passed, own ? std::string() : path, out);
+  if (arguments.format == "churnlog") {
+    print_churn_log(snapshot, recorded, out);
+    out.flush();
+    return kExitDone;
+  }
+  const StackCensus census = take_stack_census(streams_of(snapshot), recorded.stacks);
+  print_listing(arguments, snapshot, recorded, census, passed, own ? std::string() : path, out);
   if (arguments.format == "text" && !arguments.style.json) {
     const std::string what =
         own ? std::to_string(snapshot.metadata().process.pid) : shell_word(path, "SNAPSHOT");
-    const bool is_by_stack = arguments.by == "stack";
-    out.write(fmt::format("\nWhat next\n  {}\n    heapsnap stacks {}{}\n",
-                          is_by_stack ? "To add them up by the function that they are charged to:"
-                                      : "To see the stacks themselves, with all frames:",
-                          what, is_by_stack ? " --by function" : ""));
+    print_next_steps(
+        out, arguments, what,
+        unnamed_share(group_by_function(census, recorded, *snapshot.metadata().tracker, passed)));
   }
   out.flush();
   return kExitDone;

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include "analysis/unnamed_share.h"
+
 using namespace heapsnap;
 
 namespace {
@@ -138,4 +140,21 @@ TEST_CASE("one with a name is pointed out, and charged") {
   CHECK(all.groups[0].name == "pool_get");
   stacks.add(20000, {"other", "main"});
   CHECK_FALSE(stacks.groups().suspect);
+}
+
+TEST_CASE("how much is charged to functions without a name, and where most of them are") {
+  NamedStacks stacks;
+  stacks.add(300, {"malloc", "git+0x70()", "main"});
+  stacks.add(200, {"malloc", "git+0x80()", "main"});
+  stacks.add(400, {"malloc", "libz.so.1+0x10()", "main"});
+  stacks.add(100, {"malloc", "parse", "git+0x70()"});
+  const UnnamedShare unnamed = unnamed_share(stacks.groups());
+  CHECK(unnamed.share == doctest::Approx(0.9));
+  CHECK(unnamed.module == "git");
+
+  NamedStacks named;
+  named.add(100, {"malloc", "parse", "main"});
+  CHECK(unnamed_share(named.groups()).share == 0);
+  CHECK(unnamed_share(named.groups()).module.empty());
+  CHECK(unnamed_share({}).share == 0);
 }
