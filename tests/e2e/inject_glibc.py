@@ -29,6 +29,7 @@ PATIENCE = 60
 class Injections:
     def __init__(self, heapsnap, target, work):
         self.heapsnap, self.target, self.work = heapsnap, target, work
+        self.snapshots = []
 
     def run(self, *words):
         return output_of([self.heapsnap, *words])
@@ -68,21 +69,27 @@ class Injections:
         assert churn >= 2, listing["stacks"]  # malloc and realloc
         assert not listing["tracker"]["limits"] and listing["tracker"]["dropped_blocks"] == 0, listing["tracker"]
 
-    def check_heap(self):
-        path = self.work / "heap.hsnap"
-        self.run("attach", self.target.pid, "-q", "-f", "--freeze", "fork", "--literal-name", "-o", path)
-        export = Export(self.run("export", "--format", "ndjson", path))
-        lines = list(compare(self.target.truth, export, True).lines())
-        assert not lines, "\n".join(lines)
+    def take_heap(self):
+        path = self.work / f"heap{len(self.snapshots)}.hsnap"
+        self.run("attach", self.target.pid, "-q", "--freeze", "fork", "--literal-name", "-o", path)
+        self.snapshots.append(path)
+
+    def check_heaps(self):
+        """When the target, which takes all processor time it can get, has ended."""
+        for path in self.snapshots:
+            export = Export(self.run("export", "--format", "ndjson", path))
+            lines = list(compare(self.target.truth, export, True).lines())
+            assert not lines, f"{path.name}:\n" + "\n".join(lines)
 
     def once(self, code):
         print(self.run("inject", self.target.pid), end="")
-        self.check_stacks(self.stacks())
-        self.check_heap()
+        listing = self.stacks()
+        self.take_heap()
         assert self.code() != code, "nothing is hooked"
         print(self.run("eject", self.target.pid), end="")
         assert self.code() == code, "code is not as it was"
-        self.check_heap()
+        self.take_heap()
+        self.check_stacks(listing)
 
 
 def survive(arguments, choice, work):
@@ -93,6 +100,7 @@ def survive(arguments, choice, work):
             injections.once(code)
         code = target.end()
         assert code == 0, f"the target ended with {code}"
+        injections.check_heaps()
     if choice.root:
         print("libc6", (choice.root / "glibc-version").read_text().strip())
 

@@ -86,11 +86,12 @@ class Heapsnap:
         return done.stdout
 
     def take(self, *arguments):
+        """The path of a snapshot."""
         self.taken += 1
         path = self.work / f"{self.taken}.hsnap"
         common = ["-q", "--literal-name", "-o", path] + ["--no-debug-files"] * self.arguments.no_debug_files
         self.run(*arguments, *common)
-        return self.read(path)
+        return path
 
     def read(self, path):
         export = Export(self.run("export", "--format", "ndjson", path))
@@ -101,7 +102,7 @@ class Heapsnap:
         return self.take("attach", str(pid), "--freeze", freeze)
 
     def core(self, path, sysroot):
-        return self.take("core", path, *(["--sysroot", sysroot] if sysroot else []))
+        return self.read(self.take("core", path, *(["--sysroot", sysroot] if sysroot else [])))
 
 
 def found_share(truth, export):
@@ -111,10 +112,12 @@ def found_share(truth, export):
 
 
 def check_freezes(heapsnap, target, failures, churning):
-    """One snapshot for each way to freeze."""
+    """One snapshot for each way to freeze. They are read when the target has ended: it may take a lot of processor time."""
+    paths = {freeze: heapsnap.attach(target.pid, freeze) for freeze in ("fork", "stop", "none")}
+    check_unharmed(target, failures)
     exports = {}
-    for freeze in ("fork", "stop", "none"):
-        export = heapsnap.attach(target.pid, freeze)
+    for freeze, path in paths.items():
+        export = heapsnap.read(path)
         if churning and freeze == "none":
             share = found_share(target.truth, export)
             if share < FOUND_WHILE_RUNNING:
@@ -185,9 +188,8 @@ def run_view(arguments, heapsnap, choice, work, failures):
             raise Skip("this C library uses no huge pages although it was told to")
         if view in ("live", "churn"):
             check_freezes(heapsnap, target, failures, churning=view == "churn")
-            check_unharmed(target, failures)
             return
-        live = heapsnap.attach(target.pid, "stop")
+        live = heapsnap.read(heapsnap.attach(target.pid, "stop"))
         failures.report("live", compare(target.truth, live).lines())
         if view == "kernel-core":
             core_path = truth_process.make_kernel_core(target, choice.working_folder(work), prefix)

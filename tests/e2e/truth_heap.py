@@ -71,8 +71,11 @@ class Export:
     def __init__(self, text):
         self.header = None
         self.chunks = []
-        for line in text.splitlines():
-            row = json.loads(line)
+        lines = text.splitlines()
+        rows = json.loads(f"[{','.join(lines)}]")  # a call for each line takes three times as long
+        if len(rows) != len(lines):
+            raise ValueError(f"{len(rows)} values on {len(lines)} lines of the export")
+        for row in rows:
             if row["kind"] == "snapshot":
                 self.header = row
             elif row["kind"] == "chunk":
@@ -81,11 +84,10 @@ class Export:
             raise ValueError("the export has no line of kind snapshot")
         self.chunks.sort(key=lambda chunk: chunk.pointer)
         self.pointers = [chunk.pointer for chunk in self.chunks]
+        self.by_pointer = dict(zip(self.pointers, self.chunks))
 
     def at(self, pointer):
-        index = bisect.bisect_left(self.pointers, pointer)
-        found = index < len(self.pointers) and self.pointers[index] == pointer
-        return self.chunks[index] if found else None
+        return self.by_pointer.get(pointer)
 
     def before(self, address):
         """The last chunk whose pointer is at or before the address."""
@@ -180,8 +182,11 @@ def compare(truth, export, churning=False):
 def check_sums(export, report):
     """The report adds up the same chunks that the export lists."""
     complaints = Complaints()
+    sizes_of = {}
+    for chunk in export.chunks:
+        sizes_of.setdefault(chunk.state, []).append(chunk.size)
     for state, sums in report["states"].items():
-        sizes = [chunk.size for chunk in export.chunks if chunk.state == state]
+        sizes = sizes_of.get(state, [])
         if len(sizes) != sums["count"]:
             complaints.add("report and export differ in count", f"{state}: {sums['count']}, {len(sizes)} are listed")
         # Of a chunk with a mapping of its own the report counts all of the mapping.
