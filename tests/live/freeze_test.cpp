@@ -106,7 +106,7 @@ TEST_CASE("blocking system calls neither fail nor end early") {
     CAPTURE(std::string(to_string(method_of(choice))));
     LiveTarget target({SYSCALL_SLEEPER});
     const Footprint before = footprint_of(target.pid());
-    freeze_often(target.pid(), choose(choice), scaled(60, 1000), method_of(choice));
+    freeze_often(target.pid(), choose(choice), scaled(30, 1000), method_of(choice));
     CHECK(last_difference(target.pid(), before) == "");
     auto seen = target.finish();
     CHECK(target.exit_status() == 0);
@@ -123,7 +123,7 @@ TEST_CASE("a sleep that was stopped goes on with the time that was left") {
     CAPTURE(std::string(to_string(method_of(choice))));
     LiveTarget target({LONE_SLEEPER});
     const Footprint before = footprint_of(target.pid());
-    freeze_often(target.pid(), choose(choice), scaled(60, 1000), method_of(choice));
+    freeze_often(target.pid(), choose(choice), scaled(30, 1000), method_of(choice));
     CHECK(last_difference(target.pid(), before) == "");
     auto seen = target.finish();
     CHECK(target.exit_status() == 0);
@@ -138,7 +138,7 @@ TEST_CASE("registers, flags and red zone of running threads stay what they are")
     CAPTURE(std::string(to_string(method_of(choice))));
     LiveTarget target({REGISTER_KEEPER, "3"});
     const Footprint before = footprint_of(target.pid());
-    freeze_often(target.pid(), choose(choice), scaled(50, 1000), method_of(choice));
+    freeze_often(target.pid(), choose(choice), scaled(30, 1000), method_of(choice));
     CHECK(last_difference(target.pid(), before) == "");
     auto seen = target.finish();
     CHECK(target.exit_status() == 0);
@@ -151,7 +151,7 @@ TEST_CASE("a server whose threads come and go serves on") {
   for (const FreezeChoice choice : kBothWays) {
     CAPTURE(std::string(to_string(method_of(choice))));
     LiveTarget target({BUSY_SERVER, "3", "4"});
-    const int times = scaled(60, 1000);
+    const int times = scaled(30, 1000);
     freeze_often(target.pid(), choose(choice), times, method_of(choice));
     const Footprint after = footprint_of(target.pid());
     CHECK(difference("child", {}, after.children) == "");
@@ -174,7 +174,7 @@ TEST_CASE("nobody is inside the allocator in what is read, and the target's heap
       FreezeOptions options = choose(choice);
       options.malloc_text = malloc_text_of(target.pid());
       uint64_t met_inside = 0;
-      for (int i = 0; i < scaled(20, 400); ++i) {
+      for (int i = 0; i < scaled(12, 400); ++i) {
         const auto frozen = std::make_unique<FrozenProcess>(target.pid(), options);
         for (const Thread& thread : frozen->threads()) {
           REQUIRE(thread.registers);
@@ -240,7 +240,7 @@ TEST_CASE("a freezer that is killed at any moment harms nobody") {
     for (const FreezeChoice choice : kBothWays) {
       LiveTarget target({REGISTER_KEEPER, "2"});
       const Footprint before = footprint_of(target.pid());
-      kill_freezers(target, choose(choice), scaled(15, 300));
+      kill_freezers(target, choose(choice), scaled(10, 300));
       CHECK(last_mask_difference(target.pid(), before) == "");
       const Footprint after = footprint_of(target.pid());
       CHECK(difference("file", before.descriptors, after.descriptors) == "");
@@ -253,7 +253,7 @@ TEST_CASE("a freezer that is killed at any moment harms nobody") {
   SUBCASE("system calls") {
     LiveTarget target({SYSCALL_SLEEPER});
     const Footprint before = footprint_of(target.pid());
-    kill_freezers(target, choose(FreezeChoice::kFork), scaled(15, 300));
+    kill_freezers(target, choose(FreezeChoice::kFork), scaled(10, 300));
     CHECK(last_mask_difference(target.pid(), before) == "");
     auto seen = target.finish();
     CHECK(target.exit_status() == 0);
@@ -267,7 +267,7 @@ TEST_CASE("a freezer that is killed at any moment harms nobody") {
       LiveTarget target({MALLOC_CHURN, "3"});
       FreezeOptions options = choose(choice);
       options.malloc_text = malloc_text_of(target.pid());
-      kill_freezers(target, options, scaled(15, 300));
+      kill_freezers(target, options, scaled(10, 300));
       auto seen = target.finish();
       CHECK(target.exit_status() == 0);
       CHECK(seen.at("errors") == 0);
@@ -277,7 +277,7 @@ TEST_CASE("a freezer that is killed at any moment harms nobody") {
 
 TEST_CASE("a freezer that is killed after any of its acts harms nobody") {
   // Its acts, one after the other, until a freeze is through; in ordinary runs not all of them.
-  const int stride = scaled(5, 1);
+  const int stride = scaled(11, 1);
   const auto die_everywhere = [&](LiveTarget& target, const FreezeOptions& options) {
     int step = 1;
     while (kill_after_step(step, [&] {
@@ -291,6 +291,7 @@ TEST_CASE("a freezer that is killed after any of its acts harms nobody") {
       REQUIRE(footprint_of(target.pid()).tracer == 0);
       step += stride;
     }
+    MESSAGE("about ", step, " acts");
     CHECK(step > 5);
   };
   SUBCASE("registers") {

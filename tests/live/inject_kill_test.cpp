@@ -87,9 +87,11 @@ void kill_at_random(const char* what, const Command& command) {
   LiveTarget target(bound_at_start(command));
   const MappedWords before = code_and_bindings(target.pid(), NAMESPACE_BLOCKS);
   std::mt19937_64 random(4711);
+  check_usable(target, before);
   // Undisturbed, on this machine as busy as it is now.
   const auto begin = std::chrono::steady_clock::now();
-  check_usable(target, before);
+  start_tracking(target.pid(), tracker_image(), {});
+  stop_tracking(target.pid(), tracker_image());
   const std::chrono::nanoseconds cycle = std::chrono::steady_clock::now() - begin;
   std::uniform_int_distribution<int64_t> moment(0, 3 * cycle.count());
   std::array<int, kActivities> killed_at{};
@@ -122,7 +124,7 @@ void kill_at_random(const char* what, const Command& command) {
 void kill_after_each_act(const Command& command) {
   LiveTarget target(bound_at_start(command));
   const MappedWords before = code_and_bindings(target.pid(), NAMESPACE_BLOCKS);
-  const int stride = scaled(11, 1);
+  const int stride = scaled(23, 1);
   std::atomic<int> activity{kStarting};
   int step = 1;
   while (kill_after_step(step, [&] { inject_and_eject(target.pid(), activity); })) {
@@ -130,6 +132,7 @@ void kill_after_each_act(const Command& command) {
     check_untouched(target);
     step += stride;
   }
+  MESSAGE("about ", step, " acts");
   CHECK(step > 30);
   check_usable(target, before);
   check_end(target);
@@ -158,7 +161,7 @@ int try_to_inject(pid_t pid) {
 
 TEST_CASE("a target that is killed after any act of the injector is told to be gone") {
   for (const char* threads : {"2", "0"}) {
-    const int stride = scaled(17, 1);
+    const int stride = scaled(37, 1);
     std::optional<int> code = kEnded;
     int ended = 0;
     for (int step = 1; code; step += stride) {
@@ -174,13 +177,14 @@ TEST_CASE("a target that is killed after any act of the injector is told to be g
       if (code) CHECK((*code == kEnded || *code == kWorked));
       ended += code == kEnded ? 1 : 0;
     }
+    MESSAGE("ended after ", ended, " acts");
     CHECK(ended > 5);
   }
 }
 
 // What was meant for the program before must not be written into the next.
 TEST_CASE("a target that executes another program after any act of the injector is unharmed") {
-  const int stride = scaled(7, 1);
+  const int stride = scaled(13, 1);
   std::optional<int> code = kEnded;
   int ended = 0;
   const std::string script = std::string("echo ready; read line; exec ") + MALLOC_CHURN + " 2";
@@ -196,6 +200,7 @@ TEST_CASE("a target that executes another program after any act of the injector 
     check_untouched(target);
     check_end(target);
   }
+  MESSAGE("told of the end after ", ended, " acts");
   CHECK(ended > 0);
 }
 

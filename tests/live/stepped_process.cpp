@@ -38,7 +38,10 @@ pid_t process_of(pid_t tid) {
 struct End {
   int status = 0;  // as of waitpid
   bool came_to_step = false;
+  int steps = 0;
 };
+
+constexpr int kEachStep = 0;
 
 End run_stepped(int step, const std::function<int()>& body, const std::function<void(pid_t)>& act) {
   const pid_t process = ::fork();
@@ -55,7 +58,6 @@ End run_stepped(int step, const std::function<int()>& body, const std::function<
   }
   ::kill(process, SIGCONT);
   End end;
-  int acts = 0;
   std::map<pid_t, bool> entered_act;
   while (true) {
     // Only its threads, its children and itself: the group is that of its own pid, so name each by
@@ -74,9 +76,12 @@ End run_stepped(int step, const std::function<int()>& body, const std::function<
       ::ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info);
       if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
         entered_act[tid] = acts_on_others(info.entry.nr);
-      } else if (entered_act[tid] && ++acts == step) {
-        end.came_to_step = true;
-        act(process_of(tid));
+      } else if (entered_act[tid]) {
+        ++end.steps;
+        if (step == end.steps || step == kEachStep) {
+          end.came_to_step = true;
+          act(process_of(tid));
+        }
       }
     } else if (status >> 16 != 0 || signal == SIGTRAP) {
       signal = 0;  // an event, or a new thread at its beginning
@@ -106,6 +111,12 @@ std::optional<int> end_after_step(int step, const std::function<int()>& body,
   const End end = run_stepped(step, body, act);
   if (!end.came_to_step) return std::nullopt;
   return end.status;
+}
+
+int act_after_each_step(const std::function<int()>& body, const std::function<void()>& act) {
+  const End end = run_stepped(kEachStep, body, [&](pid_t) { act(); });
+  if (!WIFEXITED(end.status) || WEXITSTATUS(end.status) != 0) fail_of(end.status);
+  return end.steps;
 }
 
 bool kill_after_step(int step, const std::function<void()>& body) {

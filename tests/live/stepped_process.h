@@ -18,13 +18,17 @@ namespace heapsnap::live {
 std::optional<int> act_after_step(int step, const std::function<int()>& body,
                                   const std::function<void()>& act);
 
-// The same, but kills it by SIGKILL there. False when it came to its end before, which must be an
-// orderly one.
+// The same after each of these system calls, for an `act` that changes nothing for the process.
+// Gives their number. Throws also when the exit code is not 0.
+int act_after_each_step(const std::function<int()>& body, const std::function<void()>& act);
+
+// As act_after_step, but kills it by SIGKILL there. False when it came to its end before, which
+// must be an orderly one.
 bool kill_after_step(int step, const std::function<void()>& body);
 
-// The same, but `act` is given the pid of the process that made the call, itself or a child of it,
-// and may end it: gives how the first one ended, as of waitpid(2), or
-// nothing when it came to its end before that step.
+// As act_after_step, but `act` is given the pid of the process that made the call, itself or a
+// child of it, and may end it: gives how the first one ended, as of waitpid(2), or nothing when it
+// came to its end before that step.
 std::optional<int> end_after_step(int step, const std::function<int()>& body,
                                   const std::function<void(pid_t)>& act);
 
