@@ -13,10 +13,10 @@
 #include <random>
 #include <set>
 
-#include "base/error.h"
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "tests/live/checks.h"
+#include "tests/live/forked_child.h"
 #include "tests/live/live_target.h"
 #include "tests/live/stepped_process.h"
 
@@ -195,16 +195,12 @@ TEST_CASE("nobody is inside the allocator in what is read, and the target's heap
 
 namespace {
 
-// Freezes `pid` over and over until it is killed. Only an Error ends it, and fails the test.
-[[noreturn]] void freeze_until_killed(pid_t pid, const FreezeOptions& options) {
+// Until it is killed.
+[[noreturn]] void freeze_again_and_again(pid_t pid, const FreezeOptions& options) {
   while (true) {
-    try {
-      const auto frozen = std::make_unique<FrozenProcess>(pid, options);
-      can_read_stack(*frozen);
-      frozen->thaw();
-    } catch (const Error&) {
-      ::_exit(1);
-    }
+    const auto frozen = std::make_unique<FrozenProcess>(pid, options);
+    can_read_stack(*frozen);
+    frozen->thaw();
   }
 }
 
@@ -218,8 +214,8 @@ void kill_freezers(LiveTarget& target, const FreezeOptions& options, int times) 
   std::uniform_int_distribution<int64_t> moment(0, cycle.count() * 2);
   std::set<int> zombies;
   for (int i = 0; i < times; ++i) {
-    const pid_t freezer = ::fork();
-    if (freezer == 0) freeze_until_killed(target.pid(), options);
+    const pid_t freezer =
+        run_in_child([&]() -> int { freeze_again_and_again(target.pid(), options); });
     const int64_t delay = moment(random);
     const timespec time{delay / 1'000'000'000, delay % 1'000'000'000};
     ::nanosleep(&time, nullptr);  // the moment is what is tested

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "tests/live/checks.h"
+#include "tests/live/forked_child.h"
 #include "tests/live/injection_probe.h"
 #include "tests/live/live_target.h"
 #include "tests/live/stepped_process.h"
@@ -54,15 +55,10 @@ class SharedActivity {
 };
 
 void inject_and_eject(pid_t pid, std::atomic<int>& activity) {
-  try {
-    activity = kInjecting;
-    start_tracking(pid, tracker_image(), {});
-    activity = kEjecting;
-    stop_tracking(pid, tracker_image());
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    ::_exit(1);
-  }
+  activity = kInjecting;
+  start_tracking(pid, tracker_image(), {});
+  activity = kEjecting;
+  stop_tracking(pid, tracker_image());
 }
 
 void check_untouched(const LiveTarget& target) {
@@ -100,8 +96,9 @@ void kill_at_random(const char* what, const Command& command) {
   Progress progress(what, rounds);
   for (int i = 0; i < rounds; ++i, progress.step()) {
     activity.now() = kStarting;
-    const pid_t injector = ::fork();
-    while (injector == 0) inject_and_eject(target.pid(), activity.now());
+    const pid_t injector = run_in_child([&]() -> int {
+      while (true) inject_and_eject(target.pid(), activity.now());
+    });
     const int64_t delay = moment(random);
     const timespec time{delay / 1'000'000'000, delay % 1'000'000'000};
     ::nanosleep(&time, nullptr);  // the moment is what is tested

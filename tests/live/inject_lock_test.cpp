@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <random>
 #include <string>
 #include <vector>
@@ -20,6 +19,7 @@
 #include "platform/linux/trace/target_lock.h"
 #include "target/free_place.h"
 #include "tests/live/checks.h"
+#include "tests/live/forked_child.h"
 #include "tests/live/injection_probe.h"
 #include "tests/live/live_target.h"
 #include "tests/live/stepped_process.h"
@@ -56,10 +56,8 @@ int inject_and_eject(pid_t pid) {
 
 // A process of ours that makes `count` changes, in an order of its own.
 pid_t start_changes(pid_t pid, unsigned seed, int count) {
-  const pid_t process = ::fork();
-  if (process != 0) return process;
-  std::mt19937 random(seed);
-  try {
+  return run_in_child([=] {
+    std::mt19937 random(seed);
     for (int i = 0; i < count; ++i) {
       switch (random() % 3) {
         case 0: start_tracking(pid, tracker_image(), {}); break;
@@ -70,11 +68,8 @@ pid_t start_changes(pid_t pid, unsigned seed, int count) {
           }
       }
     }
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    ::_exit(1);
-  }
-  ::_exit(0);
+    return 0;
+  });
 }
 
 }  // namespace

@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/error.h"
 #include "tests/live/checks.h"
+#include "tests/live/forked_child.h"
 #include "tests/live/injection_probe.h"
 #include "tests/live/live_target.h"
 #include "tools/inject/tracking.h"
@@ -138,19 +137,14 @@ constexpr unsigned kLongestCycles = 60;  // seconds
 
 // Injects and ejects in a process of its own, which is killed when that hangs.
 pid_t start_cycles(pid_t target, int rounds) {
-  const pid_t injector = ::fork();
-  if (injector != 0) return injector;
-  ::alarm(kLongestCycles);
-  try {
+  return run_in_child([=] {
+    ::alarm(kLongestCycles);
     for (int i = 0; i < rounds; ++i) {
       start_tracking(target, tracker_image(), {});
       stop_tracking(target, tracker_image());
     }
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    ::_exit(1);
-  }
-  ::_exit(0);
+    return 0;
+  });
 }
 
 // For this process and what it starts.

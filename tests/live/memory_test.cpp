@@ -11,6 +11,7 @@
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "tests/live/checks.h"
+#include "tests/live/forked_child.h"
 #include "tests/live/live_target.h"
 #include "tests/live/memory_group.h"
 #include "tests/live/stepped_process.h"
@@ -126,14 +127,13 @@ TEST_CASE("where nobody gives the copy up, it is ended and not the target") {
   in_each_version(200 * kMiB, [](const MemoryGroup& group) {
     LiveTarget target(group.command({HEAP_WRITER, "128", "told"}));
     for (int i = 0; i < scaled(3, 200); ++i) {
-      const pid_t freezer = ::fork();
-      if (freezer == 0) {
+      const pid_t freezer = run_in_child([&target] {
         const auto frozen =
             std::make_unique<FrozenProcess>(target.pid(), choose(FreezeChoice::kFork));
-        if (frozen->record().method != FreezeMethod::kFork) ::_exit(1);
+        if (frozen->record().method != FreezeMethod::kFork) return 1;
         ::raise(SIGSTOP);  // its watch, too
-        ::_exit(0);
-      }
+        ::_exit(0);        // without the freeze's own end
+      });
       int status = 0;
       ::waitpid(freezer, &status, WUNTRACED);
       REQUIRE(WIFSTOPPED(status));

@@ -13,6 +13,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "tests/live/forked_child.h"
+
 namespace heapsnap::live {
 
 namespace {
@@ -44,11 +46,10 @@ struct End {
 constexpr int kEachStep = 0;
 
 End run_stepped(int step, const std::function<int()>& body, const std::function<void(pid_t)>& act) {
-  const pid_t process = ::fork();
-  if (process == 0) {
+  const pid_t process = run_in_child([&body] {
     ::raise(SIGSTOP);
-    ::_exit(body());
-  }
+    return body();
+  });
   int status = 0;
   ::waitpid(process, &status, WUNTRACED);
   if (::ptrace(PTRACE_SEIZE, process, nullptr,
