@@ -84,6 +84,40 @@ def configuration(store):
     assert done.returncode == 6 and "--config" in done.stderr, done
 
 
+def example(store):
+    """The configuration that --help shows is one, at any width."""
+    for columns in ("60", "80", "200"):
+        done = subprocess.run([store.heapsnap, "collect", "--help"], capture_output=True, text=True, check=True,
+                              env=os.environ | {"COLUMNS": columns})
+        shown = done.stdout.partition("The configuration is TOML:\n\n")[2].partition("\n\n")[0]
+        store.config.write_text(shown.replace("/var/lib/heapsnap", str(store.store)), encoding="utf-8")
+        done = store.run("--check")
+        assert done.returncode in (0, 1, 3) and "web: " in done.stdout, (shown, done)
+
+
+def lock(store):
+    """A file that is not a lock of ours is neither written to nor waited for."""
+    with Program() as program:
+        store.configure({"web": store.pid_file(program)})
+        path, victim = store.folder / "lock", store.folder / "victim"
+        victim.write_text("precious", encoding="ascii")
+        def hard_link():
+            os.link(victim, path)
+        def foreign():
+            path.write_text("4711\n", encoding="ascii")
+            os.chown(path, 65534, 65534)
+        faults = [(hard_link, "hard link"), (lambda: os.mkfifo(path), "not a regular file")]
+        if os.geteuid() == 0:
+            faults.append((foreign, "belongs to another user"))
+        for make, why in faults:
+            make()
+            done = store.run()
+            assert done.returncode == 7 and why in done.stderr and "do:" in done.stderr, done
+            assert victim.read_text(encoding="ascii") == "precious" and not store.snapshots()
+            path.unlink()
+        assert store.lines()[1] == 0 and path.read_text(encoding="ascii").strip().isdigit()
+
+
 def skipped(store):
     """Too little memory, or another collector at work: exit code 1, and a line that says why."""
     with Program() as program:

@@ -182,6 +182,12 @@ def of_store(store):
             assert store.lines()[1] == 0
             time.sleep(1.02)
     config = ["--config", store.config]
+    latest = store.snapshots()[-1]
+    ahead = latest.with_name("20990101T000000Z-1.hsnap")
+    shutil.copy(latest, ahead)
+    told = history(store, "web", *config)
+    assert f"{ahead.name}: its time is in the future" in " ".join(told.split()) and "2099-" not in told, told
+    ahead.unlink()
     assert history(store, "web", *config).startswith("web: "), store.snapshots()
     (store.folder / "web").write_text("a file that has a target's name", encoding="ascii")
     assert history(store, "web", *config, cwd=store.folder).startswith("web: ")

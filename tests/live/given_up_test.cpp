@@ -1,4 +1,5 @@
-// What the target has mapped shared, and whether anybody notices that its copy had it too.
+// What the target has mapped shared and where it is, and whether anybody notices that its copy has
+// or was, too.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 
@@ -61,6 +62,20 @@ TEST_CASE("what a target has mapped shared since it was looked at is given up, t
   CHECK(seen.at("refused") == 0);
   CHECK(seen.at("sealed") > 0);
   CHECK(target.exit_status() == 0);
+}
+
+TEST_CASE("a target can leave its process group and its directory while its copy lives") {
+  for (int i = 0; i < scaled(3, 100); ++i) {
+    LiveTarget target({PLACE_LEAVER});
+    FrozenProcess frozen(target.pid(), choose(FreezeChoice::kFork));
+    REQUIRE(frozen.record().method == FreezeMethod::kFork);
+    auto seen = target.finish();
+    CHECK(seen.at("setsid") == 0);
+    if (seen.at("umount") < 0) MESSAGE("umount(2) was not tried: it is not permitted");
+    CHECK(seen.at("umount") <= 0);
+    frozen.thaw();
+    CHECK(target.exit_status() == 0);
+  }
 }
 
 TEST_CASE("a target with thousands of shared mappings is not held up by them") {

@@ -22,8 +22,20 @@ constexpr const char* kLockName = "collect.lock";
 constexpr mode_t kLockMode = 0640;
 
 UniqueFd open_lock(int folder, const std::string& name) {
-  return UniqueFd(
-      ::openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kLockMode));
+  return UniqueFd(::openat(folder, name.c_str(),
+                           O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+                           kLockMode));
+}
+
+// Why a file that is there already is no lock of ours: a PID is written into it, and whoever owns
+// it could hold it for ever. Empty for ours and for root's.
+std::string refusal_of(int file) {
+  struct stat status {};
+  if (::fstat(file, &status) != 0) return errno_text(errno);
+  if (!S_ISREG(status.st_mode)) return "it is not a regular file";
+  if (status.st_uid != ::geteuid() && status.st_uid != 0) return "it belongs to another user";
+  if (status.st_nlink > 1) return "it has another name, too (a hard link)";
+  return {};
 }
 
 UniqueFd open_run_lock() {
@@ -53,6 +65,11 @@ CollectLock::CollectLock(const CollectConfig& config, int folder, const std::str
   if (!file_) {
     throw Error(ErrorKind::kOutput, "cannot open the lock " + path, errno_text(errno),
                 output_remedy(errno));
+  }
+  if (const std::string refusal = refusal_of(file_.get()); !refusal.empty()) {
+    throw Error(ErrorKind::kOutput, "cannot use the lock " + path, refusal,
+                "remove it, or name a file in a folder that only you can write to: lock = "
+                "\"/run/heapsnap/collect.lock\"");
   }
   while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;

@@ -8,6 +8,7 @@
 
 #include "analysis/growth_history.h"
 #include "base/byte_size.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "report/history_picture.h"
 #include "report/history_report.h"
@@ -105,11 +106,17 @@ std::vector<HistoryFiles> of_store(const CollectConfig& config,
     HistoryFiles files{name, {}, {}};
     if (folder) {
       for (const SnapshotName& each : snapshot_names_in(folder.get())) {
-        files.paths.push_back(host + "/" + name + "/" + to_text(each));
+        const std::string path = host + "/" + name + "/" + to_text(each);
+        if (is_in_future(each.time_s, realtime_s())) {
+          files.passed_over.push_back(path + ": its time is in the future: a clock was ahead");
+        } else {
+          files.paths.push_back(path);
+        }
       }
     }
-    if (files.paths.empty() && names.empty()) continue;  // none was collected yet
-    if (files.paths.empty()) {
+    const bool is_empty = files.paths.empty() && files.passed_over.empty();
+    if (is_empty && names.empty()) continue;  // none was collected yet
+    if (is_empty) {
       throw Error(ErrorKind::kUsage, "history of " + printable(name),
                   "there are no snapshots of it in " + host,
                   "name a target of the configuration, a folder, or snapshots: heapsnap history "

@@ -50,8 +50,10 @@ std::string list_item(const std::string& line, size_t indent, size_t width) {
 }
 
 // Paragraphs and lists, broken into lines of `width` columns anew. A line that begins with blanks
-// is an item, or goes on with the one before it.
+// is an item, or goes on with the one before it; one that begins with more blanks than an item is
+// an example, and stays as it is.
 std::string refilled(const std::string& text, unsigned width) {
+  constexpr size_t kExampleIndent = 4;
   std::string result;
   std::string pending;  // a paragraph, or an item
   size_t indent = 0;    // of the item's meaning; 0: a paragraph
@@ -68,6 +70,9 @@ std::string refilled(const std::string& text, unsigned width) {
       result += "\n";
     } else if (!pending.empty() && begin == indent) {
       pending += " " + line.substr(begin);
+    } else if (begin >= kExampleIndent) {
+      flush();
+      result += line + "\n";
     } else {
       flush();
       pending = line;

@@ -159,6 +159,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
     if (is_complete) {
       watch.begin(stopped_caller.clone_pid(), dies_alone);
       snapshot->give_up_files(kClosingWhileStopped);
+      snapshot->leave_places();
       is_marked = is_marked || snapshot->mark_itself_first_to_go();
       useless = meanwhile(stopped_caller.clone_pid());
       if (!is_marked) useless = "it could not be made the first victim of the OOM killer";
@@ -220,9 +221,24 @@ void ForkSnapshot::note_closed(std::optional<long> closed) {
   owns_files_ = closed == 0;
 }
 
+// If the target left its process group, setsid(2) would fail as long as the copy is in it; if it
+// left its directory, so would umount(2). Its root and its control group the copy cannot leave.
+void ForkSnapshot::leave_places() {
+  constexpr std::string_view kRoot("/", sizeof "/");
+  const SystemCall leave_group{SYS_setpgid, {0, 0, 0, 0, 0, 0}};
+  SystemCall leave_directory{SYS_chdir, {0, 0, 0, 0, 0, 0}};
+  if (has_left_ || !is_born_ || is_closing_) return;
+  has_left_ = true;
+  if (lets_fail(leave_group)) child_.call(leave_group);
+  if (!lets_fail(leave_directory)) return;
+  leave_directory.arguments[0] = child_.put_bytes(kRoot.data(), kRoot.size());
+  if (leave_directory.arguments[0] != 0) child_.call(leave_directory);
+}
+
 bool ForkSnapshot::settle() {
   if (!is_born_) give_up_files(kBirthDeadline);
   if (is_closing_) note_closed(child_.end_call());
+  leave_places();
   if (is_giving_up_) child_.end_call();
   is_giving_up_ = false;
   if (!is_born_ || !child_.is_alive() || child_.is_crippled()) return false;

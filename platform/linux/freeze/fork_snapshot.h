@@ -94,6 +94,7 @@ class ForkSnapshot {
   bool mark_itself_first_to_go();
   // Waits twice for at most `at_most`: for its birth, and for the end of the call.
   void give_up_files(std::chrono::milliseconds at_most);
+  void leave_places();
   void end_closing(TraceClock::time_point deadline);
   void note_closed(std::optional<long> closed);
   bool lets_fail(const SystemCall& call) const;
@@ -112,6 +113,7 @@ class ForkSnapshot {
   bool is_closing_ = false;    // its call has not ended
   bool is_giving_up_ = false;  // the same
   bool owns_files_ = false;
+  bool has_left_ = false;  // leave_places()
   bool discarded_ = false;
   std::chrono::nanoseconds reap_pause_{0};
   GivenUpMappings given_up_;
