@@ -11,6 +11,7 @@
 #include <cstdio>
 
 #include "base/regular_file.h"
+#include "platform/linux/proc/kernel_text.h"
 
 namespace heapsnap {
 
@@ -60,8 +61,15 @@ UniqueFd MappedFiles::open_path(const std::string& path) const {
 
 UniqueFd MappedFiles::open_by_path(const Mapping& mapping) const {
   if (mapping.deleted) return UniqueFd();
-  UniqueFd file = open_path(mapping.path);
-  return file && is_mapped_file(file.get(), mapping) ? std::move(file) : UniqueFd();
+  const auto open_if_mapped = [&](const std::string& path) {
+    UniqueFd file = open_path(path);
+    return file && is_mapped_file(file.get(), mapping) ? std::move(file) : UniqueFd();
+  };
+  if (UniqueFd file = open_if_mapped(mapping.path)) return file;
+  // After chroot(2), maps has the path from the root folder of the mount namespace.
+  const std::string root = link_target_or_empty(proc_.path(pid_, "root"));
+  if (root.size() <= 1 || !mapping.path.starts_with(root + "/")) return UniqueFd();
+  return open_if_mapped(mapping.path.substr(root.size()));
 }
 
 }  // namespace heapsnap
