@@ -15,6 +15,7 @@
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/freeze/running_process.h"
 #include "platform/linux/proc/ask_again.h"
+#include "platform/linux/trace/target_lock.h"
 #include "tools/capture/surroundings.h"
 #include "tools/capture/tracking_capture.h"
 #include "tools/capture/version.h"
@@ -296,6 +297,12 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
     while_stopped.earlier_pause_ns = lost.pause_ns;
     return capture_once(pid, while_stopped, options);
   }
+}
+
+CaptureResult capture_alone(int pid, const FreezeOptions& freeze, const CaptureOptions& options) {
+  std::optional<TargetLock> lock;
+  if (freeze.choice != FreezeChoice::kNone) lock.emplace(ProcFs(), pid);
+  return capture_process(pid, freeze, options);
 }
 
 CaptureResult capture_core(Target& core, const std::string& source,

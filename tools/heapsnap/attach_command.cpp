@@ -18,7 +18,10 @@ namespace {
 
 constexpr const char* kAttachDescription =
     "Writes a snapshot of a running process and accounts for its memory. The process needs no\n"
-    "preparation and no debug symbols.\n"
+    "preparation and no debug symbols. It goes by its PID, by its name if no other has the same,\n"
+    "or as the main process of a container or Kubernetes pod, by the first 12 digits or more of "
+    "the\n"
+    "container's id or the pod's UID.\n"
     "\n"
     "What it does to the process: all threads are paused for milliseconds while it is forked (its\n"
     "page tables are copied, its memory is not). heapsnap reads the fork and kills it before it\n"
@@ -50,8 +53,8 @@ int run_attach(const std::vector<std::string>& arguments) {
   std::string freeze = "auto";
   uint64_t deadline_ms = 2000;
   bool start_at_eof = false;
-  OptionParser parser("attach [options] PID|NAME", kAttachDescription);
-  parser.text("pid,p", target_option, "PID", "PID or unique name of the process");
+  OptionParser parser("attach [options] PID|NAME|container:ID|pod:UID", kAttachDescription);
+  parser.text("pid,p", target_option, "PID", "PID, unique name, container or pod of the process");
   parser.text("freeze", freeze, "HOW",
               "fork: read a copy-on-write fork; stop: read while all threads are stopped; none: "
               "read while it runs; auto: fork or stop, whichever pauses it less (default)");
@@ -64,12 +67,13 @@ int run_attach(const std::vector<std::string>& arguments) {
   parser.example("heapsnap attach 4242", "write a snapshot of PID 4242 here, and summarize it");
   parser.example("heapsnap attach nginx -o /var/tmp/%n-%p-%t.hsnap",
                  "by name, to a file of your choice");
+  parser.example("heapsnap attach container:3f2a8c91d0b4", "the main process of that container");
   parser.example("heapsnap attach 4242 -q -o - | ssh host 'cat > a.hsnap'",
                  "write the snapshot to another machine");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty() == target_option.empty()) {
     throw Error(ErrorKind::kUsage, "attach", "it needs one process",
-                "give a PID or a name: heapsnap attach 4242");
+                "give a PID, a name or a container: heapsnap attach 4242");
   }
   FreezeOptions freeze_options;
   freeze_options.choice = parse_freeze_choice(freeze);
@@ -84,7 +88,7 @@ int run_attach(const std::vector<std::string>& arguments) {
   {
     ProgressLine progress("walking the heap:", capture.quiet);
     options.progress = [&](uint64_t done, uint64_t total) { progress.show(done, total); };
-    result = capture_process(pid, freeze_options, options);
+    result = capture_alone(pid, freeze_options, options);
   }
   return announce_capture(result, options, capture);
 }

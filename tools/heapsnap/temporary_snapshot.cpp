@@ -22,7 +22,7 @@ TemporarySnapshot::TemporarySnapshot(int pid, const DebugFileSearch& debug_files
   options.output.path = path_;
   options.debug_files = debug_files;
   try {
-    capture_process(pid, FreezeOptions{}, options);
+    capture_alone(pid, FreezeOptions{}, options);
   } catch (...) {
     ::rmdir(folder_.c_str());
     throw;

@@ -51,7 +51,7 @@ TargetLock::TargetLock(const ProcFs& proc, int pid, std::chrono::milliseconds pa
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return;  // a kernel without locks there
     if (std::chrono::steady_clock::now() >= deadline) {
-      throw Error(ErrorKind::kUnsupported, "cannot change process " + std::to_string(pid),
+      throw Error(ErrorKind::kUnsupported, "cannot work on process " + std::to_string(pid),
                   "another heapsnap" + holder_text(memory_.get()) + " is working in it",
                   "try again when that has finished");
     }

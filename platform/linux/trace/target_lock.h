@@ -1,4 +1,4 @@
-// Lets one heapsnap at a time change a process.
+// Lets one heapsnap at a time work in a process: attach to it, or change it.
 //
 // The lock is an flock(2) on /proc/PID/mem, which the kernel ties to the open file: it ends with
 // its holder, however that ends. Only processes that may trace the target can open this file, so no
