@@ -15,10 +15,10 @@ MachineState read_machine_state(int store) {
   state.memory_total = totals.total;
   state.memory_available = totals.available;
   struct statvfs disk {};
-  if (::fstatvfs(store, &disk) == 0) {
+  if (::fstatvfs(store, &disk) == 0 && disk.f_blocks != 0) {  // 0: it does not count them
     state.disk_total = uint64_t{disk.f_blocks} * disk.f_frsize;
     state.disk_free = uint64_t{disk.f_bavail} * disk.f_frsize;
-    state.has_free_files = disk.f_files == 0 || disk.f_favail > 0;  // 0: it does not count them
+    state.has_free_files = disk.f_files == 0 || disk.f_favail > 0;
   }
   state.pressure = read_pressure();
   return state;
