@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 
+from container_groups import group, hierarchies, new_id, put_into
+
 SKIPPED = 77
 
 
@@ -90,6 +92,23 @@ def check_values(shell, words):
     return shell.replies(["heapsnap"] + words + [""])
 
 
+def check_containers(shell):
+    """One that has a process is offered in the place of a PID."""
+    if isinstance(shell, Zsh) or os.geteuid() != 0 or not hierarchies():
+        return
+    name = new_id()
+    with group(f"docker/{name}", hierarchies()[0]) as folder, subprocess.Popen(["sleep", "60"]) as process:
+        put_into(folder, process.pid)
+        try:
+            word = f"container:{name[:12]}"
+            assert word in shell.replies(["heapsnap", "attach", "cont"]), word
+            if isinstance(shell, Bash):  # which takes words apart at the colon
+                for words in (["container", ":"], ["container", ":", name[:3]]):
+                    assert name[:12] in shell.replies(["heapsnap", "attach", *words]), words
+        finally:
+            process.kill()
+
+
 def main():
     shell_name, heapsnap = sys.argv[1:]
     if shutil.which(shell_name) is None:
@@ -125,6 +144,7 @@ def main():
             # "--color=a", as readline takes it apart.
             found = shell.replies(["heapsnap", "attach", "--color", "=", "a"])
             assert set(found) - {""} == {"auto", "always"}, found
+        check_containers(shell)
     return 0
 
 

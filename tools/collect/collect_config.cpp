@@ -14,6 +14,7 @@
 #include "base/byte_size.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "platform/linux/proc/container_path.h"
 #include "store/snapshot_name.h"
 
 namespace heapsnap {
@@ -219,6 +220,7 @@ TargetRule read_target(const std::string& path, const toml::table& table) {
   rule.unit = keys.text("unit", "\"nginx.service\"").value_or("");
   rule.cgroup = keys.text("cgroup", "\"/system.slice/nginx.service\"").value_or("");
   rule.container = keys.text("container", "\"3f2a8c91d0b4\"").value_or("");
+  rule.pod = keys.text("pod", "\"8d2f6a1e-4b7c-4f0a-9c3d-5e6f708192a3\"").value_or("");
   rule.all = keys.truth("all");
   rule.optional = keys.truth("optional");
   rule.when = read_when(keys);
@@ -226,15 +228,20 @@ TargetRule read_target(const std::string& path, const toml::table& table) {
   rule.cpu = std::chrono::seconds(keys.seconds("cpu").value_or(rule.cpu.count()));
   keys.finish();
   if (rule.process.empty() && rule.pid_file.empty() && rule.unit.empty() && rule.cgroup.empty() &&
-      rule.container.empty()) {
+      rule.container.empty() && rule.pod.empty()) {
     refuse(path, table.source(), fmt::format("target {} names no process", rule.name),
-           "give it one of process, pid_file, unit, cgroup, container");
+           "give it one of process, pid_file, unit, cgroup, container, pod");
   }
-  const bool is_id = rule.container.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!rule.container.empty() && (!is_id || rule.container.size() < 4)) {
+  if (!rule.container.empty() && (!is_hex(rule.container) || rule.container.size() < 4)) {
     refuse(path, table.get("container")->source(),
            "a container goes by the first digits of its id, four at least",
            "docker ps and crictl ps show it: container = \"3f2a8c91d0b4\"");
+  }
+  std::erase_if(rule.pod, [](char c) { return c == '-' || c == '_'; });
+  if (!rule.pod.empty() && (!is_hex(rule.pod) || rule.pod.size() < kLeastIdDigits)) {
+    refuse(path, table.get("pod")->source(),
+           fmt::format("a pod goes by the first {} digits of its UID or more", kLeastIdDigits),
+           "kubectl get pod NAME -o jsonpath='{.metadata.uid}' prints it");
   }
   // systemctl takes a name without a suffix for that of a service.
   if (!rule.unit.empty() && rule.unit.find('.') == std::string::npos) rule.unit += ".service";

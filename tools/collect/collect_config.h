@@ -40,6 +40,7 @@ struct TargetRule {
   std::string unit;       // "nginx.service"
   std::string cgroup;     // path; groups below it too
   std::string container;  // first digits of its id
+  std::string pod;        // first digits of the UID of a Kubernetes pod, without dashes
   bool all = false;       // every match; else the oldest
   bool optional = false;  // no match is no failure
   DueRules when;

@@ -4,16 +4,17 @@
 #include <optional>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "platform/linux/proc/container_path.h"
+#include "platform/linux/proc/container_processes.h"
 #include "platform/linux/proc/kernel_text.h"
 
 namespace heapsnap {
 
 namespace {
-
-constexpr size_t kContainerIdDigits = 64;
 
 // Calls `is_it` with each component of a path until it gives true.
 template <typename Predicate>
@@ -63,14 +64,24 @@ bool is_meant(const TargetRule& rule, const ListedProcess& process) {
       !any_group(process, [&](const std::string& path) { return is_of_unit(path, rule.unit); })) {
     return false;
   }
-  if (!rule.cgroup.empty() && !any_group(process, [&](const std::string& path) {
-        return is_below_group(path, rule.cgroup);
-      })) {
+  return rule.cgroup.empty() || any_group(process, [&](const std::string& path) {
+           return is_below_group(path, rule.cgroup);
+         });
+}
+
+// Leaves the processes of a container or pod; all of them where it has no name. False, with the
+// reason, where several begin so.
+bool narrow_to(const ContainerName& name, std::vector<ListedProcess>& processes, std::string& why) {
+  if (name.begin.empty()) return true;
+  ContainerMatch match = match_container(name, processes);
+  if (match.ids.size() > 1) {
+    why = std::to_string(match.ids.size()) +
+          (name.kind == ContainerName::Kind::kPod ? " pods have a UID" : " containers have an id") +
+          " that begins with " + name.begin;
     return false;
   }
-  return rule.container.empty() || any_group(process, [&](const std::string& path) {
-           return is_of_container(path, rule.container);
-         });
+  processes = std::move(match.processes);
+  return true;
 }
 
 }  // namespace
@@ -84,22 +95,12 @@ bool is_below_group(const std::string& path, const std::string& group) {
          (path.size() == group.size() || path[group.size()] == '/' || group == "/");
 }
 
-bool is_of_container(const std::string& path, const std::string& id_begin) {
-  return any_component(path, [&](std::string_view component) {
-    constexpr std::string_view kScope = ".scope";
-    if (component.ends_with(kScope)) component.remove_suffix(kScope.size());
-    // "docker-ID", "cri-containerd-ID", "libpod-ID", "ID"
-    component.remove_prefix(component.rfind('-') + 1);
-    return component.size() == kContainerIdDigits && component.starts_with(id_begin) &&
-           component.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-  });
-}
-
 ListedEntries entries_for(const std::vector<TargetRule>& targets) {
   ListedEntries entries;
   for (const TargetRule& rule : targets) {
     if (!rule.process.empty()) entries.exe = true;
-    if (!rule.unit.empty() || !rule.cgroup.empty() || !rule.container.empty()) {
+    if (!rule.unit.empty() || !rule.cgroup.empty() || !rule.container.empty() ||
+        !rule.pod.empty()) {
       entries.cgroups = true;
     }
   }
@@ -108,6 +109,15 @@ ListedEntries entries_for(const std::vector<TargetRule>& targets) {
 
 TargetMatch match_target(const TargetRule& rule, const std::vector<ListedProcess>& processes) {
   TargetMatch match;
+  const bool is_narrowed = !rule.container.empty() || !rule.pod.empty();
+  std::vector<ListedProcess> in_container;
+  if (is_narrowed) {
+    in_container = processes;
+    for (const auto& [kind, begin] : {std::pair(ContainerName::Kind::kContainer, rule.container),
+                                      std::pair(ContainerName::Kind::kPod, rule.pod)}) {
+      if (!narrow_to({kind, begin}, in_container, match.why_none)) return match;
+    }
+  }
   std::optional<int> pid;
   if (!rule.pid_file.empty()) {
     std::string why_not;
@@ -117,7 +127,7 @@ TargetMatch match_target(const TargetRule& rule, const std::vector<ListedProcess
       return match;
     }
   }
-  for (const ListedProcess& process : processes) {
+  for (const ListedProcess& process : is_narrowed ? in_container : processes) {
     if (pid && process.pid != *pid) continue;
     if (is_meant(rule, process)) match.processes.push_back(process);
   }
@@ -139,6 +149,7 @@ std::string to_text(const TargetRule& rule) {
   if (!rule.unit.empty()) text += " in unit " + rule.unit;
   if (!rule.cgroup.empty()) text += " in control group " + rule.cgroup;
   if (!rule.container.empty()) text += " in container " + rule.container;
+  if (!rule.pod.empty()) text += " in pod " + to_pod_uid_text(rule.pod);
   return text;
 }
 

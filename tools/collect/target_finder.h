@@ -23,9 +23,8 @@ TargetMatch match_target(const TargetRule& rule, const std::vector<ListedProcess
 // "process nginx in unit web.service".
 std::string to_text(const TargetRule& rule);
 
-// Whether a path of a control group lies in the unit, below the group, or in the container.
+// Whether a path of a control group lies in the unit, or below the group.
 bool is_of_unit(const std::string& path, const std::string& unit);
 bool is_below_group(const std::string& path, const std::string& group);
-bool is_of_container(const std::string& path, const std::string& id_begin);
 
 }  // namespace heapsnap

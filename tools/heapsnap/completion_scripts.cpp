@@ -38,6 +38,11 @@ const std::vector<KnownPlaceholder>& known_placeholders() {
   return known;
 }
 
+// Prints container:ID, with 12 digits of the id, for each container that has processes.
+constexpr const char* kContainers =
+    "sed -nE 's#.*[-:/]([0-9a-f]{12})[0-9a-f]{52}([.]scope)?$#container:\\1#p' /proc/[0-9]*/cgroup "
+    "2>/dev/null | sort -u";
+
 std::string join(const std::vector<std::string>& words, std::string_view between) {
   std::string text;
   for (const std::string& word : words) {
@@ -95,7 +100,7 @@ std::string bash_reply(const CompletedValue& value) {
     case Kind::kWords: return fmt::format(kReply, "-W " + shell_quoted(join(value.words, " ")));
     case Kind::kFile: return "compopt -o filenames; " + fmt::format(kReply, "-f");
     case Kind::kFolder: return "compopt -o filenames; " + fmt::format(kReply, "-d");
-    case Kind::kProcess: return fmt::format(kReply, "-W \"$(ps -eo pid= -o comm= 2>/dev/null)\"");
+    case Kind::kProcess: return fmt::format(kReply, "-W \"$(_heapsnap_processes)\"");
     case Kind::kAnything: break;
   }
   return "COMPREPLY=()";
@@ -106,7 +111,7 @@ std::string zsh_action(const CompletedValue& value) {
     case Kind::kWords: return "(" + join(value.words, " ") + ")";
     case Kind::kFile: return "_files";
     case Kind::kFolder: return "_files -/";
-    case Kind::kProcess: return "_pids";
+    case Kind::kProcess: return "_heapsnap_processes";
     case Kind::kAnything: break;
   }
   return " ";
@@ -159,7 +164,11 @@ std::string bash_completions(const std::vector<CompletedCommand>& commands) {
                          bash_reply(options), bash_reply(word));
   }
   names.words.insert(names.words.end(), {"--help", "--version"});
-  return fmt::format(R"(# bash completion for heapsnap, made by: heapsnap completions bash
+  return fmt::format(R"SCRIPT(# bash completion for heapsnap, made by: heapsnap completions bash
+_heapsnap_processes() {{
+  ps -eo pid= -o comm= 2>/dev/null
+  {}
+}}
 _heapsnap() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
   local command=${{COMP_WORDS[1]}}
@@ -168,6 +177,14 @@ _heapsnap() {{
     current=
   elif [[ $previous == "=" ]] && (( COMP_CWORD > 2 )); then
     previous=${{COMP_WORDS[COMP_CWORD-2]}}
+  fi
+  # And "container:ID" at the colon.
+  local named=$previous
+  if [[ $previous == ":" ]] && (( COMP_CWORD > 2 )); then named=${{COMP_WORDS[COMP_CWORD-2]}}; fi
+  if [[ $named == "container" && "$previous$current" == *:* ]]; then
+    current=${{current#:}}
+    mapfile -t COMPREPLY < <(compgen -W "$(_heapsnap_processes | sed -n 's/^container://p')" -- "$current")
+    return
   fi
   if (( COMP_CWORD == 1 )); then
     {}
@@ -179,8 +196,8 @@ _heapsnap() {{
 {}  esac
 }}
 complete -F _heapsnap heapsnap
-)",
-                     bash_reply(names), values, words);
+)SCRIPT",
+                     kContainers, bash_reply(names), values, words);
 }
 
 std::string zsh_completions(const std::vector<CompletedCommand>& commands) {
@@ -201,8 +218,14 @@ std::string zsh_completions(const std::vector<CompletedCommand>& commands) {
     }
     cases += fmt::format("    {})\n      _arguments -s{} ;;\n", command.name, specifications);
   }
-  return fmt::format(R"(#compdef heapsnap
+  return fmt::format(R"SCRIPT(#compdef heapsnap
 # zsh completion for heapsnap, made by: heapsnap completions zsh
+_heapsnap_processes() {{
+  local -a containers
+  containers=(${{(f)"$({})"}})
+  _pids
+  compadd -a containers
+}}
 _heapsnap() {{
   local -a commands
   commands=(
@@ -221,14 +244,16 @@ if [[ $funcstack[1] == _heapsnap ]]; then
 else
   compdef _heapsnap heapsnap
 fi
-)",
-                     summaries, cases);
+)SCRIPT",
+                     kContainers, summaries, cases);
 }
 
 std::string fish_completions(const std::vector<CompletedCommand>& commands) {
   std::string script =
       "# fish completion for heapsnap, made by: heapsnap completions fish\n"
-      "complete -c heapsnap -f\n";
+      "complete -c heapsnap -f\n"
+      "function __heapsnap_containers\n  sh -c " +
+      fish_quoted(kContainers) + "\nend\n";
   for (const CompletedCommand& command : commands) {
     script += fmt::format("complete -c heapsnap -n __fish_use_subcommand -a {} -d {}\n",
                           command.name, fish_quoted(command.summary));
@@ -241,7 +266,7 @@ std::string fish_completions(const std::vector<CompletedCommand>& commands) {
         case Kind::kWords: return " -a " + fish_quoted(join(value.words, " "));
         case Kind::kFile: return " -F";
         case Kind::kFolder: return " -a '(__fish_complete_directories)'";
-        case Kind::kProcess: return " -a '(__fish_complete_pids)'";
+        case Kind::kProcess: return " -a '(__fish_complete_pids; __heapsnap_containers)'";
         case Kind::kAnything: break;
       }
       return "";

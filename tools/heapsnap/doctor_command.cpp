@@ -145,11 +145,12 @@ void print_checklist_json(Writer& out, int pid, const std::vector<Obstacle>& che
 int run_doctor(const std::vector<std::string>& arguments) {
   ReportStyle style;
   std::string target;
-  OptionParser parser("doctor [options] [PID|NAME]", kDoctorDescription);
+  OptionParser parser("doctor [options] [PID|NAME|container:ID|pod:UID]", kDoctorDescription);
   add_report_options(parser, style);
   parser.positional("PID", target);
   parser.example("heapsnap doctor 4242", "what would prevent attaching to PID 4242");
   parser.example("heapsnap doctor postgres", "the same by name, if only one process has it");
+  parser.example("heapsnap doctor container:3f2a8c91d0b4", "the main process of a container");
   parser.example("heapsnap doctor", "this machine and this user in general");
   parser.example("heapsnap doctor 4242 -j | jq -r '.checks[] | select(.remedy != \"\") | .remedy'",
                  "only the commands that help");

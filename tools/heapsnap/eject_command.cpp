@@ -22,13 +22,13 @@ constexpr const char* kEjectDescription =
 
 int run_eject(const std::vector<std::string>& arguments) {
   std::string target;
-  OptionParser parser("eject PID|NAME", kEjectDescription);
+  OptionParser parser("eject PID|NAME|container:ID|pod:UID", kEjectDescription);
   parser.positional("PID", target);
   parser.example("heapsnap eject 4242", "restore the original code of the allocator");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) {
     throw Error(ErrorKind::kUsage, "eject", "it needs one process",
-                "give a PID or a name: heapsnap eject 4242");
+                "give a PID, a name or a container: heapsnap eject 4242");
   }
   const int pid = resolve_target(target);
   const TrackingChange change = stop_tracking(pid, tracker_image());

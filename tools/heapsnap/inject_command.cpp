@@ -49,7 +49,7 @@ int run_inject(const std::vector<std::string>& arguments) {
   std::string sample;
   std::string memory_limit;
   uint64_t frames = tracker::kDefaultFrames;
-  OptionParser parser("inject [options] PID|NAME", kInjectDescription);
+  OptionParser parser("inject [options] PID|NAME|container:ID|pod:UID", kInjectDescription);
   parser.text("sample", sample, "BYTES",
               "record one allocation per BYTES on average, unbiased (default: all)");
   parser.number("frames", frames, "N",
@@ -61,7 +61,7 @@ int run_inject(const std::vector<std::string>& arguments) {
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) {
     throw Error(ErrorKind::kUsage, "inject", "it needs one process",
-                "give a PID or a name: heapsnap inject 4242");
+                "give a PID, a name or a container: heapsnap inject 4242");
   }
   if (frames > tracker::kFramesAtMost) {
     throw Error(ErrorKind::kUsage, "--frames " + std::to_string(frames),

@@ -137,7 +137,8 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
 
 int run_stacks(const std::vector<std::string>& words) {
   StacksArguments arguments;
-  OptionParser parser("stacks [options] SNAPSHOT|PID|NAME", kStacksDescription);
+  OptionParser parser("stacks [options] SNAPSHOT|PID|NAME|container:ID|pod:UID",
+                      kStacksDescription);
   parser.text("sort", arguments.sort, "ORDER",
               "live-bytes (default), live-blocks, rate (allocations) or churn (bytes allocated and "
               "freed); shares are of the same quantity");

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "platform/linux/proc/named_processes.h"
+#include "tools/heapsnap/container_argument.h"
 
 namespace heapsnap {
 
@@ -18,6 +19,9 @@ int resolve_target(const std::string& argument) {
     throw Error(ErrorKind::kUsage, "PID " + argument, "a PID is a positive number");
   }
   if (argument.empty()) throw Error(ErrorKind::kUsage, "PID", "it is empty");
+  if (const auto container = parse_container_argument(argument)) {
+    return resolve_container(*container);
+  }
 
   const std::vector<int> matches = processes_named(argument);
   if (matches.empty()) {

@@ -47,14 +47,14 @@ const char* effect_text(bool gave_up_pages, uint64_t given_back) {
 int run_trim(const std::vector<std::string>& arguments) {
   std::string target;
   bool no_estimate = false;
-  OptionParser parser("trim [options] PID|NAME", kTrimDescription);
+  OptionParser parser("trim [options] PID|NAME|container:ID|pod:UID", kTrimDescription);
   parser.flag("no-estimate", no_estimate, "do not take a snapshot first for the prediction");
   parser.positional("PID", target);
   parser.example("heapsnap trim 4242", "print resident memory before and after");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) {
     throw Error(ErrorKind::kUsage, "trim", "it needs one process",
-                "give a PID or a name: heapsnap trim 4242");
+                "give a PID, a name or a container: heapsnap trim 4242");
   }
   const int pid = resolve_target(target);
   const std::optional<uint64_t> predicted = no_estimate ? std::nullopt : predict(pid);

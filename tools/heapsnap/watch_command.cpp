@@ -255,7 +255,7 @@ void check(const WatchArguments& arguments, const WatchRules& rules) {
 
 int run_watch(const std::vector<std::string>& words) {
   WatchArguments arguments;
-  OptionParser parser("watch [options] PID|NAME", kWatchDescription);
+  OptionParser parser("watch [options] PID|NAME|container:ID|pod:UID", kWatchDescription);
   parser.text("interval", arguments.interval, "TIME", "how often to look (default: 1s)");
   parser.text("rss-over", arguments.rss_over, "SIZE",
               "take a snapshot when resident memory exceeds this");
@@ -291,7 +291,7 @@ int run_watch(const std::vector<std::string>& words) {
   if (!parser.parse(words)) return kExitDone;
   if (arguments.what.empty()) {
     throw Error(ErrorKind::kUsage, "watch", "it needs one process",
-                "give a PID or a name: heapsnap watch 4242");
+                "give a PID, a name or a container: heapsnap watch 4242");
   }
   WatchRules rules;
   const auto bytes = [](const char* option, const std::string& text) {

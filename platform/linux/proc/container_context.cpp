@@ -6,27 +6,14 @@
 #include <cstdlib>
 
 #include "platform/linux/proc/cgroup_limits.h"
+#include "platform/linux/proc/container_path.h"
 #include "platform/linux/proc/kernel_text.h"
 
 namespace heapsnap {
 
 namespace {
 
-constexpr size_t kContainerId = 64;  // hex digits
-constexpr size_t kShortId = 12;      // enough of them for any command
-
-bool is_hex(std::string_view text) {
-  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
-// The first run of 64 hex digits in "/docker/ID", "/system.slice/docker-ID.scope" or
-// "/kubepods.slice/.../cri-containerd-ID.scope".
-std::string container_id(std::string_view path) {
-  for (size_t i = 0; i + kContainerId <= path.size(); ++i) {
-    if (is_hex(path.substr(i, kContainerId))) return std::string(path.substr(i, kShortId));
-  }
-  return {};
-}
+constexpr size_t kShortId = kLeastIdDigits;  // enough for any command
 
 // "foo.service" from "/system.slice/foo.service".
 std::string unit_name(std::string_view path) {
@@ -56,7 +43,8 @@ ContainerContext recognize_container(const ContainerClues& clues) {
   bool podman = clues.containerenv;
   bool kubernetes = clues.kubernetes;
   for (const CgroupPath& cgroup : parse_cgroup(clues.cgroup_text)) {
-    if (id.empty()) id = container_id(cgroup.path);
+    const std::vector<std::string_view> ids = container_ids(cgroup.path);
+    if (id.empty() && !ids.empty()) id = ids.front().substr(0, kShortId);
     if (unit.empty()) unit = unit_name(cgroup.path);
     docker = docker || cgroup.path.find("docker") != std::string::npos;
     podman = podman || cgroup.path.find("libpod") != std::string::npos;

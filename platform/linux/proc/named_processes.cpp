@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/process_status.h"
@@ -12,6 +11,15 @@
 namespace heapsnap {
 
 namespace {
+
+bool is_named(const std::filesystem::path& folder, const std::string& name) {
+  const auto comm = read_kernel_text(folder / "comm");
+  if (comm && trimmed(*comm) == name) return true;
+  std::error_code gone;
+  return std::filesystem::read_symlink(folder / "exe", gone).filename() == name;
+}
+
+}  // namespace
 
 std::set<int> own_ancestry(const std::string& proc) {
   std::set<int> ancestry;
@@ -22,15 +30,6 @@ std::set<int> own_ancestry(const std::string& proc) {
   }
   return ancestry;
 }
-
-bool is_named(const std::filesystem::path& folder, const std::string& name) {
-  const auto comm = read_kernel_text(folder / "comm");
-  if (comm && trimmed(*comm) == name) return true;
-  std::error_code gone;
-  return std::filesystem::read_symlink(folder / "exe", gone).filename() == name;
-}
-
-}  // namespace
 
 std::vector<int> processes_named(const std::string& name, const std::string& proc) {
   const std::set<int> ancestry = own_ancestry(proc);

@@ -1,6 +1,7 @@
 // Finds processes by name.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,5 +11,8 @@ namespace heapsnap {
 // The caller and its ancestors are left out: a shell that asks for "bash" does not mean itself.
 // `proc` is where the proc file system is mounted. Processes that end meanwhile are skipped.
 std::vector<int> processes_named(const std::string& name, const std::string& proc = "/proc");
+
+// The caller, its parent, and so on, as far as this /proc shows them.
+std::set<int> own_ancestry(const std::string& proc = "/proc");
 
 }  // namespace heapsnap

@@ -56,9 +56,27 @@ TEST_CASE("by unit, control group and container") {
   CHECK(pids(rule_of(&TargetRule::cgroup, "/")).size() == 4);
   CHECK(pids(rule_of(&TargetRule::container, "3f2a8c91")) == std::vector{400});
   CHECK(pids(rule_of(&TargetRule::container, "2a8c91")).empty());
-  CHECK(is_of_container("/kubepods/besteffort/pod1/" + kId, "3f2a"));
-  CHECK(is_of_container("/x/cri-containerd-" + kId + ".scope/y", "3f2a"));
-  CHECK(!is_of_container("/x/3f2a8c91.service", "3f2a"));
+}
+
+TEST_CASE("a container and a pod that others are like") {
+  const std::string twin = "3f2affff" + kId.substr(8);
+  const std::string uid = "8d2f6a1e_4b7c_4f0a_9c3d_5e6f708192a3";
+  const std::vector<ListedProcess> all = {
+      {10, "conmon", 1, "", {"/machine.slice/libpod-conmon-" + kId + ".scope"}},
+      {11, "node", 2, "", {"/machine.slice/libpod-" + kId + ".scope"}},
+      {12, "node", 3, "", {"/kubepods.slice/kubepods-pod" + uid + ".slice/crio-" + twin}}};
+  const TargetMatch match = match_target(rule_of(&TargetRule::container, kId), all);
+  REQUIRE(match.processes.size() == 1);
+  CHECK(match.processes.front().pid == 11);
+  const TargetMatch several = match_target(rule_of(&TargetRule::container, "3f2a"), all);
+  CHECK(several.processes.empty());
+  CHECK(several.why_none == "2 containers have an id that begins with 3f2a");
+  TargetRule rule = rule_of(&TargetRule::pod, "8d2f6a1e4b7c4f0a9c3d5e6f708192a3");
+  CHECK(match_target(rule, all).processes.size() == 1);
+  CHECK(match_target(rule, {}).why_none ==
+        "no process in pod 8d2f6a1e-4b7c-4f0a-9c3d-5e6f708192a3 runs");
+  rule.process = "conmon";
+  CHECK(match_target(rule, all).processes.empty());
 }
 
 TEST_CASE("all that is given must hold") {
