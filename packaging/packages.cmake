@@ -1,6 +1,7 @@
 # Packages by CPack, in the build tree of a preset that sets HEAPSNAP_PACKAGES (`package`):
 #
 #   cpack -G DEB    heapsnap, libheapsnap0, libheapsnap-dev, postgresql-N-heapsnap, and -dbgsym of each
+#   cpack -G RPM    heapsnap
 #
 # and in that of the preset `static`
 #
@@ -23,6 +24,7 @@ if(HEAPSNAP_PACKAGES)
     list(APPEND CPACK_COMPONENTS_ALL postgresql)
   endif()
   include(debian/packages.cmake)
+  include(rpm/packages.cmake)
 elseif(HEAPSNAP_STATIC)
   set(CPACK_GENERATOR TGZ)
   set(CPACK_PACKAGING_INSTALL_PREFIX /)
