@@ -7,7 +7,7 @@
 #include <cmath>
 #include <optional>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "analysis/heap_summary.h"
@@ -152,8 +152,8 @@ std::string portable_label(const NamedFrame& frame) {
 }
 
 // Of a stack, from what its frames are called: the same on every host, in every process, and in
-// later builds as long as the functions keep their names. 16 hexadecimal digits.
-std::string stack_id(const std::vector<NamedFrame>& frames) {
+// later builds as long as the functions keep their names.
+uint64_t stack_id(const std::vector<NamedFrame>& frames) {
   std::string text;
   for (const NamedFrame& frame : frames) {
     text += portable_label(frame);
@@ -161,11 +161,49 @@ std::string stack_id(const std::vector<NamedFrame>& frames) {
     text += file_name_of(frame.module);
     text += '\0';
   }
-  return fmt::format("{:016x}", XXH64(text.data(), text.size(), 0));
+  return XXH64(text.data(), text.size(), 0);
+}
+
+// Stacks that have one id: they differ in lines of their functions only.
+struct SameStacks {
+  uint64_t id = 0;
+  uint32_t first = 0;  // the one with the most live bytes
+  double live_blocks = 0;
+  double live_bytes = 0;
+  double allocations = 0;
+  double frees = 0;
+  uint64_t allocated_bytes = 0;
+  uint64_t freed_bytes = 0;
+};
+
+std::vector<NamedFrame> frames_of(const StackReportInput& input, uint32_t number) {
+  StackEnd end{};
+  return named_frames(input.recorded, *input.metadata.tracker,
+                      input.recorded.stacks.sites[number].node, end);
+}
+
+// In the order of `ranked`.
+std::vector<SameStacks> merged_stacks(const StackReportInput& input) {
+  std::vector<SameStacks> merged;
+  std::unordered_map<uint64_t, size_t> places;
+  for (const uint32_t number : input.ranked) {
+    const uint64_t id = stack_id(frames_of(input, number));
+    const auto [place, is_new] = places.try_emplace(id, merged.size());
+    if (is_new) merged.push_back({.id = id, .first = number});
+    const AllocationSite& site = input.recorded.stacks.sites[number];
+    SameStacks& sum = merged[place->second];
+    sum.live_blocks += input.census.stacks[number].live_blocks;
+    sum.live_bytes += input.census.stacks[number].live_bytes;
+    sum.allocations += site.allocation_count();
+    sum.frees += site.free_count();
+    sum.allocated_bytes += site.allocated_bytes;
+    sum.freed_bytes += site.freed_bytes;
+  }
+  return merged;
 }
 
 uint64_t whole_number(double number) {
-  return number <= 0 ? 0 : static_cast<uint64_t>(std::llround(number));
+  return number <= 0 ? 0 : static_cast<uint64_t>(std::llround(std::min(number, 9e18)));
 }
 
 void write_stack_rows(SumRows& rows, const SnapshotStreams& streams,
@@ -175,31 +213,26 @@ void write_stack_rows(SumRows& rows, const SnapshotStreams& streams,
   StackReportInput input{metadata, recorded, census, StackOrder::kLiveBytes, {}, {}, {}};
   input.ranked = ranked_stacks(census, recorded.stacks, StackOrder::kLiveBytes, 0);
   pass_over_unnamed(census, recorded, *metadata.tracker, input.passed);
-  std::unordered_set<std::string> told;
-  for (const uint32_t number : input.ranked) {
-    const AllocationSite& site = recorded.stacks.sites[number];
-    const StackFigures& figures = census.stacks[number];
-    StackEnd end{};
-    const auto frames = named_frames(recorded, *metadata.tracker, site.node, end);
-    const std::string id = stack_id(frames);
-    const std::string name = charged_function(input, number);
-    if (told.insert(id).second) {
-      JsonWriter& json = rows.begin("frames", name);
-      json.member("id", id);
-      json.key("frames");
-      json.begin_array();
-      for (const NamedFrame& frame : frames) json.value(portable_label(frame));
-      json.end_array();
-      rows.end();
+  for (const SameStacks& sum : merged_stacks(input)) {
+    const std::string id = fmt::format("{:016x}", sum.id);
+    const std::string name = charged_function(input, sum.first);
+    JsonWriter& frames = rows.begin("frames", name);
+    frames.member("id", id);
+    frames.key("frames");
+    frames.begin_array();
+    for (const NamedFrame& frame : frames_of(input, sum.first)) {
+      frames.value(portable_label(frame));
     }
+    frames.end_array();
+    rows.end();
     JsonWriter& json = rows.begin("stack", name);
     json.member("id", id);
-    json.member("blocks", whole_number(figures.live_blocks));
-    json.member("bytes", whole_number(figures.live_bytes));
-    json.member("allocations", whole_number(site.allocation_count()));
-    json.member("frees", whole_number(site.free_count()));
-    json.member("allocated_bytes", site.allocated_bytes);
-    json.member("freed_bytes", site.freed_bytes);
+    json.member("blocks", whole_number(sum.live_blocks));
+    json.member("bytes", whole_number(sum.live_bytes));
+    json.member("allocations", whole_number(sum.allocations));
+    json.member("frees", whole_number(sum.frees));
+    json.member("allocated_bytes", sum.allocated_bytes);
+    json.member("freed_bytes", sum.freed_bytes);
     rows.end();
   }
 }

@@ -9,7 +9,8 @@
 // nothing for a kind are left out and count as 0 or empty. docs/fleet.md describes each of them.
 //
 // The order is that of the kinds: account, size, arena, stack and frames, process. The process is
-// last: where it is, the snapshot is there as a whole.
+// last: where it is, the snapshot is there as a whole. Within a snapshot no two rows have the same
+// kind, name and id.
 #pragma once
 
 #include <string>

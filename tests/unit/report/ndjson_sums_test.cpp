@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/unit/report/sample_snapshot.h"
+#include "tests/unit/report/sample_stacks.h"
 
 using namespace heapsnap;
 using test::HandmadeSnapshot;
@@ -18,9 +19,11 @@ namespace {
 // The lines, each parsed.
 class Rows {
  public:
-  explicit Rows(const HandmadeSnapshot& snapshot, const std::string& file = "/tmp/a.hsnap") {
+  explicit Rows(const HandmadeSnapshot& snapshot, const std::string& file = "/tmp/a.hsnap")
+      : Rows(snapshot.streams(), nullptr, file) {}
+  Rows(const SnapshotStreams& streams, const RecordedStacks* recorded, const std::string& file) {
     Writer out(text_);
-    export_ndjson_sums(snapshot.streams(), nullptr, file, out);
+    export_ndjson_sums(streams, recorded, file, out);
     out.flush();
     REQUIRE(text_.ends_with('\n'));
     for (size_t begin = 0; begin < text_.size();) {
@@ -109,4 +112,54 @@ TEST_CASE("what an older snapshot or a core does not say is null") {
     CHECK(std::string_view(row["target"]) == "a\"b\n\x1b[2J\xef\xbf\xbd");
   }
   CHECK(std::string_view(rows.all().back()["snapshot"]) == "old.hsnap");
+}
+
+TEST_CASE("stacks of the same functions are one row, whose id does not depend on addresses") {
+  HandmadeSnapshot snapshot;
+  snapshot.add_arena(true);
+  const std::vector<uint64_t> sizes = {112, 112, 112, 112};
+  const std::vector<ChunkState> states(4, ChunkState::kUsed);
+  const std::vector<uint32_t> stacks = {2, 4, 2, 3};
+  const std::vector<uint8_t> slacks(4, 4);
+  const auto rows_of = [&](uint64_t moved) {
+    test::SampleStacks sample;
+    CallStacks& tables = sample.recorded.stacks;
+    // make_node called from another line of main.
+    tables.nodes.push_back({8, 0, Address(0x401140)});
+    tables.sites.push_back({12, 2, 0, 10, 5, 1000, 500});
+    SourceFrames& symbols = sample.recorded.symbols;
+    const SourceFrame there[] = {
+        {symbols.intern("fill(Node*)"), symbols.intern("/src/node.h"), 9, 0, true},
+        {symbols.intern("make_node(int)"), symbols.intern("/src/tree.c"), 14, 0x20, false}};
+    symbols.add(0, Address(0x401140), there);
+    symbols.sort();
+    tables.nodes[10].return_address += moved;  // of no file
+    snapshot.metadata.tracker = sample.metadata.tracker;
+    SnapshotStreams streams = snapshot.streams();
+    streams.read_chunks = [&](ChunkSink& sink) {
+      sink.on_batch({0, 0, Address(0x1000), sizes, states, stacks, slacks});
+    };
+    return Rows(streams, &sample.recorded, "a.hsnap");
+  };
+  HeapSegment segment;
+  segment.range = {Address(0x1000), Address(0x2000)};
+  snapshot.metadata.heap.segments.push_back(segment);
+  const Rows rows = rows_of(0);
+  const auto stack = rows.one("stack", "fill(Node*)");
+  CHECK(uint64_t(stack["blocks"]) == 3);
+  CHECK(uint64_t(stack["bytes"]) == 300);
+  CHECK(uint64_t(stack["allocations"]) == 100);
+  CHECK(uint64_t(stack["frees"]) == 31);
+  CHECK(uint64_t(stack["allocated_bytes"]) == 10'000);
+  CHECK(uint64_t(stack["freed_bytes"]) == 3100);
+  const auto frames = rows.one("frames", "fill(Node*)");
+  CHECK(std::string_view(frames["id"]) == std::string_view(stack["id"]));
+  CHECK(simdjson::minify(frames["frames"]) ==
+        "[\"fill(Node*)\",\"make_node(int)\",\"main\\u001b[31m\"]");
+  const Rows elsewhere = rows_of(0x1000);
+  const auto other = rows.one("stack", "tree+0x2222");
+  CHECK(simdjson::minify(rows.one("frames", "tree+0x2222")["frames"]) ==
+        "[\"tree+0x2222\",\"code of no file\"]");
+  CHECK(std::string_view(elsewhere.one("stack", "tree+0x2222")["id"]) ==
+        std::string_view(other["id"]));
 }
