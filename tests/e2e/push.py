@@ -20,6 +20,7 @@ import time
 import urllib.parse
 
 from pprof_profile import Profile
+from tracked_cat import TrackedCat
 
 SKIP = 77
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -134,19 +135,14 @@ def request(work):
 
 def process(work):
     """A process by its pid; one that is not tracked is refused before anything is sent."""
-    tracked = subprocess.Popen([work.heapsnap, "run", "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    tracked.stdin.write(b"x")
-    tracked.stdin.flush()
-    tracked.stdout.read(1)
-    pid = pathlib.Path(f"/proc/{tracked.pid}/task/{tracked.pid}/children").read_text(encoding="ascii").split()[0]
-    with Server(OK) as server:
+    with TrackedCat(work.heapsnap) as tracked, Server(OK) as server:
+        pid = tracked.pid
         work.push("--to", server.url, "--name", "copier", "-q", pid)
         untracked = work.push("--to", server.url, os.getpid(), code=5)
     (first, _, body), = server.requests
     assert "name=copier%7Bhost%3D" in first and f"pid%3D{pid}%2C" in first, first
     assert Profile(body).samples
     assert "it is not tracked" in untracked.stderr and "heapsnap inject" in untracked.stderr, untracked
-    tracked.communicate()
 
 
 def later(work):
@@ -294,6 +290,23 @@ def pprof(work):
     done = subprocess.run([work.heapsnap, "export", untracked, "--format", "pprof", "-o", work.folder / "none"],
                           capture_output=True, text=True)
     assert done.returncode == 5 and "was not tracked" in done.stderr and not (work.folder / "none").exists(), done
+
+
+def document(work):
+    """The commands of docs/fleet.md that push, as they stand there."""
+    work.track()
+    text = (pathlib.Path(__file__).parents[2] / "docs/fleet.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"<!-- run: push -->\n```sh\n(.*?)```", text, re.DOTALL)
+    commands = [line.split("#")[0].strip() for line in block.splitlines()]
+    (work.folder / "push").write_text("X-Scope-OrgID: tenant\n", encoding="ascii")
+    with TrackedCat(work.heapsnap) as tracked, Server(*[OK] * len(commands)) as server:
+        for command in commands:
+            for here, there in (("http://localhost:4040", server.url), ("a.hsnap", str(work.snapshot)), ("4242", tracked.pid),
+                                ("/etc/heapsnap/push", str(work.folder / "push"))):
+                command = command.replace(here, there)
+            work.push(*command.removeprefix("heapsnap push ").split())
+    assert len(server.requests) == len(commands) > 1, server.requests
+    assert all(Profile(body).samples for _, _, body in server.requests)
 
 
 def main():
