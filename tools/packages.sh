@@ -15,7 +15,8 @@ build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev li
 # Ruby, PostgreSQL, nginx, MariaDB, node: real programs to attach to under load (wrk is one), and two that dump
 # themselves through libheapsnap. jemalloc, gperftools, mimalloc and musl: other allocators. The shells complete command
 # lines; mandoc reads the manual pages; lintian, systemd and setcap (libcap2-bin) are for the packages;
-# podman builds the container image, on a base of busybox, and python3-kubernetes knows what manifests may say.
+# podman builds the container image, on a base of busybox, and python3-kubernetes knows what manifests may say;
+# rpm makes and installs the RPM, debootstrap roots of whole distributions.
 # clickhouse-server, on a port of its own, takes the rows of many hosts; go tool pprof reads the profiles that export writes.
 # promtool, of prometheus, checks what history writes for node_exporter.
 # lldb, eu-stack and perf look at the processes that heapsnap has been in, as gdb does.
@@ -23,7 +24,7 @@ test_packages="doctest-dev libsimdjson-dev zstd clang clang-format clang-tidy li
   debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light apache2 cron wrk mariadb-server memcached nodejs
   make zsh fish bash-completion mandoc lintian systemd libcap2-bin libunwind-dev libjemalloc-dev libgoogle-perftools-dev
   libmimalloc-dev musl-tools lldb elfutils linux-perf strace prometheus podman busybox-static python3-kubernetes
-  clickhouse-server golang-go openssl curl"
+  rpm debootstrap clickhouse-server golang-go openssl curl"
 # npm, which installs DuckDB's package; it may have come with another node than Debian's.
 command -v npm >/dev/null || test_packages="$test_packages npm"
 bench_packages="libbenchmark-dev heaptrack libjemalloc2 ruby"
