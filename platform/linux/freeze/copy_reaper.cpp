@@ -112,8 +112,8 @@ CopyReaper::Attempt CopyReaper::attempt(PriorityInheritance& inheritance,
   } catch (const Error& error) {
     remains_ = error.why();
   }
-  session.release();
   inheritance.end();
+  session.release();
   pause_ += session.pause();
   session.await_stragglers(deadline);
   return outcome;

@@ -166,6 +166,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
       if (!useless) snapshot->give_up_while_stopped(shared);
     }
   }
+  inheritance.end();  // while the caller is stopped: it would run on at our priority
   session.release();
   if (!useless) return snapshot;
   why_not = *std::move(useless);

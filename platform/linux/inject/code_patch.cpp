@@ -109,6 +109,7 @@ class Patching {
         if (!writer_.write(patch.at, patch.after)) undo(patch.at);
       }
     }
+    inheritance.end();
     session.release();
     result.pause = session.pause();
     if (!session.await_stragglers(TraceClock::now() + kPatchStragglerDeadline) && !is_free) {

@@ -84,8 +84,8 @@ CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& 
     why_not = "thread " + std::to_string(tid) + ": " + fitness.why_not;
     if (fitness.may_pass) answer = Answer::kLater;
   }
-  session_->release();
   inheritance_.end();
+  session_->release();
   return answer;
 }
 
@@ -141,8 +141,8 @@ void CallerStop::leave(const CallerTask& task,
 
 void CallerStop::release() noexcept {
   if (!session_ || session_->is_released()) return;
-  session_->release();
   inheritance_.end();
+  session_->release();
 }
 
 }  // namespace heapsnap

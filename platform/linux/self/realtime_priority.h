@@ -27,8 +27,13 @@ class RealtimePriority {
   bool raised_ = false;
 };
 
+// Whether the kernel kills the process of `tid` (SIGXCPU) when a thread of it has run for some time
+// as SCHED_FIFO or SCHED_RR, or at a priority of theirs that it inherits (RLIMIT_RTTIME,
+// setrlimit(2)). True also if that cannot be known. 0: the caller's.
+bool has_realtime_limit(int tid) noexcept;
+
 // Makes another task SCHED_FIFO for the rest of its life: one of ours, which must not wait for a
-// processor. If that is not permitted, nothing changes.
+// processor. If that is not permitted or has_realtime_limit(), nothing changes.
 void make_realtime(int tid) noexcept;
 
 }  // namespace heapsnap

@@ -88,7 +88,7 @@ PriorityInheritance::~PriorityInheritance() {
 void PriorityInheritance::raise(int tid) {
   if (!shared_ || shared_->owner == tid || shared_->waiter == kCannotWait) return;
   end();
-  if (!is_above_inherited()) return;
+  if (!is_above_inherited() || has_realtime_limit(tid)) return;
   // Until its current wait ends, the waiter lends this to the previous owner.
   if (!set_policy(shared_->waiter, SCHED_FIFO, kInheritedPriority)) return;
   shared_->owner = tid;

@@ -32,7 +32,8 @@ class PriorityInheritance {
   PriorityInheritance& operator=(const PriorityInheritance&) = delete;
   ~PriorityInheritance();
 
-  // `tid` soon runs at the priority, and no other thread does.
+  // `tid` soon runs at the priority, and no other thread does. None does if the process of `tid`
+  // has_realtime_limit().
   void raise(int tid);
   // Ends the inheritance. When this returns, the thread that inherited runs as before.
   void end();

@@ -1,0 +1,76 @@
+#include "platform/linux/trace/priority_inheritance.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/self/realtime_priority.h"
+
+using namespace heapsnap;
+
+namespace {
+
+// A child of ours that only waits.
+class Sleeper {
+ public:
+  Sleeper() : pid_(::fork()) {
+    while (pid_ == 0) ::pause();
+  }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+  ~Sleeper() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+// "priority" of proc_pid_stat(5): negative for real-time ones, inherited ones included.
+long priority_of(pid_t pid) {
+  const std::string stat = ProcFs().try_read(pid, "stat").value_or(std::string());
+  std::istringstream fields(stat.substr(stat.rfind(')') + 1));
+  std::string field;
+  for (int number = 3; number <= 18; ++number) fields >> field;
+  return std::stol(field);
+}
+
+bool comes_to_inherit(PriorityInheritance& inheritance, pid_t pid) {
+  inheritance.raise(pid);
+  for (int i = 0; i < 200; ++i) {
+    if (priority_of(pid) < 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a thread inherits the priority, unless it could be killed for running at it") {
+  const RealtimePriority priority;
+  PriorityInheritance inheritance;
+  const Sleeper ordinary;
+  if (!comes_to_inherit(inheritance, ordinary.pid())) {
+    MESSAGE("skipped: real-time priorities are not permitted here, or there is one processor");
+    return;
+  }
+  inheritance.end();
+  CHECK(priority_of(ordinary.pid()) >= 0);
+  const Sleeper limited;
+  const rlimit limit{1'000'000, 2'000'000};
+  REQUIRE(::prlimit(limited.pid(), RLIMIT_RTTIME, &limit, nullptr) == 0);
+  CHECK(has_realtime_limit(limited.pid()));
+  CHECK_FALSE(has_realtime_limit(ordinary.pid()));
+  CHECK_FALSE(comes_to_inherit(inheritance, limited.pid()));
+  CHECK(comes_to_inherit(inheritance, ordinary.pid()));
+}
