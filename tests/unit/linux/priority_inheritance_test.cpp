@@ -57,16 +57,16 @@ bool comes_to_inherit(PriorityInheritance& inheritance, pid_t pid) {
 }  // namespace
 
 TEST_CASE("a thread inherits the priority, unless it could be killed for running at it") {
+  const Sleeper ordinary;
+  const Sleeper limited;
   const RealtimePriority priority;
   PriorityInheritance inheritance;
-  const Sleeper ordinary;
   if (!comes_to_inherit(inheritance, ordinary.pid())) {
     MESSAGE("skipped: real-time priorities are not permitted here, or there is one processor");
     return;
   }
   inheritance.end();
   CHECK(priority_of(ordinary.pid()) >= 0);
-  const Sleeper limited;
   const rlimit limit{1'000'000, 2'000'000};
   REQUIRE(::prlimit(limited.pid(), RLIMIT_RTTIME, &limit, nullptr) == 0);
   CHECK(has_realtime_limit(limited.pid()));
