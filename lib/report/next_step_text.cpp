@@ -31,7 +31,7 @@ std::string subject_text(const NextStep& next) {
   return {};
 }
 
-NextStepText to_call_stacks(NextSubject subject, int pid) {
+NextStepText to_call_stacks(NextSubject subject, NextRuntime runtime, int pid) {
   const char* const what = subject == NextSubject::kFree
                                ? "allocates the blocks that remain between the free ones"
                                : "allocates the blocks that remain";
@@ -39,30 +39,29 @@ NextStepText to_call_stacks(NextSubject subject, int pid) {
                       "while, and list them:",
                       what),
           {fmt::format("heapsnap inject {}", pid), fmt::format("heapsnap stacks {}", pid)},
-          {{"Blocks that exist now get no call stack; inject records new ones only. If the program "
-            "has stopped growing, start it under heapsnap: heapsnap run -- COMMAND",
+          {{std::string("Blocks that exist now get no call stack; inject records new ones only. ") +
+                (runtime == NextRuntime::kPostgres
+                     ? "Run the query again in this session before you list them"
+                     : "If the program has stopped growing, start it under heapsnap: heapsnap run "
+                       "-- COMMAND"),
             {}}}};
 }
 
 // What the runtime's own tools say of its memory.
-NextStepPart runtime_text(const NextStep& next, int pid) {
+std::string runtime_text(const NextStep& next, int pid) {
   switch (next.runtime) {
     case NextRuntime::kNone: break;
     case NextRuntime::kPython:
-      return {
-          "Call stacks name the interpreter's C functions; for lines of Python: "
-          "python3 -X tracemalloc, or memray",
-          {}};
+      return "Call stacks name the interpreter's C functions; for lines of Python: python3 -X "
+             "tracemalloc, or memray";
     case NextRuntime::kRuby:
-      return {
-          "Call stacks name the interpreter's C functions; for Ruby's objects: require "
-          "'objspace'; ObjectSpace.dump_all",
-          {}};
+      return "Call stacks name the interpreter's C functions; for Ruby's objects: require "
+             "'objspace'; ObjectSpace.dump_all";
     case NextRuntime::kPostgres:
-      return {fmt::format("To have PostgreSQL (14 or newer) write a backend's memory contexts to "
-                          "its log: SELECT pg_log_backend_memory_contexts({})",
-                          pid),
-              {}};
+      return fmt::format(
+          "To have PostgreSQL (14 or newer) write a backend's memory contexts to its "
+          "log: SELECT pg_log_backend_memory_contexts({})",
+          pid);
   }
   return {};
 }
@@ -114,7 +113,7 @@ NextStepText action_text(const ReportInput& input) {
     case NextAction::kTrim:
       return {"To give its whole free pages back to the kernel:",
               {fmt::format("heapsnap trim {}", pid)}};
-    case NextAction::kTrack: return to_call_stacks(next.subject, pid);
+    case NextAction::kTrack: return to_call_stacks(next.subject, next.runtime, pid);
     case NextAction::kTrackNextRun:
       return {"To record call stacks in the next run, from its first allocation on:",
               {fmt::format("heapsnap run -- {} ARGUMENTS", program)}};
@@ -153,6 +152,10 @@ NextStepText next_step_text(const ReportInput& input) {
   const NextStep& next = input.next;
   const int pid = input.metadata.process.pid;
   NextStepText text = action_text(input);
+  if (next.runtime != NextRuntime::kNone) {
+    // The runtime's own tools come first: they name what its memory is for.
+    text.why = runtime_text(next, pid) + ". " + text.why;
+  }
   text.why = subject_text(next) + " " + text.why;
   if (next.action == NextAction::kStacks && input.stacks != nullptr) {
     if (std::string old = old_share_text(input.metadata, input.stacks->census); !old.empty()) {
@@ -164,7 +167,6 @@ NextStepText next_step_text(const ReportInput& input) {
                                      size_text(next.trim_bytes)),
                          {fmt::format("heapsnap trim {}", pid)}});
   }
-  if (next.runtime != NextRuntime::kNone) text.more.push_back(runtime_text(next, pid));
   return text;
 }
 

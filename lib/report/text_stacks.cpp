@@ -237,9 +237,9 @@ std::string old_share_text(const SnapshotMetadata& metadata, const StackCensus& 
   const bool is_old = metadata.tracker->sample_bytes == 0 && was_injected(metadata);
   if (!is_old || old <= census.live_bytes) return {};
   return fmt::format(
-      "{} of the memory in use is older than the tracker; these stacks do not "
-      "explain it. If the program has stopped growing, start it under heapsnap: "
-      "heapsnap run -- COMMAND",
+      "{} of malloc's memory in use is older than the tracker; these stacks do not explain it. If "
+      "it "
+      "stays and the program has stopped growing, start it under heapsnap: heapsnap run -- COMMAND",
       share_text(old, old + census.live_bytes));
 }
 

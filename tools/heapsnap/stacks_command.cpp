@@ -116,21 +116,46 @@ void print_listing(const StacksArguments& arguments, const SnapshotReader& snaps
   }
 }
 
+void print_step(Writer& out, const std::string& why, const std::string& command, size_t width) {
+  constexpr size_t kIndent = 2;
+  for (const std::string& line : wrapped(why, width - kIndent)) out.write("  " + line + "\n");
+  out.write("    " + command + "\n");
+}
+
 // `what`: the snapshot or the PID, as a word of a command.
 void print_next_steps(Writer& out, const StacksArguments& arguments, const std::string& what,
+                      const RecordedStacks& recorded, const StackCensus& census,
                       const UnnamedShare& unnamed) {
   constexpr double kWorthSaying = 0.2;
+  constexpr double kMuchMore = 4;
+  const size_t width = text_style(arguments.style).width;
   const bool is_by_stack = arguments.by == "stack";
-  out.write(fmt::format("\nWhat next\n  {}\n    heapsnap stacks {}{}\n",
-                        is_by_stack ? "To add them up by the function that they are charged to:"
-                                    : "To see the stacks themselves, with all frames:",
-                        what, is_by_stack ? " --by function" : ""));
+  const std::string by = is_by_stack ? " --by function" : "";
+  const std::string sort = arguments.sort == "live-bytes" ? "" : " --sort " + arguments.sort;
+  const std::string listing = "heapsnap stacks " + what;
+  uint64_t freed = 0;
+  for (const AllocationSite& site : recorded.stacks.sites) freed += site.freed_bytes;
+  const bool is_churn = static_cast<double>(freed) > kMuchMore * census.live_bytes;
+  out.write("\nWhat next\n");
+  if (arguments.sort != "churn" && is_churn) {
+    print_step(out,
+               size_text(freed) +
+                   " was allocated and freed again, much more than is in use. To see by which "
+                   "functions:",
+               listing + " --by function --sort churn", width);
+  } else {
+    print_step(out,
+               is_by_stack ? "To add them up by the function that they are charged to:"
+                           : "To see the stacks themselves, with all frames:",
+               listing + by + sort, width);
+  }
   if (unnamed.share < kWorthSaying || arguments.ask_debuginfod) return;
-  out.write(fmt::format(
-      "  {} is charged to functions without a name, most of it in {}. For names, install\n"
-      "  its debug symbols (on Debian a package NAME-dbgsym) and run this again, or fetch them:\n"
-      "    DEBUGINFOD_URLS=https://debuginfod.elfutils.org heapsnap stacks {} --debuginfod\n",
-      percent_text(unnamed.share), printable(unnamed.module), what));
+  print_step(out,
+             fmt::format("{} is charged to functions without a name, most of it in {}. For names, "
+                         "install its debug symbols (on Debian a package NAME-dbgsym) and list "
+                         "them again, or fetch them:",
+                         percent_text(unnamed.share), printable(unnamed.module)),
+             "DEBUGINFOD_URLS=https://debuginfod.elfutils.org " + listing + " --debuginfod", width);
 }
 
 }  // namespace
@@ -203,7 +228,7 @@ int run_stacks(const std::vector<std::string>& words) {
     const std::string what =
         own ? std::to_string(snapshot.metadata().process.pid) : shell_word(path, "SNAPSHOT");
     print_next_steps(
-        out, arguments, what,
+        out, arguments, what, recorded, census,
         unnamed_share(group_by_function(census, recorded, *snapshot.metadata().tracker, passed)));
   }
   out.flush();

@@ -8,10 +8,10 @@
 namespace heapsnap {
 
 // Returns what `work` returns, which looks at process `pid` and has no side effects. If it throws
-// Error{kNoProcess} while the process is alive, it is retried a few times.
+// Error{kNoProcess} while the process is alive, it is retried.
 template <typename Work>
 auto ask_again(const ProcFs& proc, int pid, const Work& work) {
-  constexpr int kMostTimes = 10;
+  constexpr int kMostTimes = 100;  // where each thread lives for microseconds, one in two may fail
   for (int times = 1;; ++times) {
     try {
       return work();

@@ -191,7 +191,7 @@ std::vector<int> ProcFs::children_of_thread(int tid) const {
 
 std::optional<int> ProcFs::live_tid(int pid) const {
   // Listed threads may exit, and new ones start, before we look at them.
-  constexpr int kMostLists = 10;
+  constexpr int kMostLists = 100;
   for (int lists = 1;; ++lists) {
     const std::vector<int> listed = task_list(pid);
     std::optional<int> exiting;

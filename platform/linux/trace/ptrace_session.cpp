@@ -78,8 +78,13 @@ PtraceSession::~PtraceSession() {
 }
 
 void PtraceSession::seize_all() {
+  // All threads of a list may have ended before they were seized, while another goes on.
+  constexpr int kMostLists = 100;
   check_end();
-  while (seize_new(pid_) > 0) {
+  for (int lists = 1; lists <= kMostLists; ++lists) {
+    while (seize_new(pid_) > 0) {
+    }
+    if (!tracees_.empty() || !proc_.live_tid(pid_)) break;
   }
   seize_sharers(proc_.children(pid_));
 }

@@ -61,8 +61,8 @@ TEST_CASE("stacks that do not explain the memory say so") {
   library.inode = 1;
   sample.metadata.mappings.push_back(library);
   CHECK(old_share_text(sample.metadata, sample.census)
-            .starts_with("99.0 % of the memory in use is older than the tracker; these stacks do "
-                         "not explain it."));
+            .starts_with("99.0 % of malloc's memory in use is older than the tracker; these stacks "
+                         "do not explain it."));
   sample.census.without_stack = {10, 6500};
   CHECK(old_share_text(sample.metadata, sample.census).empty());
 }
