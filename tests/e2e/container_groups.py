@@ -7,7 +7,7 @@ import secrets
 import subprocess
 
 ROOT = pathlib.Path("/sys/fs/cgroup")
-# As each runtime has them; {0}: the id, {1}: a pod's UID, with '_' for systemd.
+# As each runtime has them; {0}: the id, {1}: a pod's UID, {2}: the same as systemd has it, with '_'.
 SHAPES = {
     "docker": "docker/{0}",
     "docker_systemd": "system.slice/docker-{0}.scope",

@@ -14,7 +14,7 @@ UBUNTU = "http://archive.ubuntu.com/ubuntu"
 UBUNTU_KEYRING = "pool/main/u/ubuntu-keyring/ubuntu-keyring_2021.03.26_all.deb"
 # Of "Ubuntu Archive Automatic Signing Key (2018)".
 UBUNTU_KEY = "F6ECB3762474EDA9D21B7022871920D1991BC93C"
-UBUNTU_SUITES = ("jammy", "noble")
+UBUNTU_SUITES = ("jammy",)
 LEAST = ("python3-minimal",)
 # What the collected servers take.
 SERVERS = ("cron", "nginx-light", "postgresql", "procps", "python3-minimal")

@@ -79,7 +79,8 @@ ProfileLabels parse_labels(const std::vector<std::string>& texts) {
 
 int run_push(const std::vector<std::string>& words) {
   PushArguments arguments;
-  OptionParser parser("push [options] --to URL SNAPSHOT|PID|NAME", kPushDescription);
+  OptionParser parser("push [options] --to URL SNAPSHOT|PID|NAME|container:ID|pod:UID",
+                      kPushDescription);
   parser.text("to", arguments.to, "URL", "address of the server: http://HOST:4040");
   parser.text("name", arguments.name, "SERVICE",
               "what the profile is called (default: the target of collect, or the process)");
