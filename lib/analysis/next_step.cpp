@@ -11,9 +11,6 @@ namespace {
 
 constexpr uint64_t kLittle = 1 << 20;
 constexpr uint64_t kTrimShare = 10;  // one part in ten of resident memory
-// Churn: so much was freed, and so many times what is left.
-constexpr uint64_t kMuchFreed = 16 << 20;
-constexpr double kFreedPerLive = 16;
 
 uint64_t resident(const RssAccount& account, std::initializer_list<RssRow> rows) {
   uint64_t sum = 0;
@@ -40,11 +37,7 @@ NextAction more_of_snapshot(const NextStepFacts& facts) {
 }
 
 bool has_churn(const NextStepFacts& facts) {
-  if (facts.census == nullptr) return false;
-  uint64_t freed = 0;
-  for (const AllocationSite& site : facts.stacks->sites) freed += site.freed_bytes;
-  return freed >= kMuchFreed &&
-         static_cast<double>(freed) >= kFreedPerLive * facts.census->live_bytes;
+  return facts.census != nullptr && churned_bytes(*facts.census, *facts.stacks) != 0;
 }
 
 NextAction to_call_stacks(const NextStepFacts& facts) {

@@ -103,4 +103,14 @@ std::vector<uint32_t> ranked_stacks(const StackCensus& census, const CallStacks&
   return result;
 }
 
+uint64_t churned_bytes(const StackCensus& census, const CallStacks& stacks) {
+  constexpr uint64_t kMuch = 16 << 20;
+  constexpr double kMuchMore = 16;
+  uint64_t freed = 0;
+  for (const AllocationSite& site : stacks.sites) freed += site.freed_bytes;
+  const bool is_churn =
+      freed >= kMuch && static_cast<double>(freed) >= kMuchMore * census.live_bytes;
+  return is_churn ? freed : 0;
+}
+
 }  // namespace heapsnap

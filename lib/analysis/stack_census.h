@@ -65,4 +65,8 @@ double total_of(const StackCensus& census, const CallStacks& stacks, StackOrder 
 std::vector<uint32_t> ranked_stacks(const StackCensus& census, const CallStacks& stacks,
                                     StackOrder order, size_t limit);
 
+// What was allocated and freed again, if that is much (16 MiB at least) and much more than is in
+// use (16 times at least); else 0.
+uint64_t churned_bytes(const StackCensus& census, const CallStacks& stacks);
+
 }  // namespace heapsnap

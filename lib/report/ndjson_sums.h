@@ -1,6 +1,6 @@
 // The sums of a snapshot as lines of JSON, for a table of many snapshots of many hosts.
 //
-//   {"kind":"account","version":1,"host":"web1","target":"nginx",...,"name":"bins","bytes":4096,...}
+//   {"kind":"account","version":1,"host":"web1","target":"nginx",...,"name":"bins","bytes":4096}
 //   {"kind":"size",...,"name":"112 B","blocks":50826,"bytes":5692512,...}
 //   {"kind":"process",...,"bytes":191455232,...}
 //

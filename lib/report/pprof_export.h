@@ -1,14 +1,14 @@
-// The call stacks of a tracked process as a pprof profile: profile.proto of github.com/google/pprof,
-// compressed with gzip, as `go tool pprof`, Pyroscope and speedscope read it.
+// The call stacks of a tracked process as a pprof profile: profile.proto of
+// github.com/google/pprof, compressed with gzip, as `go tool pprof`, Pyroscope and speedscope read it.
 //
 //   sample    a call stack; values: alloc_objects, alloc_space, inuse_objects, inuse_space (the
 //             names and order of Go's heap profiles)
-//   location  a return address less one, so that it lies in the call; a line a function, the inlined
-//             ones first
+//   location  a return address less one, so that it lies in the call; a line a function, the
+//             inlined ones first
 //   mapping   an ELF file that was loaded, the program first, with its build-id
 //
-// Functions without a name are called by module and address ("libfoo.so+0x1234"), since the file may
-// not be where the profile is read. Texts are UTF-8: each byte that is none becomes U+FFFD.
+// Functions without a name are called by module and address ("libfoo.so+0x1234"), since the file
+// may not be where the profile is read. Texts are UTF-8: each byte that is none becomes U+FFFD.
 #pragma once
 
 #include "analysis/stack_census.h"

@@ -40,8 +40,8 @@ struct CaptureResult {
 // left behind.
 CaptureResult capture_process(int pid, const FreezeOptions& freeze, const CaptureOptions& options);
 
-// The same when no other heapsnap works in the process: waits for that (trace/target_lock.h), unless
-// it is read while it runs.
+// The same when no other heapsnap works in the process: waits for that (trace/target_lock.h),
+// unless it is read while it runs.
 CaptureResult capture_alone(int pid, const FreezeOptions& freeze, const CaptureOptions& options);
 
 // The same for an open core (core/core_target.h). `source` says what was read, `notes` what was

@@ -127,19 +127,16 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
                       const RecordedStacks& recorded, const StackCensus& census,
                       const UnnamedShare& unnamed) {
   constexpr double kWorthSaying = 0.2;
-  constexpr double kMuchMore = 4;
   const size_t width = text_style(arguments.style).width;
   const bool is_by_stack = arguments.by == "stack";
   const std::string by = is_by_stack ? " --by function" : "";
   const std::string sort = arguments.sort == "live-bytes" ? "" : " --sort " + arguments.sort;
   const std::string listing = "heapsnap stacks " + what;
-  uint64_t freed = 0;
-  for (const AllocationSite& site : recorded.stacks.sites) freed += site.freed_bytes;
-  const bool is_churn = static_cast<double>(freed) > kMuchMore * census.live_bytes;
+  const uint64_t churned = churned_bytes(census, recorded.stacks);
   out.write("\nWhat next\n");
-  if (arguments.sort != "churn" && is_churn) {
+  if (arguments.sort != "churn" && churned != 0) {
     print_step(out,
-               size_text(freed) +
+               size_text(churned) +
                    " was allocated and freed again, much more than is in use. To see by which "
                    "functions:",
                listing + " --by function --sort churn", width);

@@ -6,8 +6,8 @@
 namespace heapsnap {
 
 // "1234" is that PID; "container:ID" and "pod:UID" are the main process of these
-// (container_argument.h). Anything else is a name: the process whose comm, or whose executable's file
-// name, is exactly that. Throws Error{kUsage} when several match (listing them) and
+// (container_argument.h). Anything else is a name: the process whose comm, or whose executable's
+// file name, is exactly that. Throws Error{kUsage} when several match (listing them) and
 // Error{kNoProcess} when none does. heapsnap itself and its ancestors never match a name.
 int resolve_target(const std::string& argument);
 

@@ -59,7 +59,7 @@ Delivery deliver(const HttpRequest& request, uint64_t retries, bool quiet) {
     const HttpAnswer answer = http_post(request);
     if (answer.status >= 200 && answer.status < 300) return {attempt + 1, answer.status};
     const bool may_pass = answer.status == 0 ? answer.may_pass : is_passing_status(answer.status);
-    const bool asks_too_long = answer.retry_after_s.value_or(0) > kLongestRetryAfter_s;
+    const bool asks_too_long = answer.retry_after_s.value_or(0) > kLongestRetryAfterSeconds;
     if (!may_pass || asks_too_long || attempt == retries) {
       std::string why = why_not(answer);
       if (asks_too_long)

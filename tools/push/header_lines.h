@@ -11,8 +11,8 @@ namespace heapsnap {
 // The environment variable that has such lines, too.
 inline constexpr const char* kHeadersVariable = "HEAPSNAP_PUSH_HEADERS";
 
-// Empty lines, and those that begin with "#", are passed over. `source` is for messages, which never
-// quote a line. Throws Error{kUsage} for what is no header, or one that heapsnap itself sets.
+// Empty lines, and those that begin with "#", are passed over. `source` is for messages, which
+// never quote a line. Throws Error{kUsage} for what is no header, or one that heapsnap itself sets.
 std::vector<std::string> parse_header_lines(std::string_view text, const std::string& source);
 // Throws Error{kBadInput}, too.
 std::vector<std::string> read_header_file(const std::string& path);

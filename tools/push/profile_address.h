@@ -7,8 +7,8 @@
 // By "Pyroscope server HTTP API", section Ingestion (grafana.com/docs/pyroscope/latest/
 // reference-server-api, "The pprof format"): the body is the profile itself, and the types
 // inuse_objects and inuse_space are known without a configuration (pkg/ingester/pyroscope/
-// ingest_handler.go of github.com/grafana/pyroscope: with format=pprof the raw body is the profile).
-// Grafana Alloy's pyroscope.receive_http takes the same requests.
+// ingest_handler.go of github.com/grafana/pyroscope: with format=pprof the raw body is the
+// profile). Grafana Alloy's pyroscope.receive_http takes the same requests.
 #pragma once
 
 #include <string>
