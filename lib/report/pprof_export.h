@@ -1,5 +1,6 @@
 // The call stacks of a tracked process as a pprof profile: profile.proto of
-// github.com/google/pprof, compressed with gzip, as `go tool pprof`, Pyroscope and speedscope read it.
+// github.com/google/pprof, compressed with gzip, as `go tool pprof`, Pyroscope and speedscope read
+// it.
 //
 //   sample    a call stack; values: alloc_objects, alloc_space, inuse_objects, inuse_space (the
 //             names and order of Go's heap profiles)

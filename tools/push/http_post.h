@@ -1,6 +1,6 @@
 // One HTTP request, by libcurl, which is loaded only when it is asked for: linked in, it would
-// bring some thirty libraries into every run of the command. The server may be hostile or broken: what is
-// kept of its answer is bounded, and so is the time.
+// bring some thirty libraries into every run of the command. The server may be hostile or broken:
+// what is kept of its answer is bounded, and so is the time.
 #pragma once
 
 #include <cstdint>
