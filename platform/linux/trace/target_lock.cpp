@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "platform/linux/proc/ask_again.h"
 #include "platform/linux/proc/target_refusal.h"
 
 namespace heapsnap {
@@ -39,12 +40,19 @@ std::string holder_text(int fd) {
   return {};
 }
 
+UniqueFd open_memory(const ProcFs& proc, int pid) {
+  return ask_again(proc, pid, [&] {
+    const int tid = proc.live_tid(pid).value_or(pid);
+    UniqueFd memory(::open(proc.path(tid, "mem").c_str(), O_RDONLY | O_CLOEXEC));
+    if (!memory) throw TargetRefusal(pid, errno);
+    return memory;
+  });
+}
+
 }  // namespace
 
 TargetLock::TargetLock(const ProcFs& proc, int pid, std::chrono::milliseconds patience)
-    : memory_(::open(proc.path(proc.live_tid(pid).value_or(pid), "mem").c_str(),
-                     O_RDONLY | O_CLOEXEC)) {
-  if (!memory_) throw TargetRefusal(pid, errno);
+    : memory_(open_memory(proc, pid)) {
   const auto deadline = std::chrono::steady_clock::now() + patience;
   std::chrono::milliseconds nap = kFirstNap;
   while (::flock(memory_.get(), LOCK_EX | LOCK_NB) != 0) {
