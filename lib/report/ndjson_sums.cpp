@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
@@ -200,10 +199,6 @@ std::vector<SameStacks> merged_stacks(const StackReportInput& input) {
     sum.freed_bytes += site.freed_bytes;
   }
   return merged;
-}
-
-uint64_t whole_number(double number) {
-  return number <= 0 ? 0 : static_cast<uint64_t>(std::llround(std::min(number, 9e18)));
 }
 
 void write_stack_rows(SumRows& rows, const SnapshotStreams& streams,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <ctime>
 
 namespace heapsnap {
@@ -83,6 +84,11 @@ std::string time_text(int64_t nanoseconds, unsigned digits) {
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{}Z", calendar.tm_year + 1900,
                      calendar.tm_mon + 1, calendar.tm_mday, calendar.tm_hour, calendar.tm_min,
                      calendar.tm_sec, fraction_text);
+}
+
+uint64_t whole_number(double number) {
+  constexpr double kMost = 9e18;  // fits into 63 bits
+  return number <= 0 ? 0 : static_cast<uint64_t>(std::llround(std::min(number, kMost)));
 }
 
 }  // namespace heapsnap

@@ -18,6 +18,8 @@ std::string short_size_text(uint64_t bytes);
 // "12.3 %", "<0.1 %" for a little more than nothing, "-" of nothing.
 std::string percent_text(uint64_t part, uint64_t whole);
 std::string percent_text(double share);
+// An estimate as a count: the nearest whole number that is not negative.
+uint64_t whole_number(double number);
 // "0x7f0012345678"
 std::string address_text(Address address);
 // "2.36", "unknown"

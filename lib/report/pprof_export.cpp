@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,6 +12,7 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "report/gzip_stream.h"
+#include "report/number_text.h"
 #include "report/stack_frames.h"
 #include "report/utf8.h"
 
@@ -51,9 +51,8 @@ std::string valid_utf8(std::string_view text) {
   return result;
 }
 
-int64_t rounded(double number) {
-  constexpr double kMost = 9e18;
-  return std::llround(std::min(std::max(number, 0.0), kMost));
+int64_t as_value(double number) {
+  return static_cast<int64_t>(whole_number(number));
 }
 
 // The profile's messages, each written as soon as it is complete. What refers to another one names
@@ -218,11 +217,11 @@ void export_pprof(const SnapshotMetadata& metadata, const RecordedStacks& record
     if (figures.blocks_found == 0 && (!all || site.allocations == 0)) continue;
     std::vector<int64_t> figures_now;
     if (all) {
-      figures_now = {rounded(site.allocation_count()),
-                     rounded(static_cast<double>(site.allocated_bytes))};
+      figures_now = {as_value(site.allocation_count()),
+                     as_value(static_cast<double>(site.allocated_bytes))};
     }
-    figures_now.push_back(rounded(figures.live_blocks));
-    figures_now.push_back(rounded(figures.live_bytes));
+    figures_now.push_back(as_value(figures.live_blocks));
+    figures_now.push_back(as_value(figures.live_bytes));
     profile.write_sample(site, figures_now);
   }
   profile.finish();

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <map>
 
 #include "report/fitted_name.h"
@@ -26,14 +25,10 @@ constexpr size_t kLeastGroupName = 28;  // of a function
 constexpr size_t kLeastLabel = 40;      // of a stack
 constexpr size_t kWhole = 1 << 20;      // columns that no name has
 
-uint64_t rounded(double number) {
-  return number <= 0 ? 0 : static_cast<uint64_t>(std::llround(std::min(number, 9e18)));
-}
-
 std::string rate_text(double number, uint64_t nanoseconds) {
   if (nanoseconds == 0) return {};
   const double rate = number / (static_cast<double>(nanoseconds) / 1e9);
-  return rate >= 10 ? fmt::format(", {}/s", count_text(rounded(rate)))
+  return rate >= 10 ? fmt::format(", {}/s", count_text(whole_number(rate)))
                     : fmt::format(", {:.1f}/s", rate);
 }
 
@@ -53,14 +48,14 @@ std::string measure_text(const StackReportInput& input, uint32_t id) {
   switch (input.order) {
     case StackOrder::kLiveBytes: return live_text(figures.live_bytes, figures.live_blocks);
     case StackOrder::kLiveBlocks:
-      return fmt::format("{} with {}", count_text(rounded(measure), "block", "blocks"),
-                         size_text(rounded(figures.live_bytes)));
+      return fmt::format("{} with {}", count_text(whole_number(measure), "block", "blocks"),
+                         size_text(whole_number(figures.live_bytes)));
     case StackOrder::kRate:
-      return count_text(rounded(measure), "allocation", "allocations") +
+      return count_text(whole_number(measure), "allocation", "allocations") +
              rate_text(measure, input.metadata.tracker->recorded_ns);
     case StackOrder::kChurn: break;
   }
-  return size_text(rounded(measure)) + " allocated and freed";
+  return size_text(whole_number(measure)) + " allocated and freed";
 }
 
 // What the shares are shares of, where that is not what the line "live" says; else empty.
@@ -70,11 +65,11 @@ std::string total_text(const StackReportInput& input) {
     case StackOrder::kLiveBytes:
     case StackOrder::kLiveBlocks: return {};
     case StackOrder::kRate:
-      return "by allocations: " + count_text(rounded(total)) + " in total" +
+      return "by allocations: " + count_text(whole_number(total)) + " in total" +
              rate_text(total, input.metadata.tracker->recorded_ns);
     case StackOrder::kChurn: break;
   }
-  return "by churn: " + size_text(rounded(total)) + " allocated and freed in total";
+  return "by churn: " + size_text(whole_number(total)) + " allocated and freed in total";
 }
 
 // "16 B × 1,024, 32 B × 5", or, where there are many, by powers of two: "512 B to 1.0 KiB: 12,211
@@ -147,7 +142,8 @@ void print_order(Writer& out, const StackReportInput& input, size_t width) {
 // "10.5 MiB", or "10.5M" where columns are few.
 std::string column_size(double bytes, size_t width) {
   constexpr size_t kWideEnough = 100;
-  return width < kWideEnough ? short_size_text(rounded(bytes)) : size_text(rounded(bytes));
+  return width < kWideEnough ? short_size_text(whole_number(bytes))
+                             : size_text(whole_number(bytes));
 }
 
 // Names of functions and of other groups, each cut in its way.
@@ -201,8 +197,8 @@ bool was_injected(const SnapshotMetadata& metadata) {
 }  // namespace
 
 std::string live_text(double bytes, double blocks) {
-  return fmt::format("{} in {}", size_text(rounded(bytes)),
-                     count_text(rounded(blocks), "block", "blocks"));
+  return fmt::format("{} in {}", size_text(whole_number(bytes)),
+                     count_text(whole_number(blocks), "block", "blocks"));
 }
 
 void print_top_stacks(TextPage& page) {
@@ -216,8 +212,8 @@ void print_top_stacks(TextPage& page) {
   for (size_t i = 0; i < input.ranked.size(); ++i) {
     const StackFigures& figures = input.census.stacks[input.ranked[i]];
     table.add_row({share_text(figures.live_bytes, input.census.live_bytes),
-                   size_text(rounded(figures.live_bytes)),
-                   count_text(rounded(figures.live_blocks), "block", "blocks"), labels[i]});
+                   size_text(whole_number(figures.live_bytes)),
+                   count_text(whole_number(figures.live_blocks), "block", "blocks"), labels[i]});
   }
   page.table(table);
 }
@@ -309,12 +305,13 @@ void print_stacks(Writer& out, const StackReportInput& input, const TextStyle& s
     if (const std::string sizes = sizes_text(input.sizes[i]); !sizes.empty()) {
       print_wrapped(out, "    requested  ", sizes, width);
     }
-    print_wrapped(out, "    allocated  ",
-                  fmt::format("{} in {}{}; freed {} in {}", size_text(site.allocated_bytes),
-                              count_text(rounded(site.allocation_count())),
-                              rate_text(site.allocation_count(), tracker.recorded_ns),
-                              size_text(site.freed_bytes), count_text(rounded(site.free_count()))),
-                  width);
+    print_wrapped(
+        out, "    allocated  ",
+        fmt::format("{} in {}{}; freed {} in {}", size_text(site.allocated_bytes),
+                    count_text(whole_number(site.allocation_count())),
+                    rate_text(site.allocation_count(), tracker.recorded_ns),
+                    size_text(site.freed_bytes), count_text(whole_number(site.free_count()))),
+        width);
     print_frames(out, lines, i, kFrameIndent, ink);
   }
 }
@@ -341,12 +338,12 @@ void print_stack_groups(Writer& out, const StackReportInput& input, const Functi
     return group_names(shown, cells, columns);
   });
   for (const StackGroup& group : shown) {
-    table.add_row({share_text(measure_of(group, input.order), total),
-                   column_size(group.live_bytes, width), count_text(rounded(group.live_blocks)),
-                   column_size(group.live_bytes_below, width),
-                   by_rate ? count_text(rounded(group.allocations))
-                           : column_size(group.allocated_bytes + group.freed_bytes, width),
-                   printable(group.name)});
+    table.add_row(
+        {share_text(measure_of(group, input.order), total), column_size(group.live_bytes, width),
+         count_text(whole_number(group.live_blocks)), column_size(group.live_bytes_below, width),
+         by_rate ? count_text(whole_number(group.allocations))
+                 : column_size(group.allocated_bytes + group.freed_bytes, width),
+         printable(group.name)});
   }
   table.print(out, ink, width);
   print_wrapped(out, "  ", "with callees: live memory of all stacks in which it occurs.", width);

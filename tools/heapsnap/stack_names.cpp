@@ -24,10 +24,26 @@ std::set<std::string> modules_without_names(const RecordedStacks& recorded,
   return unnamed;
 }
 
-bool has_debug_file(MappedFile file, const TrackedModule& module,
-                    const DebugFileSearch& debug_files) {
-  const ElfImage image = ElfImage::from_file(std::move(file), module.path);
-  return image.build_id() == module.build_id && debug_files.find(image, module.path);
+std::optional<MappedFile> open_module_file(const std::string& sysroot,
+                                           const TrackedModule& module) {
+  if (!module.path.starts_with('/')) return std::nullopt;
+  try {
+    return MappedFile::open_in(sysroot, module.path);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool has_debug_file(const TrackedModule& module, const DebugFileSearch& debug_files,
+                    const std::string& sysroot) {
+  auto file = open_module_file(sysroot, module);
+  if (!file) return false;
+  try {
+    const ElfImage image = ElfImage::from_file(*std::move(file), module.path);
+    return image.build_id() == module.build_id && debug_files.find(image, module.path);
+  } catch (const Error&) {
+    return false;  // not an ELF file
+  }
 }
 
 }  // namespace
@@ -43,25 +59,22 @@ void add_missing_names(const SnapshotMetadata& metadata, RecordedStacks& recorde
                        const DebugFileSearch& debug_files, const std::string& sysroot) {
   if (!metadata.tracker) return;
   const std::vector<TrackedModule>& modules = metadata.tracker->modules;
-  const std::set<std::string> unnamed = modules_without_names(recorded, modules);
-  if (unnamed.empty()) return;
-  const bool has_names = !recorded.symbols.is_empty();
+  std::set<std::string> wanted = modules_without_names(recorded, modules);
+  // What the modules themselves tell is in a snapshot that has names.
+  if (!recorded.symbols.is_empty()) {
+    const std::set<std::string> unnamed = std::exchange(wanted, {});
+    for (const TrackedModule& module : modules) {
+      if (unnamed.contains(module.build_id) && has_debug_file(module, debug_files, sysroot)) {
+        wanted.insert(module.build_id);
+      }
+    }
+  }
+  if (wanted.empty()) return;
   const SourceFrames found =
       symbolize(recorded.stacks, modules, debug_files,
                 [&](const TrackedModule& module) -> std::optional<MappedFile> {
-                  if (!module.path.starts_with('/') || !unnamed.contains(module.build_id)) {
-                    return std::nullopt;
-                  }
-                  try {
-                    // What the module itself tells is in the snapshot already.
-                    if (has_names && !has_debug_file(MappedFile::open_in(sysroot, module.path),
-                                                     module, debug_files)) {
-                      return std::nullopt;
-                    }
-                    return MappedFile::open_in(sysroot, module.path);
-                  } catch (const Error&) {
-                    return std::nullopt;
-                  }
+                  if (!wanted.contains(module.build_id)) return std::nullopt;
+                  return open_module_file(sysroot, module);
                 });
   recorded.symbols = with_names_of(recorded.symbols, found);
 }

@@ -81,7 +81,8 @@ void print_churn_log(const SnapshotReader& snapshot, const RecordedStacks& recor
 
 void print_listing(const StacksArguments& arguments, const SnapshotReader& snapshot,
                    const RecordedStacks& recorded, const StackCensus& census,
-                   const PassedFrames& passed, const std::string& path, Writer& out) {
+                   const FunctionGroups& functions, const PassedFrames& passed,
+                   const std::string& path, Writer& out) {
   const SnapshotMetadata& metadata = snapshot.metadata();
   StackReportInput input{metadata, recorded, census, parse_order(arguments.sort),
                          {},       {},       path,   passed};
@@ -93,11 +94,9 @@ void print_listing(const StacksArguments& arguments, const SnapshotReader& snaps
     return;
   }
   if (arguments.by != "stack") {
-    FunctionGroups groups;
+    FunctionGroups groups = functions;
     if (arguments.by == "module") {
-      groups.groups = group_by_module(census, recorded, *metadata.tracker, passed);
-    } else {
-      groups = group_by_function(census, recorded, *metadata.tracker, passed);
+      groups = {group_by_module(census, recorded, *metadata.tracker, passed), {}, {}};
     }
     rank_groups(groups.groups, input.order, limit);
     arguments.style.json ? print_json_stack_groups(out, input, groups, arguments.by)
@@ -220,13 +219,17 @@ int run_stacks(const std::vector<std::string>& words) {
     return kExitDone;
   }
   const StackCensus census = take_stack_census(streams_of(snapshot), recorded.stacks);
-  print_listing(arguments, snapshot, recorded, census, passed, own ? std::string() : path, out);
-  if (arguments.format == "text" && !arguments.style.json) {
+  const bool has_next_steps = arguments.format == "text" && !arguments.style.json;
+  FunctionGroups functions;
+  if (has_next_steps || arguments.by == "function") {
+    functions = group_by_function(census, recorded, *snapshot.metadata().tracker, passed);
+  }
+  print_listing(arguments, snapshot, recorded, census, functions, passed,
+                own ? std::string() : path, out);
+  if (has_next_steps) {
     const std::string what =
         own ? std::to_string(snapshot.metadata().process.pid) : shell_word(path, "SNAPSHOT");
-    print_next_steps(
-        out, arguments, what, recorded, census,
-        unnamed_share(group_by_function(census, recorded, *snapshot.metadata().tracker, passed)));
+    print_next_steps(out, arguments, what, recorded, census, unnamed_share(functions));
   }
   out.flush();
   return kExitDone;
