@@ -12,8 +12,8 @@ The rules, which docs/architecture.md explains:
    tracker, the two headers that say how its tables lie and how it is called are for everybody who reads
    or loads it from outside (lib/tracking, platform/linux and what may include these).
 3. lib/ includes neither platform/, tools/ nor tests/; nothing but tests/ includes tests/.
-4. Some modules have rooms, folders of their own: ROOMS says in which order. A room may include what its
-   module may, the module's own top, and the rooms named for it; the top includes no room.
+4. Some modules have parts, subfolders of their own: PARTS says in which order. A part may include what its
+   module may, the module's own top, and the parts named for it; the top includes no part.
 5. A header includes no third-party header; doctest belongs to tests, Boost to tools/heapsnap, Capstone to
    lib/elf.
 6. <sys/ptrace.h>, <sys/wait.h> and paths below /proc belong to platform/linux. (lib/capi and lib/tracker
@@ -38,16 +38,17 @@ MAY_INCLUDE = {
     "lib/core": ["lib/target", "lib/elf"],
     "lib/heap": ["lib/target", "lib/elf"],
     "lib/tracking": ["lib/target", "lib/elf"],
-    "lib/snapshot": ["lib/target", "lib/heap", "lib/tracking"],
+    "lib/references": ["lib/target", "lib/elf", "lib/heap", "lib/tracking"],
+    "lib/snapshot": ["lib/target", "lib/heap", "lib/tracking", "lib/references"],
     "lib/store": ["lib/snapshot"],
-    "lib/analysis": ["lib/heap", "lib/tracking", "lib/snapshot"],
+    "lib/analysis": ["lib/heap", "lib/tracking", "lib/references", "lib/snapshot"],
     "lib/report": ["lib/analysis"],
     "lib/tracker": [],
     "lib/capi": [],
     "platform/linux": ["lib/target"],
 }
-# The rooms of a module, each with those of them that it may include.
-ROOMS = {
+# The parts of a module, each with those of them that it may include.
+PARTS = {
     "lib/heap": {
         "discovery": [],
         "in_place": [],
@@ -100,19 +101,19 @@ def module_of(path):
     return "lib/?" if path.startswith(("lib/", "platform/")) else None
 
 
-def room_of(path, module):
-    """The room of `module` that a file belongs to; "" for the module's top."""
+def part_of(path, module):
+    """The part of `module` that a file belongs to; "" for the module's top."""
     folder = os.path.dirname(path)[len(module) + 1:]
     return folder.split("/")[0]
 
 
-def check_room(module, path, header):
+def check_part(module, path, header):
     """What is wrong with a file of `module` including another one; None when nothing is."""
-    rooms = ROOMS.get(module)
-    room, owner = room_of(path, module), room_of(header, module)
-    if rooms is None or owner in ("", room) or owner in rooms.get(room, []):
+    parts = PARTS.get(module)
+    part, owner = part_of(path, module), part_of(header, module)
+    if parts is None or owner in ("", part) or owner in parts.get(part, []):
         return None
-    return f"{module}/{room} may not include {module}/{owner}".replace("/ may", " may")
+    return f"{module}/{part} may not include {module}/{owner}".replace("/ may", " may")
 
 
 def resolve_own(root, including, name, quoted):
@@ -133,7 +134,7 @@ def check_own_include(module, path, header):
     """What is wrong with the file `path` of `module` including `header`; None when nothing is."""
     owner = module_of(header)
     if owner == module:
-        return check_room(module, path, header)
+        return check_part(module, path, header)
     if owner == "tests":
         return "only tests/ may include tests/"
     if module in OPEN_FOLDERS:
@@ -168,8 +169,8 @@ def check_source(root, path, text):
     if module == "lib/?":
         yield 1, "this folder has no row in the table of tests/layering.py"
         return
-    if module in ROOMS and room_of(path, module) not in ("", *ROOMS[module]):
-        yield 1, "this room has no row in the table of tests/layering.py"
+    if module in PARTS and part_of(path, module) not in ("", *PARTS[module]):
+        yield 1, "this part has no row in the table of tests/layering.py"
         return
     for number, line in enumerate(text.splitlines(), 1):
         match = INCLUDE.match(line)
@@ -288,7 +289,7 @@ BAD_CHANGES = [
     ("lib/heap/x.cpp", '#include "chunk.h"\n', "is no file of ours"),
     ("lib/heap/x.cpp", '#include "heap/gone.h"\n', "is no file of ours"),
     ("lib/colour/x.cpp", "\n", "has no row in the table"),
-    ("lib/heap/attic/x.cpp", "\n", "this room has no row"),
+    ("lib/heap/attic/x.cpp", "\n", "this part has no row"),
     ("lib/heap/x.cpp", '#include "heap/discovery/find.h"\n', "lib/heap may not include lib/heap/discovery"),
     ("lib/heap/walk/x.cpp", '#include "heap/discovery/find.h"\n', "lib/heap/walk may not include"),
     ("lib/base/CMakeLists.txt", "heapsnap_library(base\n SOURCES a.cpp\n DEPENDS heap)\n", "may not depend on lib/heap"),

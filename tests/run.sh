@@ -118,6 +118,7 @@ if ! tools/packages.sh --install build test >"$logs/packages.log" 2>&1; then
   failed=1
   finish
 fi
+grep 'skipped: ' "$logs/packages.log"
 rm -f build/*/glibc-roots/*.missing
 
 not_long=(-LE long)

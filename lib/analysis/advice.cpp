@@ -12,8 +12,9 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kLeastBytes = 1 << 20;
-constexpr uint64_t kLeastShare = 50;       // one part in fifty of the whole: 2 %
-constexpr uint64_t kFragmentedShare = 10;  // nothing gives it back, so it must be much
+constexpr uint64_t kLeastShare = 50;  // one part in fifty of the whole: 2 %
+// One part in ten, where nothing gives it back or the remedy has its price.
+constexpr uint64_t kMuchShare = 10;
 
 // Free memory in parts of which each remedy takes all or nothing. Those of arenas other than the
 // main one come kThreads later.
@@ -215,16 +216,43 @@ std::vector<Advice> advise(const SnapshotMetadata& metadata, const HeapSummary& 
       about(AdviceKind::kFragmentation, summary.kept.bins),
   };
   const uint64_t least = std::max(kLeastBytes, account.total.resident / kLeastShare);
-  const uint64_t least_fragmented = account.total.resident / kFragmentedShare;
-  std::erase_if(all, [=](const Advice& advice) {
+  const uint64_t much = account.total.resident / kMuchShare;
+  std::erase_if(all, [&](const Advice& advice) {
     const bool must_save = advice.kind == AdviceKind::kArenaMax;
+    if (must_save && arenas_advised(advice.count) == 1) {
+      const PartSet kept = parts_of(advice.kind) & ~parts_of(AdviceKind::kTrim);
+      if (std::min(advice.saves_most, memory.bytes(kept)) < much) return true;
+    }
     const bool is_fragmentation = advice.kind == AdviceKind::kFragmentation;
-    if (is_fragmentation && advice.bytes < least_fragmented) return true;
+    if (is_fragmentation && advice.bytes < much) return true;
     return (must_save ? advice.saves_most : advice.bytes) < least;
   });
   std::stable_sort(all.begin(), all.end(), comes_before);
   find_overlaps(all, memory);
   return all;
+}
+
+SavedTogether saved_together(const std::vector<Advice>& advice, const SnapshotMetadata& metadata,
+                             const HeapSummary& summary, const RssAccount& account) {
+  const FreeMemory memory(metadata, summary, account);
+  SavedTogether together;
+  PartSet all = 0;
+  PartSet certain = 0;
+  uint64_t sum = 0;
+  bool overlap = false;
+  for (size_t i = 0; i < advice.size(); ++i) {
+    const Advice& one = advice[i];
+    if (!one.is_predicted()) continue;
+    together.items.push_back(i);
+    overlap |= one.overlap != 0;
+    all |= parts_of(one.kind);
+    if (one.is_certain()) certain |= parts_of(one.kind);
+    sum += one.saves_most;
+  }
+  if (!overlap) return {};
+  together.least = memory.bytes(certain);
+  together.most = std::min(sum, memory.bytes(all));
+  return together;
 }
 
 }  // namespace heapsnap

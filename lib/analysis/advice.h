@@ -14,7 +14,8 @@
 //   1: of arenas other than the main one   2: where large blocks left them (large_runs.h)
 //
 // So no amount may be added to another one. `overlap` says how much of an item those before it
-// free already; what remains of all items adds up to no more than what is free.
+// free already; what remains of all items adds up to no more than what is free. saved_together()
+// counts each byte once.
 #pragma once
 
 #include <cstddef>
@@ -61,15 +62,27 @@ struct Advice {
   bool operator==(const Advice&) const = default;
 };
 
-// How many arenas the advice kArenaMax speaks of, for a process that has `arenas` of them.
+// How many arenas the advice kArenaMax speaks of, for a process that has `arenas` of them. With one
+// arena each thread that allocates waits for every other, so that is advised for much memory only.
 constexpr size_t arenas_advised(size_t arenas) {
   return arenas <= 2 ? 1 : 2;
 }
 
-// The advice that matters: worth at least 1 MiB and 2 % of the resident set, of fragmentation 10 %.
+// The advice that matters: worth at least 1 MiB and 2 % of the resident set. Of fragmentation 10 %;
+// of a single arena the same, of what a trim does not give back.
 // First what is certain to save something, then what may; the most first. Then what can only be
 // said.
 std::vector<Advice> advise(const SnapshotMetadata& metadata, const HeapSummary& summary,
                            const RssAccount& account);
+
+// What all items of which a saving is predicted save together, where some of them overlap.
+struct SavedTogether {
+  std::vector<size_t> items;  // their places in the list; none where nothing overlaps
+  uint64_t least = 0;
+  uint64_t most = 0;
+  bool operator==(const SavedTogether&) const = default;
+};
+SavedTogether saved_together(const std::vector<Advice>& advice, const SnapshotMetadata& metadata,
+                             const HeapSummary& summary, const RssAccount& account);
 
 }  // namespace heapsnap

@@ -78,7 +78,7 @@ void ChunkCensus::note_large(const LargeChunk& chunk, Kind kind) {
 void ChunkCensus::finish(HeapSummary& summary) && {
   summary.size_classes = classes_.by_power();
   summary.common_sizes = classes_.most_used(kCommonSizes);
-  summary.largest_sizes = classes_.largest_used(kCommonSizes);
+  summary.used_sizes = classes_.all_used();
   summary.largest_used = std::move(largest_[Kind::kUsed]).sorted();
   summary.largest_free = std::move(largest_[Kind::kFree]).sorted();
   summary.large_used = large_used_;

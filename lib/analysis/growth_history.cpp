@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
+#include "analysis/heap_summary.h"
 #include "analysis/passed_frames.h"
 #include "analysis/rss_account.h"
-#include "analysis/size_classes.h"
 #include "analysis/stack_census.h"
 #include "analysis/stack_groups.h"
 
@@ -27,23 +28,6 @@ double seconds_of(int64_t nanoseconds) {
   return static_cast<double>(nanoseconds) / 1e9;
 }
 
-class UsedSizes final : public ChunkSink {
- public:
-  void on_batch(const ChunkBatch& batch) override {
-    for (size_t i = 0; i < batch.sizes.size(); ++i) {
-      if (is_live(batch.states[i])) classes_.add(batch.sizes[i], SizeClasses::kUsed);
-    }
-  }
-  void on_mmapped(const MmappedChunk& chunk) override {
-    if (is_live(chunk.state)) classes_.add(chunk.size, SizeClasses::kUsed);
-  }
-  // Exact sizes, and larger ones by powers of two.
-  std::vector<SizeClass> all() const { return classes_.largest_used(SIZE_MAX); }
-
- private:
-  SizeClasses classes_;
-};
-
 void add_functions(const SnapshotReader& snapshot, const SnapshotStreams& streams, Values& values) {
   const RecordedStacks recorded = snapshot.read_call_stacks();
   const StackCensus census = take_stack_census(streams, recorded.stacks);
@@ -62,9 +46,18 @@ bool overlap(const HistoryRun& a, const HistoryRun& b) {
          late.start_time_ticks < early.start_time_ticks;
 }
 
-bool is_other_build(const HistoryRun& before, const HistoryRun& now) {
+// Without what the kernel adds where the file was removed or replaced since.
+std::string_view path_of_program(std::string_view exe) {
+  constexpr std::string_view kDeleted = " (deleted)";
+  if (exe.ends_with(kDeleted)) exe.remove_suffix(kDeleted.size());
+  return exe;
+}
+
+// `now`: a HistoryRun or a Process.
+template <typename Now>
+bool is_other_build(const HistoryRun& before, const Now& now) {
   if (!before.build_id.empty() && !now.build_id.empty()) return before.build_id != now.build_id;
-  return before.exe != now.exe;
+  return path_of_program(before.exe) != path_of_program(now.exe);
 }
 
 }  // namespace
@@ -112,9 +105,7 @@ void GrowthHistoryBuilder::add(const SnapshotReader& snapshot, const std::string
     sample.values[{SeriesKind::kAccount, to_string(each)}] =
         static_cast<double>(account[each].resident);
   }
-  UsedSizes sizes;
-  streams.read_chunks(sizes);
-  for (const SizeClass& each : sizes.all()) {
+  for (const SizeClass& each : summary.used_sizes) {
     sample.values[{SeriesKind::kSize, size_class_name(each)}] =
         static_cast<double>(each.used.bytes);
   }
@@ -219,7 +210,8 @@ GrowthHistory GrowthHistoryBuilder::finish(const TrendBounds& bounds) {
     const Process& process = sample.process;
     const auto [place, is_new] = known.try_emplace(
         {process.boot_id, process.pid, process.start_time_ticks}, history.runs.size());
-    if (is_new) {
+    if (is_new || is_other_build(history.runs[place->second], process)) {
+      place->second = history.runs.size();
       HistoryRun run;
       run.pid = process.pid;
       run.start_time_ticks = process.start_time_ticks;

@@ -1,8 +1,8 @@
 // What became of a program's memory over many snapshots.
 //
-// A run is one process, from its start to its end: what follows is a restart, or an upgrade where
-// the program's build changed. Growth is measured within runs of the newest build only, so that
-// neither a restart nor an upgrade is taken for shrinking.
+// A run is one process, from its start to its end or until it executes another program: what
+// follows is a restart, or an upgrade where the program's build changed. Growth is measured within
+// runs of the newest build only, so that neither a restart nor an upgrade is taken for shrinking.
 //
 //   run 1 (build a)   ▁▂▃▄▅     run 2 (a)  ▁▂▃▄     run 3 (b)  ▁▂▃▄▅▆
 //                          `- restart           `- upgrade: fitted from here on

@@ -89,7 +89,7 @@ struct HeapSummary {
   std::vector<Tally> mmapped;           // as HeapModel::instances: mappings, against mp_'s counters
   std::vector<SizeClass> size_classes;  // by powers of two
   std::vector<SizeClass> common_sizes;  // exact sizes with most used bytes, largest first
-  std::vector<SizeClass> largest_sizes;  // exact sizes and ranges with most used bytes, the same
+  std::vector<SizeClass> used_sizes;    // all blocks in use by exact sizes and ranges, the same
   std::vector<LargeChunk> largest_used;  // largest first
   std::vector<LargeChunk> largest_free;  // the same, without tops
   // Blocks of kFirstMmapThreshold and more: free ones in bins, after

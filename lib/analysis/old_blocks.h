@@ -34,6 +34,9 @@ struct OldBlocks {
 inline constexpr uint64_t kEnoughNewerBlocks = 100;
 inline constexpr uint64_t kEnoughOldBlocks = 100;
 
+// How many sizes listings name.
+inline constexpr size_t kMostOldSizes = 3;
+
 // The sizes of which something can be concluded and whose old blocks are 1 % of the bytes of all
 // old blocks at least, the most bytes first; at most `most`. `metadata` of the streams has a
 // tracker.

@@ -46,8 +46,8 @@ std::vector<SizeClass> SizeClasses::most_used(size_t count) const {
   return most_used_below(kExactCount, count);
 }
 
-std::vector<SizeClass> SizeClasses::largest_used(size_t count) const {
-  return most_used_below(kCount, count);
+std::vector<SizeClass> SizeClasses::all_used() const {
+  return most_used_below(kCount, kCount);
 }
 
 std::vector<SizeClass> SizeClasses::most_used_below(size_t limit, size_t count) const {

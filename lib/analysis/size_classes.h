@@ -53,8 +53,8 @@ class SizeClasses {
   std::vector<SizeClass> by_power() const;
   // The exact sizes up to 1024 bytes that hold most used bytes, largest share first.
   std::vector<SizeClass> most_used(size_t count) const;
-  // The same with larger sizes, these by powers of two: together all used chunks, none twice.
-  std::vector<SizeClass> largest_used(size_t count) const;
+  // All of those with larger sizes, these by powers of two: together all used chunks, none twice.
+  std::vector<SizeClass> all_used() const;
 
  private:
   static constexpr uint64_t kExactLimit = 1024;

@@ -37,6 +37,20 @@ constexpr uint64_t kX86FsBase = kRegisters64 + uint64_t{21} * 8;
 constexpr uint64_t kRegistersI386 = 72;
 constexpr uint64_t kI386Gs = kRegistersI386 + uint64_t{10} * 4;
 
+// In the order of GeneralRegisters: index into the note's elf_gregset_t (sys/user.h there).
+constexpr std::array<uint8_t, 16> kX86Registers = {10, 12, 11, 5, 13, 14, 4, 19,
+                                                   9,  8,  7,  6, 3,  2,  1, 0};
+constexpr std::array<uint8_t, 8> kI386Registers = {6, 1, 2, 0, 15, 5, 3, 4};
+
+uint64_t register_offset(Machine machine, unsigned number) {
+  switch (machine) {
+    case Machine::kX86_64: return kRegisters64 + uint64_t{kX86Registers.at(number)} * 8;
+    case Machine::kAarch64: return kRegisters64 + uint64_t{number} * 8;
+    case Machine::kI386: break;
+  }
+  return kRegistersI386 + uint64_t{kI386Registers.at(number)} * 4;
+}
+
 constexpr NoteLayout layout_of(Machine machine) {
   switch (machine) {
     case Machine::kX86_64:
@@ -133,6 +147,11 @@ class NotesReader {
     thread.registers = Registers{.instruction_pointer = Address(*instruction_pointer),
                                  .stack_pointer = Address(*stack_pointer),
                                  .thread_pointer = {}};
+    GeneralRegisters& general = thread.registers->general;
+    for (unsigned i = 0; i < general_register_count(machine_); ++i) {
+      general.values.at(i) = load_word(bytes, register_offset(machine_, i)).value_or(0);
+    }
+    general.are_known = true;
     notes_.threads.push_back(std::move(thread));
     if (machine_ == Machine::kX86_64) {
       set_thread_pointer(load_record<uint64_t>(bytes, kX86FsBase).value_or(0));

@@ -8,15 +8,21 @@ namespace heapsnap {
 
 namespace {
 
+// "1", "1 and 2", "1, 2 and 3": items as they are numbered for people.
+std::string numbers_text(const std::vector<size_t>& items) {
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (i != 0) text += i + 1 == items.size() ? " and " : ", ";
+    text += fmt::format("{}", items[i] + 1);
+  }
+  return text;
+}
+
 // " (all of it also counted in 1)", " (up to 1.5 MiB of it also counted in 1 and 2)": the overlap
 // with the savings of other items.
 std::string overlap_text(const Advice& advice) {
   if (advice.overlap == 0) return {};
-  std::string others;
-  for (size_t i = 0; i < advice.overlaps.size(); ++i) {
-    if (i != 0) others += i + 1 == advice.overlaps.size() ? " and " : ", ";
-    others += fmt::format("{}", advice.overlaps[i] + 1);
-  }
+  const std::string others = numbers_text(advice.overlaps);
   const bool is_exact = advice.saves_least == advice.saves_most;
   if (advice.of_its_own() == 0) {
     return fmt::format(" ({}also counted in {})", is_exact ? "all of it " : "", others);
@@ -33,11 +39,12 @@ std::string counted_text(const Advice& advice) {
 }
 
 // "about 64.0 MiB", "between 0 and 64.0 MiB" where a snapshot does not tell.
+std::string range_text(uint64_t least, uint64_t most) {
+  if (size_text(least) == size_text(most)) return "about " + size_text(most);
+  return fmt::format("between {} and {}", least == 0 ? "0" : size_text(least), size_text(most));
+}
 std::string saving_text(const Advice& advice) {
-  const std::string most = size_text(advice.saves_most);
-  if (advice.is_certain()) return "about " + most;
-  const std::string least = advice.saves_least == 0 ? "0" : size_text(advice.saves_least);
-  return fmt::format("between {} and {}", least, most);
+  return range_text(advice.saves_least, advice.saves_most);
 }
 
 AdviceText trim_text(const Advice& advice, const SnapshotMetadata& metadata) {
@@ -102,6 +109,13 @@ AdviceText advice_text(const Advice& advice, const SnapshotMetadata& metadata) {
               "look for long-lived blocks allocated between short-lived ones"};
   }
   return {};
+}
+
+std::string together_text(const SavedTogether& together) {
+  if (together.items.empty()) return {};
+  return fmt::format(
+      "Together, {} save {}: memory that more than one of them would free is counted once",
+      numbers_text(together.items), range_text(together.least, together.most));
 }
 
 }  // namespace heapsnap

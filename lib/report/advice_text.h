@@ -16,4 +16,7 @@ struct AdviceText {
 // `metadata` is of the snapshot that the advice is about.
 AdviceText advice_text(const Advice& advice, const SnapshotMetadata& metadata);
 
+// "Together, 1 and 2 save about 64.0 MiB: what both would free is counted once"; "" for none.
+std::string together_text(const SavedTogether& together);
+
 }  // namespace heapsnap

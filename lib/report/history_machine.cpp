@@ -7,6 +7,7 @@
 #include "report/history_report.h"
 #include "report/json_writer.h"
 #include "report/number_text.h"
+#include "report/utf8.h"
 
 namespace heapsnap {
 
@@ -51,10 +52,10 @@ void run_object(JsonWriter& json, const HistoryRun& run) {
   json.end_object();
 }
 
-// A value of a label, as the text format wants it.
+// A value of a label, as the text format wants it: UTF-8, or the whole file is refused.
 std::string label_value(const std::string& text) {
   std::string value;
-  for (const char c : text) {
+  for (const char c : valid_utf8(text)) {
     if (c == '\n') {
       value += "\\n";
       continue;

@@ -1,6 +1,8 @@
 #include "report/json_report.h"
 
+#include <algorithm>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -9,12 +11,14 @@
 #include "report/json_writer.h"
 #include "report/next_step_text.h"
 #include "report/number_text.h"
+#include "report/old_blocks_report.h"
 #include "report/stack_frames.h"
-#include "report/stack_labels.h"
 
 namespace heapsnap {
 
 namespace {
+
+constexpr size_t kListedSizes = 10;
 
 const char* machine_text(Machine machine) {
   switch (machine) {
@@ -218,6 +222,15 @@ void write_advice(JsonWriter& json, const ReportInput& input) {
     json.member("finding", text.finding);
     json.member("action", text.action);
   });
+  const SavedTogether& together = input.saved_together;
+  json.key("advice_together");
+  json.begin_object();
+  json.key("kinds");
+  json.begin_array();
+  for (const size_t item : together.items) json.value(to_string(input.advice[item].kind));
+  json.end_array();
+  members(json, {{"saves_least", together.least}, {"saves_most", together.most}});
+  json.end_object();
 }
 
 void write_arenas(JsonWriter& json, const ReportInput& input) {
@@ -251,7 +264,7 @@ void write_arenas(JsonWriter& json, const ReportInput& input) {
 }
 
 void write_size_classes(JsonWriter& json, std::string_view name,
-                        const std::vector<SizeClass>& classes) {
+                        std::span<const SizeClass> classes) {
   objects(json, name, classes, [&](const SizeClass& sizes, size_t) {
     members(json, {{"begin", sizes.begin}, {"end", sizes.end}});
     tally(json, "used", sizes.used);
@@ -284,7 +297,8 @@ void write_heap(JsonWriter& json, const HeapSummary& summary) {
   tally(json, "large_used", summary.large_used);
   write_size_classes(json, "size_classes", summary.size_classes);
   write_size_classes(json, "common_sizes", summary.common_sizes);
-  write_size_classes(json, "largest_sizes", summary.largest_sizes);
+  const std::span<const SizeClass> used = summary.used_sizes;
+  write_size_classes(json, "largest_sizes", used.first(std::min(used.size(), kListedSizes)));
   write_large_chunks(json, "largest_used", summary.largest_used);
   write_large_chunks(json, "largest_free", summary.largest_free);
 }
@@ -298,8 +312,7 @@ void write_findings(JsonWriter& json, const SnapshotMetadata& metadata) {
 }
 
 // The first stacks of a tracked process; `heapsnap stacks -j` has all of them, with all frames.
-void write_tracking(JsonWriter& json, const StackReportInput& input,
-                    const std::vector<OldBlocks>& old_blocks) {
+void write_tracking(JsonWriter& json, const StackReportInput& input) {
   const TrackerRecord& tracker = *input.metadata.tracker;
   json.key("tracking");
   json.begin_object();
@@ -321,13 +334,7 @@ void write_tracking(JsonWriter& json, const StackReportInput& input,
     for (const NamedFrame& frame : frames) json.value(function_label(frame));
     json.end_array();
   });
-  objects(json, "old_blocks", old_blocks, [&](const OldBlocks& old, size_t) {
-    json.member("size", old.size);
-    tally(json, "old", old.old);
-    json.member("newer", old.newer);
-    json.member("stack", old.stack);
-    json.member("probable_function", charged_function(input, old.stack));
-  });
+  write_json_old_blocks(json, input);
   json.end_object();
 }
 
@@ -365,7 +372,7 @@ void print_json_report(Writer& out, const ReportInput& input) {
   write_heap(json, input.summary);
   write_arenas(json, input);
   write_findings(json, input.metadata);
-  if (input.stacks != nullptr) write_tracking(json, *input.stacks, input.old_blocks);
+  if (input.stacks != nullptr) write_tracking(json, *input.stacks);
   write_next_step(json, input);
   json.end_object();
   out.write("\n");

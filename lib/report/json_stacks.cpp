@@ -3,6 +3,7 @@
 #include "report/json_head.h"
 #include "report/json_row.h"
 #include "report/json_writer.h"
+#include "report/old_blocks_report.h"
 #include "report/stack_frames.h"
 #include "report/stack_report.h"
 
@@ -62,6 +63,7 @@ void write_head(JsonWriter& json, const StackReportInput& input, const char* by)
   json.member("live_bytes", input.census.live_bytes);
   write_tally(json, "without_stack", input.census.without_stack);
   write_tally(json, "damaged", input.census.strange);
+  write_json_old_blocks(json, input);
 }
 
 void write_stack(JsonWriter& json, const StackReportInput& input, size_t index) {

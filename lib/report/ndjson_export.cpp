@@ -144,10 +144,10 @@ void export_ndjson(const SnapshotStreams& streams, Writer& out) {
 }
 
 void export_ndjson(const SnapshotReader& reader, Writer& out) {
-  export_ndjson(streams_of(reader), out);
   const auto& tracker = reader.metadata().tracker;
-  if (!tracker) return;
-  const RecordedStacks recorded = reader.read_call_stacks();
+  RecordedStacks recorded;  // read first: a damaged snapshot is refused before a line is written
+  if (tracker) recorded = reader.read_call_stacks();
+  export_ndjson(streams_of(reader), out);
   for (uint32_t id = 1; id < recorded.stacks.sites.size(); ++id) {
     write_stack_line(recorded, *tracker, id, out);
   }

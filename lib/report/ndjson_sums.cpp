@@ -10,9 +10,7 @@
 #include <vector>
 
 #include "analysis/heap_summary.h"
-#include "analysis/live_blocks.h"
 #include "analysis/rss_account.h"
-#include "analysis/size_classes.h"
 #include "analysis/stack_census.h"
 #include "analysis/stack_groups.h"
 #include "report/json_writer.h"
@@ -77,34 +75,6 @@ class SumRows {
   JsonWriter json_;
 };
 
-// Chunks in use and free ones by size.
-class ChunkSizes final : public ChunkSink {
- public:
-  void on_batch(const ChunkBatch& batch) override {
-    for (size_t i = 0; i < batch.sizes.size(); ++i) add(batch.sizes[i], batch.states[i]);
-  }
-  void on_mmapped(const MmappedChunk& chunk) override { add(chunk.size, chunk.state); }
-
-  // Those with chunks in use, ascending.
-  std::vector<SizeClass> used() const {
-    std::vector<SizeClass> all = classes_.largest_used(SIZE_MAX);
-    std::sort(all.begin(), all.end(),
-              [](const SizeClass& a, const SizeClass& b) { return a.begin < b.begin; });
-    return all;
-  }
-
- private:
-  void add(uint64_t size, ChunkState state) {
-    if (is_live(state)) {
-      classes_.add(size, SizeClasses::kUsed);
-    } else if (state < ChunkState::kTop) {
-      classes_.add(size, SizeClasses::kFree);
-    }
-  }
-
-  SizeClasses classes_;
-};
-
 void write_account_rows(SumRows& rows, const RssAccount& account) {
   for (int i = 0; i < kRssRowCount; ++i) {
     const auto row = static_cast<RssRow>(i);
@@ -115,10 +85,11 @@ void write_account_rows(SumRows& rows, const RssAccount& account) {
   }
 }
 
-void write_size_rows(SumRows& rows, const SnapshotStreams& streams) {
-  ChunkSizes sizes;
-  streams.read_chunks(sizes);
-  for (const SizeClass& each : sizes.used()) {
+void write_size_rows(SumRows& rows, const HeapSummary& summary) {
+  std::vector<SizeClass> sizes = summary.used_sizes;
+  std::sort(sizes.begin(), sizes.end(),
+            [](const SizeClass& a, const SizeClass& b) { return a.begin < b.begin; });
+  for (const SizeClass& each : sizes) {
     JsonWriter& json = rows.begin("size", size_class_name(each));
     json.member("size", each.begin);
     json.member("blocks", each.used.count);
@@ -256,7 +227,7 @@ void export_ndjson_sums(const SnapshotStreams& streams, const RecordedStacks* re
   const RssAccount account = account_rss(metadata, summary);
   SumRows rows(metadata, out);
   write_account_rows(rows, account);
-  write_size_rows(rows, streams);
+  write_size_rows(rows, summary);
   write_arena_rows(rows, metadata, summary);
   if (recorded != nullptr && metadata.tracker) write_stack_rows(rows, streams, *recorded);
   write_process_row(rows, metadata, summary, account, file);

@@ -38,19 +38,6 @@ enum : uint32_t {
 };
 }  // namespace profile_field
 
-std::string valid_utf8(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const std::string_view before = text;
-    if (take_utf8(text)) {
-      result += before.substr(0, before.size() - text.size());
-    } else {
-      result += "\xef\xbf\xbd";
-    }
-  }
-  return result;
-}
-
 int64_t as_value(double number) {
   return static_cast<int64_t>(whole_number(number));
 }

@@ -10,7 +10,6 @@
 #include "analysis/heap_summary.h"
 #include "analysis/mapping_groups.h"
 #include "analysis/next_step.h"
-#include "analysis/old_blocks.h"
 #include "analysis/rss_account.h"
 #include "report/stack_report_input.h"
 #include "snapshot/metadata.h"
@@ -26,9 +25,9 @@ struct ReportInput {
   uint64_t snapshot_bytes = 0;  // size of the file
   // Of a tracked process: its call stacks, the dearest first.
   const StackReportInput* stacks = nullptr;
-  std::vector<OldBlocks> old_blocks = {};  // of a tracked process
   RestGroups rest_groups = {};
   NextStep next = {};
+  SavedTogether saved_together = {};  // by `advice`
 };
 
 }  // namespace heapsnap

@@ -59,6 +59,17 @@ std::string function_label(const NamedFrame& frame) {
   return fmt::format("{}+{:#x}", module, frame.module_address);
 }
 
+bool is_same_function(const NamedFrame& a, const NamedFrame& b) {
+  if (a.function.empty() || b.function.empty()) {
+    return a.function.empty() && b.function.empty() && a.return_address == b.return_address;
+  }
+  return a.function == b.function && a.has_module == b.has_module && a.module == b.module;
+}
+
+std::string times_text(size_t count) {
+  return count == 1 ? std::string() : fmt::format(" × {}", count);
+}
+
 std::string line_label(const NamedFrame& frame, bool whole_path) {
   if (frame.file.empty()) return {};
   return fmt::format("{}:{}", whole_path ? std::string(frame.file) : file_name_of(frame.file),

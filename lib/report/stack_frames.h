@@ -35,6 +35,10 @@ std::vector<NamedFrame> frames_of_node(const RecordedStacks& recorded, const Tra
 
 // "parse(int)", "libfoo.so+0x1234" or "0x7f0012345678": never empty, not made printable.
 std::string function_label(const NamedFrame& frame);
+// Whether both are of one function, or of one return address that is in no known function.
+bool is_same_function(const NamedFrame& a, const NamedFrame& b);
+// " × 12" for a function that occurs so often in a row; "" for 1.
+std::string times_text(size_t count);
 // "parse.cpp:42", "" when not known. With the whole path or the name of the file alone.
 std::string line_label(const NamedFrame& frame, bool whole_path);
 // {"address":"0x...","module":...,"function":...,"file":...,"line":...}: what is not known is left

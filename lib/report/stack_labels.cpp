@@ -14,18 +14,29 @@ namespace heapsnap {
 
 namespace {
 
+// Calls of a function by itself, one after the other; the frame is the innermost one.
+struct RepeatedFrame : NamedFrame {
+  size_t times = 1;
+};
+
 struct ChargedStack {
-  std::vector<NamedFrame> frames;  // innermost first
+  std::vector<RepeatedFrame> frames;  // innermost first
   size_t charged = 0;
 };
 
 ChargedStack charged_stack(const StackReportInput& input, uint32_t stack) {
   ChargedStack result;
   StackEnd end{};
-  result.frames = named_frames(input.recorded, *input.metadata.tracker,
-                               input.recorded.stacks.sites[stack].node, end);
+  for (const NamedFrame& frame : named_frames(input.recorded, *input.metadata.tracker,
+                                              input.recorded.stacks.sites[stack].node, end)) {
+    if (!result.frames.empty() && is_same_function(result.frames.back(), frame)) {
+      ++result.frames.back().times;
+    } else {
+      result.frames.push_back({frame, 1});
+    }
+  }
   std::vector<FrameRole> roles;
-  for (const NamedFrame& frame : result.frames) {
+  for (const RepeatedFrame& frame : result.frames) {
     roles.push_back(input.passed.role_of(frame.function));
     if (roles.back() == FrameRole::kOwn) break;  // the others do not matter
   }
@@ -49,8 +60,11 @@ std::string detail_of(const NamedFrame& frame, Detail detail) {
   return {};
 }
 
-std::string label_of(const NamedFrame& frame, Detail detail, size_t width) {
-  const std::string tail = clipped(detail_of(frame, detail), width / 2);
+std::string label_of(const RepeatedFrame& frame, Detail detail, size_t width) {
+  const std::string tail =
+      clipped((detail == Detail::kFile ? times_text(frame.times) + detail_of(frame, detail)
+                                       : detail_of(frame, detail) + times_text(frame.times)),
+              width / 2);
   const size_t room = width - std::min(width, display_width(tail));
   return fitted_name(printable(function_label(frame)), room) + tail;
 }
@@ -67,7 +81,7 @@ constexpr Distinction kDistinctions[] = {{true, Detail::kNothing},
                                          {true, Detail::kOffset}};
 
 // The frame that is so far from the charged one.
-const NamedFrame* frame_at(const ChargedStack& stack, size_t distance, bool is_outwards) {
+const RepeatedFrame* frame_at(const ChargedStack& stack, size_t distance, bool is_outwards) {
   if (!is_outwards)
     return distance <= stack.charged ? &stack.frames[stack.charged - distance] : nullptr;
   const size_t at = stack.charged + distance;
@@ -78,16 +92,16 @@ const NamedFrame* frame_at(const ChargedStack& stack, size_t distance, bool is_o
 std::optional<size_t> distance_of_difference(const std::vector<ChargedStack>& stacks,
                                              const std::vector<size_t>& alike, size_t which,
                                              const Distinction& by) {
-  const auto looks_like = [&](const NamedFrame& a, const NamedFrame& b) {
-    return function_label(a) == function_label(b) &&
+  const auto looks_like = [&](const RepeatedFrame& a, const RepeatedFrame& b) {
+    return function_label(a) == function_label(b) && a.times == b.times &&
            detail_of(a, by.detail) == detail_of(b, by.detail);
   };
   // The charged frames differ in their offset at most, as they look now.
   for (size_t distance = by.detail == Detail::kOffset ? 0 : 1;; ++distance) {
-    const NamedFrame* const frame = frame_at(stacks[which], distance, by.is_outwards);
+    const RepeatedFrame* const frame = frame_at(stacks[which], distance, by.is_outwards);
     if (frame == nullptr) return std::nullopt;
     for (const size_t other : alike) {
-      const NamedFrame* const there = frame_at(stacks[other], distance, by.is_outwards);
+      const RepeatedFrame* const there = frame_at(stacks[other], distance, by.is_outwards);
       if (there == nullptr || !looks_like(*frame, *there)) return distance;
     }
   }
@@ -96,9 +110,9 @@ std::optional<size_t> distance_of_difference(const std::vector<ChargedStack>& st
 std::string label_with(const ChargedStack& stack, size_t distance, const Distinction& by,
                        size_t width) {
   constexpr std::string_view kCalledBy = " ← ";
-  const NamedFrame& charged = stack.frames[stack.charged];
+  const RepeatedFrame& charged = stack.frames[stack.charged];
   if (distance == 0) return label_of(charged, by.detail, width);
-  const NamedFrame& other = *frame_at(stack, distance, by.is_outwards);
+  const RepeatedFrame& other = *frame_at(stack, distance, by.is_outwards);
   const size_t room = width - std::min(width, display_width(kCalledBy));
   std::string second = label_of(other, by.detail, room / 2);
   std::string first = label_of(charged, Detail::kLine, room - display_width(second));

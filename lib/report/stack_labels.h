@@ -16,7 +16,8 @@ namespace heapsnap {
 //   insert cache.cpp:25        parse:40 ← load_config        std::to_string ← main:104
 //                              parse:40 ← load_data          std::map::emplace ← main:104
 //
-// What is the same even so is numbered.
+// A function that calls itself is one frame: "visit(Node*) × 12". What is the same even so is
+// numbered.
 std::vector<std::string> stack_labels(const StackReportInput& input, size_t width);
 
 // The function that a stack is charged to: "parse(int)", "git+0x1a2b0()". As the target has it; ""

@@ -36,6 +36,12 @@ size_t hash_of(const std::vector<FrameLine>& lines, StackEnd end) {
   return hash;
 }
 
+// Whether `caller` is a call of the same function in the same line.
+bool is_repeated(const NamedFrame& callee, const NamedFrame& caller) {
+  return is_same_function(callee, caller) && callee.file == caller.file &&
+         callee.line == caller.line;
+}
+
 std::string place_of(const NamedFrame& frame) {
   std::string place = printable(line_label(frame, false));
   if (frame.is_inlined) place += place.empty() ? "inlined" : " (inlined)";
@@ -91,27 +97,40 @@ std::vector<NamedFrame> StackLines::frames_of(size_t index, StackEnd& end) const
   return named_frames(input_.recorded, *input_.metadata.tracker, site.node, end);
 }
 
-FrameLine StackLines::line_of(const NamedFrame& frame, const Marks* marks,
-                              size_t frame_index) const {
-  std::string mark;
-  if (marks != nullptr && frame_index < marks->frames.size() && marks->frames[frame_index] &&
-      !frame.function.empty()) {
-    mark = marks->mark == Mark::kOffset ? fmt::format("+{:#x}", frame.offset)
-                                        : fmt::format("@{:#x}", frame.return_address.value());
-  }
+std::string StackLines::mark_of(size_t index, const NamedFrame& frame, size_t frame_index) const {
+  const auto found = marks_.find(index);
+  if (found == marks_.end() || frame.function.empty()) return {};
+  const Marks& marks = found->second;
+  if (frame_index >= marks.frames.size() || !marks.frames[frame_index]) return {};
+  return marks.mark == Mark::kOffset ? fmt::format("+{:#x}", frame.offset)
+                                     : fmt::format("@{:#x}", frame.return_address.value());
+}
+
+FrameLine StackLines::line_of(const NamedFrame& frame, const std::string& mark,
+                              size_t count) const {
+  const std::string tail = mark + times_text(count);
+  const size_t tail_width = display_width(tail);
   FrameLine line;
   const std::string function = printable(function_label(frame));
-  line.place = clipped(place_of(frame), width_ - std::min(width_, kLeastName + mark.size() + 2));
+  line.place = clipped(place_of(frame), width_ - std::min(width_, kLeastName + tail_width + 2));
   const size_t place_width = line.place.empty() ? 0 : display_width(line.place) + 2;
-  line.function = fitted_name(function, width_ - place_width - mark.size()) + mark;
+  line.function = fitted_name(function, width_ - place_width - tail_width) + tail;
   return line;
 }
 
 std::vector<FrameLine> StackLines::lines_of(size_t index, StackEnd& end) const {
-  const auto marks = marks_.find(index);
+  const std::vector<NamedFrame> frames = frames_of(index, end);
   std::vector<FrameLine> lines;
-  for (const NamedFrame& frame : frames_of(index, end)) {
-    lines.push_back(line_of(frame, marks == marks_.end() ? nullptr : &marks->second, lines.size()));
+  for (size_t first = 0, next = 0; first < frames.size(); first = next) {
+    const std::string mark = mark_of(index, frames[first], first);
+    // The function itself, where a part of its calls of itself is inlined.
+    NamedFrame shown = frames[first];
+    for (next = first + 1; next < frames.size() && is_repeated(frames[first], frames[next]) &&
+                           mark_of(index, frames[next], next) == mark;
+         ++next) {
+      shown.is_inlined &= frames[next].is_inlined;
+    }
+    lines.push_back(line_of(shown, mark, next - first));
   }
   return lines;
 }

@@ -6,6 +6,8 @@
 //
 //   parse(int)+0x1a  parser.so        parse(int)+0x40  parser.so
 //   main  main.cpp:9                  main  main.cpp:9
+//
+// Frames of a function that calls itself from one line are one line: "visit(Node*) × 12".
 #pragma once
 
 #include <cstddef>
@@ -31,7 +33,8 @@ class StackLines {
   // Of input.ranked, in lines of `width` columns.
   StackLines(const StackReportInput& input, size_t width);
 
-  // Of the stack at that index of input.ranked, innermost first. `end`: why there are no more.
+  // Of the stack at that index of input.ranked, innermost first. `end`: why there are no more. A
+  // line may stand for several frames.
   std::vector<FrameLine> lines_of(size_t index, StackEnd& end) const;
   // Whether its lines are still those of another one: that then has the same return addresses.
   bool is_alike(size_t index) const;
@@ -44,7 +47,9 @@ class StackLines {
   };
 
   std::vector<NamedFrame> frames_of(size_t index, StackEnd& end) const;
-  FrameLine line_of(const NamedFrame& frame, const Marks* marks, size_t frame_index) const;
+  std::string mark_of(size_t index, const NamedFrame& frame, size_t frame_index) const;
+  // `count`: how many frames it stands for.
+  FrameLine line_of(const NamedFrame& frame, const std::string& mark, size_t count) const;
   void tell_apart(const std::vector<size_t>& alike, Mark mark);
 
   const StackReportInput& input_;

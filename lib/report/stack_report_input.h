@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/old_blocks.h"
 #include "analysis/passed_frames.h"
 #include "analysis/stack_census.h"
 #include "snapshot/call_stack_tables.h"
@@ -21,6 +22,7 @@ struct StackReportInput {
   std::vector<std::vector<SizeCount>> sizes;  // of their blocks, as `ranked`
   std::string snapshot_path;                  // empty: not said
   PassedFrames passed{};
+  std::vector<OldBlocks> old_blocks{};  // without a stack, and who probably allocated them
 };
 
 }  // namespace heapsnap

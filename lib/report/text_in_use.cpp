@@ -3,9 +3,8 @@
 
 #include <bit>
 
-#include "report/fitted_name.h"
 #include "report/number_text.h"
-#include "report/stack_labels.h"
+#include "report/old_blocks_report.h"
 #include "report/stack_report.h"
 #include "report/text_page.h"
 
@@ -36,8 +35,8 @@ void print_block_sizes(TextPage& page) {
   TextTable table;
   for (int i = 0; i < 3; ++i) table.add_column("", Align::kRight);
   table.add_column("", Align::kLeft);
-  for (size_t i = 0; i < summary.largest_sizes.size() && i < kMostSizes; ++i) {
-    const SizeClass& sizes = summary.largest_sizes[i];
+  for (size_t i = 0; i < summary.used_sizes.size() && i < kMostSizes; ++i) {
+    const SizeClass& sizes = summary.used_sizes[i];
     if (i != 0 && sizes.used.bytes < used / kLeastSizeShare) break;
     table.add_row({percent_text(sizes.used.bytes, used), size_text(sizes.used.bytes),
                    count_text(sizes.used.count, "block", "blocks"), block_size_text(sizes)});
@@ -47,12 +46,8 @@ void print_block_sizes(TextPage& page) {
 
 void print_old_blocks(TextPage& page) {
   constexpr size_t kRoom = 20;  // left of the name, and behind it
-  for (const OldBlocks& old : page.input.old_blocks) {
-    const std::string function = printable(charged_function(*page.input.stacks, old.stack));
-    page.field("", fmt::format("{} of {} B: probably allocated by {}, like all {} newer blocks "
-                               "of this size in use",
-                               count_text(old.old.count), count_text(old.size),
-                               fitted_name(function, page.width - kRoom), count_text(old.newer)));
+  for (const std::string& text : old_blocks_texts(*page.input.stacks, page.width - kRoom)) {
+    page.field("", text);
   }
 }
 

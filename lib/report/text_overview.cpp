@@ -80,6 +80,8 @@ void print_advice(TextPage& page) {
       page.out.write(front + page.ink.green(line) + "\n");
     }
   }
+  const std::string together = together_text(page.input.saved_together);
+  if (!together.empty()) page.sentence(together + ".");
 }
 
 void print_warnings(TextPage& page) {

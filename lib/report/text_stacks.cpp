@@ -6,6 +6,7 @@
 
 #include "report/fitted_name.h"
 #include "report/number_text.h"
+#include "report/old_blocks_report.h"
 #include "report/stack_labels.h"
 #include "report/stack_lines.h"
 #include "report/stack_report.h"
@@ -128,6 +129,10 @@ void print_head(Writer& out, const StackReportInput& input, const Ink& ink, size
                 width);
   for (const std::string& remark : stack_remarks(input.metadata, input.census)) {
     print_wrapped(out, "  note      ", remark, width);
+  }
+  constexpr size_t kRoomBesideName = 20;
+  for (const std::string& text : old_blocks_texts(input, width - kRoomBesideName)) {
+    print_wrapped(out, "            ", text, width);
   }
   if (const std::string old = old_share_text(input.metadata, input.census); !old.empty()) {
     print_wrapped(out, "  note      ", old, width);

@@ -50,4 +50,17 @@ std::optional<char32_t> take_utf8(std::string_view& text) {
   return character;
 }
 
+std::string valid_utf8(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::string_view before = text;
+    if (take_utf8(text)) {
+      result += before.substr(0, before.size() - text.size());
+    } else {
+      result += "\xef\xbf\xbd";
+    }
+  }
+  return result;
+}
+
 }  // namespace heapsnap

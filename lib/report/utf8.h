@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace heapsnap {
@@ -10,5 +11,8 @@ namespace heapsnap {
 // starts no well-formed sequence (stray or missing continuation, over-long form, surrogate, past
 // U+10FFFF); then only the bytes of the broken sequence are taken, at least one.
 std::optional<char32_t> take_utf8(std::string_view& text);
+
+// `text`, with U+FFFD for each broken sequence.
+std::string valid_utf8(std::string_view text);
 
 }  // namespace heapsnap

@@ -18,7 +18,7 @@ inline constexpr std::string_view kFooterMagic = "HSNAPEND";
 inline constexpr uint32_t kSectionMagic = 0x43455348;  // "HSEC"
 
 inline constexpr uint16_t kMajorVersion = 1;  // a reader refuses a newer one
-inline constexpr uint16_t kMinorVersion = 2;  // a reader skips what newer ones have added
+inline constexpr uint16_t kMinorVersion = 3;  // a reader skips what newer ones have added
 
 inline constexpr size_t kFileHeaderSize = 16;
 inline constexpr size_t kSectionHeaderSize = 16;
@@ -43,6 +43,10 @@ enum class SectionKind : uint16_t {
   kMmappedChunks = 5,  // a table, but a long one: read as a stream
   kIndex = 6,          // a table too
   kCallStacks = 7,     // tables as well, long ones: read when they are asked for
+  kReferences = 8,
+  kRoots = 9,       // tables, long ones
+  kTypeNames = 10,  // a table
+  kBlockTypes = 11,
 };
 
 enum class Encoding : uint8_t {
@@ -56,6 +60,10 @@ inline constexpr uint64_t kFreeListBytes = 16U << 20;  // of the file, and then
 inline constexpr uint64_t kListBytesPerByte = 64;      // for each byte of the file
 inline constexpr uint64_t kFreeChunks = 16U << 20;
 inline constexpr uint64_t kChunksPerByte = 4096;  // heaps of equal chunks: 1,800 a byte
+inline constexpr uint64_t kFreeReferences = 16U << 20;
+inline constexpr uint64_t kReferencesPerByte = 2048;
+inline constexpr size_t kMaxRootPlaces = 4U << 20;
+inline constexpr size_t kMaxTypes = 1U << 20;
 
 // Column ids count per kind of section.
 inline constexpr uint16_t kTableRows = 1;
@@ -73,18 +81,34 @@ inline constexpr uint16_t kPageRuns = 1;
 inline constexpr uint16_t kContentRanges = 1;
 inline constexpr uint16_t kContentBytes = 2;
 
-// Whether a column is a list: its elements are not counted by the chunks of its section, nor are
-// they contents of memory.
+inline constexpr uint16_t kReferenceFirstBlock = 1;
+inline constexpr uint16_t kReferenceCounts = 2;
+inline constexpr uint16_t kReferenceLargeCounts = 3;
+inline constexpr uint16_t kReferenceOffsets = 4;
+inline constexpr uint16_t kReferenceLargeOffsets = 5;
+inline constexpr uint16_t kReferenceTargets = 6;
+inline constexpr uint16_t kReferenceInteriorBits = 7;
+
+inline constexpr uint16_t kTypesFirstBlock = 1;
+inline constexpr uint16_t kTypesOfBlocks = 2;
+
+// Whether a column is a list: its elements are not counted by the chunks, blocks or references of
+// its section, nor are they contents of memory.
 constexpr bool is_list(SectionKind kind, uint16_t column) {
   switch (kind) {
     case SectionKind::kChunks: return column == kChunkRuns;
     case SectionKind::kContents: return column == kContentRanges;
+    case SectionKind::kReferences:
+      return column == kReferenceLargeCounts || column == kReferenceLargeOffsets;
+    case SectionKind::kBlockTypes: return false;
     default: return true;
   }
 }
 
 // A size code that says: the size is in the column of large sizes.
 inline constexpr uint8_t kLargeSizeCode = 255;
+// The same of a count or an offset of references.
+inline constexpr uint8_t kLargeReferenceCode = 255;
 // The state of a run of pages of which nothing is said.
 inline constexpr uint8_t kPageGap = 15;
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "heap/heap_model.h"
+#include "references/reference_record.h"
 #include "target/mapping.h"
 #include "target/process.h"
 #include "tracking/tracker_record.h"
@@ -35,8 +36,9 @@ struct SnapshotMetadata {
   std::vector<Mapping> mappings;
   std::vector<MappingUsage> usage;  // as many as mappings, or empty where unknown (cores)
   HeapModel heap;
-  std::optional<TrackerRecord> tracker;  // of a tracked process
-  std::vector<std::string> notes;        // what the reader of a report should know, a sentence each
+  std::optional<TrackerRecord> tracker;       // of a tracked process
+  std::optional<ReferenceRecord> references;  // none: nobody looked for them
+  std::vector<std::string> notes;  // what the reader of a report should know, a sentence each
 };
 
 // What the program is called on this host: the name of the target that `heapsnap collect` took the

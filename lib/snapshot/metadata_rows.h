@@ -132,6 +132,22 @@ struct TableOf<MemoryLeft> {
 };
 
 template <>
+struct TableOf<ReferenceRecord> {
+  static constexpr const char* kName = "references";
+  static void columns(auto& column, auto& row) {
+    column("is_complete", row.is_complete);
+    column("why_not", row.why_not);
+    column("blocks", row.blocks);
+    column("references", row.references);
+    column("roots", row.roots);
+    column("scanned_bytes", row.scanned_bytes);
+    column("bytes_in_swap", row.bytes_in_swap);
+    column("bytes_unreadable", row.bytes_unreadable);
+    column("scan_ns", row.scan_ns);
+  }
+};
+
+template <>
 struct TableOf<FreezeRecord> {
   static constexpr const char* kName = "freeze";
   static void columns(auto& column, auto& row) {

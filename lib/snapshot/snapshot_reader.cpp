@@ -6,9 +6,12 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "snapshot/block_type_column.h"
 #include "snapshot/chunk_block.h"
 #include "snapshot/contents.h"
 #include "snapshot/metadata_tables.h"
+#include "snapshot/reference_block.h"
+#include "snapshot/root_tables.h"
 #include "snapshot/section_index.h"
 #include "snapshot/section_view.h"
 
@@ -46,6 +49,20 @@ struct SnapshotReader::State {
   void read_pages(const std::function<void(const PageRun&)>& receive) const;
   void read_contents(const AddressRange& range, const ReceiveBytes& receive) const;
   RecordedStacks read_call_stacks() const;
+  void read_references(ReferenceSink& sink) const;
+  void read_block_types(size_t types, const ReceiveTypes& receive) const;
+
+  // The blocks that have numbers.
+  BlockNumber blocks() const { return metadata.references ? metadata.references->blocks : 0; }
+  // Gives the bytes of each table of a kind to `receive`.
+  template <typename Receive>
+  void each_table(SectionKind kind, Receive receive) const {
+    Bytes buffer;
+    each(kind, [&](const IndexEntry& entry, ColumnReader& columns) {
+      const std::string source = place(entry.offset.value());
+      receive(columns.read(view(entry), format::kTableRows, source, buffer), source);
+    });
+  }
 
   std::string place(uint64_t offset) const {
     return name + ", section at " + std::to_string(offset);
@@ -214,6 +231,40 @@ RecordedStacks SnapshotReader::State::read_call_stacks() const {
   return builder.take(name);
 }
 
+void SnapshotReader::State::read_references(ReferenceSink& sink) const {
+  ReferenceBlockReader reader(blocks(),
+                              format::kFreeReferences + format::kReferencesPerByte * bytes.size());
+  Bytes first_block, counts, large_counts, offsets, large_offsets, targets, interior_bits;
+  each(SectionKind::kReferences, [&](const IndexEntry& entry, ColumnReader& columns) {
+    const std::string source = place(entry.offset.value());
+    const SectionView section = view(entry);
+    const auto column = [&](uint16_t id, Bytes& buffer) {
+      return columns.read(section, id, source, buffer);
+    };
+    reader.read({column(format::kReferenceFirstBlock, first_block),
+                 column(format::kReferenceCounts, counts),
+                 column(format::kReferenceLargeCounts, large_counts),
+                 column(format::kReferenceOffsets, offsets),
+                 column(format::kReferenceLargeOffsets, large_offsets),
+                 column(format::kReferenceTargets, targets),
+                 column(format::kReferenceInteriorBits, interior_bits)},
+                entry.items, source, sink);
+  });
+  reader.finish(name);
+}
+
+void SnapshotReader::State::read_block_types(size_t types, const ReceiveTypes& receive) const {
+  BlockNumber next = 0;
+  Bytes first_block, numbers;
+  each(SectionKind::kBlockTypes, [&](const IndexEntry& entry, ColumnReader& columns) {
+    const std::string source = place(entry.offset.value());
+    const SectionView section = view(entry);
+    heapsnap::read_block_types(columns.read(section, format::kTypesFirstBlock, source, first_block),
+                               columns.read(section, format::kTypesOfBlocks, source, numbers),
+                               entry.items, types, source, &next, receive);
+  });
+}
+
 void SnapshotReader::State::read_contents(const AddressRange& range,
                                           const ReceiveBytes& receive) const {
   const auto receive_part = [&](Address from, std::span<const std::byte> bytes) {
@@ -254,6 +305,48 @@ RecordedStacks SnapshotReader::read_call_stacks() const {
   RecordedStacks stacks;
   state_->whole([&] { stacks = state_->read_call_stacks(); });
   return stacks;
+}
+
+bool SnapshotReader::has_references() const {
+  const auto& references = state_->metadata.references;
+  return references && references->is_complete;
+}
+
+void SnapshotReader::read_references(ReferenceSink& sink) const {
+  state_->whole([&] { state_->read_references(sink); });
+}
+
+std::vector<RootPlace> SnapshotReader::read_root_places() const {
+  std::vector<RootPlace> places;
+  state_->whole([&] {
+    state_->each_table(SectionKind::kRoots, [&](auto table, const std::string& source) {
+      heapsnap::read_root_places(table, source, places);
+    });
+  });
+  return places;
+}
+
+void SnapshotReader::read_roots(size_t places,
+                                const std::function<void(const Root&)>& receive) const {
+  state_->whole([&] {
+    state_->each_table(SectionKind::kRoots, [&](auto table, const std::string& source) {
+      read_root_rows(table, source, places, state_->blocks(), receive);
+    });
+  });
+}
+
+std::vector<BlockType> SnapshotReader::read_type_names() const {
+  std::vector<BlockType> types;
+  state_->whole([&] {
+    state_->each_table(SectionKind::kTypeNames, [&](auto table, const std::string& source) {
+      heapsnap::read_type_names(table, source, types);
+    });
+  });
+  return types;
+}
+
+void SnapshotReader::read_block_types(size_t types, const ReceiveTypes& receive) const {
+  state_->whole([&] { state_->read_block_types(types, receive); });
 }
 
 bool SnapshotReader::has_contents() const {

@@ -9,6 +9,9 @@
 
 #include "base/address.h"
 #include "heap/chunk.h"
+#include "references/block_type.h"
+#include "references/reference.h"
+#include "references/root.h"
 #include "snapshot/call_stack_tables.h"
 #include "snapshot/metadata.h"
 #include "snapshot/page_runs.h"
@@ -47,6 +50,23 @@ class SnapshotReader {
   // Call stacks and their names; empty when the process was not tracked. Ids in them fit together;
   // the stack ids of chunks may be past their end in a damaged snapshot.
   RecordedStacks read_call_stacks() const;
+
+  // Whether there are references, roots and types: metadata().references says why not.
+  bool has_references() const;
+  // The references of all blocks, in ascending order of their numbers; those of a block that has
+  // very many may come in several batches, each of which begins with it. Targets are blocks, of
+  // which there are metadata().references->blocks: compare that with the live chunks that
+  // read_chunks() gives before you use a number for one of these.
+  void read_references(ReferenceSink& sink) const;
+  std::vector<RootPlace> read_root_places() const;
+  // Roots, whose places are below `places`, the number of those.
+  void read_roots(size_t places, const std::function<void(const Root&)>& receive) const;
+  // What the numbers of types mean; number 0 is the unknown type.
+  std::vector<BlockType> read_type_names() const;
+  // The types of consecutive blocks, from a block on; those of which nothing is said are unknown.
+  // Numbers are below `types`, the number of names.
+  using ReceiveTypes = std::function<void(BlockNumber, std::span<const TypeNumber>)>;
+  void read_block_types(size_t types, const ReceiveTypes& receive) const;
 
   // Whether memory was kept.
   bool has_contents() const;

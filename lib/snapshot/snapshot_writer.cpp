@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "snapshot/block_type_column.h"
 #include "snapshot/call_stack_tables.h"
 #include "snapshot/chunk_block.h"
 #include "snapshot/contents.h"
 #include "snapshot/metadata_tables.h"
 #include "snapshot/page_runs.h"
+#include "snapshot/reference_block.h"
+#include "snapshot/root_tables.h"
 #include "snapshot/section_stream.h"
 
 namespace heapsnap {
@@ -31,6 +34,9 @@ struct SnapshotWriter::State {
   ChunkBlockBuilder chunks{stream};
   PageRunBuilder pages{stream};
   ContentsBuilder contents{stream};
+  ReferenceBlockBuilder references{stream};
+  RootTableWriter roots{stream};
+  BlockTypeBuilder types{stream};
   TableBuilder mmapped{TableOf<MmappedChunk>::kName};
   Section mmapped_section;
   // What the metadata must have for the chunks to make sense.
@@ -81,6 +87,33 @@ void SnapshotWriter::on_symbols(const SourceFrames& symbols) {
   write_symbols(symbols, state_->stream);
 }
 
+void SnapshotWriter::on_references(const ReferenceBatch& batch) {
+  if (batch.first != state_->references.blocks()) {
+    throw Error(ErrorKind::kInternal, "cannot write references", "some blocks were left out");
+  }
+  state_->references.add(batch);
+}
+
+uint64_t SnapshotWriter::references() const {
+  return state_->references.references();
+}
+
+void SnapshotWriter::on_root(const Root& root) {
+  state_->roots.add(root);
+}
+
+void SnapshotWriter::on_root_places(std::span<const RootPlace> places) {
+  state_->roots.finish(places);
+}
+
+void SnapshotWriter::on_block_types(std::span<const TypeNumber> types) {
+  state_->types.add(types);
+}
+
+void SnapshotWriter::on_type_names(std::span<const BlockType> types) {
+  state_->types.finish(types);
+}
+
 uint64_t SnapshotWriter::finish(const SnapshotMetadata& metadata) {
   const HeapModel& heap = metadata.heap;
   if (heap.arenas.size() < state_->arenas || heap.segments.size() < state_->segments ||
@@ -92,6 +125,7 @@ uint64_t SnapshotWriter::finish(const SnapshotMetadata& metadata) {
   state_->flush_mmapped();
   state_->pages.flush();
   state_->contents.flush();
+  state_->references.flush();
   write_metadata(metadata, state_->stream);
   return state_->stream.finish();
 }

@@ -8,6 +8,9 @@
 
 #include "base/address.h"
 #include "heap/chunk.h"
+#include "references/block_type.h"
+#include "references/reference.h"
+#include "references/root.h"
 #include "snapshot/metadata.h"
 #include "target/page_residency.h"
 #include "tracking/call_stacks.h"
@@ -21,7 +24,7 @@ struct SnapshotOutput {
   int folder = -1;         // a descriptor of the folder, if not by `path`; see OutputFile
 };
 
-class SnapshotWriter final : public ChunkSink {
+class SnapshotWriter final : public ChunkSink, public ReferenceSink {
  public:
   // Creates a temporary file beside `path`, mode 0600, O_EXCL | O_NOFOLLOW. Throws Error{kUsage}
   // when `path` exists and may not be overwritten or is a symlink, Error{kOutput} when the folder
@@ -44,6 +47,16 @@ class SnapshotWriter final : public ChunkSink {
   void on_call_stacks(const CallStacks& stacks);
   // What they mean in the source, where that is known already. Once.
   void on_symbols(const SourceFrames& symbols);
+
+  // References of all blocks, in ascending order of their numbers.
+  void on_references(const ReferenceBatch& batch) override;
+  uint64_t references() const;  // so far
+  // Their roots, and then, once, the places that these name.
+  void on_root(const Root& root);
+  void on_root_places(std::span<const RootPlace> places);
+  // The types of the next blocks, and then, once, what their numbers mean.
+  void on_block_types(std::span<const TypeNumber> types);
+  void on_type_names(std::span<const BlockType> types);
 
   // Writes metadata and index, syncs, and puts the file under its final name. Returns its size in
   // bytes. Throws Error{kOutput} (disk full) and leaves nothing behind.

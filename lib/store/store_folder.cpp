@@ -66,6 +66,13 @@ UniqueFd open_folder(int parent, const std::string& name) {
   return UniqueFd(::openat(parent, name.c_str(), kFolderFlags | O_NOFOLLOW));
 }
 
+UniqueFd open_folder_if_any(int parent, const std::string& name, const std::string& path) {
+  UniqueFd folder = open_folder(parent, name);
+  if (folder || errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return folder;
+  throw Error(ErrorKind::kBadInput, "cannot open the folder " + path, errno_text(errno),
+              "run it as a user who may read the store, or with sudo");
+}
+
 UniqueFd make_folder(int parent, const std::string& name, const std::string& path) {
   if (::mkdirat(parent, name.c_str(), kFolderMode) != 0 && errno != EEXIST) {
     throw Error(ErrorKind::kOutput, "cannot make the folder " + path, errno_text(errno),

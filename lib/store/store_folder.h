@@ -21,6 +21,9 @@ UniqueFd make_store(const std::string& path);
 // The folder `name` of `parent`. Closed, with errno, when it is none (ELOOP, ENOTDIR: a link or a
 // file).
 UniqueFd open_folder(int parent, const std::string& name);
+// The same. Closed when there is no such folder; throws Error{kBadInput}, naming `path`, when there
+// is one that cannot be opened.
+UniqueFd open_folder_if_any(int parent, const std::string& name, const std::string& path);
 // The same; one that is not there is made, with mode 0750. Throws Error{kOutput}, naming `path`.
 UniqueFd make_folder(int parent, const std::string& name, const std::string& path);
 

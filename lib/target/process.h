@@ -1,6 +1,7 @@
 // What a target is, as plain data.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,11 +17,35 @@ constexpr unsigned word_size(Machine machine) {
   return machine == Machine::kI386 ? 4 : 8;
 }
 
-// The three registers that finding a heap needs. Others stay with whoever stopped the thread.
+// The general registers of a thread, by their numbers in DWARF:
+//
+//   x86-64    0 rax  1 rdx  2 rcx  3 rbx  4 rsi  5 rdi  6 rbp  7 rsp  8 to 15 r8 to r15
+//   aarch64   0 to 30 x0 to x30  31 sp
+//   i386      0 eax  1 ecx  2 edx  3 ebx  4 esp  5 ebp  6 esi  7 edi
+//
+// (System V ABI, AMD64 and Intel386 supplements; DWARF for the Arm 64-bit Architecture.)
+struct GeneralRegisters {
+  std::array<uint64_t, 32> values{};
+  bool are_known = false;
+};
+
+// How many of them the machine has, and what it calls one; "" for a number that it does not have.
+constexpr unsigned general_register_count(Machine machine) {
+  return machine == Machine::kX86_64 ? 16 : machine == Machine::kAarch64 ? 32 : 8;
+}
+const char* general_register_name(Machine machine, unsigned number);
+// The number of the stack pointer.
+constexpr unsigned stack_register(Machine machine) {
+  return machine == Machine::kX86_64 ? 7 : machine == Machine::kAarch64 ? 31 : 4;
+}
+
+// What a stopped thread has in its registers. The first three find a heap, and are in snapshots;
+// the others are what else may hold an address.
 struct Registers {
   Address instruction_pointer;
   Address stack_pointer;
   Address thread_pointer;  // fs_base, TPIDR_EL0, or the base of %gs: where the thread's TLS hangs
+  GeneralRegisters general = {};
 };
 
 struct Thread {

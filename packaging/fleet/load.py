@@ -10,7 +10,8 @@ what is damaged. Run it as often as you like, but one at a time for a store.
 
 User and password for ClickHouse are read from the environment: HEAPSNAP_CLICKHOUSE_USER, HEAPSNAP_CLICKHOUSE_PASSWORD.
 
-Exit code: 0, or 1 when a snapshot was left out, 2 when the database cannot be reached or refuses."""
+Exit code: 0, or 1 when a snapshot was left out, 2 when the store cannot be read, heapsnap cannot be run, or the
+database cannot be reached or refuses."""
 
 import argparse
 import gzip
@@ -173,6 +174,8 @@ def load_store(store, database, heapsnap):
                 known += 1
                 continue
             done = None
+            if not os.path.lexists(path):
+                continue  # heapsnap prune has taken it meanwhile
             if path.is_file() and not path.is_symlink():
                 done = subprocess.run([heapsnap, "export", path, "--format", "ndjson", "--rows", "sums"],
                                       capture_output=True, check=False)
@@ -199,11 +202,15 @@ def main():
     target.add_argument("--clickhouse", metavar="URL", help="HTTP interface of a ClickHouse server")
     target.add_argument("--duckdb", metavar="FILE", help="a DuckDB file, which is made if it is not there")
     arguments = parser.parse_args()
+    if shutil.which(arguments.heapsnap) is None:
+        parser.error(f"there is no program {arguments.heapsnap}: install heapsnap, or name it with --heapsnap")
+    if not arguments.store.is_dir():
+        parser.error(f"there is no folder {arguments.store}")
     database = ClickHouse(arguments.clickhouse.rstrip("/")) if arguments.clickhouse else DuckDB(arguments.duckdb)
     try:
         database.create()
         _, _, left_out = load_store(arguments.store, database, arguments.heapsnap)
-    except DatabaseError as error:
+    except (DatabaseError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     return 1 if left_out else 0

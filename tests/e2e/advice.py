@@ -57,6 +57,7 @@ class Case:
         done = subprocess.run([self.heapsnap, "attach", "-f", "-j", "-o", self.snapshot, str(target.pid)],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 0, done
+        pathlib.Path(self.snapshot + ".json").write_text(done.stdout)
         return json.loads(done.stdout)
 
     def advice(self, target):
@@ -114,6 +115,12 @@ class Case:
         second = list(all_advice.values())[1]
         assert second["overlap"] >= 0.95 * second["bytes"], second
         assert "also counted in 1" in second["finding"], second
+        # Together they free those pages once.
+        together = json.loads(pathlib.Path(self.snapshot + ".json").read_text())["advice_together"]
+        assert together["kinds"] == list(all_advice), together
+        assert item["saves_most"] <= together["saves_least"] <= together["saves_most"] <= 1.05 * item["saves_most"]
+        text = subprocess.run([self.heapsnap, "report", self.snapshot], capture_output=True, text=True, check=True).stdout
+        assert "Together, 1 and 2 save about" in " ".join(text.split()), text
 
     def arena_max(self):
         """Between what it is where threads take turns, and nothing where they do not."""
@@ -131,6 +138,21 @@ class Case:
                 assert abs(saved - most) <= TOLERANCE * most + SLACK, (saved, item)
             else:
                 assert abs(saved) <= TOLERANCE * most, (saved, item)
+
+    def single_arena(self):
+        """One arena instead of two is advised only where it saves much that a trim would not give back."""
+        with self.start("two_in_runs") as target:
+            report = self.report(target)
+            assert len(report["arenas"]) == 2 and [item["kind"] for item in report["advice"]] == ["trim"], report["advice"]
+            assert report["advice_together"] == {"kinds": [], "saves_least": 0, "saves_most": 0}, report
+        with self.start("two_interleaved") as target:
+            before = target.resident()
+            all_advice = self.advice(target)
+        assert set(all_advice) == {"arena-max", "fragmentation"}, all_advice
+        item = all_advice["arena-max"]
+        assert item["saves_most"] > 6 * MIB, item
+        saved = self.compare(item, "two_interleaved", before)
+        assert abs(saved - item["saves_most"]) <= TOLERANCE * item["saves_most"] + SLACK, (saved, item)
 
     def fragmentation(self):
         """Nothing is promised, and a trim gives nothing."""

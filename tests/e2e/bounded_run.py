@@ -26,11 +26,18 @@ SANITIZER_TEXTS = ("Sanitizer", "runtime error:")
 
 
 class Verdict:
-    """`fault` is empty, or says which expectation did not hold."""
+    """`fault` is empty, or says which expectation did not hold. `written`: bytes of output, where that was a pipe."""
 
-    def __init__(self, words, code, seconds, memory, errors, fault):
+    def __init__(self, words, code, seconds, memory, written, errors, fault):
         self.words, self.code, self.seconds, self.memory = words, code, seconds, memory
-        self.errors, self.fault = errors, fault
+        self.written, self.errors, self.fault = written, errors, fault
+
+
+def size_of_rest(pipe):
+    size = 0
+    while data := pipe.read(1 << 20):
+        size += len(data)
+    return size
 
 
 class BoundedRun:
@@ -58,6 +65,10 @@ class BoundedRun:
                                        env=os.environ | SANITIZER_OPTIONS, preexec_fn=limit)
             hang = threading.Timer(HANG_SECONDS, process.kill)
             hang.start()
+            written = 0
+            if process.stdout:
+                with process.stdout:
+                    written = size_of_rest(process.stdout)
             _, status, usage = os.wait4(process.pid, 0)
             hang.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -69,7 +80,7 @@ class BoundedRun:
         self.slowest = max(self.slowest, (seconds, f"{words[0]} {name}"))
         self.largest = max(self.largest, (memory, f"{words[0]} {name}"))
         fault = self.fault_of(process.returncode, text, memory, input_size, codes)
-        return Verdict(words, process.returncode, seconds, memory, text, fault)
+        return Verdict(words, process.returncode, seconds, memory, written, text, fault)
 
     def fault_of(self, code, text, memory, input_size, codes):
         if any(word in text for word in SANITIZER_TEXTS) or code == SANITIZER_EXIT:

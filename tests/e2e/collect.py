@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import resource
+import shutil
 import signal
 import stat
 import subprocess
@@ -116,6 +117,15 @@ def lock(store):
             assert victim.read_text(encoding="ascii") == "precious" and not store.snapshots()
             path.unlink()
         assert store.lines()[1] == 0 and path.read_text(encoding="ascii").strip().isdigit()
+        # The usual place is named, too; here it is in a /run of this test's own.
+        if os.geteuid() == 0 and shutil.which("unshare"):
+            config = store.config.read_text(encoding="utf-8")
+            store.config.write_text("\n".join(config.splitlines()[:1] + config.splitlines()[2:]), encoding="utf-8")
+            assert "lock" not in store.config.read_text(encoding="utf-8").splitlines()[1]
+            usual = "mount -t tmpfs tmpfs /run && mkdir /run/heapsnap && mkfifo /run/heapsnap/collect.lock && exec \"$@\""
+            done = subprocess.run(["unshare", "--mount", "sh", "-c", usual, "sh", *store.command()], capture_output=True,
+                                  text=True, check=False)
+            assert done.returncode == 7 and "cannot use the lock /run/heapsnap/collect.lock\n" in done.stderr, done
 
 
 def skipped(store):
@@ -313,6 +323,10 @@ def bounds(store):
         store.configure({"web": store.pid_file(program) + '\ntimeout = "1ms"'})
         lines, code = store.lines()
         assert code == 5 and "timeout = 1.0 ms" in lines["web"]["why"] and lines["web"]["remedy"], lines
+        assert not store.snapshots() and program.is_well()
+        store.configure({"web": store.pid_file(program) + '\ncpu = "1ms"'})
+        lines, code = store.lines()
+        assert code == 5 and "cpu = 1.0 ms" in lines["web"]["why"] and lines["web"]["remedy"], lines
         assert not store.snapshots() and program.is_well()
         store.configure({"web": store.pid_file(program)})
         for delay in (0.05, 0.15, 0.3):

@@ -5,14 +5,17 @@
 """
 
 import contextlib
+import errno
 import os
 import pathlib
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
 
-from collect_store import SKIP, Program, Store
+from collect_store import SKIP, TEMPORARY, Program, Store
 
 
 def skip(reason):
@@ -88,6 +91,82 @@ def file_systems(store):
             store.check_whole()
         assert program.is_well()
         print("stores on", *places)
+
+
+@contextlib.contextmanager
+def without_tmpfile(store):
+    """A file system that knows neither O_TMPFILE nor RENAME_NOREPLACE: FUSE, without a file system's own support."""
+    need_root()
+    if shutil.which("bindfs") is None:
+        skip("there is no bindfs here, and no other file system without O_TMPFILE")
+    below, place = store.folder / "below", store.folder / "fuse"
+    below.mkdir()
+    place.mkdir()
+    done = subprocess.run(["bindfs", "-o", "nonempty", below, place], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        skip(f"nothing can be mounted by FUSE here: {done.stderr.strip()}")
+    try:
+        try:
+            os.close(os.open(place, os.O_TMPFILE | os.O_WRONLY))
+        except OSError as error:
+            assert error.errno == errno.EOPNOTSUPP, error
+        else:
+            skip("FUSE knows O_TMPFILE here")
+        yield place
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def no_unnamed_files(store):
+    """Collect, prune and attach where a file that is being written has a name: none is left, also by a collect that was
+    killed, and what is being written by another one stays."""
+    with without_tmpfile(store) as place, Program(100000) as program:
+        store.store = place / "store"
+        store.configure({"web": store.pid_file(program)}, "keep = { last = 1 }")
+        assert store.lines()[1] == 0 and len(store.snapshots()) == 1
+        store.check_whole()
+        left = 0
+
+        def temporaries():
+            return [path.name for path in store.place().iterdir() if TEMPORARY.fullmatch(path.name)]
+
+        for _ in range(8):
+            collector = subprocess.Popen(store.command(), stdout=subprocess.DEVNULL, start_new_session=True)
+            # Each begins with the removal of what the one before has left.
+            before = set(temporaries())
+            while not set(temporaries()) - before and collector.poll() is None:
+                pass
+            if collector.poll() is None:
+                os.killpg(collector.pid, signal.SIGKILL)
+            collector.wait()
+            left += bool(set(temporaries()) - before)
+            time.sleep(1.02)  # a name has whole seconds
+        assert left > 0, "no collect was killed while it wrote"
+        # One that is written now is open.
+        in_use = store.place() / ".heapsnap-0123456789abcdef.tmp"
+        with open(in_use, "wb"):
+            deadline = time.monotonic() + 10
+            while not program.is_well(after_a_kill=True):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            time.sleep(1.1)  # a name has whole seconds
+            lines, code = store.lines()
+            assert code == 0 and lines["web"]["result"] == "collected", lines
+            assert temporaries() == [in_use.name], temporaries()
+        time.sleep(1.1)
+        assert store.lines()[1] == 0
+        store.check_whole()
+        done = subprocess.run([store.heapsnap, "prune", "--config", str(store.config)], capture_output=True, text=True,
+                              check=True)
+        assert len(store.snapshots()) == 1, done
+        attach = [store.heapsnap, "attach", str(program.pid), "-q", "-o", str(place / "a.hsnap")]
+        assert subprocess.run(attach, capture_output=True, check=False).returncode == 0
+        first = (place / "a.hsnap").read_bytes()
+        assert subprocess.run(attach, capture_output=True, check=False).returncode == 2
+        assert (place / "a.hsnap").read_bytes() == first
+        assert subprocess.run([*attach, "-f"], capture_output=True, check=False).returncode == 0
+        assert sorted(path.name for path in place.iterdir()) == ["a.hsnap", "store"] and program.is_well()
+        print(left, "temporary files of killed collects were removed")
 
 
 def read_only(store):

@@ -3,11 +3,15 @@
 
 import os
 import pathlib
+import pty
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from container_groups import group, hierarchies, new_id, put_into
 
@@ -84,6 +88,30 @@ class Zsh:
                 replies += values.group(1).split()
         return replies
 
+    def completed(self, line, folder):
+        """`line` as zsh has it after a press of Tab, in a terminal, with its real functions of completion."""
+        shown = pathlib.Path(folder) / "shown"
+        shown.unlink(missing_ok=True)
+        # ^G writes the line down.
+        setup = ("PS1=; autoload -Uz compinit && compinit -D -u", f"source '{self.script}'",
+                 f"show() {{ print -rn -- \"$BUFFER\" >'{shown}.part' && mv '{shown}.part' '{shown}' }}",
+                 "zle -N show; bindkey '^G' show")
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execvpe("zsh", ["zsh", "-f", "-i"], os.environ | {"HOME": folder, "TERM": "xterm"})
+        try:
+            os.write(terminal, "".join(each + "\n" for each in setup).encode() + line.encode() + b"\t\x07")
+            end = time.monotonic() + 60
+            while not shown.exists():
+                assert time.monotonic() < end, "zsh says nothing"
+                if select.select([terminal], [], [], 0.1)[0]:  # it would wait for who reads it
+                    os.read(terminal, 65536)
+            return shown.read_text(encoding="utf-8")
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(terminal)
+
 
 def check_values(shell, words):
     """What is offered as the value of an option is what its --help speaks of."""
@@ -92,15 +120,46 @@ def check_values(shell, words):
     return shell.replies(["heapsnap"] + words + [""])
 
 
-def check_containers(shell):
+def check_names(shell, folder):
+    """Processes are offered by their names, and one that is called like a command runs none."""
+    ran = pathlib.Path(folder, "ran")
+    plain = "plain.name-1"
+    hostile = ["$(touch ran)", "`touch ran`", "a;touch ran", "container:`id`"]
+    programs = []
+    for name in [plain, *hostile]:
+        path = pathlib.Path(folder, name)
+        shutil.copy(shutil.which("sleep"), path)
+        programs.append(subprocess.Popen([path, "60"]))
+    here = os.getcwd()
+    os.chdir(folder)
+    try:
+        for words in (["attach", ""], ["attach", "container", ":"], ["attach", "container", ":", "`"]):
+            offered = shell.replies(["heapsnap", *words])
+            assert not ran.exists(), "the name of a process was run as a command"
+            assert not any(character in word for word in offered for character in "$`;()"), offered
+        assert plain in shell.replies(["heapsnap", "attach", "plain"])
+        assert str(programs[0].pid) in shell.replies(["heapsnap", "attach", str(programs[0].pid)])
+    finally:
+        os.chdir(here)
+        for program in programs:
+            program.kill()
+            program.wait()
+
+
+def check_containers(shell, home):
     """One that has a process is offered in the place of a PID."""
-    if isinstance(shell, Zsh) or os.geteuid() != 0 or not hierarchies():
+    if os.geteuid() != 0 or not hierarchies():
         return
     name = new_id()
     with group(f"docker/{name}", hierarchies()[0]) as folder, subprocess.Popen(["sleep", "60"]) as process:
         put_into(folder, process.pid)
         try:
             word = f"container:{name[:12]}"
+            if isinstance(shell, Zsh):
+                for begin in ("cont", "container:", f"container:{name[:3]}"):
+                    line = shell.completed(f"heapsnap attach {begin}", home)
+                    assert line.rstrip() == f"heapsnap attach {word}", (begin, line)
+                return
             assert word in shell.replies(["heapsnap", "attach", "cont"]), word
             if isinstance(shell, Bash):  # which takes words apart at the colon
                 for words in (["container", ":"], ["container", ":", name[:3]]):
@@ -144,7 +203,8 @@ def main():
             # "--color=a", as readline takes it apart.
             found = shell.replies(["heapsnap", "attach", "--color", "=", "a"])
             assert set(found) - {""} == {"auto", "always"}, found
-        check_containers(shell)
+            check_names(shell, folder)
+        check_containers(shell, folder)
     return 0
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Snapshots of several kinds are damaged, most of them behind right checksums, and given to all commands that read
-one: each ends in bounded time and memory, with an exit code of the manual, and says in words why it refuses.
+one: each ends in bounded time and memory, with an exit code of the manual, and says in words why it refuses. An export
+that refuses has written nothing.
 
     damaged_snapshots.py HEAPSNAP TARGETS [--count N] [--seed FIRST]
 
@@ -102,7 +103,10 @@ def main():
                 if not arguments.all and refused_now and i not in (1 + seed % (len(COMMANDS) - 1), len(commands) - 1):
                     continue
                 words = [str(folder / "picture.png") if word == "PICTURE" else word for word in words]
-                verdict = run(*words, path, codes=CODES, input_size=len(data), name=what)
+                output = subprocess.PIPE if words[0] == "export" else subprocess.DEVNULL
+                verdict = run(*words, path, codes=CODES, input_size=len(data), name=what, output=output)
+                if verdict.code == BAD_INPUT and verdict.written and not verdict.fault:
+                    verdict.fault = f"{verdict.written} bytes are written before it refuses"
                 if verdict.fault:
                     failures.append(what)
                     print(f"FAILED: {what}: {' '.join(words)}: {verdict.fault}\n{verdict.errors[-3000:]}", flush=True)

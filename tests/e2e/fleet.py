@@ -290,6 +290,19 @@ def document(work):
         print(done.stdout)
 
 
+def wrong_arguments(work):
+    """A store that is not there or may not be read, and a heapsnap that is not there: said in a line, before all else."""
+    with Store(work.heapsnap) as store:
+        missing = store.folder / "missing"
+        done = work.run_load(missing, code=2)
+        assert done.stderr.splitlines()[-1].endswith(f"there is no folder {missing}"), done
+        store.store.mkdir()
+        work.heapsnap = str(missing)
+        done = work.run_load(store.store, code=2)
+        assert f"there is no program {missing}: install heapsnap" in done.stderr, done
+        assert work.kind == "clickhouse" or not os.path.exists(work.address), "a database was made"
+
+
 def unreachable(work):
     """A database that is not there, or refuses, is an error with what it said."""
     with Store(work.heapsnap) as store:

@@ -15,6 +15,7 @@ import sys
 import time
 
 from collect_store import SKIP, Program, Store
+from kernel_rules import as_nobody
 
 
 def history(store, *options, code=0, cwd=None):
@@ -156,6 +157,27 @@ def restarts(store):
     assert "|" in text and builds[2][:8] in text, text
 
 
+def executes(store):
+    """A process that executes another program has not grown by the difference of the two."""
+    place = store.folder / "executes"
+    place.mkdir()
+    script = "kept = [bytes(1000)] * 3000000; print(1, flush=True); input()"
+    with subprocess.Popen(["bash", "-c", f"echo 0; read line; exec python3 -c '{script}'"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "0\n"
+        for turn in range(2):
+            attach(store, process.pid, place / f"a{turn}.hsnap")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "1\n"
+        for turn in range(2):
+            attach(store, process.pid, place / f"b{turn}.hsnap")
+        row = json.loads(history(store, place, "-j", *OWN_TIME))
+        assert [(run["pid"], run["begin"]) for run in row["runs"]] == [(process.pid, "first"), (process.pid, "upgrade")], row["runs"]
+        assert row["restarts"] == 0 and row["upgrades"] == 1 and abs(row["change"]) < 1 << 20, row["change"]
+        process.communicate("\n")
+
+
 def side_by_side(store):
     """Of processes that run at the same time the one that grows fastest is followed."""
     place = store.folder / "both"
@@ -201,6 +223,25 @@ def of_store(store):
     assert 'heapsnap_resident_bytes{target="web"}' in text and 'row="used"' in text, text
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and not done.stdout and not done.stderr, done
+    # A target of which nothing can be read keeps no other one from being shown; it is told by the exit code.
+    broken = store.place("aaa") / store.snapshots()[0].name
+    broken.parent.mkdir()
+    broken.write_bytes(store.snapshots()[0].read_bytes()[:1000])
+    metrics.unlink()
+    history(store, "--textfile", metrics, *config, code=6)
+    assert 'heapsnap_resident_bytes{target="web"}' in metrics.read_text(encoding="utf-8")
+    shutil.rmtree(broken.parent)
+    link = store.place() / "20200101T000000Z-1.hsnap"
+    link.symlink_to(store.snapshots()[0])
+    linked = json.loads(history(store, "web", "-j", *config))
+    assert len(linked["points"]) == 4 and any(link.name in why for why in linked["unread"]), linked["unread"]
+    link.unlink()
+    if os.geteuid() == 0 and shutil.which("setpriv"):
+        os.chmod(store.folder, 0o755)
+        store.store.chmod(0o755)
+        done = subprocess.run(as_nobody([store.heapsnap, "history", "web", *map(str, config)]), capture_output=True,
+                              text=True, check=False)
+        assert done.returncode == 6 and "cannot open the folder" in done.stderr and "EACCES" in done.stderr, done
     history(store, "nothing", *config, code=2)
     history(store, "web", store.snapshots()[0], *config, code=2)
 

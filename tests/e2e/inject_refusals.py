@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Where nothing can be put into a process: cause, remedy and exit code, and the process goes on.
 
-    inject_refusals.py CASE HEAPSNAP COMPILER
+    inject_refusals.py CASE HEAPSNAP COMPILER ODD_PROCESS
 """
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import time
 
 import kernel_rules
 from kernel_rules import Echo
+from odd_process import OddProcess, Skipped
 
 SKIP = 77
 NO_PROCESS, NOT_PERMITTED, UNSUPPORTED = 3, 4, 5
@@ -100,6 +102,58 @@ def nothing_to_eject(heapsnap, _):
     return 0
 
 
+def no_file_growth(heapsnap, _):
+    """The library would be written to a file."""
+    with Echo(prepare=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))) as target:
+        expect_refusal(heapsnap, "inject", target.pid, UNSUPPORTED,
+                       ["ulimit -f of it", f"prlimit --pid {target.pid} --fsize=unlimited"])
+        target.check_alive()
+        remedy = subprocess.run(["prlimit", "--pid", str(target.pid), "--fsize=unlimited"], capture_output=True)
+        if remedy.returncode == 0:
+            subprocess.run([heapsnap, "inject", str(target.pid)], check=True, capture_output=True)
+            target.check_alive()
+    return 0
+
+
+def deadline_scheduling(heapsnap, _):
+    """The kernel refuses such a thread a clone."""
+    policy = ["chrt", "--deadline", "--sched-runtime", "2000000", "--sched-deadline", "10000000", "--sched-period",
+              "10000000", "--pid", "0"]
+    with Echo() as target:
+        if subprocess.run([*policy, str(target.pid)], capture_output=True).returncode:
+            return SKIP
+        other = ["chrt", "--other", "--pid", "0", str(target.pid)]
+        for command in ("inject", "trim"):
+            expect_refusal(heapsnap, command, target.pid, UNSUPPORTED, ["SCHED_DEADLINE", " ".join(other)])
+        subprocess.run(other, check=True)
+        subprocess.run([heapsnap, "inject", str(target.pid)], check=True, capture_output=True)
+        subprocess.run([*policy, str(target.pid)], check=True)
+        expect_refusal(heapsnap, "eject", target.pid, UNSUPPORTED, ["SCHED_DEADLINE", " ".join(other)])
+        subprocess.run(other, check=True)
+        subprocess.run([heapsnap, "eject", str(target.pid)], check=True, capture_output=True)
+        target.check_alive()
+    return 0
+
+
+def dispatched_thread(heapsnap, _):
+    """One of its threads has its system calls handed to a handler (Syscall User Dispatch)."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with OddProcess("dispatched_thread", sys.argv[4], folder) as target:
+                expect_refusal(heapsnap, "inject", target.pid, UNSUPPORTED,
+                               ["its system calls are dispatched to a handler of its own", f"heapsnap attach {target.pid}"])
+                target.check("after a refused inject", may_have_copy=False)
+                # What was loaded by then records nothing.
+                again = subprocess.run([heapsnap, "eject", str(target.pid)], capture_output=True, text=True)
+                assert again.returncode == 0 and "entry points" not in again.stdout, (again.stdout, again.stderr)
+                subprocess.run([heapsnap, "trim", "--no-estimate", str(target.pid)], check=True, capture_output=True)
+                target.check("after trim", may_have_copy=False)
+        except Skipped as reason:
+            print(reason)
+            return SKIP
+    return 0
+
+
 def ends_meanwhile(heapsnap, _):
     """Killed at some moment of the injection: told to be gone, and heapsnap comes to an end."""
     ended = 0
@@ -119,7 +173,8 @@ def ends_meanwhile(heapsnap, _):
 
 
 CASES = {case.__name__: case for case in
-         (static_program, just_loading, stopped, traced, barred_call, nothing_to_eject, ends_meanwhile)}
+         (static_program, just_loading, stopped, traced, barred_call, no_file_growth, deadline_scheduling, dispatched_thread,
+          nothing_to_eject, ends_meanwhile)}
 
 
 if __name__ == "__main__":

@@ -61,6 +61,8 @@ def main():
                                    ["report", snapshot, "-j"],
                                    ["export", snapshot, "--format", "ndjson"],
                                    ["report", with_contents, "--at", block, "-j"],
+                                   ["owners", pid, "-j"],
+                                   ["why", block, pid, "-j"],
                                    ["doctor", pid, "-j"],
                                    ["collect", "--config", config, "-j"],
                                    ["prune", "--config", config, "-j"],

@@ -156,6 +156,16 @@ def run_cron_lines(root):
     assert len(lines) == 2, lines
     commands = [line.split(" root ", 1)[1].split(" 2>&1 | logger")[0] for line in lines]
     assert "web: not due" in root.run("sh", "-c", commands[0])
+    # However the configuration writes its targets; while it has none, nothing happens.
+    config = (root.root / "etc/heapsnap/collect.toml").read_text(encoding="utf-8")
+    for begin in ("\t[[ target ]]", '[["target"]]'):
+        root.write("/etc/heapsnap/collect.toml", config.replace("[[target]]", begin))
+        assert "web: not due" in root.run("sh", "-c", commands[0]), begin
+    root.write("/etc/heapsnap/collect.toml", ' target = [{name = "web", pid_file = "/run/web.pid", when = {every = "1h"}}]\n')
+    assert root.run("sh", "-c", commands[0] + "; true").startswith("web: ")
+    root.write("/etc/heapsnap/collect.toml", "#[[target]]\n#target = 1\ntargets = 2\n")
+    assert root.run("sh", "-c", commands[0]) == ""
+    root.write("/etc/heapsnap/collect.toml", config)
     assert "it has no keep" in root.run("sh", "-c", commands[1], expected=2)
     # Where systemd runs, the timer does it.
     (root.root / "run/systemd/system").mkdir(parents=True)

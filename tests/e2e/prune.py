@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 
-from collect_store import Program, Store
+from collect_store import SKIP, Program, Store
+from kernel_rules import as_nobody
 
 DAY = 24 * 3600
 
@@ -113,6 +114,39 @@ def edited(store):
         rows = [json.loads(line) for line in prune(store, "-j").stdout.splitlines()]
         left = {entry["name"] for row in rows for entry in row["left_alone"] if row["target"] == "web"}
         assert left == {path.name for path in stays if path.parent == place and path != newest}, left
+
+
+def many_folders(store):
+    """More targets than this process may open files: each of them is pruned."""
+    with Program() as program:
+        store.configure({"web": store.pid_file(program)}, "keep = { last = 1 }")
+        for number in range(150):
+            (store.place().parent / f"a{number:03}").mkdir(parents=True)
+        first, newest = collected(store, program, 2)
+        command = ["prlimit", "--nofile=100", store.heapsnap, "prune", "--config", str(store.config), "-j"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert len(rows) == 151 and not any(row["failure"] for row in rows), (len(rows), rows[-1])
+        assert store.snapshots() == [newest] and not first.exists()
+
+
+def unreadable(store):
+    """A folder that may not be opened is told, with exit code 7, and the others are pruned."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        print("skipped: not root, or no setpriv")
+        sys.exit(SKIP)
+    store.configure({"web": 'process = "no"'}, "keep = { last = 1 }")
+    os.chmod(store.folder, 0o755)
+    for name in ("closed", "open"):
+        store.place(name).mkdir(parents=True)
+        store.place(name).chmod(0o700 if name == "closed" else 0o755)
+    command = as_nobody([store.heapsnap, "prune", "--config", str(store.config)])
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 7 and "closed: its folder cannot be opened: Permission denied (EACCES)" in done.stdout, done
+    assert "open: 0 snapshots of 0 B, 0 removed" in done.stdout, done
+    store.place().parent.chmod(0o700)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 7 and f"{store.host}/: its folder cannot be opened: Permission denied (EACCES)" in done.stdout, done
 
 
 def main():

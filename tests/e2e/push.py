@@ -173,6 +173,18 @@ def refused(work):
         assert "\x1b" not in done.stderr, done
 
 
+def missing(work):
+    """A snapshot that is not there is called that, and is not looked for among the processes."""
+    for word in ("missing.hsnap", "snaps/missing"):
+        for command in (["push", "--to", "http://127.0.0.1:1", word], ["stacks", word]):
+            done = subprocess.run([work.heapsnap, *command], capture_output=True, text=True, check=False, cwd=work.folder)
+            assert done.returncode == 6 and f"cannot open {word}" in done.stderr and "ENOENT" in done.stderr, done
+    for word in ("missing", "container:containerd://" + "0" * 64):
+        done = subprocess.run([work.heapsnap, "push", "--to", "http://127.0.0.1:1", word], capture_output=True, text=True,
+                              check=False, cwd=work.folder)
+        assert done.returncode == 3 and "process" in done.stderr, done
+
+
 def connection(work):
     """A port where nobody listens, a name that does not exist, and a server that never answers."""
     work.track()

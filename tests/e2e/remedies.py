@@ -5,8 +5,8 @@ where it is a command), and sees the refused command succeed.
     remedies.py CASE HEAPSNAP
     remedies.py --list
 
-One file although it is long: the last case checks that each remedy in heapsnap's sources is followed by one of the
-cases here or stands in the list of those that no test can follow.
+The cases here are about processes, those of remedies_of_input.py about what was typed and about files. NOT_FOLLOWED
+has the remedies that no test can follow.
 """
 
 import contextlib
@@ -15,14 +15,16 @@ import os
 import pathlib
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 
 import kernel_rules
-from kernel_rules import Echo, as_nobody
+from kernel_rules import as_nobody
+from remedies_of_input import (ambiguous_name, cores, damaged_snapshot, no_such_process, outputs, run_command_line,
+                               temporary_folder, usage)
+from remedy_tool import make_core, need_root, Skip, start, Tool
 
 SKIPPED = 77
 
@@ -42,72 +44,6 @@ NOT_FOLLOWED = {
     "please report it with the command line that you used": "needs a bug of heapsnap",
     "free some memory on this machine and try again": "needs a machine without memory",
 }
-
-
-class Skip(Exception):
-    pass
-
-
-class Tool:
-    """The program under test, in a folder that every user can read."""
-
-    def __init__(self, heapsnap, folder):
-        os.chmod(folder, 0o755)
-        self.folder = folder
-        self.path = folder / "heapsnap"
-        shutil.copy(heapsnap, self.path)
-        self.path.chmod(0o755)
-        self.output = folder / "out"
-        self.output.mkdir()
-        self.output.chmod(0o777)
-        self.snapshot = self.output / "a.hsnap"
-
-    def command(self, *words):
-        """`attach` writes into a folder that everybody may write to."""
-        words = [str(word) for word in words]
-        if words[0] == "attach" and "-o" not in words:
-            words += ["-f", "-o", str(self.snapshot)]
-        return [str(self.path), *words]
-
-    def run(self, *words, wrap=lambda argv: argv, **how):
-        return subprocess.run(wrap(self.command(*words)), stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=120, **how)
-
-    def succeed(self, *words, **how):
-        done = self.run(*words, **how)
-        assert done.returncode == 0, (words, done.returncode, done.stderr)
-        return done.stdout
-
-    def remedy(self, *words, why="", **how):
-        """Refused; gives what is printed behind "do:"."""
-        done = self.run(*words, **how)
-        assert done.returncode not in (0, 70), (words, done)
-        found = re.search(r"^  do:  (.*)$", done.stderr, re.MULTILINE)
-        assert found and why in done.stderr, (words, done.stderr)
-        print(f"heapsnap {' '.join(map(str, words))}: {found[1]}")
-        return found[1]
-
-    def follow(self, remedy, pattern, **how):
-        """Runs the command that `pattern` finds in the remedy, as a shell would."""
-        found = re.search(pattern, remedy)
-        assert found, (pattern, remedy)
-        line = found[1].removeprefix("sudo ")
-        print(f"  $ {line}")
-        if line.startswith("heapsnap "):
-            return self.succeed(*line.split()[1:], **how)
-        done = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=120, **how)
-        assert done.returncode == 0, (line, done)
-        return done.stdout
-
-
-def need_root():
-    if os.geteuid() != 0:
-        raise Skip("only root can become another user")
-
-
-def start(*argv, **how):
-    """A process that sleeps until it is told to end."""
-    return Echo([str(word) for word in argv] or ("cat",), **how)
 
 
 def first_thread_ended(tool):
@@ -314,6 +250,8 @@ def stopped(tool):
 
 
 @contextlib.contextmanager
+
+
 def control_group(controller, *files):
     """A new group that has one of the files: of that controller of version 1, or of version 2."""
     for root in (pathlib.Path("/sys/fs/cgroup") / controller, pathlib.Path("/sys/fs/cgroup")):
@@ -437,149 +375,6 @@ def zombie(tool):
     with kernel_rules.zombie() as pid:
         shown = tool.follow(tool.remedy("attach", pid), r"(ps -o pid,stat,args -p \d+)$")
         assert str(os.getpid()) in shown, shown
-
-
-def no_such_process(tool):
-    shown = tool.follow(tool.remedy("attach", 4194304), r"^(ps -eo .*)$")
-    assert "PID" in shown, shown
-    shown = tool.follow(tool.remedy("attach", "no-such-name"), r"^list them with: (ps -eo .*)$")
-    assert "python" in shown, shown
-
-
-def ambiguous_name(tool):
-    program = tool.folder / "twin"
-    shutil.copy(shutil.which("cat"), program)
-    with start(program), start(program):
-        assert tool.remedy("attach", "twin") == "give one of the PIDs"
-        pid = re.search(r"have this name: (\d+),", tool.run("attach", "twin").stderr)[1]
-        tool.succeed("attach", pid)
-
-
-def usage(tool):
-    """Wrong words: what to look at, and an example."""
-    tool.follow(tool.remedy("nonsense"), r"(heapsnap --help)$")
-    tool.follow(tool.remedy("atach"), r"^did you mean this: (heapsnap attach --help)$")
-    tool.follow(tool.remedy("run-stack"), r"(heapsnap --help)$")
-    for word, meant in (("4242", "attach 4242"), ("a.hsnap", "report a.hsnap"), ("dump", "attach PID"),
-                        ("snapshot", "attach PID"), ("diff", "history FIRST.hsnap SECOND.hsnap")):
-        assert tool.remedy(word).endswith(f"did you mean this: heapsnap {meant}"), (word, tool.remedy(word))
-    help_of = [tool.succeed("help", "attach"), tool.succeed("attach", "--help")]
-    assert help_of[0] == help_of[1], help_of
-    tool.follow(tool.remedy("attach", "--nonsense"), r"^see: (heapsnap attach --help)$")
-    with start() as target:
-        option = re.search(r"for example: (\S+) (\S+)$", tool.remedy("inject", "--sample", "much", target.pid)).groups()
-        tool.succeed("inject", *option, target.pid)
-        remedy = tool.remedy("watch", "--format", "churnlog", target.pid)
-        option = re.search(r"for example: (\S+) (\S+)$", remedy).groups()
-        watch = subprocess.Popen(tool.command("watch", "--format", "churnlog", *option, target.pid),
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        target.process.kill()  # what it waits for
-        assert watch.wait(timeout=60) == 3, watch.stderr.read()
-        watch.communicate()
-    for verb in ("attach", "inject", "eject", "trim", "watch"):
-        with start() as target:
-            command = re.search(r"(heapsnap \w+) 4242$", tool.remedy(verb))[1]
-            if verb in ("eject", "watch"):
-                tool.succeed("inject", target.pid)
-            options = ["--count", "1", "--interval", "1ms"] if verb == "watch" else []
-            tool.succeed(*command.split()[1:], *options, target.pid)
-    for verb in ("core", "stacks", "run", "report", "export", "render"):
-        assert "heapsnap " in tool.remedy(verb), verb
-
-
-def run_command_line(tool):
-    """`run` needs no dashes; where a word could be an option of either, each of the two ways is printed."""
-    show = tool.folder / "show"
-    show.write_text('#!/bin/sh\necho "depth $HEAPSNAP_FRAMES, words $*"\n')
-    show.chmod(0o755)
-    for words, expected in (([show, "-x", "a b", "--", "-f5"], "depth 64, words -x a b -- -f5\n"),
-                            (["--frames", "7", show, "-x"], "depth 7, words -x\n"),
-                            (["--frames=7", show], "depth 7, words \n"),
-                            (["--", show, "--frames", "7"], "depth 64, words --frames 7\n")):
-        assert tool.succeed("run", *words) == expected, words
-    for words, theirs, ours in ((["--frames", "7"], "depth 64, words a --frames 7 b\n", "depth 7, words a b\n"),
-                                (["--frames=7"], "depth 64, words a --frames=7 b\n", "depth 7, words a b\n"),
-                                (["-f"], "depth 64, words a -f b\n", "depth 64, words a b\n")):
-        remedy = tool.remedy("run", show, "a", *words, "b", why=f"{words[0]} may be meant for heapsnap or for {show}")
-        assert tool.follow(remedy, r"^for the program: (heapsnap run [^;]*);") == theirs, remedy
-        assert tool.follow(remedy, r"; for heapsnap: (heapsnap run .*)$") == ours, remedy
-    assert tool.remedy("run", show, "", "--frames").endswith(f"for heapsnap: heapsnap run --frames N -- {show} ''")
-    tool.follow(tool.remedy("run", "--nonsense", show), r"^see: (heapsnap run --help)$")
-    tool.follow(tool.remedy("run", "--frames", "7"), r"^for example: (heapsnap run -- ls -l)$")
-
-
-def outputs(tool):
-    """Files that cannot be written as named."""
-    with start() as target:
-        existing = tool.output / "b.hsnap"
-        existing.write_text("precious")
-        words = ("attach", target.pid, "-o", existing)
-        assert "pass -f to replace it" in tool.remedy(*words)
-        assert existing.read_text() == "precious"
-        tool.succeed(*words, "-f")
-        folder = tool.output / "new"
-        words = ("attach", target.pid, "-o", folder / "c.hsnap")
-        assert tool.remedy(*words) == "create the folder first"
-        folder.mkdir()
-        tool.succeed(*words)
-        link = tool.output / "link.hsnap"
-        link.symlink_to(existing)
-        words = ("attach", target.pid, "-f", "-o", link)
-        assert "remove the link" in tool.remedy(*words)
-        link.unlink()
-        tool.succeed(*words)
-
-
-def temporary_folder(tool):
-    with start() as target:
-        tool.succeed("inject", target.pid)
-        without = os.environ | {"TMPDIR": "/nonexistent"}
-        assert tool.remedy("stacks", target.pid, env=without).startswith("set TMPDIR to a directory")
-        tool.succeed("stacks", target.pid, env=without | {"TMPDIR": str(tool.output)})
-
-
-def damaged_snapshot(tool):
-    with start() as target:
-        tool.succeed("attach", target.pid)
-        whole = tool.snapshot.read_bytes()
-        copy = tool.output / "copy.hsnap"
-        copy.write_bytes(whole[:len(whole) // 2])
-        assert tool.remedy("report", copy).startswith("copy the file again")
-        copy.write_bytes(whole)
-        tool.succeed("report", copy)
-        copy.write_text("something else")
-        assert tool.remedy("report", copy) == "give a file that heapsnap wrote"
-        tool.succeed("report", tool.snapshot)
-
-
-def make_core(tool, argv):
-    """The kernel's core of a program that dies of itself."""
-    import truth_process  # pylint: disable=import-outside-toplevel
-    folder = pathlib.Path(tempfile.mkdtemp(dir=tool.folder))
-    with contextlib.ExitStack() as stack:
-        try:
-            prefix = stack.enter_context(truth_process.kernel_core_file())
-        except truth_process.Skip as reason:
-            raise Skip(str(reason)) from reason
-        subprocess.run(argv, cwd=folder, capture_output=True,
-                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY,) * 2))
-        cores = list(folder.glob(prefix + "*"))
-    if len(cores) != 1:
-        raise Skip("the kernel wrote no core")
-    return cores[0]
-
-
-def cores(tool):
-    """A compressed core; a program in the place of its core."""
-    core = make_core(tool, [sys.executable, "-c", "import os; os.abort()"])
-    subprocess.run(["gzip", "-k", core], check=True)
-    packed = core.with_name(core.name + ".gz")
-    core.unlink()
-    tool.follow(tool.remedy("core", packed, "-o", tool.snapshot), r"^unpack it first: (gzip -dk .*)$")
-    tool.succeed("core", core, "-f", "-o", tool.snapshot)
-    remedy = tool.remedy("core", sys.executable, "-o", tool.output / "d.hsnap")
-    assert remedy == "give the core file; pass the program with --exe", remedy
-    tool.succeed("core", core, "--exe", os.path.realpath(sys.executable), "-o", tool.output / "d.hsnap")
 
 
 def not_followed(_):

@@ -24,6 +24,11 @@ def complain(what, complaints):
     return len(lines)
 
 
+def in_bytes(size):
+    number, unit = size.split()
+    return float(number) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
+
+
 class Case:
     def __init__(self, heapsnap, targets, work):
         self.heapsnap, self.targets, self.work = heapsnap, targets, work
@@ -85,6 +90,27 @@ class Case:
             assert not export.stacks and not [chunk for chunk in export.chunks.values() if "stack" in chunk]
             assert target.end() == 0
         return failures
+
+    def inject_memory(self):
+        """What the tracker will need is said before, and what it took is what the account has."""
+        said = []
+        with TrackedTarget([self.target, "--late", self.targets / "libunloaded_library.so", "--many"],
+                           meanwhile=lambda pid: said.append(output_of([self.heapsnap, "inject", pid]))) as target:
+            text = " ".join(said[0].split())
+            share, whole = re.search(r"an eighth of what is allocated from now on: (\S+ \S+) if that is as much as malloc "
+                                     r"has now \((\S+ \S+)\)", text).groups()
+            assert abs(8 * in_bytes(share) - in_bytes(whole)) < 0.1 * in_bytes(whole), text
+            assert text.index("an eighth of") < text.index(f"process {target.process.pid}: tracker loaded"), text
+            taken = in_bytes(re.search(r"its tables take (\S+ \S+) now", text)[1])
+            report = json.loads(output_of([self.heapsnap, "report", "-j", self.take("attach", target.pid)]))
+            resident = report["rss"]["rows"]["tracker"]["resident"]
+            live = report["tracking"]["live_bytes"] + report["tracking"]["live_blocks"] * 16
+            # "Some MiB": the tables as they were, frames and slots of what came since.
+            assert taken / 4 < resident < taken + live / 8 + (16 << 20), (taken, resident, live)
+            limited = output_of([self.heapsnap, "inject", "--memory-limit", "64MiB", target.pid])
+            assert "the tracker's tables may take 64.0 MiB of memory" in " ".join(limited.split()), limited
+            assert target.end() == 0
+        return 0
 
     def inject_fork(self):
         """A child of a process that the tracker was put into."""

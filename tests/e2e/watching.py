@@ -6,6 +6,7 @@ what it removes, and how it ends.
 """
 
 import calendar
+import errno
 import fcntl
 import json
 import os
@@ -21,7 +22,7 @@ import time
 import types
 
 from collect_store import SKIP, TEMPORARY
-from kernel_rules import LIBC, PTRACE_DETACH, as_nobody, check
+from kernel_rules import LIBC, PTRACE_DETACH, SECCOMP_RET_ERRNO, SYS_PIDFD_OPEN, as_nobody, check, install_filter
 from owned_process import OwnedProcess
 
 MIB = 1 << 20
@@ -308,6 +309,28 @@ def ends(heapsnap, folder):
     check_whole(heapsnap, folder)
 
 
+def no_pidfd(heapsnap, folder):
+    """Where pidfd_open(2) is refused or unknown, as before Linux 5.3, the end of the process is noticed all the same."""
+    for error in (errno.EPERM, errno.ENOSYS):
+        how = {"preexec_fn": lambda error=error: install_filter({SYS_PIDFD_OPEN: SECCOMP_RET_ERRNO | error})}
+        for reaped in (False, True):
+            with Target() as target, Watcher(heapsnap, target, interval="2h", **how) as watcher:
+                watcher.row()
+                target.kill()
+                if reaped:
+                    target.process.wait()
+                begin = time.monotonic()
+                code, errors = watcher.finish()
+                assert code == 3 and f"process {target.pid} (python3" in errors and "has ended" in errors, (code, errors)
+                assert time.monotonic() - begin < 30 and len(watcher.rows) == 1
+        with Target() as target:
+            target.do("thread", 2)
+            with Watcher(heapsnap, target, "--every", "1ms", "--count", "3", "-o", folder, **how) as watcher:
+                assert watcher.finish() == (0, "") and len(watcher.snapshots()) == 3, watcher.rows
+            assert target.is_well()
+    check_whole(heapsnap, folder)
+
+
 def interrupted(heapsnap, folder):
     """SIGINT ends it by the signal, in silence, after a whole line, with nothing left and the target as it was."""
     with Target() as target:
@@ -385,6 +408,47 @@ def table(heapsnap, _):
         assert titles[60][:2] == ["rss", "rss/s"] and len(titles[60]) < len(titles[80]) <= len(titles[120]), titles
 
 
+def next_step(heapsnap, folder):
+    """For people, every end but Ctrl-C leads on, and the first lines say where that leads."""
+    def watch(target, *options):
+        return subprocess.Popen([heapsnap, "watch", str(target.pid), "--interval", "5ms", "-o", folder, *options],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"COLUMNS": "200"})
+
+    def follow(output, expected):
+        _, found, tail = output.partition("\nWhat next\n")
+        commands = [line.strip() for line in tail.splitlines() if line.startswith("    ")]
+        assert found and len(commands) == len(expected), output
+        for command, begin in zip(commands, expected):
+            assert command.startswith(begin), (command, begin)
+            if "COMMAND" not in command:
+                subprocess.run([heapsnap, *command.split()[1:]], cwd=folder, stdout=subprocess.DEVNULL, check=True)
+        return commands
+
+    with Target() as target:
+        # --keep leaves the last two of three.
+        for options, commands in ((("--count", "1"), ["heapsnap report "]),
+                                  (("--count", "3", "--keep", "2"), ["heapsnap report ", "heapsnap history "])):
+            with watch(target, "--every", "1ms", *options) as process:
+                output, errors = process.communicate(timeout=60)
+            assert process.returncode == 0 and "Ctrl-C" not in output, (output, errors)
+            follow(output, commands)
+        with watch(target) as process:
+            lines = [process.stdout.readline() for _ in range(4)]
+            assert any(f"Ctrl-C ends this; heapsnap attach {target.pid} then shows" in line for line in lines), lines
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        with watch(target) as untouched, watch(target, "--rss-over", "1") as taking:
+            untouched.stdout.readline()
+            while ".hsnap" not in taking.stdout.readline():
+                pass
+            target.kill()
+            for process, commands in ((untouched, ["heapsnap run --at-exit last.hsnap -- COMMAND"]),
+                                      (taking, ["heapsnap report "])):
+                output, errors = process.communicate(timeout=60)
+                assert process.returncode == 3 and "has ended" in errors, (output, errors)
+                follow(output, commands)
+
+
 def busy(heapsnap, folder):
     """While another heapsnap works in the process it takes no snapshot, says so, and takes it afterwards."""
     with Target() as target:
@@ -398,6 +462,41 @@ def busy(heapsnap, folder):
                 fcntl.flock(memory, fcntl.LOCK_UN)
                 assert watcher.finish() == (0, "") and len(watcher.snapshots()) == 1, watcher.rows
         assert target.is_well()
+
+
+def full_disk(heapsnap, folder):
+    """A disk that is full is reported, watch goes on, and takes the snapshot when there is room; nothing is left."""
+    disk = pathlib.Path(folder, "disk")
+    disk.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True, check=False)
+    if done.returncode != 0:
+        print("skipped: no file system can be mounted here:", done.stderr.decode().strip())
+        sys.exit(SKIP)
+    try:
+        with Target() as target:
+            ballast = disk / "ballast"
+            with open(ballast, "wb", buffering=0) as file:
+                try:
+                    while True:
+                        file.write(bytes(4096))
+                except OSError:
+                    pass
+            with Watcher(heapsnap, target, "--rss-over", "1", "--count", "1", "-o", str(disk)) as watcher:
+                noted = [watcher.row_with("notes") for _ in range(2)]
+                for row, wait in zip(noted, (1, 2)):
+                    (note,) = row["notes"]
+                    assert note.startswith(f"no snapshot: cannot write {disk}/") and "ENOSPC" in note, note
+                    assert f"tried again in {wait} s; do: free some space" in note, note
+                assert time_of(noted[1]) - time_of(noted[0]) >= 1, noted
+                assert os.listdir(disk) == ["ballast"] and not watcher.snapshots()
+                ballast.unlink()
+                assert watcher.finish() == (0, ""), watcher.rows
+            (path,) = watcher.snapshots()
+            assert path.endswith(".1.hsnap") and os.listdir(disk) == [os.path.basename(path)], path
+            check_whole(heapsnap, disk)
+            assert target.is_well()
+    finally:
+        subprocess.run(["umount", disk], check=True)
 
 
 def executes(heapsnap, folder):

@@ -1,6 +1,7 @@
 // Work in a process of its own, within bounds (platform/linux/self/bounded_work.h).
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -51,8 +52,17 @@ TEST_CASE("work that takes too long is ended") {
 }
 
 TEST_CASE("work that takes too much processor time is ended") {
-  const WorkResult result = bounded(spin, {60s, 1s});
+  const auto used_ms = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_CHILDREN, &usage);
+    const auto ms = [](const timeval& time) { return time.tv_sec * 1000 + time.tv_usec / 1000; };
+    return ms(usage.ru_utime) + ms(usage.ru_stime);
+  };
+  const auto before = used_ms();
+  const WorkResult result = bounded(spin, {60s, 100ms});
   CHECK(result.end == WorkEnd::kOutOfProcessorTime);
+  CHECK(used_ms() - before >= 90);
+  CHECK(used_ms() - before < 600);
 }
 
 TEST_CASE("work that is killed says nothing") {

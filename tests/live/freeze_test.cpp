@@ -86,7 +86,7 @@ std::string last_difference(pid_t pid, const Footprint& before) {
   return last;
 }
 
-// The same, of the signals that its threads block: a caller that finds home by itself needs a
+// The same, of the signals that its threads block: a caller that returns by itself needs a
 // processor to do so, and some calls have a mask of their own while they wait.
 std::string last_mask_difference(pid_t pid, const Footprint& before) {
   std::string last;
@@ -144,6 +144,36 @@ TEST_CASE("registers, flags and red zone of running threads stay what they are")
     CHECK(target.exit_status() == 0);
     CHECK(seen.at("errors") == 0);
     CHECK(seen.at("rounds") > 0);
+  }
+}
+
+TEST_CASE("general registers are shown as the threads have them") {
+  for (const FreezeChoice choice : kBothWays) {
+    CAPTURE(std::string(to_string(method_of(choice))));
+    LiveTarget target({REGISTER_KEEPER, "3"});
+    int keeping = 0;
+    for (int i = 0; i < 50 && keeping < 3; ++i) {
+      FrozenProcess frozen(target.pid(), choose(choice));
+      keeping = 0;
+      for (const Thread& thread : frozen.threads()) {
+        REQUIRE(thread.registers);
+        const auto& values = thread.registers->general.values;
+        CHECK(thread.registers->general.are_known);
+        CHECK(values[7] == thread.registers->stack_pointer.value());
+        // Within keep_registers(): rdi is the seed, all others but rax are that and more.
+        const uint64_t seed = values[5];
+        const bool is_keeping = values[3] == seed + 1 && values[15] == seed + 13;
+        if (seed >> 32 != 0x11111111 || !is_keeping) continue;
+        ++keeping;
+        const std::vector<std::pair<unsigned, uint64_t>> held = {
+            {2, 2},  {1, 3},  {4, 4},   {6, 5},   {8, 6},  {9, 7},
+            {10, 8}, {11, 9}, {12, 10}, {13, 11}, {14, 12}};
+        for (const auto& [number, more] : held) CHECK(values.at(number) == seed + more);
+      }
+    }
+    CHECK(keeping == 3);  // they spend nearly all their time there
+    target.finish();
+    CHECK(target.exit_status() == 0);
   }
 }
 

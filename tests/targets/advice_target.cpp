@@ -113,6 +113,26 @@ void at_once() {
   pthread_barrier_wait(&g_done);
 }
 
+// Two arenas, filled one after the other; each `kept`th block stays.
+void with_two_arenas(size_t kept) {
+  pthread_barrier_init(&g_done, nullptr, 2);
+  fill(share_of(0), kShare, 1000);
+  thin_out(share_of(0), kShare, kept);
+  std::thread([kept] {
+    fill(share_of(1), kShare, 1000);
+    thin_out(share_of(1), kShare, kept);
+    pthread_barrier_wait(&g_done);
+    for (;;) ::pause();
+  }).detach();
+  pthread_barrier_wait(&g_done);
+}
+void two_in_runs() {
+  with_two_arenas(50);
+}
+void two_interleaved() {
+  with_two_arenas(2);
+}
+
 // As much as the caches of idle threads hold: seven blocks of each size.
 void caches() {
   pthread_barrier_init(&g_done, nullptr, kIdleThreads + 1);
@@ -140,6 +160,8 @@ constexpr Shape kShapes[] = {{"small_runs", small_runs},
                              {"tidy", tidy},
                              {"in_turn", in_turn},
                              {"at_once", at_once},
+                             {"two_in_runs", two_in_runs},
+                             {"two_interleaved", two_interleaved},
                              {"caches", caches}};
 
 }  // namespace

@@ -165,7 +165,7 @@ static void* run_thread(void* argument) {
   return NULL;
 }
 
-static void find_books(void) {
+static void find_counters(void) {
   arenas[0].state = (word*)arenas[1].state[kNext];  // a new one becomes the main arena's next
   if ((word*)arenas[2].state[kNext] != arenas[1].state ||
       (word*)arenas[0].state[kNext] != arenas[2].state) {
@@ -375,7 +375,7 @@ int main(int argc, char** argv) {
     memset(mapped[i], 0x5a, kPage);
   }
   fill(&arenas[0], false);
-  find_books();
+  find_counters();
 
   int damaged = (int)draw(2);
   if (strncmp(kind, "heap_", 5) == 0) damaged = 1;

@@ -29,7 +29,7 @@ std::atomic<long> rounds{0};
 
 struct Fiber {
   std::vector<uint64_t> memory;
-  ucontext_t home{};
+  ucontext_t caller{};
   ucontext_t own{};
   bool is_first = false;
 
@@ -59,11 +59,11 @@ void* live_on_fiber(void* argument) {
   getcontext(&fiber->own);
   fiber->own.uc_stack.ss_sp = fiber->memory.data() + kGuardWords;
   fiber->own.uc_stack.ss_size = kStackSize;
-  fiber->own.uc_link = &fiber->home;
+  fiber->own.uc_link = &fiber->caller;
   const auto address = reinterpret_cast<uint64_t>(fiber);
   makecontext(&fiber->own, reinterpret_cast<void (*)()>(run), 2, static_cast<unsigned>(address),
               static_cast<unsigned>(address >> 32));
-  swapcontext(&fiber->home, &fiber->own);
+  swapcontext(&fiber->caller, &fiber->own);
   return nullptr;
 }
 

@@ -6,9 +6,11 @@
 //
 //   seals=0 lease=0 attached=0
 //
-// the errno of F_ADD_SEALS on a memfd, that of F_SETLEASE on a file, and how many have the System V
-// segment attached. With a number as argument it maps so many pages more, each by itself.
+// the errno of F_ADD_SEALS on a memfd, that of F_SETLEASE on a file, and how many others have its
+// two System V segments attached. The first one has the id 0 where the target may have an IPC
+// namespace of its own. With a number as argument it maps so many pages more, each by itself.
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
@@ -33,6 +35,26 @@ void* map_shared(int file) {
   return memory;
 }
 
+struct Segment {
+  int id = 0;
+  void* memory = nullptr;
+};
+
+Segment attach_segment() {
+  const int id = shmget(IPC_PRIVATE, kSize, IPC_CREAT | 0600);
+  const Segment segment{id, shmat(id, nullptr, 0)};
+  shmctl(id, IPC_RMID, nullptr);  // gone with the last who has it
+  return segment;
+}
+
+// Detaches it, too.
+unsigned long others_attached(const Segment& segment) {
+  shmid_ds status{};
+  shmctl(segment.id, IPC_STAT, &status);
+  shmdt(segment.memory);
+  return static_cast<unsigned long>(status.shm_nattch - 1);
+}
+
 int error_of(int result) {
   return result == 0 ? 0 : errno;
 }
@@ -50,9 +72,8 @@ int main(int argc, char** argv) {
   void* const of_leased = map_shared(leased);
   close(leased);  // held by its mapping alone
   std::strcpy(static_cast<char*>(of_sealed), "shared with all");
-  const int segment = shmget(IPC_PRIVATE, kSize, IPC_CREAT | 0600);
-  void* const of_segment = shmat(segment, nullptr, 0);
-  shmctl(segment, IPC_RMID, nullptr);  // gone with the last who has it
+  unshare(CLONE_NEWIPC);
+  const Segment segments[] = {attach_segment(), attach_segment()};
 
   const int more = argc > 1 ? std::atoi(argv[1]) : 0;
   for (int i = 0; i < more; ++i) {
@@ -72,12 +93,8 @@ int main(int argc, char** argv) {
   const int seals = more != 0 ? 0 : error_of(fcntl(sealed, F_ADD_SEALS, F_SEAL_WRITE));
   leased = open(path.c_str(), O_RDWR);
   const int lease = error_of(fcntl(leased, F_SETLEASE, F_WRLCK));
-  shmid_ds status{};
-  shmctl(segment, IPC_STAT, &status);
-  const auto attached = status.shm_nattch - 1;  // but for itself
-  shmdt(of_segment);
+  const auto attached = others_attached(segments[0]) + others_attached(segments[1]);
   unlink(path.c_str());
-  std::printf("seals=%d lease=%d attached=%lu\n", seals, lease,
-              static_cast<unsigned long>(attached));
+  std::printf("seals=%d lease=%d attached=%lu\n", seals, lease, attached);
   return 0;
 }

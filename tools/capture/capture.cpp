@@ -27,21 +27,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Hands the walk on to the writer and remembers where chunks lie outside of segments.
+// Hands the walk on to the writer and to what takes references, and remembers where chunks lie
+// outside of segments.
 class RecordingSink final : public ChunkSink {
  public:
-  explicit RecordingSink(SnapshotWriter& writer) : writer_(writer) {}
+  RecordingSink(SnapshotWriter& writer, ReferenceCapture& references)
+      : writer_(writer), references_(references) {}
 
   void on_batch(const ChunkBatch& batch) override {
     check_end();
     chunks_ += batch.sizes.size();
     writer_.on_batch(batch);
+    references_.on_batch(batch);
   }
   void on_mmapped(const MmappedChunk& chunk) override {
     check_end();
     ++chunks_;
     mmapped_.push_back({chunk.mapping_begin, chunk.mapping_begin + chunk.total});
     writer_.on_mmapped(chunk);
+    references_.on_mmapped(chunk);
   }
 
   uint64_t chunks() const { return chunks_; }
@@ -49,6 +53,7 @@ class RecordingSink final : public ChunkSink {
 
  private:
   SnapshotWriter& writer_;
+  ReferenceCapture& references_;
   uint64_t chunks_ = 0;
   std::vector<AddressRange> mmapped_;
 };
@@ -133,12 +138,13 @@ struct WalkResult {
   std::optional<Tracking> tracking;
 };
 
-// All passes that need the target's memory, from finding malloc to page residency.
+// All passes that need the target's memory, from finding malloc to references.
 WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
                        const std::optional<TrackerPlace>& tracker, const CaptureOptions& options,
-                       SnapshotWriter& writer, SnapshotMetadata& metadata) {
+                       ReferenceCapture& references, SnapshotWriter& writer,
+                       SnapshotMetadata& metadata) {
   WalkResult result;
-  RecordingSink sink(writer);
+  RecordingSink sink(writer, references);
   std::optional<TrackedWalk> tracked;
   if (tracker) {
     try {
@@ -165,6 +171,9 @@ WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
   write_residency(target, whole_pages(std::move(heap_ranges), target.residency().page_size()),
                   writer);
   if (options.keep_contents) write_contents(target, writer);
+  std::vector<AddressRange> own;
+  if (tracked) own = tracked->tracking().record.memory;
+  references.take(metadata.heap, {mallocs, sink.mmapped(), own}, writer);
   result.chunks = sink.chunks();
   if (tracked) result.tracking = std::move(tracked->tracking());
   return result;
@@ -227,6 +236,8 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   metadata.memory_left = find_memory_left(pid);
   if (!options.collected_place.empty()) metadata.collection = Collection{options.collected_place};
   SnapshotWriter writer(options.output);
+  ReferenceCapture references(options.references, pid);
+  references.prepare(*running);
 
   FreezeOptions freeze_options = freeze;
   const bool may_fork =
@@ -247,7 +258,8 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   if (tracker) tracker->now_ns = monotonic_ns();
   WalkResult walk;
   try {
-    walk = walk_target(*frozen, prepared, tracker, options, writer, metadata);
+    references.begin(*frozen, stopped);
+    walk = walk_target(*frozen, prepared, tracker, options, references, writer, metadata);
   } catch (const Error&) {
     check_copy(*frozen);
     throw;
@@ -264,6 +276,7 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   }
   if (walk.tracking) name_threads(frozen->threads(), pid, walk.tracking->record);
   write_tracking(*frozen, walk.tracking, paths_of_process(pid), options, writer, metadata);
+  metadata.references = references.finish(options.debug_files, writer);
   for (const std::string& file : files_with_lost_pages()) {
     metadata.notes.push_back(
         file + " was truncated while it was read: some of its data on malloc or names is missing");
@@ -315,9 +328,12 @@ CaptureResult capture_core(Target& core, const std::string& source,
   std::optional<TrackerPlace> tracker;
   if (const auto directory = find_tracker(core, metadata.notes)) tracker = {*directory, 0};
   SnapshotWriter writer(options.output);
-  WalkResult walk = walk_target(core, prepared, tracker, options, writer, metadata);
+  ReferenceCapture references(options.references, 0);
+  references.begin(core, false);
+  WalkResult walk = walk_target(core, prepared, tracker, options, references, writer, metadata);
   result.chunks = walk.chunks;
   write_tracking(core, walk.tracking, paths_below(options.sysroot), options, writer, metadata);
+  metadata.references = references.finish(options.debug_files, writer);
   if (const auto lost = files_with_lost_pages(); !lost.empty()) {
     throw Error(ErrorKind::kBadInput, "cannot read " + lost.front(),
                 "it was truncated or its disk failed while it was being read",

@@ -61,7 +61,9 @@ class Keys {
   std::optional<uint64_t> bytes(std::string_view key) {
     const toml::node* const node = find(key);
     if (node == nullptr) return std::nullopt;
-    return size_of(*node, key);
+    const auto size = known_size(*node, key);
+    if (!size) wrong(*node, key, "a size", "\"500MiB\"");
+    return size;
   }
 
   std::optional<milliseconds> time(std::string_view key) {
@@ -86,8 +88,21 @@ class Keys {
   std::optional<ShareOrBytes> share(std::string_view key) {
     const toml::node* const node = find(key);
     if (node == nullptr) return std::nullopt;
+    if (const auto percent = percent_of(*node); percent && *percent > 0) {
+      return ShareOrBytes{*percent, 0};
+    }
+    if (const auto size = known_size(*node, key)) return ShareOrBytes{std::nullopt, *size};
+    wrong(*node, key, "a share or a size above 0", "\"10%\"");
+  }
+
+  // The same, or "0%" or 0.
+  std::optional<ShareOrBytes> share_or_none(std::string_view key) {
+    const toml::node* const node = find(key);
+    if (node == nullptr) return std::nullopt;
     if (const auto percent = percent_of(*node)) return ShareOrBytes{*percent, 0};
-    return ShareOrBytes{std::nullopt, size_of(*node, key)};
+    if (node->value_exact<int64_t>() == 0) return ShareOrBytes{std::nullopt, 0};
+    if (const auto size = known_size(*node, key)) return ShareOrBytes{std::nullopt, *size};
+    wrong(*node, key, "a share or a size", "\"5%\"");
   }
 
   std::optional<double> percent(std::string_view key) {
@@ -132,7 +147,7 @@ class Keys {
     return of_ == "target" ? "in a target" : "in " + of_;
   }
 
-  uint64_t size_of(const toml::node& node, std::string_view key) const {
+  static std::optional<uint64_t> known_size(const toml::node& node, std::string_view key) {
     const auto number = node.value_exact<int64_t>();
     if (number && *number > 0) return static_cast<uint64_t>(*number);
     try {
@@ -140,9 +155,9 @@ class Keys {
         return parse_byte_size(std::string(key), *text);
       }
     } catch (const Error&) {
-      // Told below, with the line.
+      // Told by the caller, with the line.
     }
-    wrong(node, key, "a size", "\"500MiB\"");
+    return std::nullopt;
   }
 
   static std::optional<double> percent_of(const toml::node& node) {
@@ -151,7 +166,7 @@ class Keys {
     double number = 0;
     const char* const end = text->data() + text->size() - 1;
     const auto [rest, error] = std::from_chars(text->data(), end, number);
-    const bool is_share = error == std::errc() && rest == end && number > 0 && number <= 1e6;
+    const bool is_share = error == std::errc() && rest == end && number >= 0 && number <= 1e6;
     return is_share ? std::optional(number) : std::nullopt;
   }
 
@@ -179,8 +194,8 @@ SkipRules read_skip(Keys& top) {
   SkipRules skip;
   auto keys = top.table("skip", "{ disk_below = \"1GiB\" }");
   if (!keys) return skip;
-  skip.memory_below = keys->share("memory_below").value_or(skip.memory_below);
-  skip.disk_below = keys->share("disk_below").value_or(skip.disk_below);
+  skip.memory_below = keys->share_or_none("memory_below").value_or(skip.memory_below);
+  skip.disk_below = keys->share_or_none("disk_below").value_or(skip.disk_below);
   skip.memory_pressure_over =
       keys->percent("memory_pressure_over").value_or(skip.memory_pressure_over);
   skip.io_pressure_over = keys->percent("io_pressure_over").value_or(skip.io_pressure_over);
@@ -225,7 +240,7 @@ TargetRule read_target(const std::string& path, const toml::table& table) {
   rule.optional = keys.truth("optional");
   rule.when = read_when(keys);
   rule.timeout = keys.time("timeout").value_or(rule.timeout);
-  rule.cpu = std::chrono::seconds(keys.seconds("cpu").value_or(rule.cpu.count()));
+  rule.cpu = keys.time("cpu").value_or(rule.cpu);
   keys.finish();
   if (rule.process.empty() && rule.pid_file.empty() && rule.unit.empty() && rule.cgroup.empty() &&
       rule.container.empty() && rule.pod.empty()) {

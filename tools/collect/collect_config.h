@@ -45,7 +45,7 @@ struct TargetRule {
   bool optional = false;  // no match is no failure
   DueRules when;
   std::chrono::milliseconds timeout{60'000};
-  std::chrono::seconds cpu{60};
+  std::chrono::milliseconds cpu{60'000};
 };
 
 struct CollectConfig {

@@ -58,7 +58,9 @@ CollectLock::CollectLock(const CollectConfig& config, int folder, const std::str
   std::string path = config.lock;
   if (!path.empty()) {
     file_ = open_lock(AT_FDCWD, path);
-  } else if (file_ = open_run_lock(); !file_) {
+  } else if (file_ = open_run_lock(); file_) {
+    path = std::string(kRunFolder) + "/" + kLockName;
+  } else {
     path = folder_path + "/" + kLockName;
     file_ = open_lock(folder, kLockName);
   }

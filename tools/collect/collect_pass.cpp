@@ -232,7 +232,9 @@ void CollectPass::collect_process(const TargetRule& rule, const ListedProcess& p
       return;
     case WorkEnd::kOutOfProcessorTime:
       line.snapshot.clear();
-      fail(line, what, fmt::format("it took more processor time than cpu = {} s", rule.cpu.count()),
+      fail(line, what,
+           fmt::format("it took more processor time than cpu = {}",
+                       duration_text(static_cast<uint64_t>(rule.cpu.count()) * 1'000'000)),
            fmt::format("raise cpu of target {}", rule.name), unsupported);
       return;
     case WorkEnd::kAsked:

@@ -10,13 +10,14 @@ namespace heapsnap {
 
 namespace {
 
-struct OpenFolder {
-  UniqueFd folder;
+// A folder whose snapshots were looked at.
+struct SeenFolder {
+  PrunedFolder result;
   std::vector<StoredSnapshot> snapshots;  // of collect
 };
 
-void look_at(const std::string& name, const std::string& store, PrunedFolder& found,
-             OpenFolder& open) {
+void look_at(const std::string& name, const std::string& store, int folder, SeenFolder& seen) {
+  PrunedFolder& found = seen.result;
   const auto parsed = parse_snapshot_name(name);
   if (!parsed) {
     found.left_alone.push_back({name, "it has no name of a snapshot"});
@@ -24,7 +25,7 @@ void look_at(const std::string& name, const std::string& store, PrunedFolder& fo
   }
   const std::string place = found.host + "/" + found.target + "/" + name;
   try {
-    StoredSnapshot snapshot = read_stored_snapshot(open.folder.get(), *parsed, store + "/" + place);
+    StoredSnapshot snapshot = read_stored_snapshot(folder, *parsed, store + "/" + place);
     const std::string why = why_foreign(snapshot, place);
     if (!why.empty()) {
       found.left_alone.push_back({name, why});
@@ -32,10 +33,44 @@ void look_at(const std::string& name, const std::string& store, PrunedFolder& fo
     }
     ++found.snapshots;
     found.bytes += snapshot.bytes;
-    open.snapshots.push_back(std::move(snapshot));
+    seen.snapshots.push_back(std::move(snapshot));
   } catch (const Error& error) {
     found.left_alone.push_back({name, error.why()});
   }
+}
+
+// The folders of all targets of a host.
+void look_at_host(const CollectConfig& config, const std::string& host, int store,
+                  std::vector<SeenFolder>& seen) {
+  std::string target;  // none at first: the host's folder
+  const auto open = [&](int parent, const std::string& name) {
+    try {
+      return open_folder_if_any(parent, name, name);
+    } catch (const Error& error) {
+      seen.push_back({{host, target, error.why(), 0, 0, {}, {}}, {}});
+      return UniqueFd();
+    }
+  };
+  const UniqueFd host_folder = open(store, host);
+  if (!host_folder) return;
+  for (const std::string& each : names_in(host_folder.get())) {
+    target = each;
+    const UniqueFd folder = is_target_name(target) ? open(host_folder.get(), target) : UniqueFd();
+    if (!folder) continue;
+    seen.push_back({{host, target, {}, 0, 0, {}, {}}, {}});
+    for (const std::string& name : names_in(folder.get())) {
+      look_at(name, config.store, folder.get(), seen.back());
+    }
+  }
+}
+
+// Why that failed; empty when it is gone. The folder may be another one by now: then the snapshot
+// is not the one that was read, and stays.
+std::string remove_below(int store, const PrunedFolder& place, const StoredSnapshot& snapshot) {
+  const UniqueFd host_folder = open_folder(store, place.host);
+  const UniqueFd folder = host_folder ? open_folder(host_folder.get(), place.target) : UniqueFd();
+  if (!folder) return errno == ENOENT ? std::string() : errno_text(errno);
+  return remove_snapshot(folder.get(), snapshot);
 }
 
 }  // namespace
@@ -43,48 +78,40 @@ void look_at(const std::string& name, const std::string& store, PrunedFolder& fo
 std::vector<PrunedFolder> prune_store(const CollectConfig& config, const PruneOptions& options,
                                       int64_t now_s) {
   const UniqueFd store = open_store(config.store);
-  std::vector<PrunedFolder> result;
-  std::vector<OpenFolder> opened;
+  std::vector<SeenFolder> seen;
   for (const std::string& host : names_in(store.get())) {
-    if (!options.all_hosts && host != own_host_folder()) continue;
-    const UniqueFd host_folder = open_folder(store.get(), host);
-    if (!host_folder) continue;
-    for (const std::string& target : names_in(host_folder.get())) {
-      UniqueFd folder =
-          is_target_name(target) ? open_folder(host_folder.get(), target) : UniqueFd();
-      if (!folder) continue;
-      result.push_back({host, target, 0, 0, {}, {}});
-      opened.push_back({std::move(folder), {}});
-      for (const std::string& name : names_in(opened.back().folder.get())) {
-        look_at(name, config.store, result.back(), opened.back());
-      }
+    if (options.all_hosts || host == own_host_folder()) {
+      look_at_host(config, host, store.get(), seen);
     }
   }
 
   std::vector<RetainedFile> files;
-  for (size_t i = 0; i < opened.size(); ++i) {
-    for (const StoredSnapshot& each : opened[i].snapshots) {
+  for (size_t i = 0; i < seen.size(); ++i) {
+    for (const StoredSnapshot& each : seen[i].snapshots) {
       files.push_back({i, each.name.time_s, each.name.pid, each.bytes});
     }
   }
   const std::vector<Fate> fates = plan_retention(config.keep, files, now_s);
+  std::vector<PrunedFolder> result;
   size_t index = 0;
-  for (size_t i = 0; i < opened.size(); ++i) {
-    for (const StoredSnapshot& each : opened[i].snapshots) {
+  for (SeenFolder& folder : seen) {
+    PrunedFolder& pruned = folder.result;
+    for (const StoredSnapshot& each : folder.snapshots) {
       const Fate fate = fates[index++];
       if (fate == Fate::kKept) continue;
       if (fate == Fate::kInFuture) {
-        result[i].left_alone.push_back({to_text(each.name), to_string(fate)});
+        pruned.left_alone.push_back({to_text(each.name), to_string(fate)});
         continue;
       }
       PrunedFile file{
-          config.store + "/" + result[i].host + "/" + result[i].target + "/" + to_text(each.name),
+          config.store + "/" + pruned.host + "/" + pruned.target + "/" + to_text(each.name),
           to_string(fate),
           {},
           each.bytes};
-      if (!options.dry_run) file.failure = remove_snapshot(opened[i].folder.get(), each);
-      result[i].removed.push_back(std::move(file));
+      if (!options.dry_run) file.failure = remove_below(store.get(), pruned, each);
+      pruned.removed.push_back(std::move(file));
     }
+    result.push_back(std::move(pruned));
   }
   return result;
 }

@@ -4,6 +4,8 @@
 //
 // A regular file is removed only if it records that `heapsnap collect` wrote it to this place in
 // the store. All else is left alone and reported, and so are snapshots from the future.
+//
+// No folder stays open: a store may have those of more targets than a process may open files.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +34,8 @@ struct PrunedFile {
 // What became of the folder of one target.
 struct PrunedFolder {
   std::string host;
-  std::string target;
+  std::string target;      // empty: of a host whose folder cannot be opened
+  std::string failure;     // why the folder cannot be opened; empty: it can
   uint64_t snapshots = 0;  // of collect, before
   uint64_t bytes = 0;
   std::vector<PrunedFile> removed;

@@ -90,6 +90,15 @@ bool is_of_unit(const std::string& path, const std::string& unit) {
   return any_component(path, [&](std::string_view component) { return component == unit; });
 }
 
+bool is_of_system_unit(const std::string& path, const std::string& unit) {
+  bool is_it = false;
+  any_component(path, [&](std::string_view component) {
+    is_it = component == unit;
+    return is_it || !(component.empty() || component.ends_with(".slice"));
+  });
+  return is_it;
+}
+
 bool is_below_group(const std::string& path, const std::string& group) {
   return path.starts_with(group) &&
          (path.size() == group.size() || path[group.size()] == '/' || group == "/");
@@ -130,6 +139,15 @@ TargetMatch match_target(const TargetRule& rule, const std::vector<ListedProcess
   for (const ListedProcess& process : is_narrowed ? in_container : processes) {
     if (pid && process.pid != *pid) continue;
     if (is_meant(rule, process)) match.processes.push_back(process);
+  }
+  // None but the system's unit where there is one: nobody else's can pass for it.
+  const auto is_system = [&](const ListedProcess& process) {
+    return !rule.unit.empty() && any_group(process, [&](const std::string& path) {
+      return is_of_system_unit(path, rule.unit);
+    });
+  };
+  if (std::any_of(match.processes.begin(), match.processes.end(), is_system)) {
+    std::erase_if(match.processes, [&](const ListedProcess& each) { return !is_system(each); });
   }
   std::sort(match.processes.begin(), match.processes.end(),
             [](const ListedProcess& a, const ListedProcess& b) {

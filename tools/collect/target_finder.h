@@ -25,6 +25,9 @@ std::string to_text(const TargetRule& rule);
 
 // Whether a path of a control group lies in the unit, or below the group.
 bool is_of_unit(const std::string& path, const std::string& unit);
+// The same of a unit of the system's own manager, which has nothing but slices above it. Users'
+// managers and containers have units, too, by any name that they like.
+bool is_of_system_unit(const std::string& path, const std::string& unit);
 bool is_below_group(const std::string& path, const std::string& group);
 
 }  // namespace heapsnap

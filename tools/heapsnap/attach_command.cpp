@@ -71,10 +71,7 @@ int run_attach(const std::vector<std::string>& arguments) {
   parser.example("heapsnap attach 4242 -q -o - | ssh host 'cat > a.hsnap'",
                  "write the snapshot to another machine");
   if (!parser.parse(arguments)) return kExitDone;
-  if (target.empty() == target_option.empty()) {
-    throw Error(ErrorKind::kUsage, "attach", "it needs one process",
-                "give a PID, a name or a container: heapsnap attach 4242");
-  }
+  if (target.empty() == target_option.empty()) fail_without_one_target("attach");
   FreezeOptions freeze_options;
   freeze_options.choice = parse_freeze_choice(freeze);
   freeze_options.deadline = std::chrono::milliseconds(deadline_ms);

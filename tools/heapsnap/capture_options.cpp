@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/byte_size.h"
 #include "base/error.h"
 #include "report/number_text.h"
 #include "tools/heapsnap/command.h"
@@ -40,6 +41,14 @@ void print_verbose(const CaptureResult& result) {
              result.chunks, seconds, result.file_size);
 }
 
+ReferenceChoice reference_choice(const std::string& text) {
+  if (text.empty() || text == "auto") return ReferenceChoice::kAuto;
+  if (text == "yes") return ReferenceChoice::kYes;
+  if (text == "no") return ReferenceChoice::kNo;
+  throw Error(ErrorKind::kUsage, "invalid value of --references: " + text, "",
+              "give auto, yes or no");
+}
+
 }  // namespace
 
 void add_capture_options(OptionParser& parser, CaptureArguments& arguments) {
@@ -50,6 +59,14 @@ void add_capture_options(OptionParser& parser, CaptureArguments& arguments) {
   parser.flag("literal-name", arguments.literal_name, "do not expand % letters in FILE");
   parser.flag("contents", arguments.contents,
               "also store the contents of private memory (may hold secrets)");
+  parser.text(
+      "references", arguments.references, "WHEN",
+      "also look at every word for what keeps blocks alive: auto (where that takes less than "
+      "a second), yes or no (default: auto)");
+  parser.text(
+      "memory-budget", arguments.memory_budget, "SIZE",
+      "leave that out when free memory falls by SIZE meanwhile, since the process writes to "
+      "its memory while it is read (default: a tenth of what is free)");
   parser.flag("with-arguments", arguments.with_arguments,
               "also store the command-line arguments (may hold passwords)");
   parser.flag("no-debug-files", arguments.no_debug_files,
@@ -74,6 +91,10 @@ CaptureOptions to_capture_options(const CaptureArguments& arguments, const Proce
   options.keep_contents = arguments.contents;
   options.keep_arguments = arguments.with_arguments;
   options.name_stacks = !arguments.no_symbols;
+  options.references.choice = reference_choice(arguments.references);
+  if (!arguments.memory_budget.empty()) {
+    options.references.memory_budget = parse_byte_size("--memory-budget", arguments.memory_budget);
+  }
   options.sysroot = sysroot;
   DebugFileSearch::Options search;
   search.sysroot = sysroot;

@@ -16,6 +16,8 @@ struct CaptureArguments {
   bool force = false;
   bool literal_name = false;
   bool contents = false;
+  std::string references;     // auto, yes, no; empty: auto
+  std::string memory_budget;  // a size; empty: a tenth of what is free
   bool with_arguments = false;
   bool no_debug_files = false;
   bool ask_debuginfod = false;

@@ -6,6 +6,7 @@
 #include "platform/linux/self/bounded_work.h"
 #include "tools/collect/collect_pass.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/config_option.h"
 #include "tools/heapsnap/option_parser.h"
 
 namespace heapsnap {
@@ -26,7 +27,8 @@ constexpr const char* kCollectDescription =
     "    keep = { last = 24, max_bytes = \"5GiB\" }  # for prune\n"
     "    [[target]]\n"
     "    name = \"web\"\n"
-    "    process = \"nginx\"  # or pid_file, unit, cgroup\n"
+    "    process = \"nginx\"  # or unit, pid_file, cgroup,\n"
+    "                       # container, pod\n"
     "    when = { rss_over = \"500MiB\", every = \"10m\" }\n"
     "    timeout = \"60s\"\n"
     "\n"
@@ -51,7 +53,7 @@ int run_collect(const std::vector<std::string>& arguments) {
   bool json = false;
   bool at_once = false;
   OptionParser parser("collect [options]", kCollectDescription);
-  parser.text("config", path, "FILE", "the configuration (default: /etc/heapsnap/collect.toml)");
+  add_config_option(parser, path);
   parser.flag(
       "check", check,
       "only check the configuration; for each target, say which processes match now, whether "

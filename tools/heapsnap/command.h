@@ -24,6 +24,9 @@ std::span<const Command> commands();
 // Each in NAME_command.cpp.
 int run_attach(const std::vector<std::string>& arguments);
 int run_core(const std::vector<std::string>& arguments);
+int run_leaks(const std::vector<std::string>& arguments);
+int run_owners(const std::vector<std::string>& arguments);
+int run_why(const std::vector<std::string>& arguments);
 int run_report(const std::vector<std::string>& arguments);
 int run_inject(const std::vector<std::string>& arguments);
 int run_eject(const std::vector<std::string>& arguments);

@@ -31,6 +31,7 @@ const std::vector<KnownPlaceholder>& known_placeholders() {
       {"WHICH", Kind::kWords, {"all", "main", "others"}},
       {"ORDER", Kind::kWords, {"live-bytes", "live-blocks", "rate", "churn"}},
       {"GROUP", Kind::kWords, {"stack", "function", "module", "thread"}},
+      {"OWNER", Kind::kWords, {"root", "type", "stack"}},
       {"LISTING", Kind::kWords, {"text", "heapprof", "churnlog"}},
       {"LOG", Kind::kWords, {"text", "churnlog"}},
       {"SHELL", Kind::kWords, {"bash", "zsh", "fish"}},
@@ -100,7 +101,8 @@ std::string bash_reply(const CompletedValue& value) {
     case Kind::kWords: return fmt::format(kReply, "-W " + shell_quoted(join(value.words, " ")));
     case Kind::kFile: return "compopt -o filenames; " + fmt::format(kReply, "-f");
     case Kind::kFolder: return "compopt -o filenames; " + fmt::format(kReply, "-d");
-    case Kind::kProcess: return fmt::format(kReply, "-W \"$(_heapsnap_processes)\"");
+    // Not by -W, which expands its words: a process may be called "$(reboot)".
+    case Kind::kProcess: return "_heapsnap_offer \"$current\" < <(_heapsnap_processes)";
     case Kind::kAnything: break;
   }
   return "COMPREPLY=()";
@@ -165,9 +167,22 @@ std::string bash_completions(const std::vector<CompletedCommand>& commands) {
   }
   names.words.insert(names.words.end(), {"--help", "--version"});
   return fmt::format(R"SCRIPT(# bash completion for heapsnap, made by: heapsnap completions bash
+# Names that the shell would read as something else are left out.
 _heapsnap_processes() {{
-  ps -eo pid= -o comm= 2>/dev/null
+  local pid name
+  ps -eo pid= -o comm= 2>/dev/null | while read -r pid name; do
+    printf '%s\n' "$pid"
+    [[ $name == *[!A-Za-z0-9._+-]* ]] || printf '%s\n' "$name"
+  done
   {}
+}}
+# Those lines of standard input that begin with $1.
+_heapsnap_offer() {{
+  local word
+  COMPREPLY=()
+  while read -r word; do
+    if [[ $word == "$1"* ]]; then COMPREPLY+=("$word"); fi
+  done
 }}
 _heapsnap() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
@@ -183,7 +198,7 @@ _heapsnap() {{
   if [[ $previous == ":" ]] && (( COMP_CWORD > 2 )); then named=${{COMP_WORDS[COMP_CWORD-2]}}; fi
   if [[ $named == "container" && "$previous$current" == *:* ]]; then
     current=${{current#:}}
-    mapfile -t COMPREPLY < <(compgen -W "$(_heapsnap_processes | sed -n 's/^container://p')" -- "$current")
+    _heapsnap_offer "$current" < <(_heapsnap_processes | sed -n 's/^container://p')
     return
   fi
   if (( COMP_CWORD == 1 )); then

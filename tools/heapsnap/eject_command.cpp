@@ -26,10 +26,7 @@ int run_eject(const std::vector<std::string>& arguments) {
   parser.positional("PID", target);
   parser.example("heapsnap eject 4242", "restore the original code of the allocator");
   if (!parser.parse(arguments)) return kExitDone;
-  if (target.empty()) {
-    throw Error(ErrorKind::kUsage, "eject", "it needs one process",
-                "give a PID, a name or a container: heapsnap eject 4242");
-  }
+  if (target.empty()) fail_without_one_target("eject");
   const int pid = resolve_target(target);
   const TrackingChange change = stop_tracking(pid, tracker_image());
   fmt::print("process {}: {}\n", pid,
@@ -38,7 +35,7 @@ int run_eject(const std::vector<std::string>& arguments) {
   if (!change.call.stolen.empty()) fmt::print("  {}\n", stolen_text(change.call.stolen));
   print_notes(change.call.notes);
   print_notes(change.notes);
-  print_what_next("To record call stacks again:", fmt::format("heapsnap inject {}", pid));
+  print_what_next({{"To record call stacks again:", fmt::format("heapsnap inject {}", pid)}});
   return kExitDone;
 }
 

@@ -1,3 +1,5 @@
+#include <span>
+
 #include "analysis/stack_census.h"
 #include "base/error.h"
 #include "report/ndjson_export.h"
@@ -47,6 +49,25 @@ void write_pprof(const SnapshotReader& snapshot, const std::string& path, Writer
   export_pprof(snapshot.metadata(), recorded, census, PprofValues::kAll, out);
 }
 
+class UnusedChunks final : public ChunkSink {
+ public:
+  void on_batch(const ChunkBatch& /*batch*/) override {}
+  void on_mmapped(const MmappedChunk& /*chunk*/) override {}
+};
+
+// Reads the long columns that would be read during the writing: a small file can claim chunks for
+// gigabytes of text, and its damage may lie behind them. The other exports read all before they
+// write.
+void check_columns(const ExportArguments& arguments, const SnapshotReader& snapshot) {
+  const bool is_dump = arguments.format == "ptmallocdump";
+  if (!is_dump && (arguments.format != "ndjson" || arguments.rows != "chunks")) return;
+  UnusedChunks unused;
+  snapshot.read_chunks(unused);
+  if (!is_dump) return;
+  snapshot.read_pages([](const SnapshotReader::PageRun&) {});
+  snapshot.read_contents([](Address, std::span<const std::byte>) {});
+}
+
 void write_export(const ExportArguments& arguments, DumpedHeaps dumped,
                   const SnapshotReader& snapshot, Writer& out) {
   if (arguments.format == "pprof") {
@@ -91,6 +112,7 @@ int run_export(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "--rows " + arguments.rows, "only --format ndjson has rows");
   }
   const SnapshotReader snapshot = SnapshotReader::open(arguments.path);
+  check_columns(arguments, snapshot);
   ResultFile result(arguments.output, arguments.force);
   write_export(arguments, dumped, snapshot, result.writer());
   result.commit();

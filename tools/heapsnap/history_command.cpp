@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "analysis/growth_history.h"
 #include "base/byte_size.h"
@@ -17,6 +18,7 @@
 #include "tools/collect/collect_config.h"
 #include "tools/collect/own_host.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/config_option.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/result_file.h"
@@ -66,43 +68,49 @@ struct HistoryArguments {
 struct HistoryFiles {
   std::string name;  // empty: the process's own
   std::vector<std::string> paths;
-  std::vector<std::string> passed_over;  // of a folder: what is called a snapshot and is no file
+  std::vector<std::string>
+      passed_over;  // what is called a snapshot and is none to be read, and why
 };
+
+// Takes a file of a folder, or says why it is passed over: no link is followed there.
+void add_file(const std::string& path, HistoryFiles& files) {
+  std::error_code error;
+  const auto kind = std::filesystem::symlink_status(path, error).type();
+  if (kind == std::filesystem::file_type::symlink) {
+    files.passed_over.push_back(path + ": it is a symbolic link");
+  } else if (kind == std::filesystem::file_type::regular) {
+    files.paths.push_back(path);
+  } else if (kind != std::filesystem::file_type::not_found) {  // prune may have taken it
+    files.passed_over.push_back(path + ": it is no regular file");
+  }
+}
 
 void add_snapshots_in(const std::string& folder, HistoryFiles& files) {
   std::vector<std::string> paths;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() != ".hsnap") continue;
-    const std::string path = entry.path().string();
-    if (entry.is_symlink(error)) {
-      files.passed_over.push_back(path + ": it is a symbolic link");
-    } else if (!entry.is_regular_file(error)) {
-      files.passed_over.push_back(path + ": it is no regular file");
-    } else {
-      paths.push_back(path);
-    }
+    if (entry.path().extension() == ".hsnap") paths.push_back(entry.path().string());
   }
   std::sort(paths.begin(), paths.end());
-  files.paths.insert(files.paths.end(), paths.begin(), paths.end());
-  std::sort(files.passed_over.begin(), files.passed_over.end());
+  for (const std::string& path : paths) add_file(path, files);
 }
 
 std::vector<HistoryFiles> of_store(const CollectConfig& config,
                                    const std::vector<std::string>& names) {
   const std::string host = config.store + "/" + own_host_folder();
   const UniqueFd store = open_store(config.store);
-  const UniqueFd host_folder = open_folder(store.get(), own_host_folder());
+  const UniqueFd host_folder = open_folder_if_any(store.get(), own_host_folder(), host);
   std::vector<std::string> wanted = names;
   if (wanted.empty() && host_folder) {
     for (const std::string& name : names_in(host_folder.get())) {
-      if (is_target_name(name) && open_folder(host_folder.get(), name)) wanted.push_back(name);
+      if (is_target_name(name)) wanted.push_back(name);  // what is no folder has no snapshots
     }
   }
   std::vector<HistoryFiles> result;
   for (const std::string& name : wanted) {
+    const bool may_be_there = host_folder && is_target_name(name);
     const UniqueFd folder =
-        host_folder && is_target_name(name) ? open_folder(host_folder.get(), name) : UniqueFd();
+        may_be_there ? open_folder_if_any(host_folder.get(), name, host + "/" + name) : UniqueFd();
     HistoryFiles files{name, {}, {}};
     if (folder) {
       for (const SnapshotName& each : snapshot_names_in(folder.get())) {
@@ -110,7 +118,7 @@ std::vector<HistoryFiles> of_store(const CollectConfig& config,
         if (is_in_future(each.time_s, realtime_s())) {
           files.passed_over.push_back(path + ": its time is in the future: a clock was ahead");
         } else {
-          files.paths.push_back(path);
+          add_file(path, files);
         }
       }
     }
@@ -213,8 +221,7 @@ void write_textfile(const HistoryArguments& arguments, std::span<const NamedHist
 int run_history(const std::vector<std::string>& words) {
   HistoryArguments arguments;
   OptionParser parser("history [options] [NAME|FILE...]", kHistoryDescription);
-  parser.text("config", arguments.config, "FILE",
-              "the configuration of collect (default: /etc/heapsnap/collect.toml)");
+  add_config_option(parser, arguments.config);
   parser.number("limit", arguments.limit, "N", "rows of the table (default: 20; 0: all)");
   parser.flag("fail-on-growth", arguments.fail_on_growth,
               "exit with code 1 if resident memory is certainly growing");
@@ -228,7 +235,7 @@ int run_history(const std::vector<std::string>& words) {
   parser.text("picture", arguments.picture, "FILE",
               "draw resident memory as a picture (PNG), of one history; - for standard output");
   parser.flag("force,f", arguments.force, "replace the picture if it exists");
-  add_report_options(parser, arguments.style);
+  add_report_options(parser, arguments.style, "print one line of JSON per history");
   parser.positionals("NAME", arguments.what);
   parser.example("heapsnap history web", "what became of target web");
   parser.example("heapsnap history web --fail-on-growth --tolerance 10MiB",
@@ -243,10 +250,18 @@ int run_history(const std::vector<std::string>& words) {
       static_cast<double>(parse_duration_ms("--least-span", arguments.least_span)) / 1e3;
   const TextStyle style = text_style(arguments.style);
 
+  // A target of which nothing can be read does not keep the others from being shown.
   std::vector<NamedHistory> histories;
+  std::optional<Error> unreadable;
   for (const HistoryFiles& files : find_files(arguments)) {
-    histories.push_back(read_history(files, bounds));
+    try {
+      histories.push_back(read_history(files, bounds));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kBadInput) throw;
+      if (!unreadable) unreadable = error;
+    }
   }
+  if (histories.empty()) throw Error(*unreadable);
   if (!arguments.picture.empty() && histories.size() != 1) {
     throw Error(ErrorKind::kUsage, "--picture", "there is more than one history",
                 "name one target: heapsnap history NAME --picture FILE.png");
@@ -272,6 +287,7 @@ int run_history(const std::vector<std::string>& words) {
     }
     out.flush();
   }
+  if (unreadable) throw Error(*unreadable);
   const bool grows = std::any_of(histories.begin(), histories.end(), [&](const NamedHistory& each) {
     return each.history.grows(tolerance);
   });

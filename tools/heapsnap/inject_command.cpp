@@ -1,4 +1,8 @@
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <optional>
 
 #include "base/byte_size.h"
 #include "base/error.h"
@@ -9,6 +13,8 @@
 #include "tools/heapsnap/memory_limit.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/target_argument.h"
+#include "tools/heapsnap/terminal.h"
+#include "tools/heapsnap/watched_process.h"
 #include "tools/inject/tracking.h"
 #include "tools/tracker_image/tracker_image.h"
 
@@ -21,12 +27,15 @@ constexpr const char* kInjectDescription =
     "allocation. If the tracker is already loaded, only its options change.\n"
     "\n"
     "What it does to the process: one thread is paused while a new thread is created beside it,\n"
-    "which loads a library from memory and exits. Then all threads are paused while the entry\n"
+    "which loads a library from memory and exits; the only thread of a process stays paused until\n"
+    "then, for some milliseconds. After that, all threads are paused while the entry\n"
     "points of malloc, free and the like are patched to jump to the library. inject prints how\n"
     "long each pause took: about a millisecond on an idle machine, more on a busy one. The "
     "library\n"
     "prints nothing, leaves no thread behind and opens no file. Its tables take an eighth of the\n"
-    "heap in use plus some MiB; heapsnap eject frees them.";
+    "blocks that are allocated from then on, plus some MiB: inject prints how much that may "
+    "become\n"
+    "and what they take now. heapsnap eject frees them.";
 
 std::string options_text(const tracker::Directory& directory) {
   const std::string what = directory.sample_bytes == 0
@@ -40,6 +49,33 @@ std::string options_text(const tracker::Directory& directory) {
                                 ? std::string()
                                 : ", tables of at most " + size_text(directory.memory_limit);
   return fmt::format("{}, {}{}", what, frames, limit);
+}
+
+// What malloc has from the system, free memory included; nothing where its counters cannot be read.
+std::optional<uint64_t> malloc_bytes(int pid) {
+  try {
+    const WatchLook look = WatchedProcess(pid).look();
+    if (look.malloc) return look.malloc->bytes();
+  } catch (const Error&) {
+    // The injection says what is wrong.
+  }
+  return std::nullopt;
+}
+
+// Slots have four bytes for 32 of the heap; the rest does not depend on its size.
+std::string need_text(std::optional<uint64_t> bytes, const TrackingOptions& options) {
+  constexpr uint64_t kSlotShare = 8;
+  if (options.memory_limit != 0) {
+    return fmt::format("the tracker's tables may take {} of memory",
+                       size_text(options.memory_limit));
+  }
+  std::string text =
+      "the tracker's tables will take some MiB, and an eighth of what is allocated from now on";
+  if (bytes) {
+    text += fmt::format(": {} if that is as much as malloc has now ({})",
+                        size_text(*bytes / kSlotShare), size_text(*bytes));
+  }
+  return text;
 }
 
 }  // namespace
@@ -59,10 +95,7 @@ int run_inject(const std::vector<std::string>& arguments) {
   parser.example("heapsnap inject 4242", "then list the stacks: heapsnap stacks 4242");
   parser.example("heapsnap inject --sample 512KiB nginx", "by name, with next to no overhead");
   if (!parser.parse(arguments)) return kExitDone;
-  if (target.empty()) {
-    throw Error(ErrorKind::kUsage, "inject", "it needs one process",
-                "give a PID, a name or a container: heapsnap inject 4242");
-  }
+  if (target.empty()) fail_without_one_target("inject");
   if (frames > tracker::kFramesAtMost) {
     throw Error(ErrorKind::kUsage, "--frames " + std::to_string(frames),
                 "not more than " + std::to_string(tracker::kFramesAtMost));
@@ -73,12 +106,19 @@ int run_inject(const std::vector<std::string>& arguments) {
   options.memory_limit = parse_memory_limit(memory_limit, frames);
 
   const int pid = resolve_target(target);
+  const std::string need =
+      fmt::format("process {}: {}", pid, need_text(malloc_bytes(pid), options));
+  for (const std::string& line : wrapped(need, terminal_width(STDOUT_FILENO))) {
+    fmt::print("{}\n", line);
+  }
+  std::fflush(stdout);
   const TrackingChange change = start_tracking(pid, tracker_image(), options);
   const char* const done = !change.was_loaded     ? "tracker loaded"
                            : change.was_recording ? "tracker already loaded: options changed"
                                                   : "tracker already loaded: enabled again";
   fmt::print("process {}: {}\n", pid, done);
   fmt::print("  records {}\n", options_text(*change.directory));
+  fmt::print("  its tables take {} now\n", size_text(change.directory->memory_used));
   std::vector<StolenTime> stolen = change.call.stolen;
   const std::vector<StolenTime>& makers = change.hooks.page_makers;
   stolen.insert(stolen.end(), makers.begin(), makers.end());
@@ -88,8 +128,8 @@ int run_inject(const std::vector<std::string>& arguments) {
   print_notes(change.call.notes);
   print_notes(change.notes);
   print_what_next(
-      "Let the program run for a while. To list what allocated the new blocks that remain:",
-      fmt::format("heapsnap stacks {}", pid));
+      {{"Let the program run for a while. To list what allocated the new blocks that remain:",
+        fmt::format("heapsnap stacks {}", pid)}});
   return kExitDone;
 }
 

@@ -53,12 +53,14 @@ std::string hooks_text(const HookChange& change) {
                      duration(change.patch.pause));
 }
 
-void print_what_next(const std::string& why, const std::string& command) {
+void print_what_next(const std::vector<WhatNext>& steps) {
   fmt::print("\nWhat next\n");
-  for (const std::string& line : wrapped(why, terminal_width(STDOUT_FILENO) - 2)) {
-    fmt::print("  {}\n", line);
+  for (const WhatNext& step : steps) {
+    for (const std::string& line : wrapped(step.why, terminal_width(STDOUT_FILENO) - 2)) {
+      fmt::print("  {}\n", line);
+    }
+    fmt::print("    {}\n", step.command);
   }
-  fmt::print("    {}\n", command);
 }
 
 void print_notes(const std::vector<std::string>& notes) {

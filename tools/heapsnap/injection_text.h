@@ -1,4 +1,5 @@
-// What inject, eject and trim say of what they did to a process.
+// What inject, eject and trim say of what they did to a process; notes and next steps of all
+// commands.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,14 @@
 
 namespace heapsnap {
 
-// "What next", a sentence, and a command in a line of its own.
-void print_what_next(const std::string& why, const std::string& command);
+// A sentence, and a command in a line of its own.
+struct WhatNext {
+  std::string why;
+  std::string command;
+};
+
+// Under the heading "What next".
+void print_what_next(const std::vector<WhatNext>& steps);
 
 // "thread 4711 paused for 0.51 ms, thread 4711 for 0.20 ms"
 std::string stolen_text(const std::vector<StolenTime>& stolen);

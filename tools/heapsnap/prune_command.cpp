@@ -11,6 +11,7 @@
 #include "report/writer.h"
 #include "tools/collect/prune_pass.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/config_option.h"
 #include "tools/heapsnap/option_parser.h"
 
 namespace heapsnap {
@@ -35,6 +36,7 @@ constexpr const char* kPruneDescription =
 constexpr size_t kListedNames = 3;
 
 size_t failures(const PrunedFolder& folder) {
+  if (!folder.failure.empty()) return 1;
   return static_cast<size_t>(
       std::count_if(folder.removed.begin(), folder.removed.end(),
                     [](const PrunedFile& file) { return !file.failure.empty(); }));
@@ -47,7 +49,13 @@ uint64_t freed_bytes(const PrunedFolder& folder) {
 }
 
 void print_text(Writer& out, const PrunedFolder& folder, const PruneOptions& options) {
-  const std::string name = options.all_hosts ? folder.host + "/" + folder.target : folder.target;
+  const bool names_host = options.all_hosts || folder.target.empty();
+  const std::string name =
+      printable(names_host ? folder.host + "/" + folder.target : folder.target);
+  if (!folder.failure.empty()) {
+    out.write(fmt::format("{}: its folder cannot be opened: {}\n", name, folder.failure));
+    return;
+  }
   for (const PrunedFile& file : folder.removed) {
     if (!file.failure.empty()) {
       out.write(
@@ -79,6 +87,7 @@ void print_json(Writer& out, const PrunedFolder& folder, const PruneOptions& opt
   json.member("version", 1);
   json.member("host", folder.host);
   json.member("target", folder.target);
+  json.member("failure", folder.failure);
   json.member("dry_run", options.dry_run);
   json.member("snapshots", folder.snapshots);
   json.member("bytes", folder.bytes);
@@ -113,7 +122,7 @@ int run_prune(const std::vector<std::string>& arguments) {
   PruneOptions options;
   bool json = false;
   OptionParser parser("prune [options]", kPruneDescription);
-  parser.text("config", path, "FILE", "the configuration (default: /etc/heapsnap/collect.toml)");
+  add_config_option(parser, path);
   parser.flag("dry-run,n", options.dry_run, "remove nothing; list what would be removed");
   parser.flag("all-hosts", options.all_hosts,
               "include the folders of other machines in the store (default: only this one's)");

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <optional>
 
 #include "analysis/stack_census.h"
@@ -13,9 +12,10 @@
 #include "snapshot/snapshot_reader.h"
 #include "tools/capture/version.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/injection_text.h"
 #include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/stack_names.h"
-#include "tools/heapsnap/target_argument.h"
 #include "tools/heapsnap/temporary_snapshot.h"
 #include "tools/heapsnap/tracked_stacks.h"
 #include "tools/push/delivery.h"
@@ -115,11 +115,11 @@ int run_push(const std::vector<std::string>& words) {
 
   const DebugFileSearch debug_files = stack_debug_files({}, false);
   std::optional<TemporarySnapshot> own;
-  std::string path = arguments.what;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) {
-    path = own.emplace(resolve_target(path), debug_files).path();
-  }
+  const SnapshotArgument source =
+      resolve_snapshot(arguments.what, "heapsnap push --to " + arguments.to);
+  print_notes(source.notes);
+  const std::string path =
+      source.is_file ? source.path : own.emplace(source.pid, debug_files).path();
   const SnapshotReader snapshot = SnapshotReader::open(path);
   const SnapshotMetadata& metadata = snapshot.metadata();
   const RecordedStacks recorded =

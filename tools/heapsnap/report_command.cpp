@@ -61,7 +61,7 @@ std::string probable_owner(const SnapshotReader& snapshot, const RecordedStacks&
   const SnapshotStreams streams = streams_of(snapshot);
   const StackCensus census = take_stack_census(streams, recorded.stacks);
   StackReportInput stacks{
-      snapshot.metadata(), recorded, census, StackOrder::kLiveBytes, {}, {}, {}, passed};
+      snapshot.metadata(), recorded, census, StackOrder::kLiveBytes, {}, {}, {}, passed, {}};
   pass_over_unnamed(census, recorded, *snapshot.metadata().tracker, stacks.passed);
   for (const OldBlocks& old : attribute_old_blocks(streams, recorded, stacks.passed, SIZE_MAX)) {
     if (old.size == chunk.size) return charged_function(stacks, old.stack);

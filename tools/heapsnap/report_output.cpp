@@ -20,8 +20,8 @@
 
 namespace heapsnap {
 
-void add_report_options(OptionParser& parser, ReportStyle& style) {
-  parser.flag("json,j", style.json, "print the report as one JSON object");
+void add_report_options(OptionParser& parser, ReportStyle& style, const char* json_help) {
+  parser.flag("json,j", style.json, json_help);
   parser.text("color", style.color, "WHEN", "auto (a terminal, without NO_COLOR), always or never");
   parser.number("width", style.width, "COLUMNS",
                 "maximum line width (default: COLUMNS, else the terminal's width, else 80)");
@@ -51,13 +51,13 @@ void print_snapshot_report(const SnapshotReader& snapshot, const std::string& pa
                            ReportDepth depth, const ReportStyle& style,
                            const PassedFrames& passed) {
   constexpr size_t kTopStacks = 8;
-  constexpr size_t kOldSizes = 3;
   const SnapshotMetadata& metadata = snapshot.metadata();
   const HeapSummary summary = summarize(snapshot);
   const RssAccount account = account_rss(metadata, summary);
   const std::vector<Advice> advice = advise(metadata, summary, account);
   ReportInput input{metadata, summary, account, advice, path, snapshot.file_size()};
   input.rest_groups = group_rests(metadata, summary, account);
+  input.saved_together = saved_together(advice, metadata, summary, account);
   NextStepFacts facts{metadata, account, advice, input.rest_groups.other_memory};
   facts.process_runs =
       metadata.freeze.method != FreezeMethod::kCore && still_runs(metadata.process);
@@ -80,10 +80,11 @@ void print_snapshot_report(const SnapshotReader& snapshot, const std::string& pa
                          ranked_stacks(census, recorded.stacks, StackOrder::kLiveBytes, kTopStacks),
                          {},
                          path,
-                         passed});
+                         passed,
+                         {}});
     pass_over_unnamed(census, recorded, *metadata.tracker, stacks->passed);
     input.stacks = &*stacks;
-    input.old_blocks = attribute_old_blocks(streams, recorded, stacks->passed, kOldSizes);
+    stacks->old_blocks = attribute_old_blocks(streams, recorded, stacks->passed, kMostOldSizes);
     facts.census = &census;
     facts.stacks = &recorded.stacks;
   }

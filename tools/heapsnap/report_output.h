@@ -16,8 +16,9 @@ struct ReportStyle {
   uint64_t width = 0;  // columns; 0: as the terminal
 };
 
-// Adds -j, --color and --width.
-void add_report_options(OptionParser& parser, ReportStyle& style);
+// Adds -j, --color and --width. `json_help` says what -j prints.
+void add_report_options(OptionParser& parser, ReportStyle& style,
+                        const char* json_help = "print the report as one JSON object");
 // How text that goes to standard output looks. Throws Error{kUsage} for what cannot be.
 TextStyle text_style(const ReportStyle& style);
 

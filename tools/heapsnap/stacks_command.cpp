@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <optional>
 
+#include "analysis/old_blocks.h"
 #include "analysis/stack_groups.h"
 #include "analysis/unnamed_share.h"
 #include "base/error.h"
@@ -15,10 +15,11 @@
 #include "report/terminal_text.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/injection_text.h"
 #include "tools/heapsnap/pass_over_options.h"
 #include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/stack_names.h"
-#include "tools/heapsnap/target_argument.h"
 #include "tools/heapsnap/temporary_snapshot.h"
 #include "tools/heapsnap/tracked_stacks.h"
 
@@ -30,7 +31,9 @@ constexpr const char* kStacksDescription =
     "Lists the call stacks that allocated the blocks in use of a tracked process: from a snapshot "
     "of\n"
     "attach or core, or from a running process, of which heapsnap takes a temporary snapshot (a\n"
-    "pause of milliseconds).\n"
+    "pause of milliseconds). A word with a '/', or that ends in .hsnap, is a file; a number is a\n"
+    "PID; any other word is the snapshot of that name in the current directory if there is one,\n"
+    "else the process of that name.\n"
     "\n"
     "  text      share, bytes, sizes, rates and frames of each stack\n"
     "  heapprof  heapprof's listing: share, bytes, sizes of blocks, frames\n"
@@ -66,11 +69,6 @@ StackOrder parse_order(const std::string& text) {
               "not one of live-bytes, live-blocks, rate, churn");
 }
 
-bool is_file(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);
-}
-
 void print_churn_log(const SnapshotReader& snapshot, const RecordedStacks& recorded, Writer& out) {
   uint64_t churn = 0;
   for (const AllocationSite& site : recorded.stacks.sites) {
@@ -84,8 +82,14 @@ void print_listing(const StacksArguments& arguments, const SnapshotReader& snaps
                    const FunctionGroups& functions, const PassedFrames& passed,
                    const std::string& path, Writer& out) {
   const SnapshotMetadata& metadata = snapshot.metadata();
-  StackReportInput input{metadata, recorded, census, parse_order(arguments.sort),
-                         {},       {},       path,   passed};
+  StackReportInput input{metadata, recorded, census, parse_order(arguments.sort), {}, {},
+                         path,     passed,   {}};
+  if (census.without_stack.count != 0) {
+    PassedFrames all_passed = passed;
+    pass_over_unnamed(census, recorded, *metadata.tracker, all_passed);
+    input.old_blocks =
+        attribute_old_blocks(streams_of(snapshot), recorded, all_passed, kMostOldSizes);
+  }
   const size_t limit = arguments.all ? 0 : arguments.limit;
   const TextStyle text = text_style(arguments.style);
   if (arguments.by == "thread") {
@@ -207,8 +211,10 @@ int run_stacks(const std::vector<std::string>& words) {
   const DebugFileSearch debug_files =
       stack_debug_files(arguments.sysroot, arguments.ask_debuginfod);
   std::optional<TemporarySnapshot> own;
-  std::string path = arguments.what;
-  if (!is_file(path)) path = own.emplace(resolve_target(path), debug_files).path();
+  const SnapshotArgument source = resolve_snapshot(arguments.what, "heapsnap stacks");
+  print_notes(source.notes);
+  const std::string path =
+      source.is_file ? source.path : own.emplace(source.pid, debug_files).path();
   const SnapshotReader snapshot = SnapshotReader::open(path);
   const RecordedStacks recorded = read_tracked_stacks(snapshot, {arguments.what, own.has_value()},
                                                       debug_files, arguments.sysroot);

@@ -42,4 +42,9 @@ int resolve_target(const std::string& argument) {
   return matches.front();
 }
 
+void fail_without_one_target(const std::string& command) {
+  throw Error(ErrorKind::kUsage, command, "it needs one process",
+              "give a PID, a name or a container: heapsnap " + command + " 4242");
+}
+
 }  // namespace heapsnap

@@ -11,4 +11,7 @@ namespace heapsnap {
 // Error{kNoProcess} when none does. heapsnap itself and its ancestors never match a name.
 int resolve_target(const std::string& argument);
 
+// Throws Error{kUsage}: `command` was given no process, or more than one.
+[[noreturn]] void fail_without_one_target(const std::string& command);
+
 }  // namespace heapsnap

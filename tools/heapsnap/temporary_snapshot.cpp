@@ -6,11 +6,26 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "core/core_target.h"
 #include "tools/capture/capture.h"
 
 namespace heapsnap {
 
-TemporarySnapshot::TemporarySnapshot(int pid, const DebugFileSearch& debug_files) {
+namespace {
+
+CaptureOptions capture_options(const std::string& path, const DebugFileSearch& debug_files,
+                               WantedReferences references) {
+  CaptureOptions options;
+  options.output.path = path;
+  options.debug_files = debug_files;
+  options.references.choice =
+      references == WantedReferences::kAlways ? ReferenceChoice::kYes : ReferenceChoice::kNo;
+  return options;
+}
+
+}  // namespace
+
+void TemporarySnapshot::make_folder() {
   const char* const base = ::getenv("TMPDIR");
   folder_ = std::string(base == nullptr || *base == '\0' ? "/tmp" : base) + "/heapsnap-XXXXXX";
   if (::mkdtemp(folder_.data()) == nullptr) {
@@ -18,11 +33,31 @@ TemporarySnapshot::TemporarySnapshot(int pid, const DebugFileSearch& debug_files
                 "set TMPDIR to a directory with enough space for a snapshot");
   }
   path_ = folder_ + "/snapshot";
-  CaptureOptions options;
-  options.output.path = path_;
-  options.debug_files = debug_files;
+}
+
+TemporarySnapshot::TemporarySnapshot(int pid, const DebugFileSearch& debug_files,
+                                     WantedReferences references) {
+  make_folder();
   try {
-    capture_alone(pid, FreezeOptions{}, options);
+    capture_alone(pid, FreezeOptions{}, capture_options(path_, debug_files, references));
+  } catch (...) {
+    ::rmdir(folder_.c_str());
+    throw;
+  }
+}
+
+TemporarySnapshot::TemporarySnapshot(const std::string& core_path, const std::string& sysroot,
+                                     const DebugFileSearch& debug_files) {
+  CoreOptions core;
+  core.core_path = core_path;
+  core.sysroot = sysroot;
+  std::vector<std::string> notes;
+  const std::unique_ptr<Target> target = open_core(core, notes);
+  make_folder();
+  CaptureOptions options = capture_options(path_, debug_files, WantedReferences::kAlways);
+  options.sysroot = sysroot;
+  try {
+    capture_core(*target, core_path, notes, options);
   } catch (...) {
     ::rmdir(folder_.c_str());
     throw;

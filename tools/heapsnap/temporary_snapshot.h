@@ -8,10 +8,17 @@
 
 namespace heapsnap {
 
+// Whether it needs references between blocks, which take longest.
+enum class WantedReferences { kNone, kAlways };
+
 class TemporarySnapshot {
  public:
   // Captures `pid` into a folder of its own below $TMPDIR (mode 0700). Throws as capture_process().
-  TemporarySnapshot(int pid, const DebugFileSearch& debug_files);
+  TemporarySnapshot(int pid, const DebugFileSearch& debug_files,
+                    WantedReferences references = WantedReferences::kNone);
+  // Of a core file, with references. Throws as open_core() and capture_core().
+  TemporarySnapshot(const std::string& core_path, const std::string& sysroot,
+                    const DebugFileSearch& debug_files);
   TemporarySnapshot(const TemporarySnapshot&) = delete;
   TemporarySnapshot& operator=(const TemporarySnapshot&) = delete;
   ~TemporarySnapshot();
@@ -19,6 +26,8 @@ class TemporarySnapshot {
   const std::string& path() const { return path_; }
 
  private:
+  void make_folder();
+
   Alteration alteration_;  // gone after the folder is
   std::string folder_;
   std::string path_;

@@ -23,8 +23,9 @@ constexpr const char* kTrimDescription =
     "\n"
     "What it does to the process: one thread is paused while a new thread is created beside it,\n"
     "which makes the call and exits; nothing is left behind. trim prints the pause: about a\n"
-    "millisecond on an idle machine, more on a busy one. During the call, threads that allocate\n"
-    "from the arena being trimmed wait for it, as they would if the program made the call.";
+    "millisecond on an idle machine, more on a busy one. The only thread of a\n"
+    "process stays paused until the call has returned; of several, those that allocate from the\n"
+    "arena being trimmed wait for it, as they would if the program made the call.";
 
 // What a snapshot of now says would come back.
 std::optional<uint64_t> predict(int pid) {
@@ -42,6 +43,18 @@ const char* effect_text(bool gave_up_pages, uint64_t given_back) {
          "  were not resident, or the process used as many new pages meanwhile";
 }
 
+std::vector<WhatNext> next_steps(int pid, uint64_t given_back, uint64_t rss_after) {
+  constexpr uint64_t kMuch = 1 << 20;
+  std::vector<WhatNext> steps;
+  if (given_back >= kMuch) {
+    steps.push_back({"To see whether it grows back as the program goes on:",
+                     fmt::format("heapsnap watch {} --count 10", pid)});
+  }
+  steps.push_back({fmt::format("To see what the remaining {} is used for:", size_text(rss_after)),
+                   fmt::format("heapsnap attach {}", pid)});
+  return steps;
+}
+
 }  // namespace
 
 int run_trim(const std::vector<std::string>& arguments) {
@@ -52,10 +65,7 @@ int run_trim(const std::vector<std::string>& arguments) {
   parser.positional("PID", target);
   parser.example("heapsnap trim 4242", "print resident memory before and after");
   if (!parser.parse(arguments)) return kExitDone;
-  if (target.empty()) {
-    throw Error(ErrorKind::kUsage, "trim", "it needs one process",
-                "give a PID, a name or a container: heapsnap trim 4242");
-  }
+  if (target.empty()) fail_without_one_target("trim");
   const int pid = resolve_target(target);
   const std::optional<uint64_t> predicted = no_estimate ? std::nullopt : predict(pid);
   const TrimResult result = trim_process(pid);
@@ -66,6 +76,7 @@ int run_trim(const std::vector<std::string>& arguments) {
   fmt::print("  {}\n", effect_text(result.gave_up_pages, given_back));
   fmt::print("  {}\n", stolen_text(result.call.stolen));
   print_notes(result.call.notes);
+  print_what_next(next_steps(pid, given_back, result.rss_after));
   return kExitDone;
 }
 

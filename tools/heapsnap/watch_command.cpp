@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <optional>
 
 #include "analysis/watch_trigger.h"
@@ -10,11 +11,13 @@
 #include "base/error.h"
 #include "report/churn_log.h"
 #include "report/number_text.h"
+#include "report/shell_word.h"
 #include "report/terminal_text.h"
 #include "report/watch_report.h"
 #include "tools/capture/tracking_capture.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/target_argument.h"
 #include "tools/heapsnap/terminal.h"
 #include "tools/heapsnap/watch_snapshots.h"
@@ -27,6 +30,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
+
+constexpr std::chrono::seconds kDying{1};
 
 constexpr const char* kWatchDescription =
     "Looks at a running process at intervals, prints a line each time, and takes a snapshot, as\n"
@@ -51,18 +56,18 @@ constexpr const char* kWatchDescription =
     "               it has fallen to 95 % of SIZE and exceeds SIZE again\n"
     "  --growth     one each time live memory, or RSS and swap of an untracked process, has grown\n"
     "               by so much since the last snapshot of any kind\n"
-    "  --churn, --every   the same for bytes allocated and freed, and for time";
+    "  --churn, --every   the same for bytes allocated and freed, and for time\n"
+    "A snapshot that cannot be written, for example since the disk is full, is reported and tried\n"
+    "again after a second, then two, and so on up to a minute.";
 
 struct WatchArguments {
   std::string what;
   std::string every, churn, growth, rss_over, interval = "1s";
   std::string folder;
   std::string format = "text";
-  std::string color = "auto";
-  bool json = false;
   uint64_t count = 0;
   uint64_t keep = 0;
-  uint64_t width = 0;
+  ReportStyle style;
 
   bool is_churn_log() const { return format == "churnlog"; }
 };
@@ -94,7 +99,7 @@ class Watch {
         process_(pid),
         out_(STDOUT_FILENO, "standard output"),
         log_(out_),
-        ink_(use_color(parse_color_choice(arguments.color), STDOUT_FILENO)),
+        ink_(text_style(arguments.style).color),
         table_(out_, ink_,
                {process_.is_tracked(), process_.has_malloc(), rules.growth.has_value(),
                 time_digits(interval)}) {
@@ -109,6 +114,20 @@ class Watch {
 
   // Until so many snapshots or looks as asked for. Throws when the process has ended.
   void run() {
+    try {
+      watch();
+    } catch (const Error& error) {
+      // A process loses its memory some time before it has ended.
+      if (error.kind() == ErrorKind::kNoProcess && process_.ends_before(Clock::now() + kDying)) {
+        print_what_next(true);
+      }
+      throw;
+    }
+    print_what_next(false);
+  }
+
+ private:
+  void watch() {
     Clock::time_point at = Clock::now();
     WatchLook last = process_.look();
     trigger_.emplace(rules_, last);
@@ -131,15 +150,36 @@ class Watch {
       react(now, rates_between(last, now));
       last = now;
     }
-    if (!rules_.is_empty() || arguments_.json) return;
-    out_.write(
-        fmt::format("\nWhat next\n  To see what its memory is used for:\n"
-                    "    heapsnap attach {}\n",
-                    process_.pid()));
+  }
+
+  void print_what_next(bool has_ended) {
+    if (arguments_.style.json || arguments_.is_churn_log()) return;
+    out_.write("\nWhat next\n");
+    const std::string pid = std::to_string(process_.pid());
+    if (!taken_.empty()) {
+      print_step("To see what its memory was used for at the last snapshot:",
+                 "heapsnap report " + shell_word(taken_.back(), "SNAPSHOT"));
+    }
+    if (taken_.size() > 1) {
+      print_step("To see what grew since the first one that is kept:",
+                 fmt::format("heapsnap history {} {}", shell_word(taken_.front(), "FIRST"),
+                             shell_word(taken_.back(), "LAST")));
+    }
+    if (!taken_.empty()) return out_.flush();
+    if (has_ended) {
+      print_step("To have a snapshot of its end, start it again with:",
+                 "heapsnap run --at-exit last.hsnap -- COMMAND");
+    } else {
+      print_step("To see what its memory is used for:", "heapsnap attach " + pid);
+    }
     out_.flush();
   }
 
- private:
+  void print_step(const std::string& why, const std::string& command) {
+    for (const std::string& line : wrapped(why, width() - 2)) out_.write("  " + line + "\n");
+    out_.write("    " + command + "\n");
+  }
+
   bool is_done() const {
     return arguments_.count != 0 && (rules_.is_empty() ? looks_ : responses_) >= arguments_.count;
   }
@@ -163,10 +203,18 @@ class Watch {
       row.snapshot = snapshots_->take(process_, row.notes);
       if (row.snapshot) {
         row.snapshot->why = why_text(*call, rules_);
+        remember(row.snapshot->path);
         answer(now);
       }
     }
     print(row);
+  }
+
+  void remember(const std::string& path) {
+    taken_.push_back(path);
+    if (arguments_.keep != 0 && taken_.size() > arguments_.keep) taken_.pop_front();
+    // Of many the first and the last are enough.
+    if (arguments_.keep == 0 && taken_.size() > 2) taken_.erase(taken_.begin() + 1);
   }
 
   void answer(const WatchLook& now) {
@@ -175,10 +223,17 @@ class Watch {
   }
 
   void print_head() {
-    if (arguments_.json || arguments_.is_churn_log()) return;
+    if (arguments_.style.json || arguments_.is_churn_log()) return;
     out_.write(fmt::format("Process {}: {} (K, M, G: KiB, MiB, GiB)\n", process_.pid(),
                            printable(process_.comm())));
-    for (const std::string& note : process_.notes()) {
+    std::vector<std::string> notes = process_.notes();
+    if (arguments_.count == 0) {
+      notes.push_back(
+          fmt::format("Ctrl-C ends this; heapsnap attach {} then shows what its memory "
+                      "is used for",
+                      process_.pid()));
+    }
+    for (const std::string& note : notes) {
       for (const std::string& line : wrapped(printable(note), width() - 2)) {
         out_.write("  " + line + "\n");
       }
@@ -187,7 +242,7 @@ class Watch {
 
   void print(const WatchRow& row) {
     if (arguments_.is_churn_log()) return;
-    if (arguments_.json) {
+    if (arguments_.style.json) {
       print_watch_json(out_, process_.pid(), process_.comm(), row);
     } else {
       table_.fit(width(), terminal_height(STDOUT_FILENO));
@@ -196,7 +251,7 @@ class Watch {
     out_.flush();
   }
 
-  unsigned width() const { return output_width(STDOUT_FILENO, arguments_.width); }
+  unsigned width() const { return output_width(STDOUT_FILENO, arguments_.style.width); }
 
   void add_to_log(const WatchLook& now) {
     Target& target = process_.target();
@@ -230,6 +285,7 @@ class Watch {
   std::optional<WatchTrigger> trigger_;      // from the first look on
   uint64_t looks_ = 0;                       // after the first
   uint64_t responses_ = 0;
+  std::deque<std::string> taken_;  // paths of snapshots that are kept, the newest last
 };
 
 void require(bool is_given, const char* option, const char* why, const char* remedy) {
@@ -241,12 +297,11 @@ void check(const WatchArguments& arguments, const WatchRules& rules) {
   if (arguments.format != "text" && arguments.format != "churnlog") {
     throw Error(ErrorKind::kUsage, "--format " + arguments.format, "not one of text, churnlog");
   }
-  output_width(STDOUT_FILENO, arguments.width);
-  parse_color_choice(arguments.color);
+  text_style(arguments.style);
   require(!arguments.is_churn_log() || !rules.is_empty(), "--format churnlog",
           "it needs a threshold: --every, --churn or --growth", "for example: --churn 64MiB");
-  require(!arguments.is_churn_log() || !arguments.json, "--json", "churnlog is a format of its own",
-          "leave out one of the two");
+  require(!arguments.is_churn_log() || !arguments.style.json, "--json",
+          "churnlog is a format of its own", "leave out one of the two");
   require(arguments.keep == 0 || (!rules.is_empty() && !arguments.is_churn_log()), "--keep",
           "no snapshots are taken without a threshold", "for example: --growth 100MiB");
 }
@@ -271,14 +326,10 @@ int run_watch(const std::vector<std::string>& words) {
                 "also those of earlier runs, are never removed (default: keep all)");
   parser.number("count", arguments.count, "N",
                 "stop after N snapshots, or N intervals if no threshold is given");
-  parser.flag("json,j", arguments.json, "print one line of JSON per look");
   parser.text("format", arguments.format, "LOG",
               "text (default), or churnlog: pmem's log instead of snapshots, with the bytes and "
               "counts that each call stack allocated and freed");
-  parser.text("color", arguments.color, "WHEN",
-              "auto (a terminal, without NO_COLOR), always or never");
-  parser.number("width", arguments.width, "COLUMNS",
-                "maximum line width (default: COLUMNS, else the terminal's width, else 80)");
+  add_report_options(parser, arguments.style, "print one line of JSON per look");
   parser.positional("PID", arguments.what);
   parser.example("heapsnap watch 4242", "one line per second, until Ctrl-C");
   parser.example("heapsnap watch nginx --rss-over 500MiB -o /var/tmp",
@@ -289,10 +340,7 @@ int run_watch(const std::vector<std::string>& words) {
   parser.example("heapsnap watch 4242 --churn 64MiB --format churnlog >> churn.log",
                  "log which code allocated and freed how much, of a tracked process");
   if (!parser.parse(words)) return kExitDone;
-  if (arguments.what.empty()) {
-    throw Error(ErrorKind::kUsage, "watch", "it needs one process",
-                "give a PID, a name or a container: heapsnap watch 4242");
-  }
+  if (arguments.what.empty()) fail_without_one_target("watch");
   WatchRules rules;
   const auto bytes = [](const char* option, const std::string& text) {
     return text.empty() ? std::nullopt : std::optional(parse_byte_size(option, text));

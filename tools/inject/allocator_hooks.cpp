@@ -185,18 +185,19 @@ std::vector<CodePatch> not_made(Target& target, std::vector<CodePatch> patches) 
   return patches;
 }
 
-void apply(Target& target, const std::vector<CodePatch>& wanted, HookChange& change) {
+void apply(Target& target, const std::vector<CodePatch>& wanted, HookChange& change,
+           const ThreadCheck& check = {}) {
   const std::vector<CodePatch> patches = not_made(target, wanted);
   change.entry_points = patches.size();
   change.unchanged = wanted.size() - patches.size();
   if (patches.empty()) return;
-  change.patch = apply_patches(ProcFs(), target.process().pid, patches, target.memory());
+  change.patch = apply_patches(ProcFs(), target.process().pid, patches, target.memory(), check);
 }
 
 }  // namespace
 
 HookChange hook_allocator(Target& target, const CLibrary& libc,
-                          const std::vector<tracker::HookEntry>& hooks) {
+                          const std::vector<tracker::HookEntry>& hooks, const ThreadCheck& check) {
   HookChange change;
   const std::vector<HookTarget> targets = list_targets(target, libc, hooks);
   std::vector<HookPage> pages = find_pages(target, libc, hooks);
@@ -210,7 +211,7 @@ HookChange hook_allocator(Target& target, const CLibrary& libc,
   }
   const std::vector<HookSlot> slots = choose_slots(target, targets, pages);
   lead_to_originals(target, targets, slots);
-  apply(target, HookPage{{}, slots}.patches_on(), change);
+  apply(target, HookPage{{}, slots}.patches_on(), change, check);
   return change;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/linux/inject/code_patch.h"
 #include "platform/linux/inject/injected_thread.h"
 #include "target/target.h"
 #include "tools/inject/c_library.h"
@@ -23,10 +24,10 @@ struct HookChange {
 };
 
 // Every function of the hook table that the C library exports is hooked, each address once. The
-// tracker has been started. Throws Error{kUnsupported, kNoProcess, kNotPermitted}; after an error
-// no entry point is changed.
+// tracker has been started. Throws Error{kUnsupported, kNoProcess, kNotPermitted}, and what `check`
+// throws about a thread; after an error no entry point is changed.
 HookChange hook_allocator(Target& target, const CLibrary& libc,
-                          const std::vector<tracker::HookEntry>& hooks);
+                          const std::vector<tracker::HookEntry>& hooks, const ThreadCheck& check);
 
 // The old bytes back. The page of the hooks stays. `is_vacant` tells whether all threads have left
 // the hooks and the page since.

@@ -122,9 +122,10 @@ void add_tracker_code(Target& target, DelicateCode& code) {
   }
 }
 
-// Of fork also what runs in its name: the handlers of pthread_atfork return into it.
+// Of fork also what runs in its name: the handlers of pthread_atfork return into it. brk and sbrk
+// are what malloc calls as well, and take no lock.
 void add_functions(const LoadedLibrary& library, DelicateCode& code) {
-  for (const std::string_view name : {"fork", "_Fork", "pthread_create"}) {
+  for (const std::string_view name : {"fork", "_Fork", "pthread_create", "brk", "sbrk"}) {
     const Address begin = exported_address(library, name);
     if (!begin.is_null()) code.add({begin, begin + library.image.find_symbol(name)->size});
   }

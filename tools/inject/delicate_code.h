@@ -2,6 +2,7 @@
 // told that there are more: what was begun there without a lock would go on without one.
 //
 //   malloc and its hooks, pthread_create, the loader   change what a second thread changes too
+//   brk and sbrk                                       the same, and never take a lock
 //   fork, with all that runs in its handlers           copies what the second has half changed, and
 //                                                      does not put right the locks in the copy
 //

@@ -14,7 +14,9 @@
 #include "base/error.h"
 #include "base/page.h"
 #include "platform/linux/inject/descriptor_path.h"
+#include "platform/linux/proc/memory_room.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/proc/resource_limits.h"
 
 namespace heapsnap {
 
@@ -81,6 +83,19 @@ std::string random_digits() {
 // By this name it is no file of anybody's; the kernel's for it, where it is a memory file.
 std::string final_name(const LibraryLoad& load) {
   return "/memfd:" + load.name + " (deleted)";
+}
+
+// The library is written to a file, if only one in memory.
+void check_file_size(int pid, const LibraryLoad& load) {
+  const ProcFs proc;
+  const auto limits = proc.try_read(proc.live_tid(pid).value_or(pid), "limits");
+  const auto limit = soft_limit(limits.value_or(std::string()), "Max file size");
+  if (!limit || *limit >= load.bytes.size()) return;
+  throw Error(
+      ErrorKind::kUnsupported, load.name + " cannot be loaded into process " + std::to_string(pid),
+      "ulimit -f of it allows files of " + bytes_text(*limit) +
+          ", and it would have to write one of " + bytes_text(load.bytes.size()) + " in memory",
+      "raise the limit: prlimit --pid " + std::to_string(pid) + " --fsize=unlimited");
 }
 
 // The steps of a worker that opens a library and calls a function of it.
@@ -223,6 +238,7 @@ LibraryCallResult make_calls(Target& target, const CLibrary& libc, const Library
                            load.system_calls.end());
   work.optional_system_calls = load.optional_system_calls;
   work.address_space = load.address_space;
+  work.last_resort = load.last_resort;
   const int pid = target.process().pid;
   LibraryCallResult result;
   result.injection =
@@ -241,6 +257,7 @@ LibraryCallResult make_calls(Target& target, const CLibrary& libc, const Library
 }  // namespace
 
 LibraryCallResult load_library(Target& target, const CLibrary& libc, const LibraryLoad& load) {
+  check_file_size(target.process().pid, load);
   LoaderCalls calls(libc, load);
   const bool has_name = !sees_proc(target.process().pid);
   if (has_name) {

@@ -27,6 +27,7 @@ struct LibraryLoad {
   std::vector<SystemCall> system_calls{};
   std::vector<SystemCall> optional_system_calls{};
   uint64_t address_space = 0;  // that it maps, at most
+  std::string last_resort{};   // as CallerTask has it
 };
 
 struct LibraryCallResult {

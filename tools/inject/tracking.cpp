@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/remote_call/caller_choice.h"
 #include "tools/inject/running_program.h"
 #include "tools/inject/tracker_presence.h"
 #include "tracker/tracker.h"
@@ -74,6 +75,16 @@ void check_filters_alike(int pid) {
                 "all threads",
                 "take a snapshot without the tracker: heapsnap attach " + std::to_string(pid));
   }
+}
+
+// Calls of the tracker would reach a handler of the program, in the middle of its malloc.
+void check_dispatch(int pid, const Tracee& thread) {
+  if (!dispatches_syscalls(thread)) return;
+  throw Error(ErrorKind::kUnsupported, process_text(pid) + " cannot be tracked",
+              "thread " + std::to_string(thread.tid()) +
+                  ": its system calls are dispatched to a handler of its own, and the tracker "
+                  "makes system calls in all threads",
+              "take a snapshot without the tracker: heapsnap attach " + std::to_string(pid));
 }
 
 std::vector<std::byte> encode(const TrackingOptions& options) {
@@ -159,7 +170,8 @@ void start(RunningProgram& target, std::span<const std::byte> image, const Track
   }
   change.is_preloaded = present->is_preloaded;
   if (!present->is_preloaded) {
-    change.hooks = hook_allocator(target, libc, read_hook_table(target, *change.directory));
+    change.hooks = hook_allocator(target, libc, read_hook_table(target, *change.directory),
+                                  [pid](const Tracee& thread) { check_dispatch(pid, thread); });
   }
 }
 
@@ -188,8 +200,9 @@ TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
     change.directory = directory;
     return change;
   }
-  LibraryCallResult call =
-      call_library(target, libc, present->loader_name, call_of("heapsnap_tracker_stop", {}, image));
+  LibraryLoad load = call_of("heapsnap_tracker_stop", {}, image);
+  load.last_resort = "it records no more; restart it to have its tables freed";
+  LibraryCallResult call = call_library(target, libc, present->loader_name, load);
   change.call = std::move(call.injection);
   if (call.value == -EBUSY) {
     change.notes.push_back(
@@ -234,6 +247,10 @@ TrackingChange start_tracking(int pid, std::span<const std::byte> image,
       start(program, image, options, change);
     } catch (const EndAsked&) {
       undo_start(program, image, change);
+      throw;
+    } catch (const Error&) {
+      // Without hooks, what was started is of no use.
+      if (change.directory) undo_start(program, image, change);
       throw;
     }
     return change;

@@ -22,7 +22,7 @@ std::string address_of(const std::string& url) {
 }
 
 std::string why_not(const HttpAnswer& answer) {
-  if (answer.status == 0) return answer.failure;
+  if (answer.status == 0) return printable(answer.failure);  // the server's words may be in it
   constexpr size_t kShown = 200;
   std::string body = answer.body.substr(0, kShown);
   body.erase(body.find_last_not_of(" \t\r\n") + 1);

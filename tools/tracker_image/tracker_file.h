@@ -20,7 +20,7 @@ namespace heapsnap {
 std::string preloadable_tracker();
 
 // Where it may be made: for root /var/cache/heapsnap, readable by all; $XDG_CACHE_HOME/heapsnap,
-// .cache/heapsnap of the home folder, $XDG_RUNTIME_DIR/heapsnap.
+// .cache/heapsnap in the home directory, $XDG_RUNTIME_DIR/heapsnap.
 std::vector<std::string> tracker_folders();
 
 // Makes the file in `folder`, which is made too, or finds it there. Empty when that cannot be, or

@@ -110,6 +110,18 @@ class HeapWalk {
     return -1;
   }
 
+  // Whether the arenas of a malloc are as the library's file has them: nobody has called it yet.
+  // (One that was overwritten with zeros is not: attached_threads is 1 from the start.)
+  bool is_as_loaded(uint32_t instance) const {
+    const MallocInstance& malloc = model_.instances[instance];
+    if (malloc.n_mmaps != 0 || malloc.mmapped_mem != 0) return false;
+    return std::all_of(model_.arenas.begin(), model_.arenas.end(), [&](const Arena& arena) {
+      if (arena.instance != instance) return true;
+      return arena.is_main && arena.top.is_null() && arena.system_mem == 0 &&
+             arena.max_system_mem == 0 && arena.attached_threads == 1;
+    });
+  }
+
   void find_thread_caches() {
     std::vector<Address> arenas;
     for (const Arena& arena : model_.arenas) arenas.push_back(arena.address);
@@ -118,6 +130,10 @@ class HeapWalk {
         !threads.empty() && std::all_of(threads.begin(), threads.end(),
                                         [](const Thread& t) { return t.registers.has_value(); });
     for (uint32_t i = 0; i < mallocs_.size(); ++i) {
+      // dlmopen() gives a new C library the place in the threads' storage of one that dlclose() has
+      // unloaded, and clears that only after it has relocated the library (2.36): until then, words
+      // for tcaches in it are those of the other, whose heap is still mapped.
+      if (i != 0 && is_as_loaded(i)) continue;
       const auto allocators = find_thread_allocators(target_, mallocs_[i], arenas);
       for (const ThreadAllocator& allocator : allocators) {
         if (!allocator.damaged_tcache.is_null()) {

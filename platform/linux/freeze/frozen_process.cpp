@@ -40,8 +40,13 @@ uint64_t count_ns(std::chrono::nanoseconds duration) {
   return static_cast<uint64_t>(std::max<int64_t>(duration.count(), 0));
 }
 
-Registers visible_registers(const user_regs_struct& registers) {
-  return {Address(registers.rip), Address(registers.rsp), Address(registers.fs_base)};
+Registers visible_registers(const user_regs_struct& from) {
+  Registers registers{Address(from.rip), Address(from.rsp), Address(from.fs_base)};
+  registers.general.values = {from.rax, from.rdx, from.rcx, from.rbx, from.rsi, from.rdi,
+                              from.rbp, from.rsp, from.r8,  from.r9,  from.r10, from.r11,
+                              from.r12, from.r13, from.r14, from.r15};
+  registers.general.are_known = true;
+  return registers;
 }
 
 }  // namespace
@@ -228,32 +233,19 @@ void FrozenProcess::note_earlier_pause(uint64_t nanoseconds) {
   record_.notes.push_back(earlier_pause_note(nanoseconds));
 }
 
-// Keeps threads' stacks and control blocks: stepping them out of malloc may need those.
-bool FrozenProcess::may_give_up(const Mapping& mapping) const {
-  return may_be_given_up(mapping) &&
-         std::none_of(view_.threads.begin(), view_.threads.end(), [&mapping](const Thread& thread) {
-           return thread.registers && (mapping.range.contains(thread.registers->stack_pointer) ||
-                                       mapping.range.contains(thread.registers->thread_pointer));
-         });
-}
-
 // Those that can be written to, which matter most. None if code other than the allocator's has to
 // be stepped: it may read such memory.
 std::vector<Mapping> FrozenProcess::shared_to_give_up(const MallocText& malloc_text) const {
-  std::vector<Mapping> shared;
   const auto is_elsewhere = [&malloc_text](const ThreadContext& context) {
     return std::none_of(malloc_text.begin(), malloc_text.end(), [&](const AddressRange& range) {
       return range.contains(Address(context.registers.rip));
     });
   };
-  if (std::any_of(inside_malloc_.begin(), inside_malloc_.end(), is_elsewhere)) return shared;
-  const bool is_short = usage_before_.mappings.size() <= kMostListedAnew;
-  std::vector<Mapping> listed_anew;
-  if (is_short) listed_anew = view_.proc.maps(target_tid_);
-  for (const Mapping& mapping : is_short ? listed_anew : usage_before_.mappings) {
-    if (mapping.writable && may_give_up(mapping)) shared.push_back(mapping);
+  if (std::any_of(inside_malloc_.begin(), inside_malloc_.end(), is_elsewhere)) return {};
+  if (usage_before_.mappings.size() <= kMostListedAnew) {
+    return writable_to_give_up(view_.proc.maps(target_tid_), view_.threads);
   }
-  return shared;
+  return writable_to_give_up(usage_before_.mappings, view_.threads);
 }
 
 std::optional<std::string> FrozenProcess::loss() const {
@@ -293,7 +285,9 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
   // Read only now: the allocator may have moved the break on its way out.
   std::vector<Mapping> mappings = view_.proc.maps(child.pid());
   view_.address_space = AddressSpace(missing_.completed(snapshot_->given_up().completed(mappings)));
-  std::erase_if(mappings, [this](const Mapping& mapping) { return !may_give_up(mapping); });
+  std::erase_if(mappings, [this](const Mapping& mapping) {
+    return !may_be_given_up(mapping, view_.threads);
+  });
   snapshot_->give_up(mappings, TraceClock::now() + kGivingUp);
   view_.residency = std::make_unique<CopiedPageMap>(view_.proc, child.pid(), target_tid_,
                                                     view_.address_space, missing_);

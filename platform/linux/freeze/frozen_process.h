@@ -91,8 +91,7 @@ class FrozenProcess final : public Target {
                                                 const FreezeEstimate& estimate);
   // Keeps what `child` does not show, while both are stopped. Returns why that cannot be done.
   std::optional<std::string> keep_missing(int child);
-  // Whether the copy can do without `mapping`, and which of those to begin with.
-  bool may_give_up(const Mapping& mapping) const;
+  // What the copy is to give up first.
   std::vector<Mapping> shared_to_give_up(const MallocText& malloc_text) const;
   void end_session() noexcept;
 

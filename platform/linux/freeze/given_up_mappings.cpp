@@ -19,11 +19,34 @@ bool is_on_device(const Mapping& mapping) {
          !mapping.path.starts_with("/dev/hugepages/");
 }
 
+// The inode is the segment's id, and that of the first one in an IPC namespace is 0.
+bool is_system_v_segment(const Mapping& mapping) {
+  return mapping.path.starts_with("/SYSV");
+}
+
+bool is_shared_file(const Mapping& mapping) {
+  return mapping.shared && !mapping.executable &&
+         (!mapping.is_anonymous() || is_system_v_segment(mapping)) &&
+         !mapping.is_anonymous_hugetlb() && !is_on_device(mapping);
+}
+
 }  // namespace
 
-bool may_be_given_up(const Mapping& mapping) {
-  return mapping.shared && !mapping.executable && !mapping.is_anonymous() &&
-         !mapping.is_anonymous_hugetlb() && !is_on_device(mapping);
+bool may_be_given_up(const Mapping& mapping, const std::vector<Thread>& threads) {
+  return is_shared_file(mapping) &&
+         std::none_of(threads.begin(), threads.end(), [&mapping](const Thread& thread) {
+           return thread.registers && (mapping.range.contains(thread.registers->stack_pointer) ||
+                                       mapping.range.contains(thread.registers->thread_pointer));
+         });
+}
+
+std::vector<Mapping> writable_to_give_up(const std::vector<Mapping>& mappings,
+                                         const std::vector<Thread>& threads) {
+  std::vector<Mapping> found;
+  for (const Mapping& mapping : mappings) {
+    if (mapping.writable && may_be_given_up(mapping, threads)) found.push_back(mapping);
+  }
+  return found;
 }
 
 void GivenUpMappings::add(const Mapping& mapping) {

@@ -13,12 +13,18 @@
 
 #include "target/mapping.h"
 #include "target/memory_reader.h"
+#include "target/process.h"
 
 namespace heapsnap {
 
 // Whether a copy can do without `mapping`: it is of a file and shared. Code is kept, and so are
-// devices, whose drivers would notice.
-bool may_be_given_up(const Mapping& mapping);
+// devices, whose drivers would notice, and stacks and control blocks of `threads`: stepping them
+// out of malloc may need those.
+bool may_be_given_up(const Mapping& mapping, const std::vector<Thread>& threads);
+
+// Of `mappings` those of which that is true and that can be written to, which matter most.
+std::vector<Mapping> writable_to_give_up(const std::vector<Mapping>& mappings,
+                                         const std::vector<Thread>& threads);
 
 // Sorted by address.
 class GivenUpMappings {

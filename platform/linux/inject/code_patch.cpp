@@ -62,8 +62,14 @@ bool stands_inside(const std::vector<CodePatch>& patches, const Tracee& thread,
 
 class Patching {
  public:
-  Patching(const ProcFs& proc, int pid, const std::vector<CodePatch>& patches, MemoryReader& memory)
-      : proc_(proc), pid_(pid), patches_(patches), memory_(memory), writer_(proc, pid) {}
+  Patching(const ProcFs& proc, int pid, const std::vector<CodePatch>& patches, MemoryReader& memory,
+           const ThreadCheck& check)
+      : proc_(proc),
+        pid_(pid),
+        patches_(patches),
+        memory_(memory),
+        check_(check),
+        writer_(proc, pid) {}
 
   PatchResult run() {
     for (const CodePatch& patch : patches_) {
@@ -100,6 +106,7 @@ class Patching {
     result.threads = 0;
     for (const Tracee& thread : session.tracees()) {
       if (thread.is_gone()) continue;
+      if (check_) check_(thread);
       ++result.threads;
       is_free = is_free && !stands_inside(patches_, thread, space, memory_);
     }
@@ -143,16 +150,17 @@ class Patching {
   int pid_;
   const std::vector<CodePatch>& patches_;
   MemoryReader& memory_;
+  const ThreadCheck& check_;
   MemoryWriter writer_;
 };
 
 }  // namespace
 
 PatchResult apply_patches(const ProcFs& proc, int pid, const std::vector<CodePatch>& patches,
-                          MemoryReader& memory) {
+                          MemoryReader& memory, const ThreadCheck& check) {
   PatchResult result;
   TracerThread tracer;
-  tracer.run([&] { result = Patching(proc, pid, patches, memory).run(); });
+  tracer.run([&] { result = Patching(proc, pid, patches, memory, check).run(); });
   return result;
 }
 

@@ -9,11 +9,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/address.h"
 #include "platform/linux/proc/memory_writer.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/trace/tracee.h"
 #include "target/memory_reader.h"
 
 namespace heapsnap {
@@ -33,10 +35,13 @@ struct PatchResult {
   size_t stops = 0;                  // 1, and one more for each time that a thread was inside
 };
 
+// Throws if a stopped thread may not execute the patched code.
+using ThreadCheck = std::function<void(const Tracee&)>;
+
 // Applies all of `patches`. Throws Error{kUnsupported} if other bytes are there, or if a thread is
-// inside at every stop for 20 seconds; Error{kNoProcess} and refusals of ptrace as an attach does.
-// After an error nothing has changed.
+// inside at every stop for 20 seconds; Error{kNoProcess} and refusals of ptrace as an attach does;
+// and what `check` throws. After an error nothing has changed.
 PatchResult apply_patches(const ProcFs& proc, int pid, const std::vector<CodePatch>& patches,
-                          MemoryReader& memory);
+                          MemoryReader& memory, const ThreadCheck& check = {});
 
 }  // namespace heapsnap

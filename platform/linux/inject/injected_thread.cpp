@@ -1,8 +1,6 @@
 #include "platform/linux/inject/injected_thread.h"
 
-#include <linux/futex.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -17,6 +15,8 @@
 #include "base/page.h"
 #include "platform/linux/inject/injected_code.h"
 #include "platform/linux/inject/injected_mapping.h"
+#include "platform/linux/inject/sole_thread_hold.h"
+#include "platform/linux/inject/thread_calls.h"
 #include "platform/linux/proc/address_room.h"
 #include "platform/linux/proc/cgroup_limits.h"
 #include "platform/linux/proc/kernel_files.h"
@@ -44,35 +44,10 @@ constexpr std::chrono::milliseconds kCallerDeadline{2000};
 constexpr uint64_t kThreadFlags = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                                   CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID |
                                   CLONE_CHILD_CLEARTID;
-// By this signal glibc's threads ask each other to change user; pthread_create sets its handler.
-constexpr uint64_t kSetIdSignal = 33;
 // The bootstrap and the worker.
 constexpr uint64_t kTasksAtOnce = 2;
 constexpr const char* kMoreTasks =
     "check whether a task limit has been reached: pids.max of its cgroup, ulimit -u";
-// The clone flags of glibc's pthread_create.
-constexpr uint64_t kPthreadFlags = 0x3d0f00;
-
-// Calls that the bootstrap and the worker make after the clone.
-void add_thread_calls(CallerTask& task) {
-  for (const SystemCall& call : {
-           SystemCall{SYS_rt_sigreturn, {}},
-           SystemCall{SYS_rt_sigprocmask, {SIG_SETMASK, 0, 0, 8, 0, 0}},
-           SystemCall{SYS_rt_sigaction, {kSetIdSignal, 0, 0, 8, 0, 0}},
-           SystemCall{SYS_clone, {kPthreadFlags, 0, 0, 0, 0, 0}},
-           SystemCall{SYS_set_robust_list, {0, 24, 0, 0, 0, 0}},
-           SystemCall{SYS_futex, {0, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0}},
-           SystemCall{SYS_exit, {}},
-           SystemCall{SYS_munmap, {kPage, kPage, 0, 0, 0, 0}},
-       }) {
-    task.calls.push_back(call);
-  }
-  for (const SystemCall& call : {SystemCall{SYS_clone3, {0, 88, 0, 0, 0, 0}},
-                                 SystemCall{SYS_rseq, {0, 32, 0, 0x53053053, 0, 0}},
-                                 SystemCall{SYS_madvise, {0, kPage, MADV_DONTNEED, 0, 0, 0}}}) {
-    task.optional_calls.push_back(call);
-  }
-}
 
 class Injection {
  public:
@@ -165,6 +140,7 @@ class Injection {
     CallerTask task;
     task.gadget = gadget_.syscall_ret;
     task.calls = {map_call(), map_code_call(), clone_call(0, kThreadFlags | CLONE_FS, false)};
+    task.last_resort = work_.last_resort;
     add_thread_calls(task);
     task.calls.insert(task.calls.end(), work_.system_calls.begin(), work_.system_calls.end());
     task.optional_calls.insert(task.optional_calls.end(), work_.optional_system_calls.begin(),
@@ -249,31 +225,56 @@ class Injection {
   }
 
   void start(PriorityInheritance& inheritance) {
+    if (!start_from(inheritance, true)) start_from(inheritance, false);
+  }
+
+  // If `may_hold`, an only thread stays stopped until the work is done. Returns false, with nothing
+  // done, if it could not be found outside of what the worker needs.
+  bool start_from(PriorityInheritance& inheritance, bool may_hold) {
     const CallerTask task = first_task();
     CallerStop caller(proc_, pid_, task, memory_, inheritance);
-    const bool holds_caller = caller.is_only_thread() && counts_on_one_thread();
-    if (holds_caller) caller.leave(task, layout_.relies_on_being_alone);
+    const bool waits_for_clone = caller.is_only_thread() && counts_on_one_thread();
+    if (waits_for_clone) {
+      caller.leave(task, layout_.relies_on_being_alone);
+    } else if (may_hold && caller.is_only_thread() &&
+               !caller.try_leave(task, layout_.relies_on_being_alone)) {
+      return false;
+    }
+    bool is_held = may_hold && caller.is_only_thread();
     read_caller_block(caller.thread());
     deadline_ = TraceClock::now() + kCallerDeadline;
-    if (holds_caller) have_it_lock(caller.thread());
+    if (waits_for_clone) have_it_lock(caller.thread());
     {
       StoppedCaller thread(caller.thread(), gadget_, caller.frame_top());
       if (mapping_.begin().is_null()) make_bench(thread);
       const user_regs_struct& like = caller.thread().registers();
-      clone(thread, furnish(mapping_.furnish(caller_block_, like, gadget_)), holds_caller);
+      clone(thread, furnish(mapping_.furnish(caller_block_, like, gadget_)), waits_for_clone);
       Tracee bootstrap(pid_, thread.clone_pid());
-      if (holds_caller) {
+      if (waits_for_clone) {
         hand_over();
-        thread.give_back([&] { let_go(bootstrap); });
+        is_held = thread.give_back([&] { let_go(bootstrap); }) && is_held;
       } else {
-        thread.give_back();
-        caller.release();
+        is_held = thread.give_back() && is_held;
+        if (!is_held) caller.release();
         hand_over();
         let_go(bootstrap);
       }
     }
+    if (is_held) hold(caller.tid(), inheritance);
     caller.release();
     result_.stolen.push_back({caller.tid(), caller.pause()});
+    return true;
+  }
+
+  // It waits for the worker, which therefore gets the priority that it was lent.
+  void hold(int tid, PriorityInheritance& inheritance) {
+    SoleThreadHold hold(proc_, pid_, tid, deadline_);
+    while (hold.bears_another_look(TraceClock::now())) {
+      if (const auto worker = hold.at_work()) inheritance.raise(*worker);
+      const auto block = memory_.read_value<ThreadBlock>(mapping_.block());
+      if (!block || has_ended(*block)) return;
+      nap(std::chrono::microseconds(50));
+    }
   }
 
   // Each thread of glibc has a word that tells it whether to lock: malloc's fastbins use it up to
@@ -368,6 +369,11 @@ class Injection {
   Address bootstrap_tid() const { return mapping_.thread_pointer() + caller_block_.tid_offset; }
   bool is_word_zero(Address word) { return memory_.read_value<uint32_t>(word).value_or(1) == 0; }
 
+  bool has_ended(const ThreadBlock& block) {
+    return block.worker_done != 0 && is_word_zero(bootstrap_tid()) &&
+           is_word_zero(Address(block.worker) + caller_block_.tid_offset);
+  }
+
   // Waits until both threads are gone.
   void wait_for_end() {
     const auto deadline = TraceClock::now() + work_.patience;
@@ -376,12 +382,8 @@ class Injection {
     while (true) {
       const auto block = memory_.read_value<ThreadBlock>(mapping_.block());
       if (!block) fail_gone();
-      const bool bootstrap_ended = is_word_zero(bootstrap_tid());
-      if (block->worker_done != 0 && bootstrap_ended &&
-          is_word_zero(Address(block->worker) + caller_block_.tid_offset)) {
-        return;
-      }
-      if (bootstrap_ended && block->worker_started == 0) {
+      if (has_ended(*block)) return;
+      if (is_word_zero(bootstrap_tid()) && block->worker_started == 0) {
         const auto refusal = memory_.read_value<uint64_t>(mapping_.creation_result());
         if (refusal && static_cast<int>(*refusal) != 0) fail_to_create(static_cast<int>(*refusal));
       }

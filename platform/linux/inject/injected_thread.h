@@ -49,6 +49,7 @@ struct InjectedWork {
   std::vector<SystemCall> system_calls{};
   std::vector<SystemCall> optional_system_calls{};
   uint64_t address_space = 0;  // the most that the functions map
+  std::string last_resort{};   // as CallerTask has it
   // How long to wait for the worker. It may have to wait for a lock of the loader; it is never
   // killed, and ends by itself.
   std::chrono::milliseconds patience{60'000};

@@ -9,6 +9,12 @@ namespace {
 
 constexpr size_t kCallersTried = 24;
 
+// One that is exiting never runs the target's code again, though it is listed for a moment after
+// the word with its tid has been cleared.
+bool runs_code_of_target(const TaskStat& task) {
+  return !task.is_dead() && !task.is_exiting() && !task.is_kernel_task();
+}
+
 }  // namespace
 
 CallerCandidates list_caller_candidates(const ProcFs& proc, int pid) {
@@ -16,7 +22,7 @@ CallerCandidates list_caller_candidates(const ProcFs& proc, int pid) {
   std::vector<int> others;
   for (const int tid : proc.task_list(pid)) {
     const auto task = proc.try_stat(tid);
-    if (!task || task->is_dead() || task->is_kernel_task()) continue;
+    if (!task || !runs_code_of_target(*task)) continue;
     ++found.alive;
     (task->state == 'S' ? found.tids : others).push_back(tid);
   }
@@ -33,8 +39,7 @@ bool is_only_thread(const ProcFs& proc, int pid, int tid, const CallerCandidates
     // This path does not exist for a tid that now belongs to another process.
     const auto text = proc.try_read(pid, "task/" + std::to_string(other) + "/stat");
     if (!text || text->empty()) return false;
-    const TaskStat task = parse_stat(*text);
-    return !task.is_dead() && !task.is_kernel_task();
+    return runs_code_of_target(parse_stat(*text));
   });
   return !another_lives && list_caller_candidates(proc, pid).alive == 1;
 }

@@ -1,5 +1,6 @@
 #include "platform/linux/remote_call/caller_choice.h"
 
+#include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
@@ -21,6 +22,8 @@ constexpr uint64_t kSlack = 16384;
 constexpr uint64_t kLargestExtendedState = 12288;
 // How many threads to examine closely, those at the least risk first.
 constexpr size_t kCandidates = 32;
+
+constexpr int kDeadlinePolicy = 6;  // SCHED_DEADLINE, which the C library has no name for
 
 constexpr int kGetRseqConfiguration = 0x420f;  // PTRACE_GET_RSEQ_CONFIGURATION, 5.13
 constexpr int kGetSyscallDispatch = 0x4211;    // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, 6.4
@@ -59,9 +62,11 @@ bool may_be_in_restartable_sequence(const Tracee& thread) {
   return !sequence || *sequence != 0;
 }
 
-bool dispatches_syscalls(const Tracee& thread) {
-  SyscallDispatch dispatch{};
-  return ask(kGetSyscallDispatch, thread.tid(), dispatch) && dispatch.mode != 0;
+// The kernel refuses it a clone with EAGAIN, unless its policy is not passed on.
+bool is_barred_from_cloning(const Tracee& thread, const CallerTask& task) {
+  return ::sched_getscheduler(thread.tid()) == kDeadlinePolicy &&
+         std::any_of(task.calls.begin(), task.calls.end(),
+                     [](const SystemCall& call) { return call.number == SYS_clone; });
 }
 
 std::optional<std::string> barred_call(const Tracee& thread, const CallerTask& task) {
@@ -90,6 +95,12 @@ Fitness fitness_but_for_place(const Tracee& thread, const CallerTask& task) {
   if (dispatches_syscalls(thread))
     return {"its system calls are dispatched to a handler of its own"};
   if (auto barred = barred_call(thread, task)) return {*std::move(barred)};
+  if (is_barred_from_cloning(thread, task)) {
+    return {
+        "its scheduling policy is SCHED_DEADLINE, with which the kernel lets no thread clone",
+        false, 0,
+        "give it another policy until then: chrt --other --pid 0 " + std::to_string(thread.tid())};
+  }
   if (may_be_in_restartable_sequence(thread)) {
     return {"it may be inside a restartable sequence", true};
   }
@@ -115,6 +126,11 @@ SeccompCall as_filter_sees(const SystemCall& call, uint64_t gadget) {
   asked.arguments = call.arguments;
   asked.instruction_pointer = gadget + SyscallGadget::kSyscallSize;
   return asked;
+}
+
+bool dispatches_syscalls(const Tracee& thread) {
+  SyscallDispatch dispatch{};
+  return ask(kGetSyscallDispatch, thread.tid(), dispatch) && dispatch.mode != 0;
 }
 
 Fitness fitness_of(const ProcFs& proc, const Tracee& thread, const CallerTask& task,

@@ -25,6 +25,7 @@ struct CallerTask {
   std::vector<SystemCall> optional_calls{};
   size_t chain_length = 0;
   uint64_t gadget = 0;
+  std::string last_resort{};  // the remedy if no thread can ever make them; empty: an attach
 };
 
 // What a seccomp filter sees of a call that is made at the `syscall; ret` at `gadget`.
@@ -34,10 +35,15 @@ struct Fitness {
   std::string why_not{};   // empty if it is fit
   bool may_pass = false;   // it is unfit because of what it is doing now
   uint64_t frame_top = 0;  // its frames go below this
+  std::string remedy{};    // if there is a particular one
 };
 // Whether `thread` can be a caller. Does not alter it. `owns_main_stack` as for find_frame_place().
 Fitness fitness_of(const ProcFs& proc, const Tracee& thread, const CallerTask& task,
                    bool owns_main_stack);
+
+// Whether system calls of this stopped thread are signals to it (PR_SET_SYSCALL_USER_DISPATCH), as
+// far as the kernel tells.
+bool dispatches_syscalls(const Tracee& thread);
 
 struct ChosenCaller {
   size_t index = 0;

@@ -46,25 +46,34 @@ CallerStop::CallerStop(const ProcFs& proc, int pid, const CallerTask& task, Memo
     : proc_(proc), pid_(pid), memory_(memory), inheritance_(inheritance) {
   LookPatience patience(TraceClock::now());
   std::chrono::microseconds nap = kFirstFitNap;
-  std::string why_not;
-  Answer answer = ask_threads(task, why_not);
+  Obstacle obstacle;
+  Answer answer = ask_threads(task, obstacle);
   while (answer == Answer::kLater && patience.bears_another(TraceClock::now())) {
     std::this_thread::sleep_for(nap);
     nap = std::min(nap * 2, kLongestFitNap);
-    answer = ask_threads(task, why_not);
+    answer = ask_threads(task, obstacle);
   }
-  if (answer == Answer::kLater) why_not += patience.text(TraceClock::now());
-  if (answer != Answer::kFit) fail(why_not);
+  if (answer == Answer::kFit) return;
+  if (answer == Answer::kLater) {
+    obstacle.why_not += patience.text(TraceClock::now());
+    obstacle.remedy = "try again when it is doing something else";
+  }
+  if (obstacle.remedy.empty()) obstacle.remedy = task.last_resort;
+  if (obstacle.remedy.empty()) {
+    obstacle.remedy =
+        "take a snapshot without one: heapsnap attach --freeze stop " + std::to_string(pid_);
+  }
+  fail(obstacle);
 }
 
 // Leaves the fit thread in `session_` and `thread_`; if there is none, no thread stays stopped.
-CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& why_not) {
+CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, Obstacle& obstacle) {
   const CallerCandidates candidates = list_caller_candidates(proc_, pid_);
   if (candidates.alive == 0) {
     throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_), "it has just ended");
   }
   Answer answer = Answer::kNever;
-  why_not = "no thread of it could be stopped";
+  obstacle = {"no thread of it could be stopped", {}};
   for (const int tid : candidates.tids) {
     inheritance_.raise(tid);
     session_ = std::make_unique<PtraceSession>(proc_, pid_);
@@ -73,7 +82,7 @@ CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& 
         tid, TraceClock::now() + (is_last ? TraceClock::duration(kLastStopDeadline)
                                           : TraceClock::duration(kCallerStopDeadline)));
     if (thread_ == nullptr) {
-      why_not = "thread " + std::to_string(tid) + " did not stop";
+      obstacle = {"thread " + std::to_string(tid) + " did not stop", {}};
       if (!proc_.try_stat(tid)) answer = Answer::kLater;
       continue;
     }
@@ -81,7 +90,7 @@ CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& 
     const Fitness fitness = look_at_thread(task, candidates);
     is_group_stopped_ = thread_->stop() == Tracee::Stop::kGroupStop;
     if (fitness.why_not.empty()) return Answer::kFit;
-    why_not = "thread " + std::to_string(tid) + ": " + fitness.why_not;
+    obstacle = {"thread " + std::to_string(tid) + ": " + fitness.why_not, fitness.remedy};
     if (fitness.may_pass) answer = Answer::kLater;
   }
   inheritance_.end();
@@ -89,7 +98,7 @@ CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, std::string& 
   return answer;
 }
 
-void CallerStop::fail(const std::string& why_not) const {
+void CallerStop::fail(const Obstacle& obstacle) const {
   // The code that explains refusals names the other tracer.
   const std::string status = proc_.try_read(pid_, "status").value_or(std::string());
   const auto tracer = status_number(status, "TracerPid").value_or(0);
@@ -104,8 +113,7 @@ void CallerStop::fail(const std::string& why_not) const {
   throw Error(
       ErrorKind::kUnsupported,
       "no thread of process " + std::to_string(pid_) + " can make system calls for heapsnap",
-      why_not,
-      "take a snapshot without one: heapsnap attach --freeze stop " + std::to_string(pid_));
+      obstacle.why_not, obstacle.remedy);
 }
 
 Fitness CallerStop::look_at_thread(const CallerTask& task, const CallerCandidates& before) {
@@ -115,28 +123,39 @@ Fitness CallerStop::look_at_thread(const CallerTask& task, const CallerCandidate
   return fitness;
 }
 
-void CallerStop::leave(const CallerTask& task,
-                       const std::function<bool(const user_regs_struct&)>& is_inside) {
+std::string CallerStop::why_not_left(
+    const CallerTask& task, const std::function<bool(const user_regs_struct&)>& is_inside) {
   LookPatience patience(TraceClock::now());
   std::chrono::microseconds slice = kFirstCallerSlice;
-  std::string why_not;
   while (true) {
+    std::string why_not;
     if (is_inside(thread_->registers())) {
       why_not = "its only thread is inside the allocator, the loader or fork";
     } else {
       why_not = look_at_thread(task, list_caller_candidates(proc_, pid_)).why_not;
-      if (why_not.empty()) return;
+      if (why_not.empty()) return {};
     }
     if (!patience.bears_another(TraceClock::now()) ||
         !session_->let_run(*thread_, slice, patience.end())) {
       release();
-      throw Error(
-          ErrorKind::kUnsupported, "cannot create a thread in process " + std::to_string(pid_),
-          why_not + patience.text(TraceClock::now()), "try again when it is doing something else");
+      return why_not + patience.text(TraceClock::now());
     }
     ran_ += slice;
     slice = std::min(slice * 2, kLongestCallerSlice);
   }
+}
+
+void CallerStop::leave(const CallerTask& task,
+                       const std::function<bool(const user_regs_struct&)>& is_inside) {
+  const std::string why_not = why_not_left(task, is_inside);
+  if (why_not.empty()) return;
+  throw Error(ErrorKind::kUnsupported, "cannot create a thread in process " + std::to_string(pid_),
+              why_not, "try again when it is doing something else");
+}
+
+bool CallerStop::try_leave(const CallerTask& task,
+                           const std::function<bool(const user_regs_struct&)>& is_inside) {
+  return why_not_left(task, is_inside).empty();
 }
 
 void CallerStop::release() noexcept {

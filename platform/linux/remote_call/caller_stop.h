@@ -39,6 +39,9 @@ class CallerStop {
   // `task` where it has stopped: it may have switched to another stack, or to 32-bit code. Throws
   // Error{kUnsupported} if that does not happen, with the thread detached.
   void leave(const CallerTask& task, const std::function<bool(const user_regs_struct&)>& is_inside);
+  // The same, but returns false instead of throwing.
+  bool try_leave(const CallerTask& task,
+                 const std::function<bool(const user_regs_struct&)>& is_inside);
 
   // Detaches it.
   void release() noexcept;
@@ -47,9 +50,17 @@ class CallerStop {
 
  private:
   enum class Answer : uint8_t { kFit, kLater, kNever };
-  Answer ask_threads(const CallerTask& task, std::string& why_not);
+  // What is wrong with the thread examined last.
+  struct Obstacle {
+    std::string why_not;
+    std::string remedy;
+  };
+  Answer ask_threads(const CallerTask& task, Obstacle& obstacle);
   Fitness look_at_thread(const CallerTask& task, const CallerCandidates& before);
-  [[noreturn]] void fail(const std::string& why_not) const;
+  [[noreturn]] void fail(const Obstacle& obstacle) const;
+  // Empty once it has left; otherwise it is detached.
+  std::string why_not_left(const CallerTask& task,
+                           const std::function<bool(const user_regs_struct&)>& is_inside);
 
   const ProcFs& proc_;
   int pid_;

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -48,15 +49,27 @@ void on_processor_time(int /*signal*/) {
   errno = saved;
 }
 
-void bound_processor_time(std::chrono::seconds bound) {
+// A timer tells the worker, and the limit, which counts whole seconds, has the kernel kill it.
+void bound_processor_time(milliseconds bound) {
   if (bound.count() <= 0) return;
   struct sigaction action {};
   action.sa_handler = on_processor_time;
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGXCPU, &action, nullptr);
+  sigevent told{};
+  told.sigev_notify = SIGEV_SIGNAL;
+  told.sigev_signo = SIGXCPU;
+  timer_t timer{};
+  if (::timer_create(CLOCK_PROCESS_CPUTIME_ID, &told, &timer) == 0) {
+    itimerspec when{};
+    when.it_value.tv_sec = bound.count() / 1000;
+    when.it_value.tv_nsec = bound.count() % 1000 * 1'000'000;
+    ::timer_settime(timer, 0, &when, nullptr);
+  }
   rlimit limit{};
   ::getrlimit(RLIMIT_CPU, &limit);
-  limit.rlim_cur = std::min(limit.rlim_max, static_cast<rlim_t>(bound.count()));
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(bound).count();
+  limit.rlim_cur = std::min(limit.rlim_max, static_cast<rlim_t>(seconds));
   limit.rlim_max = std::min(limit.rlim_max, limit.rlim_cur + kProcessorGrace);
   ::setrlimit(RLIMIT_CPU, &limit);
 }

@@ -17,8 +17,8 @@
 namespace heapsnap {
 
 struct WorkBounds {
-  std::chrono::milliseconds time{0};       // wall-clock time; 0: no bound
-  std::chrono::seconds processor_time{0};  // of the worker; 0: no bound
+  std::chrono::milliseconds time{0};            // wall-clock time; 0: no bound
+  std::chrono::milliseconds processor_time{0};  // of the worker; 0: no bound
 };
 
 enum class WorkEnd : uint8_t {

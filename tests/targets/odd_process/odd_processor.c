@@ -223,14 +223,18 @@ static void dispatch(int number, siginfo_t* info, void* context) {
   selector = 0;
   dispatched = dispatched + 1;
 }
-static void dispatched_calls(void) {
-  enum { kSetDispatch = 59, kBlock = 1 };
+enum { kBlock = 1 };  // the calls, as the selector says it
+static void set_dispatch(void) {
+  enum { kSetDispatch = 59 };
   struct sigaction action;
   memset(&action, 0, sizeof action);
   action.sa_sigaction = dispatch;
   action.sa_flags = SA_SIGINFO;
   sigaction(SIGSYS, &action, NULL);
   if (prctl(kSetDispatch, 1, 0, 0, &selector) != 0) skip("PR_SET_SYSCALL_USER_DISPATCH");
+}
+static void dispatched_calls(void) {
+  set_dispatch();
   say_ready();
   for (long rounds = 1; !is_over(); ++rounds) {
     selector = kBlock;
@@ -242,6 +246,31 @@ static void dispatched_calls(void) {
     EXPECT_EQUAL(selector, 0);
     churn();
   }
+}
+
+static void allocate_small_blocks(void) {
+  for (size_t size = 100; size < 1000; ++size) free(malloc(size));
+}
+// The same for one thread among others. It allocates meanwhile, from its tcache alone: waiting for
+// the lock of an arena, which another thread may have, is a call.
+static void* allocate_while_dispatched(void* unused) {
+  (void)unused;
+  churn();
+  set_dispatch();
+  say_ready();
+  while (!is_over()) {
+    allocate_small_blocks();
+    selector = kBlock;
+    allocate_small_blocks();
+    selector = 0;
+    EXPECT_EQUAL(dispatched, 0);
+    churn();
+  }
+  return NULL;
+}
+static void dispatched_thread(void) {
+  start_thread(allocate_while_dispatched, NULL);
+  while (!is_over()) rest(1);
 }
 
 // Memory that is closed by a key of the thread's rights register but while it is used.
@@ -275,5 +304,6 @@ const struct Kind processor_kinds[] = {{"alignment_check", alignment_check},
                                        {"foreign_thread_pointer", foreign_thread_pointer},
                                        {"other_segment_base", other_segment_base},
                                        {"dispatched_calls", dispatched_calls},
+                                       {"dispatched_thread", dispatched_thread},
                                        {"protection_keys", protection_keys},
                                        {NULL, NULL}};

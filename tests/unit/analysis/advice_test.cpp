@@ -152,6 +152,56 @@ TEST_CASE("what is left of all items adds up to no more than what is free") {
   }
 }
 
+TEST_CASE("memory that several items free is counted once in what they save together") {
+  HandmadeSnapshot snapshot;
+  snapshot.add_arena(true);
+  snapshot.add_mapping(0x1000000, 0x1000000 + 8 * kMiB, "[heap]", {.rss = 8 * kMiB});
+  snapshot.add_segment(0, SegmentKind::kBrk, 0x1000000,
+                       {{4 * kMiB, ChunkState::kUnsorted}, {4 * kMiB, ChunkState::kUsed}});
+  snapshot.add_pages(0x1000000, 0x1000000 + 8 * kMiB, PageState::kResident);
+  const HeapSummary summary = summarize(snapshot.streams());
+  const RssAccount account = account_rss(snapshot.metadata, summary);
+  std::vector<Advice> all = advise(snapshot.metadata, summary, account);
+  REQUIRE(all.size() == 2);
+  CHECK(saved_together(all, snapshot.metadata, summary, account) ==
+        SavedTogether{{0, 1}, 4 * kMiB, 4 * kMiB});
+  // Of one there is nothing to add up.
+  all.pop_back();
+  CHECK(saved_together(all, snapshot.metadata, summary, account) == SavedTogether{});
+}
+
+TEST_CASE("a single arena is advised only for much that a trim does not give back") {
+  HandmadeSnapshot snapshot;
+  snapshot.metadata.threads.resize(2);
+  snapshot.add_arena(true);
+  snapshot.add_arena(false);
+  bool is_kept = false;
+  SUBCASE("in whole pages") {}
+  SUBCASE("in pages that used chunks share") {
+    is_kept = true;
+  }
+  for (int32_t arena = 0; arena < 2; ++arena) {
+    HandmadeSnapshot::Chunks chunks;
+    for (uint64_t at = 0; at < 8 * kMiB; at += 0x1000) {
+      chunks.push_back({0x7f0, ChunkState::kUsed});
+      chunks.push_back({0x810, is_kept ? ChunkState::kSmallbin : ChunkState::kUsed});
+    }
+    chunks.push_back({4 * kMiB, is_kept ? ChunkState::kUsed : ChunkState::kUnsorted});
+    chunks.push_back({0x20, ChunkState::kUsed});
+    chunks.push_back({0x20, ChunkState::kTop});
+    const uint64_t begin = 0x10000000 + static_cast<uint64_t>(arena) * 0x4000000;
+    const uint64_t end = begin + 12 * kMiB + 0x1000;
+    chunks.back().first = end - begin - 12 * kMiB - 0x20;
+    snapshot.add_mapping(begin, end, arena == 0 ? "[heap]" : "", {.rss = end - begin});
+    snapshot.add_segment(arena, arena == 0 ? SegmentKind::kBrk : SegmentKind::kThreadHeap, begin,
+                         chunks);
+    snapshot.add_pages(begin, end, PageState::kResident);
+  }
+  const std::vector<Advice> all = advice_for(snapshot);
+  CHECK((find(all, AdviceKind::kArenaMax) != nullptr) == is_kept);
+  CHECK((find(all, AdviceKind::kTrim) != nullptr) != is_kept);
+}
+
 TEST_CASE("a core's advice is an upper bound") {
   HandmadeSnapshot snapshot;
   snapshot.add_arena(true);

@@ -292,11 +292,11 @@ TEST_CASE("sizes are counted by powers of two, small ones also exactly") {
   CHECK(summary.common_sizes[1] == SizeClass{48, 56, {2, 96}, {1, 48}});
   CHECK(summary.common_sizes[2] == SizeClass{32, 40, {1, 32}, {}});
   // Each used chunk once, 1,024 among the exact sizes.
-  const std::vector<SizeClass> largest_sizes = {{2048, 4096, {1, 2048}, {}},
-                                                {1024, 1032, {1, 1024}, {}},
-                                                {48, 56, {2, 96}, {1, 48}},
-                                                {32, 40, {1, 32}, {}}};
-  CHECK(summary.largest_sizes == largest_sizes);
+  const std::vector<SizeClass> used_sizes = {{2048, 4096, {1, 2048}, {}},
+                                             {1024, 1032, {1, 1024}, {}},
+                                             {48, 56, {2, 96}, {1, 48}},
+                                             {32, 40, {1, 32}, {}}};
+  CHECK(summary.used_sizes == used_sizes);
   REQUIRE(summary.largest_used.size() == 5);
   CHECK(summary.largest_used[0].size == 2048);
   CHECK(summary.largest_free[0] ==

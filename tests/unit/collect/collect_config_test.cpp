@@ -39,7 +39,7 @@ optional = true
 when = { rss_over = "500MiB", grown_by = "10%", every = "10m" }
 min_interval = "1m"
 timeout = "90s"
-cpu = "20s"
+cpu = "1500ms"
 [[target]]
 name = "db"
 pid_file = "/run/db.pid"
@@ -76,11 +76,22 @@ cgroup = "system.slice/x.service/"
   CHECK(web.when.every_s == 600);
   CHECK(web.when.min_interval_s == 60);
   CHECK(web.timeout == std::chrono::seconds(90));
-  CHECK(web.cpu == std::chrono::seconds(20));
+  CHECK(web.cpu == std::chrono::milliseconds(1500));
   CHECK(config.targets[1].when.grown_by_bytes == 64U << 20);
   CHECK(!config.targets[1].when.grown_by_percent);
   CHECK(config.targets[2].container == "3f2a8c91");
   CHECK(config.targets[3].cgroup == "/system.slice/x.service");
+}
+
+TEST_CASE("memory and disk may be short without limit") {
+  for (const char* none : {"0", "\"0%\"", "\"0.0%\""}) {
+    CAPTURE(none);
+    const std::string text = std::string("skip = { memory_below = ") + none +
+                             ", disk_below = " + none + " }\n" + kTarget;
+    const CollectConfig config = parse_collect_config(text, "c.toml");
+    CHECK(config.skip.memory_below.of(1000) == 0);
+    CHECK(config.skip.disk_below.of(1000) == 0);
+  }
 }
 
 TEST_CASE("what is wrong is said with its line") {
@@ -105,6 +116,12 @@ TEST_CASE("what is wrong is said with its line") {
         "c.toml:1 the value of max_bytes is not a size");
   CHECK(error_of("skip = { io_pressure_over = \"120%\" }\n" + std::string(kTarget)) ==
         "c.toml:1 the value of io_pressure_over is not a share of 100 at most");
+  CHECK(error_of("skip = { memory_below = \"much\" }\n" + std::string(kTarget)) ==
+        "c.toml:1 the value of memory_below is not a share or a size");
+  CHECK(error_of("skip = { memory_below = \"-1%\" }\n" + std::string(kTarget)) ==
+        "c.toml:1 the value of memory_below is not a share or a size");
+  CHECK(error_of(std::string(kTarget) + "when = { grown_by = \"0%\" }\n") ==
+        "c.toml:4 the value of grown_by is not a share or a size above 0");
   CHECK(error_of(std::string(kTarget) + "all = 1\n") ==
         "c.toml:4 the value of all is not true or false");
   CHECK(error_of(std::string(kTarget) + "when = 3\n") ==

@@ -58,6 +58,23 @@ TEST_CASE("by unit, control group and container") {
   CHECK(pids(rule_of(&TargetRule::container, "2a8c91")).empty());
 }
 
+TEST_CASE("a user's unit and a container's do not pass for the system's") {
+  const TargetRule rule = rule_of(&TargetRule::unit, "nginx.service");
+  std::vector<ListedProcess> all = {
+      {10,
+       "nginx",
+       1,
+       "",
+       {"/user.slice/user-1000.slice/user@1000.service/app.slice/nginx.service"}},
+      {11, "nginx", 2, "", {"/docker/" + kId + "/system.slice/nginx.service"}},
+      {12, "nginx", 3, "", {"/lxc.payload.web/system.slice/nginx.service"}}};
+  CHECK(match_target(rule, all).processes.size() == 3);
+  all.push_back({13, "nginx", 4, "", {"/", "/web.slice/web-own.slice/nginx.service/worker"}});
+  const TargetMatch match = match_target(rule, all);
+  REQUIRE(match.processes.size() == 1);
+  CHECK(match.processes.front().pid == 13);
+}
+
 TEST_CASE("a container and a pod that others are like") {
   const std::string twin = "3f2affff" + kId.substr(8);
   const std::string uid = "8d2f6a1e_4b7c_4f0a_9c3d_5e6f708192a3";

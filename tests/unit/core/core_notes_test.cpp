@@ -58,6 +58,85 @@ TEST_CASE("process, threads, files and auxiliary vector of every machine") {
   }
 }
 
+TEST_CASE("all general registers, by their numbers in DWARF") {
+  // Each word of the note's registers holds 0x100 and its own number: what <sys/user.h> of each
+  // machine calls one is at that number.
+  struct Place {
+    unsigned number;
+    const char* name;
+    unsigned word;
+  };
+  struct Layout {
+    Machine machine;
+    size_t size, begin, words;
+    std::vector<Place> places;
+  };
+  const std::vector<Layout> layouts = {
+      {Machine::kX86_64,
+       336,
+       112,
+       27,
+       {{0, "rax", 10},
+        {1, "rdx", 12},
+        {2, "rcx", 11},
+        {3, "rbx", 5},
+        {4, "rsi", 13},
+        {5, "rdi", 14},
+        {6, "rbp", 4},
+        {7, "rsp", 19},
+        {8, "r8", 9},
+        {9, "r9", 8},
+        {10, "r10", 7},
+        {11, "r11", 6},
+        {12, "r12", 3},
+        {13, "r13", 2},
+        {14, "r14", 1},
+        {15, "r15", 0}}},
+      {Machine::kAarch64,
+       392,
+       112,
+       34,
+       {{0, "x0", 0}, {1, "x1", 1}, {29, "x29", 29}, {30, "x30", 30}, {31, "sp", 31}}},
+      {Machine::kI386,
+       144,
+       72,
+       17,
+       {{0, "eax", 6},
+        {1, "ecx", 1},
+        {2, "edx", 2},
+        {3, "ebx", 0},
+        {4, "esp", 15},
+        {5, "ebp", 5},
+        {6, "esi", 3},
+        {7, "edi", 4}}}};
+  for (const Layout& layout : layouts) {
+    CAPTURE(static_cast<int>(layout.machine));
+    Bytes status(layout.size);
+    for (size_t word = 0; word < layout.words; ++word) {
+      if (layout.machine == Machine::kI386) {
+        put_at(status, layout.begin + word * 4, static_cast<uint32_t>(0x100 + word));
+      } else {
+        put_at(status, layout.begin + word * 8, uint64_t{0x100 + word});
+      }
+    }
+    CoreNotesBuilder builder(layout.machine);
+    builder.note("CORE", NT_PRSTATUS, status);
+    const CoreNotes notes = notes_of(layout.machine, builder.bytes());
+    REQUIRE(notes.threads.size() == 1);
+    const GeneralRegisters& general = notes.threads[0].registers->general;
+    CHECK(general.are_known);
+    for (const Place& place : layout.places) {
+      CAPTURE(std::string(place.name));
+      CHECK(std::string(general_register_name(layout.machine, place.number)) == place.name);
+      CHECK(general.values.at(place.number) == 0x100 + place.word);
+    }
+    const unsigned stack = stack_register(layout.machine);
+    CHECK(general.values.at(stack) == notes.threads[0].registers->stack_pointer.value());
+    CHECK(std::string(
+              general_register_name(layout.machine, general_register_count(layout.machine))) == "");
+  }
+}
+
 TEST_CASE("the signal by which gcore itself stopped the process did not end it") {
   CoreNotesBuilder builder(Machine::kX86_64);
   builder.thread(1, SIGSTOP, 1, 1, 1);

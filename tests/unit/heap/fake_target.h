@@ -41,6 +41,7 @@ class FakeTarget : public Target, private MemoryReader, private PageResidency {
   void make_unreadable(AddressRange hole) { holes_.push_back(hole); }
 
   void put_bytes(Address at, std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;
     std::memcpy(writable(at, bytes.size()), bytes.data(), bytes.size());
   }
   template <typename T>

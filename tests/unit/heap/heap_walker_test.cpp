@@ -190,6 +190,40 @@ TEST_CASE("an arena that was never used has no chunks and no complaint") {
   CHECK(walk.model.arenas[0].top.is_null());
 }
 
+TEST_CASE("a malloc that nobody has called has no tcaches, whatever is where theirs will be") {
+  for (const bool was_called : {false, true}) {
+    SyntheticHeap heap(Machine::kX86_64, 36);
+    SyntheticArena& main = heap.brk_arena(2);
+    heap.thread(main, 100);
+    main.top(heap.heap_begin() + 0x2000 - main.cursor());
+    main.system_mem = 0x2000;
+    heap.finish();
+
+    // Another C library, and the tcache of one that was loaded there before.
+    const Address arena(0x7f0000600100);
+    const Address tcache(0x7f0000700010);
+    heap.target.map(arena.align_down(kPage), kPage);
+    heap.target.map(tcache.align_down(kPage), kPage);
+    heap.target.put_word(tcache - 8, heap.layout.tcache_chunk_size() | 1);
+    const uint16_t one = 1;
+    heap.target.put_bytes(tcache + 30 * 2, std::as_bytes(std::span(&one, 1)));
+    heap.target.put_word(tcache + heap.layout.tcache.entries + 30 * 8, 0x7f00007002a0);
+    heap.target.put_word(arena + heap.layout.state.attached_threads, was_called ? 0 : 1);
+    LocatedMalloc other = heap.located();
+    other.instance.main_arena = arena;
+    other.instance.malloc_par = arena + 0xe00;  // zeros
+    other.tls_offset = -0x60;
+    const auto& thread = heap.target.threads().front();
+    heap.target.put_word(thread.registers->thread_pointer - 0x60, tcache.value());
+
+    const RecordedWalk walk(heap.target, {heap.located(), other});
+    CAPTURE(complaints(walk));
+    CHECK(walk.has_complaint("bin 30 of the tcache of thread 100") == was_called);
+    CHECK(walk.model.corruptions.size() == (was_called ? 1 : 0));
+    CHECK(walk.model.thread_caches.size() == (was_called ? 2 : 1));
+  }
+}
+
 TEST_CASE("without mallocs there is nothing to walk") {
   SparseTarget target(Machine::kX86_64);
   const RecordedWalk walk(target, {});

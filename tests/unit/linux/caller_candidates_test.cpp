@@ -22,7 +22,7 @@ class Threads {
   }
 
   ProcFs proc() const { return ProcFs(tree_.path()); }
-  void put(int tid, char state) const { put(tid, stat_of(tid, state)); }
+  void put(int tid, char state, int flags = 0) const { put(tid, stat_of(tid, state, flags)); }
   // As the kernel shows it: by its tid, and as a thread of the process.
   void put(int tid, const std::string& stat) const {
     const std::string name = std::to_string(tid);
@@ -35,9 +35,12 @@ class Threads {
   }
 
  private:
-  static std::string stat_of(int tid, char state) {
+  static std::string stat_of(int tid, char state, int flags) {
+    constexpr int kFlagsField = 9;
     std::string text = std::to_string(tid) + " (server) " + state;
-    for (int field = 4; field <= 38; ++field) text += " 0";
+    for (int field = 4; field <= 38; ++field) {
+      text += " " + std::to_string(field == kFlagsField ? flags : 0);
+    }
     return text;
   }
 
@@ -67,6 +70,16 @@ TEST_CASE("a thread is alone when all others have ended") {
   threads.take_away(9);
   threads.put(8, 'Z');
   CHECK(is_only_thread(threads.proc(), 7, 7, before));
+}
+
+TEST_CASE("a thread that is exiting runs nothing any more") {
+  constexpr int kExiting = 4;  // PF_EXITING
+  const Threads threads;
+  const CallerCandidates before = list_caller_candidates(threads.proc(), 7);
+  threads.take_away(9);
+  threads.put(8, 'R', kExiting);
+  CHECK(is_only_thread(threads.proc(), 7, 7, before));
+  CHECK(list_caller_candidates(threads.proc(), 7).alive == 1);
 }
 
 TEST_CASE("a thread that came into being meanwhile counts") {

@@ -84,3 +84,14 @@ TEST_CASE("processes that follow each other need not be restarts") {
   CHECK(history_page(history).find("2, one after the other: a restart, or different processes") !=
         std::string::npos);
 }
+
+TEST_CASE("metrics are UTF-8 whatever a process is called, with quotes and lines escaped") {
+  const std::vector<NamedHistory> histories = {
+      {"a\"b\n\xff\\", history_of(7200, kMebibyte, kMebibyte / 7200, Trend::kGrows)}};
+  std::string text;
+  Writer out(text);
+  print_history_metrics(out, histories, 0);
+  out.flush();
+  CHECK(text.find("heapsnap_grows{target=\"a\\\"b\\n\xef\xbf\xbd\\\\\"} 1\n") != std::string::npos);
+  CHECK(text.find('\xff') == std::string::npos);
+}

@@ -101,6 +101,24 @@ TEST_CASE("the sums are those of the report, and the process comes last") {
   CHECK(std::string_view(last["snapshot"]) == "box/web/20260131T235959Z-4242.hsnap");
 }
 
+TEST_CASE("the chunks are read once, and the rows of sizes add up to the blocks in use") {
+  const HandmadeSnapshot snapshot = collected();
+  SnapshotStreams streams = snapshot.streams();
+  size_t reads = 0;
+  streams.read_chunks = [&, read = streams.read_chunks](ChunkSink& sink) {
+    ++reads;
+    read(sink);
+  };
+  const Rows rows(streams, nullptr, "a.hsnap");
+  CHECK(reads == 1);
+  Tally of_sizes;
+  for (const auto& row : rows.all()) {
+    if (std::string_view(row["kind"]) != "size") continue;
+    of_sizes += {uint64_t(row["blocks"]), uint64_t(row["bytes"])};
+  }
+  CHECK(of_sizes == used_figures(test::SampleReport(snapshot).summary.totals).chunks);
+}
+
 TEST_CASE("what an older snapshot or a core does not say is null") {
   HandmadeSnapshot snapshot = test::sample_snapshot();
   snapshot.metadata.process.comm = "a\"b\n\x1b[2J\xff";

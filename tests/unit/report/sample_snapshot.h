@@ -109,6 +109,7 @@ struct SampleReport {
     facts.process_runs = process_runs;
     facts.is_whole_report = is_whole_report;
     input.next = next_step(facts);
+    input.saved_together = together;
     return input;
   }
 
@@ -116,6 +117,7 @@ struct SampleReport {
   HeapSummary summary;
   RssAccount account;
   std::vector<Advice> advice;
+  SavedTogether together;
 };
 
 }  // namespace heapsnap::test

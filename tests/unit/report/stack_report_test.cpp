@@ -67,6 +67,26 @@ TEST_CASE("stacks that do not explain the memory say so") {
   CHECK(old_share_text(sample.metadata, sample.census).empty());
 }
 
+TEST_CASE("listings say who probably allocated blocks from before the tracker") {
+  const Sample sample;
+  StackReportInput input = sample.input();
+  input.old_blocks = {{112, {9936, 9936 * 112}, 64, 2}};
+  const std::string sentence =
+      "  note      untracked: 48 B in 2 blocks (allocated before tracking began)\n"
+      "            9,936 of 112 B: probably allocated by fill(Node*), like all 64 newer\n"
+      "            blocks of this size in use\n";
+  CHECK(holds(printed([&](Writer& out) { print_stacks(out, input, {false, 80}); }), sentence));
+  CHECK(holds(printed([&](Writer& out) {
+                print_stack_groups(out, input, {}, "function", {false, 80});
+              }),
+              sentence));
+  const std::string json = printed([&](Writer& out) { print_json_stacks(out, input); });
+  simdjson::dom::parser parser;
+  const simdjson::dom::element old = parser.parse(json)["old_blocks"].at(0);
+  CHECK(uint64_t(old["old"]["count"]) == 9936);
+  CHECK(std::string_view(old["probable_function"]) == "fill(Node*)");
+}
+
 TEST_CASE("many sizes are ranges, and what is little is only counted") {
   const Sample sample;
   StackReportInput input = sample.input();
@@ -286,6 +306,39 @@ TEST_CASE("stacks that differ do not look alike") {
         "f(int) tree|main\\x1b[31m tree.c:40|complete");
 }
 
+TEST_CASE("a function that calls itself is one line") {
+  AlikeSample sample;
+  const auto add_calls = [&](std::vector<uint64_t> addresses) {
+    uint32_t parent = 8;
+    for (const uint64_t address : addresses) {
+      sample.add(address, "visit(Node*)", address & 0xff, parent);
+      parent = static_cast<uint32_t>(sample.recorded.stacks.nodes.size() - 1);
+    }
+    return static_cast<uint32_t>(sample.recorded.stacks.sites.size() - 1);
+  };
+  const uint32_t deep = add_calls(std::vector<uint64_t>(12, 0x403010));
+  const uint32_t flat = add_calls({0x403010});
+  const uint32_t left = add_calls({0x403010, 0x403020});
+  const uint32_t right = add_calls({0x403020, 0x403010});
+  const auto text_of = [&](std::vector<uint32_t> ranked, size_t index) {
+    return sample.texts(sample.input_of(std::move(ranked)), 60)[index];
+  };
+  const std::string in_main = "main\\x1b[31m tree.c:40|complete";
+  CHECK(text_of({deep, flat}, 0) == "visit(Node*) × 12 tree|" + in_main);
+  CHECK(text_of({deep, flat}, 1) == "visit(Node*) tree|" + in_main);
+  CHECK(text_of({left}, 0) == "visit(Node*) × 2 tree|" + in_main);
+  // By turns from two places: what tells two stacks apart is shown.
+  CHECK(text_of({left, right}, 0) == "visit(Node*)+0x20 tree|visit(Node*)+0x10 tree|" + in_main);
+  CHECK(text_of({left, right}, 1) == "visit(Node*)+0x10 tree|visit(Node*)+0x20 tree|" + in_main);
+  // However little room there is, the number is shown.
+  StackEnd end{};
+  CHECK(StackLines(sample.input_of({deep}), 24).lines_of(0, end)[0].function.ends_with(" × 12"));
+
+  CHECK(stack_labels(sample.input_of({deep, flat}), 60) ==
+        std::vector<std::string>{"visit(Node*) × 12", "visit(Node*)"});
+  CHECK(charged_function(sample.input_of({}), deep) == "visit(Node*)");
+}
+
 TEST_CASE("one call path recorded in two ways says which") {
   AlikeSample sample;
   sample.add(0x403010, "f(int)", 0x10);
@@ -387,17 +440,17 @@ TEST_CASE(
   sample.metadata.mappings.resize(1);
   sample.metadata.mappings[0].path = "/memfd:libheapsnap_tracker.so";
   sample.metadata.mappings[0].inode = 1;
-  const StackReportInput stacks = sample.input();
+  StackReportInput stacks = sample.input();
+  stacks.old_blocks = {{112, {9936, 9936 * 112}, 64, 2}};
   HeapSummary summary;
   StateFigures& used = summary.totals[static_cast<size_t>(ChunkState::kUsed)];
   used.chunks = {70, 2 << 20};
-  summary.largest_sizes = {{112, 120, {10000, 1120000}, {}}, {2048, 4096, {300, 700000}, {}}};
+  summary.used_sizes = {{112, 120, {10000, 1120000}, {}}, {2048, 4096, {300, 700000}, {}}};
   summary.shares.resize(1);
   const RssAccount account = account_rss(sample.metadata, summary);
   const std::vector<Advice> advice;
   ReportInput input{sample.metadata, summary, account, advice, "a.hsnap", 1};
   input.stacks = &stacks;
-  input.old_blocks = {{112, {9936, 9936 * 112}, 64, 2}};
   const auto screen = [&] {
     return printed([&](Writer& out) { print_first_screen(out, input, {false, 80}); });
   };

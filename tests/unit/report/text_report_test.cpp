@@ -75,12 +75,7 @@ What can be done
   1. malloc_trim(0) would give back 7.9 MiB in whole free pages.
      → heapsnap trim 4242 does it once; to keep it low, call malloc_trim(0) in
      the program after it has freed a lot.
-  2. 2.0 MiB is free in thread arenas, where no other arena can use it (2 arenas
-     for 2 threads).
-     → start the program with MALLOC_ARENA_MAX=1: saves between 0 and 2.0 MiB,
-     depending on how many of its threads need their memory at the same time;
-     threads then contend for the arenas.
-  3. 1.0 MiB is free in thread caches (1,024 chunks); each keeps up to 7 chunks
+  2. 1.0 MiB is free in thread caches (1,024 chunks); each keeps up to 7 chunks
      of a size.
      → let idle threads end, or start the program with
      GLIBC_TUNABLES=glibc.malloc.tcache_count=2 and compare: the chunks then go
@@ -251,11 +246,31 @@ TEST_CASE("one of anything is one") {
   CAPTURE(text);
   CHECK(contains(text, "1.9 ms (1 thread) to fork it"));
   CHECK(contains(text, "1 thread, stepped out in 1 step\n"));
-  CHECK(contains(text, "(2 arenas\n     for 1 thread)"));
   CHECK(contains(text, "  1 block  of 1.0 MiB"));
   for (const char* plural : {" 1 threads", " 1 blocks", " 1 chunks", " 1 places", " 1 steps"}) {
     CHECK_FALSE(contains(text, plural));
   }
+}
+
+TEST_CASE("advice on the same memory ends with what it saves together") {
+  const test::HandmadeSnapshot snapshot = test::sample_snapshot();
+  SampleReport report(snapshot);
+  Advice trim;
+  trim.bytes = trim.saves_least = trim.saves_most = 8 << 20;
+  Advice arenas;
+  arenas.kind = AdviceKind::kArenaMax;
+  arenas.bytes = 9 << 20;
+  arenas.saves_most = arenas.overlap = 6 << 20;
+  arenas.overlaps = {0};
+  arenas.count = 5;
+  arenas.other_count = 1;
+  report.advice = {trim, arenas};
+  CHECK(contains(first_screen(report), "(5 arenas\n     for 1 thread)"));
+  CHECK_FALSE(contains(first_screen(report), "Together"));
+  report.together = {{0, 1}, 8 << 20, 9 << 20};
+  CHECK(contains(first_screen(report),
+                 "  Together, 1 and 2 save between 8.0 MiB and 9.0 MiB: memory that more than one\n"
+                 "  of them would free is counted once.\n"));
 }
 
 TEST_CASE("each screen ends with a next step") {

@@ -6,13 +6,15 @@
 #include <algorithm>
 #include <sstream>
 
+#include "tests/unit/byte_units.h"
+
 using namespace heapsnap;
+using namespace heapsnap::test;
 
 namespace {
 
 constexpr int64_t kNoon_ns = 1'769'860'800'000'000'000;  // 2026-01-31T12:00:00Z
 constexpr int64_t kSecond_ns = 1'000'000'000;
-constexpr uint64_t kMiB = 1 << 20;
 
 WatchRow row_at(int64_t at_ns) {
   WatchRow row;

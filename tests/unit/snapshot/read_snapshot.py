@@ -12,7 +12,8 @@ import sys
 MASK = (1 << 64) - 1
 STATES = ["used", "tcache", "fastbin", "unsorted", "smallbin", "largebin", "top", "fence",
           "mmapped", "unknown"]
-CHUNKS, PAGES, CONTENTS, TABLE, MMAPPED, INDEX, CALL_STACKS = range(1, 8)
+(CHUNKS, PAGES, CONTENTS, TABLE, MMAPPED, INDEX, CALL_STACKS, REFERENCES, ROOTS, TYPE_NAMES,
+ BLOCK_TYPES) = range(1, 12)
 MAX_COLUMN = 16 << 20
 
 
@@ -210,6 +211,43 @@ def read_contents(section):
     check(ranges.at_end() and data.at_end(), "bytes follow the last range")
 
 
+def planes(data, count):
+    check(len(data) == 4 * count, "columns differ")
+    return [sum(data[plane * count + i] << 8 * plane for plane in range(4)) for i in range(count)]
+
+
+class References:
+    """(block, offset, target, interior) of each reference, section by section."""
+
+    def __init__(self):
+        self.next, self.offset, self.target = 0, 0, 0
+
+    def read(self, section):
+        cursor = Cursor(section.column(1))
+        block = cursor.varint()
+        goes_on = self.next > 0 and block == self.next - 1
+        check(cursor.at_end() and (goes_on or block == self.next), "blocks do not follow")
+        counts, large_counts = section.column(2), Cursor(section.column(3))
+        offsets, large_offsets = section.column(4), Cursor(section.column(5))
+        targets, interior = planes(section.column(6), len(offsets)), section.column(7)
+        check(len(counts) == section.items and len(interior) == (len(offsets) + 7) // 8, "columns differ")
+        at = 0
+        for code in counts:
+            if not goes_on:
+                self.offset, self.target = 0, block
+            goes_on = False
+            for at in range(at, at + (large_counts.varint() if code == 255 else code)):
+                check(at < len(offsets), "offsets are missing")
+                self.offset += large_offsets.varint() if offsets[at] == 255 else offsets[at]
+                step = targets[at]
+                self.target = (self.target + ((step >> 1) ^ -(step & 1))) & 0xffffffff
+                yield block, self.offset, self.target, interior[at // 8] >> at % 8 & 1
+            at += 1 if code else 0
+            block += 1
+        check(at == len(offsets) and large_counts.at_end() and large_offsets.at_end(), "columns differ")
+        self.next = block
+
+
 class Snapshot:
     def __init__(self, data):
         check(data[:8] == b"HEAPSNAP", "no snapshot")
@@ -225,7 +263,7 @@ class Snapshot:
             index += section.length
             if section.kind == INDEX:
                 self.index += read_table(section)[1]
-        for section in self.sections(TABLE, MMAPPED, CALL_STACKS):
+        for section in self.sections(TABLE, MMAPPED, CALL_STACKS, ROOTS, TYPE_NAMES):
             name, rows = read_table(section)
             self.tables.setdefault(name, []).extend(rows)
 
@@ -257,6 +295,19 @@ class Snapshot:
         if last:
             yield last
 
+    def references(self):
+        references = References()
+        for section in self.sections(REFERENCES):
+            yield from references.read(section)
+
+    def block_types(self):
+        block = 0
+        for section in self.sections(BLOCK_TYPES):
+            check(Cursor(section.column(1)).varint() == block, "blocks do not follow")
+            for number in planes(section.column(2), section.items):
+                yield block, number
+                block += 1
+
     def contents(self):
         for section in self.sections(CONTENTS):
             yield from read_contents(section)
@@ -272,6 +323,10 @@ def lines(snapshot):
     for address, data in snapshot.contents():
         for i in range(0, len(data), 16):
             yield f"bytes {address + i:x} {data[i:i + 16].hex()}"
+    for block, offset, target, interior in snapshot.references():
+        yield f"reference {block} {offset} {target} {interior}"
+    for block, number in snapshot.block_types():
+        yield f"type {block} {number}"
     for name, rows in snapshot.tables.items():
         for row in rows:
             values = (value.hex() if isinstance(value, bytes) else str(value)

@@ -30,6 +30,7 @@ class Sample {
     write_chunks();
     write_pages();
     write_contents();
+    write_references();
     write_tables();
     if (!text_.flush()) throw std::runtime_error("cannot write the text");
   }
@@ -96,6 +97,59 @@ class Sample {
     }
   }
 
+  // One block with very many, and long ways between words.
+  void write_references() {
+    std::mt19937_64 random(3);
+    constexpr BlockNumber kBlocks = 3000;
+    for (BlockNumber block = 0; block < kBlocks; ++block) {
+      const auto count = static_cast<uint32_t>(block == 1500 ? 300 : random() % 4);
+      std::vector<uint32_t> offsets;
+      std::vector<BlockNumber> targets;
+      std::vector<uint8_t> interior;
+      auto offset = static_cast<uint32_t>(random() % 3);
+      for (uint32_t i = 0; i < count; ++i) {
+        offsets.push_back(offset);
+        targets.push_back(static_cast<BlockNumber>(random() % kBlocks));
+        interior.push_back(static_cast<uint8_t>(random() % 2));
+        line("reference {} {} {} {}", block, offset, targets.back(), interior.back());
+        offset += random() % 100 == 0 ? 300 : 1 + static_cast<uint32_t>(random() % 3);
+      }
+      writer_.on_references({block, std::span(&count, 1), offsets, targets, interior});
+      const auto type = static_cast<TypeNumber>(random() % 3);
+      writer_.on_block_types(std::span(&type, 1));
+      line("type {} {}", block, type);
+    }
+    const std::vector<BlockType> types = {
+        {}, {"Session", "/bin/a", TypeSource::kVtable}, {"FILE", "", TypeSource::kStructure}};
+    writer_.on_type_names(types);
+    for (const BlockType& type : types) {
+      line("types name={} module={} source={}", hex(type.name), hex(type.module),
+           static_cast<int>(type.source));
+    }
+    const std::vector<RootPlace> places = {
+        {RootKind::kVariable, 0, "/bin/a", "g_cache", Address(0x4000), 8, 0x3000},
+        {RootKind::kStack, 12, "", "main", Address(0x7ff000000000), 0, 0}};
+    for (uint32_t i = 0; i < 5; ++i) {
+      const Root root{i % 2, uint64_t{16} * (5 - i), BlockNumber{2999} / (i + 1), i == 2};
+      writer_.on_root(root);
+      line("roots place={} offset={} target={} interior={:d}", root.place, root.offset, root.target,
+           root.interior);
+    }
+    writer_.on_root_places(places);
+    for (const RootPlace& place : places) {
+      line("root_places kind={} tid={} module={} name={} begin={} size={} module_offset={}",
+           static_cast<int>(place.kind), place.tid, hex(place.module), hex(place.name),
+           place.begin.value(), place.size, place.module_offset);
+    }
+    references_ = {true, "", kBlocks, 1, 2, 3, 4, 5, 6};
+    const ReferenceRecord& record = references_;
+    line(
+        "references is_complete={:d} why_not={} blocks={} references={} roots={} scanned_bytes={} "
+        "bytes_in_swap={} bytes_unreadable={} scan_ns={}",
+        record.is_complete, hex(record.why_not), record.blocks, record.references, record.roots,
+        record.scanned_bytes, record.bytes_in_swap, record.bytes_unreadable, record.scan_ns);
+  }
+
   void write_tables() {
     for (uint32_t i = 0; i < 3; ++i) {
       const MmappedChunk chunk{Address(0x7e0000000000 - i),
@@ -116,6 +170,7 @@ class Sample {
     }
     SnapshotMetadata all = full_metadata(2, 2);
     all.tracker = full_tracker();
+    all.references = references_;
     write_tracker_tables(*all.tracker);
     write_call_stack_tables();
     line("capture writer={} foreign_allocator={} foreign_answers_malloc={}", hex(all.writer),
@@ -254,6 +309,7 @@ class Sample {
     }
   }
 
+  ReferenceRecord references_;
   SnapshotWriter writer_;
   std::ofstream text_;
 };

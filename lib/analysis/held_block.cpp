@@ -1,0 +1,175 @@
+#include "analysis/held_block.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "analysis/holding_paths.h"
+#include "analysis/reachability.h"
+#include "analysis/snapshot_blocks.h"
+
+namespace heapsnap {
+
+namespace {
+
+BlockFacts facts_of(const SnapshotBlock& block) {
+  return {block.number, block.address, block.usable, block.stack, 0, block.is_mallocs_own};
+}
+
+std::optional<BlockFacts> find_block(const SnapshotStreams& streams, Address address) {
+  std::optional<BlockFacts> found;
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    // A block of no bytes holds its own address.
+    const uint64_t bytes = std::max<uint64_t>(block.usable, 1);
+    if (address >= block.address && address - block.address < bytes) found = facts_of(block);
+  });
+  return found;
+}
+
+using PairOfBlocks = std::pair<BlockNumber, BlockNumber>;
+
+// Where the first of two blocks points to the second.
+class WhereHeld final : public ReferenceSink {
+ public:
+  struct Word {
+    uint64_t offset = 0;
+    bool interior = false;
+  };
+  explicit WhereHeld(const std::set<PairOfBlocks>& wanted) : wanted_(wanted) {}
+
+  void on_references(const ReferenceBatch& batch) override {
+    size_t begin = 0;
+    for (size_t i = 0; i < batch.counts.size(); ++i) {
+      const auto source = static_cast<BlockNumber>(batch.first + i);
+      const size_t end = begin + batch.counts[i];
+      auto pair = wanted_.lower_bound({source, 0});
+      if (pair != wanted_.end() && pair->first == source) {
+        for (size_t word = begin; word < end; ++word) look_at(batch, source, word);
+      }
+      begin = end;
+    }
+  }
+  Word at(BlockNumber source, BlockNumber target) const {
+    const auto found = words_.find({source, target});
+    return found == words_.end() ? Word{} : found->second;
+  }
+
+ private:
+  void look_at(const ReferenceBatch& batch, BlockNumber source, size_t word) {
+    const PairOfBlocks pair{source, batch.targets[word]};
+    if (!wanted_.contains(pair)) return;
+    words_.try_emplace(pair, Word{batch.offsets[word], batch.interior[word] != 0});
+  }
+
+  const std::set<PairOfBlocks>& wanted_;
+  std::map<PairOfBlocks, Word> words_;
+};
+
+// What is reached with the block and not without.
+Tally retained_by(const SnapshotStreams& streams, const ReferenceGraph& graph,
+                  const std::vector<Root>& roots, BlockNumber block, bool is_leaked) {
+  std::vector<BlockNumber> starts;
+  for (const Root& root : roots) starts.push_back(root.target);
+  const BlockSet with_roots = reachable_blocks(graph, starts);
+  BlockSet other(graph.blocks());
+  if (is_leaked) {
+    reach_more(graph, std::span(&block, 1), other);
+  } else {
+    other.insert(block);  // and so not followed
+    reach_more(graph, starts, other);
+  }
+  Tally result;
+  each_snapshot_block(streams, [&](const SnapshotBlock& one) {
+    if (one.number >= graph.blocks()) return;
+    const bool alive = with_roots.contains(one.number);
+    const bool in_other = other.contains(one.number);
+    const bool goes = is_leaked ? in_other && !alive : (alive && !in_other) || one.number == block;
+    if (goes) result.add(one.usable);
+  });
+  return result;
+}
+
+}  // namespace
+
+std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
+                                       const ReferenceStreams& references, Address address,
+                                       size_t limit) {
+  const auto found = find_block(streams, address);
+  if (!found) return std::nullopt;
+  HeldBlock result;
+  result.block = *found;
+  result.offset = address - found->address;
+  const BlockNumber number = found->number;
+
+  ReferenceGraph graph;
+  ReferenceGraphSink sink(graph);
+  references.read_references(sink);
+  graph.finish();
+  std::vector<Root> roots;
+  references.read_roots([&](const Root& root) { roots.push_back(root); });
+  std::vector<HoldingPath> paths;
+  std::vector<BlockNumber> sources;
+  {
+    const ReferenceGraph back = reversed(graph);
+    paths = holding_paths(back, roots, number, limit);
+    if (number < back.blocks()) {
+      const std::span<const BlockNumber> all = back.targets(number);
+      sources.assign(all.begin(), all.end());
+    }
+  }
+  std::sort(sources.begin(), sources.end());
+  sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
+  result.source_count = sources.size();
+  sources.resize(std::min(sources.size(), limit));
+  if (number < graph.blocks()) {
+    result.retained = retained_by(streams, graph, roots, number, paths.empty());
+  }
+  graph.release();
+
+  std::set<PairOfBlocks> pairs;
+  for (const BlockNumber source : sources) pairs.emplace(source, number);
+  for (const HoldingPath& path : paths) {
+    for (size_t i = 1; i < path.blocks.size(); ++i) {
+      pairs.emplace(path.blocks[i - 1], path.blocks[i]);
+    }
+  }
+  WhereHeld words(pairs);
+  references.read_references(words);
+
+  std::map<BlockNumber, BlockFacts> facts;
+  for (const auto& [source, target] : pairs) facts[source], facts[target];
+  for (const HoldingPath& path : paths) facts[path.blocks.front()];
+  facts[number];
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    const auto wanted = facts.find(block.number);
+    if (wanted != facts.end()) wanted->second = facts_of(block);
+  });
+  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+    for (auto one = facts.lower_bound(first);
+         one != facts.end() && one->first - first < types.size(); ++one) {
+      one->second.type = types[one->first - first];
+    }
+  });
+
+  result.block = facts[number];
+  const unsigned word = word_size(streams.metadata->process.machine);
+  const auto step_between = [&](BlockNumber source, BlockNumber target, BlockNumber shown) {
+    const WhereHeld::Word where = words.at(source, target);
+    return HeldStep{facts[shown], where.offset * word, where.interior};
+  };
+  for (const BlockNumber source : sources) {
+    result.sources.push_back(step_between(source, number, source));
+  }
+  for (const HoldingPath& path : paths) {
+    const Root& root = roots[path.root];
+    HeldPath held{root.place, {}};
+    held.steps.push_back({facts[path.blocks.front()], root.offset, root.interior});
+    for (size_t i = 1; i < path.blocks.size(); ++i) {
+      held.steps.push_back(step_between(path.blocks[i - 1], path.blocks[i], path.blocks[i]));
+    }
+    result.paths.push_back(std::move(held));
+  }
+  return result;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,52 @@
+// Why one block is there: what it is, the shortest ways from roots to it, and what would go with
+// it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analysis/reference_streams.h"
+#include "analysis/size_classes.h"
+#include "analysis/snapshot_streams.h"
+#include "references/block_type.h"
+#include "references/root.h"
+
+namespace heapsnap {
+
+struct BlockFacts {
+  BlockNumber number = kNoBlock;
+  Address address;
+  uint64_t bytes = 0;  // usable
+  uint32_t stack = 0;  // of a tracked process; 0: none that is known
+  TypeNumber type = 0;
+  bool is_mallocs_own = false;
+};
+
+struct HeldStep {
+  BlockFacts block;
+  uint64_t held_at = 0;   // byte in the block before, or, of the first step, in the root's place
+  bool interior = false;  // that points past the block's first byte
+};
+
+struct HeldPath {
+  uint32_t place = 0;  // index into the places
+  std::vector<HeldStep> steps;
+};
+
+struct HeldBlock {
+  BlockFacts block;
+  uint64_t offset = 0;            // of the address that was asked for
+  std::vector<HeldPath> paths;    // the shortest first; none: it is leaked
+  std::vector<HeldStep> sources;  // blocks that point to it, a few, each with where it does
+  uint64_t source_count = 0;
+  Tally retained;  // what is reachable only through it, itself included; of a leaked one: what it
+                   // leads to among leaked blocks
+};
+
+// None when no block in use holds `address`. At most `limit` paths and as many sources.
+std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
+                                       const ReferenceStreams& references, Address address,
+                                       size_t limit);
+
+}  // namespace heapsnap

@@ -1,0 +1,144 @@
+#include "analysis/leak_census.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "analysis/reachability.h"
+#include "analysis/snapshot_blocks.h"
+#include "base/error.h"
+
+namespace heapsnap {
+
+namespace {
+
+// What roots point into, and malloc's own blocks, which nobody can leak.
+std::vector<BlockNumber> starts_of(const SnapshotStreams& streams,
+                                   const ReferenceStreams& references, BlockNumber blocks,
+                                   Tally& in_use) {
+  std::vector<BlockNumber> starts;
+  references.read_roots([&](const Root& root) { starts.push_back(root.target); });
+  std::sort(starts.begin(), starts.end());
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  BlockNumber count = 0;
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    ++count;
+    if (!block.is_mallocs_own) {
+      in_use.add(block.usable);
+    } else if (block.number < blocks) {
+      starts.push_back(block.number);
+    }
+  });
+  if (count != blocks) {
+    throw Error(ErrorKind::kBadInput, "the references between blocks",
+                "they are of " + std::to_string(blocks) + " blocks, and the snapshot has " +
+                    std::to_string(count));
+  }
+  return starts;
+}
+
+std::vector<LeakedBlock> list_blocks(const SnapshotStreams& streams,
+                                     const ReferenceStreams& references,
+                                     const BlockSet& reachable) {
+  std::vector<LeakedBlock> blocks;
+  blocks.reserve(reachable.missing());
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    if (reachable.contains(block.number)) return;
+    blocks.push_back({block.address, block.usable, block.stack, 0, LeakKind::kDirect, 0});
+  });
+  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+    for (size_t i = 0; i < types.size(); ++i) {
+      const uint64_t block = first + i;
+      if (types[i] == 0 || block >= reachable.blocks()) continue;
+      const auto number = static_cast<BlockNumber>(block);
+      if (!reachable.contains(number)) blocks[reachable.rank_missing(number)].type = types[i];
+    }
+  });
+  return blocks;
+}
+
+// Takes suppressed blocks out, with what they lead to, as LeakSanitizer does.
+void suppress(const IsSuppressed& is_suppressed, ReferenceGraph& leaked, LeakCensus& census) {
+  std::vector<BlockNumber> starts;
+  for (BlockNumber i = 0; i < census.blocks.size(); ++i) {
+    if (is_suppressed(census.blocks[i].stack, census.blocks[i].type)) starts.push_back(i);
+  }
+  if (starts.empty()) return;
+  const BlockSet suppressed = reachable_blocks(leaked, starts);
+  leaked = leaked_graph(leaked, suppressed);
+  size_t kept = 0;
+  for (BlockNumber i = 0; i < census.blocks.size(); ++i) {
+    if (suppressed.contains(i)) {
+      census.suppressed.add(census.blocks[i].bytes);
+    } else {
+      census.blocks[kept++] = census.blocks[i];
+    }
+  }
+  census.blocks.resize(kept);
+}
+
+void add_up(LeakCensus& census) {
+  for (const LeakedBlock& block : census.blocks) {
+    census.all.add(block.bytes);
+    census.kinds[static_cast<size_t>(block.kind)].add(block.bytes);
+    if (block.source == LeakClasses::kSeveral) census.held_by_several.add(block.bytes);
+  }
+}
+
+void group_sources(LeakCensus& census) {
+  std::map<std::tuple<LeakKind, uint32_t, TypeNumber, uint64_t>, size_t> groups;
+  for (uint32_t i = 0; i < census.sources.size(); ++i) {
+    const LeakOrigin& source = census.sources[i];
+    const LeakedBlock& block = census.blocks[source.block];
+    const TypeNumber type = block.stack == 0 ? block.type : 0;
+    const uint64_t size = block.stack == 0 && type == 0 ? block.bytes : 0;
+    const auto [entry, is_new] =
+        groups.try_emplace({source.kind, block.stack, type, size}, census.groups.size());
+    if (is_new)
+      census.groups.push_back({source.kind, block.stack, block.type, block.bytes, 0, 0, 0, i});
+    LeakGroup& group = census.groups[entry->second];
+    if (group.type != block.type) group.type = 0;
+    if (group.size != block.bytes) group.size = 0;
+    ++group.count;
+    group.retained_bytes += source.retained_bytes;
+    group.retained_blocks += source.retained_blocks;
+    if (source.retained_bytes > census.sources[group.largest].retained_bytes) group.largest = i;
+  }
+  std::stable_sort(
+      census.groups.begin(), census.groups.end(),
+      [](const LeakGroup& a, const LeakGroup& b) { return a.retained_bytes > b.retained_bytes; });
+}
+
+}  // namespace
+
+LeakCensus take_leak_census(const SnapshotStreams& streams, const ReferenceStreams& references,
+                            const IsSuppressed& is_suppressed) {
+  LeakCensus census;
+  ReferenceGraph leaked;
+  {
+    ReferenceGraph graph;
+    ReferenceGraphSink sink(graph);
+    references.read_references(sink);
+    graph.finish();
+    const BlockSet reachable =
+        reachable_blocks(graph, starts_of(streams, references, graph.blocks(), census.in_use));
+    leaked = leaked_graph(graph, reachable);
+    graph.release();
+    census.blocks = list_blocks(streams, references, reachable);
+  }
+  if (is_suppressed) suppress(is_suppressed, leaked, census);
+  std::vector<uint64_t> bytes;
+  bytes.reserve(census.blocks.size());
+  for (const LeakedBlock& block : census.blocks) bytes.push_back(block.bytes);
+  LeakClasses classes = classify_leaks(leaked, bytes);
+  for (size_t i = 0; i < census.blocks.size(); ++i) {
+    census.blocks[i].kind = classes.kinds[i];
+    census.blocks[i].source = classes.origins[i];
+  }
+  census.sources = std::move(classes.sources);
+  add_up(census);
+  group_sources(census);
+  return census;
+}
+
+}  // namespace heapsnap

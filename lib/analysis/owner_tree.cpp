@@ -1,0 +1,390 @@
+#include "analysis/owner_tree.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <unordered_map>
+
+#include "analysis/block_facts.h"
+#include "analysis/dominators.h"
+#include "analysis/owning_references.h"
+#include "analysis/reachability.h"
+#include "base/error.h"
+
+namespace heapsnap {
+
+namespace {
+
+// Of a block of more bytes than this, what is held by it is not told apart by position.
+constexpr uint64_t kLargestStructure = 512;
+// Positions in blocks as two bytes: words, or one of these.
+constexpr uint16_t kNotHeldDirectly = UINT16_MAX;
+constexpr uint16_t kHeldFarIn = UINT16_MAX - 1;
+
+// The lower, the longer it lasts: a block belongs to those of the lowest rank that lead to it.
+int rank_of(RootKind kind) {
+  switch (kind) {
+    case RootKind::kStack: return 1;
+    case RootKind::kRegister: return 2;
+    case RootKind::kVariable:
+    case RootKind::kThreadLocal:
+    case RootKind::kMapping: break;
+  }
+  return 0;
+}
+constexpr int kRanks = 3;
+
+struct PlacedRoot {
+  uint32_t place;
+  BlockNumber target;
+  auto operator<=>(const PlacedRoot&) const = default;
+};
+
+// The roots that own what they lead to, by place.
+std::vector<PlacedRoot> owning_roots(const ReferenceStreams& references,
+                                     const ReferenceGraph& graph, BlockSet& reached) {
+  std::vector<PlacedRoot> roots;
+  references.read_roots([&](const Root& root) {
+    if (root.place >= references.places.size()) {
+      throw Error(ErrorKind::kBadInput, "the roots", "one is in a place that is not there");
+    }
+    roots.push_back({root.place, root.target});
+  });
+  std::sort(roots.begin(), roots.end());
+  roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
+  reached = BlockSet(graph.blocks());
+  std::vector<PlacedRoot> owning;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    std::vector<BlockNumber> targets;
+    for (const PlacedRoot& root : roots) {
+      if (rank_of(references.places[root.place].kind) != rank) continue;
+      if (root.target >= graph.blocks()) {
+        throw Error(ErrorKind::kBadInput, "the roots", "one leads to a block that is not there");
+      }
+      if (reached.contains(root.target)) continue;
+      owning.push_back(root);
+      targets.push_back(root.target);
+    }
+    reach_more(graph, targets, reached);
+  }
+  reached.count();
+  std::sort(owning.begin(), owning.end());
+  return owning;
+}
+
+// Appends the places, and at last what leads to all of them.
+BlockNumber append_places(ReferenceGraph& graph, const std::vector<PlacedRoot>& roots,
+                          size_t places) {
+  const BlockNumber first = graph.blocks();
+  graph.reopen();
+  std::vector<BlockNumber> targets;
+  for (size_t place = 0, next = 0; place < places; ++place) {
+    targets.clear();
+    for (; next < roots.size() && roots[next].place == place; ++next) {
+      targets.push_back(roots[next].target);
+    }
+    graph.add(targets);
+  }
+  std::vector<BlockNumber> all(places);
+  std::iota(all.begin(), all.end(), first);
+  graph.add(all);
+  graph.finish();
+  return first + static_cast<BlockNumber>(places);
+}
+
+// Where each block is held in its dominator.
+class HeldAt final : public ReferenceSink {
+ public:
+  HeldAt(const DominatorTree& tree, const LargeArray<uint32_t>& positions)
+      : tree_(tree), positions_(positions), words_(tree.size()) {
+    std::fill(words_.begin(), words_.end(), kNotHeldDirectly);
+  }
+  void on_references(const ReferenceBatch& batch) override {
+    constexpr size_t kAhead = 32;
+    constexpr size_t kNear = 16;
+    size_t i = 0;
+    for (size_t source = 0; source < batch.counts.size(); ++source) {
+      const uint32_t at = position_of(batch.first + source);
+      for (const size_t end = i + batch.counts[source]; i < end; ++i) {
+        if (i + kAhead < batch.targets.size()) {
+          __builtin_prefetch(positions_.data() + batch.targets[i + kAhead]);
+        }
+        if (i + kNear < batch.targets.size()) {
+          const uint32_t soon = position_of(batch.targets[i + kNear]);
+          if (soon != UINT32_MAX) __builtin_prefetch(&tree_.dominators[soon]);
+        }
+        const uint32_t target = position_of(batch.targets[i]);
+        if (at == UINT32_MAX || target == UINT32_MAX || target == at) continue;
+        if (tree_.dominators[target] != at || words_[target] != kNotHeldDirectly) continue;
+        words_[target] =
+            batch.offsets[i] < kHeldFarIn ? static_cast<uint16_t>(batch.offsets[i]) : kHeldFarIn;
+      }
+    }
+  }
+  uint16_t word(uint32_t position) const { return words_[position]; }
+
+ private:
+  uint32_t position_of(uint64_t block) const {
+    return block < positions_.size() ? positions_[block] : UINT32_MAX;
+  }
+
+  const DominatorTree& tree_;
+  const LargeArray<uint32_t>& positions_;
+  LargeArray<uint16_t> words_;
+};
+
+// Folds the tree of dominators.
+class Folding {
+ public:
+  Folding(OwnerGrouping by, const ReferenceStreams& references)
+      : by_(by), references_(references), node_of_place_(references.places.size(), 0) {
+    tree_.nodes.push_back({.kind = OwnerNode::Kind::kAll});
+  }
+
+  struct Block {
+    BlockNumber number;
+    uint64_t size;
+    TypeNumber type;
+    uint32_t stack;
+    uint32_t held_at;
+    bool has_references;
+    bool is_mallocs_own;
+  };
+
+  uint32_t node_of_place(uint32_t place) {
+    if (by_ != OwnerGrouping::kRoot) return 0;
+    uint32_t& known = node_of_place_[place];
+    if (known != 0) return known;
+    const RootPlace& root = references_.places[place];
+    // Places without a name are told apart by where they are.
+    const uint64_t begin = root.name.empty() ? root.begin.value() : 0;
+    const auto [entry, is_new] = by_name_.try_emplace(
+        {root.kind, root.tid, root.module, root.name, begin}, tree_.nodes.size());
+    if (is_new) tree_.nodes.push_back({.kind = OwnerNode::Kind::kPlace, .place = place});
+    known = static_cast<uint32_t>(entry->second);
+    return known;
+  }
+
+  // The node of a block whose dominator is in the node `parent`; 0: held by several roots.
+  uint32_t add(uint32_t parent, const Block& block) {
+    if (parent == 0 && by_ == OwnerGrouping::kRoot) parent = node_of_several();
+    const uint64_t key = key_of(block, parent);
+    uint32_t node = like_above(parent, key);
+    if (node == 0) node = child(parent, key, block);
+    OwnerNode& found = tree_.nodes[node];
+    if (!block.is_mallocs_own) found.own.add(block.size);
+    found.least_size = std::min(found.least_size, block.size);
+    found.most_size = std::max(found.most_size, block.size);
+    if (found.held_at != block.held_at) found.held_at = OwnerNode::kNotDirectly;
+    return node;
+  }
+
+  OwnerTree finish() && {
+    for (size_t i = tree_.nodes.size(); i-- > 0;) {
+      OwnerNode& node = tree_.nodes[i];
+      node.retained += node.own;
+      if (i != 0) tree_.nodes[node.parent].retained += node.retained;
+    }
+    tree_.children.resize(tree_.nodes.size());
+    for (uint32_t i = 1; i < tree_.nodes.size(); ++i) {
+      // Roots that own nothing are not worth a word.
+      if (tree_.nodes[i].retained.count == 0) continue;
+      tree_.children[tree_.nodes[i].parent].push_back(i);
+    }
+    for (auto& children : tree_.children) {
+      std::stable_sort(children.begin(), children.end(), [&](uint32_t a, uint32_t b) {
+        return tree_.nodes[a].retained.bytes > tree_.nodes[b].retained.bytes;
+      });
+    }
+    return std::move(tree_);
+  }
+
+ private:
+  // Nodes, and how far they lie below each other: past these, blocks belong to what holds them.
+  static constexpr size_t kMostNodes = 1 << 20;
+  static constexpr uint8_t kDeepest = 24;
+  // Kinds of keys.
+  static constexpr uint64_t kByStack = 1;
+  static constexpr uint64_t kByType = 2;
+  static constexpr uint64_t kByShape = 3;
+  static constexpr unsigned kKindShift = 62;
+
+  struct Edge {
+    uint32_t parent;
+    uint64_t key;
+    bool operator==(const Edge&) const = default;
+  };
+  struct EdgeHash {
+    size_t operator()(const Edge& edge) const {
+      const uint64_t mixed = (edge.key ^ (uint64_t{edge.parent} << 32)) * 0x9e3779b97f4a7c15;
+      return mixed ^ (mixed >> 29);
+    }
+  };
+
+  uint32_t node_of_several() {
+    if (several_ == 0) {
+      several_ = static_cast<uint32_t>(tree_.nodes.size());
+      tree_.nodes.push_back({.kind = OwnerNode::Kind::kSeveral});
+    }
+    return several_;
+  }
+
+  // What blocks of one node have in common, as a number.
+  uint64_t key_of(const Block& block, uint32_t parent) const {
+    if (by_ == OwnerGrouping::kStack) return kByStack << kKindShift | block.stack;
+    if (block.type != 0) return kByType << kKindShift | block.type;
+    // Small structures of one size, arrays of about the same; texts and buffers of any size.
+    uint64_t size = 0;
+    if (block.has_references) {
+      size = block.size <= kLargestStructure ? block.size : std::bit_floor(block.size) + 1;
+    }
+    const bool is_at_top = by_ == OwnerGrouping::kType && parent == 0;
+    if (is_at_top && size == 0) size = std::bit_floor(block.size) + 2;
+    const uint64_t held_at = is_at_top ? 0 : uint64_t{block.held_at};
+    return kByShape << kKindShift | (size & ((uint64_t{1} << 30) - 1)) << 32 | held_at;
+  }
+
+  // The node of the same sort at or above `parent`; 0: none. Where shapes are compared, not by
+  // where blocks are held: a tree's left and right are of one sort.
+  uint32_t like_above(uint32_t parent, uint64_t key) const {
+    for (uint32_t at = parent; at < keys_.size() && keys_[at].depth > 0;
+         at = tree_.nodes[at].parent) {
+      const bool is_shape = key >> kKindShift == kByShape;
+      if ((is_shape ? keys_[at].key >> 32 == key >> 32 : keys_[at].key == key)) return at;
+    }
+    return 0;
+  }
+
+  uint32_t child(uint32_t parent, uint64_t key, const Block& block) {
+    if (last_ && last_->first == Edge{parent, key}) return last_->second;
+    keys_.resize(std::max(keys_.size(), tree_.nodes.size()));
+    const uint8_t depth = keys_[parent].depth;
+    if (depth > 0 && (depth == kDeepest || tree_.nodes.size() >= kMostNodes)) return parent;
+    const auto [entry, is_new] =
+        by_edge_.try_emplace({parent, key}, static_cast<uint32_t>(tree_.nodes.size()));
+    if (is_new) {
+      tree_.nodes.push_back({.kind = OwnerNode::Kind::kBlocks,
+                             .parent = parent,
+                             .type = block.type,
+                             .stack = block.stack,
+                             .held_at = block.held_at,
+                             .has_references = block.has_references,
+                             .least_size = block.size,
+                             .most_size = block.size,
+                             .example = block.number});
+      keys_.push_back({key, static_cast<uint8_t>(depth + 1)});
+    }
+    last_.emplace(Edge{parent, key}, entry->second);
+    return entry->second;
+  }
+
+  OwnerGrouping by_;
+  const ReferenceStreams& references_;
+  OwnerTree tree_;
+  struct NodeKey {
+    uint64_t key = 0;
+    uint8_t depth = 0;  // below a root; 0: no blocks
+  };
+  std::vector<NodeKey> keys_;  // as tree_.nodes
+  std::vector<uint32_t> node_of_place_;
+  std::map<std::tuple<RootKind, int32_t, std::string, std::string, uint64_t>, size_t> by_name_;
+  uint32_t several_ = 0;
+  std::unordered_map<Edge, uint32_t, EdgeHash> by_edge_;
+  std::optional<std::pair<Edge, uint32_t>> last_;
+};
+
+struct BlockColumns {
+  BlockSizes sizes;
+  LargeArray<uint32_t> stacks;  // empty: not asked for
+  std::vector<BlockNumber> mallocs_own;
+};
+
+BlockColumns read_columns(const SnapshotStreams& streams, BlockNumber blocks, bool with_stacks) {
+  BlockColumns columns;
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    columns.sizes.add(block.usable);
+    if (with_stacks) columns.stacks.push_back(block.stack);
+    if (block.is_mallocs_own) columns.mallocs_own.push_back(block.number);
+  });
+  if (columns.sizes.size() != blocks) {
+    throw Error(ErrorKind::kBadInput, "the references between blocks",
+                "they are of " + std::to_string(blocks) + " blocks, and the snapshot has " +
+                    std::to_string(columns.sizes.size()));
+  }
+  return columns;
+}
+
+LargeArray<uint32_t> positions_of(const DominatorTree& tree, size_t nodes) {
+  LargeArray<uint32_t> positions(nodes);
+  std::fill(positions.begin(), positions.end(), UINT32_MAX);
+  for (uint32_t at = 0; at < tree.size(); ++at) positions[tree.blocks[at]] = at;
+  return positions;
+}
+
+}  // namespace
+
+OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams& references,
+                          OwnerGrouping by) {
+  ReferenceGraph graph;
+  ReferenceGraphSink sink(graph);
+  references.read_references(sink);
+  graph.finish();
+  const BlockNumber blocks = graph.blocks();
+  BlockSet reached;
+  const std::vector<PlacedRoot> roots = owning_roots(references, graph, reached);
+  BlockSet has_references(blocks);
+  for (BlockNumber block = 0; block < blocks; ++block) {
+    if (!graph.targets(block).empty()) has_references.insert(block);
+  }
+  graph.release();
+  const BlockColumns columns = read_columns(streams, blocks, by == OwnerGrouping::kStack);
+  const unsigned word = word_size(streams.metadata->process.machine);
+  std::vector<BlockNumber> starts;
+  for (const PlacedRoot& root : roots) starts.push_back(root.target);
+  graph = owning_references(references, columns.sizes, word, starts);
+  const BlockNumber top = append_places(graph, roots, references.places.size());
+  const DominatorTree tree = dominator_tree(std::move(graph), top);
+  const LargeArray<uint32_t> positions = positions_of(tree, size_t{top} + 1);
+  HeldAt held_at(tree, positions);
+  references.read_references(held_at);
+  const LargeArray<TypeNumber> types = read_types(references, blocks);
+
+  Folding folding(by, references);
+  LargeArray<uint32_t> nodes(tree.size());
+  for (uint32_t at = 1; at < tree.size(); ++at) {
+    const BlockNumber number = tree.blocks[at];
+    if (number >= blocks) {
+      nodes[at] = folding.node_of_place(number - blocks);
+      continue;
+    }
+    const uint32_t parent = tree.dominators[at];
+    const BlockNumber holder = tree.blocks[parent];
+    Folding::Block block{
+        number,
+        columns.sizes[number],
+        types[number],
+        columns.stacks.empty() ? 0 : columns.stacks[number],
+        OwnerNode::kNotDirectly,
+        has_references.contains(number),
+        std::binary_search(columns.mallocs_own.begin(), columns.mallocs_own.end(), number)};
+    const uint16_t words = held_at.word(at);
+    if (holder < blocks && words != kNotHeldDirectly) {
+      block.held_at = columns.sizes[holder] > kLargestStructure || words == kHeldFarIn
+                          ? OwnerNode::kElement
+                          : words * word;
+    }
+    nodes[at] = folding.add(nodes[parent], block);
+  }
+  OwnerTree result = std::move(folding).finish();
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    if (block.is_mallocs_own) return;
+    result.in_use.add(block.usable);
+    if (!reached.contains(block.number)) result.leaked.add(block.usable);
+  });
+  return result;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,27 @@
+// The references by which blocks own each other, for dominators.
+//
+// Not every word that holds an address is a member of its block: freed memory that is used again
+// keeps words of its last owner where nobody writes to (a buffer that is not full, a short
+// std::string), and lists lead through blocks that something else owns. One such word, and a whole
+// container would belong to nobody. So references are weak when
+//
+//   - they point past the first byte of a block, or
+//   - fewer than one in eight of the blocks of that size hold any address at that place,
+//
+// and a weak one counts only where no path of others leads to its block.
+#pragma once
+
+#include <span>
+
+#include "analysis/block_facts.h"
+#include "analysis/reference_graph.h"
+#include "analysis/reference_streams.h"
+
+namespace heapsnap {
+
+// The graph without weak references to blocks that the others reach from `roots`, which are blocks
+// of the graph. `sizes`: of all blocks. `word`: bytes of one.
+ReferenceGraph owning_references(const ReferenceStreams& references, const BlockSizes& sizes,
+                                 unsigned word, std::span<const BlockNumber> roots);
+
+}  // namespace heapsnap

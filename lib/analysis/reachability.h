@@ -1,0 +1,21 @@
+// Which blocks are alive: those that a path of references leads to from a root.
+//
+// Breadth-first, because the blocks that come next are then known long before they are needed:
+// where the graph is random, each look at a block would otherwise wait for memory. Four bytes a
+// block besides the graph and the set.
+#pragma once
+
+#include <span>
+
+#include "analysis/block_set.h"
+#include "analysis/reference_graph.h"
+
+namespace heapsnap {
+
+// `roots`: the blocks that roots point into, in any order, repeated or not. Throws Error{kBadInput}
+// when one of them is not in the graph.
+BlockSet reachable_blocks(const ReferenceGraph& graph, std::span<const BlockNumber> roots);
+// The same, added to what is reached already; count() is left to the caller.
+void reach_more(const ReferenceGraph& graph, std::span<const BlockNumber> roots, BlockSet& reached);
+
+}  // namespace heapsnap

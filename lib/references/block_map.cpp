@@ -1,0 +1,225 @@
+#include "references/block_map.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace heapsnap {
+
+BlockMap::BlockMap(Machine machine, uint64_t most_bytes)
+    : word_(word_size(machine)),
+      header_(2 * word_),
+      place_shift_(static_cast<unsigned>(std::countr_zero(2 * word_))),
+      most_bytes_(most_bytes) {}
+
+void BlockMap::refuse(std::string why) {
+  if (!why_not_.empty()) return;
+  why_not_ = std::move(why);
+  is_open_ = false;
+  cells_ = {};
+  spans_ = {};
+}
+
+void BlockMap::open_span(uint64_t begin) {
+  if (begin % header_ != 0) return refuse("a chunk of the damaged heap is not aligned");
+  spans_.push_back({.begin = begin, .end = begin, .first_cell = cells_.size()});
+  open_end_ = begin;
+  is_open_ = true;
+}
+
+void BlockMap::close_span() {
+  if (!is_open_) return;
+  is_open_ = false;
+  Span& span = spans_.back();
+  span.end = open_end_;
+  // The last chunk may reach past the cell in which it begins.
+  const uint64_t places = (span.end - span.begin) >> place_shift_;
+  cells_.resize(span.first_cell + (places + kPlaces - 1) / kPlaces);
+}
+
+void BlockMap::mark(uint64_t chunk, bool is_live) {
+  const Span& span = spans_.back();
+  const uint64_t place = (chunk - span.begin) >> place_shift_;
+  const uint64_t cell = span.first_cell + place / kPlaces;
+  if (cell >= cells_.size()) {
+    if ((cell + 1) * sizeof(Cell) > most_bytes_) {
+      return refuse("the heap has more chunks than there is memory for a map of them");
+    }
+    cells_.resize(cell + 1);
+  }
+  (is_live ? cells_[cell].live : cells_[cell].other) |= uint64_t{1} << (place % kPlaces);
+}
+
+void BlockMap::add_block(uint64_t begin, uint64_t end, bool is_mmapped) {
+  if ((spans_.size() + 1) * (sizeof(Span) + sizeof(uint64_t) + sizeof(AddressRange)) >
+      most_bytes_) {
+    return refuse("the heap has more large chunks than there is memory for a list of them");
+  }
+  spans_.push_back({.begin = begin, .end = end, .blocks = 1, .is_mmapped = is_mmapped});
+}
+
+void BlockMap::on_batch(const ChunkBatch& batch) {
+  if (!why_not_.empty()) return;
+  uint64_t chunk = batch.begin.value();
+  if (is_open_ &&
+      (batch.segment != segment_ || chunk < open_end_ || chunk - open_end_ >= kLargeChunk)) {
+    close_span();
+  }
+  segment_ = batch.segment;
+  // What lies between belongs to nobody.
+  if (is_open_ && chunk != open_end_) mark(open_end_, false);
+  for (size_t i = 0; i < batch.sizes.size() && why_not_.empty(); ++i) {
+    const uint64_t size = batch.sizes[i];
+    const bool live = is_live(batch.states[i]);
+    if (size >= kLargeChunk || size % header_ != 0) {
+      close_span();
+      if (live) add_block(chunk, chunk + (size > word_ ? size - word_ : 0), false);
+    } else {
+      if (!is_open_) open_span(chunk);
+      if (!why_not_.empty()) return;
+      mark(chunk, live);
+      if (!why_not_.empty()) return;
+      open_end_ = chunk + size;
+      if (live) ++spans_.back().blocks;
+    }
+    chunk += size;
+  }
+}
+
+void BlockMap::on_mmapped(const MmappedChunk& chunk) {
+  if (!why_not_.empty()) return;
+  close_span();
+  if (!is_live(chunk.state)) return;
+  add_block(chunk.chunk.value(), chunk.chunk.value() + chunk.usable, true);
+}
+
+void BlockMap::number_span(Span& span) {
+  span.first = blocks_;
+  blocks_ += span.blocks;
+  memory_.push_back({Address(span.begin + header_), Address(span.end + header_)});
+  if (span.first_cell == kNoCells) return;
+  uint32_t rank = 0;
+  uint32_t back = 0;
+  const uint64_t places = (span.end - span.begin) >> place_shift_;
+  for (uint64_t i = 0; i * kPlaces < places; ++i) {
+    Cell& cell = cells_[span.first_cell + i];
+    cell.rank = rank;
+    cell.back = back;
+    rank += static_cast<uint32_t>(std::popcount(cell.live));
+    back = (cell.live | cell.other) != 0 ? 1 : back + 1;
+  }
+}
+
+void BlockMap::fill_filter(const Span& span) {
+  const uint64_t first = span.begin >> kFilterShift;
+  const uint64_t last = (span.end - 1) >> kFilterShift;
+  const uint64_t count = std::min<uint64_t>(last - first + 1, kFilterBits);
+  for (uint64_t part = first; part != first + count; ++part) {
+    filter_[part % kFilterBits / 64] |= uint64_t{1} << (part % 64);
+  }
+}
+
+void BlockMap::seal() {
+  close_span();
+  if (!why_not_.empty()) return;
+  uint64_t blocks = 0;
+  for (const Span& span : spans_) {
+    if (span.end < span.begin) return refuse("a chunk of the damaged heap ends past all addresses");
+    blocks += span.blocks;
+  }
+  if (blocks >= kNoBlock) return refuse("it has more blocks than a snapshot can number");
+  const auto by_begin = [](const Span& a, const Span& b) { return a.begin < b.begin; };
+  const auto mmapped = std::stable_partition(spans_.begin(), spans_.end(),
+                                             [](const Span& span) { return !span.is_mmapped; });
+  std::stable_sort(spans_.begin(), mmapped, by_begin);
+  memory_.reserve(spans_.size());
+  for (Span& span : spans_) number_span(span);
+
+  std::erase_if(spans_, [](const Span& span) { return span.end == span.begin; });
+  std::sort(spans_.begin(), spans_.end(), by_begin);
+  for (size_t i = 1; i < spans_.size(); ++i) {
+    if (spans_[i].begin < spans_[i - 1].end) {
+      blocks_ = 0;
+      return refuse("segments of the damaged heap overlap");
+    }
+  }
+  begins_.reserve(spans_.size());
+  for (const Span& span : spans_) {
+    begins_.push_back(span.begin);
+    fill_filter(span);
+  }
+}
+
+const BlockMap::Span* BlockMap::span_of(uint64_t at, Hint& hint) const {
+  if (hint.span < spans_.size()) {
+    const Span& span = spans_[hint.span];
+    if (at - span.begin < span.end - span.begin) return &span;
+  }
+  const auto after = std::upper_bound(begins_.begin(), begins_.end(), at);
+  if (after == begins_.begin()) return nullptr;
+  const auto index = static_cast<uint32_t>(after - begins_.begin() - 1);
+  if (at >= spans_[index].end) return nullptr;
+  hint.span = index;
+  return &spans_[index];
+}
+
+void BlockMap::prefetch(uint64_t address, Hint& hint) const {
+  const uint64_t at = address - header_;
+  const Span* const span = span_of(at, hint);
+  if (span == nullptr || span->first_cell == kNoCells) return;
+  __builtin_prefetch(&cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces]);
+}
+
+uint64_t BlockMap::usable(Address address) const {
+  Hint hint;
+  const auto place = find(address.value(), hint);
+  if (!place || place->offset != 0) return 0;
+  const Span& span = spans_[hint.span];
+  const uint64_t begin = address.value() - header_;
+  if (span.first_cell == kNoCells) return span.end - begin;
+  const uint64_t places = (span.end - span.begin) >> place_shift_;
+  const Cell* const cells = &cells_[span.first_cell];
+  uint64_t next = ((begin - span.begin) >> place_shift_) + 1;
+  while (next < places) {
+    const Cell& cell = cells[next / kPlaces];
+    const uint64_t starts = (cell.live | cell.other) >> (next % kPlaces);
+    if (starts != 0) {
+      next += static_cast<uint64_t>(std::countr_zero(starts));
+      break;
+    }
+    next = (next / kPlaces + 1) * kPlaces;
+  }
+  return span.begin + (std::min(next, places) << place_shift_) - begin - word_;
+}
+
+std::optional<BlockMap::Place> BlockMap::find(uint64_t address, Hint& hint) const {
+  const uint64_t at = address - header_;
+  const Span* const span = span_of(at, hint);
+  if (span == nullptr) return std::nullopt;
+  const uint64_t into = at - span->begin;
+  if (span->first_cell == kNoCells) return Place{span->first, into};
+  const uint64_t place = into >> place_shift_;
+  const Cell* const cells = &cells_[span->first_cell];
+  uint64_t index = place / kPlaces;
+  uint64_t starts =
+      (cells[index].live | cells[index].other) & (~uint64_t{0} >> (kPlaces - 1 - place % kPlaces));
+  if (starts == 0) {
+    index -= cells[index].back;
+    starts = cells[index].live | cells[index].other;
+  }
+  const auto bit = static_cast<uint64_t>(std::bit_width(starts) - 1);
+  const uint64_t live = cells[index].live;
+  if ((live >> bit & 1) == 0) return std::nullopt;
+  // The last word before the next chunk's first usable byte is that chunk's size field.
+  if (into % header_ >= word_) {
+    const uint64_t next = place + 1;
+    if (span->begin + (next << place_shift_) >= span->end) return std::nullopt;
+    const Cell& cell = cells[next / kPlaces];
+    if (((cell.live | cell.other) >> (next % kPlaces) & 1) != 0) return std::nullopt;
+  }
+  const auto before = static_cast<uint32_t>(std::popcount(live & ((uint64_t{1} << bit) - 1)));
+  return Place{span->first + cells[index].rank + before,
+               into - ((index * kPlaces + bit) << place_shift_)};
+}
+
+}  // namespace heapsnap

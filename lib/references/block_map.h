@@ -1,0 +1,155 @@
+// Which block an address lies in: built from a walk, asked for millions of words.
+//
+// Chunks of heap segments are bits, one for each place where a chunk can begin:
+//
+//   memory   | used     | free          | used | used |      16 bytes a place (i386: 8)
+//   live     |1 . . . . . . . . . . . . 1 . . .1 . . .|      a block begins here
+//   other    |. . . . . 1 . . . . . . . . . . .. . . .|      something else does
+//   rank     |0                  ...      |3  ...     |      blocks before each 64 places
+//
+// The last bit at or before an address says whose it is; the live bits before that one give the
+// block's number. That takes 24 bytes for each KiB of small chunks. Large chunks and mmapped ones
+// are ranges in a sorted list.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/address.h"
+#include "heap/chunk.h"
+#include "references/reference.h"
+#include "target/process.h"
+
+namespace heapsnap {
+
+class BlockMap final : public ChunkSink {
+ public:
+  struct Place {
+    BlockNumber block = kNoBlock;
+    uint64_t offset = 0;  // of the address in the block
+  };
+  // Where a caller found its last address; each caller (thread) keeps its own.
+  struct Hint {
+    uint32_t span = 0;
+  };
+
+  // `most_bytes`: of memory for all of it; a heap that takes more is not mapped (why_not()).
+  BlockMap(Machine machine, uint64_t most_bytes);
+
+  // All chunks of a walk.
+  void on_batch(const ChunkBatch& batch) override;
+  void on_mmapped(const MmappedChunk& chunk) override;
+  // After the last one: gives the blocks their numbers.
+  void seal();
+
+  // Why no numbers can be given, one clause: the segments of a damaged heap overlap, or there is
+  // too much of it. Empty: they can.
+  const std::string& why_not() const { return why_not_; }
+
+  BlockNumber blocks() const { return blocks_; }
+  // The memory of all blocks, in the order of their numbers; between them lie chunks that are none.
+  const std::vector<AddressRange>& memory() const { return memory_; }
+
+  // Usable bytes of the block that begins at `address`; 0 if none does.
+  uint64_t usable(Address address) const;
+
+  // Calls visit(number, address) for the blocks that begin in `range`, in the order of their
+  // addresses. `range` lies in one of memory().
+  template <typename Visit>
+  void each_block(const AddressRange& range, Visit visit) const;
+
+  // False for most words that are no address in a block.
+  bool may_hold(uint64_t address) const {
+    const uint64_t part = (address - header_) >> kFilterShift;
+    return (filter_[part % kFilterBits / 64] >> (part % 64) & 1) != 0;
+  }
+  // The block in whose usable bytes the address lies.
+  std::optional<Place> find(uint64_t address, Hint& hint) const;
+  // Fetches what find() will look at.
+  void prefetch(uint64_t address, Hint& hint) const;
+
+ private:
+  static constexpr unsigned kFilterShift = 21;
+  static constexpr size_t kFilterBits = 1 << 16;
+  static constexpr uint64_t kLargeChunk = 64 << 10;
+  static constexpr uint64_t kPlaces = 64;  // of a cell
+  static constexpr uint64_t kNoCells = UINT64_MAX;
+
+  struct Cell {
+    uint64_t live = 0;
+    uint64_t other = 0;
+    uint32_t rank = 0;  // blocks of the span before this cell
+    uint32_t back = 0;  // cells back to the one before in which a chunk begins
+  };
+  // Addresses in it are those of headers: lower by a chunk's header than what malloc returns.
+  struct Span {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    uint64_t first_cell = kNoCells;  // kNoCells: one block
+    BlockNumber first = 0;           // number of its first block
+    BlockNumber blocks = 0;
+    bool is_mmapped = false;
+  };
+
+  void open_span(uint64_t begin);
+  void close_span();
+  void mark(uint64_t chunk, bool is_live);
+  void add_block(uint64_t begin, uint64_t end, bool is_mmapped);
+  void refuse(std::string why);
+  void number_span(Span& span);
+  void fill_filter(const Span& span);
+  const Span* span_of(uint64_t at, Hint& hint) const;
+
+  uint64_t word_;
+  uint64_t header_;
+  unsigned place_shift_;
+  uint64_t most_bytes_;
+  bool is_open_ = false;
+  uint64_t open_end_ = 0;  // of the last chunk of the open span
+  uint32_t segment_ = 0;
+  std::vector<Cell> cells_;
+  std::vector<Span> spans_;
+  std::vector<uint64_t> begins_;  // of spans_, once sealed
+  std::vector<AddressRange> memory_;
+  BlockNumber blocks_ = 0;
+  std::string why_not_;
+  std::array<uint64_t, kFilterBits / 64> filter_{};
+};
+
+template <typename Visit>
+void BlockMap::each_block(const AddressRange& range, Visit visit) const {
+  Hint hint;
+  const uint64_t begin = range.begin.value() - header_;
+  const Span* const span = span_of(begin, hint);
+  if (span == nullptr) return;
+  const uint64_t end = std::min(range.end.value() - header_, span->end);
+  if (span->first_cell == kNoCells) {
+    if (begin == span->begin) visit(span->first, range.begin);
+    return;
+  }
+  const uint64_t first = (begin - span->begin + header_ - 1) >> place_shift_;
+  const uint64_t last = (end - span->begin + header_ - 1) >> place_shift_;
+  for (uint64_t index = first / kPlaces; index * kPlaces < last; ++index) {
+    const Cell& cell = cells_[span->first_cell + index];
+    uint64_t live = cell.live;
+    const uint64_t from = index * kPlaces;
+    if (from < first) live &= ~uint64_t{0} << (first - from);
+    if (last - from < kPlaces) live &= (uint64_t{1} << (last - from)) - 1;
+    BlockNumber number = span->first + cell.rank;
+    if (from < first) {
+      number += static_cast<BlockNumber>(
+          std::popcount(cell.live & ((uint64_t{1} << (first - from)) - 1)));
+    }
+    for (; live != 0; live &= live - 1, ++number) {
+      const uint64_t place = from + static_cast<uint64_t>(std::countr_zero(live));
+      visit(number, Address(span->begin + (place << place_shift_) + header_));
+    }
+  }
+}
+
+}  // namespace heapsnap

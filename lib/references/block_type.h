@@ -1,0 +1,33 @@
+// What kind of object a block holds, as far as its memory tells.
+//
+// A C++ object with virtual functions begins with the address of its class's vtable; that names the
+// class, by symbol or by the RTTI name in memory. Blocks of other kinds are recognized by their
+// structure. What is not known stays type 0.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace heapsnap {
+
+// Stored in snapshots: values never change their meaning, new ones are appended.
+enum class TypeSource : uint8_t {
+  kUnknown = 0,
+  kVtable = 1,     // by its vtable: symbol or RTTI
+  kStructure = 2,  // recognized by what lies in it ("FILE", "std::string characters")
+  kDebugInfo = 3,  // by the types of the pointers that lead to it
+};
+
+const char* to_string(TypeSource source);  // "vtable", "structure", ...
+
+struct BlockType {
+  std::string name;    // demangled
+  std::string module;  // path of the module that defines it; empty where unknown
+  TypeSource source = TypeSource::kUnknown;
+  bool operator==(const BlockType&) const = default;
+};
+
+// Number of a type: index into the list of types, whose first one is the unknown type.
+using TypeNumber = uint32_t;
+
+}  // namespace heapsnap

@@ -1,0 +1,51 @@
+// The readable bytes of ranges of a target's memory, piece by piece, for scans that look at each
+// word once.
+//
+// A piece is as the memory was: what was never touched reads as zero without being touched now, and
+// what is in swap stays there (its words are not seen, only counted).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/address.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+class MemoryPieces {
+ public:
+  // `target` outlives this.
+  explicit MemoryPieces(Target& target);
+
+  // Gives the bytes of `range` that are in memory, in ascending order, each span at most a
+  // mebibyte. They live only during the call.
+  void read(const AddressRange& range,
+            const std::function<void(Address, std::span<const std::byte>)>& receive);
+
+  // Of all ranges so far.
+  uint64_t bytes_read() const { return bytes_read_; }
+  uint64_t bytes_in_swap() const { return bytes_in_swap_; }
+  // In no mapping, protected, or missing in a core.
+  uint64_t bytes_unreadable() const { return bytes_unreadable_; }
+
+ private:
+  static constexpr uint64_t kPiece = 1 << 20;
+
+  using Receive = std::function<void(Address, std::span<const std::byte>)>;
+  void read_present(AddressRange range, const Receive& receive);
+
+  Target& target_;
+  PageResidency& residency_;
+  uint64_t page_size_;
+  std::vector<std::byte> bytes_;
+  std::vector<PageState> states_;
+  uint64_t bytes_read_ = 0;
+  uint64_t bytes_in_swap_ = 0;
+  uint64_t bytes_unreadable_ = 0;
+};
+
+}  // namespace heapsnap

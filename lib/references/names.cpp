@@ -1,0 +1,27 @@
+#include "references/block_type.h"
+#include "references/root.h"
+
+namespace heapsnap {
+
+const char* to_string(RootKind kind) {
+  switch (kind) {
+    case RootKind::kVariable: return "variable";
+    case RootKind::kThreadLocal: return "thread-local";
+    case RootKind::kStack: return "stack";
+    case RootKind::kRegister: return "register";
+    case RootKind::kMapping: return "mapping";
+  }
+  return "unknown";
+}
+
+const char* to_string(TypeSource source) {
+  switch (source) {
+    case TypeSource::kUnknown: return "unknown";
+    case TypeSource::kVtable: return "vtable";
+    case TypeSource::kStructure: return "structure";
+    case TypeSource::kDebugInfo: return "debug-info";
+  }
+  return "unknown";
+}
+
+}  // namespace heapsnap

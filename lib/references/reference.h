@@ -1,0 +1,40 @@
+// References: the words in blocks of memory that hold addresses in blocks. With the roots (root.h)
+// they say what keeps a block alive.
+//
+// Blocks are the live chunks of a walk (is_live()), and are numbered in the order in which a
+// snapshot gives them: those of heap segments in ascending order of address, then the mmapped ones
+// as the walk found them.
+//
+//     segment:   | used | free | used | used | ...     mmapped:  | chunk | chunk |
+//     number:       0             1      2                           n      n+1
+//
+// A word counts when it is aligned and lies in what malloc_usable_size(3) grants its block.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace heapsnap {
+
+using BlockNumber = uint32_t;
+inline constexpr BlockNumber kNoBlock = UINT32_MAX;
+
+// The references of consecutive blocks: counts[i] of them belong to block first + i.
+struct ReferenceBatch {
+  BlockNumber first = 0;
+  std::span<const uint32_t> counts;
+  // Of each reference, those of a block in ascending order of `offsets`:
+  std::span<const uint32_t> offsets;     // of the word in its block, in words of the target
+  std::span<const BlockNumber> targets;  // the block that it points into
+  std::span<const uint8_t> interior;     // 0: at the block's first byte; 1: further inside
+};
+
+// Takes the references of all blocks, in ascending order of the blocks' numbers, none left out.
+class ReferenceSink {
+ public:
+  virtual ~ReferenceSink() = default;
+  // The spans live only during the call.
+  virtual void on_references(const ReferenceBatch& batch) = 0;
+};
+
+}  // namespace heapsnap

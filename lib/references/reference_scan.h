@@ -1,0 +1,48 @@
+// Finds the words that hold addresses in blocks: those of the blocks themselves (references), and
+// those of memory outside of malloc (roots).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/address.h"
+#include "references/block_map.h"
+#include "references/reference.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+struct ScannedMemory {
+  uint64_t bytes = 0;             // that were looked at
+  uint64_t bytes_in_swap = 0;     // and were left there: their words are missing
+  uint64_t bytes_unreadable = 0;  // the same
+};
+
+// Called now and then, with the bytes that were looked at; it may throw to give the scan up.
+using ScanProgress = std::function<void(uint64_t bytes)>;
+
+// The first word of a block that is in memory.
+struct FirstWord {
+  BlockNumber block = kNoBlock;
+  Address address;  // of the block
+  uint64_t value = 0;
+};
+
+// Looks at all blocks of `map`, which is sealed and has no why_not(): gives their references to
+// `references` and their first words, in ascending order of blocks, to `first_word`.
+ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& references,
+                          const std::function<void(const FirstWord&)>& first_word,
+                          const ScanProgress& progress);
+
+// A word outside of malloc's memory that holds an address in a block.
+struct OutsideWord {
+  Address at;
+  BlockNumber target = kNoBlock;
+  bool interior = false;
+};
+// Gives those in `range`, in ascending order.
+ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRange& range,
+                           const std::function<void(const OutsideWord&)>& receive);
+
+}  // namespace heapsnap

@@ -1,0 +1,146 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/number_text.h"
+#include "report/reference_labels.h"
+#include "report/reference_report.h"
+#include "report/terminal_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+std::string offset_text(uint64_t offset, bool interior) {
+  return fmt::format("+{:#x}{}", offset, interior ? ", past its first byte" : "");
+}
+
+void print_path(Writer& out, const ReferenceReportInput& input, const HeldPath& path,
+                const Ink& ink, size_t width) {
+  constexpr size_t kStepsShown = 24;
+  const RootPlace& place = input.references.places[path.place];
+  out.write("\n");
+  print_lines(out, "  ", ink.bold(root_label(input, place)), width);
+  const size_t steps = path.steps.size();
+  for (size_t i = 0; i < steps; ++i) {
+    if (steps > kStepsShown && i == kStepsShown / 2) {
+      const size_t skipped = steps - kStepsShown;
+      out.write(fmt::format("    … {}\n", count_text(skipped, "more block", "more blocks")));
+      i += skipped;
+    }
+    const HeldStep& step = path.steps[i];
+    const std::string where =
+        i == 0 && place.begin.is_null() ? "" : offset_text(step.held_at, step.interior) + "  ";
+    print_lines(out, "    ",
+                fmt::format("{}→ {}  {}", where, address_text(step.block.address),
+                            block_label(input, step.block.type, step.block.bytes)),
+                width);
+  }
+}
+
+void print_sources(Writer& out, const ReferenceReportInput& input, const HeldBlock& held,
+                   size_t width) {
+  if (held.source_count == 0) {
+    print_lines(out, "  ", "No block points to it, either.", width);
+    return;
+  }
+  print_lines(out, "  ", "It is pointed to by other leaked blocks:", width);
+  for (const HeldStep& source : held.sources) {
+    out.write(fmt::format("    {}  {}, at {}\n", address_text(source.block.address),
+                          block_label(input, source.block.type, source.block.bytes),
+                          offset_text(source.held_at, source.interior)));
+  }
+  if (held.source_count > held.sources.size()) {
+    out.write(fmt::format("    … {}\n",
+                          count_text(held.source_count - held.sources.size(), "more", "more")));
+  }
+}
+
+void write_json_facts(JsonWriter& json, const ReferenceReportInput& input,
+                      const BlockFacts& block) {
+  json.member("addr", block.address);
+  json.member("bytes", block.bytes);
+  write_json_type(json, input, block.type);
+}
+
+void write_json_step(JsonWriter& json, const ReferenceReportInput& input, const HeldStep& step) {
+  json.begin_object();
+  write_json_facts(json, input, step.block);
+  json.member("held_at", step.held_at);
+  json.member("interior", step.interior);
+  json.end_object();
+}
+
+}  // namespace
+
+void print_held_block(Writer& out, const ReferenceReportInput& input, const HeldBlock& held,
+                      const TextStyle& style) {
+  constexpr size_t kFramesShown = 12;
+  const Ink ink(style.color);
+  const size_t width = std::max(style.width, 60U);
+  print_reference_head(out, input, ink, width);
+  const std::string into = held.offset == 0 ? ""
+                                            : fmt::format("; the address is {} into it",
+                                                          count_text(held.offset, "byte", "bytes"));
+  print_lines(out, "  block     ",
+              fmt::format("{}, {}{}", address_text(held.block.address),
+                          block_label(input, held.block.type, held.block.bytes), into),
+              width);
+  print_lines(out, "  retains   ",
+              fmt::format("{} in {}, itself included", size_text(held.retained.bytes),
+                          count_text(held.retained.count, "block", "blocks")),
+              width);
+  if (held.block.is_mallocs_own) {
+    print_lines(out, "  state     ", "in use by malloc itself: a thread's cache (tcache)", width);
+  }
+  if (held.block.stack != 0) {
+    out.write("\n" + ink.bold("Allocated by") + "\n");
+    print_stack_of(out, input, held.block.stack, kFramesShown, "  ", width);
+  }
+  const std::string address = address_text(held.block.address);
+  if (held.paths.empty()) {
+    out.write("\n" + ink.bold("No root leads to it: it is leaked") + "\n");
+    print_sources(out, input, held, width);
+    print_next(out, "To see all leaks:", "heapsnap leaks " + source_word(input), ink, width);
+    return;
+  }
+  out.write("\n" + ink.bold("Held by") + "\n");
+  print_lines(out, "  ", "The shortest way from each root, the nearest roots first.", width);
+  for (const HeldPath& path : held.paths) print_path(out, input, path, ink, width);
+  print_next(out, "To see how much each root holds:", "heapsnap owners " + source_word(input), ink,
+             width);
+}
+
+void print_json_held_block(Writer& out, const ReferenceReportInput& input, const HeldBlock& held) {
+  JsonWriter json(out);
+  json.begin_object();
+  write_json_reference_head(json, "why", input);
+  write_json_facts(json, input, held.block);
+  json.member("offset", held.offset);
+  json.member("thread_cache", held.block.is_mallocs_own);
+  json.member("leaked", held.paths.empty());
+  json.member("retained_blocks", held.retained.count);
+  json.member("retained_bytes", held.retained.bytes);
+  write_json_stack(json, input, held.block.stack);
+  json.key("paths");
+  json.begin_array();
+  for (const HeldPath& path : held.paths) {
+    json.begin_object();
+    write_json_root(json, input.references.places[path.place]);
+    json.key("steps");
+    json.begin_array();
+    for (const HeldStep& step : path.steps) write_json_step(json, input, step);
+    json.end_array();
+    json.end_object();
+  }
+  json.end_array();
+  json.member("referrers", held.source_count);
+  json.key("referred_by");
+  json.begin_array();
+  for (const HeldStep& source : held.sources) write_json_step(json, input, source);
+  json.end_array();
+  json.end_object();
+  out.write("\n");
+}
+
+}  // namespace heapsnap

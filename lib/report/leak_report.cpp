@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/number_text.h"
+#include "report/reference_labels.h"
+#include "report/reference_report.h"
+#include "report/terminal_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+std::string tally_text(const Tally& tally) {
+  return fmt::format("{} in {}", size_text(tally.bytes),
+                     count_text(tally.count, "block", "blocks"));
+}
+
+// "12 × Session of 48 bytes, lost one by one", "3 cycles of Session and others"
+std::string group_text(const ReferenceReportInput& input, const LeakGroup& group) {
+  std::string what = type_label(input, group.type);
+  if (group.size != 0) {
+    what += (what.empty() ? "" : " of ") + block_size_label(group.size);
+  } else if (what.empty()) {
+    what = "blocks of several sizes";
+  }
+  const bool is_cycle = group.kind == LeakKind::kCycle;
+  if (is_cycle) return fmt::format("{} with {}", count_text(group.count, "cycle", "cycles"), what);
+  return fmt::format("{} × {}", count_text(group.count), what);
+}
+
+void print_group(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
+                 const LeakGroup& group, const Ink& ink, size_t width) {
+  constexpr size_t kFramesShown = 6;
+  const LeakedBlock& example = census.blocks[census.sources[group.largest].block];
+  out.write("\n");
+  print_lines(
+      out, "  ",
+      fmt::format("{} {}, {}", ink.bold(size_text(group.retained_bytes)),
+                  fmt::format("in {}", count_text(group.retained_blocks, "block", "blocks")),
+                  group_text(input, group)),
+      width);
+  print_stack_of(out, input, group.stack, kFramesShown, "      ", width);
+  out.write(ink.dim(fmt::format("      {}{}", group.count == 1 ? "at " : "the largest at ",
+                                address_text(example.address))) +
+            "\n");
+}
+
+void write_tally(JsonWriter& json, const char* blocks, const char* bytes, const Tally& tally) {
+  json.member(blocks, tally.count);
+  json.member(bytes, tally.bytes);
+}
+
+void write_json_block(JsonWriter& json, const ReferenceReportInput& input, const LeakCensus& census,
+                      const LeakedBlock& block) {
+  json.begin_object();
+  json.member("addr", block.address);
+  json.member("bytes", block.bytes);
+  json.member("kind", to_string(block.kind));
+  write_json_type(json, input, block.type);
+  if (block.stack != 0) json.member("stack", block.stack);
+  if (block.source != LeakClasses::kSeveral) {
+    const LeakOrigin& source = census.sources[block.source];
+    json.member("held_by", census.blocks[source.block].address);
+  }
+  json.end_object();
+}
+
+void write_json_leak_group(JsonWriter& json, const ReferenceReportInput& input,
+                           const LeakCensus& census, const LeakGroup& group) {
+  json.begin_object();
+  json.member("kind", to_string(group.kind));
+  json.member("count", group.count);
+  write_json_type(json, input, group.type);
+  if (group.size != 0) json.member("bytes", group.size);
+  json.member("retained_blocks", group.retained_blocks);
+  json.member("retained_bytes", group.retained_bytes);
+  json.member("largest", census.blocks[census.sources[group.largest].block].address);
+  write_json_stack(json, input, group.stack);
+  json.end_object();
+}
+
+}  // namespace
+
+void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
+                 size_t limit, const TextStyle& style) {
+  const Ink ink(style.color);
+  const size_t width = std::max(style.width, 60U);
+  print_reference_head(out, input, ink, width);
+  print_lines(out, "  in use    ", tally_text(census.in_use), width);
+  const std::string leaked = census.all.count == 0
+                                 ? "nothing: roots lead to all blocks"
+                                 : fmt::format("{} ({} of what is in use)", tally_text(census.all),
+                                               percent_text(census.all.bytes, census.in_use.bytes));
+  print_lines(out, "  leaked    ", leaked, width);
+  if (census.suppressed.count != 0) {
+    print_lines(out, "  suppressed ", tally_text(census.suppressed), width);
+  }
+  if (census.all.count == 0) {
+    print_lines(out, "  ",
+                "A word that holds an address by chance, or that is left on a stack, can still "
+                "hide a leak. What only grows is seen in two snapshots.",
+                width);
+    print_next(out, "To see what keeps the memory alive:", "heapsnap owners " + source_word(input),
+               ink, width);
+    return;
+  }
+  const auto kind = [&](LeakKind one) { return census.kinds[static_cast<size_t>(one)]; };
+  print_lines(out, "            ",
+              fmt::format("{} directly, {} in cycles, {} held by these",
+                          count_text(kind(LeakKind::kDirect).count, "block", "blocks"),
+                          count_text(kind(LeakKind::kCycle).count),
+                          count_text(kind(LeakKind::kIndirect).count)),
+              width);
+  print_lines(out, "            ",
+              "No root leads to these blocks. Sizes are with what only they lead to.", width);
+  const size_t shown = limit == 0 ? census.groups.size() : std::min(limit, census.groups.size());
+  for (size_t i = 0; i < shown; ++i) {
+    print_group(out, input, census, census.groups[i], ink, width);
+  }
+  if (shown < census.groups.size()) {
+    out.write(fmt::format("\n  {}: --limit 0\n",
+                          count_text(census.groups.size() - shown, "more group", "more groups")));
+  }
+  if (census.held_by_several.count != 0) {
+    out.write("\n");
+    print_lines(out, "  ",
+                tally_text(census.held_by_several) + " more are held by several of these.", width);
+  }
+  const LeakGroup& first = census.groups.front();
+  const Address example = census.blocks[census.sources[first.largest].block].address;
+  if (first.stack == 0 && input.metadata.freeze.method != FreezeMethod::kCore) {
+    print_next(out,
+               "To learn who allocates such blocks, load the tracker, let the program work, and "
+               "look again:",
+               fmt::format("heapsnap inject {}", input.metadata.process.pid), ink, width);
+  } else {
+    print_next(out, "To see what the largest one leads to:",
+               fmt::format("heapsnap why {} {}", address_text(example), source_word(input)), ink,
+               width);
+  }
+}
+
+void print_json_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
+                      bool all) {
+  JsonWriter json(out);
+  json.begin_object();
+  write_json_reference_head(json, "leaks", input);
+  write_tally(json, "blocks_in_use", "bytes_in_use", census.in_use);
+  write_tally(json, "leaked_blocks", "leaked_bytes", census.all);
+  for (int i = 0; i < kLeakKindCount; ++i) {
+    const std::string name = to_string(static_cast<LeakKind>(i));
+    write_tally(json, (name + "_blocks").c_str(), (name + "_bytes").c_str(),
+                census.kinds[static_cast<size_t>(i)]);
+  }
+  write_tally(json, "held_by_several_blocks", "held_by_several_bytes", census.held_by_several);
+  write_tally(json, "suppressed_blocks", "suppressed_bytes", census.suppressed);
+  json.key("groups");
+  json.begin_array();
+  for (const LeakGroup& group : census.groups) write_json_leak_group(json, input, census, group);
+  json.end_array();
+  if (all) {
+    json.key("leaks");
+    json.begin_array();
+    for (const LeakedBlock& block : census.blocks) write_json_block(json, input, census, block);
+    json.end_array();
+  }
+  json.end_object();
+  out.write("\n");
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,179 @@
+#include "report/reference_labels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/json_head.h"
+#include "report/number_text.h"
+#include "report/shell_word.h"
+#include "report/stack_frames.h"
+#include "report/terminal_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+// The name of a thread, where the walk knows one.
+std::string thread_label(const ReferenceReportInput& input, int32_t tid) {
+  const auto& threads = input.metadata.threads;
+  const auto thread = std::find_if(threads.begin(), threads.end(),
+                                   [tid](const Thread& one) { return one.tid == tid; });
+  if (thread == threads.end() || thread->name.empty()) return fmt::format("thread {}", tid);
+  return fmt::format("thread {} ({})", tid, printable(thread->name));
+}
+
+// "server+0x4010" for what has no name.
+std::string unnamed_label(const RootPlace& place) {
+  if (place.module.empty()) return address_text(place.begin);
+  return fmt::format("{}+{:#x}", printable(file_name_of(place.module)), place.module_offset);
+}
+
+bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
+  return input.metadata.tracker && stack != 0 && stack < input.recorded.stacks.sites.size();
+}
+
+}  // namespace
+
+std::string root_label(const ReferenceReportInput& input, const RootPlace& place) {
+  const std::string in_module =
+      place.module.empty() ? "" : " in " + printable(file_name_of(place.module));
+  std::string name =
+      place.name.empty() ? unnamed_label(place) : printable(place.name) + in_module;
+  switch (place.kind) {
+    case RootKind::kVariable: return name;
+    case RootKind::kThreadLocal:
+      return fmt::format("{}, thread-local of {}", place.name.empty() ? "a variable" : name,
+                         thread_label(input, place.tid));
+    case RootKind::kStack:
+      if (place.name.empty()) return thread_label(input, place.tid) + ", on its stack";
+      return fmt::format("{}, in {}", thread_label(input, place.tid), name);
+    case RootKind::kRegister:
+      return fmt::format("{}, in register {}", thread_label(input, place.tid),
+                         printable(place.name));
+    case RootKind::kMapping: break;
+  }
+  return place.name.empty() ? "anonymous memory at " + address_text(place.begin)
+                            : printable(place.name);
+}
+
+std::string block_size_label(uint64_t bytes) {
+  constexpr uint64_t kExact = 1024;
+  return bytes < kExact ? count_text(bytes, "byte", "bytes") : size_text(bytes);
+}
+
+std::string type_label(const ReferenceReportInput& input, TypeNumber type) {
+  const std::vector<BlockType>& types = input.references.types;
+  return type == 0 || type >= types.size() ? std::string() : printable(types[type].name);
+}
+
+std::string block_label(const ReferenceReportInput& input, TypeNumber type, uint64_t bytes) {
+  const std::string name = type_label(input, type);
+  return name.empty() ? block_size_label(bytes) : name + " of " + block_size_label(bytes);
+}
+
+std::string source_word(const ReferenceReportInput& input) {
+  if (!input.snapshot_path.empty()) return shell_word(input.snapshot_path, "SNAPSHOT");
+  if (input.metadata.freeze.method == FreezeMethod::kCore) return "CORE";
+  return std::to_string(input.metadata.process.pid);
+}
+
+std::vector<std::string> reference_remarks(const ReferenceReportInput& input) {
+  std::vector<std::string> remarks;
+  const ReferenceRecord& record = *input.metadata.references;
+  if (record.bytes_in_swap != 0) {
+    remarks.push_back(size_text(record.bytes_in_swap) +
+                      " were in swap and not looked at: what only they lead to counts as leaked");
+  }
+  if (record.bytes_unreadable != 0) {
+    remarks.push_back(
+        size_text(record.bytes_unreadable) +
+        " could not be read and were not looked at: what only they lead to counts as leaked");
+  }
+  return remarks;
+}
+
+void print_lines(Writer& out, const std::string& front, const std::string& text, size_t width) {
+  constexpr size_t kLeast = 20;
+  std::string lead = front;
+  const size_t indent = display_width(front);
+  for (const std::string& line : wrapped(text, std::max(width, indent + kLeast) - indent)) {
+    out.write(lead + line + "\n");
+    lead.assign(indent, ' ');
+  }
+}
+
+void print_reference_head(Writer& out, const ReferenceReportInput& input, const Ink& ink,
+                          size_t width) {
+  const Process& process = input.metadata.process;
+  out.write(ink.bold(fmt::format("Process {}: {}", process.pid, printable(process.comm))) + "\n");
+  for (const std::string& remark : reference_remarks(input)) {
+    print_lines(out, "  note      ", remark, width);
+  }
+}
+
+void print_next(Writer& out, const std::string& why, const std::string& command, const Ink& ink,
+                size_t width) {
+  out.write("\n" + ink.bold("What next") + "\n");
+  print_lines(out, "  ", why, width);
+  out.write("    " + command + "\n");
+}
+
+void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,
+                    const std::string& indent, size_t width) {
+  if (!has_stack(input, stack)) return;
+  StackEnd end{};
+  const auto frames = named_frames(input.recorded, *input.metadata.tracker,
+                                   input.recorded.stacks.sites[stack].node, end);
+  for (size_t i = 0; i < std::min(most, frames.size()); ++i) {
+    std::string text = printable(function_label(frames[i]));
+    const std::string line = line_label(frames[i], false);
+    if (!line.empty()) text += "  " + printable(line);
+    out.write(indent + clipped(text, width - indent.size()) + "\n");
+  }
+  if (frames.size() > most) {
+    out.write(indent + fmt::format("… {}\n", count_text(frames.size() - most, "more", "more")));
+  }
+}
+
+void write_json_root(JsonWriter& json, const RootPlace& place) {
+  json.member("root", place.name);
+  json.member("kind", to_string(place.kind));
+  if (!place.module.empty()) {
+    json.member("module", place.module);
+    json.member("module_offset", place.module_offset);
+  }
+  if (place.tid != 0) json.member("tid", place.tid);
+  if (!place.begin.is_null()) json.member("addr", place.begin);
+}
+
+void write_json_stack(JsonWriter& json, const ReferenceReportInput& input, uint32_t stack) {
+  if (!has_stack(input, stack)) return;
+  StackEnd end{};
+  const auto frames = named_frames(input.recorded, *input.metadata.tracker,
+                                   input.recorded.stacks.sites[stack].node, end);
+  json.member("stack", stack);
+  write_json_frames(json, frames, end);
+}
+
+void write_json_type(JsonWriter& json, const ReferenceReportInput& input, TypeNumber type) {
+  const std::vector<BlockType>& types = input.references.types;
+  if (type != 0 && type < types.size()) json.member("type", types[type].name);
+}
+
+void write_json_reference_head(JsonWriter& json, const char* kind,
+                               const ReferenceReportInput& input) {
+  const ReferenceRecord& record = *input.metadata.references;
+  write_json_head(json, kind, input.metadata, input.snapshot_path);
+  json.key("references");
+  json.begin_object();
+  json.member("blocks", record.blocks);
+  json.member("references", record.references);
+  json.member("roots", record.roots);
+  json.member("scanned_bytes", record.scanned_bytes);
+  json.member("bytes_in_swap", record.bytes_in_swap);
+  json.member("bytes_unreadable", record.bytes_unreadable);
+  json.end_object();
+}
+
+}  // namespace heapsnap

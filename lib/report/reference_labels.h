@@ -1,0 +1,49 @@
+// Roots, types and blocks in a few words each, the same in all reports about references.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/json_writer.h"
+#include "report/reference_report.h"
+#include "report/terminal_text.h"
+
+namespace heapsnap {
+
+// "g_cache in server", "thread 4711 (worker), in handle_request()", "server+0x4010",
+// "[heap of a custom allocator]": printable.
+std::string root_label(const ReferenceReportInput& input, const RootPlace& place);
+// "48 bytes", "1.5 KiB": exact below 1 KiB.
+std::string block_size_label(uint64_t bytes);
+// "Session", else "" where it is not known: printable.
+std::string type_label(const ReferenceReportInput& input, TypeNumber type);
+// "Session of 48 bytes", "48 bytes"
+std::string block_label(const ReferenceReportInput& input, TypeNumber type, uint64_t bytes);
+// What to call the snapshot or the process in a command.
+std::string source_word(const ReferenceReportInput& input);
+
+// What must be known to interpret any of it correctly, a sentence each.
+std::vector<std::string> reference_remarks(const ReferenceReportInput& input);
+
+// The process, how much is in use, and the remarks.
+void print_reference_head(Writer& out, const ReferenceReportInput& input, const Ink& ink,
+                          size_t width);
+// `front` on the first line, blanks on the others.
+void print_lines(Writer& out, const std::string& front, const std::string& text, size_t width);
+void print_next(Writer& out, const std::string& why, const std::string& command, const Ink& ink,
+                size_t width);
+// The frames of a stack, innermost first, `most` of them; nothing where none is known.
+void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,
+                    const std::string& indent, size_t width);
+
+// The members that name a root: "root", "kind" and what else is known of it.
+void write_json_root(JsonWriter& json, const RootPlace& place);
+// The members "frames" and "end" of a stack that is known.
+void write_json_stack(JsonWriter& json, const ReferenceReportInput& input, uint32_t stack);
+// The member "type", where it is known.
+void write_json_type(JsonWriter& json, const ReferenceReportInput& input, TypeNumber type);
+// The head, and "references": what was looked at.
+void write_json_reference_head(JsonWriter& json, const char* kind,
+                               const ReferenceReportInput& input);
+
+}  // namespace heapsnap

@@ -1,0 +1,51 @@
+// What follows from the references of a snapshot, for people and for programs: leaks, owners, and
+// why one block is there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "analysis/held_block.h"
+#include "analysis/leak_census.h"
+#include "analysis/owner_tree.h"
+#include "analysis/reference_streams.h"
+#include "report/text_report.h"
+#include "report/writer.h"
+#include "snapshot/call_stack_tables.h"
+#include "snapshot/metadata.h"
+
+namespace heapsnap {
+
+struct ReferenceReportInput {
+  const SnapshotMetadata& metadata;  // has references
+  const ReferenceStreams& references;
+  const RecordedStacks& recorded;  // empty when the process was not tracked
+  std::string snapshot_path;       // empty: a temporary one
+};
+
+// A head, then each group of leaks, with what it retains.
+void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
+                 size_t limit, const TextStyle& style);
+// {"kind":"leaks","version":1,...}: all groups; with `all` each block as well.
+void print_json_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
+                      bool all);
+
+// What of the tree is shown.
+struct OwnerListing {
+  OwnerGrouping by = OwnerGrouping::kRoot;
+  uint64_t depth = 3;       // nodes below a root
+  uint64_t limit = 10;      // at the top, and below each node; 0: all
+  double min_share = 0.01;  // of what is in use; of a node below the top
+};
+void print_owners(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,
+                  const OwnerListing& listing, const TextStyle& style);
+// {"kind":"owners","version":1,...}: all that are at the top; below them as listed.
+void print_json_owners(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,
+                       const OwnerListing& listing);
+
+void print_held_block(Writer& out, const ReferenceReportInput& input, const HeldBlock& held,
+                      const TextStyle& style);
+// {"kind":"why","version":1,...}
+void print_json_held_block(Writer& out, const ReferenceReportInput& input, const HeldBlock& held);
+
+}  // namespace heapsnap

@@ -1,0 +1,98 @@
+// References, roots and types put together by hand, for a heap whose blocks are all of one segment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analysis/reference_streams.h"
+#include "tests/unit/analysis/handmade_snapshot.h"
+
+namespace heapsnap::test {
+
+struct HandmadeHeap {
+  static constexpr uint64_t kBegin = 0x10000;
+  static constexpr uint64_t kWord = 8;
+
+  struct Block {
+    uint64_t size;  // usable bytes
+    TypeNumber type = 0;
+    std::vector<std::pair<uint32_t, BlockNumber>> references;  // byte offset, target
+  };
+
+  HandmadeSnapshot snapshot;
+  ReferenceStreams streams;
+  std::vector<Block> blocks;
+  std::vector<Root> roots;
+  std::vector<uint32_t> stacks;
+
+  HandmadeHeap() { streams.types.emplace_back(); }
+
+  // Its size is a multiple of 16 less a word.
+  BlockNumber add(uint64_t size, TypeNumber type = 0, uint32_t stack = 0) {
+    blocks.push_back({size, type, {}});
+    stacks.push_back(stack);
+    return static_cast<BlockNumber>(blocks.size() - 1);
+  }
+  void link(BlockNumber from, uint32_t offset, BlockNumber to) {
+    blocks[from].references.emplace_back(offset, to);
+  }
+  TypeNumber add_type(std::string name) {
+    streams.types.push_back({std::move(name), "", TypeSource::kVtable});
+    return static_cast<TypeNumber>(streams.types.size() - 1);
+  }
+  uint32_t add_place(RootKind kind, std::string name, int32_t tid = 0) {
+    RootPlace place;
+    place.kind = kind;
+    place.name = std::move(name);
+    place.tid = tid;
+    place.begin = Address(0x400000 + 0x100 * streams.places.size());
+    streams.places.push_back(place);
+    return static_cast<uint32_t>(streams.places.size() - 1);
+  }
+  void hold(uint32_t place, BlockNumber target, uint64_t offset = 0) {
+    roots.push_back({place, offset, target, false});
+  }
+  Address address_of(BlockNumber block) const {
+    uint64_t address = kBegin + 2 * kWord;
+    for (BlockNumber i = 0; i < block; ++i) address += blocks[i].size + kWord;
+    return Address(address);
+  }
+
+  SnapshotStreams finish() {
+    HandmadeSnapshot::Chunks chunks;
+    for (const Block& block : blocks) chunks.emplace_back(block.size + kWord, kUsed);
+    snapshot.add_arena(true);
+    snapshot.add_segment(0, SegmentKind::kBrk, kBegin, chunks);
+    streams.read_references = [this](ReferenceSink& sink) {
+      for (BlockNumber i = 0; i < blocks.size(); ++i) {
+        const auto count = static_cast<uint32_t>(blocks[i].references.size());
+        std::vector<uint32_t> offsets;
+        std::vector<BlockNumber> targets;
+        for (const auto& [offset, target] : blocks[i].references) {
+          offsets.push_back(offset / kWord);
+          targets.push_back(target);
+        }
+        const std::vector<uint8_t> interior(count);
+        sink.on_references({i, std::span(&count, 1), offsets, targets, interior});
+      }
+    };
+    streams.read_roots = [this](const std::function<void(const Root&)>& receive) {
+      for (const Root& root : roots) receive(root);
+    };
+    streams.read_block_types = [this](const ReferenceStreams::ReceiveTypes& receive) {
+      std::vector<TypeNumber> types;
+      for (const Block& block : blocks) types.push_back(block.type);
+      receive(0, types);
+    };
+    SnapshotStreams result = snapshot.streams();
+    result.read_chunks = [this](ChunkSink& sink) {
+      const HandmadeSnapshot::Batch& batch = snapshot.batches.front();
+      sink.on_batch({0, 0, batch.begin, batch.sizes, batch.states, stacks});
+    };
+    return result;
+  }
+};
+
+}  // namespace heapsnap::test

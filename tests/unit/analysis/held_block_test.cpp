@@ -1,0 +1,71 @@
+#include "analysis/held_block.h"
+
+#include <doctest/doctest.h>
+
+#include "handmade_references.h"
+
+using namespace heapsnap;
+using namespace heapsnap::test;
+
+TEST_CASE("a block is explained by the ways to it, and by what would go with it") {
+  HandmadeHeap heap;
+  const TypeNumber session = heap.add_type("Session");
+  const uint32_t near = heap.add_place(RootKind::kVariable, "near");
+  const uint32_t far = heap.add_place(RootKind::kVariable, "far");
+  const BlockNumber list = heap.add(24);
+  const BlockNumber item = heap.add(40, session);
+  const BlockNumber text = heap.add(56);
+  const BlockNumber own = heap.add(72);
+  const BlockNumber shared = heap.add(88);
+  heap.hold(far, list, 0x20);
+  heap.hold(near, item, 0x10);
+  heap.link(list, 16, item);
+  heap.link(item, 8, text);
+  heap.link(text, 0x30, own);
+  heap.link(text, 0x28, shared);
+  heap.link(list, 0, shared);
+  const SnapshotStreams streams = heap.finish();
+
+  const auto held = explain_block(streams, heap.streams, heap.address_of(text) + 5, 10);
+  REQUIRE(held);
+  CHECK(held->block.number == text);
+  CHECK(held->block.bytes == 56);
+  CHECK(held->offset == 5);
+  CHECK(held->retained == Tally{2, 128});
+  REQUIRE(held->paths.size() == 2);
+  CHECK(held->paths[0].place == near);
+  REQUIRE(held->paths[0].steps.size() == 2);
+  CHECK(held->paths[0].steps[0].held_at == 0x10);
+  CHECK(held->paths[0].steps[0].block.address == heap.address_of(item));
+  CHECK(held->paths[0].steps[0].block.type == session);
+  CHECK(held->paths[0].steps[1].held_at == 8);
+  CHECK(held->paths[1].place == far);
+  REQUIRE(held->paths[1].steps.size() == 3);
+  CHECK(held->paths[1].steps[0].held_at == 0x20);
+  CHECK(held->paths[1].steps[1].held_at == 16);
+  CHECK(held->source_count == 1);
+  REQUIRE(held->sources.size() == 1);
+  CHECK(held->sources[0].block.number == item);
+  CHECK(explain_block(streams, heap.streams, heap.address_of(text), 1)->paths.size() == 1);
+  CHECK(!explain_block(streams, heap.streams, Address(0x99), 1));
+  CHECK(!explain_block(streams, heap.streams, heap.address_of(text) + 56, 1));
+}
+
+TEST_CASE("a leaked block has no ways to it, but what it leads to") {
+  HandmadeHeap heap;
+  const BlockNumber kept = heap.add(24);
+  const BlockNumber first = heap.add(40);
+  const BlockNumber second = heap.add(56);
+  const BlockNumber third = heap.add(72);
+  heap.hold(heap.add_place(RootKind::kVariable, "g"), kept);
+  heap.link(first, 0, second);
+  heap.link(second, 8, third);
+  heap.link(second, 16, kept);
+  const SnapshotStreams streams = heap.finish();
+  const auto held = explain_block(streams, heap.streams, heap.address_of(second), 5);
+  REQUIRE(held);
+  CHECK(held->paths.empty());
+  CHECK(held->retained == Tally{2, 128});
+  REQUIRE(held->sources.size() == 1);
+  CHECK(held->sources[0].block.number == first);
+}

@@ -1,0 +1,148 @@
+#include "analysis/leak_census.h"
+
+#include <doctest/doctest.h>
+
+#include "analysis/leak_suppressions.h"
+#include "base/error.h"
+#include "handmade_references.h"
+
+using namespace heapsnap;
+using namespace heapsnap::test;
+
+TEST_CASE("what no root reaches is leaked, and grouped by who allocated it, type or size") {
+  HandmadeHeap heap;
+  const TypeNumber session = heap.add_type("Session");
+  const BlockNumber kept = heap.add(56);
+  const BlockNumber lost = heap.add(56);
+  const BlockNumber below = heap.add(120);
+  const BlockNumber typed = heap.add(24, session);
+  const BlockNumber tracked = heap.add(40, session, 7);
+  const BlockNumber ring_a = heap.add(24);
+  const BlockNumber ring_b = heap.add(24);
+  const BlockNumber lost_too = heap.add(56);
+  heap.hold(heap.add_place(RootKind::kVariable, "g"), kept);
+  heap.link(lost, 8, below);
+  heap.link(lost, 16, kept);
+  heap.link(ring_a, 0, ring_b);
+  heap.link(ring_b, 0, ring_a);
+  const SnapshotStreams streams = heap.finish();
+  const LeakCensus census = take_leak_census(streams, heap.streams);
+
+  CHECK(census.in_use == Tally{8, 400});
+  CHECK(census.all == Tally{7, 344});
+  CHECK(census.kinds[static_cast<size_t>(LeakKind::kDirect)] == Tally{4, 176});
+  CHECK(census.kinds[static_cast<size_t>(LeakKind::kIndirect)] == Tally{1, 120});
+  CHECK(census.kinds[static_cast<size_t>(LeakKind::kCycle)] == Tally{2, 48});
+  CHECK(census.held_by_several == Tally{});
+  REQUIRE(census.blocks.size() == 7);
+  CHECK(census.blocks[0].address == heap.address_of(lost));
+  CHECK(census.blocks[1].address == heap.address_of(below));
+  CHECK(census.blocks[1].kind == LeakKind::kIndirect);
+  CHECK(census.blocks[2].address == heap.address_of(typed));
+  CHECK(census.blocks[2].type == session);
+  CHECK(census.blocks[3].address == heap.address_of(tracked));
+  CHECK(census.blocks[3].stack == 7);
+  CHECK(census.blocks[6].address == heap.address_of(lost_too));
+
+  REQUIRE(census.groups.size() == 4);
+  const LeakGroup& by_size = census.groups[0];
+  CHECK(by_size.size == 56);
+  CHECK(by_size.count == 2);
+  CHECK(by_size.retained_blocks == 3);
+  CHECK(by_size.retained_bytes == 56 + 120 + 56);
+  CHECK(census.blocks[census.sources[by_size.largest].block].address == heap.address_of(lost));
+  CHECK(census.groups[1].kind == LeakKind::kCycle);
+  CHECK(census.groups[1].count == 1);
+  CHECK(census.groups[1].retained_blocks == 2);
+  CHECK(census.groups[2].stack == 7);
+  CHECK(census.groups[3].type == session);
+  CHECK(census.groups[3].retained_bytes == 24);
+}
+
+TEST_CASE("what is suppressed goes with all that it leads to") {
+  HandmadeHeap heap;
+  const TypeNumber known = heap.add_type("Known");
+  const BlockNumber suppressed = heap.add(24, known);
+  const BlockNumber shared = heap.add(40);
+  const BlockNumber other = heap.add(56);
+  heap.link(suppressed, 0, shared);
+  heap.link(other, 0, shared);
+  const SnapshotStreams streams = heap.finish();
+  CHECK(take_leak_census(streams, heap.streams).held_by_several == Tally{1, 40});
+  const LeakCensus census = take_leak_census(
+      streams, heap.streams, [&](uint32_t, TypeNumber type) { return type == known; });
+  CHECK(census.suppressed == Tally{2, 64});
+  CHECK(census.all == Tally{1, 56});
+  REQUIRE(census.sources.size() == 1);
+  CHECK(census.sources[0].retained_bytes == 56);
+}
+
+TEST_CASE("caches that malloc makes for itself are no leaks") {
+  HandmadeHeap heap;
+  heap.add(648);
+  heap.add(24);
+  ThreadCache cache;
+  cache.tid = 1;
+  cache.tcache = heap.address_of(0);
+  heap.snapshot.metadata.heap.thread_caches.push_back(cache);
+  const SnapshotStreams streams = heap.finish();
+  const LeakCensus census = take_leak_census(streams, heap.streams);
+  CHECK(census.in_use == Tally{1, 24});
+  CHECK(census.all == Tally{1, 24});
+}
+
+TEST_CASE("references that are of another number of blocks are refused") {
+  HandmadeHeap heap;
+  heap.add(24);
+  SnapshotStreams streams = heap.finish();
+  heap.blocks.push_back({24, 0, {}});
+  CHECK_THROWS_AS(take_leak_census(streams, heap.streams), Error);
+}
+
+TEST_CASE("suppressions match as LeakSanitizer's do") {
+  const auto matches = [](const char* pattern, const char* name) {
+    return LeakSuppressions::parse(std::string("leak:") + pattern, "test").matches(name);
+  };
+  CHECK(matches("font", "libfontconfig.so.1"));
+  CHECK(!matches("^font", "libfontconfig.so.1"));
+  CHECK(matches("^lib*config", "libfontconfig.so.1"));
+  CHECK(!matches("^lib*config$", "libfontconfig.so.1"));
+  CHECK(matches("config.so.1$", "libfontconfig.so.1"));
+  CHECK(matches("a*b$", "a-b-b"));
+  CHECK(matches("^main$", "main"));
+  CHECK(!matches("^main$", "domain"));
+  CHECK(matches("*", "anything"));
+  CHECK(!matches("x*y*z", "xzy"));
+  CHECK(!matches("main", ""));
+}
+
+TEST_CASE("files of suppressions have comments and empty lines, and nothing but leaks") {
+  const auto parsed = LeakSuppressions::parse("# known\n\n  leak:one \r\nleak:two\n", "test");
+  CHECK(parsed.matches("one"));
+  CHECK(parsed.matches("two"));
+  CHECK(!parsed.matches("three"));
+  CHECK(LeakSuppressions::parse("#\n", "test").is_empty());
+  CHECK_THROWS_AS(LeakSuppressions::parse("race:one", "test"), Error);
+  CHECK_THROWS_AS(LeakSuppressions::parse("leak:", "test"), Error);
+}
+
+TEST_CASE("a stack is suppressed by a function or a module further out") {
+  RecordedStacks recorded;
+  TrackerRecord tracker;
+  tracker.modules.resize(2);
+  tracker.modules[0].path = "/usr/bin/server";
+  tracker.modules[1].path = "/usr/lib/libknown.so";
+  recorded.stacks.nodes.resize(tracker::kFirstNode);
+  const auto add = [&](uint32_t parent, int32_t module) {
+    recorded.stacks.nodes.push_back({parent, module, Address(0x1000)});
+    return static_cast<uint32_t>(recorded.stacks.nodes.size() - 1);
+  };
+  const uint32_t main = add(1, 0);
+  const uint32_t known = add(main, 1);
+  const uint32_t callback = add(known, 0);
+  for (const uint32_t node : {main, known, callback}) {
+    recorded.stacks.sites.emplace_back().node = node;
+  }
+  const auto suppressions = LeakSuppressions::parse("leak:libknown", "test");
+  CHECK(suppressed_stacks(suppressions, recorded, tracker) == std::vector<bool>{false, true, true});
+}

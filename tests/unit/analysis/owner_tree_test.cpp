@@ -1,0 +1,163 @@
+#include "analysis/owner_tree.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "handmade_references.h"
+
+using namespace heapsnap;
+using namespace heapsnap::test;
+
+namespace {
+
+const OwnerNode& only_child(const OwnerTree& tree, const OwnerNode& node) {
+  const auto& children = tree.children[static_cast<size_t>(&node - tree.nodes.data())];
+  REQUIRE(children.size() == 1);
+  return tree.nodes[children.front()];
+}
+
+}  // namespace
+
+TEST_CASE("a table's elements are one node, and what each holds another") {
+  HandmadeHeap heap;
+  const TypeNumber session = heap.add_type("Session");
+  const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
+  const BlockNumber table = heap.add(1016);
+  heap.hold(cache, table);
+  for (uint32_t i = 0; i < 50; ++i) {
+    const BlockNumber one = heap.add(40, session);
+    const BlockNumber text = heap.add(24 + 16 * (i % 3));
+    heap.link(table, 8 * i, one);
+    heap.link(one, 0x18, text);
+  }
+  const BlockNumber leaked = heap.add(104);
+  heap.link(leaked, 0, table);
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  CHECK(tree.leaked == Tally{1, 104});
+  CHECK(tree.in_use.count == 102);
+  const OwnerNode& root = only_child(tree, tree.nodes[0]);
+  CHECK(root.kind == OwnerNode::Kind::kPlace);
+  CHECK(root.place == cache);
+  CHECK(root.own == Tally{});
+  CHECK(root.retained.count == 101);
+  CHECK(root.retained.bytes == tree.in_use.bytes - 104);
+  const OwnerNode& array = only_child(tree, root);
+  CHECK(array.own == Tally{1, 1016});
+  CHECK(array.held_at == OwnerNode::kNotDirectly);
+  const OwnerNode& sessions = only_child(tree, array);
+  CHECK(sessions.type == session);
+  CHECK(sessions.own == Tally{50, 2000});
+  CHECK(sessions.held_at == OwnerNode::kElement);
+  const OwnerNode& texts = only_child(tree, sessions);
+  CHECK(texts.own.count == 50);
+  CHECK(texts.held_at == 0x18);
+  CHECK(!texts.has_references);
+  CHECK(texts.least_size == 24);
+  CHECK(texts.most_size == 56);
+}
+
+TEST_CASE("a list and a tree are one node each, however deep") {
+  HandmadeHeap heap;
+  const uint32_t list = heap.add_place(RootKind::kVariable, "g_list");
+  const uint32_t map = heap.add_place(RootKind::kVariable, "g_map");
+  BlockNumber last = heap.add(24);
+  heap.hold(list, last);
+  for (int i = 1; i < 1000; ++i) {
+    const BlockNumber next = heap.add(24);
+    heap.link(last, 0, next);
+    heap.link(next, 8, last);
+    last = next;
+  }
+  const BlockNumber first = heap.add(40);
+  heap.hold(map, first);
+  for (BlockNumber i = 1; i < 500; ++i) {
+    const BlockNumber next = heap.add(40);
+    const BlockNumber parent = first + (i - 1) / 2;
+    heap.link(parent, i % 2 == 1 ? 0x10 : 0x18, next);
+    heap.link(next, 8, parent);
+  }
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  REQUIRE(tree.children[0].size() == 2);
+  CHECK(tree.nodes.size() == 5);
+  const OwnerNode& list_node = tree.nodes[tree.children[0][0]];
+  CHECK(list_node.place == list);
+  CHECK(only_child(tree, list_node).own == Tally{1000, 24'000});
+  CHECK(only_child(tree, tree.nodes[tree.children[0][1]]).own == Tally{500, 20'000});
+}
+
+TEST_CASE("what two variables share belongs to neither, and stacks only own the rest") {
+  HandmadeHeap heap;
+  const uint32_t a = heap.add_place(RootKind::kVariable, "a");
+  const uint32_t b = heap.add_place(RootKind::kVariable, "b");
+  const uint32_t frame = heap.add_place(RootKind::kStack, "main", 1);
+  const uint32_t other_frame = heap.add_place(RootKind::kStack, "main", 1);
+  const uint32_t rbx = heap.add_place(RootKind::kRegister, "rbx", 1);
+  const BlockNumber of_a = heap.add(24);
+  const BlockNumber of_b = heap.add(40);
+  const BlockNumber shared = heap.add(104);
+  const BlockNumber local = heap.add(56);
+  const BlockNumber local_too = heap.add(72);
+  heap.hold(a, of_a);
+  heap.hold(b, of_b);
+  heap.link(of_a, 0, shared);
+  heap.link(of_b, 0, shared);
+  heap.hold(frame, of_a);
+  heap.hold(frame, local);
+  heap.hold(other_frame, local_too);
+  heap.hold(rbx, local);
+  const SnapshotStreams streams = heap.finish();
+  const OwnerTree tree = make_owner_tree(streams, heap.streams);
+  REQUIRE(tree.children[0].size() == 4);
+  const OwnerNode& main = tree.nodes[tree.children[0][0]];
+  CHECK(main.place == frame);  // both frames of that name
+  CHECK(main.retained == Tally{2, 128});
+  const OwnerNode& several = tree.nodes[tree.children[0][1]];
+  CHECK(several.kind == OwnerNode::Kind::kSeveral);
+  CHECK(several.retained == Tally{1, 104});
+  CHECK(tree.nodes[tree.children[0][2]].retained == Tally{1, 40});
+  CHECK(tree.nodes[tree.children[0][3]].retained == Tally{1, 24});
+
+  const OwnerTree by_type = make_owner_tree(streams, heap.streams, OwnerGrouping::kType);
+  CHECK(by_type.nodes[0].retained == tree.nodes[0].retained);
+  for (const uint32_t child : by_type.children[0]) {
+    CHECK(by_type.nodes[child].kind == OwnerNode::Kind::kBlocks);
+  }
+}
+
+TEST_CASE("a word that is left from before does not take a container from its owner") {
+  for (const bool is_stale_everywhere : {false, true}) {
+    HandmadeHeap heap;
+    const uint32_t matrix = heap.add_place(RootKind::kVariable, "g_matrix");
+    const uint32_t buffers = heap.add_place(RootKind::kVariable, "g_buffers");
+    const BlockNumber rows = heap.add(1016);
+    heap.hold(matrix, rows);
+    for (uint32_t i = 0; i < 20; ++i) heap.link(rows, 8 * i, heap.add(4008));
+    const BlockNumber table = heap.add(2040);
+    heap.hold(buffers, table);
+    for (uint32_t i = 0; i < 100; ++i) {
+      const BlockNumber buffer = heap.add(88);
+      heap.link(table, 8 * i, buffer);
+      if (i == 7 || is_stale_everywhere) heap.link(buffer, 0x20, rows);
+    }
+    const BlockNumber only_here = heap.add(24);
+    heap.link(table + 1 + 50, 0x30, only_here);  // rare, and its only owner
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const OwnerNode& first = tree.nodes[tree.children[0][0]];
+    CHECK(first.retained.count == 21);
+    CHECK(first.retained.bytes == 1016 + 20 * 4008);
+    // A word that all of them hold is a member of theirs.
+    CHECK(first.kind ==
+          (is_stale_everywhere ? OwnerNode::Kind::kSeveral : OwnerNode::Kind::kPlace));
+    const OwnerNode& second = tree.nodes[tree.children[0][1]];
+    CHECK(second.place == buffers);
+    CHECK(second.retained.count == 102);
+    CHECK(tree.leaked == Tally{});
+  }
+}
+
+TEST_CASE("roots in places that are not there are refused") {
+  HandmadeHeap heap;
+  heap.add(24);
+  heap.hold(3, 0);
+  CHECK_THROWS_AS(make_owner_tree(heap.finish(), heap.streams), Error);
+}

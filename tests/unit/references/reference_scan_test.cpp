@@ -1,0 +1,175 @@
+#include "references/reference_scan.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "tests/unit/heap/flat_target.h"
+#include "tests/unit/heap/sparse_target.h"
+#include "tests/unit/references/random_heap.h"
+
+using namespace heapsnap;
+
+namespace {
+
+struct OneReference {
+  BlockNumber source = 0;
+  uint32_t offset = 0;
+  BlockNumber target = 0;
+  bool interior = false;
+  auto operator<=>(const OneReference&) const = default;
+};
+
+class Collector final : public ReferenceSink {
+ public:
+  void on_references(const ReferenceBatch& batch) override {
+    CHECK(batch.first == next);
+    size_t reference = 0;
+    for (size_t i = 0; i < batch.counts.size(); ++i) {
+      for (uint32_t k = 0; k < batch.counts[i]; ++k, ++reference) {
+        all.push_back({batch.first + static_cast<BlockNumber>(i), batch.offsets[reference],
+                       batch.targets[reference], batch.interior[reference] != 0});
+      }
+    }
+    CHECK(reference == batch.targets.size());
+    next = batch.first + static_cast<BlockNumber>(batch.counts.size());
+  }
+  BlockNumber next = 0;
+  std::vector<OneReference> all;
+};
+
+// A heap in memory, with words in blocks and elsewhere that point to blocks and elsewhere.
+struct WrittenHeap {
+  RandomHeap heap;
+  SparseTarget target;
+  std::vector<OneReference> references;
+
+  WrittenHeap(std::mt19937_64& random, Machine machine)
+      : heap(random_heap(random, machine, 200)), target(machine) {
+    const uint64_t word = word_size(machine);
+    for (const auto& segment : heap.segments) map_around(segment.front().begin, end_of(segment));
+    for (const MmappedChunk& chunk : heap.mmapped) {
+      map_around(chunk.chunk.value(), (chunk.chunk + chunk.size).value());
+    }
+    const auto blocks = heap.blocks();
+    if (blocks.empty()) return;
+    std::map<Address, uint64_t> words;
+    for (size_t i = 0; i < 3 * blocks.size(); ++i) {
+      const BlockNumber to = random() % blocks.size();
+      const uint64_t inside = random() % 3 == 0 ? random() % blocks[to].size() : 0;
+      const uint64_t value = random() % 5 == 0 ? random() : (blocks[to].begin + inside).value();
+      const AddressRange& from = blocks[random() % blocks.size()];
+      // Into its usable bytes, and sometimes into the size field behind them.
+      words[from.begin + word * (random() % (from.size() / word + 1))] = value;
+    }
+    for (const auto& [at, value] : words) {
+      target.put_word(at, value);
+      for (BlockNumber source = 0; source < blocks.size(); ++source) {
+        if (!blocks[source].contains(at)) continue;
+        const uint64_t pointer = word == 4 ? value & UINT32_MAX : value;
+        for (BlockNumber to = 0; to < blocks.size(); ++to) {
+          if (!blocks[to].contains(Address(pointer))) continue;
+          references.push_back({source, static_cast<uint32_t>((at - blocks[source].begin) / word),
+                                to, Address(pointer) != blocks[to].begin});
+        }
+      }
+    }
+    std::sort(references.begin(), references.end());
+  }
+
+  static uint64_t end_of(const std::vector<HeapChunk>& segment) {
+    return segment.back().begin + segment.back().size;
+  }
+  void map_around(uint64_t begin, uint64_t end) {
+    begin &= ~uint64_t{0xfff};
+    end = ((end + 64) | 0xfff) + 1;
+    if (!target.address_space().mappings().empty()) {
+      for (const Mapping& mapping : target.address_space().mappings()) {
+        if (mapping.range.contains(Address(begin))) begin = mapping.range.end.value();
+        if (mapping.range.contains(Address(end - 1))) end = mapping.range.begin.value();
+      }
+    }
+    if (begin < end) target.map(Address(begin), end - begin);
+  }
+};
+
+void check_first_words(Target& target, const RandomHeap& heap,
+                       const std::vector<FirstWord>& words) {
+  const auto blocks = heap.blocks();
+  size_t next = 0;
+  for (BlockNumber block = 0; block < blocks.size(); ++block) {
+    uint64_t value = 0;
+    const std::span bytes = std::as_writable_bytes(std::span(&value, 1));
+    target.memory().read(blocks[block].begin, bytes.first(word_size(heap.machine)));
+    if (next < words.size() && words[next].block == block) {
+      CHECK(words[next].address == blocks[block].begin);
+      CHECK(words[next].value == value);
+      ++next;
+    } else {
+      CHECK(value == 0);  // in a page that was never touched
+    }
+  }
+  CHECK(next == words.size());
+}
+
+std::vector<OneReference> scan(Target& target, const RandomHeap& heap) {
+  BlockMap map(heap.machine, 1 << 30);
+  heap.give_to(map, 1000);
+  map.seal();
+  REQUIRE(map.why_not().empty());
+  Collector collector;
+  std::vector<FirstWord> words;
+  scan_blocks(target, map, collector, [&](const FirstWord& word) { words.push_back(word); }, {});
+  check_first_words(target, heap, words);
+  CHECK(collector.next == map.blocks());
+  return collector.all;
+}
+
+}  // namespace
+
+TEST_CASE("the references of a heap are the words of its blocks that point to blocks") {
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 60; ++i) {
+    WrittenHeap written(random, i % 4 == 0 ? Machine::kI386 : Machine::kX86_64);
+    CHECK(scan(written.target, written.heap) == written.references);
+    FlatTarget flat(written.target);
+    CHECK(scan(flat, written.heap) == written.references);
+  }
+}
+
+TEST_CASE("words outside are those of a range that point to blocks, in ascending order") {
+  std::mt19937_64 random(5);
+  WrittenHeap written(random, Machine::kX86_64);
+  const auto blocks = written.heap.blocks();
+  REQUIRE(!blocks.empty());
+  const Address data(0x400000);
+  written.target.map(data, 0x10000);
+  written.target.put_word(data + 8, blocks[0].begin.value());
+  written.target.put_word(data + 0x8000, blocks.back().begin.value() + 1);
+  written.target.put_word(data + 0x8008, 42);
+  written.target.put_word(data + 0xfff8, blocks.back().end.value());
+  BlockMap map(Machine::kX86_64, 1 << 30);
+  written.heap.give_to(map, 1000);
+  map.seal();
+  std::vector<OutsideWord> words;
+  const auto scanned = scan_outside(written.target, map, {data, data + 0x10000},
+                                    [&](const OutsideWord& word) { words.push_back(word); });
+  REQUIRE(words.size() == 2);
+  CHECK(words[0].at == data + 8);
+  CHECK(words[0].target == 0);
+  CHECK_FALSE(words[0].interior);
+  CHECK(words[1].at == data + 0x8000);
+  CHECK(words[1].target == blocks.size() - 1);
+  CHECK(words[1].interior);
+  CHECK(scanned.bytes == 3 * 0x1000);  // pages that were never touched are passed over
+}
+
+TEST_CASE("a scan can be given up") {
+  std::mt19937_64 random(3);
+  WrittenHeap written(random, Machine::kX86_64);
+  BlockMap map(Machine::kX86_64, 1 << 30);
+  written.heap.give_to(map, 1000);
+  map.seal();
+  Collector collector;
+  CHECK_THROWS_AS(scan_blocks(written.target, map, collector, {}, [](uint64_t) { throw 1; }), int);
+}

@@ -1,0 +1,165 @@
+#include "report/reference_report.h"
+
+#include <doctest/doctest.h>
+#include <simdjson.h>
+
+#include <string>
+
+#include "report/reference_labels.h"
+#include "tests/unit/analysis/handmade_references.h"
+
+using namespace heapsnap;
+using namespace heapsnap::test;
+
+namespace {
+
+// A table of sessions that a variable holds, each with a name; and a leaked block that holds one.
+struct ReportedHeap {
+  HandmadeHeap heap;
+  RecordedStacks recorded;
+  BlockNumber table = 0;
+  BlockNumber lost = 0;
+  SnapshotStreams streams;
+
+  ReportedHeap() {
+    const TypeNumber session = heap.add_type("Session\x1b");
+    const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
+    heap.streams.places[cache].module = "/opt/server";
+    heap.streams.places[cache].module_offset = 0x4010;
+    table = heap.add(1016);
+    heap.hold(cache, table, 8);
+    for (uint32_t i = 0; i < 50; ++i) {
+      const BlockNumber one = heap.add(40, session);
+      const BlockNumber name = heap.add(24 + 16 * (i % 3));
+      heap.link(table, 8 * i, one);
+      heap.link(one, 0x18, name);
+    }
+    lost = heap.add(104);
+    heap.link(lost, 16, heap.add(56));
+    heap.snapshot.metadata.references.emplace().is_complete = true;
+    streams = heap.finish();
+  }
+  ReferenceReportInput input() const {
+    return {heap.snapshot.metadata, heap.streams, recorded, "a.hsnap"};
+  }
+};
+
+template <typename Print>
+std::string printed_by(Print print) {
+  std::string text;
+  Writer out(text);
+  print(out);
+  out.flush();
+  return text;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("owners are a tree, with what is alike on one line") {
+  const ReportedHeap reported;
+  const OwnerTree tree = make_owner_tree(reported.streams, reported.heap.streams);
+  const std::string text = printed_by(
+      [&](Writer& out) { print_owners(out, reported.input(), tree, OwnerListing{}, TextStyle{}); });
+  CHECK(says(text, "g_cache in server, 101 blocks\n"));
+  CHECK(says(text, "    1 × 1,016 bytes\n"));
+  CHECK(says(text, "      50 × Session\\x1b, in an array\n"));
+  CHECK(says(text, "        50 × 24 to 56 bytes, held at +0x18\n"));
+  CHECK(says(text, "leaked    160 B in 2 blocks"));
+  CHECK(says(text, "    heapsnap owners a.hsnap --by type\n"));
+  const std::string json = printed_by(
+      [&](Writer& out) { print_json_owners(out, reported.input(), tree, OwnerListing{}); });
+  simdjson::dom::parser parser;
+  simdjson::dom::element document = parser.parse(json);
+  CHECK(std::string(document["kind"]) == "owners");
+  CHECK(int64_t(document["version"]) == 1);
+  simdjson::dom::element owner = document["owners"].at(0);
+  CHECK(std::string(owner["root"]) == "g_cache");
+  CHECK(std::string(owner["module"]) == "/opt/server");
+  CHECK(int64_t(owner["retained_blocks"]) == 101);
+  simdjson::dom::element sessions = owner["holds"].at(0)["holds"].at(0);
+  CHECK(int64_t(sessions["count"]) == 50);
+  CHECK(int64_t(sessions["holds"].at(0)["held_at"]) == 0x18);
+}
+
+TEST_CASE("leaks say what is lost, and what that led to") {
+  const ReportedHeap reported;
+  const LeakCensus census = take_leak_census(reported.streams, reported.heap.streams);
+  const std::string text =
+      printed_by([&](Writer& out) { print_leaks(out, reported.input(), census, 20, TextStyle{}); });
+  CHECK(says(text, "leaked    160 B in 2 blocks ("));
+  CHECK(says(text, "1 block directly, 0 in cycles, 1 held by these\n"));
+  CHECK(says(text, "  160 B in 2 blocks, 1 × 104 bytes\n"));
+  CHECK(says(
+      text, "      at " + [&] {
+        char address[32];
+        std::snprintf(
+            address, sizeof address, "0x%llx",
+            static_cast<unsigned long long>(reported.heap.address_of(reported.lost).value()));
+        return std::string(address);
+      }()));
+  CHECK(says(text, "    heapsnap inject 42\n"));
+  const std::string json =
+      printed_by([&](Writer& out) { print_json_leaks(out, reported.input(), census, true); });
+  simdjson::dom::parser parser;
+  simdjson::dom::element document = parser.parse(json);
+  CHECK(int64_t(document["leaked_blocks"]) == 2);
+  CHECK(int64_t(document["leaked_bytes"]) == 160);
+  CHECK(int64_t(document["direct_bytes"]) == 104);
+  CHECK(document["leaks"].get_array().size() == 2);
+  simdjson::dom::element held = document["leaks"].at(1);
+  CHECK(std::string(held["kind"]) == "indirect");
+  CHECK(int64_t(held["bytes"]) == 56);
+  CHECK(std::string(held["held_by"]) == std::string(document["leaks"].at(0)["addr"]));
+  CHECK(int64_t(document["groups"].at(0)["retained_bytes"]) == 160);
+}
+
+TEST_CASE("nothing leaked is said, with what it cannot tell") {
+  HandmadeHeap heap;
+  heap.hold(heap.add_place(RootKind::kStack, "", 7), heap.add(24));
+  heap.snapshot.metadata.references.emplace().bytes_in_swap = 4096;
+  const SnapshotStreams streams = heap.finish();
+  const RecordedStacks recorded;
+  const ReferenceReportInput input{heap.snapshot.metadata, heap.streams, recorded, ""};
+  const std::string text = printed_by([&](Writer& out) {
+    print_leaks(out, input, take_leak_census(streams, heap.streams), 20, TextStyle{});
+  });
+  CHECK(says(text, "leaked    nothing: roots lead to all blocks\n"));
+  CHECK(says(text, "4.0 KiB were in swap and not looked at"));
+  CHECK(says(text, "    heapsnap owners 42\n"));
+  CHECK(root_label(input, heap.streams.places[0]) == "thread 7, on its stack");
+}
+
+TEST_CASE("why shows each step to the block") {
+  const ReportedHeap reported;
+  const Address name = reported.heap.address_of(2);
+  const auto held = explain_block(reported.streams, reported.heap.streams, name + 3, 5);
+  REQUIRE(held);
+  const std::string text =
+      printed_by([&](Writer& out) { print_held_block(out, reported.input(), *held, TextStyle{}); });
+
+  CHECK(says(text, "24 bytes; the address is 3 bytes into it\n"));
+  CHECK(says(text, "  g_cache in server\n    +0x8 → "));
+  CHECK(says(text, "    +0x0 → "));
+  CHECK(says(text, " Session\\x1b of 40 bytes\n    +0x18 → "));
+  const std::string json =
+      printed_by([&](Writer& out) { print_json_held_block(out, reported.input(), *held); });
+  simdjson::dom::parser parser;
+  simdjson::dom::element document = parser.parse(json);
+  CHECK(bool(document["leaked"]) == false);
+  simdjson::dom::element path = document["paths"].at(0);
+  CHECK(std::string(path["root"]) == "g_cache");
+  CHECK(path["steps"].get_array().size() == 3);
+  CHECK(int64_t(path["steps"].at(2)["held_at"]) == 0x18);
+
+  const auto lost = explain_block(reported.streams, reported.heap.streams,
+                                  reported.heap.address_of(reported.lost), 5);
+  REQUIRE(lost);
+  const std::string of_lost =
+      printed_by([&](Writer& out) { print_held_block(out, reported.input(), *lost, TextStyle{}); });
+  CHECK(says(of_lost, "No root leads to it: it is leaked\n"));
+  CHECK(says(of_lost, "No block points to it, either.\n"));
+}

@@ -1,0 +1,268 @@
+#include "tools/capture/reference_capture.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "platform/linux/proc/memory_margin.h"
+#include "references/reference_scan.h"
+#include "report/number_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+// Bytes that one core looks at in a second, all in all; tests/bench/capture_bench.py measures it.
+constexpr uint64_t kBytesInSecond = uint64_t{1} << 30;
+// Of what is free, for the copies that the target's writes make, and for the map of its blocks.
+constexpr uint64_t kShareOfFree = 10;
+// The map of a heap of small blocks takes a fortieth of it.
+constexpr uint64_t kShareOfMap = 24;
+constexpr uint64_t kSmallestMap = 64 << 20;
+// A program of many allocators of its own can have as many roots as it has memory.
+constexpr size_t kMostRoots = 16 << 20;
+constexpr size_t kMostVtables = 1 << 20;
+constexpr size_t kTypesTogether = 64 << 10;
+
+struct GivenUp {
+  std::string why;
+};
+
+uint64_t bytes_to_look_at(Target& target) {
+  if (target.process().rss != 0) return target.process().rss + target.process().swap;
+  uint64_t bytes = 0;
+  for (const Mapping& mapping : target.address_space().mappings()) {
+    if (mapping.is_private_writable()) bytes += mapping.range.size();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+class ReferenceCapture::Budget {
+ public:
+  Budget(int pid, std::optional<uint64_t> wanted) : margin_(pid), first_(margin_.room(UINT64_MAX)) {
+    bytes_ = wanted.value_or(first_.bytes / kShareOfFree);
+  }
+
+  uint64_t bytes() const { return bytes_; }
+  // Throws GivenUp.
+  void check() {
+    const MemoryMargin::Room now = margin_.room(UINT64_MAX);
+    if (now.bytes >= first_.bytes || first_.bytes - now.bytes <= bytes_) return;
+    throw GivenUp{"free memory fell by more than the budget of " + size_text(bytes_) +
+                  " while the copy of the process was read (" + now.limit + ")"};
+  }
+
+ private:
+  MemoryMargin margin_;
+  MemoryMargin::Room first_;
+  uint64_t bytes_ = 0;
+};
+
+ReferenceCapture::ReferenceCapture(const ReferenceOptions& options, int pid)
+    : options_(options), pid_(pid) {}
+
+ReferenceCapture::~ReferenceCapture() = default;
+
+void ReferenceCapture::prepare(Target& running) {
+  if (options_.choice == ReferenceChoice::kNo) return;
+  if (options_.choice == ReferenceChoice::kAuto && bytes_to_look_at(running) > kBytesInSecond) {
+    return;
+  }
+  try {
+    modules_ = LoadedModules(running);
+  } catch (const Error&) {
+    // Its memory is read by a thread that may end meanwhile. Then they are opened in the freeze.
+  }
+}
+
+void ReferenceCapture::begin(Target& target, bool is_held) {
+  target_ = &target;
+  decide(is_held);
+  if (!record_.why_not.empty()) return;
+  budget_ = std::make_unique<Budget>(pid_, options_.memory_budget);
+  const uint64_t most =
+      std::min(budget_->bytes(), std::max(bytes_to_look_at(target) / kShareOfMap, kSmallestMap));
+  map_.emplace(target.process().machine, most);
+}
+
+void ReferenceCapture::decide(bool is_held) {
+  if (options_.choice == ReferenceChoice::kNo) {
+    record_.why_not = "they were not asked for";
+    return;
+  }
+  if (options_.choice == ReferenceChoice::kYes) return;
+  const uint64_t bytes = bytes_to_look_at(*target_);
+  const uint64_t estimate_ns = bytes / 1024 * 1'000'000'000 / (kBytesInSecond / 1024);
+  if (is_held) {
+    record_.why_not = "the process would have been stopped for " + duration_text(estimate_ns) +
+                      " longer, by estimate";
+  } else if (bytes > kBytesInSecond) {
+    record_.why_not = "it would have taken " + duration_text(estimate_ns) +
+                      " of one processor, by estimate, to look at " + size_text(bytes);
+  }
+}
+
+void ReferenceCapture::take(const HeapModel& heap, const MemoryTaken& taken,
+                            SnapshotWriter& writer) {
+  if (!map_) return;
+  const uint64_t began = monotonic_ns();
+  try {
+    scan(heap, taken, writer);
+    record_.is_complete = true;
+  } catch (const GivenUp& given_up) {
+    record_ = ReferenceRecord{};
+    record_.why_not = given_up.why;
+  }
+  record_.scan_ns = monotonic_ns() - began;
+  map_.reset();
+  vtable_finder_.reset();
+}
+
+void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
+                            SnapshotWriter& writer) {
+  map_->seal();
+  if (!map_->why_not().empty()) throw GivenUp{map_->why_not()};
+  record_.blocks = map_->blocks();
+  modules_ = LoadedModules(*target_, &modules_);
+  // The stacks first: as they were, while nobody has stepped a thread any further.
+  regions_ = find_root_regions(*target_, modules_, heap, taken);
+  stacks_ = unwind_stacks(*target_, modules_);
+  vtable_ranges_ = vtable_ranges(modules_, target_->address_space());
+  vtable_finder_.emplace(*target_, modules_, types_);
+  find_known_blocks(heap);
+
+  std::vector<TypeNumber> types;
+  BlockNumber typed = 0;
+  const auto give_types = [&](BlockNumber block, TypeNumber type) {
+    types.resize(types.size() + (block - typed));
+    types.push_back(type);
+    typed = block + 1;
+    if (types.size() < kTypesTogether) return;
+    writer.on_block_types(types);
+    types.clear();
+  };
+  count(scan_blocks(
+      *target_, *map_, writer,
+      [&](const FirstWord& first) { give_types(first.block, type_of(first)); },
+      [this](uint64_t) { budget_->check(); }));
+  writer.on_block_types(types);
+  record_.references = writer.references();
+  scan_roots();
+}
+
+void ReferenceCapture::count(const ScannedMemory& scanned) {
+  record_.scanned_bytes += scanned.bytes;
+  record_.bytes_in_swap += scanned.bytes_in_swap;
+  record_.bytes_unreadable += scanned.bytes_unreadable;
+}
+
+void ReferenceCapture::scan_roots() {
+  for (uint32_t i = 0; i < regions_.regions.size(); ++i) {
+    budget_->check();
+    count(scan_outside(*target_, *map_, regions_.regions[i].range, [&](const OutsideWord& word) {
+      if (roots_.size() == kMostRoots) throw GivenUp{"it has more roots than are kept"};
+      roots_.push_back({0, 0, word.target, word.interior});
+      words_.push_back({word.at, i});
+    }));
+  }
+  BlockMap::Hint hint;
+  for (const RegisterWord& word : register_words(*target_)) {
+    const auto place = map_->find(word.value, hint);
+    if (!place) continue;
+    registers_.push_back(word);
+    roots_.push_back({0, 0, place->block, place->offset != 0});
+  }
+}
+
+void ReferenceCapture::find_known_blocks(const HeapModel& heap) {
+  BlockMap::Hint hint;
+  for (const KnownBlock& known : find_thread_blocks(*target_, modules_, heap, types_)) {
+    const auto place = map_->find(known.block.value(), hint);
+    if (place && place->offset == 0) known_blocks_.emplace_back(place->block, entry_of(known.type));
+  }
+  std::sort(known_blocks_.begin(), known_blocks_.end());
+}
+
+TypeNumber ReferenceCapture::entry_of(TypeNumber type) {
+  if (type == 0) return 0;
+  const auto [place, is_new] =
+      entry_of_type_.emplace(type, static_cast<TypeNumber>(entries_.size()));
+  if (is_new) entries_.push_back({type, 0});
+  return place->second;
+}
+
+TypeNumber ReferenceCapture::type_of(const FirstWord& first) {
+  while (next_known_ < known_blocks_.size() && known_blocks_[next_known_].first < first.block) {
+    ++next_known_;
+  }
+  if (next_known_ < known_blocks_.size() && known_blocks_[next_known_].first == first.block) {
+    return known_blocks_[next_known_].second;
+  }
+  if (may_begin_structure(first.value)) {
+    const BlockWord block{first.address, map_->usable(first.address), first.value};
+    const auto type =
+        find_structure_types(*target_, modules_, std::span(&block, 1), types_).front();
+    if (type != 0) return entry_of(type);
+  }
+  return type_by_vtable(first.value);
+}
+
+TypeNumber ReferenceCapture::type_by_vtable(uint64_t word) {
+  const auto after = std::upper_bound(
+      vtable_ranges_.begin(), vtable_ranges_.end(), word,
+      [](uint64_t value, const AddressRange& range) { return value < range.begin.value(); });
+  if (after == vtable_ranges_.begin() || !std::prev(after)->contains(Address(word))) return 0;
+  const auto seen = entry_of_word_.find(word);
+  if (seen != entry_of_word_.end()) return seen->second;
+  if (entry_of_word_.size() == kMostVtables) return 0;
+  const VtableFinder::Answer answer = vtable_finder_->look_at(word);
+  TypeNumber entry = entry_of(answer.type);
+  if (answer.lacks_rtti) {
+    vtables_.without_rtti.push_back(word);
+    entry = static_cast<TypeNumber>(entries_.size());
+    entries_.push_back({0, word});
+  }
+  entry_of_word_.emplace(word, entry);
+  return entry;
+}
+
+ReferenceRecord ReferenceCapture::finish(const DebugFileSearch& debug_files,
+                                         SnapshotWriter& writer) {
+  if (!record_.is_complete) return record_;
+  record_.roots = roots_.size();
+  write_roots(debug_files, writer);
+  write_type_names(debug_files, writer);
+  return record_;
+}
+
+void ReferenceCapture::write_roots(const DebugFileSearch& debug_files, SnapshotWriter& writer) {
+  const RootContext context{regions_, modules_, stacks_, target_->address_space(),
+                            target_->process().machine};
+  const NamedRoots named = name_roots(context, words_, registers_, debug_files);
+  for (size_t i = 0; i < roots_.size(); ++i) {
+    Root root = roots_[i];
+    root.place = named.place_of[i];
+    if (i < words_.size()) root.offset = words_[i].address - named.places[root.place].begin;
+    writer.on_root(root);
+  }
+  writer.on_root_places(named.places);
+}
+
+void ReferenceCapture::write_type_names(const DebugFileSearch& debug_files,
+                                        SnapshotWriter& writer) {
+  std::sort(vtables_.without_rtti.begin(), vtables_.without_rtti.end());
+  name_by_symbols(vtables_, modules_, debug_files, types_);
+  std::unordered_map<uint64_t, TypeNumber> by_symbol;
+  for (const VtableType& vtable : vtables_.known) by_symbol[vtable.first_word] = vtable.type;
+  std::vector<BlockType> names;
+  for (const TypeEntry& entry : entries_) {
+    const TypeNumber type = entry.vtable == 0 ? entry.type : by_symbol[entry.vtable];
+    names.push_back(types_.all()[type]);
+  }
+  writer.on_type_names(names);
+}
+
+}  // namespace heapsnap

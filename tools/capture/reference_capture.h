@@ -1,0 +1,118 @@
+// The passes that look at every word of the target's memory for addresses of blocks: references,
+// roots and types.
+//
+//   before the freeze   its modules are opened
+//   in the freeze       each chunk of the walk goes into a map of blocks; take() looks at all words
+//   after it            finish() finds names of variables, functions and classes in files
+//
+// They take longest, and what the snapshot holds without them is already written, so they are left
+// out where they would cost too much, and given up when they do:
+//
+//   asked for   auto: where they are estimated to take less than a second, and the target runs
+//               meanwhile; yes; no
+//   memory      each page that the target writes to while its copy lives takes one more. When free
+//               memory has fallen by the budget, they are given up.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "elf/debug_file_search.h"
+#include "heap/chunk.h"
+#include "heap/heap_model.h"
+#include "heap/located_malloc.h"
+#include "references/block_map.h"
+#include "references/block_types.h"
+#include "references/loaded_modules.h"
+#include "references/reference_record.h"
+#include "references/reference_scan.h"
+#include "references/root_names.h"
+#include "references/root_regions.h"
+#include "references/stack_frames.h"
+#include "snapshot/snapshot_writer.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+enum class ReferenceChoice { kAuto, kYes, kNo };
+
+struct ReferenceOptions {
+  ReferenceChoice choice = ReferenceChoice::kAuto;
+  std::optional<uint64_t> memory_budget;  // bytes; none: a tenth of what is free
+};
+
+class ReferenceCapture final : public ChunkSink {
+ public:
+  // `pid`: of the process whose limits count; 0 for a core.
+  ReferenceCapture(const ReferenceOptions& options, int pid);
+  ~ReferenceCapture() override;
+
+  // Opens the modules of the process, if references may be wanted. Reads files.
+  void prepare(Target& running);
+  // From now on `target` is read, which outlives this. `is_held`: it stands still meanwhile.
+  void begin(Target& target, bool is_held);
+
+  // Each chunk of the walk.
+  void on_batch(const ChunkBatch& batch) override {
+    if (map_) map_->on_batch(batch);
+  }
+  void on_mmapped(const MmappedChunk& chunk) override {
+    if (map_) map_->on_mmapped(chunk);
+  }
+
+  // After the walk. Throws only if the target is gone.
+  void take(const HeapModel& heap, const MemoryTaken& taken, SnapshotWriter& writer);
+  // Writes what has names, and gives what was done. Reads files, and nothing of the target but what
+  // it is.
+  ReferenceRecord finish(const DebugFileSearch& debug_files, SnapshotWriter& writer);
+
+ private:
+  class Budget;
+  // A number in the file: of a type that is known, or of a vtable that only a symbol names.
+  struct TypeEntry {
+    TypeNumber type = 0;
+    uint64_t vtable = 0;
+  };
+
+  void decide(bool is_held);
+  void scan(const HeapModel& heap, const MemoryTaken& taken, SnapshotWriter& writer);
+  void scan_roots();
+  void find_known_blocks(const HeapModel& heap);
+  TypeNumber type_of(const FirstWord& first);
+  TypeNumber type_by_vtable(uint64_t word);
+  TypeNumber entry_of(TypeNumber type);
+  void count(const ScannedMemory& scanned);
+  void write_roots(const DebugFileSearch& debug_files, SnapshotWriter& writer);
+  void write_type_names(const DebugFileSearch& debug_files, SnapshotWriter& writer);
+
+  ReferenceOptions options_;
+  int pid_;
+  Target* target_ = nullptr;
+  std::unique_ptr<Budget> budget_;
+  std::optional<BlockMap> map_;  // none: nothing is taken
+  ReferenceRecord record_;
+
+  LoadedModules modules_;
+  RootRegions regions_;
+  std::vector<ThreadFrames> stacks_;
+  std::vector<RegisterWord> registers_;  // those that hold addresses in blocks
+  std::vector<Root> roots_;              // of the words, then of the registers; without places
+  std::vector<RootWord> words_;
+
+  BlockTypeList types_;
+  std::optional<VtableFinder> vtable_finder_;
+  VtableTypes vtables_;
+  std::vector<AddressRange> vtable_ranges_;
+  std::vector<TypeEntry> entries_ = {TypeEntry{}};
+  std::unordered_map<uint64_t, TypeNumber> entry_of_word_;
+  std::unordered_map<TypeNumber, TypeNumber> entry_of_type_;
+  // Number of a block, and its entry; ascending.
+  std::vector<std::pair<BlockNumber, TypeNumber>> known_blocks_;
+  size_t next_known_ = 0;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,47 @@
+// What leaks, owners and why begin with: a snapshot with references, from a file, or taken of a
+// process or a core for this one command.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "analysis/reference_streams.h"
+#include "analysis/snapshot_streams.h"
+#include "report/reference_report.h"
+#include "snapshot/call_stack_tables.h"
+#include "snapshot/snapshot_reader.h"
+#include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/temporary_snapshot.h"
+
+namespace heapsnap {
+
+struct ExplainArguments {
+  std::string what;  // a snapshot, a core, or whatever names a process
+  std::string sysroot;
+};
+
+void add_explain_options(OptionParser& parser, ExplainArguments& arguments);
+
+class ExplainedSnapshot {
+ public:
+  // Throws Error{kUsage} when `command` was given nothing, Error{kUnsupported} when the snapshot
+  // has no references (with how to take one that has), and as the capture does.
+  ExplainedSnapshot(const std::string& command, const ExplainArguments& arguments);
+
+  SnapshotStreams streams() const { return streams_of(reader()); }
+  const ReferenceStreams& references() const { return references_; }
+  const RecordedStacks& recorded() const { return recorded_; }
+  const SnapshotMetadata& metadata() const { return reader().metadata(); }
+  ReferenceReportInput report_input() const;
+
+ private:
+  const SnapshotReader& reader() const { return *reader_; }
+
+  std::optional<TemporarySnapshot> own_;
+  std::string path_;  // empty: a temporary one
+  std::optional<SnapshotReader> reader_;
+  ReferenceStreams references_;
+  RecordedStacks recorded_;
+};
+
+}  // namespace heapsnap
