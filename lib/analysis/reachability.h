@@ -6,6 +6,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "analysis/block_set.h"
 #include "analysis/reference_graph.h"
@@ -17,5 +18,10 @@ namespace heapsnap {
 BlockSet reachable_blocks(const ReferenceGraph& graph, std::span<const BlockNumber> roots);
 // The same, added to what is reached already; count() is left to the caller.
 void reach_more(const ReferenceGraph& graph, std::span<const BlockNumber> roots, BlockSet& reached);
+
+// As few blocks as lead to all that are not in `reached`, which is closed (what its blocks lead to
+// is in it, too): those that no other of the rest leads to, and one of each cycle of that kind.
+// Throws nothing of its own.
+std::vector<BlockNumber> sources_of_rest(const ReferenceGraph& graph, const BlockSet& reached);
 
 }  // namespace heapsnap

@@ -12,13 +12,6 @@ namespace heapsnap {
 
 namespace {
 
-std::string size_range(uint64_t least, uint64_t most) {
-  if (least == most) return block_size_label(least);
-  constexpr uint64_t kExact = 1024;
-  return fmt::format("{} to {}", most < kExact ? count_text(least) : block_size_label(least),
-                     block_size_label(most));
-}
-
 // The innermost frame of a stack, for a line.
 std::string stack_line(const ReferenceReportInput& input, uint32_t stack) {
   if (!input.metadata.tracker || stack == 0 || stack >= input.recorded.stacks.sites.size()) {
@@ -39,7 +32,7 @@ std::string blocks_label(const ReferenceReportInput& input, const OwnerListing& 
                          const OwnerNode& node) {
   std::string text = count_text(node.own.count) + " × ";
   const std::string type = type_label(input, node.type);
-  text += type.empty() ? size_range(node.least_size, node.most_size) : type;
+  text += type.empty() ? block_sizes_label(node.least_size, node.most_size) : type;
   if (listing.by == OwnerGrouping::kStack) return text + ", " + stack_line(input, node.stack);
   if (node.held_at == OwnerNode::kElement) {
     text += ", in an array";

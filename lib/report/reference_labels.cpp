@@ -38,8 +38,7 @@ bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
 std::string root_label(const ReferenceReportInput& input, const RootPlace& place) {
   const std::string in_module =
       place.module.empty() ? "" : " in " + printable(file_name_of(place.module));
-  std::string name =
-      place.name.empty() ? unnamed_label(place) : printable(place.name) + in_module;
+  std::string name = place.name.empty() ? unnamed_label(place) : printable(place.name) + in_module;
   switch (place.kind) {
     case RootKind::kVariable: return name;
     case RootKind::kThreadLocal:
@@ -60,6 +59,13 @@ std::string root_label(const ReferenceReportInput& input, const RootPlace& place
 std::string block_size_label(uint64_t bytes) {
   constexpr uint64_t kExact = 1024;
   return bytes < kExact ? count_text(bytes, "byte", "bytes") : size_text(bytes);
+}
+
+std::string block_sizes_label(uint64_t least, uint64_t most) {
+  if (least == most) return block_size_label(least);
+  constexpr uint64_t kExact = 1024;
+  return fmt::format("{} to {}", most < kExact ? count_text(least) : block_size_label(least),
+                     block_size_label(most));
 }
 
 std::string type_label(const ReferenceReportInput& input, TypeNumber type) {

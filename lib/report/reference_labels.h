@@ -15,6 +15,8 @@ namespace heapsnap {
 std::string root_label(const ReferenceReportInput& input, const RootPlace& place);
 // "48 bytes", "1.5 KiB": exact below 1 KiB.
 std::string block_size_label(uint64_t bytes);
+// "48 bytes", "24 to 120 bytes"
+std::string block_sizes_label(uint64_t least, uint64_t most);
 // "Session", else "" where it is not known: printable.
 std::string type_label(const ReferenceReportInput& input, TypeNumber type);
 // "Session of 48 bytes", "48 bytes"

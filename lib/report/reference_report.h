@@ -1,5 +1,5 @@
-// What follows from the references of a snapshot, for people and for programs: leaks, owners, and
-// why one block is there.
+// What follows from the references of a snapshot, for people and for programs: leaks, owners,
+// types, and why one block is there.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "analysis/leak_census.h"
 #include "analysis/owner_tree.h"
 #include "analysis/reference_streams.h"
+#include "analysis/type_census.h"
 #include "report/text_report.h"
 #include "report/writer.h"
 #include "snapshot/call_stack_tables.h"
@@ -42,6 +43,18 @@ void print_owners(Writer& out, const ReferenceReportInput& input, const OwnerTre
 // {"kind":"owners","version":1,...}: all that are at the top; below them as listed.
 void print_json_owners(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,
                        const OwnerListing& listing);
+
+// What of the types is shown, and in which order; those without a name among the others.
+struct TypeListing {
+  enum class Order : uint8_t { kBytes, kCount, kRetained };
+  Order order = Order::kBytes;
+  uint64_t limit = 20;  // 0: all
+};
+void print_types(Writer& out, const ReferenceReportInput& input, const TypeCensus& census,
+                 const TypeListing& listing, const TextStyle& style);
+// {"kind":"types","version":1,...}: all types, in the order of the listing.
+void print_json_types(Writer& out, const ReferenceReportInput& input, const TypeCensus& census,
+                      const TypeListing& listing);
 
 void print_held_block(Writer& out, const ReferenceReportInput& input, const HeldBlock& held,
                       const TextStyle& style);

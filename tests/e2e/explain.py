@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""leaks, owners and why against a program that knows what it has leaked: explain.py HEAPSNAP KNOWN_LEAKS LEAK_HOLDER
+"""leaks, owners, types and why against a program that knows what it has leaked: explain.py HEAPSNAP KNOWN_LEAKS LEAK_HOLDER
 
 Each reads the process, a snapshot of it and, where there is gcore, a core. Without references they say how to
 get some."""
@@ -68,6 +68,17 @@ def check_owners(heapsnap, source, found):
     return tree
 
 
+def check_types(heapsnap, source, found):
+    listed = json.loads(run(heapsnap, "types", source, "-j"))
+    assert listed["bytes_in_use"] == found["bytes_in_use"], (listed["bytes_in_use"], found["bytes_in_use"])
+    rows = listed["types"] + listed["unknown"]
+    assert sum(row["bytes"] for row in rows) == listed["bytes_in_use"], listed
+    # What nothing holds is leaked.
+    unheld = sum(row["bytes"] for row in rows if row.get("holder", {}).get("kind") == "nothing")
+    assert 0 < unheld <= found["leaked_bytes"], (unheld, found["leaked_bytes"])
+    assert "What next" in run(heapsnap, "types", source, "--color", "never")
+
+
 def check_why(heapsnap, snapshot, said):
     for address, words in said.items():
         held = json.loads(run(heapsnap, "why", hex(address), snapshot, "-j"))
@@ -106,9 +117,10 @@ def main():
             for source in sources:
                 found = check_leaks(heapsnap, source, said)
                 check_owners(heapsnap, source, found)
+                check_types(heapsnap, source, found)
             check_suppressions(heapsnap, snapshot, folder, found)
             check_why(heapsnap, snapshot, said)
-            for command in (["leaks"], ["owners"], ["why", "0x10"]):
+            for command in (["leaks"], ["owners"], ["types"], ["why", "0x10"]):
                 complaint = run(heapsnap, *command, plain, code=5)
                 assert f"heapsnap attach --references yes {pid}" in complaint, complaint
         finally:

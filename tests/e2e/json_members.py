@@ -62,6 +62,7 @@ def main():
                                    ["export", snapshot, "--format", "ndjson"],
                                    ["report", with_contents, "--at", block, "-j"],
                                    ["owners", pid, "-j"],
+                                   ["types", pid, "-j"],
                                    ["why", block, pid, "-j"],
                                    ["doctor", pid, "-j"],
                                    ["collect", "--config", config, "-j"],

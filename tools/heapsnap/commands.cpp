@@ -13,6 +13,7 @@ constexpr std::array kCommands = {
     Command{"report", "print everything in a snapshot", run_report},
     Command{"owners", "show what keeps the memory alive", run_owners, true},
     Command{"leaks", "list the blocks that nothing leads to any more", run_leaks, true},
+    Command{"types", "list what the memory holds, by type", run_types, true},
     Command{"why", "show what leads to one block", run_why, true},
     Command{"inject", "load the tracker into a running process, or change its options", run_inject,
             true},

@@ -31,6 +31,7 @@ const std::vector<KnownPlaceholder>& known_placeholders() {
       {"WHICH", Kind::kWords, {"all", "main", "others"}},
       {"ORDER", Kind::kWords, {"live-bytes", "live-blocks", "rate", "churn"}},
       {"GROUP", Kind::kWords, {"stack", "function", "module", "thread"}},
+      {"COLUMN", Kind::kWords, {"bytes", "count", "retained"}},
       {"OWNER", Kind::kWords, {"root", "type", "stack"}},
       {"LISTING", Kind::kWords, {"text", "heapprof", "churnlog"}},
       {"LOG", Kind::kWords, {"text", "churnlog"}},

@@ -163,3 +163,74 @@ TEST_CASE("why shows each step to the block") {
   CHECK(says(of_lost, "No root leads to it: it is leaked\n"));
   CHECK(says(of_lost, "No block points to it, either.\n"));
 }
+
+TEST_CASE("types are a table, and what has none is what holds it") {
+  ReportedHeap reported;
+  const TypeCensus census = take_type_census(reported.streams, reported.heap.streams);
+  const auto print = [&](const TypeListing& listing, unsigned width) {
+    return printed_by([&](Writer& out) {
+      print_types(out, reported.input(), census, listing, {.color = false, .width = width});
+    });
+  };
+  const std::string text = print(TypeListing{}, 80);
+  CHECK(says(text, "in use    5.0 KiB in 103 blocks\n"));
+  CHECK(says(text, "typed     1.9 KiB in 50 blocks (38.8 %)\n"));
+  CHECK(says(text, "unknown   3.0 KiB in 53 blocks (61.2 %): listed by size"));
+  CHECK(says(text, "  Session\\x1b\n"));
+  CHECK(says(text, "  24 to 56 bytes, held by Session\\x1b+0x18\n"));
+  CHECK(says(text, "  1,016 bytes, held by g_cache in server\n"));
+  CHECK(says(text, "  104 bytes, held by nothing\n"));
+  CHECK(says(text, "  56 bytes, held by 104 bytes+0x10\n"));
+  CHECK(says(text, "    heapsnap owners a.hsnap\n"));
+  CHECK(text.find("Session\\x1b\n") < text.find("held by g_cache"));
+  const std::string first = print({TypeListing::Order::kRetained, 1}, 80);
+  CHECK(says(first, "held by g_cache in server\n"));
+  CHECK(says(first, "  4 more rows with 4.0 KiB: --limit 0\n"));
+
+  const std::string json = printed_by(
+      [&](Writer& out) { print_json_types(out, reported.input(), census, TypeListing{}); });
+  simdjson::dom::parser parser;
+  simdjson::dom::element document = parser.parse(json);
+  CHECK(std::string(document["kind"]) == "types");
+  CHECK(int64_t(document["version"]) == 1);
+  CHECK(int64_t(document["typed_bytes"]) == 2000);
+  REQUIRE(document["types"].get_array().size() == 1);
+  simdjson::dom::element session = document["types"].at(0);
+  CHECK(std::string(session["type"]) == "Session\x1b");
+  CHECK(std::string(session["source"]) == "vtable");
+  CHECK(int64_t(session["count"]) == 50);
+  CHECK(int64_t(session["bytes"]) == 2000);
+  CHECK(int64_t(session["retained_blocks"]) == 100);
+  REQUIRE(document["unknown"].get_array().size() == 4);
+  simdjson::dom::element names = document["unknown"].at(0);
+  CHECK(std::string(names["holder"]["kind"]) == "type");
+  CHECK(int64_t(names["holder"]["held_at"]) == 0x18);
+  simdjson::dom::element table = document["unknown"].at(1);
+  CHECK(std::string(table["holder"]["root"]) == "g_cache");
+}
+
+TEST_CASE("classes of one name say whose they are, and long names are cut") {
+  HandmadeHeap heap;
+  heap.snapshot.metadata.references.emplace().is_complete = true;
+  for (const char* module : {"/lib/one.so", "/lib/two.so"}) {
+    const TypeNumber type = heap.add_type("Filter");
+    heap.streams.types[type].module = module;
+    heap.add(24, type);
+  }
+  heap.add(40, heap.add_type(std::string(300, 'x')));
+  const SnapshotStreams streams = heap.finish();
+  const RecordedStacks recorded;
+  const ReferenceReportInput input{heap.snapshot.metadata, heap.streams, recorded, ""};
+  const std::string text = printed_by([&](Writer& out) {
+    print_types(out, input, take_type_census(streams, heap.streams), TypeListing{},
+                {.color = false, .width = 80});
+  });
+  CHECK(says(text, "Filter in one.so\n"));
+  CHECK(says(text, "Filter in two.so\n"));
+  CHECK(says(text, "xx…xx"));
+  size_t longest = 0;
+  for (size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) {
+    longest = std::max(longest, display_width(text.substr(begin, text.find('\n', begin) - begin)));
+  }
+  CHECK(longest <= 80);
+}

@@ -1,0 +1,291 @@
+#include "analysis/type_census.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "analysis/block_facts.h"
+#include "analysis/dominators.h"
+#include "analysis/owning_references.h"
+#include "analysis/owning_roots.h"
+#include "analysis/reachability.h"
+#include "analysis/snapshot_blocks.h"
+#include "base/error.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint32_t kNoChild = UINT32_MAX;
+constexpr uint32_t kNoRow = UINT32_MAX;
+
+struct CensusBlocks {
+  BlockSizes sizes;
+  std::vector<BlockNumber> mallocs_own;  // ascending
+
+  bool is_mallocs_own(BlockNumber block) const {
+    return std::binary_search(mallocs_own.begin(), mallocs_own.end(), block);
+  }
+};
+
+CensusBlocks read_census_blocks(const SnapshotStreams& streams, BlockNumber blocks) {
+  CensusBlocks result;
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    result.sizes.add(block.usable);
+    if (block.is_mallocs_own) result.mallocs_own.push_back(block.number);
+  });
+  if (result.sizes.size() != blocks) {
+    throw Error(ErrorKind::kBadInput, "the references between blocks",
+                "they are of " + std::to_string(blocks) + " blocks, and the snapshot has " +
+                    std::to_string(result.sizes.size()));
+  }
+  return result;
+}
+
+// The dominators of all blocks: those that no root leads to are below a place of their own.
+DominatorTree dominators_of_all(const ReferenceStreams& references, const BlockSizes& sizes,
+                                unsigned word, ReferenceGraph graph) {
+  BlockSet reached;
+  std::vector<PlacedRoot> roots = owning_roots(references, graph, reached);
+  const auto lost = static_cast<uint32_t>(references.places.size());
+  for (const BlockNumber source : sources_of_rest(graph, reached)) roots.push_back({lost, source});
+  std::sort(roots.begin(), roots.end());
+  graph.release();
+  std::vector<BlockNumber> starts;
+  starts.reserve(roots.size());
+  for (const PlacedRoot& root : roots) starts.push_back(root.target);
+  graph = owning_references(references, sizes, word, starts);
+  const BlockNumber top = append_places(graph, roots, size_t{lost} + 1);
+  return dominator_tree(std::move(graph), top);
+}
+
+// The same type may have several numbers in a file: then the first one; 0 for those without a name.
+std::vector<TypeNumber> first_numbers(const std::vector<BlockType>& types) {
+  std::map<std::pair<std::string_view, std::string_view>, TypeNumber> by_name;
+  std::vector<TypeNumber> result;
+  result.reserve(types.size());
+  for (TypeNumber type = 0; type < types.size(); ++type) {
+    const BlockType& named = types[type];
+    result.push_back(type == 0 || named.name.empty()
+                         ? 0
+                         : by_name.try_emplace({named.name, named.module}, type).first->second);
+  }
+  return result;
+}
+
+// Gives each block its row.
+class RowNumbers {
+ public:
+  RowNumbers(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word)
+      : sizes_(sizes),
+        types_(read_types(references, static_cast<BlockNumber>(sizes.size()))),
+        holding_(static_cast<BlockNumber>(sizes.size())) {
+    const std::vector<TypeNumber> first = first_numbers(references.types);
+    for (TypeNumber& type : types_) type = type < first.size() ? first[type] : 0;
+    mark_holding(references);
+    const BlockContexts contexts(references, sizes, types_, word);
+    row_of_type_.assign(references.types.size(), kNoRow);
+    numbers_ = LargeArray<uint32_t>(sizes.size());
+    for (BlockNumber block = 0; block < sizes.size(); ++block) {
+      numbers_[block] =
+          types_[block] != 0 ? row_of_type(types_[block]) : row_of_context(contexts, block);
+    }
+    types_.release();
+  }
+
+  uint32_t operator[](BlockNumber block) const { return numbers_[block]; }
+  std::vector<TypeRow> take_rows() { return std::move(rows_); }
+
+ private:
+  // Past this many contexts, the rest is told apart no more.
+  static constexpr size_t kMostContexts = 1 << 20;
+
+  void mark_holding(const ReferenceStreams& references) {
+    class Sink final : public ReferenceSink {
+     public:
+      explicit Sink(BlockSet& holding) : holding_(holding) {}
+      void on_references(const ReferenceBatch& batch) override {
+        for (size_t i = 0; i < batch.counts.size(); ++i) {
+          const uint64_t block = batch.first + uint64_t{i};
+          if (batch.counts[i] != 0 && block < holding_.blocks()) {
+            holding_.insert(static_cast<BlockNumber>(block));
+          }
+        }
+      }
+
+     private:
+      BlockSet& holding_;
+    };
+    Sink sink(holding_);
+    references.read_references(sink);
+  }
+
+  uint32_t row_of_type(TypeNumber type) {
+    uint32_t& row = row_of_type_[type];
+    if (row == kNoRow) {
+      row = static_cast<uint32_t>(rows_.size());
+      rows_.push_back({.type = type});
+    }
+    return row;
+  }
+
+  uint32_t row_of_context(const BlockContexts& contexts, BlockNumber block) {
+    const uint32_t number = contexts.number(block);
+    const BlockContext context = contexts.context(number);
+    // What a structure of a known type holds at one place is of one type, whatever its size. Else
+    // small structures are of one size, arrays of about the same; texts and buffers of any size.
+    const uint64_t bytes = sizes_[block];
+    // The last node of a list is like the others.
+    const bool is_like_holder =
+        context.kind == BlockContext::Holder::kSize && context.holder == bytes;
+    uint64_t size = 0;
+    if (is_like_holder ||
+        (context.kind != BlockContext::Holder::kType && holding_.contains(block))) {
+      size = bytes <= BlockContexts::kLargestStructure ? bytes : std::bit_floor(bytes) + 1;
+    }
+    const uint64_t key = uint64_t{number} << 32 | (size & UINT32_MAX);
+    if (last_row_ != kNoRow && last_key_ == key) return last_row_;
+    last_key_ = key;
+    if (by_context_.size() == kMostContexts && !by_context_.contains(key)) {
+      if (others_ == kNoRow) {
+        others_ = static_cast<uint32_t>(rows_.size());
+        rows_.push_back({.context = {BlockContext::Holder::kVarious}});
+      }
+      return last_row_ = others_;
+    }
+    const auto [entry, is_new] = by_context_.try_emplace(key, static_cast<uint32_t>(rows_.size()));
+    if (is_new) rows_.push_back({.context = context});
+    return last_row_ = entry->second;
+  }
+
+  const BlockSizes& sizes_;
+  LargeArray<TypeNumber> types_;
+  BlockSet holding_;  // blocks with references
+  LargeArray<uint32_t> numbers_;
+  std::vector<TypeRow> rows_;
+  std::vector<uint32_t> row_of_type_;
+  std::unordered_map<uint64_t, uint32_t> by_context_;
+  uint64_t last_key_ = 0;
+  uint32_t last_row_ = kNoRow;
+  uint32_t others_ = kNoRow;
+};
+
+// Walks a tree of dominators, and adds up for each row what lies below its outermost blocks.
+//
+//   going down into a block of a row that no block above is of:   remember the sum so far
+//   coming back up from it:                                       what the sum has grown by is its
+class RetainedByRow {
+ public:
+  RetainedByRow(const DominatorTree& tree, std::vector<TypeRow>& rows)
+      : tree_(tree),
+        rows_(rows),
+        open_(rows.size()),
+        children_(tree.size()),
+        siblings_(tree.size()) {
+    for (uint32_t at = 0; at < tree.size(); ++at) children_[at] = kNoChild;
+    for (uint32_t at = tree.size(); at-- > 1;) {
+      uint32_t& first = children_[tree.dominators[at]];
+      siblings_[at] = first;
+      first = at;
+    }
+    if (tree.size() != 0) siblings_[0] = kNoChild;
+  }
+
+  // `row_of`: of a block, or kNoRow; `size_of`: its bytes.
+  template <typename RowOf, typename SizeOf>
+  void add_up(RowOf row_of, SizeOf size_of) {
+    if (tree_.size() == 0) return;
+    uint32_t at = 0;
+    bool is_down = true;
+    while (true) {
+      const uint32_t row = row_of(tree_.blocks[at]);
+      if (is_down) {
+        if (row != kNoRow) enter(row, size_of(tree_.blocks[at]));
+        if (children_[at] != kNoChild) {
+          at = children_[at];
+          continue;
+        }
+      }
+      if (row != kNoRow) leave(row);
+      if (at == 0) return;
+      is_down = siblings_[at] != kNoChild;
+      at = is_down ? siblings_[at] : tree_.dominators[at];
+    }
+  }
+
+ private:
+  struct Open {
+    uint64_t depth = 0;
+    Tally before;
+  };
+
+  void enter(uint32_t row, uint64_t size) {
+    if (open_[row].depth++ == 0) open_[row].before = sum_;
+    sum_.add(size);
+  }
+  void leave(uint32_t row) {
+    Open& open = open_[row];
+    if (--open.depth != 0) return;
+    rows_[row].retained.count += sum_.count - open.before.count;
+    rows_[row].retained.bytes += sum_.bytes - open.before.bytes;
+  }
+
+  const DominatorTree& tree_;
+  std::vector<TypeRow>& rows_;
+  std::vector<Open> open_;
+  LargeArray<uint32_t> children_;  // of each position the first one
+  LargeArray<uint32_t> siblings_;  // and the next one
+  Tally sum_;
+};
+
+void add_block(TypeRow& row, uint64_t size) {
+  row.least_size = row.own.count == 0 ? size : std::min(row.least_size, size);
+  row.most_size = std::max(row.most_size, size);
+  row.own.add(size);
+}
+
+void sort_rows(std::vector<TypeRow>& rows) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const TypeRow& a, const TypeRow& b) { return a.own.bytes > b.own.bytes; });
+}
+
+}  // namespace
+
+TypeCensus take_type_census(const SnapshotStreams& streams, const ReferenceStreams& references) {
+  ReferenceGraph graph;
+  ReferenceGraphSink sink(graph);
+  references.read_references(sink);
+  graph.finish();
+  const BlockNumber blocks = graph.blocks();
+  const unsigned word = word_size(streams.metadata->process.machine);
+  const CensusBlocks all = read_census_blocks(streams, blocks);
+  const DominatorTree tree = dominators_of_all(references, all.sizes, word, std::move(graph));
+  RowNumbers numbers(references, all.sizes, word);
+  std::vector<TypeRow> rows = numbers.take_rows();
+  TypeCensus census;
+  for (BlockNumber block = 0; block < blocks; ++block) {
+    if (all.is_mallocs_own(block)) continue;
+    const uint64_t size = all.sizes[block];
+    TypeRow& row = rows[numbers[block]];
+    add_block(row, size);
+    census.in_use.add(size);
+    if (row.type != 0) census.typed.add(size);
+  }
+  RetainedByRow(tree, rows)
+      .add_up(
+          [&](BlockNumber block) {
+            return block < blocks && !all.is_mallocs_own(block) ? numbers[block] : kNoRow;
+          },
+          [&](BlockNumber block) { return all.sizes[block]; });
+  for (const TypeRow& row : rows) {
+    if (row.own.count != 0) (row.type != 0 ? census.types : census.unknown).push_back(row);
+  }
+  sort_rows(census.types);
+  sort_rows(census.unknown);
+  return census;
+}
+
+}  // namespace heapsnap
