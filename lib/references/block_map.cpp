@@ -170,8 +170,7 @@ void BlockMap::prefetch(uint64_t address, Hint& hint) const {
   __builtin_prefetch(&cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces]);
 }
 
-uint64_t BlockMap::usable(Address address) const {
-  Hint hint;
+uint64_t BlockMap::usable(Address address, Hint& hint) const {
   const auto place = find(address.value(), hint);
   if (!place || place->offset != 0) return 0;
   const Span& span = spans_[hint.span];

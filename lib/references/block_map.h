@@ -56,7 +56,11 @@ class BlockMap final : public ChunkSink {
   const std::vector<AddressRange>& memory() const { return memory_; }
 
   // Usable bytes of the block that begins at `address`; 0 if none does.
-  uint64_t usable(Address address) const;
+  uint64_t usable(Address address, Hint& hint) const;
+  uint64_t usable(Address address) const {
+    Hint hint;
+    return usable(address, hint);
+  }
 
   // Calls visit(number, address) for the blocks that begin in `range`, in the order of their
   // addresses. `range` lies in one of memory().

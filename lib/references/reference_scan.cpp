@@ -64,14 +64,16 @@ class References {
   References(const BlockMap& map, ReferenceSink& sink, uint64_t word)
       : map_(map), sink_(sink), word_(word) {}
 
-  void add(uint64_t at, const BlockMap::Place& target) {
+  // Whether it is one: the word lies in a block.
+  bool add(uint64_t at, const BlockMap::Place& target) {
     const auto source = map_.find(at, hint_);
-    if (!source || source->offset / word_ > UINT32_MAX) return;
+    if (!source || source->offset / word_ > UINT32_MAX) return false;
     move_to(source->block);
     ++counts_.back();
     offsets_.push_back(static_cast<uint32_t>(source->offset / word_));
     targets_.push_back(target.block);
     interior_.push_back(target.offset != 0 ? 1 : 0);
+    return true;
   }
   // All blocks below `end` are complete.
   void finish(BlockNumber end) {
@@ -109,6 +111,13 @@ class References {
   std::vector<uint8_t> interior_;
 };
 
+// A word that was looked up, among the bytes that it is of.
+void show(ContainerStorage* storage, Address from, std::span<const std::byte> bytes, uint64_t at,
+          const BlockMap::Place& place) {
+  if (storage == nullptr || place.offset != 0) return;
+  storage->look_at({Address(at), Address(at) - from, bytes}, place.block);
+}
+
 // Looks at the words of some bytes.
 template <typename Found>
 void look_at(Address from, std::span<const std::byte> bytes, const BlockMap& map, uint64_t word,
@@ -127,7 +136,7 @@ void give_first_words(Address from, std::span<const std::byte> bytes, const Bloc
   map.each_block({from, from + bytes.size()}, [&](BlockNumber block, Address address) {
     const uint64_t offset = address - from;
     if (!fits_within(offset, word, bytes.size())) return;
-    FirstWord first{block, address, 0};
+    FirstWord first{block, address, 0, bytes.subspan(offset)};
     std::memcpy(&first.value, bytes.data() + offset, word);
     receive(first);
   });
@@ -141,16 +150,21 @@ ScannedMemory scanned(const MemoryPieces& pieces) {
 
 ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& references,
                           const std::function<void(const FirstWord&)>& first_word,
-                          const ScanProgress& progress) {
+                          const ScanProgress& progress, ContainerStorage* storage) {
   const uint64_t word = word_size(target.process().machine);
   MemoryPieces pieces(target);
   References collected(map, references, word);
-  const auto found = [&collected](uint64_t at, const BlockMap::Place& place) {
-    collected.add(at, place);
+  Address piece;
+  std::span<const std::byte> piece_bytes;
+  const auto found = [&](uint64_t at, const BlockMap::Place& place) {
+    if (collected.add(at, place)) show(storage, piece, piece_bytes, at, place);
   };
   Lookup lookup(map, found);
   const auto look = [&](Address from, std::span<const std::byte> bytes) {
+    piece = from;
+    piece_bytes = bytes;
     look_at(from, bytes, map, word, lookup);
+    lookup.flush();
     if (first_word) give_first_words(from, bytes, map, word, first_word);
   };
   for (const AddressRange& memory : map.memory()) {
@@ -158,7 +172,6 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
       constexpr uint64_t kStep = 16 << 20;
       const AddressRange part{rest.begin, rest.begin + std::min(kStep, rest.size())};
       pieces.read(part, look);
-      lookup.flush();
       rest.begin = part.end;
       if (progress) progress(pieces.bytes_read());
     }
@@ -168,17 +181,23 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
 }
 
 ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRange& range,
-                           const std::function<void(const OutsideWord&)>& receive) {
+                           const std::function<void(const OutsideWord&)>& receive,
+                           ContainerStorage* storage) {
   const uint64_t word = word_size(target.process().machine);
   MemoryPieces pieces(target);
-  const auto found = [&receive](uint64_t at, const BlockMap::Place& place) {
+  Address piece;
+  std::span<const std::byte> piece_bytes;
+  const auto found = [&](uint64_t at, const BlockMap::Place& place) {
     receive({Address(at), place.block, place.offset != 0});
+    show(storage, piece, piece_bytes, at, place);
   };
   Lookup lookup(map, found);
   pieces.read(range, [&](Address from, std::span<const std::byte> bytes) {
+    piece = from;
+    piece_bytes = bytes;
     look_at(from, bytes, map, word, lookup);
+    lookup.flush();
   });
-  lookup.flush();
   return scanned(pieces);
 }
 

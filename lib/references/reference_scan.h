@@ -8,6 +8,7 @@
 
 #include "base/address.h"
 #include "references/block_map.h"
+#include "references/container_storage.h"
 #include "references/reference.h"
 #include "target/target.h"
 
@@ -27,13 +28,15 @@ struct FirstWord {
   BlockNumber block = kNoBlock;
   Address address;  // of the block
   uint64_t value = 0;
+  std::span<const std::byte> bytes;  // from there on, past the block's end; live during the call
 };
 
 // Looks at all blocks of `map`, which is sealed and has no why_not(): gives their references to
-// `references` and their first words, in ascending order of blocks, to `first_word`.
+// `references` and their first words, in ascending order of blocks, to `first_word`. `storage`, if
+// not null, sees each word that holds the address of a block's first byte.
 ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& references,
                           const std::function<void(const FirstWord&)>& first_word,
-                          const ScanProgress& progress);
+                          const ScanProgress& progress, ContainerStorage* storage = nullptr);
 
 // A word outside of malloc's memory that holds an address in a block.
 struct OutsideWord {
@@ -41,8 +44,9 @@ struct OutsideWord {
   BlockNumber target = kNoBlock;
   bool interior = false;
 };
-// Gives those in `range`, in ascending order.
+// Gives those in `range`, in ascending order. `storage`: as above.
 ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRange& range,
-                           const std::function<void(const OutsideWord&)>& receive);
+                           const std::function<void(const OutsideWord&)>& receive,
+                           ContainerStorage* storage = nullptr);
 
 }  // namespace heapsnap

@@ -3,6 +3,7 @@
 //
 //   class COUNT NAME       live objects, each in a block of its own
 //   array BLOCKS NAME      blocks that hold several of them
+//   storage BLOCKS NAME    blocks of containers
 //   ready                  until standard input ends
 //
 // What is freed is used again, by objects of other classes and by text.
@@ -12,10 +13,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <list>
+#include <map>
 #include <memory>
 #include <new>
+#include <set>
 #include <string>
 #include <thread>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "type_ledger.h"
@@ -34,9 +40,7 @@ class Base {
 class Session : public Base {
  public:
   int work() override { return number_ + 1; }
-
- private:
-  char name_[24] = "session";
+  char name[24] = "session";
 };
 
 // Empty but for its vptr.
@@ -203,6 +207,63 @@ void make_holders() {
       30);
 }
 
+// Arrays and vectors of objects. A block with one object is an object.
+void make_rows() {
+  for (size_t count : {2, 3, 7, 100, 3000}) {
+    keep(new shop::Both[count]);
+    keep(new std::vector<shop::Session>(count));
+    auto* const roomy = new std::vector<shop::Session>;
+    roomy->reserve(count + 20);
+    roomy->resize(3);
+    keep(roomy);
+  }
+  type_ledger::line_of("array", "shop::Both").count += 5;
+  type_ledger::line_of("array", "shop::Session").count += 10;
+  // A number before an object does not make it an array of one.
+  struct Numbered {
+    long number = 1;
+    shop::Session session;
+  };
+  keep(new Numbered);
+}
+
+std::map<int, std::string> g_map;
+std::unordered_map<std::string, int> g_hash;
+std::vector<std::string> g_texts;
+
+// What `main` holds on its stack, too.
+struct Containers {
+  std::set<long> set;
+  std::list<double> list;
+  std::unordered_set<int> hash_set;
+};
+
+void fill_containers(Containers& local) {
+  const std::string text(40, 'y');
+  for (int i = 0; i < 500; ++i) g_map[i * 7919 % 500] = text;
+  for (int i = 0; i < 300; ++i) g_hash[text + std::to_string(i)] = i;
+  for (int i = 0; i < 100; ++i) g_texts.push_back(text + text);
+  g_texts.emplace_back("short");
+  for (int i = 0; i < 200; ++i) {
+    local.set.insert(i ^ 0x55);
+    local.list.push_back(i);
+    local.hash_set.insert(i);
+  }
+  auto* const lists = new std::list<std::list<int>>;
+  for (int i = 0; i < 20; ++i) lists->emplace_back(5, i);
+  keep(lists);
+  for (int i = 0; i < 200; i += 3) local.set.erase(i);
+  const auto add = [](const char* name, size_t blocks) {
+    type_ledger::line_of("storage", name).count += static_cast<long>(blocks);
+  };
+  add("std::map/set node", g_map.size() + local.set.size());
+  add("std::list node", local.list.size() + 20 + 20 * 5);
+  add("std::unordered_map/set node", g_hash.size() + local.hash_set.size());
+  add("std::string characters", 500 + 300 + 100);
+  add("std::vector storage", 1);
+  add("std::unordered_map/set buckets", 2);
+}
+
 bool load(const char* path) {
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   void* const symbol = library == nullptr ? nullptr : dlsym(library, "make_objects");
@@ -221,6 +282,9 @@ int main(int count, char** words) {
   std::thread(make_all).join();  // in an arena of its own
   use_again();
   make_holders();
+  make_rows();
+  Containers local;
+  fill_containers(local);
   for (int i = 1; i < count; ++i) {
     if (!load(words[i])) return 1;
   }

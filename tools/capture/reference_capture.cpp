@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "platform/linux/proc/memory_margin.h"
+#include "references/object_rows.h"
 #include "references/reference_scan.h"
 #include "report/number_text.h"
 
@@ -134,23 +135,46 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   vtable_finder_.emplace(*target_, modules_, types_);
   find_known_blocks(heap);
 
-  std::vector<TypeNumber> types;
-  BlockNumber typed = 0;
-  const auto give_types = [&](BlockNumber block, TypeNumber type) {
-    types.resize(types.size() + (block - typed));
-    types.push_back(type);
-    typed = block + 1;
-    if (types.size() < kTypesTogether) return;
-    writer.on_block_types(types);
-    types.clear();
-  };
+  if (ContainerStorage::is_wanted(modules_, target_->process().machine)) {
+    storage_ = std::make_unique<ContainerStorage>(*target_, *map_);
+  }
+  entry_of_block_ = LargeArray<TypeNumber>(map_->blocks());
   count(scan_blocks(
       *target_, *map_, writer,
-      [&](const FirstWord& first) { give_types(first.block, type_of(first)); },
-      [this](uint64_t) { budget_->check(); }));
-  writer.on_block_types(types);
+      [&](const FirstWord& first) {
+        if (const TypeNumber entry = type_of(first); entry != 0) {
+          entry_of_block_[first.block] = entry;
+        }
+      },
+      [this](uint64_t) { budget_->check(); }, storage_.get()));
   record_.references = writer.references();
   scan_roots();
+  if (storage_) storage_->follow();
+  write_block_types(writer);
+}
+
+// What containers say of a block counts where it does not say itself what it is.
+void ReferenceCapture::write_block_types(SnapshotWriter& writer) {
+  std::array<TypeNumber, kStorageKindCount> entries{};
+  std::vector<TypeNumber> types;
+  for (BlockNumber block = 0; block < map_->blocks(); ++block) {
+    TypeNumber entry = entry_of_block_[block];
+    const StorageKind kind = storage_ ? storage_->kind(block) : StorageKind::kNone;
+    if (entry == 0 && kind != StorageKind::kNone) {
+      TypeNumber& of_kind = entries.at(static_cast<size_t>(kind));
+      if (of_kind == 0) {
+        of_kind = entry_of(types_.add({to_string(kind), "", TypeSource::kStructure}));
+      }
+      entry = of_kind;
+    }
+    types.push_back(entry);
+    if (types.size() < kTypesTogether) continue;
+    writer.on_block_types(types);
+    types.clear();
+  }
+  writer.on_block_types(types);
+  entry_of_block_.release();
+  storage_.reset();
 }
 
 void ReferenceCapture::count(const ScannedMemory& scanned) {
@@ -162,11 +186,13 @@ void ReferenceCapture::count(const ScannedMemory& scanned) {
 void ReferenceCapture::scan_roots() {
   for (uint32_t i = 0; i < regions_.regions.size(); ++i) {
     budget_->check();
-    count(scan_outside(*target_, *map_, regions_.regions[i].range, [&](const OutsideWord& word) {
+    if (storage_) storage_->set_on_stack(regions_.regions[i].kind == RootKind::kStack);
+    const auto receive = [&](const OutsideWord& word) {
       if (roots_.size() == kMostRoots) throw GivenUp{"it has more roots than are kept"};
       roots_.push_back({0, 0, word.target, word.interior});
       words_.push_back({word.at, i});
-    }));
+    };
+    count(scan_outside(*target_, *map_, regions_.regions[i].range, receive, storage_.get()));
   }
   BlockMap::Hint hint;
   for (const RegisterWord& word : register_words(*target_)) {
@@ -190,7 +216,14 @@ TypeNumber ReferenceCapture::entry_of(TypeNumber type) {
   if (type == 0) return 0;
   const auto [place, is_new] =
       entry_of_type_.emplace(type, static_cast<TypeNumber>(entries_.size()));
-  if (is_new) entries_.push_back({type, 0});
+  if (is_new) entries_.push_back({type});
+  return place->second;
+}
+
+TypeNumber ReferenceCapture::entry_of_array(TypeNumber elements) {
+  const auto [place, is_new] =
+      entry_of_array_.emplace(elements, static_cast<TypeNumber>(entries_.size()));
+  if (is_new) entries_.push_back({0, 0, elements});
   return place->second;
 }
 
@@ -207,7 +240,22 @@ TypeNumber ReferenceCapture::type_of(const FirstWord& first) {
         find_structure_types(*target_, modules_, std::span(&block, 1), types_).front();
     if (type != 0) return entry_of(type);
   }
-  return type_by_vtable(first.value);
+  return type_of_objects(first);
+}
+
+// One object, or several of one class in a row.
+TypeNumber ReferenceCapture::type_of_objects(const FirstWord& first) {
+  const unsigned word = word_size(target_->process().machine);
+  if (const TypeNumber entry = type_by_vtable(first.value); entry != 0) {
+    const uint64_t usable = map_->usable(first.address, usable_hint_);
+    return is_row_of_objects(first.bytes, usable, word) ? entry_of_array(entry) : entry;
+  }
+  const auto vptr = counted_vptr(first.bytes, word);
+  if (!vptr) return 0;
+  const TypeNumber entry = type_by_vtable(*vptr);
+  if (entry == 0) return 0;
+  const uint64_t usable = map_->usable(first.address, usable_hint_);
+  return is_counted_row_of_objects(first.bytes, usable, word) ? entry_of_array(entry) : 0;
 }
 
 TypeNumber ReferenceCapture::type_by_vtable(uint64_t word) {
@@ -223,7 +271,7 @@ TypeNumber ReferenceCapture::type_by_vtable(uint64_t word) {
   if (answer.lacks_rtti) {
     vtables_.without_rtti.push_back(word);
     entry = static_cast<TypeNumber>(entries_.size());
-    entries_.push_back({0, word});
+    entries_.push_back({0, word, 0});
   }
   entry_of_word_.emplace(word, entry);
   return entry;
@@ -259,6 +307,11 @@ void ReferenceCapture::write_type_names(const DebugFileSearch& debug_files,
   for (const VtableType& vtable : vtables_.known) by_symbol[vtable.first_word] = vtable.type;
   std::vector<BlockType> names;
   for (const TypeEntry& entry : entries_) {
+    if (entry.array_of != 0) {
+      names.push_back(names[entry.array_of]);  // it comes after its elements
+      if (!names.back().name.empty()) names.back().name += "[]";
+      continue;
+    }
     const TypeNumber type = entry.vtable == 0 ? entry.type : by_symbol[entry.vtable];
     names.push_back(types_.all()[type]);
   }

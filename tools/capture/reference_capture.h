@@ -27,6 +27,7 @@
 #include "heap/located_malloc.h"
 #include "references/block_map.h"
 #include "references/block_types.h"
+#include "references/container_storage.h"
 #include "references/loaded_modules.h"
 #include "references/reference_record.h"
 #include "references/reference_scan.h"
@@ -76,6 +77,7 @@ class ReferenceCapture final : public ChunkSink {
   struct TypeEntry {
     TypeNumber type = 0;
     uint64_t vtable = 0;
+    TypeNumber array_of = 0;  // the entry of what it is an array of; 0: it is none
   };
 
   void decide(bool is_held);
@@ -85,6 +87,9 @@ class ReferenceCapture final : public ChunkSink {
   TypeNumber type_of(const FirstWord& first);
   TypeNumber type_by_vtable(uint64_t word);
   TypeNumber entry_of(TypeNumber type);
+  TypeNumber entry_of_array(TypeNumber elements);
+  TypeNumber type_of_objects(const FirstWord& first);
+  void write_block_types(SnapshotWriter& writer);
   void count(const ScannedMemory& scanned);
   void write_roots(const DebugFileSearch& debug_files, SnapshotWriter& writer);
   void write_type_names(const DebugFileSearch& debug_files, SnapshotWriter& writer);
@@ -110,6 +115,10 @@ class ReferenceCapture final : public ChunkSink {
   std::vector<TypeEntry> entries_ = {TypeEntry{}};
   std::unordered_map<uint64_t, TypeNumber> entry_of_word_;
   std::unordered_map<TypeNumber, TypeNumber> entry_of_type_;
+  std::unordered_map<TypeNumber, TypeNumber> entry_of_array_;  // by entry of its elements
+  LargeArray<TypeNumber> entry_of_block_;
+  BlockMap::Hint usable_hint_;
+  std::unique_ptr<ContainerStorage> storage_;  // null: not looked for
   // Number of a block, and its entry; ascending.
   std::vector<std::pair<BlockNumber, TypeNumber>> known_blocks_;
   size_t next_known_ = 0;

@@ -1,0 +1,240 @@
+#include "references/container_storage.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "references/block_slack.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kWordBytes = 8;
+constexpr uint64_t kPageBytes = 4096;
+// Floating-point 1.0, the load factor that nobody changes.
+constexpr uint64_t kLoadFactor = 0x3f800000;
+
+}  // namespace
+
+const char* to_string(StorageKind kind) {
+  switch (kind) {
+    case StorageKind::kNone: break;
+    case StorageKind::kTreeNode: return "std::map/set node";
+    case StorageKind::kListNode: return "std::list node";
+    case StorageKind::kHashNode: return "std::unordered_map/set node";
+    case StorageKind::kHashBuckets: return "std::unordered_map/set buckets";
+    case StorageKind::kText: return "std::string characters";
+    case StorageKind::kArray: return "std::vector storage";
+  }
+  return "unknown";
+}
+
+ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
+    : target_(target),
+      map_(map),
+      cache_(target.memory()),
+      kinds_(map.blocks()),
+      texts_(map.blocks()) {
+  constexpr uint64_t kLooksABlock = 4;
+  nodes_left_ = kLooksABlock * (uint64_t{map.blocks()} + 1);
+  for (const AddressRange& range : map.memory()) most_pages_ += range.size() / kPageBytes + 2;
+}
+
+bool ContainerStorage::is_wanted(const LoadedModules& modules, Machine machine) {
+  if (word_size(machine) != kWordBytes) return false;
+  const auto& all = modules.all();
+  return std::any_of(all.begin(), all.end(), [](const LoadedModule& module) {
+    const std::string_view path = module.path();
+    return path.substr(path.rfind('/') + 1).starts_with("libstdc++.so");
+  });
+}
+
+void ContainerStorage::mark(BlockNumber block, StorageKind kind) {
+  uint8_t& known = kinds_[block];
+  const auto number = static_cast<uint8_t>(kind);
+  if (known == 0 || number < known) known = number;
+}
+
+bool ContainerStorage::is_filled(uint64_t address, uint64_t bytes) {
+  return is_filled_by(map_.usable(Address(address), hint_), bytes);
+}
+
+void ContainerStorage::look_at_array(const WordInMemory& word, BlockNumber block,
+                                     uint64_t end_of_capacity) {
+  uint64_t begin = 0;
+  uint64_t beside = 0;
+  word.beside(0, begin);
+  if (is_on_stack_ || !is_filled(begin, end_of_capacity - begin)) return;
+  // Buffers of streams have more pointers into the same block, in a row.
+  const auto is_inside = [&] { return beside >= begin && beside <= end_of_capacity; };
+  if (word.index >= kWordBytes && word.beside(-1, beside) && is_inside()) return;
+  if (word.beside(3, beside) && is_inside()) return;
+  mark(block, StorageKind::kArray);
+}
+
+void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size,
+                                    uint64_t capacity) {
+  uint64_t address = 0;
+  word.beside(0, address);
+  if (is_on_stack_ || size >= UINT32_MAX || !is_filled(address, capacity + 1)) return;
+  texts_[block] = static_cast<uint32_t>(size) + 1;
+}
+
+void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
+  uint64_t first = 0;
+  uint64_t second = 0;
+  word.beside(0, first);
+  word.beside(1, second);
+  if (containers_.size() >= kMostContainers || second % kWordBytes != 0) return;
+  if (third != 0 && third <= map_.blocks()) {
+    containers_.push_back({StorageKind::kListNode, word.at.value(), first, second, third});
+    return;
+  }
+  uint64_t color = 0;
+  uint64_t count = 0;
+  if (!map_.may_hold(third) || word.index < kWordBytes || !word.beside(-1, color) ||
+      (color & UINT32_MAX) != 0 || !word.beside(3, count) || count == 0 || count > map_.blocks()) {
+    return;
+  }
+  containers_.push_back(
+      {StorageKind::kTreeNode, word.at.value() - kWordBytes, first, third, count});
+}
+
+void ContainerStorage::look_at_buckets(const WordInMemory& word, BlockNumber block,
+                                       uint64_t buckets, uint64_t first) {
+  uint64_t address = 0;
+  uint64_t count = 0;
+  uint64_t load_factor = 0;
+  uint64_t next_resize = 0;
+  word.beside(0, address);
+  if (!word.beside(3, count) || !word.beside(4, load_factor) || !word.beside(5, next_resize) ||
+      (load_factor & UINT32_MAX) != kLoadFactor || next_resize != buckets || count > buckets ||
+      (first == 0) != (count == 0) || !is_filled(address, buckets * kWordBytes)) {
+    return;
+  }
+  mark(block, StorageKind::kHashBuckets);
+  if (count == 0 || containers_.size() >= kMostContainers) return;
+  containers_.push_back({StorageKind::kHashNode, word.at.value(), first, 0, count});
+}
+
+void ContainerStorage::follow() {
+  if (target_.process().swap == 0) {
+    check_texts();
+    // In the order of addresses, too: most of these are none.
+    std::stable_sort(containers_.begin(), containers_.end(),
+                     [](const Container& a, const Container& b) { return a.first < b.first; });
+    std::erase_if(containers_, [this](const Container& one) { return !has_first_node(one); });
+    most_pages_ += cache_.pages_read();
+    for (const Container& container : containers_) {
+      nodes_.truncate(0);
+      if (!may_go_on()) break;
+      if (!follow_container(container)) continue;
+      for (const BlockNumber node : nodes_) mark(node, container.nodes);
+    }
+    if (!may_go_on()) forget_nodes();
+  }
+  containers_.clear();
+  nodes_.release();
+  texts_.release();
+}
+
+// Some of one sort known and some not would be worse than none.
+void ContainerStorage::forget_nodes() {
+  for (uint8_t& kind : kinds_) {
+    if (kind <= static_cast<uint8_t>(StorageKind::kHashNode)) kind = 0;
+  }
+}
+
+// Whether what is taken for a container has a first node that leads back to it.
+bool ContainerStorage::has_first_node(const Container& container) {
+  if (container.nodes == StorageKind::kHashNode) return true;
+  const auto back = cache_.word(Address(container.first) + kWordBytes, kWordBytes);
+  return back == container.header;
+}
+
+// In the order of addresses, so that each page is read once.
+void ContainerStorage::check_texts() {
+  for (const AddressRange& memory : map_.memory()) {
+    map_.each_block(memory, [this](BlockNumber block, Address address) {
+      if (texts_[block] == 0) return;
+      std::byte end{1};
+      if (cache_.read(address + (texts_[block] - 1), std::span(&end, 1)) == 1 &&
+          end == std::byte{0}) {
+        mark(block, StorageKind::kText);
+      }
+    });
+  }
+}
+
+bool ContainerStorage::add_node(uint64_t address, std::span<uint64_t> words) {
+  if (!may_go_on()) return false;
+  --nodes_left_;
+  const auto place = map_.find(address, hint_);
+  if (!place || place->offset != 0 || map_.usable(Address(address), hint_) < words.size_bytes()) {
+    return false;
+  }
+  nodes_.push_back(place->block);
+  const auto bytes = std::as_writable_bytes(words);
+  return cache_.read(Address(address), bytes) == bytes.size();
+}
+
+bool ContainerStorage::follow_container(const Container& container) {
+  switch (container.nodes) {
+    case StorageKind::kListNode: return follow_list(container);
+    case StorageKind::kTreeNode: return follow_tree(container);
+    case StorageKind::kHashNode: return follow_chain(container);
+    default: return false;
+  }
+}
+
+// | next | previous | element |, in a ring with the container.
+bool ContainerStorage::follow_list(const Container& container) {
+  uint64_t previous = container.header;
+  uint64_t at = container.first;
+  for (uint64_t i = 0; i < container.count; ++i) {
+    std::array<uint64_t, 3> words{};
+    if (!add_node(at, words) || words[1] != previous) return false;
+    previous = at;
+    at = words[0];
+  }
+  return at == container.header && previous == container.last;
+}
+
+// | next | element |, and nothing after the last.
+bool ContainerStorage::follow_chain(const Container& container) {
+  uint64_t at = container.first;
+  for (uint64_t i = 0; i < container.count; ++i) {
+    std::array<uint64_t, 2> words{};
+    if (!add_node(at, words)) return false;
+    at = words[0];
+  }
+  return at == 0;
+}
+
+// | colour | parent | left | right | element |; the container is the parent of the root.
+bool ContainerStorage::follow_tree(const Container& container) {
+  struct Below {
+    uint64_t node;
+    uint64_t parent;
+  };
+  LargeArray<Below> waiting;
+  waiting.push_back({container.first, container.header});
+  bool has_last = false;
+  while (!waiting.empty()) {
+    const Below next = waiting.back();
+    waiting.pop_back();
+    std::array<uint64_t, 5> words{};
+    if (nodes_.size() == container.count || !add_node(next.node, words) ||
+        (words[0] & UINT32_MAX) > 1 || words[1] != next.parent) {
+      return false;
+    }
+    for (const uint64_t child : {words[2], words[3]}) {
+      if (child != 0) waiting.push_back({child, next.node});
+    }
+    if (next.node == container.last) has_last = words[3] == 0;
+  }
+  return has_last && nodes_.size() == container.count;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,139 @@
+// Blocks in which containers of libstdc++ keep their elements, found by the containers.
+//
+// A container is known by words beside each other, wherever they lie, that agree with each other
+// and with the blocks that they lead to:
+//
+//   std::vector          | begin | end | end of capacity |        end of capacity: the block's end
+//   std::string          | characters | size | capacity |         the block's size, a 0 at the end
+//   std::list            | first | last | size |                  that many nodes, to and fro
+//   std::map, std::set   | 0 | root | leftmost | rightmost | size |        that many nodes
+//   std::unordered_map   | buckets | their number | first | size | 1.0 | their number |
+//   std::unordered_set                                            that many nodes
+//
+// Nodes are read again, though not more than a few times as many as there are blocks, nor more
+// pages than the heap has; past that no node is known. Where some of the memory is in swap, neither
+// nodes nor characters are.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/address.h"
+#include "base/large_memory.h"
+#include "references/block_map.h"
+#include "references/loaded_modules.h"
+#include "references/reference.h"
+#include "target/page_cache.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+// By how much is verified: what comes first is preferred.
+enum class StorageKind : uint8_t {
+  kNone = 0,
+  kTreeNode = 1,
+  kListNode = 2,
+  kHashNode = 3,
+  kHashBuckets = 4,
+  kText = 5,
+  kArray = 6,
+};
+inline constexpr int kStorageKindCount = 7;
+
+const char* to_string(StorageKind kind);  // "std::vector storage", ...
+
+// Bytes that lie one after the other, with a word among them.
+struct WordInMemory {
+  Address at;    // of the word
+  size_t index;  // of its first byte in `bytes`
+  std::span<const std::byte> bytes;
+
+  // The word that lies `words` after it, or before it; false if it is none of the bytes.
+  bool beside(int words, uint64_t& value) const {
+    const size_t wanted = index + static_cast<size_t>(words) * sizeof value;
+    if (wanted > bytes.size() || bytes.size() - wanted < sizeof value) return false;
+    std::memcpy(&value, bytes.data() + wanted, sizeof value);
+    return true;
+  }
+};
+
+class ContainerStorage {
+ public:
+  // Both outlive this.
+  ContainerStorage(Target& target, const BlockMap& map);
+
+  // Whether programs with these modules may have such containers.
+  static bool is_wanted(const LoadedModules& modules, Machine machine);
+
+  // Whether the words that come now are of a stack. What a function has left there is still there
+  // when the block that it led to is somebody else's: only what nodes confirm counts.
+  void set_on_stack(bool is_on_stack) { is_on_stack_ = is_on_stack; }
+  // Looks at a word that holds the address of the first byte of a block, and is not in free memory.
+  void look_at(const WordInMemory& word, BlockNumber block) {
+    uint64_t address = 0;
+    uint64_t second = 0;
+    uint64_t third = 0;
+    if (!word.beside(0, address) || !word.beside(1, second) || !word.beside(2, third)) return;
+    if (second > address) {
+      if (third >= second && third - address < kMostBytes) look_at_array(word, block, third);
+    } else if (second <= third && third >= kShortestText && third < kMostBytes) {
+      look_at_text(word, block, second, third);
+    }
+    if (map_.may_hold(second)) look_at_lists(word, third);
+    if (second != 0 && second < kMostBytes) look_at_buckets(word, block, second, third);
+  }
+  // After the last one: reads what must be read again.
+  void follow();
+
+  StorageKind kind(BlockNumber block) const { return static_cast<StorageKind>(kinds_[block]); }
+
+ private:
+  static constexpr uint64_t kMostBytes = uint64_t{1} << 40;
+  static constexpr uint64_t kShortestText = 16;  // shorter ones lie in the std::string
+  static constexpr size_t kMostContainers = 1 << 20;
+
+  struct Container {
+    StorageKind nodes = StorageKind::kNone;
+    uint64_t header = 0;  // address of the word that leads to the first node
+    uint64_t first = 0;
+    uint64_t last = 0;
+    uint64_t count = 0;
+  };
+
+  void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end_of_capacity);
+  void look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size, uint64_t capacity);
+  void look_at_lists(const WordInMemory& word, uint64_t third);
+  void look_at_buckets(const WordInMemory& word, BlockNumber block, uint64_t buckets,
+                       uint64_t first);
+  bool is_filled(uint64_t address, uint64_t bytes);
+  void mark(BlockNumber block, StorageKind kind);
+
+  void check_texts();
+  bool may_go_on() const { return cache_.pages_read() < most_pages_ && nodes_left_ != 0; }
+  void forget_nodes();
+  bool has_first_node(const Container& container);
+  bool follow_container(const Container& container);
+  bool follow_list(const Container& container);
+  bool follow_chain(const Container& container);
+  bool follow_tree(const Container& container);
+  // Reads the first words of the node there, and adds it to nodes_; false if no such block begins
+  // there.
+  bool add_node(uint64_t address, std::span<uint64_t> words);
+
+  Target& target_;
+  const BlockMap& map_;
+  PageCache cache_;
+  uint64_t most_pages_ = 0;
+  // To look at: a block is a node of one container; some are followed that are none.
+  uint64_t nodes_left_ = 0;
+  bool is_on_stack_ = false;
+  BlockMap::Hint hint_;
+  LargeArray<uint8_t> kinds_;   // of each block
+  LargeArray<uint32_t> texts_;  // of each block: one more than the size of the text in it; 0: none
+  std::vector<Container> containers_;
+  LargeArray<BlockNumber> nodes_;  // of the container that is followed
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,270 @@
+#include "references/container_storage.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "references/reference_scan.h"
+#include "tests/unit/heap/sparse_target.h"
+
+using namespace heapsnap;
+
+namespace {
+
+constexpr uint64_t kHeap = 0x560000010000;
+constexpr uint64_t kOne = 0x3f800000;  // floating-point 1.0
+
+// Blocks one after the other, whose words are written by hand, and some data outside.
+struct ContainerHeap {
+  static constexpr Address kData{0x404000};
+  SparseTarget target{Machine::kX86_64};
+  std::vector<uint64_t> sizes;
+  std::vector<ChunkState> states;
+  uint64_t end = kHeap;
+
+  ContainerHeap() {
+    target.map(Address(kHeap), 1 << 20, "rw-p", "[heap]");
+    target.map(kData, 0x1000);
+    block(24);  // so that no block is number 0
+  }
+  // Its size is a multiple of 16 less 8.
+  uint64_t block(uint64_t usable, ChunkState state = ChunkState::kUsed) {
+    const uint64_t address = end + 16;
+    sizes.push_back(usable + 8);
+    states.push_back(state);
+    end += usable + 8;
+    return address;
+  }
+  void put(uint64_t at, const std::vector<uint64_t>& words) {
+    for (size_t i = 0; i < words.size(); ++i) target.put_word(Address(at + 8 * i), words[i]);
+  }
+  // Of the block at `address`, what containers in blocks and in data say.
+  std::string kind(uint64_t address, bool is_on_stack = false) {
+    class Sink final : public ReferenceSink {
+      void on_references(const ReferenceBatch&) override {}
+    } sink;
+    BlockMap map(Machine::kX86_64, 1 << 30);
+    map.on_batch({0, 0, Address(kHeap), sizes, states});
+    map.seal();
+    REQUIRE(map.why_not().empty());
+    ContainerStorage storage(target, map);
+    scan_blocks(target, map, sink, {}, {}, &storage);
+    storage.set_on_stack(is_on_stack);
+    scan_outside(
+        target, map, {kData, kData + 0x1000}, [](const OutsideWord&) {}, &storage);
+    storage.follow();
+    BlockMap::Hint hint;
+    const auto place = map.find(address, hint);
+    REQUIRE(place);
+    const StorageKind kind = storage.kind(place->block);
+    return kind == StorageKind::kNone ? "" : to_string(kind);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the storage of a vector reaches from its begin to the end of its block") {
+  ContainerHeap heap;
+  const uint64_t storage = heap.block(104);
+  const uint64_t holder = heap.block(56);
+  heap.put(holder + 8, {storage, storage + 40, storage + 96});
+  CHECK(heap.kind(storage) == "std::vector storage");
+  CHECK(heap.kind(holder) == "");
+  SUBCASE("not less far") {
+    heap.put(holder + 8, {storage, storage + 40, storage + 48});
+    CHECK(heap.kind(storage) == "");
+  }
+  SUBCASE("nor past it") {
+    heap.put(holder + 8, {storage, storage + 40, storage + 112});
+    CHECK(heap.kind(storage) == "");
+  }
+  SUBCASE("not when nothing is in it: so does the first block of a deque look") {
+    heap.put(holder + 8, {storage, storage, storage + 96});
+    CHECK(heap.kind(storage) == "");
+  }
+  SUBCASE("with its end within") {
+    heap.put(holder + 8, {storage, storage + 97, storage + 96});
+    CHECK(heap.kind(storage) == "");
+  }
+  SUBCASE("not as a part of a block") {
+    heap.put(holder + 8, {storage + 8, storage + 40, storage + 96});
+    CHECK(heap.kind(storage) == "");
+  }
+  SUBCASE("not as the buffer of a stream, which has more pointers into it") {
+    heap.put(holder, {storage, storage, storage + 40, storage + 96});
+    CHECK(heap.kind(storage) == "");
+    heap.put(holder, {0, storage, storage + 40, storage + 96, storage + 96});
+    CHECK(heap.kind(storage) == "");
+  }
+  SUBCASE("not by free memory") {
+    heap.put(holder + 8, {0, 0, 0});
+    const uint64_t freed = heap.block(56, ChunkState::kTcache);
+    heap.put(freed + 8, {storage, storage + 40, storage + 96});
+    CHECK(heap.kind(storage) == "");
+  }
+}
+
+TEST_CASE("a variable holds a vector, a stack may have held one") {
+  ContainerHeap heap;
+  const uint64_t storage = heap.block(104);
+  heap.put(ContainerHeap::kData.value() + 64, {storage, storage + 40, storage + 96});
+  CHECK(heap.kind(storage) == "std::vector storage");
+  CHECK(heap.kind(storage, true) == "");
+}
+
+TEST_CASE("the characters of a string end with a 0 and fit their capacity") {
+  ContainerHeap heap;
+  const uint64_t text = heap.block(40);
+  const uint64_t holder = heap.block(56);
+  heap.put(text, {0x7878787878787878, 0x7878787878787878, 0x7878787878787878});
+  heap.put(holder + 8, {text, 24, 30});
+  CHECK(heap.kind(text) == "std::string characters");
+  SUBCASE("as many as there are") {
+    heap.put(holder + 8, {text, 23, 30});
+    CHECK(heap.kind(text) == "");
+  }
+  SUBCASE("no more than the capacity") {
+    heap.put(holder + 8, {text, 31, 30});
+    CHECK(heap.kind(text) == "");
+  }
+  SUBCASE("which is the block's") {
+    heap.put(holder + 8, {text, 24, 40});
+    CHECK(heap.kind(text) == "");
+  }
+  SUBCASE("and more than what a std::string has room for itself") {
+    heap.put(holder + 8, {text, 8, 15});
+    heap.put(text + 8, {0});
+    CHECK(heap.kind(text) == "");
+  }
+}
+
+TEST_CASE("the nodes of a list lead to and fro") {
+  ContainerHeap heap;
+  const uint64_t nodes[] = {heap.block(24), heap.block(24), heap.block(24)};
+  const uint64_t list = heap.block(40) + 8;
+  heap.put(list, {nodes[0], nodes[2], 3});
+  heap.put(nodes[0], {nodes[1], list});
+  heap.put(nodes[1], {nodes[2], nodes[0]});
+  heap.put(nodes[2], {list, nodes[1]});
+  const auto are_nodes = [&] {
+    for (const uint64_t node : nodes) {
+      if (heap.kind(node) != "std::list node") return false;
+    }
+    return true;
+  };
+  CHECK(are_nodes());
+  SUBCASE("as many as it says") {
+    for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{2}, uint64_t{4}, UINT64_MAX}) {
+      heap.put(list + 16, {count});
+      CHECK_FALSE(are_nodes());
+      CHECK(heap.kind(nodes[0]) == "");
+    }
+  }
+  SUBCASE("not round and round") {
+    heap.put(nodes[2], {nodes[0], nodes[1]});
+    CHECK(heap.kind(nodes[0]) == "");
+  }
+  SUBCASE("back to the last one") {
+    heap.put(nodes[1] + 8, {nodes[2]});
+    CHECK(heap.kind(nodes[0]) == "");
+  }
+  SUBCASE("to the last one") {
+    heap.put(list + 8, {nodes[1]});
+    CHECK(heap.kind(nodes[0]) == "");
+  }
+  SUBCASE("not into the midst of blocks") {
+    heap.put(nodes[1], {nodes[2] + 8});
+    CHECK(heap.kind(nodes[0]) == "");
+  }
+  SUBCASE("unless some memory is in swap, which stays there") {
+    heap.target.editable_process().swap = 4096;
+    CHECK(heap.kind(nodes[0]) == "");
+  }
+}
+
+TEST_CASE("the nodes of a tree know their parents") {
+  ContainerHeap heap;
+  const uint64_t root = heap.block(40);
+  const uint64_t left = heap.block(40);
+  const uint64_t right = heap.block(40);
+  const uint64_t header = heap.block(56);
+  heap.put(header, {0xabcd00000000, root, left, right, 3});
+  heap.put(root, {1, header, left, right});
+  heap.put(left, {0xabcd00000000, root, 0, 0});
+  heap.put(right, {1, root, 0, 0});
+  for (const uint64_t node : {root, left, right}) CHECK(heap.kind(node) == "std::map/set node");
+  // What is written where, and each time nothing else is a tree.
+  const std::vector<std::pair<uint64_t, uint64_t>> wrong = {
+      {root + 8, header + 8},   // another parent of the root than the container
+      {right + 8, left},        // a parent that it is no child of
+      {left, 2},                // no colour
+      {header + 32, 4},         // too few nodes
+      {header + 32, 2},         // too many
+      {header + 24, root},      // a last node with one after it
+      {left + 16, root},        // round and round
+      {left + 16, right + 16},  // into the midst of a block
+  };
+  for (const auto& one : wrong) {
+    const auto [at, value] = one;
+    const uint64_t offset = one.first - root;
+    CAPTURE(offset);
+    const uint64_t right_value = heap.target.word(Address(at));
+    heap.put(at, {value});
+    for (const uint64_t node : {root, left, right}) CHECK(heap.kind(node) == "");
+    heap.put(at, {right_value});
+  }
+}
+
+TEST_CASE("a hash table has as many buckets and nodes as it says") {
+  ContainerHeap heap;
+  const uint64_t buckets = heap.block(104);
+  const uint64_t nodes[] = {heap.block(24), heap.block(24)};
+  const uint64_t table = heap.block(72);
+  heap.put(table, {buckets, 13, nodes[0], 2, kOne, 13});
+  heap.put(nodes[0], {nodes[1]});
+  CHECK(heap.kind(buckets) == "std::unordered_map/set buckets");
+  CHECK(heap.kind(nodes[0]) == "std::unordered_map/set node");
+  CHECK(heap.kind(nodes[1]) == "std::unordered_map/set node");
+  SUBCASE("of buckets the block's room") {
+    heap.put(table, {buckets, 5, nodes[0], 2, kOne, 5});
+    CHECK(heap.kind(buckets) == "");
+    CHECK(heap.kind(nodes[0]) == "");
+  }
+  SUBCASE("a load factor") {
+    heap.put(table + 32, {0});
+    CHECK(heap.kind(buckets) == "");
+  }
+  SUBCASE("and grows at their number") {
+    heap.put(table + 40, {12});
+    CHECK(heap.kind(buckets) == "");
+  }
+  SUBCASE("of nodes that many, in a chain") {
+    heap.put(table + 24, {3});
+    CHECK(heap.kind(nodes[0]) == "");
+    heap.put(nodes[1], {nodes[0]});
+    CHECK(heap.kind(nodes[0]) == "");
+    CHECK(heap.kind(buckets) == "std::unordered_map/set buckets");
+  }
+}
+
+// Chains that go round and round end only because somebody counts; then no node is known, so that
+// there are not some known and some not.
+TEST_CASE("what is no container is not followed for ever") {
+  constexpr uint64_t kBuckets = 1000;
+  ContainerHeap heap;
+  const uint64_t node = heap.block(24);
+  const uint64_t list = heap.block(24);
+  heap.put(list, {node, node, 1});
+  heap.put(node, {list, list});
+  const uint64_t ring = heap.block(24);
+  heap.put(ring, {ring});
+  const auto add_table = [&] {
+    const uint64_t buckets = heap.block(8 * kBuckets + 8);
+    heap.put(heap.block(56), {buckets, kBuckets, ring, kBuckets, kOne, kBuckets});
+  };
+  CHECK(heap.kind(node) == "std::list node");
+  for (int i = 0; i < 5; ++i) add_table();
+  CHECK(heap.kind(node) == "");
+}
