@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <set>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "analysis/heap_summary.h"
 #include "analysis/passed_frames.h"
+#include "analysis/program_build.h"
 #include "analysis/rss_account.h"
 #include "analysis/stack_census.h"
 #include "analysis/stack_groups.h"
@@ -46,18 +46,11 @@ bool overlap(const HistoryRun& a, const HistoryRun& b) {
          late.start_time_ticks < early.start_time_ticks;
 }
 
-// Without what the kernel adds where the file was removed or replaced since.
-std::string_view path_of_program(std::string_view exe) {
-  constexpr std::string_view kDeleted = " (deleted)";
-  if (exe.ends_with(kDeleted)) exe.remove_suffix(kDeleted.size());
-  return exe;
-}
-
 // `now`: a HistoryRun or a Process.
 template <typename Now>
 bool is_other_build(const HistoryRun& before, const Now& now) {
-  if (!before.build_id.empty() && !now.build_id.empty()) return before.build_id != now.build_id;
-  return path_of_program(before.exe) != path_of_program(now.exe);
+  return is_other_build(ProgramBuild{before.exe, before.build_id},
+                        ProgramBuild{now.exe, now.build_id});
 }
 
 }  // namespace

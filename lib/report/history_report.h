@@ -6,6 +6,7 @@
 #include <string>
 
 #include "analysis/growth_history.h"
+#include "report/growth_text.h"
 #include "report/text_report.h"
 #include "report/writer.h"
 
@@ -20,14 +21,6 @@ struct HistoryTextOptions {
   TextStyle style;
   size_t limit = 20;  // series in the table; 0: all
 };
-
-// Rates are printed in the unit that fits the time observed: nobody saw a day in 36 s.
-struct RateUnit {
-  const char* per;     // "a minute"
-  const char* column;  // "/minute"
-  double seconds;
-};
-RateUnit rate_unit(double observed_seconds);
 
 // What resident memory does: "456.4 MiB, +0.6 MiB in 36 seconds (0.3 %): too short a time to tell
 // a trend".

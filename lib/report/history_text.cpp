@@ -14,27 +14,10 @@ namespace heapsnap {
 
 namespace {
 
-constexpr double kSecondsPerMinute = 60;
-constexpr double kSecondsPerHour = 3600;
 constexpr double kSecondsPerDay = 86400;
 constexpr size_t kTrendWidth = 14;
 constexpr size_t kBuildDigits = 8;
 constexpr size_t kListedRuns = 12;
-
-uint64_t size_of(double bytes) {
-  return static_cast<uint64_t>(std::min(std::abs(bytes), 1e18));
-}
-
-// "+1.5 MiB"
-std::string change_text(double bytes) {
-  return (bytes < 0 ? "-" : "+") + size_text(size_of(bytes));
-}
-
-// The same for narrow columns.
-std::string short_change_text(double bytes) {
-  const uint64_t size = size_of(bytes);
-  return (size == 0 ? "" : bytes < 0 ? "-" : "+") + short_size_text(size);
-}
 
 std::string short_value_text(const std::optional<double>& value) {
   return value ? short_size_text(static_cast<uint64_t>(*value)) : "-";
@@ -47,20 +30,6 @@ bool changes(const HistorySeries& series) {
 
 std::string value_text(const std::optional<double>& value) {
   return value ? size_text(static_cast<uint64_t>(*value)) : "-";
-}
-
-// "14 days", "5 hours"
-std::string long_span_text(double seconds) {
-  const auto whole = [](double number) { return static_cast<uint64_t>(std::min(number, 1e15)); };
-  if (seconds >= 2 * kSecondsPerDay)
-    return count_text(whole(seconds / kSecondsPerDay), "day", "days");
-  if (seconds >= 2 * kSecondsPerHour) {
-    return count_text(whole(seconds / kSecondsPerHour), "hour", "hours");
-  }
-  if (seconds >= 2 * kSecondsPerMinute) {
-    return count_text(whole(seconds / kSecondsPerMinute), "minute", "minutes");
-  }
-  return count_text(whole(seconds), "second", "seconds");
 }
 
 std::string date_text(int64_t now_ns, double seconds_from_now) {
@@ -248,12 +217,6 @@ class HistoryPage {
 };
 
 }  // namespace
-
-RateUnit rate_unit(double observed_seconds) {
-  if (observed_seconds < kSecondsPerHour) return {"a minute", "/minute", kSecondsPerMinute};
-  if (observed_seconds < kSecondsPerDay) return {"an hour", "/hour", kSecondsPerHour};
-  return {"a day", "/day", kSecondsPerDay};
-}
 
 std::string trend_text(const GrowthHistory& history) {
   const Observation& observed = history.observed;

@@ -64,6 +64,7 @@ def main():
                                    ["owners", pid, "-j"],
                                    ["types", pid, "-j"],
                                    ["why", block, pid, "-j"],
+                                   ["diff", snapshot, with_contents, tracked, "-j", "--fail-on-growth", "100000%"],
                                    ["doctor", pid, "-j"],
                                    ["collect", "--config", config, "-j"],
                                    ["prune", "--config", config, "-j"],

@@ -31,7 +31,7 @@ def usage(tool):
     tool.follow(tool.remedy("atach"), r"^did you mean this: (heapsnap attach --help)$")
     tool.follow(tool.remedy("run-stack"), r"(heapsnap --help)$")
     for word, meant in (("4242", "attach 4242"), ("a.hsnap", "report a.hsnap"), ("dump", "attach PID"),
-                        ("snapshot", "attach PID"), ("diff", "history FIRST.hsnap SECOND.hsnap")):
+                        ("snapshot", "attach PID"), ("compare", "diff OLD.hsnap NEW.hsnap")):
         assert tool.remedy(word).endswith(f"did you mean this: heapsnap {meant}"), (word, tool.remedy(word))
     help_of = [tool.succeed("help", "attach"), tool.succeed("attach", "--help")]
     assert help_of[0] == help_of[1], help_of

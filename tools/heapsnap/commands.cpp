@@ -15,6 +15,7 @@ constexpr std::array kCommands = {
     Command{"leaks", "list the blocks that nothing leads to any more", run_leaks, true},
     Command{"types", "list what the memory holds, by type", run_types, true},
     Command{"why", "show what leads to one block", run_why, true},
+    Command{"diff", "show what grew between snapshots", run_diff},
     Command{"inject", "load the tracker into a running process, or change its options", run_inject,
             true},
     Command{"eject", "disable the tracker in a running process", run_eject, true},

@@ -33,6 +33,7 @@ const std::vector<KnownPlaceholder>& known_placeholders() {
       {"GROUP", Kind::kWords, {"stack", "function", "module", "thread"}},
       {"COLUMN", Kind::kWords, {"bytes", "count", "retained"}},
       {"OWNER", Kind::kWords, {"root", "type", "stack"}},
+      {"SUMS", Kind::kWords, {"all", "owner", "type", "stack", "leak", "size", "arena", "rss"}},
       {"LISTING", Kind::kWords, {"text", "heapprof", "churnlog"}},
       {"LOG", Kind::kWords, {"text", "churnlog"}},
       {"SHELL", Kind::kWords, {"bash", "zsh", "fish"}},

@@ -92,7 +92,7 @@ std::string meant_command_line(const std::string& word) {
   if (!word.empty() && is_number) return "attach " + word;
   if (word.ends_with(".hsnap")) return "report " + shell_word(word, "FILE.hsnap");
   if (word == "snapshot" || word == "dump") return "attach PID";
-  if (word == "diff" || word == "compare") return "history FIRST.hsnap SECOND.hsnap";
+  if (word == "compare") return "diff OLD.hsnap NEW.hsnap";
   return {};
 }
 

@@ -1,0 +1,98 @@
+// What roots, blocks and stacks are called wherever another process has them, too, also one of
+// another build of the program: by names, never by addresses or numbers of threads.
+//
+//   g_cache                              a variable of the program
+//   g_pool in libfoo.so                  of a library, whatever its version
+//   t_buffer, thread-local of worker     of all threads of that name
+//   worker, in handle_request()          on their stacks
+//   server+0x4010                        without a name, within one build; across builds all of
+//   variables without a name in server   them together
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/block_contexts.h"
+#include "analysis/owner_tree.h"
+#include "analysis/passed_frames.h"
+#include "analysis/reference_streams.h"
+#include "references/root.h"
+#include "snapshot/call_stack_tables.h"
+#include "snapshot/metadata.h"
+
+namespace heapsnap {
+
+// Whether addresses within modules mean the same in all snapshots.
+enum class NameScope : uint8_t { kOneBuild, kSeveralBuilds };
+
+// "libfoo.so" of "/usr/lib/libfoo.so.1.2".
+std::string unversioned_name(std::string_view path);
+
+// The places of roots. `metadata` must outlive it.
+class RootNames {
+ public:
+  RootNames(const SnapshotMetadata& metadata, NameScope scope);
+  std::string of(const RootPlace& place) const;
+
+ private:
+  std::string thread_name(int32_t tid) const;
+  std::string variable_name(const RootPlace& place) const;
+
+  const SnapshotMetadata& metadata_;
+  NameScope scope_;
+  std::map<int32_t, std::string> threads_;
+};
+
+// What the blocks of a node have in common: "Session", "blocks of 48 bytes", "arrays of references",
+// "blocks without references".
+std::string blocks_name(const OwnerNode& node, const std::vector<BlockType>& types);
+// Of blocks of unknown type: "unknown type, held by Session+0x18".
+std::string context_name(const BlockContext& context, const ReferenceStreams& references,
+                         const RootNames& roots);
+inline constexpr std::string_view kSeveralRoots = "several roots together";
+
+// The functions of call stacks, from the one that a stack is charged to (passed_frames.h) outwards,
+// without what starts the thread; one that calls itself counts once. All that is given must outlive
+// it.
+class DiffStackNames {
+ public:
+  DiffStackNames(const RecordedStacks& recorded, const TrackerRecord& tracker, NameScope scope,
+                 PassedFrames passed = {});
+
+  // Of the function that the stack is charged to, which compilers inline no differently in another
+  // build, and of all of them.
+  struct Keys {
+    uint64_t function = 0;
+    uint64_t stack = 0;
+  };
+  Keys keys_of(uint32_t stack);
+  // "insert(int)"
+  std::string function_of(uint32_t stack);
+  // "insert(int) ← parse(Text&) ← main"
+  std::string of(uint32_t stack);
+
+ private:
+  struct Frame {
+    std::string_view name;
+    FrameRole role = FrameRole::kOwn;
+  };
+  const std::vector<Frame>& frames_at(uint32_t node);
+  // Of a stack, innermost first.
+  const std::vector<std::string_view>& names_of(uint32_t stack);
+
+  const RecordedStacks& recorded_;
+  NameScope scope_;
+  PassedFrames passed_;
+  std::vector<std::string> modules_;         // their unversioned names
+  std::vector<std::vector<Frame>> by_node_;  // empty: not asked for yet
+  std::vector<std::optional<FrameRole>> roles_;
+  std::vector<FrameRole> stack_roles_;
+  std::vector<std::string_view> all_;
+  std::vector<std::string_view> names_;
+};
+
+}  // namespace heapsnap

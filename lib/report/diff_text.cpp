@@ -1,0 +1,492 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "report/diff_report.h"
+#include "report/fitted_name.h"
+#include "report/growth_text.h"
+#include "report/number_text.h"
+#include "report/reference_labels.h"
+#include "report/rss_row_text.h"
+#include "report/shell_word.h"
+#include "report/sparkline.h"
+#include "report/stack_frames.h"
+#include "report/terminal_text.h"
+#include "report/text_table.h"
+#include "tracking/function_name.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr size_t kBuildDigits = 8;
+constexpr size_t kTrendWidth = 10;
+constexpr size_t kLeastName = 20;
+constexpr const char* kNoRows = "nothing changed";
+
+const char* title_of(DiffBy by) {
+  switch (by) {
+    case DiffBy::kOwner: return "Growth by owner, with what only it leads to";
+    case DiffBy::kType: return "Growth by type of the blocks";
+    case DiffBy::kStack: return "Growth by function that allocates, and its callers";
+    case DiffBy::kLeak: return "Growth of what is leaked";
+    case DiffBy::kSize: return "Growth by size of the blocks (malloc's header included)";
+    case DiffBy::kArena: return "Growth by arena: what malloc has from the system";
+    case DiffBy::kAccount: return "Growth of resident memory, by what it is used for";
+  }
+  return "";
+}
+
+// "owners", in notes.
+const char* plural_of(DiffBy by) {
+  switch (by) {
+    case DiffBy::kOwner: return "owners";
+    case DiffBy::kType: return "types";
+    case DiffBy::kStack: return "call stacks";
+    case DiffBy::kLeak: return "leaks";
+    case DiffBy::kSize: return "sizes";
+    case DiffBy::kArena: return "arenas";
+    case DiffBy::kAccount: return "resident memory";
+  }
+  return "";
+}
+
+// "a", "a and b", "a, b and c"
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " and " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+std::string account_label(const std::string& name) {
+  for (int row = 0; row < kRssRowCount; ++row) {
+    const auto each = static_cast<RssRow>(row);
+    if (name == to_string(each)) return rss_row_text(each);
+  }
+  return printable(name);
+}
+
+constexpr size_t kFunctionWidth = 40;
+
+// What is below the function of a row of stacks, in short: "← parse ← main".
+std::string callers_of(const std::string& name) {
+  constexpr std::string_view kCallOf = " ← ";
+  constexpr size_t kMostCallers = 4;
+  std::string text;
+  size_t begin = name.find(kCallOf);
+  for (size_t count = 0; begin < name.size(); ++count) {
+    if (count == kMostCallers) return text + " ← …";
+    begin += kCallOf.size();
+    const size_t end = std::min(name.find(kCallOf, begin), name.size());
+    const std::string function = name.substr(begin, end - begin);
+    const std::string plain = plain_name(function);
+    text += text.empty() ? "← " : " ← ";
+    text += clipped(printable(plain.empty() ? function : plain), kFunctionWidth);
+    begin = end;
+  }
+  return text.empty() ? "called by nothing that has a name" : text;
+}
+
+std::string short_value(const std::optional<Tally>& value) {
+  return value ? short_size_text(value->bytes) : "-";
+}
+
+std::string count_change(int64_t change) {
+  const auto size = static_cast<uint64_t>(change < 0 ? -change : change);
+  return (change == 0 ? "" : change < 0 ? "-" : "+") + count_text(size);
+}
+
+std::string build_text(const Process& process) {
+  return process.build_id.empty() ? "an unknown build"
+                                  : "build " + process.build_id.substr(0, kBuildDigits);
+}
+
+// A row that is shown, and how far in.
+struct ShownRow {
+  uint32_t row;
+  size_t depth;
+};
+
+// Makes cells of names narrower: functions so that different ones stay different, others by their
+// middle. What is below a row begins with a blank.
+std::vector<std::string> shortened(DiffBy by, const std::vector<std::string>& cells, size_t width) {
+  std::vector<std::string> functions;
+  if (by == DiffBy::kStack) {
+    std::copy_if(cells.begin(), cells.end(), std::back_inserter(functions),
+                 [](const std::string& cell) { return !cell.starts_with(' '); });
+    functions = fitted_names(functions, width);
+  }
+  std::vector<std::string> result;
+  size_t next = 0;
+  for (const std::string& cell : cells) {
+    const bool is_function = by == DiffBy::kStack && !cell.starts_with(' ');
+    result.push_back(is_function ? functions[next++] : clipped(cell, width));
+  }
+  return result;
+}
+
+class DiffPage {
+ public:
+  DiffPage(Writer& out, const DiffReportInput& input, size_t limit, const TextStyle& style)
+      : out_(out),
+        input_(input),
+        diff_(input.diff),
+        limit_(limit),
+        ink_(style.color),
+        width_(std::max(style.width, 60U)),
+        has_steps_(diff_.snapshots.size() > 2),
+        unit_(rate_unit(seconds())) {}
+
+  void print() {
+    print_head();
+    for (const DiffSection& section : diff_.sections) {
+      if (section.is_comparable()) print_section(section);
+    }
+    print_lacks();
+    print_bound();
+    print_next_command();
+  }
+
+ private:
+  double seconds() const {
+    const auto first = static_cast<double>(diff_.snapshots.front().process.taken_at_ns);
+    const auto last = static_cast<double>(diff_.snapshots.back().process.taken_at_ns);
+    return std::abs(last - first) / 1e9;
+  }
+
+  void field(const std::string& name, const std::string& text) {
+    print_lines(out_, fmt::format("  {:<10}", name), text, width_);
+  }
+
+  // "/opt/server (build 1a2b3c4d), process 41 at 2026-11-23T09:00:00.1Z"
+  std::string process_text(const Process& process) const {
+    const Process& first = diff_.snapshots.front().process;
+    std::string text = fmt::format("{} ({}), process {}", printable(process.exe),
+                                   build_text(process), process.pid);
+    if (process.hostname != first.hostname) text += " on " + printable(process.hostname);
+    return text + " at " + time_text(process.taken_at_ns, 1);
+  }
+
+  std::string headline() const {
+    const Process& first = diff_.snapshots.front().process;
+    if (diff_.is_one_process) {
+      return fmt::format("Process {}: {}", first.pid, printable(first.comm));
+    }
+    constexpr size_t kMostNamed = 3;
+    std::vector<std::string> processes;
+    std::set<std::string> known;
+    std::set<std::string> programs;
+    for (const DiffSnapshot& snapshot : diff_.snapshots) {
+      const Process& process = snapshot.process;
+      programs.insert(process.comm);
+      const std::string identity =
+          fmt::format("{} {} {} {} {}", process.boot_id, process.pid, process.start_time_ticks,
+                      process.build_id, process.exe);
+      if (known.insert(identity).second) processes.push_back(process_text(process));
+    }
+    if (processes.size() > kMostNamed) {
+      const size_t more = processes.size() - kMostNamed;
+      processes.erase(processes.begin() + kMostNamed - 1, processes.end() - 1);
+      processes.insert(processes.end() - 1, fmt::format("{} more", count_text(more)));
+    }
+    const char* what = "Different processes";
+    if (!diff_.is_one_build) what = programs.size() > 1 ? "Different programs" : "Different builds";
+    return fmt::format("{}: {}", what, joined(processes));
+  }
+
+  void print_head() {
+    for (const std::string& line : wrapped(headline(), width_)) out_.write(ink_.bold(line) + "\n");
+    const Process& first = diff_.snapshots.front().process;
+    const Process& last = diff_.snapshots.back().process;
+    field("from",
+          fmt::format("{}, {}", printable(input_.paths.front()), time_text(first.taken_at_ns, 1)));
+    std::string to = printable(input_.paths.back());
+    to += diff_.is_in_time ? ", " + long_span_text(seconds()) + " later"
+                           : ", " + time_text(last.taken_at_ns, 1);
+    if (has_steps_) {
+      to += fmt::format(", by way of {} more", count_text(diff_.snapshots.size() - 2));
+    }
+    field("to", to);
+    if (!diff_.is_in_time) {
+      field("mind",
+            "the snapshots were not taken in this order, so that there are no rates over time");
+    }
+    field("in use", total_text(diff_.in_use, true));
+    field("resident", total_text(diff_.resident, false));
+    const auto& before = diff_.snapshots.front().leaked;
+    const auto& after = diff_.snapshots.back().leaked;
+    if (before && after && (before->bytes != 0 || after->bytes != 0)) {
+      const double change = static_cast<double>(after->bytes) - static_cast<double>(before->bytes);
+      field("leaked", fmt::format("{}, {}", size_text(after->bytes), change_text(change)));
+    }
+    if (has_steps_) {
+      field("order", "what never shrank and grew in most steps comes first, by its slope");
+    }
+  }
+
+  static std::string total_text(const DiffRow& row, bool with_blocks) {
+    const auto& first = row.values.front();
+    const auto& last = row.values.back();
+    if (!first || !last) return last ? size_text(last->bytes) : "not known";
+    std::string text = size_text(last->bytes);
+    if (with_blocks) text += " in " + count_text(last->count, "block", "blocks");
+    text += ", " + change_text(row.growth);
+    if (first->bytes != 0) {
+      text += fmt::format(" ({})",
+                          percent_text(std::abs(row.growth) / static_cast<double>(first->bytes)));
+    }
+    if (with_blocks && row.more_blocks != 0) {
+      text += fmt::format(" and {} blocks", count_change(row.more_blocks));
+    }
+    return text;
+  }
+
+  // The rows to show, each with what grew most below it, as long as that is most of it.
+  std::vector<ShownRow> shown_rows(const DiffSection& section) const {
+    constexpr size_t kDeepest = 3;
+    std::vector<ShownRow> shown;
+    const size_t most =
+        limit_ == 0 ? section.ranked.size() : std::min(limit_, section.ranked.size());
+    for (size_t i = 0; i < most; ++i) {
+      uint32_t at = section.ranked[i];
+      shown.push_back({at, 0});
+      for (size_t depth = 1; depth <= kDeepest; ++depth) {
+        const DiffRow& row = section.rows[at];
+        const auto grew_most =
+            std::max_element(row.held.begin(), row.held.end(), [&](uint32_t a, uint32_t b) {
+              return section.rows[a].growth < section.rows[b].growth;
+            });
+        if (grew_most == row.held.end() || row.growth <= 0) break;
+        if (2 * section.rows[*grew_most].growth < row.growth) break;
+        at = *grew_most;
+        shown.push_back({at, depth});
+      }
+    }
+    return shown;
+  }
+
+  static std::vector<std::string> labels_of(const DiffSection& section,
+                                            const std::vector<ShownRow>& shown) {
+    std::vector<std::string> labels;
+    for (const ShownRow& each : shown) labels.push_back(section.rows[each.row].name);
+    for (size_t i = 0; i < shown.size(); ++i) {
+      std::string& label = labels[i];
+      if (section.by == DiffBy::kStack && shown[i].depth > 0) {
+        label = callers_of(label);
+      } else {
+        label = section.by == DiffBy::kAccount ? account_label(label) : printable(label);
+      }
+      if (section.by == DiffBy::kSize) label = "blocks of " + label;
+      label = std::string(2 * shown[i].depth, ' ') + label;
+    }
+    return labels;
+  }
+
+  void print_section(const DiffSection& section) {
+    out_.write("\n" + ink_.bold(title_of(section.by)) + "\n");
+    const std::vector<ShownRow> shown = shown_rows(section);
+    if (shown.empty()) {
+      out_.write(fmt::format("  {}\n", kNoRows));
+      return;
+    }
+    const bool is_fitted = diff_.is_in_time && section.steps > 1;
+    TextTable table;
+    if (section.by == DiffBy::kAccount) {
+      table.add_column("what", TextTable::Align::kLeft);
+    } else {
+      table.add_column("what", kLeastName,
+                       [by = section.by](const std::vector<std::string>& cells, size_t width) {
+                         return shortened(by, cells, width);
+                       });
+    }
+    if (has_steps_) table.add_column("trend", TextTable::Align::kLeft);
+    for (const char* title : {"first", "last", "growth"}) {
+      table.add_column(title, TextTable::Align::kRight);
+    }
+    if (is_fitted) table.add_column(unit_.column, TextTable::Align::kRight);
+    const bool has_blocks = section.by != DiffBy::kArena && section.by != DiffBy::kAccount;
+    if (has_steps_) {
+      table.add_column("grew", TextTable::Align::kRight);
+    } else if (has_blocks) {
+      table.add_column("blocks", TextTable::Align::kRight);
+    }
+    const std::vector<std::string> labels = labels_of(section, shown);
+    for (size_t i = 0; i < shown.size(); ++i) {
+      const DiffRow& row = section.rows[shown[i].row];
+      std::vector<std::string> cells{labels[i]};
+      if (has_steps_) cells.push_back(trend_of(row));
+      cells.push_back(short_value(row.values.front()));
+      cells.push_back(short_value(row.values.back()));
+      cells.push_back(short_change_text(row.growth));
+      if (is_fitted) {
+        cells.push_back(row.slope ? short_change_text(row.slope->per_second * unit_.seconds) : "-");
+      }
+      if (has_steps_) {
+        cells.push_back(fmt::format("{} of {}", row.steps_up, section.steps));
+      } else if (has_blocks) {
+        cells.push_back(count_change(row.more_blocks));
+      }
+      table.add_row(std::move(cells));
+    }
+    table.print(out_, ink_, width_);
+    const size_t listed = static_cast<size_t>(std::count_if(
+        shown.begin(), shown.end(), [](const ShownRow& each) { return each.depth == 0; }));
+    if (listed < section.ranked.size()) {
+      out_.write(fmt::format("  {} more changed: --by {} --limit 0\n",
+                             count_text(section.ranked.size() - listed), to_string(section.by)));
+    }
+    const Tally& left_out = section.left_out.back();
+    if (left_out.count != 0) {
+      print_lines(
+          out_, "  ",
+          fmt::format("not told apart: {} smaller ones, {} in {}", count_text(left_out.count),
+                      size_text(left_out.bytes), printable(input_.paths.back())),
+          width_);
+    }
+  }
+
+  static std::string trend_of(const DiffRow& row) {
+    std::vector<std::optional<double>> values;
+    for (const auto& value : row.values) {
+      values.emplace_back();
+      if (value) values.back() = static_cast<double>(value->bytes);
+    }
+    const std::vector<size_t> runs(values.size());
+    return sparkline(values, runs, kTrendWidth);
+  }
+
+  // Which sums are not there, of which snapshots, why, and how to have them.
+  void print_lacks() {
+    bool is_first = true;
+    for (const DiffLack lack : {DiffLack::kReferences, DiffLack::kStacks, DiffLack::kResidency}) {
+      std::vector<std::string> sums;
+      const DiffSection* example = nullptr;
+      for (const DiffSection& section : diff_.sections) {
+        if (std::count(section.lacks.begin(), section.lacks.end(), lack) == 0) continue;
+        sums.emplace_back(plural_of(section.by));
+        example = &section;
+      }
+      if (example == nullptr) continue;
+      if (is_first) out_.write("\n" + ink_.bold("Not compared") + "\n");
+      is_first = false;
+      print_lines(out_, "  ", lack_sentence(*example, lack, joined(sums)), width_);
+      const std::string command = lack_command(*example, lack);
+      if (!command.empty()) out_.write("    " + command + "\n");
+    }
+  }
+
+  std::vector<size_t> lacking(const DiffSection& section, DiffLack lack) const {
+    std::vector<size_t> found;
+    for (size_t i = 0; i < section.lacks.size(); ++i) {
+      if (section.lacks[i] == lack) found.push_back(i);
+    }
+    return found;
+  }
+
+  std::string lack_sentence(const DiffSection& section, DiffLack lack,
+                            const std::string& sums) const {
+    constexpr size_t kMostNamed = 3;
+    const std::vector<size_t> without = lacking(section, lack);
+    std::vector<std::string> names;
+    for (size_t i = 0; i < std::min(without.size(), kMostNamed); ++i) {
+      names.push_back(printable(input_.paths[without[i]]));
+    }
+    if (without.size() > kMostNamed) {
+      names.push_back(fmt::format("{} more", count_text(without.size() - kMostNamed)));
+    }
+    const DiffSnapshot& last = diff_.snapshots[without.back()];
+    std::string why;
+    switch (lack) {
+      case DiffLack::kReferences:
+        why = fmt::format("{} without references between blocks ({}). While the process runs:",
+                          without.size() == 1 ? "is" : "are", printable(last.why_no_references));
+        break;
+      case DiffLack::kStacks:
+        why = fmt::format("{} of a process that was not tracked. While it runs, before it grows:",
+                          without.size() == 1 ? "is" : "are");
+        break;
+      default:
+        why = fmt::format("{} of a core, which does not say what was resident",
+                          without.size() == 1 ? "is" : "are");
+        break;
+    }
+    const bool is_partial = section.is_comparable();
+    return fmt::format("{}{}: {} {}", sums, is_partial ? ", in some of the snapshots" : "",
+                       joined(names), why);
+  }
+
+  std::string lack_command(const DiffSection& section, DiffLack lack) const {
+    const DiffSnapshot& last = diff_.snapshots[lacking(section, lack).back()];
+    const bool is_core = last.method == FreezeMethod::kCore;
+    if (lack == DiffLack::kStacks) {
+      return is_core ? "heapsnap run -- COMMAND"
+                     : fmt::format("heapsnap inject {}", last.process.pid);
+    }
+    if (lack != DiffLack::kReferences) return {};
+    return is_core ? "heapsnap core --references yes CORE"
+                   : fmt::format("heapsnap attach --references yes {}", last.process.pid);
+  }
+
+  void print_bound() {
+    if (!input_.bound) return;
+    const DiffRow& row = input_.measured();
+    out_.write("\n");
+    const std::string what =
+        input_.by ? std::string(plural_of(*input_.by)) + ", all together" : "memory " + row.name;
+    print_lines(
+        out_, "  ",
+        fmt::format("{}: {}, which is {} the bound of {}", what, change_text(row.growth),
+                    input_.is_past_bound() ? "past" : "within", printable(input_.bound->text)),
+        width_);
+  }
+
+  void print_next_command() {
+    const std::string newest = shell_word(input_.paths.back(), "SNAPSHOT");
+    const DiffSnapshot& first = diff_.snapshots.front();
+    const DiffSnapshot& last = diff_.snapshots.back();
+    if (last.leaked && first.leaked && last.leaked->bytes > first.leaked->bytes) {
+      const uint64_t more = last.leaked->bytes - first.leaked->bytes;
+      if (2 * static_cast<double>(more) > diff_.in_use.growth) {
+        print_next(out_, "To list the leaked blocks, and what was lost with them:",
+                   "heapsnap leaks " + newest, ink_, width_);
+        return;
+      }
+    }
+    if (last.why_no_references.empty()) {
+      print_next(out_,
+                 "To see what the largest of them hold, and by which blocks (heapsnap why shows "
+                 "what leads to one):",
+                 "heapsnap owners " + newest, ink_, width_);
+      return;
+    }
+    const bool is_core = last.method == FreezeMethod::kCore;
+    print_next(out_, "To see who holds what grew, take the next snapshots with references:",
+               is_core ? "heapsnap core --references yes CORE"
+                       : fmt::format("heapsnap attach --references yes {}", last.process.pid),
+               ink_, width_);
+  }
+
+  Writer& out_;
+  const DiffReportInput& input_;
+  const SnapshotDiff& diff_;
+  size_t limit_;
+  Ink ink_;
+  size_t width_;
+  bool has_steps_;
+  RateUnit unit_;
+};
+
+}  // namespace
+
+void print_diff(Writer& out, const DiffReportInput& input, size_t limit, const TextStyle& style) {
+  DiffPage(out, input, limit, style).print();
+}
+
+}  // namespace heapsnap

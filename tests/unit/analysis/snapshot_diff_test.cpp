@@ -1,0 +1,329 @@
+#include "analysis/snapshot_diff.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "analysis/growth_bound.h"
+#include "handmade_references.h"
+
+using namespace heapsnap;
+using namespace heapsnap::test;
+
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+// A snapshot in which each variable holds so many blocks of a type.
+struct Held {
+  const char* variable;
+  const char* type;  // null: unknown
+  int blocks;
+};
+
+std::unique_ptr<HandmadeHeap> heap_with(std::vector<Held> held, int64_t time_s,
+                                        const char* build = "aa") {
+  auto heap = std::make_unique<HandmadeHeap>();
+  Process& process = heap->snapshot.metadata.process;
+  process.taken_at_ns = time_s * kSecond;
+  process.build_id = build;
+  for (const Held& each : held) {
+    const uint32_t place = heap->add_place(RootKind::kVariable, each.variable);
+    heap->streams.places[place].module = process.exe;
+    const TypeNumber type = each.type == nullptr ? 0 : heap->add_type(each.type);
+    const BlockNumber table = heap->add(1016);
+    heap->hold(place, table);
+    for (int i = 0; i < each.blocks; ++i) {
+      heap->link(table, static_cast<uint32_t>(8 * i), heap->add(40, type));
+    }
+  }
+  return heap;
+}
+
+SnapshotDiff diff_of(const std::vector<std::unique_ptr<HandmadeHeap>>& heaps) {
+  std::vector<Process> processes;
+  for (const auto& heap : heaps) processes.push_back(heap->snapshot.metadata.process);
+  SnapshotDiffBuilder builder({DiffBy::kOwner, DiffBy::kType, DiffBy::kStack, DiffBy::kLeak,
+                               DiffBy::kSize, DiffBy::kArena, DiffBy::kAccount},
+                              scope_of(processes));
+  for (const auto& heap : heaps) builder.add({heap->finish(), &heap->streams, nullptr});
+  return builder.finish();
+}
+
+std::vector<std::string> names_of(const SnapshotDiff& diff, DiffBy by) {
+  const DiffSection* const section = diff.section(by);
+  REQUIRE(section != nullptr);
+  std::vector<std::string> names;
+  for (const uint32_t row : section->ranked) names.push_back(section->rows[row].name);
+  return names;
+}
+
+const DiffRow& row_of(const SnapshotDiff& diff, DiffBy by, const std::string& name) {
+  const DiffSection& section = *diff.section(by);
+  const auto row = std::find_if(section.rows.begin(), section.rows.end(),
+                                [&](const DiffRow& each) { return each.name == name; });
+  REQUIRE(row != section.rows.end());
+  return *row;
+}
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("what only grows comes first, by its slope, and what grew more after it") {
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  constexpr int kJumps[] = {5, 60, 20, 100};
+  for (int i = 0; i < 4; ++i) {
+    heaps.push_back(heap_with({{"g_jumps", "Jump", kJumps[i]},
+                               {"g_slow", "Slow", 10 + 5 * i},
+                               {"g_fast", "Fast", 10 + 10 * i},
+                               {"g_same", "Same", 50},
+                               {"g_shrinks", "Shrunk", 40 - 10 * i}},
+                              10 + i));
+  }
+  const SnapshotDiff diff = diff_of(heaps);
+  CHECK(diff.is_one_process);
+  CHECK(diff.is_in_time);
+  CHECK(names_of(diff, DiffBy::kOwner) == Names{"g_fast", "g_slow", "g_jumps", "g_shrinks"});
+  CHECK(names_of(diff, DiffBy::kType) == Names{"Fast", "Slow", "Jump", "Shrunk"});
+  const DiffRow& fast = row_of(diff, DiffBy::kOwner, "g_fast");
+  CHECK(fast.only_grows);
+  CHECK(fast.steps_up == 3);
+  CHECK(fast.growth == 30 * 40);
+  CHECK(fast.more_blocks == 30);
+  REQUIRE(fast.slope);
+  CHECK(fast.slope->per_second == doctest::Approx(400));
+  CHECK(fast.per_step == doctest::Approx(400));
+  const DiffSection& owners = *diff.section(DiffBy::kOwner);
+  CHECK(owners.unchanged == 1);
+  CHECK(owners.total.growth == (95 + 15 + 30 - 30) * 40);
+  // Its table stays the same: what is in it is below it.
+  REQUIRE(fast.held.size() == 1);
+  const DiffRow& table = owners.rows[fast.held.front()];
+  CHECK(table.name == "arrays of references");
+  REQUIRE(table.held.size() == 1);
+  CHECK(owners.rows[table.held.front()].name == "Fast");
+  CHECK(owners.rows[table.held.front()].growth == 30 * 40);
+  CHECK(diff.in_use.growth == owners.total.growth);
+  CHECK(!diff.section(DiffBy::kStack)->is_comparable());
+  CHECK(diff.section(DiffBy::kStack)->lacks.front() == DiffLack::kStacks);
+}
+
+TEST_CASE("a staircase of no weight does not come before what matters") {
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  constexpr int kLarge[] = {0, 121, 110, 120};
+  for (int i = 0; i < 4; ++i) {
+    heaps.push_back(
+        heap_with({{"g_tiny", nullptr, 1 + i / 3}, {"g_large", nullptr, kLarge[i]}}, i));
+  }
+  // One block in one of three steps is no staircase, either.
+  CHECK(!row_of(diff_of(heaps), DiffBy::kOwner, "g_tiny").only_grows);
+  heaps.clear();
+  for (int i = 0; i < 3; ++i) {
+    const int large[] = {0, 121, 120};
+    auto heap = heap_with({{"g_large", nullptr, large[i]}}, i);
+    const uint32_t tiny = heap->add_place(RootKind::kVariable, "g_tiny");
+    heap->streams.places[tiny].module = "/opt/handmade";
+    heap->hold(tiny, heap->add(24 + 16 * static_cast<uint64_t>(i)));
+    heaps.push_back(std::move(heap));
+  }
+  const SnapshotDiff diff = diff_of(heaps);
+  CHECK(row_of(diff, DiffBy::kOwner, "g_tiny").only_grows);
+  CHECK(names_of(diff, DiffBy::kOwner) == Names{"g_large", "g_tiny"});
+}
+
+TEST_CASE("a cache that was filled at first is no staircase") {
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  constexpr int kFilled[] = {10, 60, 100, 100, 100};
+  for (int i = 0; i < 5; ++i) heaps.push_back(heap_with({{"g_cache", "Item", kFilled[i]}}, i));
+  const SnapshotDiff diff = diff_of(heaps);
+  CHECK(row_of(diff, DiffBy::kType, "Item").steps_up == 2);
+  CHECK(!row_of(diff, DiffBy::kType, "Item").only_grows);
+}
+
+TEST_CASE("names match across builds: addresses, numbers and threads differ") {
+  const auto program = [](bool is_rebuilt) {
+    auto heap = heap_with({{"g_cache", "Item", is_rebuilt ? 20 : 10}}, is_rebuilt ? 2 : 1,
+                          is_rebuilt ? "bb" : "aa");
+    SnapshotMetadata& metadata = heap->snapshot.metadata;
+    metadata.process.exe = is_rebuilt ? "/opt/2/handmade" : "/opt/1/handmade (deleted)";
+    metadata.process.pid = is_rebuilt ? 7 : 6;
+    for (RootPlace& place : heap->streams.places) {
+      place.module = is_rebuilt ? "/opt/2/handmade" : "/opt/1/handmade";
+    }
+    metadata.threads.push_back({.tid = is_rebuilt ? 71 : 61, .name = "worker", .registers = {}});
+    const auto hold = [&](RootKind kind, const char* name, const char* module, uint64_t offset) {
+      const uint32_t place = heap->add_place(kind, name, metadata.threads.front().tid);
+      heap->streams.places[place].module = module;
+      heap->streams.places[place].module_offset = offset;
+      heap->hold(place, heap->add(is_rebuilt ? 232 : 104));
+    };
+    const std::string exe = is_rebuilt ? "/opt/2/handmade" : "/opt/1/handmade";
+    hold(RootKind::kVariable, "", exe.c_str(), is_rebuilt ? 0x5000 : 0x4000);
+    hold(RootKind::kVariable, "g_pool", is_rebuilt ? "/lib/libp.so.1.3" : "/lib/libp.so.1.2", 0);
+    hold(RootKind::kVariable, is_rebuilt ? "buffer.12" : "buffer.7", exe.c_str(), 0);
+    hold(RootKind::kThreadLocal, "t_own", exe.c_str(), 0);
+    hold(RootKind::kStack, is_rebuilt ? "run() [clone .part.0]" : "run()", exe.c_str(), 0);
+    hold(RootKind::kMapping, "", "", 0);
+    return heap;
+  };
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  heaps.push_back(program(false));
+  heaps.push_back(program(true));
+  const SnapshotDiff diff = diff_of(heaps);
+  CHECK(!diff.is_one_process);
+  CHECK(!diff.is_one_build);
+  Names names = names_of(diff, DiffBy::kOwner);
+  std::sort(names.begin(), names.end());
+  CHECK(names == Names{"anonymous memory", "buffer", "g_cache", "g_pool in libp.so",
+                       "t_own, thread-local of worker", "variables without a name in the program",
+                       "worker, in run()"});
+  for (const std::string& name : names) {
+    const DiffRow& row = row_of(diff, DiffBy::kOwner, name);
+    CHECK(row.growth == (name == "g_cache" ? 400 : 128));
+    CHECK(!row.only_grows);  // one step is no staircase
+  }
+}
+
+TEST_CASE("within one build, what has no name goes by its place in the file") {
+  SnapshotMetadata metadata;
+  metadata.process.exe = "/opt/handmade";
+  RootPlace place;
+  place.kind = RootKind::kVariable;
+  place.module = "/opt/handmade";
+  place.module_offset = 0x4010;
+  CHECK(RootNames(metadata, NameScope::kOneBuild).of(place) == "handmade+0x4010");
+  CHECK(RootNames(metadata, NameScope::kSeveralBuilds).of(place) ==
+        "variables without a name in the program");
+  place.name = "count.0";
+  CHECK(RootNames(metadata, NameScope::kOneBuild).of(place) == "count.0");
+  CHECK(RootNames(metadata, NameScope::kSeveralBuilds).of(place) == "count");
+  place.module = "/lib/libfoo.so.6.0.30";
+  CHECK(RootNames(metadata, NameScope::kSeveralBuilds).of(place) == "count in libfoo.so");
+}
+
+TEST_CASE("snapshots that do not say it are passed over, and the rest is compared") {
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  for (int i = 0; i < 4; ++i) heaps.push_back(heap_with({{"g_cache", "Item", 10 + 10 * i}}, i));
+  SnapshotDiffBuilder builder({DiffBy::kType, DiffBy::kSize}, NameScope::kOneBuild);
+  for (int i = 0; i < 4; ++i) {
+    builder.add({heaps[i]->finish(), i == 1 ? nullptr : &heaps[i]->streams, nullptr});
+  }
+  const SnapshotDiff diff = builder.finish();
+  CHECK(diff.section(DiffBy::kOwner) == nullptr);
+  const DiffSection& types = *diff.section(DiffBy::kType);
+  CHECK(types.steps == 2);
+  CHECK(types.lacks ==
+        std::vector{DiffLack::kNone, DiffLack::kReferences, DiffLack::kNone, DiffLack::kNone});
+  const DiffRow& item = row_of(diff, DiffBy::kType, "Item");
+  CHECK(!item.values[1]);
+  CHECK(item.only_grows);
+  CHECK(item.growth == 30 * 40);
+  CHECK(diff.snapshots[1].why_no_references == "it was taken without them");
+  CHECK(row_of(diff, DiffBy::kSize, "48 B").steps_up == 3);
+}
+
+TEST_CASE("snapshots in another order than they were taken have no rate over time") {
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  for (int i = 0; i < 3; ++i) heaps.push_back(heap_with({{"g_cache", "Item", 10 + 10 * i}}, 9 - i));
+  const SnapshotDiff diff = diff_of(heaps);
+  CHECK(!diff.is_in_time);
+  const DiffRow& item = row_of(diff, DiffBy::kType, "Item");
+  CHECK(!item.slope);
+  CHECK(item.per_step == doctest::Approx(400));
+  CHECK(item.only_grows);
+}
+
+TEST_CASE("a table of rows is bounded, and says what it left out") {
+  DiffTable table(8);
+  const auto sums_of = [](uint64_t first, uint64_t count, uint64_t bytes) {
+    KeyedSums sums;
+    for (uint64_t i = first; i < first + count; ++i) {
+      sums.add(KeyedSums::key_of(std::to_string(i)), {1, bytes + i}, static_cast<uint32_t>(i));
+    }
+    return sums;
+  };
+  const auto name_of = [](uint32_t number) { return std::to_string(number); };
+  table.add(sums_of(0, 100, 0), name_of);
+  CHECK(table.rows().size() == 4);  // half of it, for what comes later
+  CHECK(table.rows().contains(KeyedSums::key_of("99")));
+  CHECK(table.left_out().front().count == 96);
+  CHECK(table.left_out().front().bytes == 95 * 96 / 2);
+  table.add(sums_of(0, 98, 1000), name_of);
+  CHECK(table.rows().size() == 6);
+  const DiffTableRow& later = table.rows().at(KeyedSums::key_of("95"));
+  CHECK(!later.values[0]);  // it may have been there
+  CHECK(later.values[1] == Tally{1, 1095});
+  const DiffTableRow& gone = table.rows().at(KeyedSums::key_of("99"));
+  CHECK(gone.values[0] == Tally{1, 99});
+  CHECK(gone.values[1] == Tally{});
+  for (uint64_t i = 0; i < 20; ++i) table.add(sums_of(1000 * i, 50, 0), name_of);
+  CHECK(table.rows().size() == 8);
+}
+
+TEST_CASE("names are cut between letters, and still told apart") {
+  DiffTable table;
+  KeyedSums sums;
+  const std::string name = std::string(DiffTable::kMostNameBytes - 1, 'a') + "äb";
+  sums.add(KeyedSums::key_of(name), {1, 1}, 0);
+  sums.add(KeyedSums::key_of(name + "c"), {1, 2}, 1);
+  table.add(sums, [&](uint32_t) { return name; });
+  CHECK(table.rows().size() == 2);
+  CHECK(table.rows().begin()->second.name == std::string(DiffTable::kMostNameBytes - 1, 'a') + "…");
+}
+
+TEST_CASE("a bound is a share of what was there, or a number of bytes") {
+  const GrowthBound share{"10%", 0.1, 0};
+  CHECK(!share.is_past(1000, 100));
+  CHECK(share.is_past(1000, 101));
+  CHECK(!share.is_past(1000, -500));
+  CHECK(share.is_past(0, 1));
+  const GrowthBound bytes{"4096", std::nullopt, 4096};
+  CHECK(!bytes.is_past(0, 4096));
+  CHECK(bytes.is_past(1e12, 4097));
+}
+
+TEST_CASE("call stacks are matched by functions, whatever their addresses and tails") {
+  const auto recorded_of = [](uint64_t base, const char* tail) {
+    RecordedStacks recorded;
+    recorded.stacks.nodes.resize(tracker::kFirstNode);
+    const auto add = [&](uint32_t parent, uint64_t address, const char* name) {
+      recorded.stacks.nodes.push_back({parent, 0, Address(base + address)});
+      if (name != nullptr) {
+        const SourceFrame frame{recorded.symbols.intern(name), 0, 0, 0, false};
+        recorded.symbols.add(0, Address(base + address), std::span(&frame, 1));
+      }
+      return static_cast<uint32_t>(recorded.stacks.nodes.size() - 1);
+    };
+    const auto end = static_cast<uint32_t>(StackEnd::kComplete);
+    const uint32_t start = add(end, 0x10, "_start");
+    const uint32_t main = add(start, 0x20, "main");
+    const uint32_t inner = add(main, 0x30, tail);
+    const uint32_t again = add(inner, 0x40, "visit(int)");
+    const uint32_t twice = add(again, 0x50, "visit(int) [clone .part.0]");
+    const uint32_t allocator = add(twice, 0x60, "operator new(unsigned long)");
+    recorded.symbols.sort();
+    recorded.stacks.sites.resize(2);
+    recorded.stacks.sites[1].node = allocator;
+    return recorded;
+  };
+  TrackerRecord tracker;
+  tracker.modules.push_back({.path = "/opt/server-1.2", .build_id = {}, .bias = 0, .range = {}});
+  const RecordedStacks one = recorded_of(0x1000, "handle");
+  const RecordedStacks other = recorded_of(0x9000, "handle");
+  const RecordedStacks third = recorded_of(0x1000, "server-1.2+0x4020()");
+  DiffStackNames names(one, tracker, NameScope::kSeveralBuilds);
+  CHECK(names.of(1) == "visit(int) ← handle ← main");
+  CHECK(names.function_of(1) == "visit(int)");
+  DiffStackNames other_names(other, tracker, NameScope::kSeveralBuilds);
+  CHECK(names.keys_of(1).stack == other_names.keys_of(1).stack);
+  DiffStackNames third_names(third, tracker, NameScope::kSeveralBuilds);
+  CHECK(third_names.of(1) == "visit(int) ← server-1.2 ← main");
+  CHECK(names.keys_of(1).function == third_names.keys_of(1).function);
+  CHECK(names.keys_of(1).stack != third_names.keys_of(1).stack);
+  DiffStackNames within(third, tracker, NameScope::kOneBuild);
+  CHECK(within.of(1) == "visit(int) ← server-1.2+0x4020() ← main");
+  CHECK(within.of(0) == "a stack without frames");
+  CHECK(within.of(99) == "a stack without frames");
+}

@@ -1,0 +1,209 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "analysis/growth_bound.h"
+#include "analysis/snapshot_diff.h"
+#include "base/byte_size.h"
+#include "base/error.h"
+#include "report/diff_report.h"
+#include "report/terminal_text.h"
+#include "snapshot/snapshot_reader.h"
+#include "tools/heapsnap/command.h"
+#include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/pass_over_options.h"
+#include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/snapshot_argument.h"
+#include "tools/heapsnap/stack_names.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kDiffDescription =
+    "Shows what grew between snapshots: by owner (the variable, thread or mapping that keeps the\n"
+    "blocks alive), type, call stack, size and arena, what is leaked, and what resident memory is\n"
+    "used for. With three snapshots and more, what only grows comes first: it never shrank, and\n"
+    "grew in most of the steps. Its rate is Theil and Sen's slope, which outliers do not move.\n"
+    "\n"
+    "Rows are matched by names, never by addresses, so that the snapshots may be of different\n"
+    "processes, and of different builds of the program; the first line says so. Owners, types and\n"
+    "leaks need references (attach --references yes), call stacks a tracked process (inject, "
+    "run).\n"
+    "When memory grew rather than what made it grow, and whether it will run out: heapsnap "
+    "history.\n"
+    "\n"
+    "Exit code: 0, or 1 with --fail-on-growth if memory grew by more than that from the first\n"
+    "snapshot to the last.";
+
+constexpr size_t kMostSnapshots = 100;
+constexpr uint64_t kNotGiven = UINT64_MAX;
+constexpr uint64_t kRowsOfEach = 5;
+constexpr uint64_t kRowsOfOne = 20;
+
+struct DiffArguments {
+  std::vector<std::string> snapshots;
+  std::string by = "all";
+  std::string fail_on_growth;
+  std::string sysroot;
+  PassOverOptions pass_over;
+  uint64_t limit = kNotGiven;
+  ReportStyle style;
+};
+
+std::vector<DiffBy> all_sums() {
+  std::vector<DiffBy> all;
+  for (int i = 0; i < kDiffByCount; ++i) all.push_back(static_cast<DiffBy>(i));
+  return all;
+}
+
+// Nothing: all of them.
+std::optional<DiffBy> parse_sums(const std::string& text) {
+  check_choice("--by", text, {"all", "owner", "type", "stack", "leak", "size", "arena", "rss"});
+  for (const DiffBy by : all_sums()) {
+    if (text == to_string(by)) return by;
+  }
+  return std::nullopt;
+}
+
+// "10%", "0.5%", "64MiB"
+std::optional<GrowthBound> parse_bound(const std::string& text) {
+  constexpr const char* kOption = "--fail-on-growth";
+  if (text.empty()) return std::nullopt;
+  GrowthBound bound{text, std::nullopt, 0};
+  if (!text.ends_with('%')) {
+    bound.bytes = parse_byte_size(kOption, text);
+    return bound;
+  }
+  const char* const end = text.data() + text.size() - 1;
+  double percent = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, percent);
+  if (error != std::errc() || rest != end || !(percent >= 0 && percent <= 1e9)) {
+    throw Error(ErrorKind::kUsage, std::string(kOption) + " " + text,
+                "not a percentage or a number of bytes",
+                "for example: --fail-on-growth 10%, or --fail-on-growth 64MiB");
+  }
+  bound.share = percent / 100;
+  return bound;
+}
+
+std::vector<std::string> snapshot_paths(const std::vector<std::string>& words) {
+  if (words.size() < 2) {
+    throw Error(ErrorKind::kUsage, "diff",
+                words.empty() ? "it compares two snapshots or more"
+                              : "it compares two snapshots or more, and there is only one",
+                "for example: heapsnap diff old.hsnap new.hsnap");
+  }
+  if (words.size() > kMostSnapshots) {
+    throw Error(ErrorKind::kUsage, "diff",
+                "it compares at most " + std::to_string(kMostSnapshots) + " snapshots",
+                "leave some out, or see how memory grew over all of them: heapsnap history");
+  }
+  std::vector<std::string> paths;
+  for (const std::string& word : words) {
+    const SnapshotArgument source = resolve_snapshot(word, "heapsnap diff");
+    if (!source.is_file) {
+      throw Error(ErrorKind::kUsage, printable(word), "that is a process, and diff reads snapshots",
+                  "take one: heapsnap attach --references yes " + std::to_string(source.pid) +
+                      " -o new.hsnap");
+    }
+    paths.push_back(source.path);
+  }
+  return paths;
+}
+
+// What is wrong with a snapshot names its file.
+template <typename Work>
+void of_file(const std::string& path, Work work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kBadInput || error.subject().find(path) != std::string::npos) {
+      throw;
+    }
+    throw Error(error.kind(), path + ": " + error.subject(), error.why(), error.remedy());
+  }
+}
+
+SnapshotDiff read_diff(const std::vector<std::string>& paths, const std::vector<DiffBy>& wanted,
+                       const PassedFrames& passed, const std::string& sysroot) {
+  // Names are compared as all of the snapshots allow.
+  std::vector<Process> processes;
+  for (const std::string& path : paths) {
+    processes.push_back(SnapshotReader::open(path).metadata().process);
+  }
+  SnapshotDiffBuilder builder(wanted, scope_of(processes), passed);
+  const DebugFileSearch debug_files = stack_debug_files(sysroot, false);
+  const bool wants_stacks = std::any_of(wanted.begin(), wanted.end(), [](DiffBy by) {
+    return by == DiffBy::kStack || by == DiffBy::kLeak;
+  });
+  for (const std::string& path : paths) {
+    of_file(path, [&] {
+      const SnapshotReader snapshot = SnapshotReader::open(path);
+      std::optional<ReferenceStreams> references;
+      if (snapshot.has_references()) references = references_of(snapshot);
+      std::optional<RecordedStacks> recorded;
+      if (wants_stacks && snapshot.metadata().tracker) {
+        recorded = snapshot.read_call_stacks();
+        add_missing_names(snapshot.metadata(), *recorded, debug_files, sysroot);
+      }
+      builder.add({streams_of(snapshot), references ? &*references : nullptr,
+                   recorded ? &*recorded : nullptr});
+    });
+  }
+  return builder.finish();
+}
+
+// A bound on what cannot be compared would never be reached.
+void require_measured(const DiffReportInput& input) {
+  const DiffSection* const section = input.by ? input.diff.section(*input.by) : nullptr;
+  if (!input.bound || section == nullptr || section->is_comparable()) return;
+  throw Error(ErrorKind::kUnsupported, "--fail-on-growth by " + std::string(to_string(*input.by)),
+              "fewer than two of the snapshots tell it",
+              "see why, and how to take some that do: heapsnap diff without --fail-on-growth");
+}
+
+}  // namespace
+
+int run_diff(const std::vector<std::string>& words) {
+  DiffArguments arguments;
+  OptionParser parser("diff [options] OLD NEW [MORE...]", kDiffDescription);
+  parser.text("by", arguments.by, "SUMS",
+              "only one kind of rows: owner, type, stack, leak, size, arena or rss (default: all)");
+  parser.number("limit", arguments.limit, "N",
+                "rows of each kind (default: 5, with --by 20; 0: all)");
+  parser.text("fail-on-growth", arguments.fail_on_growth, "BOUND",
+              "exit with code 1 if memory in use grew by more than this: 10%, or 64MiB; with --by, "
+              "the total of these rows");
+  add_pass_over_options(parser, arguments.pass_over);
+  parser.text("sysroot", arguments.sysroot, "DIR",
+              "directory that holds the target's files, for names missing from the snapshots");
+  add_report_options(parser, arguments.style, "print one JSON object, with all rows that changed");
+  parser.positionals("SNAPSHOT", arguments.snapshots);
+  parser.example("heapsnap diff old.hsnap new.hsnap", "what grew from the one to the other");
+  parser.example("heapsnap diff night-*.hsnap --by owner", "which variables only grow");
+  parser.example("heapsnap diff before.hsnap after.hsnap --fail-on-growth 10%",
+                 "for a test: exit code 1 where it takes more memory than before");
+  if (!parser.parse(words)) return kExitDone;
+  const std::optional<DiffBy> by = parse_sums(arguments.by);
+  std::optional<GrowthBound> bound = parse_bound(arguments.fail_on_growth);
+  const TextStyle style = text_style(arguments.style);
+  std::vector<std::string> paths = snapshot_paths(arguments.snapshots);
+  const SnapshotDiff diff = read_diff(paths, by ? std::vector<DiffBy>{*by} : all_sums(),
+                                      passed_frames(arguments.pass_over), arguments.sysroot);
+  const DiffReportInput input{diff, std::move(paths), by, std::move(bound)};
+  require_measured(input);
+  Writer out(STDOUT_FILENO, "standard output");
+  if (arguments.style.json) {
+    print_json_diff(out, input);
+  } else {
+    const uint64_t rows = by ? kRowsOfOne : kRowsOfEach;
+    print_diff(out, input, arguments.limit == kNotGiven ? rows : arguments.limit, style);
+  }
+  out.flush();
+  return input.is_past_bound() ? kExitFound : kExitDone;
+}
+
+}  // namespace heapsnap
