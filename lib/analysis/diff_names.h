@@ -47,8 +47,8 @@ class RootNames {
   std::map<int32_t, std::string> threads_;
 };
 
-// What the blocks of a node have in common: "Session", "blocks of 48 bytes", "arrays of references",
-// "blocks without references".
+// What the blocks of a node have in common: "Session", "blocks of 48 bytes", "arrays of
+// references", "blocks without references".
 std::string blocks_name(const OwnerNode& node, const std::vector<BlockType>& types);
 // Of blocks of unknown type: "unknown type, held by Session+0x18".
 std::string context_name(const BlockContext& context, const ReferenceStreams& references,
