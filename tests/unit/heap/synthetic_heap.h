@@ -176,6 +176,8 @@ class SyntheticHeap {
     target.put_word(begin + layout.heap_info.ar_ptr, state.value());
     target.put_word(begin + layout.heap_info.prev, previous.value());
     target.put_word(begin + layout.heap_info.size, pages * SparseTarget::kPage);
+    // mprotect_size
+    target.put_word(begin + layout.heap_info.size + layout.word, pages * SparseTarget::kPage);
   }
   uint64_t protect(Address at, Address pointer) const {
     return pointer.value() ^ (layout.safe_linking ? at.value() >> 12 : 0);
