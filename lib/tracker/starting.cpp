@@ -131,6 +131,11 @@ int start_locked(const HeapsnapTrackerOptions& options) {
     store_release(heapsnap_tracker_directory, directory.self);
     return -ENOTSUP;
   }
+  // Without its hooks it may have been stopped from outside, in a process where no call is safe.
+  if (load(control.recording) != 0 && load(directory.state) == kStateDormant) {
+    store(control.recording, 0);
+    raise_epoch();
+  }
   const bool is_running = load(control.recording) != 0;
   if (!is_running && has_records) {  // a stop that could not come to its end
     if (const int result = clear_when_quiet(); result != 0) return result;

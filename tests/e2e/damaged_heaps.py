@@ -63,14 +63,28 @@ SOUND_ARENA = "2"
 class DamagedHeap(OwnedProcess):
     """Once made, it has told what is where, and holds still."""
 
-    def __init__(self, program, kind, seed, folder):
+    def __init__(self, program, kind, seed, folder, is_later=False):
         def prepare():
             unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
             resource.setrlimit(resource.RLIMIT_CORE, unlimited)
 
-        self.process = subprocess.Popen([program, kind, str(seed)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, cwd=folder, preexec_fn=prepare)
+        self.process = subprocess.Popen([program, kind, str(seed), *(["later"] if is_later else [])],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder,
+                                        preexec_fn=prepare)
+        self.name = f"{kind}, seed {seed}"
         self.live, self.arenas, self.damaged = {}, {}, None
+        if not is_later:
+            self.read_state()
+        elif self.process.stdout.readline() != "begun\n":
+            raise RuntimeError(f"{self.name}: the target did not begin")
+
+    def begin(self):
+        """One that was to make and damage its heap later does so now."""
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.read_state()
+
+    def read_state(self):
         for line in self.process.stdout:
             words = line.split()
             if words[0] == "ready":
@@ -84,7 +98,7 @@ class DamagedHeap(OwnedProcess):
                 self.arenas[words[2]] = address
             else:
                 self.damaged = words[2]
-        raise RuntimeError(f"{kind}, seed {seed}: the target ended before it was ready: {self.process.wait()}")
+        raise RuntimeError(f"{self.name}: the target ended before it was ready: {self.process.wait()}")
 
     def end(self, word=""):
         self.process.stdin.write(word)

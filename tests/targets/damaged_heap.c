@@ -1,6 +1,8 @@
 // A program that damages its own heap in one of many ways and can undo it.
 //
-//   damaged_heap KIND SEED
+//   damaged_heap KIND SEED [later]
+//
+// With `later` it says "begun" first, and does nothing of this before a line of standard input.
 //
 // The main thread and two others fill an arena each, so that each has used chunks, full tcache
 // bins, fastbins, an unsorted list, small and large bins; the second arena has two heaps. Then KIND
@@ -50,11 +52,12 @@ enum {
   kBins = 14,
   kBinmap = 268,
   kNext = 270,
+  kNextFree = 271,
   kSystemMem = 273
 };
 enum { kParThreshold = 2, kParMmappedMem = 10, kParSbrkBase = 12 };
 enum { kParMmapsHalf = 15 };  // int n_mmaps, in halves of words
-enum { kHeapArena = 0, kHeapPrevious = 1, kHeapSize = 2 };
+enum { kHeapArena = 0, kHeapPrevious = 1, kHeapSize = 2, kHeapWritable = 3 };
 enum { kTcacheEntries = 16 };
 
 struct arena {
@@ -63,6 +66,7 @@ struct arena {
   int count;
   char* unsorted[2];  // memory of chunks in the unsorted list
   char* small;        // in a small bin
+  char* large;        // in a large bin, the first of its size
   char* fast[kInBin];
   word* tcache;
 };
@@ -153,6 +157,9 @@ static void fill(struct arena* arena, bool is_long) {
   free_bin(arena->fast);
   free_bin(unsorted);
   arena->small = small[kInBin - 1];
+  for (int i = 0; i < kInBin; ++i) {
+    if (((volatile word*)large[i])[2] != 0) arena->large = large[i];
+  }
   memcpy(arena->unsorted, unsorted + kInBin - 2, sizeof arena->unsorted);
 }
 
@@ -256,6 +263,57 @@ static void damage_bins(struct arena* arena, const char* kind) {
   if (strcmp(kind, "fastbin_other_arena") == 0) change(fast_head, (word)header(arenas[2].live[5]));
 }
 
+// Lists that no walk follows, and the chunks beside free ones.
+static void damage_free_chunks(struct arena* arena, const char* kind) {
+  word* const small = (word*)arena->small;
+  word* const large = (word*)arena->large;
+  word* const unsorted = (word*)arena->unsorted[draw(2)];
+  word* const bins = arena->state + kBins;
+  word* const small_bin = bins + 2 * (608 / 16 - 1);  // glibc: bin_at (m, smallbin_index (608))
+  word* const large_bin = bins + 2 * (48 + 3008 / 64 - 1);  // largebin_index (3008)
+  if (*small_bin == (word)(small_bin - 2) || *large_bin == (word)(large_bin - 2) || large == NULL)
+    unfit("a bin is not where it was looked for");
+  if (strcmp(kind, "small_fd") == 0) change(small, draw(UINT64_MAX));
+  if (strcmp(kind, "small_bk") == 0) change(small + 1, (word)header(any_used(arena)));
+  if (strcmp(kind, "small_size") == 0) change(small - 1, small[-1] + 32);
+  if (strcmp(kind, "small_size_huge") == 0) change(small - 1, 1ULL << (26 + draw(36)) | 1);
+  if (strcmp(kind, "small_mmapped") == 0) change(small - 1, small[-1] | 2);
+  if (strcmp(kind, "small_other_arena") == 0) change(small - 1, small[-1] ^ 4);
+  if (strcmp(kind, "small_behind_free") == 0) change(small - 1, small[-1] ^ 1);
+  if (strcmp(kind, "small_bin_fd") == 0) change(small_bin, draw(UINT64_MAX));
+  if (strcmp(kind, "small_bin_bk") == 0) change(small_bin + 1, draw(UINT64_MAX));
+  if (strcmp(kind, "small_bin_null") == 0) {
+    change(small_bin, 0);
+    change(small_bin + 1, 0);
+  }
+  if (strcmp(kind, "large_fd") == 0) change(large, draw(UINT64_MAX));
+  if (strcmp(kind, "large_bk") == 0) change(large + 1, draw(UINT64_MAX));
+  if (strcmp(kind, "large_fd_nextsize") == 0) change(large + 2, draw(UINT64_MAX));
+  if (strcmp(kind, "large_bk_nextsize") == 0) change(large + 3, (word)header(any_used(arena)));
+  if (strcmp(kind, "large_nextsize_null") == 0) change(large + 2, 0);
+  if (strcmp(kind, "large_size") == 0) change(large - 1, large[-1] + 16 * (1 + draw(90)));
+  if (strcmp(kind, "large_bin_fd") == 0) change(large_bin, draw(UINT64_MAX));
+  if (strcmp(kind, "large_bin_bk") == 0) change(large_bin + 1, draw(UINT64_MAX));
+  if (strcmp(kind, "unsorted_size") == 0) change(unsorted - 1, unsorted[-1] + 16 * (1 + draw(50)));
+  if (strcmp(kind, "unsorted_size_huge") == 0) change(unsorted - 1, 1ULL << (26 + draw(36)) | 1);
+  if (strcmp(kind, "unsorted_bk") == 0) change(unsorted + 1, draw(UINT64_MAX));
+  if (strcmp(kind, "unsorted_text") == 0) {
+    for (int i = -1; i < 100; ++i) change(unsorted + i, 0x4141414141414141);
+  }
+  char* const free_ones[] = {arena->small, arena->large, arena->unsorted[0],
+                             arena->fast[kInBin - 1]};
+  word* const behind = next_header(free_ones[draw(4)]) + 1;
+  if (strcmp(kind, "behind_size_zero") == 0) change(behind, *behind & 7);
+  if (strcmp(kind, "behind_size_huge") == 0)
+    change(behind, (*behind & 7) | 1ULL << (26 + draw(36)));
+  if (strcmp(kind, "behind_size_odd") == 0) change(behind, *behind | 8);
+  word* const fast = size_field(arena->fast[kInBin - 1]);
+  if (strcmp(kind, "fast_size") == 0) change(fast, *fast + 16);
+  if (strcmp(kind, "fast_size_huge") == 0) change(fast, (*fast & 7) | 1ULL << (26 + draw(36)));
+  if (strcmp(kind, "fast_other_arena") == 0) change(fast, *fast ^ 4);
+  if (strcmp(kind, "fast_behind_free") == 0) change(fast, *fast ^ 1);
+}
+
 static void damage_tcache(struct arena* arena, const char* kind) {
   word* const tcache = arena->tcache;
   uint16_t* const count = (uint16_t*)tcache + 2;  // of chunks of 64 bytes
@@ -286,6 +344,13 @@ static void damage_arena(struct arena* arena, const char* kind) {
   if (strcmp(kind, "top_early") == 0) change(state + kTop, (word)header(any_used(arena)));
   if (strcmp(kind, "top_size_zero") == 0) change(top + 1, 1);
   if (strcmp(kind, "top_size_huge") == 0) change(top + 1, (1ULL << (30 + draw(33))) | 1);
+  if (strcmp(kind, "top_size_small") == 0) change(top + 1, 17);
+  if (strcmp(kind, "top_size_unaligned") == 0) change(top + 1, top[1] + 16 * (1 + draw(100)));
+  if (strcmp(kind, "top_behind_free") == 0) change(top + 1, top[1] & ~(word)1);
+  if (strcmp(kind, "lock") == 0) change(state, state[0] | (1 + draw(UINT32_MAX - 1)));
+  if (strcmp(kind, "flags") == 0) change(state, state[0] ^ 2ULL << 32);
+  if (strcmp(kind, "next_free_wild") == 0) change(state + kNextFree, draw(UINT64_MAX) & ~(word)15);
+  if (strcmp(kind, "system_mem_small") == 0) change(state + kSystemMem, kPage);
   if (strcmp(kind, "next_self") == 0) change(state + kNext, (word)state);
   if (strcmp(kind, "next_null") == 0) change(state + kNext, 0);
   if (strcmp(kind, "next_wild") == 0) change(state + kNext, draw(UINT64_MAX) & ~(word)15);
@@ -306,6 +371,9 @@ static void damage_heaps(const char* kind) {
   if (strcmp(kind, "heap_previous_wild") == 0) change(last + kHeapPrevious, draw(UINT64_MAX));
   if (strcmp(kind, "heap_size_huge") == 0) change(last + kHeapSize, 1ULL << (27 + draw(36)));
   if (strcmp(kind, "heap_size_zero") == 0) change(last + kHeapSize, 0);
+  if (strcmp(kind, "heap_writable_huge") == 0)
+    change(last + kHeapWritable, 1ULL << (27 + draw(36)));
+  if (strcmp(kind, "heap_fence") == 0) change(first + first[kHeapSize] / 8 - 1, draw(UINT64_MAX));
 }
 
 static void damage_mapped(const char* kind) {
@@ -358,10 +426,15 @@ static void check_and_free(char* memory) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
   const char* const kind = argv[1];
   random_state = strtoull(argv[2], NULL, 10) * 0x9e3779b97f4a7c15 + 0x2545f4914f6cdd1d;
   setvbuf(stdout, NULL, _IONBF, 0);
+  if (argc > 3) {
+    char line[2];
+    puts("begun");
+    if (read(0, line, 1) != 1) return 70;
+  }
   mallopt(M_MMAP_THRESHOLD, kThreshold);
   pthread_barrier_init(&filled, NULL, 2);
   pthread_barrier_init(&ending, NULL, kArenas);
@@ -382,6 +455,7 @@ int main(int argc, char** argv) {
   if (strncmp(kind, "sbrk_", 5) == 0) damaged = 0;
   damage_chunk(&arenas[damaged], kind);
   damage_bins(&arenas[damaged], kind);
+  damage_free_chunks(&arenas[damaged], kind);
   damage_tcache(&arenas[damaged], kind);
   damage_arena(&arenas[damaged], kind);
   damage_heaps(kind);

@@ -32,10 +32,16 @@ int run_eject(const std::vector<std::string>& arguments) {
   fmt::print("process {}: {}\n", pid,
              change.was_recording ? "tracker disabled" : "the tracker was already disabled");
   if (!change.is_preloaded) fmt::print("  {}\n", hooks_text(change.hooks));
+  print_look_pauses(change.look_pauses);
   if (!change.call.stolen.empty()) fmt::print("  {}\n", stolen_text(change.call.stolen));
   print_notes(change.call.notes);
   print_notes(change.notes);
-  print_what_next({{"To record call stacks again:", fmt::format("heapsnap inject {}", pid)}});
+  if (change.is_heap_damaged) {
+    print_what_next(
+        {{"To see the heap, without a change to it:", fmt::format("heapsnap attach {}", pid)}});
+  } else {
+    print_what_next({{"To record call stacks again:", fmt::format("heapsnap inject {}", pid)}});
+  }
   return kExitDone;
 }
 

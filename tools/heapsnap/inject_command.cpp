@@ -122,6 +122,7 @@ int run_inject(const std::vector<std::string>& arguments) {
   std::vector<StolenTime> stolen = change.call.stolen;
   const std::vector<StolenTime>& makers = change.hooks.page_makers;
   stolen.insert(stolen.end(), makers.begin(), makers.end());
+  print_look_pauses(change.look_pauses);
   fmt::print("  {}\n", stolen_text(stolen));
   fmt::print("  {}\n", change.is_preloaded ? std::string("preloaded: no hooks are needed")
                                            : hooks_text(change.hooks));

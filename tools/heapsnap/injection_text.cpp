@@ -63,6 +63,13 @@ void print_what_next(const std::vector<WhatNext>& steps) {
   }
 }
 
+void print_look_pauses(const std::vector<LookPause>& pauses) {
+  for (const LookPause& pause : pauses) {
+    fmt::print("  {} paused for {} to check malloc's state\n",
+               count_text(pause.threads, "thread", "threads"), duration(pause.duration));
+  }
+}
+
 void print_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", printable(note));
 }

@@ -8,6 +8,7 @@
 
 #include "platform/linux/inject/injected_thread.h"
 #include "tools/inject/allocator_hooks.h"
+#include "tools/inject/heap_look.h"
 
 namespace heapsnap {
 
@@ -25,6 +26,9 @@ std::string stolen_text(const std::vector<StolenTime>& stolen);
 
 // "10 entry points of the allocator patched, 12 threads paused for 1.02 ms"
 std::string hooks_text(const HookChange& change);
+
+// A line for each time that the process was paused to check malloc's state.
+void print_look_pauses(const std::vector<LookPause>& pauses);
 
 void print_notes(const std::vector<std::string>& notes);
 

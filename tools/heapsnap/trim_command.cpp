@@ -74,6 +74,7 @@ int run_trim(const std::vector<std::string>& arguments) {
              size_text(result.rss_before), size_text(result.rss_after), size_text(given_back),
              predicted ? ", " + size_text(*predicted) + " predicted" : "");
   fmt::print("  {}\n", effect_text(result.gave_up_pages, given_back));
+  print_look_pauses(result.look_pauses);
   fmt::print("  {}\n", stolen_text(result.call.stolen));
   print_notes(result.call.notes);
   print_what_next(next_steps(pid, given_back, result.rss_after));

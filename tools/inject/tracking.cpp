@@ -12,8 +12,10 @@
 #include "base/alteration.h"
 #include "base/error.h"
 #include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/memory_writer.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "platform/linux/remote_call/caller_choice.h"
+#include "tools/inject/heap_look.h"
 #include "tools/inject/running_program.h"
 #include "tools/inject/tracker_presence.h"
 #include "tracker/tracker.h"
@@ -149,6 +151,7 @@ void start(RunningProgram& target, std::span<const std::byte> image, const Track
   const CLibrary libc = CLibrary::find(target);
   std::optional<TrackerPresence> present = find_tracker(target, libc, image);
   check_filters_alike(pid);
+  change.look_pauses = require_sound_heap(target, libc);
   LibraryCallResult call;
   LibraryLoad load = call_of("heapsnap_tracker_start", encode(options), image);
   load.address_space = kTablesAtFirst;
@@ -175,6 +178,17 @@ void start(RunningProgram& target, std::span<const std::byte> image, const Track
   }
 }
 
+// For a tracker without hooks whose tables cannot be freed. Its next start finds that it has been
+// stopped (starting.cpp).
+void mark_dormant(RunningProgram& target, const tracker::Directory& directory) {
+  const ProcFs proc;
+  const int pid = target.process().pid;
+  MemoryWriter writer(proc, proc.live_tid(pid).value_or(pid));
+  target.check_runs();  // what was opened is the memory of that program
+  writer.write_value(Address(directory.self + offsetof(tracker::Directory, state)),
+                     tracker::kStateDormant);
+}
+
 TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
   const int pid = target.process().pid;
   const CLibrary libc = CLibrary::find(target);
@@ -198,6 +212,23 @@ TrackingChange stop(RunningProgram& target, std::span<const std::byte> image) {
         "the hooks have been removed, but a thread has not left one: the tables were not freed; "
         "run eject again to free them");
     change.directory = directory;
+    return change;
+  }
+  // What is preloaded has no hooks that could be removed from outside.
+  HeapLook heap;
+  if (present->is_preloaded) {
+    heap.pauses = require_sound_heap(target, libc);
+  } else {
+    heap = look_at_heap(target, libc);
+  }
+  change.look_pauses = std::move(heap.pauses);
+  if (!heap.damage.empty()) {
+    mark_dormant(target, *directory);
+    change.is_heap_damaged = true;
+    change.notes.push_back("its heap is damaged (" + heap.damage +
+                           "): the hooks have been removed, but the tables were not freed, since "
+                           "glibc would end the process when a call of heapsnap's comes upon that");
+    change.directory = read_tracker_directory(target, *present);
     return change;
   }
   LibraryLoad load = call_of("heapsnap_tracker_stop", {}, image);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tools/inject/allocator_hooks.h"
+#include "tools/inject/heap_look.h"
 #include "tools/inject/library_load.h"
 #include "tracker/table_layout.h"
 
@@ -23,9 +24,11 @@ struct TrackingChange {
   bool was_loaded = false;
   bool was_recording = false;
   bool is_preloaded = false;
-  InjectionResult call;  // of the thread that loaded, started or stopped it
+  std::vector<LookPause> look_pauses;  // before it
+  InjectionResult call;                // of the thread that loaded, started or stopped it
   HookChange hooks;
   std::optional<tracker::Directory> directory;  // afterwards
+  bool is_heap_damaged = false;  // so that the tracker was not called, but lost its hooks only
   std::vector<std::string> notes;
 };
 

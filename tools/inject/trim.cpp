@@ -2,6 +2,7 @@
 
 #include "platform/linux/proc/proc_fs.h"
 #include "tools/inject/c_library.h"
+#include "tools/inject/heap_look.h"
 #include "tools/inject/library_load.h"
 #include "tools/inject/running_program.h"
 
@@ -12,6 +13,7 @@ namespace {
 TrimResult trim(RunningProgram& target) {
   const int pid = target.process().pid;
   const CLibrary libc = CLibrary::find(target);
+  std::vector<LookPause> look_pauses = require_sound_heap(target, libc);
   const ProcFs proc;
   const int tid = proc.live_tid(pid).value_or(pid);
   TrimResult result;
@@ -20,6 +22,7 @@ TrimResult trim(RunningProgram& target) {
   result.rss_after = proc.resident_bytes(tid);
   result.gave_up_pages = call.value != 0;
   result.call = std::move(call.injection);
+  result.look_pauses = std::move(look_pauses);
   return result;
 }
 

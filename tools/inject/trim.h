@@ -2,15 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "platform/linux/inject/injected_thread.h"
+#include "tools/inject/heap_look.h"
 
 namespace heapsnap {
 
 struct TrimResult {
   uint64_t rss_before = 0;  // resident bytes of the process
   uint64_t rss_after = 0;
-  bool gave_up_pages = false;  // what malloc_trim() says; they need not have been in memory
+  bool gave_up_pages = false;          // what malloc_trim() says; they need not have been in memory
+  std::vector<LookPause> look_pauses;  // before the call
   InjectionResult call;
 };
 

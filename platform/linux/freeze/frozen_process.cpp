@@ -352,6 +352,7 @@ void FrozenProcess::show_threads() {
 
 void FrozenProcess::note_still_inside(const MallocExit& exit) {
   if (exit.still_inside.empty()) return;
+  has_unfinished_calls_ = true;
   const AddressSpace space(view_.proc.maps(view_.tid));
   record_.notes.push_back(still_inside_note(exit.still_inside, space));
 }
@@ -359,7 +360,9 @@ void FrozenProcess::note_still_inside(const MallocExit& exit) {
 void FrozenProcess::note_handlers(const FreezeOptions& options) {
   const size_t count =
       handlers_inside_malloc(options.malloc_text, blocking_, view_.address_space, *view_.memory);
-  if (count != 0) record_.notes.push_back(handlers_note(count));
+  if (count == 0) return;
+  has_unfinished_calls_ = true;
+  record_.notes.push_back(handlers_note(count));
 }
 
 std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions& options,

@@ -62,6 +62,9 @@ class FrozenProcess final : public Target {
   // Why the forked child, from which memory is read, is gone: what was read from it since then is
   // void. Ask for it before thaw(), after all reads. nullopt while all is well.
   std::optional<std::string> loss() const;
+  // Whether a thread stayed inside the allocator, itself or below a signal handler, so that its
+  // heap may be half changed. The record's notes say which.
+  bool has_unfinished_calls() const { return has_unfinished_calls_; }
 
  private:
   // The passes of a freeze, in order. All but the first two run on the tracing thread.
@@ -106,6 +109,7 @@ class FrozenProcess final : public Target {
   MissingMemory missing_;                                  // missing from the copy
   std::chrono::steady_clock::time_point began_;
   FreezeRecord record_;
+  bool has_unfinished_calls_ = false;
   std::optional<SyscallGadget> gadget_;      // if a fork is to be tried
   std::chrono::nanoseconds longest_copy_{};  // the same
   std::vector<ThreadContext> inside_malloc_;
