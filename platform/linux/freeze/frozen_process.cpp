@@ -40,15 +40,6 @@ uint64_t count_ns(std::chrono::nanoseconds duration) {
   return static_cast<uint64_t>(std::max<int64_t>(duration.count(), 0));
 }
 
-Registers visible_registers(const user_regs_struct& from) {
-  Registers registers{Address(from.rip), Address(from.rsp), Address(from.fs_base)};
-  registers.general.values = {from.rax, from.rdx, from.rcx, from.rbx, from.rsi, from.rdi,
-                              from.rbp, from.rsp, from.r8,  from.r9,  from.r10, from.r11,
-                              from.r12, from.r13, from.r14, from.r15};
-  registers.general.are_known = true;
-  return registers;
-}
-
 }  // namespace
 
 FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid) {

@@ -21,6 +21,15 @@ std::optional<MappedFile> LiveView::open_file(const Mapping& mapping) const {
   }
 }
 
+Registers visible_registers(const user_regs_struct& from) {
+  Registers registers{Address(from.rip), Address(from.rsp), Address(from.fs_base)};
+  registers.general.values = {from.rax, from.rdx, from.rcx, from.rbx, from.rsi, from.rdi,
+                              from.rbp, from.rsp, from.r8,  from.r9,  from.r10, from.r11,
+                              from.r12, from.r13, from.r14, from.r15};
+  registers.general.are_known = true;
+  return registers;
+}
+
 LiveView look_at(const ProcFs& proc, int pid) {
   LiveView view;
   view.proc = proc;

@@ -2,6 +2,8 @@
 // way it was frozen.
 #pragma once
 
+#include <sys/user.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +26,9 @@ struct LiveView {
 
   std::optional<MappedFile> open_file(const Mapping& mapping) const;
 };
+
+// Registers of a stopped thread, as a Target shows them.
+Registers visible_registers(const user_regs_struct& from);
 
 // Describes `pid` as it runs: everything but memory and residency. Throws as ProcFs::describe(),
 // and Error{kUnsupported} if the process is for another kind of machine.
