@@ -67,8 +67,9 @@ class HeldAt final : public ReferenceSink {
 // Folds the tree of dominators.
 class Folding {
  public:
-  Folding(OwnerGrouping by, const ReferenceStreams& references)
-      : by_(by), references_(references), node_of_place_(references.places.size(), 0) {
+  Folding(OwnerGrouping by, std::vector<RootPlace> places)
+      : by_(by), node_of_place_(places.size(), 0) {
+    tree_.places = std::move(places);
     tree_.nodes.push_back({.kind = OwnerNode::Kind::kAll});
   }
 
@@ -86,7 +87,7 @@ class Folding {
     if (by_ != OwnerGrouping::kRoot) return 0;
     uint32_t& known = node_of_place_[place];
     if (known != 0) return known;
-    const RootPlace& root = references_.places[place];
+    const RootPlace& root = tree_.places[place];
     // Places without a name are told apart by where they are.
     const uint64_t begin = root.name.empty() ? root.begin.value() : 0;
     const auto [entry, is_new] = by_name_.try_emplace(
@@ -210,7 +211,6 @@ class Folding {
   }
 
   OwnerGrouping by_;
-  const ReferenceStreams& references_;
   OwnerTree tree_;
   struct NodeKey {
     uint64_t key = 0;
@@ -261,8 +261,6 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   references.read_references(sink);
   graph.finish();
   const BlockNumber blocks = graph.blocks();
-  BlockSet reached;
-  const std::vector<PlacedRoot> roots = owning_roots(references, graph, reached);
   BlockSet has_references(blocks);
   for (BlockNumber block = 0; block < blocks; ++block) {
     if (!graph.targets(block).empty()) has_references.insert(block);
@@ -270,17 +268,21 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   graph.release();
   const BlockColumns columns = read_columns(streams, blocks, by == OwnerGrouping::kStack);
   const unsigned word = word_size(streams.metadata->process.machine);
+  std::vector<Root> roots = checked_roots(references, blocks);
   std::vector<BlockNumber> starts;
-  for (const PlacedRoot& root : roots) starts.push_back(root.target);
+  starts.reserve(roots.size());
+  for (const Root& root : roots) starts.push_back(root.target);
   graph = owning_references(references, columns.sizes, word, starts);
-  const BlockNumber top = append_places(graph, roots, references.places.size());
+  OwningRoots owning =
+      owning_roots(std::move(roots), references.places, graph, columns.sizes, word);
+  const BlockNumber top = append_places(graph, owning.roots, owning.places.size());
   const DominatorTree tree = dominator_tree(std::move(graph), top);
   const LargeArray<uint32_t> positions = positions_of(tree, size_t{top} + 1);
   HeldAt held_at(tree, positions);
   references.read_references(held_at);
   const LargeArray<TypeNumber> types = read_types(references, blocks);
 
-  Folding folding(by, references);
+  Folding folding(by, std::move(owning.places));
   LargeArray<uint32_t> nodes(tree.size());
   for (uint32_t at = 1; at < tree.size(); ++at) {
     const BlockNumber number = tree.blocks[at];
@@ -310,7 +312,7 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
     if (block.is_mallocs_own) return;
     result.in_use.add(block.usable);
-    if (!reached.contains(block.number)) result.leaked.add(block.usable);
+    if (!owning.reached.contains(block.number)) result.leaked.add(block.usable);
   });
   return result;
 }

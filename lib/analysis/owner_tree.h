@@ -9,8 +9,8 @@
 //
 // A chain of blocks of one sort, such as a list, is one node: what is held by its like belongs to
 // the node of that. What several roots lead to is below none of them, but below a node of its own.
-// Roots on stacks and in registers pass: they own only what no variable, thread-local variable or
-// mapping leads to. References that are no members own only what no others lead to
+// Roots that pass, on stacks and in registers, own only what nothing that lasts leads to
+// (owning_roots.h), and references that are no members only what no others lead to
 // (owning_references.h).
 #pragma once
 
@@ -40,7 +40,8 @@ struct OwnerNode {
 
   Kind kind = Kind::kBlocks;
   uint32_t parent = 0;  // less than the own index; of node 0 itself
-  uint32_t place = 0;   // kPlace: index into the places; the first of those with the same name
+  uint32_t place =
+      0;  // kPlace: index into OwnerTree::places; the first of those with the same name
   // kBlocks: what they have in common.
   TypeNumber type = 0;
   uint32_t stack = 0;
@@ -54,6 +55,7 @@ struct OwnerNode {
 };
 
 struct OwnerTree {
+  std::vector<RootPlace> places;  // those of the snapshot, and variables of files without symbols
   std::vector<OwnerNode> nodes;
   std::vector<std::vector<uint32_t>> children;  // of each node, by retained bytes, largest first
   Tally in_use;                                 // all blocks but malloc's own

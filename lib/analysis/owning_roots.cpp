@@ -1,7 +1,11 @@
 #include "analysis/owning_roots.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <span>
+#include <tuple>
+#include <unordered_map>
 
 #include "analysis/reachability.h"
 #include "base/error.h"
@@ -10,50 +14,210 @@ namespace heapsnap {
 
 namespace {
 
-// The lower, the longer it lasts: a block belongs to those of the lowest rank that lead to it.
-int rank_of(RootKind kind) {
-  switch (kind) {
-    case RootKind::kStack: return 1;
-    case RootKind::kRegister: return 2;
-    case RootKind::kVariable:
-    case RootKind::kThreadLocal:
-    case RootKind::kMapping: break;
-  }
-  return 0;
+// The lower, the longer it lasts.
+using Rank = uint32_t;
+constexpr Rank kLasting = 0;
+constexpr Rank kFrames = 1;        // and on: the outermost first
+constexpr Rank kMostFrames = 256;  // all further in are of one rank
+constexpr Rank kInterior = kFrames + kMostFrames;
+constexpr Rank kRegisters = kInterior + 1;
+
+bool is_nameless(const RootPlace& place) {
+  return place.name.empty() &&
+         (place.kind == RootKind::kVariable || place.kind == RootKind::kThreadLocal);
 }
-constexpr int kRanks = 3;
+
+// Of each place.
+std::vector<Rank> ranks_of(const std::vector<RootPlace>& places) {
+  std::vector<Rank> ranks(places.size(), kLasting);
+  // Frames of each thread, the outermost, at the highest address, first.
+  std::map<int32_t, std::vector<uint32_t>> frames;
+  for (uint32_t i = 0; i < places.size(); ++i) {
+    if (places[i].kind == RootKind::kRegister) ranks[i] = kRegisters;
+    if (places[i].kind == RootKind::kStack) frames[places[i].tid].push_back(i);
+  }
+  for (auto& [tid, of_thread] : frames) {
+    std::sort(of_thread.begin(), of_thread.end(),
+              [&places](uint32_t a, uint32_t b) { return places[b].begin < places[a].begin; });
+    for (size_t i = 0; i < of_thread.size(); ++i) {
+      // What no frame is known of comes last.
+      const size_t depth = places[of_thread[i]].name.empty() ? kMostFrames - 1 : i;
+      ranks[of_thread[i]] = kFrames + static_cast<Rank>(std::min<size_t>(depth, kMostFrames - 1));
+    }
+  }
+  return ranks;
+}
+
+Rank rank_of(const Root& root, const std::vector<Rank>& ranks) {
+  const Rank rank = ranks[root.place];
+  return rank != kLasting && rank != kRegisters && root.interior ? kInterior : rank;
+}
+
+// Finds which words of places without a name are one variable.
+class NamelessWords {
+ public:
+  NamelessWords(const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word)
+      : graph_(graph), sizes_(sizes), word_(word) {}
+
+  // `words`: sorted by place and offset. What `named` holds, something with a name leads to.
+  void unite(std::span<const Root* const> words, const BlockSet& named) {
+    words_ = words;
+    first_.resize(words.size());
+    std::iota(first_.begin(), first_.end(), 0);
+    unite_arrays();
+    spread(named);
+  }
+  // The first of the words that are one variable with `i`.
+  uint32_t first(uint32_t i) {
+    while (first_[i] != i) i = first_[i] = first_[first_[i]];
+    return i;
+  }
+
+ private:
+  // As far apart as the words of one header: std::deque's are 80 bytes.
+  static constexpr uint64_t kHeader = 96;
+  static constexpr size_t kFewestElements = 3;
+
+  void join(uint32_t a, uint32_t b) {
+    const uint32_t one = first(a);
+    const uint32_t other = first(b);
+    first_[std::max(one, other)] = std::min(one, other);
+  }
+
+  bool follows(uint32_t i) const {
+    const Root& before = *words_[i - 1];
+    const Root& word = *words_[i];
+    return before.place == word.place && word.offset - before.offset == word_ && !before.interior &&
+           !word.interior && sizes_[before.target] == sizes_[word.target];
+  }
+  void unite_arrays() {
+    for (uint32_t begin = 0; begin < words_.size();) {
+      uint32_t end = begin + 1;
+      while (end < words_.size() && follows(end)) ++end;
+      if (end - begin >= kFewestElements) {
+        for (uint32_t i = begin + 1; i < end; ++i) join(begin, i);
+      }
+      begin = end;
+    }
+  }
+
+  // Breadth-first from all words at once: where two meet that are near each other, they are one.
+  void spread(const BlockSet& named) {
+    LargeArray<uint32_t> word_of(graph_.blocks());  // and one; 0: none yet
+    LargeArray<BlockNumber> queue;
+    const auto reach = [&](BlockNumber block, uint32_t word) {
+      if (named.contains(block)) return;
+      uint32_t& known = word_of[block];
+      if (known == 0) {
+        known = word + 1;
+        queue.push_back(block);
+      } else if (known != word + 1) {
+        meet(known - 1, word);
+      }
+    };
+    for (uint32_t i = 0; i < words_.size(); ++i) reach(words_[i]->target, i);
+    for (size_t next = 0; next < queue.size(); ++next) {
+      const BlockNumber block = queue[next];
+      for (const BlockNumber target : graph_.targets(block)) reach(target, word_of[block] - 1);
+    }
+  }
+  void meet(uint32_t a, uint32_t b) {
+    const Root& one = *words_[std::min(a, b)];
+    const Root& other = *words_[std::max(a, b)];
+    if (one.place == other.place && other.offset - one.offset < kHeader) join(a, b);
+  }
+
+  const ReferenceGraph& graph_;
+  const BlockSizes& sizes_;
+  unsigned word_;
+  std::span<const Root* const> words_;
+  std::vector<uint32_t> first_;
+};
+
+// Moves the roots of places without a name to places of their own.
+void tell_apart(std::vector<Root>& roots, std::vector<RootPlace>& places,
+                const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word) {
+  // What a damaged or strange file could need at most; the rest stays where it is.
+  constexpr size_t kMostVariables = 1 << 17;
+  std::vector<const Root*> nameless;
+  std::vector<BlockNumber> of_named;
+  for (const Root& root : roots) {
+    const RootPlace& place = places[root.place];
+    if (is_nameless(place)) {
+      nameless.push_back(&root);
+    } else if (place.kind != RootKind::kStack && place.kind != RootKind::kRegister) {
+      of_named.push_back(root.target);
+    }
+  }
+  if (nameless.empty()) return;
+  NamelessWords words(graph, sizes, word);
+  words.unite(nameless, reachable_blocks(graph, of_named));
+
+  std::unordered_map<uint32_t, uint32_t> place_of;  // by first word
+  std::vector<uint32_t> new_places(nameless.size());
+  for (uint32_t i = 0; i < nameless.size(); ++i) {
+    const uint32_t first = words.first(i);
+    const Root& root = *nameless[first];
+    if (place_of.size() < kMostVariables && !place_of.contains(first)) {
+      RootPlace place = places[root.place];
+      place.begin = place.begin + root.offset;
+      place.module_offset += root.offset;
+      place.size = 0;
+      place_of.emplace(first, static_cast<uint32_t>(places.size()));
+      places.push_back(std::move(place));
+    }
+    const auto found = place_of.find(first);
+    new_places[i] = found == place_of.end() ? root.place : found->second;
+  }
+  for (size_t i = 0; i < nameless.size(); ++i) {
+    roots[static_cast<size_t>(nameless[i] - roots.data())].place = new_places[i];
+  }
+}
 
 }  // namespace
 
-std::vector<PlacedRoot> owning_roots(const ReferenceStreams& references,
-                                     const ReferenceGraph& graph, BlockSet& reached) {
-  std::vector<PlacedRoot> roots;
+std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks) {
+  std::vector<Root> roots;
   references.read_roots([&](const Root& root) {
     if (root.place >= references.places.size()) {
       throw Error(ErrorKind::kBadInput, "the roots", "one is in a place that is not there");
     }
-    roots.push_back({root.place, root.target});
-  });
-  std::sort(roots.begin(), roots.end());
-  roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
-  reached = BlockSet(graph.blocks());
-  std::vector<PlacedRoot> owning;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    std::vector<BlockNumber> targets;
-    for (const PlacedRoot& root : roots) {
-      if (rank_of(references.places[root.place].kind) != rank) continue;
-      if (root.target >= graph.blocks()) {
-        throw Error(ErrorKind::kBadInput, "the roots", "one leads to a block that is not there");
-      }
-      if (reached.contains(root.target)) continue;
-      owning.push_back(root);
-      targets.push_back(root.target);
+    if (root.target >= blocks) {
+      throw Error(ErrorKind::kBadInput, "the roots", "one leads to a block that is not there");
     }
-    reach_more(graph, targets, reached);
+    roots.push_back(root);
+  });
+  std::sort(roots.begin(), roots.end(), [](const Root& a, const Root& b) {
+    return std::tie(a.place, a.offset, a.target) < std::tie(b.place, b.offset, b.target);
+  });
+  return roots;
+}
+
+OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
+                         const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word) {
+  OwningRoots result{places, {}, BlockSet(graph.blocks())};
+  tell_apart(roots, result.places, graph, sizes, word);
+  const std::vector<Rank> ranks = ranks_of(result.places);
+  std::stable_sort(roots.begin(), roots.end(), [&ranks](const Root& a, const Root& b) {
+    return rank_of(a, ranks) < rank_of(b, ranks);
+  });
+  std::vector<BlockNumber> targets;
+  for (size_t begin = 0; begin < roots.size();) {
+    size_t end = begin;
+    const Rank rank = rank_of(roots[begin], ranks);
+    targets.clear();
+    for (; end < roots.size() && rank_of(roots[end], ranks) == rank; ++end) {
+      if (result.reached.contains(roots[end].target)) continue;
+      result.roots.push_back({roots[end].place, roots[end].target});
+      targets.push_back(roots[end].target);
+    }
+    reach_more(graph, targets, result.reached);
+    begin = end;
   }
-  reached.count();
-  std::sort(owning.begin(), owning.end());
-  return owning;
+  result.reached.count();
+  std::sort(result.roots.begin(), result.roots.end());
+  result.roots.erase(std::unique(result.roots.begin(), result.roots.end()), result.roots.end());
+  return result;
 }
 
 BlockNumber append_places(ReferenceGraph& graph, const std::vector<PlacedRoot>& roots,

@@ -1,13 +1,24 @@
-// The roots that own what they lead to.
+// The roots that own what they lead to, and the variables of files without symbols.
 //
-// Variables, thread-local variables and mappings last; stacks and registers pass. A block belongs
-// to those that last longest: a root on a stack counts only where no longer-lived one leads to its
-// block.
+// What lasts longer owns: a variable, thread-local variable or mapping before a stack frame, of the
+// frames the outermost, words that point past a block's first byte after those that do not, and
+// registers last. A root owns only what none before it leads to.
+//
+// Where a file has no symbols, all words of a section are in one place. They are told apart again:
+//
+//   .bss   | p |   | q r | s |   | t t t t t |        p, q to s, and the t become a place each
+//            │       │ │   │       │ │ │ │ │
+//            ▼       ▼ └►  ▼       ▼ ▼ ▼ ▼ ▼
+//            a       b ──► c       blocks of one size
+//
+// Words near each other are one variable when what they lead to hangs together, as in the header of
+// a map, and so are neighbours that lead to blocks of one size, as in an array.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "analysis/block_facts.h"
 #include "analysis/block_set.h"
 #include "analysis/reference_graph.h"
 #include "analysis/reference_streams.h"
@@ -15,15 +26,25 @@
 namespace heapsnap {
 
 struct PlacedRoot {
-  uint32_t place = 0;  // index into the places
+  uint32_t place = 0;  // index into OwningRoots::places
   BlockNumber target = kNoBlock;
   auto operator<=>(const PlacedRoot&) const = default;
 };
 
-// By place and target, each once. `reached` becomes the blocks that any root leads to, counted.
-// Throws Error{kBadInput} for a place or a block that is not there.
-std::vector<PlacedRoot> owning_roots(const ReferenceStreams& references,
-                                     const ReferenceGraph& graph, BlockSet& reached);
+struct OwningRoots {
+  std::vector<RootPlace> places;  // those of the snapshot, then the variables told apart
+  std::vector<PlacedRoot> roots;  // ascending, each once
+  BlockSet reached;               // by any root
+};
+
+// The roots of a snapshot, by place, offset and target. Throws Error{kBadInput} for one in a place or
+// to a block that is not there.
+std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks);
+
+// `graph`: of the references by which blocks own each other (owning_references.h). Four bytes a
+// block at most, besides it.
+OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
+                         const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word);
 
 // Appends the places as blocks, each with what its roots lead to, and at last what leads to all of
 // them: gives its number.

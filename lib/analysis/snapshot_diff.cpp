@@ -207,7 +207,7 @@ void SnapshotDiffBuilder::add_owners(Section& section, const DiffInput& input) {
   std::vector<Place> places(tree.nodes.size());
   const auto name_of = [&](uint32_t index) {
     const OwnerNode& node = tree.nodes[index];
-    if (node.kind == OwnerNode::Kind::kPlace) return roots.of(references.places[node.place]);
+    if (node.kind == OwnerNode::Kind::kPlace) return roots.of(tree.places[node.place]);
     if (node.kind == OwnerNode::Kind::kSeveral) return std::string(kSeveralRoots);
     return blocks_name(node, references.types);
   };

@@ -48,17 +48,19 @@ CensusBlocks read_census_blocks(const SnapshotStreams& streams, BlockNumber bloc
 // The dominators of all blocks: those that no root leads to are below a place of their own.
 DominatorTree dominators_of_all(const ReferenceStreams& references, const BlockSizes& sizes,
                                 unsigned word, ReferenceGraph graph) {
-  BlockSet reached;
-  std::vector<PlacedRoot> roots = owning_roots(references, graph, reached);
-  const auto lost = static_cast<uint32_t>(references.places.size());
-  for (const BlockNumber source : sources_of_rest(graph, reached)) roots.push_back({lost, source});
-  std::sort(roots.begin(), roots.end());
-  graph.release();
+  std::vector<Root> roots = checked_roots(references, graph.blocks());
   std::vector<BlockNumber> starts;
   starts.reserve(roots.size());
-  for (const PlacedRoot& root : roots) starts.push_back(root.target);
+  for (const Root& root : roots) starts.push_back(root.target);
+  const std::vector<BlockNumber> rest = sources_of_rest(graph, reachable_blocks(graph, starts));
+  starts.insert(starts.end(), rest.begin(), rest.end());
+  graph.release();
   graph = owning_references(references, sizes, word, starts);
-  const BlockNumber top = append_places(graph, roots, size_t{lost} + 1);
+  OwningRoots owning = owning_roots(std::move(roots), references.places, graph, sizes, word);
+  const auto lost = static_cast<uint32_t>(owning.places.size());
+  for (const BlockNumber source : rest) owning.roots.push_back({lost, source});
+  std::sort(owning.roots.begin(), owning.roots.end());
+  const BlockNumber top = append_places(graph, owning.roots, size_t{lost} + 1);
   return dominator_tree(std::move(graph), top);
 }
 

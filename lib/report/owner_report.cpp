@@ -42,11 +42,11 @@ std::string blocks_label(const ReferenceReportInput& input, const OwnerListing& 
   return text;
 }
 
-std::string node_label(const ReferenceReportInput& input, const OwnerListing& listing,
-                       const OwnerNode& node) {
+std::string node_label(const ReferenceReportInput& input, const OwnerTree& tree,
+                       const OwnerListing& listing, const OwnerNode& node) {
   switch (node.kind) {
     case OwnerNode::Kind::kAll: return "all";
-    case OwnerNode::Kind::kPlace: return root_label(input, input.references.places[node.place]);
+    case OwnerNode::Kind::kPlace: return root_label(input, tree.places[node.place]);
     case OwnerNode::Kind::kSeveral: return "several roots together";
     case OwnerNode::Kind::kBlocks: break;
   }
@@ -90,7 +90,7 @@ class OwnerLines {
     const std::string front = fmt::format("{:>12} {:>8}  {}", size_text(node.retained.bytes),
                                           percent_text(node.retained.bytes, tree_.in_use.bytes),
                                           std::string(2 * depth, ' '));
-    std::string label = node_label(input_, listing_, node);
+    std::string label = node_label(input_, tree_, listing_, node);
     const size_t room = std::max<size_t>(width_, front.size() + 24) - front.size();
     const std::string count = node.kind == OwnerNode::Kind::kBlocks
                                   ? ""
@@ -124,7 +124,7 @@ void write_json_node(JsonWriter& json, const ReferenceReportInput& input, const 
   const OwnerNode& node = tree.nodes[index];
   json.begin_object();
   switch (node.kind) {
-    case OwnerNode::Kind::kPlace: write_json_root(json, input.references.places[node.place]); break;
+    case OwnerNode::Kind::kPlace: write_json_root(json, tree.places[node.place]); break;
     case OwnerNode::Kind::kBlocks:
       json.member("count", node.own.count);
       json.member("bytes", node.own.bytes);

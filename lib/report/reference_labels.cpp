@@ -42,8 +42,7 @@ std::string root_label(const ReferenceReportInput& input, const RootPlace& place
   switch (place.kind) {
     case RootKind::kVariable: return name;
     case RootKind::kThreadLocal:
-      return fmt::format("{}, thread-local of {}", place.name.empty() ? "a variable" : name,
-                         thread_label(input, place.tid));
+      return fmt::format("{}, thread-local of {}", name, thread_label(input, place.tid));
     case RootKind::kStack:
       if (place.name.empty()) return thread_label(input, place.tid) + ", on its stack";
       return fmt::format("{}, in {}", thread_label(input, place.tid), name);

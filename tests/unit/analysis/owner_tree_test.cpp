@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "handmade_references.h"
 
@@ -122,6 +124,63 @@ TEST_CASE("what two variables share belongs to neither, and stacks only own the 
   for (const uint32_t child : by_type.children[0]) {
     CHECK(by_type.nodes[child].kind == OwnerNode::Kind::kBlocks);
   }
+}
+
+TEST_CASE(
+    "of the frames of a thread, the outermost owns, and a word past the first byte owns last") {
+  HandmadeHeap heap;
+  const uint32_t inner = heap.add_place(RootKind::kStack, "pause", 1);
+  const uint32_t outer = heap.add_place(RootKind::kStack, "serve", 1);
+  const uint32_t outermost = heap.add_place(RootKind::kStack, "main", 1);
+  const BlockNumber batch = heap.add(1016);
+  const BlockNumber text = heap.add(40);
+  heap.link(batch, 0, text);
+  heap.hold(inner, text);
+  heap.hold(inner, batch);
+  heap.hold(outer, batch);
+  heap.roots.push_back({outermost, 0, batch, true});
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  const OwnerNode& owner = only_child(tree, tree.nodes[0]);
+  CHECK(tree.places[owner.place].name == "serve");
+  CHECK(owner.retained == Tally{2, 1056});
+}
+
+TEST_CASE("in a file without symbols, words whose blocks hang together are one variable") {
+  HandmadeHeap heap;
+  const uint32_t data = heap.add_place(RootKind::kVariable, "");
+  heap.streams.places[data].module_offset = 0x4000;
+  // A map: its header points to the root, the leftmost and the rightmost node.
+  const BlockNumber top = heap.add(72);
+  const BlockNumber left = heap.add(72);
+  const BlockNumber right = heap.add(72);
+  for (const BlockNumber child : {left, right}) {
+    heap.link(top, child == left ? 0x10 : 0x18, child);
+    heap.link(child, 8, top);
+  }
+  heap.hold(data, top, 0x18);
+  heap.hold(data, left, 0x20);
+  heap.hold(data, right, 0x28);
+  // A single pointer, an array of four, and far away a second pointer to what the first one holds.
+  const BlockNumber single = heap.add(104);
+  heap.hold(data, single, 0x48);
+  for (uint32_t i = 0; i < 4; ++i) heap.hold(data, heap.add(24), 0x100 + 8 * i);
+  const BlockNumber far = heap.add(200);
+  const BlockNumber shared = heap.add(88);
+  heap.hold(data, far, 0x1000);
+  heap.link(far, 0, shared);
+  heap.link(single, 0, shared);
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+
+  std::vector<std::pair<uint64_t, uint64_t>> found;  // offset in the module, retained blocks
+  for (const uint32_t child : tree.children[0]) {
+    const OwnerNode& node = tree.nodes[child];
+    const bool is_place = node.kind == OwnerNode::Kind::kPlace;
+    found.emplace_back(is_place ? tree.places[node.place].module_offset : 0, node.retained.count);
+  }
+  std::sort(found.begin(), found.end());
+  const std::vector<std::pair<uint64_t, uint64_t>> expected = {
+      {0, 1}, {0x4018, 3}, {0x4048, 1}, {0x4100, 4}, {0x5000, 1}};
+  CHECK(found == expected);
 }
 
 TEST_CASE("a word that is left from before does not take a container from its owner") {

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""owners against a program that counts what each of its containers keeps: owners.py HEAPSNAP HOLDER STRIPPED_HOLDER
+
+By name with symbols, by module and offset without; live, from a snapshot and, where there is gcore, from a core. Each
+amount must agree within one percent."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def owners_of(heapsnap, source):
+    done = subprocess.run([heapsnap, "owners", source, "-j", "--depth", "0"], capture_output=True, text=True)
+    assert done.returncode == 0, (source, done.stderr)
+    return json.loads(done.stdout)["owners"]
+
+
+def is_it(owner, kind, name, offset, size, has_symbols):
+    if owner["kind"] != kind:
+        return False
+    if has_symbols:
+        return owner["root"] == name
+    # A frame is named by where its function begins, which is the only one that holds so much.
+    if kind == "stack":
+        return "+0x" in owner["root"]
+    return owner["root"] == "" and offset <= owner.get("module_offset", 0) < offset + size
+
+
+def check(heapsnap, source, said, has_symbols):
+    owners = owners_of(heapsnap, source)
+    taken = set()
+    for kind, name, offset, size, used, blocks in said:
+        found = [i for i, owner in enumerate(owners) if is_it(owner, kind, name, offset, size, has_symbols)]
+        assert found, (source, name, [owner for owner in owners if owner["retained_bytes"] > used // 2])
+        owner = owners[found[0]]  # the largest
+        assert found[0] not in taken, (source, name, owner)
+        taken.add(found[0])
+        for told, true in ((owner["retained_bytes"], used), (owner["retained_blocks"], blocks)):
+            assert abs(told - true) * 100 <= true, (source, name, owner, used, blocks)
+
+
+def main():
+    heapsnap, *targets = sys.argv[1:]
+    for target, has_symbols in zip(targets, (True, False)):
+        with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
+                [target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            said = []
+            for line in process.stdout:
+                kind, _, rest = line.rstrip("\n").partition(" ")
+                if kind == "ready":
+                    break
+                name, offset, size, used, blocks = rest.rsplit(" ", 4)
+                said.append((kind, name, int(offset, 16), int(size), int(used), int(blocks)))
+            assert len(said) == 13, said
+            try:
+                pid = str(process.pid)
+                sources = [os.path.join(folder, "a.hsnap"), pid]
+                subprocess.run([heapsnap, "attach", pid, "-q", "--references", "yes", "-o", sources[0]], check=True)
+                if shutil.which("gcore"):
+                    core = os.path.join(folder, "core")
+                    subprocess.run(["gcore", "-o", core, pid], check=True, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
+                    sources.append(f"{core}.{pid}")
+                for source in sources:
+                    check(heapsnap, source, said, has_symbols)
+            finally:
+                process.stdin.close()
+        print(f"{os.path.basename(target)}: {len(said)} containers agree in {len(sources)} sources")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
