@@ -119,6 +119,8 @@ void ContainerStorage::look_at_buckets(const WordInMemory& word, BlockNumber blo
 }
 
 void ContainerStorage::follow() {
+  constexpr uint64_t kFirstPages = 256;
+  constexpr uint64_t kNodesForAPage = 32;
   if (target_.process().swap == 0) {
     check_texts();
     // In the order of addresses, too: most of these are none.
@@ -129,6 +131,8 @@ void ContainerStorage::follow() {
     for (const Container& container : containers_) {
       nodes_.truncate(0);
       if (!may_go_on()) break;
+      most_pages_of_container_ =
+          cache_.pages_read() + kFirstPages + container.count / kNodesForAPage;
       if (!follow_container(container)) continue;
       for (const BlockNumber node : nodes_) mark(node, container.nodes);
     }
@@ -168,7 +172,7 @@ void ContainerStorage::check_texts() {
 }
 
 bool ContainerStorage::add_node(uint64_t address, std::span<uint64_t> words) {
-  if (!may_go_on()) return false;
+  if (!may_read()) return false;
   --nodes_left_;
   const auto place = map_.find(address, hint_);
   if (!place || place->offset != 0 || map_.usable(Address(address), hint_) < words.size_bytes()) {

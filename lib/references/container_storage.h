@@ -10,9 +10,10 @@
 //   std::unordered_map   | buckets | their number | first | size | 1.0 | their number |
 //   std::unordered_set                                            that many nodes
 //
-// Nodes are read again, though not more than a few times as many as there are blocks, nor more
-// pages than the heap has; past that no node is known. Where some of the memory is in swap, neither
-// nodes nor characters are.
+// Nodes are read again where they lie close together: a container whose nodes are scattered over
+// more pages than one for 32 of them is given up, all of it. If all together take more pages than
+// the heap has, or more looks than a few for each block, no node is known. Where some of the memory
+// is in swap, neither nodes nor characters are.
 #pragma once
 
 #include <cstdint>
@@ -112,6 +113,7 @@ class ContainerStorage {
 
   void check_texts();
   bool may_go_on() const { return cache_.pages_read() < most_pages_ && nodes_left_ != 0; }
+  bool may_read() const { return may_go_on() && cache_.pages_read() < most_pages_of_container_; }
   void forget_nodes();
   bool has_first_node(const Container& container);
   bool follow_container(const Container& container);
@@ -125,7 +127,8 @@ class ContainerStorage {
   Target& target_;
   const BlockMap& map_;
   PageCache cache_;
-  uint64_t most_pages_ = 0;
+  uint64_t most_pages_ = 0;               // to read, of all containers
+  uint64_t most_pages_of_container_ = 0;  // of the one that is followed
   // To look at: a block is a node of one container; some are followed that are none.
   uint64_t nodes_left_ = 0;
   bool is_on_stack_ = false;
