@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "elf/dwarf_copy.h"
 #include "elf/elf_headers.h"
 #include "elf/elf_notes.h"
 #include "elf/unpacked_size.h"
@@ -20,21 +21,27 @@ namespace {
 // References between DIEs can form circles in damaged DWARF.
 constexpr int kDeepest = 32;
 
-// An ELF file in memory of our own, and its DWARF. libelf may write into the image (it clears
-// SHF_COMPRESSED once it has decompressed a section), so it gets a copy.
+// Where types are: not lines, nor places of variables, nor ranges of code.
+constexpr std::string_view kSectionsOfTypes[] = {"info",     "types",       "abbrev", "str",
+                                                 "line_str", "str_offsets", "addr"};
+
+// An ELF file in memory of our own, and its DWARF.
 class DwarfImage {
  public:
-  // Null when it has no DWARF, or more than there is memory for.
-  static std::unique_ptr<DwarfImage> open(const ElfImage& file) {
+  // Null when it has no DWARF, or more than there is memory for. With the unit of the code at
+  // `address` only, where one is given: null when that is not known.
+  static std::unique_ptr<DwarfImage> open(const ElfImage& file,
+                                          std::optional<uint64_t> address = std::nullopt) {
     const auto bytes = file.file_bytes();
     if (bytes.size() > kMostUnpackedBytes || unpacked_size(file) > kMostUnpackedBytes) {
       return nullptr;
     }
     auto image = std::make_unique<DwarfImage>();
-    image->bytes_.assign(bytes.begin(), bytes.end());
-    if (elf_version(EV_CURRENT) == EV_NONE) return nullptr;
+    image->copy_ = address ? copy_unit_for_dwarf(file, kSectionsOfTypes, *address)
+                           : copy_for_dwarf(file, kSectionsOfTypes);
+    if (image->copy_.bytes == nullptr || elf_version(EV_CURRENT) == EV_NONE) return nullptr;
     image->elf_.reset(
-        elf_memory(reinterpret_cast<char*>(image->bytes_.data()), image->bytes_.size()));
+        elf_memory(reinterpret_cast<char*>(image->copy_.bytes.get()), image->copy_.size));
     if (!image->elf_) return nullptr;
     image->dwarf_.reset(dwarf_begin_elf(image->elf_.get(), DWARF_C_READ, nullptr));
     return image->dwarf_ ? std::move(image) : nullptr;
@@ -48,7 +55,7 @@ class DwarfImage {
     void operator()(Dwarf* dwarf) const { dwarf_end(dwarf); }
   };
   // In this order: each is used by the one after it until that is closed.
-  std::vector<std::byte> bytes_;
+  DwarfCopy copy_;
   std::unique_ptr<Elf, End> elf_;
   std::unique_ptr<Dwarf, End> dwarf_;
 };
@@ -63,28 +70,9 @@ std::optional<uint64_t> unsigned_attribute(Dwarf_Die* die, unsigned name) {
   return value;
 }
 
-std::optional<Dwarf_Die> type_of(Dwarf_Die* die) {
-  Dwarf_Attribute attribute;
-  Dwarf_Die type;
-  if (dwarf_attr_integrate(die, DW_AT_type, &attribute) == nullptr ||
-      dwarf_formref_die(&attribute, &type) == nullptr) {
-    return std::nullopt;
-  }
-  return type;
-}
-
 bool is_alias(int tag) {
   return tag == DW_TAG_typedef || tag == DW_TAG_const_type || tag == DW_TAG_volatile_type ||
          tag == DW_TAG_restrict_type || tag == DW_TAG_atomic_type;
-}
-
-// Follows typedefs and qualifiers.
-std::optional<Dwarf_Die> peeled(std::optional<Dwarf_Die> type) {
-  for (int depth = 0; type && depth < kDeepest; ++depth) {
-    if (!is_alias(dwarf_tag(&*type))) return type;
-    type = type_of(&*type);
-  }
-  return std::nullopt;
 }
 
 // Calls `visit` with each child until it gives false. Siblings must lie further on: a
@@ -128,21 +116,6 @@ uint64_t address_size(Dwarf_Die* die) {
   return status == 0 ? size : 0;
 }
 
-// Bytes of a type; 0 when unknown.
-uint64_t type_size(std::optional<Dwarf_Die> type, int depth = 0) {
-  type = peeled(type);
-  if (!type || depth == kDeepest) return 0;
-  if (const auto size = unsigned_attribute(&*type, DW_AT_byte_size)) return *size;
-  if (dwarf_tag(&*type) == DW_TAG_pointer_type) return address_size(&*type);
-  if (dwarf_tag(&*type) != DW_TAG_array_type) return 0;
-  const auto count = element_count(&*type);
-  uint64_t size = 0;
-  if (!count || __builtin_mul_overflow(*count, type_size(type_of(&*type), depth + 1), &size)) {
-    return 0;
-  }
-  return size;
-}
-
 bool is_aggregate(int tag) {
   return tag == DW_TAG_structure_type || tag == DW_TAG_class_type || tag == DW_TAG_union_type;
 }
@@ -165,21 +138,66 @@ std::optional<uint64_t> member_offset(Dwarf_Die* member) {
   return 0;  // of a union
 }
 
-void add_members(Dwarf_Die* aggregate, uint64_t base, int depth, StructLayout& layout) {
-  if (depth == kDeepest) return;
-  for_each_child(aggregate, [&](Dwarf_Die* child) {
-    if (dwarf_tag(child) != DW_TAG_member) return true;
-    const auto offset = member_offset(child);
-    if (!offset) return true;
-    const auto type = type_of(child);
-    if (const char* name = dwarf_diename(child)) {
-      layout.members.emplace(name, StructLayout::Member{base + *offset, type_size(type)});
-    } else if (auto inner = peeled(type); inner && is_aggregate(dwarf_tag(&*inner))) {
-      add_members(&*inner, base + *offset, depth + 1, layout);
+// Follows the types of members.
+class TypeReader {
+ public:
+  // Follows typedefs and qualifiers.
+  std::optional<Dwarf_Die> peeled(std::optional<Dwarf_Die> type) {
+    for (int depth = 0; type && depth < kDeepest; ++depth) {
+      if (!is_alias(dwarf_tag(&*type))) return type;
+      type = type_of(&*type);
     }
-    return true;
-  });
-}
+    return std::nullopt;
+  }
+
+  void add_members(Dwarf_Die* aggregate, uint64_t base, int depth, StructLayout& layout) {
+    if (depth == kDeepest) return;
+    for_each_child(aggregate, [&](Dwarf_Die* child) {
+      if (dwarf_tag(child) != DW_TAG_member) return true;
+      const auto offset = member_offset(child);
+      if (!offset) return true;
+      const auto type = type_of(child);
+      if (const char* name = dwarf_diename(child)) {
+        layout.members.emplace(name, StructLayout::Member{base + *offset, type_size(type)});
+      } else if (auto inner = peeled(type); inner && is_aggregate(dwarf_tag(&*inner))) {
+        add_members(&*inner, base + *offset, depth + 1, layout);
+      }
+      return true;
+    });
+  }
+
+  // Whether a reference led to no entry.
+  bool lacks_types() const { return lacks_types_; }
+
+ private:
+  std::optional<Dwarf_Die> type_of(Dwarf_Die* die) {
+    Dwarf_Attribute attribute;
+    Dwarf_Die type;
+    if (dwarf_attr_integrate(die, DW_AT_type, &attribute) == nullptr) return std::nullopt;
+    if (dwarf_formref_die(&attribute, &type) == nullptr || dwarf_tag(&type) == DW_TAG_invalid) {
+      lacks_types_ = true;
+      return std::nullopt;
+    }
+    return type;
+  }
+
+  // Bytes of a type; 0 when unknown.
+  uint64_t type_size(std::optional<Dwarf_Die> type, int depth = 0) {
+    type = peeled(type);
+    if (!type || depth == kDeepest) return 0;
+    if (const auto size = unsigned_attribute(&*type, DW_AT_byte_size)) return *size;
+    if (dwarf_tag(&*type) == DW_TAG_pointer_type) return address_size(&*type);
+    if (dwarf_tag(&*type) != DW_TAG_array_type) return 0;
+    const auto count = element_count(&*type);
+    uint64_t size = 0;
+    if (!count || __builtin_mul_overflow(*count, type_size(type_of(&*type), depth + 1), &size)) {
+      return 0;
+    }
+    return size;
+  }
+
+  bool lacks_types_ = false;
+};
 
 class StructSearch {
  public:
@@ -187,6 +205,7 @@ class StructSearch {
       : wanted_(names.begin(), names.end()) {}
 
   bool is_done() const { return wanted_.empty(); }
+  bool lacks_types() const { return types_.lacks_types(); }
 
   void search(Dwarf* dwarf) {
     Dwarf_CU* unit = nullptr;
@@ -209,7 +228,7 @@ class StructSearch {
     const char* name = dwarf_diename(die);
     const auto wanted = name == nullptr ? wanted_.end() : wanted_.find(name);
     if (wanted == wanted_.end()) return;
-    auto aggregate = tag == DW_TAG_typedef ? peeled(*die) : std::optional<Dwarf_Die>(*die);
+    auto aggregate = tag == DW_TAG_typedef ? types_.peeled(*die) : std::optional<Dwarf_Die>(*die);
     if (!aggregate || !is_aggregate(dwarf_tag(&*aggregate)) ||
         dwarf_hasattr(&*aggregate, DW_AT_declaration)) {
       return;
@@ -217,11 +236,12 @@ class StructSearch {
     const auto size = unsigned_attribute(&*aggregate, DW_AT_byte_size);
     if (!size) return;
     StructLayout layout{.size = *size, .members = {}};
-    add_members(&*aggregate, 0, 0, layout);
+    types_.add_members(&*aggregate, 0, 0, layout);
     found_.emplace(*wanted, std::move(layout));
     wanted_.erase(wanted);
   }
 
+  TypeReader types_;
   std::set<std::string, std::less<>> wanted_;
   std::map<std::string, StructLayout, std::less<>> found_;
 };
@@ -249,12 +269,19 @@ std::unique_ptr<DwarfImage> open_alternate(const ElfImage& debug_file) {
 }  // namespace
 
 std::map<std::string, StructLayout, std::less<>> read_struct_layouts(
-    const ElfImage& debug_file, const std::vector<std::string>& struct_names) {
-  StructSearch search(struct_names);
+    const ElfImage& debug_file, const std::vector<std::string>& struct_names,
+    std::optional<uint64_t> code) {
   if (debug_file.section(".debug_info") == nullptr &&
       debug_file.section(".zdebug_info") == nullptr) {
     return {};
   }
+  if (code && debug_file.section(".gnu_debugaltlink") == nullptr) {
+    StructSearch search(struct_names);
+    const auto unit = DwarfImage::open(debug_file, code);
+    if (unit) search.search(unit->dwarf());
+    if (search.is_done() && !search.lacks_types()) return search.take();
+  }
+  StructSearch search(struct_names);
   // Closed after the image that refers to it.
   const auto alternate = open_alternate(debug_file);
   const auto image = DwarfImage::open(debug_file);

@@ -63,6 +63,14 @@ class ModuleReader {
  private:
   const ElfImage& symbol_file() const { return debug_file_ ? *debug_file_ : image_; }
 
+  std::optional<uint64_t> code_of_malloc() const {
+    for (const char* name : {"__libc_malloc", "malloc"}) {
+      const ElfSymbol* const symbol = symbol_file().find_symbol(name);
+      if (symbol != nullptr) return symbol->value;
+    }
+    return std::nullopt;
+  }
+
   void choose_layouts() {
     const Machine machine = image_.machine();
     const auto by_version = MallocLayout::for_version(machine, module_.version);
@@ -76,7 +84,8 @@ class ModuleReader {
     }
     module_.layout_source = "table " + module_.layouts.front().table_row();
     if (!options_.allows(DiscoveryStrategy::kDebugSymbol)) return;
-    const auto structs = read_struct_layouts(symbol_file(), malloc_struct_names());
+    const auto structs =
+        read_struct_layouts(symbol_file(), malloc_struct_names(), code_of_malloc());
     // Where the version is not known, the layout that needs least correction is nearest.
     std::optional<DebugLayout> best;
     for (const MallocLayout& layout : module_.layouts) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "elf/debug_file_search.h"
+#include "elf/dwarf_copy.h"
 #include "elf_builder.h"
 #include "layout_fixture.h"
 #include "opened_image.h"
@@ -28,8 +29,8 @@ void check_member(const StructLayout& layout, const std::string& name, uint64_t 
 }  // namespace
 
 TEST_CASE("layouts are those of the compiler, also from compressed sections and old DWARF") {
-  for (const char* path :
-       {LAYOUT_FIXTURE_PLAIN, LAYOUT_FIXTURE_COMPRESSED, LAYOUT_FIXTURE_DWARF4_TYPES}) {
+  for (const char* path : {LAYOUT_FIXTURE_PLAIN, LAYOUT_FIXTURE_COMPRESSED,
+                           LAYOUT_FIXTURE_DWARF4_TYPES, LAYOUT_FIXTURE_DWARF5_TYPES}) {
     CAPTURE(path);
     const auto layouts = read_struct_layouts(open_image(path), kNames);
     CHECK(layouts.size() == 3);
@@ -58,24 +59,73 @@ TEST_CASE("layouts are those of the compiler, also from compressed sections and 
   }
 }
 
+TEST_CASE("the unit of some code is looked at first, and the others for what it lacks") {
+  const std::vector<std::string> names = {"fixture_plain", "fixture_nested", "fixture_alias"};
+  for (const char* path : {LAYOUT_FIXTURE_TWO_UNITS, LAYOUT_FIXTURE_TWO_UNITS_COMPRESSED}) {
+    CAPTURE(path);
+    const auto image = open_image(path);
+    const uint64_t code = image.find_symbol("fixture_code")->value;
+    const uint64_t first_code = image.find_symbol("fixture_first_code")->value;
+
+    const auto own = read_struct_layouts(image, names, code);
+    CHECK(own == read_struct_layouts(open_image(LAYOUT_FIXTURE_PLAIN), names));
+    const auto whole = read_struct_layouts(image, names);
+    CHECK(whole.at("fixture_plain").size == 1);
+    CHECK(whole.at("fixture_nested") == own.at("fixture_nested"));
+    CHECK(read_struct_layouts(image, {"fixture_plain"}, first_code) ==
+          read_struct_layouts(image, {"fixture_plain"}));
+    CHECK(read_struct_layouts(image, names, first_code) == whole);
+    CHECK(read_struct_layouts(image, names, 1) == whole);
+    // Types of which the unit has only the signature.
+    const auto signatures = open_image(LAYOUT_FIXTURE_DWARF5_TYPES);
+    CHECK(read_struct_layouts(signatures, names, signatures.find_symbol("fixture_code")->value) ==
+          own);
+  }
+}
+
+TEST_CASE("a copy for libdw is of the sections that were asked for") {
+  const auto image = open_image(LAYOUT_FIXTURE_TWO_UNITS_COMPRESSED);
+  REQUIRE((image.section(".debug_info")->flags & SHF_COMPRESSED) != 0);
+  constexpr std::string_view kWanted[] = {"info", "abbrev"};
+  const uint64_t code = image.find_symbol("fixture_code")->value;
+  for (const bool is_unit : {false, true}) {
+    CAPTURE(is_unit);
+    const DwarfCopy copy =
+        is_unit ? copy_unit_for_dwarf(image, kWanted, code) : copy_for_dwarf(image, kWanted);
+    REQUIRE(copy.bytes != nullptr);
+    const auto bytes = std::span<const std::byte>(copy.bytes.get(), copy.size);
+    const ElfImage copied = ElfImage::from_bytes(bytes, "copy");
+    REQUIRE(copied.sections().size() == image.sections().size());
+    CHECK(copied.section(".debug_line")->type == SHT_NOBITS);
+    CHECK(copied.section(".debug_str")->type == SHT_NOBITS);
+    CHECK(copied.section(".debug_abbrev")->type == SHT_PROGBITS);
+    const ElfSection& info = *copied.section(".debug_info");
+    CHECK(info.type == SHT_PROGBITS);
+    CHECK(((info.flags & SHF_COMPRESSED) == 0) == is_unit);
+  }
+  CHECK(copy_unit_for_dwarf(image, kWanted, 1).bytes == nullptr);
+}
+
 TEST_CASE("a file without DWARF has no layouts") {
   const Bytes bytes = ElfBuilder(Machine::kX86_64, ET_DYN).finish();
   CHECK(read_struct_layouts(ElfImage::from_bytes(bytes, "bare"), kNames).empty());
 }
 
 TEST_CASE("damaged DWARF is not found, and harms nobody") {
-  const auto image = open_image(LAYOUT_FIXTURE_PLAIN);
+  const auto image = open_image(LAYOUT_FIXTURE_TWO_UNITS);
   const Bytes whole(image.file_bytes().begin(), image.file_bytes().end());
   size_t damaged_files = 0;
   size_t incomplete = 0;
-  for (const char* name : {".debug_info", ".debug_abbrev"}) {
+  const auto code = image.find_symbol("fixture_code")->value;
+  for (const char* name : {".debug_info", ".debug_abbrev", ".debug_aranges"}) {
     const ElfSection* section = image.section(name);
     REQUIRE(section != nullptr);
     for (uint64_t i = 0; i < section->size; ++i) {
       for (const unsigned value : {0x00U, 0x01U, 0xffU}) {
         Bytes damaged = whole;
         damaged[section->file_offset + i] = static_cast<std::byte>(value);
-        const auto layouts = read_struct_layouts(ElfImage::from_bytes(damaged, "damaged"), kNames);
+        const auto layouts =
+            read_struct_layouts(ElfImage::from_bytes(damaged, "damaged"), kNames, code);
         ++damaged_files;
         if (layouts.size() < 3) ++incomplete;
         CHECK(layouts.size() <= kNames.size());
@@ -102,6 +152,9 @@ TEST_CASE("glibc's own structs, where its debug file is installed") {
   CHECK(layouts.size() == 4);
   REQUIRE(layouts.count("malloc_state") == 1);
   const StructLayout& arena = layouts.at("malloc_state");
+  CHECK(read_struct_layouts(*debug,
+                            {"malloc_state", "malloc_par", "_heap_info", "tcache_perthread_struct"},
+                            debug->find_symbol("__libc_malloc")->value) == layouts);
   // True of every glibc from 2.23 on, whatever its version.
   const uint64_t word = word_size(debug->machine());
   const uint64_t bins = arena.members.at("bins").offset;
