@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "base/byte_reader.h"
@@ -149,9 +150,14 @@ ListCheck::Damage ListCheck::check_fastbin(unsigned number) {
   const auto first = word(from);
   if (!first) return damage(from, "a fastbin cannot be read");
   Address chunk = format_.pointer(*first);
-  for (uint64_t steps = 0; !chunk.is_null(); ++steps) {
+  // In a circle, the list comes back to where it was when the number of steps was last a power of
+  // two (Brent, "An improved Monte Carlo factorization algorithm", BIT 20 (1980)).
+  Address seen;
+  for (uint64_t steps = 1; !chunk.is_null(); ++steps) {
+    const bool is_circle = chunk == seen || steps > most_chunks_;
+    if (std::has_single_bit(steps)) seen = chunk;
     const auto head = read_chunk(chunk, size);
-    if (!head || steps > most_chunks_) {
+    if (!head || is_circle) {
       return damage(from, "fastbin " + std::to_string(number) + " links to " + hex(chunk) +
                               (head ? ", in a circle" : ", not a chunk of this arena"));
     }
