@@ -37,8 +37,8 @@ struct OwningRoots {
   BlockSet reached;               // by any root
 };
 
-// The roots of a snapshot, by place, offset and target. Throws Error{kBadInput} for one in a place or
-// to a block that is not there.
+// The roots of a snapshot, by place, offset and target. Throws Error{kBadInput} for one in a place
+// or to a block that is not there.
 std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks);
 
 // `graph`: of the references by which blocks own each other (owning_references.h). Four bytes a

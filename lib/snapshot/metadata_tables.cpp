@@ -170,7 +170,8 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
   read<CaptureRow>(table, set_capture) || read<Process>(table, set_process) ||
       read<Collection>(table, [&](Collection&& row) { to.collection = std::move(row); }) ||
       read<MemoryLeft>(table, [&](MemoryLeft&& row) { to.memory_left = std::move(row); }) ||
-      read<ReferenceRecord>(table, [&](ReferenceRecord&& row) { to.references = std::move(row); }) ||
+      read<ReferenceRecord>(table,
+                            [&](ReferenceRecord&& row) { to.references = std::move(row); }) ||
       read<FreezeRecord>(table, set_freeze) ||
       read<FreezeNoteRow>(table, [&](auto&& r) { to.freeze.notes.push_back(std::move(r.text)); }) ||
       read<NoteRow>(table, [&](auto&& row) { to.notes.push_back(std::move(row.text)); }) ||

@@ -1,11 +1,11 @@
-// Holds a dozen containers in every kind of place, and counts by an allocator of its own what each keeps.
+// Holds containers in every kind of place, and counts by an allocator of its own what each keeps.
 //
 //   container_holder
 //
 // Says, and then waits for the end of its standard input:
 //
-//   variable g_orders 0x8660 48 864000 12000      kind, name, address in the file, size of the variable,
-//   thread-local t_names 0x8140 24 347080 3001    usable bytes and blocks that it keeps
+//   variable g_orders 0x8660 48 864000 12000      kind, name, address in the file, its size, the usable
+//   thread-local t_names 0x8140 24 347080 3001    bytes and the blocks that it keeps
 //   stack serve_batch 0x0 0 419080 4001           by the function whose frame holds it
 //   ready
 #include <link.h>
