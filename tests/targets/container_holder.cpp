@@ -4,7 +4,7 @@
 //
 // Says, and then waits for the end of its standard input:
 //
-//   variable g_orders 0x8660 48 864000 12000      kind, name, address in the file, its size, the usable
+//   variable g_orders 0x8660 48 864000 12000      kind, name, address in the file, its size, usable
 //   thread-local t_names 0x8140 24 347080 3001    bytes and the blocks that it keeps
 //   stack serve_batch 0x0 0 419080 4001           by the function whose frame holds it
 //   ready
