@@ -108,9 +108,10 @@ def main():
         ours_by_function = collections.Counter()
         for name, count in ours.items():
             ours_by_function[name.split()[1]] += count
-        assert ours_by_function == theirs, (ours_by_function, theirs)
-        # What only an interior pointer leads to is held; valgrind leaves it open, and so do we not.
-        assert possibly == {"interior": 1}, possibly
+        # What only an interior pointer leads to is held; valgrind leaves it open. So it does, in one run of six, for the
+        # block of 3 MiB: some word looks like an address in it.
+        assert possibly["interior"] == 1 and set(possibly) <= {"interior", "large"}, possibly
+        assert ours_by_function == theirs + possibly - collections.Counter(["interior"]), (ours_by_function, theirs)
     print(f"{sum(ours.values())} leaked blocks, {sum(theirs.values())} by {tool}")
     return 0
 
