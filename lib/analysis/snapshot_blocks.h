@@ -15,6 +15,7 @@ struct SnapshotBlock {
   Address address;              // what malloc returned
   uint64_t usable = 0;          // bytes
   uint32_t stack = 0;           // of a tracked process; 0: none that is known
+  uint8_t slack = 0;            // of a tracked process: bytes not asked for, as the tracker counts
   bool is_mallocs_own = false;  // the cache of a thread: nobody asked for it
 };
 
@@ -37,17 +38,19 @@ class SnapshotBlockSink final : public ChunkSink {
       next += batch.sizes[i];
       if (!is_live(batch.states[i])) continue;
       const uint64_t usable = batch.sizes[i] > word_ ? batch.sizes[i] - word_ : 0;
-      give(chunk + 2 * word_, usable, batch.stacks.empty() ? 0 : batch.stacks[i]);
+      give(chunk + 2 * word_, usable, batch.stacks.empty() ? 0 : batch.stacks[i],
+           batch.slacks.empty() ? uint8_t{0} : batch.slacks[i]);
     }
   }
   void on_mmapped(const MmappedChunk& chunk) override {
-    if (is_live(chunk.state)) give(chunk.chunk + 2 * word_, chunk.usable, chunk.stack);
+    if (!is_live(chunk.state)) return;
+    give(chunk.chunk + 2 * word_, chunk.usable, chunk.stack, chunk.slack);
   }
 
  private:
-  void give(Address address, uint64_t usable, uint32_t stack) {
+  void give(Address address, uint64_t usable, uint32_t stack, uint8_t slack) {
     const bool is_own = std::binary_search(own_.begin(), own_.end(), address);
-    visit_(SnapshotBlock{next_++, address, usable, stack, is_own});
+    visit_(SnapshotBlock{next_++, address, usable, stack, slack, is_own});
   }
 
   unsigned word_;
