@@ -1,9 +1,12 @@
 // Sizes, types and stacks of blocks by number, in few bytes each.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
+#include "analysis/block_set.h"
 #include "analysis/reference_streams.h"
 #include "analysis/snapshot_blocks.h"
 #include "base/large_memory.h"
@@ -34,13 +37,27 @@ class BlockSizes {
   std::unordered_map<BlockNumber, uint64_t> others_;
 };
 
+struct BlockColumns {
+  BlockSizes sizes;
+  LargeArray<uint32_t> stacks;           // empty: not asked for
+  std::vector<BlockNumber> mallocs_own;  // ascending
+
+  bool is_mallocs_own(BlockNumber block) const {
+    return std::binary_search(mallocs_own.begin(), mallocs_own.end(), block);
+  }
+};
+
+// Of `blocks` blocks, as many as there are references of. Throws Error{kBadInput} when the snapshot
+// has more or fewer.
+BlockColumns read_block_columns(const SnapshotStreams& streams, BlockNumber blocks,
+                                bool with_stacks = false);
+// Throws that.
+void require_block_count(BlockNumber of_references, uint64_t of_snapshot);
+
+// Those that point to any.
+BlockSet blocks_with_references(const ReferenceGraph& graph);
+
 // Of `blocks` blocks. Those past the end of what the snapshot says are of unknown type.
-inline LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks) {
-  LargeArray<TypeNumber> result(blocks);
-  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
-    for (size_t i = 0; i < types.size() && first + i < blocks; ++i) result[first + i] = types[i];
-  });
-  return result;
-}
+LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks);
 
 }  // namespace heapsnap

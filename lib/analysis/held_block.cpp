@@ -68,8 +68,7 @@ class WhereHeld final : public ReferenceSink {
 // What is reached with the block and not without.
 Tally retained_by(const SnapshotStreams& streams, const ReferenceGraph& graph,
                   const std::vector<Root>& roots, BlockNumber block, bool is_leaked) {
-  std::vector<BlockNumber> starts;
-  for (const Root& root : roots) starts.push_back(root.target);
+  const std::vector<BlockNumber> starts = targets_of(roots);
   const BlockSet with_roots = reachable_blocks(graph, starts);
   BlockSet other(graph.blocks());
   if (is_leaked) {
@@ -101,10 +100,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   result.offset = address - found->address;
   const BlockNumber number = found->number;
 
-  ReferenceGraph graph;
-  ReferenceGraphSink sink(graph);
-  references.read_references(sink);
-  graph.finish();
+  ReferenceGraph graph = read_graph(references);
   std::vector<Root> roots;
   references.read_roots([&](const Root& root) { roots.push_back(root); });
   std::vector<HoldingPath> paths;

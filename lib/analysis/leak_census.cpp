@@ -4,9 +4,9 @@
 #include <map>
 #include <tuple>
 
+#include "analysis/block_facts.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
-#include "base/error.h"
 
 namespace heapsnap {
 
@@ -29,11 +29,7 @@ std::vector<BlockNumber> starts_of(const SnapshotStreams& streams,
       starts.push_back(block.number);
     }
   });
-  if (count != blocks) {
-    throw Error(ErrorKind::kBadInput, "the references between blocks",
-                "they are of " + std::to_string(blocks) + " blocks, and the snapshot has " +
-                    std::to_string(count));
-  }
+  require_block_count(blocks, count);
   return starts;
 }
 
@@ -116,10 +112,7 @@ LeakCensus take_leak_census(const SnapshotStreams& streams, const ReferenceStrea
   LeakCensus census;
   ReferenceGraph leaked;
   {
-    ReferenceGraph graph;
-    ReferenceGraphSink sink(graph);
-    references.read_references(sink);
-    graph.finish();
+    ReferenceGraph graph = read_graph(references);
     const BlockSet reachable =
         reachable_blocks(graph, starts_of(streams, references, graph.blocks(), census.in_use));
     leaked = leaked_graph(graph, reachable);

@@ -11,7 +11,7 @@
 #include "analysis/dominators.h"
 #include "analysis/owning_references.h"
 #include "analysis/owning_roots.h"
-#include "base/error.h"
+#include "analysis/reachability.h"
 
 namespace heapsnap {
 
@@ -224,27 +224,6 @@ class Folding {
   std::optional<std::pair<Edge, uint32_t>> last_;
 };
 
-struct BlockColumns {
-  BlockSizes sizes;
-  LargeArray<uint32_t> stacks;  // empty: not asked for
-  std::vector<BlockNumber> mallocs_own;
-};
-
-BlockColumns read_columns(const SnapshotStreams& streams, BlockNumber blocks, bool with_stacks) {
-  BlockColumns columns;
-  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
-    columns.sizes.add(block.usable);
-    if (with_stacks) columns.stacks.push_back(block.stack);
-    if (block.is_mallocs_own) columns.mallocs_own.push_back(block.number);
-  });
-  if (columns.sizes.size() != blocks) {
-    throw Error(ErrorKind::kBadInput, "the references between blocks",
-                "they are of " + std::to_string(blocks) + " blocks, and the snapshot has " +
-                    std::to_string(columns.sizes.size()));
-  }
-  return columns;
-}
-
 LargeArray<uint32_t> positions_of(const DominatorTree& tree, size_t nodes) {
   LargeArray<uint32_t> positions(nodes);
   std::fill(positions.begin(), positions.end(), UINT32_MAX);
@@ -256,23 +235,14 @@ LargeArray<uint32_t> positions_of(const DominatorTree& tree, size_t nodes) {
 
 OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams& references,
                           OwnerGrouping by) {
-  ReferenceGraph graph;
-  ReferenceGraphSink sink(graph);
-  references.read_references(sink);
-  graph.finish();
+  ReferenceGraph graph = read_graph(references);
   const BlockNumber blocks = graph.blocks();
-  BlockSet has_references(blocks);
-  for (BlockNumber block = 0; block < blocks; ++block) {
-    if (!graph.targets(block).empty()) has_references.insert(block);
-  }
+  const BlockSet has_references = blocks_with_references(graph);
   graph.release();
-  const BlockColumns columns = read_columns(streams, blocks, by == OwnerGrouping::kStack);
+  const BlockColumns columns = read_block_columns(streams, blocks, by == OwnerGrouping::kStack);
   const unsigned word = word_size(streams.metadata->process.machine);
   std::vector<Root> roots = checked_roots(references, blocks);
-  std::vector<BlockNumber> starts;
-  starts.reserve(roots.size());
-  for (const Root& root : roots) starts.push_back(root.target);
-  graph = owning_references(references, columns.sizes, word, starts);
+  graph = owning_references(references, columns.sizes, word, targets_of(roots));
   OwningRoots owning =
       owning_roots(std::move(roots), references.places, graph, columns.sizes, word);
   const BlockNumber top = append_places(graph, owning.roots, owning.places.size());
@@ -292,14 +262,13 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
     }
     const uint32_t parent = tree.dominators[at];
     const BlockNumber holder = tree.blocks[parent];
-    Folding::Block block{
-        number,
-        columns.sizes[number],
-        types[number],
-        columns.stacks.empty() ? 0 : columns.stacks[number],
-        OwnerNode::kNotDirectly,
-        has_references.contains(number),
-        std::binary_search(columns.mallocs_own.begin(), columns.mallocs_own.end(), number)};
+    Folding::Block block{number,
+                         columns.sizes[number],
+                         types[number],
+                         columns.stacks.empty() ? 0 : columns.stacks[number],
+                         OwnerNode::kNotDirectly,
+                         has_references.contains(number),
+                         columns.is_mallocs_own(number)};
     const uint16_t words = held_at.word(at);
     if (holder < blocks && words != kNotHeldDirectly) {
       block.held_at = columns.sizes[holder] > kLargestStructure || words == kHeldFarIn

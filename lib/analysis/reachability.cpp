@@ -32,6 +32,13 @@ bool reach_from(const ReferenceGraph& graph, BlockNumber start, BlockSet& reache
 
 }  // namespace
 
+std::vector<BlockNumber> targets_of(std::span<const Root> roots) {
+  std::vector<BlockNumber> targets;
+  targets.reserve(roots.size());
+  for (const Root& root : roots) targets.push_back(root.target);
+  return targets;
+}
+
 void reach_more(const ReferenceGraph& graph, std::span<const BlockNumber> roots,
                 BlockSet& reached) {
   // How far ahead of the block that is looked at memory is asked for: where the targets of a block

@@ -10,8 +10,12 @@
 
 #include "analysis/block_set.h"
 #include "analysis/reference_graph.h"
+#include "references/root.h"
 
 namespace heapsnap {
+
+// The blocks that these point into, in their order.
+std::vector<BlockNumber> targets_of(std::span<const Root> roots);
 
 // `roots`: the blocks that roots point into, in any order, repeated or not. Throws Error{kBadInput}
 // when one of them is not in the graph.

@@ -19,4 +19,12 @@ ReferenceStreams references_of(const SnapshotReader& reader) {
   return streams;
 }
 
+ReferenceGraph read_graph(const ReferenceStreams& references) {
+  ReferenceGraph graph;
+  ReferenceGraphSink sink(graph);
+  references.read_references(sink);
+  graph.finish();
+  return graph;
+}
+
 }  // namespace heapsnap

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "analysis/reference_graph.h"
 #include "references/block_type.h"
 #include "references/reference.h"
 #include "references/root.h"
@@ -27,5 +28,8 @@ struct ReferenceStreams {
 
 // `reader`, which must outlive the result, has references.
 ReferenceStreams references_of(const SnapshotReader& reader);
+
+// All of the references, in memory.
+ReferenceGraph read_graph(const ReferenceStreams& references);
 
 }  // namespace heapsnap

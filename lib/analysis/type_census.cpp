@@ -13,7 +13,6 @@
 #include "analysis/owning_roots.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
-#include "base/error.h"
 
 namespace heapsnap {
 
@@ -22,36 +21,11 @@ namespace {
 constexpr uint32_t kNoChild = UINT32_MAX;
 constexpr uint32_t kNoRow = UINT32_MAX;
 
-struct CensusBlocks {
-  BlockSizes sizes;
-  std::vector<BlockNumber> mallocs_own;  // ascending
-
-  bool is_mallocs_own(BlockNumber block) const {
-    return std::binary_search(mallocs_own.begin(), mallocs_own.end(), block);
-  }
-};
-
-CensusBlocks read_census_blocks(const SnapshotStreams& streams, BlockNumber blocks) {
-  CensusBlocks result;
-  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
-    result.sizes.add(block.usable);
-    if (block.is_mallocs_own) result.mallocs_own.push_back(block.number);
-  });
-  if (result.sizes.size() != blocks) {
-    throw Error(ErrorKind::kBadInput, "the references between blocks",
-                "they are of " + std::to_string(blocks) + " blocks, and the snapshot has " +
-                    std::to_string(result.sizes.size()));
-  }
-  return result;
-}
-
 // The dominators of all blocks: those that no root leads to are below a place of their own.
 DominatorTree dominators_of_all(const ReferenceStreams& references, const BlockSizes& sizes,
                                 unsigned word, ReferenceGraph graph) {
   std::vector<Root> roots = checked_roots(references, graph.blocks());
-  std::vector<BlockNumber> starts;
-  starts.reserve(roots.size());
-  for (const Root& root : roots) starts.push_back(root.target);
+  std::vector<BlockNumber> starts = targets_of(roots);
   const std::vector<BlockNumber> rest = sources_of_rest(graph, reachable_blocks(graph, starts));
   starts.insert(starts.end(), rest.begin(), rest.end());
   graph.release();
@@ -81,13 +55,13 @@ std::vector<TypeNumber> first_numbers(const std::vector<BlockType>& types) {
 // Gives each block its row.
 class RowNumbers {
  public:
-  RowNumbers(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word)
+  RowNumbers(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word,
+             BlockSet holding)
       : sizes_(sizes),
         types_(read_types(references, static_cast<BlockNumber>(sizes.size()))),
-        holding_(static_cast<BlockNumber>(sizes.size())) {
+        holding_(std::move(holding)) {
     const std::vector<TypeNumber> first = first_numbers(references.types);
     for (TypeNumber& type : types_) type = type < first.size() ? first[type] : 0;
-    mark_holding(references);
     const BlockContexts contexts(references, sizes, types_, word);
     row_of_type_.assign(references.types.size(), kNoRow);
     numbers_ = LargeArray<uint32_t>(sizes.size());
@@ -104,26 +78,6 @@ class RowNumbers {
  private:
   // Past this many contexts, the rest is told apart no more.
   static constexpr size_t kMostContexts = 1 << 20;
-
-  void mark_holding(const ReferenceStreams& references) {
-    class Sink final : public ReferenceSink {
-     public:
-      explicit Sink(BlockSet& holding) : holding_(holding) {}
-      void on_references(const ReferenceBatch& batch) override {
-        for (size_t i = 0; i < batch.counts.size(); ++i) {
-          const uint64_t block = batch.first + uint64_t{i};
-          if (batch.counts[i] != 0 && block < holding_.blocks()) {
-            holding_.insert(static_cast<BlockNumber>(block));
-          }
-        }
-      }
-
-     private:
-      BlockSet& holding_;
-    };
-    Sink sink(holding_);
-    references.read_references(sink);
-  }
 
   uint32_t row_of_type(TypeNumber type) {
     uint32_t& row = row_of_type_[type];
@@ -257,15 +211,13 @@ void sort_rows(std::vector<TypeRow>& rows) {
 }  // namespace
 
 TypeCensus take_type_census(const SnapshotStreams& streams, const ReferenceStreams& references) {
-  ReferenceGraph graph;
-  ReferenceGraphSink sink(graph);
-  references.read_references(sink);
-  graph.finish();
+  ReferenceGraph graph = read_graph(references);
   const BlockNumber blocks = graph.blocks();
   const unsigned word = word_size(streams.metadata->process.machine);
-  const CensusBlocks all = read_census_blocks(streams, blocks);
+  const BlockColumns all = read_block_columns(streams, blocks);
+  BlockSet holding = blocks_with_references(graph);
   const DominatorTree tree = dominators_of_all(references, all.sizes, word, std::move(graph));
-  RowNumbers numbers(references, all.sizes, word);
+  RowNumbers numbers(references, all.sizes, word, std::move(holding));
   std::vector<TypeRow> rows = numbers.take_rows();
   TypeCensus census;
   for (BlockNumber block = 0; block < blocks; ++block) {

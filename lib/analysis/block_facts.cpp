@@ -1,0 +1,44 @@
+#include "analysis/block_facts.h"
+
+#include <string>
+
+#include "base/error.h"
+
+namespace heapsnap {
+
+BlockColumns read_block_columns(const SnapshotStreams& streams, BlockNumber blocks,
+                                bool with_stacks) {
+  BlockColumns columns;
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    columns.sizes.add(block.usable);
+    if (with_stacks) columns.stacks.push_back(block.stack);
+    if (block.is_mallocs_own) columns.mallocs_own.push_back(block.number);
+  });
+  require_block_count(blocks, columns.sizes.size());
+  return columns;
+}
+
+void require_block_count(BlockNumber of_references, uint64_t of_snapshot) {
+  if (of_snapshot == of_references) return;
+  throw Error(ErrorKind::kBadInput, "the references between blocks",
+              "they are of " + std::to_string(of_references) + " blocks, and the snapshot has " +
+                  std::to_string(of_snapshot));
+}
+
+BlockSet blocks_with_references(const ReferenceGraph& graph) {
+  BlockSet result(graph.blocks());
+  for (BlockNumber block = 0; block < graph.blocks(); ++block) {
+    if (!graph.targets(block).empty()) result.insert(block);
+  }
+  return result;
+}
+
+LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks) {
+  LargeArray<TypeNumber> result(blocks);
+  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+    for (size_t i = 0; i < types.size() && first + i < blocks; ++i) result[first + i] = types[i];
+  });
+  return result;
+}
+
+}  // namespace heapsnap
