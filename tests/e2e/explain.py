@@ -6,10 +6,11 @@ get some."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
+
+import reference_sources
 
 
 def run(heapsnap, *words, code=0):
@@ -96,24 +97,13 @@ def main():
     heapsnap, target, holder = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
             [target, holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        said = {}
-        for line in process.stdout:
-            words = line.split()
-            if words == ["ready"]:
-                break
-            said[int(words[-1], 16)] = words[:-1]
+        said = reference_sources.said_blocks(process.stdout)
         try:
             pid = str(process.pid)
-            snapshot = os.path.join(folder, "a.hsnap")
+            sources = reference_sources.sources_of(heapsnap, pid, folder)
+            snapshot = sources[0]
             plain = os.path.join(folder, "plain.hsnap")
-            run(heapsnap, "attach", pid, "-q", "--references", "yes", "-o", snapshot)
             run(heapsnap, "attach", pid, "-q", "--references", "no", "-o", plain)
-            sources = [snapshot, pid]
-            if shutil.which("gcore"):
-                core = os.path.join(folder, "core")
-                subprocess.run(["gcore", "-o", core, pid], check=True, stdout=subprocess.DEVNULL,
-                               stderr=subprocess.DEVNULL)
-                sources.append(f"{core}.{pid}")
             for source in sources:
                 found = check_leaks(heapsnap, source, said)
                 check_owners(heapsnap, source, found)

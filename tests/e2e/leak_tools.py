@@ -15,6 +15,8 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
+import reference_sources
+
 # LeakSanitizer looks for references in its own blocks, modules, stacks, registers and thread-local storage, but not in
 # other mappings: what only a mapping of the program holds is leaked for it, though the program can free it any time.
 ONLY_LSAN = collections.Counter({"kept mapping": 1})
@@ -29,17 +31,6 @@ FUNCTIONS = {
 }
 
 
-def said_lines(text):
-    """Address and words of each block that the program speaks of."""
-    said = {}
-    for line in text.splitlines():
-        *words, last = line.split()
-        if last == "ready":
-            break
-        said[int(last, 16)] = words
-    return said
-
-
 def name_of(words):
     return f"{words[0]} {words[-1]}"
 
@@ -47,17 +38,11 @@ def name_of(words):
 def leaks_of_heapsnap(heapsnap, target, holder):
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
             [target, holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if line == "ready\n":
-                break
-        snapshot = os.path.join(folder, "a.hsnap")
-        subprocess.run([heapsnap, "attach", str(process.pid), "-q", "--references", "yes", "-o", snapshot], check=True)
+        said = reference_sources.said_blocks(process.stdout)
+        snapshot = reference_sources.take_snapshot(heapsnap, process.pid, folder)
         process.stdin.close()
         found = subprocess.run([heapsnap, "leaks", snapshot, "--all", "-j"], capture_output=True, text=True)
     assert found.returncode == 1, found
-    said = said_lines("".join(lines))
     blocks = [int(block["addr"], 16) for block in json.loads(found.stdout)["leaks"]]
     strangers = [hex(block) for block in blocks if block not in said]
     assert not strangers, strangers
@@ -70,7 +55,7 @@ def leaks_of_lsan(target, holder):
     if done.returncode != 23 or "SUMMARY" not in done.stderr:
         print("skipped: LeakSanitizer does not run here:", done.stderr[-500:])
         sys.exit(77)
-    said = said_lines(done.stdout)
+    said = reference_sources.said_blocks(done.stdout.splitlines())
     blocks = [int(found, 16) for found in re.findall(r"^(0x[0-9a-f]+) \(\d+ bytes\)$", done.stderr, re.MULTILINE)]
     return collections.Counter(name_of(said[block]) for block in blocks)
 

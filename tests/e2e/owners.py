@@ -6,10 +6,11 @@ amount must agree within one percent."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
+
+import reference_sources
 
 
 def owners_of(heapsnap, source):
@@ -56,14 +57,7 @@ def main():
                 said.append((kind, name, int(offset, 16), int(size), int(used), int(blocks)))
             assert len(said) == 13, said
             try:
-                pid = str(process.pid)
-                sources = [os.path.join(folder, "a.hsnap"), pid]
-                subprocess.run([heapsnap, "attach", pid, "-q", "--references", "yes", "-o", sources[0]], check=True)
-                if shutil.which("gcore"):
-                    core = os.path.join(folder, "core")
-                    subprocess.run(["gcore", "-o", core, pid], check=True, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
-                    sources.append(f"{core}.{pid}")
+                sources = reference_sources.sources_of(heapsnap, process.pid, folder)
                 for source in sources:
                     check(heapsnap, source, said, has_symbols)
             finally:

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+import reference_sources
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "unit", "snapshot"))
 import read_snapshot  # noqa: E402
 
@@ -55,13 +57,11 @@ class Blocks:
 
 
 def take_snapshot(method, heapsnap, pid, folder):
-    snapshot = os.path.join(folder, "known.hsnap")
     if method == "live":
-        subprocess.run([heapsnap, "attach", str(pid), "-q", "--references", "yes", "-o", snapshot], check=True)
-        return snapshot
-    core = os.path.join(folder, "core")
-    subprocess.run(["gcore", "-o", core, str(pid)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    subprocess.run([heapsnap, "core", f"{core}.{pid}", "-q", "--references", "yes", "-o", snapshot], check=True)
+        return reference_sources.take_snapshot(heapsnap, pid, folder)
+    snapshot = os.path.join(folder, "known.hsnap")
+    core = reference_sources.take_core(pid, folder)
+    subprocess.run([heapsnap, "core", core, "-q", "--references", "yes", "-o", snapshot], check=True)
     return snapshot
 
 
@@ -94,12 +94,7 @@ def main():
         return 77
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(
             [target, holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        said = {}
-        for line in process.stdout:
-            words = line.split()
-            if words == ["ready"]:
-                break
-            said[int(words[-1], 16)] = words[:-1]
+        said = reference_sources.said_blocks(process.stdout)
         try:
             blocks = Blocks(take_snapshot(method, heapsnap, process.pid, folder))
         finally:

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+import reference_sources
+
 
 def run(heapsnap, *words, code=0):
     done = subprocess.run([heapsnap, *words], capture_output=True, text=True)
@@ -95,22 +97,11 @@ def check_text(heapsnap, snapshot, found):
     assert "bytes, count, retained" in run(heapsnap, "types", snapshot, "--sort", "name", code=2)
 
 
-def sources_of(heapsnap, pid, folder):
-    snapshot = os.path.join(folder, f"{pid}.hsnap")
-    run(heapsnap, "attach", pid, "-q", "--references", "yes", "-o", snapshot)
-    yield snapshot
-    yield pid
-    if shutil.which("gcore"):
-        core = os.path.join(folder, "core")
-        subprocess.run(["gcore", "-o", core, pid], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        yield f"{core}.{pid}"
-
-
 def check_program(heapsnap, folder, program, plugins, check):
     with subprocess.Popen([program, *plugins], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             said = read_truth(process)
-            for source in sources_of(heapsnap, str(process.pid), folder):
+            for source in reference_sources.sources_of(heapsnap, process.pid, folder):
                 found = json.loads(run(heapsnap, "types", source, "-j"))
                 check(found, said)
                 if source.endswith(".hsnap"):
