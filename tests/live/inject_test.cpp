@@ -220,13 +220,14 @@ TEST_CASE("memory is trimmed on a thread of which nothing stays") {
       for (const std::string& note : result.call.notes) FAIL_CHECK(note);
       CHECK(result.rss_before > 0);
     }
-    CHECK(eventually(
+    const bool is_as_before = eventually(
         [&] {
           const Footprint now = footprint_of(target.pid());
           return now.blocked_signals == before.blocked_signals && now.tracer == 0 &&
                  now.descriptors == before.descriptors;
         },
-        kInjectionPatience));
+        kInjectionPatience);
+    CHECK_MESSAGE(is_as_before, difference(before, footprint_of(target.pid())));
     CHECK(target.finish().at("errors") == 0);
   }
 }
