@@ -76,6 +76,7 @@ class Heapsnap:
         self.program = arguments.heapsnap
         self.work = work
         self.taken = 0
+        self.last = None
 
     def run(self, *arguments):
         done = subprocess.run([self.program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -94,7 +95,7 @@ class Heapsnap:
         return path
 
     def read(self, path):
-        export = Export(self.run("export", "--format", "ndjson", path))
+        export = self.last = Export(self.run("export", "--format", "ndjson", path), self.last)
         export.report = json.loads(self.run("report", "-j", path))
         return export
 
