@@ -46,7 +46,17 @@ void MemoryPieces::read(const AddressRange& range, const Receive& receive) {
       }
       page = last;
     }
+    const bool is_absent = std::all_of(states.begin(), states.end(),
+                                       [](PageState state) { return state == PageState::kAbsent; });
+    const AddressRange rest{at, std::min(readable.end, range.end)};
+    if (is_absent && !rest.is_empty()) at = std::max(at, leap(rest));
   }
+}
+
+// To where pages may be there, out of a page that `range` begins in.
+Address MemoryPieces::leap(AddressRange range) {
+  const AddressRange pages{range.begin.align_up(page_size_), range.end.align_down(page_size_)};
+  return pages.is_empty() ? range.begin : residency_.absent_until(pages);
 }
 
 void MemoryPieces::read_present(AddressRange range, const Receive& receive) {

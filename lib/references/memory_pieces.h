@@ -37,6 +37,7 @@ class MemoryPieces {
 
   using Receive = std::function<void(Address, std::span<const std::byte>)>;
   void read_present(AddressRange range, const Receive& receive);
+  Address leap(AddressRange range);
 
   Target& target_;
   PageResidency& residency_;

@@ -106,7 +106,9 @@ void write_contents(Target& target, SnapshotWriter& writer) {
       check_end();
       const AddressRange readable = target.memory().next_readable(rest);
       if (readable.is_empty()) break;
-      const Address piece = std::max(rest.begin, readable.begin.align_down(page_size));
+      const Address first = std::max(rest.begin, readable.begin.align_down(page_size));
+      const Address piece =
+          std::max(first, residency.absent_until({first, readable.end.align_down(page_size)}));
       rest.begin = piece;
       size = std::min(kPiece, rest.size());
       const std::span<PageState> pages(states.data(), size / page_size);

@@ -27,6 +27,14 @@ void CopiedPageMap::read(Address first_page, std::span<PageState> out) {
   }
 }
 
+Address CopiedPageMap::absent_until(AddressRange range) {
+  if (missing_.holds(range.begin)) return range.begin;
+  range.end = std::min(range.end, missing_.next_begin(range.begin));
+  const Mapping* const mapping = space_.find(range.begin);
+  if (mapping == nullptr || !is_copied(*mapping)) return range.begin;
+  return child_.absent_until({range.begin, std::min(range.end, mapping->range.end)});
+}
+
 void CopiedPageMap::read_copied(Address first_page, std::span<PageState> out) {
   const uint64_t page = page_size();
   const AddressRange asked{first_page, first_page + out.size() * page};

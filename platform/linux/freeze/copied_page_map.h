@@ -21,6 +21,7 @@ class CopiedPageMap : public PageResidency {
 
   uint64_t page_size() const override { return child_.page_size(); }
   void read(Address first_page, std::span<PageState> out) override;
+  Address absent_until(AddressRange range) override;
 
  private:
   void read_copied(Address first_page, std::span<PageState> out);

@@ -96,6 +96,27 @@ void PageMap::read(Address first_page, std::span<PageState> out, Pages pages) {
   read_entries(first_page, out);
 }
 
+Address PageMap::absent_until(AddressRange range) {
+  if (!has_scan_ || !pagemap_ || range.is_empty()) return range.begin;
+  ScanRegion first{};
+  ScanArguments arguments{};
+  arguments.size = sizeof arguments;
+  arguments.start = range.begin.value();
+  arguments.end = range.end.value();
+  arguments.vec = reinterpret_cast<uint64_t>(&first);
+  arguments.vec_len = 1;
+  arguments.max_pages = 1;
+  arguments.category_anyof_mask = kIsPresent | kIsSwapped;
+  arguments.return_mask = kIsPresent | kIsSwapped;
+  int count = 0;
+  do {
+    count = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) return range.begin;
+  const Address end = count == 0 ? Address(arguments.walk_end) : Address(first.start);
+  return range.begin <= end && end <= range.end ? end : range.begin;
+}
+
 std::optional<PageMap::Bytes> PageMap::count(AddressRange range, Pages pages) {
   Bytes bytes;
   scan(range, pages, [&](AddressRange run, uint64_t categories) {

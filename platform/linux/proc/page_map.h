@@ -29,7 +29,8 @@ class PageMap : public PageResidency {
 
   uint64_t page_size() const override { return page_size_; }
   void read(Address first_page, std::span<PageState> out) override;
-  // The same for private anonymous memory, where no page belongs to a file: the kernel need not
+  Address absent_until(AddressRange range) override;
+  // As read(), for private anonymous memory, where no page belongs to a file: the kernel need not
   // check each page for that, which is most of its work.
   void read_anonymous(Address first_page, std::span<PageState> out);
 

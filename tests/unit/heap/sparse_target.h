@@ -90,6 +90,8 @@ class SparseTarget : public Target, private MemoryReader, private PageResidency 
   uint64_t reads() const { return reads_; }
   // Pages read that were absent or swapped: each would have cost the target something.
   uint64_t costly_pages_read() const { return costly_pages_read_; }
+  // Pages whose state was asked for.
+  uint64_t states_read() const { return states_read_; }
   Process& editable_process() { return process_; }
 
   const Process& process() const override { return process_; }
@@ -153,7 +155,16 @@ class SparseTarget : public Target, private MemoryReader, private PageResidency 
   }
 
   uint64_t page_size() const override { return process_.page_size; }
+  Address absent_until(AddressRange range) override {
+    Address first = knows_residency_ ? range.end : range.begin;
+    for (const auto& [number, page] : pages_) {
+      const Address at(number * kPage);
+      if (range.contains(at)) first = std::min(first, at);
+    }
+    return first;
+  }
   void read(Address first_page, std::span<PageState> out) override {
+    states_read_ += out.size();
     for (size_t i = 0; i < out.size(); ++i) {
       const uint64_t number = first_page.value() / kPage + i;
       out[i] = !knows_residency_           ? PageState::kUnknown
@@ -173,6 +184,7 @@ class SparseTarget : public Target, private MemoryReader, private PageResidency 
   bool knows_holes_ = false;
   uint64_t reads_ = 0;
   uint64_t bytes_read_ = 0;
+  uint64_t states_read_ = 0;
   uint64_t costly_pages_read_ = 0;
 };
 

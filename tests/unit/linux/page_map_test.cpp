@@ -6,9 +6,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <initializer_list>
 #include <vector>
 
+#include "platform/linux/freeze/copied_page_map.h"
 #include "platform/linux/freeze/copied_usage.h"
+#include "platform/linux/freeze/running_process.h"
 
 using namespace heapsnap;
 
@@ -20,8 +23,8 @@ const uint64_t kPage = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 class SparseMemory {
  public:
   SparseMemory(size_t pages, const std::vector<size_t>& touched) : size_(pages * kPage) {
-    void* const mapped =
-        ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const mapped = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     REQUIRE(mapped != MAP_FAILED);
     bytes_ = static_cast<volatile std::byte*>(mapped);
     ::madvise(mapped, size_, MADV_NOHUGEPAGE);
@@ -86,6 +89,51 @@ TEST_CASE("what is in memory is counted, within the range asked for") {
   }
   CHECK(memory.look_at(7) == std::byte{0});
   CHECK(pages.count(memory.range(), PageMap::Pages::kAny)->resident == 4 * kPage);
+}
+
+TEST_CASE("up to where nothing is in memory is told at once, by a copy too") {
+  constexpr size_t kPages = size_t{1} << 30;  // 4 TiB
+  const SparseMemory memory(kPages, {3, kPages / 2});
+  PageMap pages = own_page_map();
+  const ProcFs proc;
+  const AddressSpace space(proc.maps(::getpid()));
+  const MissingMemory nothing;
+  CopiedPageMap copied(proc, ::getpid(), ::getpid(), space, nothing);
+  const auto page = [&](size_t i) { return memory.begin() + i * kPage; };
+  for (PageResidency* const residency : std::initializer_list<PageResidency*>{&pages, &copied}) {
+    if (!pages.count(memory.range(), PageMap::Pages::kAny)) {
+      MESSAGE("this kernel has no PAGEMAP_SCAN");
+      CHECK(residency->absent_until(memory.range()) == page(0));
+      continue;
+    }
+    CHECK(residency->absent_until({page(0), page(3)}) == page(3));
+    CHECK(residency->absent_until({page(0), page(kPages)}) == page(3));
+    CHECK(residency->absent_until({page(3), page(kPages)}) == page(3));
+    CHECK(residency->absent_until({page(4), page(kPages)}) == page(kPages / 2));
+    CHECK(residency->absent_until({page(kPages / 2 + 1), page(kPages)}) == page(kPages));
+    CHECK(residency->absent_until({page(5), page(5)}) == page(5));
+  }
+  // Of a file, the copy knows no more than its own page tables.
+  for (const Mapping& mapping : space.mappings()) {
+    if (!mapping.is_anonymous()) CHECK(copied.absent_until(mapping.range) == mapping.range.begin);
+  }
+}
+
+TEST_CASE("memory that a copy lacks is not passed over") {
+  const SparseMemory memory(16, {8});
+  PageMap pages = own_page_map();
+  const ProcFs proc;
+  const AddressSpace space(proc.maps(::getpid()));
+  const Mapping* const found = space.find(memory.begin());
+  REQUIRE(found != nullptr);
+  Mapping upper = *found;  // another mapping may continue it
+  upper.range = {memory.begin() + 4 * kPage, memory.begin() + 16 * kPage};
+  MissingMemory missing;
+  const auto reader = open_running_process(::getpid());
+  REQUIRE(missing.keep(upper, pages, reader->memory()));
+  CopiedPageMap copied(proc, ::getpid(), ::getpid(), space, missing);
+  CHECK(copied.absent_until(memory.range()) <= upper.range.begin);
+  CHECK(copied.absent_until(upper.range) == upper.range.begin);
 }
 
 TEST_CASE("at the freeze, own pages are the copy's and others as before") {
