@@ -6,7 +6,7 @@
 
 namespace heapsnap {
 
-BlockColumns read_block_columns(const SnapshotStreams& streams, BlockNumber blocks,
+BlockColumns read_block_columns(const SnapshotStreams& streams, std::optional<BlockNumber> blocks,
                                 bool with_stacks) {
   BlockColumns columns;
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
@@ -14,7 +14,7 @@ BlockColumns read_block_columns(const SnapshotStreams& streams, BlockNumber bloc
     if (with_stacks) columns.stacks.push_back(block.stack);
     if (block.is_mallocs_own) columns.mallocs_own.push_back(block.number);
   });
-  require_block_count(blocks, columns.sizes.size());
+  if (blocks) require_block_count(*blocks, columns.sizes.size());
   return columns;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -48,8 +49,8 @@ struct BlockColumns {
 };
 
 // Of `blocks` blocks, as many as there are references of. Throws Error{kBadInput} when the snapshot
-// has more or fewer.
-BlockColumns read_block_columns(const SnapshotStreams& streams, BlockNumber blocks,
+// has more or fewer. Where they are not counted yet: of all blocks, for require_block_count().
+BlockColumns read_block_columns(const SnapshotStreams& streams, std::optional<BlockNumber> blocks,
                                 bool with_stacks = false);
 // Throws that.
 void require_block_count(BlockNumber of_references, uint64_t of_snapshot);

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <optional>
-#include <tuple>
 #include <unordered_map>
 
 #include "analysis/block_facts.h"
@@ -68,7 +66,7 @@ class HeldAt final : public ReferenceSink {
 class Folding {
  public:
   Folding(OwnerGrouping by, std::vector<RootPlace> places)
-      : by_(by), node_of_place_(places.size(), 0) {
+      : by_(by), first_of_name_(first_of_name(places)), node_of_place_(places.size(), 0) {
     tree_.places = std::move(places);
     tree_.nodes.push_back({.kind = OwnerNode::Kind::kAll});
   }
@@ -85,16 +83,12 @@ class Folding {
 
   uint32_t node_of_place(uint32_t place) {
     if (by_ != OwnerGrouping::kRoot) return 0;
-    uint32_t& known = node_of_place_[place];
-    if (known != 0) return known;
-    const RootPlace& root = tree_.places[place];
-    // Places without a name are told apart by where they are.
-    const uint64_t begin = root.name.empty() ? root.begin.value() : 0;
-    const auto [entry, is_new] = by_name_.try_emplace(
-        {root.kind, root.tid, root.module, root.name, begin}, tree_.nodes.size());
-    if (is_new) tree_.nodes.push_back({.kind = OwnerNode::Kind::kPlace, .place = place});
-    known = static_cast<uint32_t>(entry->second);
-    return known;
+    uint32_t& node = node_of_place_[first_of_name_[place]];
+    if (node == 0) {
+      node = static_cast<uint32_t>(tree_.nodes.size());
+      tree_.nodes.push_back({.kind = OwnerNode::Kind::kPlace, .place = first_of_name_[place]});
+    }
+    return node;
   }
 
   // The node of a block whose dominator is in the node `parent`; 0: held by several roots.
@@ -217,8 +211,8 @@ class Folding {
     uint8_t depth = 0;  // below a root; 0: no blocks
   };
   std::vector<NodeKey> keys_;  // as tree_.nodes
-  std::vector<uint32_t> node_of_place_;
-  std::map<std::tuple<RootKind, int32_t, std::string, std::string, uint64_t>, size_t> by_name_;
+  std::vector<uint32_t> first_of_name_;
+  std::vector<uint32_t> node_of_place_;  // of the first of each name
   uint32_t several_ = 0;
   std::unordered_map<Edge, uint32_t, EdgeHash> by_edge_;
   std::optional<std::pair<Edge, uint32_t>> last_;

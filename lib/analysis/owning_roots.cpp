@@ -220,6 +220,19 @@ OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& 
   return result;
 }
 
+std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places) {
+  std::map<std::tuple<RootKind, int32_t, std::string, std::string, uint64_t>, uint32_t> by_name;
+  std::vector<uint32_t> first;
+  first.reserve(places.size());
+  for (uint32_t i = 0; i < places.size(); ++i) {
+    const RootPlace& place = places[i];
+    const uint64_t begin = place.name.empty() ? place.begin.value() : 0;
+    first.push_back(by_name.try_emplace({place.kind, place.tid, place.module, place.name, begin}, i)
+                        .first->second);
+  }
+  return first;
+}
+
 BlockNumber append_places(ReferenceGraph& graph, const std::vector<PlacedRoot>& roots,
                           size_t places) {
   const BlockNumber first = graph.blocks();

@@ -46,6 +46,10 @@ std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber 
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
                          const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word);
 
+// Of each place: the first one of the same kind, thread, module and name. Places without a name are
+// told apart by where they are.
+std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places);
+
 // Appends the places as blocks, each with what its roots lead to, and at last what leads to all of
 // them: gives its number.
 BlockNumber append_places(ReferenceGraph& graph, const std::vector<PlacedRoot>& roots,

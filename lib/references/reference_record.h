@@ -8,6 +8,8 @@
 
 namespace heapsnap {
 
+inline constexpr const char* kReferencesNotAskedFor = "they were not asked for";
+
 struct ReferenceRecord {
   bool is_complete = false;  // there are references, roots and types; else:
   std::string why_not;       // one clause

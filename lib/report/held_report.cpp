@@ -20,7 +20,7 @@ void print_path(Writer& out, const ReferenceReportInput& input, const HeldPath& 
   constexpr size_t kStepsShown = 24;
   const RootPlace& place = input.references.places[path.place];
   out.write("\n");
-  print_lines(out, "  ", ink.bold(root_label(input, place)), width);
+  print_lines(out, "  ", ink.bold(root_label(input.metadata, place)), width);
   const size_t steps = path.steps.size();
   for (size_t i = 0; i < steps; ++i) {
     if (steps > kStepsShown && i == kStepsShown / 2) {

@@ -9,9 +9,11 @@
 #include "report/advice_text.h"
 #include "report/json_row.h"
 #include "report/json_writer.h"
+#include "report/largest_owners.h"
 #include "report/next_step_text.h"
 #include "report/number_text.h"
 #include "report/old_blocks_report.h"
+#include "report/reference_labels.h"
 #include "report/stack_frames.h"
 
 namespace heapsnap {
@@ -338,6 +340,31 @@ void write_tracking(JsonWriter& json, const StackReportInput& input) {
   json.end_object();
 }
 
+// What keeps the blocks in use: the largest owners; `heapsnap owners -j` has all of them.
+void write_owners(JsonWriter& json, const ReportInput& input) {
+  if (input.owners == nullptr) {
+    json.member("why_no_references", why_no_owners(input.metadata));
+    return;
+  }
+  const OwnerSums& sums = *input.owners;
+  objects(json, "owners", largest_owners(sums), [&](const OwnerSum& owner, size_t) {
+    if (owner.is_several) {
+      json.member("root", "");
+      json.member("kind", "several");
+    } else {
+      write_json_root(json, sums.places[owner.place]);
+    }
+    members(json,
+            {{"retained_bytes", owner.retained.bytes}, {"retained_blocks", owner.retained.count}});
+  });
+  members(json, {{"blocks_in_use", sums.in_use.count},
+                 {"bytes_in_use", sums.in_use.bytes},
+                 {"leaked_blocks", sums.leaked.count},
+                 {"leaked_bytes", sums.leaked.bytes}});
+  const OwnerCommands commands = owner_commands(input);
+  array(json, "owner_commands", {commands.owners, commands.leaks});
+}
+
 void write_next_step(JsonWriter& json, const ReportInput& input) {
   const NextStepText text = next_step_text(input);
   json.key("next_step");
@@ -373,6 +400,7 @@ void print_json_report(Writer& out, const ReportInput& input) {
   write_arenas(json, input);
   write_findings(json, input.metadata);
   if (input.stacks != nullptr) write_tracking(json, *input.stacks);
+  write_owners(json, input);
   write_next_step(json, input);
   json.end_object();
   out.write("\n");

@@ -46,7 +46,7 @@ std::string node_label(const ReferenceReportInput& input, const OwnerTree& tree,
                        const OwnerListing& listing, const OwnerNode& node) {
   switch (node.kind) {
     case OwnerNode::Kind::kAll: return "all";
-    case OwnerNode::Kind::kPlace: return root_label(input, tree.places[node.place]);
+    case OwnerNode::Kind::kPlace: return root_label(input.metadata, tree.places[node.place]);
     case OwnerNode::Kind::kSeveral: return "several roots together";
     case OwnerNode::Kind::kBlocks: break;
   }

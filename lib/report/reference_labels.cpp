@@ -15,8 +15,8 @@ namespace heapsnap {
 namespace {
 
 // The name of a thread, where the walk knows one.
-std::string thread_label(const ReferenceReportInput& input, int32_t tid) {
-  const auto& threads = input.metadata.threads;
+std::string thread_label(const SnapshotMetadata& metadata, int32_t tid) {
+  const auto& threads = metadata.threads;
   const auto thread = std::find_if(threads.begin(), threads.end(),
                                    [tid](const Thread& one) { return one.tid == tid; });
   if (thread == threads.end() || thread->name.empty()) return fmt::format("thread {}", tid);
@@ -35,19 +35,19 @@ bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
 
 }  // namespace
 
-std::string root_label(const ReferenceReportInput& input, const RootPlace& place) {
+std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place) {
   const std::string in_module =
       place.module.empty() ? "" : " in " + printable(file_name_of(place.module));
   std::string name = place.name.empty() ? unnamed_label(place) : printable(place.name) + in_module;
   switch (place.kind) {
     case RootKind::kVariable: return name;
     case RootKind::kThreadLocal:
-      return fmt::format("{}, thread-local of {}", name, thread_label(input, place.tid));
+      return fmt::format("{}, thread-local of {}", name, thread_label(metadata, place.tid));
     case RootKind::kStack:
-      if (place.name.empty()) return thread_label(input, place.tid) + ", on its stack";
-      return fmt::format("{}, in {}", thread_label(input, place.tid), name);
+      if (place.name.empty()) return thread_label(metadata, place.tid) + ", on its stack";
+      return fmt::format("{}, in {}", thread_label(metadata, place.tid), name);
     case RootKind::kRegister:
-      return fmt::format("{}, in register {}", thread_label(input, place.tid),
+      return fmt::format("{}, in register {}", thread_label(metadata, place.tid),
                          printable(place.name));
     case RootKind::kMapping: break;
   }
@@ -81,6 +81,12 @@ std::string source_word(const ReferenceReportInput& input) {
   if (!input.snapshot_path.empty()) return shell_word(input.snapshot_path, "SNAPSHOT");
   if (input.metadata.freeze.method == FreezeMethod::kCore) return "CORE";
   return std::to_string(input.metadata.process.pid);
+}
+
+std::string with_references_command(const SnapshotMetadata& metadata) {
+  return metadata.freeze.method == FreezeMethod::kCore
+             ? "heapsnap core --references yes CORE"
+             : fmt::format("heapsnap attach --references yes {}", metadata.process.pid);
 }
 
 std::vector<std::string> reference_remarks(const ReferenceReportInput& input) {

@@ -12,7 +12,7 @@ namespace heapsnap {
 
 // "g_cache in server", "thread 4711 (worker), in handle_request()", "server+0x4010",
 // "[heap of a custom allocator]": printable.
-std::string root_label(const ReferenceReportInput& input, const RootPlace& place);
+std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place);
 // "48 bytes", "1.5 KiB": exact below 1 KiB.
 std::string block_size_label(uint64_t bytes);
 // "48 bytes", "24 to 120 bytes"
@@ -23,6 +23,9 @@ std::string type_label(const ReferenceReportInput& input, TypeNumber type);
 std::string block_label(const ReferenceReportInput& input, TypeNumber type, uint64_t bytes);
 // What to call the snapshot or the process in a command.
 std::string source_word(const ReferenceReportInput& input);
+
+// The command that takes a snapshot with references of the same process or core.
+std::string with_references_command(const SnapshotMetadata& metadata);
 
 // What must be known to interpret any of it correctly, a sentence each.
 std::vector<std::string> reference_remarks(const ReferenceReportInput& input);

@@ -10,6 +10,7 @@
 #include "analysis/heap_summary.h"
 #include "analysis/mapping_groups.h"
 #include "analysis/next_step.h"
+#include "analysis/owner_sums.h"
 #include "analysis/rss_account.h"
 #include "report/stack_report_input.h"
 #include "snapshot/metadata.h"
@@ -28,6 +29,8 @@ struct ReportInput {
   RestGroups rest_groups = {};
   NextStep next = {};
   SavedTogether saved_together = {};  // by `advice`
+  // Null: the snapshot has no references.
+  const OwnerSums* owners = nullptr;
 };
 
 }  // namespace heapsnap

@@ -39,6 +39,7 @@ void print_rss_table(TextPage& page);
 void print_advice(TextPage& page);
 void print_warnings(TextPage& page);
 void print_in_use(TextPage& page);
+void print_largest_owners(TextPage& page);
 void print_top_stacks(TextPage& page);  // a part of the section above
 void print_next_step(TextPage& page);
 // The heap:

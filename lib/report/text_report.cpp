@@ -9,6 +9,7 @@ void print_first_screen(Writer& out, const ReportInput& input, const TextStyle& 
   print_head(page);
   print_rss_table(page);
   print_in_use(page);
+  print_largest_owners(page);
   print_advice(page);
   print_warnings(page);
   print_next_step(page);

@@ -50,7 +50,7 @@ std::vector<const TypeRow*> in_order(const TypeCensus& census, Order order) {
 // Of threads nothing but what they run: the row is for all of them.
 std::string holding_root_label(const ReferenceReportInput& input, const RootPlace& place) {
   if (place.kind == RootKind::kRegister) return "a register";
-  if (place.kind != RootKind::kStack) return root_label(input, place);
+  if (place.kind != RootKind::kStack) return root_label(input.metadata, place);
   if (place.name.empty()) return "a stack";
   return "the stack of " + printable(place.name);
 }

@@ -80,6 +80,20 @@ def check_types(heapsnap, source, found):
     assert "What next" in run(heapsnap, "types", source, "--color", "never")
 
 
+def check_report(heapsnap, snapshot, tree, found):
+    """The first screen gives the same figures as owners and leaks, and the commands to see more."""
+    report = json.loads(run(heapsnap, "report", snapshot, "-j"))
+    without_parts = [{key: value for key, value in owner.items() if key != "holds"} for owner in tree["owners"][:3]]
+    assert report["owners"] == without_parts, (report["owners"], without_parts)
+    assert report["owner_commands"] == [f"heapsnap {command} {snapshot}" for command in ("owners", "leaks")], report
+    for name in ("leaked_blocks", "leaked_bytes", "blocks_in_use", "bytes_in_use"):
+        assert report[name] == found[name], (name, report[name], found[name])
+    screen = run(heapsnap, "report", snapshot, "--color", "never").partition("\nArenas")[0]
+    for part in (f"    heapsnap owners {snapshot}\n", f"    heapsnap leaks {snapshot}\n",
+                 f" in {found['leaked_blocks']} blocks are leaked"):
+        assert part in screen, (part, screen)
+
+
 def check_why(heapsnap, snapshot, said):
     for address, words in said.items():
         held = json.loads(run(heapsnap, "why", hex(address), snapshot, "-j"))
@@ -106,7 +120,9 @@ def main():
             run(heapsnap, "attach", pid, "-q", "--references", "no", "-o", plain)
             for source in sources:
                 found = check_leaks(heapsnap, source, said)
-                check_owners(heapsnap, source, found)
+                tree = check_owners(heapsnap, source, found)
+                if source == snapshot:
+                    check_report(heapsnap, snapshot, tree, found)
                 check_types(heapsnap, source, found)
             check_suppressions(heapsnap, snapshot, folder, found)
             check_why(heapsnap, snapshot, said)

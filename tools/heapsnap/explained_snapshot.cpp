@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "report/reference_labels.h"
 #include "report/shell_word.h"
 #include "tools/heapsnap/injection_text.h"
 #include "tools/heapsnap/snapshot_argument.h"
@@ -40,9 +41,8 @@ bool is_core(const std::string& path) {
                               : "it was taken without them";
   const bool is_core = metadata.freeze.method == FreezeMethod::kCore;
   throw Error(ErrorKind::kUnsupported, what + " has no references between blocks", why,
-              is_core ? "take it again from the core: heapsnap core --references yes CORE"
-                      : "while the process runs: heapsnap attach --references yes " +
-                            std::to_string(metadata.process.pid));
+              (is_core ? "take it again from the core: " : "while the process runs: ") +
+                  with_references_command(metadata));
 }
 
 }  // namespace

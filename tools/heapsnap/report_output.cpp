@@ -9,6 +9,8 @@
 #include "analysis/mapping_groups.h"
 #include "analysis/next_step.h"
 #include "analysis/old_blocks.h"
+#include "analysis/owner_sums.h"
+#include "analysis/reference_streams.h"
 #include "analysis/rss_account.h"
 #include "analysis/stack_census.h"
 #include "analysis/stack_groups.h"
@@ -89,6 +91,11 @@ void print_snapshot_report(const SnapshotReader& snapshot, const std::string& pa
     facts.stacks = &recorded.stacks;
   }
   input.next = next_step(facts);
+  std::optional<OwnerSums> owners;
+  if (snapshot.has_references()) {
+    owners.emplace(sum_owners(streams_of(snapshot), references_of(snapshot)));
+    input.owners = &*owners;
+  }
 
   Writer out(STDOUT_FILENO, "standard output");
   if (style.json) {

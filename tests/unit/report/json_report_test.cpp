@@ -76,6 +76,32 @@ TEST_CASE("the JSON report holds the facts, exactly") {
   CHECK(int64_t(root["thread_caches"].at(1)["arena"]) == -1);
 }
 
+TEST_CASE("the JSON report has the largest owners, or why it has none") {
+  test::HandmadeSnapshot snapshot = test::sample_snapshot();
+  snapshot.metadata.references.emplace().why_not = "it would have taken 2 s";
+  SampleReport report(snapshot);
+  simdjson::dom::parser parser;
+  simdjson::dom::element root = parser.parse(simdjson::padded_string(json_of(report)));
+  CHECK(std::string_view(root["why_no_references"]) == "it would have taken 2 s");
+  CHECK(root["owners"].error() == simdjson::NO_SUCH_FIELD);
+
+  report.owners = test::sample_owners();
+  root = parser.parse(simdjson::padded_string(json_of(report)));
+  CHECK(root["why_no_references"].error() == simdjson::NO_SUCH_FIELD);
+  REQUIRE(simdjson::dom::array(root["owners"]).size() == 3);
+  CHECK(std::string_view(root["owners"].at(0)["root"]) == "g_cache\x1b");
+  CHECK(std::string_view(root["owners"].at(0)["module"]) == "/opt/server");
+  CHECK(uint64_t(root["owners"].at(0)["retained_bytes"]) == 60 * kMiB);
+  CHECK(uint64_t(root["owners"].at(0)["retained_blocks"]) == 1'204'118);
+  CHECK(std::string_view(root["owners"].at(1)["kind"]) == "several");
+  CHECK(std::string_view(root["owners"].at(2)["kind"]) == "stack");
+  CHECK(int64_t(root["owners"].at(2)["tid"]) == 4243);
+  CHECK(uint64_t(root["leaked_blocks"]) == 2);
+  CHECK(uint64_t(root["leaked_bytes"]) == kMiB);
+  CHECK(uint64_t(root["bytes_in_use"]) == 100 * kMiB);
+  CHECK(std::string_view(root["owner_commands"].at(1)) == "heapsnap leaks server.hsnap");
+}
+
 TEST_CASE("hostile text of a target stays text") {
   test::HandmadeSnapshot snapshot = test::sample_snapshot();
   const std::string hostile("\",\"pid\":1,\"\x1b\n\xff\0", 15);

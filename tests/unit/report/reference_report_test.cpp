@@ -130,7 +130,7 @@ TEST_CASE("nothing leaked is said, with what it cannot tell") {
   CHECK(says(text, "leaked    nothing: roots lead to all blocks\n"));
   CHECK(says(text, "4.0 KiB were in swap and not looked at"));
   CHECK(says(text, "    heapsnap owners 42\n"));
-  CHECK(root_label(input, heap.streams.places[0]) == "thread 7, on its stack");
+  CHECK(root_label(input.metadata, heap.streams.places[0]) == "thread 7, on its stack");
 }
 
 TEST_CASE("why shows each step to the block") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,7 @@ struct SampleReport {
     facts.is_whole_report = is_whole_report;
     input.next = next_step(facts);
     input.saved_together = together;
+    input.owners = owners ? &*owners : nullptr;
     return input;
   }
 
@@ -118,6 +120,31 @@ struct SampleReport {
   RssAccount account;
   std::vector<Advice> advice;
   SavedTogether together;
+  std::optional<OwnerSums> owners;
 };
+
+// Four owners of 99 MiB, and a MiB that is leaked.
+inline OwnerSums sample_owners() {
+  OwnerSums sums;
+  RootPlace place;
+  place.kind = RootKind::kVariable;
+  place.module = "/opt/server";
+  for (const char* name : {"g_cache\x1b", "g_index", "g_names"}) {
+    place.name = name;
+    place.module_offset += 0x10;
+    sums.places.push_back(place);
+  }
+  place.kind = RootKind::kStack;
+  place.tid = 4243;
+  place.name = "handle_request()";
+  sums.places.push_back(place);
+  sums.owners = {{false, 0, {1'204'118, 60 * kMiB}},
+                 {true, 0, {30, 20 * kMiB}},
+                 {false, 3, {1, 10 * kMiB}},
+                 {false, 1, {9, 9 * kMiB}}};
+  sums.in_use = {1'204'160, 100 * kMiB};
+  sums.leaked = {2, kMiB};
+  return sums;
+}
 
 }  // namespace heapsnap::test

@@ -232,6 +232,47 @@ TEST_CASE("a large row is followed by what it consists of, and the parts add up 
   CHECK(widest_line(text) <= 80);
 }
 
+TEST_CASE("the largest owners are named, and what is leaked") {
+  SampleReport report(test::sample_snapshot());
+  report.owners = test::sample_owners();
+  const std::string text = first_screen(report);
+  CAPTURE(text);
+  CHECK(contains(text, R"(
+What keeps the blocks in use (usable bytes)
+  60.0 %  60.0 MiB  1,204,118 blocks  g_cache\x1b in server
+  20.0 %  20.0 MiB         30 blocks  several roots together
+  10.0 %  10.0 MiB           1 block  thread 4243 (…n handle_request() in server
+  To see what these consist of, and the other owners:
+    heapsnap owners server.hsnap
+  1.0 MiB in 2 blocks are leaked: nothing leads to them. To list them:
+    heapsnap leaks server.hsnap
+)"));
+  CHECK(!contains(text, "g_index"));
+  for (const unsigned width : {60U, 72U, 100U}) {
+    CHECK(widest_line(first_screen(report, {false, width})) <= width);
+  }
+  report.owners->leaked = {};
+  CHECK(contains(first_screen(report), "\n  Nothing is leaked.\n"));
+  CHECK(!contains(first_screen(report), "heapsnap leaks"));
+}
+
+TEST_CASE("why owners are not known is said, unless nobody asked for them") {
+  test::HandmadeSnapshot snapshot = test::sample_snapshot();
+  CHECK(!contains(first_screen(SampleReport(snapshot)), "What keeps"));
+  ReferenceRecord& record = snapshot.metadata.references.emplace();
+  record.why_not = "it would have taken 2 s";
+  CHECK(contains(first_screen(SampleReport(snapshot)), R"(
+What keeps the blocks in use (usable bytes)
+  Not looked at: it would have taken 2 s. To have it looked at:
+    heapsnap attach --references yes 4242
+)"));
+  snapshot.metadata.freeze.method = FreezeMethod::kCore;
+  CHECK(contains(first_screen(SampleReport(snapshot)),
+                 "\n    heapsnap core --references yes CORE\n"));
+  record.why_not = kReferencesNotAskedFor;
+  CHECK(!contains(first_screen(SampleReport(snapshot)), "What keeps"));
+}
+
 TEST_CASE("a row of less than 5 % is not taken apart") {
   CHECK_FALSE(contains(first_screen(SampleReport(test::sample_snapshot())), "\n    /opt/server"));
 }

@@ -1,0 +1,38 @@
+// What each root owns, without what lies below it: the top of an owner tree, at a fraction of its
+// cost.
+//
+//   g_cache ──► a ──► b ◄── c ◄── g_index       a: g_cache's; c: g_index's; b: of several
+//
+// A root dominates what it alone leads to, and who leads to a block needs no tree: each block is
+// told at most twice who leads to it, first of one root and then of several.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/reference_streams.h"
+#include "analysis/size_classes.h"
+#include "analysis/snapshot_streams.h"
+#include "references/root.h"
+
+namespace heapsnap {
+
+struct OwnerSum {
+  bool is_several = false;  // more than one root together
+  uint32_t place = 0;       // else: index into OwnerSums::places
+  Tally retained;
+};
+
+struct OwnerSums {
+  std::vector<RootPlace> places;  // as OwnerTree::places
+  std::vector<OwnerSum> owners;   // by retained bytes, largest first
+  Tally in_use;                   // all blocks but malloc's own
+  Tally leaked;                   // of these, what no root leads to
+};
+
+// The same figures as those of make_owner_tree() at the top. At most 32 bytes a block where each
+// has one reference and a half. Throws Error{kBadInput} when blocks and references do not fit
+// together.
+OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& references);
+
+}  // namespace heapsnap

@@ -1,0 +1,72 @@
+// The section about what keeps the blocks in use: the largest roots, and how much is leaked.
+#include <fmt/format.h>
+
+#include "report/largest_owners.h"
+#include "report/number_text.h"
+#include "report/reference_labels.h"
+#include "report/text_page.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr const char* kOwnersHeading = "What keeps the blocks in use (usable bytes)";
+
+void print_owner_table(TextPage& page, const OwnerSums& sums) {
+  using Align = TextTable::Align;
+  constexpr size_t kLeastRoot = 24;
+  TextTable table;
+  for (int i = 0; i < 3; ++i) table.add_column("", Align::kRight);
+  table.add_column("", kLeastRoot, [](const std::vector<std::string>& cells, size_t width) {
+    std::vector<std::string> cut;
+    for (const std::string& cell : cells) cut.push_back(clipped(cell, width));
+    return cut;
+  });
+  for (const OwnerSum& owner : largest_owners(sums)) {
+    table.add_row({percent_text(owner.retained.bytes, sums.in_use.bytes),
+                   size_text(owner.retained.bytes),
+                   count_text(owner.retained.count, "block", "blocks"),
+                   owner.is_several ? "several roots together"
+                                    : root_label(page.input.metadata, sums.places[owner.place])});
+  }
+  page.table(table);
+}
+
+void print_command(TextPage& page, const std::string& why, const std::string& command) {
+  page.sentence(why);
+  page.out.write("    " + page.ink.green(command) + "\n");
+}
+
+void print_why_no_owners(TextPage& page) {
+  constexpr uint64_t kWorthAsking = 1 << 20;  // bytes in use
+  const std::string why = why_no_owners(page.input.metadata);
+  if (why.empty() || used_figures(page.input.summary.totals).chunks.bytes < kWorthAsking) return;
+  page.heading(kOwnersHeading);
+  print_command(page, "Not looked at: " + printable(why) + ". To have it looked at:",
+                with_references_command(page.input.metadata));
+}
+
+}  // namespace
+
+void print_largest_owners(TextPage& page) {
+  if (page.input.owners == nullptr) return print_why_no_owners(page);
+  const OwnerSums& sums = *page.input.owners;
+  if (sums.in_use.count == 0) return;
+  page.heading(kOwnersHeading);
+  print_owner_table(page, sums);
+  const OwnerCommands commands = owner_commands(page.input);
+  if (!sums.owners.empty()) {
+    print_command(page, "To see what these consist of, and the other owners:", commands.owners);
+  }
+  if (sums.leaked.count == 0) {
+    page.sentence("Nothing is leaked.");
+    return;
+  }
+  print_command(
+      page,
+      fmt::format("{} in {} are leaked: nothing leads to them. To list them:",
+                  size_text(sums.leaked.bytes), count_text(sums.leaked.count, "block", "blocks")),
+      commands.leaks);
+}
+
+}  // namespace heapsnap
