@@ -5,7 +5,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "platform/linux/proc/memory_margin.h"
 #include "references/object_rows.h"
 #include "references/reference_scan.h"
 #include "report/number_text.h"
@@ -16,8 +15,6 @@ namespace {
 
 // Bytes that one core looks at in a second, all in all; tests/bench/capture_bench.py measures it.
 constexpr uint64_t kBytesInSecond = uint64_t{1} << 30;
-// Of what is free, for the copies that the target's writes make, and for the map of its blocks.
-constexpr uint64_t kShareOfFree = 10;
 // The map of a heap of small blocks takes a fortieth of it.
 constexpr uint64_t kShareOfMap = 24;
 constexpr uint64_t kSmallestMap = 64 << 20;
@@ -41,27 +38,6 @@ uint64_t bytes_to_look_at(Target& target) {
 
 }  // namespace
 
-class ReferenceCapture::Budget {
- public:
-  Budget(int pid, std::optional<uint64_t> wanted) : margin_(pid), first_(margin_.room(UINT64_MAX)) {
-    bytes_ = wanted.value_or(first_.bytes / kShareOfFree);
-  }
-
-  uint64_t bytes() const { return bytes_; }
-  // Throws GivenUp.
-  void check() {
-    const MemoryMargin::Room now = margin_.room(UINT64_MAX);
-    if (now.bytes >= first_.bytes || first_.bytes - now.bytes <= bytes_) return;
-    throw GivenUp{"free memory fell by more than the budget of " + size_text(bytes_) +
-                  " while the copy of the process was read (" + now.limit + ")"};
-  }
-
- private:
-  MemoryMargin margin_;
-  MemoryMargin::Room first_;
-  uint64_t bytes_ = 0;
-};
-
 ReferenceCapture::ReferenceCapture(const ReferenceOptions& options, int pid)
     : options_(options), pid_(pid) {}
 
@@ -83,15 +59,19 @@ void ReferenceCapture::begin(Target& target, bool is_held) {
   target_ = &target;
   decide(is_held);
   if (!record_.why_not.empty()) return;
-  budget_ = std::make_unique<Budget>(pid_, options_.memory_budget);
+  budget_.emplace(pid_, options_.memory_budget);
   const uint64_t most =
       std::min(budget_->bytes(), std::max(bytes_to_look_at(target) / kShareOfMap, kSmallestMap));
   map_.emplace(target.process().machine, most);
 }
 
+void ReferenceCapture::check_budget() {
+  if (auto why = budget_->why_spent()) throw GivenUp{std::move(*why)};
+}
+
 void ReferenceCapture::decide(bool is_held) {
   if (options_.choice == ReferenceChoice::kNo) {
-    record_.why_not = "they were not asked for";
+    record_.why_not = kReferencesNotAskedFor;
     return;
   }
   if (options_.choice == ReferenceChoice::kYes) return;
@@ -146,7 +126,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
           entry_of_block_[first.block] = entry;
         }
       },
-      [this](uint64_t) { budget_->check(); }, storage_.get()));
+      [this](uint64_t) { check_budget(); }, storage_.get()));
   record_.references = writer.references();
   scan_roots();
   if (storage_) storage_->follow();
@@ -185,7 +165,7 @@ void ReferenceCapture::count(const ScannedMemory& scanned) {
 
 void ReferenceCapture::scan_roots() {
   for (uint32_t i = 0; i < regions_.regions.size(); ++i) {
-    budget_->check();
+    check_budget();
     if (storage_) storage_->set_on_stack(regions_.regions[i].kind == RootKind::kStack);
     const auto receive = [&](const OutsideWord& word) {
       if (roots_.size() == kMostRoots) throw GivenUp{"it has more roots than are kept"};

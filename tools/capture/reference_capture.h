@@ -36,6 +36,7 @@
 #include "references/stack_frames.h"
 #include "snapshot/snapshot_writer.h"
 #include "target/target.h"
+#include "tools/capture/memory_budget.h"
 
 namespace heapsnap {
 
@@ -72,7 +73,6 @@ class ReferenceCapture final : public ChunkSink {
   ReferenceRecord finish(const DebugFileSearch& debug_files, SnapshotWriter& writer);
 
  private:
-  class Budget;
   // A number in the file: of a type that is known, or of a vtable that only a symbol names.
   struct TypeEntry {
     TypeNumber type = 0;
@@ -80,6 +80,7 @@ class ReferenceCapture final : public ChunkSink {
     TypeNumber array_of = 0;  // the entry of what it is an array of; 0: it is none
   };
 
+  void check_budget();
   void decide(bool is_held);
   void scan(const HeapModel& heap, const MemoryTaken& taken, SnapshotWriter& writer);
   void scan_roots();
@@ -97,7 +98,7 @@ class ReferenceCapture final : public ChunkSink {
   ReferenceOptions options_;
   int pid_;
   Target* target_ = nullptr;
-  std::unique_ptr<Budget> budget_;
+  std::optional<MemoryBudget> budget_;
   std::optional<BlockMap> map_;  // none: nothing is taken
   ReferenceRecord record_;
 
