@@ -69,6 +69,13 @@ UniqueFd walk_in_root(int root, const std::string& path) {
   return UniqueFd(::fcntl(root, F_DUPFD_CLOEXEC, 0));
 }
 
+bool is_same_file(const UniqueFd& one, const UniqueFd& other) {
+  struct stat a {};
+  struct stat b {};
+  return ::fstat(one.get(), &a) == 0 && ::fstat(other.get(), &b) == 0 && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
+}
+
 }  // namespace
 
 UniqueFd reopen_regular(const UniqueFd& file) {
@@ -82,7 +89,12 @@ UniqueFd reopen_regular(const UniqueFd& file) {
 }
 
 UniqueFd open_regular(const std::string& path) {
-  return reopen_regular(UniqueFd(::open(path.c_str(), O_PATH | O_CLOEXEC)));
+  const UniqueFd found(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  UniqueFd file = reopen_regular(found);
+  if (file || !found || errno != ENOENT) return file;
+  // There is no /proc here, as in a bare root folder.
+  file = UniqueFd(::open(path.c_str(), kReading));
+  return file && is_same_file(found, file) ? std::move(file) : UniqueFd();
 }
 
 UniqueFd find_in_root(int root, const std::string& path) {
