@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 
+import container_groups
+
 GROWING = ["g_sessions", "g_events", "g_index"]
 GROWING_CLASSES = ["Session", "Event", "Entry"]
 GROWING_FUNCTIONS = ["add_session", "add_event", "add_entry"]
@@ -62,13 +64,6 @@ def attach(heapsnap, pid, path, references="yes"):
     return path
 
 
-def tracked_pid(holder):
-    """heapsnap run starts the holder as a child."""
-    path = f"/proc/{holder.process.pid}/task/{holder.process.pid}/children"
-    with open(path, encoding="ascii") as file:
-        return int(file.read().split()[0])
-
-
 def take(heapsnap, folder, programs, tracked=False):
     """Five snapshots, of the first program up to step 1, of the last from step 2 on; paths, and what was counted."""
     paths, counts = [], []
@@ -76,7 +71,7 @@ def take(heapsnap, folder, programs, tracked=False):
                            [(programs[0], range(2)), (programs[1], range(2, 5))]):
         argv = [heapsnap, "run", "--", program] if tracked else [program]
         with Holder(*argv, step=steps[0]) as holder:
-            pid = tracked_pid(holder) if tracked else holder.pid
+            pid = container_groups.only_child(holder.pid) if tracked else holder.pid
             for step in steps:
                 holder.go_to(step)
                 paths.append(attach(heapsnap, pid, folder / f"step{step}.hsnap"))
