@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "references/block_slack.h"
@@ -12,6 +13,9 @@ namespace {
 
 constexpr uint64_t kWordBytes = 8;
 constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kTextInString = 16;  // bytes that a std::string has room for itself
+// By the logarithm of the width of a character.
+constexpr std::array kTextKinds{StorageKind::kText, StorageKind::kText16, StorageKind::kText32};
 // Floating-point 1.0, the load factor that nobody changes.
 constexpr uint64_t kLoadFactor = 0x3f800000;
 
@@ -24,7 +28,11 @@ const char* to_string(StorageKind kind) {
     case StorageKind::kListNode: return "std::list node";
     case StorageKind::kHashNode: return "std::unordered_map/set node";
     case StorageKind::kHashBuckets: return "std::unordered_map/set buckets";
+    case StorageKind::kDequeMap: return "std::deque map";
+    case StorageKind::kDequeBuffer: return "std::deque buffer";
     case StorageKind::kText: return "std::string characters";
+    case StorageKind::kText16: return "std::u16string characters";
+    case StorageKind::kText32: return "std::wstring/u32string characters";
     case StorageKind::kArray: return "std::vector storage";
   }
   return "unknown";
@@ -75,10 +83,16 @@ void ContainerStorage::look_at_array(const WordInMemory& word, BlockNumber block
 
 void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size,
                                     uint64_t capacity) {
+  constexpr uint64_t kLongest = (1 << 29) - 1;
   uint64_t address = 0;
   word.beside(0, address);
-  if (is_on_stack_ || size >= UINT32_MAX || !is_filled(address, capacity + 1)) return;
-  texts_[block] = static_cast<uint32_t>(size) + 1;
+  if (is_on_stack_ || size >= kLongest) return;
+  uint32_t widths = 0;
+  for (uint32_t i = 0; i < kTextKinds.size(); ++i) {
+    const bool is_long = capacity << i >= kTextInString;
+    if (is_long && is_filled(address, (capacity + 1) << i)) widths |= 1U << i;
+  }
+  if (widths != 0) texts_[block] = {static_cast<uint32_t>(size) + 1, widths};
 }
 
 void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
@@ -118,6 +132,30 @@ void ContainerStorage::look_at_buckets(const WordInMemory& word, BlockNumber blo
   containers_.push_back({StorageKind::kHashNode, word.at.value(), first, 0, count});
 }
 
+// Two iterators follow the map: | element | buffer | its end | word of the map |, of the first
+// element and of the end.
+void ContainerStorage::look_at_deque(const WordInMemory& word, BlockNumber block,
+                                     uint64_t map_size) {
+  constexpr uint64_t kSmallestBuffer = 256;  // a half of 512 bytes, that elements do not fill
+  constexpr uint64_t kLargestBuffer = uint64_t{1} << 30;
+  std::array<uint64_t, 10> words{};
+  for (int i = 0; i < 10; ++i) {
+    if (!word.beside(i, words.at(static_cast<size_t>(i)))) return;
+  }
+  const auto [map, size, first, first_buffer, first_end, first_word, end, last_buffer, last_end,
+              last_word] = words;
+  const uint64_t bytes = first_end - first_buffer;
+  if (first_buffer > first || first >= first_end || last_buffer > end || end >= last_end ||
+      last_end - last_buffer != bytes || bytes <= kSmallestBuffer || bytes > kLargestBuffer ||
+      first_word < map || first_word > last_word || last_word - map >= map_size * kWordBytes ||
+      (first_word - map) % kWordBytes != 0 || (last_word - map) % kWordBytes != 0 ||
+      deques_.size() >= kMostContainers || !is_filled(map, size * kWordBytes)) {
+    return;
+  }
+  deques_.push_back({block, first_word, (last_word - first_word) / kWordBytes + 1, first_buffer,
+                     last_buffer, bytes});
+}
+
 void ContainerStorage::follow() {
   constexpr uint64_t kFirstPages = 256;
   constexpr uint64_t kNodesForAPage = 32;
@@ -136,9 +174,20 @@ void ContainerStorage::follow() {
       if (!follow_container(container)) continue;
       for (const BlockNumber node : nodes_) mark(node, container.nodes);
     }
+    // In the order of addresses: their maps are read once.
+    std::stable_sort(deques_.begin(), deques_.end(),
+                     [](const Deque& a, const Deque& b) { return a.first < b.first; });
+    for (const Deque& deque : deques_) {
+      nodes_.truncate(0);
+      if (!may_go_on()) break;
+      if (!follow_deque(deque)) continue;
+      mark(deque.map, StorageKind::kDequeMap);
+      for (const BlockNumber buffer : nodes_) mark(buffer, StorageKind::kDequeBuffer);
+    }
     if (!may_go_on()) forget_nodes();
   }
   containers_.clear();
+  deques_.clear();
   nodes_.release();
   texts_.release();
 }
@@ -146,7 +195,11 @@ void ContainerStorage::follow() {
 // Some of one sort known and some not would be worse than none.
 void ContainerStorage::forget_nodes() {
   for (uint8_t& kind : kinds_) {
-    if (kind <= static_cast<uint8_t>(StorageKind::kHashNode)) kind = 0;
+    const auto known = static_cast<StorageKind>(kind);
+    if (known <= StorageKind::kHashNode || known == StorageKind::kDequeMap ||
+        known == StorageKind::kDequeBuffer) {
+      kind = 0;
+    }
   }
 }
 
@@ -161,14 +214,50 @@ bool ContainerStorage::has_first_node(const Container& container) {
 void ContainerStorage::check_texts() {
   for (const AddressRange& memory : map_.memory()) {
     map_.each_block(memory, [this](BlockNumber block, Address address) {
-      if (texts_[block] == 0) return;
-      std::byte end{1};
-      if (cache_.read(address + (texts_[block] - 1), std::span(&end, 1)) == 1 &&
-          end == std::byte{0}) {
-        mark(block, StorageKind::kText);
+      const Text text = texts_[block];
+      // The widest that it can be: of wide characters more is looked at.
+      for (size_t i = kTextKinds.size(); i-- > 0;) {
+        if ((text.widths >> i & 1) == 0 || !is_text(address, text.size - 1, 1U << i)) continue;
+        mark(block, kTextKinds.at(i));
+        return;
       }
     });
   }
+}
+
+// Ends with a 0. Of wide characters the first are looked at, too: numbers may be followed by a 0.
+bool ContainerStorage::is_text(Address begin, uint64_t size, uint32_t width) {
+  constexpr uint64_t kMostLookedAt = 32;
+  constexpr uint64_t kLastCharacter = 0x10ffff;
+  const auto character = [&](uint64_t number) -> std::optional<uint64_t> {
+    uint64_t value = 0;
+    const auto bytes = std::as_writable_bytes(std::span(&value, 1)).first(width);
+    if (cache_.read(begin + number * width, bytes) != width) return std::nullopt;
+    return value;
+  };
+  if (character(size) != uint64_t{0}) return false;
+  if (width == 1) return true;
+  for (uint64_t i = 0; i < std::min(kMostLookedAt, size); ++i) {
+    const auto value = character(i);
+    if (!value || *value == 0 || *value > kLastCharacter) return false;
+  }
+  return size != 0;
+}
+
+bool ContainerStorage::follow_deque(const Deque& deque) {
+  uint64_t buffer = 0;
+  for (uint64_t i = 0; i < deque.count; ++i) {
+    if (nodes_left_ == 0) return false;
+    --nodes_left_;
+    const auto word = cache_.word(Address(deque.first) + i * kWordBytes, kWordBytes);
+    if (!word) return false;
+    buffer = *word;
+    const auto place = map_.find(buffer, hint_);
+    if (!place || place->offset != 0 || !is_filled(buffer, deque.buffer_bytes)) return false;
+    if (i == 0 && buffer != deque.first_buffer) return false;
+    nodes_.push_back(place->block);
+  }
+  return buffer == deque.last_buffer;
 }
 
 bool ContainerStorage::add_node(uint64_t address, std::span<uint64_t> words) {

@@ -5,6 +5,9 @@
 //
 //   std::vector          | begin | end | end of capacity |        end of capacity: the block's end
 //   std::string          | characters | size | capacity |         the block's size, a 0 at the end
+//   std::u16string, ...                                           and no 0 before
+//   std::deque           | map | its size | first element ... | end ... |    a buffer for each word
+//                                                                 of the map between these
 //   std::list            | first | last | size |                  that many nodes, to and fro
 //   std::map, std::set   | 0 | root | leftmost | rightmost | size |        that many nodes
 //   std::unordered_map   | buckets | their number | first | size | 1.0 | their number |
@@ -38,10 +41,14 @@ enum class StorageKind : uint8_t {
   kListNode = 2,
   kHashNode = 3,
   kHashBuckets = 4,
-  kText = 5,
-  kArray = 6,
+  kDequeMap = 5,
+  kDequeBuffer = 6,
+  kText = 7,
+  kText16 = 8,
+  kText32 = 9,
+  kArray = 10,
 };
-inline constexpr int kStorageKindCount = 7;
+inline constexpr int kStorageKindCount = 11;
 
 const char* to_string(StorageKind kind);  // "std::vector storage", ...
 
@@ -83,7 +90,10 @@ class ContainerStorage {
       look_at_text(word, block, second, third);
     }
     if (map_.may_hold(second)) look_at_lists(word, third);
-    if (second != 0 && second < kMostBytes) look_at_buckets(word, block, second, third);
+    if (second != 0 && second < kMostBytes) {
+      look_at_buckets(word, block, second, third);
+      if (map_.may_hold(third)) look_at_deque(word, block, second);
+    }
   }
   // After the last one: reads what must be read again.
   void follow();
@@ -92,7 +102,8 @@ class ContainerStorage {
 
  private:
   static constexpr uint64_t kMostBytes = uint64_t{1} << 40;
-  static constexpr uint64_t kShortestText = 16;  // shorter ones lie in the std::string
+  // Shorter ones lie in the std::string: of 16 bytes.
+  static constexpr uint64_t kShortestText = 4;
   static constexpr size_t kMostContainers = 1 << 20;
 
   struct Container {
@@ -102,12 +113,28 @@ class ContainerStorage {
     uint64_t last = 0;
     uint64_t count = 0;
   };
+  // Its buffers are `buffer_bytes` each; words of the map from `first` on, `count` of them, hold
+  // them.
+  struct Deque {
+    BlockNumber map = kNoBlock;
+    uint64_t first = 0;
+    uint64_t count = 0;
+    uint64_t first_buffer = 0;
+    uint64_t last_buffer = 0;
+    uint64_t buffer_bytes = 0;
+  };
+  // A text that is not yet known to end where it should.
+  struct Text {
+    uint32_t size : 29;   // and one, in characters
+    uint32_t widths : 3;  // a bit each: characters of 1, 2, 4 bytes would fill the block
+  };
 
   void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end_of_capacity);
   void look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size, uint64_t capacity);
   void look_at_lists(const WordInMemory& word, uint64_t third);
   void look_at_buckets(const WordInMemory& word, BlockNumber block, uint64_t buckets,
                        uint64_t first);
+  void look_at_deque(const WordInMemory& word, BlockNumber block, uint64_t map_size);
   bool is_filled(uint64_t address, uint64_t bytes);
   void mark(BlockNumber block, StorageKind kind);
 
@@ -115,6 +142,8 @@ class ContainerStorage {
   bool may_go_on() const { return cache_.pages_read() < most_pages_ && nodes_left_ != 0; }
   bool may_read() const { return may_go_on() && cache_.pages_read() < most_pages_of_container_; }
   void forget_nodes();
+  bool is_text(Address begin, uint64_t size, uint32_t width);
+  bool follow_deque(const Deque& deque);
   bool has_first_node(const Container& container);
   bool follow_container(const Container& container);
   bool follow_list(const Container& container);
@@ -133,9 +162,10 @@ class ContainerStorage {
   uint64_t nodes_left_ = 0;
   bool is_on_stack_ = false;
   BlockMap::Hint hint_;
-  LargeArray<uint8_t> kinds_;   // of each block
-  LargeArray<uint32_t> texts_;  // of each block: one more than the size of the text in it; 0: none
+  LargeArray<uint8_t> kinds_;  // of each block
+  LargeArray<Text> texts_;     // of each block; of size 0: none
   std::vector<Container> containers_;
+  std::vector<Deque> deques_;
   LargeArray<BlockNumber> nodes_;  // of the container that is followed
 };
 

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <list>
 #include <map>
@@ -230,6 +231,10 @@ void make_rows() {
 std::map<int, std::string> g_map;
 std::unordered_map<std::string, int> g_hash;
 std::vector<std::string> g_texts;
+std::vector<std::wstring> g_wide_texts;
+std::vector<std::u16string> g_texts_of_16;
+std::vector<std::u32string> g_texts_of_32;
+std::deque<long> g_queue;
 
 // What `main` holds on its stack, too.
 struct Containers {
@@ -244,6 +249,10 @@ void fill_containers(Containers& local) {
   for (int i = 0; i < 300; ++i) g_hash[text + std::to_string(i)] = i;
   for (int i = 0; i < 100; ++i) g_texts.push_back(text + text);
   g_texts.emplace_back("short");
+  for (int i = 0; i < 50; ++i) g_wide_texts.emplace_back(10 + i, L'w');
+  for (int i = 0; i < 30; ++i) g_texts_of_16.emplace_back(10 + i, u'\u20ac');
+  for (int i = 0; i < 20; ++i) g_texts_of_32.emplace_back(10 + i, U'\U0001f600');
+  for (int i = 0; i < 1000; ++i) g_queue.push_back(i);
   for (int i = 0; i < 200; ++i) {
     local.set.insert(i ^ 0x55);
     local.list.push_back(i);
@@ -260,7 +269,11 @@ void fill_containers(Containers& local) {
   add("std::list node", local.list.size() + 20 + 20 * 5);
   add("std::unordered_map/set node", g_hash.size() + local.hash_set.size());
   add("std::string characters", 500 + 300 + 100);
-  add("std::vector storage", 1);
+  add("std::vector storage", 1 + 3);
+  add("std::u16string characters", 30);
+  add("std::wstring/u32string characters", 50 + 20);
+  add("std::deque map", 1);
+  add("std::deque buffer", 16);
   add("std::unordered_map/set buckets", 2);
 }
 

@@ -140,6 +140,103 @@ TEST_CASE("the characters of a string end with a 0 and fit their capacity") {
   }
 }
 
+TEST_CASE("wide characters fill their capacity, and no 0 is among them") {
+  for (const unsigned width : {2U, 4U}) {
+    CAPTURE(width);
+    const std::string name =
+        width == 2 ? "std::u16string characters" : "std::wstring/u32string characters";
+    ContainerHeap heap;
+    const uint64_t text = heap.block(104);
+    const uint64_t holder = heap.block(56);
+    const uint64_t capacity = 96 / width;
+    const uint64_t size = capacity - 1;
+    const uint64_t two = width == 2 ? 0x0063006200610060 : 0x0000006100000060;
+    heap.put(text, std::vector<uint64_t>(12, two));
+    const auto put_character = [&](uint64_t number, uint64_t value) {
+      const auto bytes = std::as_bytes(std::span(&value, 1)).first(width);
+      heap.target.put_bytes(Address(text + number * width), bytes);
+    };
+    put_character(size, 0);
+    heap.put(holder + 8, {text, size, capacity});
+    CHECK(heap.kind(text) == name);
+    put_character(size, 'x');
+    CHECK(heap.kind(text) == "");
+    put_character(size, 0);
+    put_character(3, 0);
+    CHECK(heap.kind(text) == "");
+    put_character(3, width == 2 ? 0xd83d : 0x1f600);
+    CHECK(heap.kind(text) == name);
+    if (width == 4) {
+      put_character(3, 0x110000);
+      CHECK(heap.kind(text) == "");
+    }
+  }
+}
+
+TEST_CASE("a block that has room for characters of two widths holds what lies in it") {
+  ContainerHeap heap;
+  const uint64_t text = heap.block(40);
+  const uint64_t holder = heap.block(56);
+  heap.put(holder + 8, {text, 17, 17});
+  heap.put(text, {0x7878787878787878, 0x7878787878787878, 0x0078});
+  heap.put(text + 16, {0x0078, 0, 0});
+  heap.target.put_bytes(Address(text + 17), std::vector<std::byte>(1, std::byte{0}));
+  CHECK(heap.kind(text) == "std::string characters");
+  heap.put(text, {0x0061006100610061, 0x0061006100610061, 0x0061006100610061, 0x0061006100610061,
+                  0x0000000000000061});
+  heap.put(holder + 8, {text, 17, 17});
+  CHECK(heap.kind(text) == "std::u16string characters");
+}
+
+TEST_CASE("the words of a deque's map between its ends hold its buffers") {
+  ContainerHeap heap;
+  const uint64_t map = heap.block(72);
+  const uint64_t buffers[] = {heap.block(520), heap.block(520), heap.block(520)};
+  const uint64_t stale = heap.block(520);
+  const uint64_t deque = heap.block(88);
+  heap.put(map + 8, {stale, buffers[0], buffers[1], buffers[2], stale});
+  const auto put_iterator = [&](uint64_t at, uint64_t buffer, uint64_t element, uint64_t word) {
+    heap.put(at, {buffer + element, buffer, buffer + 512, word});
+  };
+  heap.put(deque, {map, 8});
+  put_iterator(deque + 16, buffers[0], 8, map + 16);
+  put_iterator(deque + 48, buffers[2], 504, map + 32);
+  const auto has_buffers = [&] {
+    for (const uint64_t buffer : buffers) {
+      if (heap.kind(buffer) != "std::deque buffer") return false;
+    }
+    return heap.kind(map) == "std::deque map";
+  };
+  CHECK(has_buffers());
+  CHECK(heap.kind(stale) == "");
+  SUBCASE("of one buffer, and nothing in it") {
+    put_iterator(deque + 48, buffers[0], 8, map + 16);
+    CHECK(heap.kind(buffers[0]) == "std::deque buffer");
+    CHECK(heap.kind(buffers[1]) == "");
+  }
+  SUBCASE("in their order") {
+    put_iterator(deque + 48, buffers[1], 504, map + 32);
+    CHECK(heap.kind(map) == "");
+  }
+  SUBCASE("all of them") {
+    heap.put(map + 24, {0});
+    CHECK(heap.kind(buffers[0]) == "");
+    CHECK(heap.kind(map) == "");
+  }
+  SUBCASE("each as large as the iterators say") {
+    heap.put(map + 24, {buffers[1] + 8});
+    CHECK(heap.kind(buffers[0]) == "");
+  }
+  SUBCASE("within the map") {
+    heap.put(deque + 8, {4});
+    CHECK(heap.kind(map) == "");
+  }
+  SUBCASE("with an element within the buffer") {
+    put_iterator(deque + 16, buffers[0], 512, map + 16);
+    CHECK(heap.kind(map) == "");
+  }
+}
+
 TEST_CASE("the nodes of a list lead to and fro") {
   ContainerHeap heap;
   const uint64_t nodes[] = {heap.block(24), heap.block(24), heap.block(24)};
