@@ -18,7 +18,12 @@ struct HandmadeHeap {
   struct Block {
     uint64_t size;  // usable bytes
     TypeNumber type = 0;
-    std::vector<std::pair<uint32_t, BlockNumber>> references;  // byte offset, target
+    struct Link {
+      uint32_t offset;  // in bytes
+      BlockNumber target;
+      bool interior;
+    };
+    std::vector<Link> references = {};
   };
 
   HandmadeSnapshot snapshot;
@@ -31,12 +36,12 @@ struct HandmadeHeap {
 
   // Its size is a multiple of 16 less a word.
   BlockNumber add(uint64_t size, TypeNumber type = 0, uint32_t stack = 0) {
-    blocks.push_back({size, type, {}});
+    blocks.push_back({size, type});
     stacks.push_back(stack);
     return static_cast<BlockNumber>(blocks.size() - 1);
   }
-  void link(BlockNumber from, uint32_t offset, BlockNumber to) {
-    blocks[from].references.emplace_back(offset, to);
+  void link(BlockNumber from, uint32_t offset, BlockNumber to, bool interior = false) {
+    blocks[from].references.push_back({offset, to, interior});
   }
   TypeNumber add_type(std::string name) {
     streams.types.push_back({std::move(name), "", TypeSource::kVtable});
@@ -70,11 +75,12 @@ struct HandmadeHeap {
         const auto count = static_cast<uint32_t>(blocks[i].references.size());
         std::vector<uint32_t> offsets;
         std::vector<BlockNumber> targets;
-        for (const auto& [offset, target] : blocks[i].references) {
-          offsets.push_back(offset / kWord);
-          targets.push_back(target);
+        std::vector<uint8_t> interior;
+        for (const Block::Link& link : blocks[i].references) {
+          offsets.push_back(link.offset / kWord);
+          targets.push_back(link.target);
+          interior.push_back(link.interior ? 1 : 0);
         }
-        const std::vector<uint8_t> interior(count);
         sink.on_references({i, std::span(&count, 1), offsets, targets, interior});
       }
     };
