@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/large_memory.h"
@@ -28,6 +29,9 @@ class BlockSet {
     word |= uint64_t{1} << (block % 64);
     return word != before;
   }
+
+  // 64 blocks each, the first one's bit the lowest.
+  std::span<const uint64_t> words() const { return words_.span(); }
 
   // After the last insertion; what follows needs it.
   void count();

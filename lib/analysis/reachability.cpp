@@ -1,5 +1,7 @@
 #include "analysis/reachability.h"
 
+#include <bit>
+
 #include "base/error.h"
 
 namespace heapsnap {
@@ -30,6 +32,92 @@ bool reach_from(const ReferenceGraph& graph, BlockNumber start, BlockSet& reache
   return true;
 }
 
+// Where few blocks wait, they wait in a queue. Where many do, all bits are gone through, so that
+// blocks that lie side by side are looked at one after the other.
+class Search {
+ public:
+  Search(const ReferenceGraph& graph, BlockSet& reached)
+      : graph_(graph), reached_(reached), queue_(size_t{graph.blocks()} + 1) {}
+
+  void run(std::span<const BlockNumber> roots) {
+    for (const BlockNumber root : roots) {
+      if (reached_.insert(root)) queue_[end_++] = root;
+    }
+    empty_queue();
+    while (next_ < end_) {
+      sweep();
+      empty_queue();
+    }
+  }
+
+ private:
+  // As many wait as let the next one lie in a cache line with another, mostly.
+  static constexpr size_t kManyOf = 32;
+  static constexpr size_t kFewest = 4096;
+
+  size_t many() const { return graph_.blocks() / kManyOf + kFewest; }
+
+  // Until many wait, or none does.
+  void empty_queue() {
+    // How far ahead of the block that is looked at memory is asked for: where the targets of a
+    // block are, and half of the way later the targets.
+    constexpr size_t kAhead = 32;
+    constexpr size_t kNear = 16;
+    BlockNumber* const queue = queue_.data();
+    size_t next = next_;
+    size_t end = end_;
+    for (const size_t most = many(); next < end && end - next < most; ++next) {
+      if (next + kAhead < end) graph_.prefetch(queue[next + kAhead]);
+      if (next + kNear < end) graph_.prefetch_targets(queue[next + kNear]);
+      for (const BlockNumber target : graph_.targets(queue[next])) {
+        queue[end] = target;
+        end += reached_.insert(target) ? 1 : 0;  // without a branch: half of them are not new
+      }
+    }
+    next_ = next;
+    end_ = end;
+  }
+
+  // Goes through all blocks as long as many wait; those that wait then are in the queue.
+  void sweep() {
+    const std::span<const uint64_t> reached = reached_.words();
+    LargeArray<uint64_t> done;
+    done.append(reached);
+    for (; next_ < end_; ++next_) {
+      done[queue_[next_] / 64] &= ~(uint64_t{1} << (queue_[next_] % 64));
+    }
+    const size_t few = many() / 2;
+    for (size_t looked_at = few; looked_at >= few;) {
+      looked_at = 0;
+      for (size_t word = 0; word < reached.size(); ++word) {
+        // Blocks of the same word may lead to each other.
+        for (uint64_t waiting = 0; (waiting = reached[word] & ~done[word]) != 0;) {
+          done[word] |= waiting;
+          for (; waiting != 0; waiting &= waiting - 1, ++looked_at) {
+            const uint64_t block = word * 64 + static_cast<unsigned>(std::countr_zero(waiting));
+            for (const BlockNumber target : graph_.targets(static_cast<BlockNumber>(block))) {
+              reached_.insert(target);
+            }
+          }
+        }
+      }
+    }
+    next_ = end_ = 0;
+    for (size_t word = 0; word < reached.size(); ++word) {
+      for (uint64_t waiting = reached[word] & ~done[word]; waiting != 0; waiting &= waiting - 1) {
+        queue_[end_++] =
+            static_cast<BlockNumber>(word * 64 + static_cast<unsigned>(std::countr_zero(waiting)));
+      }
+    }
+  }
+
+  const ReferenceGraph& graph_;
+  BlockSet& reached_;
+  LargeArray<BlockNumber> queue_;  // one more than blocks: what is written last may be no new one
+  size_t next_ = 0;
+  size_t end_ = 0;
+};
+
 }  // namespace
 
 std::vector<BlockNumber> targets_of(std::span<const Root> roots) {
@@ -41,28 +129,12 @@ std::vector<BlockNumber> targets_of(std::span<const Root> roots) {
 
 void reach_more(const ReferenceGraph& graph, std::span<const BlockNumber> roots,
                 BlockSet& reached) {
-  // How far ahead of the block that is looked at memory is asked for: where the targets of a block
-  // are, and half of the way later the targets.
-  constexpr size_t kAhead = 32;
-  constexpr size_t kNear = 16;
-  // One more: what is written last may be no new block.
-  LargeArray<BlockNumber> queue(size_t{graph.blocks()} + 1);
-  size_t end = 0;
-  const auto reach = [&](BlockNumber block) {
-    queue[end] = block;
-    end += reached.insert(block) ? 1 : 0;  // without a branch: half of them are not new
-  };
   for (const BlockNumber root : roots) {
     if (root >= graph.blocks()) {
       throw Error(ErrorKind::kBadInput, "the roots", "one leads to a block that is not there");
     }
-    reach(root);
   }
-  for (size_t next = 0; next < end; ++next) {
-    if (next + kAhead < end) graph.prefetch(queue[next + kAhead]);
-    if (next + kNear < end) graph.prefetch_targets(queue[next + kNear]);
-    for (const BlockNumber target : graph.targets(queue[next])) reach(target);
-  }
+  Search(graph, reached).run(roots);
 }
 
 BlockSet reachable_blocks(const ReferenceGraph& graph, std::span<const BlockNumber> roots) {

@@ -1,8 +1,9 @@
 // Which blocks are alive: those that a path of references leads to from a root.
 //
 // Breadth-first, because the blocks that come next are then known long before they are needed:
-// where the graph is random, each look at a block would otherwise wait for memory. Four bytes a
-// block besides the graph and the set.
+// where the graph is random, each look at a block would otherwise wait for memory. Where many come
+// next, they are looked at in the order in which they lie in memory. Four bytes a block besides the
+// graph and the sets.
 #pragma once
 
 #include <span>
