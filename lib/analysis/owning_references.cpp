@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "analysis/reachability.h"
+#include "references/container_storage.h"
 
 namespace heapsnap {
 
@@ -63,13 +64,35 @@ class HeldWords final : public ReferenceSink {
   std::vector<uint64_t> holding_;  // by size and offset in words
 };
 
+// The blocks that hold characters, in which words are no addresses: behind the end of a text lies
+// what was there before.
+BlockSet texts_of(const ReferenceStreams& references, BlockNumber blocks) {
+  std::vector<bool> is_text;
+  for (const BlockType& type : references.types) {
+    is_text.push_back(type.source == TypeSource::kStructure &&
+                      (type.name == to_string(StorageKind::kText) ||
+                       type.name == to_string(StorageKind::kText16) ||
+                       type.name == to_string(StorageKind::kText32)));
+  }
+  BlockSet texts(blocks);
+  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+    for (size_t i = 0; i < types.size() && first + i < blocks; ++i) {
+      if (types[i] < is_text.size() && is_text[types[i]]) {
+        texts.insert(first + static_cast<BlockNumber>(i));
+      }
+    }
+  });
+  return texts;
+}
+
 // Gathers a graph of some of the references.
 class SomeReferences final : public ReferenceSink {
  public:
   // `keeps_weak`: of a block, whether weak references to it are kept.
   using KeepsWeak = std::function<bool(BlockNumber)>;
-  SomeReferences(const HeldWords& words, ReferenceGraph& graph, KeepsWeak keeps_weak)
-      : words_(words), sink_(graph), keeps_weak_(std::move(keeps_weak)) {}
+  SomeReferences(const HeldWords& words, const BlockSet& texts, ReferenceGraph& graph,
+                 KeepsWeak keeps_weak)
+      : words_(words), texts_(texts), sink_(graph), keeps_weak_(std::move(keeps_weak)) {}
 
   void on_references(const ReferenceBatch& batch) override {
     counts_.clear();
@@ -78,9 +101,13 @@ class SomeReferences final : public ReferenceSink {
     for (size_t i = 0; i < batch.counts.size(); ++i) {
       const size_t begin = targets_.size();
       const size_t end = next + batch.counts[i];
-      const size_t size = words_.size_of(batch.first + i);
+      const uint64_t source = batch.first + i;
+      const size_t size = words_.size_of(source);
+      const bool is_text =
+          source < texts_.blocks() && texts_.contains(static_cast<BlockNumber>(source));
       for (; next < end; ++next) {
-        const bool is_weak = batch.interior[next] != 0 || words_.is_rare(size, batch.offsets[next]);
+        const bool is_weak =
+            is_text || batch.interior[next] != 0 || words_.is_rare(size, batch.offsets[next]);
         if (!is_weak || keeps_weak_(batch.targets[next])) targets_.push_back(batch.targets[next]);
       }
       counts_.push_back(static_cast<uint32_t>(targets_.size() - begin));
@@ -90,6 +117,7 @@ class SomeReferences final : public ReferenceSink {
 
  private:
   const HeldWords& words_;
+  const BlockSet& texts_;
   ReferenceGraphSink sink_;
   KeepsWeak keeps_weak_;
   std::vector<uint32_t> counts_;
@@ -102,16 +130,17 @@ ReferenceGraph owning_references(const ReferenceStreams& references, const Block
                                  unsigned word, std::span<const BlockNumber> roots) {
   HeldWords words(sizes, word);
   references.read_references(words);
+  const BlockSet texts = texts_of(references, static_cast<BlockNumber>(sizes.size()));
   BlockSet strongly;
   {
     ReferenceGraph strong;
-    SomeReferences sink(words, strong, [](BlockNumber) { return false; });
+    SomeReferences sink(words, texts, strong, [](BlockNumber) { return false; });
     references.read_references(sink);
     strong.finish();
     strongly = reachable_blocks(strong, roots);
   }
   ReferenceGraph graph;
-  SomeReferences sink(words, graph, [&strongly](BlockNumber target) {
+  SomeReferences sink(words, texts, graph, [&strongly](BlockNumber target) {
     return target >= strongly.blocks() || !strongly.contains(target);
   });
   references.read_references(sink);

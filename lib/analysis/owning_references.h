@@ -5,7 +5,8 @@
 // std::string), and lists lead through blocks that something else owns. One such word, and a whole
 // container would belong to nobody. So references are weak when
 //
-//   - they point past the first byte of a block, or
+//   - they point past the first byte of a block,
+//   - they come from characters of a string, or
 //   - fewer than one in eight of the blocks of that size hold any address at that place,
 //
 // and a weak one counts only where no path of others leads to its block.
