@@ -1,25 +1,27 @@
 #!/usr/bin/env python3
 """Puts real output into README.md, so that it cannot drift from what the program does.
 
-    tools/readme_output.py HEAPSNAP LEAKY_SERVER
+    tools/readme_output.py HEAPSNAP DEMOS
 
-Starts the demo server, runs the commands that README.md names in its blocks
+Starts the demo servers in the folder DEMOS, runs the commands that README.md names in its blocks
 
     <!-- output: heapsnap attach PID -->
     ```text
     ...
     ```
 
-with its PID and a snapshot in a temporary folder, and replaces what stands between the fences.
+with the PID of leaky_server, or, of "output of cache_server:", of that one, and a snapshot in a temporary folder, and
+replaces what stands between the fences.
 """
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 import tempfile
 
-BLOCK = re.compile(r"(<!-- output: (.*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- output(?: of (\w+))?: (.*?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
 
 
 def run(command, heapsnap, server, folder):
@@ -36,21 +38,32 @@ def run(command, heapsnap, server, folder):
     return text[text.index(start):end and text.index(end)].rstrip("\n") + "\n"
 
 
+@contextlib.contextmanager
+def demo(folder, name):
+    """The server of that name, once it has its memory."""
+    with subprocess.Popen([os.path.join(folder, name)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as server:
+        try:
+            if not server.stdout.readline().startswith("ready"):
+                sys.exit(f"{name} did not start")
+            yield server
+        finally:
+            server.stdin.close()
+
+
 def main():
-    heapsnap, leaky_server = (os.path.abspath(path) for path in sys.argv[1:3])
+    heapsnap, demos = (os.path.abspath(path) for path in sys.argv[1:3])
     readme = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "README.md")
     with open(readme, encoding="utf-8") as file:
         text = file.read()
-    server = subprocess.Popen([leaky_server], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        if not server.stdout.readline().startswith("ready"):
-            sys.exit("the demo server did not start")
-        with tempfile.TemporaryDirectory(prefix="heapsnap-readme-") as folder:
-            text = BLOCK.sub(lambda found: found[1] + run(found[2], heapsnap, server, folder)
-                             + found[4], text)
-    finally:
-        server.stdin.close()
-        server.wait()
+    for name in ("leaky_server", "cache_server"):
+        with demo(demos, name) as server, tempfile.TemporaryDirectory(prefix="heapsnap-readme-") as folder:
+            def output(found):
+                if (found[2] or "leaky_server") != name:
+                    return found[0]
+                return found[1] + run(found[3], heapsnap, server, folder) + found[5]
+
+            text = BLOCK.sub(output, text)
     with open(readme, "w", encoding="utf-8") as file:
         file.write(text)
 
