@@ -25,6 +25,13 @@ class DebugFileSearch {
   DebugFileSearch() = default;
   explicit DebugFileSearch(Options options) : options_(std::move(options)) {}
 
+  // The same on this machine only.
+  DebugFileSearch without_servers() const {
+    DebugFileSearch local(*this);
+    local.options_.ask_servers = false;
+    return local;
+  }
+
   // `module_path`: where the target sees the module (its folder is searched for the debuglink).
   // Order: DIR/.build-id/ab/cdef.debug; debuglink beside the module, in .debug/ and in
   // DIR/<folder of module>/; DIR/<module_path> (Debian and Ubuntu before 2018); debuginfod. A file

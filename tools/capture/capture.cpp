@@ -238,7 +238,7 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   metadata.memory_left = find_memory_left(pid);
   if (!options.collected_place.empty()) metadata.collection = Collection{options.collected_place};
   SnapshotWriter writer(options.output);
-  ReferenceCapture references(options.references, pid);
+  ReferenceCapture references(options.references, pid, options.debug_files);
   references.prepare(*running);
 
   FreezeOptions freeze_options = freeze;
@@ -278,7 +278,7 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   }
   if (walk.tracking) name_threads(frozen->threads(), pid, walk.tracking->record);
   write_tracking(*frozen, walk.tracking, paths_of_process(pid), options, writer, metadata);
-  metadata.references = references.finish(options.debug_files, writer);
+  metadata.references = references.finish(writer, metadata.notes);
   for (const std::string& file : files_with_lost_pages()) {
     metadata.notes.push_back(
         file + " was truncated while it was read: some of its data on malloc or names is missing");
@@ -330,12 +330,12 @@ CaptureResult capture_core(Target& core, const std::string& source,
   std::optional<TrackerPlace> tracker;
   if (const auto directory = find_tracker(core, metadata.notes)) tracker = {*directory, 0};
   SnapshotWriter writer(options.output);
-  ReferenceCapture references(options.references, 0);
+  ReferenceCapture references(options.references, 0, options.debug_files);
   references.begin(core, false);
   WalkResult walk = walk_target(core, prepared, tracker, options, references, writer, metadata);
   result.chunks = walk.chunks;
   write_tracking(core, walk.tracking, paths_below(options.sysroot), options, writer, metadata);
-  metadata.references = references.finish(options.debug_files, writer);
+  metadata.references = references.finish(writer, metadata.notes);
   if (const auto lost = files_with_lost_pages(); !lost.empty()) {
     throw Error(ErrorKind::kBadInput, "cannot read " + lost.front(),
                 "it was truncated or its disk failed while it was being read",

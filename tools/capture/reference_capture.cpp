@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "elf/unpacked_size.h"
 #include "references/object_rows.h"
 #include "references/reference_scan.h"
 #include "report/number_text.h"
@@ -38,8 +39,9 @@ uint64_t bytes_to_look_at(Target& target) {
 
 }  // namespace
 
-ReferenceCapture::ReferenceCapture(const ReferenceOptions& options, int pid)
-    : options_(options), pid_(pid) {}
+ReferenceCapture::ReferenceCapture(const ReferenceOptions& options, int pid,
+                                   const DebugFileSearch& debug_files)
+    : options_(options), pid_(pid), debug_files_(debug_files) {}
 
 ReferenceCapture::~ReferenceCapture() = default;
 
@@ -50,6 +52,7 @@ void ReferenceCapture::prepare(Target& running) {
   }
   try {
     modules_ = LoadedModules(running);
+    look_for_debug_types();
   } catch (const Error&) {
     // Its memory is read by a thread that may end meanwhile. Then they are opened in the freeze.
   }
@@ -119,8 +122,11 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
     storage_ = std::make_unique<ContainerStorage>(*target_, *map_);
   }
   entry_of_block_ = LargeArray<TypeNumber>(map_->blocks());
+  if (!debug_types_) look_for_debug_types();
+  ReferenceSink& references =
+      debug_types_->is_wanted() ? debug_types_->sink(writer, budget_->bytes()) : writer;
   count(scan_blocks(
-      *target_, *map_, writer,
+      *target_, *map_, references,
       [&](const FirstWord& first) {
         if (const TypeNumber entry = type_of(first); entry != 0) {
           entry_of_block_[first.block] = entry;
@@ -129,32 +135,25 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
       [this](uint64_t) { check_budget(); }, storage_.get()));
   record_.references = writer.references();
   scan_roots();
-  if (storage_) storage_->follow();
-  write_block_types(writer);
+  if (debug_types_->is_wanted()) debug_types_->seal(*map_);
+  if (!storage_) return;
+  storage_->follow();
+  storage_of_block_ = LargeArray<uint8_t>(map_->blocks());
+  for (BlockNumber block = 0; block < map_->blocks(); ++block) {
+    storage_of_block_[block] = static_cast<uint8_t>(storage_->kind(block));
+  }
+  storage_.reset();
 }
 
-// What containers say of a block counts where it does not say itself what it is.
-void ReferenceCapture::write_block_types(SnapshotWriter& writer) {
-  std::array<TypeNumber, kStorageKindCount> entries{};
-  std::vector<TypeNumber> types;
-  for (BlockNumber block = 0; block < map_->blocks(); ++block) {
-    TypeNumber entry = entry_of_block_[block];
-    const StorageKind kind = storage_ ? storage_->kind(block) : StorageKind::kNone;
-    if (entry == 0 && kind != StorageKind::kNone) {
-      TypeNumber& of_kind = entries.at(static_cast<size_t>(kind));
-      if (of_kind == 0) {
-        of_kind = entry_of(types_.add({to_string(kind), "", TypeSource::kStructure}));
-      }
-      entry = of_kind;
-    }
-    types.push_back(entry);
-    if (types.size() < kTypesTogether) continue;
-    writer.on_block_types(types);
-    types.clear();
-  }
-  writer.on_block_types(types);
-  entry_of_block_.release();
-  storage_.reset();
+// Before anything is frozen, where possible: it opens files.
+void ReferenceCapture::look_for_debug_types() {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  const bool is_asked_for = options_.choice == ReferenceChoice::kYes;
+  DebugTypeCapture::Limits limits;
+  limits.patience_ns = is_asked_for ? 30 * kSecond : 2 * kSecond;
+  limits.most_file_bytes = is_asked_for ? kMostUnpackedBytes : kMostUnpackedBytes / 4;
+  debug_types_ =
+      std::make_unique<DebugTypeCapture>(modules_, debug_files_.without_servers(), limits);
 }
 
 void ReferenceCapture::count(const ScannedMemory& scanned) {
@@ -200,10 +199,10 @@ TypeNumber ReferenceCapture::entry_of(TypeNumber type) {
   return place->second;
 }
 
-TypeNumber ReferenceCapture::entry_of_array(TypeNumber elements) {
-  const auto [place, is_new] =
-      entry_of_array_.emplace(elements, static_cast<TypeNumber>(entries_.size()));
-  if (is_new) entries_.push_back({0, 0, elements});
+TypeNumber ReferenceCapture::entry_of_array(TypeNumber elements, unsigned elements_at) {
+  const auto [place, is_new] = entry_of_array_.emplace(std::pair(elements, elements_at),
+                                                       static_cast<TypeNumber>(entries_.size()));
+  if (is_new) entries_.push_back({0, 0, elements, static_cast<uint8_t>(elements_at)});
   return place->second;
 }
 
@@ -228,14 +227,14 @@ TypeNumber ReferenceCapture::type_of_objects(const FirstWord& first) {
   const unsigned word = word_size(target_->process().machine);
   if (const TypeNumber entry = type_by_vtable(first.value); entry != 0) {
     const uint64_t usable = map_->usable(first.address, usable_hint_);
-    return is_row_of_objects(first.bytes, usable, word) ? entry_of_array(entry) : entry;
+    return is_row_of_objects(first.bytes, usable, word) ? entry_of_array(entry, 0) : entry;
   }
   const auto vptr = counted_vptr(first.bytes, word);
   if (!vptr) return 0;
   const TypeNumber entry = type_by_vtable(*vptr);
   if (entry == 0) return 0;
   const uint64_t usable = map_->usable(first.address, usable_hint_);
-  return is_counted_row_of_objects(first.bytes, usable, word) ? entry_of_array(entry) : 0;
+  return is_counted_row_of_objects(first.bytes, usable, word) ? entry_of_array(entry, word) : 0;
 }
 
 TypeNumber ReferenceCapture::type_by_vtable(uint64_t word) {
@@ -251,25 +250,30 @@ TypeNumber ReferenceCapture::type_by_vtable(uint64_t word) {
   if (answer.lacks_rtti) {
     vtables_.without_rtti.push_back(word);
     entry = static_cast<TypeNumber>(entries_.size());
-    entries_.push_back({0, word, 0});
+    entries_.push_back({0, word, 0, 0});
   }
   entry_of_word_.emplace(word, entry);
   return entry;
 }
 
-ReferenceRecord ReferenceCapture::finish(const DebugFileSearch& debug_files,
-                                         SnapshotWriter& writer) {
+ReferenceRecord ReferenceCapture::finish(SnapshotWriter& writer, std::vector<std::string>& notes) {
   if (!record_.is_complete) return record_;
   record_.roots = roots_.size();
-  write_roots(debug_files, writer);
-  write_type_names(debug_files, writer);
+  write_roots(writer);
+  std::vector<BlockType> names = name_types();
+  if (debug_types_->is_wanted()) follow_debug_types(names);
+  write_block_types(std::move(names), writer);
+  const auto& left_out = debug_types_->notes();
+  notes.insert(notes.end(), left_out.begin(), left_out.end());
   return record_;
 }
 
-void ReferenceCapture::write_roots(const DebugFileSearch& debug_files, SnapshotWriter& writer) {
-  const RootContext context{regions_, modules_, stacks_, target_->address_space(),
-                            target_->process().machine};
-  const NamedRoots named = name_roots(context, words_, registers_, debug_files);
+RootContext ReferenceCapture::root_context() const {
+  return {regions_, modules_, stacks_, target_->address_space(), target_->process().machine};
+}
+
+void ReferenceCapture::write_roots(SnapshotWriter& writer) {
+  const NamedRoots named = name_roots(root_context(), words_, registers_, debug_files_);
   for (size_t i = 0; i < roots_.size(); ++i) {
     Root root = roots_[i];
     root.place = named.place_of[i];
@@ -279,10 +283,10 @@ void ReferenceCapture::write_roots(const DebugFileSearch& debug_files, SnapshotW
   writer.on_root_places(named.places);
 }
 
-void ReferenceCapture::write_type_names(const DebugFileSearch& debug_files,
-                                        SnapshotWriter& writer) {
+// Of all entries.
+std::vector<BlockType> ReferenceCapture::name_types() {
   std::sort(vtables_.without_rtti.begin(), vtables_.without_rtti.end());
-  name_by_symbols(vtables_, modules_, debug_files, types_);
+  name_by_symbols(vtables_, modules_, debug_files_, types_);
   std::unordered_map<uint64_t, TypeNumber> by_symbol;
   for (const VtableType& vtable : vtables_.known) by_symbol[vtable.first_word] = vtable.type;
   std::vector<BlockType> names;
@@ -295,6 +299,50 @@ void ReferenceCapture::write_type_names(const DebugFileSearch& debug_files,
     const TypeNumber type = entry.vtable == 0 ? entry.type : by_symbol[entry.vtable];
     names.push_back(types_.all()[type]);
   }
+  return names;
+}
+
+void ReferenceCapture::follow_debug_types(const std::vector<BlockType>& names) {
+  std::vector<TypeNumber> elements;
+  std::vector<uint8_t> elements_at;
+  for (const TypeEntry& entry : entries_) {
+    elements.push_back(entry.array_of);
+    elements_at.push_back(entry.elements_at);
+  }
+  debug_types_->run(
+      {root_context(), words_, roots_, entry_of_block_.span(), names, elements, elements_at});
+}
+
+// What a block says itself counts most; then what debug information says of it, unless that is only
+// that it holds numbers; then what containers say.
+void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotWriter& writer) {
+  const auto by_storage = static_cast<TypeNumber>(names.size());
+  const auto by_debug = by_storage + TypeNumber{kStorageKindCount};
+  std::vector<TypeNumber> types;
+  for (BlockNumber block = 0; block < record_.blocks; ++block) {
+    TypeNumber entry = entry_of_block_[block];
+    if (entry == 0) {
+      const TypeNumber found = debug_types_->type_of(block);
+      const auto kind = storage_of_block_.empty() ? uint8_t{0} : storage_of_block_[block];
+      if (found != 0 && (kind == 0 || !debug_types_->is_plain(found))) {
+        entry = by_debug + found;
+      } else if (kind != 0) {
+        entry = by_storage + kind;
+      }
+    }
+    types.push_back(entry);
+    if (types.size() < kTypesTogether) continue;
+    writer.on_block_types(types);
+    types.clear();
+  }
+  writer.on_block_types(types);
+  entry_of_block_.release();
+  names.emplace_back();  // for StorageKind::kNone
+  for (int kind = 1; kind < kStorageKindCount; ++kind) {
+    names.push_back({to_string(static_cast<StorageKind>(kind)), "", TypeSource::kStructure});
+  }
+  const auto& found = debug_types_->types();
+  names.insert(names.end(), found.begin(), found.end());
   writer.on_type_names(names);
 }
 

@@ -14,8 +14,8 @@
 //               memory has fallen by the budget, they are given up.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -36,6 +36,7 @@
 #include "references/stack_frames.h"
 #include "snapshot/snapshot_writer.h"
 #include "target/target.h"
+#include "tools/capture/debug_type_capture.h"
 #include "tools/capture/memory_budget.h"
 
 namespace heapsnap {
@@ -50,7 +51,7 @@ struct ReferenceOptions {
 class ReferenceCapture final : public ChunkSink {
  public:
   // `pid`: of the process whose limits count; 0 for a core.
-  ReferenceCapture(const ReferenceOptions& options, int pid);
+  ReferenceCapture(const ReferenceOptions& options, int pid, const DebugFileSearch& debug_files);
   ~ReferenceCapture() override;
 
   // Opens the modules of the process, if references may be wanted. Reads files.
@@ -69,8 +70,8 @@ class ReferenceCapture final : public ChunkSink {
   // After the walk. Throws only if the target is gone.
   void take(const HeapModel& heap, const MemoryTaken& taken, SnapshotWriter& writer);
   // Writes what has names, and gives what was done. Reads files, and nothing of the target but what
-  // it is.
-  ReferenceRecord finish(const DebugFileSearch& debug_files, SnapshotWriter& writer);
+  // it is. `notes` gets what was left out meanwhile.
+  ReferenceRecord finish(SnapshotWriter& writer, std::vector<std::string>& notes);
 
  private:
   // A number in the file: of a type that is known, or of a vtable that only a symbol names.
@@ -78,6 +79,7 @@ class ReferenceCapture final : public ChunkSink {
     TypeNumber type = 0;
     uint64_t vtable = 0;
     TypeNumber array_of = 0;  // the entry of what it is an array of; 0: it is none
+    uint8_t elements_at = 0;  // of an array: where its first object lies, in bytes
   };
 
   void check_budget();
@@ -88,15 +90,19 @@ class ReferenceCapture final : public ChunkSink {
   TypeNumber type_of(const FirstWord& first);
   TypeNumber type_by_vtable(uint64_t word);
   TypeNumber entry_of(TypeNumber type);
-  TypeNumber entry_of_array(TypeNumber elements);
+  TypeNumber entry_of_array(TypeNumber elements, unsigned elements_at);
   TypeNumber type_of_objects(const FirstWord& first);
-  void write_block_types(SnapshotWriter& writer);
+  void look_for_debug_types();
+  RootContext root_context() const;
+  std::vector<BlockType> name_types();
+  void follow_debug_types(const std::vector<BlockType>& names);
+  void write_block_types(std::vector<BlockType> names, SnapshotWriter& writer);
   void count(const ScannedMemory& scanned);
-  void write_roots(const DebugFileSearch& debug_files, SnapshotWriter& writer);
-  void write_type_names(const DebugFileSearch& debug_files, SnapshotWriter& writer);
+  void write_roots(SnapshotWriter& writer);
 
   ReferenceOptions options_;
   int pid_;
+  const DebugFileSearch& debug_files_;
   Target* target_ = nullptr;
   std::optional<MemoryBudget> budget_;
   std::optional<BlockMap> map_;  // none: nothing is taken
@@ -116,8 +122,11 @@ class ReferenceCapture final : public ChunkSink {
   std::vector<TypeEntry> entries_ = {TypeEntry{}};
   std::unordered_map<uint64_t, TypeNumber> entry_of_word_;
   std::unordered_map<TypeNumber, TypeNumber> entry_of_type_;
-  std::unordered_map<TypeNumber, TypeNumber> entry_of_array_;  // by entry of its elements
+  // By entry of its elements, and where they begin.
+  std::map<std::pair<TypeNumber, unsigned>, TypeNumber> entry_of_array_;
   LargeArray<TypeNumber> entry_of_block_;
+  LargeArray<uint8_t> storage_of_block_;  // StorageKind; empty: not looked for
+  std::unique_ptr<DebugTypeCapture> debug_types_;
   BlockMap::Hint usable_hint_;
   std::unique_ptr<ContainerStorage> storage_;  // null: not looked for
   // Number of a block, and its entry; ascending.

@@ -1,0 +1,91 @@
+// Types of blocks by the types of the pointers that lead to them.
+//
+//   g_sessions: vector<Session*>  ──►  block: Session*[]  ──►  block: Session  ──►  ...
+//
+// What has a type by other means (a vtable) keeps it, and its members lead on. What a pointer says
+// of a block is a claim, and counts when it fits: the block is as large as malloc makes one for an
+// object of that type, or for several. When two claims contradict each other, the block has no
+// type, and nothing is followed from it. Three exceptions: of an object and of what it begins with
+// the object counts; what variables say counts more than what stack frames say, where values of the
+// past remain; and a pointer to characters or numbers says least.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/large_memory.h"
+#include "elf/type_graph.h"
+#include "references/block_edges.h"
+#include "target/process.h"
+
+namespace heapsnap {
+
+enum class BlockShape : uint8_t { kObject = 0, kArray = 1, kText = 2, kBuckets = 3 };
+
+struct TypedBlock {
+  DebugTypeNumber type = 0;  // 0: not known
+  BlockShape shape = BlockShape::kObject;
+  bool operator==(const TypedBlock&) const = default;
+};
+
+// How a block of so many usable bytes would be filled by what a pointer leads to; type 0 when it
+// does not fit. `from`: the type that the pointer is a member of.
+TypedBlock fitted_type(const TypeGraph& graph, const Pointee& pointee, uint64_t usable,
+                       Machine machine, DebugTypeNumber from = 0);
+
+class BlockTyping {
+ public:
+  // Both outlive this; `edges` is sealed and not cut off.
+  BlockTyping(const TypeGraph& graph, const BlockEdges& edges, Machine machine);
+
+  // The block's type is known by other means. `type`: 0 where debug information lacks it;
+  // `objects_at`: where the first object lies, in bytes.
+  struct KnownBlock {
+    BlockNumber block = kNoBlock;
+    DebugTypeNumber type = 0;
+    bool is_array = false;
+    uint8_t objects_at = 0;
+  };
+  void add_known(const KnownBlock& known);
+  // A pointer outside of blocks leads to the block's first byte.
+  struct Claim {
+    BlockNumber block = kNoBlock;
+    Pointee pointee;
+  };
+  void run(std::span<const Claim> of_variables, std::span<const Claim> of_frames);
+
+  // After run(). Nothing of blocks that are known.
+  TypedBlock type_of(BlockNumber block) const;
+
+ private:
+  // | type | shape: 2 bits | level: 1 bit |; 0: no claim.
+  using Packed = uint32_t;
+  enum class Level : uint32_t { kVariables = 0, kFrames = 1 };
+  static Packed packed(const TypedBlock& typed, Level level);
+  static TypedBlock unpacked(Packed claim);
+
+  bool is_known(BlockNumber block) const { return marks_[block] == kKnown; }
+  void run_level(std::span<const Claim> claims, Level level);
+  void claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber from);
+  void follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at);
+  void follow_waiting();
+  void refuse(BlockNumber block);
+
+  static constexpr uint8_t kKnown = 1;
+  static constexpr uint8_t kContradicted = 2;
+
+  const TypeGraph& graph_;
+  const BlockEdges& edges_;
+  Machine machine_;
+  uint32_t word_;
+  LargeArray<uint8_t> marks_;
+  LargeArray<Packed> claims_;
+  LargeArray<Packed> weak_claims_;  // by pointers to numbers
+  std::vector<KnownBlock> known_;   // those that lead on
+  LargeArray<BlockNumber> waiting_;
+  Level level_ = Level::kVariables;
+  bool is_contradicted_ = false;  // a block, in this round
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,212 @@
+#include "references/block_typing.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace heapsnap;
+
+namespace {
+
+constexpr Machine kMachine = Machine::kX86_64;
+
+DebugType type_named(const char* name, uint64_t size) {
+  DebugType type;
+  type.name = name;
+  type.size = size;
+  return type;
+}
+
+// Types by number, so that tests can name them.
+struct ShopTypes {
+  static constexpr DebugTypeNumber kNode = 1;    // | next: Node* | data: Record* | text: char* |
+  static constexpr DebugTypeNumber kRecord = 2;  // 48 bytes
+  static constexpr DebugTypeNumber kChar = 3;
+  static constexpr DebugTypeNumber kWide = 4;   // begins with a Record
+  static constexpr DebugTypeNumber kOther = 5;  // as large as a Record
+  TypeGraph graph;
+
+  ShopTypes() {
+    DebugType node = type_named("Node", 24);
+    node.pointers = {{0, 1, 0, {kNode, PointerRole::kObject}},
+                     {8, 1, 0, {kRecord, PointerRole::kObject}},
+                     {16, 1, 0, {kChar, PointerRole::kObject}}};
+    DebugType record = type_named("Record", 48);
+    record.is_beginning = true;
+    DebugType letter = type_named("char", 1);
+    letter.is_scalar = true;
+    DebugType wide = type_named("Wide", 56);
+    wide.first = kRecord;
+    for (DebugType& type :
+         std::vector<DebugType>{node, record, letter, wide, type_named("Other", 48)}) {
+      graph.types.push_back(type);
+    }
+  }
+
+  TypedBlock fitted(DebugTypeNumber type, PointerRole role, uint64_t usable,
+                    DebugTypeNumber from = 0) const {
+    return fitted_type(graph, {type, role}, usable, kMachine, from);
+  }
+};
+
+class NoSink final : public ReferenceSink {
+ public:
+  void on_references(const ReferenceBatch& batch) override { references += batch.targets.size(); }
+  size_t references = 0;
+};
+
+// Blocks one after the other, and their references.
+struct SmallHeap {
+  struct Word {
+    uint32_t offset;
+    BlockNumber target;
+    bool is_interior = false;
+  };
+
+  SmallHeap(const std::vector<uint64_t>& usable, const std::vector<std::vector<Word>>& words)
+      : map(kMachine, 1 << 20), edges(sink, 1 << 20) {
+    std::vector<uint64_t> sizes;
+    for (const uint64_t bytes : usable) sizes.push_back(bytes + 8);
+    const std::vector<ChunkState> states(sizes.size(), ChunkState::kUsed);
+    ChunkBatch batch;
+    batch.begin = Address(0x10000);
+    batch.sizes = sizes;
+    batch.states = states;
+    map.on_batch(batch);
+    map.seal();
+    std::vector<uint32_t> counts;
+    std::vector<uint32_t> offsets;
+    std::vector<BlockNumber> targets;
+    std::vector<uint8_t> interior;
+    for (const auto& of_block : words) {
+      counts.push_back(static_cast<uint32_t>(of_block.size()));
+      for (const Word& word : of_block) {
+        offsets.push_back(word.offset);
+        targets.push_back(word.target);
+        interior.push_back(word.is_interior ? 1 : 0);
+      }
+    }
+    edges.on_references({0, counts, offsets, targets, interior});
+    edges.seal(map);
+  }
+
+  NoSink sink;
+  BlockMap map;
+  BlockEdges edges;
+};
+
+}  // namespace
+
+TEST_CASE("a block has a type when it is as large as malloc makes one for it") {
+  const ShopTypes types;
+  const TypedBlock record{ShopTypes::kRecord, BlockShape::kObject};
+  CHECK(types.fitted(ShopTypes::kRecord, PointerRole::kObject, 56) == record);
+  CHECK(types.fitted(ShopTypes::kRecord, PointerRole::kObject, 72) == record);  // with a rest
+  CHECK(types.fitted(ShopTypes::kRecord, PointerRole::kObject, 40).type == 0);
+  // Others begin with it: it may be one of them.
+  CHECK(types.fitted(ShopTypes::kRecord, PointerRole::kObject, 104).type == 0);
+  CHECK(types.fitted(ShopTypes::kOther, PointerRole::kObject, 104) ==
+        TypedBlock{ShopTypes::kOther, BlockShape::kArray});
+  CHECK(types.fitted(ShopTypes::kOther, PointerRole::kObject, 1000).type == 0);
+  CHECK(types.fitted(ShopTypes::kRecord, PointerRole::kArray, 104) ==
+        TypedBlock{ShopTypes::kRecord, BlockShape::kArray});
+  CHECK(types.fitted(ShopTypes::kNode, PointerRole::kObject, 24) ==
+        TypedBlock{ShopTypes::kNode, BlockShape::kObject});
+  // Nodes that lead to each other do not lie in one block.
+  CHECK(types.fitted(ShopTypes::kNode, PointerRole::kObject, 248, ShopTypes::kNode).type == 0);
+  CHECK(types.fitted(0, PointerRole::kObject, 24).type == 0);
+  CHECK(types.fitted(1000, PointerRole::kObject, 24).type == 0);
+  CHECK(types.fitted(ShopTypes::kOther, PointerRole::kObject, UINT32_MAX).type == 0);
+}
+
+TEST_CASE("an object with a vptr is known by that, or is none") {
+  ShopTypes types;
+  types.graph.types[ShopTypes::kOther].has_vptr = true;
+  CHECK(types.fitted(ShopTypes::kOther, PointerRole::kObject, 56).type == 0);
+  CHECK(types.fitted(ShopTypes::kOther, PointerRole::kArray, 56).type == ShopTypes::kOther);
+}
+
+TEST_CASE("types are followed from block to block") {
+  const ShopTypes types;
+  // 0 -> 1 -> 0, each with a record; one has text; 5 is led to by nothing that is known.
+  const SmallHeap heap({24, 24, 56, 56, 104, 56},
+                       {{{0, 1}, {1, 2}, {2, 4}}, {{0, 0}, {1, 3}, {2, 5, true}}, {}, {}, {}, {}});
+  CHECK(heap.sink.references == 6);
+  CHECK(heap.edges.usable(4) == 104);
+  BlockTyping typing(types.graph, heap.edges, kMachine);
+  const BlockTyping::Claim claim{0, {ShopTypes::kNode, PointerRole::kObject}};
+  typing.run(std::span(&claim, 1), {});
+  for (const BlockNumber node : {0U, 1U}) CHECK(typing.type_of(node).type == ShopTypes::kNode);
+  for (const BlockNumber record : {2U, 3U}) {
+    CHECK(typing.type_of(record).type == ShopTypes::kRecord);
+  }
+  CHECK(typing.type_of(4) == TypedBlock{ShopTypes::kChar, BlockShape::kArray});
+  CHECK(typing.type_of(5).type == 0);
+  CHECK(typing.type_of(1000).type == 0);
+}
+
+TEST_CASE("what contradicts itself has no type, and leads nowhere") {
+  const ShopTypes types;
+  const SmallHeap heap({24, 56, 56}, {{{1, 1}}, {}, {}});
+  const std::vector<BlockTyping::Claim> claims = {
+      {0, {ShopTypes::kNode, PointerRole::kObject}},
+      {1, {ShopTypes::kOther, PointerRole::kObject}},
+      {2, {ShopTypes::kRecord, PointerRole::kObject}},
+      {2, {ShopTypes::kWide, PointerRole::kObject}},
+  };
+  BlockTyping typing(types.graph, heap.edges, kMachine);
+  typing.run(claims, {});
+  CHECK(typing.type_of(0).type == ShopTypes::kNode);
+  CHECK(typing.type_of(1).type == 0);
+  // An object and what it begins with do not.
+  CHECK(typing.type_of(2).type == ShopTypes::kWide);
+
+  // What frames say does not count against variables.
+  BlockTyping second(types.graph, heap.edges, kMachine);
+  second.run(std::span(claims).subspan(0, 1), std::span(claims).subspan(1, 1));
+  CHECK(second.type_of(1).type == ShopTypes::kRecord);
+}
+
+TEST_CASE("a block that leads on from a contradiction is unknown too") {
+  const ShopTypes types;
+  // Block 0 is a node or something else of that size; only as a node it would lead to block 1.
+  ShopTypes other = types;
+  other.graph.types.push_back(type_named("Triple", 24));
+  const auto triple = static_cast<DebugTypeNumber>(other.graph.types.size() - 1);
+  const SmallHeap heap({24, 56}, {{{1, 1}}, {}});
+  const std::vector<BlockTyping::Claim> claims = {{0, {ShopTypes::kNode, PointerRole::kObject}},
+                                                  {0, {triple, PointerRole::kObject}}};
+  BlockTyping typing(other.graph, heap.edges, kMachine);
+  typing.run(claims, {});
+  CHECK(typing.type_of(0).type == 0);
+  CHECK(typing.type_of(1).type == 0);
+}
+
+TEST_CASE("what is known keeps its type and leads on") {
+  const ShopTypes types;
+  const SmallHeap heap({40, 56, 24}, {{{2, 1}, {4, 2}}, {}, {}});
+  BlockTyping typing(types.graph, heap.edges, kMachine);
+  // One node behind a count.
+  typing.add_known({0, ShopTypes::kNode, true, 8});
+  typing.add_known({2, 0, false, 0});
+  typing.add_known({kNoBlock, ShopTypes::kNode, false, 0});
+  const BlockTyping::Claim claim{2, {ShopTypes::kNode, PointerRole::kObject}};
+  typing.run(std::span(&claim, 1), {});
+  CHECK(typing.type_of(0).type == 0);
+  CHECK(typing.type_of(1).type == ShopTypes::kRecord);
+  CHECK(typing.type_of(2).type == 0);
+}
+
+TEST_CASE("references are not kept beyond their limit, but handed on") {
+  NoSink sink;
+  BlockEdges edges(sink, 64);
+  const std::vector<uint32_t> counts(100, 1);
+  const std::vector<uint32_t> offsets(100, 0);
+  const std::vector<BlockNumber> targets(100, 0);
+  const std::vector<uint8_t> interior(100, 0);
+  edges.on_references({0, counts, offsets, targets, interior});
+  edges.on_references({100, counts, offsets, targets, interior});
+  CHECK(edges.is_cut_off());
+  CHECK(edges.blocks() == 0);
+  CHECK(sink.references == 200);
+}

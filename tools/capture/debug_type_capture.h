@@ -1,0 +1,105 @@
+// Types of blocks by the debug information of the target's modules, where it is installed.
+//
+//   in the freeze   the references are kept in memory as they are found
+//   after it        debug information is read, and followed from variables, thread-local ones and
+//                   stack frames, and from objects whose class is known by their vtables
+//
+// The C library's own is not read: it keeps next to nothing, and its files are large.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "elf/debug_file_search.h"
+#include "elf/debug_types.h"
+#include "references/block_edges.h"
+#include "references/block_map.h"
+#include "references/block_type.h"
+#include "references/block_typing.h"
+#include "references/loaded_modules.h"
+#include "references/root.h"
+#include "references/root_names.h"
+
+namespace heapsnap {
+
+class DebugTypeCapture {
+ public:
+  // `patience_ns`: how long debug information may be read. `most_file_bytes`: of a file, unpacked.
+  struct Limits {
+    uint64_t patience_ns = 0;
+    uint64_t most_file_bytes = 0;
+  };
+
+  // Looks for the debug information of the modules.
+  DebugTypeCapture(const LoadedModules& modules, const DebugFileSearch& debug_files,
+                   const Limits& limits);
+  ~DebugTypeCapture();
+
+  // Whether there is any; else nothing else is called.
+  bool is_wanted() const { return !sources_.empty(); }
+
+  // Where references go instead of to `next`, which outlives this. They are kept if they take no
+  // more than `most_bytes`.
+  ReferenceSink& sink(ReferenceSink& next, uint64_t most_bytes);
+  // After the last reference, while the map is there.
+  void seal(const BlockMap& map);
+
+  // What is known by then. `block_entries` are rows of `entries`.
+  struct Known {
+    const RootContext& context;
+    std::span<const RootWord> words;
+    std::span<const Root> roots;  // of the words, then others
+    std::span<const TypeNumber> block_entries;
+    std::span<const BlockType> entries;
+    // By entry: the entry of what it is an array of, or 0; and where the first of them lies.
+    std::span<const TypeNumber> elements;
+    std::span<const uint8_t> elements_at;
+  };
+  // Afterwards type_of() has the answers.
+  void run(const Known& known);
+
+  // A row of types(); 0: not known.
+  TypeNumber type_of(BlockNumber block);
+  // Whether it says no more than that there are numbers or characters.
+  bool is_plain(TypeNumber type) const { return is_plain_[type]; }
+  const std::vector<BlockType>& types() const { return types_; }
+  // What was left out, a line each.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  struct Asked;  // of one module
+  struct Claims {
+    std::vector<BlockTyping::Claim> of_variables;
+    std::vector<BlockTyping::Claim> of_frames;
+  };
+
+  // A module's file with debug information.
+  struct Source {
+    std::shared_ptr<const ModuleFile> module;
+    std::optional<ElfImage> debug_file;  // none: the module's own
+    const ElfImage& image() const { return debug_file ? *debug_file : module->image; }
+  };
+
+  static void ask_for_words(const Known& known, std::vector<Asked>& asked);
+  void read(const Source& source, Asked& asked, Claims& claims);
+  void follow(const Known& known, const Claims& claims);
+
+  Limits limits_;
+  std::vector<Source> sources_;
+  std::optional<BlockEdges> edges_;
+  std::map<std::string, DebugTypeNumber> classes_;  // that vtables name
+  std::unique_ptr<DebugTypes> debug_types_;
+  std::unique_ptr<BlockTyping> typing_;
+  std::vector<BlockType> types_ = {BlockType{}};
+  std::vector<bool> is_plain_ = {false};
+  std::vector<std::string> type_modules_;
+  std::vector<TypeNumber> number_of_;  // by type and shape
+  std::vector<std::string> notes_;
+};
+
+}  // namespace heapsnap
