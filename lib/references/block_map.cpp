@@ -105,7 +105,7 @@ void BlockMap::number_span(Span& span) {
     Cell& cell = cells_[span.first_cell + i];
     cell.rank = rank;
     cell.back = back;
-    rank += static_cast<uint32_t>(std::popcount(cell.live));
+    rank += count_bits(cell.live);
     back = (cell.live | cell.other) != 0 ? 1 : back + 1;
   }
 }
@@ -150,24 +150,13 @@ void BlockMap::seal() {
   }
 }
 
-const BlockMap::Span* BlockMap::span_of(uint64_t at, Hint& hint) const {
-  if (hint.span < spans_.size()) {
-    const Span& span = spans_[hint.span];
-    if (at - span.begin < span.end - span.begin) return &span;
-  }
+const BlockMap::Span* BlockMap::search_span(uint64_t at, Hint& hint) const {
   const auto after = std::upper_bound(begins_.begin(), begins_.end(), at);
   if (after == begins_.begin()) return nullptr;
   const auto index = static_cast<uint32_t>(after - begins_.begin() - 1);
   if (at >= spans_[index].end) return nullptr;
   hint.span = index;
   return &spans_[index];
-}
-
-void BlockMap::prefetch(uint64_t address, Hint& hint) const {
-  const uint64_t at = address - header_;
-  const Span* const span = span_of(at, hint);
-  if (span == nullptr || span->first_cell == kNoCells) return;
-  __builtin_prefetch(&cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces]);
 }
 
 uint64_t BlockMap::usable(Address address, Hint& hint) const {
@@ -216,7 +205,7 @@ std::optional<BlockMap::Place> BlockMap::find(uint64_t address, Hint& hint) cons
     const Cell& cell = cells[next / kPlaces];
     if (((cell.live | cell.other) >> (next % kPlaces) & 1) != 0) return std::nullopt;
   }
-  const auto before = static_cast<uint32_t>(std::popcount(live & ((uint64_t{1} << bit) - 1)));
+  const uint32_t before = count_bits(live & ((uint64_t{1} << bit) - 1));
   return Place{span->first + cells[index].rank + before,
                into - ((index * kPlaces + bit) << place_shift_)};
 }

@@ -75,7 +75,12 @@ class BlockMap final : public ChunkSink {
   // The block in whose usable bytes the address lies.
   std::optional<Place> find(uint64_t address, Hint& hint) const;
   // Fetches what find() will look at.
-  void prefetch(uint64_t address, Hint& hint) const;
+  void prefetch(uint64_t address, Hint& hint) const {
+    const uint64_t at = address - header_;
+    const Span* const span = span_of(at, hint);
+    if (span == nullptr || span->first_cell == kNoCells) return;
+    __builtin_prefetch(&cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces]);
+  }
 
  private:
   static constexpr unsigned kFilterShift = 21;
@@ -107,7 +112,21 @@ class BlockMap final : public ChunkSink {
   void refuse(std::string why);
   void number_span(Span& span);
   void fill_filter(const Span& span);
-  const Span* span_of(uint64_t at, Hint& hint) const;
+  const Span* span_of(uint64_t at, Hint& hint) const {
+    if (hint.span < spans_.size()) {
+      const Span& span = spans_[hint.span];
+      if (at - span.begin < span.end - span.begin) return &span;
+    }
+    return search_span(at, hint);
+  }
+  const Span* search_span(uint64_t at, Hint& hint) const;
+  // std::popcount is a call into libgcc where the processor may lack the instruction.
+  static uint32_t count_bits(uint64_t bits) {
+    bits -= (bits >> 1) & 0x5555555555555555;
+    bits = (bits & 0x3333333333333333) + ((bits >> 2) & 0x3333333333333333);
+    bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0f;
+    return static_cast<uint32_t>((bits * 0x0101010101010101) >> 56);
+  }
 
   uint64_t word_;
   uint64_t header_;
@@ -146,8 +165,7 @@ void BlockMap::each_block(const AddressRange& range, Visit visit) const {
     if (last - from < kPlaces) live &= (uint64_t{1} << (last - from)) - 1;
     BlockNumber number = span->first + cell.rank;
     if (from < first) {
-      number += static_cast<BlockNumber>(
-          std::popcount(cell.live & ((uint64_t{1} << (first - from)) - 1)));
+      number += count_bits(cell.live & ((uint64_t{1} << (first - from)) - 1));
     }
     for (; live != 0; live &= live - 1, ++number) {
       const uint64_t place = from + static_cast<uint64_t>(std::countr_zero(live));

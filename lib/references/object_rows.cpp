@@ -60,13 +60,6 @@ bool is_row_of_objects(std::span<const std::byte> bytes, uint64_t usable, unsign
   return length > 2 || is_filled_by(usable, 2 * uint64_t{distance} * word);
 }
 
-std::optional<uint64_t> counted_vptr(std::span<const std::byte> bytes, unsigned word) {
-  constexpr uint64_t kMostObjects = INT32_MAX;
-  const Words words(bytes, word);
-  if (words.count() < 3 || words[0] < 2 || words[0] > kMostObjects) return std::nullopt;
-  return words[1];
-}
-
 bool is_counted_row_of_objects(std::span<const std::byte> bytes, uint64_t usable, unsigned word) {
   const Words words = words_of(bytes, usable, word);
   if (words.count() < 3) return false;

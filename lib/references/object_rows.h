@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 
@@ -21,8 +22,15 @@ namespace heapsnap {
 // Whether there are more objects of the class whose vptr the block begins with.
 bool is_row_of_objects(std::span<const std::byte> bytes, uint64_t usable, unsigned word);
 
-// The second word of a block whose first may count objects.
-std::optional<uint64_t> counted_vptr(std::span<const std::byte> bytes, unsigned word);
+// The second word of a block whose first, `first`, may count objects.
+inline std::optional<uint64_t> counted_vptr(uint64_t first, std::span<const std::byte> bytes,
+                                            unsigned word) {
+  constexpr uint64_t kMostObjects = INT32_MAX;
+  if (first < 2 || first > kMostObjects || bytes.size() / word < 3) return std::nullopt;
+  uint64_t second = 0;
+  std::memcpy(&second, bytes.data() + word, word);
+  return second;
+}
 // Whether the block begins with a number, and that many objects follow and fill it.
 bool is_counted_row_of_objects(std::span<const std::byte> bytes, uint64_t usable, unsigned word);
 

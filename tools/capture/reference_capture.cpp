@@ -1,6 +1,7 @@
 #include "tools/capture/reference_capture.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "base/clock.h"
@@ -8,14 +9,13 @@
 #include "elf/unpacked_size.h"
 #include "references/object_rows.h"
 #include "references/reference_scan.h"
+#include "references/scan_estimate.h"
 #include "report/number_text.h"
 
 namespace heapsnap {
 
 namespace {
 
-// Bytes that one core looks at in a second, all in all; tests/bench/capture_bench.py measures it.
-constexpr uint64_t kBytesInSecond = uint64_t{1} << 30;
 // The map of a heap of small blocks takes a fortieth of it.
 constexpr uint64_t kShareOfMap = 24;
 constexpr uint64_t kSmallestMap = 64 << 20;
@@ -47,7 +47,8 @@ ReferenceCapture::~ReferenceCapture() = default;
 
 void ReferenceCapture::prepare(Target& running) {
   if (options_.choice == ReferenceChoice::kNo) return;
-  if (options_.choice == ReferenceChoice::kAuto && bytes_to_look_at(running) > kBytesInSecond) {
+  if (options_.choice == ReferenceChoice::kAuto &&
+      estimated_scan_ns(0, bytes_to_look_at(running)) > kMostScanNs) {
     return;
   }
   try {
@@ -79,14 +80,24 @@ void ReferenceCapture::decide(bool is_held) {
   }
   if (options_.choice == ReferenceChoice::kYes) return;
   const uint64_t bytes = bytes_to_look_at(*target_);
-  const uint64_t estimate_ns = bytes / 1024 * 1'000'000'000 / (kBytesInSecond / 1024);
+  const uint64_t estimate_ns = estimated_scan_ns(0, bytes);
   if (is_held) {
     record_.why_not = "the process would have been stopped for " + duration_text(estimate_ns) +
                       " longer, by estimate";
-  } else if (bytes > kBytesInSecond) {
+  } else if (estimate_ns > kMostScanNs) {
     record_.why_not = "it would have taken " + duration_text(estimate_ns) +
                       " of one processor, by estimate, to look at " + size_text(bytes);
   }
+}
+
+// Once its blocks are counted: many small ones take longer than their bytes tell.
+void ReferenceCapture::check_estimate() const {
+  if (options_.choice != ReferenceChoice::kAuto) return;
+  const uint64_t estimate_ns = estimated_scan_ns(map_->blocks(), bytes_to_look_at(*target_));
+  if (estimate_ns <= kMostScanNs) return;
+  throw GivenUp{"it would have taken " + duration_text(estimate_ns) +
+                " of one processor, by estimate, to look at " + std::to_string(map_->blocks()) +
+                " blocks"};
 }
 
 void ReferenceCapture::take(const HeapModel& heap, const MemoryTaken& taken,
@@ -109,6 +120,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
                             SnapshotWriter& writer) {
   map_->seal();
   if (!map_->why_not().empty()) throw GivenUp{map_->why_not()};
+  check_estimate();
   record_.blocks = map_->blocks();
   modules_ = LoadedModules(*target_, &modules_);
   // The stacks first: as they were, while nobody has stepped a thread any further.
@@ -229,7 +241,7 @@ TypeNumber ReferenceCapture::type_of_objects(const FirstWord& first) {
     const uint64_t usable = map_->usable(first.address, usable_hint_);
     return is_row_of_objects(first.bytes, usable, word) ? entry_of_array(entry, 0) : entry;
   }
-  const auto vptr = counted_vptr(first.bytes, word);
+  const auto vptr = counted_vptr(first.value, first.bytes, word);
   if (!vptr) return 0;
   const TypeNumber entry = type_by_vtable(*vptr);
   if (entry == 0) return 0;

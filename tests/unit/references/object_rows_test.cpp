@@ -21,7 +21,8 @@ struct Row {
   std::span<const std::byte> bytes() const { return std::as_bytes(std::span(words)); }
   bool is_row() const { return is_row_of_objects(bytes(), usable, 8); }
   bool is_counted() const {
-    return counted_vptr(bytes(), 8) == kVptr && is_counted_row_of_objects(bytes(), usable, 8);
+    return !words.empty() && counted_vptr(words.front(), bytes(), 8) == kVptr &&
+           is_counted_row_of_objects(bytes(), usable, 8);
   }
 };
 

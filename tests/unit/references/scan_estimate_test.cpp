@@ -1,0 +1,16 @@
+#include "references/scan_estimate.h"
+
+#include <doctest/doctest.h>
+
+using namespace heapsnap;
+
+TEST_CASE("a scan is estimated by bytes where blocks are not known") {
+  CHECK(estimated_scan_ns(0, uint64_t{1000} << 20) <= kMostScanNs);
+  CHECK(estimated_scan_ns(0, uint64_t{1100} << 20) > kMostScanNs);
+}
+
+TEST_CASE("many small blocks take longer than their bytes tell") {
+  constexpr uint64_t kSmall = 32;
+  CHECK(estimated_scan_ns(2'000'000, 2'000'000 * kSmall) <= kMostScanNs);
+  CHECK(estimated_scan_ns(4'000'000, 4'000'000 * kSmall) > kMostScanNs);
+}
