@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string_view>
 
 #include "elf/capstone_decoder.h"
 #include "elf/disassembler.h"
@@ -85,22 +86,75 @@ bool move_instruction(const CapstoneDecoder& decoder, const cs_insn& insn, uint6
   return true;
 }
 
-}  // namespace
+bool begins_with_end_branch(std::span<const std::byte> code) {
+  return code.size() >= kEndBranch.size() &&
+         std::equal(kEndBranch.begin(), kEndBranch.end(), code.begin(),
+                    [](uint8_t a, std::byte b) { return std::byte{a} == b; });
+}
 
-std::optional<DisplacedCode> displace_code(std::span<const std::byte> code, uint64_t entry,
-                                           uint64_t copy_at) {
-  DisplacedCode result;
-  size_t at = 0;
-  if (code.size() >= kEndBranch.size() &&
-      std::equal(kEndBranch.begin(), kEndBranch.end(), code.begin(),
-                 [](uint8_t a, std::byte b) { return std::byte{a} == b; })) {
-    at = kEndBranch.size();
-    result.copy.assign(code.begin(), code.begin() + kEndBranch.size());
+struct KeptInstruction {
+  size_t size = 0;
+  std::vector<std::byte> undo;
+};
+
+// A function's caller expects nothing of these, and a function nothing of its caller: an
+// instruction that writes no others can be executed twice.
+bool is_scratch(const CapstoneDecoder& decoder, unsigned id) {
+  if (id == X86_REG_EFLAGS) return true;
+  const char* const name = cs_reg_name(decoder.handle(), id);
+  constexpr std::array<std::string_view, 4> kScratch{"rax", "eax", "r10", "r11"};
+  return name != nullptr && std::find(kScratch.begin(), kScratch.end(), name) != kScratch.end();
+}
+
+bool writes_scratch_only(const CapstoneDecoder& decoder, const cs_insn& insn) {
+  const cs_x86& x86 = insn.detail->x86;
+  for (uint8_t i = 0; i < x86.op_count; ++i) {
+    const cs_x86_op& operand = x86.operands[i];
+    if (operand.type == X86_OP_MEM && (operand.access & CS_AC_WRITE) != 0) return false;
   }
-  const size_t begin = at;
+  cs_regs read{};
+  cs_regs written{};
+  uint8_t read_count = 0;
+  uint8_t written_count = 0;
+  if (cs_regs_access(decoder.handle(), &insn, read, &read_count, written, &written_count) !=
+      CS_ERR_OK) {
+    return false;
+  }
+  return std::all_of(written, written + written_count,
+                     [&decoder](unsigned id) { return is_scratch(decoder, id); });
+}
+
+// The first instruction of `code`, if what it does can be undone.
+std::optional<KeptInstruction> kept_instruction(std::span<const std::byte> code, uint64_t entry) {
+  CapstoneDecoder decoder(Machine::kX86_64);
+  const cs_insn* const insn = decoder.decode(code, entry);
+  if (insn == nullptr) return std::nullopt;
+  const cs_x86& x86 = insn->detail->x86;
+  if (insn->id == X86_INS_PUSH && x86.op_count == 1 && x86.operands[0].type == X86_OP_REG &&
+      x86.operands[0].size == 8) {
+    // lea 8(%rsp),%rsp
+    return KeptInstruction{
+        insn->size,
+        {std::byte{0x48}, std::byte{0x8d}, std::byte{0x64}, std::byte{0x24}, std::byte{0x08}}};
+  }
+  // What computes from %rax or the flags, and what leaves the function, is no matter of registers.
+  constexpr std::array<unsigned, 5> kIdempotent{X86_INS_TEST, X86_INS_CMP, X86_INS_MOV, X86_INS_LEA,
+                                                X86_INS_NOP};
+  if (std::find(kIdempotent.begin(), kIdempotent.end(), insn->id) == kIdempotent.end() ||
+      !writes_scratch_only(decoder, *insn)) {
+    return std::nullopt;
+  }
+  return KeptInstruction{insn->size, {}};
+}
+
+// Displaces what comes behind the first `kept` bytes.
+std::optional<DisplacedCode> displace_behind(std::span<const std::byte> code, uint64_t entry,
+                                             size_t kept, uint64_t copy_at) {
+  DisplacedCode result;
   CapstoneDecoder decoder(Machine::kX86_64);
   bool falls_through = true;
-  while (at - begin < kJumpSize) {
+  size_t at = 0;
+  while (at < kept + kJumpSize) {
     const cs_insn* const insn = decoder.decode(code.subspan(at), entry + at);
     // A function that ends before there is room for the jump.
     if (insn == nullptr || !falls_through) return std::nullopt;
@@ -108,12 +162,31 @@ std::optional<DisplacedCode> displace_code(std::span<const std::byte> code, uint
     falls_through = insn->bytes[0] != kJump && insn->bytes[0] != 0xeb;
     at += insn->size;
   }
-  result.displaced = {Address(entry + begin), Address(entry + at)};
-  if (jumps_into(code, entry, result.displaced)) return std::nullopt;
+  result.displaced = {Address(entry + kept), Address(entry + at)};
+  result.guarded = result.displaced;
   if (falls_through) {
     append(result.copy, kJump);
     if (!append_distance(result.copy, copy_at, entry + at)) return std::nullopt;
   }
+  return result;
+}
+
+}  // namespace
+
+std::optional<DisplacedCode> displace_code(std::span<const std::byte> code, uint64_t entry,
+                                           uint64_t copy_at) {
+  const size_t marker = begins_with_end_branch(code) ? kEndBranch.size() : 0;
+  if (marker == 0) {
+    if (const auto kept = kept_instruction(code, entry)) {
+      if (auto result = displace_behind(code, entry, kept->size, copy_at)) {
+        result->guarded.begin = Address(entry);
+        result->undo = kept->undo;
+        if (!jumps_into(code, entry, result->guarded)) return result;
+      }
+    }
+  }
+  auto result = displace_behind(code, entry, marker, copy_at);
+  if (result && jumps_into(code, entry, result->guarded)) return std::nullopt;
   return result;
 }
 

@@ -1,12 +1,17 @@
 // The first instructions of a function, moved elsewhere, so that a jump can take their place.
 //
-//   entry:    [endbr64] push %r12; push %rbp; push %rbx; mov %rdi,%rbx; ...     x86-64
-//                       └──── displaced: whole instructions, 5 bytes or more ─┘ └─ resume
-//   copy:     [endbr64] push %r12; push %rbp; push %rbx; jmp resume
+//   entry:    push %r12; push %rbp; push %rbx; mov %rdi,%rbx; ...               x86-64
+//             └ kept ─┘  └──── displaced: whole instructions, 5 bytes or more ─┘ └─ resume
+//   undo:     lea 8(%rsp),%rsp
+//   copy:     push %r12; push %rbp; push %rbx; mov %rdi,%rbx; jmp resume
 //
 // The copy does what the entry did: operands relative to the instruction pointer and jumps lead to
 // where they led. Code that cannot be moved (a call, whose return address would be another; a jump
 // back into what is displaced) is refused.
+//
+// The first instruction is kept where what it does can be undone, because others put breakpoints
+// there: for a uprobe (perf probe, bpftrace) the kernel executes the instruction of the file and
+// goes on behind it, whatever the memory holds; when it ends, the first byte of the file is back.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +27,9 @@ namespace heapsnap {
 inline constexpr size_t kJumpSize = 5;  // jmp rel32
 
 struct DisplacedCode {
-  AddressRange displaced;       // behind an endbr64, which stays
+  AddressRange displaced;       // behind the first instruction, if that is kept
+  AddressRange guarded;         // no jump may lead into it, but to its first byte
+  std::vector<std::byte> undo;  // code, at any address: undoes what the kept instruction did
   std::vector<std::byte> copy;  // for the address that was asked for
 };
 

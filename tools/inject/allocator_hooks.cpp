@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "base/error.h"
+#include "elf/displaced_code.h"
 #include "platform/linux/inject/code_vacancy.h"
 #include "platform/linux/proc/memory_writer.h"
 #include "platform/linux/remote_call/remote_call.h"
@@ -109,15 +111,19 @@ HookPage make_page(Target& target, const std::vector<HookTarget>& targets,
   return page;
 }
 
-// The address to which the code at `entry` jumps at its beginning; null when it does not.
-Address jump_target(MemoryReader& memory, Address entry) {
-  constexpr std::array<uint8_t, 4> kEndbranch{0xf3, 0x0f, 0x1e, 0xfa};
-  if (memory.read_value<std::array<uint8_t, 4>>(entry) == kEndbranch) {
-    entry = entry + kEndbranch.size();
+// Where jumps among the first bytes of the code at `entry` lead to, be they instructions or not.
+std::vector<Address> jump_targets(MemoryReader& memory, Address entry) {
+  constexpr uint64_t kLongestInstruction = 15;
+  std::array<std::byte, kLongestInstruction + kJumpSize> code{};
+  std::vector<Address> targets;
+  if (!memory.read_exact(entry, code)) return targets;
+  for (uint64_t at = 0; at <= kLongestInstruction; ++at) {
+    if (code.at(at) != std::byte{0xe9}) continue;
+    int32_t distance = 0;
+    std::memcpy(&distance, &code.at(at + 1), sizeof distance);
+    targets.push_back(entry + at + kJumpSize + static_cast<uint64_t>(int64_t{distance}));
   }
-  if (memory.read_value<uint8_t>(entry) != 0xe9) return {};
-  const auto offset = memory.read_value<int32_t>(entry + 1);
-  return offset ? entry + 5 + static_cast<uint64_t>(int64_t{*offset}) : Address();
+  return targets;
 }
 
 // All pages of hooks that are in use, by what is there: where the entry points lead to, and where
@@ -134,7 +140,9 @@ std::vector<HookPage> find_pages(Target& target, const CLibrary& libc,
   };
   for (const tracker::HookEntry& hook : hooks) {
     const Address entry = exported_address(libc.libc(), hook.name);
-    if (!entry.is_null()) add(jump_target(target.memory(), entry));
+    if (!entry.is_null()) {
+      for (const Address leads_to : jump_targets(target.memory(), entry)) add(leads_to);
+    }
     add(Address(target.memory().read_value<uint64_t>(Address(hook.original)).value_or(0)));
   }
   return pages;

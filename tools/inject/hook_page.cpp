@@ -16,6 +16,7 @@ constexpr size_t kHeaderSize = 64;
 constexpr size_t kSlotSize = 192;
 constexpr size_t kOriginalOffset = 16;
 constexpr size_t kRecordOffset = 112;
+constexpr size_t kUndoOffset = 160;
 constexpr size_t kMostSlots = (HookPage::kSize - kHeaderSize) / kSlotSize;
 
 struct Header {
@@ -27,14 +28,16 @@ struct Record {
   uint64_t displaced_begin;
   uint64_t displaced_end;
   std::array<std::byte, 8> before;  // kJumpSize of them
+  uint64_t undo;                    // where in the slot; 0: there is nothing to undo
 };
-static_assert(sizeof(Header) <= kHeaderSize && kRecordOffset + sizeof(Record) <= kSlotSize);
+static_assert(sizeof(Header) <= kHeaderSize && kRecordOffset + sizeof(Record) <= kUndoOffset);
 
 template <typename T>
 void put(std::vector<std::byte>& bytes, size_t offset, const T& value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
+constexpr std::byte kBreakpoint{0xcc};  // int3
 // jmp *(%rip): the address follows.
 constexpr std::array<uint8_t, 6> kJumpToWord{0xff, 0x25, 0, 0, 0, 0};
 
@@ -42,6 +45,13 @@ constexpr std::array<uint8_t, 6> kJumpToWord{0xff, 0x25, 0, 0, 0, 0};
   throw Error(ErrorKind::kUnsupported, "cannot hook " + name,
               "its first instructions cannot be moved",
               "start the program with the tracker instead: heapsnap run -- COMMAND");
+}
+
+[[noreturn]] void refuse_breakpoint(const std::string& name) {
+  throw Error(ErrorKind::kUnsupported, "cannot hook " + name,
+              "a debugger or a uprobe (perf probe, bpftrace) has a breakpoint on its first "
+              "instruction",
+              "try again when that has ended");
 }
 
 }  // namespace
@@ -61,6 +71,7 @@ HookPage make_hook_page(Address begin, std::span<const HookTarget> targets,
     const Address slot_at = begin + at;
     const uint64_t offset = target.entry - code_begin;
     if (!fits_within(offset, 2 * kJumpSize, code.size())) refuse(target.name);
+    if (code[offset] == kBreakpoint) refuse_breakpoint(target.name);
     HookSlot slot;
     slot.entry = target.entry;
     slot.original = slot_at + kOriginalOffset;
@@ -68,11 +79,13 @@ HookPage make_hook_page(Address begin, std::span<const HookTarget> targets,
         displace_code(code.subspan(offset, std::min<uint64_t>(64, code.size() - offset)),
                       target.entry.value(), slot.original.value());
     if (!displaced || displaced->copy.size() > kRecordOffset - kOriginalOffset ||
-        jumps_into(code, code_begin.value(), displaced->displaced)) {
+        displaced->undo.size() + kJumpSize > kSlotSize - kUndoOffset ||
+        jumps_into(code, code_begin.value(), displaced->guarded)) {
       refuse(target.name);
     }
     slot.displaced = displaced->displaced;
-    const auto jump = encode_jump(slot.displaced.begin.value(), slot_at.value());
+    const size_t first = displaced->undo.empty() ? 0 : kUndoOffset;
+    const auto jump = encode_jump(slot.displaced.begin.value(), (slot_at + first).value());
     if (!jump) refuse(target.name);
     slot.jump = *jump;
     const auto before = code.subspan(slot.displaced.begin - code_begin, kJumpSize);
@@ -82,7 +95,16 @@ HookPage make_hook_page(Address begin, std::span<const HookTarget> targets,
     put(bytes, at + kJumpToWord.size(), target.hook.value());
     std::copy(displaced->copy.begin(), displaced->copy.end(),
               bytes.begin() + static_cast<ptrdiff_t>(at + kOriginalOffset));
+    if (first != 0) {
+      const Address undo_end = slot_at + kUndoOffset + displaced->undo.size();
+      std::vector<std::byte> undo = displaced->undo;
+      const auto to_hook = encode_jump(undo_end.value(), slot_at.value());
+      if (!to_hook) refuse(target.name);
+      undo.insert(undo.end(), to_hook->begin(), to_hook->end());
+      std::copy(undo.begin(), undo.end(), bytes.begin() + static_cast<ptrdiff_t>(at + kUndoOffset));
+    }
     Record record{};
+    record.undo = first;
     record.entry = slot.entry.value();
     record.displaced_begin = slot.displaced.begin.value();
     record.displaced_end = slot.displaced.end.value();
@@ -110,7 +132,8 @@ std::optional<HookPage> read_hook_page(MemoryReader& memory, Address begin) {
     slot.displaced = {Address(record.displaced_begin), Address(record.displaced_end)};
     slot.before.assign(record.before.begin(), record.before.begin() + kJumpSize);
     slot.original = begin + at + kOriginalOffset;
-    const auto jump = encode_jump(record.displaced_begin, (begin + at).value());
+    if (record.undo >= kSlotSize) return std::nullopt;
+    const auto jump = encode_jump(record.displaced_begin, (begin + at + record.undo).value());
     if (!jump || slot.displaced.size() < kJumpSize) return std::nullopt;
     slot.jump = *jump;
     page.slots.push_back(std::move(slot));

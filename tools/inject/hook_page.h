@@ -5,6 +5,7 @@
 //   slot     +0    jmp *hook               the entry point jumps here
 //            +16   the displaced code      what the hook calls as the original
 //            +112  record: entry point, displaced range, the bytes that the jump replaced
+//            +160  undo, jmp to +0         or here, if its first instruction is kept
 //
 // The records make the page all that is needed to take the hooks off again, by another heapsnap and
 // without the file of the C library. The page stays when they are off: a thread may still be on its

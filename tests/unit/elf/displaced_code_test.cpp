@@ -34,11 +34,46 @@ TEST_CASE("whole instructions are displaced, and the copy goes on behind them") 
   const auto code = code_of({0x41, 0x54, 0x55, 0x53, 0x48, 0x89, 0xfb});
   const auto displaced = displace_code(code, kEntry, kCopy);
   REQUIRE(displaced);
-  CHECK(displaced->displaced == AddressRange{Address(kEntry), Address(kEntry + 7)});
+  CHECK(displaced->displaced == AddressRange{Address(kEntry + 2), Address(kEntry + 7)});
   REQUIRE(displaced->copy.size() == 12);
   CHECK(std::equal(code.begin(), code.begin() + 7, displaced->copy.begin()));
   CHECK(displaced->copy[7] == std::byte{0xe9});
   CHECK(kCopy + 12 + static_cast<uint64_t>(distance_at(displaced->copy, 8)) == kEntry + 7);
+}
+
+TEST_CASE("a first instruction is kept if what it does can be undone") {
+  struct Case {
+    const char* what;
+    std::vector<std::byte> code;
+    uint64_t kept;
+    size_t undo;
+  };
+  const Case cases[] = {
+      {"push %rbp", code_of({0x55, 0x53, 0x48, 0x89, 0xfb}), 1, 5},
+      {"push %r15", code_of({0x41, 0x57, 0x41, 0x56, 0x41, 0x55}), 2, 5},
+      {"test %rdi,%rdi", code_of({0x48, 0x85, 0xff, 0x0f, 0x84, 0xbf, 0, 0, 0}), 3, 0},
+      {"cmpb $0,0x140e71(%rip)", code_of({0x80, 0x3d, 0x71, 0x0e, 0x14, 0, 0}), 7, 0},
+      {"mov %rsi,%rax", code_of({0x48, 0x89, 0xf0, 0x48, 0xf7, 0xe2}), 3, 0},
+      {"mov %rdi,%rbx", code_of({0x48, 0x89, 0xfb}), 0, 0},
+      {"mov %rax,8(%rdi)", code_of({0x48, 0x89, 0x47, 0x08}), 0, 0},
+      {"sub $0x18,%rsp", code_of({0x48, 0x83, 0xec, 0x18}), 0, 0},
+      {"xor %eax,%eax; jmp: no room behind it", code_of({0x31, 0xc0, 0xe9, 0, 1, 0, 0}), 0, 0},
+  };
+  for (const Case& one : cases) {
+    CAPTURE(one.what);
+    const auto displaced = displace_code(one.code, kEntry, kCopy);
+    REQUIRE(displaced);
+    CHECK(displaced->displaced.begin == Address(kEntry + one.kept));
+    CHECK(displaced->displaced.size() >= kJumpSize);
+    CHECK(displaced->undo.size() == one.undo);
+    CHECK(displaced->guarded.begin == Address(kEntry));
+    // The copy begins with what is kept.
+    CHECK(displaced->copy[0] == one.code[0]);
+  }
+  // push %rbp; push %rbx; mov %rdi,%rbx; mov %rsi,%rdi; jmp to the second instruction: there
+  // nothing is to be undone, so the first one is not kept, and the second cannot be displaced.
+  CHECK(!displace_code(code_of({0x55, 0x53, 0x48, 0x89, 0xfb, 0x48, 0x89, 0xf7, 0xeb, 0xf7}),
+                       kEntry, kCopy));
 }
 
 TEST_CASE("an endbr64 stays, and the copy has one of its own") {
