@@ -16,8 +16,8 @@ struct TextStyle {
 };
 
 // What `attach` prints: the snapshot, how the target was frozen and for how long, how malloc was
-// found, the table of the resident set, the blocks in use and what keeps them, the advice that saves
-// the most; last one next step, with the commands to copy.
+// found, the table of the resident set, the blocks in use and what keeps them, the advice that
+// saves the most; last one next step, with the commands to copy.
 void print_first_screen(Writer& out, const ReportInput& input, const TextStyle& style);
 
 // All of it: the first screen, then arenas, size classes, largest chunks, what a trim would do,

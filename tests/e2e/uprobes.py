@@ -9,6 +9,7 @@ probes count their hits. Exit code 77: skipped, with the reason.
 """
 
 import ctypes
+import itertools
 import os
 import pathlib
 import re
@@ -48,13 +49,14 @@ class Probes:
         name = ctypes.create_string_buffer(path.encode())
         syscall = ctypes.CDLL(None, use_errno=True).syscall
         self.descriptors = []
-        for offset in entry_points(path):
+        threads = [int(entry) for entry in os.listdir(f"/proc/{pid}/task")]
+        for tid, offset in itertools.product(threads, entry_points(path)):
             # struct perf_event_attr of 128 bytes: type, size; config1 the path's address, config2 the offset.
             attributes = bytearray(128)
             struct.pack_into("<II", attributes, 0, int(TYPE.read_text(encoding="ascii")), len(attributes))
             struct.pack_into("<QQ", attributes, 56, ctypes.addressof(name), offset)
             buffer = (ctypes.c_char * len(attributes)).from_buffer(attributes)
-            descriptor = syscall(PERF_EVENT_OPEN, buffer, pid, -1, -1, 0)
+            descriptor = syscall(PERF_EVENT_OPEN, buffer, tid, -1, -1, 0)
             if descriptor < 0:
                 raise OSError(ctypes.get_errno(), f"perf_event_open of a uprobe: {os.strerror(ctypes.get_errno())}")
             self.descriptors.append(descriptor)

@@ -24,7 +24,11 @@ constexpr const char* kLeaksDescription =
     "temporary snapshot (a pause of milliseconds). Exits with 1 when something is leaked.\n"
     "\n"
     "Blocks are leaked directly (no other leaked block points to them), in a cycle (they point to\n"
-    "each other), or indirectly (held by leaked ones).";
+    "each other), or indirectly (held by leaked ones).\n"
+    "\n"
+    "Words at addresses that are multiples of their size count, and general registers. What only\n"
+    "a pointer at another address, in a vector register, in memory that may not be read\n"
+    "(PROT_NONE) or in memory that a core lacks leads to is listed, too.";
 
 struct LeaksArguments {
   ExplainArguments explain;
