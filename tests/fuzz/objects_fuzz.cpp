@@ -38,7 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (size_t i = 0; i < words; ++i) same += word_at(bytes, i, word) == vptr ? 1 : 0;
     require(same >= 2);
   }
-  const auto vptr = counted_vptr(bytes, word);
+  if (bytes.size() < word) return 0;
+  const auto vptr = counted_vptr(word_at(bytes, 0, word), bytes, word);
   if (vptr) require(word_at(bytes, 1, word) == *vptr && word_at(bytes, 0, word) >= 2);
   if (vptr && is_counted_row_of_objects(bytes, usable, word)) {
     require(word_at(bytes, 0, word) * word < usable);
