@@ -1,10 +1,10 @@
 // Held by a signal handler that interrupted malloc in its first instructions.
 //
-// A second thread steps through malloc by the trap flag. Behind malloc's first instruction the
+// A second thread steps through malloc by the trap flag. Behind malloc's second instruction the
 // handler of the trap calls itself until it has taken so many bytes of stack as the argument says,
 // prints "inside", and returns when a line comes. Then the thread goes on where it was: in the
-// midst of what a debugger or a tracker would have replaced at malloc's entry. At the end it prints
-// "fine".
+// midst of what a tracker would have replaced, which keeps the first instruction. At the end it
+// prints "fine".
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -14,10 +14,11 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { kFrame = 4096, kTrapFlag = 0x100, kEntry = 5 };
+enum { kFrame = 4096, kTrapFlag = 0x100, kEntry = 16, kInstructions = 2 };
 
 static char* entry;
 static long depth;
+static volatile int instructions;  // of malloc, that were executed
 static volatile int is_done;
 
 static void wait_below(long frames) {
@@ -40,6 +41,7 @@ static void on_trap(int signal, siginfo_t* info, void* context) {
   ucontext_t* const thread = context;
   char* const at = (char*)thread->uc_mcontext.gregs[REG_RIP];
   if (is_done || at <= entry || at >= entry + kEntry) return;
+  if (++instructions < kInstructions) return;
   is_done = 1;
   thread->uc_mcontext.gregs[REG_EFL] &= ~(long long)kTrapFlag;
   wait_below(depth / kFrame);
