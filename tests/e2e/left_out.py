@@ -13,7 +13,7 @@ SKIPPED = 77
 
 def attach(heapsnap, pid, how):
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([heapsnap, "attach", str(pid), "--freeze", how, "-j", "-o",
+        done = subprocess.run([heapsnap, "attach", str(pid), "--freeze", how, "--references", "no", "-j", "-o",
                                os.path.join(folder, "a.hsnap")], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, (how, done.returncode, done.stderr)
     return json.loads(done.stdout)
