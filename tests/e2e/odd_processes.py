@@ -83,7 +83,7 @@ NOT_DONE = {"lowest_descriptor": ("inject",), "used_up_descriptors": ("inject",)
 # To whom a debugger's stop alone is EINTR or the end, who trace what strace -f then traces, and whose
 # SIGTRAP gdb and strace keep for themselves (of ten processes beside them alone, five and four).
 ALONE = ("waiting_for_signals", "edge_events", "killed_by_a_restart", "refused_a_restart", "traces_a_child",
-         "own_breakpoints")
+         "own_breakpoints", "own_steps")
 # Of any process with one thread that does nothing but allocate.
 ALWAYS_ALLOCATING = "its only thread is inside the allocator"
 # Of two at once, or beside a debugger.
