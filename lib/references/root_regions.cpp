@@ -148,7 +148,9 @@ class RegionSearch {
       const bool is_own = !mapping.shared && (mapping.writable || mapping.is_anonymous() ||
                                               mapping.is_anonymous_hugetlb());
       const bool may_be_relro = !mapping.shared && !is_own && !mapping.executable;
-      if (!is_own && !may_be_relro && !(mapping.shared && mapping.writable)) continue;
+      // Files that have no name any more are memory that processes share.
+      const bool is_shared_memory = mapping.shared && (mapping.writable || mapping.deleted);
+      if (!is_own && !may_be_relro && !is_shared_memory) continue;
       claims_.for_each(mapping.range, [&](AddressRange part, const RangeClaims::Claim* claim) {
         if (claim != nullptr && !claim->is_root) return;
         const bool is_variable = claim != nullptr && claim->region.kind == RootKind::kVariable;

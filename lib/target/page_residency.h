@@ -26,10 +26,10 @@ class PageResidency {
   // States of out.size() consecutive pages from `first_page` (page aligned) on. Pages in no mapping
   // are kAbsent. Never throws for a hole; what cannot be learnt is kUnknown.
   virtual void read(Address first_page, std::span<PageState> out) = 0;
-  // Up to where, from `range.begin` on, all pages are known to be kAbsent: the first page that may be
-  // another, or `range.end`; `range.begin` where that cannot be told without reading states. Page
-  // aligned. Programs reserve terabytes that they never touch (sanitizers, Go, Java): what searches
-  // memory leaps over them.
+  // Up to where, from `range.begin` on, all pages are known to be kAbsent: the first page that may
+  // be another, or `range.end`; `range.begin` where that cannot be told without reading states.
+  // Page aligned. Programs reserve terabytes that they never touch (sanitizers, Go, Java): what
+  // searches memory leaps over them.
   virtual Address absent_until(AddressRange range) { return range.begin; }
   // Whether any page in a mapping can be anything but kUnknown.
   virtual bool knows_pages() const { return true; }

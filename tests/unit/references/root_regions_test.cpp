@@ -54,13 +54,15 @@ TEST_CASE(
   fixture.target.map("c0000-c1000 r--p 00000000 00:00 0 [vvar]");
   fixture.target.map("d0000-d1000 r-xp 00000000 00:00 0 [vdso]");
   fixture.target.map("e0000-e1000 rw-s 00000000 00:01 11 /SYSV00000000 (deleted)");
+  fixture.target.map("f0000-f1000 r--s 00000000 00:01 12 /memfd:sealed (deleted)");
   const Regions expected = {expected_region(RootKind::kMapping, 0x10000, 0x11000),
                             expected_region(RootKind::kMapping, 0x20000, 0x21000),
                             expected_region(RootKind::kMapping, 0x40000, 0x41000),
                             expected_region(RootKind::kMapping, 0x70000, 0x71000),
                             expected_region(RootKind::kMapping, 0xa0000, 0xa1000),
                             expected_region(RootKind::kMapping, 0xb0000, 0xb1000),
-                            expected_region(RootKind::kMapping, 0xe0000, 0xe1000)};
+                            expected_region(RootKind::kMapping, 0xe0000, 0xe1000),
+                            expected_region(RootKind::kMapping, 0xf0000, 0xf1000)};
   CHECK(fixture.ranges() == expected);
   const RootRegions found = fixture.find();
   CHECK(found.regions[2].is_shared);
