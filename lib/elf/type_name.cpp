@@ -54,6 +54,10 @@ std::string short_type_name(std::string name) {
     }
     ++i;
   }
+  // As gcc writes what clang writes "Plain *const", "Plain &".
+  replace_all(result, " *", "*");
+  replace_all(result, " &", "&");
+  replace_all(result, "*const", "* const");
   replace_all(result, "> >", ">>");
   replace_all(result, "std::__cxx11::", "std::");
   replace_all(result, "std::basic_string<char>", "std::string");

@@ -145,6 +145,8 @@ TEST_CASE("no more is read than the limits allow") {
 }
 
 TEST_CASE("names are as people write them") {
+  CHECK(short_type_name("std::pair<const int, A *>") == "std::pair<const int, A*>");
+  CHECK(short_type_name("F<A *const, B &>") == "F<A* const, B&>");
   CHECK(short_type_name("std::__cxx11::basic_string<char, std::char_traits<char>, "
                         "std::allocator<char> >") == "std::string");
   CHECK(short_type_name("std::map<int, A<B>, std::less<int>, std::allocator<std::pair<int const, "
