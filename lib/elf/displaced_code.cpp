@@ -137,7 +137,7 @@ std::optional<KeptInstruction> kept_instruction(std::span<const std::byte> code,
         insn->size,
         {std::byte{0x48}, std::byte{0x8d}, std::byte{0x64}, std::byte{0x24}, std::byte{0x08}}};
   }
-  // What computes from %rax or the flags, and what leaves the function, is no matter of registers.
+  // Executed twice, others may give something else: add to %rax, for one.
   constexpr std::array<unsigned, 5> kIdempotent{X86_INS_TEST, X86_INS_CMP, X86_INS_MOV, X86_INS_LEA,
                                                 X86_INS_NOP};
   if (std::find(kIdempotent.begin(), kIdempotent.end(), insn->id) == kIdempotent.end() ||

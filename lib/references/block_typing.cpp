@@ -16,13 +16,9 @@ uint64_t usable_for(uint64_t bytes, Machine machine) {
   return std::max(chunk, 4 * word) - word;
 }
 
-bool is_large(uint64_t usable) {
-  constexpr uint64_t kSmallestMapping = 64 << 10;
-  return usable >= kSmallestMapping;
-}
-
 bool is_filled_exactly(uint64_t usable, uint64_t bytes, Machine machine) {
-  return usable_for(bytes, machine) == usable || (is_large(bytes) && is_filled_by(usable, bytes));
+  return usable_for(bytes, machine) == usable ||
+         (bytes >= kSmallestMappedBlock && is_filled_by(usable, bytes));
 }
 
 // Each unit of a program in C has its own.

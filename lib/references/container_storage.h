@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/address.h"
@@ -99,6 +100,8 @@ class ContainerStorage {
   void follow();
 
   StorageKind kind(BlockNumber block) const { return static_cast<StorageKind>(kinds_[block]); }
+  // The kinds of all blocks, StorageKind each; the last thing to ask for.
+  LargeArray<uint8_t> take_kinds() { return std::move(kinds_); }
 
  private:
   static constexpr uint64_t kMostBytes = uint64_t{1} << 40;

@@ -150,10 +150,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   if (debug_types_->is_wanted()) debug_types_->seal(*map_);
   if (!storage_) return;
   storage_->follow();
-  storage_of_block_ = LargeArray<uint8_t>(map_->blocks());
-  for (BlockNumber block = 0; block < map_->blocks(); ++block) {
-    storage_of_block_[block] = static_cast<uint8_t>(storage_->kind(block));
-  }
+  storage_of_block_ = storage_->take_kinds();
   storage_.reset();
 }
 

@@ -37,6 +37,10 @@ void put(std::vector<std::byte>& bytes, size_t offset, const T& value) {
   std::memcpy(bytes.data() + offset, &value, sizeof value);
 }
 
+void put_code(std::vector<std::byte>& bytes, size_t offset, std::span<const std::byte> code) {
+  std::memcpy(bytes.data() + offset, code.data(), code.size());
+}
+
 constexpr std::byte kBreakpoint{0xcc};  // int3
 // jmp *(%rip): the address follows.
 constexpr std::array<uint8_t, 6> kJumpToWord{0xff, 0x25, 0, 0, 0, 0};
@@ -93,15 +97,13 @@ HookPage make_hook_page(Address begin, std::span<const HookTarget> targets,
 
     put(bytes, at, kJumpToWord);
     put(bytes, at + kJumpToWord.size(), target.hook.value());
-    std::copy(displaced->copy.begin(), displaced->copy.end(),
-              bytes.begin() + static_cast<ptrdiff_t>(at + kOriginalOffset));
+    put_code(bytes, at + kOriginalOffset, displaced->copy);
     if (first != 0) {
-      const Address undo_end = slot_at + kUndoOffset + displaced->undo.size();
-      std::vector<std::byte> undo = displaced->undo;
-      const auto to_hook = encode_jump(undo_end.value(), slot_at.value());
+      const size_t undo_end = kUndoOffset + displaced->undo.size();
+      const auto to_hook = encode_jump((slot_at + undo_end).value(), slot_at.value());
       if (!to_hook) refuse(target.name);
-      undo.insert(undo.end(), to_hook->begin(), to_hook->end());
-      std::copy(undo.begin(), undo.end(), bytes.begin() + static_cast<ptrdiff_t>(at + kUndoOffset));
+      put_code(bytes, at + kUndoOffset, displaced->undo);
+      put_code(bytes, at + undo_end, *to_hook);
     }
     Record record{};
     record.undo = first;

@@ -44,6 +44,19 @@ static_assert(sizeof(ScanArguments) == 96);
 
 constexpr unsigned long kPagemapScan = _IOWR('f', 16, ScanArguments);
 
+// Of pages that are in memory or in swap; what of them is told lies in return_mask.
+ScanArguments scan_arguments(const AddressRange& range, std::span<ScanRegion> found) {
+  ScanArguments arguments{};
+  arguments.size = sizeof arguments;
+  arguments.start = range.begin.value();
+  arguments.end = range.end.value();
+  arguments.vec = reinterpret_cast<uint64_t>(found.data());
+  arguments.vec_len = found.size();
+  arguments.category_anyof_mask = kIsPresent | kIsSwapped;
+  arguments.return_mask = kIsPresent | kIsSwapped;
+  return arguments;
+}
+
 }  // namespace
 
 PageState page_state_of_entry(uint64_t entry) {
@@ -99,15 +112,8 @@ void PageMap::read(Address first_page, std::span<PageState> out, Pages pages) {
 Address PageMap::absent_until(AddressRange range) {
   if (!has_scan_ || !pagemap_ || range.is_empty()) return range.begin;
   ScanRegion first{};
-  ScanArguments arguments{};
-  arguments.size = sizeof arguments;
-  arguments.start = range.begin.value();
-  arguments.end = range.end.value();
-  arguments.vec = reinterpret_cast<uint64_t>(&first);
-  arguments.vec_len = 1;
+  ScanArguments arguments = scan_arguments(range, std::span(&first, 1));
   arguments.max_pages = 1;
-  arguments.category_anyof_mask = kIsPresent | kIsSwapped;
-  arguments.return_mask = kIsPresent | kIsSwapped;
   int count = 0;
   do {
     count = ::ioctl(pagemap_.get(), kPagemapScan, &arguments);
@@ -135,13 +141,7 @@ std::optional<PageMap::Bytes> PageMap::count(AddressRange range, Pages pages) {
 
 bool PageMap::scan(AddressRange range, Pages pages, const Visit& visit) {
   std::array<ScanRegion, 512> regions;
-  ScanArguments arguments{};
-  arguments.size = sizeof arguments;
-  arguments.start = range.begin.value();
-  arguments.end = range.end.value();
-  arguments.vec = reinterpret_cast<uint64_t>(regions.data());
-  arguments.vec_len = regions.size();
-  arguments.category_anyof_mask = kIsPresent | kIsSwapped;
+  ScanArguments arguments = scan_arguments(range, regions);
   // The range wraps or is empty.
   if (!has_scan_ || !pagemap_ || arguments.end <= arguments.start) return false;
   bool first = true;
