@@ -17,7 +17,7 @@ enum class ErrorKind : int {
   kUnsupported = 5,   // the target has nothing that we can walk
   kBadInput = 6,      // a snapshot, core, ELF or image file is damaged or not what it claims
   kOutput = 7,        // the result could not be written
-  kInternal = 70,     // a broken promise inside heapsnap: a bug
+  kInternal = 70,     // a bug in heapsnap, or it got no memory for itself
 };
 
 class Error : public std::runtime_error {

@@ -18,7 +18,10 @@ void MemoryPieces::read(const AddressRange& range, const Receive& receive) {
   while (at < range.end) {
     check_end();
     const AddressRange readable = target_.memory().next_readable({at, range.end});
-    if (readable.is_empty()) break;
+    if (readable.is_empty()) {
+      bytes_unreadable_ += range.end - at;
+      return;
+    }
     const Address first = std::max(at, readable.begin);
     bytes_unreadable_ += first - at;
     at = std::min(std::min(first.align_down(page_size_) + kPiece, readable.end), range.end);

@@ -97,9 +97,11 @@ std::vector<std::string> reference_remarks(const ReferenceReportInput& input) {
                       " were in swap and not looked at: what only they lead to counts as leaked");
   }
   if (record.bytes_unreadable != 0) {
-    remarks.push_back(
-        size_text(record.bytes_unreadable) +
-        " could not be read and were not looked at: what only they lead to counts as leaked");
+    const bool is_core = input.metadata.freeze.method == FreezeMethod::kCore;
+    remarks.push_back(size_text(record.bytes_unreadable) +
+                      (is_core ? " of its memory are not in the core"
+                               : " could not be read and were not looked at") +
+                      ": what only they lead to counts as leaked");
   }
   return remarks;
 }

@@ -324,6 +324,17 @@ def address_limit(tool):
         target.check_alive()
 
 
+def own_address_limit(tool):
+    """heapsnap itself may have too few addresses."""
+    with start() as target:
+        words = tool.command("attach", target.pid)
+        refused = subprocess.run(["bash", "-c", 'ulimit -Sv 20000; exec "$@"', "bash", *words], capture_output=True, text=True)
+        assert refused.returncode == 70 and "20000 KiB" in refused.stderr, refused
+        remedy = re.search(r"^  do:  .*: (ulimit .*)$", refused.stderr, re.MULTILINE)[1]
+        subprocess.run(["bash", "-c", f'ulimit -Sv 20000; {remedy}; exec "$@"', "bash", *words], check=True, capture_output=True)
+        target.check_alive()
+
+
 def table_limit(tool):
     with start() as target:
         remedy = tool.remedy("inject", "--memory-limit", "64KiB", target.pid)
@@ -385,7 +396,7 @@ def not_followed(_):
 
 CASES = {case.__name__: case for case in (
     first_thread_ended, untracked, untracked_snapshot, untracked_core, tracker_gone, tracker_ejected, descriptors, many_threads,
-    other_user, hidden_process, user_namespace, traced, own_seccomp, at_exit_barred, stopped, task_limit, user_task_limit, address_limit, table_limit,
+    other_user, hidden_process, user_namespace, traced, own_seccomp, at_exit_barred, stopped, task_limit, user_task_limit, address_limit, own_address_limit, table_limit,
     static_program,
     frozen_group, zombie, no_such_process, ambiguous_name, usage, run_command_line, outputs, temporary_folder, damaged_snapshot, cores,
     not_followed)}

@@ -59,11 +59,11 @@ def check_suppressions(heapsnap, snapshot, folder, found, said):
                                 (["no_such_function"], set())):
         left = suppress(*patterns)
         assert left == {address for address, function in leaked.items() if function not in functions}, patterns
-    for everything in ("known_leaks.cpp", "*/known_leaks$", "main"):
-        left = suppress(everything, code=0 if everything != "main" else 1)
+    for everything in ("known_leaks.cpp", "*/known_leaks$", "^main$"):
+        left = suppress(everything, code=0 if everything != "^main$" else 1)
         # A thread's stack does not lead through main().
         assert {leaked[address] for address in left} == (
-            {"leave_on_own_stack"} if everything == "main" else set()), everything
+            {"leave_on_own_stack"} if everything == "^main$" else set()), everything
 
 
 def leaks(heapsnap, folder, target, module):

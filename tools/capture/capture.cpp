@@ -231,7 +231,10 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   CaptureResult result;
   SnapshotMetadata& metadata = result.metadata;
   const std::unique_ptr<Target> running = open_running_process(pid);
-  const PreparedDiscovery prepared = prepare_discovery(*running, options.debug_files);
+  PreparedDiscovery prepared = prepare_discovery(*running, options.debug_files);
+  if (freeze.choice == FreezeChoice::kNone) {
+    prepared.most_looks = PreparedDiscovery::kLooksAtRunning;
+  }
   std::optional<TrackerPlace> tracker;
   if (const auto directory = find_tracker(*running, metadata.notes)) tracker = {*directory, 0};
   const std::string build_id = program_build_id(*running);

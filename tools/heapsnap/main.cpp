@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
@@ -128,6 +129,17 @@ int run(const std::vector<std::string>& arguments) {
                             : fmt::format("did you mean this: heapsnap {} --help", meant));
 }
 
+Error out_of_memory() {
+  rlimit room{};
+  const bool is_limited = ::getrlimit(RLIMIT_AS, &room) == 0 && room.rlim_cur != RLIM_INFINITY;
+  return {ErrorKind::kInternal, "out of memory",
+          is_limited ? fmt::format("heapsnap may have {} KiB of addresses (ulimit -v)",
+                                   room.rlim_cur >> 10)
+                     : "heapsnap could not get memory for itself",
+          is_limited ? "raise the limit and try again: ulimit -v unlimited"
+                     : "free some memory on this machine and try again"};
+}
+
 // With each error told, and the exit code that it has.
 int run_and_tell(const std::vector<std::string>& arguments) {
   try {
@@ -141,9 +153,7 @@ int run_and_tell(const std::vector<std::string>& arguments) {
     print_error(told);
     return told.exit_code();
   } catch (const std::bad_alloc&) {
-    print_error(Error(ErrorKind::kInternal, "out of memory",
-                      "heapsnap could not get memory for itself",
-                      "free some memory on this machine and try again"));
+    print_error(out_of_memory());
   } catch (const std::exception& error) {
     print_error(Error(ErrorKind::kInternal, "internal error", error.what(),
                       "please report it with the command line that you used"));

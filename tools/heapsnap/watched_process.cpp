@@ -52,7 +52,8 @@ void WatchedProcess::open() {
 
 void WatchedProcess::find_malloc() {
   comm_ = target_->process().comm;
-  const PreparedDiscovery prepared = prepare_discovery(*target_, DebugFileSearch());
+  PreparedDiscovery prepared = prepare_discovery(*target_, DebugFileSearch());
+  prepared.most_looks = PreparedDiscovery::kLooksAtRunning;
   const AllocatorVerdict& allocator = prepared.allocator;
   if (allocator.kind == AllocatorVerdict::Kind::kForeign) {
     notes_.push_back("no counters of malloc: its allocator is " + allocator.name);

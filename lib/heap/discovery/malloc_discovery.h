@@ -75,6 +75,10 @@ struct PreparedDiscovery {
   std::vector<MallocModule> modules;
   AllocatorVerdict allocator;
   bool may_scan = true;  // whether the structural scan is allowed
+  // How often to look, at most, while no malloc is found. What a target changes while it is being
+  // checked looks damaged: kLooksAtRunning for one that runs.
+  int most_looks = 1;
+  static constexpr int kLooksAtRunning = 20;
 };
 
 // The target may run. Reads files only, and of most files only headers and symbol names. A file
@@ -82,8 +86,8 @@ struct PreparedDiscovery {
 PreparedDiscovery prepare_discovery(Target& target, const DebugFileSearch& debug_files,
                                     const DiscoveryOptions& options = {});
 
-// The target is frozen (or a core, or runs on under freeze `none`). Gives the instances found, the
-// one with most memory from the system first. An arena that was never used (nothing allocated yet)
+// The target is frozen (or a core, or runs on, see PreparedDiscovery::most_looks). Gives the
+// instances found, the one with most memory from the system first. An arena that was never used (nothing allocated yet)
 // is an instance too when a proposal names it.
 std::vector<LocatedMalloc> locate_mallocs(Target& target, const PreparedDiscovery& prepared);
 

@@ -260,9 +260,7 @@ std::vector<MallocModule> modules_by_scan(Target& target) {
   return modules;
 }
 
-}  // namespace
-
-std::vector<LocatedMalloc> locate_mallocs(Target& target, const PreparedDiscovery& prepared) {
+std::vector<LocatedMalloc> look_for_mallocs(Target& target, const PreparedDiscovery& prepared) {
   std::vector<std::pair<uint64_t, LocatedMalloc>> found;
   const auto locate_in = [&](const MallocModule& module) {
     if (module.layouts.empty()) return;
@@ -289,6 +287,16 @@ std::vector<LocatedMalloc> locate_mallocs(Target& target, const PreparedDiscover
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<LocatedMalloc> mallocs;
   for (auto& each : found) mallocs.push_back(std::move(each.second));
+  return mallocs;
+}
+
+}  // namespace
+
+std::vector<LocatedMalloc> locate_mallocs(Target& target, const PreparedDiscovery& prepared) {
+  std::vector<LocatedMalloc> mallocs = look_for_mallocs(target, prepared);
+  for (int looks = 1; mallocs.empty() && looks < prepared.most_looks; ++looks) {
+    mallocs = look_for_mallocs(target, prepared);
+  }
   return mallocs;
 }
 

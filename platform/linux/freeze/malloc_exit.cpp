@@ -39,9 +39,11 @@ constexpr std::chrono::milliseconds kLongestRun{50};  // at a time
 // Slices that end outside the allocator's code; the deadline limits the others.
 constexpr int kMostSlicesOutside = 100;
 constexpr std::chrono::microseconds kSlice{20};
-// A call that takes long gets longer slices: this share of the time that it has taken.
+// A call that takes long gets longer slices: this share of the time that it has taken. One that is
+// outside the allocator's code is soon given up, and need not get far until then.
 constexpr int kSliceShare = 8;
 constexpr std::chrono::microseconds kLongestSlice{20'000};
+constexpr std::chrono::microseconds kLongestSliceOutside{1000};
 
 constexpr uint64_t kSyscallInstruction = 0x050f;
 
@@ -395,9 +397,9 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
           std::chrono::duration_cast<std::chrono::microseconds>(TraceClock::now() - begin);
       check_end();
       inheritance.raise(tracee.tid());
-      if (!session.let_run(tracee, std::clamp(elapsed / kSliceShare, kSlice, kLongestSlice),
-                           deadline))
-        break;
+      const auto longest = outside > 0 ? kLongestSliceOutside : kLongestSlice;
+      const auto slice = std::clamp(elapsed / kSliceShare, kSlice, longest);
+      if (!session.let_run(tracee, slice, deadline)) break;
       ++exit.steps;
       ++slices;
     }

@@ -14,7 +14,8 @@ TracerThread::TracerThread() {
   try {
     thread_ = start_helper_thread([this] { serve(); });
   } catch (const std::system_error& error) {
-    throw Error(ErrorKind::kInternal, "cannot start a tracer thread", error.what());
+    throw Error(ErrorKind::kInternal, "cannot start a tracer thread", error.what(),
+                "raise the limits of heapsnap itself and try again: ulimit -u, ulimit -v");
   }
 }
 

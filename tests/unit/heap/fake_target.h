@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -69,6 +70,8 @@ class FakeTarget : public Target, private MemoryReader, private PageResidency {
   std::vector<Thread>& editable_threads() { return threads_; }
   // Bytes asked of memory() so far, for tests of how little is read.
   uint64_t bytes_read() const { return bytes_read_; }
+  // Called before each read, with how many there have been: a target that runs.
+  void on_read(std::function<void(uint64_t)> change) { change_ = std::move(change); }
 
   const Process& process() const override { return process_; }
   const AddressSpace& address_space() const override { return space_; }
@@ -91,6 +94,7 @@ class FakeTarget : public Target, private MemoryReader, private PageResidency {
 
  private:
   size_t read(Address from, std::span<std::byte> out) override {
+    if (change_) change_(reads_++);
     size_t done = 0;
     while (done < out.size()) {
       const Address at = from + done;
@@ -137,6 +141,8 @@ class FakeTarget : public Target, private MemoryReader, private PageResidency {
   std::vector<Thread> threads_;
   std::map<Address, std::vector<std::byte>> memory_;
   std::vector<AddressRange> holes_;
+  std::function<void(uint64_t)> change_;
+  uint64_t reads_ = 0;
   std::map<std::string, std::vector<std::byte>> files_;
   uint64_t bytes_read_ = 0;
 };

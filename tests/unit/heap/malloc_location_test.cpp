@@ -256,3 +256,24 @@ TEST_CASE("a process without any malloc gives none") {
   target.map("7f200000-7f204000 rw-p 001d0000 fe:01 7 /lib/libc.so.6");
   CHECK(locate_mallocs(target, PreparedDiscovery{}).empty());
 }
+
+TEST_CASE("an arena that changes while it is checked is checked again") {
+  LocationFixture fixture(layout_of(Machine::kX86_64, 31));
+  const FakeArena arena{fixture.target, fixture.layout, kArena};
+  const uint64_t next =
+      fixture.target.memory().read_value<uint64_t>(kArena + fixture.layout.state.next).value();
+  MallocModule module = fixture.module();
+  module.proposals = {{DiscoveryStrategy::kRelocation, kArena}};
+  PreparedDiscovery prepared;
+  prepared.modules = {module};
+  prepared.may_scan = false;
+  // A few reads see it without its ring and with a top that is none.
+  fixture.target.on_read([&](uint64_t reads) {
+    const bool is_changing = reads < 40;
+    arena.put_field(fixture.layout.state.next, is_changing ? 0 : next);
+    arena.put_field(fixture.layout.state.top, is_changing ? 0x10 : (fixture.heap + 0x1000).value());
+  });
+  CHECK(locate_mallocs(fixture.target, prepared).empty());
+  prepared.most_looks = PreparedDiscovery::kLooksAtRunning;
+  CHECK_EQ(locate_mallocs(fixture.target, prepared).size(), 1);
+}

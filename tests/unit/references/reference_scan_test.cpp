@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "references/memory_pieces.h"
+#include "tests/unit/heap/fake_target.h"
 #include "tests/unit/heap/flat_target.h"
 #include "tests/unit/heap/sparse_target.h"
 #include "tests/unit/references/random_heap.h"
@@ -195,4 +197,26 @@ TEST_CASE("a scan can be given up") {
   map.seal();
   Collector collector;
   CHECK_THROWS_AS(scan_blocks(written.target, map, collector, {}, [](uint64_t) { throw 1; }), int);
+}
+
+TEST_CASE("memory that a core lists and does not have is counted") {
+  static constexpr Address kBegin(0x10000000);
+  static constexpr uint64_t kPage = 4096;
+  struct PartlyDumped : FakeTarget {
+    PartlyDumped() : FakeTarget(Machine::kX86_64) {
+      map("10000000-10003000 rw-p 00000000 00:00 0 ");
+      make_unreadable({kBegin + kPage, kBegin + 3 * kPage});
+    }
+    AddressRange next_readable(AddressRange range) override {
+      return {std::min(range.begin, kBegin + kPage), std::min(range.end, kBegin + kPage)};
+    }
+  } target;
+  MemoryPieces pieces(target);
+  uint64_t received = 0;
+  const auto receive = [&](Address, std::span<const std::byte> bytes) { received += bytes.size(); };
+  pieces.read({kBegin, kBegin + 2 * kPage}, receive);
+  pieces.read({kBegin + 2 * kPage, kBegin + 3 * kPage}, receive);
+  CHECK_EQ(received, kPage);
+  CHECK_EQ(pieces.bytes_read(), kPage);
+  CHECK_EQ(pieces.bytes_unreadable(), 2 * kPage);
 }
