@@ -10,6 +10,8 @@ namespace {
 
 // Files up to this size are kept with the pages that no page table of the target maps yet.
 constexpr uint64_t kSmallFile = 16 << 20;
+constexpr uint64_t kPagesAtOnce = 4096;
+constexpr uint64_t kMostPages = 16 << 20;
 
 }  // namespace
 
@@ -19,19 +21,42 @@ void MissingMemory::reserve(uint64_t bytes) {
 
 bool MissingMemory::keep(const Mapping& mapping, PageMap& pages, MemoryReader& memory) {
   page_size_ = pages.page_size();
-  Part part{mapping, std::vector<PageState>(mapping.range.size() / page_size_), {}};
-  pages.read(mapping.range.begin, part.states);
+  Part part{mapping, {}, {}};
+  if (!look_at_pages(pages, part)) return false;
   const bool is_whole = !mapping.is_anonymous() && mapping.range.size() <= kSmallFile;
-  const auto is_wanted = [&](size_t i) { return is_whole || part.states[i] != PageState::kAbsent; };
-  for (size_t i = 0; mapping.readable && i < part.states.size();) {
-    size_t end = i + 1;
-    const bool wanted = is_wanted(i);
-    while (end < part.states.size() && is_wanted(end) == wanted) ++end;
-    const Address begin = mapping.range.begin + i * page_size_;
-    if (wanted && !keep_run({begin, begin + (end - i) * page_size_}, memory, part)) return false;
-    i = end;
+  const auto is_wanted = [&](const PageRun& run) {
+    return is_whole || run.state != PageState::kAbsent;
+  };
+  for (auto run = part.pages.begin(); mapping.readable && run != part.pages.end();) {
+    const bool wanted = is_wanted(*run);
+    const Address begin = run->begin;
+    while (run != part.pages.end() && is_wanted(*run) == wanted) ++run;
+    const Address end = run == part.pages.end() ? mapping.range.end : run->begin;
+    if (wanted && !keep_run({begin, end}, memory, part)) return false;
   }
   parts_.push_back(std::move(part));
+  return true;
+}
+
+bool MissingMemory::look_at_pages(PageMap& pages, Part& part) {
+  const AddressRange& range = part.mapping.range;
+  std::vector<PageState> states(std::min(range.size() / page_size_, kPagesAtOnce));
+  const auto add = [&part](Address begin, PageState state) {
+    if (part.pages.empty() || part.pages.back().state != state) {
+      part.pages.push_back({begin, state});
+    }
+  };
+  for (Address at = range.begin; at < range.end;) {
+    const Address present = pages.absent_until({at, range.end});
+    if (present > at) add(at, PageState::kAbsent);
+    at = present;
+    const size_t count = std::min<uint64_t>(states.size(), (range.end - at) / page_size_);
+    if (count > kMostPages - pages_looked_at_) return false;
+    pages_looked_at_ += count;
+    pages.read(at, std::span(states).first(count));
+    for (size_t i = 0; i < count; ++i) add(at + i * page_size_, states[i]);
+    at += count * page_size_;
+  }
   return true;
 }
 
@@ -88,9 +113,14 @@ size_t MissingMemory::read(Address from, std::span<std::byte> out) const {
 size_t MissingMemory::states(Address page, std::span<PageState> out) const {
   const Part* const part = find(page);
   if (part == nullptr) return 0;
-  const size_t first = (page - part->mapping.range.begin) / page_size_;
-  const size_t count = std::min(out.size(), part->states.size() - first);
-  std::copy_n(part->states.begin() + static_cast<ptrdiff_t>(first), count, out.begin());
+  const size_t count =
+      std::min<uint64_t>(out.size(), (part->mapping.range.end - page) / page_size_);
+  auto next = std::upper_bound(part->pages.begin(), part->pages.end(), page,
+                               [](Address at, const PageRun& run) { return at < run.begin; });
+  for (size_t i = 0; i < count; ++i) {
+    if (next != part->pages.end() && page + i * page_size_ >= next->begin) ++next;
+    out[i] = std::prev(next)->state;
+  }
   return count;
 }
 
@@ -98,12 +128,14 @@ std::optional<PageMap::Bytes> MissingMemory::bytes_of(const Mapping& mapping) co
   const Part* const part = find(mapping.range.begin);
   if (part == nullptr) return std::nullopt;
   PageMap::Bytes bytes;
-  for (const PageState state : part->states) {
-    if (state == PageState::kSwapped) bytes.swapped += page_size_;
-    if (state == PageState::kResident || state == PageState::kResidentHuge) {
-      bytes.resident += page_size_;
-    }
-    if (state == PageState::kResidentHuge) bytes.huge += page_size_;
+  for (size_t i = 0; i < part->pages.size(); ++i) {
+    const auto& [begin, state] = part->pages[i];
+    const Address end =
+        i + 1 < part->pages.size() ? part->pages[i + 1].begin : part->mapping.range.end;
+    const uint64_t size = end - begin;
+    if (state == PageState::kSwapped) bytes.swapped += size;
+    if (state == PageState::kResident || state == PageState::kResidentHuge) bytes.resident += size;
+    if (state == PageState::kResidentHuge) bytes.huge += size;
   }
   return bytes;
 }

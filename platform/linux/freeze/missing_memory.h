@@ -28,7 +28,8 @@ class MissingMemory {
   // Gets room for `bytes` ready, so that this need not be done while the target is stopped.
   void reserve(uint64_t bytes);
   // Keeps `mapping`, which is above those kept before, as `memory` and `pages` show it. Returns
-  // false if that is too much.
+  // false if that is too much, or has too many pages to look at each (64 GiB; where the kernel has
+  // PAGEMAP_SCAN only those in memory or in swap count).
   bool keep(const Mapping& mapping, PageMap& pages, MemoryReader& memory);
 
   bool is_empty() const { return parts_.empty(); }
@@ -53,15 +54,22 @@ class MissingMemory {
     AddressRange range;
     size_t offset = 0;  // in bytes_
   };
+  // Pages of one state, up to where the next ones begin.
+  struct PageRun {
+    Address begin;
+    PageState state;
+  };
   struct Part {
     Mapping mapping;
-    std::vector<PageState> states;
+    std::vector<PageRun> pages;  // none for an empty mapping
     std::vector<Run> runs;
   };
   const Part* find(Address address) const;
+  bool look_at_pages(PageMap& pages, Part& part);
   bool keep_run(AddressRange range, MemoryReader& memory, Part& part);
 
   uint64_t page_size_ = 4096;
+  uint64_t pages_looked_at_ = 0;
   std::vector<Part> parts_;
   std::vector<std::byte> bytes_;
   size_t used_ = 0;

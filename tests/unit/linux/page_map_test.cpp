@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 #include <linux/fs.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <initializer_list>
 #include <vector>
 
@@ -134,6 +136,45 @@ TEST_CASE("memory that a copy lacks is not passed over") {
   CopiedPageMap copied(proc, ::getpid(), ::getpid(), space, missing);
   CHECK(copied.absent_until(memory.range()) <= upper.range.begin);
   CHECK(copied.absent_until(upper.range) == upper.range.begin);
+}
+
+TEST_CASE("what is kept of a mapping of terabytes costs what is in memory of it") {
+  constexpr size_t kSize = size_t{8} << 40;
+  constexpr size_t kFar = size_t{5} << 40;
+  void* const memory = ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  static_cast<volatile char*>(memory)[kFar] = 'x';
+  const Address begin(reinterpret_cast<uint64_t>(memory));
+  PageMap pages = own_page_map();
+  Mapping mapping;
+  mapping.range = {begin, begin + kSize};
+  mapping.readable = true;
+  MissingMemory missing;
+  const auto reader = open_running_process(::getpid());
+  const size_t before = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
+  const bool is_kept = missing.keep(mapping, pages, reader->memory());
+  const size_t now = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
+  if (pages.count({begin, begin + kPage}, PageMap::Pages::kAny)) {
+    CHECK(is_kept);
+    // A huge page may have come for the one byte.
+    CHECK(now < before + (8 << 20));
+    std::array<PageState, 3> states{};
+    CHECK(missing.states(begin + kFar - 4096 * kPage, states) == 3);
+    CHECK(states[0] == PageState::kAbsent);
+    CHECK(missing.states(begin + kFar, std::span(states).first(1)) == 1);
+    CHECK(states[0] != PageState::kAbsent);
+    CHECK(missing.states(begin + kSize - kPage, states) == 1);
+    CHECK(states[0] == PageState::kAbsent);
+    CHECK(missing.bytes_of(mapping)->resident >= kPage);
+    std::array<std::byte, 2> bytes{};
+    CHECK(missing.read(begin + kFar, bytes) == 2);
+    CHECK(bytes[0] == std::byte{'x'});
+  } else {
+    MESSAGE("this kernel has no PAGEMAP_SCAN");
+    CHECK_FALSE(is_kept);
+  }
+  ::munmap(memory, kSize);
 }
 
 TEST_CASE("at the freeze, own pages are the copy's and others as before") {
