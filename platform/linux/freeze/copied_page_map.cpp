@@ -28,7 +28,7 @@ void CopiedPageMap::read(Address first_page, std::span<PageState> out) {
 }
 
 Address CopiedPageMap::absent_until(AddressRange range) {
-  if (missing_.holds(range.begin)) return range.begin;
+  if (missing_.holds(range.begin)) return missing_.absent_until(range);
   range.end = std::min(range.end, missing_.next_begin(range.begin));
   const Mapping* const mapping = space_.find(range.begin);
   if (mapping == nullptr || !is_copied(*mapping)) return range.begin;

@@ -110,18 +110,32 @@ size_t MissingMemory::read(Address from, std::span<std::byte> out) const {
   return done;
 }
 
+std::vector<MissingMemory::PageRun>::const_iterator MissingMemory::run_behind(const Part& part,
+                                                                              Address page) {
+  return std::upper_bound(part.pages.begin(), part.pages.end(), page,
+                          [](Address at, const PageRun& run) { return at < run.begin; });
+}
+
 size_t MissingMemory::states(Address page, std::span<PageState> out) const {
   const Part* const part = find(page);
   if (part == nullptr) return 0;
   const size_t count =
       std::min<uint64_t>(out.size(), (part->mapping.range.end - page) / page_size_);
-  auto next = std::upper_bound(part->pages.begin(), part->pages.end(), page,
-                               [](Address at, const PageRun& run) { return at < run.begin; });
+  auto next = run_behind(*part, page);
   for (size_t i = 0; i < count; ++i) {
     if (next != part->pages.end() && page + i * page_size_ >= next->begin) ++next;
     out[i] = std::prev(next)->state;
   }
   return count;
+}
+
+Address MissingMemory::absent_until(AddressRange range) const {
+  const Part* const part = find(range.begin);
+  if (part == nullptr) return range.begin;
+  range.end = std::min(range.end, part->mapping.range.end);
+  auto run = std::prev(run_behind(*part, range.begin));
+  if (run->state != PageState::kAbsent) return range.begin;
+  return ++run == part->pages.end() ? range.end : std::min(range.end, run->begin);
 }
 
 std::optional<PageMap::Bytes> MissingMemory::bytes_of(const Mapping& mapping) const {

@@ -43,6 +43,9 @@ class MissingMemory {
   // The states of pages from `page` on, which is in what is kept, up to the end of that mapping;
   // returns how many those are.
   size_t states(Address page, std::span<PageState> out) const;
+  // Where pages may be there in `range`, which begins in what is kept; its end, or that of the
+  // mapping, when none are.
+  Address absent_until(AddressRange range) const;
   // How much of a kept mapping was in memory; nullopt for others.
   std::optional<PageMap::Bytes> bytes_of(const Mapping& mapping) const;
 
@@ -65,6 +68,8 @@ class MissingMemory {
     std::vector<Run> runs;
   };
   const Part* find(Address address) const;
+  // The first that begins behind `page`, which is in the part.
+  static std::vector<PageRun>::const_iterator run_behind(const Part& part, Address page);
   bool look_at_pages(PageMap& pages, Part& part);
   bool keep_run(AddressRange range, MemoryReader& memory, Part& part);
 

@@ -121,7 +121,7 @@ TEST_CASE("up to where nothing is in memory is told at once, by a copy too") {
   }
 }
 
-TEST_CASE("memory that a copy lacks is not passed over") {
+TEST_CASE("of memory that a copy lacks, only what is absent is passed over") {
   const SparseMemory memory(16, {8});
   PageMap pages = own_page_map();
   const ProcFs proc;
@@ -134,8 +134,12 @@ TEST_CASE("memory that a copy lacks is not passed over") {
   const auto reader = open_running_process(::getpid());
   REQUIRE(missing.keep(upper, pages, reader->memory()));
   CopiedPageMap copied(proc, ::getpid(), ::getpid(), space, missing);
+  const Address touched = memory.begin() + 8 * kPage;
   CHECK(copied.absent_until(memory.range()) <= upper.range.begin);
-  CHECK(copied.absent_until(upper.range) == upper.range.begin);
+  CHECK(copied.absent_until(upper.range) == touched);
+  CHECK(copied.absent_until({upper.range.begin, touched}) == touched);
+  CHECK(copied.absent_until({touched, upper.range.end}) == touched);
+  CHECK(copied.absent_until({touched + kPage, upper.range.end}) == upper.range.end);
 }
 
 TEST_CASE("what is kept of a mapping of terabytes costs what is in memory of it") {
