@@ -5,7 +5,9 @@
 #include <tuple>
 #include <utility>
 
+#include "analysis/block_facts.h"
 #include "analysis/heap_summary.h"
+#include "analysis/owner_sums.h"
 #include "analysis/passed_frames.h"
 #include "analysis/program_build.h"
 #include "analysis/rss_account.h"
@@ -17,9 +19,12 @@ namespace heapsnap {
 namespace {
 
 constexpr double kSecondsADay = 86400;
-// Series of arenas and of functions: those that are largest anywhere.
+// Series of these kinds: those that are largest anywhere.
+constexpr SeriesKind kRankedKinds[] = {SeriesKind::kArena, SeriesKind::kFunction,
+                                       SeriesKind::kOwner, SeriesKind::kType};
 constexpr size_t kMostOfAKind = 64;
 constexpr const char* kResidentName = "resident memory";
+constexpr const char* kLeakedName = "leaked memory";
 
 using Values = std::map<std::pair<SeriesKind, std::string>, double>;
 using SeriesKey = std::pair<SeriesKind, std::string>;
@@ -35,6 +40,31 @@ void add_functions(const SnapshotReader& snapshot, const SnapshotStreams& stream
       group_by_function(census, recorded, *snapshot.metadata().tracker, PassedFrames());
   for (const StackGroup& group : functions.groups) {
     values[{SeriesKind::kFunction, group.name}] += group.live_bytes;
+  }
+}
+
+void add_owners(const SnapshotStreams& streams, const ReferenceStreams& references, NameScope scope,
+                Values& values) {
+  const OwnerSums sums = sum_owners(streams, references);
+  const RootNames names(*streams.metadata, scope);
+  for (const OwnerSum& owner : sums.owners) {
+    const std::string name =
+        owner.is_several ? std::string(kSeveralRoots) : names.of(sums.places[owner.place]);
+    values[{SeriesKind::kOwner, name}] += static_cast<double>(owner.retained.bytes);
+  }
+  values[{SeriesKind::kLeaked, kLeakedName}] = static_cast<double>(sums.leaked.bytes);
+}
+
+void add_types(const SnapshotStreams& streams, const ReferenceStreams& references, Values& values) {
+  const BlockColumns columns = read_block_columns(streams, std::nullopt);
+  const auto types = read_types(references, static_cast<BlockNumber>(columns.sizes.size()));
+  std::vector<uint64_t> sums(references.types.size());
+  for (BlockNumber block = 0; block < types.size(); ++block) {
+    if (types[block] < sums.size()) sums[types[block]] += columns.sizes[block];
+  }
+  for (size_t type = 1; type < sums.size(); ++type) {
+    const std::string& name = references.types[type].name;
+    if (!name.empty()) values[{SeriesKind::kType, name}] += static_cast<double>(sums[type]);
   }
 }
 
@@ -62,6 +92,9 @@ const char* to_string(SeriesKind kind) {
     case SeriesKind::kSize: return "size";
     case SeriesKind::kArena: return "arena";
     case SeriesKind::kFunction: return "function";
+    case SeriesKind::kOwner: return "owner";
+    case SeriesKind::kType: return "type";
+    case SeriesKind::kLeaked: return "leaked";
   }
   return "unknown";
 }
@@ -87,8 +120,8 @@ void GrowthHistoryBuilder::add(const SnapshotReader& snapshot, const std::string
   const SnapshotStreams streams = streams_of(snapshot);
   const HeapSummary summary = summarize(streams);
   const RssAccount account = account_rss(metadata, summary);
-  Sample sample{metadata.process.taken_at_ns, path, metadata.process,
-                metadata.memory_left,         {},   false};
+  Sample sample{
+      metadata.process.taken_at_ns, path, metadata.process, metadata.memory_left, {}, false, false};
   const uint64_t resident =
       metadata.process.rss != 0 ? metadata.process.rss : account.total.resident;
   sample.process.rss = resident;
@@ -110,7 +143,23 @@ void GrowthHistoryBuilder::add(const SnapshotReader& snapshot, const std::string
     sample.has_functions = true;
     add_functions(snapshot, streams, sample.values);
   }
+  if (snapshot.has_references()) {
+    sample.has_references = true;
+    const ReferenceStreams references = references_of(snapshot);
+    add_owners(streams, references, scope_, sample.values);
+    add_types(streams, references, sample.values);
+  }
   samples_.push_back(std::move(sample));
+}
+
+bool GrowthHistoryBuilder::Sample::knows(SeriesKind kind) const {
+  switch (kind) {
+    case SeriesKind::kFunction: return has_functions;
+    case SeriesKind::kOwner:
+    case SeriesKind::kType:
+    case SeriesKind::kLeaked: return has_references;
+    default: return true;
+  }
 }
 
 namespace {
@@ -126,7 +175,7 @@ std::set<SeriesKey> names_of_series(const Samples& samples) {
     }
   }
   std::set<SeriesKey> names;
-  for (const SeriesKind kind : {SeriesKind::kArena, SeriesKind::kFunction}) {
+  for (const SeriesKind kind : kRankedKinds) {
     std::vector<std::pair<double, SeriesKey>> ranked;
     for (const auto& [key, value] : largest) {
       if (key.first == kind) ranked.emplace_back(-value, key);
@@ -136,7 +185,8 @@ std::set<SeriesKey> names_of_series(const Samples& samples) {
     for (const auto& [value, key] : ranked) names.insert(key);
   }
   for (const auto& [key, value] : largest) {
-    const bool is_ranked = key.first == SeriesKind::kArena || key.first == SeriesKind::kFunction;
+    const bool is_ranked = std::find(std::begin(kRankedKinds), std::end(kRankedKinds), key.first) !=
+                           std::end(kRankedKinds);
     if (!is_ranked && (value > 0 || key.first == SeriesKind::kResident)) names.insert(key);
   }
   return names;
@@ -254,8 +304,7 @@ GrowthHistory GrowthHistoryBuilder::finish(const TrendBounds& bounds) {
     std::vector<TimedValue> fitted;
     for (size_t i = 0; i < followed.size(); ++i) {
       const auto value = followed[i]->values.find(key);
-      const bool is_known = key.first != SeriesKind::kFunction || followed[i]->has_functions;
-      if (!is_known) {
+      if (!followed[i]->knows(key.first)) {
         series.values.emplace_back();
         continue;
       }

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/diff_names.h"
 #include "analysis/growth_trend.h"
 #include "analysis/robust_slope.h"
 #include "snapshot/snapshot_reader.h"
@@ -25,8 +26,18 @@
 namespace heapsnap {
 
 // Values are printed.
-enum class SeriesKind : uint8_t { kResident, kAccount, kSize, kArena, kFunction };
-const char* to_string(SeriesKind kind);  // "resident", "account", "size", "arena", "function"
+enum class SeriesKind : uint8_t {
+  kResident = 0,
+  kAccount = 1,
+  kSize = 2,
+  kArena = 3,
+  kFunction = 4,  // live bytes that are charged to it
+  kOwner = 5,     // what a root retains
+  kType = 6,      // bytes of the blocks of a type
+  kLeaked = 7,    // what no root leads to
+};
+// "resident", "account", "size", "arena", "function", "owner", "type", "leaked"
+const char* to_string(SeriesKind kind);
 
 enum class RunBegin : uint8_t { kFirst, kRestart, kUpgrade, kBeside };
 const char* to_string(RunBegin begin);  // "first", "restart", "upgrade", "beside"
@@ -55,7 +66,7 @@ struct HistoryPoint {
 
 struct HistorySeries {
   SeriesKind kind = SeriesKind::kResident;
-  std::string name;                           // "bins", "112 B", "arena 3", "parse"
+  std::string name;                           // "bins", "112 B", "arena 3", "parse", "g_cache"
   std::vector<std::optional<double>> values;  // bytes, as GrowthHistory::points
   std::optional<Slope> slope;                 // of the newest build
 };
@@ -90,6 +101,9 @@ struct GrowthHistory {
 
 class GrowthHistoryBuilder {
  public:
+  // `scope`: of the names of owners, that hold for all snapshots.
+  explicit GrowthHistoryBuilder(NameScope scope) : scope_(scope) {}
+
   // Reads all of the snapshot. Throws Error{kBadInput}.
   void add(const SnapshotReader& snapshot, const std::string& path);
   void add_unread(std::string why) { unread_.push_back(std::move(why)); }
@@ -106,8 +120,13 @@ class GrowthHistoryBuilder {
     std::optional<MemoryLeft> memory_left;
     std::map<std::pair<SeriesKind, std::string>, double> values;
     bool has_functions = false;
+    bool has_references = false;
+
+    // Whether it says something of such a series.
+    bool knows(SeriesKind kind) const;
   };
 
+  NameScope scope_;
   std::vector<Sample> samples_;
   std::vector<std::string> unread_;
 };

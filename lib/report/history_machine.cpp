@@ -228,6 +228,13 @@ void print_history_metrics(Writer& out, std::span<const NamedHistory> histories,
   metrics.series("heapsnap_account_resident_bytes",
                  "Resident memory by what it is used for, in the newest snapshot.", "row",
                  SeriesKind::kAccount);
+  metrics.series("heapsnap_retained_bytes",
+                 "What a variable or thread keeps alive, in the newest snapshot.", "owner",
+                 SeriesKind::kOwner);
+  metrics.series("heapsnap_type_bytes", "Blocks in use by type, in the newest snapshot.", "type",
+                 SeriesKind::kType);
+  metrics.series("heapsnap_leaked_bytes", "What no root leads to, in the newest snapshot.", "what",
+                 SeriesKind::kLeaked);
 }
 
 }  // namespace heapsnap

@@ -62,6 +62,9 @@ std::string label(const HistorySeries& series) {
     case SeriesKind::kSize: return "blocks of " + series.name;
     case SeriesKind::kArena: return series.name;
     case SeriesKind::kFunction: return printable(series.name);
+    case SeriesKind::kOwner: return "held by " + printable(series.name);
+    case SeriesKind::kType: return "type " + printable(series.name);
+    case SeriesKind::kLeaked: return "leaked";
   }
   return series.name;
 }

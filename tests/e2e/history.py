@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """heapsnap history: the slope of a leak, restarts and upgrades, and what it writes for machines.
 
-    history.py CASE HEAPSNAP
+    history.py CASE HEAPSNAP [HOLDER LEAKING MODULE]
 """
 
 import json
@@ -14,6 +14,8 @@ import subprocess
 import sys
 import time
 
+import diff
+import reference_sources
 from collect_store import SKIP, Program, Store
 from kernel_rules import as_nobody
 
@@ -246,6 +248,55 @@ def of_store(store):
     history(store, "web", store.snapshots()[0], *config, code=2)
 
 
+def check_leaked(store, *leaking):
+    with subprocess.Popen(leaking, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        reference_sources.said_blocks(program.stdout)
+        snapshot = diff.attach(store.heapsnap, program.pid, store.folder / "leaked.hsnap")
+        program.stdin.close()
+    leaked = json.loads(diff.run(store.heapsnap, "leaks", snapshot, "-j", code=1))["leaked_bytes"]
+    found = json.loads(history(store, snapshot, "-j"))["series"]
+    assert [each["values"] for each in found if each["of"] == "leaked"] == [[leaked]], (leaked, found)
+
+
+def owners(store, holder, *leaking):
+    """What roots retain, types and leaks, as owners, types and leaks say of each snapshot; what grows is above the rest."""
+    paths = []
+    with diff.Holder(holder, step=0) as program:
+        for step in range(5):
+            program.go_to(step)
+            paths.append(diff.attach(store.heapsnap, program.pid, store.folder / f"{step}.hsnap"))
+        # One without references is no zero.
+        paths.append(diff.attach(store.heapsnap, program.pid, store.folder / "5.hsnap", references="no"))
+    found = json.loads(history(store, *paths, "-j", *OWN_TIME))
+    series = {(each["of"], each["name"]): each for each in found["series"]}
+
+    def said(verb, member, name_of, bytes_of):
+        for at, path in enumerate(paths[:-1]):
+            done = subprocess.run([store.heapsnap, verb, path, "-j"], capture_output=True, text=True, check=False)
+            sums = dict.fromkeys(GROWING[member], 0)
+            for row in json.loads(done.stdout)[member]:
+                if name_of(row) in sums:
+                    sums[name_of(row)] += row[bytes_of]
+            for name, value in sums.items():
+                yield at, name, value
+
+    for of, verb, member, bytes_of in (("owner", "owners", "owners", "retained_bytes"), ("type", "types", "types", "bytes")):
+        for at, name, value in said(verb, member, lambda row: row["root" if "root" in row else "type"], bytes_of):
+            values = series[of, name]["values"]
+            assert values[at] == value and value > 0, (of, name, at, values, value)
+            assert values[-1] == -1, values
+            assert series[of, name]["slope"], series[of, name]
+    assert ("leaked", "leaked memory") not in series, "nothing was"
+    check_leaked(store, *leaking)
+    text = history(store, *paths, "--limit", "0", "--color", "never", *OWN_TIME)
+    assert all(f"held by {name}" in text for name in GROWING["owners"]), text
+    metrics = history(store, *paths[:-1], "--textfile", "-", *OWN_TIME)
+    assert 'owner="g_sessions"' in metrics and 'type="Session"' in metrics, metrics
+
+
+GROWING = {"owners": diff.GROWING, "types": diff.GROWING_CLASSES}
+
+
 def picture(store):
     """A PNG of the size that it says, with the fit and the dots in it."""
     place, _ = leak(store, 5, 3 << 20)
@@ -260,9 +311,9 @@ def picture(store):
 
 
 def main():
-    case, heapsnap = sys.argv[1:]
+    case, heapsnap, *programs = sys.argv[1:]
     with Store(heapsnap) as store:
-        globals()[case](store)
+        globals()[case](store, *programs)
     return 0
 
 

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "analysis/growth_history.h"
+#include "analysis/snapshot_diff.h"
 #include "base/byte_size.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -34,7 +35,8 @@ constexpr const char* kHistoryDescription =
     "targets of this host in the store.\n"
     "\n"
     "Each row is a figure of the snapshots: resident memory, what it is used for, block sizes,\n"
-    "arenas, and of a tracked process the functions that its live memory is charged to. The rate\n"
+    "arenas, of a tracked process the functions that its live memory is charged to, and of\n"
+    "snapshots with references what variables and threads keep alive, types and leaks. The rate\n"
     "is Theil and Sen's slope with its 95 % interval: outliers do not move it, and from five\n"
     "snapshots on it says what is sure. A restart or an upgrade of the program is told apart from\n"
     "shrinking: rates are measured within each run, since the last upgrade. Less than an hour of\n"
@@ -175,8 +177,21 @@ std::vector<HistoryFiles> find_files(const HistoryArguments& arguments) {
   return {std::move(files)};
 }
 
+// What the snapshots allow that can be read.
+NameScope scope_of_files(const std::vector<std::string>& paths) {
+  std::vector<Process> processes;
+  for (const std::string& path : paths) {
+    try {
+      processes.push_back(SnapshotReader::open(path).metadata().process);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kBadInput) throw;
+    }
+  }
+  return scope_of(processes);
+}
+
 NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) {
-  GrowthHistoryBuilder builder;
+  GrowthHistoryBuilder builder(scope_of_files(files.paths));
   std::string why;
   for (const std::string& each : files.passed_over) builder.add_unread(each);
   for (const std::string& path : files.paths) {
