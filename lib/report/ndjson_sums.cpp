@@ -4,12 +4,15 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "analysis/diff_names.h"
 #include "analysis/heap_summary.h"
+#include "analysis/owner_sums.h"
 #include "analysis/rss_account.h"
 #include "analysis/stack_census.h"
 #include "analysis/stack_groups.h"
@@ -203,6 +206,32 @@ void write_stack_rows(SumRows& rows, const SnapshotStreams& streams,
   }
 }
 
+// What each root retains, under names that mean the same on every host and in every build.
+void write_owner_rows(SumRows& rows, const SnapshotStreams& streams,
+                      const ReferenceStreams& references) {
+  // Of the bytes in use: smaller owners are left out.
+  constexpr uint64_t kLeastShare = 100;
+  const OwnerSums sums = sum_owners(streams, references);
+  const RootNames names(*streams.metadata, NameScope::kSeveralBuilds);
+  std::map<std::string, Tally> by_name;
+  for (const OwnerSum& owner : sums.owners) {
+    Tally& tally =
+        by_name[owner.is_several ? std::string(kSeveralRoots) : names.of(sums.places[owner.place])];
+    tally.count += owner.retained.count;
+    tally.bytes += owner.retained.bytes;
+  }
+  const auto write = [&rows](const char* kind, const std::string& name, const Tally& tally) {
+    JsonWriter& json = rows.begin(kind, name);
+    json.member("blocks", tally.count);
+    json.member("bytes", tally.bytes);
+    rows.end();
+  };
+  for (const auto& [name, tally] : by_name) {
+    if (tally.bytes >= sums.in_use.bytes / kLeastShare) write("owner", name, tally);
+  }
+  write("leaked", "leaked", sums.leaked);
+}
+
 void write_process_row(SumRows& rows, const SnapshotMetadata& metadata, const HeapSummary& summary,
                        const RssAccount& account, const std::string& file) {
   const Process& process = metadata.process;
@@ -221,7 +250,7 @@ void write_process_row(SumRows& rows, const SnapshotMetadata& metadata, const He
 }  // namespace
 
 void export_ndjson_sums(const SnapshotStreams& streams, const RecordedStacks* recorded,
-                        const std::string& file, Writer& out) {
+                        const ReferenceStreams* references, const std::string& file, Writer& out) {
   const SnapshotMetadata& metadata = *streams.metadata;
   const HeapSummary summary = summarize(streams);
   const RssAccount account = account_rss(metadata, summary);
@@ -230,13 +259,17 @@ void export_ndjson_sums(const SnapshotStreams& streams, const RecordedStacks* re
   write_size_rows(rows, summary);
   write_arena_rows(rows, metadata, summary);
   if (recorded != nullptr && metadata.tracker) write_stack_rows(rows, streams, *recorded);
+  if (references != nullptr) write_owner_rows(rows, streams, *references);
   write_process_row(rows, metadata, summary, account, file);
 }
 
 void export_ndjson_sums(const SnapshotReader& reader, const std::string& file, Writer& out) {
   std::optional<RecordedStacks> recorded;
   if (reader.metadata().tracker) recorded = reader.read_call_stacks();
-  export_ndjson_sums(streams_of(reader), recorded ? &*recorded : nullptr, file, out);
+  std::optional<ReferenceStreams> references;
+  if (reader.has_references()) references = references_of(reader);
+  export_ndjson_sums(streams_of(reader), recorded ? &*recorded : nullptr,
+                     references ? &*references : nullptr, file, out);
 }
 
 }  // namespace heapsnap

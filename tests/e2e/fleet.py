@@ -33,7 +33,7 @@ from tracked_cat import TrackedCat
 LONG = os.environ.get("HEAPSNAP_LONG") == "1"
 SMALL_FLEET = Shape(hosts=3, targets=3, snapshots=41, step=6, sizes=20, stacks=30)
 LARGE_FLEET = Shape(hosts=10, targets=5, snapshots=240, step=1, sizes=100, stacks=716)
-QUERIES = ("growing_sizes", "growing_stacks", "leaking_hosts", "memory_now", "release")
+QUERIES = ("growing_owners", "growing_sizes", "growing_stacks", "leaking_hosts", "memory_now", "release")
 
 
 def skip(why):

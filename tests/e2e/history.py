@@ -258,6 +258,16 @@ def check_leaked(store, *leaking):
     assert [each["values"] for each in found if each["of"] == "leaked"] == [[leaked]], (leaked, found)
 
 
+def check_rows(store, snapshot):
+    """The rows for a table of many hosts have the same figures."""
+    rows = [json.loads(line) for line in diff.run(store.heapsnap, "export", snapshot, "--format", "ndjson", "--rows", "sums").splitlines()]
+    told = {row["name"]: (row["blocks"], row["bytes"]) for row in rows if row["kind"] == "owner"}
+    owned = {row["root"]: (row["retained_blocks"], row["retained_bytes"])
+             for row in json.loads(diff.run(store.heapsnap, "owners", snapshot, "-j"))["owners"]}
+    assert all(told[name] == owned[name] for name in diff.GROWING), (told, owned)
+    assert len(told) < 100 and [row["bytes"] for row in rows if row["kind"] == "leaked"] == [0], rows
+
+
 def owners(store, holder, *leaking):
     """What roots retain, types and leaks, as owners, types and leaks say of each snapshot; what grows is above the rest."""
     paths = []
@@ -288,6 +298,7 @@ def owners(store, holder, *leaking):
             assert series[of, name]["slope"], series[of, name]
     assert ("leaked", "leaked memory") not in series, "nothing was"
     check_leaked(store, *leaking)
+    check_rows(store, paths[4])
     text = history(store, *paths, "--limit", "0", "--color", "never", *OWN_TIME)
     assert all(f"held by {name}" in text for name in GROWING["owners"]), text
     metrics = history(store, *paths[:-1], "--textfile", "-", *OWN_TIME)

@@ -23,9 +23,11 @@ class Shape:
     step: int       # hours from one to the next
     sizes: int
     stacks: int
+    owners: int = 3
 
     def rows(self):
-        per_snapshot = len(ACCOUNT) + self.sizes + 2 + self.stacks + 1  # two arenas, and the process
+        # Two arenas, what is leaked, and the process.
+        per_snapshot = len(ACCOUNT) + self.sizes + 2 + self.stacks + self.owners + 1 + 1
         return self.hosts * self.targets * self.snapshots * per_snapshot
 
 
@@ -55,6 +57,7 @@ class SyntheticFleet:
         self.shape, self.random = shape, random.Random(seed)
         self.runs = []
         self.size_growth = [self.random.randint(-2000, 9000) for _ in range(shape.sizes)]
+        self.owner_growth = [self.random.randint(-9000, 90_000) for _ in range(shape.owners)]
         self.stack_growth = [self.random.randint(-500, 4000) for _ in range(shape.stacks)]
 
     def snapshots(self):
@@ -107,6 +110,11 @@ class SyntheticFleet:
             put("stack", stack, value,
                 f'{{"kind":"stack",{common},"name":"{name}","id":"{stack}","blocks":7,"bytes":{value},"allocations":9,'
                 f'"frees":2,"allocated_bytes":{value + 99},"freed_bytes":99}}\n')
+        for number, growth in enumerate(self.owner_growth):
+            value = 30_000_000 + growth * turn + int(noise() * 90_000)
+            put("owner", f"g_owner{number}", value,
+                f'{{"kind":"owner",{common},"name":"g_owner{number}","blocks":{value // 48},"bytes":{value}}}\n')
+        rows.append(f'{{"kind":"leaked",{common},"name":"leaked","blocks":3,"bytes":144}}\n')
         value = 200_000_000 + leak * turn + int(noise() * 900_000)
         put("process", run.target, value,
             f'{{"kind":"process",{common},"name":"{run.target}","blocks":50,"bytes":{value},"free_blocks":5,'
@@ -147,6 +155,9 @@ class SyntheticFleet:
 
     def growing_sizes(self):
         return [{"name": row.pop("key"), **row} for row in self.growing("size")]
+
+    def growing_owners(self):
+        return [{"name": row.pop("key"), **row} for row in self.growing("owner")]
 
     def growing_stacks(self):
         rows = []

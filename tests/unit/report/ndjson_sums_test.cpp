@@ -23,7 +23,7 @@ class Rows {
       : Rows(snapshot.streams(), nullptr, file) {}
   Rows(const SnapshotStreams& streams, const RecordedStacks* recorded, const std::string& file) {
     Writer out(text_);
-    export_ndjson_sums(streams, recorded, file, out);
+    export_ndjson_sums(streams, recorded, nullptr, file, out);
     out.flush();
     REQUIRE(text_.ends_with('\n'));
     for (size_t begin = 0; begin < text_.size();) {
