@@ -19,6 +19,7 @@ case "${1:-}" in
 esac
 long=${HEAPSNAP_LONG:-0}
 jobs=$(nproc)
+test_jobs=$((jobs + 1))  # tests wait for a quarter of their time
 logs=build/logs
 passed=0 failed=0 skipped=0
 mkdir -p "$logs"
@@ -88,7 +89,7 @@ ctests() {
   local results=$PWD/$logs/$preset-tests.xml log=$logs/$preset-tests.log
   shift
   rm -f "$results"
-  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" --timeout 600 \
+  ctest --test-dir "build/$preset" --output-on-failure --no-tests=error -j "$test_jobs" --timeout 600 \
     --output-junit "$results" "$@" >"$log" 2>&1
   local code=$? counts
   counts=$(python3 tests/count_results.py "$results") || counts="0 1 0"
