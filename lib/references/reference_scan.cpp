@@ -65,14 +65,14 @@ class References {
       : map_(map), sink_(sink), word_(word) {}
 
   // Whether it is one: the word lies in a block.
-  bool add(uint64_t at, const BlockMap::Place& target) {
-    const auto source = map_.find(at, hint_);
+  bool add(const FoundWord& word) {
+    const auto source = map_.find(word.at.value(), hint_);
     if (!source || source->offset / word_ > UINT32_MAX) return false;
     move_to(source->block);
     ++counts_.back();
     offsets_.push_back(static_cast<uint32_t>(source->offset / word_));
-    targets_.push_back(target.block);
-    interior_.push_back(target.offset != 0 ? 1 : 0);
+    targets_.push_back(word.target);
+    interior_.push_back(word.interior ? 1 : 0);
     return true;
   }
   // All blocks below `end` are complete.
@@ -112,10 +112,10 @@ class References {
 };
 
 // A word that was looked up, among the bytes that it is of.
-void show(ContainerStorage* storage, Address from, std::span<const std::byte> bytes, uint64_t at,
-          const BlockMap::Place& place) {
-  if (storage == nullptr || place.offset != 0) return;
-  storage->look_at({Address(at), Address(at) - from, bytes}, place.block);
+void show(ContainerStorage* storage, Address from, std::span<const std::byte> bytes,
+          const FoundWord& word) {
+  if (storage == nullptr || word.interior) return;
+  storage->look_at({word.at, word.at - from, bytes}, word.target);
 }
 
 // Looks at the words of some bytes.
@@ -150,46 +150,52 @@ ScannedMemory scanned(const MemoryPieces& pieces) {
 
 ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& references,
                           const std::function<void(const FirstWord&)>& first_word,
-                          const ScanProgress& progress, ContainerStorage* storage) {
+                          const ScanProgress& progress, ContainerStorage* storage,
+                          const StartThread& start_thread) {
   const uint64_t word = word_size(target.process().machine);
   MemoryPieces pieces(target);
   References collected(map, references, word);
-  Address piece;
-  std::span<const std::byte> piece_bytes;
-  const auto found = [&](uint64_t at, const BlockMap::Place& place) {
-    if (collected.add(at, place)) show(storage, piece, piece_bytes, at, place);
-  };
-  Lookup lookup(map, found);
+  PieceHandover handover(start_thread, [&](const ScannedPiece& piece) {
+    for (const FoundWord& each : piece.words) {
+      if (collected.add(each)) show(storage, piece.from, piece.bytes, each);
+    }
+  });
+  ScannedPiece filled;
+  Lookup lookup(map, [&filled](uint64_t at, const BlockMap::Place& place) {
+    filled.words.push_back({Address(at), place.block, place.offset != 0});
+  });
   const auto look = [&](Address from, std::span<const std::byte> bytes) {
-    piece = from;
-    piece_bytes = bytes;
+    filled = handover.make_piece(from, bytes);
     look_at(from, bytes, map, word, lookup);
     lookup.flush();
+    handover.give(std::move(filled));
     if (first_word) give_first_words(from, bytes, map, word, first_word);
   };
   for (const AddressRange& memory : map.memory()) {
     for (AddressRange rest = memory; !rest.is_empty();) {
-      constexpr uint64_t kStep = 16 << 20;
+      constexpr uint64_t kStep = 4 << 20;
       const AddressRange part{rest.begin, rest.begin + std::min(kStep, rest.size())};
       pieces.read(part, look);
       rest.begin = part.end;
       if (progress) progress(pieces.bytes_read());
     }
   }
+  handover.finish();
   collected.finish(map.blocks());
   return scanned(pieces);
 }
 
 ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRange& range,
-                           const std::function<void(const OutsideWord&)>& receive,
+                           const std::function<void(const FoundWord&)>& receive,
                            ContainerStorage* storage) {
   const uint64_t word = word_size(target.process().machine);
   MemoryPieces pieces(target);
   Address piece;
   std::span<const std::byte> piece_bytes;
   const auto found = [&](uint64_t at, const BlockMap::Place& place) {
-    receive({Address(at), place.block, place.offset != 0});
-    show(storage, piece, piece_bytes, at, place);
+    const FoundWord each{Address(at), place.block, place.offset != 0};
+    receive(each);
+    show(storage, piece, piece_bytes, each);
   };
   Lookup lookup(map, found);
   pieces.read(range, [&](Address from, std::span<const std::byte> bytes) {

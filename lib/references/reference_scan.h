@@ -9,6 +9,7 @@
 #include "base/address.h"
 #include "references/block_map.h"
 #include "references/container_storage.h"
+#include "references/piece_handover.h"
 #include "references/reference.h"
 #include "target/target.h"
 
@@ -33,20 +34,17 @@ struct FirstWord {
 
 // Looks at all blocks of `map`, which is sealed and has no why_not(): gives their references to
 // `references` and their first words, in ascending order of blocks, to `first_word`. `storage`, if
-// not null, sees each word that holds the address of a block's first byte.
+// not null, sees each word that holds the address of a block's first byte. `references` and
+// `storage` are called on another thread if `start_thread` starts one, which has ended on return.
 ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& references,
                           const std::function<void(const FirstWord&)>& first_word,
-                          const ScanProgress& progress, ContainerStorage* storage = nullptr);
+                          const ScanProgress& progress, ContainerStorage* storage = nullptr,
+                          const StartThread& start_thread = {});
 
-// A word outside of malloc's memory that holds an address in a block.
-struct OutsideWord {
-  Address at;
-  BlockNumber target = kNoBlock;
-  bool interior = false;
-};
-// Gives those in `range`, in ascending order. `storage`: as above.
+// Gives the words in `range`, which is outside of malloc's memory, in ascending order. `storage`: as
+// above.
 ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRange& range,
-                           const std::function<void(const OutsideWord&)>& receive,
+                           const std::function<void(const FoundWord&)>& receive,
                            ContainerStorage* storage = nullptr);
 
 }  // namespace heapsnap

@@ -88,7 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const bool is_on_stack : {false, true}) {
     storage.set_on_stack(is_on_stack);
     scan_outside(
-        heap.target, map, {kData, kData + kDataBytes / 2}, [](const OutsideWord&) {}, &storage);
+        heap.target, map, {kData, kData + kDataBytes / 2}, [](const FoundWord&) {}, &storage);
   }
   const uint64_t before = heap.target.reads();
   storage.follow();

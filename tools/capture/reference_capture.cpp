@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "elf/unpacked_size.h"
+#include "platform/linux/self/helper_thread.h"
 #include "references/object_rows.h"
 #include "references/reference_scan.h"
 #include "references/scan_estimate.h"
@@ -116,6 +117,13 @@ void ReferenceCapture::take(const HeapModel& heap, const MemoryTaken& taken,
   vtable_finder_.reset();
 }
 
+// Signals are blocked on it, so what it reads must not raise any: a core that was truncated does.
+StartThread ReferenceCapture::helper_thread() const {
+  constexpr BlockNumber kFewBlocks = 1 << 16;
+  if (target_->is_mapped_here() || map_->blocks() < kFewBlocks) return {};
+  return [](std::function<void()> body) { return start_helper_thread(std::move(body)); };
+}
+
 void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
                             SnapshotWriter& writer) {
   map_->seal();
@@ -144,7 +152,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
           entry_of_block_[first.block] = entry;
         }
       },
-      [this](uint64_t) { check_budget(); }, storage_.get()));
+      [this](uint64_t) { check_budget(); }, storage_.get(), helper_thread()));
   record_.references = writer.references();
   scan_roots();
   if (debug_types_->is_wanted()) debug_types_->seal(*map_);
@@ -175,7 +183,7 @@ void ReferenceCapture::scan_roots() {
   for (uint32_t i = 0; i < regions_.regions.size(); ++i) {
     check_budget();
     if (storage_) storage_->set_on_stack(regions_.regions[i].kind == RootKind::kStack);
-    const auto receive = [&](const OutsideWord& word) {
+    const auto receive = [&](const FoundWord& word) {
       if (roots_.size() == kMostRoots) throw GivenUp{"it has more roots than are kept"};
       roots_.push_back({0, 0, word.target, word.interior});
       words_.push_back({word.at, i});

@@ -85,6 +85,7 @@ class ReferenceCapture final : public ChunkSink {
   void check_budget();
   void decide(bool is_held);
   void check_estimate() const;
+  StartThread helper_thread() const;
   void scan(const HeapModel& heap, const MemoryTaken& taken, SnapshotWriter& writer);
   void scan_roots();
   void find_known_blocks(const HeapModel& heap);

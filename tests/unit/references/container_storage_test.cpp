@@ -53,7 +53,7 @@ struct ContainerHeap {
     scan_blocks(target, map, sink, {}, {}, &storage);
     storage.set_on_stack(is_on_stack);
     scan_outside(
-        target, map, {kData, kData + 0x1000}, [](const OutsideWord&) {}, &storage);
+        target, map, {kData, kData + 0x1000}, [](const FoundWord&) {}, &storage);
     storage.follow();
     BlockMap::Hint hint;
     const auto place = map.find(address, hint);

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <map>
+#include <system_error>
+#include <thread>
 
 #include "references/memory_pieces.h"
 #include "tests/unit/heap/fake_target.h"
@@ -114,14 +117,21 @@ void check_first_words(Target& target, const RandomHeap& heap,
   CHECK(next == words.size());
 }
 
-std::vector<OneReference> scan(Target& target, const RandomHeap& heap) {
+std::thread start_thread(std::function<void()> body) {
+  return std::thread(std::move(body));
+}
+
+std::vector<OneReference> scan(Target& target, const RandomHeap& heap,
+                               const StartThread& start = {}) {
   BlockMap map(heap.machine, 1 << 30);
   heap.give_to(map, 1000);
   map.seal();
   REQUIRE(map.why_not().empty());
   Collector collector;
   std::vector<FirstWord> words;
-  scan_blocks(target, map, collector, [&](const FirstWord& word) { words.push_back(word); }, {});
+  scan_blocks(
+      target, map, collector, [&](const FirstWord& word) { words.push_back(word); }, {}, nullptr,
+      start);
   check_first_words(target, heap, words);
   CHECK(collector.next == map.blocks());
   return collector.all;
@@ -153,9 +163,9 @@ TEST_CASE("words outside are those of a range that point to blocks, in ascending
   BlockMap map(Machine::kX86_64, 1 << 30);
   written.heap.give_to(map, 1000);
   map.seal();
-  std::vector<OutsideWord> words;
+  std::vector<FoundWord> words;
   const auto scanned = scan_outside(written.target, map, {data, data + 0x10000},
-                                    [&](const OutsideWord& word) { words.push_back(word); });
+                                    [&](const FoundWord& word) { words.push_back(word); });
   REQUIRE(words.size() == 2);
   CHECK(words[0].at == data + 8);
   CHECK(words[0].target == 0);
@@ -182,7 +192,7 @@ TEST_CASE("a scan leaps over terabytes that were never touched") {
   for (const Address place : places) target.put_word(place, (block + 16).value());
   std::vector<Address> found;
   const auto scanned = scan_outside(target, map, {begin, begin + kSize},
-                                    [&](const OutsideWord& word) { found.push_back(word.at); });
+                                    [&](const FoundWord& word) { found.push_back(word.at); });
   CHECK(found == std::vector<Address>(std::begin(places), std::end(places)));
   CHECK(scanned.bytes == 3 * 0x1000);
   CHECK(scanned.bytes_unreadable == 0);
@@ -196,7 +206,12 @@ TEST_CASE("a scan can be given up") {
   written.heap.give_to(map, 1000);
   map.seal();
   Collector collector;
-  CHECK_THROWS_AS(scan_blocks(written.target, map, collector, {}, [](uint64_t) { throw 1; }), int);
+  for (const StartThread& start : {StartThread(), StartThread(start_thread)}) {
+    CHECK_THROWS_AS(
+        scan_blocks(
+            written.target, map, collector, {}, [](uint64_t) { throw 1; }, nullptr, start),
+        int);
+  }
 }
 
 TEST_CASE("memory that a core lists and does not have is counted") {
@@ -219,4 +234,46 @@ TEST_CASE("memory that a core lists and does not have is counted") {
   CHECK_EQ(received, kPage);
   CHECK_EQ(pieces.bytes_read(), kPage);
   CHECK_EQ(pieces.bytes_unreadable(), 2 * kPage);
+}
+
+TEST_CASE("a second thread finds the same references") {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 20; ++i) {
+    WrittenHeap written(random, i % 4 == 0 ? Machine::kI386 : Machine::kX86_64);
+    CHECK(scan(written.target, written.heap, start_thread) == written.references);
+    const auto refuse = [](const std::function<void()>&) -> std::thread {
+      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    };
+    CHECK(scan(written.target, written.heap, refuse) == written.references);
+  }
+}
+
+TEST_CASE("pieces go to the other thread in order, until one is refused") {
+  constexpr uint64_t kMany = 1000;
+  uint64_t next = 0;
+  const auto give = [](PieceHandover& handover, uint64_t number) {
+    handover.give(handover.make_piece(Address(number), {}));
+  };
+  {
+    PieceHandover handover(start_thread, [&](const ScannedPiece& piece) {
+      CHECK(piece.from == Address(next));
+      ++next;
+    });
+    for (uint64_t i = 0; i < kMany; ++i) give(handover, i);
+    handover.finish();
+  }
+  CHECK(next == kMany);
+  for (const bool has_thread : {true, false}) {
+    PieceHandover refused(has_thread ? StartThread(start_thread) : StartThread(),
+                          [&](const ScannedPiece& piece) {
+                            if (piece.from == Address(5)) throw 5;
+                          });
+    const auto give_all = [&] {
+      for (uint64_t i = 0; i < kMany; ++i) give(refused, i);
+    };
+    CHECK_THROWS_AS(give_all(), int);
+  }
+  // What waits is dropped with it.
+  PieceHandover dropped(start_thread, [](const ScannedPiece&) {});
+  give(dropped, 1);
 }
