@@ -80,10 +80,11 @@ REFUSALS = {
 # thread that it was cloned from.
 NOT_DONE = {"lowest_descriptor": ("inject",), "used_up_descriptors": ("inject",),
             "no_standard_files": ("inject",), "changing_users": NO_THREAD}
-# To whom a debugger's stop alone is EINTR or the end, who trace what strace -f then traces, and whose
-# SIGTRAP gdb and strace keep for themselves (of ten processes beside them alone, five and four).
+# To whom a debugger's stop alone is EINTR or the end, who trace what strace -f then traces, whose SIGTRAP gdb
+# and strace keep for themselves (of ten processes beside them alone, five and four), and whose SIGSETXID strace
+# loses, so that they hang in setegid() (six of twelve beside strace alone).
 ALONE = ("waiting_for_signals", "edge_events", "killed_by_a_restart", "refused_a_restart", "traces_a_child",
-         "own_breakpoints", "own_steps")
+         "own_breakpoints", "own_steps", "changing_users")
 # Of any process with one thread that does nothing but allocate.
 ALWAYS_ALLOCATING = "its only thread is inside the allocator"
 # Of two at once, or beside a debugger.
