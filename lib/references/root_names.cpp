@@ -253,7 +253,7 @@ class RootNaming {
       place.begin = begin;
       place.size = extent.size;
       place.module_offset = extent.begin;
-      if (variable) place.name = demangled(std::string(variable->symbol).c_str());
+      if (variable) place.name = demangled_variable(std::string(variable->symbol).c_str());
     }
     return number;
   }
@@ -275,7 +275,7 @@ class RootNaming {
       place.begin = begin;
       place.size = size;
       place.module_offset = (tls == nullptr ? 0 : tls->address) + offset;
-      if (variable) place.name = demangled(std::string(variable->symbol).c_str());
+      if (variable) place.name = demangled_variable(std::string(variable->symbol).c_str());
     }
     return number;
   }

@@ -5,6 +5,7 @@
 
 #include <csetjmp>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "tracking/rust_demangle.h"
@@ -47,6 +48,17 @@ std::string demangled(const char* name) {
   BoundedText out;
   if (!print_name(name, out)) return {name, length};
   return std::move(out.text);
+}
+
+std::string demangled_variable(const char* name) {
+  constexpr std::string_view kTag = "[abi:";
+  std::string text = demangled(name);
+  for (size_t begin = 0; (begin = text.find(kTag, begin)) != std::string::npos;) {
+    const size_t end = text.find(']', begin);
+    if (end == std::string::npos) break;
+    text.erase(begin, end + 1 - begin);
+  }
+  return text;
 }
 
 }  // namespace heapsnap

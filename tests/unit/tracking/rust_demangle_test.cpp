@@ -127,3 +127,11 @@ TEST_CASE("hostile names end in bounded time and memory") {
           }
         }) == "");
 }
+
+TEST_CASE("variables have no ABI tags") {
+  CHECK(demangled("_Z7g_namesB5cxx11") == "g_names[abi:cxx11]");
+  CHECK(demangled_variable("_Z7g_namesB5cxx11") == "g_names");
+  CHECK(demangled_variable("_ZN4shopB5cxx117g_namesB5cxx11E") == "shop::g_names");
+  CHECK(demangled_variable("g_names[abi:") == "g_names[abi:");
+  CHECK(demangled_variable("_ZN3lib6g_poolE") == "lib::g_pool");
+}
