@@ -88,6 +88,10 @@ std::string RootNames::of(const RootPlace& place) const {
   return place.name.empty() ? "anonymous memory" : place.name;
 }
 
+std::string owner_name(const OwnerSum& owner, const OwnerSums& sums, const RootNames& roots) {
+  return owner.is_several ? std::string(kSeveralRoots) : roots.of(sums.places[owner.place]);
+}
+
 std::string blocks_name(const OwnerNode& node, const std::vector<BlockType>& types) {
   if (node.type != 0 && node.type < types.size()) return types[node.type].name;
   if (!node.has_references) return "blocks without references";

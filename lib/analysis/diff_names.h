@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "analysis/block_contexts.h"
+#include "analysis/owner_sums.h"
 #include "analysis/owner_tree.h"
 #include "analysis/passed_frames.h"
 #include "analysis/reference_streams.h"
@@ -47,13 +48,15 @@ class RootNames {
   std::map<int32_t, std::string> threads_;
 };
 
+inline constexpr std::string_view kSeveralRoots = "several roots together";
+// "g_cache", or kSeveralRoots.
+std::string owner_name(const OwnerSum& owner, const OwnerSums& sums, const RootNames& roots);
 // What the blocks of a node have in common: "Session", "blocks of 48 bytes", "arrays of
 // references", "blocks without references".
 std::string blocks_name(const OwnerNode& node, const std::vector<BlockType>& types);
 // Of blocks of unknown type: "unknown type, held by Session+0x18".
 std::string context_name(const BlockContext& context, const ReferenceStreams& references,
                          const RootNames& roots);
-inline constexpr std::string_view kSeveralRoots = "several roots together";
 
 // The functions of call stacks, from the one that a stack is charged to (passed_frames.h) outwards,
 // without what starts the thread; one that calls itself counts once. All that is given must outlive

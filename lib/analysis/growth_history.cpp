@@ -48,9 +48,8 @@ void add_owners(const SnapshotStreams& streams, const ReferenceStreams& referenc
   const OwnerSums sums = sum_owners(streams, references);
   const RootNames names(*streams.metadata, scope);
   for (const OwnerSum& owner : sums.owners) {
-    const std::string name =
-        owner.is_several ? std::string(kSeveralRoots) : names.of(sums.places[owner.place]);
-    values[{SeriesKind::kOwner, name}] += static_cast<double>(owner.retained.bytes);
+    values[{SeriesKind::kOwner, owner_name(owner, sums, names)}] +=
+        static_cast<double>(owner.retained.bytes);
   }
   values[{SeriesKind::kLeaked, kLeakedName}] = static_cast<double>(sums.leaked.bytes);
 }

@@ -1,4 +1,4 @@
-// Pieces of memory on their way from the thread that reads them to one that works on them, in order:
+// Pieces of memory, in order, from the thread that reads them to one that works on them:
 //
 //   this thread:   read, look words up  ──give()──►  work(piece)   :the other
 //                        ▲                              │

@@ -41,8 +41,8 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
                           const ScanProgress& progress, ContainerStorage* storage = nullptr,
                           const StartThread& start_thread = {});
 
-// Gives the words in `range`, which is outside of malloc's memory, in ascending order. `storage`: as
-// above.
+// Gives the words in `range`, which is outside of malloc's memory, in ascending order. `storage`:
+// as above.
 ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRange& range,
                            const std::function<void(const FoundWord&)>& receive,
                            ContainerStorage* storage = nullptr);

@@ -215,8 +215,7 @@ void write_owner_rows(SumRows& rows, const SnapshotStreams& streams,
   const RootNames names(*streams.metadata, NameScope::kSeveralBuilds);
   std::map<std::string, Tally> by_name;
   for (const OwnerSum& owner : sums.owners) {
-    Tally& tally =
-        by_name[owner.is_several ? std::string(kSeveralRoots) : names.of(sums.places[owner.place])];
+    Tally& tally = by_name[owner_name(owner, sums, names)];
     tally.count += owner.retained.count;
     tally.bytes += owner.retained.bytes;
   }

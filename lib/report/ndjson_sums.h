@@ -8,9 +8,9 @@
 // any number of snapshots go into one table. All kinds have the same members; those that mean
 // nothing for a kind are left out and count as 0 or empty. docs/fleet.md describes each of them.
 //
-// The order is that of the kinds: account, size, arena, stack and frames, owner, leaked, process. The process is
-// last: where it is, the snapshot is there as a whole. Within a snapshot no two rows have the same
-// kind, name and id.
+// The order is that of the kinds: account, size, arena, stack and frames, owner, leaked, process.
+// The process is last: where it is, the snapshot is there as a whole. Within a snapshot no two rows
+// have the same kind, name and id.
 #pragma once
 
 #include <string>

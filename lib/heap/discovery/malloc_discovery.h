@@ -87,8 +87,8 @@ PreparedDiscovery prepare_discovery(Target& target, const DebugFileSearch& debug
                                     const DiscoveryOptions& options = {});
 
 // The target is frozen (or a core, or runs on, see PreparedDiscovery::most_looks). Gives the
-// instances found, the one with most memory from the system first. An arena that was never used (nothing allocated yet)
-// is an instance too when a proposal names it.
+// instances found, the one with most memory from the system first. An arena that was never used
+// (nothing allocated yet) is an instance too when a proposal names it.
 std::vector<LocatedMalloc> locate_mallocs(Target& target, const PreparedDiscovery& prepared);
 
 }  // namespace heapsnap
