@@ -177,7 +177,7 @@ std::set<SeriesKey> names_of_series(const Samples& samples) {
   for (const SeriesKind kind : kRankedKinds) {
     std::vector<std::pair<double, SeriesKey>> ranked;
     for (const auto& [key, value] : largest) {
-      if (key.first == kind) ranked.emplace_back(-value, key);
+      if (key.first == kind && value > 0) ranked.emplace_back(-value, key);
     }
     std::sort(ranked.begin(), ranked.end());
     ranked.resize(std::min(ranked.size(), kMostOfAKind));

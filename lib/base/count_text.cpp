@@ -1,6 +1,35 @@
 #include "base/count_text.h"
 
+#include <array>
+
 namespace heapsnap {
+
+namespace {
+
+constexpr std::array<const char*, 7> kUnits = {"", "K", "M", "G", "T", "P", "E"};
+
+// Whole units, tenths, and which unit.
+struct ScaledSize {
+  uint64_t whole;
+  unsigned tenths;
+  size_t unit;
+};
+
+ScaledSize scale(uint64_t bytes) {
+  size_t unit = 0;
+  while (unit + 1 < kUnits.size() && bytes >> (10 * unit) >= 1024) ++unit;
+  if (unit == 0) return {bytes, 0, 0};
+  const uint64_t whole = bytes >> (10 * unit);
+  // Ten times the ten bits below the unit: exact enough for one digit, and never overflows.
+  const uint64_t fraction = bytes >> (10 * (unit - 1)) & 1023;
+  return {whole, static_cast<unsigned>(fraction * 10 / 1024), unit};
+}
+
+std::string tenths_text(const ScaledSize& size) {
+  return std::to_string(size.whole) + "." + std::to_string(size.tenths);
+}
+
+}  // namespace
 
 std::string count_text(uint64_t count) {
   std::string text = std::to_string(count);
@@ -13,6 +42,17 @@ std::string count_text(uint64_t count) {
 
 std::string count_text(uint64_t count, const std::string& singular, const std::string& plural) {
   return count_text(count) + " " + (count == 1 ? singular : plural);
+}
+
+std::string size_text(uint64_t bytes) {
+  const ScaledSize size = scale(bytes);
+  if (size.unit == 0) return std::to_string(bytes) + " B";
+  return tenths_text(size) + " " + kUnits[size.unit] + "iB";
+}
+
+std::string short_size_text(uint64_t bytes) {
+  const ScaledSize size = scale(bytes);
+  return size.unit == 0 ? std::to_string(bytes) : tenths_text(size) + kUnits[size.unit];
 }
 
 }  // namespace heapsnap

@@ -454,7 +454,7 @@ class DiffPage {
     if (last.leaked && first.leaked && last.leaked->bytes > first.leaked->bytes) {
       const uint64_t more = last.leaked->bytes - first.leaked->bytes;
       if (2 * static_cast<double>(more) > diff_.in_use.growth) {
-        print_next(out_, "To list the leaked blocks, and what was lost with them:",
+        print_next(out_, "To list the leaked blocks, and what leaked with them:",
                    "heapsnap leaks " + newest, ink_, width_);
         return;
       }

@@ -18,6 +18,7 @@ constexpr double kSecondsPerDay = 86400;
 constexpr size_t kTrendWidth = 14;
 constexpr size_t kBuildDigits = 8;
 constexpr size_t kListedRuns = 12;
+constexpr size_t kListedUnread = 5;
 
 std::string short_value_text(const std::optional<double>& value) {
   return value ? short_size_text(static_cast<uint64_t>(*value)) : "-";
@@ -61,7 +62,7 @@ std::string label(const HistorySeries& series) {
     case SeriesKind::kAccount: return account_label(series.name);
     case SeriesKind::kSize: return "blocks of " + series.name;
     case SeriesKind::kArena: return series.name;
-    case SeriesKind::kFunction: return printable(series.name);
+    case SeriesKind::kFunction: return "allocated by " + printable(series.name);
     case SeriesKind::kOwner: return "held by " + printable(series.name);
     case SeriesKind::kType: return "type " + printable(series.name);
     case SeriesKind::kLeaked: return "leaked";
@@ -89,9 +90,7 @@ class HistoryPage {
     print_head();
     print_series();
     if (history_.runs.size() > 1) print_runs();
-    for (const std::string& why : history_.unread) {
-      field("mind", printable(why));
-    }
+    print_unread();
   }
 
  private:
@@ -183,6 +182,16 @@ class HistoryPage {
     if (shown < history_.series.size()) {
       out_.write(fmt::format("  {} more, also those that stay the same: --limit 0\n",
                              count_text(history_.series.size() - shown)));
+    }
+  }
+
+  void print_unread() {
+    const size_t most = options_.limit == 0 ? history_.unread.size() : kListedUnread;
+    const size_t listed = std::min(most, history_.unread.size());
+    for (size_t i = 0; i < listed; ++i) field("mind", printable(history_.unread[i]));
+    if (listed < history_.unread.size()) {
+      field("mind", fmt::format("{} more that cannot be read: --limit 0",
+                                count_text(history_.unread.size() - listed)));
     }
   }
 

@@ -16,7 +16,7 @@ std::string tally_text(const Tally& tally) {
                      count_text(tally.count, "block", "blocks"));
 }
 
-// "12 × Session of 48 bytes, lost one by one", "3 cycles of Session and others"
+// "12 × Session of 48 bytes, leaked one by one", "3 cycles of Session and others"
 std::string group_text(const ReferenceReportInput& input, const LeakGroup& group) {
   std::string what = type_label(input, group.type);
   if (group.size != 0) {

@@ -3,46 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <ctime>
 
 namespace heapsnap {
-
-namespace {
-
-constexpr std::array<const char*, 7> kUnits = {"", "K", "M", "G", "T", "P", "E"};
-
-// Whole units, tenths, and which unit.
-struct ScaledSize {
-  uint64_t whole;
-  unsigned tenths;
-  size_t unit;
-};
-
-ScaledSize scale(uint64_t bytes) {
-  size_t unit = 0;
-  while (unit + 1 < kUnits.size() && bytes >> (10 * unit) >= 1024) ++unit;
-  if (unit == 0) return {bytes, 0, 0};
-  const uint64_t whole = bytes >> (10 * unit);
-  // Ten times the ten bits below the unit: exact enough for one digit, and never overflows.
-  const uint64_t fraction = bytes >> (10 * (unit - 1)) & 1023;
-  return {whole, static_cast<unsigned>(fraction * 10 / 1024), unit};
-}
-
-}  // namespace
-
-std::string size_text(uint64_t bytes) {
-  const ScaledSize size = scale(bytes);
-  if (size.unit == 0) return fmt::format("{} B", size.whole);
-  return fmt::format("{}.{} {}iB", size.whole, size.tenths, kUnits[size.unit]);
-}
-
-std::string short_size_text(uint64_t bytes) {
-  const ScaledSize size = scale(bytes);
-  if (size.unit == 0) return fmt::format("{}", size.whole);
-  return fmt::format("{}.{}{}", size.whole, size.tenths, kUnits[size.unit]);
-}
 
 std::string percent_text(uint64_t part, uint64_t whole) {
   if (whole == 0) return "-";

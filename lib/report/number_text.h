@@ -10,11 +10,6 @@
 
 namespace heapsnap {
 
-// "0 B", "512 B", "1.5 KiB", "1023.9 MiB", "12.0 GiB": one decimal, truncated (a size never looks
-// larger than it is).
-std::string size_text(uint64_t bytes);
-// The same for narrow columns: "512", "1.5K", "12.3M", "4.0G"; 7 characters at most.
-std::string short_size_text(uint64_t bytes);
 // "12.3 %", "<0.1 %" for a little more than nothing, "-" of nothing.
 std::string percent_text(uint64_t part, uint64_t whole);
 std::string percent_text(double share);

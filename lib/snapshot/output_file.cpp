@@ -58,8 +58,8 @@ const char* output_remedy(int error_number) {
     case EACCES:
     case EPERM:
     case EROFS: return "choose a folder that you may write to";
-    case ENOENT:
-    case ENOTDIR: return "create the folder first";
+    case ENOENT: return "create the folder first";
+    case ENOTDIR: return "a part of the path is a file: name a folder";
     default: return "choose another place for the file";
   }
 }

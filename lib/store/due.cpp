@@ -10,16 +10,8 @@ namespace heapsnap {
 
 namespace {
 
-std::string due_size(uint64_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double size = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; size >= 1024 && unit + 1 < std::size(kUnits); ++unit) size /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", size, kUnits[unit]);
-}
-
 std::string grown_text(const DueRules& rules) {
-  if (rules.grown_by_bytes) return due_size(*rules.grown_by_bytes);
+  if (rules.grown_by_bytes) return size_text(*rules.grown_by_bytes);
   return fmt::format("{} %", *rules.grown_by_percent);
 }
 
@@ -51,8 +43,8 @@ std::string span_text(int64_t seconds) {
 
 DueVerdict judge_due(const DueRules& rules, const DueState& state) {
   if (rules.rss_over && state.rss <= *rules.rss_over) {
-    return {false,
-            fmt::format("RSS is {}, not over {}", due_size(state.rss), due_size(*rules.rss_over))};
+    return {false, fmt::format("RSS is {}, not over {}", size_text(state.rss),
+                               size_text(*rules.rss_over))};
   }
   if (state.last_of_target_s) {
     const int64_t age = state.now_s - *state.last_of_target_s;
@@ -70,21 +62,21 @@ DueVerdict judge_due(const DueRules& rules, const DueState& state) {
   if (asks_for_growth(rules) && state.last->rss != 0 &&
       has_grown(rules, state.last->rss, state.rss)) {
     return {true, fmt::format("grown by {} since the last snapshot",
-                              due_size(state.rss - state.last->rss))};
+                              size_text(state.rss - state.last->rss))};
   }
   std::string why = fmt::format("the last snapshot is {} old", span_text(age));
   if (rules.every_s) why += fmt::format(", one is due after {}", span_text(*rules.every_s));
   if (asks_for_growth(rules) && state.last->rss != 0) {
     why += state.rss > state.last->rss
                ? fmt::format(", grown by {} since, not by {}",
-                             due_size(state.rss - state.last->rss), grown_text(rules))
+                             size_text(state.rss - state.last->rss), grown_text(rules))
                : ", not grown since";
   }
   return {false, why};
 }
 
 std::string to_text(const DueRules& rules) {
-  std::string text = rules.rss_over ? "with RSS over " + due_size(*rules.rss_over) + ", " : "";
+  std::string text = rules.rss_over ? "with RSS over " + size_text(*rules.rss_over) + ", " : "";
   std::string when;
   if (rules.every_s) when = "every " + span_text(*rules.every_s);
   if (asks_for_growth(rules)) {

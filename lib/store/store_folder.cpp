@@ -42,6 +42,11 @@ bool is_left_over(const UniqueFd& file) {
   return errno != EAGAIN && ::time(nullptr) - status.st_mtime > kOldTemporarySeconds;
 }
 
+[[noreturn]] void cannot_list(int error_number) {
+  throw Error(ErrorKind::kBadInput, "cannot list a folder of the store", errno_text(error_number),
+              "look at the kernel log (dmesg), and at the limit of open files: ulimit -n");
+}
+
 }  // namespace
 
 UniqueFd open_store(const std::string& path) {
@@ -88,14 +93,19 @@ UniqueFd make_folder(int parent, const std::string& name, const std::string& pat
 
 std::vector<std::string> names_in(int folder) {
   std::vector<std::string> names;
-  const int again = ::openat(folder, ".", kFolderFlags);
-  const std::unique_ptr<DIR, int (*)(DIR*)> listing(again < 0 ? nullptr : ::fdopendir(again),
+  UniqueFd again(::openat(folder, ".", kFolderFlags));
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing(again ? ::fdopendir(again.get()) : nullptr,
                                                     ::closedir);
-  if (listing == nullptr) return names;
-  while (const dirent* entry = ::readdir(listing.get())) {
+  if (listing == nullptr) cannot_list(errno);
+  again.release();  // closedir() closes it
+  while (true) {
+    errno = 0;
+    const dirent* const entry = ::readdir(listing.get());
+    if (entry == nullptr) break;
     std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(std::move(name));
   }
+  if (errno != 0) cannot_list(errno);
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -27,7 +27,8 @@ UniqueFd open_folder_if_any(int parent, const std::string& name, const std::stri
 // The same; one that is not there is made, with mode 0750. Throws Error{kOutput}, naming `path`.
 UniqueFd make_folder(int parent, const std::string& name, const std::string& path);
 
-// The names in a folder, in order, without "." and "..".
+// The names in a folder, in order, without "." and "..". Throws Error{kBadInput} when it cannot be
+// listed.
 std::vector<std::string> names_in(int folder);
 
 // The names of snapshots in a folder, oldest first, as far as they can be told by their form.

@@ -166,7 +166,7 @@ def run_cron_lines(root):
     root.write("/etc/heapsnap/collect.toml", "#[[target]]\n#target = 1\ntargets = 2\n")
     assert root.run("sh", "-c", commands[0]) == ""
     root.write("/etc/heapsnap/collect.toml", config)
-    assert "it has no keep" in root.run("sh", "-c", commands[1], expected=2)
+    assert "it has no keep" in root.run("sh", "-c", commands[1])
     # Where systemd runs, the timer does it.
     (root.root / "run/systemd/system").mkdir(parents=True)
     assert all(root.run("sh", "-c", command) == "" for command in commands)

@@ -38,7 +38,8 @@ def keeps(store):
         targets = {"web": store.pid_file(program)}
         store.configure(targets)
         files = collected(store, program, 4)
-        assert "no keep" in prune(store).stderr
+        done = prune(store)
+        assert done.returncode == 0 and "it has no keep, so every snapshot is kept" in done.stdout, done
         store.configure(targets, "keep = { last = 2 }")
         done = prune(store, "--dry-run")
         assert done.returncode == 0 and store.snapshots() == files, done
@@ -114,6 +115,9 @@ def edited(store):
         rows = [json.loads(line) for line in prune(store, "-j").stdout.splitlines()]
         left = {entry["name"] for row in rows for entry in row["left_alone"] if row["target"] == "web"}
         assert left == {path.name for path in stays if path.parent == place and path != newest}, left
+        odd = {entry["name"] for row in rows for entry in row["left_alone"] if row["target"] == ""}
+        assert odd == {"linked"}, rows
+        assert f"{store.host}/: 1 left alone: linked (it is no folder of a target)" in prune(store).stdout
 
 
 def many_folders(store):

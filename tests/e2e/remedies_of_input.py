@@ -92,6 +92,8 @@ def outputs(tool):
         assert tool.remedy(*words) == "create the folder first"
         folder.mkdir()
         tool.succeed(*words)
+        words = ("attach", target.pid, "-o", existing / "d.hsnap")
+        assert tool.remedy(*words) == "a part of the path is a file: name a folder"
         link = tool.output / "link.hsnap"
         link.symlink_to(existing)
         words = ("attach", target.pid, "-f", "-o", link)

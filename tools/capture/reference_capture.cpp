@@ -40,6 +40,13 @@ uint64_t bytes_to_look_at(Target& target) {
 
 }  // namespace
 
+std::optional<ReferenceChoice> parse_reference_choice(std::string_view text) {
+  if (text == "auto") return ReferenceChoice::kAuto;
+  if (text == "yes") return ReferenceChoice::kYes;
+  if (text == "no") return ReferenceChoice::kNo;
+  return std::nullopt;
+}
+
 ReferenceCapture::ReferenceCapture(const ReferenceOptions& options, int pid,
                                    const DebugFileSearch& debug_files)
     : options_(options), pid_(pid), debug_files_(debug_files) {}

@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -42,6 +43,8 @@
 namespace heapsnap {
 
 enum class ReferenceChoice { kAuto, kYes, kNo };
+// Of "auto", "yes" and "no"; nothing for anything else.
+std::optional<ReferenceChoice> parse_reference_choice(std::string_view text);
 
 struct ReferenceOptions {
   ReferenceChoice choice = ReferenceChoice::kAuto;

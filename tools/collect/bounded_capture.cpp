@@ -122,6 +122,7 @@ CaptureOutcome capture(const CaptureOrder& order) {
   options.output.path = order.path;
   options.output.folder = order.folder;
   options.collected_place = order.place;
+  options.references.choice = order.references;
   const CaptureResult result = capture_process(order.pid, FreezeOptions{}, options);
   CaptureOutcome outcome;
   outcome.rss = result.metadata.process.rss;
@@ -151,6 +152,7 @@ CaptureOutcome capture_within(const CaptureOrder& order) {
   CaptureOutcome outcome = done.end == WorkEnd::kDone ? decode(done.said) : CaptureOutcome{};
   outcome.end = done.end;
   outcome.signal = done.signal;
+  outcome.late_signal = done.late_signal;
   return outcome;
 }
 

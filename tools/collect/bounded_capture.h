@@ -6,6 +6,7 @@
 #include <string>
 
 #include "platform/linux/self/bounded_work.h"
+#include "tools/capture/reference_capture.h"
 
 namespace heapsnap {
 
@@ -15,6 +16,7 @@ struct CaptureOrder {
   std::string path;               // of the snapshot
   int folder = -1;                // descriptor of the folder that it is put into
   std::string place;              // the same below the store
+  ReferenceChoice references = ReferenceChoice::kAuto;
   WorkBounds bounds;
   std::function<void()> in_child;  // what the child has to do first
 };
@@ -22,6 +24,7 @@ struct CaptureOrder {
 struct CaptureOutcome {
   WorkEnd end = WorkEnd::kDone;
   int signal = 0;
+  int late_signal = 0;  // as in WorkResult
   // Of an end that is kDone.
   int exit_code = 0;
   std::string what;  // of an error, as `why` and `remedy`
@@ -34,7 +37,8 @@ struct CaptureOutcome {
   bool has_heap = true;
 };
 
-// Does what `heapsnap attach` does. Whatever goes wrong is in the outcome.
+// Does what `heapsnap attach` does. Whatever goes wrong is in the outcome, but that there can be no
+// process for it: throws Error{kUnsupported}.
 CaptureOutcome capture_within(const CaptureOrder& order);
 
 }  // namespace heapsnap

@@ -23,6 +23,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr const char* kNoTarget = "it names no target";
+constexpr const char* kTargetExample =
+    "add one: [[target]], and below it name = \"web\" and process = \"nginx\"";
+
 [[noreturn]] void refuse(const std::string& path, const toml::source_region& where,
                          const std::string& why, const std::string& remedy) {
   throw Error(ErrorKind::kUsage, fmt::format("{}:{}", path, where.begin.line), why, remedy);
@@ -219,6 +223,16 @@ DueRules read_when(Keys& target) {
   return when;
 }
 
+ReferenceChoice read_references(Keys& target) {
+  const auto text = target.text("references", "\"auto\"");
+  if (!text) return ReferenceChoice::kAuto;
+  const auto choice = parse_reference_choice(*text);
+  if (!choice) {
+    target.wrong(*target.find("references"), "references", "auto, yes or no", "\"auto\"");
+  }
+  return *choice;
+}
+
 TargetRule read_target(const std::string& path, const toml::table& table) {
   Keys keys(path, table, "target");
   TargetRule rule;
@@ -239,6 +253,7 @@ TargetRule read_target(const std::string& path, const toml::table& table) {
   rule.all = keys.truth("all");
   rule.optional = keys.truth("optional");
   rule.when = read_when(keys);
+  rule.references = read_references(keys);
   rule.timeout = keys.time("timeout").value_or(rule.timeout);
   rule.cpu = keys.time("cpu").value_or(rule.cpu);
   keys.finish();
@@ -265,12 +280,12 @@ TargetRule read_target(const std::string& path, const toml::table& table) {
   return rule;
 }
 
-std::vector<TargetRule> read_targets(Keys& top, const toml::table& table, const std::string& path) {
+std::vector<TargetRule> read_targets(Keys& top, const std::string& path) {
   const toml::node* const node = top.find("target");
-  const toml::array* const array = node == nullptr ? nullptr : node->as_array();
+  if (node == nullptr) return {};
+  const toml::array* const array = node->as_array();
   if (array == nullptr || array->empty() || !array->is_array_of_tables()) {
-    refuse(path, node == nullptr ? table.source() : node->source(), "it names no target",
-           "add one: [[target]], and below it name = \"web\" and process = \"nginx\"");
+    refuse(path, node->source(), kNoTarget, kTargetExample);
   }
   std::vector<TargetRule> targets;
   std::set<std::string> names;
@@ -307,7 +322,7 @@ CollectConfig parse_collect_config(const std::string& text, const std::string& p
   config.jitter = keys.time("jitter").value_or(milliseconds(0));
   config.keep = read_keep(keys);
   config.skip = read_skip(keys);
-  config.targets = read_targets(keys, table, path);
+  config.targets = read_targets(keys, path);
   keys.finish();
   return config;
 }
@@ -323,6 +338,11 @@ CollectConfig read_collect_config(const std::string& path) {
     throw Error(ErrorKind::kBadInput, "cannot read the configuration " + path, error.why(),
                 "name another one with --config; heapsnap collect --help has an example");
   }
+}
+
+void require_targets(const CollectConfig& config) {
+  if (!config.targets.empty()) return;
+  throw Error(ErrorKind::kUsage, config.path, kNoTarget, kTargetExample);
 }
 
 }  // namespace heapsnap

@@ -10,6 +10,7 @@
 
 #include "store/due.h"
 #include "store/retention.h"
+#include "tools/capture/reference_capture.h"
 
 namespace heapsnap {
 
@@ -44,6 +45,7 @@ struct TargetRule {
   bool all = false;       // every match; else the oldest
   bool optional = false;  // no match is no failure
   DueRules when;
+  ReferenceChoice references = ReferenceChoice::kAuto;
   std::chrono::milliseconds timeout{60'000};
   std::chrono::milliseconds cpu{60'000};
 };
@@ -62,9 +64,11 @@ inline constexpr const char* kDefaultConfigPath = "/etc/heapsnap/collect.toml";
 
 // Throws Error{kUsage} that names file and line for what is no TOML, an unknown key, a value of the
 // wrong kind, and targets that name no process or have the same name; Error{kBadInput} when the
-// file cannot be read.
+// file cannot be read. A file without targets is none of these: see require_targets().
 CollectConfig read_collect_config(const std::string& path);
 // The same of a text; `path` is for messages.
 CollectConfig parse_collect_config(const std::string& text, const std::string& path);
+// Throws Error{kUsage} if it has none.
+void require_targets(const CollectConfig& config);
 
 }  // namespace heapsnap

@@ -17,13 +17,9 @@ namespace heapsnap {
 namespace {
 
 // sd-daemon(3): error, warning, informational.
-const char* priority_of(CollectResult result) {
-  switch (result) {
-    case CollectResult::kFailed: return "<3>";
-    case CollectResult::kSkipped:
-    case CollectResult::kAbsent: return "<4>";
-    default: return "<6>";
-  }
+const char* priority_of(const CollectLine& line) {
+  if (line.result == CollectResult::kFailed) return "<3>";
+  return line.exit_code != 0 ? "<4>" : "<6>";
 }
 
 std::string process_text(const CollectLine& line) {
@@ -58,13 +54,21 @@ CollectLog::CollectLog(bool as_json, bool to_journal)
 
 void CollectLog::add(const CollectLine& line) {
   worst_ = std::max(worst_, line.exit_code);
-  if (to_journal_) out_.write(priority_of(line.result));
-  if (as_json_) {
-    write_json(line);
-  } else {
-    write_text(line);
+  try {
+    if (to_journal_) out_.write(priority_of(line));
+    if (as_json_) {
+      write_json(line);
+    } else {
+      write_text(line);
+    }
+    out_.flush();
+  } catch (const Error&) {
+    if (!failure_) failure_ = std::current_exception();
   }
-  out_.flush();
+}
+
+void CollectLog::check() const {
+  if (failure_) std::rethrow_exception(failure_);
 }
 
 void CollectLog::write_text(const CollectLine& line) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 
 #include "report/writer.h"
@@ -43,8 +44,11 @@ class CollectLog {
   // Lines that go to the journal begin with their priority, as sd-daemon(3) says.
   CollectLog(bool as_json, bool to_journal);
 
-  // Writes the line at once. Throws Error{kOutput}.
+  // Writes the line at once. Where it cannot be written, the targets still to come are more
+  // important: see check().
   void add(const CollectLine& line);
+  // Throws Error{kOutput} if a line could not be written.
+  void check() const;
   // The highest exit code of all lines.
   int worst() const { return worst_; }
 
@@ -56,6 +60,7 @@ class CollectLog {
   bool as_json_;
   bool to_journal_;
   int worst_ = 0;
+  std::exception_ptr failure_;  // of the first line that could not be written
 };
 
 // Whether standard output is the journal (JOURNAL_STREAM of systemd.exec(5)).

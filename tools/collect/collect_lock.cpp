@@ -18,7 +18,6 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kRunFolder = "/run/heapsnap";
-constexpr const char* kLockName = "collect.lock";
 constexpr mode_t kLockMode = 0640;
 
 UniqueFd open_lock(int folder, const std::string& name) {
@@ -41,7 +40,7 @@ std::string refusal_of(int file) {
 UniqueFd open_run_lock() {
   ::mkdir(kRunFolder, 0755);
   const UniqueFd folder(::open(kRunFolder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  return folder ? open_lock(folder.get(), kLockName) : UniqueFd();
+  return folder ? open_lock(folder.get(), kCollectLockName) : UniqueFd();
 }
 
 std::string read_holder(int file) {
@@ -59,10 +58,10 @@ CollectLock::CollectLock(const CollectConfig& config, int folder, const std::str
   if (!path.empty()) {
     file_ = open_lock(AT_FDCWD, path);
   } else if (file_ = open_run_lock(); file_) {
-    path = std::string(kRunFolder) + "/" + kLockName;
+    path = std::string(kRunFolder) + "/" + kCollectLockName;
   } else {
-    path = folder_path + "/" + kLockName;
-    file_ = open_lock(folder, kLockName);
+    path = folder_path + "/" + kCollectLockName;
+    file_ = open_lock(folder, kCollectLockName);
   }
   if (!file_) {
     throw Error(ErrorKind::kOutput, "cannot open the lock " + path, errno_text(errno),

@@ -9,6 +9,9 @@
 
 namespace heapsnap {
 
+// In /run/heapsnap, or in the host's folder of the store.
+inline constexpr const char* kCollectLockName = "collect.lock";
+
 class CollectLock {
  public:
   // Takes the lock if nobody has it. The file is what the configuration says, else

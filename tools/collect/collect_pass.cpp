@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -62,6 +63,11 @@ std::optional<LastSnapshot> find_last(const std::vector<SnapshotName>& names,
   return std::nullopt;
 }
 
+bool has_ended(const ListedProcess& process) {
+  const auto stat = ProcFs().try_stat(process.pid);
+  return !stat || stat->start_time_ticks != process.start_time_ticks;
+}
+
 }  // namespace
 
 CollectPass::CollectPass(const CollectConfig& config, CollectLog& log)
@@ -84,6 +90,7 @@ int CollectPass::collect() {
     return 0;
   }
   lock_ = &lock;
+  remove_temporaries();
   processes_ = list_processes(entries_for(config_.targets));
   for (const TargetRule& rule : config_.targets) {
     collect_target(rule);
@@ -93,14 +100,27 @@ int CollectPass::collect() {
   return asked_to_end_;
 }
 
+// Also in the folders of targets that match nothing, or are no longer in the configuration.
+void CollectPass::remove_temporaries() const {
+  for (const std::string& name : names_in(host_folder_.get())) {
+    if (!is_target_name(name)) continue;
+    if (const UniqueFd folder = open_folder(host_folder_.get(), name)) {
+      remove_left_temporaries(folder.get());
+    }
+  }
+}
+
 void CollectPass::check() {
   check_clock();
   processes_ = list_processes(entries_for(config_.targets));
   try {
-    store_ = open_store(config_.store);
-    host_folder_ = open_folder(store_.get(), host_);
-  } catch (const Error&) {
-    // The first collect makes it.
+    // What is not there yet is made by the first collect.
+    if (::access(config_.store.c_str(), F_OK) == 0 || errno != ENOENT) {
+      store_ = open_store(config_.store);
+      host_folder_ = open_folder_if_any(store_.get(), host_, config_.store + "/" + host_);
+    }
+  } catch (const Error& error) {
+    unreadable_ = error;
   }
   for (const TargetRule& rule : config_.targets) check_target(rule);
 }
@@ -168,7 +188,6 @@ void CollectPass::collect_target(const TargetRule& rule) {
     fail(line, error.subject(), error.why(), error.remedy(), error.exit_code());
     return;
   }
-  remove_left_temporaries(folder.get());
   for (const ListedProcess& process : processes) {
     collect_process(rule, process, line, folder.get());
     if (asked_to_end_ != 0) return;
@@ -186,6 +205,13 @@ void CollectPass::collect_process(const TargetRule& rule, const ListedProcess& p
     return;
   }
   const DueVerdict verdict = judge(rule, process, folder, line);
+  if (line.rss == 0 && has_ended(process)) {
+    line.result = CollectResult::kAbsent;
+    line.exit_code = rule.optional ? 0 : kExitAbsent;
+    line.why = "it has ended; the next run looks for the target again";
+    log_.add(line);
+    return;
+  }
   line.why = verdict.why;
   if (!verdict.is_due) {
     line.result = CollectResult::kNotDue;
@@ -214,9 +240,18 @@ void CollectPass::collect_process(const TargetRule& rule, const ListedProcess& p
                            line.snapshot,
                            folder,
                            place,
+                           rule.references,
                            {rule.timeout, rule.cpu},
                            [this] { lock_->drop_in_child(); }};
-  const CaptureOutcome outcome = capture_within(order);
+  CaptureOutcome outcome;
+  try {
+    outcome = capture_within(order);
+  } catch (const Error& error) {
+    line.snapshot.clear();
+    fail(line, error.subject(), error.why(), error.remedy(), error.exit_code());
+    return;
+  }
+  asked_to_end_ = outcome.late_signal;
   const std::string what = fmt::format("cannot collect process {}", process.pid);
   const int unsupported = static_cast<int>(ErrorKind::kUnsupported);
   switch (outcome.end) {
@@ -283,9 +318,23 @@ void CollectPass::check_target(const TargetRule& rule) {
     line.comm = process.comm;
     line.result = CollectResult::kMatched;
     line.rules = "taken " + to_text(rule.when);
-    const UniqueFd folder = host_folder_ ? open_folder(host_folder_.get(), rule.name) : UniqueFd();
+    std::optional<Error> unreadable = unreadable_;
+    UniqueFd folder;
+    try {
+      const std::string path = config_.store + "/" + host_ + "/" + rule.name;
+      if (host_folder_) folder = open_folder_if_any(host_folder_.get(), rule.name, path);
+    } catch (const Error& error) {
+      unreadable = error;
+    }
     const DueVerdict verdict = judge(rule, process, folder.get(), line);
-    line.why = (verdict.is_due ? "due now: " : "not due: ") + verdict.why;
+    if (unreadable) {
+      line.why =
+          "whether it is due is not known: " + unreadable->subject() + ": " + unreadable->why();
+      line.remedy = unreadable->remedy();
+      line.exit_code = unreadable->exit_code();
+    } else {
+      line.why = (verdict.is_due ? "due now: " : "not due: ") + verdict.why;
+    }
     const std::vector<Obstacle> obstacles = judge_attach(gather_attach_facts(process.pid));
     const auto barred = std::find_if(obstacles.begin(), obstacles.end(), [](const Obstacle& each) {
       return each.severity == Obstacle::Severity::kBlocks;

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/unique_fd.h"
 #include "tools/collect/collect_config.h"
 #include "tools/collect/collect_line.h"
@@ -30,6 +32,7 @@ class CollectPass {
   void check();
 
  private:
+  void remove_temporaries() const;
   void collect_target(const TargetRule& rule);
   void collect_process(const TargetRule& rule, const ListedProcess& process, CollectLine line,
                        int folder);
@@ -50,6 +53,7 @@ class CollectPass {
   std::map<int, std::string> collected_;  // pid, and the target that it was collected for
   UniqueFd store_;
   UniqueFd host_folder_;
+  std::optional<Error> unreadable_;  // check(): why the store cannot be looked at
   CollectLock* lock_ = nullptr;
   int asked_to_end_ = 0;
 };

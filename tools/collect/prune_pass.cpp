@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tools/collect/collect_lock.h"
 #include "tools/collect/own_host.h"
 
 namespace heapsnap {
@@ -39,7 +40,7 @@ void look_at(const std::string& name, const std::string& store, int folder, Seen
   }
 }
 
-// The folders of all targets of a host.
+// The folders of all targets of a host, and what else is in the host's own.
 void look_at_host(const CollectConfig& config, const std::string& host, int store,
                   std::vector<SeenFolder>& seen) {
   std::string target;  // none at first: the host's folder
@@ -53,15 +54,26 @@ void look_at_host(const CollectConfig& config, const std::string& host, int stor
   };
   const UniqueFd host_folder = open(store, host);
   if (!host_folder) return;
+  SeenFolder own{{host, {}, {}, 0, 0, {}, {}}, {}};
   for (const std::string& each : names_in(host_folder.get())) {
     target = each;
+    const size_t seen_before = seen.size();
     const UniqueFd folder = is_target_name(target) ? open(host_folder.get(), target) : UniqueFd();
-    if (!folder) continue;
+    if (!folder) {
+      const bool is_told = seen.size() > seen_before || each == kCollectLockName;
+      if (!is_told) own.result.left_alone.push_back({each, "it is no folder of a target"});
+      continue;
+    }
     seen.push_back({{host, target, {}, 0, 0, {}, {}}, {}});
-    for (const std::string& name : names_in(folder.get())) {
-      look_at(name, config.store, folder.get(), seen.back());
+    try {
+      for (const std::string& name : names_in(folder.get())) {
+        look_at(name, config.store, folder.get(), seen.back());
+      }
+    } catch (const Error& error) {
+      seen.back().result.failure = error.why();
     }
   }
+  if (!own.result.left_alone.empty()) seen.push_back(std::move(own));
 }
 
 // Why that failed; empty when it is gone. The folder may be another one by now: then the snapshot

@@ -34,7 +34,7 @@ struct PrunedFile {
 // What became of the folder of one target.
 struct PrunedFolder {
   std::string host;
-  std::string target;      // empty: of a host whose folder cannot be opened
+  std::string target;      // empty: the host's own, with what is no folder of a target
   std::string failure;     // why the folder cannot be opened; empty: it can
   uint64_t snapshots = 0;  // of collect, before
   uint64_t bytes = 0;

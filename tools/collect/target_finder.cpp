@@ -1,6 +1,10 @@
 #include "tools/collect/target_finder.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -8,9 +12,12 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/regular_file.h"
+#include "platform/linux/freeze/copy_reaper.h"
 #include "platform/linux/proc/container_path.h"
 #include "platform/linux/proc/container_processes.h"
 #include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/process_status.h"
 
 namespace heapsnap {
 
@@ -39,14 +46,30 @@ bool is_named(const ListedProcess& process, const std::string& name) {
          (name.front() == '/' && process.exe == name);
 }
 
+// Whoever may write a pid file names the process that is collected: that has to be its own user, or
+// one who may do as much anyway.
+bool may_name(uid_t owner, int pid) {
+  if (owner == 0 || owner == ::geteuid()) return true;
+  const auto status = read_process_status(ProcFs(), pid);
+  return !status || status->uid.real == owner || status->uid.effective == owner;
+}
+
 // The number in a pid file; nothing, with the reason, where there is none.
 std::optional<int> read_pid_file(const std::string& path, std::string& why_not) {
   try {
-    const MappedFile file = MappedFile::open(path);
+    UniqueFd opened = open_regular(path);
+    struct stat status {};
+    if (!opened || ::fstat(opened.get(), &status) != 0) {
+      why_not = errno_text(errno);
+      return std::nullopt;
+    }
+    const MappedFile file = MappedFile::from_fd(std::move(opened), path);
     std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
     const auto pid = parse_number(take_word(text));
-    if (pid && *pid > 0 && *pid <= INT32_MAX) return static_cast<int>(*pid);
-    why_not = "its first word is no pid";
+    const bool is_pid = pid && *pid > 0 && *pid <= INT32_MAX;
+    if (is_pid && may_name(status.st_uid, static_cast<int>(*pid))) return static_cast<int>(*pid);
+    why_not = is_pid ? "it belongs to neither root nor the user of the process that it names"
+                     : "its first word is no pid";
   } catch (const Error& error) {
     why_not = error.why();
   }
@@ -59,6 +82,8 @@ bool any_group(const ListedProcess& process, Predicate is_it) {
 }
 
 bool is_meant(const TargetRule& rule, const ListedProcess& process) {
+  // A copy that another heapsnap has made of a target, or its zombie.
+  if (process.comm == kCopyName) return false;
   if (!rule.process.empty() && !is_named(process, rule.process)) return false;
   if (!rule.unit.empty() &&
       !any_group(process, [&](const std::string& path) { return is_of_unit(path, rule.unit); })) {

@@ -42,9 +42,8 @@ void print_verbose(const CaptureResult& result) {
 }
 
 ReferenceChoice reference_choice(const std::string& text) {
-  if (text.empty() || text == "auto") return ReferenceChoice::kAuto;
-  if (text == "yes") return ReferenceChoice::kYes;
-  if (text == "no") return ReferenceChoice::kNo;
+  if (text.empty()) return ReferenceChoice::kAuto;
+  if (const auto choice = parse_reference_choice(text)) return *choice;
   throw Error(ErrorKind::kUsage, "invalid value of --references: " + text, "",
               "give auto, yes or no");
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "platform/linux/self/bounded_work.h"
 #include "tools/collect/collect_pass.h"
+#include "tools/doctor/attach_obstacles.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/config_option.h"
 #include "tools/heapsnap/option_parser.h"
@@ -36,13 +37,24 @@ constexpr const char* kCollectDescription =
     "docs/collecting.md explains every key.\n"
     "\n"
     "Exit code: the highest of all targets: 0 collected or not due, 1 skipped, 3 no such process,\n"
-    "4 not permitted, 5 not supported or past its timeout, 7 not written.";
+    "4 not permitted, 5 not supported or past its timeout, 7 not written. Without looking at any:\n"
+    "2 the configuration is wrong, 6 it cannot be read, 7 the store cannot be written.";
 
 void wait_at_random(std::chrono::milliseconds most) {
   if (most.count() <= 0) return;
   std::random_device source;
   std::uniform_int_distribution<int64_t> wait(0, most.count());
   std::this_thread::sleep_for(std::chrono::milliseconds(wait(source)));
+}
+
+// That no target could be looked at.
+CollectLine line_of(const Error& error) {
+  CollectLine line;
+  line.result = CollectResult::kFailed;
+  line.exit_code = error.exit_code();
+  line.why = error.subject() + ": " + error.why();
+  line.remedy = error.remedy();
+  return line;
 }
 
 }  // namespace
@@ -65,15 +77,26 @@ int run_collect(const std::vector<std::string>& arguments) {
   parser.example("* * * * * root heapsnap collect >> /var/log/heapsnap.log",
                  "in /etc/cron.d: one pass a minute; `when` decides which take snapshots");
   if (!parser.parse(arguments)) return kExitDone;
-  const CollectConfig config = read_collect_config(path);
-  CollectLog log(json, is_journal_output());
-  CollectPass pass(config, log);
-  if (check) {
-    pass.check();
-    return log.worst();
+  const bool to_journal = is_journal_output();
+  CollectLog log(json, to_journal);
+  int signal = 0;
+  try {
+    const CollectConfig config = read_collect_config(path);
+    require_targets(config);
+    CollectPass pass(config, log);
+    if (check) {
+      pass.check();
+    } else {
+      if (!at_once) wait_at_random(config.jitter);
+      signal = pass.collect();
+    }
+  } catch (const Error& error) {
+    // Who reads lines gets this as one, too.
+    if (!json && !to_journal) throw;
+    log.add(line_of(explained(error)));
   }
-  if (!at_once) wait_at_random(config.jitter);
-  if (const int signal = pass.collect()) end_by_signal(signal);
+  if (signal != 0) end_by_signal(signal);
+  log.check();
   return log.worst();
 }
 

@@ -84,7 +84,7 @@ int run_leaks(const std::vector<std::string>& words) {
   add_explain_options(parser, arguments.explain);
   add_report_options(parser, arguments.style, "print one JSON object, with all groups");
   parser.positional("SNAPSHOT", arguments.explain.what);
-  parser.example("heapsnap leaks 4242", "what PID 4242 has lost, the largest first");
+  parser.example("heapsnap leaks 4242", "what has leaked in PID 4242, the largest first");
   parser.example("heapsnap leaks a.hsnap --suppressions lsan.supp",
                  "without the leaks that are known");
   parser.example("heapsnap leaks a.hsnap --all -j | jq '.leaks[].addr'", "the address of each");

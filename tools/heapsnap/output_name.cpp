@@ -16,7 +16,8 @@ std::string one_path_component(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c == '/' || c < 0x20 || c == 0x7f; },
       '_');
-  // Of a process that calls itself ".name" the file would be hidden.
+  // Of a process that calls itself "" or ".name" the file would be hidden.
+  if (text.empty()) return "_";
   if (text.starts_with('.')) text.front() = '_';
   return text;
 }

@@ -64,13 +64,17 @@ void print_text(Writer& out, const PrunedFolder& folder, const PruneOptions& opt
       out.write(fmt::format("{}: would remove {}: {}\n", name, printable(file.path), file.why));
     }
   }
-  std::string line = fmt::format(
-      "{}: {} of {}, {} {}", name, count_text(folder.snapshots, "snapshot", "snapshots"),
-      size_text(folder.bytes), count_text(folder.removed.size() - failures(folder)),
-      options.dry_run ? "to be removed" : "removed");
-  if (!folder.removed.empty()) line += fmt::format(", {} freed", size_text(freed_bytes(folder)));
+  std::string line = name + ":";
+  if (!folder.target.empty()) {
+    line +=
+        fmt::format(" {} of {}, {} {}", count_text(folder.snapshots, "snapshot", "snapshots"),
+                    size_text(folder.bytes), count_text(folder.removed.size() - failures(folder)),
+                    options.dry_run ? "to be removed" : "removed");
+    if (!folder.removed.empty()) line += fmt::format(", {} freed", size_text(freed_bytes(folder)));
+  }
   if (!folder.left_alone.empty()) {
-    line += fmt::format("; {} left alone:", count_text(folder.left_alone.size()));
+    line += fmt::format("{} {} left alone:", folder.target.empty() ? "" : ";",
+                        count_text(folder.left_alone.size()));
     for (size_t i = 0; i < std::min(kListedNames, folder.left_alone.size()); ++i) {
       line += fmt::format("{} {} ({})", i == 0 ? "" : ",", printable(folder.left_alone[i].name),
                           printable(folder.left_alone[i].why));
@@ -128,14 +132,19 @@ int run_prune(const std::vector<std::string>& arguments) {
               "include the folders of other machines in the store (default: only this one's)");
   parser.flag("json,j", json, "print one line of JSON per target");
   parser.example("heapsnap prune --dry-run", "what would be removed, and why");
-  parser.example("heapsnap collect && heapsnap prune", "both, as a timer runs them");
+  parser.example("heapsnap collect; heapsnap prune", "both, whatever became of the first");
   if (!parser.parse(arguments)) return kExitDone;
   const CollectConfig config = read_collect_config(path);
-  if (config.keep.is_empty()) {
-    throw Error(ErrorKind::kUsage, config.path, "it has no keep, so every snapshot is kept",
-                "set it, for example: keep = { last = 24, daily = 14, max_bytes = \"5GiB\" }");
-  }
   Writer out(STDOUT_FILENO, "standard output");
+  if (config.keep.is_empty()) {
+    if (!json) {
+      out.write(printable(config.path) +
+                ": it has no keep, so every snapshot is kept\n"
+                "to remove some: keep = { last = 24, daily = 14, max_bytes = \"5GiB\" }\n");
+    }
+    out.flush();
+    return kExitDone;
+  }
   bool has_failed = false;
   for (const PrunedFolder& folder : prune_store(config, options, realtime_s())) {
     has_failed |= failures(folder) > 0;

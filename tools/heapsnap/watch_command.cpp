@@ -323,7 +323,7 @@ int run_watch(const std::vector<std::string>& words) {
               "directory for snapshots, NAME.PID.TIME.NUMBER.hsnap (default: the current one)");
   parser.number("keep", arguments.keep, "N",
                 "keep the newest N snapshots of this run and remove its older ones; other files, "
-                "also those of earlier runs, are never removed (default: keep all)");
+                "also those of earlier runs, are never removed (default: 0, keep all)");
   parser.number("count", arguments.count, "N",
                 "stop after N snapshots, or N intervals if no threshold is given");
   parser.text("format", arguments.format, "LOG",

@@ -30,11 +30,13 @@ std::string why_not(const HttpAnswer& answer) {
   return fmt::format("the server answered {}{}", answer.status, said);
 }
 
-std::string what_to_do(const HttpAnswer& answer) {
+std::string what_to_do(const HttpAnswer& answer, const std::string& url) {
   switch (answer.status) {
     case 0:
-      return answer.may_pass ? "check the address, and that the server runs"
-                             : "check the address, and the server's certificate (--ca-file)";
+      if (answer.may_pass) return "check the address, and that the server runs";
+      return url.starts_with("https:")
+                 ? "check the address, and the server's certificate (--ca-file)"
+                 : "check the address, and that it is a server of HTTP";
     case 400:
     case 422: return "the server's log says more; it may refuse profiles that are too old";
     case 401:
@@ -62,11 +64,10 @@ Delivery deliver(const HttpRequest& request, uint64_t retries, bool quiet) {
     const bool asks_too_long = answer.retry_after_s.value_or(0) > kLongestRetryAfterSeconds;
     if (!may_pass || asks_too_long || attempt == retries) {
       std::string why = why_not(answer);
-      if (asks_too_long)
-        why += fmt::format(", and asks for {} s of patience", *answer.retry_after_s);
+      if (asks_too_long) why += fmt::format(", and asks to wait {} s", *answer.retry_after_s);
       if (attempt > 0) why += fmt::format(" ({} attempts)", attempt + 1);
       throw Error(ErrorKind::kOutput, "cannot push to " + address_of(request.url), why,
-                  what_to_do(answer));
+                  what_to_do(answer, request.url));
     }
     const uint64_t delay = retry_delay_ms(attempt, share(random), answer.retry_after_s);
     if (!quiet) {

@@ -233,7 +233,11 @@ WorkResult do_bounded(const std::function<std::string()>& work,
   const int why_not = errno;
   mouth.reset();
   WorkResult result;
-  if (child > 0) result = BoundedChild(child, std::move(words), std::move(signals), bounds).wait();
+  if (child > 0) {
+    result = BoundedChild(child, std::move(words), std::move(signals), bounds).wait();
+    const timespec at_once{};
+    result.late_signal = std::max(0, ::sigtimedwait(&ending, nullptr, &at_once));
+  }
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   if (child < 0) {
     throw Error(ErrorKind::kUnsupported, "cannot make a process", errno_text(why_not),

@@ -33,6 +33,8 @@ struct WorkResult {
   WorkEnd end = WorkEnd::kDone;
   std::string said;  // what `work` returned; only for kDone
   int signal = 0;    // for kAsked and kKilled: which one; 0: unknown
+  // By which heapsnap was asked to end when the work had ended already; 0: it was not.
+  int late_signal = 0;
 };
 
 // `work` must not throw. It runs in another process, so that only what it returns comes back: one

@@ -38,6 +38,7 @@ all = true
 optional = true
 when = { rss_over = "500MiB", grown_by = "10%", every = "10m" }
 min_interval = "1m"
+references = "yes"
 timeout = "90s"
 cpu = "1500ms"
 [[target]]
@@ -75,6 +76,8 @@ cgroup = "system.slice/x.service/"
   CHECK(web.when.grown_by_percent == 10);
   CHECK(web.when.every_s == 600);
   CHECK(web.when.min_interval_s == 60);
+  CHECK(web.references == ReferenceChoice::kYes);
+  CHECK(config.targets[1].references == ReferenceChoice::kAuto);
   CHECK(web.timeout == std::chrono::seconds(90));
   CHECK(web.cpu == std::chrono::milliseconds(1500));
   CHECK(config.targets[1].when.grown_by_bytes == 64U << 20);
@@ -124,13 +127,18 @@ TEST_CASE("what is wrong is said with its line") {
         "c.toml:4 the value of grown_by is not a share or a size above 0");
   CHECK(error_of(std::string(kTarget) + "all = 1\n") ==
         "c.toml:4 the value of all is not true or false");
+  CHECK(error_of(std::string(kTarget) + "references = \"always\"\n") ==
+        "c.toml:4 the value of references is not auto, yes or no");
   CHECK(error_of(std::string(kTarget) + "when = 3\n") ==
         "c.toml:4 the value of when is not a table");
   CHECK(error_of("\n\nstore = \n").starts_with("c.toml:3 "));
 }
 
 TEST_CASE("targets have a name of their own and name a process") {
-  CHECK(error_of("store = \"/x\"\n").find("it names no target") != std::string::npos);
+  const CollectConfig none = parse_collect_config("store = \"/x\"\n", "c.toml");
+  CHECK(none.targets.empty());
+  CHECK_THROWS_WITH_AS(require_targets(none), "c.toml: it names no target", Error);
+  CHECK(error_of("stor = \"/x\"\n") == "c.toml:1 there is no key \"stor\" at the top");
   CHECK(error_of("target = 5\n") == "c.toml:1 it names no target");
   CHECK(error_of("[[target]]\nprocess = \"x\"\n") == "c.toml:1 a target without a name");
   CHECK(error_of("[[target]]\nname = \"../x\"\nprocess = \"x\"\n") ==

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "platform/linux/freeze/copy_reaper.h"
 #include "tests/unit/temporary_folder.h"
 
 using namespace heapsnap;
@@ -45,6 +46,17 @@ TEST_CASE("by name, of the thread or the program, the oldest first") {
   CHECK(pids(rule_of(&TargetRule::process, "postmaster")) == std::vector{300});
   CHECK(pids(rule_of(&TargetRule::process, "/usr/sbin/nginx")) == std::vector{100});
   CHECK(pids(rule_of(&TargetRule::process, "ngin")).empty());
+}
+
+TEST_CASE("not the copy that another heapsnap has made of a target") {
+  std::vector<ListedProcess> with_copy = processes();
+  with_copy.push_back({40, kCopyName, 40, "/usr/sbin/nginx", {"/system.slice/nginx.service"}});
+  for (const TargetRule& rule :
+       {rule_of(&TargetRule::process, "nginx"), rule_of(&TargetRule::unit, "nginx.service")}) {
+    const TargetMatch match = match_target(rule, with_copy);
+    REQUIRE(match.processes.size() == 2);
+    CHECK(match.processes.front().pid == 100);
+  }
 }
 
 TEST_CASE("by unit, control group and container") {

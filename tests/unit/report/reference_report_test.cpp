@@ -174,7 +174,7 @@ TEST_CASE("types are a table, and what has none is what holds it") {
   };
   const std::string text = print(TypeListing{}, 80);
   CHECK(says(text, "in use    5.0 KiB in 103 blocks\n"));
-  CHECK(says(text, "typed     1.9 KiB in 50 blocks (38.8 %)\n"));
+  CHECK(says(text, "typed     1.9 KiB in 50 blocks (38.8 %): 38.8 % by vtables\n"));
   CHECK(says(text, "unknown   3.0 KiB in 53 blocks (61.2 %): listed by size"));
   CHECK(says(text, "  Session\\x1b\n"));
   CHECK(says(text, "  24 to 56 bytes, held by Session\\x1b+0x18\n"));
@@ -194,6 +194,10 @@ TEST_CASE("types are a table, and what has none is what holds it") {
   CHECK(std::string(document["kind"]) == "types");
   CHECK(int64_t(document["version"]) == 1);
   CHECK(int64_t(document["typed_bytes"]) == 2000);
+  REQUIRE(document["typed_by"].get_array().size() == 1);
+  CHECK(std::string(document["typed_by"].at(0)["source"]) == "vtable");
+  CHECK(int64_t(document["typed_by"].at(0)["blocks"]) == 50);
+  CHECK(int64_t(document["typed_by"].at(0)["bytes"]) == 2000);
   REQUIRE(document["types"].get_array().size() == 1);
   simdjson::dom::element session = document["types"].at(0);
   CHECK(std::string(session["type"]) == "Session\x1b");
