@@ -203,6 +203,25 @@ void add_block(TypeRow& row, uint64_t size) {
   row.own.add(size);
 }
 
+// `rows` are those with a type.
+std::vector<TypeCensus::Share> shares_by_source(const std::vector<TypeRow>& rows,
+                                                const std::vector<BlockType>& types) {
+  std::vector<TypeCensus::Share> shares;
+  for (const TypeRow& row : rows) {
+    const TypeSource source = types[row.type].source;
+    auto share = std::find_if(shares.begin(), shares.end(), [source](const TypeCensus::Share& one) {
+      return one.source == source;
+    });
+    if (share == shares.end()) share = shares.insert(share, {source});
+    share->known += row.own;
+  }
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const TypeCensus::Share& a, const TypeCensus::Share& b) {
+                     return a.known.bytes > b.known.bytes;
+                   });
+  return shares;
+}
+
 void sort_rows(std::vector<TypeRow>& rows) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const TypeRow& a, const TypeRow& b) { return a.own.bytes > b.own.bytes; });
@@ -239,6 +258,7 @@ TypeCensus take_type_census(const SnapshotStreams& streams, const ReferenceStrea
   }
   sort_rows(census.types);
   sort_rows(census.unknown);
+  census.by_source = shares_by_source(census.types, references.types);
   return census;
 }
 

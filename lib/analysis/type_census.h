@@ -37,6 +37,12 @@ struct TypeCensus {
   std::vector<TypeRow> unknown;
   Tally in_use;  // all blocks but malloc's own
   Tally typed;   // of these, those whose type is known
+  // Of those by how it is known, most bytes first; what nothing is known by is left out.
+  struct Share {
+    TypeSource source = TypeSource::kUnknown;
+    Tally known = {};
+  };
+  std::vector<Share> by_source;
 };
 
 // At most 40 bytes a block where each has one reference and a half, besides a table by type. Throws

@@ -69,7 +69,8 @@ BlockTyping::BlockTyping(const TypeGraph& graph, const BlockEdges& edges, Machin
       word_(word_size(machine)),
       marks_(edges.blocks()),
       claims_(edges.blocks()),
-      weak_claims_(edges.blocks()) {}
+      weak_claims_(edges.blocks()),
+      votes_(edges.blocks()) {}
 
 BlockTyping::Packed BlockTyping::packed(const TypedBlock& typed, Level level) {
   return typed.type << 3 | static_cast<uint32_t>(typed.shape) << 1 | static_cast<uint32_t>(level);
@@ -86,12 +87,14 @@ void BlockTyping::add_known(const KnownBlock& known) {
 }
 
 void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim> of_frames) {
-  // What a block that was contradicted had led to may have been wrong.
-  constexpr int kMostRounds = 4;
+  // What a block that was contradicted had led to may have been wrong; what one leads to that was
+  // decided may contradict others.
+  constexpr int kMostRounds = 6;
   for (int round = 0; round < kMostRounds; ++round) {
     is_contradicted_ = false;
     std::fill(claims_.begin(), claims_.end(), 0);
     std::fill(weak_claims_.begin(), weak_claims_.end(), 0);
+    std::fill(votes_.begin(), votes_.end(), Votes{});
     level_ = Level::kVariables;
     for (const KnownBlock& known : known_) {
       const auto shape = known.is_array ? BlockShape::kArray : BlockShape::kObject;
@@ -100,6 +103,7 @@ void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim
     run_level(of_variables, Level::kVariables);
     run_level(of_frames, Level::kFrames);
     if (!is_contradicted_) break;
+    decide();
   }
   for (BlockNumber block = 0; block < claims_.size(); ++block) {
     if (claims_[block] == 0 && marks_[block] == 0) claims_[block] = weak_claims_[block];
@@ -112,7 +116,8 @@ TypedBlock BlockTyping::type_of(BlockNumber block) const {
 
 void BlockTyping::run_level(std::span<const Claim> claims, Level level) {
   level_ = level;
-  for (const Claim& one : claims) claim(one.block, one.pointee, 0);
+  const Votes vote = level == Level::kVariables ? Votes{1, 0} : Votes{0, 1};
+  for (const Claim& one : claims) claim(one.block, one.pointee, 0, vote);
   follow_waiting();
 }
 
@@ -128,6 +133,8 @@ void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t ob
   if (typed.shape == BlockShape::kText) return;
   const DebugType& type = graph_.types[typed.type];
   if (type.pointers.empty() || type.size == 0) return;
+  const bool may_be_left_over = typed.shape == BlockShape::kArray && marks_[block] != kKnown;
+  const Votes vote = may_be_left_over ? Votes{0, 1} : Votes{1, 0};
   for (const BlockEdge& edge : edges_.of(block)) {
     uint64_t offset = uint64_t{edge.offset} * word_;
     if (offset < objects_at) continue;
@@ -135,40 +142,102 @@ void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t ob
     if (typed.shape != BlockShape::kObject) offset %= type.size;
     if (offset >= type.size) continue;
     const Pointee to = type.pointee_at(offset);
-    if (to.type != 0) claim(edge.target, to, typed.type);
+    if (to.type != 0) claim(edge.target, to, typed.type, vote);
   }
 }
 
-void BlockTyping::refuse(BlockNumber block) {
-  claims_[block] = 0;
-  marks_[block] = kContradicted;
-  is_contradicted_ = true;
-}
-
-void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber from) {
-  if (block >= claims_.size() || marks_[block] != 0) return;
-  const TypedBlock wanted = fitted_type(graph_, pointee, edges_.usable(block), machine_, from);
+void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder,
+                        const Votes& vote) {
+  if (block >= claims_.size() || marks_[block] == kKnown || marks_[block] == kContradicted) return;
+  const TypedBlock wanted = fitted_type(graph_, pointee, edges_.usable(block), machine_, holder);
   if (wanted.type == 0) return;
   const Packed claim = packed(wanted, level_);
   if (graph_.types[wanted.type].is_scalar && pointee.role == PointerRole::kObject) {
     if (weak_claims_[block] == 0) weak_claims_[block] = claim;
     return;
   }
+  if (marks_[block] == kDisputed) return add_vote(disputed_[block], wanted, vote);
   const Packed before = claims_[block];
-  if (before == claim || (before != 0 && (before & 1) < static_cast<uint32_t>(level_))) return;
+  if (marks_[block] == kDecided) {
+    // Nothing follows from it before somebody says so in this round, too.
+    const TypedBlock& decided = decided_[block];
+    if (before != 0 || compare(decided, wanted) == News::kContradiction) return;
+    claims_[block] = packed(decided, level_);
+    waiting_.push_back(block);
+    return;
+  }
   if (before != 0) {
-    const TypedBlock other = unpacked(before);
-    if (is_same_type(graph_, other.type, wanted.type)) {
-      // As one or as several: a pointer to the first of them says less.
-      if (other.shape != BlockShape::kObject || wanted.shape == BlockShape::kObject) return;
-    } else if (graph_.begins_with(other.type, wanted.type)) {
-      return;
-    } else if (other.shape != BlockShape::kObject || !graph_.begins_with(wanted.type, other.type)) {
-      return refuse(block);
-    }
+    if ((before & 1) < static_cast<uint32_t>(level_)) return;
+    const News news = compare(unpacked(before), wanted);
+    if (news == News::kContradiction) return dispute(block, wanted, vote);
+    add(votes_[block], vote);
+    if (news == News::kNone) return;
+  } else {
+    votes_[block] = vote;
   }
   claims_[block] = claim;
   waiting_.push_back(block);
+}
+
+BlockTyping::News BlockTyping::compare(const TypedBlock& before, const TypedBlock& wanted) const {
+  if (is_same_type(graph_, before.type, wanted.type)) {
+    // As one or as several: a pointer to the first of them says less.
+    const bool is_more = before.shape == BlockShape::kObject && wanted.shape != BlockShape::kObject;
+    return is_more ? News::kMore : News::kNone;
+  }
+  if (graph_.begins_with(before.type, wanted.type)) return News::kNone;
+  const bool is_whole =
+      before.shape == BlockShape::kObject && graph_.begins_with(wanted.type, before.type);
+  return is_whole ? News::kMore : News::kContradiction;
+}
+
+void BlockTyping::add(Votes& votes, const Votes& more) {
+  constexpr int kMost = UINT8_MAX;
+  votes.of_members = static_cast<uint8_t>(std::min(kMost, votes.of_members + more.of_members));
+  votes.of_elements = static_cast<uint8_t>(std::min(kMost, votes.of_elements + more.of_elements));
+}
+
+uint32_t BlockTyping::weight_of(const Votes& votes) {
+  constexpr uint32_t kElementsForAMember = 4;
+  return kElementsForAMember * votes.of_members + votes.of_elements;
+}
+
+void BlockTyping::add_vote(std::vector<Candidate>& candidates, const TypedBlock& wanted,
+                           const Votes& votes) const {
+  constexpr size_t kMostCandidates = 16;
+  for (Candidate& candidate : candidates) {
+    const News news = compare(candidate.typed, wanted);
+    if (news == News::kContradiction) continue;
+    if (news == News::kMore) candidate.typed = wanted;
+    return add(candidate.votes, votes);
+  }
+  if (candidates.size() < kMostCandidates) candidates.push_back({wanted, votes});
+}
+
+void BlockTyping::dispute(BlockNumber block, const TypedBlock& wanted, const Votes& vote) {
+  constexpr size_t kMostDisputes = 1 << 18;
+  is_contradicted_ = true;
+  if (disputed_.size() >= kMostDisputes || decided_.size() >= kMostDisputes) {
+    marks_[block] = kContradicted;
+  } else {
+    marks_[block] = kDisputed;
+    disputed_[block] = {{unpacked(claims_[block]), votes_[block]}, {wanted, vote}};
+  }
+  claims_[block] = 0;
+}
+
+void BlockTyping::decide() {
+  constexpr uint32_t kClearly = 4;
+  for (auto& [block, candidates] : disputed_) {
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return weight_of(a.votes) > weight_of(b.votes);
+    });
+    const uint32_t second = weight_of(candidates[1].votes);
+    const bool is_clear = weight_of(candidates[0].votes) >= kClearly * second;
+    marks_[block] = is_clear ? kDecided : kContradicted;
+    if (is_clear) decided_[block] = candidates[0].typed;
+  }
+  disputed_.clear();
 }
 
 }  // namespace heapsnap

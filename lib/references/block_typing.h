@@ -5,13 +5,18 @@
 // What has a type by other means (a vtable) keeps it, and its members lead on. What a pointer says
 // of a block is a claim, and counts when it fits: the block is as large as malloc makes one for an
 // object of that type, or for several. When two claims contradict each other, the block has no
-// type, and nothing is followed from it. Three exceptions: of an object and of what it begins with
+// type, and nothing is followed from it. Four exceptions: of an object and of what it begins with
 // the object counts; what variables say counts more than what stack frames say, where values of the
-// past remain; and a pointer to characters or numbers says least.
+// past remain; a pointer to characters or numbers says least; and what many more claims say is
+// decided by them. Values of the past remain in arrays that are not full, too, so that it takes
+// several of their elements to outweigh a member of an object:
+//
+//   | Edge* | Edge* | left over: Edge* |  ──►  block  ◄──  Edge: | Node* |     is a Node
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/large_memory.h"
@@ -62,18 +67,39 @@ class BlockTyping {
   // | type | shape: 2 bits | level: 1 bit |; 0: no claim.
   using Packed = uint32_t;
   enum class Level : uint32_t { kVariables = 0, kFrames = 1 };
+  // How many claims say the same, by where the pointers lie; no more than are counted.
+  struct Votes {
+    uint8_t of_members = 0;
+    uint8_t of_elements = 0;
+  };
+  struct Candidate {
+    TypedBlock typed;
+    Votes votes;
+  };
+  // What is said of a block, besides what was said before.
+  enum class News { kNone, kMore, kContradiction };
   static Packed packed(const TypedBlock& typed, Level level);
   static TypedBlock unpacked(Packed claim);
 
-  bool is_known(BlockNumber block) const { return marks_[block] == kKnown; }
+  static void add(Votes& votes, const Votes& more);
+  static uint32_t weight_of(const Votes& votes);
+
   void run_level(std::span<const Claim> claims, Level level);
-  void claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber from);
+  // `holder`: the type that the pointer is a member of; 0: none.
+  void claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder, const Votes& vote);
+  News compare(const TypedBlock& before, const TypedBlock& wanted) const;
+  void add_vote(std::vector<Candidate>& candidates, const TypedBlock& wanted,
+                const Votes& votes) const;
+  void dispute(BlockNumber block, const TypedBlock& wanted, const Votes& vote);
+  void decide();
   void follow(BlockNumber block, const TypedBlock& typed, uint64_t objects_at);
   void follow_waiting();
-  void refuse(BlockNumber block);
 
+  // Marks of blocks.
   static constexpr uint8_t kKnown = 1;
   static constexpr uint8_t kContradicted = 2;
+  static constexpr uint8_t kDisputed = 3;  // in this round, after which it is decided
+  static constexpr uint8_t kDecided = 4;
 
   const TypeGraph& graph_;
   const BlockEdges& edges_;
@@ -82,7 +108,10 @@ class BlockTyping {
   LargeArray<uint8_t> marks_;
   LargeArray<Packed> claims_;
   LargeArray<Packed> weak_claims_;  // by pointers to numbers
-  std::vector<KnownBlock> known_;   // those that lead on
+  LargeArray<Votes> votes_;         // for the claims
+  std::unordered_map<BlockNumber, std::vector<Candidate>> disputed_;
+  std::unordered_map<BlockNumber, TypedBlock> decided_;
+  std::vector<KnownBlock> known_;  // those that lead on
   LargeArray<BlockNumber> waiting_;
   Level level_ = Level::kVariables;
   bool is_contradicted_ = false;  // a block, in this round

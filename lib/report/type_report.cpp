@@ -134,6 +134,27 @@ std::string share_of_blocks(const Tally& part, const Tally& whole) {
                      percent_text(part.bytes, whole.bytes));
 }
 
+const char* evidence_text(TypeSource source) {
+  switch (source) {
+    case TypeSource::kVtable: return "by vtables";
+    case TypeSource::kStructure: return "by structure";
+    case TypeSource::kDebugInfo: return "by debug information";
+    case TypeSource::kUnknown: break;
+  }
+  return "by other means";
+}
+
+// ": 71 % by debug information, 20 % by vtables"
+std::string evidence_label(const TypeCensus& census) {
+  std::string text;
+  for (const TypeCensus::Share& share : census.by_source) {
+    text += text.empty() ? ": " : ", ";
+    text += fmt::format("{} {}", percent_text(share.known.bytes, census.in_use.bytes),
+                        evidence_text(share.source));
+  }
+  return text;
+}
+
 Tally unknown_of(const TypeCensus& census) {
   return {census.in_use.count - census.typed.count, census.in_use.bytes - census.typed.bytes};
 }
@@ -180,6 +201,19 @@ void write_json_row(JsonWriter& json, const ReferenceReportInput& input, const T
   json.end_object();
 }
 
+void write_json_evidence(JsonWriter& json, const TypeCensus& census) {
+  json.key("typed_by");
+  json.begin_array();
+  for (const TypeCensus::Share& share : census.by_source) {
+    json.begin_object();
+    json.member("source", to_string(share.source));
+    json.member("blocks", share.known.count);
+    json.member("bytes", share.known.bytes);
+    json.end_object();
+  }
+  json.end_array();
+}
+
 void write_json_rows(JsonWriter& json, const char* name, const ReferenceReportInput& input,
                      const std::vector<const TypeRow*>& rows) {
   json.key(name);
@@ -200,7 +234,8 @@ void print_types(Writer& out, const ReferenceReportInput& input, const TypeCensu
               fmt::format("{} in {}", size_text(census.in_use.bytes),
                           count_text(census.in_use.count, "block", "blocks")),
               width);
-  print_lines(out, "  typed     ", share_of_blocks(census.typed, census.in_use), width);
+  print_lines(out, "  typed     ",
+              share_of_blocks(census.typed, census.in_use) + evidence_label(census), width);
   print_lines(out, "  unknown   ",
               share_of_blocks(unknown, census.in_use) +
                   (unknown.count == 0 ? "" : ": listed by size and by what holds them"),
@@ -236,6 +271,7 @@ void print_json_types(Writer& out, const ReferenceReportInput& input, const Type
   json.member("typed_bytes", census.typed.bytes);
   json.member("unknown_blocks", unknown.count);
   json.member("unknown_bytes", unknown.bytes);
+  write_json_evidence(json, census);
   write_json_rows(json, "types", input, in_order(census.types, listing.order));
   write_json_rows(json, "unknown", input, in_order(census.unknown, listing.order));
   json.end_object();

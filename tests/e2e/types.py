@@ -45,6 +45,12 @@ def check_sums(found):
         assert sum(row["bytes"] for row in rows) == found[f"{name}_bytes"], name
     assert found["typed_bytes"] + found["unknown_bytes"] == found["bytes_in_use"]
     assert found["typed_blocks"] + found["unknown_blocks"] == found["blocks_in_use"]
+    for name in ("blocks", "bytes"):
+        assert sum(share[name] for share in found["typed_by"]) == found[f"typed_{name}"], name
+    by_source = collections.Counter()
+    for row in found["types"]:
+        by_source[row["source"]] += row["bytes"]
+    assert dict(by_source) == {share["source"]: share["bytes"] for share in found["typed_by"]}, found["typed_by"]
     for row in found["types"] + found["unknown"]:
         assert row["bytes"] <= row["retained_bytes"] <= found["bytes_in_use"], row
         assert row["count"] <= row["retained_blocks"] <= found["blocks_in_use"], row
@@ -87,6 +93,9 @@ def check_text(heapsnap, snapshot, found):
         wide = [line for line in text.splitlines() if len(line) > int(width)]
         assert not wide, wide
         assert "unknown" in text and "What next" in text, text
+        said = {"vtable": "by vtables", "structure": "by structure", "debug-info": "by debug information"}
+        for share in found["typed_by"]:
+            assert said[share["source"]] in " ".join(text.split()), (share, text)
     rows = len(found["types"]) + len(found["unknown"])
     limited = run(heapsnap, "types", snapshot, "--limit", "3", "--width", "200")
     assert f"{rows - 3:,} more rows" in limited, limited

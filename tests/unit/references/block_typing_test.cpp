@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
 #include <vector>
 
 using namespace heapsnap;
@@ -165,6 +166,50 @@ TEST_CASE("what contradicts itself has no type, and leads nowhere") {
   BlockTyping second(types.graph, heap.edges, kMachine);
   second.run(std::span(claims).subspan(0, 1), std::span(claims).subspan(1, 1));
   CHECK(second.type_of(1).type == ShopTypes::kRecord);
+}
+
+TEST_CASE("several elements of arrays outweigh a member, and a member one element") {
+  ShopTypes types;
+  DebugType pointer = type_named("Other*", 8);
+  pointer.pointers = {{0, 1, 0, {ShopTypes::kOther, PointerRole::kObject}}};
+  types.graph.types.push_back(pointer);
+  const auto other = static_cast<DebugTypeNumber>(types.graph.types.size() - 1);
+  // The array leads to the node's record, as to 2, which nothing else leads to.
+  const std::vector<SmallHeap::Word> few = {{0, 2}, {3, 1}};
+  std::vector<SmallHeap::Word> some = few;
+  for (uint32_t i = 4; i < 8; ++i) some.push_back({i, 1});
+  std::vector<SmallHeap::Word> many = some;
+  for (uint32_t i = 8; i < 20; ++i) many.push_back({i, 1});
+  const auto types_by = [&](const std::vector<SmallHeap::Word>& words, bool is_array_first) {
+    const SmallHeap heap({24, 56, 56, 168}, {{{1, 1}}, {}, {}, words});
+    std::vector<BlockTyping::Claim> claims = {{3, {other, PointerRole::kArray}},
+                                              {0, {ShopTypes::kNode, PointerRole::kObject}}};
+    if (!is_array_first) std::swap(claims[0], claims[1]);
+    BlockTyping typing(types.graph, heap.edges, kMachine);
+    typing.run(claims, {});
+    CHECK(typing.type_of(2).type == ShopTypes::kOther);
+    CHECK(typing.type_of(3) == TypedBlock{other, BlockShape::kArray});
+    return typing.type_of(1).type;
+  };
+  for (const bool is_array_first : {true, false}) {
+    CHECK(types_by(few, is_array_first) == ShopTypes::kRecord);
+    CHECK(types_by(some, is_array_first) == 0);
+    CHECK(types_by(many, is_array_first) == ShopTypes::kOther);
+  }
+}
+
+TEST_CASE("what a decided block leads to is followed") {
+  ShopTypes types;
+  types.graph.types.push_back(type_named("Triple", 24));
+  const auto triple = static_cast<DebugTypeNumber>(types.graph.types.size() - 1);
+  const SmallHeap heap({24, 56}, {{{1, 1}}, {}});
+  const BlockTyping::Claim as_node{0, {ShopTypes::kNode, PointerRole::kObject}};
+  const BlockTyping::Claim as_triple{0, {triple, PointerRole::kObject}};
+  const std::vector<BlockTyping::Claim> claims = {as_node, as_triple, as_node, as_node, as_node};
+  BlockTyping typing(types.graph, heap.edges, kMachine);
+  typing.run(claims, {});
+  CHECK(typing.type_of(0).type == ShopTypes::kNode);
+  CHECK(typing.type_of(1).type == ShopTypes::kRecord);
 }
 
 TEST_CASE("a block that leads on from a contradiction is unknown too") {
