@@ -24,8 +24,7 @@
 namespace heapsnap {
 
 // `recorded`: null for a process that was not tracked. `references`: null where there are none.
-// `file`: the snapshot's path, whose last part
-// names snapshots that are in no store.
+// `file`: the snapshot's path, whose last part names snapshots that are in no store.
 void export_ndjson_sums(const SnapshotStreams& streams, const RecordedStacks* recorded,
                         const ReferenceStreams* references, const std::string& file, Writer& out);
 void export_ndjson_sums(const SnapshotReader& reader, const std::string& file, Writer& out);

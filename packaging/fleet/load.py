@@ -6,7 +6,7 @@
 
 Creates the tables where they are missing, asks the database which snapshots it has, and adds the rows of the others
 (docs/fleet.md). What is in the store and was not written there by heapsnap collect is named and left out, and so is
-what is damaged. Run it as often as you like, but one at a time for a store.
+what is damaged, and what lies more than a day ahead of now: a clock was ahead. Run it as often as you like, but one at a time for a store.
 
 User and password for ClickHouse are read from the environment: HEAPSNAP_CLICKHOUSE_USER, HEAPSNAP_CLICKHOUSE_PASSWORD.
 
@@ -14,6 +14,7 @@ Exit code: 0, or 1 when a snapshot was left out, 2 when the store cannot be read
 database cannot be reached or refuses."""
 
 import argparse
+import calendar
 import gzip
 import json
 import os
@@ -23,13 +24,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
-FILE = re.compile(r"(\d{6})\d{2}T\d{6}Z-\d+\.hsnap")
+FILE = re.compile(r"((\d{6})\d{2}T\d{6})Z-\d+\.hsnap", re.ASCII)
+HOSTS_AT_ONCE = 500
+DAY_MS = 86_400_000
 ROWS_AT_ONCE = 100_000
 FRAMES = b'{"kind":"frames"'
 
@@ -71,11 +75,9 @@ class ClickHouse:
         for one in statements((HERE / "clickhouse/schema.sql").read_text(encoding="utf-8")):
             self.ask(one)
 
-    def loaded(self, host):
-        """Places of the snapshots of a host."""
-        sql = (f"SELECT DISTINCT snapshot FROM heapsnap_rows WHERE kind = 'process' AND position(snapshot, '{host}/') = 1"
-               " FORMAT TabSeparated")
-        return set(self.ask(sql).split())
+    def loaded(self, condition):
+        """Places of the snapshots."""
+        return self.ask(f"SELECT DISTINCT snapshot FROM heapsnap_rows WHERE {condition} FORMAT TabSeparated").split()
 
     def insert(self, rows, frames):
         # The stacks first: where the rows are, the stacks are. A stack that comes twice is merged.
@@ -108,9 +110,8 @@ class DuckDB:
     def create(self):
         self.query((HERE / "duckdb/schema.sql").read_text(encoding="utf-8"))
 
-    def loaded(self, host):
-        return {row["snapshot"] for row in self.query(
-            f"SELECT DISTINCT snapshot FROM heapsnap_rows WHERE kind = 'process' AND starts_with(snapshot, '{host}/')")}
+    def loaded(self, condition):
+        return [row["snapshot"] for row in self.query(f"SELECT DISTINCT snapshot FROM heapsnap_rows WHERE {condition}")]
 
     def columns(self, table):
         """Types by name."""
@@ -162,33 +163,76 @@ def folders(path):
     return sorted(entry for entry in path.iterdir() if FOLDER.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink())
 
 
+def time_ms(path):
+    """By its name."""
+    try:
+        return calendar.timegm(time.strptime(FILE.fullmatch(path.name)[1], "%Y%m%dT%H%M%S")) * 1000
+    except ValueError:
+        return 0  # there is no such day
+
+
+def loaded_of(database, hosts, since_ms):
+    """Places of the snapshots of these hosts that the database has, from a time on: one question for all of them, as
+    each goes through the rows of all hosts."""
+    first, last = (end(host + "/" for host in hosts) for end in (min, max))
+    # A place begins with HOST/. What begins with `last` is less than that with a 0, which follows the slash.
+    places = database.loaded(f"kind = 'process' AND snapshot >= '{first}' AND snapshot < '{last[:-1]}0' "
+                             f"AND taken_at_ms >= {since_ms}")
+    there = {}
+    for place in places:
+        there.setdefault(place.partition("/")[0], set()).add(place)
+    return there
+
+
+def files_of(host):
+    """Of all targets, by time."""
+    files = [path for target in folders(host) for path in target.iterdir() if FILE.fullmatch(path.name)]
+    return sorted(files, key=lambda path: (path.name, path.parent.name))
+
+
+def rows_of(heapsnap, path, place, now_ms):
+    """(lines, why it is left out)"""
+    ahead = "its time is more than a day ahead of now: a clock was ahead"
+    if path.is_symlink() or not path.is_file():
+        return [], "it is no regular file"
+    if time_ms(path) > now_ms + DAY_MS:
+        return [], ahead
+    done = subprocess.run([heapsnap, "export", path, "--format", "ndjson", "--rows", "sums"], capture_output=True, check=False)
+    if done.returncode != 0:
+        return [], done.stderr.decode(errors="replace").strip()
+    lines = done.stdout.splitlines(keepends=True)
+    process = json.loads(lines[-1])
+    if process["snapshot"] != place:
+        return [], f"heapsnap collect did not write it there ({process['snapshot']})"
+    return lines, ahead if process["taken_at_ms"] > now_ms + DAY_MS else ""
+
+
 def load_store(store, database, heapsnap):
     """(snapshots loaded, known before, left out)"""
     batch, loaded, known, left_out = Batch(database), 0, 0, 0
-    for host in folders(store):
-        there = database.loaded(host.name)
-        files = [path for target in folders(host) for path in sorted(target.iterdir()) if FILE.fullmatch(path.name)]
-        for path in sorted(files, key=lambda each: each.name):
-            place = str(path.relative_to(store))
-            if place in there:
-                known += 1
-                continue
-            done = None
-            if not os.path.lexists(path):
-                continue  # heapsnap prune has taken it meanwhile
-            if path.is_file() and not path.is_symlink():
-                done = subprocess.run([heapsnap, "export", path, "--format", "ndjson", "--rows", "sums"],
-                                      capture_output=True, check=False)
-            lines = done.stdout.splitlines(keepends=True) if done and done.returncode == 0 else []
-            written_as = json.loads(lines[-1])["snapshot"] if lines else None
-            if written_as != place:
-                left_out += 1
-                why = ("it is no regular file" if done is None else done.stderr.decode(errors="replace").strip()
-                       if done.returncode != 0 else f"heapsnap collect did not write it there ({written_as})")
-                print(f"left out: {place}: {why}", file=sys.stderr)
-                continue
-            loaded += 1
-            batch.add(FILE.fullmatch(path.name)[1], lines)
+    now_ms = time.time() * 1000
+    hosts = folders(store)
+    for begin in range(0, len(hosts), HOSTS_AT_ONCE):
+        files = {host.name: files_of(host) for host in hosts[begin:begin + HOSTS_AT_ONCE]}
+        oldest = min((time_ms(path) for each in files.values() for path in each), default=None)
+        if oldest is None:
+            continue
+        there = loaded_of(database, files, oldest - DAY_MS)
+        for host, paths in files.items():
+            for path in paths:
+                place = str(path.relative_to(store))
+                if place in there.get(host, ()):
+                    known += 1
+                    continue
+                if not os.path.lexists(path):
+                    continue  # heapsnap prune has taken it meanwhile
+                lines, why = rows_of(heapsnap, path, place, now_ms)
+                if why:
+                    left_out += 1
+                    print(f"left out: {place}: {why}", file=sys.stderr)
+                    continue
+                loaded += 1
+                batch.add(FILE.fullmatch(path.name)[2], lines)
     batch.flush()
     print(f"{loaded} snapshots loaded ({batch.total} rows), {known} were there, {left_out} left out")
     return loaded, known, left_out

@@ -10,7 +10,7 @@ import random
 
 HOUR = 3_600_000
 WEEK = 7 * 24 * HOUR
-BEGIN = 498_700 * HOUR  # in November 2026, so that a fleet of two weeks is in two months
+BEGIN = 489_940 * HOUR  # on 2025-11-22, so that a fleet of ten days is in two months, none of it ahead of now
 ACCOUNT = ("used", "mmapped", "overhead", "tcache", "fastbin", "bins", "top", "unwalked", "stacks", "files", "file_data",
            "shared", "tracker", "other_anonymous", "unknown")
 
@@ -57,6 +57,9 @@ class SyntheticFleet:
         self.shape, self.random = shape, random.Random(seed)
         self.runs = []
         self.size_growth = [self.random.randint(-2000, 9000) for _ in range(shape.sizes)]
+        # One size is all freed before the week ends, one stack is only there in the second half.
+        self.size_growth[0] = -9_000_000 // shape.snapshots
+        self.row_count = 0
         self.owner_growth = [self.random.randint(-9000, 90_000) for _ in range(shape.owners)]
         self.stack_growth = [self.random.randint(-500, 4000) for _ in range(shape.stacks)]
 
@@ -87,14 +90,15 @@ class SyntheticFleet:
 
         def put(kind, name, value, line):
             run.add(kind, name, value)
-            rows.append(line)
+            if value > 0 or kind not in ("size", "stack"):
+                rows.append(line)
 
         for number, name in enumerate(ACCOUNT):
             value = (number + 1) * 3_000_000 + (leak * turn if name == "used" else 0) + int(noise() * 100_000)
             put("account", name, value, f'{{"kind":"account",{common},"name":"{name}","bytes":{value},"swapped":0}}\n')
         for number, growth in enumerate(self.size_growth):
             size = 16 * (number + 2)
-            value = max(0, 400_000 + growth * turn + int(noise() * 20_000))
+            value = max(0, (8_000_000 if number == 0 else 400_000) + growth * turn + int(noise() * 20_000))
             put("size", f"{size} B", value,
                 f'{{"kind":"size",{common},"name":"{size} B","size":{size},"blocks":{value // size},"bytes":{value},'
                 f'"free_blocks":1,"free_bytes":{size}}}\n')
@@ -103,6 +107,8 @@ class SyntheticFleet:
                         '"free_bytes":64}\n')
         for number, growth in enumerate(self.stack_growth):
             value = max(0, 300_000 + growth * turn + int(noise() * 9000))
+            if number == 0 and turn < self.shape.snapshots - self.shape.snapshots // 3:
+                value = 0
             name = f"function{number % 97}"
             stack = f"{number:016x}"
             if turn == 0 and host == 0:
@@ -119,6 +125,7 @@ class SyntheticFleet:
         put("process", run.target, value,
             f'{{"kind":"process",{common},"name":"{run.target}","blocks":50,"bytes":{value},"free_blocks":5,'
             f'"free_bytes":500,"swapped":0,"snapshot":"{run.host}/{run.target}/{time}-{run.pid}"}}\n')
+        self.row_count += len(rows)
         return [line.encode() for line in rows], [line.encode() for line in frames]
 
     # What the queries say.
@@ -142,7 +149,7 @@ class SyntheticFleet:
             spread = sum((time - mean) ** 2 for time in times)
             weights = [(time - mean) / spread for time in times]
             for (of, name), values in run.values.items():
-                if of == kind:
+                if of == kind and any(values[first:]):
                     slope = sum(map(operator.mul, weights, values[first:]))
                     one = sums.setdefault(name, [0.0, 0, 0, set(), 0])
                     one[0] += slope
@@ -195,7 +202,7 @@ class SyntheticFleet:
             snapshots[build] = snapshots.get(build, 0) + len(run.times)
             first[build] = min(first.get(build, run.times[0]), run.times[0])
             for (kind, name), values in run.values.items():
-                if kind in ("account", "size", "stack"):
+                if kind in ("account", "size", "stack") and any(values):
                     key = run.target, kind, name
                     sums.setdefault(key, {}).setdefault(run.build_id, 0)
                     sums[key][run.build_id] += sum(values)

@@ -1,7 +1,8 @@
 -- What keeps ever more memory alive over the fleet, in the last seven days of the table?
 --
 -- As growing_sizes.sql, for what each root retains: a variable (`g_cache`), a thread's stack
--- (`worker, in handle_request()`), a mapping. Of snapshots that have references.
+-- (`worker, in handle_request()`), a mapping. Of snapshots that have references, each of which has a row of kind
+-- `leaked`. An owner of less than 1 % of the bytes in use has no row and counts as 0.
 SELECT
     name,
     sum(per_day) AS bytes_per_day,
@@ -12,21 +13,55 @@ SELECT
 FROM
 (
     SELECT
-        host,
-        name,
-        covarPop(day, toFloat64(bytes)) / varPop(day) AS per_day,
-        argMax(bytes, day) AS last_bytes
+        host, name,
+        (sum_xy - sum_x * sum_y / n) / (sum_xx - sum_x * sum_x / n) AS per_day,
+        if(newest_day = last_day, newest_bytes, 0) AS last_bytes
     FROM
     (
         SELECT
-            host, target, boot_id, pid, start_time, name, bytes,
-            (taken_at_ms - (SELECT max(taken_at_ms) FROM heapsnap_rows WHERE kind = 'process')) / 86400000 AS day
-        FROM heapsnap_rows
-        WHERE kind = 'owner'
-          AND taken_at_ms > (SELECT max(taken_at_ms) - 604800000 FROM heapsnap_rows WHERE kind = 'process')
-    )
-    GROUP BY host, target, boot_id, pid, start_time, name
-    HAVING count() >= 5
+            host, target, boot, pid, started, name,
+            sum(toFloat64(bytes)) AS sum_y,
+            sum(day * bytes) AS sum_xy,
+            max(day) AS newest_day,
+            argMax(bytes, day) AS newest_bytes
+        FROM
+        (
+            SELECT
+                host, target, ifNull(boot_id, '') AS boot, pid, ifNull(start_time, 0) AS started, name, bytes,
+                (taken_at_ms - newest) / 86400000 AS day,
+                (SELECT max(taken_at_ms)
+                 FROM heapsnap_rows
+                 WHERE kind = 'process' AND taken_at_ms <= (toUnixTimestamp(now()) + 86400) * 1000) AS newest
+            FROM heapsnap_rows
+            WHERE kind = 'owner'
+              AND taken_at_ms > newest - 604800000 AND taken_at_ms <= newest
+        )
+        GROUP BY host, target, boot, pid, started, name
+    ) AS figures
+    ANY INNER JOIN
+    (
+        SELECT
+            host, target, boot, pid, started,
+            count() AS n,
+            sum(day) AS sum_x,
+            sum(day * day) AS sum_xx,
+            max(day) AS last_day
+        FROM
+        (
+            SELECT
+                host, target, ifNull(boot_id, '') AS boot, pid, ifNull(start_time, 0) AS started,
+                (taken_at_ms - newest) / 86400000 AS day,
+                (SELECT max(taken_at_ms)
+                 FROM heapsnap_rows
+                 WHERE kind = 'process' AND taken_at_ms <= (toUnixTimestamp(now()) + 86400) * 1000) AS newest
+            FROM heapsnap_rows
+            WHERE kind = 'leaked'
+              AND taken_at_ms > newest - 604800000 AND taken_at_ms <= newest
+        )
+        GROUP BY host, target, boot, pid, started
+        HAVING count() >= 5 AND max(day) > min(day)
+    ) AS processes
+    USING host, target, boot, pid, started
 )
 GROUP BY name
 ORDER BY bytes_per_day DESC, name

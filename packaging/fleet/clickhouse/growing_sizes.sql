@@ -1,7 +1,8 @@
 -- Which sizes of blocks grow fastest over the fleet, in the last seven days of the table?
 --
--- Each process has a line fitted (least squares) to the bytes of each size over time; a size's growth is the
--- sum of the slopes. `processes`: how many have it, `growing`: in how many it grows, `hosts`: on how many hosts.
+-- Each process has a line fitted (least squares) to the bytes of each size over time, 0 where a snapshot has none of
+-- it; a size's growth is the sum of the slopes. `processes`: how many have it, `growing`: in how many it grows,
+-- `hosts`: on how many hosts. What lies more than a day ahead of now does not count: a clock was ahead.
 SELECT
     name,
     sum(per_day) AS bytes_per_day,
@@ -12,21 +13,55 @@ SELECT
 FROM
 (
     SELECT
-        host,
-        name,
-        covarPop(day, toFloat64(bytes)) / varPop(day) AS per_day,
-        argMax(bytes, day) AS last_bytes
+        host, name,
+        (sum_xy - sum_x * sum_y / n) / (sum_xx - sum_x * sum_x / n) AS per_day,
+        if(newest_day = last_day, newest_bytes, 0) AS last_bytes
     FROM
     (
         SELECT
-            host, target, boot_id, pid, start_time, name, bytes,
-            (taken_at_ms - (SELECT max(taken_at_ms) FROM heapsnap_rows WHERE kind = 'process')) / 86400000 AS day
-        FROM heapsnap_rows
-        WHERE kind = 'size'
-          AND taken_at_ms > (SELECT max(taken_at_ms) - 604800000 FROM heapsnap_rows WHERE kind = 'process')
-    )
-    GROUP BY host, target, boot_id, pid, start_time, name
-    HAVING count() >= 5
+            host, target, boot, pid, started, name,
+            sum(toFloat64(bytes)) AS sum_y,
+            sum(day * bytes) AS sum_xy,
+            max(day) AS newest_day,
+            argMax(bytes, day) AS newest_bytes
+        FROM
+        (
+            SELECT
+                host, target, ifNull(boot_id, '') AS boot, pid, ifNull(start_time, 0) AS started, name, bytes,
+                (taken_at_ms - newest) / 86400000 AS day,
+                (SELECT max(taken_at_ms)
+                 FROM heapsnap_rows
+                 WHERE kind = 'process' AND taken_at_ms <= (toUnixTimestamp(now()) + 86400) * 1000) AS newest
+            FROM heapsnap_rows
+            WHERE kind = 'size'
+              AND taken_at_ms > newest - 604800000 AND taken_at_ms <= newest
+        )
+        GROUP BY host, target, boot, pid, started, name
+    ) AS figures
+    ANY INNER JOIN
+    (
+        SELECT
+            host, target, boot, pid, started,
+            count() AS n,
+            sum(day) AS sum_x,
+            sum(day * day) AS sum_xx,
+            max(day) AS last_day
+        FROM
+        (
+            SELECT
+                host, target, ifNull(boot_id, '') AS boot, pid, ifNull(start_time, 0) AS started,
+                (taken_at_ms - newest) / 86400000 AS day,
+                (SELECT max(taken_at_ms)
+                 FROM heapsnap_rows
+                 WHERE kind = 'process' AND taken_at_ms <= (toUnixTimestamp(now()) + 86400) * 1000) AS newest
+            FROM heapsnap_rows
+            WHERE kind = 'process'
+              AND taken_at_ms > newest - 604800000 AND taken_at_ms <= newest
+        )
+        GROUP BY host, target, boot, pid, started
+        HAVING count() >= 5 AND max(day) > min(day)
+    ) AS processes
+    USING host, target, boot, pid, started
 )
 GROUP BY name
 ORDER BY bytes_per_day DESC, name

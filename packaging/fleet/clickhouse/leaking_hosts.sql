@@ -2,7 +2,8 @@
 --
 -- The slope of resident memory is the median of the slopes between all pairs of hours (Theil and Sen), which a
 -- few outliers do not move. `rising` is the share of pairs that rise: near 1 for a steady leak, near 0.5 for
--- noise. Listed are processes with five hours at least and 80 % of the pairs rising.
+-- noise. Listed are processes with five hours at least and 80 % of the pairs rising. What lies more than a day
+-- ahead of now does not count: a clock was ahead.
 SELECT
     host, target, pid, build_id, points, bytes_per_day, rising, bytes_now
 FROM
@@ -37,7 +38,11 @@ FROM
                     avg(bytes) AS level
                 FROM heapsnap_rows
                 WHERE kind = 'process'
-                  AND taken_at_ms > (SELECT max(taken_at_ms) - 604800000 FROM heapsnap_rows WHERE kind = 'process')
+                  AND taken_at_ms <= (toUnixTimestamp(now()) + 86400) * 1000
+                  AND taken_at_ms >
+                      (SELECT max(taken_at_ms) - 604800000
+                       FROM heapsnap_rows
+                       WHERE kind = 'process' AND taken_at_ms <= (toUnixTimestamp(now()) + 86400) * 1000)
                 GROUP BY host, target, boot_id, pid, start_time, hour
             )
             GROUP BY host, target, boot_id, pid, start_time

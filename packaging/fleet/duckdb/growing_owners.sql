@@ -1,19 +1,56 @@
 -- What keeps ever more memory alive over the fleet, in the last seven days of the table?
 --
 -- As growing_sizes.sql, for what each root retains: a variable (`g_cache`), a thread's stack
--- (`worker, in handle_request()`), a mapping. Of snapshots that have references.
-WITH newest AS (SELECT max(taken_at_ms) AS ms FROM heapsnap_rows WHERE kind = 'process'),
+-- (`worker, in handle_request()`), a mapping. Of snapshots that have references, each of which has a row of kind
+-- `leaked`. An owner of less than 1 % of the bytes in use has no row and counts as 0.
+WITH newest AS
+(
+    SELECT max(taken_at_ms) AS ms
+    FROM heapsnap_rows
+    WHERE kind = 'process' AND taken_at_ms <= epoch(now()) * 1000 + 86400000
+),
+days AS
+(
+    SELECT
+        *,
+        coalesce(boot_id, '') AS boot,
+        coalesce(start_time, 0) AS started,
+        (taken_at_ms - newest.ms) / 86400000 AS day
+    FROM heapsnap_rows, newest
+    WHERE taken_at_ms > newest.ms - 604800000 AND taken_at_ms <= newest.ms
+),
+processes AS
+(
+    SELECT
+        host, target, boot, pid, started,
+        count(*) AS n,
+        sum(day) AS sum_x,
+        sum(day * day) AS sum_xx,
+        max(day) AS last_day
+    FROM days
+    WHERE kind = 'leaked'
+    GROUP BY host, target, boot, pid, started
+    HAVING count(*) >= 5 AND max(day) > min(day)
+),
+figures AS
+(
+    SELECT
+        host, target, boot, pid, started, name,
+        sum(bytes) AS sum_y,
+        sum(day * bytes) AS sum_xy,
+        max(day) AS newest_day,
+        arg_max(bytes, day) AS newest_bytes
+    FROM days
+    WHERE kind = 'owner'
+    GROUP BY host, target, boot, pid, started, name
+),
 slopes AS
 (
     SELECT
-        host,
-        name,
-        regr_slope(bytes, (taken_at_ms - newest.ms) / 86400000) AS per_day,
-        arg_max(bytes, taken_at_ms) AS last_bytes
-    FROM heapsnap_rows, newest
-    WHERE kind = 'owner' AND taken_at_ms > newest.ms - 604800000
-    GROUP BY host, target, boot_id, pid, start_time, name
-    HAVING count(*) >= 5
+        host, name,
+        (sum_xy - sum_x * sum_y / n) / (sum_xx - sum_x * sum_x / n) AS per_day,
+        CASE WHEN newest_day = last_day THEN newest_bytes ELSE 0 END AS last_bytes
+    FROM figures JOIN processes USING (host, target, boot, pid, started)
 )
 SELECT
     name,

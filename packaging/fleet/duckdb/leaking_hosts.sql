@@ -2,8 +2,14 @@
 --
 -- The slope of resident memory is the median of the slopes between all pairs of hours (Theil and Sen), which a
 -- few outliers do not move. `rising` is the share of pairs that rise: near 1 for a steady leak, near 0.5 for
--- noise. Listed are processes with five hours at least and 80 % of the pairs rising.
-WITH newest AS (SELECT max(taken_at_ms) AS ms FROM heapsnap_rows WHERE kind = 'process'),
+-- noise. Listed are processes with five hours at least and 80 % of the pairs rising. What lies more than a day
+-- ahead of now does not count: a clock was ahead.
+WITH newest AS
+(
+    SELECT max(taken_at_ms) AS ms
+    FROM heapsnap_rows
+    WHERE kind = 'process' AND taken_at_ms <= epoch(now()) * 1000 + 86400000
+),
 points AS
 (
     SELECT
@@ -13,7 +19,7 @@ points AS
         taken_at_ms // 3600000 AS hour,
         avg(bytes) AS level
     FROM heapsnap_rows, newest
-    WHERE kind = 'process' AND taken_at_ms > newest.ms - 604800000
+    WHERE kind = 'process' AND taken_at_ms > newest.ms - 604800000 AND taken_at_ms <= newest.ms
     GROUP BY host, target, boot_id, pid, start_time, hour
 ),
 runs AS
