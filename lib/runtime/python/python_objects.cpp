@@ -1,0 +1,167 @@
+#include "runtime/python/python_objects.h"
+
+#include <algorithm>
+
+#include "heap/struct_bytes.h"
+
+namespace heapsnap {
+
+namespace {
+
+using Family = PythonType::Family;
+
+constexpr uint64_t kTypeAt = 8;   // ob_type
+constexpr uint64_t kSizeAt = 16;  // ob_size
+constexpr uint64_t kMostItems = 1ULL << 40;
+constexpr uint64_t kPointer = 8;
+
+uint64_t magnitude(uint64_t word) {
+  return static_cast<int64_t>(word) < 0 ? ~word + 1 : word;
+}
+
+// Either no list of the collector, or two links of one: their lowest bits are flags.
+bool are_collector_links(uint64_t next, uint64_t previous) {
+  constexpr uint64_t kFlags = 3;
+  constexpr uint64_t kFirstPage = 4096;
+  const uint64_t to_next = next & ~kFlags;
+  const uint64_t to_previous = previous & ~kFlags;
+  if (next == 0) return to_previous == 0;
+  return to_next % 8 == 0 && to_next >= kFirstPage && to_next >> 56 == 0 && to_previous % 8 == 0 &&
+         to_previous >= kFirstPage && to_previous >> 56 == 0;
+}
+
+// Whether a block of `room` bytes is what an object of `bytes` has: rounded up, with an item more
+// than it says, or shrunk in place, as obmalloc does by a quarter.
+bool fits_in(uint64_t bytes, uint64_t room) {
+  constexpr uint64_t kRounding = 48;
+  return bytes <= room && (room - bytes < kRounding || room - bytes <= room / 4);
+}
+
+}  // namespace
+
+bool PythonObjects::are_references(uint64_t word) {
+  constexpr uint64_t kMost = 1ULL << 40;
+  constexpr uint64_t kFewReferences = 1 << 16;
+  if (word == 0 || word > kMost) return false;
+  if (word < kFewReferences || word % 8 != 0) return true;
+  // A program at a fixed place has objects at low addresses. An address of one, and then that of a
+  // type: these are items of a list.
+  if (space_.find(Address(word)) == nullptr) return true;
+  const auto type = cache_.word(Address(word) + kTypeAt, 8);
+  return !type || types_.find(*type) == nullptr;
+}
+
+std::optional<PythonObject> PythonObjects::find(std::span<const std::byte> bytes, uint64_t room) {
+  for (const uint32_t header : {0U, 16U, 32U}) {
+    const uint64_t type_word = word(bytes, header + kTypeAt);
+    if (type_word < 4096 || type_word % 8 != 0) continue;
+    const PythonType* const type = types_.find(type_word);
+    if (type == nullptr || type->header != header) continue;
+    PythonObject object;
+    object.type = type;
+    if (type->is_collected) {
+      const uint64_t next = word(bytes, header - 16);
+      if (!are_collector_links(next, word(bytes, header - 8))) continue;
+      object.is_tracked = next != 0;
+    }
+    if (header == 32) {
+      const uint64_t values = word(bytes, 0);
+      if (values % 8 != 0 || word(bytes, 8) % 8 != 0) continue;
+      if (values != 0) object.values_bytes = type->values_bytes;
+    }
+    if (!are_references(word(bytes, header))) continue;
+    if (measure(bytes.subspan(header), room - header, object)) {
+      object.bytes += header;
+      return object;
+    }
+  }
+  return std::nullopt;
+}
+
+bool PythonObjects::measure(std::span<const std::byte> bytes, uint64_t room,
+                            PythonObject& object) const {
+  const PythonType& type = *object.type;
+  object.bytes = type.basic_size;
+  if (object.bytes > room) return false;
+  if (type.item_size != 0 && type.family != Family::kHidden) {
+    const uint64_t items = magnitude(word(bytes, kSizeAt));
+    if (items > kMostItems) return false;
+    object.bytes += items * type.item_size;
+  }
+  switch (type.family) {
+    case Family::kHidden: object.bytes = room; break;
+    case Family::kList: {
+      const uint64_t allocated = word(bytes, layout_.list_allocated);
+      if (allocated > kMostItems) return false;
+      object.owned_bytes = allocated * kPointer;
+      break;
+    }
+    case Family::kDict:
+      object.keys = Address(word(bytes, layout_.dict_keys));
+      object.has_values = word(bytes, layout_.dict_values) != 0;
+      break;
+    case Family::kSet: {
+      const uint64_t slots = word(bytes, layout_.set_mask) + 1;
+      if (slots == 0 || slots > kMostItems || (slots & (slots - 1)) != 0) return false;
+      // Eight slots are in the set itself, as long as they do.
+      if (slots > 8) object.owned_bytes = slots * layout_.set_entry;
+      break;
+    }
+    case Family::kByteArray: {
+      const uint64_t allocated = word(bytes, layout_.bytearray_allocated);
+      if (allocated > kMostItems) return false;
+      object.owned_bytes = allocated;
+      break;
+    }
+    case Family::kText: measure_text(bytes, room, object); break;
+    case Family::kOther:
+    case Family::kSized: break;
+  }
+  return fits_in(object.bytes, room);
+}
+
+void PythonObjects::measure_text(std::span<const std::byte> bytes, uint64_t room,
+                                 PythonObject& object) const {
+  // unicodeobject.h of 3.11: interned 2 bits, kind 3, compact 1, ascii 1, ready 1.
+  const uint64_t state = word(bytes, layout_.text_state) & 0xffffffff;
+  const uint64_t kind = state >> 2 & 7;
+  const bool is_compact = (state >> 5 & 1) != 0;
+  const bool is_ascii = (state >> 6 & 1) != 0;
+  const uint64_t length = word(bytes, layout_.text_length);
+  if (length > kMostItems) return;
+  if (!is_compact) {
+    object.owned_bytes = (length + 1) * kind;
+    return;
+  }
+  const uint64_t width = is_ascii ? 1 : kind;
+  object.bytes =
+      (is_ascii ? layout_.text_ascii_size : layout_.text_compact_size) + (length + 1) * width;
+  if (!is_ascii && object.bytes <= room && word(bytes, layout_.text_utf8) != 0) {
+    const uint64_t utf8 = word(bytes, layout_.text_utf8_length);
+    if (utf8 < kMostItems) object.owned_bytes = utf8 + 1;
+  }
+}
+
+uint64_t PythonObjects::table_bytes(Address keys, bool has_values) {
+  constexpr uint64_t kSmallEntry = 16;  // of keys that are all str: no hash
+  constexpr uint64_t kEntry = 24;
+  constexpr unsigned kMostBits = 40;
+  std::array<std::byte, 64> bytes;
+  const auto header = std::span(bytes).first(std::min<size_t>(bytes.size(), layout_.keys_header));
+  if (cache_.read(keys, header) != header.size()) return 0;
+  const auto byte_at = [&](uint32_t offset) { return static_cast<unsigned>(header[offset]); };
+  uint64_t own = 0;
+  if (has_values) {
+    const uint64_t values = word(header, layout_.keys_usable) + word(header, layout_.keys_entries);
+    if (values <= kMostItems) own += values * kPointer;
+  }
+  if (word(header, layout_.keys_references) != 1) return own;
+  const unsigned size_bits = byte_at(layout_.keys_log2_size);
+  const unsigned index_bits = byte_at(layout_.keys_log2_index_bytes);
+  if (size_bits > kMostBits || index_bits > kMostBits) return own;
+  const uint64_t usable = (uint64_t{2} << size_bits) / 3;
+  const uint64_t entry = byte_at(layout_.keys_kind) == 0 ? kEntry : kSmallEntry;
+  return own + layout_.keys_header + (uint64_t{1} << index_bits) + usable * entry;
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,67 @@
+// What a block is: a Python object, and how large, or none.
+//
+//   block ──►  +----------+----------------+-----------+----------+---------+
+//              | values   | gc_next        | ob_refcnt | ob_type  | ...     |
+//              | dict     | gc_prev        |           |          |         |
+//              +----------+----------------+-----------+----------+---------+
+//                only with  only of types    the object
+//                a managed  that the
+//                dict       collector knows
+//
+// A word at one of three places is the address of a type whose instances have just that in front,
+// the references are plausible, and the size is what the allocator would have given a block of this
+// size for. Objects that Python keeps for reuse have no references: they are none.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "base/address.h"
+#include "runtime/python/python_types.h"
+
+namespace heapsnap {
+
+struct PythonObject {
+  const PythonType* type = nullptr;
+  bool is_tracked = false;    // by the collector
+  uint64_t bytes = 0;         // of the block, that it takes
+  uint64_t owned_bytes = 0;   // of a buffer of its own
+  uint64_t values_bytes = 0;  // of the array of its attributes
+  Address keys;               // of a dict: its table, perhaps its own; null: none
+  bool has_values = false;    // of a dict: apart from its table
+};
+
+class PythonObjects {
+ public:
+  // How much of a block has to be known.
+  static constexpr size_t kLooksAt = 128;
+
+  PythonObjects(Target& target, const PythonLayout& layout, PythonTypes& types)
+      : space_(target.address_space()), layout_(layout), types_(types), cache_(target.memory()) {}
+
+  // `bytes`: of a block of `room` bytes, from its first on, min(room, kLooksAt) or more.
+  std::optional<PythonObject> find(std::span<const std::byte> bytes, uint64_t room);
+  // What is a dict's own of its table and, where it `has_values` apart from that, of these.
+  uint64_t table_bytes(Address keys, bool has_values);
+
+ private:
+  static uint64_t word(std::span<const std::byte> bytes, size_t offset) {
+    uint64_t value = 0;
+    if (offset + sizeof value <= bytes.size()) {
+      std::memcpy(&value, bytes.data() + offset, sizeof value);
+    }
+    return value;
+  }
+  bool are_references(uint64_t word);
+  bool measure(std::span<const std::byte> bytes, uint64_t room, PythonObject& object) const;
+  void measure_text(std::span<const std::byte> bytes, uint64_t room, PythonObject& object) const;
+
+  const AddressSpace& space_;
+  const PythonLayout& layout_;
+  PythonTypes& types_;
+  PageCache cache_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,152 @@
+#include "runtime/python/python_types.h"
+
+#include <algorithm>
+
+#include "heap/struct_bytes.h"
+
+namespace heapsnap {
+
+namespace {
+
+// object.h of 3.11.
+constexpr uint64_t kManagedDict = 1 << 4;
+constexpr uint64_t kHeapType = 1 << 9;
+constexpr uint64_t kReady = 1 << 12;
+constexpr uint64_t kHasCollector = 1 << 14;
+constexpr uint64_t kLongSubclass = 1 << 24;
+constexpr uint64_t kListSubclass = 1 << 25;
+constexpr uint64_t kTextSubclass = 1 << 28;
+constexpr uint64_t kDictSubclass = 1 << 29;
+constexpr uint64_t kTypeSubclass = 1ULL << 31;
+
+constexpr unsigned kDeepest = 64;  // metatypes of metatypes, bases of bases
+
+bool is_printable(std::string_view name) {
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte > 0x20 && byte != 0x7f;
+  });
+}
+
+}  // namespace
+
+PythonTypes::PythonTypes(Target& target, const PythonLayout& layout)
+    : space_(target.address_space()), layout_(layout), cache_(target.memory()) {}
+
+bool PythonTypes::search_arenas(Address at) {
+  const auto after = std::upper_bound(
+      arenas_.begin(), arenas_.end(), at,
+      [](Address place, const AddressRange& arena) { return place < arena.begin; });
+  if (after == arenas_.begin() || !std::prev(after)->contains(at)) return false;
+  last_arena_ = *std::prev(after);
+  return true;
+}
+
+const PythonType* PythonTypes::look_up(uint64_t word) {
+  if (word % 8 != 0 || word < 4096) return nullptr;
+  const auto known = known_.find(word);
+  if (known != known_.end()) return known->second;
+  const Mapping* const mapping = space_.find(Address(word));
+  const PythonType* type = nullptr;
+  if (mapping != nullptr && mapping->readable) type = read(Address(word));
+  // Words that are no types are remembered to save time only.
+  if (known_.size() - all_.size() > kMostOthers) {
+    std::erase_if(known_, [](const auto& entry) { return entry.second == nullptr; });
+  }
+  known_[word] = type;
+  return type;
+}
+
+std::optional<std::string> PythonTypes::read_name(Address at) {
+  constexpr size_t kLongest = 512;
+  std::array<char, kLongest> text;
+  const size_t got = cache_.read(at, std::as_writable_bytes(std::span(text)));
+  const auto end = std::find(text.begin(), text.begin() + got, '\0');
+  if (end == text.begin() + got || end == text.begin()) return std::nullopt;
+  std::string name(text.begin(), end);
+  if (!is_printable(name)) return std::nullopt;
+  return name;
+}
+
+bool PythonTypes::is_metatype(Address at) {
+  std::vector<std::byte> bytes(layout_.type_size);
+  for (unsigned depth = 0; depth < kDeepest; ++depth) {
+    if (!at.is_aligned(8) || cache_.read(at, bytes) != bytes.size()) return false;
+    const StructBytes type(bytes, 8);
+    const uint64_t flags = type.word_at(layout_.type_flags);
+    if ((flags & kTypeSubclass) == 0 || (flags & kReady) == 0) return false;
+    const Address above(type.word_at(8));
+    if (above == at) return read_name(Address(type.word_at(layout_.type_name))) == "type";
+    at = above;
+  }
+  return false;
+}
+
+PythonType::Family PythonTypes::family_of(Address at, uint64_t flags) {
+  using Family = PythonType::Family;
+  if ((flags & kListSubclass) != 0) return Family::kList;
+  if ((flags & kDictSubclass) != 0) return Family::kDict;
+  if ((flags & kTextSubclass) != 0) return Family::kText;
+  std::vector<std::byte> bytes(layout_.type_size);
+  Family family = Family::kOther;
+  for (unsigned depth = 0; depth < kDeepest && !at.is_null(); ++depth) {
+    if (cache_.read(at, bytes) != bytes.size()) break;
+    const StructBytes type(bytes, 8);
+    if (type.word_at(layout_.type_item_size) != 0) family = Family::kSized;
+    const auto name = read_name(Address(type.word_at(layout_.type_name)));
+    if (!name) break;
+    if (*name == "set" || *name == "frozenset") return Family::kSet;
+    if (*name == "bytearray") return Family::kByteArray;
+    if (*name == "frame" || *name == "generator" || *name == "coroutine" ||
+        *name == "async_generator") {
+      return Family::kHidden;
+    }
+    at = Address(type.word_at(layout_.type_base));
+  }
+  return family;
+}
+
+const PythonType* PythonTypes::read(Address at) {
+  constexpr uint64_t kLargest = 1 << 20;
+  if (all_.size() == kMostTypes) return nullptr;
+  std::vector<std::byte> bytes(layout_.type_size);
+  if (cache_.read(at, bytes) != bytes.size()) return nullptr;
+  const StructBytes type(bytes, 8);
+  const uint64_t flags = type.word_at(layout_.type_flags);
+  const uint64_t basic_size = type.word_at(layout_.type_basic_size);
+  const uint64_t item_size = type.word_at(layout_.type_item_size);
+  const auto references = static_cast<int64_t>(type.word_at(0));
+  if ((flags & kReady) == 0 || references <= 0) return nullptr;
+  if (basic_size < 16 || basic_size > kLargest || item_size > kLargest) return nullptr;
+  if (!is_metatype(Address(type.word_at(8)))) return nullptr;
+  auto name = read_name(Address(type.word_at(layout_.type_name)));
+  if (!name) return nullptr;
+  if (type.word_at(layout_.type_base) == 0 && *name != "object") return nullptr;
+
+  auto found = std::make_unique<PythonType>();
+  found->name = std::move(*name);
+  found->number = static_cast<uint32_t>(all_.size());
+  found->is_collected = (flags & kHasCollector) != 0;
+  const bool has_managed_dict = (flags & kManagedDict) != 0;
+  found->header = static_cast<uint32_t>((found->is_collected ? PythonLayout::kCollectorHeader : 0) +
+                                        (has_managed_dict ? PythonLayout::kManagedDictHeader : 0));
+  found->basic_size = basic_size;
+  found->item_size = (flags & kLongSubclass) != 0 ? 4 : item_size;
+  found->family = family_of(at, flags);
+  if (has_managed_dict && (flags & kHeapType) != 0) {
+    const auto keys = cache_.word(at + layout_.heap_type_keys, 8);
+    std::vector<std::byte> header(layout_.keys_header);
+    if (keys && *keys != 0 && cache_.read(Address(*keys), header) == header.size()) {
+      constexpr uint64_t kMostValues = 30;  // SHARED_KEYS_MAX_SIZE
+      const StructBytes shared(header, 8);
+      const uint64_t count =
+          shared.word_at(layout_.keys_usable) + shared.word_at(layout_.keys_entries);
+      // A prefix of bytes that say in which order values came, then the values.
+      if (count <= kMostValues) found->values_bytes = (count + 2 + 7) / 8 * 8 + count * 8;
+    }
+  }
+  all_.push_back(std::move(found));
+  return all_.back().get();
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,91 @@
+// Which words are addresses of Python types, and what the types say of their instances.
+//
+// A type is an object whose own type is one whose instances are types, up to `type` itself, which
+// is its own. That, its flags, its name and its sizes have to fit before a word counts as the address
+// of a type.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/python/python_layout.h"
+#include "target/page_cache.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+struct PythonType {
+  // What its instances keep besides.
+  enum class Family : uint8_t {
+    kOther,
+    kSized,   // ob_size says how many items
+    kHidden,  // items, but nothing that says how many (frames, generators)
+    kList,
+    kDict,
+    kSet,
+    kText,
+    kByteArray,
+  };
+  std::string name;
+  uint32_t number = 0;  // in order of discovery
+  uint32_t header = 0;  // bytes in front of an instance
+  bool is_collected = false;
+  Family family = Family::kOther;
+  uint64_t basic_size = 0;
+  uint64_t item_size = 0;
+  uint64_t values_bytes = 0;  // of an instance whose attributes are in an array of its own
+};
+
+class PythonTypes {
+ public:
+  static constexpr size_t kMostTypes = 1 << 20;
+  static constexpr size_t kMostOthers = 4 << 20;
+
+  PythonTypes(Target& target, const PythonLayout& layout);
+  // Memory in which no type lies, as they are larger than what is kept there: ascending, disjoint.
+  void set_arenas(std::vector<AddressRange> arenas) { arenas_ = std::move(arenas); }
+
+  // The type at `word`; null where there is none. The pointer stays.
+  const PythonType* find(uint64_t word) {
+    Recent& recent = recent_[(word >> 4 ^ word >> 16) % recent_.size()];
+    if (recent.word == word) return recent.type;
+    if (is_in_arena(Address(word))) return nullptr;
+    recent = {word, look_up(word)};
+    return recent.type;
+  }
+  const std::vector<std::unique_ptr<PythonType>>& all() const { return all_; }
+
+ private:
+  struct Recent {
+    uint64_t word = 0;
+    const PythonType* type = nullptr;
+  };
+
+  bool is_in_arena(Address at) {
+    if (last_arena_.contains(at)) return true;
+    return !arenas_.empty() && arenas_.front().begin <= at && at < arenas_.back().end &&
+           search_arenas(at);
+  }
+  bool search_arenas(Address at);
+  const PythonType* look_up(uint64_t word);
+  const PythonType* read(Address at);
+  std::optional<std::string> read_name(Address at);
+  bool is_metatype(Address at);
+  PythonType::Family family_of(Address at, uint64_t flags);
+
+  const AddressSpace& space_;
+  std::vector<AddressRange> arenas_;
+  AddressRange last_arena_;  // neighbours lead to neighbours
+  const PythonLayout& layout_;
+  PageCache cache_;
+  std::vector<Recent> recent_ = std::vector<Recent>(1 << 14);
+  std::unordered_map<uint64_t, const PythonType*> known_;
+  std::vector<std::unique_ptr<PythonType>> all_;
+};
+
+}  // namespace heapsnap

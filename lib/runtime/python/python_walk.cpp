@@ -1,0 +1,329 @@
+#include "runtime/python/python_walk.h"
+
+#include <algorithm>
+#include <bitset>
+#include <map>
+#include <utility>
+
+#include "base/alteration.h"
+#include "heap/struct_bytes.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kPool = PythonLayout::kPoolBytes;
+constexpr size_t kMostClasses = 1 << 16;
+
+// `bytes` that lie evenly in pages with these states.
+RuntimeArea::Amount amount_in(uint64_t bytes, std::span<const PageState> pages) {
+  RuntimeArea::Amount amount;
+  amount.bytes = bytes;
+  if (pages.empty()) return amount;
+  uint64_t resident = 0;
+  uint64_t swapped = 0;
+  for (const PageState state : pages) {
+    resident += state == PageState::kResident || state == PageState::kResidentFile ||
+                        state == PageState::kResidentHuge
+                    ? 1
+                    : 0;
+    swapped += state == PageState::kSwapped ? 1 : 0;
+  }
+  amount.resident = bytes * resident / pages.size();
+  amount.swapped = bytes * swapped / pages.size();
+  return amount;
+}
+
+// One that says nothing where there is none: then nothing is read.
+const PythonLayout& layout_of(const PythonPlace& place) {
+  static constexpr PythonLayout kNone;
+  return place.layout == nullptr ? kNone : *place.layout;
+}
+
+}  // namespace
+
+PythonWalk::PythonWalk(Target& target, const PythonPlace& place)
+    : target_(target),
+      place_(place),
+      types_(target, layout_of(place)),
+      objects_(target, layout_of(place), types_),
+      size_classes_(PythonLayout::kSizeClasses) {
+  runtime_.kind = RuntimeKind::kPython;
+  runtime_.version = place.version;
+  runtime_.module = place.module;
+  runtime_.place = place.runtime;
+  runtime_.why_not = check_python(target, place, &runtime_.interpreters);
+  if (!runtime_.why_not.empty()) return;
+  arenas_ = find_python_arenas(target, place);
+  runtime_.why_not = arenas_.why_not;
+  std::vector<AddressRange> ranges;
+  for (const PythonArena& arena : arenas_.all) ranges.push_back(arena.range);
+  types_.set_arenas(std::move(ranges));
+  // Smaller ones are in pools, unless Python was told to take everything from malloc.
+  least_room_ = arenas_.all.empty() ? 16 : PythonLayout::kLargestSlot + 1;
+}
+
+void PythonWalk::on_batch(const ChunkBatch& batch) {
+  constexpr uint64_t kHeader = 16;
+  if (!why_not().empty()) return;
+  Address at = batch.begin;
+  for (size_t i = 0; i < batch.sizes.size(); ++i) {
+    const uint64_t size = batch.sizes[i];
+    // The usable bytes end a word behind the chunk.
+    if (size >= least_room_ + kHeader / 2 && batch.states[i] == ChunkState::kUsed) {
+      add_block(at + kHeader, size - kHeader / 2);
+    }
+    at += size;
+  }
+}
+
+void PythonWalk::on_mmapped(const MmappedChunk& chunk) {
+  constexpr uint64_t kHeader = 16;
+  if (!why_not().empty() || chunk.state != ChunkState::kMmapped) return;
+  if (chunk.usable >= least_room_) add_block(chunk.chunk + kHeader, chunk.usable);
+}
+
+void PythonWalk::add_block(Address at, uint64_t room) {
+  constexpr size_t kTogether = 1 << 14;
+  blocks_.push_back({at, room});
+  if (blocks_.size() >= kTogether) read_blocks();
+}
+
+void PythonWalk::read_blocks() {
+  constexpr size_t kPiece = PythonObjects::kLooksAt;
+  std::vector<Address> places;
+  places.reserve(blocks_.size());
+  PageResidency& residency = target_.residency();
+  // What is in swap stays there.
+  if (target_.process().swap != 0) {
+    std::erase_if(blocks_, [&](const Block& block) {
+      PageState state = PageState::kUnknown;
+      residency.read(block.at.align_down(residency.page_size()), {&state, 1});
+      return state == PageState::kSwapped;
+    });
+  }
+  for (const Block& block : blocks_) places.push_back(block.at);
+  std::vector<std::byte> bytes(places.size() * kPiece);
+  size_t done = 0;
+  while (done < places.size()) {
+    const size_t got = target_.memory().read_pieces(std::span(places).subspan(done), kPiece,
+                                                    std::span(bytes).subspan(done * kPiece));
+    done += got;
+    if (done == places.size()) break;
+    // At the end of a mapping there may be less.
+    const auto piece = std::span(bytes).subspan(done * kPiece, kPiece);
+    const size_t part = target_.memory().read(places[done], piece);
+    std::fill(piece.begin() + static_cast<ptrdiff_t>(part), piece.end(), std::byte{0});
+    ++done;
+  }
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const auto known = std::min<uint64_t>(blocks_[i].room, kPiece);
+    const auto object = objects_.find(std::span(bytes).subspan(i * kPiece, known), blocks_[i].room);
+    if (object) add(*object, true);
+  }
+  blocks_.clear();
+}
+
+PythonWalk::Sum& PythonWalk::sum_of(uint32_t type) {
+  if (type >= sums_.size()) sums_.resize(size_t{type} + 1);
+  return sums_[type];
+}
+
+void PythonWalk::add(const PythonObject& object, bool is_in_malloc) {
+  constexpr size_t kTogether = 1 << 14;
+  const uint64_t owned = object.owned_bytes;
+  Sum& sum = sum_of(object.type->number);
+  ++sum.count;
+  ++runtime_.objects;
+  sum.tracked += object.is_tracked ? 1 : 0;
+  sum.bytes += object.bytes;
+  sum.owned_bytes += owned + object.values_bytes;
+  if (is_in_malloc) sum.malloc_bytes += object.bytes;
+  if (owned > PythonLayout::kLargestSlot) sum.malloc_bytes += owned;
+  if (object.keys.is_null()) return;
+  // Empty dicts share a table that is a constant.
+  for (const AddressRange& range : place_.data) {
+    if (range.contains(object.keys)) return;
+  }
+  tables_.push_back({object.keys, object.type->number, object.has_values});
+  if (tables_.size() >= kTogether) read_tables();
+}
+
+void PythonWalk::read_tables() {
+  std::sort(tables_.begin(), tables_.end());
+  for (const Table& table : tables_) {
+    const uint64_t bytes = objects_.table_bytes(table.at, table.has_values);
+    Sum& sum = sum_of(table.type);
+    sum.owned_bytes += bytes;
+    if (bytes > PythonLayout::kLargestSlot) sum.malloc_bytes += bytes;
+  }
+  tables_.clear();
+}
+
+bool PythonWalk::walk_pool(std::span<const std::byte> pool, uint32_t arena, PoolUse* use) {
+  const PythonLayout& layout = *place_.layout;
+  const StructBytes words(pool, 8);
+  const uint64_t header = layout.pool_header;
+  const uint64_t used = words.int_at(layout.pool_count);
+  const uint32_t size_class = words.int_at(layout.pool_size_class);
+  if (words.int_at(layout.pool_arena) != arena || size_class >= PythonLayout::kSizeClasses) {
+    return false;
+  }
+  const uint64_t size = (size_class + uint64_t{1}) * PythonLayout::kAlignment;
+  const uint64_t slots = (kPool - header) / size;
+  const uint64_t next = words.int_at(layout.pool_next_offset);
+  if (used > slots || next < header || (next - header) % size != 0) return false;
+  const uint64_t made = (next - header) / size;
+  if (made > slots) return false;
+
+  std::bitset<kPool / PythonLayout::kAlignment> is_free;
+  uint64_t free = 0;
+  const uint64_t place = words.word_at(layout.pool_free_block);
+  // Addresses are told apart by their place in the pool: its own address is a multiple of its size.
+  for (uint64_t block = place; block != 0;) {
+    const uint64_t offset = block % kPool;
+    if (block / kPool != place / kPool || offset < header || (offset - header) % size != 0) {
+      return false;
+    }
+    const uint64_t number = (offset - header) / size;
+    if (number >= made || is_free[number]) return false;
+    is_free[number] = true;
+    ++free;
+    block = words.word_at(offset);
+  }
+  // A thread may be between the two when the process is stopped.
+  if (made - free != used) ++runtime_.damaged_pages;
+  SizeClass& sum = size_classes_[size_class];
+  ++sum.pages;
+  sum.used += made - free;
+  sum.free += slots - (made - free);
+  use->used = (made - free) * size;
+  use->free = slots * size - use->used;
+  use->overhead = kPool - slots * size;
+  for (uint64_t i = 0; i < made; ++i) {
+    if (is_free[i]) continue;
+    const auto block = pool.subspan(header + i * size, size);
+    if (const auto object = objects_.find(block, size)) {
+      add(*object, false);
+    } else {
+      ++runtime_.other_slots;
+      runtime_.other_slot_bytes += size;
+    }
+  }
+  return true;
+}
+
+void PythonWalk::walk_arena(const PythonArena& arena) {
+  const PythonLayout& layout = *place_.layout;
+  PageResidency& residency = target_.residency();
+  const uint64_t page = residency.page_size();
+  const Address first = arena.range.begin.align_down(page);
+  page_states_.assign((arena.range.end.align_up(page) - first) / page, PageState::kUnknown);
+  if (residency.knows_pages()) residency.read(first, page_states_);
+  const auto pages_of = [&](const AddressRange& range) {
+    const uint64_t begin = (range.begin - first) / page;
+    const uint64_t end =
+        std::min<uint64_t>((range.end - first + page - 1) / page, page_states_.size());
+    return std::span<const PageState>(page_states_).subspan(begin, end - begin);
+  };
+  const auto is_in_swap = [](PageState state) { return state == PageState::kSwapped; };
+
+  RuntimeArea area;
+  area.range = arena.range;
+  const auto add_free = [&](const AddressRange& range) {
+    if (!range.is_empty()) area.free_in_area += amount_in(range.size(), pages_of(range));
+  };
+  add_free({arena.range.begin, arena.pools.begin});
+  add_free({arena.pools.end, arena.range.end});
+  ++runtime_.areas;
+  runtime_.area_bytes += arena.range.size();
+  runtime_.alignment_bytes += arena.range.size() - arena.total_pools * kPool;
+  runtime_.free_page_bytes += arena.free_pools * kPool;
+
+  const bool has_swapped = std::any_of(page_states_.begin(), page_states_.end(), is_in_swap);
+  arena_bytes_.resize(PythonLayout::kArenaBytes);
+  size_t known = 0;
+  if (!has_swapped) {
+    known =
+        target_.memory().read(arena.pools.begin, std::span(arena_bytes_).first(arena.pools.size()));
+  }
+  for (Address at = arena.pools.begin; at < arena.pools.end; at += kPool) {
+    const AddressRange range{at, at + kPool};
+    const auto pages = pages_of(range);
+    const uint64_t offset = at - arena.pools.begin;
+    const auto bytes = std::span(arena_bytes_).subspan(offset, kPool);
+    bool is_known = offset + kPool <= known;
+    if (!is_known && std::none_of(pages.begin(), pages.end(), is_in_swap)) {
+      is_known = target_.memory().read_exact(at, bytes);
+    }
+    PoolUse use;
+    if (is_known && StructBytes(bytes, 8).int_at(layout.pool_count) == 0) {
+      add_free(range);
+    } else if (!is_known || !walk_pool(bytes, arena.index, &use)) {
+      if (is_known) ++runtime_.damaged_pages;
+      runtime_.unread_bytes += kPool;
+    } else {
+      runtime_.used_bytes += use.used;
+      runtime_.free_bytes += use.free;
+      runtime_.overhead_bytes += use.overhead;
+      area.used += amount_in(use.used, pages);
+      area.free_in_page += amount_in(use.free + use.overhead, pages);
+    }
+  }
+  areas_.push_back(area);
+}
+
+void PythonWalk::take(RuntimeModel& model) {
+  const auto number = static_cast<uint32_t>(model.runtimes.size());
+  if (why_not().empty()) {
+    read_blocks();
+    for (const PythonArena& arena : arenas_.all) {
+      check_end();
+      walk_arena(arena);
+    }
+    read_tables();
+    const bool has_objects =
+        std::any_of(sums_.begin(), sums_.end(), [](const Sum& sum) { return sum.count != 0; });
+    if (!has_objects) {
+      runtime_.why_not =
+          "none of its blocks looks like an object: it may check them for damage "
+          "(PYTHONMALLOC=debug), or be built with other options";
+    }
+  }
+  model.runtimes.push_back(runtime_);
+  // Classes of one name are one row: what the process calls them is all that is known of them.
+  std::map<std::string, RuntimeClass> by_name;
+  for (const auto& type : types_.all()) {
+    if (type->number >= sums_.size() || sums_[type->number].count == 0) continue;
+    const Sum& sum = sums_[type->number];
+    const bool is_full = by_name.size() >= kMostClasses && !by_name.contains(type->name);
+    RuntimeClass& row = by_name[is_full ? "(other types)" : type->name];
+    row.count += sum.count;
+    row.tracked += sum.tracked;
+    row.bytes += sum.bytes;
+    row.owned_bytes += sum.owned_bytes;
+    row.malloc_bytes += sum.malloc_bytes;
+  }
+  const auto first = static_cast<ptrdiff_t>(model.classes.size());
+  for (auto& [name, row] : by_name) {
+    row.runtime = number;
+    row.name = name;
+    model.classes.push_back(std::move(row));
+  }
+  std::stable_sort(model.classes.begin() + first, model.classes.end(),
+                   [](const RuntimeClass& a, const RuntimeClass& b) {
+                     return a.bytes + a.owned_bytes > b.bytes + b.owned_bytes;
+                   });
+  for (size_t i = 0; i < size_classes_.size(); ++i) {
+    const SizeClass& sum = size_classes_[i];
+    if (sum.pages == 0) continue;
+    model.pages.push_back(
+        {number, (i + 1) * PythonLayout::kAlignment, sum.pages, sum.used, sum.free});
+  }
+  for (RuntimeArea& area : areas_) {
+    area.runtime = number;
+    model.areas.push_back(area);
+  }
+}
+
+}  // namespace heapsnap

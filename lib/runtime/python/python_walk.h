@@ -1,0 +1,92 @@
+// All of a Python heap: arenas, pools, and what is in their blocks and in malloc's.
+//
+//   PythonWalk walk(target, place);     // finds the arenas
+//   ... each chunk of malloc's walk: walk.on_batch(), walk.on_mmapped() ...
+//   walk.take(model);
+//
+// Nothing is kept but sums by type, and addresses until there are enough of them to read at once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "heap/chunk.h"
+#include "runtime/python/python_arenas.h"
+#include "runtime/python/python_objects.h"
+#include "runtime/python/python_place.h"
+#include "runtime/python/python_types.h"
+#include "runtime/runtime_model.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+class PythonWalk final : public ChunkSink {
+ public:
+  // `target` and `place` outlive it.
+  PythonWalk(Target& target, const PythonPlace& place);
+
+  // Empty: its heap is read.
+  const std::string& why_not() const { return runtime_.why_not; }
+  void on_batch(const ChunkBatch& batch) override;
+  void on_mmapped(const MmappedChunk& chunk) override;
+  // After the last chunk. Adds to `model`.
+  void take(RuntimeModel& model);
+
+ private:
+  struct Sum {
+    uint64_t count = 0;
+    uint64_t tracked = 0;
+    uint64_t bytes = 0;
+    uint64_t owned_bytes = 0;
+    uint64_t malloc_bytes = 0;
+  };
+  struct SizeClass {
+    uint64_t pages = 0;
+    uint64_t used = 0;
+    uint64_t free = 0;
+  };
+  struct Block {  // of malloc
+    Address at;
+    uint64_t room = 0;
+  };
+  struct Table {  // of a dict
+    Address at;
+    uint32_t type = 0;
+    bool has_values = false;  // the table is its class's, and only the values are its own
+    bool operator<(const Table& other) const { return at < other.at; }
+  };
+
+  // What one pool is made of, in bytes.
+  struct PoolUse {
+    uint64_t used = 0;
+    uint64_t free = 0;
+    uint64_t overhead = 0;
+  };
+
+  void walk_arena(const PythonArena& arena);
+  // False where the pool contradicts itself.
+  bool walk_pool(std::span<const std::byte> pool, uint32_t arena, PoolUse* use);
+  void add(const PythonObject& object, bool is_in_malloc);
+  void add_block(Address at, uint64_t room);
+  void read_blocks();
+  void read_tables();
+  Sum& sum_of(uint32_t type);
+
+  Target& target_;
+  const PythonPlace& place_;
+  PythonArenas arenas_;
+  Runtime runtime_;
+  PythonTypes types_;
+  PythonObjects objects_;
+  uint64_t least_room_ = 0;  // of a block of malloc that may be an object
+  std::vector<Sum> sums_;    // by number of type
+  std::vector<SizeClass> size_classes_;
+  std::vector<RuntimeArea> areas_;
+  std::vector<Block> blocks_;
+  std::vector<Table> tables_;
+  std::vector<std::byte> arena_bytes_;
+  std::vector<PageState> page_states_;
+};
+
+}  // namespace heapsnap

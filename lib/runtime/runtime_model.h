@@ -1,0 +1,97 @@
+// The heap of a language runtime, as plain data.
+//
+//   area     what the runtime takes from the system at once: Python's arenas (1 MiB)
+//   page     a part of an area with slots of one size: Python's pools (16 KiB)
+//   slot     what an object, or a buffer that belongs to one, takes: Python's blocks
+//
+// What is too large for a slot is in a block of malloc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/address.h"
+
+namespace heapsnap {
+
+// Stored in snapshots: values never change their meaning, new ones are appended.
+enum class RuntimeKind : uint8_t { kUnknown = 0, kPython = 1 };
+const char* to_string(RuntimeKind kind);  // "python"
+const char* name_of(RuntimeKind kind);    // "Python"
+
+struct Runtime {
+  RuntimeKind kind = RuntimeKind::kUnknown;
+  std::string version;  // "3.11.2"; empty: unknown
+  std::string module;   // path of the program or library that it is
+  Address place;        // of its state: _PyRuntime
+  std::string why_not;  // why its heap is not in the snapshot, one clause; empty: it is
+  uint64_t interpreters = 0;
+  uint64_t objects = 0;  // in slots and in malloc's blocks
+  uint64_t areas = 0;
+  uint64_t area_bytes = 0;        // the five below together, and pages that were not read
+  uint64_t used_bytes = 0;        // in slots that are in use, of objects or not
+  uint64_t free_bytes = 0;        // in free slots of pages that have used ones
+  uint64_t overhead_bytes = 0;    // of those pages: headers, and the rest behind the last slot
+  uint64_t free_page_bytes = 0;   // pages without a used slot
+  uint64_t alignment_bytes = 0;   // before and behind the pages of an area
+  uint64_t other_slots = 0;       // used slots that are no objects: buffers of objects, mostly
+  uint64_t other_slot_bytes = 0;  // of those
+  uint64_t damaged_pages = 0;     // contradict themselves: being changed, or overwritten
+  uint64_t unread_bytes = 0;      // of pages: in swap, or not readable
+  bool operator==(const Runtime&) const = default;
+};
+
+// Objects of one name.
+struct RuntimeClass {
+  uint32_t runtime = 0;  // index into RuntimeModel::runtimes
+  std::string name;
+  uint64_t count = 0;
+  uint64_t tracked = 0;       // those that the garbage collector tracks
+  uint64_t bytes = 0;         // the objects themselves, with the collector's header
+  uint64_t owned_bytes = 0;   // buffers of their own besides: items of lists, tables of dicts
+  uint64_t malloc_bytes = 0;  // of both: what lies in blocks of malloc
+  bool operator==(const RuntimeClass&) const = default;
+};
+
+// Pages whose slots have one size.
+struct RuntimePages {
+  uint32_t runtime = 0;
+  uint64_t slot_bytes = 0;
+  uint64_t pages = 0;
+  uint64_t used_slots = 0;
+  uint64_t free_slots = 0;
+  bool operator==(const RuntimePages&) const = default;
+};
+
+// Memory from the system: what it is, and how much of that costs memory.
+struct RuntimeArea {
+  struct Amount {
+    uint64_t bytes = 0;
+    uint64_t resident = 0;  // 0 where it is unknown which pages are
+    uint64_t swapped = 0;
+    bool operator==(const Amount&) const = default;
+    Amount& operator+=(const Amount& other) {
+      bytes += other.bytes;
+      resident += other.resident;
+      swapped += other.swapped;
+      return *this;
+    }
+  };
+  uint32_t runtime = 0;
+  AddressRange range;
+  Amount used;          // slots in use
+  Amount free_in_page;  // free slots, and what pages that are in use lose to headers and ends
+  Amount free_in_area;  // pages not in use, and what areas lose to alignment
+  bool operator==(const RuntimeArea&) const = default;
+};
+
+struct RuntimeModel {
+  std::vector<Runtime> runtimes;
+  std::vector<RuntimeClass> classes;  // of each runtime: descending by bytes with owned_bytes
+  std::vector<RuntimePages> pages;    // ascending by size
+  std::vector<RuntimeArea> areas;     // ascending by address
+  bool operator==(const RuntimeModel&) const = default;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,44 @@
+// A Python heap whose words the input changes: whatever they are, its walk ends, and what it says adds
+// up.
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "tests/unit/runtime/fake_python.h"
+
+using namespace heapsnap;
+using test::FakePython;
+
+// Ten bytes for each change: a place in one of five parts, and the word that comes there.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  constexpr size_t kChange = 10;
+  FakePython python;
+  const uint64_t order =
+      python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected);
+  const uint64_t list =
+      python.add_type("list", python.object_type, 40, 0, FakePython::kCollected | 1 << 25);
+  const uint64_t dict =
+      python.add_type("dict", python.object_type, 48, 0, FakePython::kCollected | 1 << 29);
+  const uint64_t text =
+      python.add_type("str", python.object_type, 80, 0, FakePython::kReady | 1 << 28);
+  const uint64_t pool = python.add_pool(64, 40);
+  const uint64_t types[] = {order, list, dict, text};
+  for (uint64_t i = 0; i < 40; ++i) {
+    const uint64_t at = python.block(pool, 64, i) + (i % 4 == 3 ? 0 : 16);
+    python.put(at, 1);
+    python.put(at + 8, types[i % 4]);
+  }
+  const uint64_t parts[] = {FakePython::kTable, order, pool, FakePython::kState,
+                            FakePython::kInterpreter};
+  for (size_t i = 0; i + kChange <= size && i < 64 * kChange; i += kChange) {
+    uint16_t place = 0;
+    uint64_t value = 0;
+    std::memcpy(&place, data + i, sizeof place);
+    std::memcpy(&value, data + i + sizeof place, sizeof value);
+    // Half of the words are addresses in the parts: nothing else leads anywhere.
+    if (value % 2 == 0) value = parts[value / 2 % 5] + value / 16 % 0x2000;
+    python.put(parts[place % 5] + place / 5 % 0x3ff * 8, value);
+  }
+  if (!test::adds_up(python.walk())) __builtin_trap();
+  return 0;
+}

@@ -1,0 +1,70 @@
+// What lib/runtime reads of a Python process, as lines: python_heap_probe PID|CORE
+//
+//   member value                                   of the runtime
+//   class count tracked bytes owned malloc name    of each type
+//
+// A process is read in a copy, a core as it is.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "core/core_target.h"
+#include "heap/discovery/malloc_discovery.h"
+#include "heap/walk/heap_walker.h"
+#include "platform/linux/freeze/frozen_process.h"
+#include "references/loaded_modules.h"
+#include "runtime/python/python_walk.h"
+
+using namespace heapsnap;
+
+namespace {
+
+void print(const RuntimeModel& model) {
+  for (const Runtime& one : model.runtimes) {
+    std::printf("version %s\nwhy_not %s\n", one.version.c_str(), one.why_not.c_str());
+    std::printf("interpreters %lu\nobjects %lu\narenas %lu\narena_bytes %lu\n", one.interpreters,
+                one.objects, one.areas, one.area_bytes);
+    std::printf("used %lu\nfree %lu\noverhead %lu\nfree_pools %lu\nalignment %lu\n", one.used_bytes,
+                one.free_bytes, one.overhead_bytes, one.free_page_bytes, one.alignment_bytes);
+    std::printf("damaged_pools %lu\nunread %lu\n", one.damaged_pages, one.unread_bytes);
+  }
+  for (const RuntimeClass& row : model.classes) {
+    std::printf("class %lu %lu %lu %lu %lu %s\n", row.count, row.tracked, row.bytes,
+                row.owned_bytes, row.malloc_bytes, row.name.c_str());
+  }
+}
+
+std::unique_ptr<Target> open_target(const std::string& what) {
+  if (what.find_first_not_of("0123456789") == std::string::npos) {
+    FreezeOptions options;
+    options.choice = FreezeChoice::kFork;
+    return std::make_unique<FrozenProcess>(std::atoi(what.c_str()), options);
+  }
+  CoreOptions options;
+  options.core_path = what;
+  std::vector<std::string> notes;
+  return open_core(options, notes);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  try {
+    const std::unique_ptr<Target> target = open_target(argv[1]);
+    RuntimeModel model;
+    for (const PythonPlace& place : find_pythons(*target, LoadedModules(*target))) {
+      PythonWalk walk(*target, place);
+      walk_heaps(*target, locate_mallocs(*target, prepare_discovery(*target, DebugFileSearch())),
+                 walk, WalkOptions{});
+      walk.take(model);
+    }
+    print(model);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return error.exit_code();
+  }
+  return 0;
+}
