@@ -46,32 +46,49 @@ int64_t as_value(double number) {
 // its number, and the order in the file is free.
 class ProfileStream {
  public:
-  ProfileStream(const SnapshotMetadata& metadata, const RecordedStacks& recorded, Writer& out)
-      : metadata_(metadata), recorded_(recorded), gzip_(out) {
+  ProfileStream(const SnapshotMetadata& metadata, Writer& out) : metadata_(metadata), gzip_(out) {
     text("");  // the first string is empty
-    location_of_.resize(recorded.stacks.nodes.size());
   }
 
   void write_types(std::initializer_list<std::pair<const char*, const char*>> types) {
     for (const auto& [type, unit] : types) value_type(profile_field::kSampleType, type, unit);
   }
-  void write_mappings();
-  void write_sample(const AllocationSite& site, const std::vector<int64_t>& values);
   void write_head();
+  // `path`: locations, innermost first.
+  void write_sample(const std::vector<uint64_t>& path, const std::vector<int64_t>& values);
   void finish() { gzip_.finish(); }
 
- private:
   int64_t text(std::string_view bytes);
   uint64_t function(std::string_view name, std::string_view file);
-  uint64_t location(uint32_t node);
-  void value_type(uint32_t field, const char* type, const char* unit);
   void message(uint32_t field, const std::string& body);
+  const SnapshotMetadata& metadata() const { return metadata_; }
+
+ private:
+  void value_type(uint32_t field, const char* type, const char* unit);
 
   const SnapshotMetadata& metadata_;
-  const RecordedStacks& recorded_;
   GzipStream gzip_;
   std::unordered_map<std::string, int64_t> texts_;
   std::map<std::pair<int64_t, int64_t>, uint64_t> functions_;  // by name and file
+};
+
+// The locations of recorded stacks, and the files that their code is in.
+class CallLocations {
+ public:
+  CallLocations(const RecordedStacks& recorded, ProfileStream& stream)
+      : recorded_(recorded), tracker_(*stream.metadata().tracker), stream_(stream) {
+    location_of_.resize(recorded.stacks.nodes.size());
+  }
+
+  void write_mappings();
+  std::vector<uint64_t> path_of(const AllocationSite& site);
+
+ private:
+  uint64_t location(uint32_t node);
+
+  const RecordedStacks& recorded_;
+  const TrackerRecord& tracker_;
+  ProfileStream& stream_;
   std::map<std::pair<int32_t, Address>, uint64_t> locations_;  // by module and return address
   std::vector<uint64_t> location_of_;                          // by node; 0: not written yet
 };
@@ -112,29 +129,30 @@ uint64_t ProfileStream::function(std::string_view name, std::string_view file) {
   return entry->second;
 }
 
-void ProfileStream::write_mappings() {
-  const auto& modules = metadata_.tracker->modules;
+void CallLocations::write_mappings() {
+  const auto& modules = tracker_.modules;
   // Readers take the first one for the program. The tracker's list begins with it, as the dynamic
   // loader's does.
   for (size_t i = 0; i < modules.size(); ++i) {
     const TrackedModule& module = modules[i];
-    const std::string_view path = module.path.empty() ? metadata_.process.exe : module.path;
+    const std::string_view path =
+        module.path.empty() ? stream_.metadata().process.exe : module.path;
     std::string body;
     protozero::pbf_writer pbf(body);
     pbf.add_uint64(1, i + 1);
     pbf.add_uint64(2, module.range.begin.value());
     pbf.add_uint64(3, module.range.end.value());
-    pbf.add_int64(5, text(path));
-    pbf.add_int64(6, text(module.build_id));
+    pbf.add_int64(5, stream_.text(path));
+    pbf.add_int64(6, stream_.text(module.build_id));
     pbf.add_bool(7, true);   // functions
     pbf.add_bool(8, true);   // files
     pbf.add_bool(9, true);   // lines
     pbf.add_bool(10, true);  // inlined functions
-    message(profile_field::kMapping, body);
+    stream_.message(profile_field::kMapping, body);
   }
 }
 
-uint64_t ProfileStream::location(uint32_t node) {
+uint64_t CallLocations::location(uint32_t node) {
   const CallNode& call = recorded_.stacks.nodes[node];
   const auto [entry, is_new] =
       locations_.try_emplace({call.module, call.return_address}, locations_.size() + 1);
@@ -144,23 +162,28 @@ uint64_t ProfileStream::location(uint32_t node) {
   pbf.add_uint64(1, entry->second);
   if (call.module >= 0) pbf.add_uint64(2, static_cast<uint64_t>(call.module) + 1);
   pbf.add_uint64(3, call.return_address.value() - 1);
-  for (const NamedFrame& frame : frames_of_node(recorded_, *metadata_.tracker, node)) {
-    const uint64_t id = function(function_label(frame), frame.file);
+  for (const NamedFrame& frame : frames_of_node(recorded_, tracker_, node)) {
+    const uint64_t id = stream_.function(function_label(frame), frame.file);
     protozero::pbf_writer line(pbf, 4);
     line.add_uint64(1, id);
     line.add_int64(2, frame.line);
   }
-  message(profile_field::kLocation, body);
+  stream_.message(profile_field::kLocation, body);
   return entry->second;
 }
 
-void ProfileStream::write_sample(const AllocationSite& site, const std::vector<int64_t>& values) {
+std::vector<uint64_t> CallLocations::path_of(const AllocationSite& site) {
   std::vector<uint64_t> path;
   recorded_.stacks.walk(site.node, [&](uint32_t node) {
     uint64_t& known = location_of_[node];
     if (known == 0) known = location(node);
     path.push_back(known);
   });
+  return path;
+}
+
+void ProfileStream::write_sample(const std::vector<uint64_t>& path,
+                                 const std::vector<int64_t>& values) {
   std::string body;
   protozero::pbf_writer pbf(body);
   pbf.add_packed_uint64(1, path.begin(), path.end());
@@ -170,7 +193,6 @@ void ProfileStream::write_sample(const AllocationSite& site, const std::vector<i
 
 void ProfileStream::write_head() {
   const Process& process = metadata_.process;
-  const TrackerRecord& tracker = *metadata_.tracker;
   value_type(profile_field::kPeriodType, "space", "bytes");
   const int64_t comment = text(fmt::format("{}: process {} ({}) on {}", metadata_.writer,
                                            process.pid, process.comm, process.hostname));
@@ -178,11 +200,10 @@ void ProfileStream::write_head() {
   std::string body;
   protozero::pbf_writer pbf(body);
   pbf.add_int64(profile_field::kTime, process.taken_at_ns);
-  if (tracker.recorded_ns != 0) {
-    pbf.add_int64(profile_field::kDuration, static_cast<int64_t>(tracker.recorded_ns));
-  }
-  pbf.add_int64(profile_field::kPeriod,
-                tracker.sample_bytes == 0 ? 1 : static_cast<int64_t>(tracker.sample_bytes));
+  const uint64_t recorded_ns = metadata_.tracker ? metadata_.tracker->recorded_ns : 0;
+  const uint64_t sample_bytes = metadata_.tracker ? metadata_.tracker->sample_bytes : 0;
+  if (recorded_ns != 0) pbf.add_int64(profile_field::kDuration, static_cast<int64_t>(recorded_ns));
+  pbf.add_int64(profile_field::kPeriod, sample_bytes == 0 ? 1 : static_cast<int64_t>(sample_bytes));
   pbf.add_int64(profile_field::kComment, comment);
   pbf.add_int64(profile_field::kDefaultType, preferred);
   gzip_.write(body);
@@ -192,12 +213,13 @@ void ProfileStream::write_head() {
 
 void export_pprof(const SnapshotMetadata& metadata, const RecordedStacks& recorded,
                   const StackCensus& census, PprofValues values, Writer& out) {
-  ProfileStream profile(metadata, recorded, out);
+  ProfileStream profile(metadata, out);
+  CallLocations locations(recorded, profile);
   const bool all = values == PprofValues::kAll;
   if (all) profile.write_types({{"alloc_objects", "count"}, {"alloc_space", "bytes"}});
   profile.write_types({{"inuse_objects", "count"}, {"inuse_space", "bytes"}});
   profile.write_head();
-  profile.write_mappings();
+  locations.write_mappings();
   for (size_t id = 0; id < census.stacks.size() && id < recorded.stacks.sites.size(); ++id) {
     const AllocationSite& site = recorded.stacks.sites[id];
     const StackFigures& figures = census.stacks[id];
@@ -209,7 +231,35 @@ void export_pprof(const SnapshotMetadata& metadata, const RecordedStacks& record
     }
     figures_now.push_back(as_value(figures.live_blocks));
     figures_now.push_back(as_value(figures.live_bytes));
-    profile.write_sample(site, figures_now);
+    profile.write_sample(locations.path_of(site), figures_now);
+  }
+  profile.finish();
+}
+
+void export_pprof(const SnapshotMetadata& metadata, const StackProfile& stacks, Writer& out) {
+  ProfileStream profile(metadata, out);
+  profile.write_types({{"inuse_objects", "count"}, {"inuse_space", "bytes"}});
+  profile.write_head();
+  for (size_t frame = 0; frame < stacks.frames().size(); ++frame) {
+    const ProfileFrame& each = stacks.frames()[frame];
+    const uint64_t function = profile.function(each.name, each.file);
+    std::string body;
+    protozero::pbf_writer pbf(body);
+    pbf.add_uint64(1, frame + 1);
+    {
+      protozero::pbf_writer line(pbf, 4);
+      line.add_uint64(1, function);
+      line.add_int64(2, each.line);
+    }
+    profile.message(profile_field::kLocation, body);
+  }
+  std::vector<uint32_t> frames;
+  for (const StackProfile::Sample& sample : stacks.samples()) {
+    stacks.path_of(sample.node, frames);
+    std::vector<uint64_t> path;
+    for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) path.push_back(*frame + 1);
+    profile.write_sample(path,
+                         {static_cast<int64_t>(sample.blocks), static_cast<int64_t>(sample.bytes)});
   }
   profile.finish();
 }

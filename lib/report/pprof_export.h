@@ -1,4 +1,4 @@
-// The call stacks of a tracked process as a pprof profile: profile.proto of
+// The call stacks of a tracked process, or owners, as a pprof profile: profile.proto of
 // github.com/google/pprof, compressed with gzip, as `go tool pprof`, Pyroscope and speedscope read
 // it.
 //
@@ -13,6 +13,7 @@
 #pragma once
 
 #include "analysis/stack_census.h"
+#include "report/stack_profile.h"
 #include "report/writer.h"
 #include "snapshot/call_stack_tables.h"
 #include "snapshot/metadata.h"
@@ -27,5 +28,7 @@ enum class PprofValues {
 // `metadata` has a tracker. Values of sampled stacks are estimates, rounded.
 void export_pprof(const SnapshotMetadata& metadata, const RecordedStacks& recorded,
                   const StackCensus& census, PprofValues values, Writer& out);
+// The owners of memory as stacks: inuse_objects and inuse_space, without mappings.
+void export_pprof(const SnapshotMetadata& metadata, const StackProfile& stacks, Writer& out);
 
 }  // namespace heapsnap

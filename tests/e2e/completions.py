@@ -191,7 +191,8 @@ def main():
             assert found == expected, (command, found ^ expected)
         for command, option, values in (("attach", "--freeze", ["auto", "fork", "stop", "none"]),
                                         ("doctor", "--color", ["auto", "always", "never"]),
-                                        ("export", "--format", ["ndjson", "pprof", "ptmallocdump"])):
+                                        ("export", "--format", ["ndjson", "ptmallocdump", "folded", "pprof", "speedscope", "dhat",
+                                                                 "heaptrack", "heapsnapshot"])):
             found = check_values(shell, [command, option])
             help_text = output_of([heapsnap, command, "--help"])
             for value in values:

@@ -52,6 +52,10 @@ void add_explain_options(OptionParser& parser, ExplainArguments& arguments) {
               "directory that holds the target's files, for names missing from the snapshot");
 }
 
+void require_references(const SnapshotReader& snapshot, const std::string& what) {
+  if (!snapshot.has_references()) fail_without_references(snapshot.metadata(), what);
+}
+
 ExplainedSnapshot::ExplainedSnapshot(const std::string& command,
                                      const ExplainArguments& arguments) {
   if (arguments.what.empty()) {
@@ -71,7 +75,7 @@ ExplainedSnapshot::ExplainedSnapshot(const std::string& command,
     }
   }
   reader_.emplace(SnapshotReader::open(own_ ? own_->path() : path_));
-  if (!reader().has_references()) fail_without_references(metadata(), arguments.what);
+  require_references(reader(), arguments.what);
   references_ = references_of(reader());
   if (metadata().tracker) {
     recorded_ = reader().read_call_stacks();

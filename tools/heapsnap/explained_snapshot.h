@@ -22,6 +22,10 @@ struct ExplainArguments {
 
 void add_explain_options(OptionParser& parser, ExplainArguments& arguments);
 
+// Throws Error{kUnsupported} when the snapshot has no references, with how to take one that has.
+// `what`: the user's word for it.
+void require_references(const SnapshotReader& snapshot, const std::string& what);
+
 class ExplainedSnapshot {
  public:
   // Throws Error{kUsage} when `command` was given nothing, Error{kUnsupported} when the snapshot

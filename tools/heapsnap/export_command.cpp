@@ -1,34 +1,39 @@
 #include <span>
 
-#include "analysis/stack_census.h"
 #include "base/error.h"
 #include "report/ndjson_export.h"
 #include "report/ndjson_sums.h"
-#include "report/pprof_export.h"
 #include "report/ptmallocdump_export.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/profile_formats.h"
 #include "tools/heapsnap/result_file.h"
-#include "tools/heapsnap/stack_names.h"
-#include "tools/heapsnap/tracked_stacks.h"
 
 namespace heapsnap {
 
 namespace {
 
 constexpr const char* kExportDescription =
-    "Writes a snapshot in a format that other tools read:\n"
+    "Writes a snapshot in a format that other tools read. Of single chunks and sums:\n"
     "  ndjson         a line of JSON per chunk, for DuckDB, ClickHouse, mongoimport, jq; with\n"
     "                 --rows sums, a line per sum (account, sizes, arenas, stacks), each with the\n"
     "                 host, the process and the time, for a table of many hosts\n"
-    "  pprof          the call stacks of a tracked process, for go tool pprof, speedscope and\n"
-    "                 Pyroscope (gzip; heapsnap push sends them there)\n"
-    "  ptmallocdump   the text of the ptmalloc2 heap dumper, for its visualizer";
+    "  ptmallocdump   the text of the ptmalloc2 heap dumper, for its visualizer\n"
+    "Of the memory in use, by the call stacks of a tracked process, else by owners:\n"
+    "  folded         a line per stack: flamegraph.pl, inferno, speedscope\n"
+    "  pprof          go tool pprof, speedscope, Pyroscope (gzip; heapsnap push sends it there)\n"
+    "  speedscope     speedscope, with a profile of the bytes and one of the blocks\n"
+    "  dhat           valgrind's dh_view.html, Firefox Profiler\n"
+    "  heaptrack      heaptrack_gui, heaptrack_print (give FILE a name that ends in .gz)\n"
+    "Of the references between blocks:\n"
+    "  heapsnapshot   the Memory panel of Chrome's DevTools, memlab\n"
+    "Owners and references are in snapshots taken with --references yes.";
 
 struct ExportArguments {
   std::string path;
   std::string format;
+  std::string by;
   std::string rows = "chunks";
   std::string output;
   std::string heaps = "all";
@@ -40,13 +45,6 @@ DumpedHeaps parse_heaps(const std::string& text) {
   if (text == "main") return DumpedHeaps::kMain;
   if (text == "others") return DumpedHeaps::kNonMain;
   throw Error(ErrorKind::kUsage, "--heaps " + text, "not one of all, main, others");
-}
-
-void write_pprof(const SnapshotReader& snapshot, const std::string& path, Writer& out) {
-  const RecordedStacks recorded =
-      read_tracked_stacks(snapshot, {path, false}, stack_debug_files({}, false), {});
-  const StackCensus census = take_stack_census(streams_of(snapshot), recorded.stacks);
-  export_pprof(snapshot.metadata(), recorded, census, PprofValues::kAll, out);
 }
 
 class UnusedChunks final : public ChunkSink {
@@ -70,8 +68,10 @@ void check_columns(const ExportArguments& arguments, const SnapshotReader& snaps
 
 void write_export(const ExportArguments& arguments, DumpedHeaps dumped,
                   const SnapshotReader& snapshot, Writer& out) {
-  if (arguments.format == "pprof") {
-    write_pprof(snapshot, arguments.path, out);
+  if (is_profile_format(arguments.format)) {
+    write_profile(snapshot, {arguments.path, arguments.format, arguments.by}, out);
+  } else if (arguments.format == "heapsnapshot") {
+    write_heapsnapshot(snapshot, arguments.path, out);
   } else if (arguments.format == "ptmallocdump") {
     export_ptmallocdump(snapshot, dumped, out);
   } else if (arguments.rows == "sums") {
@@ -86,7 +86,9 @@ void write_export(const ExportArguments& arguments, DumpedHeaps dumped,
 int run_export(const std::vector<std::string>& words) {
   ExportArguments arguments;
   OptionParser parser("export [options] SNAPSHOT", kExportDescription);
-  parser.text("format", arguments.format, "FORMAT", "ndjson, pprof or ptmallocdump");
+  parser.text("format", arguments.format, "FORMAT", "see above");
+  parser.text("by", arguments.by, "BASIS",
+              "stacks or owners (default: stacks where they are known, else owners)");
   parser.text("rows", arguments.rows, "ROWS", "with ndjson: chunks (default) or sums");
   parser.text("output,o", arguments.output, "FILE", "output file (default: standard output)");
   parser.flag("force,f", arguments.force, "replace FILE if it exists");
@@ -100,13 +102,28 @@ int run_export(const std::vector<std::string>& words) {
       "what the snapshot adds up to");
   parser.example("heapsnap export a.hsnap --format pprof -o a.pb.gz && go tool pprof -top a.pb.gz",
                  "the functions that hold the most memory of a tracked process");
+  parser.example("heapsnap export a.hsnap --format folded | flamegraph.pl > a.svg",
+                 "a flame graph of the memory in use");
+  parser.example("heapsnap export a.hsnap --format heaptrack -o a.gz && heaptrack_print a.gz",
+                 "the same for heaptrack");
+  parser.example("heapsnap export a.hsnap --format heapsnapshot -o a.heapsnapshot",
+                 "for \"Load profile\" in the Memory panel of Chrome's DevTools");
   if (!parser.parse(words)) return kExitDone;
   if (arguments.path.empty() || arguments.format.empty()) {
     throw Error(ErrorKind::kUsage, "export", "it needs a snapshot and a --format",
                 "for example: heapsnap export a.hsnap --format ndjson");
   }
   const DumpedHeaps dumped = parse_heaps(arguments.heaps);
-  check_choice("--format", arguments.format, {"ndjson", "pprof", "ptmallocdump"});
+  check_choice("--format", arguments.format,
+               {"ndjson", "ptmallocdump", "folded", "pprof", "speedscope", "dhat", "heaptrack",
+                "heapsnapshot"});
+  if (!arguments.by.empty()) {
+    check_choice("--by", arguments.by, {"stacks", "owners"});
+    if (!is_profile_format(arguments.format)) {
+      throw Error(ErrorKind::kUsage, "--by " + arguments.by,
+                  "--format " + arguments.format + " is not by stacks or owners");
+    }
+  }
   check_choice("--rows", arguments.rows, {"chunks", "sums"});
   if (arguments.rows != "chunks" && arguments.format != "ndjson") {
     throw Error(ErrorKind::kUsage, "--rows " + arguments.rows, "only --format ndjson has rows");

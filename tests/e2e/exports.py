@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""Each format of `heapsnap export` that another tool opens: opened by that tool, whose totals must be those of heapsnap.
+
+    exports.py CASE HEAPSNAP KNOWN_LEAKS LEAK_HOLDER NPM_FOLDER
+
+Each is made of a snapshot of a tracked program, by call stack, and of a program with leaks, by owner. Exits 77 where
+the tool is not here and cannot be installed."""
+
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import reference_sources
+from fleet import install_package, skip
+from pprof_profile import Profile
+
+HERE = pathlib.Path(__file__).parent
+DH_VIEW = pathlib.Path("/usr/libexec/valgrind/dh_view.js")
+
+
+class Work:
+    def __init__(self, heapsnap, known_leaks, leak_holder, npm, folder):
+        self.heapsnap, self.npm, self.folder = heapsnap, pathlib.Path(npm), pathlib.Path(folder)
+        self.known_leaks, self.leak_holder = known_leaks, leak_holder
+
+    def track(self):
+        """A snapshot of a program that was tracked from its start, and what is in use by its call stacks."""
+        path = self.folder / "tracked.hsnap"
+        subprocess.run([self.heapsnap, "run", "--at-exit", path, "--", "python3", "-c",
+                        "kept = [bytes(i) for i in range(600, 3000)]"], check=True)
+        stacks = self.json("stacks", path, "--all")
+        return path, stacks["live_blocks"], stacks["live_bytes"]
+
+    def take(self):
+        """A snapshot with references of a program that leaks, and what is in use in it."""
+        with subprocess.Popen([self.known_leaks, self.leak_holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True) as process:
+            reference_sources.said_blocks(process.stdout)
+            path = reference_sources.take_snapshot(self.heapsnap, process.pid, self.folder)
+            process.stdin.close()
+        owners = self.json("owners", path)
+        assert owners["leaked_bytes"] > 0, owners
+        return path, owners["blocks_in_use"], owners["bytes_in_use"]
+
+    def both(self):
+        return (("stacks", *self.track()), ("owners", *self.take()))
+
+    def json(self, command, *arguments):
+        done = subprocess.run([self.heapsnap, command, *map(str, arguments), "-j"], capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 1), done  # 1: there are leaks
+        return json.loads(done.stdout)
+
+    def export(self, snapshot, kind, *options, name="exported"):
+        file = self.folder / name
+        subprocess.run([self.heapsnap, "export", snapshot, "--format", kind, "-f", "-o", file, *options], check=True)
+        return file
+
+    def run_node(self, script, *arguments):
+        done = subprocess.run(["node", HERE / script, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+def need(program, package):
+    if shutil.which(program) is None:
+        skip(f"there is no {program} here ({package})")
+
+
+def folded_lines(text):
+    """Bytes by frames, outermost first."""
+    stacks = collections.Counter()
+    for line in text.splitlines():
+        frames, _, count = line.rpartition(" ")
+        assert frames and all(frames.split(";")), line
+        stacks[tuple(frames.split(";"))] += int(count)
+    return stacks
+
+
+def without_files(stack):
+    return tuple(re.sub(r" \([^()]*\)$", "", frame) for frame in stack)
+
+
+def folded(work):
+    """A line a stack, as flamegraph.pl reads it: the same stacks and bytes as heaptrack_print makes of the other export."""
+    need("heaptrack_print", "heaptrack")
+    for by, snapshot, _, size in work.both():
+        stacks = folded_lines(work.export(snapshot, "folded").read_text(encoding="utf-8"))
+        assert sum(stacks.values()) == size, (by, sum(stacks.values()), size)
+        exported = work.export(snapshot, "heaptrack", name="exported.gz")
+        other = work.folder / "other.folded"
+        subprocess.run(["heaptrack_print", "-F", other, "--flamegraph-cost-type", "peak", exported], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # "main (server.cpp);parse (parse.cpp); 4096"
+        text = re.sub(r"; (\d+)$", r" \1", other.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        theirs = folded_lines(text)
+        assert sum(theirs.values()) == size, (by, sum(theirs.values()), size)
+        # heaptrack leaves out the innermost frames of operator new.
+        known = {without_files(stack) for stack in theirs}
+        missing = [stack for stack in stacks if without_files(stack) not in known and not stack[-1].startswith("operator new")]
+        assert not missing, (by, missing[:3], list(theirs)[:3])
+
+
+def heaptrack(work):
+    """heaptrack_print opens both: allocations, and the peak, which is what is in use."""
+    need("heaptrack_print", "heaptrack")
+    for by, snapshot, blocks, size in work.both():
+        exported = work.export(snapshot, "heaptrack", name="exported.gz")
+        done = subprocess.run(["heaptrack_print", "--disable-builtin-suppressions", exported], capture_output=True, text=True, check=True)
+        calls = int(re.search(r"^calls to allocation functions: (\d+)", done.stdout, re.MULTILINE)[1])
+        assert calls == blocks, (by, calls, blocks)
+        for what in ("peak heap memory consumption", "total memory leaked"):
+            number, unit = re.search(rf"^{what}: ([\d.]+)([BKMG])", done.stdout, re.MULTILINE).groups()
+            scale = 1000 ** "BKMG".index(unit)
+            assert abs(float(number) * scale - size) <= 0.006 * scale, (by, what, number, unit, size)
+
+
+def pprof(work):
+    """`go tool pprof` reads owners as it reads stacks, of which push.pprof is the test."""
+    need("go", "golang-go")
+    snapshot, blocks, size = work.take()
+    exported = work.export(snapshot, "pprof")
+    profile = Profile(exported.read_bytes())
+    assert profile.types == ["inuse_objects", "inuse_space"], profile.types
+    for column, total in enumerate((blocks, size)):
+        assert sum(values[column] for _, values in profile.samples) == total, (column, total)
+    done = subprocess.run(["go", "tool", "pprof", "-top", "-unit", "B", exported], capture_output=True, text=True, check=True)
+    assert f"{size}B total" in done.stdout, (size, done.stdout[:500])
+    raw = subprocess.run(["go", "tool", "pprof", "-raw", exported], capture_output=True, text=True, check=True).stdout
+    assert "leaked: no root leads to it" in raw and "inuse_space/bytes" in raw, raw[:500]
+
+
+def speedscope(work):
+    """The file is as the schema in speedscope's package says, and each of its stacks has its weight."""
+    install_package("speedscope", work.npm)
+    install_package("ajv", work.npm)
+    for by, snapshot, blocks, size in work.both():
+        exported = work.export(snapshot, "speedscope")
+        schema = work.npm / "node_modules/speedscope/dist/release/file-format-schema.json"
+        assert work.run_node("ajv.cjs", schema, exported) == "valid"
+        file = json.loads(exported.read_text(encoding="utf-8"))
+        for profile, unit, total in zip(file["profiles"], ("bytes", "none"), (size, blocks)):
+            assert profile["unit"] == unit and profile["endValue"] == sum(profile["weights"]) == total, (by, unit, total)
+            assert len(profile["samples"]) == len(profile["weights"]), by
+            assert all(frame < len(file["shared"]["frames"]) for sample in profile["samples"] for frame in sample), by
+        names = [frame["name"] for frame in file["shared"]["frames"]]
+        stacks = collections.Counter()
+        for sample, weight in zip(file["profiles"][0]["samples"], file["profiles"][0]["weights"]):
+            stacks[";".join(names[frame].replace(";", ",") for frame in sample)] += weight
+        ours = folded_lines(work.export(snapshot, "folded").read_text(encoding="utf-8"))
+        assert +stacks == {";".join(stack): count for stack, count in ours.items()}, by
+
+
+def dhat(work):
+    """valgrind's own viewer builds its tree of the file."""
+    if not DH_VIEW.exists():
+        skip("there is no dh_view.js here (valgrind)")
+    need("node", "nodejs")
+    for by, snapshot, blocks, size in work.both():
+        exported = work.export(snapshot, "dhat")
+        root = work.run_node("dh_view.cjs", DH_VIEW, exported)
+        expected = {f"{moment}{what}": total for moment in ("total", "atTGmax", "atTEnd")
+                    for what, total in (("Bytes", size), ("Blocks", blocks))}
+        assert root == expected, (by, root, expected)
+
+
+def firefox(work):
+    """The Firefox Profiler, by its program for terminals, imports DHAT's file."""
+    install_package("@firefox-devtools/profiler-cli", work.npm)
+    program = work.npm / "node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
+    home = {**os.environ, "HOME": str(work.folder)}
+
+    def ask(*words):
+        done = subprocess.run(["node", program, *map(str, words)], capture_output=True, text=True, env=home, timeout=120, check=False)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    for by, snapshot, _, size in work.both():
+        ask("load", work.export(snapshot, "dhat", name="dhat.json"))
+        try:
+            threads = json.loads(ask("thread", "list", "--json"))["threads"]
+            assert [thread["name"] for thread in threads] == ["Total Bytes", "Maximum Bytes", "Bytes at Global Max", "Bytes at End"], by
+            samples = json.loads(ask("thread", "samples", "--json", "--thread", "t-3"))
+            assert samples["weightType"] == "bytes" and samples["categoryBreakdown"]["totalSamples"] == size, (by, size, samples)
+        finally:
+            ask("stop", "--all")
+
+
+def node_graph(path):
+    """Of a .heapsnapshot: (type, name, size) of each node, and the targets of each."""
+    file = json.loads(path.read_text(encoding="utf-8"))
+    meta = file["snapshot"]["meta"]
+    width, edge_width = len(meta["node_fields"]), len(meta["edge_fields"])
+    assert len(file["nodes"]) == width * file["snapshot"]["node_count"]
+    assert len(file["edges"]) == edge_width * file["snapshot"]["edge_count"]
+    nodes, targets, edge = [], [], 0
+    for at in range(0, len(file["nodes"]), width):
+        kind, name, _, size, count = file["nodes"][at:at + 5]
+        nodes.append((meta["node_types"][0][kind], file["strings"][name], size))
+        rows = file["edges"][edge_width * edge:edge_width * (edge + count)]
+        assert all(target % width == 0 for target in rows[2::edge_width])
+        targets.append([target // width for target in rows[2::edge_width]])
+        edge += count
+    assert edge == file["snapshot"]["edge_count"] and len(set(file["nodes"][2::width])) == len(nodes)
+    return nodes, targets
+
+
+def reached(targets, begin):
+    found, todo = set(begin), list(begin)
+    while todo:
+        for target in targets[todo.pop()]:
+            if target not in found:
+                found.add(target)
+                todo.append(target)
+    return found
+
+
+def heapsnapshot(work):
+    """As V8's format is: every block a node, of the size that heapsnap says; what only "(leaked)" leads to is what leaks."""
+    snapshot, blocks, size = work.take()
+    nodes, targets = node_graph(work.export(snapshot, "heapsnapshot"))
+    of_blocks = [node for node in nodes if node[0] not in ("synthetic", "hidden")]
+    assert (len(of_blocks), sum(node[2] for node in of_blocks)) == (blocks, size), (len(of_blocks), blocks, size)
+    assert [node[1] for node in nodes[:3]] == ["", "(GC roots)", "(leaked)"] and targets[0] == [1, 2]
+    assert len(reached(targets, [0])) == len(nodes), "not all nodes are below the root"
+    leaked = [nodes[at] for at in set(range(len(nodes))) - reached(targets, [1]) - {0, 2}]
+    expected = work.json("leaks", snapshot)
+    assert (len(leaked), sum(node[2] for node in leaked)) == (expected["leaked_blocks"], expected["leaked_bytes"]), leaked
+    types = {row["type"]: (row["count"], row["bytes"]) for row in work.json("types", snapshot)["types"] if row.get("type")}
+    assert types
+    for name, (count, total) in types.items():
+        found = [node[2] for node in of_blocks if node[:2] == ("object", name)]
+        assert (len(found), sum(found)) == (count, total), (name, len(found), count)
+
+
+def memlab(work):
+    """memlab opens it, and what its dominators say that "(leaked)" retains is what leaks."""
+    install_package("@memlab/heap-analysis", work.npm)
+    snapshot, blocks, size = work.take()
+    found = work.run_node("memlab.cjs", work.export(snapshot, "heapsnapshot", name="exported.heapsnapshot"))
+    leaked = work.json("leaks", snapshot)["leaked_bytes"]
+    assert found == {"blocks": blocks, "bytes": size, "leaked": leaked}, (found, blocks, size, leaked)
+
+
+def refusals(work):
+    """What a snapshot does not have is said with what to do, before a byte is written."""
+    with subprocess.Popen([work.known_leaks, work.leak_holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        reference_sources.said_blocks(process.stdout)
+        plain = work.folder / "plain.hsnap"
+        subprocess.run([work.heapsnap, "attach", str(process.pid), "-q", "--references", "no", "-o", plain], check=True)
+        process.stdin.close()
+    none = work.folder / "none"
+
+    def refused(snapshot, code, said, *options):
+        done = subprocess.run([work.heapsnap, "export", snapshot, "-o", none, *options], capture_output=True, text=True, check=False)
+        assert done.returncode == code and said in done.stderr and not none.exists(), done
+        return done.stderr
+
+    for kind in ("folded", "pprof", "speedscope", "dhat", "heaptrack"):
+        text = refused(plain, 5, "neither call stacks nor references", "--format", kind)
+        assert "--references yes" in text and "heapsnap inject" in text, text
+        refused(plain, 5, "was not tracked", "--format", kind, "--by", "stacks")
+        refused(plain, 5, "no references between blocks", "--format", kind, "--by", "owners")
+    refused(plain, 5, "no references between blocks", "--format", "heapsnapshot")
+    refused(plain, 2, "is not by stacks or owners", "--format", "ndjson", "--by", "owners")
+    refused(plain, 2, "--by", "--format", "folded", "--by", "types")
+    tracked, _, _ = work.track()  # it has both
+    owners = folded_lines(work.export(tracked, "folded", "--by", "owners").read_text(encoding="utf-8"))
+    assert sum(owners.values()) == work.json("owners", tracked)["bytes_in_use"]
+
+
+def main():
+    case, *arguments = sys.argv[1:]
+    with tempfile.TemporaryDirectory(prefix="heapsnap-exports-") as folder, contextlib.suppress(BrokenPipeError):
+        globals()[case](Work(*arguments, folder))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+#include "report/profile_export.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace heapsnap;
+
+namespace {
+
+StackProfile small_profile() {
+  StackProfile profile(StackProfile::Kind::kCallStacks);
+  const uint32_t main = profile.child(0, {"main", "/src/a.cpp", 3, "/bin/a"});
+  const uint32_t parse = profile.child(main, {"parse(char; int)\n", "", 0, "/bin/a"});
+  profile.add(parse, 3, 10);
+  profile.add(main, 1, 5);
+  profile.add(parse, 1, 2);
+  profile.add(parse, 0, 0);
+  return profile;
+}
+
+SnapshotMetadata small_metadata() {
+  SnapshotMetadata metadata;
+  metadata.writer = "heapsnap 1";
+  metadata.process.pid = 7;
+  metadata.process.comm = "a";
+  metadata.process.hostname = "h\"";
+  metadata.process.page_size = 4096;
+  metadata.process.rss = 8192;
+  return metadata;
+}
+
+template <typename Export>
+std::string text_of(Export write) {
+  std::string text;
+  Writer out(text);
+  write(out);
+  out.flush();
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a profile has each frame, node and sample once") {
+  const StackProfile profile = small_profile();
+  CHECK(profile.frames().size() == 2);
+  CHECK(profile.nodes().size() == 3);
+  REQUIRE(profile.samples().size() == 2);
+  CHECK(profile.samples()[0].bytes == 12);
+  CHECK(profile.samples()[0].blocks == 4);
+  CHECK(profile.bytes() == 17);
+  CHECK(profile.blocks() == 5);
+}
+
+TEST_CASE("folded: one line a stack, whatever is in a name") {
+  const std::string text = text_of([](Writer& out) { export_folded(small_profile(), out); });
+  CHECK(text == "main;parse(char, int)\\x0a 12\nmain 5\n");
+}
+
+TEST_CASE("speedscope: both profiles, outermost frame first") {
+  const std::string text =
+      text_of([](Writer& out) { export_speedscope(small_metadata(), small_profile(), out); });
+  CHECK(text.find(R"({"name":"main","file":"/src/a.cpp","line":3})") != std::string::npos);
+  CHECK(text.find(R"("unit":"bytes","startValue":0,"endValue":17,"samples":[[0,1],[0]],)"
+                  R"("weights":[12,5])") != std::string::npos);
+  CHECK(text.find(R"("unit":"none","startValue":0,"endValue":5,"samples":[[0,1],[0]],)"
+                  R"("weights":[4,1])") != std::string::npos);
+  CHECK(text.find(R"(h\")") != std::string::npos);
+}
+
+TEST_CASE("dhat: innermost frame first, frame 0 is the root") {
+  const std::string text =
+      text_of([](Writer& out) { export_dhat(small_metadata(), small_profile(), out); });
+  CHECK(text.find(R"("tb":12,"mb":12,"gb":12,"eb":12,"tbk":4,"mbk":4,"gbk":4,"ebk":4,"tl":0,)"
+                  R"("fs":[2,1])") != std::string::npos);
+  CHECK(text.find(R"x("ftbl":["[root]","main (a.cpp:3)","parse(char; int)\n"])x") !=
+        std::string::npos);
+}
+
+TEST_CASE("heaptrack: blocks of a stack add up to its bytes") {
+  std::string text;
+  export_heaptrack(small_metadata(), small_profile(),
+                   [&text](std::string_view piece) { text += piece; });
+  CHECK(text ==
+        "v 10400 3\nX heapsnap 1: process 7 (a) on h\", bytes in use by call stack\nI 1000 0\n"
+        "s 6 /bin/a\ns 4 main\ns a /src/a.cpp\ni 1 1 2 3 3\n"
+        "s 14 parse(char; int)\\x0a\ni 2 1 4 0 0\n"
+        "t 1 0\nt 2 1\nc 0\n"
+        "a 3 2\n+ 0\n+ 0\n+ 0\n+ 0\na 5 1\n+ 1\nR 2\nc 0\n");
+}

@@ -1,0 +1,103 @@
+#include "tools/heapsnap/profile_formats.h"
+
+#include <array>
+#include <string_view>
+
+#include "analysis/owner_tree.h"
+#include "analysis/reference_streams.h"
+#include "analysis/stack_census.h"
+#include "base/error.h"
+#include "report/gzip_stream.h"
+#include "report/heapsnapshot_export.h"
+#include "report/pprof_export.h"
+#include "report/profile_export.h"
+#include "report/reference_labels.h"
+#include "tools/heapsnap/explained_snapshot.h"
+#include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/tracked_stacks.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr std::array<std::string_view, 5> kProfileFormats = {"folded", "pprof", "speedscope",
+                                                             "dhat", "heaptrack"};
+
+void write_stacks(const SnapshotMetadata& metadata, const std::string& format,
+                  const StackProfile& profile, Writer& out) {
+  if (format == "folded") {
+    export_folded(profile, out);
+  } else if (format == "speedscope") {
+    export_speedscope(metadata, profile, out);
+  } else if (format == "dhat") {
+    export_dhat(metadata, profile, out);
+  } else if (format == "heaptrack") {
+    GzipStream gzip(out);
+    export_heaptrack(metadata, profile, [&gzip](std::string_view text) { gzip.write(text); });
+    gzip.finish();
+  } else {
+    export_pprof(metadata, profile, out);
+  }
+}
+
+void write_by_stack(const SnapshotReader& snapshot, const ProfileRequest& request, Writer& out) {
+  const SnapshotMetadata& metadata = snapshot.metadata();
+  const RecordedStacks recorded =
+      read_tracked_stacks(snapshot, {request.path, false}, stack_debug_files({}, false), {});
+  const StackCensus census = take_stack_census(streams_of(snapshot), recorded.stacks);
+  if (request.format == "pprof") {
+    export_pprof(metadata, recorded, census, PprofValues::kAll, out);
+    return;
+  }
+  write_stacks(metadata, request.format, profile_of_stacks(metadata, recorded, census), out);
+}
+
+void write_by_owner(const SnapshotReader& snapshot, const ProfileRequest& request, Writer& out) {
+  require_references(snapshot, request.path);
+  const ReferenceStreams references = references_of(snapshot);
+  const RecordedStacks no_stacks;
+  const ReferenceReportInput input{snapshot.metadata(), references, no_stacks, request.path};
+  const OwnerTree tree = make_owner_tree(streams_of(snapshot), references);
+  write_stacks(snapshot.metadata(), request.format, profile_of_owners(input, tree), out);
+}
+
+// A snapshot that says nothing of who allocated, nor of who keeps the memory.
+[[noreturn]] void fail_without_either(const SnapshotMetadata& metadata, const std::string& path) {
+  throw Error(ErrorKind::kUnsupported, path + " has neither call stacks nor references",
+              "the process was not tracked, and the snapshot was taken without references",
+              "for owners, take a snapshot with references: " + with_references_command(metadata) +
+                  "; for call stacks: heapsnap inject or heapsnap run");
+}
+
+}  // namespace
+
+bool is_profile_format(const std::string& format) {
+  for (const std::string_view each : kProfileFormats) {
+    if (each == format) return true;
+  }
+  return false;
+}
+
+void write_profile(const SnapshotReader& snapshot, const ProfileRequest& request, Writer& out) {
+  const SnapshotMetadata& metadata = snapshot.metadata();
+  if (request.by.empty() && !metadata.tracker && !snapshot.has_references()) {
+    fail_without_either(metadata, request.path);
+  }
+  const bool is_by_stack =
+      request.by.empty() ? metadata.tracker.has_value() : request.by == "stacks";
+  if (is_by_stack) {
+    write_by_stack(snapshot, request, out);
+  } else {
+    write_by_owner(snapshot, request, out);
+  }
+}
+
+void write_heapsnapshot(const SnapshotReader& snapshot, const std::string& path, Writer& out) {
+  require_references(snapshot, path);
+  const ReferenceStreams references = references_of(snapshot);
+  const RecordedStacks no_stacks;
+  export_heapsnapshot(streams_of(snapshot), {snapshot.metadata(), references, no_stacks, path},
+                      out);
+}
+
+}  // namespace heapsnap
