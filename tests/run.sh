@@ -74,13 +74,14 @@ check() {
   return 1
 }
 
-# configure_and_build PRESET
+# configure_and_build PRESET [CMAKE OPTION...]
 configure_and_build() {
   local preset=$1 launcher=()
+  shift
   if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
   fi
-  cmake --preset "$preset" "${launcher[@]}" && cmake --build --preset "$preset" -j "$jobs"
+  cmake --preset "$preset" "${launcher[@]}" "$@" && cmake --build --preset "$preset" -j "$jobs"
 }
 
 # ctests PRESET [CTEST OPTION...]: every test counts; those that failed or were skipped are named.
@@ -139,6 +140,7 @@ fi
 check try tools/try.sh  # the release build and the main job, as README.md begins with them
 check clang-format format_check
 if [ "$long" = 1 ]; then
+  check build-clang-live configure_and_build clang -DHEAPSNAP_LIVE_TESTS=ON
   check fuzzers tests/fuzz/run.sh 60
 fi
 finish

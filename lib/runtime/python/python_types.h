@@ -1,8 +1,8 @@
 // Which words are addresses of Python types, and what the types say of their instances.
 //
 // A type is an object whose own type is one whose instances are types, up to `type` itself, which
-// is its own. That, its flags, its name and its sizes have to fit before a word counts as the address
-// of a type.
+// is its own. That, its flags, its name and its sizes have to fit before a word counts as the
+// address of a type.
 #pragma once
 
 #include <array>
