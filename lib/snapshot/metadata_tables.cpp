@@ -33,6 +33,11 @@ bool names_one_of(int64_t index, size_t count) {
   return index >= -1 && (index < 0 || static_cast<uint64_t>(index) < count);
 }
 
+// A build-id is printed as it is, and compared with those of files.
+bool is_build_id(const std::string& text) {
+  return text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 // How long a path of a mapping may be, so that all of them leave room for the rest: a process may
 // have made 65,530 mappings of files whose paths are 4 KiB long.
 size_t longest_path(const std::vector<Mapping>& mappings) {
@@ -199,6 +204,11 @@ SnapshotMetadata MetadataBuilder::take(const std::string& source) {
   check_table(std::has_single_bit(all.process.page_size) && all.process.page_size >= 512 &&
                   all.process.page_size <= (1U << 30),
               source, "the page size is not a power of two between 512 bytes and 1 GiB");
+  constexpr const char* kNoBuildId = "a build-id is not in lower-case hexadecimal";
+  check_table(is_build_id(all.process.build_id), source, kNoBuildId);
+  for (const MallocInstance& instance : heap.instances) {
+    check_table(is_build_id(instance.build_id), source, kNoBuildId);
+  }
   for (size_t i = 0; i < all.mappings.size(); ++i) {
     const AddressRange& range = all.mappings[i].range;
     check_table(!range.is_empty(), source, "a mapping is empty");
@@ -227,6 +237,7 @@ SnapshotMetadata MetadataBuilder::take(const std::string& source) {
   if (all.tracker) {
     for (const TrackedModule& module : all.tracker->modules) {
       check_table(module.range.begin <= module.range.end, source, "a module ends before it begins");
+      check_table(is_build_id(module.build_id), source, kNoBuildId);
     }
     for (const AddressRange& range : all.tracker->memory) {
       check_table(range.begin <= range.end, source, "memory of the tracker ends before it begins");

@@ -289,6 +289,24 @@ TEST_CASE("metadata that do not fit together") {
   CHECK(error_of(CraftedFile().finish()) != "");  // no process
 }
 
+TEST_CASE("build-ids that are none, which would get to a terminal as they are") {
+  using M = SnapshotMetadata;
+  for (const char* text : {"\x1b[2J", "\r", "ab/../", "AB"}) {
+    CAPTURE(text);
+    const auto is_refused = [&](auto change) {
+      return mentions(error_of_metadata(change), "a build-id is not");
+    };
+    CHECK(is_refused([&](M& m) { m.process.build_id = text; }));
+    CHECK(is_refused([&](M& m) { m.heap.instances[0].build_id = text; }));
+    CHECK(is_refused([&](M& m) {
+      m.tracker = full_tracker();
+      m.tracker->modules[0].build_id = text;
+    }));
+  }
+  CHECK(error_of_metadata([](M& m) { m.process.build_id = "0123456789abcdef"; }) == "");
+  CHECK(error_of_metadata([](M& m) { m.process.build_id = ""; }) == "");
+}
+
 TEST_CASE("mmapped chunks of no malloc, and larger than all memory") {
   const auto error_with = [](const MmappedChunk& chunk) {
     CraftedFile file;
