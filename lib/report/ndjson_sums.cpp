@@ -175,10 +175,8 @@ std::vector<SameStacks> merged_stacks(const StackReportInput& input) {
   return merged;
 }
 
-void write_stack_rows(SumRows& rows, const SnapshotStreams& streams,
-                      const RecordedStacks& recorded) {
-  const SnapshotMetadata& metadata = *streams.metadata;
-  const StackCensus census = take_stack_census(streams, recorded.stacks);
+void write_stack_rows(SumRows& rows, const SnapshotMetadata& metadata,
+                      const RecordedStacks& recorded, const StackCensus& census) {
   StackReportInput input{metadata, recorded, census, StackOrder::kLiveBytes, {}, {}, {}};
   input.ranked = ranked_stacks(census, recorded.stacks, StackOrder::kLiveBytes, 0);
   pass_over_unnamed(census, recorded, *metadata.tracker, input.passed);
@@ -207,12 +205,10 @@ void write_stack_rows(SumRows& rows, const SnapshotStreams& streams,
 }
 
 // What each root retains, under names that mean the same on every host and in every build.
-void write_owner_rows(SumRows& rows, const SnapshotStreams& streams,
-                      const ReferenceStreams& references) {
+void write_owner_rows(SumRows& rows, const SnapshotMetadata& metadata, const OwnerSums& sums) {
   // Of the bytes in use: smaller owners are left out.
   constexpr uint64_t kLeastShare = 100;
-  const OwnerSums sums = sum_owners(streams, references);
-  const RootNames names(*streams.metadata, NameScope::kSeveralBuilds);
+  const RootNames names(metadata, NameScope::kSeveralBuilds);
   std::map<std::string, Tally> by_name;
   for (const OwnerSum& owner : sums.owners) {
     Tally& tally = by_name[owner_name(owner, sums, names)];
@@ -253,12 +249,19 @@ void export_ndjson_sums(const SnapshotStreams& streams, const RecordedStacks* re
   const SnapshotMetadata& metadata = *streams.metadata;
   const HeapSummary summary = summarize(streams);
   const RssAccount account = account_rss(metadata, summary);
+  // All is read before anything is written: a damaged snapshot is refused without half an export.
+  std::optional<StackCensus> census;
+  if (recorded != nullptr && metadata.tracker) {
+    census = take_stack_census(streams, recorded->stacks);
+  }
+  std::optional<OwnerSums> owners;
+  if (references != nullptr) owners = sum_owners(streams, *references);
   SumRows rows(metadata, out);
   write_account_rows(rows, account);
   write_size_rows(rows, summary);
   write_arena_rows(rows, metadata, summary);
-  if (recorded != nullptr && metadata.tracker) write_stack_rows(rows, streams, *recorded);
-  if (references != nullptr) write_owner_rows(rows, streams, *references);
+  if (census) write_stack_rows(rows, metadata, *recorded, *census);
+  if (owners) write_owner_rows(rows, metadata, *owners);
   write_process_row(rows, metadata, summary, account, file);
 }
 

@@ -132,6 +132,18 @@ TEST_CASE("what an older snapshot or a core does not say is null") {
   CHECK(std::string_view(rows.all().back()["snapshot"]) == "old.hsnap");
 }
 
+TEST_CASE("nothing is written of a snapshot whose references are damaged") {
+  HandmadeSnapshot snapshot = test::sample_snapshot();
+  snapshot.metadata.process.comm.assign(100'000, 'x');  // a row is more than a writer keeps
+  const auto refuse = [](const auto&...) { throw Error(ErrorKind::kBadInput, "is damaged", ""); };
+  const ReferenceStreams references{{}, {}, refuse, refuse, refuse};
+  std::string text;
+  Writer out(text);
+  CHECK_THROWS_AS(export_ndjson_sums(snapshot.streams(), nullptr, &references, "a.hsnap", out),
+                  Error);
+  CHECK(text.empty());
+}
+
 TEST_CASE("stacks of the same functions are one row, whose id does not depend on addresses") {
   HandmadeSnapshot snapshot;
   snapshot.add_arena(true);
