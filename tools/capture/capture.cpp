@@ -12,6 +12,7 @@
 #include "base/lost_pages.h"
 #include "heap/discovery/malloc_discovery.h"
 #include "heap/walk/heap_walker.h"
+#include "platform/linux/freeze/freeze_notes.h"
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/freeze/running_process.h"
 #include "platform/linux/proc/ask_again.h"
@@ -311,7 +312,7 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
     }
     FreezeOptions while_stopped = freeze;
     while_stopped.choice = FreezeChoice::kStop;
-    while_stopped.why_stop = "a copy was made and lost: " + lost.why;
+    while_stopped.why_stop = lost_copy_text(lost.why);
     while_stopped.earlier_pause_ns = lost.pause_ns;
     return capture_once(pid, while_stopped, options);
   }

@@ -11,6 +11,7 @@
 #include "heap/corruption_log.h"
 #include "heap/discovery/malloc_discovery.h"
 #include "heap/walk/heap_check.h"
+#include "platform/linux/freeze/freeze_notes.h"
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/self/nap.h"
 
@@ -100,7 +101,7 @@ class HeapLooker {
         {record.threads, std::chrono::nanoseconds(record.pause_ns + record.reap_pause_ns)});
     if (loss) {
       options.choice = FreezeChoice::kStop;
-      options.why_stop = "a copy was made and lost: " + *loss;
+      options.why_stop = lost_copy_text(loss);
       return false;
     }
     return found_.empty() || !frozen.has_unfinished_calls();

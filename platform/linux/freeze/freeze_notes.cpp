@@ -49,6 +49,10 @@ std::string sharer_note(const PtraceSession::Sharer& sharer) {
 
 }  // namespace
 
+std::string lost_copy_text(const std::optional<std::string>& reason) {
+  return "a copy was made and lost: " + reason.value_or(kCopyKilled);
+}
+
 std::string earlier_pause_note(uint64_t nanoseconds) {
   const uint64_t tenths = nanoseconds / 100'000;
   return "it had already been paused for " + std::to_string(tenths / 10) + "." +

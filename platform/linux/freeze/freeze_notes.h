@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,10 @@
 
 namespace heapsnap {
 
+// Why a copy is gone that heapsnap has not killed itself.
+constexpr const char* kCopyKilled = "it was killed, by another process or because memory ran out";
+// Why the target is read while it is stopped: its copy was lost, for `reason`, else kCopyKilled.
+std::string lost_copy_text(const std::optional<std::string>& reason);
 // The target was stopped for a copy that turned out to be unusable.
 std::string earlier_pause_note(uint64_t nanoseconds);
 // Threads that could not be run out of the allocator, and where some of them were in `space`.

@@ -100,7 +100,8 @@ void FrozenProcess::plan(const FreezeOptions& options) {
   }
   record_.method = FreezeMethod::kStop;
   record_.why = options.why_stop;
-  if (options.earlier_pause_ns != 0) note_earlier_pause(options.earlier_pause_ns);
+  if (options.earlier_pause_ns != 0)
+    record_.notes.push_back(earlier_pause_note(options.earlier_pause_ns));
   usage_before_ = view_.proc.smaps(target_tid_);
   // A read of /proc/PID/mem fails at a page that a userfaultfd(2) handler has to fill;
   // process_vm_readv(2) waits for it.
@@ -178,6 +179,13 @@ void FrozenProcess::look_at_stopped() {
 
 void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritance& inheritance) {
   std::string why_not;
+  bool is_lost = false;
+  const auto meanwhile = [this, &is_lost](int child) {
+    const auto useless = keep_missing(child);
+    // The memory of a copy that is killed meanwhile looks as if the fork had left it out.
+    is_lost = useless && view_.proc.sizes(child).mapped == 0;
+    return is_lost ? lost_copy_text(watch_->reason()) : useless;
+  };
   if (session_->was_stopped_before()) {
     why_not = "it was stopped already (SIGSTOP)";
   } else if (session_->may_execute() || !gadget_->is_in(*view_.memory)) {
@@ -185,15 +193,14 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
   } else {
     inside_malloc_ = threads_inside_malloc(options.malloc_text, *session_, *view_.memory);
     blocking_ = threads_that_block_signals(*session_, inside_malloc_);
-    snapshot_ = ForkSnapshot::take(
-        view_.proc, view_.process.pid, *session_, *gadget_, inheritance, *watch_,
-        [this](int child) { return keep_missing(child); }, shared_to_give_up(options.malloc_text),
-        TraceClock::now() + longest_copy_, why_not);
+    snapshot_ = ForkSnapshot::take(view_.proc, view_.process.pid, *session_, *gadget_, inheritance,
+                                   *watch_, meanwhile, shared_to_give_up(options.malloc_text),
+                                   TraceClock::now() + longest_copy_, why_not);
   }
   if (snapshot_) return;
-  record_.why = "it cannot be forked: " + why_not;
+  record_.why = is_lost ? why_not : "it cannot be forked: " + why_not;
   if (session_->is_released()) {
-    note_earlier_pause(count_ns(session_->pause()));
+    record_.notes.push_back(earlier_pause_note(count_ns(session_->pause())));
     seize_threads();
     stop_threads(options, inheritance);
   }
@@ -215,13 +222,9 @@ bool FrozenProcess::finish_fork(const FreezeOptions& options) {
   }
   if (!lost) return true;
   record_.method = FreezeMethod::kStop;
-  record_.why = "a copy was made and lost: " + *lost;
-  note_earlier_pause(record_.pause_ns);
+  record_.why = lost_copy_text(lost);
+  record_.notes.push_back(earlier_pause_note(record_.pause_ns));
   return false;
-}
-
-void FrozenProcess::note_earlier_pause(uint64_t nanoseconds) {
-  record_.notes.push_back(earlier_pause_note(nanoseconds));
 }
 
 // Those that can be written to, which matter most. None if code other than the allocator's has to
@@ -244,7 +247,7 @@ std::optional<std::string> FrozenProcess::loss() const {
   if (auto reason = watch_->reason()) return reason;
   const auto task = view_.proc.try_stat(snapshot_->child().pid());
   if (task && !task->is_dead()) return std::nullopt;
-  return "it was killed, by another process or because memory ran out";
+  return kCopyKilled;
 }
 
 std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& options) {

@@ -86,7 +86,6 @@ class FrozenProcess final : public Target {
 
   void look_at_stopped();
   void show_threads();
-  void note_earlier_pause(uint64_t nanoseconds);
   void note_still_inside(const MallocExit& exit);
   void note_handlers(const FreezeOptions& options);
   // Why a fork would not show what is to be read, judging by smaps.
