@@ -2,143 +2,81 @@
 
 #include <algorithm>
 #include <bit>
-
-#include "heap/chunk.h"
+#include <numeric>
 
 namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kFinestScale = 16;
-
-class MmappedRanges final : public ChunkSink {
- public:
-  void on_batch(const ChunkBatch& /*batch*/) override {}
-  void on_mmapped(const MmappedChunk& chunk) override {
-    ranges.push_back({chunk.mapping_begin, chunk.mapping_begin + chunk.total});
-  }
-  std::vector<AddressRange> ranges;
-};
-
-// Ordered and disjoint; what touches becomes one region.
-std::vector<HeapMap::Region> regions_of(const SnapshotStreams& streams) {
-  MmappedRanges mmapped;
-  streams.read_chunks(mmapped);
-  std::vector<AddressRange> ranges = std::move(mmapped.ranges);
-  for (const HeapSegment& segment : streams.metadata->heap.segments) {
-    ranges.push_back(segment.range);
-  }
-  std::sort(ranges.begin(), ranges.end());
-  std::vector<HeapMap::Region> regions;
-  for (const AddressRange& range : ranges) {
-    if (range.is_empty()) continue;
-    if (!regions.empty() && range.begin <= regions.back().range.end) {
-      regions.back().range.end = std::max(regions.back().range.end, range.end);
-    } else {
-      regions.push_back({range, 0});
-    }
-  }
-  return regions;
-}
-
-// Pixels of all regions at this scale, with what parts them; saturates instead of overflowing.
-uint64_t pixels_needed(const std::vector<HeapMap::Region>& regions, uint64_t scale) {
-  uint64_t pixels = 0;
-  for (const HeapMap::Region& region : regions) {
-    const uint64_t own = region.range.size() / scale + 2;
-    if (own > UINT64_MAX - pixels) return UINT64_MAX;
-    pixels += own;
-  }
-  return pixels;
-}
-
-// Puts bytes of address ranges into the pixels that show them.
-class Brush {
- public:
-  explicit Brush(HeapMap& map) : map_(map), shift_(std::countr_zero(map.bytes_per_pixel)) {}
-
-  void paint(AddressRange range, uint64_t HeapMap::Pixel::*member) {
-    auto region = std::upper_bound(
-        map_.regions.begin(), map_.regions.end(), range.begin,
-        [](Address address, const HeapMap::Region& other) { return address < other.range.end; });
-    for (; region != map_.regions.end() && region->range.begin < range.end; ++region) {
-      paint_in(*region,
-               {std::max(range.begin, region->range.begin), std::min(range.end, region->range.end)},
-               member);
-    }
-  }
-
- private:
-  void paint_in(const HeapMap::Region& region, AddressRange range,
-                uint64_t HeapMap::Pixel::*member) {
-    uint64_t offset = range.begin - region.range.begin;
-    uint64_t left = range.size();
-    while (left > 0) {
-      const uint64_t in_pixel = map_.bytes_per_pixel - (offset & (map_.bytes_per_pixel - 1));
-      const uint64_t bytes = std::min(left, in_pixel);
-      map_.pixels[region.first_pixel + (offset >> shift_)].*member += bytes;
-      offset += bytes;
-      left -= bytes;
-    }
-  }
-
-  HeapMap& map_;
-  int shift_;
-};
-
-class ChunkPainter final : public ChunkSink {
- public:
-  explicit ChunkPainter(Brush& brush) : brush_(brush) {}
-
-  void on_batch(const ChunkBatch& batch) override {
-    Address begin = batch.begin;
-    for (size_t i = 0; i < batch.sizes.size(); ++i) {
-      const AddressRange range{begin, begin + batch.sizes[i]};
-      if (is_live(batch.states[i])) {
-        brush_.paint(range, &HeapMap::Pixel::used);
-      } else if (is_free(batch.states[i])) {
-        brush_.paint(range, &HeapMap::Pixel::free);
-      }
-      begin = range.end;
-    }
-  }
-  void on_mmapped(const MmappedChunk& chunk) override {
-    brush_.paint({chunk.mapping_begin, chunk.mapping_begin + chunk.total},
-                 is_free(chunk.state) ? &HeapMap::Pixel::free : &HeapMap::Pixel::used);
-  }
-
- private:
-  Brush& brush_;
-};
+// Gaps and ends may take this share of the squares at most: one in so many.
+constexpr uint64_t kSquaresPerRegion = 8;
 
 }  // namespace
 
-HeapMap map_heap(const SnapshotStreams& streams, unsigned width, unsigned max_height) {
-  HeapMap map;
-  map.width = width;
-  map.regions = regions_of(streams);
-  const uint64_t most = uint64_t{width} * max_height;
-  map.bytes_per_pixel = kFinestScale;
-  // Every region costs a pixel or two however coarse the scale is: those beyond are left out.
-  if (map.regions.size() > most / 4) map.regions.resize(most / 4);
-  while (pixels_needed(map.regions, map.bytes_per_pixel) > most) map.bytes_per_pixel *= 2;
-
-  uint64_t next = 0;
-  for (HeapMap::Region& region : map.regions) {
-    region.first_pixel = next;
-    next += (region.range.size() - 1) / map.bytes_per_pixel + 2;
+HeapMap::HeapMap(std::span<const HeapRegion> regions, const MapPanels& panels, uint64_t scale)
+    : shift_(static_cast<unsigned>(std::countr_zero(scale))) {
+  uint64_t squares = 0;
+  for (const HeapRegion& region : regions) squares += region.range.size() >> shift_;
+  if (!place(regions, panels, squares / kSquaresPerRegion >= regions.size())) {
+    squares_ = UINT64_MAX;
   }
-  map.height = static_cast<unsigned>((next + width - 1) / width);
-  map.pixels.resize(uint64_t{map.height} * width);
+}
 
-  Brush brush(map);
-  ChunkPainter painter(brush);
-  streams.read_chunks(painter);
-  streams.read_pages([&](const PageRun& run) {
-    if (run.state == PageState::kAbsent) brush.paint(run.range, &HeapMap::Pixel::absent);
-    if (run.state == PageState::kSwapped) brush.paint(run.range, &HeapMap::Pixel::swapped);
+// In the order of panels, and in each of addresses. False where squares cannot be counted.
+bool HeapMap::place(std::span<const HeapRegion> regions, const MapPanels& panels, bool has_gaps) {
+  by_square_.resize(regions.size());
+  std::iota(by_square_.begin(), by_square_.end(), uint32_t{0});
+  std::stable_sort(by_square_.begin(), by_square_.end(), [&](uint32_t a, uint32_t b) {
+    return panels.of_region[a] < panels.of_region[b];
   });
-  return map;
+  pieces_.resize(regions.size());
+  panels_.resize(panels.panels.size());
+  const uint64_t mask = scale() - 1;
+  uint64_t next = 0;  // the square, and how many bytes of it are taken
+  uint64_t taken = 0;
+  uint32_t panel = UINT32_MAX;
+  for (const uint32_t i : by_square_) {
+    const AddressRange& range = regions[i].range;
+    if (panels.of_region[i] != panel) {
+      panel = panels.of_region[i];
+      if (taken != 0) ++next;
+      taken = 0;
+      panels_[panel].first = next;
+    } else if (has_gaps) {
+      next += taken != 0 ? 2 : 1;
+      taken = 0;
+    }
+    if (taken == 0) taken = range.begin.value() & mask;
+    pieces_[i] = {range, next, taken, panel};
+    const uint64_t size = range.size();
+    next += (size >> shift_) + ((taken + (size & mask)) >> shift_);
+    taken = (taken + (size & mask)) & mask;
+    if (next > UINT64_MAX / 2) return false;
+    panels_[panel].count = next + (taken != 0 ? 1 : 0) - panels_[panel].first;
+    squares_ = panels_[panel].first + panels_[panel].count;
+  }
+  return true;
+}
+
+std::optional<Address> HeapMap::address_of(uint64_t square) const {
+  const auto after = std::upper_bound(
+      by_square_.begin(), by_square_.end(), square,
+      [&](uint64_t which, uint32_t piece) { return which < pieces_[piece].first; });
+  if (after == by_square_.begin()) return std::nullopt;
+  // Several pieces may share a square: the first of them has its first byte.
+  auto found = std::prev(after);
+  while (found != by_square_.begin() && pieces_[*found].first == square) {
+    const Piece& before = pieces_[*std::prev(found)];
+    if (before.panel != pieces_[*found].panel || square_of(before, before.range.end - 1) < square) {
+      break;
+    }
+    --found;
+  }
+  const Piece& piece = pieces_[*found];
+  if (square == piece.first) return piece.range.begin;
+  const Address address = piece.range.begin + (((square - piece.first) << shift_) - piece.lead);
+  if (address >= piece.range.end) return std::nullopt;
+  return address;
 }
 
 }  // namespace heapsnap

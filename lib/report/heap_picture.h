@@ -1,18 +1,50 @@
-// A heap map as a PNG file.
+// The heap as a picture: squares in the colours of what lies in them, with titles, addresses and a
+// legend.
 //
-//   used         red     the more of a pixel's bytes, the stronger
-//   free         grey    in memory, or not known to be elsewhere
-//   absent       white   of either kind: never touched or given back, costs nothing
-//   in swap      blue
-//   no heap      black   between regions, and after the last
+// As a PNG it is written row by row, and squares are painted band by band, so memory does not grow
+// with the heap or with the height of the picture.
 #pragma once
 
-#include "analysis/heap_map.h"
+#include <functional>
+
+#include "analysis/map_classes.h"
+#include "analysis/map_painter.h"
+#include "report/map_palette.h"
+#include "report/picture_frame.h"
+#include "report/picture_words.h"
 #include "report/writer.h"
 
 namespace heapsnap {
 
-// Throws Error{kOutput}, also when the picture is empty (a heap without chunks).
-void write_heap_picture(const HeapMap& map, Writer& out);
+class HeapPicture {
+ public:
+  // Fills the band; gives the sums over the whole map.
+  using PaintBand = std::function<MapFigures(const HeapMap&, MapBand&)>;
+
+  // `paint` is of `classes`. Paints the first band.
+  HeapPicture(PictureFrame frame, const MapClasses& classes, const PictureSubject& subject,
+              unsigned most_height, PaintBand paint);
+
+  const PictureFrame& frame() const { return frame_; }
+  const PictureWords& words() const { return words_; }
+  unsigned height() const { return words_.height; }
+
+  // Throw Error{kOutput}.
+  void write_png(Writer& out);
+  void write_svg(Writer& out);
+
+ private:
+  // Paints the band that it is in, where that is another one.
+  void need(uint64_t square);
+  Paint paint_of(uint64_t square);
+
+  PictureFrame frame_;
+  MapPalette palette_;
+  size_t classes_;
+  PaintBand paint_;
+  MapBand band_;
+  MapFigures figures_;
+  PictureWords words_;
+};
 
 }  // namespace heapsnap

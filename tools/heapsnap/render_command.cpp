@@ -1,31 +1,112 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include "analysis/heap_map.h"
+#include <bit>
+
+#include "analysis/heap_regions.h"
+#include "analysis/map_classes.h"
+#include "analysis/map_painter.h"
+#include "analysis/reference_streams.h"
+#include "base/byte_size.h"
 #include "base/count_text.h"
 #include "base/error.h"
 #include "report/heap_picture.h"
+#include "report/map_labels.h"
+#include "report/stack_labels.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/explained_snapshot.h"
 #include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/pass_over_options.h"
+#include "tools/heapsnap/region_choice.h"
 #include "tools/heapsnap/result_file.h"
+#include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/tracked_stacks.h"
 
 namespace heapsnap {
 
 namespace {
 
 constexpr uint64_t kLargestSide = 8192;
+constexpr unsigned kSvgSquare = 4;  // a square of an SVG takes many more bytes than one of a PNG
 
 constexpr const char* kRenderDescription =
-    "Draws the heap as a picture (PNG): all arenas and mmapped chunks in ascending order of\n"
-    "address, every pixel the same number of bytes. Red is used, grey is free and in memory, "
-    "white\n"
-    "was never touched or given back, blue is in swap, black is no heap.";
+    "Draws the heap as a picture: the segments of all arenas, and the mmapped chunks, each under "
+    "a\n"
+    "title, with addresses and a legend. It always fits one screen: a square of the picture is as\n"
+    "many bytes as it takes, a power of two. --region and --scale show a part of it in detail.";
 
 unsigned picture_side(const char* option, uint64_t pixels) {
-  if (pixels >= 16 && pixels <= kLargestSide) return static_cast<unsigned>(pixels);
+  if (pixels >= PictureFrame::kLeastHeight && pixels <= kLargestSide) {
+    return static_cast<unsigned>(pixels);
+  }
   throw Error(ErrorKind::kUsage, fmt::format("--{} {}", option, pixels),
-              fmt::format("not between 16 and {}", kLargestSide));
+              fmt::format("not between {} and {}", PictureFrame::kLeastHeight, kLargestSide));
+}
+
+uint64_t parse_scale(const std::string& text) {
+  if (text.empty()) return 0;
+  const uint64_t scale = parse_byte_size("--scale", text);
+  if (scale >= HeapMap::kFinestScale && std::has_single_bit(scale)) return scale;
+  throw Error(ErrorKind::kUsage, "--scale " + text,
+              fmt::format("not a power of two from {} bytes on", HeapMap::kFinestScale),
+              fmt::format("for example: --scale {}",
+                          std::max(HeapMap::kFinestScale, std::bit_floor(scale))));
+}
+
+bool is_svg(const std::string& format, const std::string& output) {
+  if (format.empty()) return output.ends_with(".svg");
+  check_choice("--format", format, {"png", "svg"});
+  return format == "svg";
+}
+
+// The classes of a picture, with what to call them.
+struct ColorKey {
+  MapClasses classes;
+  std::vector<std::string> labels;
+};
+
+ColorKey key_by_stack(const SnapshotReader& snapshot, const std::string& path) {
+  const RecordedStacks recorded =
+      read_tracked_stacks(snapshot, {path}, stack_debug_files("", false), "");
+  ColorKey key{MapClasses::by_stack(streams_of(snapshot), recorded.stacks.sites.size()), {}};
+  const StackCensus no_census;
+  StackReportInput input{
+      snapshot.metadata(), recorded, no_census, StackOrder::kLiveBytes, {}, {}, {}};
+  for (const MapClass& each : key.classes.list()) {
+    if (each.kind == MapClass::Kind::kStack) input.ranked.push_back(each.number);
+  }
+  input.passed = passed_frames({});
+  key.labels = map_labels(key.classes.list(), {}, stack_labels(input, kMapLabelWidth));
+  return key;
+}
+
+ColorKey color_key(const SnapshotReader& snapshot, const std::string& path,
+                   const std::string& color_by) {
+  const SnapshotStreams streams = streams_of(snapshot);
+  const auto plain = [](MapClasses classes) {
+    std::vector<std::string> labels = map_labels(classes.list(), {}, {});
+    return ColorKey{std::move(classes), std::move(labels)};
+  };
+  if (color_by == "stack") return key_by_stack(snapshot, path);
+  if (color_by == "residency") return plain(MapClasses::by_residency());
+  if (color_by == "size") return plain(MapClasses::by_size());
+  if (color_by == "state") return plain(MapClasses::by_state());
+  require_references(snapshot, path);
+  const ReferenceStreams references = references_of(snapshot);
+  if (color_by == "leak") return plain(MapClasses::by_leak(streams, references));
+  MapClasses classes = MapClasses::by_type(streams, references);
+  std::vector<std::string> labels = map_labels(classes.list(), references.types, {});
+  return {std::move(classes), std::move(labels)};
+}
+
+void check_color_by(const std::string& color_by) {
+  if (color_by == "age") {
+    throw Error(ErrorKind::kUnsupported, "--color-by age",
+                "snapshots do not record when a block was allocated",
+                "with --color-by stack, the blocks that are older than the tracker have a color of "
+                "their own; heapsnap diff OLD NEW shows what is newer than a snapshot");
+  }
+  check_choice("--color-by", color_by, {"state", "residency", "size", "type", "stack", "leak"});
 }
 
 }  // namespace
@@ -33,35 +114,66 @@ unsigned picture_side(const char* option, uint64_t pixels) {
 int run_render(const std::vector<std::string>& arguments) {
   std::string path;
   std::string output;
-  uint64_t width = 1024;
-  uint64_t height = 1024;
+  std::string color_by = "state";
+  std::string region;
+  std::string scale;
+  std::string format;
+  uint64_t width = 1280;
+  uint64_t height = 800;
   bool force = false;
   OptionParser parser("render [options] SNAPSHOT -o FILE", kRenderDescription);
   parser.text("output,o", output, "FILE", "the picture; - for standard output");
   parser.flag("force,f", force, "replace FILE if it exists");
-  parser.number("width", width, "PIXELS", "width of the picture (default: 1024)");
-  parser.number("height", height, "PIXELS", "maximum height (default: 1024)");
+  parser.text("color-by", color_by, "WHAT",
+              "state (default), residency, size, type, stack or leak");
+  parser.text("region", region, "PART",
+              "'arena N', mmapped, an address in it, a range of addresses, or a mapping's name");
+  parser.text("scale", scale, "BYTES",
+              "bytes a square: 16 or another power of two (default: the least that fits the size)");
+  parser.text("format", format, "FORMAT", "png or svg (default: by FILE's name, else png)");
+  parser.number("width", width, "PIXELS", "width of the picture (default: 1280)");
+  parser.number("height", height, "PIXELS",
+                "maximum height (default: 800); with --scale, it may be higher");
   parser.positional("SNAPSHOT", path);
   parser.example("heapsnap render a.hsnap -o a.png", "see fragmentation at a glance");
+  parser.example("heapsnap render a.hsnap -o a.png --region 'arena 1' --scale 16",
+                 "see every chunk of an arena");
+  parser.example("heapsnap render a.hsnap -o a.svg --color-by type",
+                 "where objects of which type lie, for a document");
   if (!parser.parse(arguments)) return kExitDone;
   if (path.empty() || output.empty()) {
     throw Error(ErrorKind::kUsage, "render", "it needs a snapshot and -o FILE",
                 "for example: heapsnap render a.hsnap -o a.png");
   }
-  const unsigned columns = picture_side("width", width);
-  const unsigned rows = picture_side("height", height);
+  check_color_by(color_by);
+  const bool as_svg = is_svg(format, output);
+  PictureSize size{picture_side("width", width), picture_side("height", height), parse_scale(scale),
+                   as_svg ? kSvgSquare : 1};
+  if (as_svg && size.scale != 0) {
+    throw Error(ErrorKind::kUsage, "--scale " + scale, "an SVG is an overview",
+                "leave --scale out, or make a PNG");
+  }
   const SnapshotReader snapshot = SnapshotReader::open(path);
-  const HeapMap map = map_heap(streams_of(snapshot), columns, rows);
-  if (map.height == 0) {
+  const SnapshotStreams streams = streams_of(snapshot);
+  std::vector<HeapRegion> all = heap_regions(streams);
+  if (all.empty()) {
     throw Error(ErrorKind::kUnsupported, "cannot draw " + path, "the heap in it has no chunks");
   }
+  const ChosenRegions chosen = choose_regions(snapshot.metadata(), std::move(all), region);
+  PictureFrame frame = plan_picture(snapshot.metadata().heap, chosen.regions, size);
+  const ColorKey key = color_key(snapshot, path, color_by);
+  HeapPicture picture(std::move(frame), key.classes,
+                      {snapshot.metadata(), "by " + color_by, chosen.name, key.labels}, size.height,
+                      [&](const HeapMap& map, MapBand& band) {
+                        return paint_band(streams, key.classes, map, band);
+                      });
   ResultFile result(output, force);
-  write_heap_picture(map, result.writer());
+  as_svg ? picture.write_svg(result.writer()) : picture.write_png(result.writer());
   result.commit();
   if (output != "-") {
-    fmt::print("{}: {} x {} pixels of {}, {}\n", output, map.width, map.height,
-               count_text(map.bytes_per_pixel, "byte", "bytes"),
-               count_text(map.regions.size(), "region", "regions"));
+    fmt::print("{}: {} x {} pixels, a square is {}, {}\n", output, size.width, picture.height(),
+               count_text(picture.frame().map.scale(), "byte", "bytes"),
+               count_text(chosen.regions.size(), "region", "regions"));
   }
   return kExitDone;
 }
