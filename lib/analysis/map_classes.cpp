@@ -89,22 +89,6 @@ std::vector<uint32_t> largest_of(const std::vector<uint64_t>& values, size_t mos
 
 }  // namespace
 
-bool MapClass::is_live() const {
-  switch (kind) {
-    case Kind::kInUse:
-    case Kind::kInUseHuge:
-    case Kind::kSize:
-    case Kind::kType:
-    case Kind::kOtherTypes:
-    case Kind::kUnknownType:
-    case Kind::kStack:
-    case Kind::kOtherStacks:
-    case Kind::kNoStack:
-    case Kind::kLeaked: return true;
-    default: return false;
-  }
-}
-
 uint8_t MapClasses::add(const MapClass& each) {
   const auto index = static_cast<uint8_t>(list_.size());
   list_.push_back(each);

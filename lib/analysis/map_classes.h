@@ -56,9 +56,6 @@ struct MapClass {
   uint64_t end = 0;     // the same; 0: no upper bound
   uint32_t number = 0;  // of kType: a TypeNumber; of kStack: a stack id
   bool operator==(const MapClass&) const = default;
-
-  // Whether it is memory that the program has; the others are free, or nobody's.
-  bool is_live() const;
 };
 
 class MapClasses {

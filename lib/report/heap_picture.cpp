@@ -31,9 +31,9 @@ void HeapPicture::need(uint64_t square) {
   paint_(frame_.map, band_);
 }
 
-Paint HeapPicture::paint_of(uint64_t square) {
+std::span<const uint32_t> HeapPicture::bytes_in(uint64_t square) {
   need(square);
-  return palette_.of_square(band_.bytes_in(square));
+  return band_.bytes_in(square);
 }
 
 }  // namespace heapsnap

@@ -5,7 +5,9 @@
 // with the heap or with the height of the picture.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <span>
 
 #include "analysis/map_classes.h"
 #include "analysis/map_painter.h"
@@ -36,7 +38,7 @@ class HeapPicture {
  private:
   // Paints the band that it is in, where that is another one.
   void need(uint64_t square);
-  Paint paint_of(uint64_t square);
+  std::span<const uint32_t> bytes_in(uint64_t square);
 
   PictureFrame frame_;
   MapPalette palette_;

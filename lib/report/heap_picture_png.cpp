@@ -17,35 +17,48 @@ constexpr unsigned kLeastMarkedSide = 4;
 // Where a square is more bytes than this, chunks begin in nearly all of them.
 constexpr uint64_t kMostMarkedScale = 32;
 
-// One row of pixels.
+// The colours of a picture: paper, those of the classes, and those of words.
+class InkBox {
+ public:
+  InkBox(const MapPalette& palette, size_t classes) : paints_{kPaper} {
+    for (size_t i = 0; i < classes; ++i) paints_.push_back(palette.of_class(i));
+    paints_.insert(paints_.end(), {kDarkInk, kPaleInk});
+  }
+  const std::vector<Paint>& paints() const { return paints_; }
+  static uint8_t of_class(size_t index) { return static_cast<uint8_t>(index + 1); }
+  // Of a colour that is there.
+  uint8_t of(const Paint& paint) const {
+    return static_cast<uint8_t>(std::find(paints_.begin(), paints_.end(), paint) - paints_.begin());
+  }
+
+ private:
+  std::vector<Paint> paints_;
+};
+
+// One row of pixels: numbers of inks.
 class PixelRow {
  public:
-  explicit PixelRow(unsigned width) : bytes_(size_t{width} * 3) {}
+  explicit PixelRow(unsigned width) : pixels_(width) {}
 
-  std::span<const uint8_t> bytes() const { return bytes_; }
-  void clear() { std::fill(bytes_.begin(), bytes_.end(), uint8_t{0xff}); }
-  void fill(unsigned x, unsigned width, const Paint& paint) {
-    const size_t end = std::min(bytes_.size(), (size_t{x} + width) * 3);
-    for (size_t i = size_t{x} * 3; i < end; i += 3) {
-      bytes_[i] = paint.red;
-      bytes_[i + 1] = paint.green;
-      bytes_[i + 2] = paint.blue;
-    }
+  std::span<const uint8_t> pixels() const { return pixels_; }
+  void clear() { std::fill(pixels_.begin(), pixels_.end(), uint8_t{0}); }
+  void fill(unsigned x, unsigned width, uint8_t ink) {
+    for (size_t i = x; i < std::min(pixels_.size(), size_t{x} + width); ++i) pixels_[i] = ink;
   }
   // Row `y` of the letters of `text`.
-  void letters(const PictureText& text, unsigned y) {
+  void letters(const PictureText& text, unsigned y, uint8_t ink) {
     unsigned x = text.x;
     for (std::string_view left = text.text; !left.empty(); x += kGlyphWidth) {
       const uint16_t row = glyph_rows(take_utf8(left).value_or(U'\ufffd'))[y];
       const unsigned bits = text.is_bold ? row | row >> 1U : row;
       for (unsigned i = 0; i < kGlyphWidth; ++i) {
-        if ((bits >> (kGlyphWidth - 1 - i) & 1U) != 0) fill(x + i, 1, text.ink);
+        if ((bits >> (kGlyphWidth - 1 - i) & 1U) != 0) fill(x + i, 1, ink);
       }
     }
   }
 
  private:
-  std::vector<uint8_t> bytes_;
+  std::vector<uint8_t> pixels_;
 };
 
 }  // namespace
@@ -53,7 +66,8 @@ class PixelRow {
 void HeapPicture::write_png(Writer& out) {
   std::string account;
   for (const std::string& line : words_.account) account += line + "\n";
-  PngRows png(frame_.width, words_.height,
+  const InkBox inks(palette_, classes_);
+  PngRows png(frame_.width, words_.height, inks.paints(),
               {{"Title", words_.title}, {"Description", account}, {"Software", "heapsnap"}}, out);
   const bool is_marked =
       frame_.square >= kLeastMarkedSide && frame_.map.scale() <= kMostMarkedScale;
@@ -74,17 +88,24 @@ void HeapPicture::write_png(Writer& out) {
       for (unsigned i = 0; i < count && !is_line; ++i) {
         const uint64_t square = squares.first + skipped + i;
         const unsigned x = frame_.map_left + i * frame_.square;
-        pixels.fill(x, frame_.square, paint_of(square));
-        if (is_marked && band_.begins_chunk(square)) pixels.fill(x, 1, kPaper);
+        const std::span<const uint32_t> bytes = bytes_in(square);
+        for (unsigned dot = 0; dot < frame_.square; ++dot) {
+          if (const auto kind = class_of_dot(bytes, x + dot, y)) {
+            pixels.fill(x + dot, 1, InkBox::of_class(*kind));
+          }
+        }
+        if (is_marked && band_.begins_chunk(square)) pixels.fill(x, 1, inks.of(kPaper));
       }
     }
     for (const PictureBox& box : words_.boxes) {
-      if (y >= box.y && y - box.y < box.height) pixels.fill(box.x, box.width, box.paint);
+      if (y >= box.y && y - box.y < box.height) pixels.fill(box.x, box.width, inks.of(box.paint));
     }
     for (const PictureText& text : words_.texts) {
-      if (y >= text.y && y - text.y < kGlyphHeight) pixels.letters(text, y - text.y);
+      if (y >= text.y && y - text.y < kGlyphHeight) {
+        pixels.letters(text, y - text.y, inks.of(text.ink));
+      }
     }
-    png.add(pixels.bytes());
+    png.add(pixels.pixels());
   }
   png.finish();
 }

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "report/bitmap_font.h"
 #include "report/heap_picture.h"
 #include "report/utf8.h"
 
@@ -45,16 +45,21 @@ void HeapPicture::write_svg(Writer& out) {
       frame_.width, words_.height, xml_text(words_.title), xml_text(account), paint_code(kPaper)));
   for (size_t panel = 0; panel < frame_.panels.size(); ++panel) {
     const HeapMap::Squares& squares = frame_.map.panels()[panel];
-    // Squares of one colour are one shape.
-    std::map<Paint, std::string> shapes;
+    // Squares of one colour are one shape. Each square is a dot.
+    std::vector<std::string> shapes(classes_);
     for (uint64_t i = 0; i < squares.count;) {
       const uint64_t row = i / frame_.columns;
       const uint64_t row_end = std::min((row + 1) * frame_.columns, squares.count);
-      const Paint paint = paint_of(squares.first + i);
+      const auto class_of = [&](uint64_t square) {
+        return class_of_dot(bytes_in(squares.first + square),
+                            static_cast<unsigned>(square % frame_.columns),
+                            static_cast<unsigned>(row % 8));
+      };
+      const std::optional<size_t> kind = class_of(i);
       uint64_t end = i + 1;
-      while (end < row_end && paint_of(squares.first + end) == paint) ++end;
-      if (paint != kPaper) {
-        shapes[paint] +=
+      while (end < row_end && class_of(end) == kind) ++end;
+      if (kind) {
+        shapes[*kind] +=
             fmt::format("M{} {}h{}v{}h-{}z", frame_.map_left + i % frame_.columns * frame_.square,
                         frame_.panels[panel].map_top + row * frame_.square,
                         (end - i) * frame_.square, frame_.square, (end - i) * frame_.square);
@@ -63,8 +68,10 @@ void HeapPicture::write_svg(Writer& out) {
     }
     out.write(fmt::format("<g shape-rendering=\"crispEdges\"><title>{}</title>\n",
                           xml_text(words_.panel_hints[panel])));
-    for (const auto& [paint, shape] : shapes) {
-      out.write(fmt::format("<path fill=\"{}\" d=\"{}\"/>\n", paint_code(paint), shape));
+    for (size_t kind = 0; kind < shapes.size(); ++kind) {
+      if (shapes[kind].empty()) continue;
+      out.write(fmt::format("<path fill=\"{}\" d=\"{}\"/>\n", paint_code(palette_.of_class(kind)),
+                            shapes[kind]));
     }
     out.write("</g>\n");
   }

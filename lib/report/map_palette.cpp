@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 namespace heapsnap {
 
@@ -18,6 +19,12 @@ constexpr Paint kByRank[] = {{0x33, 0x22, 0x88}, {0xcc, 0x66, 0x77}, {0x11, 0x77
                              {0xdd, 0xcc, 0x77}, {0x88, 0x22, 0x55}, {0x44, 0xaa, 0x99},
                              {0x88, 0xcc, 0xee}};
 static_assert(std::size(kByRank) == MapClasses::kRanked);
+
+constexpr unsigned kBayer[8][8] = {
+    {0, 32, 8, 40, 2, 34, 10, 42},  {48, 16, 56, 24, 50, 18, 58, 26},
+    {12, 44, 4, 36, 14, 46, 6, 38}, {60, 28, 52, 20, 62, 30, 54, 22},
+    {3, 35, 11, 43, 1, 33, 9, 41},  {51, 19, 59, 27, 49, 17, 57, 25},
+    {15, 47, 7, 39, 13, 45, 5, 37}, {63, 31, 55, 23, 61, 29, 53, 21}};
 
 // `standing_out`: what "in use" and "free" must leave room for, or kInUse. `rank`: which one it is
 // of its kind.
@@ -70,38 +77,19 @@ MapPalette::MapPalette(std::span<const MapClass> classes) {
   for (const MapClass& each : classes) {
     const size_t rank = met[static_cast<size_t>(each.kind)]++;
     paints_.push_back(paint_of(each.kind, standing_out, rank));
-    is_live_.push_back(each.is_live());
   }
 }
 
-Paint MapPalette::of_square(std::span<const uint32_t> bytes) const {
-  uint64_t all = 0;
-  uint64_t live = 0;
-  size_t most = paints_.size();
+std::optional<size_t> class_of_dot(std::span<const uint32_t> bytes, unsigned x, unsigned y) {
+  const uint64_t all = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
+  // In the middle of one of as many parts of all as there are dots.
+  const uint64_t place = all * (2 * kBayer[y % 8][x % 8] + 1) / 128;
+  uint64_t end = 0;
   for (size_t i = 0; i < bytes.size(); ++i) {
-    all += bytes[i];
-    if (!is_live_[i]) continue;
-    live += bytes[i];
-    if (bytes[i] != 0 && (most == paints_.size() || bytes[i] > bytes[most])) most = i;
+    end += bytes[i];
+    if (place < end) return i;
   }
-  if (all == 0) return kPaper;
-  constexpr uint64_t kSteps = 16;
-  const auto steps_of = [&](uint64_t part) { return (part * kSteps + all / 2) / all; };
-  std::array<uint64_t, 3> sum{};
-  uint64_t steps = 0;
-  const auto add = [&](const Paint& paint, uint64_t share) {
-    sum[0] += paint.red * share;
-    sum[1] += paint.green * share;
-    sum[2] += paint.blue * share;
-    steps += share;
-  };
-  if (live != 0) add(paints_[most], std::max<uint64_t>(steps_of(live), 1));
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    if (!is_live_[i]) add(paints_[i], steps_of(bytes[i]));
-  }
-  if (steps == 0) return kPaper;
-  const auto share = [&](uint64_t part) { return static_cast<uint8_t>(part / steps); };
-  return {share(sum[0]), share(sum[1]), share(sum[2])};
+  return std::nullopt;
 }
 
 }  // namespace heapsnap

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,13 +35,14 @@ class MapPalette {
   explicit MapPalette(std::span<const MapClass> classes);
 
   const Paint& of_class(size_t index) const { return paints_[index]; }
-  // Of a square with so many bytes of each class: of what is in use the class with most bytes,
-  // mixed with what is not in use, by their shares in steps of 1/16. kPaper where nothing is.
-  Paint of_square(std::span<const uint32_t> bytes) const;
 
  private:
   std::vector<Paint> paints_;
-  std::vector<bool> is_live_;
 };
+
+// The class of the dot at (x, y) of something that has so many bytes of each class; nothing where
+// it has none. Dots are of the classes in proportion to their bytes, and evenly spread (Bayer's
+// ordered dither, 8 by 8), so that each keeps the colour that the legend explains.
+std::optional<size_t> class_of_dot(std::span<const uint32_t> bytes, unsigned x, unsigned y);
 
 }  // namespace heapsnap

@@ -28,6 +28,15 @@ unsigned text_width(const std::string& text) {
   return static_cast<unsigned>(display_width(text)) * kGlyphWidth;
 }
 
+// "2 KiB": without a fraction where there is none.
+std::string scale_text(uint64_t bytes) {
+  std::string text = size_text(bytes);
+  if (const size_t fraction = text.find(".0 "); fraction != std::string::npos) {
+    text.erase(fraction, 2);
+  }
+  return text;
+}
+
 std::string parts_text(const MapPanels& parts) {
   uint64_t arenas = 0;
   uint64_t mmapped = 0;
@@ -182,10 +191,10 @@ class WordPlacer {
   std::vector<std::string> how_to_read() const {
     const uint64_t scale = frame_.map.scale();
     std::vector<std::string> sentences{
-        fmt::format("Each square is {}, each row {}.", size_text(scale),
-                    size_text(scale * frame_.columns)),
+        fmt::format("Each square is {}, each row {}.", scale_text(scale),
+                    scale_text(scale * frame_.columns)),
         "Addresses rise to the right, then row by row.",
-        "Where a square has several colours, they are mixed.",
+        "Dots of several colours: each has its share of the memory there.",
     };
     if (frame_.parts.panels.size() < frame_.map.pieces().size()) {
       sentences.emplace_back("White gaps part what does not adjoin.");

@@ -43,7 +43,8 @@ void guarded(png_structp png, const std::string& failure, Work work) {
 
 }  // namespace
 
-PngRows::PngRows(unsigned width, unsigned height, const Texts& texts, Writer& out)
+PngRows::PngRows(unsigned width, unsigned height, std::span<const Paint> palette,
+                 const Texts& texts, Writer& out)
     : state_(std::make_unique<State>()), out_(out) {
   State& state = *state_;
   state.png =
@@ -63,11 +64,14 @@ PngRows::PngRows(unsigned width, unsigned height, const Texts& texts, Writer& ou
     entry.itxt_length = text.size();
     entries.push_back(entry);
   }
+  std::vector<png_color> colors;
+  for (const Paint& paint : palette) colors.push_back({paint.red, paint.green, paint.blue});
   guarded(state.png, state.failure, [&] {
-    png_set_IHDR(state.png, state.info, width, height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
-                 PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+    png_set_IHDR(state.png, state.info, width, height, 8, PNG_COLOR_TYPE_PALETTE,
+                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     // Rows of squares repeat: what deflate finds by itself is more than filters would leave it.
     png_set_filter(state.png, PNG_FILTER_TYPE_BASE, PNG_FILTER_NONE);
+    png_set_PLTE(state.png, state.info, colors.data(), static_cast<int>(colors.size()));
     png_set_text(state.png, state.info, entries.data(), static_cast<int>(entries.size()));
     png_write_info(state.png, state.info);
   });

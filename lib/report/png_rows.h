@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "report/map_palette.h"
 #include "report/writer.h"
 
 namespace heapsnap {
@@ -19,12 +20,14 @@ class PngRows {
   using Texts = std::vector<std::pair<std::string, std::string>>;
 
   // All throw Error{kOutput}. `out` must outlive this.
-  PngRows(unsigned width, unsigned height, const Texts& texts, Writer& out);
+  // `palette`: 256 colours at most.
+  PngRows(unsigned width, unsigned height, std::span<const Paint> palette, const Texts& texts,
+          Writer& out);
   ~PngRows();
   PngRows(const PngRows&) = delete;
   PngRows& operator=(const PngRows&) = delete;
 
-  // `width` times red, green, blue. To be called `height` times.
+  // `width` indices into the palette. To be called `height` times.
   void add(std::span<const uint8_t> row);
   // After the last row.
   void finish();

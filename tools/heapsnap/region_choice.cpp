@@ -72,6 +72,7 @@ ChosenRegions choose_regions(const SnapshotMetadata& metadata, std::vector<HeapR
   if (text.empty()) return {std::move(all), {}};
   ChosenRegions chosen;
   chosen.name = text;
+  if (text == "main arena") return choose_regions(metadata, std::move(all), "arena 0");
   if (text.starts_with(kArenaWord)) {
     chosen.regions = regions_of_arena(metadata, all, text);
     if (metadata.heap.arenas[0].is_main && text == "arena 0") chosen.name = "main arena";

@@ -18,7 +18,7 @@ struct ChosenRegions {
 // `text`:
 //
 //   ""                  all
-//   arena 3             all segments of arena 3; "arena 0" is the main arena
+//   arena 3             all segments of arena 3; "main arena" is arena 0
 //   mmapped             all mmapped chunks
 //   0x7f0123456780      the segment or the mmapped chunk that holds the address
 //   0x7f00-0x8f00       what of the heap lies between, as /proc/PID/maps writes it

@@ -101,10 +101,11 @@ ColorKey color_key(const SnapshotReader& snapshot, const std::string& path,
 
 void check_color_by(const std::string& color_by) {
   if (color_by == "age") {
-    throw Error(ErrorKind::kUnsupported, "--color-by age",
-                "snapshots do not record when a block was allocated",
-                "with --color-by stack, the blocks that are older than the tracker have a color of "
-                "their own; heapsnap diff OLD NEW shows what is newer than a snapshot");
+    throw Error(
+        ErrorKind::kUnsupported, "--color-by age",
+        "snapshots do not record when a block was allocated",
+        "with --color-by stack, the blocks that are older than the tracker have a colour of "
+        "their own; heapsnap diff OLD NEW shows what is newer than a snapshot");
   }
   check_choice("--color-by", color_by, {"state", "residency", "size", "type", "stack", "leak"});
 }
