@@ -45,6 +45,7 @@ MAY_INCLUDE = {
     "lib/analysis": ["lib/heap", "lib/tracking", "lib/references", "lib/runtime",
                      "lib/snapshot"],
     "lib/report": ["lib/analysis"],
+    "lib/redaction": ["lib/analysis"],
     "lib/tracker": [],
     "lib/capi": [],
     "platform/linux": ["lib/target"],

@@ -10,7 +10,7 @@ set -eu
 
 build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev libfmt-dev libelf-dev
   libdw-dev libdebuginfod-dev libcapstone-dev libzstd-dev liblzma-dev libpng-dev libxxhash-dev
-  zlib1g-dev libcurl4-gnutls-dev libprotozero-dev libiberty-dev libtomlplusplus-dev python3"
+  zlib1g-dev libncurses-dev libcurl4-gnutls-dev libprotozero-dev libiberty-dev libtomlplusplus-dev python3"
 # libc6-dbg: the symbols of this system's C library; the tests compare heapsnap with and without them.
 # Ruby, PostgreSQL, nginx, MariaDB, node: real programs to attach to under load (wrk is one), and two that dump
 # themselves through libheapsnap. jemalloc, gperftools, mimalloc and musl: other allocators. The shells complete command
@@ -20,12 +20,13 @@ build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev li
 # clickhouse-server, on a port of its own, takes the rows of many hosts; go tool pprof reads the profiles that export writes.
 # promtool, of prometheus, checks what history writes for node_exporter.
 # heaptrack_print and valgrind's viewer of DHAT's files read what export writes.
+# tmux is the terminal of heapsnap top.
 # lldb, eu-stack and perf look at the processes that heapsnap has been in, as gdb does.
 test_packages="doctest-dev libsimdjson-dev zstd clang clang-format clang-tidy libclang-rt-dev ccache gdb libc6-dbg
   debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light apache2 cron wrk mariadb-server memcached nodejs
   make zsh fish bindfs bash-completion mandoc lintian systemd libcap2-bin libunwind-dev libjemalloc-dev libgoogle-perftools-dev
   libmimalloc-dev musl-tools lldb elfutils linux-perf strace prometheus podman runc busybox-static python3-kubernetes
-  rpm debootstrap clickhouse-server golang-go openssl curl heaptrack valgrind"
+  rpm debootstrap tmux clickhouse-server golang-go openssl curl heaptrack valgrind"
 # npm, which installs DuckDB's package; it may have come with another node than Debian's.
 command -v npm >/dev/null || test_packages="$test_packages npm"
 # Not in every release of Debian; the tests that need it are skipped where it is not.

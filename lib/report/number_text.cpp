@@ -26,6 +26,12 @@ std::string version_text(GlibcVersion version) {
   return version.major == 0 ? "unknown" : fmt::format("{}.{}", version.major, version.minor);
 }
 
+std::string short_change_text(int64_t bytes) {
+  if (bytes == 0) return "0";
+  const uint64_t size = bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : static_cast<uint64_t>(bytes);
+  return (bytes < 0 ? "-" : "+") + short_size_text(size);
+}
+
 std::string duration_text(uint64_t nanoseconds) {
   const double value = static_cast<double>(nanoseconds);
   if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);

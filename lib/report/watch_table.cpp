@@ -16,12 +16,6 @@ constexpr const char* kNothing = "-";
 constexpr size_t kLinesBesideRows = 3;
 constexpr size_t kFewestRows = 5;
 
-std::string signed_text(int64_t bytes) {
-  if (bytes == 0) return "0";
-  const uint64_t size = bytes < 0 ? 0 - static_cast<uint64_t>(bytes) : static_cast<uint64_t>(bytes);
-  return (bytes < 0 ? "-" : "+") + short_size_text(size);
-}
-
 }  // namespace
 
 WatchTable::WatchTable(Writer& out, const Ink& ink, const Shape& shape)
@@ -34,11 +28,11 @@ WatchTable::WatchTable(Writer& out, const Ink& ink, const Shape& shape)
           static_cast<uint64_t>(std::max<int64_t>(0, row.look.tracker->growth())));
     });
     add_column("live/s", 8, 1, [](const WatchRow& row) {
-      return row.rates ? signed_text(row.rates->live) : kNothing;
+      return row.rates ? short_change_text(row.rates->live) : kNothing;
     });
   }
   if (shape.has_growth) {
-    add_column("growth", 8, 0, [](const WatchRow& row) { return signed_text(row.growth); });
+    add_column("growth", 8, 0, [](const WatchRow& row) { return short_change_text(row.growth); });
   }
   if (shape.is_tracked) {
     add_column("churn/s", 7, 0, [](const WatchRow& row) {
@@ -50,7 +44,7 @@ WatchTable::WatchTable(Writer& out, const Ink& ink, const Shape& shape)
   }
   add_column("rss", 7, 0, [](const WatchRow& row) { return short_size_text(row.look.rss); });
   add_column("rss/s", 8, 2, [](const WatchRow& row) {
-    return row.rates ? signed_text(row.rates->rss) : kNothing;
+    return row.rates ? short_change_text(row.rates->rss) : kNothing;
   });
   add_column("anon", 7, 4, [](const WatchRow& row) { return short_size_text(row.look.anonymous); });
   add_column("file", 7, 7, [](const WatchRow& row) { return short_size_text(row.look.file); });

@@ -5,7 +5,6 @@
 
 #include "base/byte_reader.h"
 #include "snapshot/byte_writer.h"
-#include "snapshot/table.h"
 #include "snapshot/table_check.h"
 
 namespace heapsnap {
@@ -15,16 +14,6 @@ struct EnumRange<TypeSource> {
   static constexpr auto kFirst = TypeSource::kUnknown;
   static constexpr auto kLast = TypeSource::kDebugInfo;
   static constexpr auto kUnknown = TypeSource::kUnknown;
-};
-
-template <>
-struct TableOf<BlockType> {
-  static constexpr const char* kName = "types";
-  static void columns(auto& column, auto& row) {
-    column("name", row.name);
-    column("module", row.module);
-    column("source", row.source);
-  }
 };
 
 namespace {

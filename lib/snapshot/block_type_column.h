@@ -14,8 +14,19 @@
 #include "references/block_type.h"
 #include "references/reference.h"
 #include "snapshot/section.h"
+#include "snapshot/table.h"
 
 namespace heapsnap {
+
+template <>
+struct TableOf<BlockType> {
+  static constexpr const char* kName = "types";
+  static void columns(auto& column, auto& row) {
+    column("name", row.name);
+    column("module", row.module);
+    column("source", row.source);
+  }
+};
 
 class BlockTypeBuilder {
  public:

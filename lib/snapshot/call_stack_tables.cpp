@@ -26,30 +26,6 @@ struct CodeFrameRow {
 }  // namespace
 
 template <>
-struct TableOf<CallNode> {
-  static constexpr const char* kName = "stack_nodes";
-  static void columns(auto& column, auto& row) {
-    column("parent", row.parent);
-    column("module", row.module);
-    column("return_address", row.return_address);
-  }
-};
-
-template <>
-struct TableOf<AllocationSite> {
-  static constexpr const char* kName = "stacks";
-  static void columns(auto& column, auto& row) {
-    column("node", row.node);
-    column("depth", row.depth);
-    column("sample_bytes", row.sample_bytes);
-    column("allocations", row.allocations);
-    column("frees", row.frees);
-    column("allocated_bytes", row.allocated_bytes);
-    column("freed_bytes", row.freed_bytes);
-  }
-};
-
-template <>
 struct TableOf<StringRow> {
   static constexpr const char* kName = "strings";
   static void columns(auto& column, auto& row) { column("text", row.text); }

@@ -24,11 +24,9 @@ PageRunBuilder::PageRunBuilder(SectionSink& sink) : sink_(sink) {
   section_.columns[0].id = format::kPageRuns;
 }
 
-void PageRunBuilder::add(Address first_page, uint64_t page_size,
-                         std::span<const PageState> states) {
-  if (states.empty()) return;
+void PageRunBuilder::begin_at(Address first_page, uint64_t page_size, uint64_t pages) {
   if (!is_page_size(page_size) || !first_page.is_aligned(page_size) || first_page < end_ ||
-      states.size() > (~first_page.value()) / page_size) {
+      pages > (~first_page.value()) / page_size) {
     throw Error(ErrorKind::kInternal, "cannot write page states",
                 "they are not aligned or not in order");
   }
@@ -38,13 +36,26 @@ void PageRunBuilder::add(Address first_page, uint64_t page_size,
   } else if (first_page != end_) {
     extend(format::kPageGap, (first_page - end_) / page_size);
   }
+  end_ = first_page + pages * page_size;
+}
+
+void PageRunBuilder::add(Address first_page, uint64_t page_size,
+                         std::span<const PageState> states) {
+  if (states.empty()) return;
+  begin_at(first_page, page_size, states.size());
   for (size_t i = 0; i < states.size();) {
     size_t next = i + 1;
     while (next < states.size() && states[next] == states[i]) ++next;
     extend(static_cast<unsigned>(states[i]), next - i);
     i = next;
   }
-  end_ = first_page + states.size() * page_size;
+}
+
+void PageRunBuilder::add(const PageRun& run, uint64_t page_size) {
+  if (run.range.is_empty()) return;
+  const uint64_t pages = run.range.size() / page_size;
+  begin_at(run.range.begin, page_size, pages);
+  extend(static_cast<unsigned>(run.state), pages);
 }
 
 void PageRunBuilder::open_section(Address first_page, uint64_t page_size) {

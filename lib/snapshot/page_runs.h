@@ -26,10 +26,13 @@ class PageRunBuilder {
   // Throws Error{kInternal} for pages that are not aligned, not past those before, or of a size
   // that is no power of two between 512 bytes and 1 GiB.
   void add(Address first_page, uint64_t page_size, std::span<const PageState> states);
+  // The same of one run of whole pages.
+  void add(const PageRun& run, uint64_t page_size);
   // Hands over what is left. Call it after the last page.
   void flush();
 
  private:
+  void begin_at(Address first_page, uint64_t page_size, uint64_t pages);
   void open_section(Address first_page, uint64_t page_size);
   void extend(unsigned state, uint64_t pages);
   void close_run();

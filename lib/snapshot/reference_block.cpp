@@ -67,12 +67,16 @@ void ReferenceBlockBuilder::append(uint32_t offset, BlockNumber target, bool int
 
 void ReferenceBlockBuilder::add(const ReferenceBatch& batch) {
   size_t reference = 0;
+  bool goes_on = continues(batch);
   for (const uint32_t count : batch.counts) {
-    if (items_ >= kMostInSection || targets_.size() >= kMostInSection) flush();
-    const BlockNumber block = next_++;
+    if (goes_on || items_ >= kMostInSection || targets_.size() >= kMostInSection) flush();
+    const BlockNumber block = goes_on ? batch.first : next_++;
     open_block(block);
-    last_offset_ = 0;
-    last_target_ = block;
+    if (!goes_on) {
+      last_offset_ = 0;
+      last_target_ = block;
+    }
+    goes_on = false;
     for (uint32_t i = 0; i < count; ++i, ++reference) {
       if (targets_.size() >= kMostInSection) {
         close_block();

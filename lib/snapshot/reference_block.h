@@ -30,7 +30,11 @@ class ReferenceBlockBuilder {
   // Full sections go to `sink`.
   explicit ReferenceBlockBuilder(SectionSink& sink);
 
+  // The next blocks, or the last one again and those behind it: then its references go on.
   void add(const ReferenceBatch& batch);
+  bool continues(const ReferenceBatch& batch) const {
+    return next_ != 0 && batch.first == next_ - 1;
+  }
   // Hands over what is left. Call it after the last batch.
   void flush();
 

@@ -13,20 +13,6 @@ struct EnumRange<RootKind> {
   static constexpr auto kUnknown = RootKind::kMapping;
 };
 
-template <>
-struct TableOf<RootPlace> {
-  static constexpr const char* kName = "root_places";
-  static void columns(auto& column, auto& row) {
-    column("kind", row.kind);
-    column("tid", row.tid);
-    column("module", row.module);
-    column("name", row.name);
-    column("begin", row.begin);
-    column("size", row.size);
-    column("module_offset", row.module_offset);
-  }
-};
-
 void RootTableWriter::finish(std::span<const RootPlace> places) {
   roots_.finish();
   write_table(places, sink_, format::SectionKind::kRoots);

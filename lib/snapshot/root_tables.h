@@ -34,6 +34,20 @@ struct TableOf<RootRow> {
   }
 };
 
+template <>
+struct TableOf<RootPlace> {
+  static constexpr const char* kName = "root_places";
+  static void columns(auto& column, auto& row) {
+    column("kind", row.kind);
+    column("tid", row.tid);
+    column("module", row.module);
+    column("name", row.name);
+    column("begin", row.begin);
+    column("size", row.size);
+    column("module_offset", row.module_offset);
+  }
+};
+
 // Writes roots as they come, and their places at the end.
 class RootTableWriter {
  public:

@@ -75,6 +75,10 @@ void SnapshotWriter::on_pages(Address first_page, uint64_t page_size,
   state_->pages.add(first_page, page_size, states);
 }
 
+void SnapshotWriter::on_page_run(const PageRun& run, uint64_t page_size) {
+  state_->pages.add(run, page_size);
+}
+
 void SnapshotWriter::on_contents(Address from, std::span<const std::byte> bytes) {
   state_->contents.add(from, bytes);
 }
@@ -88,7 +92,7 @@ void SnapshotWriter::on_symbols(const SourceFrames& symbols) {
 }
 
 void SnapshotWriter::on_references(const ReferenceBatch& batch) {
-  if (batch.first != state_->references.blocks()) {
+  if (batch.first != state_->references.blocks() && !state_->references.continues(batch)) {
     throw Error(ErrorKind::kInternal, "cannot write references", "some blocks were left out");
   }
   state_->references.add(batch);

@@ -12,6 +12,7 @@
 #include "references/reference.h"
 #include "references/root.h"
 #include "snapshot/metadata.h"
+#include "snapshot/page_runs.h"
 #include "target/page_residency.h"
 #include "tracking/call_stacks.h"
 #include "tracking/source_frames.h"
@@ -40,6 +41,8 @@ class SnapshotWriter final : public ChunkSink, public ReferenceSink {
   void on_mmapped(const MmappedChunk& chunk) override;
   // Page states of consecutive pages, in ascending order of address over all calls.
   void on_pages(Address first_page, uint64_t page_size, std::span<const PageState> states);
+  // The same of pages that are all in one state, by a reader's runs.
+  void on_page_run(const PageRun& run, uint64_t page_size);
   // Memory contents, in ascending order of address over all calls.
   void on_contents(Address from, std::span<const std::byte> bytes);
 
@@ -48,7 +51,8 @@ class SnapshotWriter final : public ChunkSink, public ReferenceSink {
   // What they mean in the source, where that is known already. Once.
   void on_symbols(const SourceFrames& symbols);
 
-  // References of all blocks, in ascending order of their numbers.
+  // References of all blocks, in ascending order of their numbers. A block may come in several
+  // batches, as from a reader: the next one begins with it again.
   void on_references(const ReferenceBatch& batch) override;
   uint64_t references() const;  // so far
   // Their roots, and then, once, the places that these name.

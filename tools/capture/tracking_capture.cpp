@@ -156,4 +156,17 @@ SourceFrames name_stacks(Target& target, Tracking& tracking, const DebugFileSear
                    });
 }
 
+SourceFrames names_of_stacks(Target& target, int pid, Tracking& tracking,
+                             std::span<const uint32_t> stacks) {
+  std::vector<bool> is_wanted(tracking.stacks.nodes.size());
+  for (const uint32_t stack : stacks) {
+    tracking.stacks.walk(tracking.stacks.sites[stack].node,
+                         [&](uint32_t node) { is_wanted[node] = true; });
+  }
+  for (size_t node = 0; node < is_wanted.size(); ++node) {
+    if (!is_wanted[node]) tracking.stacks.nodes[node].module = -1;
+  }
+  return name_stacks(target, tracking, DebugFileSearch(), paths_of_process(pid));
+}
+
 }  // namespace heapsnap

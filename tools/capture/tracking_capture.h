@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,5 +65,9 @@ void name_threads(const std::vector<Thread>& threads, int pid, TrackerRecord& re
 // build-id says that it is the one.
 SourceFrames name_stacks(Target& target, Tracking& tracking, const DebugFileSearch& debug_files,
                          const OpenPath& open_path);
+// Those of some stacks of a process that runs, by the files that it has mapped; no debug files of
+// servers are asked for. The other frames of `tracking` lose their modules.
+SourceFrames names_of_stacks(Target& target, int pid, Tracking& tracking,
+                             std::span<const uint32_t> stacks);
 
 }  // namespace heapsnap

@@ -37,6 +37,8 @@ int run_stacks(const std::vector<std::string>& arguments);
 int run_watch(const std::vector<std::string>& arguments);
 int run_render(const std::vector<std::string>& arguments);
 int run_export(const std::vector<std::string>& arguments);
+int run_top(const std::vector<std::string>& arguments);
+int run_share(const std::vector<std::string>& arguments);
 int run_trim(const std::vector<std::string>& arguments);
 int run_doctor(const std::vector<std::string>& arguments);
 int run_collect(const std::vector<std::string>& arguments);

@@ -259,16 +259,8 @@ class Watch {
     RecordedStacks recorded;
     recorded.stacks = tracking.stacks;
     // Names are looked for only where they will be printed.
-    std::vector<bool> is_printed(recorded.stacks.nodes.size());
-    for (const uint32_t id : log_.busy_stacks(recorded.stacks)) {
-      recorded.stacks.walk(recorded.stacks.sites[id].node,
-                           [&](uint32_t node) { is_printed[node] = true; });
-    }
-    for (size_t node = 0; node < is_printed.size(); ++node) {
-      if (!is_printed[node]) tracking.stacks.nodes[node].module = -1;
-    }
-    recorded.symbols =
-        name_stacks(target, tracking, DebugFileSearch(), paths_of_process(process_.pid()));
+    recorded.symbols = names_of_stacks(target, process_.pid(), tracking,
+                                       log_.busy_stacks(recorded.stacks));
     log_.add(recorded, tracking.record, trigger_->churn(now), rules_.churn.value_or(0));
     out_.flush();
   }

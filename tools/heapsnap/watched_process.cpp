@@ -24,7 +24,8 @@ constexpr unsigned kLastSearch = 64;
 
 }  // namespace
 
-WatchedProcess::WatchedProcess(int pid) : pid_(pid), comm_(proc_.comm(pid)), end_(proc_, pid) {
+WatchedProcess::WatchedProcess(int pid, std::string command)
+    : pid_(pid), command_(std::move(command)), comm_(proc_.comm(pid)), end_(proc_, pid) {
   ask_again(proc_, pid, [this] {
     open();
     if (!refusal_) find_recording_tracker();
@@ -102,7 +103,7 @@ void WatchedProcess::fail_untracked(const std::string& what) const {
 }
 
 Error WatchedProcess::ended() const {
-  return {ErrorKind::kNoProcess, "heapsnap watch " + std::to_string(pid_),
+  return {ErrorKind::kNoProcess, command_ + " " + std::to_string(pid_),
           "process " + std::to_string(pid_) + " (" + comm_ + ") has ended"};
 }
 
@@ -139,13 +140,14 @@ TrackerTotals WatchedProcess::read_tracker() {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNoProcess) throw;
     if (is_ending()) throw ended();
-    throw Error(ErrorKind::kNoProcess, "heapsnap watch " + std::to_string(pid_),
+    throw Error(ErrorKind::kNoProcess, command_ + " " + std::to_string(pid_),
                 "it executed another program, which does not have the tracker",
                 "load it again: heapsnap inject " + std::to_string(pid_));
   }
 }
 
-std::optional<MallocCounters> WatchedProcess::read_malloc(uint64_t mapped) {
+std::optional<MallocCounters> WatchedProcess::read_malloc(
+    uint64_t mapped, std::vector<ArenaCounters>* arenas) {
   if (mallocs_.empty()) {
     // A program that has just been started has not loaded its C library.
     if (may_have_malloc_ && ++looks_without_malloc_ <= kLastSearch &&
@@ -155,7 +157,7 @@ std::optional<MallocCounters> WatchedProcess::read_malloc(uint64_t mapped) {
     if (mallocs_.empty()) return std::nullopt;
   }
   try {
-    return read_malloc_counters(*memory_, mallocs_, mapped);
+    return read_malloc_counters(*memory_, mallocs_, mapped, arenas);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNoProcess) throw;
     if (is_ending()) throw ended();
@@ -165,7 +167,7 @@ std::optional<MallocCounters> WatchedProcess::read_malloc(uint64_t mapped) {
   return std::nullopt;
 }
 
-WatchLook WatchedProcess::look() {
+WatchLook WatchedProcess::look(std::vector<ArenaCounters>* arenas) {
   WatchLook look;
   if (tracker_) look.tracker = read_tracker();
   look.at_ns = realtime_ns();
@@ -177,7 +179,7 @@ WatchLook WatchedProcess::look() {
   look.shmem = status.rss_shmem;
   look.swap = status.swap;
   look.threads = status.threads;
-  look.malloc = read_malloc(status.mapped);
+  look.malloc = read_malloc(status.mapped, arenas);
   return look;
 }
 

@@ -23,13 +23,16 @@ class WatchedProcess {
  public:
   // Opens files to find malloc, which takes a tenth of a second. Where its memory may not be read,
   // only /proc remains. Throws TargetRefusal, and Error{kUnsupported} for a thread of the kernel.
-  explicit WatchedProcess(int pid);
+  // `command`: that looks, for messages: "heapsnap watch".
+  explicit WatchedProcess(int pid, std::string command = "heapsnap watch");
 
   int pid() const { return pid_; }
   const std::string& comm() const { return comm_; }
   bool is_tracked() const { return tracker_.has_value(); }
   // Whether it has counters of malloc, or may have them once its C library is loaded.
   bool has_malloc() const { return may_have_malloc_ || !mallocs_.empty(); }
+  // Whether its memory may be read at all.
+  bool can_read_memory() const { return !refusal_; }
   // What cannot be read and why, and which malloc it has: a sentence each, to print first.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -38,7 +41,8 @@ class WatchedProcess {
   // Error{kUnsupported} that names `what` and how to load the tracker.
   [[noreturn]] void fail_untracked(const std::string& what) const;
   // Throws ended(), and Error{kNoProcess} when a tracked process executed another program.
-  WatchLook look();
+  // `arenas`: gets each arena of malloc, where its counters can be read.
+  WatchLook look(std::vector<ArenaCounters>* arenas = nullptr);
   // Whether it executed another program since the last call, so that what came before it does not
   // compare.
   bool take_replaced() { return std::exchange(is_replaced_, false); }
@@ -62,10 +66,11 @@ class WatchedProcess {
   bool is_ending() const;
   ProcessStatus living_status() const;
   TrackerTotals read_tracker();
-  std::optional<MallocCounters> read_malloc(uint64_t mapped);
+  std::optional<MallocCounters> read_malloc(uint64_t mapped, std::vector<ArenaCounters>* arenas);
 
   ProcFs proc_;
   int pid_;
+  std::string command_;
   std::string comm_;
   ProcessEnd end_;
   std::exception_ptr refusal_;  // why there is no target_

@@ -14,8 +14,11 @@ constexpr int kMostAttempts = 3;
 
 class CounterReader {
  public:
-  CounterReader(MemoryReader& memory, const LocatedMalloc& malloc, uint64_t mapped)
-      : memory_(memory),
+  // `arenas`: null where they are not asked for.
+  CounterReader(MemoryReader& memory, const LocatedMalloc& malloc, uint64_t mapped,
+                std::vector<ArenaCounters>* arenas)
+      : arenas_(arenas),
+        memory_(memory),
         malloc_(malloc),
         layout_(malloc.layout),
         format_(malloc.layout),
@@ -55,7 +58,19 @@ class CounterReader {
     const auto max_system_mem = word(arena + layout_.state.max_system_mem);
     if (!system_mem || !max_system_mem || *system_mem > *max_system_mem) return false;
     ++sum.arenas;
+    if (arenas_ != nullptr) {
+      const bool is_main = arena == malloc_.instance.main_arena;
+      arenas_->push_back({arena, is_main, *system_mem, top_bytes(arena, *system_mem)});
+    }
     return add_bytes(sum.arena_bytes, *system_mem);
+  }
+
+  uint64_t top_bytes(Address arena, uint64_t most) const {
+    const auto top = word(arena + layout_.state.top);
+    if (!top || *top == 0) return 0;
+    const auto size = word(format_.pointer(*top) + layout_.word);
+    const uint64_t bytes = size ? format_.size_of(*size) : 0;
+    return bytes <= most ? bytes : 0;
   }
 
   // An arena that is not the main one lies in its first heap, whose heap_info names it.
@@ -74,6 +89,7 @@ class CounterReader {
     return false;
   }
 
+  std::vector<ArenaCounters>* arenas_;
   MemoryReader& memory_;
   const LocatedMalloc& malloc_;
   const MallocLayout& layout_;
@@ -85,17 +101,23 @@ class CounterReader {
 
 std::optional<MallocCounters> read_malloc_counters(MemoryReader& memory,
                                                    std::span<const LocatedMalloc> mallocs,
-                                                   uint64_t mapped) {
+                                                   uint64_t mapped,
+                                                   std::vector<ArenaCounters>* arenas) {
   if (mallocs.empty()) return std::nullopt;
   MallocCounters sum;
   for (const LocatedMalloc& malloc : mallocs) {
     const MallocCounters before = sum;
+    const size_t arenas_before = arenas == nullptr ? 0 : arenas->size();
     bool is_sound = false;
     for (int attempt = 0; attempt < kMostAttempts && !is_sound; ++attempt) {
       sum = before;
-      is_sound = CounterReader(memory, malloc, mapped).add_to(sum);
+      if (arenas != nullptr) arenas->resize(arenas_before);
+      is_sound = CounterReader(memory, malloc, mapped, arenas).add_to(sum);
     }
-    if (!is_sound) return std::nullopt;
+    if (!is_sound) {
+      if (arenas != nullptr) arenas->clear();
+      return std::nullopt;
+    }
   }
   return sum;
 }

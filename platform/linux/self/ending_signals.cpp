@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <system_error>
@@ -19,6 +20,9 @@ constexpr std::chrono::seconds kLongestRepair{10};
 constexpr std::chrono::milliseconds kBetweenKnocks{50};
 // Sent to the main thread so that its system call fails with EINTR. Ignored by default.
 constexpr int kKnock = SIGURG;
+
+std::atomic<bool> stop_asked{false};
+std::atomic<unsigned> continued{0};
 
 void nothing(int /*signal*/) {}
 
@@ -78,12 +82,15 @@ int await_end(const sigset_t& awaited) {
     const int signal = ::sigtimedwait(&awaited, nullptr, is_to_stop ? &kTick : nullptr);
     if (signal == SIGTSTP || signal == SIGCONT) {
       is_to_stop = signal == SIGTSTP;
+      stop_asked = is_to_stop;
+      if (signal == SIGCONT) ++continued;
     } else if (signal > 0) {
       return signal;
     }
     if (!is_to_stop || !await_repair(std::chrono::milliseconds(0))) continue;
     if (!has_come(SIGCONT)) stop_here();
     is_to_stop = false;
+    stop_asked = false;
     permit_alterations();
   }
 }
@@ -99,6 +106,14 @@ int await_end(const sigset_t& awaited) {
 }
 
 }  // namespace
+
+bool is_stop_asked() noexcept {
+  return stop_asked;
+}
+
+unsigned continuations() noexcept {
+  return continued;
+}
 
 EndingSignals::EndingSignals() {
   const sigset_t awaited = awaited_signals();

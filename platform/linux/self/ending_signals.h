@@ -12,6 +12,12 @@
 
 namespace heapsnap {
 
+// For a program that has altered its terminal: whether a stop is due, for which it has to put that
+// back and release its Alteration; and how often it was continued, after which the terminal has to
+// be set up and drawn again.
+bool is_stop_asked() noexcept;
+unsigned continuations() noexcept;
+
 class EndingSignals {
  public:
   // Create it before any other thread. If no thread can be started, signals keep their usual

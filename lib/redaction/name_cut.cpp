@@ -1,0 +1,217 @@
+#include "redaction/name_cut.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tracking/function_name.h"
+#include "tracking/tracker_library.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr std::string_view kDeleted = " (deleted)";
+constexpr std::string_view kCut = "...";
+constexpr size_t kLongestWord = 40;
+constexpr size_t kLongestComm = 15;  // TASK_COMM_LEN
+
+// Memory that looks like a file: what comes behind is a name.
+constexpr std::array<std::string_view, 3> kMemoryFiles{"/memfd:", "/dev/shm/", "/SYSV"};
+
+std::string_view file_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+bool is_letter_or_digit(char letter) {
+  return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+         (letter >= '0' && letter <= '9') || letter == '_' || letter == '.';
+}
+
+bool is_kernel_word(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char letter) { return (letter >= 'a' && letter <= 'z') || letter == '_'; });
+}
+
+// Takes the folders off the absolute paths in a name.
+std::string without_folders(const std::string& name) {
+  constexpr std::string_view kEnds = ":,)>;'\"}";
+  std::string cut;
+  for (size_t i = 0; i < name.size();) {
+    const bool may_begin = name[i] == '/' && (i == 0 || !is_letter_or_digit(name[i - 1])) &&
+                           i + 1 < name.size() && is_letter_or_digit(name[i + 1]);
+    if (!may_begin) {
+      cut += name[i++];
+      continue;
+    }
+    const size_t end = std::min(name.find_first_of(kEnds, i), name.size());
+    i = name.rfind('/', end - 1) + 1;
+  }
+  return cut;
+}
+
+}  // namespace
+
+std::string NameCut::numbered(Numbered& known, const std::string& name, std::string_view front) {
+  const auto [entry, is_new] = known.try_emplace(name);
+  if (is_new) entry->second = std::string(front) + std::to_string(known.size());
+  return entry->second;
+}
+
+void NameCut::add_module(const std::string& path) {
+  if (path.starts_with('/')) modules_.insert(path);
+}
+
+void NameCut::set_program(const std::string& exe, const std::string& comm) {
+  exe_ = exe.ends_with(kDeleted) ? exe.substr(0, exe.size() - kDeleted.size()) : exe;
+  comm_ = comm;
+  add_module(exe_);
+}
+
+std::string NameCut::path(const std::string& path) {
+  if (path.empty()) return {};
+  const auto known = paths_.find(path);
+  if (known != paths_.end()) return known->second;
+  const bool is_deleted = path.ends_with(kDeleted);
+  std::string cut =
+      is_deleted ? cut_path(path.substr(0, path.size() - kDeleted.size())) : cut_path(path);
+  if (is_deleted) cut += kDeleted;
+  return paths_.emplace(path, std::move(cut)).first->second;
+}
+
+std::string NameCut::bracketed(const std::string& name) {
+  if (is_tracker_table(name)) return name;
+  const std::string_view inner = std::string_view(name).substr(1, name.size() - 1 - 1);
+  if (name.ends_with(']') && is_kernel_word(inner)) return name;
+  if (name.starts_with("[stack:")) return "[stack:name]";
+  const std::string_view front = name.starts_with("[anon_shmem:") ? "[anon_shmem:" : "[anon:";
+  return std::string(front) + numbered(memory_names_, name, "name-") + "]";
+}
+
+std::string NameCut::cut_path(const std::string& path) {
+  if (path.size() > 1 && path.front() == '[') return bracketed(path);
+  if (path == "/dev/zero" || path == "/anon_hugepage") return path;
+  if (is_tracker_library(path)) {
+    return (is_injected_tracker(path) ? "/memfd:" : "/cut/") +
+           std::string("libheapsnap_tracker.so");
+  }
+  for (const std::string_view front : kMemoryFiles) {
+    if (path.starts_with(front)) {
+      return std::string(front) + "file-" + std::to_string(++files_);
+    }
+  }
+  folders_.insert(path.substr(0, path.rfind('/') + 1));
+  if (modules_.contains(path)) return module(path);
+  return "/cut/file-" + std::to_string(++files_);
+}
+
+// Libraries of the same name in several folders stay apart.
+std::string NameCut::module(const std::string& path) {
+  if (!keeps_names_) {
+    if (path == exe_) return "/cut/program";
+    return "/cut/" + numbered(module_names_, path, "module-");
+  }
+  const std::string name(file_name(path));
+  std::map<std::string, size_t>& folders = module_folders_[name];
+  const auto folder = path.substr(0, path.size() - name.size());
+  const size_t number = folders.try_emplace(folder, folders.size() + 1).first->second;
+  return "/cut" + (number == 1 ? "" : "-" + std::to_string(number)) + "/" + name;
+}
+
+// "folder/libx.so+0x1a2b0()": of a label, which distinguishes modules by some of their folders.
+std::string NameCut::start_name(const std::string& name) {
+  const size_t plus = name.rfind('+');
+  const std::string label = name.substr(0, plus);
+  std::string cut;
+  if (!keeps_names_) {
+    cut =
+        label == file_name(exe_) ? "program" : numbered(module_names_, "label " + label, "module-");
+  } else {
+    const std::string file(file_name(label));
+    std::map<std::string, size_t>& folders = module_folders_["label " + file];
+    const size_t number = folders.try_emplace(label, folders.size() + 1).first->second;
+    cut = (number == 1 ? "" : "cut-" + std::to_string(number) + "/") + file;
+  }
+  return cut + name.substr(plus);
+}
+
+std::string NameCut::function(const std::string& name) {
+  if (name.empty() || name == kEntryPointName) return name;
+  if (is_name_of_start(name)) return start_name(name);
+  if (keeps_names_) return without_folders(name);
+  // Ways to malloc and what starts a thread are known to heapsnap by their names.
+  const std::string plain = plain_name(name);
+  if (passed_.role_of(name) != FrameRole::kOwn && passed_.role_of(plain) != FrameRole::kOwn) {
+    return without_folders(plain);
+  }
+  return numbered(functions_, name, "function_");
+}
+
+std::string NameCut::variable(const std::string& name) {
+  if (name.empty() || keeps_names_) return without_folders(name);
+  return numbered(variables_, name, "variable_");
+}
+
+std::string NameCut::type(const std::string& name, TypeSource source) {
+  constexpr std::string_view kStorage = "thread-local storage of ";
+  if (source == TypeSource::kStructure) {
+    if (keeps_names_ || !name.starts_with(kStorage)) return without_folders(name);
+    return std::string(kStorage) + numbered(module_names_, "label " + name, "module-");
+  }
+  if (name.empty() || keeps_names_) return without_folders(name);
+  return numbered(types_, name, "Type_");
+}
+
+std::string NameCut::source_file(const std::string& path) const {
+  return keeps_names_ ? std::string(file_name(path)) : std::string();
+}
+
+std::string NameCut::program_name() const {
+  if (!keeps_names_ || exe_.empty()) return "program";
+  return std::string(file_name(exe_)).substr(0, kLongestComm);
+}
+
+std::string NameCut::thread_name(const std::string& name) {
+  if (name.empty()) return {};
+  return name == comm_ ? program_name() : numbered(threads_named_, name, "thread-");
+}
+
+int64_t NameCut::thread(int64_t tid) {
+  if (tid <= 0) return tid;
+  return threads_.try_emplace(tid, static_cast<int64_t>(threads_.size()) + 1).first->second;
+}
+
+std::string NameCut::sentence(std::string_view text) {
+  std::string cut;
+  // A path may hold blanks: it goes to the end.
+  const size_t slash = text.find('/');
+  const bool has_path = slash != std::string_view::npos;
+  if (has_path) text = text.substr(0, text.rfind(' ', slash) + 1);
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(' '), text.size());
+    const std::string_view token = text.substr(0, end);
+    const bool is_word = std::all_of(token.begin(), token.end(), [](char letter) {
+      return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+             std::string_view("-,.;:'()").find(letter) != std::string_view::npos;
+    });
+    if (is_word || !cut.ends_with(kCut)) {
+      if (!cut.empty()) cut += ' ';
+      cut += is_word ? token : kCut;
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (has_path && !cut.ends_with(kCut)) cut += cut.empty() ? kCut : " ...";
+  return cut;
+}
+
+std::string NameCut::word(const std::string& text) {
+  const bool may_have_slash = text.starts_with("table ");  // of layouts: "table L2/P35"
+  const bool is_one = text.size() <= kLongestWord &&
+                      (may_have_slash || text.find('/') == std::string::npos) &&
+                      std::all_of(text.begin(), text.end(), [](char letter) {
+                        return is_letter_or_digit(letter) ||
+                               std::string_view(" /-+~").find(letter) != std::string_view::npos;
+                      });
+  return is_one ? text : std::string();
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,415 @@
+#!/usr/bin/env python3
+"""heapsnap top, driven as a person does: in tmux, by keys, at sizes from 40 x 10 to 200 x 60.
+
+    top.py CASE HEAPSNAP
+"""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from watched_process import Target
+
+SKIP = 77
+MIB = 1 << 20
+PATIENCE = 30
+PROMPT = "prompt-of-the-test$ "
+CHURN = """
+import sys, threading
+print('ready', flush=True)
+def churn():
+    while not end.is_set():
+        [bytes(i % 3000 + 100) for i in range(2000)]
+end = threading.Event()
+threading.Thread(target=churn).start()
+sys.stdin.read()
+end.set()
+"""
+
+
+class Screen:
+    """A shell in a terminal of tmux; each has a server of its own."""
+
+    def __init__(self, folder, width=100, height=30, term="screen-256color"):
+        self.socket = f"{folder}/tmux"
+        self.environment = {**os.environ, "TERM": "xterm-256color", "PS1": PROMPT, "LC_ALL": "C.UTF-8"}
+        self.environment.pop("TMUX", None)
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), "-c", folder,
+                  "env", f"PS1={PROMPT}", f"TERM={term}", "bash", "--norc", "--noprofile", "-i")
+        self.tmux("set", "-g", "escape-time", "0")
+        self.wait(re.escape(PROMPT.rstrip()))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self.tmux("kill-server")
+
+    def tmux(self, *arguments):
+        return subprocess.run(["tmux", "-S", self.socket, *arguments], stdout=subprocess.PIPE, text=True, check=True,
+                              env=self.environment).stdout
+
+    def text(self):
+        return self.tmux("capture-pane", "-p")
+
+    def wait(self, pattern, absent=False):
+        """The screen, as soon as the pattern is on it, or no more."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            text = self.text()
+            if (re.search(pattern, text) is None) == absent:
+                return text
+            assert time.monotonic() < deadline, (pattern, absent, text)
+            time.sleep(0.05)
+
+    def keys(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def type(self, text):
+        self.tmux("send-keys", "-l", text)
+
+    def command(self, *words):
+        self.type(" ".join(str(word) for word in words) + "; echo exit-code-$?")
+        self.keys("Enter")
+
+    def resize(self, width, height):
+        self.tmux("resize-window", "-x", str(width), "-y", str(height))
+
+    def ended(self, code):
+        """The shell is back, with its prompt on the screen from before, and echoes what is typed."""
+        text = self.wait(rf"exit-code-{code}\n")
+        assert "call stack" not in text and "q quit" not in text, text
+        self.keys("C-l")
+        self.type("echo typed-$((1+1))")
+        self.keys("Enter")
+        self.wait(r"echo typed-\$\(\(1\+1\)\)(.|\n)*typed-2")
+        modes = self.modes()
+        assert re.search(r"(?<!-)\bicanon\b", modes) and re.search(r"(?<!-)\becho\b", modes), modes
+        return text
+
+    def modes(self):
+        """Of the terminal, by stty."""
+        tty = self.tmux("display", "-p", "#{pane_tty}").strip()
+        return subprocess.run(["stty", "-a", "-F", tty], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    def pid_of(self, name):
+        """Of the program that runs in the terminal's foreground."""
+        shell = self.tmux("display", "-p", "#{pane_pid}").strip()
+        children = pathlib.Path(f"/proc/{shell}/task/{shell}/children").read_text(encoding="ascii").split()
+        found = [int(pid) for pid in children
+                 if name in pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="ascii")]
+        assert len(found) == 1, (name, children)
+        return found[0]
+
+
+@contextlib.contextmanager
+def shown(heapsnap, folder, target, interval="100ms", width=100, height=30):
+    with Screen(folder, width, height) as screen:
+        screen.command(heapsnap, "top", target.pid, "--interval", interval)
+        screen.wait(rf"{target.pid} .*look")
+        yield screen
+
+
+def size(text):
+    number, unit = re.fullmatch(r"([\d.]+)([KMG]?)", text).groups()
+    return float(number) * {"": 1, "K": 1 << 10, "M": MIB, "G": 1 << 30}[unit]
+
+
+def resident(text):
+    return size(re.search(r"rss ([\d.]+[KMG]?)", text)[1])
+
+
+def keys(heapsnap, folder):
+    """What is shown is the process's memory; keys pause, sort, filter, scroll, help and quit."""
+    with Target() as target:
+        target.do("thread", 3)
+        with shown(heapsnap, folder, target) as screen:
+            before = screen.wait(r"\d main")
+            assert re.search(r"malloc [\d.]+M  \d arenas", before), before
+            assert f"heapsnap inject {target.pid}" in before, before
+            target.do("grow", 64 * MIB)
+            wanted = resident(before) + 63 * MIB
+            deadline = time.monotonic() + PATIENCE
+            while resident(screen.text()) < wanted:
+                assert time.monotonic() < deadline, screen.text()
+                time.sleep(0.05)
+            screen.keys("p")
+            paused = screen.wait("PAUSED")
+            target.do("grow", 64 * MIB)
+            time.sleep(0.3)  # three looks
+            assert resident(screen.text()) == resident(paused)
+            screen.keys("Space")
+            screen.wait("PAUSED", absent=True)
+            # Order.
+            screen.wait("system▼")
+            screen.keys("s")
+            screen.wait("system/s▼")
+            screen.keys("F6")
+            screen.wait("top▼")
+            screen.keys("r")
+            screen.wait("top▲")
+            # A filter, kept, and removed.
+            screen.keys("/")
+            screen.type("MAIN")
+            screen.wait("filter: MAIN_")
+            screen.keys("Enter")
+            text = screen.wait('arena with "MAIN"')
+            assert "of threads" not in text and "0 main" in text, text
+            screen.keys("Escape")
+            screen.wait("of threads")
+            screen.keys("/")
+            screen.type("qqq")  # letters are no commands here
+            screen.wait("Nothing has this in its name")
+            screen.keys("BSpace", "BSpace", "BSpace")
+            screen.wait("of threads")
+            screen.keys("Enter")
+            # Views.
+            screen.keys("Tab")
+            screen.wait("Not tracked")
+            screen.keys("Tab")
+            screen.wait("0 main")
+            screen.keys("h")
+            text = screen.wait("snapshot now")
+            assert "A look stops nothing" in text, text
+            screen.keys("q")  # closes the help
+            screen.wait("0 main")
+            screen.keys("Down", "Down", "PageDown", "PageUp", "End", "Home", "j", "k", "G", "g")
+            screen.wait("0 main")
+            screen.keys("q")
+            screen.ended(0)
+        assert target.is_well()
+
+
+def tracked(heapsnap, folder):
+    """Of a tracked process the stacks that grow or churn, with names, and all frames of one."""
+    with subprocess.Popen([heapsnap, "run", "--", sys.executable, "-c", CHURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True, env=os.environ | {"PYTHONMALLOC": "malloc"}) as process:
+        assert process.stdout.readline() == "ready\n"
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
+
+        class Churning:
+            pid = int(children)
+
+        with shown(heapsnap, folder, Churning, width=140, height=40) as screen:
+            text = screen.wait(r"live/s▼")
+            screen.keys("s")
+            screen.wait(r"churn/s▼")
+            # It churns by hundreds of megabytes a second, in some function of Python's.
+            text = screen.wait(r"\n *[-\d.]+[KMG]? +\S+ +[\d.]+[MG] +[\d,]+ +[\d,]+ +\S*Py\w+")
+            assert re.search(r"churn [\d.]+[MG]/s", text) and re.search(r"allocs [\d,]+/s", text), text
+            assert "(its name is looked for)" not in screen.wait("←"), text
+            screen.keys("Home")
+            screen.keys("p")
+            screen.wait("PAUSED")
+            screen.keys("Enter")
+            text = screen.wait("innermost frame first")
+            assert re.search(r"\n  \S*(start|clone)", screen.text()) or "_Py" in text, text
+            screen.keys("Escape")
+            screen.wait(r"churn/s▼")
+            screen.keys("q")
+            screen.ended(0)
+        process.communicate("")
+
+
+def sizes(heapsnap, folder):
+    """From 40 x 10 to 200 x 60 and back while it runs; smaller ones are told so."""
+    with Target() as target, shown(heapsnap, folder, target) as screen:
+        for width, height in ((40, 10), (60, 15), (80, 24), (132, 43), (200, 60), (40, 60), (200, 10)):
+            screen.resize(width, height)
+            screen.wait(rf"(?m)^{target.pid} .*look.*\n(.*\n){{4}} *system")
+            text = screen.wait(r"q quit")
+            lines = text.splitlines()
+            assert len(lines) <= height and all(len(line) <= width for line in lines), (width, height, text)
+            assert "q quit" in lines[height - 1], (width, height, lines)
+            for key, shows in (("h", "snapshot"), ("h", "0 main"), ("Tab", "Not tracked"), ("Tab", "0 main")):
+                screen.keys(key)
+                screen.wait(shows)
+        for width, height in ((39, 10), (40, 9), (12, 4), (1, 1)):
+            screen.resize(width, height)
+            if width >= 12:
+                screen.wait("too small")
+        screen.resize(80, 24)
+        screen.wait(r"(?m)^\d+ .*look")
+        screen.keys("q")
+        screen.ended(0)
+
+
+def target_exits(heapsnap, folder):
+    """Then it ends in words, with exit code 3."""
+    with Target() as target, shown(heapsnap, folder, target) as screen:
+        target.kill()
+        screen.wait(rf"process {target.pid} \(.*\) has ended")
+        screen.ended(3)
+
+
+def target_executes(heapsnap, folder):
+    """Another program is shown from then on; a tracked one without its stacks."""
+    for prefix in ((), (heapsnap, "run", "--")):
+        with tempfile.TemporaryDirectory(dir=folder) as own, Target(*prefix) as target, \
+                shown(heapsnap, own, target) as screen:
+            screen.wait("call stack" if prefix else "0 main")
+            target.do("execute")
+            screen.wait("it executed another program")
+            screen.keys("Down")  # the message goes
+            screen.wait("it executed another program", absent=True)
+            screen.wait("0 main")
+            screen.keys("q")
+            screen.ended(0)
+
+
+def not_permitted(heapsnap, folder):
+    """Another user's process: what /proc says, and why there is no more. No process at all: in words."""
+    if os.geteuid() != 0 or not shutil.which("setpriv"):
+        print("the test needs root and setpriv")
+        sys.exit(SKIP)
+    os.chmod(folder, 0o755)
+    with Target() as target, Screen(folder) as screen:
+        screen.command("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", heapsnap, "top", target.pid,
+                       "--interval", "100ms")
+        text = screen.wait(rf"{target.pid} .*look(.|\n)*no counters of malloc")
+        assert resident(text) > MIB, text
+        screen.keys("h")
+        screen.wait("malloc's counters cannot be read")
+        screen.keys("h", "w")
+        screen.wait("no snapshot: ")
+        screen.keys("q")
+        screen.ended(0)
+        screen.command(heapsnap, "top", "999999999")
+        screen.wait("999999999")
+        screen.ended(3)
+
+
+def snapshot(heapsnap, folder):
+    """w writes one, says its name and for how long the process was paused."""
+    with Target() as target, shown(heapsnap, folder, target) as screen:
+        screen.keys("w")
+        said = screen.wait(r"\.1\.hsnap: [\d.]+ KiB, paused [\d.]+ (ms|µs)")
+        name = re.search(r"(\S+\.1\.hsnap):", said)[1]
+        subprocess.run([heapsnap, "report", f"{folder}/{name}", "-j"], stdout=subprocess.DEVNULL, check=True)
+        screen.keys("q")
+        screen.ended(0)
+        assert target.is_well()
+
+
+def signals(heapsnap, folder):
+    """The terminal is as it was, however it ends; stopped and continued it draws again."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        with tempfile.TemporaryDirectory(dir=folder) as own, Target() as target, shown(heapsnap, own, target) as screen:
+            assert "-icanon" in screen.modes()
+            os.kill(screen.pid_of("heapsnap"), number)
+            screen.ended(128 + number)
+            assert target.is_well()
+    with Target() as target, shown(heapsnap, folder, target) as screen:
+        screen.keys("C-c")
+        screen.wait(re.escape(PROMPT.rstrip()))  # bash ends the list of commands
+        screen.wait("q quit", absent=True)
+        screen.keys("C-l")
+        for stop in (lambda: screen.keys("C-z"), lambda: os.kill(screen.pid_of("heapsnap"), signal.SIGTSTP)):
+            screen.keys("C-l")
+            screen.command(heapsnap, "top", target.pid, "--interval", "100ms")
+            screen.wait(rf"(?m)^{target.pid} .*look")
+            stop()
+            screen.wait("Stopped")
+            assert "q quit" not in screen.text(), screen.text()
+            screen.type("echo between-$((2+2))")
+            screen.keys("Enter")
+            screen.wait("between-4")
+            screen.type("fg")
+            screen.keys("Enter")
+            screen.wait(rf"(?m)^{target.pid} .*look")
+            assert "-icanon" in screen.modes()
+            screen.keys("q")
+            screen.wait("q quit", absent=True)
+        assert target.is_well()
+
+
+def no_terminal(heapsnap, folder):
+    """It prints lines as watch does; a terminal that it does not know is told so."""
+    with Target() as target:
+        done = subprocess.run([heapsnap, "top", str(target.pid), "--interval", "10ms", "--count", "2"],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+        assert len(re.findall(r"(?m)^\d\d:\d\d:\d\d", done.stdout)) == 3, done
+        with Screen(folder, term="no-such-terminal") as screen:
+            screen.command(heapsnap, "top", target.pid)
+            text = screen.wait("TERM is no-such-terminal")
+            assert "heapsnap watch" in text, text
+            screen.ended(5)
+
+
+def hostile(heapsnap, folder):
+    """Names with control characters do nothing to the terminal."""
+    program = "import ctypes,sys; ctypes.CDLL(None).prctl(15, b'a\\x1b[2J\\x07\\xffz', 0, 0, 0); print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
+        assert target.stdout.readline() == "ready\n"
+        with shown(heapsnap, folder, target) as screen:
+            assert r"a\x1b[2J\x07\xffz" in screen.wait("0 main")
+            screen.keys("q")
+            screen.ended(0)
+        target.communicate("")
+
+
+def cost(heapsnap, folder):
+    """It traces nothing, sends the process no signal, and a look takes less than 2 ms of processor time."""
+    if not shutil.which("strace"):
+        print("no strace")
+        sys.exit(SKIP)
+    log = pathlib.Path(folder) / "calls"
+    with Target() as target:
+        target.do("thread", 20)
+        switches = forced_switches(target.pid)
+        with Screen(folder) as screen:
+            screen.command("strace", "-f", "-q", "-o", log, "-e", "trace=ptrace,kill,tgkill,pidfd_send_signal", heapsnap, "top",
+                           target.pid, "--interval", "20ms")
+            screen.wait(rf"{target.pid} .*look")
+            first = screen.text()
+            screen.wait(re.escape(first.splitlines()[0]), absent=True)
+            screen.keys("q")
+            screen.ended(0)
+        calls = re.findall(rf"ptrace\(.*|kill\({target.pid}.*|pidfd_send_signal\(.*",
+                           log.read_text(encoding="ascii", errors="replace"))
+        assert not calls, calls
+        # It sleeps all the time: nothing takes a processor from it, nor wakes it.
+        assert forced_switches(target.pid) == switches, (forced_switches(target.pid), switches)
+        with tempfile.TemporaryDirectory(dir=folder) as own, shown(heapsnap, own, target, interval="20ms") as screen:
+            pid = screen.pid_of("heapsnap")
+            took, begin = cpu_seconds(pid), time.monotonic()
+            time.sleep(2)
+            looks = (time.monotonic() - begin) / 0.02
+            each = (cpu_seconds(pid) - took) / looks
+            said = re.search(r"look ([\d.]+ [mµ]s)", screen.text())[1]
+            print(f"a look takes {said}, and {each * 1e6:.0f} us of processor time with drawing; nothing is stopped")
+            assert each < 2e-3, each
+            screen.keys("q")
+            screen.ended(0)
+
+
+def forced_switches(pid):
+    return [re.findall(r"(?m)^\w*ctxt_switches:\t(\d+)", path.read_text(encoding="ascii"))
+            for path in sorted(pathlib.Path(f"/proc/{pid}/task").glob("*/status"))]
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main():
+    case, heapsnap = sys.argv[1:]
+    if not shutil.which("tmux"):
+        print("there is no tmux")
+        return SKIP
+    with tempfile.TemporaryDirectory(prefix="heapsnap-top-") as folder:
+        globals()[case](heapsnap, folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
