@@ -71,6 +71,15 @@ void each_live_chunk(const SnapshotStreams& streams, Visit visit) {
   streams.read_chunks(sink);
 }
 
+// As many as there are references of, where the snapshot says how many that is.
+BlockNumber count_blocks(const SnapshotStreams& streams) {
+  uint64_t blocks = 0;
+  each_live_chunk(streams, [&](uint64_t /*size*/, uint32_t /*stack*/) { ++blocks; });
+  const auto& references = streams.metadata->references;
+  require_block_count(references ? references->blocks : static_cast<BlockNumber>(blocks), blocks);
+  return static_cast<BlockNumber>(blocks);
+}
+
 // The indices of the largest values, largest first, without `except` and those of 0.
 std::vector<uint32_t> largest_of(const std::vector<uint64_t>& values, size_t most,
                                  uint32_t except) {
@@ -177,17 +186,14 @@ MapClasses MapClasses::by_type(const SnapshotStreams& streams, const ReferenceSt
     first_of_name[type] =
         type == 0 ? 0 : by_name.emplace(references.types[type].name, type).first->second;
   }
-  const BlockNumber blocks = streams.metadata->references->blocks;
+  const BlockNumber blocks = count_blocks(streams);
   const LargeArray<TypeNumber> types = read_types(references, blocks);
   std::vector<uint64_t> bytes(std::max<size_t>(references.types.size(), 1));
-  uint64_t block = 0;
+  BlockNumber block = 0;
   each_live_chunk(streams, [&](uint64_t size, uint32_t /*stack*/) {
-    if (block < blocks && types[block] < first_of_name.size()) {
-      bytes[first_of_name[types[block]]] += size;
-    }
-    ++block;
+    const TypeNumber type = types[block++];
+    if (type < first_of_name.size()) bytes[first_of_name[type]] += size;
   });
-  require_block_count(blocks, block);
 
   MapClasses classes;
   std::vector<uint8_t> of_type(bytes.size(), kRanked);
@@ -213,15 +219,13 @@ MapClasses MapClasses::by_leak(const SnapshotStreams& streams, const ReferenceSt
   const uint8_t leaked = classes.add(Kind::kLeaked);
   classes.add_free();
   const LeakCensus census = take_leak_census(streams, references);
-  classes.by_block_ = LargeArray<uint8_t>(streams.metadata->references->blocks);
+  classes.by_block_ = LargeArray<uint8_t>(count_blocks(streams));
   size_t next = 0;
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
     const bool is_leaked =
         next < census.blocks.size() && census.blocks[next].address == block.address;
     if (is_leaked) ++next;
-    if (block.number < classes.by_block_.size()) {
-      classes.by_block_[block.number] = is_leaked ? leaked : classes.in_use_;
-    }
+    classes.by_block_[block.number] = is_leaked ? leaked : classes.in_use_;
   });
   return classes;
 }

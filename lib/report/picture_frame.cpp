@@ -97,6 +97,9 @@ bool fit(Frame& frame, const Room& room, uint64_t bottom, unsigned least_side) {
 
 PictureFrame plan_picture(const HeapModel& heap, std::span<const HeapRegion> regions,
                           const PictureSize& size) {
+  if (regions.empty()) {
+    throw Error(ErrorKind::kOutput, "cannot make the picture", "the heap has no chunks");
+  }
   Frame frame;
   frame.width = size.width;
   frame.has_words =
