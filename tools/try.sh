@@ -52,6 +52,7 @@ echo
 show "$heapsnap" report "$results/a.hsnap"
 echo
 show "$heapsnap" render "$results/a.hsnap" -o "$results/a.png"
+show "$heapsnap" render "$results/a.hsnap" -o "$results/sizes.svg" --color-by size
 show "$heapsnap" export "$results/a.hsnap" --format ndjson -o "$results/a.ndjson"
 show "$heapsnap" export "$results/a.hsnap" --format ptmallocdump -o "$results/a.ptmallocdump"
 

@@ -30,6 +30,8 @@ const std::vector<KnownPlaceholder>& known_placeholders() {
        Kind::kWords,
        {"ndjson", "ptmallocdump", "folded", "pprof", "speedscope", "dhat", "heaptrack",
         "heapsnapshot"}},
+      {"PICTURE", Kind::kWords, {"png", "svg"}},
+      {"COLOURS", Kind::kWords, {"state", "residency", "size", "type", "stack", "leak"}},
       {"BASIS", Kind::kWords, {"stacks", "owners"}},
       {"ROWS", Kind::kWords, {"chunks", "sums"}},
       {"WHICH", Kind::kWords, {"all", "main", "others"}},

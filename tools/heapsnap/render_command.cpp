@@ -125,13 +125,13 @@ int run_render(const std::vector<std::string>& arguments) {
   OptionParser parser("render [options] SNAPSHOT -o FILE", kRenderDescription);
   parser.text("output,o", output, "FILE", "the picture; - for standard output");
   parser.flag("force,f", force, "replace FILE if it exists");
-  parser.text("color-by", color_by, "WHAT",
+  parser.text("color-by", color_by, "COLOURS",
               "state (default), residency, size, type, stack or leak");
   parser.text("region", region, "PART",
               "'arena N', mmapped, an address in it, a range of addresses, or a mapping's name");
   parser.text("scale", scale, "BYTES",
               "bytes a square: 16 or another power of two (default: the least that fits the size)");
-  parser.text("format", format, "FORMAT", "png or svg (default: by FILE's name, else png)");
+  parser.text("format", format, "PICTURE", "png or svg (default: by FILE's name, else png)");
   parser.number("width", width, "PIXELS", "width of the picture (default: 1280)");
   parser.number("height", height, "PIXELS",
                 "maximum height (default: 800); with --scale, it may be higher");
