@@ -52,7 +52,8 @@ std::vector<StackRate> StackRates::next(const CallStacks& stacks, uint64_t monot
   const auto is_higher = [by](const StackRate& a, const StackRate& b) {
     const double one = measure_of(a, by);
     const double other = measure_of(b, by);
-    return one != other ? one > other : a.stack < b.stack;
+    if (one != other) return one > other;
+    return a.live_bytes != b.live_bytes ? a.live_bytes > b.live_bytes : a.stack < b.stack;
   };
   before_.resize(stacks.sites.size());
   busy_ = 0;

@@ -83,7 +83,7 @@ TopAction TopModel::press(TopKey key, const std::string& text) {
 TopAction TopModel::press_in_list(TopKey key) {
   const bool is_open = view_ == TopView::kStack;
   const auto page = static_cast<ptrdiff_t>(page_);
-  const auto move = [&](ptrdiff_t rows) { is_open ? scroll(rows) : list().move(rows); };
+  const auto move = [&](ptrdiff_t rows) { is_open ? scroll(rows) : own_list().move(rows); };
   switch (key) {
     case TopKey::kUp: move(-1); break;
     case TopKey::kDown: move(1); break;
@@ -91,8 +91,8 @@ TopAction TopModel::press_in_list(TopKey key) {
     case TopKey::kPageDown: move(page); break;
     case TopKey::kHome: move(-kAllRows); break;
     case TopKey::kEnd: move(kAllRows); break;
-    case TopKey::kSort: list().sort_by_next(); break;
-    case TopKey::kReverse: list().reverse(); break;
+    case TopKey::kSort: own_list().sort_by_next(); break;
+    case TopKey::kReverse: own_list().reverse(); break;
     case TopKey::kFilter:
       view_ = list_view_;
       is_typing_ = true;
@@ -102,7 +102,7 @@ TopAction TopModel::press_in_list(TopKey key) {
       view_ = list_view_;
       break;
     case TopKey::kOpen:
-      if (const TopRow* const row = list().selected_row();
+      if (const TopRow* const row = own_list().selected_row();
           row != nullptr && !row->details.empty()) {
         open_ = *row;
         open_from_ = 0;
@@ -110,7 +110,7 @@ TopAction TopModel::press_in_list(TopKey key) {
       }
       break;
     case TopKey::kBack:
-      if (view_ == list_view_) list().set_filter({});
+      if (view_ == list_view_) own_list().set_filter({});
       view_ = list_view_;
       break;
     default: break;
@@ -119,7 +119,7 @@ TopAction TopModel::press_in_list(TopKey key) {
 }
 
 void TopModel::press_in_filter(TopKey key, const std::string& text) {
-  std::string filter = list().filter();
+  std::string filter = own_list().filter();
   switch (key) {
     case TopKey::kOpen: is_typing_ = false; return;
     case TopKey::kBack:
@@ -130,7 +130,7 @@ void TopModel::press_in_filter(TopKey key, const std::string& text) {
     default:
       if (filter.size() + text.size() <= kLongestFilter) filter += text;
   }
-  list().set_filter(std::move(filter));
+  own_list().set_filter(std::move(filter));
 }
 
 }  // namespace heapsnap

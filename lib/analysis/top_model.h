@@ -82,7 +82,7 @@ class TopModel {
   size_t open_from() const { return open_from_; }
 
  private:
-  TopList& list() { return list_view_ == TopView::kStacks ? stacks_ : arenas_; }
+  TopList& own_list() { return list_view_ == TopView::kStacks ? stacks_ : arenas_; }
   TopAction press_in_list(TopKey key);
   void press_in_filter(TopKey key, const std::string& text);
   void scroll(ptrdiff_t lines);

@@ -20,21 +20,22 @@ constexpr const char* kNoName = "(its name is looked for)";
 
 struct KeyText {
   const char* keys;
+  const char* brief;  // where there is little room
   const char* meaning;
 };
-constexpr KeyText kKeys[] = {{"q", "quit"},
-                             {"p Space", "pause, go on"},
-                             {"s F6", "sort by the next column"},
-                             {"r", "reverse order"},
-                             {"/ F4", "filter by name"},
-                             {"Esc", "back, no filter"},
-                             {"Tab", "arenas, stacks"},
-                             {"Enter", "the whole stack"},
-                             {"w", "snapshot now"},
-                             {"Up Down", "a row"},
-                             {"PgUp PgDn", "a page"},
-                             {"Home End", "first, last"},
-                             {"h ?", "help"}};
+constexpr KeyText kKeys[] = {{"q", "quit", "quit"},
+                             {"p Space", "pause", "pause, go on"},
+                             {"s F6", "sort", "sort by the next column"},
+                             {"r", "reverse", "reverse the order"},
+                             {"/ F4", "filter", "filter by name"},
+                             {"Esc", "back", "back, no filter"},
+                             {"Tab F5", "view", "arenas, call stacks"},
+                             {"Enter", "frames", "all frames of the stack"},
+                             {"w", "snapshot", "write a snapshot now"},
+                             {"Up Down", "row", "select a row"},
+                             {"PgUp PgDn", "page", "a page"},
+                             {"Home End", "ends", "first, last row"},
+                             {"h ? F1", "help", "help"}};
 
 // As many of the fields as fit, from the first one on.
 std::string fitting(const std::vector<std::string>& fields, size_t width) {
@@ -245,23 +246,9 @@ class Screen {
 
   void add_help() {
     lines_.resize(1);
-    size_t keys = 0;
-    size_t meaning = 0;
-    for (const KeyText& key : kKeys) {
-      keys = std::max(keys, display_width(key.keys));
-      meaning = std::max(meaning, display_width(key.meaning));
-    }
-    const size_t cell = keys + 1 + meaning + kGap;
-    const size_t per_line = std::max<size_t>(1, width_ / cell);
-    const size_t count = std::size(kKeys);
-    const size_t rows = (count + per_line - 1) / per_line;
-    for (size_t row = 0; row < rows; ++row) {
-      std::string line;
-      for (size_t i = row; i < count; i += rows) {
-        line += padded(padded(kKeys[i].keys, keys + 1) + kKeys[i].meaning, cell);
-      }
-      add(line);
-    }
+    std::vector<std::string> keys = key_lines(false);
+    if (keys.size() + 2 > height_) keys = key_lines(true);
+    for (const std::string& line : keys) add(line);
     std::vector<std::string> texts{
         "A look stops nothing: /proc and some memory of the process are read from outside, in the "
         "time "
@@ -270,6 +257,27 @@ class Screen {
     for (const std::string& text : texts) {
       for (const std::string& line : wrapped(printable(text), width_)) add(line);
     }
+  }
+
+  // The keys in as many columns as fit.
+  std::vector<std::string> key_lines(bool is_brief) const {
+    size_t keys = 0;
+    size_t meanings = 0;
+    const auto meaning = [is_brief](const KeyText& key) {
+      return is_brief ? key.brief : key.meaning;
+    };
+    for (const KeyText& key : kKeys) {
+      keys = std::max(keys, display_width(key.keys) + 1);
+      meanings = std::max(meanings, display_width(meaning(key)) + kGap);
+    }
+    const size_t per_line = std::max<size_t>(1, width_ / (keys + meanings));
+    const size_t count = std::size(kKeys);
+    std::vector<std::string> lines((count + per_line - 1) / per_line);
+    for (size_t i = 0; i < count; ++i) {
+      lines[i % lines.size()] +=
+          padded(padded(kKeys[i].keys, keys) + meaning(kKeys[i]), keys + meanings);
+    }
+    return lines;
   }
 
   std::string bottom() const {

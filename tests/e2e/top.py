@@ -62,12 +62,16 @@ class Screen:
 
     def wait(self, pattern, absent=False):
         """The screen, as soon as the pattern is on it, or no more."""
+        return self.wait_for(lambda text: (re.search(pattern, text) is None) == absent, (pattern, absent))
+
+    def wait_for(self, holds, what):
+        """The screen, as soon as it is as wanted."""
         deadline = time.monotonic() + PATIENCE
         while True:
             text = self.text()
-            if (re.search(pattern, text) is None) == absent:
+            if holds(text):
                 return text
-            assert time.monotonic() < deadline, (pattern, absent, text)
+            assert time.monotonic() < deadline, (what, text)
             time.sleep(0.05)
 
     def keys(self, *keys):
@@ -77,22 +81,24 @@ class Screen:
         self.tmux("send-keys", "-l", text)
 
     def command(self, *words):
-        self.type(" ".join(str(word) for word in words) + "; echo exit-code-$?")
+        self.type(" ".join(str(word) for word in words))
         self.keys("Enter")
 
     def resize(self, width, height):
         self.tmux("resize-window", "-x", str(width), "-y", str(height))
 
     def ended(self, code):
-        """The shell is back, with its prompt on the screen from before, and echoes what is typed."""
-        text = self.wait(rf"exit-code-{code}\n")
+        """The shell is back, with its prompt on the screen from before. Gives what is there."""
+        text = self.wait_for(lambda text: text.rstrip().endswith(PROMPT.strip()), "prompt")
         assert "call stack" not in text and "q quit" not in text, text
-        self.keys("C-l")
-        self.type("echo typed-$((1+1))")
+        self.type("echo exit-code-$?")
         self.keys("Enter")
-        self.wait(r"echo typed-\$\(\(1\+1\)\)(.|\n)*typed-2")
-        modes = self.modes()
-        assert re.search(r"(?<!-)\bicanon\b", modes) and re.search(r"(?<!-)\becho\b", modes), modes
+        self.wait(rf"(?m)^exit-code-{code}$")
+        self.keys("C-l")
+        # What the shell found when it took the terminal back.
+        self.type("stty -a | tr ' ' '\\n' | grep -xE -- '-?(icanon|echo|isig|icrnl|onlcr);?' | sort | xargs echo modes:")
+        self.keys("Enter")
+        self.wait("(?m)^modes: echo icanon icrnl isig onlcr")
         return text
 
     def modes(self):
@@ -137,10 +143,7 @@ def keys(heapsnap, folder):
             assert f"heapsnap inject {target.pid}" in before, before
             target.do("grow", 64 * MIB)
             wanted = resident(before) + 63 * MIB
-            deadline = time.monotonic() + PATIENCE
-            while resident(screen.text()) < wanted:
-                assert time.monotonic() < deadline, screen.text()
-                time.sleep(0.05)
+            screen.wait_for(lambda text: resident(text) >= wanted, wanted)
             screen.keys("p")
             paused = screen.wait("PAUSED")
             target.do("grow", 64 * MIB)
@@ -177,7 +180,7 @@ def keys(heapsnap, folder):
             screen.keys("Tab")
             screen.wait("0 main")
             screen.keys("h")
-            text = screen.wait("snapshot now")
+            text = screen.wait("write a snapshot now")
             assert "A look stops nothing" in text, text
             screen.keys("q")  # closes the help
             screen.wait("0 main")
@@ -225,11 +228,9 @@ def sizes(heapsnap, folder):
         for width, height in ((40, 10), (60, 15), (80, 24), (132, 43), (200, 60), (40, 60), (200, 10)):
             screen.resize(width, height)
             screen.wait(rf"(?m)^{target.pid} .*look.*\n(.*\n){{4}} *system")
-            text = screen.wait(r"q quit")
-            lines = text.splitlines()
-            assert len(lines) <= height and all(len(line) <= width for line in lines), (width, height, text)
-            assert "q quit" in lines[height - 1], (width, height, lines)
-            for key, shows in (("h", "snapshot"), ("h", "0 main"), ("Tab", "Not tracked"), ("Tab", "0 main")):
+            text = screen.wait_for(lambda text: "q quit" in text.splitlines()[-1] and text.count("\n") == height, (width, height))
+            assert all(len(line) <= width for line in text.splitlines()), (width, height, text)
+            for key, shows in (("h", "w  +(write a )?snapshot"), ("h", "0 main"), ("Tab", "Not tracked"), ("Tab", "0 main")):
                 screen.keys(key)
                 screen.wait(shows)
         for width, height in ((39, 10), (40, 9), (12, 4), (1, 1)):
@@ -251,16 +252,20 @@ def target_exits(heapsnap, folder):
 
 
 def target_executes(heapsnap, folder):
-    """Another program is shown from then on; a tracked one without its stacks."""
-    for prefix in ((), (heapsnap, "run", "--")):
-        with tempfile.TemporaryDirectory(dir=folder) as own, Target(*prefix) as target, \
-                shown(heapsnap, own, target) as screen:
-            screen.wait("call stack" if prefix else "0 main")
+    """Another program is shown from then on; where it has no tracker, without stacks."""
+    for kind in ("not tracked", "injected", "run"):
+        prefix = (heapsnap, "run", "--") if kind == "run" else ()
+        with tempfile.TemporaryDirectory(dir=folder) as own, Target(*prefix) as target, contextlib.ExitStack() as stack:
+            if kind == "injected":
+                subprocess.run([heapsnap, "inject", str(target.pid)], stdout=subprocess.DEVNULL, check=True)
+            screen = stack.enter_context(shown(heapsnap, own, target))
+            screen.wait("0 main" if kind == "not tracked" else "blocks  call stack")
             target.do("execute")
             screen.wait("it executed another program")
             screen.keys("Down")  # the message goes
             screen.wait("it executed another program", absent=True)
-            screen.wait("0 main")
+            # The environment of `run` brings the tracker into the new program as well.
+            screen.wait("blocks  call stack" if kind == "run" else "0 main")
             screen.keys("q")
             screen.ended(0)
 
@@ -309,9 +314,7 @@ def signals(heapsnap, folder):
             assert target.is_well()
     with Target() as target, shown(heapsnap, folder, target) as screen:
         screen.keys("C-c")
-        screen.wait(re.escape(PROMPT.rstrip()))  # bash ends the list of commands
-        screen.wait("q quit", absent=True)
-        screen.keys("C-l")
+        screen.ended(130)
         for stop in (lambda: screen.keys("C-z"), lambda: os.kill(screen.pid_of("heapsnap"), signal.SIGTSTP)):
             screen.keys("C-l")
             screen.command(heapsnap, "top", target.pid, "--interval", "100ms")
@@ -327,7 +330,7 @@ def signals(heapsnap, folder):
             screen.wait(rf"(?m)^{target.pid} .*look")
             assert "-icanon" in screen.modes()
             screen.keys("q")
-            screen.wait("q quit", absent=True)
+            screen.ended(0)
         assert target.is_well()
 
 

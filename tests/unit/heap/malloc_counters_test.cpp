@@ -55,6 +55,39 @@ TEST_CASE("the counters are the sums over all arenas and mp_, in every layout") 
   }
 }
 
+TEST_CASE("each arena is given with its bytes and its top chunk, in the order of the ring") {
+  for (const Machine machine : {Machine::kX86_64, Machine::kI386}) {
+    CountedHeap counted(36, machine);
+    const LocatedMalloc located[] = {counted.heap.located()};
+    std::vector<ArenaCounters> arenas;
+    const auto sums =
+        read_malloc_counters(counted.heap.target.memory(), located, kMapped, &arenas);
+    REQUIRE(sums);
+    REQUIRE(arenas.size() == sums->arenas);
+    CHECK(arenas[0].is_main);
+    CHECK(arenas[0].bytes == 0x40000);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < arenas.size(); ++i) {
+      bytes += arenas[i].bytes;
+      CHECK(arenas[i].is_main == (i == 0));
+      CHECK(arenas[i].top_bytes <= arenas[i].bytes);
+    }
+    CHECK(bytes == sums->arena_bytes);
+    // A top chunk larger than its arena is none; a ring that does not close has no arenas.
+    const Address second = counted.second_arena();
+    counted.heap.target.put_word(second + counted.heap.layout.state.top, second.value());
+    counted.heap.target.put_word(second + counted.heap.layout.word, uint64_t{1} << 30);
+    arenas.clear();
+    read_malloc_counters(counted.heap.target.memory(), located, kMapped, &arenas);
+    for (const ArenaCounters& arena : arenas) {
+      if (arena.address == second) CHECK(arena.top_bytes == 0);
+    }
+    counted.heap.target.put_word(second + counted.heap.layout.state.next, second.value());
+    CHECK(!read_malloc_counters(counted.heap.target.memory(), located, kMapped, &arenas));
+    CHECK(arenas.empty());
+  }
+}
+
 TEST_CASE("several mallocs are added up, and one that cannot be read spoils the sum") {
   CountedHeap counted(36);
   LocatedMalloc both[] = {counted.heap.located(), counted.heap.located()};
