@@ -103,14 +103,16 @@ void StackProfile::path_of(uint32_t node, std::vector<uint32_t>& frames) const {
 }
 
 StackProfile profile_of_stacks(const SnapshotMetadata& metadata, const RecordedStacks& recorded,
-                               const StackCensus& census) {
+                               const StackCensus& census, std::vector<uint32_t>* node_of_stack) {
   StackProfile profile(StackProfile::Kind::kCallStacks);
   CallPaths paths(recorded, *metadata.tracker, profile);
+  if (node_of_stack != nullptr) node_of_stack->assign(recorded.stacks.sites.size(), 0);
   for (size_t id = 0; id < census.stacks.size() && id < recorded.stacks.sites.size(); ++id) {
     const StackFigures& figures = census.stacks[id];
     if (figures.blocks_found == 0) continue;
-    profile.add(paths.node_of(recorded.stacks.sites[id].node), whole_number(figures.live_blocks),
-                whole_number(figures.live_bytes));
+    const uint32_t node = paths.node_of(recorded.stacks.sites[id].node);
+    profile.add(node, whole_number(figures.live_blocks), whole_number(figures.live_bytes));
+    if (node_of_stack != nullptr) (*node_of_stack)[id] = node;
   }
   return profile;
 }

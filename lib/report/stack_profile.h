@@ -78,9 +78,11 @@ class StackProfile {
 };
 
 // Of the stacks that have blocks in use: as many and as large as `heapsnap stacks` says, rounded
-// where they are estimates. `metadata` has a tracker.
+// where they are estimates. `metadata` has a tracker. `node_of_stack`, unless null, receives the
+// node of each stack id; 0 where it has no blocks in use.
 StackProfile profile_of_stacks(const SnapshotMetadata& metadata, const RecordedStacks& recorded,
-                               const StackCensus& census);
+                               const StackCensus& census,
+                               std::vector<uint32_t>* node_of_stack = nullptr);
 // Of all blocks in use but malloc's own.
 StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTree& tree);
 

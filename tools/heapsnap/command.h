@@ -36,6 +36,7 @@ int run_run(const std::vector<std::string>& arguments);
 int run_stacks(const std::vector<std::string>& arguments);
 int run_watch(const std::vector<std::string>& arguments);
 int run_render(const std::vector<std::string>& arguments);
+int run_view(const std::vector<std::string>& arguments);
 int run_export(const std::vector<std::string>& arguments);
 int run_top(const std::vector<std::string>& arguments);
 int run_share(const std::vector<std::string>& arguments);

@@ -27,6 +27,7 @@ constexpr std::array kCommands = {
     Command{"top", "watch a process's memory, arenas and call stacks on the terminal", run_top, false,
             true},
     Command{"render", "draw the heap as a picture", run_render},
+    Command{"view", "write one page that shows a snapshot in a browser", run_view},
     Command{"export", "convert a snapshot to a format that other tools read", run_export},
     Command{"share", "reduce a snapshot to what may leave the house", run_share},
     Command{"push", "send the call stacks of a tracked process to Pyroscope", run_push, true},

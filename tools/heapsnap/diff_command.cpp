@@ -10,13 +10,12 @@
 #include "base/error.h"
 #include "report/diff_report.h"
 #include "report/terminal_text.h"
-#include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/pass_over_options.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/snapshot_argument.h"
-#include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/snapshot_series.h"
 
 namespace heapsnap {
 
@@ -52,12 +51,6 @@ struct DiffArguments {
   uint64_t limit = kNotGiven;
   ReportStyle style;
 };
-
-std::vector<DiffBy> all_sums() {
-  std::vector<DiffBy> all;
-  for (int i = 0; i < kDiffByCount; ++i) all.push_back(static_cast<DiffBy>(i));
-  return all;
-}
 
 // Nothing: all of them.
 std::optional<DiffBy> parse_sums(const std::string& text) {
@@ -112,48 +105,6 @@ std::vector<std::string> snapshot_paths(const std::vector<std::string>& words) {
     paths.push_back(source.path);
   }
   return paths;
-}
-
-// What is wrong with a snapshot names its file.
-template <typename Work>
-void of_file(const std::string& path, Work work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kBadInput || error.subject().find(path) != std::string::npos) {
-      throw;
-    }
-    throw Error(error.kind(), path + ": " + error.subject(), error.why(), error.remedy());
-  }
-}
-
-SnapshotDiff read_diff(const std::vector<std::string>& paths, const std::vector<DiffBy>& wanted,
-                       const PassedFrames& passed, const std::string& sysroot) {
-  // Names are compared as all of the snapshots allow.
-  std::vector<Process> processes;
-  for (const std::string& path : paths) {
-    processes.push_back(SnapshotReader::open(path).metadata().process);
-  }
-  SnapshotDiffBuilder builder(wanted, scope_of(processes), passed);
-  const DebugFileSearch debug_files = stack_debug_files(sysroot, false);
-  const bool wants_stacks = std::any_of(wanted.begin(), wanted.end(), [](DiffBy by) {
-    return by == DiffBy::kStack || by == DiffBy::kLeak;
-  });
-  for (const std::string& path : paths) {
-    of_file(path, [&] {
-      const SnapshotReader snapshot = SnapshotReader::open(path);
-      std::optional<ReferenceStreams> references;
-      if (snapshot.has_references()) references = references_of(snapshot);
-      std::optional<RecordedStacks> recorded;
-      if (wants_stacks && snapshot.metadata().tracker) {
-        recorded = snapshot.read_call_stacks();
-        add_missing_names(snapshot.metadata(), *recorded, debug_files, sysroot);
-      }
-      builder.add({streams_of(snapshot), references ? &*references : nullptr,
-                   recorded ? &*recorded : nullptr});
-    });
-  }
-  return builder.finish();
 }
 
 // A bound on what cannot be compared would never be reached.

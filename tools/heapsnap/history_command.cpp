@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "analysis/growth_history.h"
-#include "analysis/snapshot_diff.h"
 #include "base/byte_size.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -23,6 +22,7 @@
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/result_file.h"
+#include "tools/heapsnap/snapshot_series.h"
 
 namespace heapsnap {
 
@@ -65,13 +65,6 @@ struct HistoryArguments {
   bool fail_on_growth = false;
   bool force = false;
   ReportStyle style;
-};
-
-struct HistoryFiles {
-  std::string name;  // empty: the process's own
-  std::vector<std::string> paths;
-  std::vector<std::string>
-      passed_over;  // what is called a snapshot and is none to be read, and why
 };
 
 // Takes a file of a folder, or says why it is passed over: no link is followed there.
@@ -175,43 +168,6 @@ std::vector<HistoryFiles> find_files(const HistoryArguments& arguments) {
     }
   }
   return {std::move(files)};
-}
-
-// What the snapshots allow that can be read.
-NameScope scope_of_files(const std::vector<std::string>& paths) {
-  std::vector<Process> processes;
-  for (const std::string& path : paths) {
-    try {
-      processes.push_back(SnapshotReader::open(path).metadata().process);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kBadInput) throw;
-    }
-  }
-  return scope_of(processes);
-}
-
-NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) {
-  GrowthHistoryBuilder builder(scope_of_files(files.paths));
-  std::string why;
-  for (const std::string& each : files.passed_over) builder.add_unread(each);
-  for (const std::string& path : files.paths) {
-    try {
-      builder.add(SnapshotReader::open(path), path);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kBadInput) throw;
-      why = error.subject() + ": " + error.why();
-      builder.add_unread(why);
-    }
-  }
-  if (builder.size() == 0) {
-    throw Error(ErrorKind::kBadInput,
-                "history" + (files.name.empty() ? std::string() : " of " + files.name),
-                files.paths.empty() ? "there are no snapshots" : "no snapshot can be read: " + why,
-                "collect some: heapsnap collect, or heapsnap attach PID");
-  }
-  NamedHistory named{files.name, builder.finish(bounds)};
-  if (named.name.empty()) named.name = named.history.comm;
-  return named;
 }
 
 void write_textfile(const HistoryArguments& arguments, std::span<const NamedHistory> histories,

@@ -7,6 +7,7 @@
 #include "report/text_report.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/report_facts.h"
 
 namespace heapsnap {
 
@@ -21,8 +22,6 @@ void add_report_options(OptionParser& parser, ReportStyle& style,
                         const char* json_help = "print the report as one JSON object");
 // How text that goes to standard output looks. Throws Error{kUsage} for what cannot be.
 TextStyle text_style(const ReportStyle& style);
-
-enum class ReportDepth { kFirstScreen, kWhole };
 
 // Reads all of the snapshot and prints. `path` is for the text; may be empty. Call stacks are not
 // charged to the functions in `passed`.

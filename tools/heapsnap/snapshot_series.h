@@ -1,0 +1,32 @@
+// Several snapshots, read one after the other: what grew between them, and how memory went on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/growth_trend.h"
+#include "analysis/passed_frames.h"
+#include "analysis/snapshot_diff.h"
+#include "report/history_report.h"
+
+namespace heapsnap {
+
+// Every kind of rows that a diff can have.
+std::vector<DiffBy> all_sums();
+
+// Of two snapshots or more, in this order. What is wrong with one names its file. `sysroot`: as of
+// add_missing_names(). Throws Error{kBadInput}.
+SnapshotDiff read_diff(const std::vector<std::string>& paths, const std::vector<DiffBy>& wanted,
+                       const PassedFrames& passed, const std::string& sysroot);
+
+struct HistoryFiles {
+  std::string name;  // empty: the process's own
+  std::vector<std::string> paths;
+  std::vector<std::string>
+      passed_over;  // what is called a snapshot and is none to be read, and why
+};
+
+// Those that cannot be read are in the history as such. Throws Error{kBadInput} when none can.
+NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds);
+
+}  // namespace heapsnap

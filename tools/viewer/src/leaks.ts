@@ -1,0 +1,74 @@
+// Blocks that nothing leads to any more, by what allocated them or what they are.
+import type { Data, LeakGroup } from "./data";
+import { h } from "./dom";
+import { count, counted, percent, size } from "./format";
+import { frameLabel, sizeRange } from "./labels";
+import { linkTo, note, type Params } from "./route";
+import { filterField } from "./table";
+import type { View } from "./views";
+
+function groupTitle(group: LeakGroup): string {
+  const what = [group.type, group.bytes === undefined ? undefined : sizeRange(group.bytes, group.bytes)].filter((text) => text !== undefined).join(" of ");
+  const text = what === "" ? "blocks of several sizes" : what;
+  return group.kind === "cycle" ? `${counted(group.count, "cycle", "cycles")} with ${text}` : `${count(group.count)} × ${text}`;
+}
+
+function groupElement(group: LeakGroup, index: number, isOpen: boolean, onToggle: (index: number, open: boolean) => void): HTMLElement {
+  const frames = group.frames ?? [];
+  const place = frames.length > 0 ? frameLabel(frames[0]!) : "";
+  const element = h("details", { class: "leak", open: isOpen },
+    h("summary", {}, h("strong", {}, size(group.retained_bytes)), ` in ${counted(group.retained_blocks, "block", "blocks")}: ${groupTitle(group)}`,
+      place === "" ? null : h("span", { class: "muted" }, ` from ${place}`)),
+    h("p", {}, group.count === 1 ? "It is at " : "The largest is at ", h("a", { href: linkTo("map", { at: group.largest }) }, group.largest), ". ",
+      group.kind === "cycle" ? "The blocks of a cycle point to each other, and nothing outside of it points to them." : "No other leaked block points to these.",
+      group.retained_blocks > group.count ? ` Through them, ${counted(group.retained_blocks, "block is", "blocks are")} lost in all.` : ""),
+    frames.length === 0 ? h("p", { class: "muted" }, "What allocated it is not known: the process was not tracked then.")
+      : h("div", {}, h("h4", {}, "Allocated by"), h("ol", { class: "frames" }, ...frames.map((frame) => h("li", {}, frameLabel(frame))))));
+  element.addEventListener("toggle", () => onToggle(index, element.open));
+  return element;
+}
+
+function draw(data: Data, params: Params): HTMLElement {
+  const leaks = data.leaks!;
+  if (leaks.leaked_blocks === 0) {
+    return h("div", {}, h("p", { class: "verdict good" }, `Nothing is leaked: variables, stacks and other roots lead to all ${count(leaks.blocks_in_use)} blocks.`),
+      h("p", {}, "A word that holds an address by chance, or that is left on a stack, can still hide a leak. What only grows is seen in two snapshots: ",
+        h("code", {}, "heapsnap view OLD NEW -o FILE"), "."));
+  }
+  const figure = (blocks: number, bytes: number, what: string) =>
+    h("li", { class: "figure" }, h("span", { class: "value" }, size(bytes)), h("span", { class: "what" }, `${what}, ${counted(blocks, "block", "blocks")}`));
+  const open = new Set((params.open ?? "").split(".").filter((text) => text !== "").map(Number));
+  const state = { ...params };
+  const list = h("div", { class: "leak-list" });
+  const shown = (filter: string) => {
+    const wanted = filter.toLowerCase();
+    const groups = leaks.groups.map((group, i): [LeakGroup, number] => [group, i]).filter(([group]) =>
+      `${groupTitle(group)} ${(group.frames ?? []).map(frameLabel).join(" ")}`.toLowerCase().includes(wanted));
+    list.replaceChildren(...groups.map(([group, i]) => groupElement(group, i, open.has(i), (index, isOpen) => {
+      if (isOpen) open.add(index);
+      else open.delete(index);
+      state.open = [...open].join(".");
+      note("leaks", state);
+    })));
+  };
+  shown(params.q ?? "");
+  return h("div", {},
+    h("p", { class: "verdict bad" }, `${size(leaks.leaked_bytes)} in ${counted(leaks.leaked_blocks, "block", "blocks")} (${percent(leaks.leaked_bytes, leaks.bytes_in_use)} of what is in use) is leaked: no variable, stack, register or other root leads to it.`),
+    h("ul", { class: "figures" },
+      figure(leaks.direct_blocks, leaks.direct_bytes, "leaked directly"),
+      figure(leaks.cycle_blocks, leaks.cycle_bytes, "in cycles"),
+      figure(leaks.indirect_blocks, leaks.indirect_bytes, "held by these")),
+    h("p", { class: "muted" }, "Each group is one cause to look at; its size is with all that only it leads to."),
+    filterField("Filter by type or function", params.q ?? "", (text) => { state.q = text; note("leaks", state); shown(text); }),
+    list,
+    data.view.leak_groups_left_out > 0
+      ? h("p", { class: "muted" }, `${count(data.view.leak_groups_left_out)} more groups with ${size(data.view.leak_groups_left_out_bytes)}; heapsnap leaks --limit 0 lists them.`) : null,
+    leaks.held_by_several_blocks > 0
+      ? h("p", { class: "muted" }, `${size(leaks.held_by_several_bytes)} in ${count(leaks.held_by_several_blocks)} more blocks is held by several of these.`) : null);
+}
+
+export const leaksView: View = {
+  name: "leaks", title: "Leaks", draw,
+  missing: (data) => data.leaks !== undefined ? ""
+    : `Whether blocks are leaked is not known: ${data.report.why_no_references ?? "the snapshot has no references"}. Take a snapshot with heapsnap attach --references yes.`,
+};
