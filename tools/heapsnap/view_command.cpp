@@ -42,6 +42,7 @@ constexpr size_t kMostOwners = 1000;
 constexpr size_t kMostLeakGroups = 500;
 constexpr uint64_t kOwnerDepth = 8;
 constexpr double kLeastShare = 0.0005;
+constexpr double kTolerance = 1 << 20;  // as that of heapsnap history
 
 struct ViewArguments {
   std::vector<std::string> snapshots;
@@ -174,7 +175,7 @@ class ViewBuilder {
     const DiffReportInput input{diff, paths_, std::nullopt, std::nullopt};
     add("diff", printed([&](Writer& out) { print_json_diff(out, input); }));
     const NamedHistory history = read_history({{}, paths_, {}}, {});
-    add("history", printed([&](Writer& out) { print_json_history(out, history, 0); }));
+    add("history", printed([&](Writer& out) { print_json_history(out, history, kTolerance); }));
   }
 
   // What the page leaves out of these.

@@ -96,7 +96,7 @@ function ownersPart(data: Data): HTMLElement | null {
   const { report, owners } = data;
   if (owners === undefined) {
     return h("section", { class: "card" }, h("h3", {}, "What keeps the blocks in use"),
-      h("p", {}, `Not known: ${report.why_no_references ?? "the snapshot was taken without references"}.`),
+      h("p", {}, `Not known: ${report.why_no_references || "the snapshot was taken without references"}.`),
       h("p", {}, "Take a snapshot with references: ", h("code", {}, `heapsnap attach ${report.pid} --references yes -o a.hsnap`)));
   }
   const top = owners.owners.slice(0, 5);

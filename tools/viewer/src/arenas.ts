@@ -32,7 +32,7 @@ function draw(data: Data, params: Params): HTMLElement {
     h("div", { class: "histogram", "aria-hidden": "true" }, ...arenas.slice(0, 64).map((arena) => h("div", { class: "histogram-row" },
       h("span", { class: "histogram-name" }, arenaName(arena)),
       h("span", { class: "arena-bar" }, ...parts.map(([name, states]) => h("span", { class: `fill-${name}`, style: `width:${100 * bytesOf(arena, states) / most}%` })))))),
-    table("Arenas", arenas, [
+    table("Table of arenas", arenas, [
       { name: "arena", title: "arena", value: (row) => -row.index, cell: arenaName },
       { name: "system", title: "from the system", numeric: true, value: (row) => row.system_mem, cell: (row) => size(row.system_mem) },
       ...parts.map(([name, states, text]) => ({ name, title: text, numeric: true, value: (row: Arena) => bytesOf(row, states), cell: (row: Arena) => size(bytesOf(row, states)) })),

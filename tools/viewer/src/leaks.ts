@@ -70,5 +70,5 @@ function draw(data: Data, params: Params): HTMLElement {
 export const leaksView: View = {
   name: "leaks", title: "Leaks", draw,
   missing: (data) => data.leaks !== undefined ? ""
-    : `Whether blocks are leaked is not known: ${data.report.why_no_references ?? "the snapshot has no references"}. Take a snapshot with heapsnap attach --references yes.`,
+    : `Whether blocks are leaked is not known: ${data.report.why_no_references || "the snapshot has no references"}. Take a snapshot with heapsnap attach --references yes.`,
 };

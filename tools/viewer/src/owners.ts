@@ -84,12 +84,12 @@ function map(item: Item, total: number, params: Params): HTMLElement {
     box.replaceChildren(...drawn.slice(0, 400).map((node) => {
       const wide = node.x1 - node.x0;
       const high = node.y1 - node.y0;
-      const text = `${node.data.label}: ${size(node.data.retained)}, ${percent(node.data.retained, total)} of what is in use`;
+      const text = `${node.data.label} ${size(node.data.retained)}, ${percent(node.data.retained, total)} of what is in use`;
       return h("a", {
         class: `tile kind-${node.data.kind} depth-${Math.min(node.depth, 3)}`, href: linkTo("owners", { ...params, zoom: node.data.path }),
         style: `left:${node.x0}px;top:${node.y0}px;width:${wide}px;height:${high}px`, title: text, "aria-label": text,
         "data-focus": `tile-${node.data.path}`, tabindex: wide * high < 900 ? "-1" : undefined,
-      }, wide > 44 && high > 17 ? h("span", { class: "tile-name" }, node.data.label) : null,
+      }, wide > 44 && high > 17 ? h("span", { class: "tile-name" }, node.data.label) : null, " ",
          wide > 60 && high > 36 && node.children === undefined ? h("span", { class: "tile-size" }, size(node.data.retained)) : null);
     }));
   };
@@ -149,5 +149,5 @@ function draw(data: Data, params: Params): HTMLElement {
 export const ownersView: View = {
   name: "owners", title: "Owners", draw,
   missing: (data) => data.owners !== undefined ? ""
-    : `What keeps the blocks alive is not known: ${data.report.why_no_references ?? "the snapshot has no references"}. Take a snapshot with heapsnap attach --references yes.`,
+    : `What keeps the blocks alive is not known: ${data.report.why_no_references || "the snapshot has no references"}. Take a snapshot with heapsnap attach --references yes.`,
 };

@@ -1,0 +1,237 @@
+// What a person does with the page of `heapsnap view`, in one run of a browser:
+//
+//   node view.cjs CHROMIUM EXPECTED      EXPECTED: a file of JSON, which view.py writes
+//
+// Ends with 0 and says what it did, or with the first thing that is wrong.
+const assert = require('assert');
+const fs = require('fs');
+const { chromium } = require('playwright-core');
+
+const [program, expectedFile] = process.argv.slice(2);
+const expected = JSON.parse(fs.readFileSync(expectedFile, 'utf8'));
+const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+const views = ['account', 'owners', 'flame', 'leaks', 'map', 'sizes', 'arenas', 'growth', 'timeline'];
+const done = [];
+
+// As heapsnap's text has sizes; written anew, so that a fault of the page's own is seen.
+function size(bytes) {
+  const units = ['B', 'KiB', 'MiB', 'GiB'];
+  let unit = 0;
+  for (; bytes >= 1024 && unit < 3; ++unit) bytes /= 1024;
+  return unit === 0 ? `${bytes.toLocaleString('en-US')} B` : `${bytes.toFixed(1)} ${units[unit]}`;
+}
+
+const text = async (page, selector) => (await page.locator(selector).first().innerText()).replace(/\s+/g, ' ');
+const fragment = (page) => page.evaluate(() => location.hash);
+
+async function open(page, file, hash) {
+  await page.goto(`file://${file}#${hash}`);
+  await page.reload();
+  await page.waitForSelector('#heading');
+}
+
+async function account(page, { file, report, owners }) {
+  await open(page, file, '');
+  assert((await page.title()).includes(String(report.pid)));
+  assert.equal(await text(page, '.figure.total .value'), size(report.rss.resident));
+  for (const [name, amount] of Object.entries(report.rss.rows)) {
+    const row = page.locator(`#row-${name}`);
+    assert.equal(await row.count(), amount.resident + amount.swapped > 0 ? 1 : 0, name);
+    if (await row.count() === 1) assert.equal(await row.locator('.row-head .number').innerText(), size(amount.resident), name);
+  }
+  for (const advice of report.advice) assert((await text(page, 'main')).toLowerCase().includes(advice.finding.replace(/\s+/g, ' ').toLowerCase()), advice.finding);
+  assert((await text(page, 'main')).includes(size(owners.owners[0].retained_bytes)));
+  await page.locator('.part.fill-used').click();
+  assert.equal(await fragment(page), '#account?row=used');
+  assert.equal(await page.locator('.row.chosen').getAttribute('id'), 'row-used');
+  done.push('account');
+}
+
+async function ownersTable(page) {
+  return page.locator('.view-owners tbody tr').evaluateAll((rows) => rows.map((row) => [...row.children].map((cell) => cell.innerText.trim())));
+}
+
+async function owners(page, { file, owners: said }) {
+  await page.getByRole('link', { name: 'Owners', exact: true }).click();
+  const rows = await ownersTable(page);
+  said.owners.slice(0, 20).forEach((owner, i) => {
+    assert.equal(rows[i][1], size(owner.retained_bytes), `owner ${i}`);
+    assert.equal(rows[i][3], owner.retained_blocks.toLocaleString('en-US'), `owner ${i}`);
+    assert(owner.root === '' || rows[i][0].includes(owner.root), `${owner.root} in ${rows[i][0]}`);
+  });
+  const largest = said.owners.findIndex((owner) => owner.holds !== undefined);
+  await page.locator(`[data-focus="tile-${largest}"]`).click({ position: { x: 20, y: 8 } });
+  assert.equal(await fragment(page), `#owners?zoom=${largest}`);
+  const below = await ownersTable(page);
+  said.owners[largest].holds.forEach((blocks, i) => {
+    assert.equal(below[i][1], size(blocks.retained_bytes), `blocks ${i}`);
+    assert(below[i][0].startsWith(`${blocks.count.toLocaleString('en-US')} × `), below[i][0]);
+  });
+  await page.keyboard.press('Shift+Tab');
+  await page.goBack();
+  assert.equal(await fragment(page), '#owners');
+  assert.deepEqual(await ownersTable(page), rows);
+  await page.locator('[data-sort="blocks"]').click();
+  const blocks = (await ownersTable(page)).map((row) => Number(row[3].replace(/,/g, '')));
+  assert.deepEqual(blocks, [...blocks].sort((a, b) => b - a));
+  assert.equal(await fragment(page), '#owners?sort=blocks');
+  await open(page, file, 'owners?sort=blocks');
+  assert.equal(await page.locator('th[aria-sort="descending"]').innerText().then((head) => head.trim().startsWith('blocks')), true);
+  await page.getByRole('searchbox').fill('no such owner');
+  assert.equal((await ownersTable(page)).length, 0);
+  done.push('owners');
+}
+
+async function flame(page, { file, stacks }) {
+  await open(page, file, 'flame');
+  await page.waitForSelector('g.frame');
+  const rows = await page.locator('.view-flame tbody tr').evaluateAll((all) => all.map((row) => [row.children[0].innerText.trim(), row.children[2].innerText.trim()]));
+  // What a function allocated itself is the sum over the stacks that it is innermost of.
+  const own = new Map();
+  for (const stack of stacks.stacks) {
+    const name = stack.frames[0].function;
+    own.set(name, (own.get(name) ?? 0) + Math.round(stack.live_bytes));
+  }
+  let compared = 0;
+  for (const [name, bytes] of rows) if (own.has(name)) { assert.equal(bytes, size(own.get(name)), name); ++compared; }
+  assert(compared > 0);
+  const frame = page.locator('g.frame').nth(1);
+  const label = await frame.getAttribute('aria-label');
+  await page.locator('g.frame').first().focus();
+  await page.keyboard.press('ArrowDown');
+  assert.equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), label);
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  assert.match(await fragment(page), /^#flame\?node=\d+$/);
+  await page.goBack();
+  assert.equal(await fragment(page), '#flame');
+  await page.getByRole('searchbox').fill(label.split(/[ (:]/)[0]);
+  assert.match(await fragment(page), /^#flame\?q=/);
+  done.push('flame graph');
+}
+
+async function map(page, { file, report }) {
+  await open(page, file, 'map');
+  await page.waitForSelector('canvas[data-drawn]');
+  const colors = await page.locator('canvas').evaluate((canvas) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    return new Set(Array.from({ length: data.length / 4 }, (_, i) => data.slice(4 * i, 4 * i + 3).join())).size;
+  });
+  assert(colors > 2, `the picture has ${colors} colors`);
+  for (const chunk of [...report.largest_used.slice(0, 3), ...report.largest_free.slice(0, 1)]) {
+    await page.getByLabel('Search an address').fill(chunk.addr);
+    await page.getByRole('button', { name: 'Find' }).click();
+    await page.waitForFunction((at) => location.hash.includes(at) && document.querySelector('.chunk dl') !== null, chunk.addr);
+    const found = await text(page, '.chunk');
+    assert(found.includes(`(${chunk.size.toLocaleString('en-US')} bytes)`), `${JSON.stringify(chunk)}: ${found}`);
+    assert(found.includes(chunk.state === 'used' || chunk.state === 'mmapped' ? 'in use' : 'free'), found);
+  }
+  const first = page.url();
+  await page.getByRole('button', { name: 'Zoom out' }).click();
+  await page.waitForFunction((url) => location.href !== url, first);
+  await page.waitForSelector('canvas[data-drawn]:not([data-drawn="16"])');
+  await page.getByLabel('Color by').selectOption('stack');
+  await page.waitForSelector('canvas[data-drawn]');
+  await page.locator('canvas').hover({ position: { x: 30, y: 5 } });
+  await page.waitForSelector('.chunk dl');
+  await page.locator('canvas').focus();
+  const before = await fragment(page);
+  await page.keyboard.press('ArrowRight');
+  await page.waitForFunction((hash) => location.hash !== hash, before);
+  await page.getByLabel('Search an address').fill('1');
+  await page.getByRole('button', { name: 'Find' }).click();
+  await page.waitForFunction(() => document.querySelector('.problem').textContent.includes('not in malloc'));
+  done.push('heap map');
+}
+
+async function growth(page, { file, diff }) {
+  await open(page, file, 'growth');
+  assert((await text(page, 'main')).includes(size(diff.in_use.bytes.at(-1))));
+  const section = diff.sections.find((each) => each.by === 'size');
+  await page.locator('[data-focus="by-size"]').click();
+  const rows = await page.locator('.view-growth tbody tr').evaluateAll((all) => all.map((row) => row.children[3].innerText.trim()));
+  section.rows.slice(0, 20).forEach((row, i) => assert.equal(rows[i], size(row.bytes.at(-1)), row.name));
+  await open(page, file, 'timeline');
+  await page.waitForSelector('.timeline canvas');
+  await page.locator('[data-focus="series-1"]').click();
+  assert.match(await fragment(page), /^#timeline\?show=/);
+  done.push('growth and timeline');
+}
+
+async function leaks(page, { file, leaks: said }) {
+  await open(page, file, 'leaks');
+  assert((await text(page, '.verdict')).startsWith(`${size(said.leaked_bytes)} in ${said.leaked_blocks.toLocaleString('en-US')} blocks`));
+  const summaries = await page.locator('.leak summary').allInnerTexts();
+  assert.equal(summaries.length, said.groups.length);
+  said.groups.forEach((group, i) => assert(summaries[i].startsWith(`${size(group.retained_bytes)} in ${group.retained_blocks.toLocaleString('en-US')} block`), summaries[i]));
+  await page.locator('.leak summary').first().click();
+  await page.waitForFunction(() => location.hash === '#leaks?open=0');
+  await open(page, file, 'leaks?open=0');
+  assert.equal(await page.locator('.leak').first().getAttribute('open'), '');
+  await page.locator('.leak[open] a').first().click();
+  await page.waitForSelector('.chunk dl');
+  assert((await text(page, '.chunk')).includes('in use'));
+  done.push('leaks');
+}
+
+async function appearance(page, { file }) {
+  await open(page, file, '');
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await ground();
+  await page.getByLabel('Theme').selectOption('dark');
+  assert.notEqual(await ground(), light);
+  for (const theme of ['light', 'dark']) {
+    for (const view of views) {
+      await open(page, file, view);
+      await page.getByLabel('Theme').selectOption(theme);
+      if (view === 'map') await page.waitForSelector('canvas[data-drawn]');
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+      assert.equal(violations.map((each) => `${each.id}: ${each.nodes[0].html} ${each.nodes[0].failureSummary}`).join('\n'), '', `${view}, ${theme}: ${JSON.stringify(violations.map((each) => [each.id, each.nodes[0].html, each.nodes[0].failureSummary]))}`);
+    }
+  }
+  await page.setViewportSize({ width: 420, height: 800 });
+  for (const view of views) {
+    await open(page, file, view);
+    assert(await page.evaluate(() => document.documentElement.scrollWidth) <= 420, `${view} is wider than the window`);
+  }
+  done.push('themes, axe-core, a narrow window');
+}
+
+async function main() {
+  const browser = await chromium.launch({ executablePath: program, args: ['--no-sandbox'] });
+  try {
+    const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, colorScheme: 'light' });
+    const wrong = [];
+    page.on('request', (request) => { if (!/^(file|data|blob):/.test(request.url())) wrong.push(`asks for ${request.url()}`); });
+    page.on('pageerror', (error) => wrong.push(error.stack));
+    page.on('console', (message) => { if (message.type() === 'error') wrong.push(message.text()); });
+    page.on('dialog', (dialog) => { wrong.push(`dialog ${dialog.message()}`); void dialog.dismiss(); });
+    page.setDefaultTimeout(20000);
+    await account(page, expected.grown);
+    await owners(page, expected.grown);
+    await flame(page, expected.grown);
+    await map(page, expected.large);
+    await growth(page, expected.grown);
+    await leaks(page, expected.leaking);
+    await appearance(page, expected.grown);
+    // Names that are markup stay text.
+    await open(page, expected.hostile.file, '');
+    assert((await text(page, 'h1')).startsWith(expected.hostile.comm));
+    for (const view of views) await open(page, expected.hostile.file, view);
+    assert.equal(await page.locator('img').count(), 0);
+    // Nothing gets out, even if the page were to try.
+    const refused = await page.evaluate(() => fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused'));
+    assert.equal(refused, 'refused');
+    assert(wrong.pop()?.includes('Content Security Policy'), 'the policy refuses connections');
+    assert.deepEqual(wrong.filter((each) => !each.includes('Content Security Policy')), []);
+  } finally {
+    await browser.close();
+  }
+  console.log(done.join(', '));
+}
+
+main().catch((error) => {
+  console.error(error.stack);
+  process.exit(1);
+});
