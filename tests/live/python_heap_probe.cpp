@@ -15,7 +15,7 @@
 #include "heap/walk/heap_walker.h"
 #include "platform/linux/freeze/frozen_process.h"
 #include "references/loaded_modules.h"
-#include "runtime/python/python_walk.h"
+#include "runtime/runtime_walk.h"
 
 using namespace heapsnap;
 
@@ -55,11 +55,11 @@ int main(int argc, char** argv) {
   try {
     const std::unique_ptr<Target> target = open_target(argv[1]);
     RuntimeModel model;
-    for (const PythonPlace& place : find_pythons(*target, LoadedModules(*target))) {
-      PythonWalk walk(*target, place);
+    for (const RuntimePlace& place : find_runtimes(*target, LoadedModules(*target))) {
+      const std::unique_ptr<RuntimeWalk> walk = place.begin(*target, RuntimeOptions{});
       walk_heaps(*target, locate_mallocs(*target, prepare_discovery(*target, DebugFileSearch())),
-                 walk, WalkOptions{});
-      walk.take(model);
+                 *walk, WalkOptions{});
+      walk->take(model);
     }
     print(model);
   } catch (const Error& error) {

@@ -42,19 +42,19 @@ const PythonLayout& layout_of(const PythonPlace& place) {
 
 }  // namespace
 
-PythonWalk::PythonWalk(Target& target, const PythonPlace& place)
+PythonWalk::PythonWalk(Target& target, PythonPlace place)
     : target_(target),
-      place_(place),
-      types_(target, layout_of(place)),
-      objects_(target, layout_of(place), types_),
+      place_(std::move(place)),
+      types_(target, layout_of(place_)),
+      objects_(target, layout_of(place_), types_),
       size_classes_(PythonLayout::kSizeClasses) {
   runtime_.kind = RuntimeKind::kPython;
-  runtime_.version = place.version;
-  runtime_.module = place.module;
-  runtime_.place = place.runtime;
-  runtime_.why_not = check_python(target, place, &runtime_.interpreters);
+  runtime_.version = place_.version;
+  runtime_.module = place_.module;
+  runtime_.place = place_.runtime;
+  runtime_.why_not = check_python(target, place_, &runtime_.interpreters);
   if (!runtime_.why_not.empty()) return;
-  arenas_ = find_python_arenas(target, place);
+  arenas_ = find_python_arenas(target, place_);
   runtime_.why_not = arenas_.why_not;
   std::vector<AddressRange> ranges;
   for (const PythonArena& arena : arenas_.all) ranges.push_back(arena.range);

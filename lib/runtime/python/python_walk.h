@@ -11,27 +11,26 @@
 #include <string>
 #include <vector>
 
-#include "heap/chunk.h"
 #include "runtime/python/python_arenas.h"
 #include "runtime/python/python_objects.h"
 #include "runtime/python/python_place.h"
 #include "runtime/python/python_types.h"
 #include "runtime/runtime_model.h"
+#include "runtime/runtime_walk.h"
 #include "target/target.h"
 
 namespace heapsnap {
 
-class PythonWalk final : public ChunkSink {
+class PythonWalk final : public RuntimeWalk {
  public:
-  // `target` and `place` outlive it.
-  PythonWalk(Target& target, const PythonPlace& place);
+  // `target` outlives it.
+  PythonWalk(Target& target, PythonPlace place);
 
   // Empty: its heap is read.
   const std::string& why_not() const { return runtime_.why_not; }
   void on_batch(const ChunkBatch& batch) override;
   void on_mmapped(const MmappedChunk& chunk) override;
-  // After the last chunk. Adds to `model`.
-  void take(RuntimeModel& model);
+  void take(RuntimeModel& model) override;
 
  private:
   struct Sum {
@@ -74,7 +73,7 @@ class PythonWalk final : public ChunkSink {
   Sum& sum_of(uint32_t type);
 
   Target& target_;
-  const PythonPlace& place_;
+  const PythonPlace place_;
   PythonArenas arenas_;
   Runtime runtime_;
   PythonTypes types_;

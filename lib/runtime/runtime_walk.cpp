@@ -1,0 +1,18 @@
+#include "runtime/runtime_walk.h"
+
+#include "runtime/python/python_walk.h"
+
+namespace heapsnap {
+
+std::vector<RuntimePlace> find_runtimes(Target& target, const LoadedModules& modules) {
+  std::vector<RuntimePlace> found;
+  for (const PythonPlace& place : find_pythons(target, modules)) {
+    found.push_back({RuntimeKind::kPython, place.version, place.module,
+                     [place](Target& frozen, const RuntimeOptions&) {
+                       return std::make_unique<PythonWalk>(frozen, place);
+                     }});
+  }
+  return found;
+}
+
+}  // namespace heapsnap
