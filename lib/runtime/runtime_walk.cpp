@@ -8,8 +8,8 @@ std::vector<RuntimePlace> find_runtimes(Target& target, const LoadedModules& mod
   std::vector<RuntimePlace> found;
   for (const PythonPlace& place : find_pythons(target, modules)) {
     found.push_back({RuntimeKind::kPython, place.version, place.module,
-                     [place](Target& frozen, const RuntimeOptions&) {
-                       return std::make_unique<PythonWalk>(frozen, place);
+                     [place](Target& frozen, const RuntimeOptions& options) {
+                       return std::make_unique<PythonWalk>(frozen, place, options);
                      }});
   }
   return found;

@@ -23,11 +23,14 @@ namespace heapsnap {
 
 struct RuntimeOptions {
   bool keep_texts = false;  // what the process itself wrote: queries, keys, values
+  // Called now and then, if not empty: what it throws ends the walk.
+  std::function<void()> check;
 };
 
 class RuntimeWalk : public ChunkSink {
  public:
-  // After the last chunk. Adds one runtime, read or refused, and what it has to `model`.
+  // After the last chunk. Adds one runtime, read or refused, and what it has to `model`; nothing
+  // when it throws.
   virtual void take(RuntimeModel& model) = 0;
 };
 

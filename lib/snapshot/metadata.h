@@ -7,6 +7,7 @@
 
 #include "heap/heap_model.h"
 #include "references/reference_record.h"
+#include "runtime/runtime_model.h"
 #include "target/mapping.h"
 #include "target/process.h"
 #include "tracking/tracker_record.h"
@@ -38,6 +39,7 @@ struct SnapshotMetadata {
   HeapModel heap;
   std::optional<TrackerRecord> tracker;       // of a tracked process
   std::optional<ReferenceRecord> references;  // none: nobody looked for them
+  RuntimeModel runtimes;                      // of languages that the process speaks
   std::vector<std::string> notes;  // what the reader of a report should know, a sentence each
 };
 

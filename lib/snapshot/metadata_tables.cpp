@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "snapshot/metadata_rows.h"
+#include "snapshot/runtime_tables.h"
 #include "snapshot/table_check.h"
 
 namespace heapsnap {
@@ -103,6 +104,7 @@ void write_metadata(const SnapshotMetadata& metadata, SectionSink& sink) {
   write_rows(heap.thread_caches, sink);
   write_rows(heap.corruptions, sink);
   if (metadata.references) write_row(*metadata.references, sink);
+  write_runtimes(metadata.runtimes, sink);
   if (!metadata.tracker) return;
   write_row(*metadata.tracker, sink);
   write_texts<TrackerNoteRow>(metadata.tracker->notes, sink);
@@ -187,7 +189,7 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
       read<HeapSegment>(table, append_to(to.heap.segments)) ||
       read<ThreadCache>(table, append_to(to.heap.thread_caches)) ||
       read<Corruption>(table, append_to(to.heap.corruptions)) ||
-      read<TrackerRecord>(table, set_tracker) ||
+      read_runtime_table(table, to.runtimes) || read<TrackerRecord>(table, set_tracker) ||
       read<TrackerNoteRow>(table,
                            [&](auto&& row) { tracker().notes.push_back(std::move(row.text)); }) ||
       read<TrackedModule>(
@@ -234,6 +236,7 @@ SnapshotMetadata MetadataBuilder::take(const std::string& source) {
                     names_one_of(corruption.segment, heap.segments.size()),
                 source, "a corruption of a segment that does not exist");
   }
+  check_runtimes(all.runtimes, source);
   if (all.tracker) {
     for (const TrackedModule& module : all.tracker->modules) {
       check_table(module.range.begin <= module.range.end, source, "a module ends before it begins");

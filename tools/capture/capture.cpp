@@ -17,6 +17,7 @@
 #include "platform/linux/freeze/running_process.h"
 #include "platform/linux/proc/ask_again.h"
 #include "platform/linux/trace/target_lock.h"
+#include "tools/capture/runtime_capture.h"
 #include "tools/capture/surroundings.h"
 #include "tools/capture/tracking_capture.h"
 #include "tools/capture/version.h"
@@ -28,18 +29,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Hands the walk on to the writer and to what takes references, and remembers where chunks lie
+// Hands the walk on to the writer and to what takes references and runtimes, and remembers where chunks lie
 // outside of segments.
 class RecordingSink final : public ChunkSink {
  public:
-  RecordingSink(SnapshotWriter& writer, ReferenceCapture& references)
-      : writer_(writer), references_(references) {}
+  RecordingSink(SnapshotWriter& writer, ReferenceCapture& references, RuntimeCapture& runtimes)
+      : writer_(writer), references_(references), runtimes_(runtimes) {}
 
   void on_batch(const ChunkBatch& batch) override {
     check_end();
     chunks_ += batch.sizes.size();
     writer_.on_batch(batch);
     references_.on_batch(batch);
+    runtimes_.on_batch(batch);
   }
   void on_mmapped(const MmappedChunk& chunk) override {
     check_end();
@@ -47,6 +49,7 @@ class RecordingSink final : public ChunkSink {
     mmapped_.push_back({chunk.mapping_begin, chunk.mapping_begin + chunk.total});
     writer_.on_mmapped(chunk);
     references_.on_mmapped(chunk);
+    runtimes_.on_mmapped(chunk);
   }
 
   uint64_t chunks() const { return chunks_; }
@@ -55,6 +58,7 @@ class RecordingSink final : public ChunkSink {
  private:
   SnapshotWriter& writer_;
   ReferenceCapture& references_;
+  RuntimeCapture& runtimes_;
   uint64_t chunks_ = 0;
   std::vector<AddressRange> mmapped_;
 };
@@ -144,10 +148,10 @@ struct WalkResult {
 // All passes that need the target's memory, from finding malloc to references.
 WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
                        const std::optional<TrackerPlace>& tracker, const CaptureOptions& options,
-                       ReferenceCapture& references, SnapshotWriter& writer,
-                       SnapshotMetadata& metadata) {
+                       ReferenceCapture& references, RuntimeCapture& runtimes,
+                       SnapshotWriter& writer, SnapshotMetadata& metadata) {
   WalkResult result;
-  RecordingSink sink(writer, references);
+  RecordingSink sink(writer, references, runtimes);
   std::optional<TrackedWalk> tracked;
   if (tracker) {
     try {
@@ -173,6 +177,7 @@ WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
   for (const HeapSegment& segment : metadata.heap.segments) heap_ranges.push_back(segment.range);
   write_residency(target, whole_pages(std::move(heap_ranges), target.residency().page_size()),
                   writer);
+  metadata.runtimes = runtimes.take();
   if (options.keep_contents) write_contents(target, writer);
   std::vector<AddressRange> own;
   if (tracked) own = tracked->tracking().record.memory;
@@ -244,6 +249,9 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   SnapshotWriter writer(options.output);
   ReferenceCapture references(options.references, pid, options.debug_files);
   references.prepare(*running);
+  RuntimeCapture runtimes(options.runtimes, pid, options.references.memory_budget,
+                          options.keep_contents);
+  runtimes.prepare(*running, references.modules());
 
   FreezeOptions freeze_options = freeze;
   const bool may_fork =
@@ -265,7 +273,8 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   WalkResult walk;
   try {
     references.begin(*frozen, stopped);
-    walk = walk_target(*frozen, prepared, tracker, options, references, writer, metadata);
+    runtimes.begin(*frozen, stopped);
+    walk = walk_target(*frozen, prepared, tracker, options, references, runtimes, writer, metadata);
   } catch (const Error&) {
     check_copy(*frozen);
     throw;
@@ -336,7 +345,12 @@ CaptureResult capture_core(Target& core, const std::string& source,
   SnapshotWriter writer(options.output);
   ReferenceCapture references(options.references, 0, options.debug_files);
   references.begin(core, false);
-  WalkResult walk = walk_target(core, prepared, tracker, options, references, writer, metadata);
+  RuntimeCapture runtimes(options.runtimes, 0, options.references.memory_budget,
+                          options.keep_contents);
+  runtimes.prepare(core, references.modules());
+  runtimes.begin(core, false);
+  WalkResult walk =
+      walk_target(core, prepared, tracker, options, references, runtimes, writer, metadata);
   result.chunks = walk.chunks;
   write_tracking(core, walk.tracking, paths_below(options.sysroot), options, writer, metadata);
   metadata.references = references.finish(writer, metadata.notes);

@@ -14,6 +14,7 @@
 #include "snapshot/metadata.h"
 #include "snapshot/snapshot_writer.h"
 #include "target/target.h"
+#include "tools/capture/capture_choice.h"
 #include "tools/capture/reference_capture.h"
 
 namespace heapsnap {
@@ -23,6 +24,8 @@ struct CaptureOptions {
   bool keep_contents = false;   // the bytes of all private writable memory, too
   bool keep_arguments = false;  // of the command line; else the program's path replaces it
   ReferenceOptions references;
+  // Walk the heaps of language runtimes: kAuto while the process runs on, kYes also if it does not.
+  CaptureChoice runtimes = CaptureChoice::kAuto;
   DebugFileSearch debug_files;
   bool name_stacks = true;      // of a tracked process: look for the symbols of its call stacks
   std::string sysroot;          // of a core: where files are that it does not say were mapped

@@ -40,13 +40,6 @@ uint64_t bytes_to_look_at(Target& target) {
 
 }  // namespace
 
-std::optional<ReferenceChoice> parse_reference_choice(std::string_view text) {
-  if (text == "auto") return ReferenceChoice::kAuto;
-  if (text == "yes") return ReferenceChoice::kYes;
-  if (text == "no") return ReferenceChoice::kNo;
-  return std::nullopt;
-}
-
 ReferenceCapture::ReferenceCapture(const ReferenceOptions& options, int pid,
                                    const DebugFileSearch& debug_files)
     : options_(options), pid_(pid), debug_files_(debug_files) {}
@@ -54,8 +47,8 @@ ReferenceCapture::ReferenceCapture(const ReferenceOptions& options, int pid,
 ReferenceCapture::~ReferenceCapture() = default;
 
 void ReferenceCapture::prepare(Target& running) {
-  if (options_.choice == ReferenceChoice::kNo) return;
-  if (options_.choice == ReferenceChoice::kAuto &&
+  if (options_.choice == CaptureChoice::kNo) return;
+  if (options_.choice == CaptureChoice::kAuto &&
       estimated_scan_ns(0, bytes_to_look_at(running)) > kMostScanNs) {
     return;
   }
@@ -82,11 +75,11 @@ void ReferenceCapture::check_budget() {
 }
 
 void ReferenceCapture::decide(bool is_held) {
-  if (options_.choice == ReferenceChoice::kNo) {
+  if (options_.choice == CaptureChoice::kNo) {
     record_.why_not = kReferencesNotAskedFor;
     return;
   }
-  if (options_.choice == ReferenceChoice::kYes) return;
+  if (options_.choice == CaptureChoice::kYes) return;
   const uint64_t bytes = bytes_to_look_at(*target_);
   const uint64_t estimate_ns = estimated_scan_ns(0, bytes);
   if (is_held) {
@@ -100,7 +93,7 @@ void ReferenceCapture::decide(bool is_held) {
 
 // Once its blocks are counted: many small ones take longer than their bytes tell.
 void ReferenceCapture::check_estimate() const {
-  if (options_.choice != ReferenceChoice::kAuto) return;
+  if (options_.choice != CaptureChoice::kAuto) return;
   const uint64_t estimate_ns = estimated_scan_ns(map_->blocks(), bytes_to_look_at(*target_));
   if (estimate_ns <= kMostScanNs) return;
   throw GivenUp{"it would have taken " + duration_text(estimate_ns) +
@@ -172,7 +165,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
 // Before anything is frozen, where possible: it opens files.
 void ReferenceCapture::look_for_debug_types() {
   constexpr uint64_t kSecond = 1'000'000'000;
-  const bool is_asked_for = options_.choice == ReferenceChoice::kYes;
+  const bool is_asked_for = options_.choice == CaptureChoice::kYes;
   DebugTypeCapture::Limits limits;
   limits.patience_ns = is_asked_for ? 30 * kSecond : 2 * kSecond;
   limits.most_file_bytes = is_asked_for ? kMostUnpackedBytes : kMostUnpackedBytes / 4;

@@ -18,7 +18,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -37,17 +36,14 @@
 #include "references/stack_frames.h"
 #include "snapshot/snapshot_writer.h"
 #include "target/target.h"
+#include "tools/capture/capture_choice.h"
 #include "tools/capture/debug_type_capture.h"
 #include "tools/capture/memory_budget.h"
 
 namespace heapsnap {
 
-enum class ReferenceChoice { kAuto, kYes, kNo };
-// Of "auto", "yes" and "no"; nothing for anything else.
-std::optional<ReferenceChoice> parse_reference_choice(std::string_view text);
-
 struct ReferenceOptions {
-  ReferenceChoice choice = ReferenceChoice::kAuto;
+  CaptureChoice choice = CaptureChoice::kAuto;
   std::optional<uint64_t> memory_budget;  // bytes; none: a tenth of what is free
 };
 
@@ -59,6 +55,8 @@ class ReferenceCapture final : public ChunkSink {
 
   // Opens the modules of the process, if references may be wanted. Reads files.
   void prepare(Target& running);
+  // Those that prepare() opened: none, or all.
+  const LoadedModules& modules() const { return modules_; }
   // From now on `target` is read, which outlives this. `is_held`: it stands still meanwhile.
   void begin(Target& target, bool is_held);
 

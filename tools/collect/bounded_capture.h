@@ -16,7 +16,7 @@ struct CaptureOrder {
   std::string path;               // of the snapshot
   int folder = -1;                // descriptor of the folder that it is put into
   std::string place;              // the same below the store
-  ReferenceChoice references = ReferenceChoice::kAuto;
+  CaptureChoice references = CaptureChoice::kAuto;
   WorkBounds bounds;
   std::function<void()> in_child;  // what the child has to do first
 };

@@ -223,10 +223,10 @@ DueRules read_when(Keys& target) {
   return when;
 }
 
-ReferenceChoice read_references(Keys& target) {
+CaptureChoice read_references(Keys& target) {
   const auto text = target.text("references", "\"auto\"");
-  if (!text) return ReferenceChoice::kAuto;
-  const auto choice = parse_reference_choice(*text);
+  if (!text) return CaptureChoice::kAuto;
+  const auto choice = parse_capture_choice(*text);
   if (!choice) {
     target.wrong(*target.find("references"), "references", "auto, yes or no", "\"auto\"");
   }

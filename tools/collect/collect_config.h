@@ -45,7 +45,7 @@ struct TargetRule {
   bool all = false;       // every match; else the oldest
   bool optional = false;  // no match is no failure
   DueRules when;
-  ReferenceChoice references = ReferenceChoice::kAuto;
+  CaptureChoice references = CaptureChoice::kAuto;
   std::chrono::milliseconds timeout{60'000};
   std::chrono::milliseconds cpu{60'000};
 };

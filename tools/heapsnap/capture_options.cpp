@@ -41,10 +41,10 @@ void print_verbose(const CaptureResult& result) {
              result.chunks, seconds, result.file_size);
 }
 
-ReferenceChoice reference_choice(const std::string& text) {
-  if (text.empty()) return ReferenceChoice::kAuto;
-  if (const auto choice = parse_reference_choice(text)) return *choice;
-  throw Error(ErrorKind::kUsage, "invalid value of --references: " + text, "",
+CaptureChoice capture_choice(const char* option, const std::string& text) {
+  if (text.empty()) return CaptureChoice::kAuto;
+  if (const auto choice = parse_capture_choice(text)) return *choice;
+  throw Error(ErrorKind::kUsage, "invalid value of --" + std::string(option) + ": " + text, "",
               "give auto, yes or no");
 }
 
@@ -62,6 +62,9 @@ void add_capture_options(OptionParser& parser, CaptureArguments& arguments) {
       "references", arguments.references, "WHEN",
       "also look at every word for what keeps blocks alive: auto (where that takes less than "
       "a second), yes or no (default: auto)");
+  parser.text("runtimes", arguments.runtimes, "WHEN",
+              "also read the heap of a Python interpreter in the process, by class: auto (while "
+              "the process runs on), yes (also where it is stopped for it) or no (default: auto)");
   parser.text(
       "memory-budget", arguments.memory_budget, "SIZE",
       "leave that out when free memory falls by SIZE meanwhile, since the process writes to "
@@ -90,7 +93,8 @@ CaptureOptions to_capture_options(const CaptureArguments& arguments, const Proce
   options.keep_contents = arguments.contents;
   options.keep_arguments = arguments.with_arguments;
   options.name_stacks = !arguments.no_symbols;
-  options.references.choice = reference_choice(arguments.references);
+  options.references.choice = capture_choice("references", arguments.references);
+  options.runtimes = capture_choice("runtimes", arguments.runtimes);
   if (!arguments.memory_budget.empty()) {
     options.references.memory_budget = parse_byte_size("--memory-budget", arguments.memory_budget);
   }

@@ -17,6 +17,7 @@ struct CaptureArguments {
   bool literal_name = false;
   bool contents = false;
   std::string references;     // auto, yes, no; empty: auto
+  std::string runtimes;       // the same
   std::string memory_budget;  // a size; empty: a tenth of what is free
   bool with_arguments = false;
   bool no_debug_files = false;

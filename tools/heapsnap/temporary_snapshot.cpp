@@ -19,7 +19,7 @@ CaptureOptions capture_options(const std::string& path, const DebugFileSearch& d
   options.output.path = path;
   options.debug_files = debug_files;
   options.references.choice =
-      references == WantedReferences::kAlways ? ReferenceChoice::kYes : ReferenceChoice::kNo;
+      references == WantedReferences::kAlways ? CaptureChoice::kYes : CaptureChoice::kNo;
   return options;
 }
 

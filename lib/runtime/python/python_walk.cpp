@@ -42,9 +42,10 @@ const PythonLayout& layout_of(const PythonPlace& place) {
 
 }  // namespace
 
-PythonWalk::PythonWalk(Target& target, PythonPlace place)
+PythonWalk::PythonWalk(Target& target, PythonPlace place, RuntimeOptions options)
     : target_(target),
       place_(std::move(place)),
+      options_(std::move(options)),
       types_(target, layout_of(place_)),
       objects_(target, layout_of(place_), types_),
       size_classes_(PythonLayout::kSizeClasses) {
@@ -89,7 +90,13 @@ void PythonWalk::add_block(Address at, uint64_t room) {
   if (blocks_.size() >= kTogether) read_blocks();
 }
 
+void PythonWalk::check() const {
+  check_end();
+  if (options_.check) options_.check();
+}
+
 void PythonWalk::read_blocks() {
+  check();
   constexpr size_t kPiece = PythonObjects::kLooksAt;
   std::vector<Address> places;
   places.reserve(blocks_.size());
@@ -278,7 +285,7 @@ void PythonWalk::take(RuntimeModel& model) {
   if (why_not().empty()) {
     read_blocks();
     for (const PythonArena& arena : arenas_.all) {
-      check_end();
+      check();
       walk_arena(arena);
     }
     read_tables();

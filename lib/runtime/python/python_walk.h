@@ -24,7 +24,7 @@ namespace heapsnap {
 class PythonWalk final : public RuntimeWalk {
  public:
   // `target` outlives it.
-  PythonWalk(Target& target, PythonPlace place);
+  PythonWalk(Target& target, PythonPlace place, RuntimeOptions options = {});
 
   // Empty: its heap is read.
   const std::string& why_not() const { return runtime_.why_not; }
@@ -63,6 +63,7 @@ class PythonWalk final : public RuntimeWalk {
     uint64_t overhead = 0;
   };
 
+  void check() const;
   void walk_arena(const PythonArena& arena);
   // False where the pool contradicts itself.
   bool walk_pool(std::span<const std::byte> pool, uint32_t arena, PoolUse* use);
@@ -74,6 +75,7 @@ class PythonWalk final : public RuntimeWalk {
 
   Target& target_;
   const PythonPlace place_;
+  const RuntimeOptions options_;
   PythonArenas arenas_;
   Runtime runtime_;
   PythonTypes types_;

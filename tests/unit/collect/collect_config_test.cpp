@@ -76,8 +76,8 @@ cgroup = "system.slice/x.service/"
   CHECK(web.when.grown_by_percent == 10);
   CHECK(web.when.every_s == 600);
   CHECK(web.when.min_interval_s == 60);
-  CHECK(web.references == ReferenceChoice::kYes);
-  CHECK(config.targets[1].references == ReferenceChoice::kAuto);
+  CHECK(web.references == CaptureChoice::kYes);
+  CHECK(config.targets[1].references == CaptureChoice::kAuto);
   CHECK(web.timeout == std::chrono::seconds(90));
   CHECK(web.cpu == std::chrono::milliseconds(1500));
   CHECK(config.targets[1].when.grown_by_bytes == 64U << 20);

@@ -64,6 +64,7 @@ TEST_CASE("metadata come back field by field") {
   CHECK(p.build_id == q.build_id);
   CHECK(read.collection == wrote.collection);
   CHECK(read.memory_left == wrote.memory_left);
+  CHECK(read.runtimes == wrote.runtimes);
   const FreezeRecord &f = read.freeze, &g = wrote.freeze;
   CHECK(f.method == g.method);
   CHECK(f.why == g.why);

@@ -53,6 +53,40 @@ OwnedBatch random_batch(std::mt19937_64& random, Address begin, size_t count, ui
   return batch;
 }
 
+namespace {
+
+RuntimeModel full_runtimes() {
+  RuntimeModel model;
+  Runtime python;
+  python.kind = RuntimeKind::kPython;
+  python.version = "3.11.2";
+  python.module = "/usr/bin/python3.11";
+  python.place = Address(0xa5eb40);
+  uint64_t next = 1;
+  for (uint64_t* const field :
+       {&python.interpreters, &python.objects, &python.areas, &python.area_bytes,
+        &python.used_bytes, &python.free_bytes, &python.overhead_bytes, &python.free_page_bytes,
+        &python.alignment_bytes, &python.other_slots, &python.other_slot_bytes,
+        &python.damaged_pages, &python.unread_bytes}) {
+    *field = next++ * 1000;
+  }
+  Runtime other;
+  other.kind = RuntimeKind::kPython;
+  other.why_not = "heapsnap does not know how Python 2.7 lays out its memory";
+  model.runtimes = {python, other};
+  model.classes = {{0, "Order", 4000, 3000, 1 << 20, UINT64_MAX, 7}, {1, "", 0, 0, 0, 0, 0}};
+  model.pages = {{0, 16, 1, 2, 3}, {0, 512, 4, 5, 6}};
+  model.areas.push_back({0,
+                         {Address(0x7f0000100000), Address(0x7f0000200000)},
+                         {0x80000, 0x40000, 0x40000},
+                         {0x40000, 1, 2},
+                         {0x40000, 0, 0}});
+  model.areas.push_back({1, {Address(0x1000), Address(0x1000)}, {}, {}, {}});
+  return model;
+}
+
+}  // namespace
+
 SnapshotMetadata full_metadata(size_t arenas, size_t segments) {
   SnapshotMetadata all;
   all.writer = "heapsnap test";
@@ -142,6 +176,7 @@ SnapshotMetadata full_metadata(size_t arenas, size_t segments) {
   heap.thread_caches.push_back({4712, Address(), -1, 0, 0});
   heap.corruptions.push_back({Address(0x123), 0, 0, "size 0x7 at chunk 0x123"});
   heap.corruptions.push_back({Address(), -1, -1, "no arena"});
+  all.runtimes = full_runtimes();
   return all;
 }
 

@@ -1,0 +1,75 @@
+#include "tools/capture/runtime_capture.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace heapsnap {
+
+void RuntimeCapture::prepare(Target& target, const LoadedModules& known) {
+  if (choice_ == CaptureChoice::kNo) return;
+  try {
+    places_ = find_runtimes(target, LoadedModules(target, &known));
+  } catch (const Error&) {
+    // A thread by which a running process is read may end meanwhile. Then there is none to be found.
+  }
+}
+
+void RuntimeCapture::begin(Target& target, bool is_held) {
+  if (places_.empty()) return;
+  budget_.emplace(pid_, memory_budget_);
+  options_.check = [this] {
+    if (auto why = budget_->why_spent()) {
+      throw Error(ErrorKind::kUnsupported, "cannot read a runtime's heap", std::move(*why));
+    }
+  };
+  for (const RuntimePlace& place : places_) {
+    Reading& reading = readings_.emplace_back();
+    reading.refused.kind = place.kind;
+    reading.refused.version = place.version;
+    reading.refused.module = place.module;
+    if (is_held && choice_ != CaptureChoice::kYes) {
+      reading.refused.why_not = "the process would have been stopped for longer";
+      continue;
+    }
+    try {
+      reading.walk = place.begin(target, options_);
+    } catch (const Error& error) {
+      reading.refused.why_not = error.why();
+    }
+  }
+}
+
+// What a walk throws ends it alone. Where the copy is lost, the capture sees that for itself.
+template <typename Step>
+void RuntimeCapture::each_walk(Step step) {
+  for (Reading& reading : readings_) {
+    if (!reading.walk) continue;
+    try {
+      step(*reading.walk);
+    } catch (const Error& error) {
+      reading.refused.why_not = error.why();
+      reading.walk.reset();
+    }
+  }
+}
+
+void RuntimeCapture::on_batch(const ChunkBatch& batch) {
+  each_walk([&](RuntimeWalk& walk) { walk.on_batch(batch); });
+}
+
+void RuntimeCapture::on_mmapped(const MmappedChunk& chunk) {
+  each_walk([&](RuntimeWalk& walk) { walk.on_mmapped(chunk); });
+}
+
+RuntimeModel RuntimeCapture::take() {
+  RuntimeModel model;
+  each_walk([&](RuntimeWalk& walk) { walk.take(model); });
+  for (Reading& reading : readings_) {
+    if (!reading.walk) model.runtimes.push_back(std::move(reading.refused));
+  }
+  readings_.clear();
+  return model;
+}
+
+}  // namespace heapsnap
