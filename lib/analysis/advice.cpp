@@ -27,6 +27,7 @@ enum Part : unsigned {
   kTopKept,
   kThreads,  // how many parts a main arena has
   kCached = 2 * kThreads,
+  kPythonFree,
   kPartCount,
 };
 using Parts = std::array<uint64_t, kPartCount>;
@@ -47,6 +48,7 @@ constexpr PartSet parts_of(AdviceKind kind) {
     case AdviceKind::kMmapThreshold: return of_both(kLeftTrimmed) | of_both(kLeftKept);
     case AdviceKind::kTcacheCount: return of_main(kCached);
     case AdviceKind::kFragmentation: return of_both(kLeftKept) | of_both(kRunKept);
+    case AdviceKind::kPythonPools: return of_main(kPythonFree);
   }
   return 0;
 }
@@ -67,6 +69,8 @@ class FreeMemory {
       add_arena(metadata.heap.arenas[i], summary.arenas[i]);
     }
     for (const LargeRuns& runs : summary.large_runs.left_by_large_blocks()) move_left(runs);
+    parts_[kPythonFree] =
+        account[RssRow::kPythonPools].resident + account[RssRow::kPythonArenas].resident;
     parts_[kCached] = amount(figures_of(summary.totals, ChunkState::kTcache).pages);
   }
 
@@ -171,6 +175,14 @@ Advice about_tcaches(const SnapshotMetadata& metadata, const HeapSummary& summar
   return advice;
 }
 
+Advice about_pools(const SnapshotMetadata& metadata, const FreeMemory& memory) {
+  Advice advice = about(AdviceKind::kPythonPools, memory.bytes(parts_of(AdviceKind::kPythonPools)));
+  for (const Runtime& runtime : metadata.runtimes.runtimes) {
+    if (runtime.kind == RuntimeKind::kPython) advice.count += runtime.areas;
+  }
+  return advice;
+}
+
 // What is certain, then what may save something, then the others; the most first.
 bool comes_before(const Advice& a, const Advice& b) {
   if (a.is_certain() != b.is_certain()) return a.is_certain();
@@ -200,6 +212,7 @@ const char* to_string(AdviceKind kind) {
     case AdviceKind::kMmapThreshold: return "mmap-threshold";
     case AdviceKind::kTcacheCount: return "tcache-count";
     case AdviceKind::kFragmentation: return "fragmentation";
+    case AdviceKind::kPythonPools: return "python-pools";
   }
   return "unknown";
 }
@@ -214,6 +227,7 @@ std::vector<Advice> advise(const SnapshotMetadata& metadata, const HeapSummary& 
       about_tcaches(metadata, summary, memory),
       // Which pages are shared is only known where it is known which are resident.
       about(AdviceKind::kFragmentation, summary.kept.bins),
+      about_pools(metadata, memory),
   };
   const uint64_t least = std::max(kLeastBytes, account.total.resident / kLeastShare);
   const uint64_t much = account.total.resident / kMuchShare;
@@ -223,7 +237,8 @@ std::vector<Advice> advise(const SnapshotMetadata& metadata, const HeapSummary& 
       const PartSet kept = parts_of(advice.kind) & ~parts_of(AdviceKind::kTrim);
       if (std::min(advice.saves_most, memory.bytes(kept)) < much) return true;
     }
-    const bool is_fragmentation = advice.kind == AdviceKind::kFragmentation;
+    const bool is_fragmentation =
+        advice.kind == AdviceKind::kFragmentation || advice.kind == AdviceKind::kPythonPools;
     if (is_fragmentation && advice.bytes < much) return true;
     return (must_save ? advice.saves_most : advice.bytes) < least;
   });

@@ -11,6 +11,8 @@
 //   top of another                  x
 //   in threads' caches                                                             x
 //
+// What is free in a language runtime's areas is apart from all of that (kPythonPools).
+//
 //   1: of arenas other than the main one   2: where large blocks left them (large_runs.h)
 //
 // So no amount may be added to another one. `overlap` says how much of an item those before it
@@ -34,6 +36,7 @@ enum class AdviceKind : uint8_t {
   kMmapThreshold,  // bytes: resident in free runs that large blocks left
   kTcacheCount,    // bytes: resident in tcaches; no saving can be predicted
   kFragmentation,  // bytes: free, but in pages that used chunks share; no setting gives them back
+  kPythonPools,    // bytes: free and resident in arenas of Python that have objects
 };
 const char* to_string(AdviceKind kind);  // "trim", "arena-max", ...
 

@@ -71,10 +71,11 @@ class Recognition {
     }
   }
 
-  // Bytes of a mapping that are no malloc's.
+  // Bytes of a mapping that are neither malloc's nor a runtime's whose heap is known.
   uint64_t own_size(size_t index) const {
     uint64_t heap = 0;
     for (const PageBytes& bytes : summary_.shares[index]) heap += bytes.total();
+    heap += account_.rests[index].runtime_bytes;
     const uint64_t size = metadata_.mappings[index].range.size();
     return size - std::min(size, heap);
   }

@@ -120,6 +120,15 @@ NextRuntime runtime_of(const SnapshotMetadata& metadata) {
   return NextRuntime::kNone;
 }
 
+// Of what the program has from malloc.
+uint64_t runtime_bytes_in_malloc(const SnapshotMetadata& metadata) {
+  uint64_t sum = 0;
+  for (const RuntimeClass& row : metadata.runtimes.classes) {
+    if (__builtin_add_overflow(sum, row.malloc_bytes, &sum)) return UINT64_MAX;
+  }
+  return sum;
+}
+
 NextStep main_step(const NextStepFacts& facts);
 
 }  // namespace
@@ -140,6 +149,7 @@ const char* to_string(NextSubject subject) {
     case NextSubject::kAllocator: return "allocator";
     case NextSubject::kLittle: return "little";
     case NextSubject::kOtherMemory: return "other-memory";
+    case NextSubject::kRuntime: return "runtime";
     case NextSubject::kFree: return "free";
     case NextSubject::kInUse: return "in-use";
   }
@@ -150,7 +160,9 @@ NextStep next_step(const NextStepFacts& facts) {
   NextStep step = main_step(facts);
   if (step.subject == NextSubject::kDamage || step.subject == NextSubject::kAllocator) return step;
   if (step.action != NextAction::kTrim) step.trim_bytes = worth_trimming(facts);
-  if (step.subject != NextSubject::kLittle) step.runtime = runtime_of(facts.metadata);
+  if (step.subject == NextSubject::kLittle || step.action == NextAction::kObjects) return step;
+  step.runtime = runtime_of(facts.metadata);
+  step.has_objects = !facts.metadata.runtimes.classes.empty();
   return step;
 }
 
@@ -166,12 +178,22 @@ NextStep main_step(const NextStepFacts& facts) {
   }
   if (heap.instances.empty() || heap.foreign_answers_malloc) return of_allocator(facts);
 
-  const uint64_t in_use = resident(facts.account, {RssRow::kProgram, RssRow::kMmapped});
+  const uint64_t all_in_use = resident(facts.account, {RssRow::kProgram, RssRow::kMmapped});
+  // Where it is tracked, call stacks tell more of that.
+  const uint64_t of_runtime =
+      facts.census == nullptr ? std::min(all_in_use, runtime_bytes_in_malloc(facts.metadata)) : 0;
+  const uint64_t in_use = all_in_use - of_runtime;
   const uint64_t free =
       resident(facts.account, {RssRow::kTcache, RssRow::kFastbin, RssRow::kBins, RssRow::kTop});
   const uint64_t other = resident(facts.account, {RssRow::kOtherAnonymous});
-  if (std::max({in_use, free, other}) < kLittle) {
-    return {NextSubject::kLittle, to_growth(facts), in_use + free + other, {}};
+  const uint64_t arenas = resident(
+      facts.account, {RssRow::kPythonObjects, RssRow::kPythonPools, RssRow::kPythonArenas});
+  const uint64_t runtime = arenas + of_runtime;
+  if (std::max({in_use, free, other, runtime}) < kLittle) {
+    return {NextSubject::kLittle, to_growth(facts), in_use + free + other + runtime, {}};
+  }
+  if (runtime != 0 && runtime >= std::max({in_use, free, other})) {
+    return {NextSubject::kRuntime, NextAction::kObjects, runtime, name_of(RuntimeKind::kPython)};
   }
   if (other > std::max(in_use, free)) return of_other_memory(facts, other);
   if (free > in_use) {
@@ -180,7 +202,7 @@ NextStep main_step(const NextStepFacts& facts) {
             free,
             {}};
   }
-  return {NextSubject::kInUse, to_call_stacks(facts), in_use, {}};
+  return {NextSubject::kInUse, to_call_stacks(facts), all_in_use, {}};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 //   little of both                         whether it grows; who allocates and frees, if many do
 //   mostly other anonymous memory          the account of the runtime that manages it, or who
 //                                          maps it
+//   mostly a language runtime's            its objects, by class
 //   mostly free, a trim gives half back    the trim
 //   mostly free, or in use                 the call stacks; how to get them where there are none
 #pragma once
@@ -26,7 +27,15 @@
 namespace heapsnap {
 
 // What most of heaps and other anonymous memory is, or what prevents an answer.
-enum class NextSubject : uint8_t { kDamage, kAllocator, kLittle, kOtherMemory, kFree, kInUse };
+enum class NextSubject : uint8_t {
+  kDamage,
+  kAllocator,
+  kLittle,
+  kOtherMemory,
+  kRuntime,
+  kFree,
+  kInUse
+};
 const char* to_string(NextSubject subject);  // "damage", "allocator", ...
 
 enum class NextAction : uint8_t {
@@ -47,6 +56,7 @@ enum class NextAction : uint8_t {
   kV8Objects,
   kJavaObjects,
   kWhoMaps,  // the call stacks that map memory
+  kObjects,  // the runtime's objects in the snapshot, by class
 };
 
 // Whose own tools tell more than call stacks of C functions do.
@@ -61,6 +71,7 @@ struct NextStep {
   // What a trim gives back besides, where that is 10 % of resident memory at least; else 0.
   uint64_t trim_bytes = 0;
   NextRuntime runtime = NextRuntime::kNone;
+  bool has_objects = false;  // its objects are in the snapshot, and the action is another one
   bool operator==(const NextStep&) const = default;
 };
 

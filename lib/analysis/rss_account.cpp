@@ -136,6 +136,58 @@ class MappingSplit {
   uint64_t rest_ = 0;
 };
 
+// What a mapping holds of areas of language runtimes.
+struct RuntimeBytes {
+  std::array<RuntimeArea::Amount, kRssRowCount> rows{};
+  uint64_t all = 0;
+};
+
+const RuntimeBytes kNoRuntimeBytes;
+
+RssRow first_row_of(RuntimeKind kind) {
+  return kind == RuntimeKind::kPython ? RssRow::kPythonObjects : RssRow::kOtherAnonymous;
+}
+
+RuntimeArea::Amount part_of(const RuntimeArea::Amount& amount, uint64_t part, uint64_t whole) {
+  const auto scaled = [=](uint64_t bytes) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(bytes) * part / whole);
+  };
+  return {scaled(amount.bytes), scaled(amount.resident), scaled(amount.swapped)};
+}
+
+// By mapping. An area lies in one, mostly; of one that does not, each mapping has its part.
+std::vector<RuntimeBytes> find_runtime_bytes(const SnapshotMetadata& metadata) {
+  const RuntimeModel& model = metadata.runtimes;
+  std::vector<RuntimeBytes> found(model.areas.empty() ? 0 : metadata.mappings.size());
+  for (const RuntimeArea& area : model.areas) {
+    const RssRow row = first_row_of(model.runtimes[area.runtime].kind);
+    if (row == RssRow::kOtherAnonymous || area.range.is_empty()) continue;
+    auto mapping =
+        std::upper_bound(metadata.mappings.begin(), metadata.mappings.end(), area.range.begin,
+                         [](Address a, const Mapping& each) { return a < each.range.end; });
+    for (; mapping != metadata.mappings.end() && mapping->range.begin < area.range.end; ++mapping) {
+      const uint64_t part = std::min(mapping->range.end, area.range.end) -
+                            std::max(mapping->range.begin, area.range.begin);
+      RuntimeBytes& bytes = found[static_cast<size_t>(mapping - metadata.mappings.begin())];
+      bytes.all += part;
+      size_t next = row_index(row);
+      for (const auto& amount : {area.used, area.free_in_page, area.free_in_area}) {
+        bytes.rows[next++] += part_of(amount, part, area.range.size());
+      }
+    }
+  }
+  return found;
+}
+
+// Takes what is a runtime's off what is left of a mapping.
+template <typename Pick>
+void take_runtimes(const RuntimeBytes& bytes, MappingSplit& split, uint64_t RssAccount::Amount::*to,
+                   RssAccount& account, Pick pick) {
+  for (size_t i = 0; i < bytes.rows.size(); ++i) {
+    account.rows[i].*to += split.take(pick(bytes.rows[i]));
+  }
+}
+
 template <typename Pick>
 ShareBytes pick_bytes(const HeapShares& shares, Pick pick) {
   ShareBytes picked{};
@@ -150,7 +202,8 @@ void add_rest(RssAccount& account, RssAccount::Rest& rest, uint64_t resident) {
 }
 
 void account_resident(RssAccount& account, const Mapping& mapping, const MappingUsage& usage,
-                      const HeapShares& shares, RssAccount::Rest& rest) {
+                      const HeapShares& shares, const RuntimeBytes& runtimes,
+                      RssAccount::Rest& rest) {
   const uint64_t whole = usage.rss + usage.hugetlb;
   uint64_t unknown = 0;
   for (const PageBytes& bytes : shares) unknown += bytes.unknown;
@@ -164,6 +217,8 @@ void account_resident(RssAccount& account, const Mapping& mapping, const Mapping
     account.rows[i].resident += split.shares()[i];
   }
   if (!all_resident) account[RssRow::kUnknown].resident += split.take(unknown);
+  take_runtimes(runtimes, split, &RssAccount::Amount::resident, account,
+                [&](const auto& amount) { return all_resident ? amount.bytes : amount.resident; });
   const bool is_file = rest.row == RssRow::kFiles;
   if (is_file) account[RssRow::kFileData].resident += split.take(usage.anonymous);
   add_rest(account, rest, split.take_all());
@@ -173,6 +228,8 @@ void account_resident(RssAccount& account, const Mapping& mapping, const Mapping
   MappingSplit swap(usage.swap,
                     pick_bytes(shares, [](const PageBytes& bytes) { return bytes.swapped; }));
   for (size_t i = 0; i < swap.shares().size(); ++i) account.rows[i].swapped += swap.shares()[i];
+  take_runtimes(runtimes, swap, &RssAccount::Amount::swapped, account,
+                [](const auto& amount) { return amount.swapped; });
   // Only the private copies of a file's pages ever go to swap.
   const uint64_t swapped = swap.take_all();
   account[is_file ? RssRow::kFileData : rest.row].swapped += swapped;
@@ -181,7 +238,7 @@ void account_resident(RssAccount& account, const Mapping& mapping, const Mapping
 }
 
 void account_virtual(RssAccount& account, const Mapping& mapping, const HeapShares& shares,
-                     RssAccount::Rest& rest) {
+                     const RuntimeBytes& runtimes, RssAccount::Rest& rest) {
   // Address space that is only reserved costs nothing.
   if (!mapping.readable && !mapping.writable && !mapping.executable) return;
   const uint64_t whole = mapping.range.size();
@@ -190,6 +247,8 @@ void account_virtual(RssAccount& account, const Mapping& mapping, const HeapShar
   for (size_t i = 0; i < split.shares().size(); ++i) {
     account.rows[i].resident += split.shares()[i];
   }
+  take_runtimes(runtimes, split, &RssAccount::Amount::resident, account,
+                [](const auto& amount) { return amount.bytes; });
   add_rest(account, rest, split.take_all());
   account.total.resident += whole;
 }
@@ -211,6 +270,9 @@ const char* to_string(RssRow row) {
     case RssRow::kFileData: return "file_data";
     case RssRow::kShared: return "shared";
     case RssRow::kTracker: return "tracker";
+    case RssRow::kPythonObjects: return "python_objects";
+    case RssRow::kPythonPools: return "python_pools";
+    case RssRow::kPythonArenas: return "python_arenas";
     case RssRow::kOtherAnonymous: return "other_anonymous";
     case RssRow::kUnknown: return "unknown";
   }
@@ -236,16 +298,19 @@ RssAccount account_rss(const SnapshotMetadata& metadata, const HeapSummary& summ
   account.basis = usage_known ? RssBasis::kResident : RssBasis::kVirtual;
   const std::vector<bool> stacks = find_stacks(metadata);
   const std::vector<bool> trackers = find_tracker_mappings(metadata);
+  const std::vector<RuntimeBytes> runtimes = find_runtime_bytes(metadata);
   account.rests.resize(metadata.mappings.size());
   for (size_t i = 0; i < metadata.mappings.size(); ++i) {
     const Mapping& mapping = metadata.mappings[i];
     RssAccount::Rest& rest = account.rests[i];
     rest.row = trackers[i] ? RssRow::kTracker
                            : row_of_rest(mapping, stacks[i], is_executable_bss(metadata, i));
+    const RuntimeBytes& areas = runtimes.empty() ? kNoRuntimeBytes : runtimes[i];
+    rest.runtime_bytes = areas.all;
     if (usage_known) {
-      account_resident(account, mapping, metadata.usage[i], summary.shares[i], rest);
+      account_resident(account, mapping, metadata.usage[i], summary.shares[i], areas, rest);
     } else {
-      account_virtual(account, mapping, summary.shares[i], rest);
+      account_virtual(account, mapping, summary.shares[i], areas, rest);
     }
   }
   return account;

@@ -2,7 +2,7 @@
 //
 // The whole is what the kernel says of each mapping (smaps: Rss, and hugetlb pages, which Rss
 // leaves out). Inside a mapping, what chunks and allocator structures take comes from the states
-// of its pages, by the byte; the rest of the mapping belongs to what the mapping is (a stack, a
+// of its pages, by the byte, and so does what a language runtime's areas consist of; the rest of the mapping belongs to what the mapping is (a stack, a
 // library, shared memory, ...). The same again for swap.
 //
 // Where nothing says which pages are resident (cores), every mapping counts with its size, and
@@ -32,11 +32,18 @@ enum class RssRow : uint8_t {
   kFileData = 10,        // their private copies (.data, relocations), the executable's .bss
   kShared = 11,          // shared memory without a file on disk
   kTracker = 12,         // tables, working memory and library of heapsnap's own tracker
-  kOtherAnonymous = 13,  // other allocators, JIT code, .bss of libraries, mmap by the program
-  kUnknown = 14,         // chunks in pages of unknown state: resident, but not known which
+  kPythonObjects = 13,   // used slots of a Python interpreter's pools: RuntimeArea::used
+  kPythonPools = 14,     // free in them: free_in_page
+  kPythonArenas = 15,    // pools without a used slot: free_in_area
+  kOtherAnonymous = 16,  // other allocators, JIT code, .bss of libraries, mmap by the program
+  kUnknown = 17,         // chunks in pages of unknown state: resident, but not known which
 };
-inline constexpr int kRssRowCount = 15;
+inline constexpr int kRssRowCount = 18;
 const char* to_string(RssRow row);  // "used", "mmapped", "overhead", ...
+// Of a language runtime, which few processes have.
+constexpr bool is_of_runtime(RssRow row) {
+  return row >= RssRow::kPythonObjects && row <= RssRow::kPythonArenas;
+}
 
 enum class RssBasis : uint8_t {
   kResident,  // bytes in memory
@@ -64,6 +71,7 @@ struct RssAccount {
   struct Rest {
     RssRow row = RssRow::kOtherAnonymous;
     Amount amount;
+    uint64_t runtime_bytes = 0;  // of the mapping, in a runtime's areas: not in `amount`
   };
   std::vector<Rest> rests;
 

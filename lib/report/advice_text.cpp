@@ -107,6 +107,13 @@ AdviceText advice_text(const Advice& advice, const SnapshotMetadata& metadata) {
                           "malloc_trim(0) cannot give back{}",
                           size_text(advice.bytes), counted_text(advice)),
               "look for long-lived blocks allocated between short-lived ones"};
+    case AdviceKind::kPythonPools:
+      return {fmt::format("{} is free in Python's arenas ({}); an arena goes back to the system "
+                          "only when no object is left in it",
+                          size_text(advice.bytes), count_text(advice.count, "arena", "arenas")),
+              "do what needs much memory for a while in a process of its own (multiprocessing with "
+              "maxtasksperchild), or start the program with PYTHONMALLOC=malloc, where "
+              "malloc_trim(0) gives back whole free pages"};
   }
   return {};
 }

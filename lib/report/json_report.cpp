@@ -15,6 +15,7 @@
 #include "report/old_blocks_report.h"
 #include "report/reference_labels.h"
 #include "report/stack_frames.h"
+#include "snapshot/runtime_tables.h"
 
 namespace heapsnap {
 
@@ -305,6 +306,12 @@ void write_heap(JsonWriter& json, const HeapSummary& summary) {
   write_large_chunks(json, "largest_free", summary.largest_free);
 }
 
+// `heapsnap objects -j` has their objects by class.
+void write_runtimes(JsonWriter& json, const RuntimeModel& model) {
+  objects(json, "runtimes", model.runtimes,
+          [&](const Runtime& runtime, size_t) { write_row_members(json, runtime); });
+}
+
 void write_findings(JsonWriter& json, const SnapshotMetadata& metadata) {
   objects(json, "thread_caches", metadata.heap.thread_caches,
           [&](const ThreadCache& cache, size_t) { write_row_members(json, cache); });
@@ -400,6 +407,7 @@ void print_json_report(Writer& out, const ReportInput& input) {
   write_arenas(json, input);
   write_findings(json, input.metadata);
   if (input.stacks != nullptr) write_tracking(json, *input.stacks);
+  write_runtimes(json, input.metadata.runtimes);
   write_owners(json, input);
   write_next_step(json, input);
   json.end_object();

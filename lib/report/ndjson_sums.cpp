@@ -81,6 +81,7 @@ class SumRows {
 void write_account_rows(SumRows& rows, const RssAccount& account) {
   for (int i = 0; i < kRssRowCount; ++i) {
     const auto row = static_cast<RssRow>(i);
+    if (is_of_runtime(row) && account[row] == RssAccount::Amount{}) continue;
     JsonWriter& json = rows.begin("account", to_string(row));
     json.member("bytes", account[row].resident);
     json.member("swapped", account[row].swapped);

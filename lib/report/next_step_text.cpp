@@ -25,6 +25,7 @@ std::string subject_text(const NextStep& next) {
       return fmt::format("Heaps and other anonymous memory take only {}.", size);
     case NextSubject::kOtherMemory:
       return fmt::format("{} of anonymous memory is not malloc's.", size);
+    case NextSubject::kRuntime: return fmt::format("{}'s heap takes {}.", next.name, size);
     case NextSubject::kFree: return fmt::format("{} is free in malloc's heaps.", size);
     case NextSubject::kInUse: return fmt::format("The program has {} in use.", size);
   }
@@ -49,6 +50,7 @@ NextStepText to_call_stacks(NextSubject subject, NextRuntime runtime, int pid) {
 
 // What the runtime's own tools say of its memory.
 std::string runtime_text(const NextStep& next, int pid) {
+  if (next.has_objects) return {};
   switch (next.runtime) {
     case NextRuntime::kNone: break;
     case NextRuntime::kPython:
@@ -135,6 +137,9 @@ NextStepText action_text(const ReportInput& input) {
     case NextAction::kJavaObjects:
       return {"To see how much memory Java's objects take, by class:",
               {fmt::format("jcmd {} GC.class_histogram", pid)}};
+    case NextAction::kObjects:
+      return {fmt::format("To see {}'s objects by class:", next.name),
+              {"heapsnap objects " + file}};
     case NextAction::kWhoMaps:
       return {"To see which code maps more memory, for 10 s (this slows the process down):",
               {fmt::format("timeout -s INT 10 strace -f -k -e trace=mmap,mremap,brk -p {}", pid)}};
@@ -152,15 +157,19 @@ NextStepText next_step_text(const ReportInput& input) {
   const NextStep& next = input.next;
   const int pid = input.metadata.process.pid;
   NextStepText text = action_text(input);
-  if (next.runtime != NextRuntime::kNone) {
-    // The runtime's own tools come first: they name what its memory is for.
-    text.why = runtime_text(next, pid) + ". " + text.why;
+  // The runtime's own tools come first: they name what its memory is for.
+  if (const std::string own = runtime_text(next, pid); !own.empty()) {
+    text.why = own + ". " + text.why;
   }
   text.why = subject_text(next) + " " + text.why;
   if (next.action == NextAction::kStacks && input.stacks != nullptr) {
     if (std::string old = old_share_text(input.metadata, input.stacks->census); !old.empty()) {
       text.more.push_back({std::move(old), {}});
     }
+  }
+  if (next.has_objects) {
+    text.more.push_back({"To see the objects of the language runtime in it, by class:",
+                         {"heapsnap objects " + shell_word(input.snapshot_path, "FILE")}});
   }
   if (next.trim_bytes != 0) {
     text.more.push_back({fmt::format("To give {} in whole free pages back to the kernel:",

@@ -17,6 +17,9 @@ const char* rss_row_text(RssRow row) {
     case RssRow::kFileData: return "private pages of mapped files";
     case RssRow::kShared: return "shared memory";
     case RssRow::kTracker: return "heapsnap's tracker";
+    case RssRow::kPythonObjects: return "Python objects and their buffers";
+    case RssRow::kPythonPools: return "free in Python's pools";
+    case RssRow::kPythonArenas: return "free in Python's arenas";
     case RssRow::kOtherAnonymous: return "other anonymous memory";
     case RssRow::kUnknown: return "heap in an unknown state";
   }

@@ -5,6 +5,7 @@
 #include "report/advice_text.h"
 #include "report/next_step_text.h"
 #include "report/number_text.h"
+#include "report/stack_frames.h"
 #include "report/text_page.h"
 
 namespace heapsnap {
@@ -40,6 +41,22 @@ std::string malloc_text(const MallocInstance& instance) {
                      printable(instance.layout_source));
 }
 
+// "3.11.2 in libpython3.11.so.1.0, 300,123 objects"
+std::string runtime_text(const Runtime& runtime) {
+  std::string text = runtime.version.empty() ? "of unknown version" : printable(runtime.version);
+  text += " in " + printable(file_name_of(runtime.module));
+  if (!runtime.why_not.empty()) return text;
+  return text + ", " + count_text(runtime.objects, "object", "objects");
+}
+
+// "The heap of Python is not in the snapshot: ..."
+std::string refusal_text(const Runtime& runtime) {
+  std::string text = fmt::format("the heap of {} is not in the snapshot: {}", name_of(runtime.kind),
+                                 printable(runtime.why_not));
+  if (runtime.why_not == kRuntimeWouldHold) text += " (--runtimes yes reads it all the same)";
+  return text;
+}
+
 }  // namespace
 
 void print_head(TextPage& page) {
@@ -54,6 +71,9 @@ void print_head(TextPage& page) {
   page.field("paused", pause_text(metadata.freeze));
   for (const MallocInstance& instance : metadata.heap.instances) {
     page.field("malloc", malloc_text(instance));
+  }
+  for (const Runtime& runtime : metadata.runtimes.runtimes) {
+    page.field(to_string(runtime.kind), runtime_text(runtime));
   }
   if (!metadata.heap.foreign_allocator.empty()) {
     const std::string name = printable(metadata.heap.foreign_allocator);
@@ -89,6 +109,9 @@ void print_warnings(TextPage& page) {
   std::vector<std::string> warnings;
   if (metadata.heap.instances.empty()) {
     warnings.push_back("no glibc malloc was found: nothing is known about the heap");
+  }
+  for (const Runtime& runtime : metadata.runtimes.runtimes) {
+    if (!runtime.why_not.empty()) warnings.push_back(refusal_text(runtime));
   }
   for (const std::string& note : metadata.freeze.notes) warnings.push_back(printable(note));
   for (const std::string& note : metadata.notes) warnings.push_back(printable(note));

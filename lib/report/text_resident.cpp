@@ -69,6 +69,13 @@ void print_remarks(TextPage& page) {
         "No thread was stopped, so the stacks of all threads but the first count as other "
         "anonymous memory.");
   }
+  uint64_t in_malloc = 0;
+  for (const RuntimeClass& row : metadata.runtimes.classes) in_malloc += row.malloc_bytes;
+  if (in_malloc != 0) {
+    page.sentence(fmt::format("Of what malloc has in use, {} are larger objects and buffers of {}.",
+                              size_text(in_malloc),
+                              name_of(metadata.runtimes.runtimes.front().kind)));
+  }
   if (account.disagreement != 0) {
     page.sentence(
         fmt::format("The pages of chunks add up to {} more than the kernel's counters, which were "

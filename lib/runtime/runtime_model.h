@@ -20,6 +20,9 @@ enum class RuntimeKind : uint8_t { kUnknown = 0, kPython = 1 };
 const char* to_string(RuntimeKind kind);  // "python"
 const char* name_of(RuntimeKind kind);    // "Python"
 
+// Why the heap of a runtime was left out of a process that stands still while it is read.
+inline constexpr const char* kRuntimeWouldHold = "the process would have been stopped for longer";
+
 struct Runtime {
   RuntimeKind kind = RuntimeKind::kUnknown;
   std::string version;  // "3.11.2"; empty: unknown

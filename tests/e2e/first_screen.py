@@ -196,28 +196,26 @@ class Case:
         assert later.commands == ["heapsnap stacks a.hsnap"], later.commands
 
     def python(self):
-        """Objects of pymalloc are told from buffers of malloc, and can be made malloc's."""
+        """Python's objects are told from buffers of malloc and listed by class, and can be made malloc's."""
         argv = ["/usr/bin/python3", "-c", PYTHON]
         with Program(argv) as program:
             screen = self.attach(program.pid)
-            top = self.report["rss"]["other_anonymous"][0]
-            assert top["kind"] == "pymalloc" and top["resident"] > 30 * MIB, top
-            assert "like pymalloc arenas" in screen.head, screen.text
+            rows = self.report["rss"]["rows"]
+            assert rows["python_objects"]["resident"] > 30 * MIB > 4 * rows["other_anonymous"]["resident"], rows
+            screen.has_line(r" +Python objects and their buffers +[34]\d\.\d MiB .*")
             screen.has_line(r".* 2[01] blocks  of 1\.0 MiB to 2\.0 MiB")
-            assert "is not malloc's" in screen.why, screen.why
-            assert "for lines of Python: python3 -X tracemalloc, or memray. " in screen.why, screen.why
-            self.run("/usr/bin/python3 -X tracemalloc -c 'import tracemalloc; assert tracemalloc.is_tracing()'")
-            command, = screen.commands
+            assert "Python's heap takes" in screen.why, screen.why
+            assert screen.commands == ["heapsnap objects a.hsnap"], screen.commands
+            assert "tuple" in self.follow(screen)
             program.end()
-        assert command.startswith("PYTHONMALLOC=malloc heapsnap run -- /usr/bin/python3"), command
-        command = command.replace("ARGUMENTS", shlex.join(argv[1:]))
+        command = "PYTHONMALLOC=malloc heapsnap run -- " + shlex.join(argv)
         with Program("exec env " + command, shell=True, env=self.environment, cwd=self.folder) as run:
             child = int(pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()[0])
             screen = self.attach(child)
             rows = self.report["rss"]["rows"]
             assert rows["used"]["resident"] > 20 * MIB > rows["other_anonymous"]["resident"], rows
-            assert screen.commands == ["heapsnap stacks a.hsnap"], screen.commands
-            assert "python" in self.follow(screen)
+            assert screen.commands == ["heapsnap stacks a.hsnap", "heapsnap objects a.hsnap"], screen.commands
+            assert "tuple" in self.follow(screen)
             run.end()
 
     def ruby(self):

@@ -63,6 +63,7 @@ def main():
                                    ["report", with_contents, "--at", block, "-j"],
                                    ["owners", pid, "-j"],
                                    ["types", pid, "-j"],
+                                   ["objects", pid, "-j"],
                                    ["why", block, pid, "-j"],
                                    ["diff", snapshot, with_contents, tracked, "-j", "--fail-on-growth", "100000%"],
                                    ["doctor", pid, "-j"],

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""lib/runtime against what Python says of itself: python_heap.py PROBE
+"""`heapsnap objects` against what Python says of itself: python_heap.py HEAPSNAP [PYTHON]
 
-Of Debian's python3.11, with its own pools and with malloc for everything; in a copy of the process and, where
-there is gcore, in a core; and what is refused."""
+With Python's own pools and with malloc for everything; of the process, of a snapshot and, where there is gcore, of a
+core; that the rows of the report are the arenas, and what is refused."""
 
 import json
 import os
@@ -13,16 +13,15 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PYTHON = "/usr/bin/python3.11"
 # What the process itself makes between its count and its end: the count's own lists and strings.
 LATER_OBJECTS = 300
 LATER_BYTES = 64 << 10
 
 
 class Target:
-    def __init__(self, count, **environment):
+    def __init__(self, python, count, **environment):
         self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([PYTHON, f"{HERE}/python_process.py", str(count)], text=True,
+        self.process = subprocess.Popen([python, f"{HERE}/python_process.py", str(count)], text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log,
                                         env={**os.environ, **environment})
         self.said = json.loads(self.process.stdout.readline())
@@ -45,20 +44,18 @@ class Target:
         return int(found[-1].replace(",", ""))
 
 
-def read(probe, what):
-    """The members of the runtime, and by type: count, tracked, bytes, owned, malloc."""
-    done = subprocess.run([probe, what], capture_output=True, text=True)
-    assert done.returncode == 0, (what, done.returncode, done.stderr)
-    runtime, classes = {}, {}
-    for line in done.stdout.splitlines():
-        word, _, rest = line.partition(" ")
-        if word == "class":
-            *numbers, name = rest.split(" ", 5)
-            assert name not in classes, line
-            classes[name] = [int(number) for number in numbers]
-        else:
-            runtime[word] = int(rest) if rest.isdigit() else rest
-    return runtime, classes
+class Found:
+    """What `heapsnap objects -j` prints."""
+
+    def __init__(self, heapsnap, what):
+        done = subprocess.run([heapsnap, "objects", what, "-j"], capture_output=True, text=True)
+        assert done.returncode == 0, (what, done.returncode, done.stderr)
+        printed = json.loads(done.stdout)
+        self.runtime, = printed["runtimes"]
+        self.pages = printed["pages"]
+        self.classes = {row["type"]: row for row in printed["objects"]}
+        assert len(self.classes) == len(printed["objects"])
+        assert all(row["runtime"] == "python" for row in printed["objects"] + printed["pages"])
 
 
 def about(ours, said, slack, what):
@@ -66,65 +63,126 @@ def about(ours, said, slack, what):
 
 
 def check_objects(found, said):
-    runtime, classes = found
-    assert runtime["version"].startswith("3.11.") and runtime["why_not"] == "", runtime
-    assert runtime["interpreters"] == 1 and runtime["damaged_pools"] == runtime["unread"] == 0, runtime
-    assert sum(row[0] for row in classes.values()) == runtime["objects"]
+    runtime = found.runtime
+    assert runtime["version"] == said["version"] and runtime["why_not"] == "", runtime
+    assert runtime["interpreters"] == 1 and runtime["damaged_pages"] == runtime["unread_bytes"] == 0, runtime
+    assert sum(row["count"] for row in found.classes.values()) == runtime["objects"]
     for name, (count, size) in said["counts"].items():
-        ours, _, own, owned, _ = classes[name]
-        assert ours == count, (name, ours, count)
+        row = found.classes[name]
+        assert row["count"] == count, (name, row, count)
         # sys.getsizeof() leaves out the array of an instance's attributes, and takes instances of classes that
         # are derived from str and int for those of their bases.
         if name in ("Name", "Whole"):
             continue
         has_array = name in ("Order", "Derived") or name.startswith("Made")
-        assert own + (0 if has_array else owned) == size, (name, classes[name], size)
+        assert row["bytes"] + (0 if has_array else row["owned_bytes"]) == size, (name, row, size)
     # Types call themselves "weakref.ReferenceType"; __name__ is the last word.
     tracked = {}
-    for name, row in classes.items():
-        tracked[name.split(".")[-1]] = tracked.get(name.split(".")[-1], 0) + row[1]
+    for name, row in found.classes.items():
+        tracked[name.split(".")[-1]] = tracked.get(name.split(".")[-1], 0) + row["tracked"]
     for name, count in said["tracked"].items():
         slack = 0 if name in said["counts"] else LATER_OBJECTS
         about(tracked.get(name, 0), count, slack, name)
 
 
 def check_pools(found, target):
-    runtime, _ = found
-    assert runtime["arenas"] == target.bytes_of("arenas allocated current")
-    about(runtime["used"], target.bytes_of("bytes in allocated blocks"), LATER_BYTES, "used")
-    about(runtime["free"], target.bytes_of("bytes in available blocks"), LATER_BYTES, "free")
-    about(runtime["free_pools"], target.bytes_of("unused pools * 16384 bytes"), LATER_BYTES, "free pools")
-    about(runtime["overhead"],
+    runtime = found.runtime
+    assert runtime["areas"] == target.bytes_of("arenas allocated current")
+    about(runtime["used_bytes"], target.bytes_of("bytes in allocated blocks"), LATER_BYTES, "used")
+    about(runtime["free_bytes"], target.bytes_of("bytes in available blocks"), LATER_BYTES, "free")
+    about(runtime["free_page_bytes"], target.bytes_of("unused pools * "), LATER_BYTES, "free pools")
+    about(runtime["overhead_bytes"],
           target.bytes_of("bytes lost to pool headers") + target.bytes_of("bytes lost to quantization"),
           LATER_BYTES, "overhead")
-    assert runtime["alignment"] == target.bytes_of("bytes lost to arena alignment")
-    parts = ("used", "free", "overhead", "free_pools", "alignment")
-    assert sum(runtime[part] for part in parts) == runtime["arena_bytes"], runtime
+    assert runtime["alignment_bytes"] == target.bytes_of("bytes lost to arena alignment")
+    parts = ("used_bytes", "free_bytes", "overhead_bytes", "free_page_bytes", "alignment_bytes")
+    assert sum(runtime[part] for part in parts) == runtime["area_bytes"], runtime
+    assert sum(row["used_slots"] * row["slot_bytes"] for row in found.pages) == runtime["used_bytes"]
+    assert sum(row["free_slots"] * row["slot_bytes"] for row in found.pages) == runtime["free_bytes"]
+
+
+def check_report(heapsnap, snapshot, runtime):
+    """The rows are all of the arenas that is resident, and with the others all of the resident memory."""
+    report = json.loads(subprocess.run([heapsnap, "report", snapshot, "-j"], capture_output=True, text=True,
+                                       check=True).stdout)
+    rss = report["rss"]
+    assert report["runtimes"] == [runtime], report["runtimes"]
+    rows = {name: row["resident"] for name, row in rss["rows"].items()}
+    assert sum(rows.values()) == rss["resident"], rss
+    about(rss["resident"], rss["process_rss"], rss["process_rss"] // 100, "resident")
+    arenas = rows["python_objects"] + rows["python_pools"] + rows["python_arenas"]
+    # Of the arenas, only what was never touched is not resident.
+    assert runtime["used_bytes"] * 0.98 <= rows["python_objects"] <= runtime["used_bytes"], rows
+    assert arenas <= runtime["area_bytes"], rows
+    assert rows["other_anonymous"] < (1 << 20) + arenas // 50, rows
+    assert report["next_step"]["commands"] == [f"heapsnap objects {snapshot}"], report["next_step"]
+    return rows
+
+
+def check_text(heapsnap, snapshot, found):
+    text = subprocess.run([heapsnap, "objects", snapshot, "--limit", "3", "--sort", "count", "--width", "60"],
+                          capture_output=True, text=True, check=True).stdout
+    most = sorted(found.classes.values(), key=lambda row: -row["count"])[:3]
+    shown = re.findall(r"^ .* ([\d,]+) +[\d.]+ [KMG]?i?B +(\S+)$", text, re.MULTILINE)
+    assert [(int(count.replace(",", "")), name) for count, name in shown] == \
+        [(row["count"], row["type"]) for row in most], (shown, text)
+    assert f"{len(found.classes) - 3:,} more classes" in text and "--limit 0" in text, text
+    assert max(map(len, text.splitlines())) <= 60, text
+
+
+def check_refusals(heapsnap, python, folder):
+    with Target(python, 10, PYTHONMALLOC="debug") as target:
+        done = subprocess.run([heapsnap, "objects", target.pid], capture_output=True, text=True)
+        assert done.returncode == 5 and "PYTHONMALLOC=debug" in done.stderr, done
+        snapshot = f"{folder}/debug.hsnap"
+        screen = subprocess.run([heapsnap, "attach", target.pid, "-o", snapshot], capture_output=True, text=True,
+                                check=True).stdout
+        assert "the heap of Python is not in the snapshot: none of its blocks" in " ".join(screen.split()), screen
+        for arguments, why in ((["--runtimes", "no"], "no Python interpreter is among its modules"),
+                               (["--freeze", "stop"], "would have been stopped for longer")):
+            subprocess.run([heapsnap, "attach", target.pid, "-q", "-f", "-o", snapshot, *arguments], check=True)
+            done = subprocess.run([heapsnap, "objects", snapshot], capture_output=True, text=True)
+            assert done.returncode == 5 and why in " ".join(done.stderr.split()), done
 
 
 def main():
-    probe, = sys.argv[1:]
-    if not os.path.exists(PYTHON):
-        print(f"{PYTHON} is not installed")
+    heapsnap, = sys.argv[1:2]
+    python = sys.argv[2] if len(sys.argv) > 2 else "/usr/bin/python3.11"
+    if not os.path.exists(python):
+        print(f"{python} is not installed")
         sys.exit(77)
-    with Target(4000) as target, tempfile.TemporaryDirectory() as folder:
-        live = read(probe, target.pid)
+    with Target(python, 4000) as target, tempfile.TemporaryDirectory() as folder:
+        live = Found(heapsnap, target.pid)
         check_objects(live, target.said)
         check_pools(live, target)
-        print(f"a copy: {live[0]['objects']} objects of {len(live[1])} types in {live[0]['arenas']} arenas")
+        print(f"a process: {live.runtime['objects']} objects of {len(live.classes)} types in "
+              f"{live.runtime['areas']} arenas")
+        snapshot = f"{folder}/a.hsnap"
+        subprocess.run([heapsnap, "attach", target.pid, "-q", "-o", snapshot], check=True)
+        found = Found(heapsnap, snapshot)
+        assert (found.runtime, found.classes, found.pages) == (live.runtime, live.classes, live.pages)
+        print("its snapshot: the same; rows", check_report(heapsnap, snapshot, live.runtime))
+        check_text(heapsnap, snapshot, live)
+        subprocess.run([heapsnap, "attach", target.pid, "-q", "--freeze", "stop", "--runtimes", "yes", "-f", "-o",
+                        snapshot], check=True)
+        assert Found(heapsnap, snapshot).classes == live.classes
+        print("read while it was stopped: the same")
         if shutil.which("gcore"):
+            core = f"{folder}/core.{target.pid}"
             subprocess.run(["gcore", "-o", f"{folder}/core", target.pid], check=True, capture_output=True)
-            assert read(probe, f"{folder}/core.{target.pid}") == live
+            assert Found(heapsnap, core).classes == live.classes
+            subprocess.run([heapsnap, "core", core, "-q", "-f", "-o", snapshot], check=True)
+            of_core = Found(heapsnap, snapshot)
+            assert (of_core.runtime, of_core.classes) == (live.runtime, live.classes)
             print("a core: the same")
-    with Target(1000, PYTHONMALLOC="malloc") as target:
-        found = read(probe, target.pid)
+    with Target(python, 1000, PYTHONMALLOC="malloc") as target:
+        found = Found(heapsnap, target.pid)
         check_objects(found, target.said)
-        assert found[0]["arenas"] == 0, found[0]
-        print(f"malloc alone: {found[0]['objects']} objects")
-    with Target(10, PYTHONMALLOC="debug") as target:
-        runtime, classes = read(probe, target.pid)
-        assert "PYTHONMALLOC=debug" in runtime["why_not"] and not classes, runtime
-        print("refused:", runtime["why_not"])
+        assert found.runtime["areas"] == 0, found.runtime
+        print(f"malloc alone: {found.runtime['objects']} objects")
+    with tempfile.TemporaryDirectory() as folder:
+        check_refusals(heapsnap, python, folder)
+    print("refused in words: PYTHONMALLOC=debug, what was not asked for, what would have held it")
 
 
 main()

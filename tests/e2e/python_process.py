@@ -98,7 +98,7 @@ def main():
                 said[0] += 1
                 said[1] += sys.getsizeof(one)
     tracked = collections.Counter(type(one).__name__ for one in gc.get_objects())
-    print(json.dumps({"counts": counts, "tracked": tracked}))
+    print(json.dumps({"counts": counts, "tracked": tracked, "version": sys.version.split()[0]}))
     sys._debugmallocstats()
     sys.stderr.flush()
     print("ready", flush=True)

@@ -29,7 +29,7 @@ void RuntimeCapture::begin(Target& target, bool is_held) {
     reading.refused.version = place.version;
     reading.refused.module = place.module;
     if (is_held && choice_ != CaptureChoice::kYes) {
-      reading.refused.why_not = "the process would have been stopped for longer";
+      reading.refused.why_not = kRuntimeWouldHold;
       continue;
     }
     try {

@@ -27,6 +27,7 @@ int run_core(const std::vector<std::string>& arguments);
 int run_leaks(const std::vector<std::string>& arguments);
 int run_owners(const std::vector<std::string>& arguments);
 int run_types(const std::vector<std::string>& arguments);
+int run_objects(const std::vector<std::string>& arguments);
 int run_diff(const std::vector<std::string>& arguments);
 int run_why(const std::vector<std::string>& arguments);
 int run_report(const std::vector<std::string>& arguments);

@@ -14,6 +14,7 @@ constexpr std::array kCommands = {
     Command{"owners", "show what keeps the memory alive", run_owners, true},
     Command{"leaks", "list the blocks that nothing leads to any more", run_leaks, true},
     Command{"types", "list what the memory holds, by type", run_types, true},
+    Command{"objects", "list the objects of a Python interpreter, by class", run_objects, true},
     Command{"why", "show what leads to one block", run_why, true},
     Command{"diff", "show what grew between snapshots", run_diff},
     Command{"inject", "load the tracker into a running process, or change its options", run_inject,

@@ -2,7 +2,6 @@
 // process or a core for this one command.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "analysis/reference_streams.h"
@@ -10,17 +9,9 @@
 #include "report/reference_report.h"
 #include "snapshot/call_stack_tables.h"
 #include "snapshot/snapshot_reader.h"
-#include "tools/heapsnap/option_parser.h"
-#include "tools/heapsnap/temporary_snapshot.h"
+#include "tools/heapsnap/any_snapshot.h"
 
 namespace heapsnap {
-
-struct ExplainArguments {
-  std::string what;  // a snapshot, a core, or whatever names a process
-  std::string sysroot;
-};
-
-void add_explain_options(OptionParser& parser, ExplainArguments& arguments);
 
 // Throws Error{kUnsupported} when the snapshot has no references, with how to take one that has.
 // `what`: the user's word for it.
@@ -30,7 +21,7 @@ class ExplainedSnapshot {
  public:
   // Throws Error{kUsage} when `command` was given nothing, Error{kUnsupported} when the snapshot
   // has no references (with how to take one that has), and as the capture does.
-  ExplainedSnapshot(const std::string& command, const ExplainArguments& arguments);
+  ExplainedSnapshot(const std::string& command, const SnapshotSource& source);
 
   SnapshotStreams streams() const { return streams_of(reader()); }
   const ReferenceStreams& references() const { return references_; }
@@ -39,11 +30,9 @@ class ExplainedSnapshot {
   ReferenceReportInput report_input() const;
 
  private:
-  const SnapshotReader& reader() const { return *reader_; }
+  const SnapshotReader& reader() const { return snapshot_.reader(); }
 
-  std::optional<TemporarySnapshot> own_;
-  std::string path_;  // empty: a temporary one
-  std::optional<SnapshotReader> reader_;
+  AnySnapshot snapshot_;
   ReferenceStreams references_;
   RecordedStacks recorded_;
 };

@@ -31,7 +31,7 @@ constexpr const char* kLeaksDescription =
     "(PROT_NONE) or in memory that a core lacks leads to is listed, too.";
 
 struct LeaksArguments {
-  ExplainArguments explain;
+  SnapshotSource explain;
   std::vector<std::string> suppressions;
   uint64_t limit = 20;
   bool all = false;
@@ -81,7 +81,7 @@ int run_leaks(const std::vector<std::string>& words) {
                "function, source file, module or type (repeatable)");
   parser.number("limit", arguments.limit, "N", "list N groups (default: 20; 0: all)");
   parser.flag("all", arguments.all, "with --json, list each block, too");
-  add_explain_options(parser, arguments.explain);
+  add_source_options(parser, arguments.explain);
   add_report_options(parser, arguments.style, "print one JSON object, with all groups");
   parser.positional("SNAPSHOT", arguments.explain.what);
   parser.example("heapsnap leaks 4242", "what has leaked in PID 4242, the largest first");

@@ -27,7 +27,7 @@ constexpr const char* kOwnersDescription =
     "them; larger ones count as arrays.";
 
 struct OwnersArguments {
-  ExplainArguments explain;
+  SnapshotSource explain;
   std::string by = "root";
   std::string min_share = "1%";
   uint64_t depth = 3;
@@ -67,7 +67,7 @@ int run_owners(const std::vector<std::string>& words) {
                 "list N roots, and N kinds of blocks below each (default: 10; 0: all)");
   parser.text("min-share", arguments.min_share, "PERCENT",
               "leave out blocks that keep less than this of what is in use (default: 1%)");
-  add_explain_options(parser, arguments.explain);
+  add_source_options(parser, arguments.explain);
   add_report_options(parser, arguments.style, "print one JSON object, with all roots");
   parser.positional("SNAPSHOT", arguments.explain.what);
   parser.example("heapsnap owners 4242", "the variables that hold most of PID 4242's memory");

@@ -14,12 +14,13 @@ namespace heapsnap {
 namespace {
 
 CaptureOptions capture_options(const std::string& path, const DebugFileSearch& debug_files,
-                               WantedReferences references) {
+                               WantedPasses passes) {
   CaptureOptions options;
   options.output.path = path;
   options.debug_files = debug_files;
   options.references.choice =
-      references == WantedReferences::kAlways ? CaptureChoice::kYes : CaptureChoice::kNo;
+      passes == WantedPasses::kReferences ? CaptureChoice::kYes : CaptureChoice::kNo;
+  options.runtimes = passes == WantedPasses::kRuntimes ? CaptureChoice::kYes : CaptureChoice::kNo;
   return options;
 }
 
@@ -36,10 +37,10 @@ void TemporarySnapshot::make_folder() {
 }
 
 TemporarySnapshot::TemporarySnapshot(int pid, const DebugFileSearch& debug_files,
-                                     WantedReferences references) {
+                                     WantedPasses passes) {
   make_folder();
   try {
-    capture_alone(pid, FreezeOptions{}, capture_options(path_, debug_files, references));
+    capture_alone(pid, FreezeOptions{}, capture_options(path_, debug_files, passes));
   } catch (...) {
     ::rmdir(folder_.c_str());
     throw;
@@ -47,14 +48,14 @@ TemporarySnapshot::TemporarySnapshot(int pid, const DebugFileSearch& debug_files
 }
 
 TemporarySnapshot::TemporarySnapshot(const std::string& core_path, const std::string& sysroot,
-                                     const DebugFileSearch& debug_files) {
+                                     const DebugFileSearch& debug_files, WantedPasses passes) {
   CoreOptions core;
   core.core_path = core_path;
   core.sysroot = sysroot;
   std::vector<std::string> notes;
   const std::unique_ptr<Target> target = open_core(core, notes);
   make_folder();
-  CaptureOptions options = capture_options(path_, debug_files, WantedReferences::kAlways);
+  CaptureOptions options = capture_options(path_, debug_files, passes);
   options.sysroot = sysroot;
   try {
     capture_core(*target, core_path, notes, options);

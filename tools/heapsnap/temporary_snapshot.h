@@ -8,17 +8,17 @@
 
 namespace heapsnap {
 
-// Whether it needs references between blocks, which take longest.
-enum class WantedReferences { kNone, kAlways };
+// What it needs besides the heap: what takes longest is left out where nobody asks.
+enum class WantedPasses { kNone, kReferences, kRuntimes };
 
 class TemporarySnapshot {
  public:
   // Captures `pid` into a folder of its own below $TMPDIR (mode 0700). Throws as capture_process().
   TemporarySnapshot(int pid, const DebugFileSearch& debug_files,
-                    WantedReferences references = WantedReferences::kNone);
-  // Of a core file, with references. Throws as open_core() and capture_core().
+                    WantedPasses passes = WantedPasses::kNone);
+  // Of a core file. Throws as open_core() and capture_core().
   TemporarySnapshot(const std::string& core_path, const std::string& sysroot,
-                    const DebugFileSearch& debug_files);
+                    const DebugFileSearch& debug_files, WantedPasses passes);
   TemporarySnapshot(const TemporarySnapshot&) = delete;
   TemporarySnapshot& operator=(const TemporarySnapshot&) = delete;
   ~TemporarySnapshot();

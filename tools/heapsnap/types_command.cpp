@@ -32,7 +32,7 @@ TypeListing::Order parse_column(const std::string& text) {
 }  // namespace
 
 int run_types(const std::vector<std::string>& words) {
-  ExplainArguments explain;
+  SnapshotSource explain;
   std::string sort = "bytes";
   uint64_t limit = 20;
   ReportStyle style;
@@ -40,7 +40,7 @@ int run_types(const std::vector<std::string>& words) {
                       kTypesDescription);
   parser.text("sort", sort, "COLUMN", "bytes (default), count or retained: the largest first");
   parser.number("limit", limit, "N", "list N types (default: 20; 0: all)");
-  add_explain_options(parser, explain);
+  add_source_options(parser, explain);
   add_report_options(parser, style, "print one JSON object, with all types");
   parser.positional("SNAPSHOT", explain.what);
   parser.example("heapsnap types 4242", "what most of PID 4242's memory is");

@@ -25,14 +25,14 @@ constexpr const char* kWhyDescription =
 }  // namespace
 
 int run_why(const std::vector<std::string>& words) {
-  ExplainArguments explain;
+  SnapshotSource explain;
   std::string address_word;
   uint64_t limit = 5;
   ReportStyle style;
   OptionParser parser("why [options] ADDR SNAPSHOT|CORE|PID|NAME|container:ID|pod:UID",
                       kWhyDescription);
   parser.number("limit", limit, "N", "show the ways from N roots (default: 5)");
-  add_explain_options(parser, explain);
+  add_source_options(parser, explain);
   add_report_options(parser, style, "print one JSON object");
   parser.positional("ADDR", address_word);
   parser.positional("SNAPSHOT", explain.what);

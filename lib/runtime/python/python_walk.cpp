@@ -146,7 +146,8 @@ void PythonWalk::add(const PythonObject& object, bool is_in_malloc) {
   sum.bytes += object.bytes;
   sum.owned_bytes += owned + object.values_bytes;
   if (is_in_malloc) sum.malloc_bytes += object.bytes;
-  if (owned > PythonLayout::kLargestSlot) sum.malloc_bytes += owned;
+  if (is_of_malloc(owned)) sum.malloc_bytes += owned;
+  if (is_of_malloc(object.values_bytes)) sum.malloc_bytes += object.values_bytes;
   if (object.keys.is_null()) return;
   // Empty dicts share a table that is a constant.
   for (const AddressRange& range : place_.data) {
@@ -162,7 +163,7 @@ void PythonWalk::read_tables() {
     const uint64_t bytes = objects_.table_bytes(table.at, table.has_values);
     Sum& sum = sum_of(table.type);
     sum.owned_bytes += bytes;
-    if (bytes > PythonLayout::kLargestSlot) sum.malloc_bytes += bytes;
+    if (is_of_malloc(bytes)) sum.malloc_bytes += bytes;
   }
   tables_.clear();
 }

@@ -72,6 +72,10 @@ class PythonWalk final : public RuntimeWalk {
   void read_blocks();
   void read_tables();
   Sum& sum_of(uint32_t type);
+  // Whether Python has a buffer of that size from malloc.
+  bool is_of_malloc(uint64_t bytes) const {
+    return arenas_.all.empty() || bytes > PythonLayout::kLargestSlot;
+  }
 
   Target& target_;
   const PythonPlace place_;

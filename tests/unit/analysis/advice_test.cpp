@@ -6,6 +6,7 @@
 #include <array>
 
 #include "tests/unit/analysis/handmade_snapshot.h"
+#include "tests/unit/analysis/runtime_areas.h"
 #include "tests/unit/byte_units.h"
 
 using namespace heapsnap;
@@ -292,4 +293,18 @@ TEST_CASE("what is certain comes first, however little, and little fragmentation
   CHECK_FALSE(arenas->is_certain());
   CHECK(arenas->saves_most > all[0].saves_most);
   CHECK(find(all, AdviceKind::kFragmentation) == nullptr);  // 2 MiB of 48
+}
+
+TEST_CASE("what is free in a language runtime's arenas is said where it is much") {
+  HandmadeSnapshot snapshot;
+  snapshot.add_mapping(0x10000000, 0x10000000 + 64 * kMiB, "", {.rss = 32 * kMiB});
+  add_python(snapshot, {area_at(0x10000000, 32 * kMiB), area_at(0x12000000, 8 * kMiB)});
+  const std::vector<Advice> all = advice_for(snapshot);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].kind == AdviceKind::kPythonPools);
+  CHECK(all[0].bytes == 40 * kMiB / 8 * 7 / 2);
+  CHECK(all[0].count == 2);
+  CHECK_FALSE(all[0].is_predicted());
+  add_python(snapshot, {area_at(0x10000000, 7 * kMiB)});
+  CHECK(advice_for(snapshot).empty());
 }

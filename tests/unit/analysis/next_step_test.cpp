@@ -129,6 +129,21 @@ TEST_CASE("memory that is not malloc's leads to who manages it") {
   CHECK(state.action() == NextAction::kJson);
 }
 
+TEST_CASE("a language runtime's memory leads to its objects") {
+  State state;
+  state.metadata.runtimes.runtimes.resize(1);
+  state.metadata.runtimes.classes.resize(1);
+  state.set(RssRow::kPythonObjects, 30 * kMiB);
+  CHECK(state.next().subject == NextSubject::kInUse);
+  CHECK(state.next().has_objects);
+  state.metadata.runtimes.classes[0].malloc_bytes = 5 * kMiB;  // of the 40 MiB in use
+  CHECK(state.next() == NextStep{NextSubject::kRuntime, NextAction::kObjects, 35 * kMiB, "Python"});
+  state.metadata.runtimes.classes[0].malloc_bytes = 0;
+  state.set(RssRow::kPythonPools, 8 * kMiB);
+  state.set(RssRow::kPythonArenas, 2 * kMiB);
+  CHECK(state.next() == NextStep{NextSubject::kRuntime, NextAction::kObjects, 40 * kMiB, "Python"});
+}
+
 TEST_CASE("little memory leads to its counters, or to the churn that they show") {
   State state;
   state.set(RssRow::kProgram, kMiB - 1);

@@ -6,6 +6,7 @@
 
 #include "analysis/mapping_groups.h"
 #include "tests/unit/analysis/handmade_snapshot.h"
+#include "tests/unit/analysis/runtime_areas.h"
 
 using namespace heapsnap;
 using test::HandmadeSnapshot;
@@ -290,5 +291,61 @@ TEST_CASE("for any heap the rows add up to the mappings, exactly") {
     for (const RssAccount::Amount& row : core.rows) rows += row.resident;
     REQUIRE(rows == size);
     REQUIRE(core.total.resident == size);
+  }
+}
+
+TEST_CASE("areas of a language runtime are told by what they consist of") {
+  HandmadeSnapshot snapshot;
+  snapshot.add_mapping(0x1000000, 0x1300000, "", {.rss = 0x190000, .swap = 0xd0000});
+  snapshot.add_mapping(0x2000000, 0x2100000, "", {.rss = 0x100000});
+  SUBCASE("two areas of a mapping that has other memory, too") {
+    test::add_python(snapshot,
+                     {test::area_at(0x1000000, 0x100000), test::area_at(0x1100000, 0x200000)});
+    const RssAccount account = account_of(snapshot);
+    CHECK(account[RssRow::kPythonObjects] == RssAccount::Amount{0x30000, 0x18000});
+    CHECK(account[RssRow::kPythonPools] == RssAccount::Amount{0x60000, 0x30000});
+    CHECK(account[RssRow::kPythonArenas] == RssAccount::Amount{0xf0000, 0x78000});
+    CHECK(account[RssRow::kOtherAnonymous] == RssAccount::Amount{0x110000, 0x10000});
+    CHECK(account.rests[0].runtime_bytes == 0x300000);
+    CHECK(account.rests[1].runtime_bytes == 0);
+    CHECK(account.total == RssAccount::Amount{0x290000, 0xd0000});
+  }
+  SUBCASE("a mapping that is resident as a whole, though nothing says which pages are") {
+    RuntimeArea area = test::area_at(0x2000000, 0x100000);
+    area.used = {0x20000, 0, 0};
+    area.free_in_page = {0x40000, 0, 0};
+    area.free_in_area = {0xa0000, 0, 0};
+    test::add_python(snapshot, {area});
+    const RssAccount account = account_of(snapshot);
+    CHECK(account[RssRow::kPythonObjects].resident == 0x20000);
+    CHECK(account[RssRow::kPythonArenas].resident == 0xa0000);
+    CHECK(account[RssRow::kOtherAnonymous].resident == 0x190000);
+  }
+  SUBCASE("a core: address space") {
+    snapshot.metadata.usage.clear();
+    test::add_python(snapshot, {test::area_at(0x2000000, 0x100000)});
+    const RssAccount account = account_of(snapshot);
+    CHECK(account.basis == RssBasis::kVirtual);
+    CHECK(account[RssRow::kPythonPools].resident == 0x40000);
+    CHECK(account[RssRow::kOtherAnonymous].resident == 0x300000);
+    CHECK(account.total.resident == 0x400000);
+  }
+  SUBCASE("one that lies in two mappings, and beside them") {
+    snapshot.add_mapping(0x2100000, 0x2180000, "", {.rss = 0x80000});
+    test::add_python(snapshot, {test::area_at(0x2080000, 0x200000), test::area_at(0x9000000, 1)});
+    const RssAccount account = account_of(snapshot);
+    CHECK(account.rests[1].runtime_bytes == 0x80000);
+    CHECK(account.rests[2].runtime_bytes == 0x80000);
+    CHECK(account[RssRow::kPythonPools].resident == 0x40000);  // a half of what it has
+    CHECK(account.total.resident == 0x190000 + 0x180000);
+  }
+  SUBCASE("more of them than a mapping has resident, and twice the same") {
+    snapshot.metadata.usage[0].rss = 0x1000;
+    test::add_python(snapshot,
+                     {test::area_at(0x1000000, 0x300000), test::area_at(0x1000000, 0x300000)});
+    const RssAccount account = account_of(snapshot);
+    CHECK(account[RssRow::kPythonObjects].resident == 0x1000);
+    CHECK(account[RssRow::kPythonPools].resident == 0);
+    CHECK(account.total.resident == 0x101000);
   }
 }

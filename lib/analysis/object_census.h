@@ -1,0 +1,29 @@
+// The objects of language runtimes in a snapshot, by class, and what their pools have free.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/runtime_model.h"
+
+namespace heapsnap {
+
+struct ObjectCensus {
+  enum class Order : uint8_t { kBytes, kCount, kOwn };  // with buffers; objects; without buffers
+
+  // Of one runtime, or of all.
+  struct Sum {
+    uint64_t count = 0;
+    uint64_t bytes = 0;         // with buffers
+    uint64_t malloc_bytes = 0;  // of these: in blocks of malloc
+  };
+  std::vector<RuntimeClass> classes;  // of all runtimes, in order
+  std::vector<Sum> sums;              // by runtime
+  Sum all;
+};
+
+// With buffers. Sums of damaged snapshots stop at the largest number.
+uint64_t all_bytes(const RuntimeClass& row);
+ObjectCensus take_object_census(const RuntimeModel& model, ObjectCensus::Order order);
+
+}  // namespace heapsnap

@@ -1,0 +1,198 @@
+#include "report/object_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/json_head.h"
+#include "report/json_row.h"
+#include "report/json_writer.h"
+#include "report/number_text.h"
+#include "report/reference_labels.h"
+#include "report/shell_word.h"
+#include "report/stack_frames.h"
+#include "report/terminal_text.h"
+#include "report/text_table.h"
+#include "snapshot/runtime_tables.h"
+
+namespace heapsnap {
+
+namespace {
+
+using Align = TextTable::Align;
+
+// What the runtime's own documentation calls its parts.
+struct Words {
+  const char* area;
+  const char* areas;
+  const char* page;
+  const char* pages;
+};
+
+Words words_of(RuntimeKind kind) {
+  if (kind == RuntimeKind::kPython) return {"arena", "arenas", "pool", "pools"};
+  return {"area", "areas", "page", "pages"};
+}
+
+void print_runtime(Writer& out, const Runtime& runtime, const ObjectCensus::Sum& sum,
+                   size_t width) {
+  std::string front = fmt::format("  {:<8}  ", to_string(runtime.kind));
+  std::string text = (runtime.version.empty() ? "of unknown version" : printable(runtime.version)) +
+                     " in " + printable(file_name_of(runtime.module));
+  if (!runtime.why_not.empty()) {
+    print_lines(out, front, text + ": not read, " + printable(runtime.why_not), width);
+    return;
+  }
+  if (runtime.interpreters > 1) {
+    text += ", " + count_text(runtime.interpreters, "interpreter", "interpreters");
+  }
+  print_lines(out, front, text, width);
+  text = fmt::format("{} in {}, with their buffers", count_text(sum.count, "object", "objects"),
+                     size_text(sum.bytes));
+  if (sum.malloc_bytes != 0)
+    text += fmt::format("; {} of it malloc's", size_text(sum.malloc_bytes));
+  print_lines(out, "  objects   ", text, width);
+  const Words words = words_of(runtime.kind);
+  const auto share = [&](uint64_t bytes) {
+    return size_text(bytes) + " (" + percent_text(bytes, runtime.area_bytes) + ")";
+  };
+  if (runtime.areas == 0) {
+    print_lines(out, fmt::format("  {:<8}  ", words.areas),
+                "none: all objects are in malloc's blocks", width);
+    return;
+  }
+  text = fmt::format(
+      "{} in {}: {} used, {} free in {}, {} in {} without an object", size_text(runtime.area_bytes),
+      count_text(runtime.areas, words.area, words.areas), share(runtime.used_bytes),
+      share(runtime.free_bytes), words.pages, share(runtime.free_page_bytes), words.pages);
+  print_lines(out, fmt::format("  {:<8}  ", words.areas), text, width);
+  if (runtime.damaged_pages != 0) {
+    print_lines(out, "  note      ",
+                fmt::format("{} did not make sense: being changed, or overwritten",
+                            count_text(runtime.damaged_pages, words.page, words.pages)),
+                width);
+  }
+  if (runtime.unread_bytes != 0) {
+    print_lines(out, "  note      ",
+                size_text(runtime.unread_bytes) + " was not read: in swap, or not readable", width);
+  }
+}
+
+void print_classes(Writer& out, const ObjectReportInput& input, size_t shown, const Ink& ink,
+                   size_t width) {
+  const auto& runtimes = input.metadata.runtimes.runtimes;
+  TextTable table;
+  for (const char* title : {"bytes", "share", "objects", "own bytes"}) {
+    table.add_column(title, Align::kRight);
+  }
+  table.add_column("class", Align::kLeft);
+  for (size_t i = 0; i < shown; ++i) {
+    const RuntimeClass& row = input.census.classes[i];
+    std::string name = printable(row.name);
+    if (runtimes.size() > 1) name += fmt::format(" ({})", name_of(runtimes[row.runtime].kind));
+    constexpr size_t kNumbers = 46;
+    table.add_row({size_text(all_bytes(row)), percent_text(all_bytes(row), input.census.all.bytes),
+                   count_text(row.count), size_text(row.bytes), clipped(name, width - kNumbers)});
+  }
+  out.write("\n");
+  table.print(out, ink, width);
+}
+
+// Sizes of slots with the most free memory.
+void print_pages(Writer& out, const ObjectReportInput& input, const Ink& ink, size_t width) {
+  constexpr size_t kMostSizes = 8;
+  std::vector<RuntimePages> sizes = input.metadata.runtimes.pages;
+  const auto free_bytes = [](const RuntimePages& row) { return row.free_slots * row.slot_bytes; };
+  std::stable_sort(sizes.begin(), sizes.end(), [&](const RuntimePages& a, const RuntimePages& b) {
+    return free_bytes(a) > free_bytes(b);
+  });
+  while (!sizes.empty() && (sizes.size() > kMostSizes || sizes.back().free_slots == 0)) {
+    sizes.pop_back();
+  }
+  if (sizes.empty()) return;
+  const Words words = words_of(input.metadata.runtimes.runtimes[sizes.front().runtime].kind);
+  TextTable table;
+  table.add_column("slots of", Align::kRight);
+  for (const char* title : {words.pages, "used slots", "free slots", "free bytes"}) {
+    table.add_column(title, Align::kRight);
+  }
+  for (const RuntimePages& row : sizes) {
+    table.add_row({size_text(row.slot_bytes), count_text(row.pages), count_text(row.used_slots),
+                   count_text(row.free_slots), size_text(free_bytes(row))});
+  }
+  out.write("\n" + ink.bold(fmt::format("Free slots in {} that have used ones", words.pages)) +
+            "\n");
+  table.print(out, ink, width);
+}
+
+}  // namespace
+
+void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
+                   const TextStyle& style) {
+  const Ink ink(style.color);
+  const size_t width = std::max(style.width, 60U);
+  const Process& process = input.metadata.process;
+  const RuntimeModel& model = input.metadata.runtimes;
+  out.write(ink.bold(fmt::format("Process {}: {}", process.pid, printable(process.comm))) + "\n");
+  for (size_t i = 0; i < model.runtimes.size(); ++i) {
+    print_runtime(out, model.runtimes[i], input.census.sums[i], width);
+  }
+  const auto& classes = input.census.classes;
+  const size_t shown = limit == 0 ? classes.size() : std::min<size_t>(limit, classes.size());
+  if (shown != 0) print_classes(out, input, shown, ink, width);
+  if (shown < classes.size()) {
+    ObjectCensus::Sum rest;
+    for (size_t i = shown; i < classes.size(); ++i) rest.bytes += all_bytes(classes[i]);
+    out.write(fmt::format("  {} with {}: --limit 0\n",
+                          count_text(classes.size() - shown, "more class", "more classes"),
+                          size_text(rest.bytes)));
+  }
+  print_lines(out, "  ",
+              "bytes: with what only the object uses, as a list's items; own bytes: without.",
+              width);
+  print_pages(out, input, ink, width);
+  const std::string source = input.snapshot_path.empty() ? std::to_string(process.pid)
+                                                         : shell_word(input.snapshot_path, "FILE");
+  print_next(
+      out, "To see what else the process's memory is:",
+      input.snapshot_path.empty() ? "heapsnap attach " + source : "heapsnap report " + source, ink,
+      width);
+}
+
+void print_json_objects(Writer& out, const ObjectReportInput& input) {
+  const RuntimeModel& model = input.metadata.runtimes;
+  JsonWriter json(out);
+  const auto objects = [&](const char* name, const auto& rows, auto write) {
+    json.key(name);
+    json.begin_array();
+    for (const auto& row : rows) {
+      json.begin_object();
+      write(row);
+      json.end_object();
+    }
+    json.end_array();
+  };
+  json.begin_object();
+  write_json_head(json, "objects", input.metadata, input.snapshot_path);
+  objects("runtimes", model.runtimes, [&](const Runtime& row) { write_row_members(json, row); });
+  objects("objects", input.census.classes, [&](const RuntimeClass& row) {
+    json.member("runtime", to_string(model.runtimes[row.runtime].kind));
+    json.member("type", row.name);
+    json.member("count", row.count);
+    json.member("tracked", row.tracked);
+    json.member("bytes", row.bytes);
+    json.member("owned_bytes", row.owned_bytes);
+    json.member("malloc_bytes", row.malloc_bytes);
+  });
+  objects("pages", model.pages, [&](const RuntimePages& row) {
+    json.member("runtime", to_string(model.runtimes[row.runtime].kind));
+    json.member("slot_bytes", row.slot_bytes);
+    json.member("pages", row.pages);
+    json.member("used_slots", row.used_slots);
+    json.member("free_slots", row.free_slots);
+  });
+  json.end_object();
+  out.write("\n");
+}
+
+}  // namespace heapsnap

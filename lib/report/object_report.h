@@ -1,0 +1,26 @@
+// The objects of language runtimes, for people and for programs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "analysis/object_census.h"
+#include "report/text_report.h"
+#include "report/writer.h"
+#include "snapshot/metadata.h"
+
+namespace heapsnap {
+
+struct ObjectReportInput {
+  const SnapshotMetadata& metadata;  // has runtimes
+  const ObjectCensus& census;
+  std::string snapshot_path;  // empty: a temporary one
+};
+
+// Each runtime with its areas, then the first `limit` classes (0: all), then pages by slot size.
+void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
+                   const TextStyle& style);
+// {"kind":"objects","version":1,...}: all classes, in the order of the census.
+void print_json_objects(Writer& out, const ObjectReportInput& input);
+
+}  // namespace heapsnap

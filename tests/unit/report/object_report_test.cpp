@@ -1,0 +1,113 @@
+#include "report/object_report.h"
+
+#include <doctest/doctest.h>
+#include <simdjson.h>
+
+#include <sstream>
+#include <string>
+
+#include "report/terminal_text.h"
+
+using namespace heapsnap;
+
+namespace {
+
+SnapshotMetadata sample() {
+  SnapshotMetadata metadata;
+  metadata.process.pid = 42;
+  metadata.process.comm = "web";
+  Runtime python;
+  python.kind = RuntimeKind::kPython;
+  python.version = "3.11.2";
+  python.module = "/usr/bin/python3.11";
+  python.interpreters = 2;
+  python.objects = 1234567;
+  python.areas = 64;
+  python.area_bytes = 64 << 20;
+  python.used_bytes = 48 << 20;
+  python.free_bytes = 8 << 20;
+  python.free_page_bytes = 4 << 20;
+  metadata.runtimes.runtimes = {python};
+  metadata.runtimes.classes = {{0, "Order", 1000, 900, 3 << 20, 1 << 20, 512 << 10},
+                               {0, "a\x1b[2Jb", 10, 0, 2048, 0, 0},
+                               {0, std::string(300, 'x'), 1, 0, 64, 0, 0}};
+  metadata.runtimes.pages = {{0, 16, 10, 4000, 6200}, {0, 512, 5, 155, 0}};
+  return metadata;
+}
+
+std::string text_of(const SnapshotMetadata& metadata, uint64_t limit, unsigned width = 80) {
+  const ObjectCensus census = take_object_census(metadata.runtimes, ObjectCensus::Order::kBytes);
+  std::string text;
+  Writer out(text);
+  print_objects(out, {metadata, census, "a.hsnap"}, limit, {false, width});
+  out.flush();
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("objects by class, as they stand") {
+  const std::string text = text_of(sample(), 1);
+  CHECK(text ==
+        "Process 42: web\n"
+        "  python    3.11.2 in python3.11, 2 interpreters\n"
+        "  objects   1,011 objects in 4.0 MiB, with their buffers; 512.0 KiB of it\n"
+        "            malloc's\n"
+        "  arenas    64.0 MiB in 64 arenas: 48.0 MiB (75.0 %) used, 8.0 MiB (12.5 %) free\n"
+        "            in pools, 4.0 MiB (6.2 %) in pools without an object\n"
+        "\n"
+        "    bytes   share  objects  own bytes  class\n"
+        "  4.0 MiB  99.9 %    1,000    3.0 MiB  Order\n"
+        "  2 more classes with 2.0 KiB: --limit 0\n"
+        "  bytes: with what only the object uses, as a list's items; own bytes: without.\n"
+        "\n"
+        "Free slots in pools that have used ones\n"
+        "  slots of  pools  used slots  free slots  free bytes\n"
+        "      16 B     10       4,000       6,200    96.8 KiB\n"
+        "\n"
+        "What next\n"
+        "  To see what else the process's memory is:\n"
+        "    heapsnap report a.hsnap\n");
+}
+
+TEST_CASE("names of classes are harmless, and lines keep to the width") {
+  for (const unsigned width : {60U, 80U, 200U}) {
+    const std::string text = text_of(sample(), 0, width);
+    CHECK(text.find('\x1b') == std::string::npos);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= width);
+  }
+}
+
+TEST_CASE("a runtime that was not read says why, one without arenas that it has none") {
+  SnapshotMetadata metadata = sample();
+  Runtime& python = metadata.runtimes.runtimes[0];
+  python.areas = python.area_bytes = 0;
+  CHECK(text_of(metadata, 0).find("arenas    none: all objects") != std::string::npos);
+  python.why_not = "heapsnap does not know how Python 2.7 lays out its memory";
+  metadata.runtimes.classes.clear();
+  metadata.runtimes.pages.clear();
+  CHECK(text_of(metadata, 0).find("not read, heapsnap does not know") != std::string::npos);
+}
+
+TEST_CASE("JSON has every class") {
+  const SnapshotMetadata metadata = sample();
+  const ObjectCensus census = take_object_census(metadata.runtimes, ObjectCensus::Order::kBytes);
+  std::string text;
+  Writer out(text);
+  print_json_objects(out, {metadata, census, "a.hsnap"});
+  out.flush();
+  simdjson::dom::parser parser;
+  const simdjson::dom::element root = parser.parse(simdjson::padded_string(text));
+  CHECK(std::string_view(root["kind"]) == "objects");
+  CHECK(std::string_view(root["runtimes"].at(0)["kind"]) == "python");
+  CHECK(uint64_t(root["runtimes"].at(0)["used_bytes"]) == 48 << 20);
+  REQUIRE(simdjson::dom::array(root["objects"]).size() == 3);
+  const simdjson::dom::element first = root["objects"].at(0);
+  CHECK(std::string_view(first["runtime"]) == "python");
+  CHECK(std::string_view(first["type"]) == "Order");
+  CHECK(uint64_t(first["count"]) == 1000);
+  CHECK(uint64_t(first["bytes"]) == 3 << 20);
+  CHECK(uint64_t(first["owned_bytes"]) == 1 << 20);
+  CHECK(uint64_t(root["pages"].at(0)["free_slots"]) == 6200);
+}
