@@ -9,10 +9,10 @@
 using namespace heapsnap;
 using test::FakePython;
 
-// Ten bytes for each change: a place in one of five parts, and the word that comes there.
+// The length chooses the version. Ten bytes for each change: a place in one of five parts, and the word that comes there.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kChange = 10;
-  FakePython python;
+  FakePython python(10 + size % 4);
   const uint64_t order =
       python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected);
   const uint64_t list =
@@ -21,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       python.add_type("dict", python.object_type, 48, 0, FakePython::kCollected | 1 << 29);
   const uint64_t text =
       python.add_type("str", python.object_type, 80, 0, FakePython::kReady | 1 << 28);
+  const uint64_t instance = python.add_class("Class");
   const uint64_t pool = python.add_pool(64, 40);
   const uint64_t types[] = {order, list, dict, text};
   for (uint64_t i = 0; i < 40; ++i) {
@@ -28,6 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     python.put(at, 1);
     python.put(at + 8, types[i % 4]);
   }
+  python.put(python.block(pool, 64, 0) + 32, 1);
+  python.put(python.block(pool, 64, 0) + 40, instance);
   const uint64_t parts[] = {FakePython::kTable, order, pool, FakePython::kState,
                             FakePython::kInterpreter};
   for (size_t i = 0; i + kChange <= size && i < 64 * kChange; i += kChange) {

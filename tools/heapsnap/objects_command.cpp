@@ -15,9 +15,9 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kObjectsDescription =
-    "Lists the objects of a Python interpreter (CPython 3.11) in the process, by class: how many, "
-    "how\n"
-    "many bytes they take themselves, and with the buffers of their own (items of lists, tables "
+    "Lists the objects of a Python interpreter (CPython 3.9 to 3.13) in the process, by class: how "
+    "many,\n"
+    "how many bytes they take themselves, and with the buffers of their own (items of lists, tables "
     "of\n"
     "dicts); and what is free in the interpreter's arenas. Reads a snapshot, a core, or a running\n"
     "process, of which heapsnap takes a temporary snapshot (a pause of milliseconds). No code of "

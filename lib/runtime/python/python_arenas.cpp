@@ -59,14 +59,14 @@ class ArenaArray {
     if (is_listed && !is_link(bytes.word_at(layout_.arena_next), begin, count)) return false;
     if (address.is_null()) return true;
     if (is_listed && !is_link(bytes.word_at(layout_.arena_previous), begin, count)) return false;
-    const AddressRange range{address, address + PythonLayout::kArenaBytes};
+    const AddressRange range{address, address + layout_.arena_bytes};
     if (range.is_empty()) return false;
-    const Address first = address.align_up(PythonLayout::kPoolBytes);
+    const Address first = address.align_up(layout_.pool_bytes);
     const Address end(bytes.word_at(layout_.arena_pool_address));
     const uint32_t total = bytes.int_at(layout_.arena_total_pools);
-    const uint64_t room = (range.end - first) / PythonLayout::kPoolBytes;
+    const uint64_t room = (range.end - first) / layout_.pool_bytes;
     if (total != room || bytes.int_at(layout_.arena_free_pools) > total) return false;
-    if (end < first || range.end < end || !end.is_aligned(PythonLayout::kPoolBytes)) return false;
+    if (end < first || range.end < end || !end.is_aligned(layout_.pool_bytes)) return false;
     const Mapping* const mapping = space_.find(address);
     if (mapping == nullptr || !mapping->is_private_writable()) return false;
     if (arena != nullptr) {

@@ -14,6 +14,10 @@ struct PythonLayout {
   // PyInterpreterState
   uint32_t interpreter_next = 0;
   uint32_t interpreter_runtime = 0;
+  bool has_own_arenas = false;  // each interpreter may
+  // What an arena and a pool are (ARENA_SIZE, POOL_SIZE of obmalloc.c)
+  uint64_t arena_bytes = 0;
+  uint64_t pool_bytes = 0;
   // struct arena_object
   uint32_t arena_size = 0;
   uint32_t arena_address = 0;
@@ -36,6 +40,9 @@ struct PythonLayout {
   uint32_t type_item_size = 0;
   uint32_t type_flags = 0;
   uint32_t type_base = 0;
+  uint64_t header_flags = 0;  // any of them: two words in front of an instance, and of the
+                              // collector's: its values or weak references, and its dict
+  uint64_t inline_flag = 0;   // its values are behind it
   // PyHeapTypeObject
   uint32_t heap_type_keys = 0;
   // PyListObject
@@ -46,11 +53,23 @@ struct PythonLayout {
   // PyDictKeysObject
   uint32_t keys_header = 0;
   uint32_t keys_references = 0;
+  uint32_t keys_size = 0;  // before 3.11; since then, the three below
   uint32_t keys_log2_size = 0;
   uint32_t keys_log2_index_bytes = 0;
   uint32_t keys_kind = 0;
   uint32_t keys_usable = 0;
   uint32_t keys_entries = 0;
+  // PyDictValues: where an instance has them, and what is in front
+  enum class Values : uint8_t {
+    kNone,    // in its dict (before 3.11)
+    kFirst,   // behind the first word of the header
+    kTagged,  // behind the second one, with the lowest bit set; else that is the dict's
+    kInline,  // behind the instance
+  };
+  Values values = Values::kNone;
+  uint32_t values_embedded = 0;  // kInline: a byte that says whether they are behind an instance
+  // PyLongObject: bits of the size that say something else
+  uint32_t long_size_shift = 0;
   // PySetObject
   uint32_t set_mask = 0;
   uint32_t set_table = 0;
@@ -65,12 +84,24 @@ struct PythonLayout {
   uint32_t text_utf8 = 0;
   // PyByteArrayObject
   uint32_t bytearray_allocated = 0;
+  // _Py_DebugOffsets, with which _PyRuntime begins: where it says what is above. 0: there is none.
+  uint32_t debug_version = 0;
+  uint32_t debug_free_threaded = 0;
+  uint32_t debug_runtime_size = 0;
+  uint32_t debug_first_interpreter = 0;
+  uint32_t debug_interpreter_next = 0;
+  uint32_t debug_type_name = 0;
+  uint32_t debug_type_flags = 0;
+  uint32_t debug_dict_keys = 0;
+  uint32_t debug_dict_values = 0;
+  uint32_t debug_text_length = 0;
+  uint32_t debug_text_state = 0;
+  uint32_t debug_text_ascii_size = 0;
 
   // Not in debug information: obmalloc.c, object.h and dictobject.c of the versions above.
-  static constexpr uint64_t kArenaBytes = 1 << 20;  // ARENA_SIZE
-  static constexpr uint64_t kPoolBytes = 1 << 14;   // POOL_SIZE
-  static constexpr uint64_t kAlignment = 16;        // of blocks: ALIGNMENT
-  static constexpr uint64_t kLargestSlot = 512;     // SMALL_REQUEST_THRESHOLD
+  static constexpr uint64_t kLargestPool = 1 << 14;
+  static constexpr uint64_t kAlignment = 16;     // of blocks: ALIGNMENT
+  static constexpr uint64_t kLargestSlot = 512;  // SMALL_REQUEST_THRESHOLD
   static constexpr unsigned kSizeClasses = 32;
   static constexpr uint64_t kFirstArenas = 16;        // INITIAL_ARENA_OBJECTS
   static constexpr uint64_t kCollectorHeader = 16;    // PyGC_Head

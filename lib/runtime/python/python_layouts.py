@@ -3,15 +3,48 @@
 
     python_layouts.py FILE... > python_layouts.inc
 
-FILE: an interpreter, or the libpython it uses, built with debug information (python3.11-dbgsym, or a build
-from source with -g). Needs gdb. The numbers are the same for every build of a version for 64-bit machines
+FILE: an interpreter, or the libpython it uses (named after its version), built with debug information
+(python3.11-dbgsym, or a build from source with -g). Needs gdb. The numbers are the same for every build of a version for 64-bit machines
 with the default options (without Py_DEBUG, Py_TRACE_REFS): libpython3.11-dev's headers say the same."""
 
+import os
 import re
 import subprocess
 import sys
 
-# Member of PythonLayout: expression for gdb.
+# What is in no debug information, of the versions since that one: obmalloc.c, object.h, pycore_dict.h, longintrepr.h.
+CONSTANTS = {
+    (3, 9): {"arena_bytes": 256 << 10, "pool_bytes": 4 << 10},
+    (3, 10): {"arena_bytes": 1 << 20, "pool_bytes": 16 << 10},
+    (3, 11): {"header_flags": 1 << 4, "values": "PythonLayout::Values::kFirst"},
+    (3, 12): {"has_own_arenas": "true", "header_flags": 3 << 3, "values": "PythonLayout::Values::kTagged",
+              "long_size_shift": 3},
+    (3, 13): {"inline_flag": 1 << 2, "values": "PythonLayout::Values::kInline"},
+}
+# Member of PythonLayout: expression for gdb; of some versions only.
+ONLY = {
+    "keys_size": lambda version: version < (3, 11),
+    "keys_log2_size": lambda version: version >= (3, 11),
+    "keys_log2_index_bytes": lambda version: version >= (3, 11),
+    "keys_kind": lambda version: version >= (3, 11),
+    "values_embedded": lambda version: version >= (3, 13),
+}
+# Members of _Py_DebugOffsets, with which _PyRuntime begins.
+DEBUG_OFFSETS = {
+    "version": "version",
+    "free_threaded": "free_threaded",
+    "runtime_size": "runtime_state.size",
+    "first_interpreter": "runtime_state.interpreters_head",
+    "interpreter_next": "interpreter_state.next",
+    "type_name": "type_object.tp_name",
+    "type_flags": "type_object.tp_flags",
+    "dict_keys": "dict_object.ma_keys",
+    "dict_values": "dict_object.ma_values",
+    "text_length": "unicode_object.length",
+    "text_state": "unicode_object.state",
+    "text_ascii_size": "unicode_object.asciiobject_size",
+}
+ONLY |= {f"debug_{name}": lambda version: version >= (3, 13) for name in DEBUG_OFFSETS}
 FIELDS = {
     "runtime_size": "sizeof(_PyRuntime)",
     "runtime_first_interpreter": "&((_PyRuntimeState*)0)->interpreters.head",
@@ -42,11 +75,13 @@ FIELDS = {
     "dict_values": "&((PyDictObject*)0)->ma_values",
     "keys_header": "sizeof(PyDictKeysObject)",
     "keys_references": "&((PyDictKeysObject*)0)->dk_refcnt",
+    "keys_size": "&((PyDictKeysObject*)0)->dk_size",
     "keys_log2_size": "&((PyDictKeysObject*)0)->dk_log2_size",
     "keys_log2_index_bytes": "&((PyDictKeysObject*)0)->dk_log2_index_bytes",
     "keys_kind": "&((PyDictKeysObject*)0)->dk_kind",
     "keys_usable": "&((PyDictKeysObject*)0)->dk_usable",
     "keys_entries": "&((PyDictKeysObject*)0)->dk_nentries",
+    "values_embedded": "&((struct _dictvalues*)0)->embedded",
     "set_mask": "&((PySetObject*)0)->mask",
     "set_table": "&((PySetObject*)0)->table",
     "set_small_table": "&((PySetObject*)0)->smalltable",
@@ -58,7 +93,13 @@ FIELDS = {
     "text_utf8_length": "&((PyCompactUnicodeObject*)0)->utf8_length",
     "text_utf8": "&((PyCompactUnicodeObject*)0)->utf8",
     "bytearray_allocated": "&((PyByteArrayObject*)0)->ob_alloc",
+    **{f"debug_{name}": f"&((struct _Py_DebugOffsets*)0)->{member}" for name, member in DEBUG_OFFSETS.items()},
 }
+
+
+# In the order in which they are declared, as an initializer needs them.
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_layout.h"), encoding="utf-8") as header:
+    MEMBERS = re.findall(r"^  (?:unsigned|uint\d+_t|bool|Values) (\w+) = ", header.read(), re.MULTILINE)
 
 
 def ask(path, expressions):
@@ -75,11 +116,17 @@ def ask(path, expressions):
 def main():
     print("// Made by python_layouts.py: do not edit.")
     for path in sys.argv[1:]:
-        version = re.search(r"python(\d+)\.(\d+)", path)
+        version = tuple(map(int, re.search(r"python(\d+)\.(\d+)[^/]*$", path).groups()))
+        names = [name for name in FIELDS if ONLY.get(name, lambda _: True)(version)]
+        values = dict(zip(names, ask(path, [FIELDS[name] for name in names])))
+        for since, constants in CONSTANTS.items():
+            if since <= version:
+                values |= constants
         print("{")
-        print(f"    .major = {version[1]},\n    .minor = {version[2]},")
-        for name, value in zip(FIELDS, ask(path, FIELDS.values())):
-            print(f"    .{name} = {value},")
+        print(f"    .major = {version[0]},\n    .minor = {version[1]},")
+        for name in MEMBERS:
+            if name in values:
+                print(f"    .{name} = {values[name]},")
         print("},")
 
 

@@ -64,11 +64,7 @@ std::optional<PythonObject> PythonObjects::find(std::span<const std::byte> bytes
       if (!are_collector_links(next, word(bytes, header - 8))) continue;
       object.is_tracked = next != 0;
     }
-    if (header == 32) {
-      const uint64_t values = word(bytes, 0);
-      if (values % 8 != 0 || word(bytes, 8) % 8 != 0) continue;
-      if (values != 0) object.values_bytes = type->values_bytes;
-    }
+    if (header == 32 && !find_values(word(bytes, 0), word(bytes, 8), object)) continue;
     if (!are_references(word(bytes, header))) continue;
     if (measure(bytes.subspan(header), room - header, object)) {
       object.bytes += header;
@@ -78,13 +74,35 @@ std::optional<PythonObject> PythonObjects::find(std::span<const std::byte> bytes
   return std::nullopt;
 }
 
+// By the two words in front of the collector's.
+bool PythonObjects::find_values(uint64_t first, uint64_t second, PythonObject& object) const {
+  using Values = PythonLayout::Values;
+  const bool is_tagged = layout_.values == Values::kTagged && (second & 1) != 0;
+  if (first % 8 != 0 || (second + (is_tagged ? 1 : 0)) % 8 != 0) return false;
+  if (is_tagged || (layout_.values == Values::kFirst && first != 0)) {
+    object.values_bytes = object.type->values_bytes;
+  }
+  return true;
+}
+
+// Of the values behind an instance. The first ones of a class have room for more than later ones.
+uint64_t PythonObjects::inline_bytes(std::span<const std::byte> bytes, const PythonType& type) {
+  const uint64_t at = type.basic_size;
+  if (at >= bytes.size()) return type.values_bytes;
+  const auto capacity = static_cast<uint64_t>(bytes[at]);
+  return capacity > PythonType::kMostValues ? type.values_bytes
+                                            : PythonType::inline_bytes(capacity);
+}
+
 bool PythonObjects::measure(std::span<const std::byte> bytes, uint64_t room,
                             PythonObject& object) const {
   const PythonType& type = *object.type;
-  object.bytes = type.basic_size;
+  object.bytes = type.basic_size + (type.has_inline_values ? inline_bytes(bytes, type) : 0);
   if (object.bytes > room) return false;
   if (type.item_size != 0 && type.family != Family::kHidden) {
-    const uint64_t items = magnitude(word(bytes, kSizeAt));
+    const uint64_t size = word(bytes, kSizeAt);
+    const bool is_shifted = type.is_long && layout_.long_size_shift != 0;
+    const uint64_t items = is_shifted ? size >> layout_.long_size_shift : magnitude(size);
     if (items > kMostItems) return false;
     object.bytes += items * type.item_size;
   }
@@ -98,7 +116,7 @@ bool PythonObjects::measure(std::span<const std::byte> bytes, uint64_t room,
     }
     case Family::kDict:
       object.keys = Address(word(bytes, layout_.dict_keys));
-      object.has_values = word(bytes, layout_.dict_values) != 0;
+      object.values = Address(word(bytes, layout_.dict_values));
       break;
     case Family::kSet: {
       const uint64_t slots = word(bytes, layout_.set_mask) + 1;
@@ -122,7 +140,7 @@ bool PythonObjects::measure(std::span<const std::byte> bytes, uint64_t room,
 
 void PythonObjects::measure_text(std::span<const std::byte> bytes, uint64_t room,
                                  PythonObject& object) const {
-  // unicodeobject.h of 3.11: interned 2 bits, kind 3, compact 1, ascii 1, ready 1.
+  // unicodeobject.h since 3.9: interned 2 bits, kind 3, compact 1, ascii 1.
   const uint64_t state = word(bytes, layout_.text_state) & 0xffffffff;
   const uint64_t kind = state >> 2 & 7;
   const bool is_compact = (state >> 5 & 1) != 0;
@@ -142,7 +160,15 @@ void PythonObjects::measure_text(std::span<const std::byte> bytes, uint64_t room
   }
 }
 
-uint64_t PythonObjects::table_bytes(Address keys, bool has_values) {
+// Whether values are a part of an instance, which counts them.
+bool PythonObjects::are_embedded(Address values) {
+  if (layout_.values != PythonLayout::Values::kInline) return false;
+  std::byte embedded{0};
+  return cache_.read(values + layout_.values_embedded, {&embedded, 1}) == 1 &&
+         embedded != std::byte{0};
+}
+
+uint64_t PythonObjects::table_bytes(Address keys, Address values) {
   constexpr uint64_t kSmallEntry = 16;  // of keys that are all str: no hash
   constexpr uint64_t kEntry = 24;
   constexpr unsigned kMostBits = 40;
@@ -150,18 +176,35 @@ uint64_t PythonObjects::table_bytes(Address keys, bool has_values) {
   const auto header = std::span(bytes).first(std::min<size_t>(bytes.size(), layout_.keys_header));
   if (cache_.read(keys, header) != header.size()) return 0;
   const auto byte_at = [&](uint32_t offset) { return static_cast<unsigned>(header[offset]); };
+  uint64_t entry = kEntry;
+  uint64_t size = 0;
+  uint64_t index_bytes = 0;
+  if (layout_.keys_size != 0) {
+    size = word(header, layout_.keys_size);
+    if (size > kMostItems) return 0;
+    index_bytes = size * (size <= UINT8_MAX    ? 1
+                          : size <= UINT16_MAX ? 2
+                          : size <= UINT32_MAX ? 4
+                                               : 8);
+  } else {
+    const unsigned size_bits = byte_at(layout_.keys_log2_size);
+    const unsigned index_bits = byte_at(layout_.keys_log2_index_bytes);
+    if (size_bits > kMostBits || index_bits > kMostBits) return 0;
+    size = uint64_t{1} << size_bits;
+    index_bytes = uint64_t{1} << index_bits;
+    if (byte_at(layout_.keys_kind) != 0) entry = kSmallEntry;
+  }
+  const uint64_t usable = size * 2 / 3;
   uint64_t own = 0;
-  if (has_values) {
-    const uint64_t values = word(header, layout_.keys_usable) + word(header, layout_.keys_entries);
-    if (values <= kMostItems) own += values * kPointer;
+  if (!values.is_null() && !are_embedded(values)) {
+    // Of a class's own keys, as many as there are in them and will be.
+    const uint64_t count = layout_.keys_size != 0 ? usable
+                                                  : word(header, layout_.keys_usable) +
+                                                        word(header, layout_.keys_entries);
+    if (count <= kMostItems) own += count * kPointer;
   }
   if (word(header, layout_.keys_references) != 1) return own;
-  const unsigned size_bits = byte_at(layout_.keys_log2_size);
-  const unsigned index_bits = byte_at(layout_.keys_log2_index_bytes);
-  if (size_bits > kMostBits || index_bits > kMostBits) return own;
-  const uint64_t usable = (uint64_t{2} << size_bits) / 3;
-  const uint64_t entry = byte_at(layout_.keys_kind) == 0 ? kEntry : kSmallEntry;
-  return own + layout_.keys_header + (uint64_t{1} << index_bits) + usable * entry;
+  return own + layout_.keys_header + index_bytes + usable * entry;
 }
 
 }  // namespace heapsnap

@@ -30,7 +30,7 @@ struct PythonObject {
   uint64_t owned_bytes = 0;   // of a buffer of its own
   uint64_t values_bytes = 0;  // of the array of its attributes
   Address keys;               // of a dict: its table, perhaps its own; null: none
-  bool has_values = false;    // of a dict: apart from its table
+  Address values;             // of a dict, apart from its table
 };
 
 class PythonObjects {
@@ -43,8 +43,8 @@ class PythonObjects {
 
   // `bytes`: of a block of `room` bytes, from its first on, min(room, kLooksAt) or more.
   std::optional<PythonObject> find(std::span<const std::byte> bytes, uint64_t room);
-  // What is a dict's own of its table and, where it `has_values` apart from that, of these.
-  uint64_t table_bytes(Address keys, bool has_values);
+  // What is a dict's own of its table and of its values apart from that, if there are any.
+  uint64_t table_bytes(Address keys, Address values);
 
  private:
   static uint64_t word(std::span<const std::byte> bytes, size_t offset) {
@@ -55,6 +55,9 @@ class PythonObjects {
     return value;
   }
   bool are_references(uint64_t word);
+  bool find_values(uint64_t first, uint64_t second, PythonObject& object) const;
+  bool are_embedded(Address values);
+  static uint64_t inline_bytes(std::span<const std::byte> bytes, const PythonType& type);
   bool measure(std::span<const std::byte> bytes, uint64_t room, PythonObject& object) const;
   void measure_text(std::span<const std::byte> bytes, uint64_t room, PythonObject& object) const;
 

@@ -1,7 +1,8 @@
 // Which module of a process is a Python interpreter, and of which version.
 //
 // CPython exports _PyRuntime, the root of all its state, from the program or from libpython*.so,
-// and its size; also where it has been stripped. Since 3.11 it exports Py_Version, too.
+// and its size; also where it has been stripped. Since 3.11 it exports Py_Version, too; before, the
+// name of its file says which version it is.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,9 @@ namespace heapsnap {
 
 struct PythonPlace {
   std::string module;                    // path
-  std::string version;                   // "3.11.2"; empty: before 3.11
+  std::string version;                   // "3.11.2", "3.9"; empty: unknown
   Address runtime;                       // _PyRuntime
+  uint64_t runtime_size = 0;             // of it: not always the layout's
   std::vector<AddressRange> data;        // the module's writable segments
   const PythonLayout* layout = nullptr;  // none: see why_not
   std::string why_not;                   // one clause

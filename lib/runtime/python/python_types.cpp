@@ -8,8 +8,7 @@ namespace heapsnap {
 
 namespace {
 
-// object.h of 3.11.
-constexpr uint64_t kManagedDict = 1 << 4;
+// object.h, the same since 3.9.
 constexpr uint64_t kHeapType = 1 << 9;
 constexpr uint64_t kReady = 1 << 12;
 constexpr uint64_t kHasCollector = 1 << 14;
@@ -127,22 +126,27 @@ const PythonType* PythonTypes::read(Address at) {
   found->name = std::move(*name);
   found->number = static_cast<uint32_t>(all_.size());
   found->is_collected = (flags & kHasCollector) != 0;
-  const bool has_managed_dict = (flags & kManagedDict) != 0;
+  const bool has_header = (flags & layout_.header_flags) != 0;
   found->header = static_cast<uint32_t>((found->is_collected ? PythonLayout::kCollectorHeader : 0) +
-                                        (has_managed_dict ? PythonLayout::kManagedDictHeader : 0));
+                                        (has_header ? PythonLayout::kManagedDictHeader : 0));
   found->basic_size = basic_size;
-  found->item_size = (flags & kLongSubclass) != 0 ? 4 : item_size;
+  found->is_long = (flags & kLongSubclass) != 0;
+  found->item_size = found->is_long ? 4 : item_size;
   found->family = family_of(at, flags);
-  if (has_managed_dict && (flags & kHeapType) != 0) {
+  found->has_inline_values = (flags & layout_.inline_flag) != 0;
+  const bool may_have_values =
+      layout_.values == PythonLayout::Values::kInline ? found->has_inline_values : has_header;
+  if (may_have_values && (flags & kHeapType) != 0) {
     const auto keys = cache_.word(at + layout_.heap_type_keys, 8);
     std::vector<std::byte> header(layout_.keys_header);
     if (keys && *keys != 0 && cache_.read(Address(*keys), header) == header.size()) {
-      constexpr uint64_t kMostValues = 30;  // SHARED_KEYS_MAX_SIZE
       const StructBytes shared(header, 8);
       const uint64_t count =
           shared.word_at(layout_.keys_usable) + shared.word_at(layout_.keys_entries);
-      // A prefix of bytes that say in which order values came, then the values.
-      if (count <= kMostValues) found->values_bytes = (count + 2 + 7) / 8 * 8 + count * 8;
+      if (count <= PythonType::kMostValues) {
+        found->values_bytes = found->has_inline_values ? PythonType::inline_bytes(count)
+                                                       : PythonType::array_bytes(count);
+      }
     }
   }
   all_.push_back(std::move(found));

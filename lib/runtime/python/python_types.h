@@ -35,10 +35,22 @@ struct PythonType {
   uint32_t number = 0;  // in order of discovery
   uint32_t header = 0;  // bytes in front of an instance
   bool is_collected = false;
+  bool is_long = false;  // int, and what is derived from it
   Family family = Family::kOther;
   uint64_t basic_size = 0;
   uint64_t item_size = 0;
-  uint64_t values_bytes = 0;  // of an instance whose attributes are in an array of its own
+  uint64_t values_bytes = 0;       // of an instance whose attributes are in an array of its own
+  bool has_inline_values = false;  // they are behind it
+
+  static constexpr uint64_t kMostValues = 30;  // SHARED_KEYS_MAX_SIZE
+  // A prefix of bytes that say in which order values came, then the values.
+  static constexpr uint64_t array_bytes(uint64_t values) {
+    return (values + 2 + 7) / 8 * 8 + values * 8;
+  }
+  // The same behind an instance: there is a word before that says how many there are.
+  static constexpr uint64_t inline_bytes(uint64_t values) {
+    return (values + 7) / 8 * 8 + (values + 1) * 8;
+  }
 };
 
 class PythonTypes {

@@ -12,7 +12,6 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kPool = PythonLayout::kPoolBytes;
 constexpr size_t kMostClasses = 1 << 16;
 
 // `bytes` that lie evenly in pages with these states.
@@ -55,6 +54,11 @@ PythonWalk::PythonWalk(Target& target, PythonPlace place, RuntimeOptions options
   runtime_.place = place_.runtime;
   runtime_.why_not = check_python(target, place_, &runtime_.interpreters);
   if (!runtime_.why_not.empty()) return;
+  if (place_.layout->has_own_arenas && runtime_.interpreters > 1) {
+    runtime_.why_not = "it has " + std::to_string(runtime_.interpreters) +
+                       " interpreters, each of which may have arenas of its own";
+    return;
+  }
   arenas_ = find_python_arenas(target, place_);
   runtime_.why_not = arenas_.why_not;
   std::vector<AddressRange> ranges;
@@ -153,14 +157,14 @@ void PythonWalk::add(const PythonObject& object, bool is_in_malloc) {
   for (const AddressRange& range : place_.data) {
     if (range.contains(object.keys)) return;
   }
-  tables_.push_back({object.keys, object.type->number, object.has_values});
+  tables_.push_back({object.keys, object.type->number, object.values});
   if (tables_.size() >= kTogether) read_tables();
 }
 
 void PythonWalk::read_tables() {
   std::sort(tables_.begin(), tables_.end());
   for (const Table& table : tables_) {
-    const uint64_t bytes = objects_.table_bytes(table.at, table.has_values);
+    const uint64_t bytes = objects_.table_bytes(table.at, table.values);
     Sum& sum = sum_of(table.type);
     sum.owned_bytes += bytes;
     if (is_of_malloc(bytes)) sum.malloc_bytes += bytes;
@@ -170,6 +174,7 @@ void PythonWalk::read_tables() {
 
 bool PythonWalk::walk_pool(std::span<const std::byte> pool, uint32_t arena, PoolUse* use) {
   const PythonLayout& layout = *place_.layout;
+  const uint64_t whole = layout.pool_bytes;
   const StructBytes words(pool, 8);
   const uint64_t header = layout.pool_header;
   const uint64_t used = words.int_at(layout.pool_count);
@@ -178,19 +183,19 @@ bool PythonWalk::walk_pool(std::span<const std::byte> pool, uint32_t arena, Pool
     return false;
   }
   const uint64_t size = (size_class + uint64_t{1}) * PythonLayout::kAlignment;
-  const uint64_t slots = (kPool - header) / size;
+  const uint64_t slots = (whole - header) / size;
   const uint64_t next = words.int_at(layout.pool_next_offset);
   if (used > slots || next < header || (next - header) % size != 0) return false;
   const uint64_t made = (next - header) / size;
   if (made > slots) return false;
 
-  std::bitset<kPool / PythonLayout::kAlignment> is_free;
+  std::bitset<PythonLayout::kLargestPool / PythonLayout::kAlignment> is_free;
   uint64_t free = 0;
   const uint64_t place = words.word_at(layout.pool_free_block);
   // Addresses are told apart by their place in the pool: its own address is a multiple of its size.
   for (uint64_t block = place; block != 0;) {
-    const uint64_t offset = block % kPool;
-    if (block / kPool != place / kPool || offset < header || (offset - header) % size != 0) {
+    const uint64_t offset = block % whole;
+    if (block / whole != place / whole || offset < header || (offset - header) % size != 0) {
       return false;
     }
     const uint64_t number = (offset - header) / size;
@@ -207,7 +212,7 @@ bool PythonWalk::walk_pool(std::span<const std::byte> pool, uint32_t arena, Pool
   sum.free += slots - (made - free);
   use->used = (made - free) * size;
   use->free = slots * size - use->used;
-  use->overhead = kPool - slots * size;
+  use->overhead = whole - slots * size;
   for (uint64_t i = 0; i < made; ++i) {
     if (is_free[i]) continue;
     const auto block = pool.subspan(header + i * size, size);
@@ -223,6 +228,7 @@ bool PythonWalk::walk_pool(std::span<const std::byte> pool, uint32_t arena, Pool
 
 void PythonWalk::walk_arena(const PythonArena& arena) {
   const PythonLayout& layout = *place_.layout;
+  const uint64_t pool = layout.pool_bytes;
   PageResidency& residency = target_.residency();
   const uint64_t page = residency.page_size();
   const Address first = arena.range.begin.align_down(page);
@@ -245,22 +251,22 @@ void PythonWalk::walk_arena(const PythonArena& arena) {
   add_free({arena.pools.end, arena.range.end});
   ++runtime_.areas;
   runtime_.area_bytes += arena.range.size();
-  runtime_.alignment_bytes += arena.range.size() - arena.total_pools * kPool;
-  runtime_.free_page_bytes += arena.free_pools * kPool;
+  runtime_.alignment_bytes += arena.range.size() - arena.total_pools * pool;
+  runtime_.free_page_bytes += arena.free_pools * pool;
 
   const bool has_swapped = std::any_of(page_states_.begin(), page_states_.end(), is_in_swap);
-  arena_bytes_.resize(PythonLayout::kArenaBytes);
+  arena_bytes_.resize(layout.arena_bytes);
   size_t known = 0;
   if (!has_swapped) {
     known =
         target_.memory().read(arena.pools.begin, std::span(arena_bytes_).first(arena.pools.size()));
   }
-  for (Address at = arena.pools.begin; at < arena.pools.end; at += kPool) {
-    const AddressRange range{at, at + kPool};
+  for (Address at = arena.pools.begin; at < arena.pools.end; at += pool) {
+    const AddressRange range{at, at + pool};
     const auto pages = pages_of(range);
     const uint64_t offset = at - arena.pools.begin;
-    const auto bytes = std::span(arena_bytes_).subspan(offset, kPool);
-    bool is_known = offset + kPool <= known;
+    const auto bytes = std::span(arena_bytes_).subspan(offset, pool);
+    bool is_known = offset + pool <= known;
     if (!is_known && std::none_of(pages.begin(), pages.end(), is_in_swap)) {
       is_known = target_.memory().read_exact(at, bytes);
     }
@@ -269,7 +275,7 @@ void PythonWalk::walk_arena(const PythonArena& arena) {
       add_free(range);
     } else if (!is_known || !walk_pool(bytes, arena.index, &use)) {
       if (is_known) ++runtime_.damaged_pages;
-      runtime_.unread_bytes += kPool;
+      runtime_.unread_bytes += pool;
     } else {
       runtime_.used_bytes += use.used;
       runtime_.free_bytes += use.free;

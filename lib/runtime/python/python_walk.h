@@ -52,7 +52,7 @@ class PythonWalk final : public RuntimeWalk {
   struct Table {  // of a dict
     Address at;
     uint32_t type = 0;
-    bool has_values = false;  // the table is its class's, and only the values are its own
+    Address values;  // the table is its class's, and only these are its own
     bool operator<(const Table& other) const { return at < other.at; }
   };
 

@@ -1,4 +1,4 @@
-// The memory of a Python 3.11 in a FakeTarget: its state, its types, one arena, and objects that a
+// The memory of a Python 3.10 to 3.13 in a FakeTarget: its state, its types, one arena, and objects that a
 // test puts into pools.
 //
 //   0x100000 data: _PyRuntime, then `maxarenas` and `arenas`
@@ -27,9 +27,11 @@ class FakePython {
   static constexpr uint64_t kTypes = 0x250000;
   static constexpr uint64_t kArena = 0x4000b000;
   static constexpr uint64_t kFirstPool = 0x4000c000;
-  static constexpr uint64_t kPool = PythonLayout::kPoolBytes;
+  static constexpr uint64_t kPool = PythonLayout::kLargestPool;
+  static constexpr uint64_t kSharedKeys = 0x27f000;
 
-  FakePython() : target(Machine::kX86_64), layout(*python_layout(3, 11)) {
+  explicit FakePython(unsigned minor = 11)
+      : target(Machine::kX86_64), layout(*python_layout(3, minor)) {
     target.map("00100000-00140000 rw-p 00000000 08:01 4711 /usr/bin/python3.11");
     target.map("00200000-00280000 rw-p 00000000 00:00 0 [heap]");
     target.map("4000b000-4010b000 rw-p 00000000 00:00 0");
@@ -38,6 +40,7 @@ class FakePython {
     place.runtime = Address(kState);
     place.data = {{Address(0x100000), Address(0x140000)}};
     place.layout = &layout;
+    place.runtime_size = layout.runtime_size;
     put(kState + layout.runtime_first_interpreter, kInterpreter);
     put(kInterpreter + layout.interpreter_runtime, kState);
     put_int(kVariables, PythonLayout::kFirstArenas);
@@ -69,6 +72,17 @@ class FakePython {
     put(at + layout.type_item_size, item);
     put(at + layout.type_flags, flags);
     put(at + layout.type_base, base == 0 && name != "object" ? at : base);
+    return at;
+  }
+
+  // The same of a class whose instances keep six attributes as this version does.
+  uint64_t add_class(const std::string& name) {
+    constexpr uint64_t kHeapType = 1 << 9;
+    put(kSharedKeys + layout.keys_usable, 4);
+    put(kSharedKeys + layout.keys_entries, 2);
+    const uint64_t at = add_type(name, object_type, 16, 0,
+                                 kCollected | kHeapType | layout.header_flags | layout.inline_flag);
+    put(at + layout.heap_type_keys, kSharedKeys);
     return at;
   }
 
@@ -135,6 +149,9 @@ inline bool adds_up(const RuntimeModel& model) {
   for (const RuntimeArea& area : model.areas) {
     const uint64_t sum = area.used.bytes + area.free_in_page.bytes + area.free_in_area.bytes;
     if (sum > area.range.size()) return false;
+    for (const auto& amount : {area.used, area.free_in_page, area.free_in_area}) {
+      if (amount.resident + amount.swapped > amount.bytes) return false;
+    }
   }
   return true;
 }

@@ -71,6 +71,64 @@ TEST_CASE("objects are counted by type, free blocks and buffers are none") {
   CHECK(test::adds_up(model));
 }
 
+TEST_CASE("attributes of instances are counted where a version keeps them") {
+  constexpr uint64_t kAttributes = 8 + 6 * 8;  // the order in which they came, and they
+  for (const unsigned minor : {11U, 12U, 13U}) {
+    FakePython python(minor);
+    const uint64_t type = python.add_class("Order");
+    const uint64_t inlined = minor == 13 ? kAttributes + 8 : 0;
+    const uint64_t slot = 48 + inlined;
+    const uint64_t pool = python.add_pool(slot, 3);
+    for (uint64_t i = 0; i < 3; ++i) {
+      python.put(python.block(pool, slot, i) + 32, 1);
+      python.put(python.block(pool, slot, i) + 40, type);
+      if (minor == 13) python.put(python.block(pool, slot, i) + 48, 6);
+    }
+    const uint64_t first = python.block(pool, slot, 0);
+    const uint64_t second = python.block(pool, slot, 1);
+    // Two have an array of their own, unless these words are weak references and a dict.
+    for (const uint64_t at : {first, second}) {
+      python.put(at + (minor == 11 ? 0 : 8), 0x240000 - (minor == 12 ? 1 : 0));
+    }
+    python.put(first + (minor == 11 ? 8 : 0), 0x240000);
+    const RuntimeModel model = python.walk();
+    const uint64_t owned = minor == 13 ? 0 : 2 * kAttributes;
+    REQUIRE(find_class(model, "Order") != nullptr);
+    CHECK(*find_class(model, "Order") == RuntimeClass{0, "Order", 3, 0, 3 * slot, owned, 0});
+  }
+}
+
+TEST_CASE("numbers say how long they are, in the version's way") {
+  constexpr uint64_t kLong = FakePython::kReady | 1 << 24;
+  for (const unsigned minor : {10U, 11U, 12U, 13U}) {
+    FakePython python(minor);
+    const uint64_t type = python.add_type("int", python.object_type, 24, 4, kLong);
+    const uint64_t pool = python.add_pool(48, 2);
+    for (uint64_t i = 0; i < 2; ++i) {
+      const uint64_t at = python.block(pool, 48, i);
+      python.put(at, minor < 12 ? 1 : UINT32_MAX);  // as many references as immortals have
+      python.put(at + 8, type);
+      python.put(at + 16, minor < 12 ? 0 - uint64_t{4} : 4 << 3 | 2);  // four digits, negative
+    }
+    const RuntimeModel model = python.walk();
+    REQUIRE(find_class(model, "int") != nullptr);
+    CHECK(*find_class(model, "int") == RuntimeClass{0, "int", 2, 0, 2 * 40, 0, 0});
+  }
+}
+
+TEST_CASE("several interpreters may have arenas of their own since 3.12") {
+  for (const unsigned minor : {11U, 12U}) {
+    FakePython python(minor);
+    const uint64_t other = FakePython::kInterpreter + 0x20000;
+    python.put(FakePython::kInterpreter + python.layout.interpreter_next, other);
+    python.put(other + python.layout.interpreter_runtime, FakePython::kState);
+    add_orders(python, python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected));
+    const Runtime runtime = python.walk().runtimes[0];
+    CHECK(runtime.interpreters == 2);
+    CHECK((runtime.why_not.find("arenas of its own") != std::string::npos) == (minor == 12));
+  }
+}
+
 TEST_CASE("items that are objects and a type are no object") {
   FakePython python;
   const uint64_t number = python.add_type("Number", python.object_type, 24, 0, FakePython::kReady);
@@ -135,7 +193,7 @@ TEST_CASE("what does not fit is refused in words") {
 TEST_CASE("random damage never adds up to more than there is") {
   std::mt19937_64 random(4711);
   for (int round = 0; round < 300; ++round) {
-    FakePython python;
+    FakePython python(10 + static_cast<unsigned>(round) % 4);
     const uint64_t order =
         python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected);
     const uint64_t pool = add_orders(python, order);
