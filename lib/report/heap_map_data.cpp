@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "analysis/block_facts.h"
-#include "analysis/heap_map.h"
+#include "analysis/heap_cells.h"
 #include "report/json_writer.h"
 
 namespace heapsnap {
@@ -183,10 +183,10 @@ unsigned char parts_of(uint64_t bytes, uint64_t whole) {
   return static_cast<unsigned char>(std::max<uint64_t>(1, parts));
 }
 
-std::string cells_of(const HeapMap& map) {
+std::string cells_of(const HeapCells& map) {
   std::string planes;
   planes.reserve(4 * map.pixels.size());
-  using Pixel = HeapMap::Pixel;
+  using Pixel = HeapCells::Pixel;
   for (const auto member : {&Pixel::used, &Pixel::free, &Pixel::absent, &Pixel::swapped}) {
     for (const Pixel& pixel : map.pixels) {
       planes += static_cast<char>(parts_of(pixel.*member, map.bytes_per_pixel));
@@ -195,12 +195,12 @@ std::string cells_of(const HeapMap& map) {
   return deflated(planes, Z_DEFAULT_COMPRESSION);
 }
 
-void write_map(JsonWriter& json, const HeapMap& map) {
+void write_map(JsonWriter& json, const HeapCells& map) {
   json.member("cell_bytes", map.bytes_per_pixel);
   json.member("cells", map.pixels.size());
   json.key("regions");
   json.begin_array();
-  for (const HeapMap::Region& region : map.regions) {
+  for (const HeapCells::Region& region : map.regions) {
     json.begin_object();
     json.member("begin", region.range.begin);
     json.member("end", region.range.end);
@@ -247,7 +247,8 @@ void write_slab(JsonWriter& json, const Slab& slab,
 HeapMapData make_heap_map_data(const SnapshotStreams& streams, const ReferenceStreams* references,
                                const HeapMapRoom& room) {
   HeapMapData data;
-  const HeapMap map = map_heap(streams, kMapWidth, static_cast<unsigned>(room.cells / kMapWidth));
+  const HeapCells map =
+      sum_heap_cells(streams, kMapWidth, static_cast<unsigned>(room.cells / kMapWidth));
   data.cells = cells_of(map);
   LargeArray<TypeNumber> block_types;
   const auto& metadata = *streams.metadata;

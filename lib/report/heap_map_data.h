@@ -1,7 +1,7 @@
 // The heap map of a page: sums of the whole heap, and the chunks themselves as far as they fit.
 //
 //   cells     four planes of a byte each (used, free, absent, swapped), zlib. A cell is a pixel of
-//             a HeapMap (analysis/heap_map.h): so many of 255 parts of its bytes; what is a little
+//             HeapCells (analysis/heap_cells.h): so many of 255 parts of its bytes; what is a little
 //             more than nothing is 1. Coarser scales are sums of cells.
 //   slabs     up to 16384 chunks that lie end to end, each column by itself in zlib:
 //               shape    sizes in units of 8 bytes, as varints (LEB128); then a byte a chunk:
