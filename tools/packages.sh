@@ -19,6 +19,7 @@ build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev li
 # rpm makes and installs the RPM, debootstrap roots of whole distributions.
 # clickhouse-server, on a port of its own, takes the rows of many hosts; go tool pprof reads the profiles that export writes.
 # promtool, of prometheus, checks what history writes for node_exporter.
+# chromium opens the page that view writes, driven by a package of npm.
 # heaptrack_print and valgrind's viewer of DHAT's files read what export writes.
 # tmux is the terminal of heapsnap top.
 # lldb, eu-stack and perf look at the processes that heapsnap has been in, as gdb does.
@@ -26,7 +27,7 @@ test_packages="doctest-dev libsimdjson-dev zstd clang clang-format clang-tidy li
   debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light apache2 cron wrk mariadb-server memcached nodejs
   make zsh fish bindfs bash-completion mandoc lintian systemd libcap2-bin libunwind-dev libjemalloc-dev libgoogle-perftools-dev
   libmimalloc-dev musl-tools lldb elfutils linux-perf strace prometheus podman runc busybox-static python3-kubernetes
-  rpm debootstrap tmux clickhouse-server golang-go openssl curl heaptrack valgrind"
+  rpm debootstrap tmux clickhouse-server golang-go openssl curl heaptrack valgrind chromium"
 # npm, which installs DuckDB's package; it may have come with another node than Debian's.
 command -v npm >/dev/null || test_packages="$test_packages npm"
 # Not in every release of Debian; the tests that need it are skipped where it is not.

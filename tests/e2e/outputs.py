@@ -75,7 +75,8 @@ def writers(heapsnap, snapshot):
     return {"export": [heapsnap, "export", snapshot, "--format", "ndjson"],
             "sums": [heapsnap, "export", snapshot, "--format", "ndjson", "--rows", "sums"],
             "dump": [heapsnap, "export", snapshot, "--format", "ptmallocdump"],
-            "render": [heapsnap, "render", snapshot]}
+            "render": [heapsnap, "render", snapshot],
+            "view": [heapsnap, "view", snapshot]}
 
 
 def other_files(heapsnap, folder):

@@ -53,7 +53,7 @@ def usage(tool):
                 tool.succeed("inject", target.pid)
             options = ["--count", "1", "--interval", "1ms"] if verb == "watch" else []
             tool.succeed(*command.split()[1:], *options, target.pid)
-    for verb in ("core", "stacks", "run", "report", "export", "render"):
+    for verb in ("core", "stacks", "run", "report", "export", "render", "view"):
         assert "heapsnap " in tool.remedy(verb), verb
 
 
