@@ -14,6 +14,7 @@ char lower(char letter) {
 }
 
 bool contains(std::string_view text, std::string_view part) {
+  if (part.empty()) return true;
   return std::search(text.begin(), text.end(), part.begin(), part.end(),
                      [](char a, char b) { return lower(a) == lower(b); }) != text.end();
 }

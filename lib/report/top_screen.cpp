@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <string_view>
 
+#include "report/fitted_name.h"
 #include "report/number_text.h"
 #include "report/terminal_text.h"
 
@@ -15,6 +17,7 @@ namespace {
 constexpr size_t kHeadLines = 5;
 constexpr size_t kGap = 2;
 constexpr size_t kLeastName = 14;
+constexpr std::string_view kCaller = " ← ";
 constexpr const char* kUnknown = "-";
 constexpr const char* kNoName = "(its name is looked for)";
 
@@ -77,6 +80,16 @@ std::string cell_text(TopCell cell, const std::optional<double>& value) {
 
 size_t width_of(TopCell cell) {
   return cell == TopCell::kByteRate ? 9 : cell == TopCell::kCountRate ? 11 : 8;
+}
+
+// "parse ← load ← main": the callers go first, then what says least of the function.
+std::string fitted(std::string name, size_t width) {
+  while (display_width(name) > width) {
+    const size_t arrow = name.rfind(kCaller);
+    if (arrow == std::string::npos) return fitted_name(name, width);
+    name.resize(arrow);
+  }
+  return name;
 }
 
 class Screen {
@@ -178,8 +191,8 @@ class Screen {
   }
 
   std::string row_text(const TopList& list, const std::vector<size_t>& columns,
-                       const std::function<std::string(size_t)>& cell,
-                       const std::string& name) const {
+                       const std::function<std::string(size_t)>& cell, const std::string& name,
+                       bool is_function) const {
     std::string text;
     for (const size_t column : columns) {
       const std::string value = cell(column);
@@ -189,7 +202,8 @@ class Screen {
       text += value + " ";
     }
     text += ' ';
-    return text + clipped(name, width_ - std::min(width_, display_width(text)));
+    const size_t room = width_ - std::min(width_, display_width(text));
+    return text + (is_function ? fitted(name, room) : clipped(name, room));
   }
 
   void add_list() {
@@ -204,7 +218,7 @@ class Screen {
               const char* const mark = list.is_reversed() ? "▲" : "▼";
               return list.columns()[column].title + std::string(column == list.sort() ? mark : "");
             },
-            title),
+            title, false),
         TopStyle::kReverse);
     if (list.shown() == 0) return add_nothing(list, is_stacks);
     const size_t last = std::min(list.shown(), list.first() + top_page(height_));
@@ -216,7 +230,7 @@ class Screen {
               [&](size_t column) {
                 return cell_text(list.columns()[column].cell, row.values[column]);
               },
-              name),
+              name, !row.name.empty()),
           i == list.selected() ? TopStyle::kReverse : TopStyle::kPlain);
     }
   }
