@@ -11,7 +11,6 @@ namespace heapsnap {
 namespace {
 
 using enum FieldRule;
-using Kind = format::SectionKind;
 
 // clang-format off
 constexpr std::array kDecisions{
@@ -234,23 +233,6 @@ FieldRule rule_of(std::string_view table, std::string_view column) {
   throw Error(ErrorKind::kInternal, "cannot share a snapshot",
               "nobody has decided what becomes of " + std::string(column) + " of the table " +
                   std::string(table));
-}
-
-std::optional<bool> is_shared(format::SectionKind kind) {
-  switch (kind) {
-    case Kind::kChunks:
-    case Kind::kPages:
-    case Kind::kTable:
-    case Kind::kMmappedChunks:
-    case Kind::kIndex:
-    case Kind::kCallStacks:
-    case Kind::kReferences:
-    case Kind::kRoots:
-    case Kind::kTypeNames:
-    case Kind::kBlockTypes: return true;
-    case Kind::kContents: return false;
-  }
-  return std::nullopt;
 }
 
 }  // namespace heapsnap

@@ -4,11 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
-
-#include "snapshot/format.h"
 
 namespace heapsnap {
 
@@ -39,8 +36,5 @@ struct FieldDecision {
 std::span<const FieldDecision> field_decisions();
 // Throws Error{kInternal} for a column that has no decision.
 FieldRule rule_of(std::string_view table, std::string_view column);
-
-// Whether sections of a kind are rewritten into the shared file; nothing where nobody decided.
-std::optional<bool> is_shared(format::SectionKind kind);
 
 }  // namespace heapsnap

@@ -27,12 +27,30 @@ AddressRange range_of(Address begin, uint64_t bytes) {
   return {begin, end < begin || bytes == 0 ? begin + 1 : end};
 }
 
+// Counts the chunks of both times that they are read.
+class ChunkProgress {
+ public:
+  ChunkProgress(uint64_t chunks, const SharingProgress& show) : total_(2 * chunks), show_(show) {}
+
+  void add(size_t chunks) {
+    done_ += chunks;
+    if (show_) show_(done_, total_);
+  }
+
+ private:
+  uint64_t done_ = 0;
+  uint64_t total_;
+  const SharingProgress& show_;
+};
+
 // Adds what chunks occupy.
 class ChunkPlaces final : public ChunkSink {
  public:
-  explicit ChunkPlaces(AddressRebase& rebase) : rebase_(rebase) {}
+  ChunkPlaces(AddressRebase& rebase, ChunkProgress& progress)
+      : rebase_(rebase), progress_(progress) {}
 
   void on_batch(const ChunkBatch& batch) override {
+    progress_.add(batch.sizes.size());
     uint64_t bytes = 0;
     for (const uint64_t size : batch.sizes) bytes += size;
     rebase_.add(range_of(batch.begin, bytes));
@@ -44,15 +62,18 @@ class ChunkPlaces final : public ChunkSink {
 
  private:
   AddressRebase& rebase_;
+  ChunkProgress& progress_;
 };
 
-// Passes chunks and references on, moved.
+// Passes chunks on, moved.
 class MovedChunks final : public ChunkSink {
  public:
-  MovedChunks(const AddressRebase& rebase, SharedRows& rows, SnapshotWriter& writer)
-      : rebase_(rebase), rows_(rows), writer_(writer) {}
+  MovedChunks(const AddressRebase& rebase, SharedRows& rows, ChunkProgress& progress,
+              SnapshotWriter& writer)
+      : rebase_(rebase), rows_(rows), progress_(progress), writer_(writer) {}
 
   void on_batch(const ChunkBatch& batch) override {
+    progress_.add(batch.sizes.size());
     ChunkBatch moved = batch;
     moved.begin = rebase_(batch.begin);
     writer_.on_batch(moved);
@@ -62,13 +83,15 @@ class MovedChunks final : public ChunkSink {
  private:
   const AddressRebase& rebase_;
   SharedRows& rows_;
+  ChunkProgress& progress_;
   SnapshotWriter& writer_;
 };
 
 class Sharing {
  public:
-  Sharing(const SnapshotReader& snapshot, bool keeps_names)
+  Sharing(const SnapshotReader& snapshot, bool keeps_names, const SharingProgress& progress)
       : snapshot_(snapshot),
+        progress_(snapshot.chunk_count(), progress),
         metadata_(snapshot.metadata()),
         recorded_(snapshot.read_call_stacks()),
         rebase_(metadata_.process.page_size),
@@ -85,7 +108,7 @@ class Sharing {
 
   SharedSnapshot write(const SnapshotOutput& output) {
     SnapshotWriter writer(output);
-    MovedChunks chunks(rebase_, rows_, writer);
+    MovedChunks chunks(rebase_, rows_, progress_, writer);
     snapshot_.read_chunks(chunks);
     write_pages(writer);
     if (metadata_.tracker) write_stacks(writer);
@@ -142,7 +165,7 @@ class Sharing {
     for (const CallNode& node : recorded_.stacks.nodes) add({node.return_address});
     for (const SourceFrames::Place& place : recorded_.symbols.places()) add({place.return_address});
     for (const RootPlace& place : places_) rebase_.add(range_of(place.begin, place.size));
-    ChunkPlaces chunks(rebase_);
+    ChunkPlaces chunks(rebase_, progress_);
     snapshot_.read_chunks(chunks);
     snapshot_.read_pages([this](const PageRun& run) { rebase_.add(run.range); });
   }
@@ -240,6 +263,7 @@ class Sharing {
   }
 
   const SnapshotReader& snapshot_;
+  ChunkProgress progress_;
   const SnapshotMetadata& metadata_;
   RecordedStacks recorded_;
   std::vector<RootPlace> places_;
@@ -252,8 +276,8 @@ class Sharing {
 }  // namespace
 
 SharedSnapshot share_snapshot(const SnapshotReader& snapshot, const SnapshotOutput& output,
-                              bool keeps_names) {
-  return Sharing(snapshot, keeps_names).write(output);
+                              bool keeps_names, const SharingProgress& progress) {
+  return Sharing(snapshot, keeps_names, progress).write(output);
 }
 
 }  // namespace heapsnap

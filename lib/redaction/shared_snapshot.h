@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "snapshot/snapshot_reader.h"
 #include "snapshot/snapshot_writer.h"
@@ -29,9 +30,12 @@ struct SharedSnapshot {
   bool had_contents = false;
 };
 
-// Reads `snapshot` three times, in memory that does not grow with its chunks. Throws
+// How many chunks of how many have been read, for a person who waits.
+using SharingProgress = std::function<void(uint64_t done, uint64_t total)>;
+
+// Reads the chunks of `snapshot` twice, in memory that does not grow with its chunks. Throws
 // Error{kBadInput} for damage in it and as SnapshotWriter does; then there is no file.
 SharedSnapshot share_snapshot(const SnapshotReader& snapshot, const SnapshotOutput& output,
-                              bool keeps_names);
+                              bool keeps_names, const SharingProgress& progress = {});
 
 }  // namespace heapsnap

@@ -2,17 +2,14 @@
 //
 // Random changes seldom keep a checksum right, so each input is read twice: as it is, and with its
 // checksums and footer repaired, which lets the fuzzer into the sections.
-#include <xxhash.h>
-
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "snapshot/format.h"
 #include "snapshot/snapshot_reader.h"
+#include "tests/fuzz/repaired_snapshot.h"
 
 namespace {
 
@@ -102,49 +99,13 @@ void read(std::span<const std::byte> bytes) {
   }
 }
 
-template <typename T>
-T get(const std::vector<std::byte>& bytes, size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
-template <typename T>
-void set(std::vector<std::byte>& bytes, size_t offset, T value) {
-  std::memcpy(bytes.data() + offset, &value, sizeof value);
-}
-
-// Gives every section that can be reached by its length a right checksum, and the file a footer
-// whose index begins where the first index section does.
-void repair(std::vector<std::byte>& bytes) {
-  if (bytes.size() < format::kFileHeaderSize + format::kFooterSize) return;
-  std::memcpy(bytes.data(), format::kFileMagic.data(), format::kFileMagic.size());
-  const size_t footer = bytes.size() - format::kFooterSize;
-  uint64_t index = footer;
-  size_t at = format::kFileHeaderSize;
-  while (at + format::kSectionHeaderSize + format::kChecksumSize <= footer) {
-    const auto length = get<uint32_t>(bytes, at + 8);
-    if (length < format::kSectionHeaderSize + format::kChecksumSize || length > footer - at) break;
-    const auto kind = get<format::SectionKind>(bytes, at + 4);
-    if (kind == format::SectionKind::kIndex && index == footer) index = at;
-    const size_t end = at + length - format::kChecksumSize;
-    set(bytes, end, static_cast<uint64_t>(XXH64(bytes.data() + at, end - at, 0)));
-    at += length;
-  }
-  set(bytes, footer, index);
-  set(bytes, footer + 8, footer - index);
-  set(bytes, footer + 16, uint64_t{bytes.size()});
-  set(bytes, footer + 24, static_cast<uint64_t>(XXH64(bytes.data() + footer, 24, 0)));
-  std::memcpy(bytes.data() + footer + 32, format::kFooterMagic.data(), format::kFooterMagic.size());
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto input = std::as_bytes(std::span(data, size));
   read(input);
   std::vector<std::byte> repaired(input.begin(), input.end());
-  repair(repaired);
+  heapsnap::test::repair(repaired);
   read(repaired);
   return 0;
 }

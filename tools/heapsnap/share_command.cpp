@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "base/count_text.h"
 #include "base/error.h"
 #include "redaction/shared_snapshot.h"
@@ -10,6 +12,7 @@
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
+#include "tools/heapsnap/progress_line.h"
 #include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
@@ -112,8 +115,11 @@ int run_share(const std::vector<std::string>& words) {
                 "for example: heapsnap share server.hsnap -o bug.hsnap");
   }
   const SnapshotReader snapshot = SnapshotReader::open(arguments.path);
+  std::optional<ProgressLine> progress(std::in_place, "reducing the snapshot:", false);
   const SharedSnapshot shared =
-      share_snapshot(snapshot, {arguments.output, arguments.force}, !arguments.no_names);
+      share_snapshot(snapshot, {arguments.output, arguments.force}, !arguments.no_names,
+                     [&](uint64_t done, uint64_t total) { progress->show(done, total); });
+  progress.reset();
   if (arguments.output != "-") print_shared(arguments, shared);
   return kExitDone;
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <optional>
 #include <regex>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "snapshot/block_type_column.h"
 #include "snapshot/call_stack_tables.h"
+#include "snapshot/format.h"
 #include "snapshot/metadata_rows.h"
 #include "snapshot/metadata_tables.h"
 #include "snapshot/root_tables.h"
@@ -18,6 +20,24 @@
 using namespace heapsnap;
 
 namespace {
+
+// Whether share_snapshot() writes sections of a kind; nothing where nobody decided.
+std::optional<bool> is_shared(format::SectionKind kind) {
+  switch (kind) {
+    case format::SectionKind::kChunks:
+    case format::SectionKind::kPages:
+    case format::SectionKind::kTable:
+    case format::SectionKind::kMmappedChunks:
+    case format::SectionKind::kIndex:
+    case format::SectionKind::kCallStacks:
+    case format::SectionKind::kReferences:
+    case format::SectionKind::kRoots:
+    case format::SectionKind::kTypeNames:
+    case format::SectionKind::kBlockTypes: return true;
+    case format::SectionKind::kContents: return false;
+  }
+  return std::nullopt;
+}
 
 using Field = std::pair<std::string, std::string>;
 
