@@ -16,6 +16,7 @@ enum class FieldRule : uint8_t {
   kPath,         // NameCut::path()
   kFunction,     // NameCut::function()
   kVariable,     // NameCut::variable()
+  kTypeName,     // NameCut::type()
   kSourceFile,   // NameCut::source_file()
   kProgramName,  // what the process is called
   kThreadName,   // NameCut::thread_name()

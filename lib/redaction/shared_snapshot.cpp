@@ -10,6 +10,7 @@
 #include "redaction/shared_rows.h"
 #include "snapshot/metadata_rows.h"
 #include "snapshot/metadata_tables.h"
+#include "snapshot/runtime_tables.h"
 #include "tracker/table_layout.h"
 
 namespace heapsnap {
@@ -137,6 +138,7 @@ class Sharing {
       if (mapping.executable && !mapping.is_anonymous()) names_.add_module(mapping.path);
     }
     for (const MallocInstance& one : metadata_.heap.instances) names_.add_module(one.module);
+    for (const Runtime& one : metadata_.runtimes.runtimes) names_.add_module(one.module);
     if (metadata_.tracker) {
       for (const TrackedModule& one : metadata_.tracker->modules) names_.add_module(one.path);
     }
@@ -157,6 +159,8 @@ class Sharing {
       add({thread.registers->instruction_pointer, thread.registers->stack_pointer,
            thread.registers->thread_pointer});
     }
+    for (const Runtime& one : metadata_.runtimes.runtimes) add({one.place});
+    for (const RuntimeArea& one : metadata_.runtimes.areas) rebase_.add(one.range);
     if (const auto& tracker = metadata_.tracker) {
       add({tracker->directory});
       for (const TrackedModule& module : tracker->modules) rebase_.add(module.range);
@@ -230,9 +234,23 @@ class Sharing {
     shared.heap = shared_heap();
     shared.heap.foreign_allocator = capture.foreign_allocator;
     shared.heap.foreign_answers_malloc = capture.foreign_answers_malloc;
+    shared.runtimes = shared_runtimes();
     if (metadata_.references) shared.references = rows_.plain(*metadata_.references);
     if (metadata_.tracker) shared.tracker = rows_.tracker(*metadata_.tracker);
     shared.notes = {kSharedNote};
+    return shared;
+  }
+
+  RuntimeModel shared_runtimes() {
+    const RuntimeModel& model = metadata_.runtimes;
+    RuntimeModel shared;
+    for (const Runtime& one : model.runtimes) shared.runtimes.push_back(rows_.plain(one));
+    for (const RuntimeClass& one : model.classes) shared.classes.push_back(rows_.plain(one));
+    for (const RuntimePages& one : model.pages) shared.pages.push_back(rows_.plain(one));
+    for (const RuntimeArea& one : model.areas) {
+      shared.areas.push_back(rows_.plain(one));
+      shared.areas.back().range = rebase_(one.range);
+    }
     return shared;
   }
 

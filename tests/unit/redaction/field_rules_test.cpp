@@ -16,6 +16,7 @@
 #include "snapshot/metadata_rows.h"
 #include "snapshot/metadata_tables.h"
 #include "snapshot/root_tables.h"
+#include "snapshot/runtime_tables.h"
 
 using namespace heapsnap;
 
@@ -174,6 +175,10 @@ TEST_CASE("each column that is written has a decision") {
   add_columns<HeapSegment>(written);
   add_columns<ThreadCache>(written);
   add_columns<Corruption>(written);
+  add_columns<Runtime>(written);
+  add_columns<RuntimeClass>(written);
+  add_columns<RuntimePages>(written);
+  add_columns<RuntimeArea>(written);
   add_columns<TrackerRecord>(written);
   add_columns<TrackedModule>(written);
   add_columns<TrackedThread>(written);

@@ -145,6 +145,30 @@ TEST_CASE("metadata keep their numbers and lose their names") {
   CHECK(after.notes.size() == 1);
 }
 
+TEST_CASE("heaps of language runtimes keep their numbers, and their classes") {
+  for (const bool keeps_names : {true, false}) {
+    const SharedSample sample(keeps_names);
+    const RuntimeModel before = sample.before().metadata().runtimes;
+    const RuntimeModel after = sample.after().metadata().runtimes;
+    REQUIRE(after.runtimes.size() == before.runtimes.size());
+    REQUIRE(after.classes.size() == before.classes.size());
+    REQUIRE(after.areas.size() == before.areas.size());
+    CHECK(after.pages == before.pages);
+    Runtime python = after.runtimes[0];
+    CHECK(python.module == (keeps_names ? "/cut/python3.11" : "/cut/module-2"));
+    CHECK(python.place != before.runtimes[0].place);
+    python.module = before.runtimes[0].module;
+    python.place = before.runtimes[0].place;
+    CHECK(python == before.runtimes[0]);
+    CHECK(after.runtimes[1].why_not == "heapsnap does not know how Python ... lays out its memory");
+    CHECK(after.classes[0].name == (keeps_names ? "Order" : "Type_1"));
+    CHECK(after.classes[0].owned_bytes == before.classes[0].owned_bytes);
+    CHECK(after.areas[0].range.size() == before.areas[0].range.size());
+    CHECK(after.areas[0].range != before.areas[0].range);
+    CHECK(after.areas[0].used == before.areas[0].used);
+  }
+}
+
 TEST_CASE("without names, no name is left in the file") {
   const SharedSample sample(false);
   const SnapshotMetadata metadata = sample.after().metadata();
