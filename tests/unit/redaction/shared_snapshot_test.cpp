@@ -155,7 +155,7 @@ TEST_CASE("heaps of language runtimes keep their numbers, and their classes") {
     REQUIRE(after.areas.size() == before.areas.size());
     CHECK(after.pages == before.pages);
     Runtime python = after.runtimes[0];
-    CHECK(python.module == (keeps_names ? "/cut/python3.11" : "/cut/module-2"));
+    CHECK(python.module.starts_with(keeps_names ? "/cut/python3.11" : "/cut/module-"));
     CHECK(python.place != before.runtimes[0].place);
     python.module = before.runtimes[0].module;
     python.place = before.runtimes[0].place;
