@@ -129,7 +129,12 @@ class Top {
 
   void find_names() {
     const Clock::time_point begin = Clock::now();
-    looks_.name_stacks();
+    try {
+      looks_.name_stacks();
+    } catch (const Error& error) {
+      // It ended or executed another program: the next look says which.
+      if (error.kind() != ErrorKind::kNoProcess) throw;
+    }
     const Clock::time_point end = Clock::now();
     next_names_ = end + kRestAfterNames * (end - begin);
     next_look_ = std::min(next_look_, end);
