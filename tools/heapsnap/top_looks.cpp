@@ -15,7 +15,7 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kCommand = "heapsnap top";
-constexpr std::chrono::milliseconds kDying{300};
+constexpr std::chrono::milliseconds kLongestExit{300};
 constexpr size_t kMostStacks = 300;
 constexpr size_t kMostNames = 4096;
 constexpr size_t kMostFrames = 512;  // lines of a stack
@@ -52,7 +52,7 @@ TopSample TopLooks::look(StackMeasure by) {
     // A tracked program that executed another one has lost the tracker. (A process loses its memory
     // some time before it has ended.)
     if (error.kind() != ErrorKind::kNoProcess) throw;
-    if (process_->ends_before(std::chrono::steady_clock::now() + kDying)) throw process_->ended();
+    if (process_->ends_before(std::chrono::steady_clock::now() + kLongestExit)) throw process_->ended();
   }
   begin_anew();
   is_replaced_ = true;
