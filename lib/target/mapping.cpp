@@ -138,6 +138,7 @@ MappingFlags parse_flags(std::string_view words) {
     words.remove_prefix(std::min(end + 1, words.size()));
     if (word == "dc") flags.left_out = true;
     if (word == "wf") flags.wiped = true;
+    if (word == "ht") flags.hugetlb = true;
     if (word == "um" || word == "uw" || word == "ui") flags.on_demand = true;
   }
   return flags;

@@ -60,6 +60,7 @@ std::vector<Mapping> parse_maps(std::string_view text, TornText torn = TornText:
 struct MappingFlags {
   bool left_out = false;   // dc: madvise(MADV_DONTFORK)
   bool wiped = false;      // wf: madvise(MADV_WIPEONFORK)
+  bool hugetlb = false;    // ht: its pages come from the pool of huge pages
   bool on_demand = false;  // um, uw, ui: who reads a page may wait for a reader of userfaultfd(2)
   bool operator==(const MappingFlags&) const = default;
 };

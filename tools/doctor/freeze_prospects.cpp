@@ -206,7 +206,8 @@ void judge_copy(const AttachFacts& facts, Checklist& list) {
     list.note(
         "huge-pages", "It uses hugetlb pages",
         bytes_text(target.status.hugetlb) +
-            "; each page that it writes to while the copy exists takes another one from the pool");
+            "; no copy is made if any are private, and it is read while stopped: to write to one "
+            "that a copy shares takes another one from the pool, and may end it if none is left");
   }
   if (target.status.locked != 0) {
     list.note("locked-memory", "It locks memory",

@@ -14,6 +14,12 @@ namespace heapsnap {
 
 // Why a copy is gone that heapsnap has not killed itself.
 constexpr const char* kCopyKilled = "it was killed, by another process or because memory ran out";
+// Why no copy is made of a target with private huge pages. When none is left, the kernel takes one
+// away from the copy if the target has reserved it; but nothing shows that, and a process does not
+// inherit reservations.
+constexpr const char* kMayRunOutOfHugePages =
+    "it has private huge pages (hugetlb), and the kernel ends it if it writes to one that a copy "
+    "shares while none is left to take instead";
 // Why the target is read while it is stopped: its copy was lost, for `reason`, else kCopyKilled.
 std::string lost_copy_text(const std::optional<std::string>& reason);
 // The target was stopped for a copy that turned out to be unusable.

@@ -366,7 +366,9 @@ std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions
     const Mapping& mapping = usage_before_.mappings[i];
     const MappingFlags& flags = usage_before_.flags[i];
     if (flags.on_demand) return "another process or thread handles its page faults (userfaultfd)";
-    if (mapping.shared || !(flags.left_out || flags.wiped)) continue;
+    if (mapping.shared) continue;
+    if (flags.hugetlb) return kMayRunOutOfHugePages;
+    if (!flags.left_out && !flags.wiped) continue;
     if (mapping.executable && !mapping.is_anonymous())
       return "a fork does not copy its code (madvise MADV_DONTFORK)";
     if (flags.wiped) wiped_.push_back(mapping.range);

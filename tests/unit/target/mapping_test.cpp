@@ -70,12 +70,14 @@ TEST_CASE("smaps tells what a fork leaves out") {
   const auto parsed = parse_smaps(
       "1000-3000 rw-p 0 00:00 0\nVmFlags: rd wr mr mw me dc ac sd \n"
       "3000-4000 rw-p 0 00:00 0\nRss: 4 kB\nVmFlags: rd wr wf\n"
-      "5000-6000 rw-p 0 00:00 0\nVmFlags: rd um\n7000-8000 rw-p 0 00:00 0\nVmFlags:\n");
-  REQUIRE(parsed.flags.size() == 4);
+      "5000-6000 rw-p 0 00:00 0\nVmFlags: rd um\n7000-8000 rw-p 0 00:00 0\nVmFlags:\n"
+      "200000-400000 rw-p 0 00:10 7 /anon_hugepage (deleted)\nVmFlags: rd wr de ht\n");
+  REQUIRE(parsed.flags.size() == 5);
   CHECK(parsed.flags[0] == MappingFlags{.left_out = true});
   CHECK(parsed.flags[1] == MappingFlags{.wiped = true});
   CHECK(parsed.flags[2] == MappingFlags{.on_demand = true});
   CHECK(parsed.flags[3] == MappingFlags{});
+  CHECK(parsed.flags[4] == MappingFlags{.hugetlb = true});
 }
 
 TEST_CASE("an address space finds by address and joins split allocations") {
