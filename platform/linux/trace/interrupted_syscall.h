@@ -9,7 +9,8 @@
 //   no signal comes     the call is restarted                      as if never stopped
 //   a handler runs      the call returns EINTR after the handler   as without heapsnap
 //
-// This also holds for a signal that arrives between repair and release; a repair that moved the
+// This also holds for a signal that arrives between repair and release, and for one that the stop
+// carries (Stop::kSignal), which a traced thread gets even if it ignores it; a repair that moved the
 // instruction pointer would lose its EINTR. A relative timeout starts over.
 //
 // A sleep that has to resume where it was interrupted (poll, nanosleep, futex with a relative
@@ -32,7 +33,7 @@ namespace heapsnap {
 // restarted with the same arguments.
 bool is_broken_by_stop(long number);
 
-// The registers to set for a thread at a Stop::kTrap; nullopt if the stop did not interrupt such a
+// The registers to set for a thread at a Stop::kTrap or kSignal; nullopt if the stop did not interrupt such a
 // call.
 std::optional<user_regs_struct> repaired_registers(const user_regs_struct& registers);
 

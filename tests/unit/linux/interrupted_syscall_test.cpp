@@ -4,6 +4,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 
@@ -59,13 +61,18 @@ class Sleeper {
   pid_t pid_ = 0;
 };
 
-// Lets it go on as a session does. Whether it stands in the same call a moment later.
-bool goes_on(Tracee& thread) {
+// Stops it by `sent`, or else as a session does, and lets it go on as a session does. Whether it
+// stands in the same call a moment later.
+bool goes_on(Tracee& thread, int sent = 0) {
   const auto deadline = TraceClock::now() + std::chrono::seconds(60);
   bool is_in_poll = false;
   // It may be stopped on its way to the call.
   while (TraceClock::now() < deadline && !is_in_poll) {
-    thread.interrupt();
+    if (sent == 0) {
+      thread.interrupt();
+    } else {
+      ::kill(thread.process(), sent);
+    }
     if (!thread.wait(deadline) || !thread.is_stopped()) return false;
     is_in_poll = thread.registers().orig_rax == SYS_poll;
     if (!is_in_poll) thread.resume();
@@ -76,7 +83,59 @@ bool goes_on(Tracee& thread) {
   return thread.wait(deadline) && thread.is_stopped();
 }
 
+void do_nothing(int) {}
+
+// Waits for a byte in epoll_wait(2), and ends with the errno of that call.
+[[noreturn]] void wait_in_epoll(int ready, int input, bool has_handler) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (has_handler) ::signal(SIGWINCH, do_nothing);
+  const int queue = ::epoll_create1(0);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  ::epoll_ctl(queue, EPOLL_CTL_ADD, input, &event);
+  ::syscall(SYS_write, ready, "r", 1);
+  ::_exit(::epoll_wait(queue, &event, 1, -1) == 1 ? 0 : errno);
+}
+
+// The exit code of a process that gets SIGWINCH in epoll_wait(2) while it is traced.
+int signalled_in_epoll(bool has_handler) {
+  std::array<int, 2> ready{};
+  std::array<int, 2> input{};
+  REQUIRE(::pipe(ready.data()) == 0);
+  REQUIRE(::pipe(input.data()) == 0);
+  const pid_t pid = ::fork();
+  if (pid == 0) wait_in_epoll(ready[1], input[0], has_handler);
+  char byte = 0;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  Tracee thread(pid, pid);
+  REQUIRE(thread.seize() == 0);
+  const auto deadline = TraceClock::now() + std::chrono::seconds(60);
+  bool is_waiting = false;
+  while (!is_waiting) {
+    ::kill(pid, SIGWINCH);
+    REQUIRE(thread.wait(deadline));
+    REQUIRE(thread.stop() == Tracee::Stop::kSignal);
+    is_waiting = thread.registers().orig_rax == SYS_epoll_wait;
+    if (!is_waiting) thread.resume();
+  }
+  if (const auto repaired = repaired_registers(thread)) thread.set_registers(*repaired);
+  REQUIRE(thread.detach());
+  REQUIRE(::write(input[1], "x", 1) == 1);
+  int status = 0;
+  REQUIRE(::waitpid(pid, &status, 0) == pid);
+  for (const int end : {ready[0], ready[1], input[0], input[1]}) ::close(end);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 }  // namespace
+
+TEST_CASE("a signal that a traced thread ignores does not break its call") {
+  CHECK(signalled_in_epoll(false) == 0);
+}
+
+TEST_CASE("a signal that a traced thread handles breaks its call as ever") {
+  CHECK(signalled_in_epoll(true) == EINTR);
+}
 
 TEST_CASE("a sleep that the kernel would continue is begun anew") {
   user_regs_struct registers{};
@@ -94,6 +153,15 @@ TEST_CASE("a thread whose filter kills for restart_syscall(2) never makes it") {
   Tracee thread(sleeper.pid(), sleeper.pid());
   REQUIRE(thread.seize(PTRACE_O_TRACESYSGOOD) == 0);
   REQUIRE(goes_on(thread));
+  CHECK(thread.stop() == Tracee::Stop::kSyscall);
+  CHECK(thread.registers().orig_rax == SYS_poll);
+}
+
+TEST_CASE("nor does it if an ignored signal stopped it") {
+  Sleeper sleeper(true);
+  Tracee thread(sleeper.pid(), sleeper.pid());
+  REQUIRE(thread.seize(PTRACE_O_TRACESYSGOOD) == 0);
+  REQUIRE(goes_on(thread, SIGWINCH));
   CHECK(thread.stop() == Tracee::Stop::kSyscall);
   CHECK(thread.registers().orig_rax == SYS_poll);
 }
