@@ -26,6 +26,13 @@ COMMANDS = [["report"], ["report", "-j"], ["render", "-o", "PICTURE", "-f"], ["e
 STACK_COMMANDS = [["stacks"], ["stacks", "-j"], ["stacks", "--by", "function"], ["stacks", "--by", "module"],
                   ["stacks", "--by", "thread"], ["stacks", "--sort", "churn"], ["stacks", "--sort", "rate"],
                   ["stacks", "--format", "heapprof"], ["stacks", "--format", "churnlog"]]
+# Of these each file gets three. SAME: the snapshot that was damaged.
+REFERENCE_COMMANDS = [["owners"], ["owners", "-j", "--by", "type"], ["owners", "--depth", "100", "--limit", "0"],
+                      ["leaks"], ["leaks", "-j", "--all"], ["types", "--sort", "retained"], ["diff", "SAME"],
+                      ["diff", "-j", "SAME"], ["history", "-j", "SAME"],
+                      *(["export", "--format", name, "--by", "owners"]
+                        for name in ("folded", "speedscope", "dhat", "heaptrack", "pprof")),
+                      ["export", "--format", "heapsnapshot"]]
 CODES = (DONE, FOUND, UNSUPPORTED, BAD_INPUT)
 
 
@@ -59,6 +66,8 @@ def base_snapshots(heapsnap, targets, folder):
                    target.process.pid, "-ex", f"gcore {core}"], stdin=subprocess.DEVNULL)
         take("core", "core", core)
         core.unlink()
+    with Held(targets / "typed_holder") as target:
+        take("references", "attach", target.process.pid, "--references", "yes")
     with Held(heap, "size_zero", 2) as target:
         take("damaged", "attach", target.process.pid)
     with TrackedTarget([heapsnap, "run", "--", targets / "tracked_target"]) as target:
@@ -88,7 +97,7 @@ def main():
         folder = pathlib.Path(name)
         run = BoundedRun(arguments.heapsnap, folder)
         bases = base_snapshots(arguments.taker or arguments.heapsnap, arguments.targets, folder)
-        path = folder / "damaged.hsnap"
+        path = folder / "changed.hsnap"
         for seed in range(arguments.seed, arguments.seed + arguments.count):
             damage = SnapshotDamage(bases, seed)
             data = damage.make()
@@ -97,12 +106,15 @@ def main():
             for kind in damage.kinds:
                 kinds[kind] = kinds.get(kind, 0) + 1
             refused_now = False
-            commands = [*COMMANDS, STACK_COMMANDS[0], STACK_COMMANDS[1 + seed % (len(STACK_COMMANDS) - 1)]]
+            undamaged = folder / f"{damage.name}.hsnap"
+            commands = [*COMMANDS, *(REFERENCE_COMMANDS[(seed + 5 * i) % len(REFERENCE_COMMANDS)] for i in range(3)),
+                        STACK_COMMANDS[0], STACK_COMMANDS[1 + seed % (len(STACK_COMMANDS) - 1)]]
             for i, words in enumerate(commands):
                 # Refused by report: by the others in the same way, of which each file gets two.
                 if not arguments.all and refused_now and i not in (1 + seed % (len(COMMANDS) - 1), len(commands) - 1):
                     continue
-                words = [str(folder / "picture.png") if word == "PICTURE" else word for word in words]
+                places = {"PICTURE": str(folder / "picture.png"), "SAME": str(undamaged)}
+                words = [places.get(word, word) for word in words]
                 output = subprocess.PIPE if words[0] == "export" else subprocess.DEVNULL
                 verdict = run(*words, path, codes=CODES, input_size=len(data), name=what, output=output)
                 if verdict.code == BAD_INPUT and verdict.written and not verdict.fault:

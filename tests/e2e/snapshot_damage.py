@@ -5,8 +5,8 @@ from byte_damage import ByteDamage
 from snapshot_file import (Column, Damaged, EditedSection, EditedSnapshot, EditedTable, compressed, footer, signed,
                            text, varint, xxh64, zstd_frame)
 
-CHUNKS, PAGES, CONTENTS, TABLE, MMAPPED, _, STACKS = range(1, 8)
-TABLES = (TABLE, MMAPPED, STACKS)
+CHUNKS, PAGES, CONTENTS, TABLE, MMAPPED, _, STACKS, REFERENCES, ROOTS, TYPES, BLOCK_TYPES = range(1, 12)
+TABLES = (TABLE, MMAPPED, STACKS, ROOTS, TYPES)
 
 
 class SnapshotDamage:
@@ -61,7 +61,7 @@ class SnapshotDamage:
         snapshot = EditedSnapshot(bytes(data))
         ways = [(self.value_in_table, 6), (self.shape_of_table, 2), (self.chunk_block, 4), (self.column_bytes, 3),
                 (self.frame, 2), (self.section_head, 2), (self.index_row, 2), (self.whole_sections, 2),
-                (self.lists, 2)]
+                (self.lists, 2), (self.references, 3)]
         # Metadata of another file lead into code that its own do not.
         for _ in range(self.random.choice((1, 1, 1, 2, 3))):
             way = self.random.choices([way for way, _ in ways], [weight for _, weight in ways])[0]
@@ -92,6 +92,7 @@ class SnapshotDamage:
             at = self.random.randrange(len(values))
             if kind == 4:
                 values[at] = text(self.random.choice((b"", b"\0", b"\x1b[31m\n", b"/" * 5000, b"\xff\xfe", b"A" * 70000,
+                                                      b"a;b 1\n\"}],\\", b"std::vector<" * 900,
                                                       b"../../../etc/passwd", b"[heap]", b"/dev/zero",
                                                       self.random.randbytes(40))))
             else:
@@ -205,7 +206,7 @@ class SnapshotDamage:
         section = self.section(snapshot)
         column, how = self.random.choice(section.columns), self.random.randrange(7)
         if how == 0:
-            section.kind = self.random.choice((0, *range(1, 9), 0xFFFF))
+            section.kind = self.random.choice((0, *range(1, 13), 0xFFFF))
         elif how == 1:
             section.items = self.random.number(section.items)
         elif how == 2:
@@ -241,7 +242,7 @@ class SnapshotDamage:
             # The metadata of one process with the chunks and stacks of another.
             other = EditedSnapshot(self.bases[self.random.choice(sorted(self.bases))])
             taken = self.random.choice(((CHUNKS,), (TABLE,), (STACKS,), (CHUNKS, STACKS), (PAGES,),
-                                        (CONTENTS, MMAPPED)))
+                                        (CONTENTS, MMAPPED), (REFERENCES,), (ROOTS,), (TYPES, BLOCK_TYPES)))
             sections[:] = [s for s in sections if s.kind not in taken] + [s for s in other.sections if s.kind in taken]
             if not sections:
                 sections.append(EditedSection(TABLE, 0, 0, [Column(1, b"")]))
@@ -273,3 +274,49 @@ class SnapshotDamage:
             table = text(b"stack_nodes") + varint(rows) + varint(len(values))
             table += b"".join(text(name) + varint(kind) + varint(len(part)) for name, kind, part in values)
             section.items, section.columns[0].data = rows, table + b"".join(part for _, _, part in values)
+
+    def references(self, snapshot):
+        """References and types of blocks: others, too many of them, and shapes that walks find hard."""
+        section = self.section(snapshot, (REFERENCES, BLOCK_TYPES))
+        columns = {column.number: column for column in section.columns}
+        how = self.random.randrange(6)
+        if how == 0:
+            columns[1].data = varint(self.random.number())
+        elif how == 1:
+            column = self.random.choice(section.columns)
+            column.data = self.random.choice((bytes, self.random.randbytes))(len(column.data))
+        elif how == 2:
+            column = self.random.choice(section.columns)
+            column.data = b"\xff" * len(column.data)
+        elif how == 3 and section.kind == REFERENCES:
+            columns[4].data = b"\xff" * len(columns[4].data)
+            large = b"".join(varint(self.random.number()) for _ in columns[4].data)
+            section.columns = [column for column in section.columns if column.number != 5] + [Column(5, large)]
+        elif section.kind == REFERENCES:
+            self.rewire(snapshot, section)
+        else:
+            section.items = self.random.number(section.items)
+
+    def rewire(self, snapshot, section):
+        """One chain, all blocks to one, each to itself, and a ladder: two references each, to the next two."""
+        blocks, shape = section.items, self.random.randrange(4)
+        counts, offsets, targets = bytearray(), bytearray(), []
+        for block in range(blocks):
+            reached = ([(block + 1) % blocks], [0], [block], [min(block + i, blocks - 1) for i in (1, 2)])[shape]
+            counts.append(len(reached))
+            last = block
+            for i, target in enumerate(reached):
+                offsets.append(min(i, 1))
+                step = target - last
+                targets.append(step * 2 if step >= 0 else -step * 2 - 1)
+                last = target
+        planes = b"".join(bytes(target >> 8 * plane & 0xFF for target in targets) for plane in range(4))
+        section.columns = [Column(1, varint(0)), Column(2, bytes(counts)), Column(4, bytes(offsets)),
+                           Column(6, planes), Column(7, bytes((len(targets) + 7) // 8))]
+        for other in snapshot.sections:
+            table = EditedTable(other.columns[0].data) if other.kind == TABLE else None
+            if table and table.name == b"references":
+                for column in table.columns:
+                    if column[0] == b"references":
+                        column[2] = [varint(len(targets))]
+                other.columns[0].data = table.bytes()
