@@ -8,6 +8,7 @@
 
 #include "analysis/heap_summary.h"
 #include "analysis/leak_census.h"
+#include "analysis/object_census.h"
 #include "analysis/program_build.h"
 #include "analysis/rss_account.h"
 #include "analysis/snapshot_blocks.h"
@@ -160,6 +161,7 @@ const char* to_string(DiffBy by) {
     case DiffBy::kSize: return "size";
     case DiffBy::kArena: return "arena";
     case DiffBy::kAccount: return "rss";
+    case DiffBy::kClass: return "class";
   }
   return "unknown";
 }
@@ -323,6 +325,21 @@ void SnapshotDiffBuilder::add_sizes(Section& section, const std::vector<SizeClas
   section.totals.emplace_back(total);
 }
 
+void SnapshotDiffBuilder::add_classes(Section& section, const RuntimeModel& model) {
+  const auto name_of = [&](uint32_t row) { return model.classes[row].name; };
+  KeyedSums sums;
+  Tally total;
+  for (uint32_t i = 0; i < model.classes.size(); ++i) {
+    const RuntimeClass& row = model.classes[i];
+    const Tally tally{row.count, all_bytes(row)};
+    const auto kind = static_cast<uint64_t>(model.runtimes[row.runtime].kind);
+    sums.add(KeyedSums::key_of(row.name, kind), tally, i);
+    total += tally;
+  }
+  section.table.add(sums, name_of);
+  section.totals.emplace_back(total);
+}
+
 void SnapshotDiffBuilder::add_arenas(Section& section, const SnapshotMetadata& metadata) {
   const HeapModel& heap = metadata.heap;
   const auto name_of = [&](uint32_t index) { return arena_name(heap, index); };
@@ -366,6 +383,9 @@ void SnapshotDiffBuilder::add(const DiffInput& input) {
     if (needs_references && input.references == nullptr) lack = DiffLack::kReferences;
     if (section.by == DiffBy::kStack && input.recorded == nullptr) lack = DiffLack::kStacks;
     if (section.by == DiffBy::kAccount && !is_resident) lack = DiffLack::kResidency;
+    if (section.by == DiffBy::kClass && metadata.runtimes.classes.empty()) {
+      lack = DiffLack::kObjects;
+    }
     section.lacks.push_back(lack);
     if (lack != DiffLack::kNone) {
       section.table.add_unknown();
@@ -379,6 +399,7 @@ void SnapshotDiffBuilder::add(const DiffInput& input) {
       case DiffBy::kLeak: add_leaks(section, input); break;
       case DiffBy::kSize: add_sizes(section, summary.used_sizes); break;
       case DiffBy::kArena: add_arenas(section, metadata); break;
+      case DiffBy::kClass: add_classes(section, metadata.runtimes); break;
       case DiffBy::kAccount: {
         KeyedSums sums;
         const auto name_of = [](uint32_t row) {

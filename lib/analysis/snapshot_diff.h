@@ -33,9 +33,11 @@ enum class DiffBy : uint8_t {
   kSize = 4,     // of chunks in use
   kArena = 5,    // memory that malloc has from the system
   kAccount = 6,  // rows of the account of resident memory
+  kClass = 7,    // of the objects of a language runtime, with buffers of their own
 };
-inline constexpr int kDiffByCount = 7;
-const char* to_string(DiffBy by);  // "owner", "type", "stack", "leak", "size", "arena", "rss"
+inline constexpr int kDiffByCount = 8;
+// "owner", "type", "stack", "leak", "size", "arena", "rss", "class"
+const char* to_string(DiffBy by);
 
 // Why a snapshot says nothing of it.
 enum class DiffLack : uint8_t {
@@ -43,6 +45,7 @@ enum class DiffLack : uint8_t {
   kReferences,  // they were not taken
   kStacks,      // the process was not tracked
   kResidency,   // which pages are resident is not known: a core
+  kObjects,     // no language runtime was read
 };
 
 struct DiffSnapshot {
@@ -128,6 +131,7 @@ class SnapshotDiffBuilder {
   void add_stacks(Section& section, const DiffInput& input);
   void add_leaks(Section& section, const DiffInput& input);
   static void add_sizes(Section& section, const std::vector<SizeClass>& sizes);
+  static void add_classes(Section& section, const RuntimeModel& model);
   static void add_arenas(Section& section, const SnapshotMetadata& metadata);
 
   NameScope scope_;

@@ -73,6 +73,7 @@ const char* lack_text(DiffLack lack) {
     case DiffLack::kReferences: return "no-references";
     case DiffLack::kStacks: return "not-tracked";
     case DiffLack::kResidency: return "residency-unknown";
+    case DiffLack::kObjects: return "no-objects";
   }
   return "";
 }

@@ -37,6 +37,7 @@ const char* title_of(DiffBy by) {
     case DiffBy::kSize: return "Growth by size of the blocks (malloc's header included)";
     case DiffBy::kArena: return "Growth by arena: what malloc has from the system";
     case DiffBy::kAccount: return "Growth of resident memory, by what it is used for";
+    case DiffBy::kClass: return "Growth by class of a language runtime's objects";
   }
   return "";
 }
@@ -51,6 +52,7 @@ const char* plural_of(DiffBy by) {
     case DiffBy::kSize: return "sizes";
     case DiffBy::kArena: return "arenas";
     case DiffBy::kAccount: return "resident memory";
+    case DiffBy::kClass: return "classes";
   }
   return "";
 }
@@ -315,7 +317,8 @@ class DiffPage {
     if (has_steps_) {
       table.add_column("grew", TextTable::Align::kRight);
     } else if (has_blocks) {
-      table.add_column("blocks", TextTable::Align::kRight);
+      table.add_column(section.by == DiffBy::kClass ? "objects" : "blocks",
+                       TextTable::Align::kRight);
     }
     const std::vector<std::string> labels = labels_of(section, shown);
     for (size_t i = 0; i < shown.size(); ++i) {
@@ -365,7 +368,8 @@ class DiffPage {
   // Which sums are not there, of which snapshots, why, and how to have them.
   void print_lacks() {
     bool is_first = true;
-    for (const DiffLack lack : {DiffLack::kReferences, DiffLack::kStacks, DiffLack::kResidency}) {
+    for (const DiffLack lack :
+         {DiffLack::kReferences, DiffLack::kStacks, DiffLack::kResidency, DiffLack::kObjects}) {
       std::vector<std::string> sums;
       const DiffSection* example = nullptr;
       for (const DiffSection& section : diff_.sections) {
@@ -410,6 +414,10 @@ class DiffPage {
         break;
       case DiffLack::kStacks:
         why = fmt::format("{} of a process that was not tracked. While it runs, before it grows:",
+                          without.size() == 1 ? "is" : "are");
+        break;
+      case DiffLack::kObjects:
+        why = fmt::format("{} without the objects of a language runtime",
                           without.size() == 1 ? "is" : "are");
         break;
       default:

@@ -22,6 +22,7 @@ import tempfile
 import distribution_root
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PYTHON = "/usr/bin/python3.11"  # of this Debian
 # What the process itself makes between its count and its end: the count's own lists and strings.
 LATER_OBJECTS = 300
 LATER_BYTES = 64 << 10
@@ -39,6 +40,11 @@ class Target:
         self.log.seek(0)
         self.stats = self.log.read()
         self.pid = str(self.process.pid)
+
+    def grow(self):
+        self.process.stdin.write("more\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "more\n"
 
     def __enter__(self):
         return self
@@ -139,6 +145,26 @@ def check_report(heapsnap, snapshot, runtime):
     return rows
 
 
+def check_growth(heapsnap, target, snapshot, found, folder):
+    """What the process makes next, by class; and that what is shared says the same."""
+    target.grow()
+    later = f"{folder}/later.hsnap"
+    subprocess.run([heapsnap, "attach", target.pid, "-q", "-o", later], check=True)
+    diff = json.loads(subprocess.run([heapsnap, "diff", snapshot, later, "--by", "class", "-j"], capture_output=True,
+                                     text=True, check=True).stdout)
+    rows = {row["name"]: row for row in diff["sections"][0]["rows"]}
+    assert rows["Order"]["blocks"] == [found.classes["Order"]["count"], found.classes["Order"]["count"] + 1000], rows
+    text = subprocess.run([heapsnap, "diff", snapshot, later], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"^Growth by class of a language runtime's objects$", text, re.MULTILINE), text
+    assert re.search(r"^ +Order .*\+1,000$", text, re.MULTILINE), text
+    shared = f"{folder}/shared.hsnap"
+    subprocess.run([heapsnap, "share", snapshot, "-o", shared], check=True, capture_output=True)
+    of_shared = Found(heapsnap, shared)
+    assert (of_shared.classes, of_shared.pages) == (found.classes, found.pages)
+    subprocess.run([heapsnap, "share", snapshot, "-f", "--no-names", "-o", shared], check=True, capture_output=True)
+    assert "Order" not in Found(heapsnap, shared).classes
+
+
 def check_text(heapsnap, snapshot, found):
     text = subprocess.run([heapsnap, "objects", snapshot, "--limit", "3", "--sort", "count", "--width", "60"],
                           capture_output=True, text=True, check=True).stdout
@@ -171,7 +197,7 @@ def find_python(arguments):
         suite, roots = arguments
         return ["chroot", distribution_root.make(pathlib.Path(roots), suite), "/usr/bin/python3"]
     if not arguments:
-        found = glob.glob("/usr/bin/python3.11")
+        found = glob.glob(PYTHON)
     else:
         name = f"python{arguments[0]}"
         found = sorted(glob.glob(os.path.expanduser(f"~/.pyenv/versions/{arguments[0]}.*/bin/{name}")))
@@ -209,6 +235,9 @@ def main():
             of_core = Found(heapsnap, snapshot)
             assert (of_core.runtime, of_core.classes) == (live.runtime, live.classes)
             print("a core: the same")
+        subprocess.run([heapsnap, "attach", target.pid, "-q", "-f", "-o", snapshot], check=True)
+        check_growth(heapsnap, target, snapshot, live, folder)
+        print("grown by 1,000 of a class, and shared without names")
     with Target(python, 1000, PYTHONMALLOC="malloc") as target:
         found = Found(heapsnap, target.pid)
         check_objects(found, target.said)
@@ -219,4 +248,5 @@ def main():
     print("refused in words: PYTHONMALLOC=debug, what was not asked for, what would have held it")
 
 
-main()
+if __name__ == "__main__":
+    main()

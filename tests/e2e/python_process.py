@@ -2,8 +2,8 @@
 python_process.py COUNT
 
 Lines on stdout: one literal of Python with what gc.get_objects(), sys.getsizeof() and sys._debugmallocstats() (on
-stderr) say, then it waits for the end of stdin. Nothing of it is in the objects that it counts but what it
-says is."""
+stderr) say. Then it makes 1,000 orders more for each line of stdin, up to its end. Nothing of it is in the objects
+that it counts but what it says is."""
 
 import collections
 import gc
@@ -102,7 +102,9 @@ def main():
     sys._debugmallocstats()
     sys.stderr.flush()
     print("ready", flush=True)
-    sys.stdin.read()
+    for line in sys.stdin:
+        KEPT.append([Order(number) for number in range(1000)])
+        print(line, end="", flush=True)
 
 
 main()

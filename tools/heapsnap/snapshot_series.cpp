@@ -46,13 +46,17 @@ std::vector<DiffBy> all_sums() {
   return all;
 }
 
-SnapshotDiff read_diff(const std::vector<std::string>& paths, const std::vector<DiffBy>& wanted,
+SnapshotDiff read_diff(const std::vector<std::string>& paths, std::vector<DiffBy> wanted,
                        const PassedFrames& passed, const std::string& sysroot) {
   // Names are compared as all of the snapshots allow.
   std::vector<Process> processes;
+  bool has_objects = false;
   for (const std::string& path : paths) {
-    processes.push_back(SnapshotReader::open(path).metadata().process);
+    const SnapshotReader snapshot = SnapshotReader::open(path);
+    processes.push_back(snapshot.metadata().process);
+    has_objects |= !snapshot.metadata().runtimes.classes.empty();
   }
+  if (wanted.size() > 1 && !has_objects) std::erase(wanted, DiffBy::kClass);
   SnapshotDiffBuilder builder(wanted, scope_of(processes), passed);
   const DebugFileSearch debug_files = stack_debug_files(sysroot, false);
   const bool wants_stacks = std::any_of(wanted.begin(), wanted.end(), [](DiffBy by) {

@@ -71,6 +71,32 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("objects of a language runtime are compared by class") {
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  for (uint64_t i = 0; i < 4; ++i) {
+    heaps.push_back(heap_with({}, static_cast<int64_t>(10 + i)));
+    if (i == 1) continue;  // of this one no runtime was read
+    RuntimeModel& model = heaps.back()->snapshot.metadata.runtimes;
+    model.runtimes.resize(1);
+    model.runtimes[0].kind = RuntimeKind::kPython;
+    model.classes = {{0, "Order", 100 * i, 0, 1000 * i, 500 * i, 0}, {0, "int", 7, 0, 70, 0, 0}};
+  }
+  std::vector<Process> processes;
+  for (const auto& heap : heaps) processes.push_back(heap->snapshot.metadata.process);
+  SnapshotDiffBuilder builder({DiffBy::kClass}, scope_of(processes));
+  for (const auto& heap : heaps) builder.add({heap->finish(), &heap->streams, nullptr});
+  const SnapshotDiff diff = builder.finish();
+  const DiffSection& section = *diff.section(DiffBy::kClass);
+  CHECK(section.lacks[0] == DiffLack::kNone);
+  CHECK(section.lacks[1] == DiffLack::kObjects);
+  CHECK(names_of(diff, DiffBy::kClass) == Names{"Order"});
+  const DiffRow& row = row_of(diff, DiffBy::kClass, "Order");
+  CHECK(row.growth == 4500);
+  CHECK(row.more_blocks == 300);
+  CHECK(row.only_grows);
+  CHECK(section.total.growth == 4500);
+}
+
 TEST_CASE("what only grows comes first, by its slope, and what grew more after it") {
   std::vector<std::unique_ptr<HandmadeHeap>> heaps;
   constexpr int kJumps[] = {5, 60, 20, 100};
