@@ -19,15 +19,20 @@ uint64_t magnitude(uint64_t word) {
   return static_cast<int64_t>(word) < 0 ? ~word + 1 : word;
 }
 
-// Either no list of the collector, or two links of one: their lowest bits are flags.
+// Either no list of the collector, or two links of one: their lowest bits are flags. While the
+// collector is at work, the second one is a count of references (gc_reset_refs() of gcmodule.c).
 bool are_collector_links(uint64_t next, uint64_t previous) {
   constexpr uint64_t kFlags = 3;
-  constexpr uint64_t kFirstPage = 4096;
-  const uint64_t to_next = next & ~kFlags;
-  const uint64_t to_previous = previous & ~kFlags;
-  if (next == 0) return to_previous == 0;
-  return to_next % 8 == 0 && to_next >= kFirstPage && to_next >> 56 == 0 && to_previous % 8 == 0 &&
-         to_previous >= kFirstPage && to_previous >> 56 == 0;
+  constexpr uint64_t kCollecting = 2;
+  constexpr uint64_t kMostReferences = 1ULL << 40;
+  const auto is_link = [](uint64_t word) {
+    constexpr uint64_t kFirstPage = 4096;
+    return word % 8 == 0 && word >= kFirstPage && word >> 56 == 0;
+  };
+  if (next == 0) return (previous & ~kFlags) == 0;
+  if (!is_link(next & ~kFlags)) return false;
+  const bool is_count = (previous & kCollecting) != 0 && previous >> 2 <= kMostReferences;
+  return is_link(previous & ~kFlags) || is_count;
 }
 
 // Whether a block of `room` bytes is what an object of `bytes` has: rounded up, with an item more

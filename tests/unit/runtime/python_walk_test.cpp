@@ -98,6 +98,23 @@ TEST_CASE("attributes of instances are counted where a version keeps them") {
   }
 }
 
+TEST_CASE("objects are objects while the collector counts what leads to them") {
+  FakePython python;
+  const uint64_t order =
+      python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected);
+  const uint64_t pool = add_orders(python, order);
+  // Of the ten that are tracked, three are counted, and one was found to be garbage.
+  for (const uint64_t number : {1U, 2U, 3U}) {
+    python.put(python.block(pool, 48, number) + 8, (number - 1) << 2 | 2);
+  }
+  python.put(python.block(pool, 48, 4), python.block(pool, 48, 5) | 2);
+  const RuntimeModel model = python.walk();
+  CHECK(*find_class(model, "Order") == RuntimeClass{0, "Order", 20, 10, 20 * 48, 0, 0});
+  // A small word that is no count is none.
+  python.put(python.block(pool, 48, 1) + 8, 4);
+  CHECK(find_class(python.walk(), "Order")->count == 19);
+}
+
 TEST_CASE("numbers say how long they are, in the version's way") {
   constexpr uint64_t kLong = FakePython::kReady | 1 << 24;
   for (const unsigned minor : {10U, 11U, 12U, 13U}) {
