@@ -2,8 +2,9 @@
 //
 // The whole is what the kernel says of each mapping (smaps: Rss, and hugetlb pages, which Rss
 // leaves out). Inside a mapping, what chunks and allocator structures take comes from the states
-// of its pages, by the byte, and so does what a language runtime's areas consist of; the rest of the mapping belongs to what the mapping is (a stack, a
-// library, shared memory, ...). The same again for swap.
+// of its pages, by the byte, and so does what a language runtime's areas consist of; the rest of the
+// mapping belongs to what the mapping is (a stack, a library, shared memory, ...). The same again
+// for swap.
 //
 // Where nothing says which pages are resident (cores), every mapping counts with its size, and
 // `basis` says so.

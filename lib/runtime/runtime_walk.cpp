@@ -4,9 +4,9 @@
 
 namespace heapsnap {
 
-std::vector<RuntimePlace> find_runtimes(Target& target, const LoadedModules& modules) {
+std::vector<RuntimePlace> find_runtimes(Target&, const LoadedModules& modules) {
   std::vector<RuntimePlace> found;
-  for (const PythonPlace& place : find_pythons(target, modules)) {
+  for (const PythonPlace& place : find_pythons(modules)) {
     found.push_back({RuntimeKind::kPython, place.version, place.module,
                      [place](Target& frozen, const RuntimeOptions& options) {
                        return std::make_unique<PythonWalk>(frozen, place, options);

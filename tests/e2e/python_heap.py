@@ -2,7 +2,7 @@
 """`heapsnap objects` against what Python says of itself:
 
     python_heap.py HEAPSNAP                  of Debian's python3.11
-    python_heap.py HEAPSNAP VERSION          of another one: of pyenv, or on the path
+    python_heap.py HEAPSNAP VERSION          of another one: of pyenv, or on the path; of an old one that it is refused
     python_heap.py HEAPSNAP SUITE ROOTS      of the one of another Debian suite, in a root folder that ROOTS keeps
 
 With Python's own pools and with malloc for everything; of the process, of a snapshot and, where there is gcore, of a
@@ -208,9 +208,25 @@ def find_python(arguments):
     return found[:1]
 
 
+def check_unknown(heapsnap, python, version):
+    """One that is too old is named, and refused."""
+    with subprocess.Popen([*python, "-c", "import sys; print('ready'); sys.stdout.flush(); sys.stdin.read()"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        done = subprocess.run([heapsnap, "objects", str(process.pid)], capture_output=True, text=True)
+        process.stdin.close()
+    words = " ".join(done.stderr.split())
+    assert done.returncode == 5 and f"has no objects of Python {version}" in words, done
+    assert f"heapsnap does not know how Python {version} lays out its memory" in words, done
+    print(done.stderr)
+
+
 def main():
     heapsnap, *arguments = sys.argv[1:]
     python = find_python(arguments)
+    if arguments[:1] in (["2.7"], ["3.6"], ["3.8"]):
+        check_unknown(heapsnap, python, arguments[0])
+        return
     with Target(python, 4000) as target, tempfile.TemporaryDirectory() as folder:
         live = Found(heapsnap, target.pid)
         check_objects(live, target.said)

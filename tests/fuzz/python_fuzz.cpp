@@ -9,7 +9,8 @@
 using namespace heapsnap;
 using test::FakePython;
 
-// The length chooses the version. Ten bytes for each change: a place in one of five parts, and the word that comes there.
+// The length chooses the version. Ten bytes for each change: a place in one of five parts, and the
+// word that comes there.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kChange = 10;
   FakePython python(10 + size % 4);

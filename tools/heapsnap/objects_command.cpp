@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kObjectsDescription =
     "Lists the objects of a Python interpreter (CPython 3.9 to 3.13) in the process, by class: how "
     "many,\n"
-    "how many bytes they take themselves, and with the buffers of their own (items of lists, tables "
+    "how many bytes they take themselves, and with the buffers of their own (items of lists, "
+    "tables "
     "of\n"
     "dicts); and what is free in the interpreter's arenas. Reads a snapshot, a core, or a running\n"
     "process, of which heapsnap takes a temporary snapshot (a pause of milliseconds). No code of "
@@ -49,7 +50,7 @@ void require_objects(const SnapshotMetadata& metadata, const std::string& what) 
               runtime.why_not == kRuntimeWouldHold
                   ? "while the process runs: heapsnap attach --runtimes yes " +
                         std::to_string(metadata.process.pid)
-                  : "to see the blocks that its objects have from malloc: heapsnap report " + what);
+                  : "to see what its blocks are: heapsnap types " + what);
 }
 
 }  // namespace

@@ -15,6 +15,9 @@ namespace heapsnap {
 
 namespace {
 
+constexpr std::string_view kState = "_PyRuntime";       // since 3.7
+constexpr std::string_view kStart = "Py_InitializeEx";  // of all
+
 const ElfSymbol* find_dynamic(const ElfImage& image, std::string_view name) {
   for (const ElfSymbol& symbol : image.dynamic_symbols()) {
     if (symbol.is_defined && symbol.name == name) return &symbol;
@@ -50,6 +53,17 @@ std::optional<std::pair<unsigned, unsigned>> version_in(std::string_view path) {
   return std::pair(major, minor);
 }
 
+// The state of an interpreter, or, if it is too old to have one, what starts it.
+const ElfSymbol* find_interpreter(const ElfImage& image) {
+  const ElfSymbol* start = nullptr;
+  for (const ElfSymbol& symbol : image.dynamic_symbols()) {
+    if (!symbol.is_defined) continue;
+    if (symbol.name == kState) return &symbol;
+    if (symbol.name == kStart) start = &symbol;
+  }
+  return start;
+}
+
 PythonPlace place_of(const LoadedModules& modules, uint32_t number, const ElfSymbol& symbol) {
   const LoadedModule& module = modules[number];
   PythonPlace place;
@@ -71,7 +85,7 @@ PythonPlace place_of(const LoadedModules& modules, uint32_t number, const ElfSym
     place.why_not = "neither Py_Version nor its file's name says which version it is";
     return place;
   }
-  const PythonLayout* const layout = python_layout(major, minor);
+  const PythonLayout* const layout = symbol.name == kState ? python_layout(major, minor) : nullptr;
   if (module.image().machine() == Machine::kI386) {
     place.why_not = "it is a 32-bit program";
   } else if (layout == nullptr) {
@@ -94,8 +108,8 @@ struct InterpreterList {
   std::string why_not;
 };
 
-// Of a build that differs from the layout's. Since 3.13, _PyRuntime says itself where what is; that has
-// to be what the layout says of the objects.
+// Of a build that differs from the layout's. Since 3.13, _PyRuntime says itself where what is; that
+// has to be what the layout says of the objects.
 InterpreterList read_debug_offsets(MemoryReader& memory, const PythonPlace& place) {
   constexpr std::string_view kCookie = "xdebugpy";
   constexpr uint64_t kMostOffset = 1 << 24;
@@ -139,11 +153,10 @@ InterpreterList interpreter_list(MemoryReader& memory, const PythonPlace& place)
 
 }  // namespace
 
-std::vector<PythonPlace> find_pythons(Target& target, const LoadedModules& modules) {
+std::vector<PythonPlace> find_pythons(const LoadedModules& modules) {
   std::vector<PythonPlace> places;
-  if (word_size(target.process().machine) != 8) return places;
   for (uint32_t i = 0; i < modules.all().size(); ++i) {
-    const ElfSymbol* const symbol = find_dynamic(modules[i].image(), "_PyRuntime");
+    const ElfSymbol* const symbol = find_interpreter(modules[i].image());
     if (symbol != nullptr) places.push_back(place_of(modules, i, *symbol));
   }
   return places;

@@ -1,8 +1,8 @@
 // Which module of a process is a Python interpreter, and of which version.
 //
-// CPython exports _PyRuntime, the root of all its state, from the program or from libpython*.so,
-// and its size; also where it has been stripped. Since 3.11 it exports Py_Version, too; before, the
-// name of its file says which version it is.
+// Since 3.7 CPython exports _PyRuntime, the root of all its state, from the program or from
+// libpython*.so, and its size; also where it has been stripped. Since 3.11 it exports Py_Version,
+// too; before, the name of its file says which version it is.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct PythonPlace {
   std::string why_not;                   // one clause
 };
 
-// Modules that export _PyRuntime: mostly none. Reads files, and nothing of the target but its maps.
-std::vector<PythonPlace> find_pythons(Target& target, const LoadedModules& modules);
+// Modules that are interpreters: mostly none. Reads files only.
+std::vector<PythonPlace> find_pythons(const LoadedModules& modules);
 
 // Whether the runtime's state in `target` is what the layout says, and how many interpreters there
 // are. Throws nothing but what reading throws; gives why it is refused, empty: it is not.
