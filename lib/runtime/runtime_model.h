@@ -1,8 +1,9 @@
 // The heap of a language runtime, as plain data.
 //
-//   area     what the runtime takes from the system at once: Python's arenas (1 MiB)
-//   page     a part of an area with slots of one size: Python's pools (16 KiB)
-//   slot     what an object, or a buffer that belongs to one, takes: Python's blocks
+//   area     what the runtime takes from the system at once: Python's arenas (1 MiB), Ruby's pages that
+//            lie together
+//   page     a part of an area with slots of one size: Python's pools (16 KiB), Ruby's pages (16, 64 KiB)
+//   slot     what an object, or a buffer that belongs to one, takes: Python's blocks, Ruby's slots
 //
 // What is too large for a slot is in a block of malloc.
 #pragma once
@@ -16,7 +17,7 @@
 namespace heapsnap {
 
 // Stored in snapshots: values never change their meaning, new ones are appended.
-enum class RuntimeKind : uint8_t { kUnknown = 0, kPython = 1 };
+enum class RuntimeKind : uint8_t { kUnknown = 0, kPython = 1, kRuby = 2 };
 const char* to_string(RuntimeKind kind);  // "python"
 const char* name_of(RuntimeKind kind);    // "Python"
 
@@ -42,6 +43,9 @@ struct Runtime {
   uint64_t other_slot_bytes = 0;  // of those
   uint64_t damaged_pages = 0;     // contradict themselves: being changed, or overwritten
   uint64_t unread_bytes = 0;      // of pages: in swap, or not readable
+  std::string collector;          // what it was doing: "marking", "sweeping"; empty: nothing
+  uint64_t unswept_slots = 0;     // in use, by objects that the collector knows to be dead
+  uint64_t unswept_bytes = 0;     // of those
   bool operator==(const Runtime&) const = default;
 };
 
@@ -57,6 +61,19 @@ struct RuntimeClass {
   bool operator==(const RuntimeClass&) const = default;
 };
 
+// Objects that are the same to the interpreter: Ruby's built-in types, and the parts of those that have some.
+struct RuntimeType {
+  uint32_t runtime = 0;
+  std::string name;  // "STRING", "DATA"
+  std::string part;  // of "DATA": "VM/thread"; empty: it has none, or that is unknown
+  uint64_t count = 0;
+  uint64_t unswept = 0;  // besides: dead ones (Runtime::unswept_slots)
+  uint64_t bytes = 0;    // as in RuntimeClass
+  uint64_t owned_bytes = 0;
+  uint64_t malloc_bytes = 0;
+  bool operator==(const RuntimeType&) const = default;
+};
+
 // Pages whose slots have one size.
 struct RuntimePages {
   uint32_t runtime = 0;
@@ -64,6 +81,7 @@ struct RuntimePages {
   uint64_t pages = 0;
   uint64_t used_slots = 0;
   uint64_t free_slots = 0;
+  uint64_t unswept_slots = 0;  // of the used ones
   bool operator==(const RuntimePages&) const = default;
 };
 
@@ -83,17 +101,19 @@ struct RuntimeArea {
   };
   uint32_t runtime = 0;
   AddressRange range;
-  Amount used;          // slots in use
-  Amount free_in_page;  // free slots, and what pages that are in use lose to headers and ends
-  Amount free_in_area;  // pages not in use, and what areas lose to alignment
+  bool is_in_malloc = false;  // lies in blocks of malloc, and is part of what those take
+  Amount used;                // slots in use
+  Amount free_in_page;        // free slots, and what pages that are in use lose to headers and ends
+  Amount free_in_area;        // pages not in use, and what areas lose to alignment
   bool operator==(const RuntimeArea&) const = default;
 };
 
 struct RuntimeModel {
   std::vector<Runtime> runtimes;
   std::vector<RuntimeClass> classes;  // of each runtime: descending by bytes with owned_bytes
-  std::vector<RuntimePages> pages;    // ascending by size
-  std::vector<RuntimeArea> areas;     // ascending by address
+  std::vector<RuntimeType> types;
+  std::vector<RuntimePages> pages;  // ascending by size
+  std::vector<RuntimeArea> areas;   // ascending by address
   bool operator==(const RuntimeModel&) const = default;
 };
 

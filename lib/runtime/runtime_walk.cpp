@@ -1,6 +1,7 @@
 #include "runtime/runtime_walk.h"
 
 #include "runtime/python/python_walk.h"
+#include "runtime/ruby/ruby_walk.h"
 
 namespace heapsnap {
 
@@ -10,6 +11,12 @@ std::vector<RuntimePlace> find_runtimes(Target&, const LoadedModules& modules) {
     found.push_back({RuntimeKind::kPython, place.version, place.module,
                      [place](Target& frozen, const RuntimeOptions& options) {
                        return std::make_unique<PythonWalk>(frozen, place, options);
+                     }});
+  }
+  for (const RubyPlace& place : find_rubies(target, modules)) {
+    found.push_back({RuntimeKind::kRuby, place.version, place.module,
+                     [place](Target& frozen, const RuntimeOptions&) {
+                       return std::make_unique<RubyWalk>(frozen, place);
                      }});
   }
   return found;

@@ -1,0 +1,72 @@
+// Where CRuby's structures keep what: offsets and sizes by release, of 64-bit machines.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heapsnap {
+
+struct RubyLayout {
+  static constexpr uint32_t kNone = UINT32_MAX;  // the release has no such member
+
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned patch = 0;
+  // rb_vm_t
+  uint32_t vm_self = 0;
+  uint32_t vm_objspace = 0;
+  // rb_objspace_t
+  uint32_t space_flags = 0;
+  uint32_t space_pages = 0;  // pointer to an array of pointers to them
+  uint32_t space_page_count = 0;
+  uint32_t space_pages_data = 0;  // where in a rb_darray that array begins
+  // struct heap_page
+  uint32_t page_bytes = 0;           // of the page itself
+  uint32_t page_slot_bytes = kNone;  // kNone: all slots have 40 bytes
+  uint32_t page_total_slots = 0;
+  uint32_t page_flags = 0;
+  uint32_t page_start = 0;
+  uint32_t page_mark_bits = 0;
+  // struct RClass, and rb_classext_t
+  uint32_t class_super = 0;
+  uint32_t class_extension = kNone;  // pointer to what is in the slot itself otherwise
+  uint32_t class_variables = kNone;  // in the extension
+  uint32_t class_path = kNone;       // in the slot
+  uint32_t class_attached = kNone;   // in the slot
+  // Flags of objects
+  uint32_t flag_singleton = 0;
+  uint32_t flag_shared = 0;
+  uint32_t struct_length_mask = 0;
+  // struct RObject, RHash, RMatch
+  uint32_t object_count = kNone;     // kNone: the shape says how many there is room for
+  uint32_t hash_table = kNone;       // kNone: it is in the slot
+  uint32_t match_extension = kNone;  // the same
+  // rb_shape_t, rb_shape_tree_t
+  uint32_t shape_bytes = kNone;
+  uint32_t shape_capacity = kNone;
+  uint32_t shape_type = kNone;
+  uint32_t shape_parent = kNone;
+  uint32_t shape_edge = kNone;
+  uint32_t shape_type_complex = kNone;
+  uint32_t tree_next_shape = kNone;
+
+  // Not in debug information, and the same in all the releases: gc.c, ruby.h, st.c, string.c, id_table.h.
+  static constexpr uint64_t kLeastSlot = 40;  // sizeof(RVALUE): what a mark bit stands for
+  static constexpr uint64_t kPageHeader = 8;  // struct heap_page_header: its heap_page
+  static constexpr uint64_t kArrayHeader = 16;
+  static constexpr uint32_t kCollectorMode = 3;  // 0: rests, 1: marks, 2: sweeps
+  static constexpr uint32_t kDuringCollection = 1 << 5;
+  static constexpr uint32_t kBeforeSweep = 1;  // of heap_page.flags
+
+  bool has_shapes() const { return shape_bytes != kNone; }
+  uint64_t mark_bytes() const { return (page_bytes / kLeastSlot + 63) / 64 * 8; }
+  std::string version() const;
+};
+
+// All that are known of a minor version, ascending by patch.
+std::vector<const RubyLayout*> ruby_layouts(unsigned major, unsigned minor);
+// "2.7, 3.1, ...": of all.
+std::string known_ruby_versions();
+
+}  // namespace heapsnap

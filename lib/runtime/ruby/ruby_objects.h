@@ -1,0 +1,57 @@
+// What the object in a slot owns besides: buffers in blocks of malloc.
+//
+//   slot ──►  | flags | class | length | capacity | pointer |     an array
+//                                                      |
+//                                                      v
+//                                   a block of malloc, its own, unless a flag says that it is shared
+//
+// The sizes are those that Ruby's ObjectSpace.memsize_of adds up. What only malloc knows the size of (what
+// a C extension keeps behind a T_DATA) is given as an address.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/ruby/ruby_layout.h"
+#include "runtime/ruby/ruby_value.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+struct RubyObject {
+  uint64_t owned_bytes = 0;
+  // They are in a heap of Ruby's own for what is young, and not in malloc's blocks (up to 3.2).
+  bool is_transient = false;
+  Address table;  // a st_table of its own elsewhere: see ruby_table_bytes(); null: none
+  Address block;  // of malloc, its own; null: none
+};
+
+// The shapes of objects: since 3.2, which variables each has, and for how many there is room.
+class RubyShapes {
+ public:
+  RubyShapes() = default;
+  // Without shapes where they cannot be found in the module's data.
+  RubyShapes(Target& target, const RubyLayout& layout, std::span<const AddressRange> data);
+
+  bool is_known(uint64_t id) const { return id < shapes_.size(); }
+  // For how many variables there is room; kTable: they are in a table.
+  static constexpr uint32_t kTable = UINT32_MAX;
+  uint32_t capacity(uint64_t id) const { return id < shapes_.size() ? shapes_[id] : 0; }
+  size_t count() const { return shapes_.size(); }
+
+ private:
+  bool read(Target& target, const RubyLayout& layout, Address tree);
+
+  std::vector<uint32_t> shapes_;  // capacities, by number
+};
+
+// Of the object in `slot`: all of its bytes.
+RubyObject measure_ruby_object(const RubyLayout& layout, const RubyShapes& shapes,
+                               std::span<const std::byte> slot);
+
+// How much of a st_table has to be known, and all that it takes, itself included.
+inline constexpr size_t kRubyTableHeader = 56;
+uint64_t ruby_table_bytes(std::span<const std::byte> table);
+
+}  // namespace heapsnap

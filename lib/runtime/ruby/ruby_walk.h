@@ -1,0 +1,107 @@
+// All of a Ruby heap: its pages, what is in their slots, and what that owns in malloc's blocks.
+//
+//   RubyWalk walk(target, place);       // finds the interpreter, walks all slots
+//   ... each chunk of malloc's walk: walk.on_batch(), walk.on_mmapped() ...
+//   walk.take(model);
+//
+// Nothing is kept but sums by class and by type, the addresses of tables until there are enough of
+// them to read at once, and those of blocks whose size only malloc knows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/ruby/ruby_classes.h"
+#include "runtime/ruby/ruby_objects.h"
+#include "runtime/ruby/ruby_pages.h"
+#include "runtime/ruby/ruby_place.h"
+#include "runtime/ruby/ruby_types.h"
+#include "runtime/runtime_model.h"
+#include "runtime/runtime_walk.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+class RubyWalk final : public RuntimeWalk {
+ public:
+  // `target` outlives it.
+  RubyWalk(Target& target, RubyPlace place);
+
+  // Empty: its heap is read.
+  const std::string& why_not() const { return runtime_.why_not; }
+  void on_batch(const ChunkBatch& batch) override;
+  void on_mmapped(const MmappedChunk& chunk) override;
+  void take(RuntimeModel& model) override;
+
+ private:
+  // A row of classes_sums_, or of internal_sums_ for objects without a class.
+  struct Owner {
+    const RubyClass* of_class = nullptr;
+    uint32_t type = 0;  // number in RubyTypes
+  };
+  struct Sum {
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    uint64_t owned_bytes = 0;
+    uint64_t malloc_bytes = 0;
+  };
+  struct TypeSum : Sum {
+    uint64_t dead = 0;
+  };
+  struct SlotSize {
+    uint64_t bytes = 0;
+    uint64_t pages = 0;
+    uint64_t used = 0;
+    uint64_t dead = 0;
+    uint64_t free = 0;
+  };
+  struct Owned {  // what an object has elsewhere
+    Address at;
+    Owner owner;
+    bool operator<(const Owned& other) const { return at < other.at; }
+  };
+  struct PageUse {  // what a page is made of, in slots
+    uint64_t used = 0;
+    uint64_t dead = 0;  // of these
+    uint64_t free = 0;
+    uint64_t other = 0;  // of the used ones: of no type that there is
+  };
+
+  void find();
+  std::string try_layout(const RubyLayout& layout);
+  void walk_pages();
+  void walk_run(std::span<const RubyPage> pages);
+  PageUse walk_page(const RubyPage& page, std::span<const std::byte> body);
+  void add_page(const RubyPage& page, const PageUse& use, std::span<const PageState> states);
+  void add_area(const RubyPage& page, const RuntimeArea& amounts);
+  void add_object(std::span<const std::byte> slot, uint32_t type);
+  Sum& sum_of(const Owner& owner);
+  void add_owned(const Owner& owner, uint64_t bytes, bool is_in_malloc);
+  void read_tables();
+  void mark_areas(AddressRange range);
+  void take_classes(uint32_t number, RuntimeModel& model);
+  void take_types(uint32_t number, RuntimeModel& model) const;
+
+  Target& target_;
+  const RubyPlace place_;
+  const RubyLayout* layout_ = nullptr;  // null: see why_not()
+  Runtime runtime_;
+  RubyPages pages_;
+  RubyShapes shapes_;
+  std::unique_ptr<RubyClasses> classes_;
+  RubyTypes types_;
+  std::vector<Sum> class_sums_;     // by RubyClass::number
+  std::vector<Sum> internal_sums_;  // by type
+  std::vector<TypeSum> type_sums_;  // by type
+  std::vector<SlotSize> slot_sizes_;
+  std::vector<RuntimeArea> areas_;
+  std::vector<Owned> tables_;
+  std::vector<Owned> blocks_;  // ascending once all slots are walked
+  uint64_t other_slots_ = 0;
+  std::vector<std::byte> bytes_;
+  std::vector<PageState> page_states_;
+};
+
+}  // namespace heapsnap
