@@ -15,8 +15,8 @@ std::vector<RuntimePlace> find_runtimes(Target&, const LoadedModules& modules) {
   }
   for (const RubyPlace& place : find_rubies(target, modules)) {
     found.push_back({RuntimeKind::kRuby, place.version, place.module,
-                     [place](Target& frozen, const RuntimeOptions&) {
-                       return std::make_unique<RubyWalk>(frozen, place);
+                     [place](Target& frozen, const RuntimeOptions& options) {
+                       return std::make_unique<RubyWalk>(frozen, place, options);
                      }});
   }
   return found;

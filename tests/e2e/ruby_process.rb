@@ -69,7 +69,7 @@ def make(count)
   end
 end
 
-# By the name that the process itself gives the class.
+# How many of each class there are, and how many bytes they take.
 def counts_of_classes
   counts = {}.compare_by_identity
   ObjectSpace.each_object(Object) do |object|
@@ -79,11 +79,21 @@ def counts_of_classes
   counts
 end
 
-MEASURED = [Order, Kept, Words, Row, Index, Small, Large, Wide, Motley, Rational, Complex, Integer, *MADE].freeze
+# Of those that nothing is made of any more.
+def sizes_of_classes
+  sizes = MEASURED.to_h { |one| [one, 0] }.compare_by_identity
+  ObjectSpace.each_object(Object) do |object|
+    sum = sizes[object.class]
+    sizes[object.class] = sum + ObjectSpace.memsize_of(object) if sum
+  end
+  sizes
+end
+
+MEASURED = [Order, Kept, Words, Row, Index, Small, Large, Wide, Motley, Rational, Complex, Integer, Float, *MADE].freeze
 
 def say
   counts_of_classes
-  sizes = MEASURED.map { |one| ObjectSpace.memsize_of_all(one) }
+  sizes = sizes_of_classes
   counts = counts_of_classes
   ObjectSpace.count_objects
   objects = ObjectSpace.count_objects
@@ -92,7 +102,7 @@ def say
     # Classes whose name is asked for the first time make a string of it.
     named = counts.each_with_object(Hash.new(0)) { |(one, count), sum| sum[Module.instance_method(:inspect).bind_call(one)] += count }
     puts JSON.generate(objects: objects, classes: named, pages: pages, version: RUBY_VERSION,
-                       sizes: MEASURED.map(&:name).zip(sizes).to_h,
+                       sizes: sizes.transform_keys(&:name),
                        data: ObjectSpace.count_tdata_objects.map { |name, count| [name.to_s, count] }.to_h,
                        imemo: ObjectSpace.count_imemo_objects.map { |name, count| [name.to_s, count] }.to_h)
     $stdout.flush

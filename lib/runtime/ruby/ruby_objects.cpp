@@ -75,7 +75,7 @@ RubyObject measure_ruby_object(const RubyLayout& layout, const RubyShapes& shape
   constexpr uint64_t kHashTransient = RubyValue::user_flag(12);
   constexpr uint64_t kStructTransient = RubyValue::user_flag(3);
   constexpr uint64_t kBignumEmbedded = RubyValue::user_flag(2);
-  constexpr uint64_t kSmallTable = 136;  // ar_table
+  constexpr uint64_t kSmallTable = 128;  // ar_table
   constexpr uint64_t kHashInSlot = 24;
   constexpr uint64_t kDataEmbedded = 2;
 

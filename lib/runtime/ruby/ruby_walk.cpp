@@ -17,8 +17,8 @@ constexpr uint64_t kRun = 4 << 20;  // bytes of pages that are read at once
 
 }  // namespace
 
-RubyWalk::RubyWalk(Target& target, RubyPlace place)
-    : target_(target), place_(std::move(place)), types_(target) {
+RubyWalk::RubyWalk(Target& target, RubyPlace place, RuntimeOptions options)
+    : target_(target), place_(std::move(place)), options_(std::move(options)), types_(target) {
   runtime_.kind = RuntimeKind::kRuby;
   runtime_.version = place_.version;
   runtime_.module = place_.module;
@@ -68,6 +68,7 @@ void RubyWalk::walk_pages() {
   const std::span<const RubyPage> pages = pages_.all;
   for (size_t first = 0; first < pages.size();) {
     check_end();
+    if (options_.check) options_.check();
     size_t end = first + 1;
     while (end < pages.size() && pages[end].body == pages[end - 1].body + distance &&
            pages[end].body - pages[first].body < kRun) {

@@ -27,7 +27,7 @@ namespace heapsnap {
 class RubyWalk final : public RuntimeWalk {
  public:
   // `target` outlives it.
-  RubyWalk(Target& target, RubyPlace place);
+  RubyWalk(Target& target, RubyPlace place, RuntimeOptions options = {});
 
   // Empty: its heap is read.
   const std::string& why_not() const { return runtime_.why_not; }
@@ -86,6 +86,7 @@ class RubyWalk final : public RuntimeWalk {
 
   Target& target_;
   const RubyPlace place_;
+  const RuntimeOptions options_;
   const RubyLayout* layout_ = nullptr;  // null: see why_not()
   Runtime runtime_;
   RubyPages pages_;

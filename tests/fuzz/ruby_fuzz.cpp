@@ -1,0 +1,57 @@
+// A Ruby heap whose words the input changes: whatever they are, its walk ends, and what it says adds
+// up.
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "tests/unit/runtime/fake_ruby.h"
+
+using namespace heapsnap;
+using test::FakeRuby;
+
+// The first byte chooses a version; then ten bytes for each change: a place in one of eight parts, and the
+// word that comes there.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  constexpr size_t kChange = 10;
+  constexpr unsigned kVersions[][2] = {{2, 7}, {3, 1}, {3, 3}, {3, 4}};
+  if (size == 0) return 0;
+  const auto& version = kVersions[data[0] % 4];
+  FakeRuby ruby(version[0], version[1]);
+  const uint64_t order = ruby.add_class("Order", ruby.object_class);
+  ruby.add_singleton(order, ruby.class_class);
+  const uint64_t page = ruby.add_page(40, 64);
+  constexpr RubyType kTypes[] = {RubyType::kObject, RubyType::kHash,  RubyType::kString,
+                                 RubyType::kArray,  RubyType::kData,  RubyType::kStruct,
+                                 RubyType::kBignum, RubyType::kImemo, RubyType::kMatch};
+  for (uint64_t i = 0; i < 60; ++i) {
+    const uint64_t at = ruby.add(page, order, kTypes[i % std::size(kTypes)], i % 8 << 12);
+    ruby.put(at + 16, FakeRuby::kTables + i * 64);
+    ruby.put(at + 24, i % 4);
+  }
+  ruby.leave_unswept(page, 30);
+  const uint64_t parts[] = {
+      FakeRuby::kVm,   FakeRuby::kSpace,  FakeRuby::kList, FakeRuby::kHeaders,
+      FakeRuby::kTree, FakeRuby::kTables, order,           ruby.slot(page, 0)};
+  for (size_t i = 1; i + kChange <= size && i < 64 * kChange; i += kChange) {
+    uint16_t place = 0;
+    uint64_t value = 0;
+    std::memcpy(&place, data + i, sizeof place);
+    std::memcpy(&value, data + i + sizeof place, sizeof value);
+    // Half of the words are addresses in the parts: nothing else leads anywhere.
+    if (value % 2 == 0) value = parts[value / 2 % 8] + value / 16 % 0x2000;
+    ruby.put(parts[place % 8] + place / 8 % 0x1ff * 8, value);
+  }
+  RubyWalk walk(ruby.target, ruby.place);
+  // Chunks at the places of all that objects own.
+  const std::vector<uint64_t> sizes(64, 0x40);
+  const std::vector<ChunkState> states(64, ChunkState::kUsed);
+  ChunkBatch batch;
+  batch.begin = Address(FakeRuby::kTables - 16);
+  batch.sizes = sizes;
+  batch.states = states;
+  walk.on_batch(batch);
+  RuntimeModel model;
+  walk.take(model);
+  if (!test::adds_up(model)) __builtin_trap();
+  return 0;
+}

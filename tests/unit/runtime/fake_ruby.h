@@ -1,0 +1,247 @@
+// The memory of a CRuby in a FakeTarget: its state, its pages, its first classes, and objects that a test
+// puts into slots.
+//
+//   0x100000   data: rb_cObject and others, then the pointer to rb_vm_t and the one to the shapes
+//   0x200000   heap: rb_vm_t, the object space, the list of pages, their headers, tables, texts, shapes
+//   0x40000000 pages, each at a multiple of 64 KiB
+//
+// The first page has classes, each in a slot of 160 bytes (of 40, where the version has no larger ones); the
+// second one what they are called.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "runtime/ruby/ruby_place.h"
+#include "runtime/ruby/ruby_value.h"
+#include "runtime/ruby/ruby_walk.h"
+#include "tests/unit/heap/fake_target.h"
+#include "tests/unit/runtime/model_sums.h"
+
+namespace heapsnap::test {
+
+class FakeRuby {
+ public:
+  static constexpr uint64_t kVariables =
+      0x100000;  // rb_cObject, rb_mKernel, rb_cRubyVM, rb_cString
+  static constexpr uint64_t kVm = 0x200000;
+  static constexpr uint64_t kSpace = 0x202000;
+  static constexpr uint64_t kList = 0x204000;
+  static constexpr uint64_t kHeaders = 0x206000;
+  static constexpr uint64_t kHeaderRoom = 0x400;
+  static constexpr uint64_t kTree = 0x20f000;
+  static constexpr uint64_t kTables = 0x210000;
+  static constexpr uint64_t kShapes = 0x230000;
+  static constexpr uint64_t kPages = 0x40000000;
+  static constexpr uint64_t kPageRoom = 0x10000;
+  static constexpr uint64_t kMostPages = 8;
+  static constexpr uint64_t kFirstSlot = 40;
+  static constexpr uint64_t kPathKey = 0x1230;  // __classpath__
+  static constexpr uint64_t kAttachedKey = 0x4560;
+  static constexpr uint64_t kEmbedded = RubyValue::user_flag(1);
+
+  explicit FakeRuby(unsigned major = 3, unsigned minor = 1)
+      : target(Machine::kX86_64), layout(*ruby_layouts(major, minor).at(0)) {
+    target.map("00100000-00101000 rw-p 00000000 08:01 4711 /usr/lib/libruby.so");
+    target.map("00200000-00240000 rw-p 00000000 00:00 0 [heap]");
+    target.map("40000000-40080000 rw-p 00000000 00:00 0");
+    place.module = "/usr/lib/libruby.so";
+    place.version = layout.version();
+    place.object_class = Address(kVariables);
+    place.kernel_module = Address(kVariables + 8);
+    place.machine_class = Address(kVariables + 16);
+    place.string_class = Address(kVariables + 24);
+    place.data = {{Address(0x100000), Address(0x101000)}};
+    place.layouts = {&layout};
+    put(kVariables + 32, kVm);
+    put(kVm + layout.vm_objspace, kSpace);
+    put(kSpace + layout.space_pages, kList);
+    classes_ =
+        add_page(layout.page_slot_bytes == RubyLayout::kNone || has_small_classes() ? 40 : 160, 60);
+    names_ = add_page(40, 200);
+    class_class = add_class("", 0);
+    object_class = add_class("Object", 0);
+    put(class_class + 8, class_class);
+    name_class(class_class, "Class");
+    kernel_module = add_class("Kernel", 0, RubyType::kModule);
+    string_class = add_class("String", object_class);
+    machine_class = add_class("RubyVM", object_class);
+    const uint64_t classes[] = {object_class, kernel_module, machine_class, string_class};
+    for (size_t i = 0; i < std::size(classes); ++i) put(kVariables + i * 8, classes[i]);
+    self = next_slot(names_);
+    put(self, static_cast<uint64_t>(RubyType::kData));
+    put(self + 8, machine_class);
+    put(self + 24, 1);
+    put(self + 32, kVm);
+    put(kVm + layout.vm_self, self);
+    if (layout.has_shapes()) {
+      put(kVariables + 40, kTree);
+      put(kTree, kShapes);
+      put(kTree + 8, kShapes);
+      put_int(kTree + layout.tree_next_shape, 4);
+      for (uint64_t i = 0; i < 4; ++i) {
+        put_int(kShapes + i * layout.shape_bytes + layout.shape_capacity, i * 3);
+        put_int(kShapes + i * layout.shape_bytes + layout.shape_parent, i == 0 ? UINT32_MAX : 0);
+      }
+      put_int(kShapes + 3 * layout.shape_bytes + layout.shape_type, layout.shape_type_complex);
+    }
+  }
+
+  // A page of free slots; its number.
+  uint64_t add_page(uint64_t slot_bytes, uint64_t slots) {
+    const uint64_t number = pages_.size();
+    const uint64_t header = kHeaders + number * kHeaderRoom;
+    const uint64_t body = kPages + number * kPageRoom;
+    pages_.push_back({slot_bytes, 0});
+    put(body, header);
+    put(header + layout.page_start, body + kFirstSlot);
+    put_short(header + layout.page_total_slots, slots);
+    if (layout.page_slot_bytes != RubyLayout::kNone) {
+      put_short(header + layout.page_slot_bytes, slot_bytes);
+    }
+    put(kList + layout.space_pages_data + number * 8, header);
+    put(kSpace + layout.space_page_count, pages_.size());
+    return number;
+  }
+  uint64_t slot(uint64_t page, uint64_t number) const {
+    return kPages + page * kPageRoom + kFirstSlot + number * pages_[page].slot_bytes;
+  }
+  uint64_t next_slot(uint64_t page) { return slot(page, pages_[page].used++); }
+  uint64_t header_of(uint64_t page) const { return kHeaders + page * kHeaderRoom; }
+
+  // An object in a page's next slot.
+  uint64_t add(uint64_t page, uint64_t of_class, RubyType type, uint64_t flags = 0) {
+    const uint64_t at = next_slot(page);
+    put(at, static_cast<uint64_t>(type) | flags);
+    put(at + 8, of_class);
+    return at;
+  }
+  // Named unless its name is empty.
+  uint64_t add_class(const std::string& name, uint64_t super, RubyType type = RubyType::kClass,
+                     uint64_t flags = 0) {
+    const uint64_t at = add(classes_, class_class, type, flags);
+    put(at + layout.class_super, super);
+    if (has_small_classes()) {
+      put(at + layout.class_extension, next_table(64));
+    }
+    if (!name.empty()) name_class(at, name);
+    return at;
+  }
+  void name_class(uint64_t at, const std::string& name) {
+    const uint64_t text = add_text(name);
+    if (has_small_classes()) {
+      set_variable(at, kPathKey, text);
+    } else {
+      put(at + layout.class_path, text);
+    }
+  }
+  // The class that only the object at `at` has.
+  uint64_t add_singleton(uint64_t at, uint64_t super) {
+    const uint64_t found = add_class("", super, RubyType::kClass, layout.flag_singleton);
+    put(at + 8, found);
+    if (has_small_classes()) {
+      set_variable(found, kAttachedKey, at);
+    } else {
+      put(found + layout.class_attached, at);
+    }
+    return found;
+  }
+  // A string in a slot, its bytes in it or elsewhere.
+  uint64_t add_text(const std::string& text) {
+    constexpr uint64_t kLongest = 24;
+    const bool has_length = !has_small_classes();
+    const bool is_elsewhere = text.size() > (has_length ? kLongest - 8 : kLongest);
+    const uint64_t at = add(names_, 0, RubyType::kString);
+    uint64_t place = at + (has_length ? 24 : 16);
+    if (is_elsewhere) {
+      place = next_table(text.size());
+      put(at, word(at) | kEmbedded);  // RSTRING_NOEMBED: the same bit
+      put(at + 16, text.size());
+      put(at + 24, place);
+      put(at + 32, text.size());
+    } else if (has_length) {
+      put(at + 16, text.size());
+    } else {
+      put(at, word(at) | text.size() << 14);
+    }
+    target.put_bytes(Address(place), std::as_bytes(std::span(text)));
+    return at;
+  }
+  uint64_t next_table(uint64_t bytes) {
+    const uint64_t at = kTables + tables_;
+    tables_ += (bytes + 15) / 16 * 16;
+    return at;
+  }
+  void set_collector(uint64_t mode) { put_int(kSpace + layout.space_flags, mode); }
+  // As in the middle of a sweep: only the first `marked` slots of the page are alive.
+  void leave_unswept(uint64_t page, uint64_t marked) {
+    const uint64_t header = header_of(page);
+    put_int(header + layout.page_flags, RubyLayout::kBeforeSweep);
+    for (uint64_t i = 0; i < marked; ++i) {
+      const uint64_t bit = (slot(page, i) & (kPageRoom - 1)) / RubyLayout::kLeastSlot;
+      const uint64_t at = header + layout.page_mark_bits + bit / 64 * 8;
+      put(at, word(at) | uint64_t{1} << bit % 64);
+    }
+  }
+
+  void put(uint64_t at, uint64_t value) { target.put_word(Address(at), value); }
+  void put_int(uint64_t at, uint64_t value) {
+    target.put(Address(at), static_cast<uint32_t>(value));
+  }
+  void put_short(uint64_t at, uint64_t value) {
+    target.put(Address(at), static_cast<uint16_t>(value));
+  }
+  uint64_t word(uint64_t at) {
+    return static_cast<Target&>(target).memory().read_value<uint64_t>(Address(at)).value_or(0);
+  }
+  bool has_small_classes() const { return layout.class_extension != RubyLayout::kNone; }
+
+  RuntimeModel walk() {
+    RuntimeModel model;
+    RubyWalk walk(target, place);
+    walk.take(model);
+    return model;
+  }
+
+  FakeTarget target;
+  const RubyLayout& layout;
+  RubyPlace place;
+  uint64_t class_class = 0;
+  uint64_t object_class = 0;
+  uint64_t kernel_module = 0;
+  uint64_t string_class = 0;
+  uint64_t machine_class = 0;
+  uint64_t self = 0;  // the object RubyVM, which leads to the state
+
+ private:
+  struct Page {
+    uint64_t slot_bytes = 0;
+    uint64_t used = 0;
+  };
+
+  // Adds to the variables of a class.
+  void set_variable(uint64_t at, uint64_t key, uint64_t value) {
+    constexpr uint64_t kMost = 4;
+    const uint64_t extension = word(at + layout.class_extension);
+    uint64_t table = word(extension + layout.class_variables);
+    if (table == 0) {
+      table = next_table(56);
+      put(extension + layout.class_variables, table);
+      put(table + 48, next_table(kMost * 24));
+    }
+    const uint64_t count = word(table + 40);
+    const uint64_t entry = word(table + 48) + count * 24;
+    put(entry + 8, key);
+    put(entry + 16, value);
+    put(table + 40, count + 1);
+  }
+
+  uint64_t classes_ = 0;
+  uint64_t names_ = 0;
+  uint64_t tables_ = 0;
+  std::vector<Page> pages_;
+};
+
+}  // namespace heapsnap::test
