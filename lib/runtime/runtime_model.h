@@ -101,10 +101,10 @@ struct RuntimeArea {
   };
   uint32_t runtime = 0;
   AddressRange range;
-  bool is_in_malloc = false;  // lies in blocks of malloc, and is part of what those take
   Amount used;                // slots in use
   Amount free_in_page;        // free slots, and what pages that are in use lose to headers and ends
   Amount free_in_area;        // pages not in use, and what areas lose to alignment
+  bool is_in_malloc = false;  // lies in blocks of malloc, and is part of what those take
   bool operator==(const RuntimeArea&) const = default;
 };
 

@@ -40,19 +40,24 @@ bool fits_in(const RuntimeArea& area) {
 void write_runtimes(const RuntimeModel& model, SectionSink& sink) {
   write_rows(model.runtimes, sink);
   write_rows(model.classes, sink);
+  write_rows(model.types, sink);
   write_rows(model.pages, sink);
   write_rows(model.areas, sink);
 }
 
 bool read_runtime_table(TableCursor& table, RuntimeModel& model) {
   return read_rows(table, model.runtimes) || read_rows(table, model.classes) ||
-         read_rows(table, model.pages) || read_rows(table, model.areas);
+         read_rows(table, model.types) || read_rows(table, model.pages) ||
+         read_rows(table, model.areas);
 }
 
 void check_runtimes(const RuntimeModel& model, const std::string& source) {
   const size_t runtimes = model.runtimes.size();
   for (const RuntimeClass& row : model.classes) {
     check_table(row.runtime < runtimes, source, "a class of a runtime that does not exist");
+  }
+  for (const RuntimeType& row : model.types) {
+    check_table(row.runtime < runtimes, source, "a type of a runtime that does not exist");
   }
   for (const RuntimePages& row : model.pages) {
     check_table(row.runtime < runtimes, source, "pages of a runtime that does not exist");

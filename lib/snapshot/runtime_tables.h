@@ -21,7 +21,7 @@ void check_runtimes(const RuntimeModel& model, const std::string& source);
 template <>
 struct EnumRange<RuntimeKind> {
   static constexpr auto kFirst = RuntimeKind::kUnknown;
-  static constexpr auto kLast = RuntimeKind::kPython;
+  static constexpr auto kLast = RuntimeKind::kRuby;
   static constexpr auto kUnknown = RuntimeKind::kUnknown;
 };
 
@@ -47,6 +47,9 @@ struct TableOf<Runtime> {
     column("other_slot_bytes", row.other_slot_bytes);
     column("damaged_pages", row.damaged_pages);
     column("unread_bytes", row.unread_bytes);
+    column("collector", row.collector);
+    column("unswept_slots", row.unswept_slots);
+    column("unswept_bytes", row.unswept_bytes);
   }
 };
 
@@ -65,6 +68,21 @@ struct TableOf<RuntimeClass> {
 };
 
 template <>
+struct TableOf<RuntimeType> {
+  static constexpr const char* kName = "runtime_types";
+  static void columns(auto& column, auto& row) {
+    column("runtime", row.runtime);
+    column("name", row.name);
+    column("part", row.part);
+    column("count", row.count);
+    column("unswept", row.unswept);
+    column("bytes", row.bytes);
+    column("owned_bytes", row.owned_bytes);
+    column("malloc_bytes", row.malloc_bytes);
+  }
+};
+
+template <>
 struct TableOf<RuntimePages> {
   static constexpr const char* kName = "runtime_pages";
   static void columns(auto& column, auto& row) {
@@ -73,6 +91,7 @@ struct TableOf<RuntimePages> {
     column("pages", row.pages);
     column("used_slots", row.used_slots);
     column("free_slots", row.free_slots);
+    column("unswept_slots", row.unswept_slots);
   }
 };
 
@@ -92,6 +111,7 @@ struct TableOf<RuntimeArea> {
     column("free_in_area", row.free_in_area.bytes);
     column("free_in_area_resident", row.free_in_area.resident);
     column("free_in_area_swapped", row.free_in_area.swapped);
+    column("is_in_malloc", row.is_in_malloc);
   }
 };
 

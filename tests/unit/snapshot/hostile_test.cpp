@@ -287,6 +287,7 @@ TEST_CASE("metadata that do not fit together") {
   CHECK(error_of_metadata([](M& m) { m.heap.corruptions[0].segment = 2; }) != "");
   CHECK(error_of_metadata([](M& m) { m.heap.corruptions[0].arena = 2; }) != "");
   CHECK(error_of_metadata([](M& m) { m.runtimes.classes[0].runtime = 2; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.types[0].runtime = 2; }) != "");
   CHECK(error_of_metadata([](M& m) { m.runtimes.pages[1].runtime = 2; }) != "");
   CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].runtime = 2; }) != "");
   CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].range.end = Address(1); }) != "");

@@ -67,20 +67,24 @@ RuntimeModel full_runtimes() {
        {&python.interpreters, &python.objects, &python.areas, &python.area_bytes,
         &python.used_bytes, &python.free_bytes, &python.overhead_bytes, &python.free_page_bytes,
         &python.alignment_bytes, &python.other_slots, &python.other_slot_bytes,
-        &python.damaged_pages, &python.unread_bytes}) {
+        &python.damaged_pages, &python.unread_bytes, &python.unswept_slots,
+        &python.unswept_bytes}) {
     *field = next++ * 1000;
   }
+  python.collector = "sweeping";
   Runtime other;
-  other.kind = RuntimeKind::kPython;
-  other.why_not = "heapsnap does not know how Python 2.7 lays out its memory";
+  other.kind = RuntimeKind::kRuby;
+  other.why_not = "heapsnap does not know how Ruby 9.9.9 lays out its memory";
   model.runtimes = {python, other};
   model.classes = {{0, "Order", 4000, 3000, 1 << 20, UINT64_MAX, 7}, {1, "", 0, 0, 0, 0, 0}};
-  model.pages = {{0, 16, 1, 2, 3}, {0, 512, 4, 5, 6}};
+  model.types = {{0, "DATA", "VM/thread", 5, 6, 7, 8, UINT64_MAX}, {1, "", "", 0, 0, 0, 0, 0}};
+  model.pages = {{0, 16, 1, 2, 3, 0}, {0, 512, 4, 5, 6, 7}};
   model.areas.push_back({0,
                          {Address(0x7f0000100000), Address(0x7f0000200000)},
                          {0x80000, 0x40000, 0x40000},
                          {0x40000, 1, 2},
-                         {0x40000, 0, 0}});
+                         {0x40000, 0, 0},
+                         true});
   model.areas.push_back({1, {Address(0x1000), Address(0x1000)}, {}, {}, {}});
   return model;
 }

@@ -280,12 +280,12 @@ class Sample {
           "runtimes kind={} version={} module={} place={} why_not={} interpreters={} objects={} "
           "areas={} area_bytes={} used_bytes={} free_bytes={} overhead_bytes={} "
           "free_page_bytes={} alignment_bytes={} other_slots={} other_slot_bytes={} "
-          "damaged_pages={} unread_bytes={}",
+          "damaged_pages={} unread_bytes={} collector={} unswept_slots={} unswept_bytes={}",
           static_cast<int>(one.kind), hex(one.version), hex(one.module), one.place.value(),
           hex(one.why_not), one.interpreters, one.objects, one.areas, one.area_bytes,
           one.used_bytes, one.free_bytes, one.overhead_bytes, one.free_page_bytes,
           one.alignment_bytes, one.other_slots, one.other_slot_bytes, one.damaged_pages,
-          one.unread_bytes);
+          one.unread_bytes, hex(one.collector), one.unswept_slots, one.unswept_bytes);
     }
     for (const RuntimeClass& one : model.classes) {
       line(
@@ -294,19 +294,29 @@ class Sample {
           one.runtime, hex(one.name), one.count, one.tracked, one.bytes, one.owned_bytes,
           one.malloc_bytes);
     }
+    for (const RuntimeType& one : model.types) {
+      line(
+          "runtime_types runtime={} name={} part={} count={} unswept={} bytes={} owned_bytes={} "
+          "malloc_bytes={}",
+          one.runtime, hex(one.name), hex(one.part), one.count, one.unswept, one.bytes,
+          one.owned_bytes, one.malloc_bytes);
+    }
     for (const RuntimePages& one : model.pages) {
-      line("runtime_pages runtime={} slot_bytes={} pages={} used_slots={} free_slots={}",
-           one.runtime, one.slot_bytes, one.pages, one.used_slots, one.free_slots);
+      line(
+          "runtime_pages runtime={} slot_bytes={} pages={} used_slots={} free_slots={} "
+          "unswept_slots={}",
+          one.runtime, one.slot_bytes, one.pages, one.used_slots, one.free_slots,
+          one.unswept_slots);
     }
     for (const RuntimeArea& one : model.areas) {
       line(
           "runtime_areas runtime={} begin={} end={} used={} used_resident={} used_swapped={} "
           "free_in_page={} free_in_page_resident={} free_in_page_swapped={} free_in_area={} "
-          "free_in_area_resident={} free_in_area_swapped={}",
+          "free_in_area_resident={} free_in_area_swapped={} is_in_malloc={}",
           one.runtime, one.range.begin.value(), one.range.end.value(), one.used.bytes,
           one.used.resident, one.used.swapped, one.free_in_page.bytes, one.free_in_page.resident,
           one.free_in_page.swapped, one.free_in_area.bytes, one.free_in_area.resident,
-          one.free_in_area.swapped);
+          one.free_in_area.swapped, one.is_in_malloc ? 1 : 0);
     }
   }
 
