@@ -246,6 +246,7 @@ class Sharing {
     RuntimeModel shared;
     for (const Runtime& one : model.runtimes) shared.runtimes.push_back(rows_.plain(one));
     for (const RuntimeClass& one : model.classes) shared.classes.push_back(rows_.plain(one));
+    for (const RuntimeType& one : model.types) shared.types.push_back(rows_.plain(one));
     for (const RuntimePages& one : model.pages) shared.pages.push_back(rows_.plain(one));
     for (const RuntimeArea& one : model.areas) {
       shared.areas.push_back(rows_.plain(one));

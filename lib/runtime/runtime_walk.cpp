@@ -5,7 +5,7 @@
 
 namespace heapsnap {
 
-std::vector<RuntimePlace> find_runtimes(Target&, const LoadedModules& modules) {
+std::vector<RuntimePlace> find_runtimes(Target& target, const LoadedModules& modules) {
   std::vector<RuntimePlace> found;
   for (const PythonPlace& place : find_pythons(modules)) {
     found.push_back({RuntimeKind::kPython, place.version, place.module,
