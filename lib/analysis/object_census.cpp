@@ -2,19 +2,16 @@
 
 #include <algorithm>
 
+#include "analysis/bounded_sum.h"
+
 namespace heapsnap {
 
 namespace {
 
-uint64_t sum_of(uint64_t a, uint64_t b) {
-  uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 void add(ObjectCensus::Sum& sum, const RuntimeClass& row) {
-  sum.count = sum_of(sum.count, row.count);
-  sum.bytes = sum_of(sum.bytes, all_bytes(row));
-  sum.malloc_bytes = sum_of(sum.malloc_bytes, row.malloc_bytes);
+  sum.count = bounded_sum(sum.count, row.count);
+  sum.bytes = bounded_sum(sum.bytes, all_bytes(row));
+  sum.malloc_bytes = bounded_sum(sum.malloc_bytes, row.malloc_bytes);
 }
 
 uint64_t measure_of(const RuntimeClass& row, ObjectCensus::Order order) {
@@ -29,7 +26,7 @@ uint64_t measure_of(const RuntimeClass& row, ObjectCensus::Order order) {
 }  // namespace
 
 uint64_t all_bytes(const RuntimeClass& row) {
-  return sum_of(row.bytes, row.owned_bytes);
+  return bounded_sum(row.bytes, row.owned_bytes);
 }
 
 ObjectCensus take_object_census(const RuntimeModel& model, ObjectCensus::Order order) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "analysis/context_account.h"
 #include "report/advice_text.h"
 #include "report/json_row.h"
 #include "report/json_writer.h"
@@ -202,6 +203,13 @@ void write_rss(JsonWriter& json, const ReportInput& input) {
            {{"resident", account[row].resident}, {"swapped", account[row].swapped}});
   }
   json.end_object();
+  const ContextAccount contexts = account_contexts(account, input.metadata.runtimes);
+  objects(json, "contexts", contexts.rows, [&](const ContextAccount::Row& row, size_t) {
+    json.member("name", row.name);
+    members(json, {{"count", row.contexts},
+                   {"resident", row.amount.resident},
+                   {"swapped", row.amount.swapped}});
+  });
   write_groups(json, "other_anonymous", input.rest_groups.other_memory);
   write_groups(json, "largest_files", input.rest_groups.files);
   write_groups(json, "largest_shared", input.rest_groups.shared);

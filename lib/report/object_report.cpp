@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "report/context_report.h"
 #include "report/json_head.h"
 #include "report/json_row.h"
 #include "report/json_writer.h"
@@ -34,8 +35,9 @@ Words words_of(RuntimeKind kind) {
   return {"area", "areas", "page", "pages"};
 }
 
-void print_runtime(Writer& out, const Runtime& runtime, const ObjectCensus::Sum& sum,
-                   size_t width) {
+void print_runtime(Writer& out, const ObjectReportInput& input, uint32_t number, size_t width) {
+  const Runtime& runtime = input.metadata.runtimes.runtimes[number];
+  const ObjectCensus::Sum& sum = input.census.sums[number];
   std::string front = fmt::format("  {:<8}  ", to_string(runtime.kind));
   std::string text = (runtime.version.empty() ? "of unknown version" : printable(runtime.version)) +
                      " in " + printable(file_name_of(runtime.module));
@@ -47,6 +49,10 @@ void print_runtime(Writer& out, const Runtime& runtime, const ObjectCensus::Sum&
     text += ", " + count_text(runtime.interpreters, "interpreter", "interpreters");
   }
   print_lines(out, front, text, width);
+  if (runtime.contexts != 0) {
+    print_context_sums(out, input.metadata.runtimes, number, width);
+    return;
+  }
   text = fmt::format("{} in {}, with their buffers", count_text(sum.count, "object", "objects"),
                      size_text(sum.bytes));
   if (sum.malloc_bytes != 0)
@@ -134,9 +140,8 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
   const Process& process = input.metadata.process;
   const RuntimeModel& model = input.metadata.runtimes;
   out.write(ink.bold(fmt::format("Process {}: {}", process.pid, printable(process.comm))) + "\n");
-  for (size_t i = 0; i < model.runtimes.size(); ++i) {
-    print_runtime(out, model.runtimes[i], input.census.sums[i], width);
-  }
+  for (uint32_t i = 0; i < model.runtimes.size(); ++i) print_runtime(out, input, i, width);
+  print_context_names(out, model, limit, ink, width);
   const auto& classes = input.census.classes;
   const size_t shown = limit == 0 ? classes.size() : std::min<size_t>(limit, classes.size());
   if (shown != 0) print_classes(out, input, shown, ink, width);
@@ -147,9 +152,11 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
                           count_text(classes.size() - shown, "more class", "more classes"),
                           size_text(rest.bytes)));
   }
-  print_lines(out, "  ",
-              "bytes: with what only the object uses, as a list's items; own bytes: without.",
-              width);
+  if (shown != 0) {
+    print_lines(out, "  ",
+                "bytes: with what only the object uses, as a list's items; own bytes: without.",
+                width);
+  }
   print_pages(out, input, ink, width);
   const std::string source = input.snapshot_path.empty() ? std::to_string(process.pid)
                                                          : shell_word(input.snapshot_path, "FILE");
@@ -191,6 +198,8 @@ void print_json_objects(Writer& out, const ObjectReportInput& input) {
     json.member("used_slots", row.used_slots);
     json.member("free_slots", row.free_slots);
   });
+  objects("contexts", model.contexts,
+          [&](const RuntimeContext& row) { write_json_context(json, model, row); });
   json.end_object();
   out.write("\n");
 }

@@ -46,6 +46,9 @@ std::string runtime_text(const Runtime& runtime) {
   std::string text = runtime.version.empty() ? "of unknown version" : printable(runtime.version);
   text += " in " + printable(file_name_of(runtime.module));
   if (!runtime.why_not.empty()) return text;
+  if (runtime.contexts != 0) {
+    return text + ", " + count_text(runtime.contexts, "memory context", "memory contexts");
+  }
   return text + ", " + count_text(runtime.objects, "object", "objects");
 }
 

@@ -1,6 +1,7 @@
 // The section that accounts for the resident set, row by row, and for what the rows consist of.
 #include <fmt/format.h>
 
+#include "analysis/context_account.h"
 #include "report/mapping_group_text.h"
 #include "report/number_text.h"
 #include "report/rss_row_text.h"
@@ -76,6 +77,12 @@ void print_remarks(TextPage& page) {
                               size_text(in_malloc),
                               name_of(metadata.runtimes.runtimes.front().kind)));
   }
+  if (!metadata.runtimes.contexts.empty()) {
+    page.sentence(
+        fmt::format("heapsnap objects lists all {} memory contexts of PostgreSQL, with what is "
+                    "free in them.",
+                    count_text(metadata.runtimes.contexts.size())));
+  }
   if (account.disagreement != 0) {
     page.sentence(
         fmt::format("The pages of chunks add up to {} more than the kernel's counters, which were "
@@ -101,10 +108,20 @@ void print_rss_table(TextPage& page) {
     if (has_swap) cells.push_back(size_text(amount.swapped));
     table.add_row(std::move(cells));
   };
+  const ContextAccount contexts = account_contexts(account, page.input.metadata.runtimes);
   for (int i = 0; i < kRssRowCount; ++i) {
     const RssRow row = static_cast<RssRow>(i);
-    const bool is_empty = account[row] == RssAccount::Amount{};
-    if (!is_empty || row == RssRow::kProgram) add(rss_row_text(row), account[row]);
+    const RssAccount::Amount& amount = row == RssRow::kProgram   ? contexts.program
+                                       : row == RssRow::kMmapped ? contexts.mmapped
+                                                                 : account[row];
+    const bool is_empty = amount == RssAccount::Amount{};
+    if (!is_empty || row == RssRow::kProgram) add(rss_row_text(row), amount);
+    if (row == RssRow::kMmapped) {
+      for (const ContextAccount::Row& part : contexts.rows) {
+        const std::string name = part.name.empty() ? "others" : printable(part.name);
+        add(clipped("PostgreSQL contexts: " + name, label_width(page, has_swap)), part.amount);
+      }
+    }
     const std::vector<MappingGroup>* const groups = groups_of(page.input.rest_groups, row);
     if (groups == nullptr || !is_much(account, row)) continue;
     for (const MappingGroup& group : *groups) {

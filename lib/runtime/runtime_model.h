@@ -17,7 +17,7 @@
 namespace heapsnap {
 
 // Stored in snapshots: values never change their meaning, new ones are appended.
-enum class RuntimeKind : uint8_t { kUnknown = 0, kPython = 1, kRuby = 2 };
+enum class RuntimeKind : uint8_t { kUnknown = 0, kPython = 1, kRuby = 2, kPostgres = 3 };
 const char* to_string(RuntimeKind kind);  // "python"
 const char* name_of(RuntimeKind kind);    // "Python"
 
@@ -46,6 +46,13 @@ struct Runtime {
   std::string collector;          // what it was doing: "marking", "sweeping"; empty: nothing
   uint64_t unswept_slots = 0;     // in use, by objects that the collector knows to be dead
   uint64_t unswept_bytes = 0;     // of those
+  // Of a runtime whose memory is in contexts (RuntimeContext), and those in blocks of malloc.
+  uint64_t contexts = 0;
+  uint64_t damaged_contexts = 0;     // those with a problem
+  uint64_t spare_contexts = 0;       // deleted, and kept with their first block for the next one
+  uint64_t spare_bytes = 0;          // blocks of malloc of those
+  uint64_t other_malloc_blocks = 0;  // in use, but of no context
+  uint64_t other_malloc_bytes = 0;
   bool operator==(const Runtime&) const = default;
 };
 
@@ -108,12 +115,46 @@ struct RuntimeArea {
   bool operator==(const RuntimeArea&) const = default;
 };
 
+// How a memory context hands its memory out. Stored in snapshots, as RuntimeKind.
+enum class ContextKind : uint8_t {
+  kUnknown = 0,
+  kAllocSet = 1,
+  kGeneration = 2,
+  kSlab = 3,
+  kBump = 4,
+};
+const char* to_string(ContextKind kind);  // "AllocSet"
+
+// A memory context of PostgreSQL: all that is given back together.
+struct RuntimeContext {
+  uint32_t runtime = 0;
+  int32_t parent = -1;  // index into RuntimeModel::contexts; -1: none
+  uint32_t level = 0;   // 0: no parent
+  ContextKind kind = ContextKind::kUnknown;
+  Address at;
+  std::string name;
+  std::string ident;        // what tells it from others of its name; only where asked for
+  uint64_t blocks = 0;      // that it took from malloc
+  uint64_t bytes = 0;       // of them, and of itself
+  uint64_t free_bytes = 0;  // of these: behind the last chunk of a block, and in free chunks
+  uint64_t free_chunks = 0;
+  uint64_t used_chunks = 0;
+  bool counts_chunks = false;  // whether these two are known
+  // Blocks of malloc that back it, by their usable bytes.
+  uint64_t malloc_blocks = 0;
+  RuntimeArea::Amount in_heaps;     // of those in malloc's heaps
+  RuntimeArea::Amount in_mappings;  // of those that have a mapping each
+  std::string problem;              // one clause: what does not fit; its sums are what was believed
+  bool operator==(const RuntimeContext&) const = default;
+};
+
 struct RuntimeModel {
   std::vector<Runtime> runtimes;
   std::vector<RuntimeClass> classes;  // of each runtime: descending by bytes with owned_bytes
   std::vector<RuntimeType> types;
-  std::vector<RuntimePages> pages;  // ascending by size
-  std::vector<RuntimeArea> areas;   // ascending by address
+  std::vector<RuntimePages> pages;       // ascending by size
+  std::vector<RuntimeArea> areas;        // ascending by address
+  std::vector<RuntimeContext> contexts;  // of each runtime: each behind its parent
   bool operator==(const RuntimeModel&) const = default;
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/runtime_walk.h"
 
+#include "runtime/postgres/postgres_walk.h"
 #include "runtime/python/python_walk.h"
 #include "runtime/ruby/ruby_walk.h"
 
@@ -17,6 +18,12 @@ std::vector<RuntimePlace> find_runtimes(Target& target, const LoadedModules& mod
     found.push_back({RuntimeKind::kRuby, place.version, place.module,
                      [place](Target& frozen, const RuntimeOptions& options) {
                        return std::make_unique<RubyWalk>(frozen, place, options);
+                     }});
+  }
+  for (const PostgresPlace& place : find_postgres_servers(target, modules)) {
+    found.push_back({RuntimeKind::kPostgres, place.version, place.module,
+                     [place](Target& frozen, const RuntimeOptions& options) {
+                       return std::make_unique<PostgresWalk>(frozen, place, options);
                      }});
   }
   return found;

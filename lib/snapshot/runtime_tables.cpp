@@ -22,14 +22,32 @@ bool read_rows(TableCursor& table, std::vector<Row>& rows) {
   return true;
 }
 
+bool is_amount(const RuntimeArea::Amount& amount) {
+  return amount.resident <= amount.bytes && amount.swapped <= amount.bytes - amount.resident;
+}
+
+void check_context(const RuntimeModel& model, size_t number, const std::string& source) {
+  const RuntimeContext& context = model.contexts[number];
+  check_table(context.runtime < model.runtimes.size(), source,
+              "a memory context of a runtime that does not exist");
+  check_table(context.parent == -1 ||
+                  (context.parent >= 0 && static_cast<size_t>(context.parent) < number &&
+                   model.contexts[static_cast<size_t>(context.parent)].runtime == context.runtime),
+              source, "a memory context whose parent is not before it");
+  const uint64_t level =
+      context.parent < 0 ? 0
+                         : model.contexts[static_cast<size_t>(context.parent)].level + uint64_t{1};
+  check_table(context.level == level, source, "a memory context is not one level below its parent");
+  check_table(context.free_bytes <= context.bytes && is_amount(context.in_heaps) &&
+                  is_amount(context.in_mappings),
+              source, "a memory context does not hold what it says");
+}
+
 // Adds up without wrapping, as no addend is more than an address space.
 bool fits_in(const RuntimeArea& area) {
   uint64_t room = area.range.size();
   for (const RuntimeArea::Amount& amount : {area.used, area.free_in_page, area.free_in_area}) {
-    if (amount.bytes > room || amount.resident > amount.bytes ||
-        amount.swapped > amount.bytes - amount.resident) {
-      return false;
-    }
+    if (amount.bytes > room || !is_amount(amount)) return false;
     room -= amount.bytes;
   }
   return true;
@@ -43,12 +61,13 @@ void write_runtimes(const RuntimeModel& model, SectionSink& sink) {
   write_rows(model.types, sink);
   write_rows(model.pages, sink);
   write_rows(model.areas, sink);
+  write_rows(model.contexts, sink);
 }
 
 bool read_runtime_table(TableCursor& table, RuntimeModel& model) {
   return read_rows(table, model.runtimes) || read_rows(table, model.classes) ||
          read_rows(table, model.types) || read_rows(table, model.pages) ||
-         read_rows(table, model.areas);
+         read_rows(table, model.areas) || read_rows(table, model.contexts);
 }
 
 void check_runtimes(const RuntimeModel& model, const std::string& source) {
@@ -67,6 +86,7 @@ void check_runtimes(const RuntimeModel& model, const std::string& source) {
     check_table(row.range.begin <= row.range.end && fits_in(row), source,
                 "an area of a runtime does not hold what it says");
   }
+  for (size_t i = 0; i < model.contexts.size(); ++i) check_context(model, i, source);
 }
 
 }  // namespace heapsnap

@@ -15,14 +15,20 @@ void write_runtimes(const RuntimeModel& model, SectionSink& sink);
 // Adds the rows of `table`, if it is one of these. False: it is not.
 bool read_runtime_table(TableCursor& table, RuntimeModel& model);
 // Throws Error{kBadInput} unless the tables of `source` fit together: rows of runtimes that exist,
-// and areas that hold what they say.
+// areas and contexts that hold what they say, contexts behind their parents.
 void check_runtimes(const RuntimeModel& model, const std::string& source);
 
 template <>
 struct EnumRange<RuntimeKind> {
   static constexpr auto kFirst = RuntimeKind::kUnknown;
-  static constexpr auto kLast = RuntimeKind::kRuby;
+  static constexpr auto kLast = RuntimeKind::kPostgres;
   static constexpr auto kUnknown = RuntimeKind::kUnknown;
+};
+template <>
+struct EnumRange<ContextKind> {
+  static constexpr auto kFirst = ContextKind::kUnknown;
+  static constexpr auto kLast = ContextKind::kBump;
+  static constexpr auto kUnknown = ContextKind::kUnknown;
 };
 
 template <>
@@ -50,6 +56,12 @@ struct TableOf<Runtime> {
     column("collector", row.collector);
     column("unswept_slots", row.unswept_slots);
     column("unswept_bytes", row.unswept_bytes);
+    column("contexts", row.contexts);
+    column("damaged_contexts", row.damaged_contexts);
+    column("spare_contexts", row.spare_contexts);
+    column("spare_bytes", row.spare_bytes);
+    column("other_malloc_blocks", row.other_malloc_blocks);
+    column("other_malloc_bytes", row.other_malloc_bytes);
   }
 };
 
@@ -112,6 +124,34 @@ struct TableOf<RuntimeArea> {
     column("free_in_area_resident", row.free_in_area.resident);
     column("free_in_area_swapped", row.free_in_area.swapped);
     column("is_in_malloc", row.is_in_malloc);
+  }
+};
+
+template <>
+struct TableOf<RuntimeContext> {
+  static constexpr const char* kName = "runtime_contexts";
+  static void columns(auto& column, auto& row) {
+    column("runtime", row.runtime);
+    column("parent", row.parent);
+    column("level", row.level);
+    column("kind", row.kind);
+    column("at", row.at);
+    column("name", row.name);
+    column("ident", row.ident);
+    column("blocks", row.blocks);
+    column("bytes", row.bytes);
+    column("free_bytes", row.free_bytes);
+    column("free_chunks", row.free_chunks);
+    column("used_chunks", row.used_chunks);
+    column("counts_chunks", row.counts_chunks);
+    column("malloc_blocks", row.malloc_blocks);
+    column("in_heaps", row.in_heaps.bytes);
+    column("in_heaps_resident", row.in_heaps.resident);
+    column("in_heaps_swapped", row.in_heaps.swapped);
+    column("in_mappings", row.in_mappings.bytes);
+    column("in_mappings_resident", row.in_mappings.resident);
+    column("in_mappings_swapped", row.in_mappings.swapped);
+    column("problem", row.problem);
   }
 };
 

@@ -55,8 +55,9 @@ def ubuntu_keyring(folder):
     return keyring
 
 
-def make(folder, suite):
-    """FOLDER/SUITE, a root folder with the least of the suite and the servers of bookworm."""
+def make(folder, suite, packages=()):
+    """FOLDER/SUITE, a root folder with `packages` of the suite, or else with the least of it and the servers of
+    bookworm."""
     root = folder / suite
     if root.is_dir():
         return root
@@ -65,7 +66,8 @@ def make(folder, suite):
     folder.mkdir(parents=True, exist_ok=True)
     new = folder / f"{suite}.new"
     shutil.rmtree(new, ignore_errors=True)
-    words = ["--variant=minbase", f"--include={','.join(SERVERS if suite == 'bookworm' else LEAST)}"]
+    packages = packages or (SERVERS if suite == "bookworm" else LEAST)
+    words = ["--variant=minbase", f"--include={','.join(packages)}"]
     if suite in UBUNTU_SUITES:
         words += ["--components=main,universe", f"--keyring={ubuntu_keyring(folder)}", suite, new, UBUNTU]
     else:

@@ -114,25 +114,40 @@ class Server:
 
 class PostgreSQL(Server):
     name = "postgresql"
-    bin = "/usr/lib/postgresql/15/bin"
+    client = "/usr/lib/postgresql/15/bin"
+    bin = client
+    options = ()  # of the server
     programs = ("pg_config", f"{bin}/postgres", f"{bin}/pgbench", "setpriv")
 
     def start(self):
-        user = self.as_user("postgres")
-        environment = dict(os.environ, LC_ALL="C", PGHOST=self.folder, PGDATABASE="postgres")
-        data = f"{self.folder}/db"
-        subprocess.run([*user, f"{self.bin}/initdb", "-D", data, "--no-sync", "-A", "trust"], check=True,
+        environment = dict(os.environ, LC_ALL="C", PGHOST=self.folder, PGDATABASE="postgres", PGUSER="postgres")
+        self.user = self.as_user("postgres")
+        self.environment = environment
+        data = f"{self.inside()}/db"
+        subprocess.run([*self.on_server(), f"{self.bin}/initdb", "-D", data, "--no-sync", "-A", "trust"], check=True,
                        capture_output=True, cwd=self.folder, env=environment)
-        self.server = self.spawn([*user, f"{self.bin}/postgres", "-D", data, "-c", "listen_addresses=",
-                                  "-c", f"unix_socket_directories={self.folder}", "-c", "fsync=off"],
-                                 env=environment)
-        ready = [*user, f"{self.bin}/pg_isready", "-q", "-h", self.folder]
-        wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, self.name)
-        subprocess.run([*user, f"{self.bin}/pgbench", "-i", "-q", "-s", "2"], check=True,
+        self.start_server()
+        subprocess.run([*self.user, f"{self.client}/pgbench", "-i", "-q", "-s", "2"], check=True,
                        capture_output=True, cwd=self.folder, env=environment)
-        self.load = self.spawn([*user, f"{self.bin}/pgbench", "-T", "3600", "-c", "4", "-j", "1"],
+        self.load = self.spawn([*self.user, f"{self.client}/pgbench", "-T", "3600", "-c", "4", "-j", "1"],
                                env=environment)
         wait_until(lambda: len(self.backends()) >= 4, "pgbench")
+
+    def start_server(self):
+        inside = self.inside()
+        self.server = self.spawn([*self.on_server(), f"{self.bin}/postgres", "-D", f"{inside}/db",
+                                  "-c", "listen_addresses=", "-c", f"unix_socket_directories={inside}",
+                                  "-c", "fsync=off", *self.options], env=self.environment)
+        ready = [*self.user, f"{self.client}/pg_isready", "-q", "-h", self.folder]
+        wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, self.name)
+
+    def on_server(self):
+        """What goes in front of the server's own programs."""
+        return self.user
+
+    def inside(self):
+        """The folder as the server sees it."""
+        return self.folder
 
     def backends(self):
         """Processes that serve a client, by the title that they give themselves."""

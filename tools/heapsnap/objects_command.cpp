@@ -15,15 +15,13 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kObjectsDescription =
-    "Lists the objects of a Python interpreter (CPython 3.9 to 3.13) in the process, by class: how "
-    "many,\n"
-    "how many bytes they take themselves, and with the buffers of their own (items of lists, "
-    "tables "
-    "of\n"
-    "dicts); and what is free in the interpreter's arenas. Reads a snapshot, a core, or a running\n"
-    "process, of which heapsnap takes a temporary snapshot (a pause of milliseconds). No code of "
-    "the\n"
-    "interpreter runs.";
+    "Lists the objects of a Python interpreter (CPython 3.9 to 3.13) in the process, by class:\n"
+    "how many, how many bytes they take themselves, and with the buffers of their own (items of\n"
+    "lists, tables of dicts); and what is free in the interpreter's arenas. Of a PostgreSQL "
+    "server\n"
+    "(13 to 17), the memory contexts of the process: how much each has, and what of that is free.\n"
+    "Reads a snapshot, a core, or a running process, of which heapsnap takes a temporary snapshot\n"
+    "(a pause of milliseconds). No code of the interpreter or the server runs.";
 
 ObjectCensus::Order parse_column(const std::string& text) {
   check_choice("--sort", text, {"bytes", "count", "own"});
@@ -36,7 +34,8 @@ void require_objects(const SnapshotMetadata& metadata, const std::string& what) 
   const RuntimeModel& model = metadata.runtimes;
   if (model.runtimes.empty()) {
     throw Error(ErrorKind::kUnsupported, what + " has no objects of a language runtime",
-                "no Python interpreter is among its modules, or the snapshot was taken without "
+                "no Python interpreter and no PostgreSQL server is among its modules, or the "
+                "snapshot was taken without "
                 "them (--runtimes no, or by an older heapsnap)",
                 "to see what its blocks are: heapsnap types " + what);
   }
@@ -68,6 +67,7 @@ int run_objects(const std::vector<std::string>& words) {
   add_report_options(parser, style, "print one JSON object, with all classes");
   parser.positional("SNAPSHOT", source.what);
   parser.example("heapsnap objects 4242", "what most of PID 4242's Python objects are");
+  parser.example("heapsnap objects 5432", "the memory contexts of a PostgreSQL backend");
   parser.example("heapsnap objects a.hsnap --sort count --limit 0",
                  "all classes, by number of objects");
   if (!parser.parse(words)) return kExitDone;

@@ -286,15 +286,23 @@ TEST_CASE("metadata that do not fit together") {
   CHECK(error_of_metadata([](M& m) { m.heap.thread_caches[0].arena = -2; }) != "");
   CHECK(error_of_metadata([](M& m) { m.heap.corruptions[0].segment = 2; }) != "");
   CHECK(error_of_metadata([](M& m) { m.heap.corruptions[0].arena = 2; }) != "");
-  CHECK(error_of_metadata([](M& m) { m.runtimes.classes[0].runtime = 2; }) != "");
-  CHECK(error_of_metadata([](M& m) { m.runtimes.types[0].runtime = 2; }) != "");
-  CHECK(error_of_metadata([](M& m) { m.runtimes.pages[1].runtime = 2; }) != "");
-  CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].runtime = 2; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.classes[0].runtime = 3; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.types[0].runtime = 3; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.pages[1].runtime = 3; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].runtime = 3; }) != "");
   CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].range.end = Address(1); }) != "");
   CHECK(error_of_metadata([](M& m) { ++m.runtimes.areas[0].used.bytes; }) != "");
   CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].free_in_area.bytes = kMost; }) != "");
   CHECK(error_of_metadata([](M& m) { ++m.runtimes.areas[0].used.resident; }) != "");
   CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].used.swapped = kMost; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.contexts[0].runtime = 3; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.contexts[1].parent = 1; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.contexts[1].parent = -2; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.contexts[1].runtime = 0; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.contexts[1].level = 2; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.contexts[1].free_bytes = kMost; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.contexts[1].in_heaps.resident = kMost; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.contexts[1].in_mappings.swapped = 1; }) != "");
   CHECK(error_of(CraftedFile().finish()) != "");  // no process
 }
 

@@ -75,7 +75,15 @@ RuntimeModel full_runtimes() {
   Runtime other;
   other.kind = RuntimeKind::kRuby;
   other.why_not = "heapsnap does not know how Ruby 9.9.9 lays out its memory";
-  model.runtimes = {python, other};
+  Runtime server;
+  server.kind = RuntimeKind::kPostgres;
+  server.version = "15.20";
+  for (uint64_t* const field :
+       {&server.contexts, &server.damaged_contexts, &server.spare_contexts, &server.spare_bytes,
+        &server.other_malloc_blocks, &server.other_malloc_bytes}) {
+    *field = next++ * 1000;
+  }
+  model.runtimes = {python, other, server};
   model.classes = {{0, "Order", 4000, 3000, 1 << 20, UINT64_MAX, 7}, {1, "", 0, 0, 0, 0, 0}};
   model.types = {{0, "DATA", "VM/thread", 5, 6, 7, 8, UINT64_MAX}, {1, "", "", 0, 0, 0, 0, 0}};
   model.pages = {{0, 16, 1, 2, 3, 0}, {0, 512, 4, 5, 6, 7}};
@@ -86,6 +94,30 @@ RuntimeModel full_runtimes() {
                          {0x40000, 0, 0},
                          true});
   model.areas.push_back({1, {Address(0x1000), Address(0x1000)}, {}, {}, {}});
+  RuntimeContext top;
+  top.runtime = 2;
+  top.kind = ContextKind::kAllocSet;
+  top.at = Address(0x555555601000);
+  top.name = "TopMemoryContext";
+  top.blocks = 5;
+  top.bytes = 97680;
+  top.free_bytes = 13072;
+  top.free_chunks = 7;
+  top.used_chunks = 900;
+  top.counts_chunks = true;
+  top.malloc_blocks = 6;
+  top.in_heaps = {97720, 90000, 7720};
+  RuntimeContext child;
+  child.runtime = 2;
+  child.parent = 0;
+  child.level = 1;
+  child.kind = ContextKind::kBump;
+  child.at = Address(0x7f0000300000);
+  child.name = "Caller tuples";
+  child.ident = "SELECT 1";
+  child.in_mappings = {1 << 20, 1 << 20, 0};
+  child.problem = "its blocks have 8 bytes, but it counts 16";
+  model.contexts = {top, child};
   return model;
 }
 

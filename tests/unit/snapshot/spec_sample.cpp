@@ -280,12 +280,16 @@ class Sample {
           "runtimes kind={} version={} module={} place={} why_not={} interpreters={} objects={} "
           "areas={} area_bytes={} used_bytes={} free_bytes={} overhead_bytes={} "
           "free_page_bytes={} alignment_bytes={} other_slots={} other_slot_bytes={} "
-          "damaged_pages={} unread_bytes={} collector={} unswept_slots={} unswept_bytes={}",
+          "damaged_pages={} unread_bytes={} collector={} unswept_slots={} unswept_bytes={} "
+          "contexts={} damaged_contexts={} spare_contexts={} "
+          "spare_bytes={} other_malloc_blocks={} other_malloc_bytes={}",
           static_cast<int>(one.kind), hex(one.version), hex(one.module), one.place.value(),
           hex(one.why_not), one.interpreters, one.objects, one.areas, one.area_bytes,
           one.used_bytes, one.free_bytes, one.overhead_bytes, one.free_page_bytes,
           one.alignment_bytes, one.other_slots, one.other_slot_bytes, one.damaged_pages,
-          one.unread_bytes, hex(one.collector), one.unswept_slots, one.unswept_bytes);
+          one.unread_bytes, hex(one.collector), one.unswept_slots, one.unswept_bytes, one.contexts,
+          one.damaged_contexts, one.spare_contexts, one.spare_bytes, one.other_malloc_blocks,
+          one.other_malloc_bytes);
     }
     for (const RuntimeClass& one : model.classes) {
       line(
@@ -317,6 +321,18 @@ class Sample {
           one.used.resident, one.used.swapped, one.free_in_page.bytes, one.free_in_page.resident,
           one.free_in_page.swapped, one.free_in_area.bytes, one.free_in_area.resident,
           one.free_in_area.swapped, one.is_in_malloc ? 1 : 0);
+    }
+    for (const RuntimeContext& one : model.contexts) {
+      line(
+          "runtime_contexts runtime={} parent={} level={} kind={} at={} name={} ident={} blocks={} "
+          "bytes={} free_bytes={} free_chunks={} used_chunks={} counts_chunks={} malloc_blocks={} "
+          "in_heaps={} in_heaps_resident={} in_heaps_swapped={} in_mappings={} "
+          "in_mappings_resident={} in_mappings_swapped={} problem={}",
+          one.runtime, one.parent, one.level, static_cast<int>(one.kind), one.at.value(),
+          hex(one.name), hex(one.ident), one.blocks, one.bytes, one.free_bytes, one.free_chunks,
+          one.used_chunks, static_cast<int>(one.counts_chunks), one.malloc_blocks,
+          one.in_heaps.bytes, one.in_heaps.resident, one.in_heaps.swapped, one.in_mappings.bytes,
+          one.in_mappings.resident, one.in_mappings.swapped, hex(one.problem));
     }
   }
 

@@ -1,0 +1,139 @@
+#include "report/context_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analysis/bounded_sum.h"
+#include "analysis/context_census.h"
+#include "report/number_text.h"
+#include "report/reference_labels.h"
+#include "report/text_table.h"
+
+namespace heapsnap {
+
+namespace {
+
+struct ContextSums {
+  uint64_t count = 0;
+  uint64_t blocks = 0;
+  uint64_t bytes = 0;
+  uint64_t free_bytes = 0;
+};
+
+ContextSums sums_of(const RuntimeModel& model, uint32_t runtime) {
+  ContextSums sums;
+  for (const RuntimeContext& context : model.contexts) {
+    if (context.runtime != runtime) continue;
+    ++sums.count;
+    sums.blocks = bounded_sum(sums.blocks, context.blocks);
+    sums.bytes = bounded_sum(sums.bytes, context.bytes);
+    sums.free_bytes = bounded_sum(sums.free_bytes, context.free_bytes);
+  }
+  return sums;
+}
+
+void print_problems(Writer& out, const RuntimeModel& model, uint32_t runtime, size_t width) {
+  constexpr uint64_t kMost = 3;
+  const uint64_t damaged = model.runtimes[runtime].damaged_contexts;
+  if (damaged == 0) return;
+  print_lines(out, "  note      ",
+              fmt::format("{} did not make sense: being changed, or overwritten",
+                          count_text(damaged, "context", "contexts")),
+              width);
+  uint64_t shown = 0;
+  for (const RuntimeContext& context : model.contexts) {
+    if (context.runtime != runtime || context.problem.empty() || shown == kMost) continue;
+    print_lines(out, "            ",
+                "of " + printable(context.name) + ", " + printable(context.problem), width);
+    ++shown;
+  }
+}
+
+}  // namespace
+
+void print_context_sums(Writer& out, const RuntimeModel& model, uint32_t number, size_t width) {
+  const Runtime& runtime = model.runtimes[number];
+  const ContextSums sums = sums_of(model, number);
+  print_lines(out, "  contexts  ",
+              fmt::format("{} with {} in {}: {} used, {} ({}) free", count_text(sums.count),
+                          size_text(sums.bytes), count_text(sums.blocks, "block", "blocks"),
+                          size_text(sums.bytes - std::min(sums.free_bytes, sums.bytes)),
+                          size_text(sums.free_bytes), percent_text(sums.free_bytes, sums.bytes)),
+              width);
+  if (runtime.spare_contexts != 0) {
+    print_lines(out, "  kept      ",
+                fmt::format("{} in {}: deleted, kept for the next ones that are made",
+                            count_text(runtime.spare_contexts, "context", "contexts"),
+                            size_text(runtime.spare_bytes)),
+                width);
+  }
+  if (runtime.other_malloc_blocks != 0) {
+    print_lines(out, "  malloc    ",
+                fmt::format("{} in {} that no context has: libraries' own, mostly",
+                            size_text(runtime.other_malloc_bytes),
+                            count_text(runtime.other_malloc_blocks, "block", "blocks")),
+                width);
+  }
+  print_problems(out, model, number, width);
+}
+
+void print_context_names(Writer& out, const RuntimeModel& model, uint64_t limit, const Ink& ink,
+                         size_t width) {
+  const std::vector<ContextName> names = contexts_by_name(model);
+  const size_t shown = limit == 0 ? names.size() : std::min<size_t>(limit, names.size());
+  if (shown == 0) return;
+  uint64_t all = 0;
+  for (const ContextName& row : names) all = bounded_sum(all, row.bytes);
+  TextTable table;
+  for (const char* title : {"bytes", "share", "free", "contexts"}) {
+    table.add_column(title, TextTable::Align::kRight);
+  }
+  table.add_column("name", TextTable::Align::kLeft);
+  for (size_t i = 0; i < shown; ++i) {
+    const ContextName& row = names[i];
+    table.add_row({size_text(row.bytes), percent_text(row.bytes, all), size_text(row.free_bytes),
+                   count_text(row.count), clipped(printable(row.name), width / 2)});
+  }
+  out.write("\n");
+  table.print(out, ink, width);
+  if (shown == names.size()) return;
+  uint64_t rest = 0;
+  for (size_t i = shown; i < names.size(); ++i) rest = bounded_sum(rest, names[i].bytes);
+  out.write(fmt::format("  {} with {}: --limit 0\n",
+                        count_text(names.size() - shown, "more name", "more names"),
+                        size_text(rest)));
+}
+
+void write_json_context(JsonWriter& json, const RuntimeModel& model,
+                        const RuntimeContext& context) {
+  const auto amount = [&](const char* name, const RuntimeArea::Amount& value) {
+    json.key(name);
+    json.begin_object();
+    json.member("bytes", value.bytes);
+    json.member("resident", value.resident);
+    json.member("swapped", value.swapped);
+    json.end_object();
+  };
+  json.member("runtime", to_string(model.runtimes[context.runtime].kind));
+  json.member("parent", context.parent);
+  json.member("level", context.level);
+  json.member("context_kind", to_string(context.kind));
+  json.member("at", context.at);
+  json.member("name", context.name);
+  json.member("ident", context.ident);
+  json.member("blocks", context.blocks);
+  json.member("bytes", context.bytes);
+  json.member("free_bytes", context.free_bytes);
+  json.member("free_chunks", context.free_chunks);
+  json.member("used_chunks", context.used_chunks);
+  json.member("counts_chunks", context.counts_chunks);
+  json.member("malloc_blocks", context.malloc_blocks);
+  amount("in_heaps", context.in_heaps);
+  amount("in_mappings", context.in_mappings);
+  json.member("problem", context.problem);
+}
+
+}  // namespace heapsnap

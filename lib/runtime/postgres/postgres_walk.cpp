@@ -1,0 +1,141 @@
+#include "runtime/postgres/postgres_walk.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "heap/struct_bytes.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kChunkHeader = 16;  // malloc's, of 64-bit machines
+
+bool is_resident(PageState state) {
+  return state == PageState::kResident || state == PageState::kResidentFile ||
+         state == PageState::kResidentHuge;
+}
+
+// Whether malloc gives a block of this size for the first block of a context that may be kept: the
+// rest of a free chunk that is too small to stand alone stays with the block.
+bool may_be_spare(uint64_t usable) {
+  constexpr uint64_t kRest = 32;
+  const auto fits = [&](uint64_t size) { return size <= usable && usable < size + kRest; };
+  return fits(PostgresLayout::kFirstSmall) || fits(PostgresLayout::kFirstDefault);
+}
+
+}  // namespace
+
+PostgresWalk::PostgresWalk(Target& target, const PostgresPlace& place,
+                           const RuntimeOptions& options)
+    : target_(target), layout_(place.layout) {
+  runtime_.kind = RuntimeKind::kPostgres;
+  runtime_.version = place.version;
+  runtime_.module = place.module;
+  runtime_.place = place.top;
+  runtime_.why_not = place.why_not;
+  if (layout_ == nullptr) return;
+  contexts_ = read_postgres_contexts(target, place, options);
+  runtime_.why_not = contexts_.why_not;
+}
+
+void PostgresWalk::add_amount(RuntimeArea::Amount& amount, AddressRange range) {
+  constexpr uint64_t kWindow = 512;
+  amount.bytes += range.size();
+  PageResidency& residency = target_.residency();
+  if (!residency.knows_pages()) return;
+  const uint64_t page = residency.page_size();
+  for (Address first = range.begin.align_down(page); first < range.end; first += page) {
+    if (states_.empty() || first < window_ || first - window_ >= kWindow * page) {
+      window_ = first;
+      states_.assign(kWindow, PageState::kUnknown);
+      residency.read(window_, states_);
+    }
+    const PageState state = states_[(first - window_) / page];
+    const uint64_t bytes = std::min(first + page, range.end) - std::max(first, range.begin);
+    if (is_resident(state)) amount.resident += bytes;
+    if (state == PageState::kSwapped) amount.swapped += bytes;
+  }
+}
+
+RuntimeContext* PostgresWalk::add_block(Address at, uint64_t usable, size_t& hint) {
+  constexpr size_t kMostSpares = 1 << 16;
+  const std::vector<PostgresBlock>& blocks = contexts_.blocks;
+  while (hint < blocks.size() && blocks[hint].at < at) ++hint;
+  if (hint < blocks.size() && blocks[hint].at == at && blocks[hint].bytes <= usable) {
+    RuntimeContext& context = contexts_.all[blocks[hint].context];
+    ++context.malloc_blocks;
+    return &context;
+  }
+  ++runtime_.other_malloc_blocks;
+  runtime_.other_malloc_bytes += usable;
+  if (may_be_spare(usable) && spares_.size() < kMostSpares) {
+    spares_.push_back(at);
+    spare_bytes_.push_back(usable);
+  }
+  return nullptr;
+}
+
+void PostgresWalk::on_batch(const ChunkBatch& batch) {
+  if (!why_not().empty()) return;
+  const auto first =
+      std::lower_bound(contexts_.blocks.begin(), contexts_.blocks.end(), batch.begin,
+                       [](const PostgresBlock& block, Address at) { return block.at < at; });
+  auto hint = static_cast<size_t>(first - contexts_.blocks.begin());
+  Address at = batch.begin;
+  for (size_t i = 0; i < batch.sizes.size(); ++i) {
+    const uint64_t size = batch.sizes[i];
+    // The usable bytes end a word behind the chunk.
+    if (batch.states[i] == ChunkState::kUsed && size >= kChunkHeader) {
+      const AddressRange range{at + kChunkHeader, at + kChunkHeader / 2 + size};
+      if (auto* const context = add_block(range.begin, range.size(), hint)) {
+        add_amount(context->in_heaps, range);
+      }
+    }
+    at += size;
+  }
+}
+
+void PostgresWalk::on_mmapped(const MmappedChunk& chunk) {
+  if (!why_not().empty() || chunk.state != ChunkState::kMmapped) return;
+  const Address at = chunk.chunk + kChunkHeader;
+  const auto first =
+      std::lower_bound(contexts_.blocks.begin(), contexts_.blocks.end(), at,
+                       [](const PostgresBlock& block, Address place) { return block.at < place; });
+  auto hint = static_cast<size_t>(first - contexts_.blocks.begin());
+  if (auto* const context = add_block(at, chunk.usable, hint)) {
+    add_amount(context->in_mappings, {at, at + chunk.usable});
+  }
+}
+
+void PostgresWalk::read_spares() {
+  std::vector<std::byte> bytes(layout_->context_size);
+  for (size_t i = 0; i < spares_.size(); ++i) {
+    if (!target_.memory().read_exact(spares_[i], bytes)) continue;
+    const StructBytes words(bytes, 8);
+    if (words.int_at(0) != layout_->set_tag || words.word_at(layout_->context_parent) != 0 ||
+        Address(words.word_at(layout_->context_methods)) != contexts_.set_methods) {
+      continue;
+    }
+    ++runtime_.spare_contexts;
+    runtime_.spare_bytes += spare_bytes_[i];
+    --runtime_.other_malloc_blocks;
+    runtime_.other_malloc_bytes -= spare_bytes_[i];
+  }
+}
+
+void PostgresWalk::take(RuntimeModel& model) {
+  const auto number = static_cast<uint32_t>(model.runtimes.size());
+  const auto first = static_cast<int32_t>(model.contexts.size());
+  if (why_not().empty()) read_spares();
+  runtime_.contexts = contexts_.all.size();
+  for (RuntimeContext& context : contexts_.all) {
+    context.runtime = number;
+    if (context.parent >= 0) context.parent += first;
+    if (!context.problem.empty()) ++runtime_.damaged_contexts;
+    model.contexts.push_back(std::move(context));
+  }
+  model.runtimes.push_back(std::move(runtime_));
+}
+
+}  // namespace heapsnap
