@@ -12,7 +12,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr size_t kMostClasses = 1 << 16;
+constexpr size_t kMostRubyClasses = 1 << 16;
 constexpr uint64_t kRun = 4 << 20;  // bytes of pages that are read at once
 
 }  // namespace
@@ -330,7 +330,7 @@ void RubyWalk::take_classes(uint32_t number, RuntimeModel& model) {
   std::map<std::string, RuntimeClass> by_name;
   const auto add = [&](const std::string& name, const Sum& sum) {
     if (sum.count == 0) return;
-    const bool is_full = by_name.size() >= kMostClasses && !by_name.contains(name);
+    const bool is_full = by_name.size() >= kMostRubyClasses && !by_name.contains(name);
     RuntimeClass& row = by_name[is_full ? "(other classes)" : name];
     row.count += sum.count;
     row.tracked += sum.count;
