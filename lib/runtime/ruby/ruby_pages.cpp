@@ -21,8 +21,10 @@ struct PageArray {
 PageArray find_array(MemoryReader& memory, const RubyLayout& layout, Address space) {
   const auto at = memory.read_value<uint64_t>(space + layout.space_pages);
   if (!at || *at == 0) return {};
-  const auto count = memory.read_value<uint64_t>(space + layout.space_page_count);
-  return {Address(*at) + layout.space_pages_data, count.value_or(0)};
+  // A rb_darray begins with how many it has.
+  const bool is_array = layout.space_pages_data == 0;
+  const Address place = is_array ? space + layout.space_page_count : Address(*at);
+  return {Address(*at) + layout.space_pages_data, memory.read_value<uint64_t>(place).value_or(0)};
 }
 
 class PageHeaders {

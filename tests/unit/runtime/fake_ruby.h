@@ -102,7 +102,7 @@ class FakeRuby {
       put_short(header + layout.page_slot_bytes, slot_bytes);
     }
     put(kList + layout.space_pages_data + number * 8, header);
-    put(kSpace + layout.space_page_count, pages_.size());
+    set_page_count(pages_.size());
     return number;
   }
   uint64_t slot(uint64_t page, uint64_t number) const {
@@ -173,6 +173,9 @@ class FakeRuby {
     const uint64_t at = kTables + tables_;
     tables_ += (bytes + 15) / 16 * 16;
     return at;
+  }
+  void set_page_count(uint64_t count) {
+    put(layout.space_pages_data == 0 ? kSpace + layout.space_page_count : kList, count);
   }
   void set_collector(uint64_t mode) { put_int(kSpace + layout.space_flags, mode); }
   // As in the middle of a sweep: only the first `marked` slots of the page are alive.

@@ -286,11 +286,11 @@ TEST_CASE("a Ruby that does not fit is refused in words") {
     check_refused(ruby, "2 of the 2 pages in its list are none");
   }
   SUBCASE("more pages than there can be") {
-    ruby.put(FakeRuby::kSpace + ruby.layout.space_page_count, uint64_t{1} << 40);
+    ruby.set_page_count(uint64_t{1} << 40);
     check_refused(ruby, "no list of pages");
   }
   SUBCASE("a list of pages that ends early") {
-    ruby.put(FakeRuby::kSpace + ruby.layout.space_page_count, uint64_t{1} << 20);
+    ruby.set_page_count(uint64_t{1} << 20);
     check_refused(ruby, "its list of pages cannot be read");
   }
   SUBCASE("a collector in no state") {
