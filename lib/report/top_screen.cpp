@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kHeadLines = 5;
 constexpr size_t kGap = 2;
-constexpr size_t kLeastName = 14;
+constexpr size_t kNameRoom = 14;
 constexpr std::string_view kCaller = " ← ";
 constexpr const char* kUnknown = "-";
 constexpr const char* kNoName = "(its name is looked for)";
@@ -176,7 +176,7 @@ class Screen {
   // The columns that fit: the first, the one that the list is ordered by, and others from the left.
   std::vector<size_t> fitting_columns(const TopList& list) const {
     std::vector<size_t> shown;
-    size_t taken = kLeastName;
+    size_t taken = kNameRoom;
     const auto take = [&](size_t column) {
       const size_t width = width_of(list.columns()[column].cell) + 1;
       const bool is_new = std::find(shown.begin(), shown.end(), column) == shown.end();

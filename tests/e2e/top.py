@@ -208,7 +208,8 @@ def tracked(heapsnap, folder):
             # It churns by hundreds of megabytes a second, in some function of Python's.
             text = screen.wait(r"\n *[-\d.]+[KMG]? +\S+ +[\d.]+[MG] +[\d,]+ +[\d,]+ +\S*Py\w+")
             assert re.search(r"churn [\d.]+[MG]/s", text) and re.search(r"allocs [\d,]+/s", text), text
-            assert "(its name is looked for)" not in screen.wait("←"), text
+            screen.wait("←")
+            screen.wait("its name is looked for", absent=True)
             screen.keys("Home")
             screen.keys("p")
             screen.wait("PAUSED")

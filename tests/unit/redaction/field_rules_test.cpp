@@ -177,6 +177,7 @@ TEST_CASE("each column that is written has a decision") {
   add_columns<Corruption>(written);
   add_columns<Runtime>(written);
   add_columns<RuntimeClass>(written);
+  add_columns<RuntimeType>(written);
   add_columns<RuntimePages>(written);
   add_columns<RuntimeArea>(written);
   add_columns<TrackerRecord>(written);

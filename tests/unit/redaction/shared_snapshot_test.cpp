@@ -153,6 +153,7 @@ TEST_CASE("heaps of language runtimes keep their numbers, and their classes") {
     REQUIRE(after.runtimes.size() == before.runtimes.size());
     REQUIRE(after.classes.size() == before.classes.size());
     REQUIRE(after.areas.size() == before.areas.size());
+    CHECK(after.types.size() == before.types.size());
     CHECK(after.pages == before.pages);
     Runtime python = after.runtimes[0];
     CHECK(python.module.starts_with(keeps_names ? "/cut/python3.11" : "/cut/module-"));
