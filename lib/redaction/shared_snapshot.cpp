@@ -161,6 +161,7 @@ class Sharing {
     }
     for (const Runtime& one : metadata_.runtimes.runtimes) add({one.place});
     for (const RuntimeArea& one : metadata_.runtimes.areas) rebase_.add(one.range);
+    for (const RuntimeContext& one : metadata_.runtimes.contexts) add({one.at});
     if (const auto& tracker = metadata_.tracker) {
       add({tracker->directory});
       for (const TrackedModule& module : tracker->modules) rebase_.add(module.range);
@@ -252,6 +253,7 @@ class Sharing {
       shared.areas.push_back(rows_.plain(one));
       shared.areas.back().range = rebase_(one.range);
     }
+    for (const RuntimeContext& one : model.contexts) shared.contexts.push_back(rows_.plain(one));
     return shared;
   }
 
