@@ -183,7 +183,7 @@ unsigned char parts_of(uint64_t bytes, uint64_t whole) {
   return static_cast<unsigned char>(std::max<uint64_t>(1, parts));
 }
 
-std::string cells_of(const HeapCells& map) {
+std::string pixels_of(const HeapCells& map) {
   std::string planes;
   planes.reserve(4 * map.pixels.size());
   using Pixel = HeapCells::Pixel;
@@ -196,15 +196,15 @@ std::string cells_of(const HeapCells& map) {
 }
 
 void write_map(JsonWriter& json, const HeapCells& map) {
-  json.member("cell_bytes", map.bytes_per_pixel);
-  json.member("cells", map.pixels.size());
+  json.member("pixel_bytes", map.bytes_per_pixel);
+  json.member("pixels", map.pixels.size());
   json.key("regions");
   json.begin_array();
   for (const HeapCells::Region& region : map.regions) {
     json.begin_object();
     json.member("begin", region.range.begin);
     json.member("end", region.range.end);
-    json.member("first_cell", region.first_pixel);
+    json.member("first_pixel", region.first_pixel);
     json.end_object();
   }
   json.end_array();
@@ -248,8 +248,8 @@ HeapMapData make_heap_map_data(const SnapshotStreams& streams, const ReferenceSt
                                const HeapMapRoom& room) {
   HeapMapData data;
   const HeapCells map =
-      sum_heap_cells(streams, kMapWidth, static_cast<unsigned>(room.cells / kMapWidth));
-  data.cells = cells_of(map);
+      sum_heap_cells(streams, kMapWidth, static_cast<unsigned>(room.pixels / kMapWidth));
+  data.pixels = pixels_of(map);
   LargeArray<TypeNumber> block_types;
   const auto& metadata = *streams.metadata;
   if (references != nullptr && metadata.references) {

@@ -1,8 +1,8 @@
 // The heap map of a page: sums of the whole heap, and the chunks themselves as far as they fit.
 //
-//   cells     four planes of a byte each (used, free, absent, swapped), zlib. A cell is a pixel of
+//   pixels    four planes of a byte each (used, free, absent, swapped), zlib. A pixel is one of
 //             HeapCells (analysis/heap_cells.h): so many of 255 parts of its bytes; what is a little
-//             more than nothing is 1. Coarser scales are sums of cells.
+//             more than nothing is 1. Coarser scales are sums of these.
 //   slabs     up to 16384 chunks that lie end to end, each column by itself in zlib:
 //               shape    sizes in units of 8 bytes, as varints (LEB128); then a byte a chunk:
 //                        ChunkState
@@ -26,12 +26,12 @@ namespace heapsnap {
 
 struct HeapMapData {
   std::string json;  // {"kind":"heap-map","version":1,...}
-  std::string cells;
+  std::string pixels;
   std::string chunks;
 };
 
 struct HeapMapRoom {
-  size_t cells = size_t{512} << 10;
+  size_t pixels = size_t{512} << 10;
   size_t chunk_bytes = size_t{15} << 20;  // of all columns, compressed
   size_t types = 5000;                    // names; others are not told apart
 };

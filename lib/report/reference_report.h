@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "analysis/held_block.h"
 #include "analysis/leak_census.h"
+#include "analysis/leak_trails.h"
 #include "analysis/owner_tree.h"
 #include "analysis/reference_streams.h"
 #include "analysis/type_census.h"
@@ -30,6 +32,10 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
 // {"kind":"leaks","version":1,...}: all groups; with `all` each block as well.
 void print_json_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
                       bool all);
+// {"kind":"leak-trails","version":1,...}: of the largest of each of the first groups.
+void print_json_leak_trails(Writer& out, const ReferenceReportInput& input,
+                            const LeakCensus& census,
+                            const std::vector<std::vector<LeakStep>>& trails);
 
 // What of the tree is shown.
 struct OwnerListing {

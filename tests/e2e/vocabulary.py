@@ -24,7 +24,7 @@ def table(text):
 
 
 def texts(source):
-    """(file, what it says): the literals of reports and commands, and the manual."""
+    """(file, what it says): the literals of reports, commands and the page, and the manual."""
     literal = re.compile(r'R"\w*\((?:.|\n)*?\)\w*"|"(?:[^"\\\n]|\\.)*"')
     for folder in ("lib/report", "lib/analysis", "tools/heapsnap", "tools/doctor", "tools/capture", "tools/inject", "tools/collect"):
         for path in sorted((source / folder).glob("*.cpp")):
@@ -32,6 +32,10 @@ def texts(source):
             # Neighbours are one text.
             code = re.sub(r'"\s*\n\s*"', "", code)
             yield from ((path, found[0]) for found in literal.finditer(code))
+    literal = re.compile(r'"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`')
+    for path in sorted((source / "tools/viewer/src").glob("*.ts")):
+        code = re.sub(r"//.*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        yield from ((path, found[0]) for found in literal.finditer(code))
     manual = source / "docs/man/heapsnap.1.in"
     yield manual, re.sub(r"\\f.|\\", "", manual.read_text(encoding="utf-8"))
 

@@ -130,6 +130,9 @@ class ViewBuilder {
     }
     if (leak_rows_left_out_ != 0) census.groups.resize(kMostLeakGroups);
     add("leaks", printed([&](Writer& out) { print_json_leaks(out, input, census, false); }));
+    const auto trails = leak_trails(streams(), *references_, census);
+    add("trails",
+        printed([&](Writer& out) { print_json_leak_trails(out, input, census, trails); }));
   }
 
   // The same of the first snapshot, where both are known by the same.
@@ -166,7 +169,7 @@ class ViewBuilder {
   void add_map() {
     HeapMapData map = make_heap_map_data(streams(), references_ ? &*references_ : nullptr);
     add("map", std::move(map.json));
-    page_.binaries.push_back({"cells", std::move(map.cells)});
+    page_.binaries.push_back({"pixels", std::move(map.pixels)});
     page_.binaries.push_back({"chunks", std::move(map.chunks)});
   }
 

@@ -60,21 +60,21 @@ HandmadeSnapshot small_heap() {
 
 }  // namespace
 
-TEST_CASE("the map of a page: cells, and the chunks in slabs") {
+TEST_CASE("the map of a page: sums, and the chunks in slabs") {
   const HandmadeSnapshot heap = small_heap();
   const HeapMapData data = make_heap_map_data(heap.streams(), nullptr);
   simdjson::dom::parser parser;
   const simdjson::dom::element json = parser.parse(data.json);
-  CHECK(uint64_t(json["cell_bytes"]) == 16);
+  CHECK(uint64_t(json["pixel_bytes"]) == 16);
   REQUIRE(json["regions"].get_array().size() == 2);
   CHECK(std::string_view(json["regions"].at(1)["begin"]) == "0x40000");
 
-  const auto cells = static_cast<size_t>(uint64_t(json["cells"]));
-  const std::string planes = inflated(data.cells);
-  REQUIRE(planes.size() == 4 * cells);
-  CHECK(static_cast<uint8_t>(planes[0]) == 255);          // used
-  CHECK(static_cast<uint8_t>(planes[2]) == 0);            // not used ...
-  CHECK(static_cast<uint8_t>(planes[cells + 2]) == 255);  // ... but free
+  const auto pixels = static_cast<size_t>(uint64_t(json["pixels"]));
+  const std::string planes = inflated(data.pixels);
+  REQUIRE(planes.size() == 4 * pixels);
+  CHECK(static_cast<uint8_t>(planes[0]) == 255);           // used
+  CHECK(static_cast<uint8_t>(planes[2]) == 0);             // not used ...
+  CHECK(static_cast<uint8_t>(planes[pixels + 2]) == 255);  // ... but free
 
   REQUIRE(json["slabs"].get_array().size() == 1);
   const simdjson::dom::element slab = json["slabs"].at(0);
@@ -99,7 +99,7 @@ TEST_CASE("what does not fit into the page is left out, and the sums stay") {
   CHECK(data.chunks.empty());
   CHECK(uint64_t(json["slabs"].at(0)["length"].at(0)) == 0);
   CHECK(uint64_t(json["slabs"].at(0)["chunks"]) == 3);
-  CHECK(!data.cells.empty());
+  CHECK(!data.pixels.empty());
 }
 
 TEST_CASE("a heap without chunks has an empty map") {

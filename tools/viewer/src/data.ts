@@ -48,11 +48,12 @@ export interface Leaks {
   direct_blocks: number; direct_bytes: number; indirect_blocks: number; indirect_bytes: number;
   cycle_blocks: number; cycle_bytes: number; held_by_several_blocks: number; held_by_several_bytes: number; groups: LeakGroup[];
 }
+export interface LeakStep { addr: string; bytes: number; type?: string; from: number; held_at: number; interior: boolean }
 export interface FlameFrame { name: string; file?: string; line?: number; module?: string }
 export interface Flame { by: string; bytes: number; blocks: number; nodes: number[][]; frames: FlameFrame[]; stacks: number[] }
 export interface Slab { begin: string; end: string; chunks: number; at: number[]; length: number[] }
 export interface HeapMap {
-  cell_bytes: number; cells: number; regions: { begin: string; end: string; first_cell: number }[];
+  pixel_bytes: number; pixels: number; regions: { begin: string; end: string; first_pixel: number }[];
   types: string[]; slabs: Slab[]; mmapped: Slab;
 }
 export interface DiffRow {
@@ -75,7 +76,7 @@ export interface Left {
 }
 
 export interface Data {
-  report: Report; view: Left; owners?: Owners; leaks?: Leaks; flame?: Flame; map?: HeapMap; diff?: Diff; history?: History;
+  report: Report; view: Left; owners?: Owners; leaks?: Leaks; trails?: { trails: LeakStep[][] }; flame?: Flame; map?: HeapMap; diff?: Diff; history?: History;
 }
 
 function parsed<T>(id: string): T | undefined {
@@ -88,7 +89,7 @@ export function readData(): Data {
   const view = parsed<Left>("view");
   if (report === undefined || view === undefined) throw new Error("this page was not written by heapsnap view: it has no data");
   return {
-    report, view, owners: parsed("owners"), leaks: parsed("leaks"), flame: parsed("flame"), map: parsed("map"),
+    report, view, owners: parsed("owners"), leaks: parsed("leaks"), trails: parsed("trails"), flame: parsed("flame"), map: parsed("map"),
     diff: parsed("diff"), history: parsed("history"),
   };
 }

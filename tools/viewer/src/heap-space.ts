@@ -1,6 +1,6 @@
 // The regions of the heap one after the other, as if there were nothing between them: places of the map.
 //
-//   place     0 ......... | first_cell * cell_bytes ....... | ...
+//   place     0 ......... | first_pixel * pixel_bytes ....... | ...
 //   address   region 0    | region 1                        | ...
 import type { HeapMap } from "./data";
 import { lastNotAfter } from "./chunks";
@@ -12,8 +12,8 @@ export class HeapSpace {
   private readonly places: number[];
 
   constructor(readonly map: HeapMap) {
-    this.end = map.cells * map.cell_bytes;
-    this.regions = map.regions.map((region) => ({ begin: Number(region.begin), end: Number(region.end), place: region.first_cell * map.cell_bytes }));
+    this.end = map.pixels * map.pixel_bytes;
+    this.regions = map.regions.map((region) => ({ begin: Number(region.begin), end: Number(region.end), place: region.first_pixel * map.pixel_bytes }));
     this.begins = this.regions.map((region) => region.begin);
     this.places = this.regions.map((region) => region.place);
     const last = this.regions[this.regions.length - 1];

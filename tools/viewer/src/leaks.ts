@@ -1,7 +1,7 @@
 // Blocks that nothing leads to any more, by what allocated them or what they are.
-import type { Data, LeakGroup } from "./data";
+import type { Data, LeakGroup, LeakStep } from "./data";
 import { h } from "./dom";
-import { count, counted, percent, size } from "./format";
+import { count, counted, hex, percent, size } from "./format";
 import { frameLabel, sizeRange } from "./labels";
 import { linkTo, note, type Params } from "./route";
 import { filterField } from "./table";
@@ -13,7 +13,21 @@ function groupTitle(group: LeakGroup): string {
   return group.kind === "cycle" ? `${counted(group.count, "cycle", "cycles")} with ${text}` : `${count(group.count)} × ${text}`;
 }
 
-function groupElement(group: LeakGroup, index: number, isOpen: boolean, onToggle: (index: number, open: boolean) => void): HTMLElement {
+// What the largest one leads to, as a tree: where in a block the next one is held.
+function trailElement(trail: LeakStep[], all: number): HTMLElement | null {
+  if (trail.length < 2) return null;
+  const branch = (at: number): HTMLElement => {
+    const step = trail[at]!;
+    const below = trail.map((each, i): [LeakStep, number] => [each, i]).filter(([each, i]) => i > 0 && each.from === at);
+    return h("li", {}, at === 0 ? null : h("code", {}, `+${hex(step.held_at)}${step.interior ? ", past its first byte" : ""} → `),
+      h("a", { href: linkTo("map", { at: step.addr }) }, step.addr), ` ${step.type ?? "block"} of ${sizeRange(step.bytes, step.bytes)}`,
+      below.length === 0 ? null : h("ul", {}, ...below.map(([, i]) => branch(i))));
+  };
+  return h("div", {}, h("h4", {}, "What it leads to"), h("ul", { class: "trail" }, branch(0)),
+    trail.length < all ? h("p", { class: "muted" }, `The first ${count(trail.length)} blocks.`) : null);
+}
+
+function groupElement(group: LeakGroup, trail: LeakStep[], index: number, isOpen: boolean, onToggle: (index: number, open: boolean) => void): HTMLElement {
   const frames = group.frames ?? [];
   const place = frames.length > 0 ? frameLabel(frames[0]!) : "";
   const element = h("details", { class: "leak", open: isOpen },
@@ -23,7 +37,8 @@ function groupElement(group: LeakGroup, index: number, isOpen: boolean, onToggle
       group.kind === "cycle" ? "The blocks of a cycle point to each other, and nothing outside of it points to them." : "No other leaked block points to these.",
       group.retained_blocks > group.count ? ` Through them, ${counted(group.retained_blocks, "block is", "blocks are")} lost in all.` : ""),
     frames.length === 0 ? h("p", { class: "muted" }, "What allocated it is not known: the process was not tracked then.")
-      : h("div", {}, h("h4", {}, "Allocated by"), h("ol", { class: "frames" }, ...frames.map((frame) => h("li", {}, frameLabel(frame))))));
+      : h("div", {}, h("h4", {}, "Allocated by"), h("ol", { class: "frames" }, ...frames.map((frame) => h("li", {}, frameLabel(frame))))),
+    trailElement(trail, group.retained_blocks));
   element.addEventListener("toggle", () => onToggle(index, element.open));
   return element;
 }
@@ -44,7 +59,7 @@ function draw(data: Data, params: Params): HTMLElement {
     const wanted = filter.toLowerCase();
     const groups = leaks.groups.map((group, i): [LeakGroup, number] => [group, i]).filter(([group]) =>
       `${groupTitle(group)} ${(group.frames ?? []).map(frameLabel).join(" ")}`.toLowerCase().includes(wanted));
-    list.replaceChildren(...groups.map(([group, i]) => groupElement(group, i, open.has(i), (index, isOpen) => {
+    list.replaceChildren(...groups.map(([group, i]) => groupElement(group, data.trails?.trails[i] ?? [], i, open.has(i), (index, isOpen) => {
       if (isOpen) open.add(index);
       else open.delete(index);
       state.open = [...open].join(".");

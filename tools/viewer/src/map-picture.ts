@@ -1,4 +1,4 @@
-// The pixels of the heap map: from the sums of cells, or, where few enough chunks are in sight, from these.
+// The pixels of the heap map: from the sums of the whole, or, where few enough chunks are in sight, from these.
 import { isFree, isLive, lastNotAfter, type ChunkStore } from "./chunks";
 import { styled } from "./dom";
 import type { HeapSpace } from "./heap-space";
@@ -52,7 +52,7 @@ class Sums {
 }
 
 export class MapPicture {
-  constructor(private readonly space: HeapSpace, private readonly store: ChunkStore, private readonly cells: Uint8Array) {}
+  constructor(private readonly space: HeapSpace, private readonly store: ChunkStore, private readonly sums: Uint8Array) {}
 
   // Whether single chunks can be drawn there.
   showsChunks(window: Window): boolean {
@@ -62,7 +62,7 @@ export class MapPicture {
   async image(window: Window, coloring: Coloring): Promise<ImageData> {
     const sums = new Sums(window);
     const isFine = this.showsChunks(window);
-    this.addCells(sums, isFine);
+    this.addSums(sums, isFine);
     if (isFine) await this.addChunks(sums, coloring);
     return this.painted(sums, isFine ? coloring : "state");
   }
@@ -84,18 +84,18 @@ export class MapPicture {
     return ranges.reduce((sum, [begin, end]) => sum + this.store.chunksWithin(begin, end), 0);
   }
 
-  private addCells(sums: Sums, onlyPages: boolean): void {
-    const { cell_bytes: bytes, cells } = this.space.map;
+  private addSums(sums: Sums, onlyPages: boolean): void {
+    const { pixel_bytes: bytes, pixels } = this.space.map;
     const { window } = sums;
     const first = Math.floor(window.place / bytes);
-    const last = Math.min(cells, Math.ceil((window.place + window.scale * window.width * window.height) / bytes));
-    for (let cell = first; cell < last; ++cell) {
-      const used = this.cells[cell]!;
-      const free = this.cells[cells + cell]!;
+    const last = Math.min(pixels, Math.ceil((window.place + window.scale * window.width * window.height) / bytes));
+    for (let at = first; at < last; ++at) {
+      const used = this.sums[at]!;
+      const free = this.sums[pixels + at]!;
       if (used === 0 && free === 0) continue;
-      const absent = this.cells[2 * cells + cell]! / 255;
-      const swapped = this.cells[3 * cells + cell]! / 255;
-      sums.each(cell * bytes, (cell + 1) * bytes, (pixel, part) => {
+      const absent = this.sums[2 * pixels + at]! / 255;
+      const swapped = this.sums[3 * pixels + at]! / 255;
+      sums.each(at * bytes, (at + 1) * bytes, (pixel, part) => {
         if (!onlyPages) {
           sums.used[pixel]! += part * used / 255;
           sums.free[pixel]! += part * free / 255;

@@ -19,10 +19,10 @@ const stateTexts: Record<string, string> = {
 let shared: Promise<{ space: HeapSpace; store: ChunkStore; picture: MapPicture }> | undefined;
 
 function heapOf(data: Data): NonNullable<typeof shared> {
-  shared ??= inflated(binary("cells")).then((cells) => {
+  shared ??= inflated(binary("pixels")).then((sums) => {
     const space = new HeapSpace(data.map!);
     const store = new ChunkStore(data.map!);
-    return { space, store, picture: new MapPicture(space, store, cells) };
+    return { space, store, picture: new MapPicture(space, store, sums) };
   });
   return shared;
 }
@@ -203,7 +203,7 @@ class MapView {
       const move = steps[event.key];
       if (move !== undefined) {
         const next = Math.max(0, Math.min(space.end - 1, here + move));
-        void this.choose(space, space.addressAt(next) ?? space.addressAt(next + Math.sign(move) * space.map.cell_bytes * 2));
+        void this.choose(space, space.addressAt(next) ?? space.addressAt(next + Math.sign(move) * space.map.pixel_bytes * 2));
       } else if (event.key === "+" || event.key === "=") this.zoom(space, 1 / kStep);
       else if (event.key === "-") this.zoom(space, kStep);
       else if (event.key === "PageDown" || event.key === "PageUp") void this.scroll(space, this.window.place + (event.key === "PageDown" ? 1 : -1) * row * this.window.height * 0.9);
