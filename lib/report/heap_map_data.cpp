@@ -18,13 +18,12 @@ namespace {
 constexpr uint64_t kUnit = 8;  // sizes and addresses of chunks are multiples of it
 constexpr size_t kChunksInSlab = 16384;
 constexpr unsigned kMapWidth = 1024;
-constexpr int kQuick = 1;
 
-std::string deflated(std::string_view bytes, int level) {
+std::string deflated(std::string_view bytes) {
   uLongf size = compressBound(bytes.size());
   std::string result(size, '\0');
   if (compress2(reinterpret_cast<Bytef*>(result.data()), &size,
-                reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), level) != Z_OK) {
+                reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), Z_DEFAULT_COMPRESSION) != Z_OK) {
     throw std::bad_alloc();
   }
   result.resize(size);
@@ -156,9 +155,9 @@ class SlabSink final : public ChunkSink {
 
   void close() {
     if (open_.chunks != 0) {
-      open_.columns[0] = deflated(sizes_ + states_, kQuick);
-      if (has_types_) open_.columns[1] = deflated(type_numbers_, kQuick);
-      if (has_stacks_) open_.columns[2] = deflated(stacks_, kQuick);
+      open_.columns[0] = deflated(sizes_ + states_);
+      if (has_types_) open_.columns[1] = deflated(type_numbers_);
+      if (has_stacks_) open_.columns[2] = deflated(stacks_);
       slabs_.push_back(std::move(open_));
     }
     open_ = {};
@@ -192,7 +191,7 @@ std::string pixels_of(const HeapCells& map) {
       planes += static_cast<char>(parts_of(pixel.*member, map.bytes_per_pixel));
     }
   }
-  return deflated(planes, Z_DEFAULT_COMPRESSION);
+  return deflated(planes);
 }
 
 void write_map(JsonWriter& json, const HeapCells& map) {

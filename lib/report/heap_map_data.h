@@ -32,7 +32,7 @@ struct HeapMapData {
 
 struct HeapMapRoom {
   size_t pixels = size_t{512} << 10;
-  size_t chunk_bytes = size_t{15} << 20;  // of all columns, compressed
+  size_t chunk_bytes = size_t{16} << 20;  // of all columns, compressed
   size_t types = 5000;                    // names; others are not told apart
 };
 

@@ -58,6 +58,11 @@ export class ChunkStore {
     return found;
   }
 
+  // Whether there are chunks in the range for which the page had no room.
+  lacks(begin: number, end: number): boolean {
+    return this.slabs.some((each) => each.begin < end && begin < each.end && each.slab.length[0] === 0);
+  }
+
   chunksWithin(begin: number, end: number): number {
     return this.within(begin, end).reduce((sum, i) => sum + this.slabs[i]!.slab.chunks, 0);
   }

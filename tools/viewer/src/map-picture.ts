@@ -56,7 +56,12 @@ export class MapPicture {
 
   // Whether single chunks can be drawn there.
   showsChunks(window: Window): boolean {
-    return this.chunkCount(window) <= kMostChunks;
+    return this.chunkCount(window) <= kMostChunks && !this.lacksChunks(window);
+  }
+
+  // Whether the page had no room for some of them.
+  lacksChunks(window: Window): boolean {
+    return this.ranges(window).some(([begin, end]) => this.store.lacks(begin, end));
   }
 
   async image(window: Window, coloring: Coloring): Promise<ImageData> {
@@ -141,7 +146,7 @@ export class MapPicture {
     const { width, height, scale } = sums.window;
     const image = new ImageData(width, height);
     const none = colorOf("--map-none");
-    const [used, free, absent, swapped] = ["--map-used", "--map-free", "--map-absent", "--map-swapped"].map(colorOf) as [Rgb, Rgb, Rgb, Rgb];
+    const [used, free, absent, swapped] = ["--map-used", coloring === "state" ? "--map-free" : "--map-idle", "--map-absent", "--map-swapped"].map(colorOf) as [Rgb, Rgb, Rgb, Rgb];
     const steps = Array.from({ length: 8 }, (_, i) => colorOf(coloring === "size" ? `--size-${i}` : `--line-${i}`));
     const unknown = colorOf("--map-unknown");
     for (let pixel = 0; pixel < sums.used.length; ++pixel) {

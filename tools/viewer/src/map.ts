@@ -61,7 +61,7 @@ function chunkText(data: Data, address: number, chunk: Chunk | undefined): Node[
 
 function keysOf(coloring: Coloring): HTMLElement {
   const key = (variable: string, text: string) => h("li", {}, h("span", { class: "swatch", style: `background:var(${variable})`, "aria-hidden": "true" }), ` ${text}`);
-  const rest = [key("--map-free", "free"), key("--map-absent", "never touched, or given back"), key("--map-swapped", "in swap"), key("--map-none", "no heap")];
+  const rest = [key(coloring === "state" ? "--map-free" : "--map-idle", "free"), key("--map-absent", "never touched, or given back"), key("--map-swapped", "in swap"), key("--map-none", "no heap")];
   if (coloring === "state") return h("ul", { class: "keys" }, key("--map-used", "in use"), ...rest);
   if (coloring === "size") {
     return h("ul", { class: "keys" }, ...Array.from({ length: 8 }, (_, i) => key(`--size-${i}`, i === 0 ? "up to 64 B" : i === 7 ? "256 KiB and more" : `from ${size(2 ** (4 + 2 * i))}`)), ...rest);
@@ -129,8 +129,8 @@ class MapView {
     this.canvas.getContext("2d")?.putImageData(image, 0, 0);
     this.canvas.dataset.drawn = String(this.window.scale);
     const shown = Math.min(space.end, this.window.scale * this.pixels());
-    const isCoarse = this.coloring !== "state" && !picture.showsChunks(this.window);
-    this.scaleText.textContent = `A pixel is ${size(this.window.scale)}; in sight: ${size(shown)} of ${size(space.end)}.${isCoarse ? ` Zoom in to see the ${colorings[this.coloring]}: this far out, colors are by state.` : ""}`;
+    const isCoarse = !picture.lacksChunks(this.window) && this.coloring !== "state" && !picture.showsChunks(this.window);
+    this.scaleText.textContent = `A pixel is ${size(this.window.scale)}; in sight: ${size(shown)} of ${size(space.end)}.${isCoarse ? ` Zoom in to see the ${colorings[this.coloring]}: this far out, colors are by state.` : ""}${picture.lacksChunks(this.window) ? " The page has no room for all chunks that are in sight: sums are shown." : ""}`;
     const last = Math.max(1, space.end - this.window.scale * this.pixels());
     this.slider.value = String(Math.round(1000 * Math.min(1, this.window.place / last)));
     this.slider.disabled = shown >= space.end;
@@ -149,7 +149,10 @@ class MapView {
     const { store } = await heapOf(this.data);
     const drawing = this.drawing;
     const chunk = await store.chunkAt(address);
-    if (drawing === this.drawing) this.details.replaceChildren(...chunkText(this.data, address, chunk));
+    if (drawing !== this.drawing) return;
+    const isCut = chunk === undefined && store.lacks(address, address + 1);
+    this.details.replaceChildren(...(isCut ? [h("p", {}, h("code", {}, hex(address)), ": the page had no room for the chunks here. To see this one: ",
+      h("code", {}, `heapsnap report --at ${hex(address)} ${fileName(this.data.report.snapshot)}`))] : chunkText(this.data, address, chunk)));
   }
 
   private addressOf(space: HeapSpace, event: MouseEvent): number | undefined {
