@@ -161,7 +161,6 @@ TEST_CASE("heaps of language runtimes keep their numbers, and their classes") {
     python.module = before.runtimes[0].module;
     python.place = before.runtimes[0].place;
     CHECK(python == before.runtimes[0]);
-    CHECK(before.runtimes[1].why_not.find("2.") != std::string::npos);
     CHECK(after.runtimes[1].why_not.ends_with(" ... lays out its memory"));
     CHECK(after.classes[0].name == (keeps_names ? "Order" : "Type_1"));
     CHECK(after.classes[0].owned_bytes == before.classes[0].owned_bytes);
