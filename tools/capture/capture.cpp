@@ -142,10 +142,18 @@ struct TrackerPlace {
 
 struct WalkResult {
   uint64_t chunks = 0;
+  std::vector<LocatedMalloc> mallocs;
+  std::vector<AddressRange> mmapped;
   std::optional<Tracking> tracking;
+
+  MemoryTaken memory() const {
+    return {mallocs, mmapped,
+            tracking ? std::span<const AddressRange>(tracking->record.memory)
+                     : std::span<const AddressRange>()};
+  }
 };
 
-// All passes that need the target's memory, from finding malloc to references.
+// All passes that need the target's memory but the last, which finds references.
 WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
                        const std::optional<TrackerPlace>& tracker, const CaptureOptions& options,
                        ReferenceCapture& references, RuntimeCapture& runtimes,
@@ -162,8 +170,8 @@ WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
     }
   }
   ChunkSink& chunks = tracked ? static_cast<ChunkSink&>(*tracked) : sink;
-  const std::vector<LocatedMalloc> mallocs = locate_mallocs(target, prepared);
-  metadata.heap = walk_heaps(target, mallocs, chunks, WalkOptions{options.progress});
+  result.mallocs = locate_mallocs(target, prepared);
+  metadata.heap = walk_heaps(target, result.mallocs, chunks, WalkOptions{options.progress});
   const AllocatorVerdict& allocator = prepared.allocator;
   metadata.heap.foreign_allocator = allocator.name;
   if (allocator.name.empty() && !allocator.beside.empty()) {
@@ -179,10 +187,8 @@ WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
                   writer);
   metadata.runtimes = runtimes.take();
   if (options.keep_contents) write_contents(target, writer);
-  std::vector<AddressRange> own;
-  if (tracked) own = tracked->tracking().record.memory;
-  references.take(metadata.heap, {mallocs, sink.mmapped(), own}, writer);
   result.chunks = sink.chunks();
+  result.mmapped = sink.mmapped();
   if (tracked) result.tracking = std::move(tracked->tracking());
   return result;
 }
@@ -232,6 +238,20 @@ void check_copy(FrozenProcess& frozen) {
   }
 }
 
+// What the snapshot holds without references is read by now: when the copy is lost meanwhile, only
+// they are missing.
+void take_references(FrozenProcess& frozen, const HeapModel& heap, const WalkResult& walk,
+                     ReferenceCapture& references, SnapshotWriter& writer) {
+  if (!references.budget()) return;
+  frozen.set_memory_budget(*references.budget());
+  try {
+    references.take(heap, walk.memory(), writer);
+  } catch (const Error&) {
+    if (!frozen.loss()) throw;
+  }
+  if (auto why = frozen.loss()) references.give_up(std::move(*why));
+}
+
 // Throws CopyLost with nothing left behind.
 CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOptions& options) {
   CaptureResult result;
@@ -275,19 +295,20 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
     references.begin(*frozen, stopped);
     runtimes.begin(*frozen, stopped);
     walk = walk_target(*frozen, prepared, tracker, options, references, runtimes, writer, metadata);
+    if (!stopped) metadata.usage = frozen->mapping_usage();
   } catch (const Error&) {
     check_copy(*frozen);
     throw;
   }
+  check_copy(*frozen);
   result.chunks = walk.chunks;
+  take_references(*frozen, metadata.heap, walk, references, writer);
   if (stopped) {
     frozen->thaw();
     metadata.usage = frozen->mapping_usage();
     writer.set_deferred(false);
-  } else {
-    metadata.usage = frozen->mapping_usage();
-    check_copy(*frozen);
-    if (freeze.end == nullptr) frozen->thaw();
+  } else if (freeze.end == nullptr) {
+    frozen->thaw();
   }
   if (walk.tracking) name_threads(frozen->threads(), pid, walk.tracking->record);
   write_tracking(*frozen, walk.tracking, paths_of_process(pid), options, writer, metadata);
@@ -351,6 +372,7 @@ CaptureResult capture_core(Target& core, const std::string& source,
   runtimes.begin(core, false);
   WalkResult walk =
       walk_target(core, prepared, tracker, options, references, runtimes, writer, metadata);
+  references.take(metadata.heap, walk.memory(), writer);
   result.chunks = walk.chunks;
   write_tracking(core, walk.tracking, paths_below(options.sysroot), options, writer, metadata);
   metadata.references = references.finish(writer, metadata.notes);

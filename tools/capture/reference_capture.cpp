@@ -70,6 +70,11 @@ void ReferenceCapture::begin(Target& target, bool is_held) {
   map_.emplace(target.process().machine, most);
 }
 
+std::optional<uint64_t> ReferenceCapture::budget() const {
+  if (!budget_) return std::nullopt;
+  return budget_->bytes();
+}
+
 void ReferenceCapture::check_budget() {
   if (auto why = budget_->why_spent()) throw GivenUp{std::move(*why)};
 }
@@ -109,12 +114,16 @@ void ReferenceCapture::take(const HeapModel& heap, const MemoryTaken& taken,
     scan(heap, taken, writer);
     record_.is_complete = true;
   } catch (const GivenUp& given_up) {
-    record_ = ReferenceRecord{};
-    record_.why_not = given_up.why;
+    give_up(given_up.why);
   }
   record_.scan_ns = monotonic_ns() - began;
   map_.reset();
   vtable_finder_.reset();
+}
+
+void ReferenceCapture::give_up(std::string why) {
+  record_ = ReferenceRecord{};
+  record_.why_not = std::move(why);
 }
 
 // Signals are blocked on it, so what it reads must not raise any: a core that was truncated does.

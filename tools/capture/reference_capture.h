@@ -10,14 +10,16 @@
 //
 //   asked for   auto: where they are estimated to take less than a second, and the target runs
 //               meanwhile; yes; no
-//   memory      each page that the target writes to while its copy lives takes one more. When free
-//               memory has fallen by the budget, they are given up.
+//   memory      each page that the target writes to while its copy lives takes one more, and the
+//               passes need some, too. When free memory has fallen by the budget, they are given
+//               up; who owns the copy may know earlier what was copied (give_up()).
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -68,8 +70,13 @@ class ReferenceCapture final : public ChunkSink {
     if (map_) map_->on_mmapped(chunk);
   }
 
-  // After the walk. Throws only if the target is gone.
+  // Bytes that may be spent, from begin() on; none: nothing will be taken.
+  std::optional<uint64_t> budget() const;
+  // After the walk. Throws only if the target is gone; then, or after a return, give_up() may
+  // follow: what was taken is void.
   void take(const HeapModel& heap, const MemoryTaken& taken, SnapshotWriter& writer);
+  // `why`: one clause.
+  void give_up(std::string why);
   // Writes what has names, and gives what was done. Reads files, and nothing of the target but what
   // it is. `notes` gets what was left out meanwhile.
   ReferenceRecord finish(SnapshotWriter& writer, std::vector<std::string>& notes);

@@ -67,8 +67,8 @@ void add_capture_options(OptionParser& parser, CaptureArguments& arguments) {
               "the process runs on), yes (also where it is stopped for it) or no (default: auto)");
   parser.text(
       "memory-budget", arguments.memory_budget, "SIZE",
-      "leave that out when free memory falls by SIZE meanwhile, since the process writes to "
-      "its memory while it is read (default: a tenth of what is free)");
+      "leave that out when the process writes to more than SIZE of its memory while a copy is "
+      "read, or free memory falls by SIZE meanwhile (default: a tenth of what is free)");
   parser.flag("with-arguments", arguments.with_arguments,
               "also store the command-line arguments (may hold passwords)");
   parser.flag("no-debug-files", arguments.no_debug_files,

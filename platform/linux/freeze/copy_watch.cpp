@@ -46,7 +46,8 @@ CopyWatch::CopyWatch(int pid, uint64_t private_bytes, std::chrono::nanoseconds p
       group_dies_together_(read_cgroup_limits(pid, files).dies_together),
       patience_(patience),
       margin_(pid, files),
-      busy_(pid) {
+      busy_(pid),
+      faults_(pid, files) {
   try {
     thread_ = start_helper_thread([this] { serve(); });
   } catch (const std::system_error& error) {
@@ -70,6 +71,15 @@ void CopyWatch::begin(int child, bool dies_alone) {
     child_ = child;
     child_fd_ = open_pidfd(child);
     dies_alone_ = dies_alone;
+    faults_.restart();
+  }
+  changed_.notify_all();
+}
+
+void CopyWatch::set_budget(uint64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    budget_ = bytes;
   }
   changed_.notify_all();
 }
@@ -107,6 +117,8 @@ std::chrono::nanoseconds CopyWatch::look() {
     give_up("it did not finish a system call in time");
     return {};
   }
+  const uint64_t left_of_budget = look_at_budget();
+  if (child_ == 0) return {};
   // What the target can write before the copy is gone, at its current pace.
   const double writers = dies_alone_ ? busy_.processors().value_or(1) : kAnyNumber;
   busy_.restart();
@@ -124,10 +136,20 @@ std::chrono::nanoseconds CopyWatch::look() {
     }
     return kShortestWatchNap;
   }
-  const double seconds = static_cast<double>(room.bytes - needed) / kMostWrittenPerSecond / 2;
+  const uint64_t left = std::min(room.bytes - needed, left_of_budget);
+  const double seconds = static_cast<double>(left) / kMostWrittenPerSecond / 2;
   return std::clamp<std::chrono::nanoseconds>(
       std::chrono::nanoseconds(static_cast<int64_t>(std::min(seconds, 1.0) * 1e9)),
       kShortestWatchNap, kLongestWatchNap);
+}
+
+uint64_t CopyWatch::look_at_budget() {
+  if (budget_ == UINT64_MAX) return budget_;
+  const uint64_t copied = faults_.bytes().value_or(0);
+  if (copied <= budget_) return budget_ - copied;
+  give_up("the process writes to its memory: up to " + bytes_text(copied) +
+          " were copied while its copy was read, more than the budget of " + bytes_text(budget_));
+  return 0;
 }
 
 void CopyWatch::give_up(std::string reason) {

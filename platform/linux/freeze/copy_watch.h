@@ -2,7 +2,9 @@
 // it before it does harm:
 //
 //   memory   each page that the target writes to while the copy lives takes one more page. When a
-//            limit is near, the copy is killed, before the kernel looks for a process to kill.
+//            limit is near, the copy is killed, before the kernel looks for a process to kill. The
+//            same when more than a budget was copied, if there is one: other threads would notice
+//            too late on a busy machine, where this one need not wait for a processor.
 //   time     a call that the copy makes for us ends soon, or never: it may block in the kernel
 //            for a process that does not answer (userfaultfd(2), FUSE). We wait for it no longer
 //            than its deadline.
@@ -14,6 +16,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -21,6 +24,7 @@
 
 #include "base/unique_fd.h"
 #include "platform/linux/proc/busy_clock.h"
+#include "platform/linux/proc/fault_count.h"
 #include "platform/linux/proc/memory_margin.h"
 
 namespace heapsnap {
@@ -42,6 +46,8 @@ class CopyWatch {
   // From now on `child`, a tracee of ours, is watched. With `dies_alone` the kernel kills it before
   // others when memory runs out: that is left to the kernel once it is too late to kill it here.
   void begin(int child, bool dies_alone);
+  // From now on it is killed, too, when more than so many bytes were copied since begin().
+  void set_budget(uint64_t bytes);
   // Ends the watch: the child is not killed any more. Without begin() nothing happens.
   void end();
 
@@ -56,6 +62,8 @@ class CopyWatch {
   void serve();
   // Looks once; returns how long to wait until the next look.
   std::chrono::nanoseconds look();
+  // What is left of the budget; kills the child when that is nothing.
+  uint64_t look_at_budget();
   void give_up(std::string reason);
 
   uint64_t private_bytes_;
@@ -63,12 +71,14 @@ class CopyWatch {
   std::chrono::nanoseconds patience_;
   MemoryMargin margin_;
   BusyClock busy_;
+  FaultCount faults_;                         // since begin()
   std::atomic<int64_t> call_deadline_ns_{0};  // of the steady clock; 0: no call in progress
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int child_ = 0;      // guarded by mutex_, like all below; 0: there is none to watch
   UniqueFd child_fd_;  // a pidfd, so that no other process with that pid is killed
   bool dies_alone_ = false;
+  uint64_t budget_ = UINT64_MAX;
   bool ending_ = false;
   std::optional<std::string> reason_;
   std::thread thread_;

@@ -250,6 +250,10 @@ std::optional<std::string> FrozenProcess::loss() const {
   return kCopyKilled;
 }
 
+void FrozenProcess::set_memory_budget(uint64_t bytes) {
+  if (snapshot_) watch_->set_budget(bytes);
+}
+
 std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& options) {
   SnapshotChild& child = snapshot_->child();
   view_.tid = child.pid();

@@ -59,6 +59,9 @@ class FrozenProcess final : public Target {
   // freeze, files and shared memory as they were just before (fork) or are now. Slow (walks page
   // tables): never while target_is_stopped(); needs the child, so call it before thaw() under fork.
   std::vector<MappingUsage> mapping_usage();
+  // From now on the forked child is given up, too, when the target has written to more than so many
+  // bytes since the fork, and loss() says so. Without a child nothing happens.
+  void set_memory_budget(uint64_t bytes);
   // Why the forked child, from which memory is read, is gone: what was read from it since then is
   // void. Ask for it before thaw(), after all reads. nullopt while all is well.
   std::optional<std::string> loss() const;

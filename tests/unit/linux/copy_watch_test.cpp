@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
+#include <string>
 
+#include "platform/linux/proc/memory_room.h"
 #include "tests/unit/linux/fixture_tree.h"
 
 using namespace heapsnap;
@@ -33,6 +36,12 @@ int start_pinned_child() {
   return child;
 }
 
+void set_faults(const FixtureTree& tree, int pid, uint64_t minor, uint64_t major) {
+  tree.write(
+      "proc/" + std::to_string(pid) + "/stat",
+      "1 (a) R 1 1 1 0 -1 0 " + std::to_string(minor) + " 0 " + std::to_string(major) + " 0\n");
+}
+
 bool may_be_realtime() {
   const sched_param lowest{1};
   const sched_param none{0};
@@ -53,5 +62,31 @@ TEST_CASE("a copy that is given up waits for no processor on its way out") {
   CHECK(watch.reason().has_value());
   CHECK(processors_of(child) == processors_of(0));
   if (may_be_realtime()) CHECK(::sched_getscheduler(child) == SCHED_FIFO);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("page faults are counted whatever the name of the process") {
+  CHECK(faults_in_stat("7 (a) R 1) 2 (b) R 1 1 1 0 -1 0 5 6 7 8\n") == 12);
+  CHECK(faults_in_stat("7 (a) R 1 1 1 0 -1 0 5 6\n") == std::nullopt);
+  CHECK(faults_in_stat("") == std::nullopt);
+}
+
+TEST_CASE("a copy is given up when more than the budget was copied, whoever reads it") {
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const FixtureTree tree;
+  const int child = start_pinned_child();
+  set_faults(tree, child, 1000, 10);
+  CopyWatch watch(child, 1 << 20, std::chrono::seconds(10), {tree.path("proc"), tree.path("sys")});
+  set_faults(tree, child, 2000, 10);  // before there is a copy
+  watch.begin(child, true);
+  set_faults(tree, child, 2062, 12);
+  watch.set_budget(64 * page);
+  CHECK_FALSE(watch.reason().has_value());
+  set_faults(tree, child, 2062, 13);
+  siginfo_t info{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
+  CHECK(watch.reason() == "the process writes to its memory: up to " + bytes_text(65 * page) +
+                              " were copied while its copy was read, more than the budget of " +
+                              bytes_text(64 * page));
   ::waitpid(child, nullptr, 0);
 }
