@@ -34,11 +34,10 @@ void BlockEdges::seal(const BlockMap& map) {
   if (begins_.size() != map.blocks()) return give_up();
   begins_.push_back(static_cast<uint32_t>(edges_.size()));
   sizes_ = LargeArray<uint32_t>(map.blocks());
-  BlockMap::Hint hint;
   for (const AddressRange& memory : map.memory()) {
-    map.each_block(memory, [&](BlockNumber block, Address address) {
-      sizes_[block] =
-          static_cast<uint32_t>(std::min<uint64_t>(map.usable(address, hint), UINT32_MAX));
+    map.each_part(memory, [this](const BlockMap::Part& whole) {
+      sizes_[whole.block] =
+          static_cast<uint32_t>(std::min<uint64_t>(whole.bytes.size(), UINT32_MAX));
     });
   }
 }

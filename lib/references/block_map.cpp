@@ -188,14 +188,9 @@ std::optional<BlockMap::Place> BlockMap::find(uint64_t address, Hint& hint) cons
   if (span->first_cell == kNoCells) return Place{span->first, into};
   const uint64_t place = into >> place_shift_;
   const Cell* const cells = &cells_[span->first_cell];
-  uint64_t index = place / kPlaces;
-  uint64_t starts =
-      (cells[index].live | cells[index].other) & (~uint64_t{0} >> (kPlaces - 1 - place % kPlaces));
-  if (starts == 0) {
-    index -= cells[index].back;
-    starts = cells[index].live | cells[index].other;
-  }
-  const auto bit = static_cast<uint64_t>(std::bit_width(starts) - 1);
+  const uint64_t chunk = last_begin(cells, place);
+  const uint64_t index = chunk / kPlaces;
+  const uint64_t bit = chunk % kPlaces;
   const uint64_t live = cells[index].live;
   if ((live >> bit & 1) == 0) return std::nullopt;
   // The last word before the next chunk's first usable byte is that chunk's size field.
@@ -207,7 +202,7 @@ std::optional<BlockMap::Place> BlockMap::find(uint64_t address, Hint& hint) cons
   }
   const uint32_t before = count_bits(live & ((uint64_t{1} << bit) - 1));
   return Place{span->first + cells[index].rank + before,
-               into - ((index * kPlaces + bit) << place_shift_)};
+               into - (chunk << place_shift_)};
 }
 
 }  // namespace heapsnap

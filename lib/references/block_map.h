@@ -67,6 +67,17 @@ class BlockMap final : public ChunkSink {
   template <typename Visit>
   void each_block(const AddressRange& range, Visit visit) const;
 
+  // What lies in some range of a block's usable bytes.
+  struct Part {
+    BlockNumber block = kNoBlock;
+    Address block_begin;
+    AddressRange bytes;  // in the range
+  };
+  // Calls visit(part) for what `range` has of blocks, in ascending order. `range` lies in one of
+  // memory().
+  template <typename Visit>
+  void each_part(const AddressRange& range, Visit visit) const;
+
   // False for most words that are no address in a block.
   bool may_hold(uint64_t address) const {
     const uint64_t part = (address - header_) >> kFilterShift;
@@ -120,6 +131,17 @@ class BlockMap final : public ChunkSink {
     return search_span(at, hint);
   }
   const Span* search_span(uint64_t at, Hint& hint) const;
+  // The place at or before `place` where a chunk begins.
+  static uint64_t last_begin(const Cell* cells, uint64_t place) {
+    uint64_t index = place / kPlaces;
+    uint64_t begins =
+        (cells[index].live | cells[index].other) & (~uint64_t{0} >> (kPlaces - 1 - place % kPlaces));
+    if (begins == 0) {
+      index -= cells[index].back;
+      begins = cells[index].live | cells[index].other;
+    }
+    return index * kPlaces + static_cast<uint64_t>(std::bit_width(begins) - 1);
+  }
   // std::popcount is a call into libgcc where the processor may lack the instruction.
   static uint32_t count_bits(uint64_t bits) {
     bits -= (bits >> 1) & 0x5555555555555555;
@@ -171,6 +193,44 @@ void BlockMap::each_block(const AddressRange& range, Visit visit) const {
       const uint64_t place = from + static_cast<uint64_t>(std::countr_zero(live));
       visit(number, Address(span->begin + (place << place_shift_) + header_));
     }
+  }
+}
+
+template <typename Visit>
+void BlockMap::each_part(const AddressRange& range, Visit visit) const {
+  Hint hint;
+  const uint64_t begin = range.begin.value() - header_;
+  const Span* const span = span_of(begin, hint);
+  if (span == nullptr) return;
+  const uint64_t end = std::min(range.end.value() - header_, span->end);
+  // Of a chunk from `first` to `next`, the block's bytes end with the next one's first word.
+  const auto give = [&](BlockNumber block, uint64_t first, uint64_t last) {
+    const uint64_t from = std::max(first, begin);
+    const uint64_t to = std::min(last, end);
+    if (from >= to) return;
+    visit(Part{block, Address(first + header_), {Address(from + header_), Address(to + header_)}});
+  };
+  if (span->first_cell == kNoCells) return give(span->first, span->begin, span->end);
+  const Cell* const cells = &cells_[span->first_cell];
+  const uint64_t places = (span->end - span->begin) >> place_shift_;
+  uint64_t chunk = last_begin(cells, (begin - span->begin) >> place_shift_);
+  uint64_t index = chunk / kPlaces;
+  const uint64_t up_to = ~uint64_t{0} >> (kPlaces - 1 - chunk % kPlaces);
+  uint64_t begins = (cells[index].live | cells[index].other) & ~up_to;
+  BlockNumber number = span->first + cells[index].rank + count_bits(cells[index].live & up_to >> 1);
+  for (;;) {
+    const bool live = (cells[chunk / kPlaces].live >> (chunk % kPlaces) & 1) != 0;
+    while (begins == 0 && ++index * kPlaces < places) {
+      begins = cells[index].live | cells[index].other;
+    }
+    const uint64_t next =
+        begins == 0 ? places
+                    : index * kPlaces + static_cast<uint64_t>(std::countr_zero(begins));
+    const uint64_t next_begin = span->begin + (next << place_shift_);
+    if (live) give(number++, span->begin + (chunk << place_shift_), next_begin - word_);
+    if (next == places || next_begin >= end) return;
+    begins &= begins - 1;
+    chunk = next;
   }
 }
 

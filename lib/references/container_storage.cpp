@@ -96,6 +96,9 @@ void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block,
 }
 
 void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
+  // What orders the elements lies before the header of a tree: at a block's beginning there is a
+  // node.
+  const bool is_second_word = word.offset_in_block == kWordBytes;
   uint64_t first = 0;
   uint64_t second = 0;
   word.beside(0, first);
@@ -108,7 +111,7 @@ void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
   uint64_t color = 0;
   uint64_t count = 0;
   if (!map_.may_hold(third) || word.index < kWordBytes || !word.beside(-1, color) ||
-      (color & UINT32_MAX) != 0 || !word.beside(3, count) || count == 0 || count > map_.blocks()) {
+      (color & UINT32_MAX) != 0 || is_second_word || !word.beside(3, count) || count == 0 || count > map_.blocks()) {
     return;
   }
   containers_.push_back(
@@ -213,12 +216,14 @@ bool ContainerStorage::has_first_node(const Container& container) {
 // In the order of addresses, so that each page is read once.
 void ContainerStorage::check_texts() {
   for (const AddressRange& memory : map_.memory()) {
-    map_.each_block(memory, [this](BlockNumber block, Address address) {
-      const Text text = texts_[block];
+    map_.each_part(memory, [this](const BlockMap::Part& whole) {
+      const Text text = texts_[whole.block];
+      if (text.widths == 0) return;
       // The widest that it can be: of wide characters more is looked at.
       for (size_t i = kTextKinds.size(); i-- > 0;) {
-        if ((text.widths >> i & 1) == 0 || !is_text(address, text.size - 1, 1U << i)) continue;
-        mark(block, kTextKinds.at(i));
+        if ((text.widths >> i & 1) == 0) continue;
+        if (!is_text(whole.block_begin, text.size - 1, 1U << i)) continue;
+        mark(whole.block, kTextKinds.at(i));
         return;
       }
     });

@@ -58,6 +58,8 @@ struct WordInMemory {
   Address at;    // of the word
   size_t index;  // of its first byte in `bytes`
   std::span<const std::byte> bytes;
+  uint64_t offset_in_block = kOutsideOfBlocks;
+  static constexpr uint64_t kOutsideOfBlocks = UINT64_MAX;
 
   // The word that lies `words` after it, or before it; false if it is none of the bytes.
   bool beside(int words, uint64_t& value) const {

@@ -56,6 +56,11 @@ void MemoryPieces::read(const AddressRange& range, const Receive& receive) {
   }
 }
 
+void MemoryPieces::exchange(std::vector<std::byte>& bytes) {
+  bytes_.swap(bytes);
+  bytes_.resize(kPiece);
+}
+
 // To where pages may be there, out of a page that `range` begins in.
 Address MemoryPieces::leap(AddressRange range) {
   const AddressRange pages{range.begin.align_up(page_size_), range.end.align_down(page_size_)};

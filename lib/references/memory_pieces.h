@@ -26,6 +26,10 @@ class MemoryPieces {
   void read(const AddressRange& range,
             const std::function<void(Address, std::span<const std::byte>)>& receive);
 
+  // While a span is received, which is none of memory that is mapped here: leaves its bytes in
+  // `bytes`, where the span stays valid, and reads into what was there from now on.
+  void exchange(std::vector<std::byte>& bytes);
+
   // Of all ranges so far.
   uint64_t bytes_read() const { return bytes_read_; }
   uint64_t bytes_in_swap() const { return bytes_in_swap_; }

@@ -20,20 +20,13 @@ PieceHandover::~PieceHandover() {
   end(true);
 }
 
-ScannedPiece PieceHandover::make_piece(Address from, std::span<const std::byte> bytes) {
+ScannedPiece PieceHandover::make_piece() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !empty_.empty() || failure_; });
   rethrow_failure();
   ScannedPiece piece = std::move(empty_.back());
   empty_.pop_back();
-  lock.unlock();
-  piece.from = from;
-  piece.bytes = bytes;
   piece.words.clear();
-  if (thread_.joinable()) {
-    piece.copy.assign(bytes.begin(), bytes.end());
-    piece.bytes = piece.copy;
-  }
   return piece;
 }
 

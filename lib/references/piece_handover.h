@@ -29,11 +29,18 @@ struct FoundWord {
   bool interior = false;
 };
 
+// One that lies in a block.
+struct FoundReference {
+  FoundWord word;
+  BlockNumber source = kNoBlock;
+  uint32_t offset = 0;  // in words of the target
+};
+
 struct ScannedPiece {
   Address from;
   std::span<const std::byte> bytes;
-  std::vector<std::byte> copy;   // of the bytes, for another thread
-  std::vector<FoundWord> words;  // ascending
+  std::vector<std::byte> memory;       // what they lie in, if another thread is to look at them
+  std::vector<FoundReference> words;  // ascending
 };
 
 // Starts a thread; throws std::system_error if it cannot.
@@ -48,9 +55,11 @@ class PieceHandover {
   // What was given and is not worked on yet is dropped.
   ~PieceHandover();
 
-  // Waits for a piece that is free, and puts bytes into it, which live until give() has returned.
-  // Throws what `work` threw.
-  ScannedPiece make_piece(Address from, std::span<const std::byte> bytes);
+  // Whether what is given must live on after give().
+  bool has_thread() const { return thread_.joinable(); }
+
+  // Waits for a piece that is free, without words. Throws what `work` threw.
+  ScannedPiece make_piece();
   void give(ScannedPiece piece);
   // Waits until all is worked on. Throws what `work` threw.
   void finish();

@@ -4,18 +4,19 @@
 #include <cstring>
 #include <vector>
 
-#include "base/byte_reader.h"
 #include "references/memory_pieces.h"
 
 namespace heapsnap {
 namespace {
 
-// A word and where it was found. They are looked up some at a time, so that their cache misses
-// overlap.
-struct Candidate {
+// Where a word was found: in no block, or in `source`.
+struct WordPlace {
   uint64_t at = 0;
-  uint64_t value = 0;
+  BlockNumber source = kNoBlock;
+  uint32_t offset = 0;  // in words
 };
+
+// Words are looked up some at a time, so that their cache misses overlap.
 constexpr size_t kTogether = 32;
 
 // Calls `receive(at, value)` for the words of `bytes` that may be addresses in blocks.
@@ -36,20 +37,25 @@ class Lookup {
  public:
   Lookup(const BlockMap& map, Receive receive) : map_(map), receive_(receive) {}
 
-  void add(uint64_t at, uint64_t value) {
+  void add(const WordPlace& place, uint64_t value) {
     map_.prefetch(value, ahead_);
-    waiting_[count_++] = {at, value};
+    waiting_[count_++] = {place, value};
     if (count_ == kTogether) flush();
   }
   void flush() {
     for (size_t i = 0; i < count_; ++i) {
       const Candidate& candidate = waiting_[i];
-      if (const auto target = map_.find(candidate.value, hint_)) receive_(candidate.at, *target);
+      if (const auto target = map_.find(candidate.value, hint_)) receive_(candidate.place, *target);
     }
     count_ = 0;
   }
 
  private:
+  struct Candidate {
+    WordPlace place;
+    uint64_t value = 0;
+  };
+
   const BlockMap& map_;
   Receive receive_;
   BlockMap::Hint ahead_;
@@ -61,19 +67,14 @@ class Lookup {
 // Collects the references of blocks and hands them over in batches.
 class References {
  public:
-  References(const BlockMap& map, ReferenceSink& sink, uint64_t word)
-      : map_(map), sink_(sink), word_(word) {}
+  explicit References(ReferenceSink& sink) : sink_(sink) {}
 
-  // Whether it is one: the word lies in a block.
-  bool add(const FoundWord& word) {
-    const auto source = map_.find(word.at.value(), hint_);
-    if (!source || source->offset / word_ > UINT32_MAX) return false;
-    move_to(source->block);
+  void add(const FoundReference& found) {
+    move_to(found.source);
     ++counts_.back();
-    offsets_.push_back(static_cast<uint32_t>(source->offset / word_));
-    targets_.push_back(word.target);
-    interior_.push_back(word.interior ? 1 : 0);
-    return true;
+    offsets_.push_back(found.offset);
+    targets_.push_back(found.word.target);
+    interior_.push_back(found.word.interior ? 1 : 0);
   }
   // All blocks below `end` are complete.
   void finish(BlockNumber end) {
@@ -100,10 +101,7 @@ class References {
     interior_.clear();
   }
 
-  const BlockMap& map_;
   ReferenceSink& sink_;
-  uint64_t word_;
-  BlockMap::Hint hint_;
   BlockNumber first_ = 0;
   std::vector<uint32_t> counts_;
   std::vector<uint32_t> offsets_;
@@ -113,33 +111,43 @@ class References {
 
 // A word that was looked up, among the bytes that it is of.
 void show(ContainerStorage* storage, Address from, std::span<const std::byte> bytes,
-          const FoundWord& word) {
+          const FoundWord& word, uint64_t offset_in_block = WordInMemory::kOutsideOfBlocks) {
   if (storage == nullptr || word.interior) return;
-  storage->look_at({word.at, word.at - from, bytes}, word.target);
+  storage->look_at({word.at, word.at - from, bytes, offset_in_block}, word.target);
 }
 
-// Looks at the words of some bytes.
-template <typename Found>
-void look_at(Address from, std::span<const std::byte> bytes, const BlockMap& map, uint64_t word,
-             Lookup<Found>& lookup) {
-  const auto add = [&lookup](uint64_t at, uint64_t value) { lookup.add(at, value); };
-  if (word == sizeof(uint32_t)) {
-    each_candidate<uint32_t>(map, from.value(), bytes, add);
-  } else {
-    each_candidate<uint64_t>(map, from.value(), bytes, add);
-  }
-}
-
-// Gives the first words of the blocks that begin in some bytes.
-void give_first_words(Address from, std::span<const std::byte> bytes, const BlockMap& map,
-                      uint64_t word, const std::function<void(const FirstWord&)>& receive) {
-  map.each_block({from, from + bytes.size()}, [&](BlockNumber block, Address address) {
-    const uint64_t offset = address - from;
-    if (!fits_within(offset, word, bytes.size())) return;
-    FirstWord first{block, address, 0, bytes.subspan(offset)};
-    std::memcpy(&first.value, bytes.data() + offset, word);
-    receive(first);
+// Looks at the words of bytes that lie in no block.
+template <typename Word, typename Found>
+void look_outside(Address from, std::span<const std::byte> bytes, const BlockMap& map,
+                  Lookup<Found>& lookup) {
+  each_candidate<Word>(map, from.value(), bytes, [&lookup](uint64_t at, uint64_t value) {
+    lookup.add({at, kNoBlock, 0}, value);
   });
+  lookup.flush();
+}
+
+// Looks at the words of those of some bytes that lie in blocks, and gives the first words of the
+// blocks that begin there.
+template <typename Word, typename Found>
+void look_at_blocks(Address from, std::span<const std::byte> bytes, const BlockMap& map,
+                    Lookup<Found>& lookup,
+                    const std::function<void(const FirstWord&)>& first_word) {
+  map.each_part({from, from + bytes.size()}, [&](const BlockMap::Part& part) {
+    const uint64_t index = part.bytes.begin - from;
+    if (first_word && part.bytes.begin == part.block_begin && part.bytes.size() >= sizeof(Word)) {
+      FirstWord first{part.block, part.block_begin, 0, bytes.subspan(index)};
+      std::memcpy(&first.value, bytes.data() + index, sizeof(Word));
+      first_word(first);
+    }
+    const uint64_t block_begin = part.block_begin.value();
+    each_candidate<Word>(map, part.bytes.begin.value(), bytes.subspan(index, part.bytes.size()),
+                         [&](uint64_t at, uint64_t value) {
+                           const uint64_t offset = (at - block_begin) / sizeof(Word);
+                           if (offset > UINT32_MAX) return;
+                           lookup.add({at, part.block, static_cast<uint32_t>(offset)}, value);
+                         });
+  });
+  lookup.flush();
 }
 
 ScannedMemory scanned(const MemoryPieces& pieces) {
@@ -154,22 +162,29 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
                           const StartThread& start_thread) {
   const uint64_t word = word_size(target.process().machine);
   MemoryPieces pieces(target);
-  References collected(map, references, word);
+  References collected(references);
   PieceHandover handover(start_thread, [&](const ScannedPiece& piece) {
-    for (const FoundWord& each : piece.words) {
-      if (collected.add(each)) show(storage, piece.from, piece.bytes, each);
+    for (const FoundReference& each : piece.words) {
+      collected.add(each);
+      show(storage, piece.from, piece.bytes, each.word, each.offset * word);
     }
   });
   ScannedPiece filled;
-  Lookup lookup(map, [&filled](uint64_t at, const BlockMap::Place& place) {
-    filled.words.push_back({Address(at), place.block, place.offset != 0});
+  Lookup lookup(map, [&filled](const WordPlace& at, const BlockMap::Place& target) {
+    filled.words.push_back(
+        {{Address(at.at), target.block, target.offset != 0}, at.source, at.offset});
   });
   const auto look = [&](Address from, std::span<const std::byte> bytes) {
-    filled = handover.make_piece(from, bytes);
-    look_at(from, bytes, map, word, lookup);
-    lookup.flush();
+    filled = handover.make_piece();
+    filled.from = from;
+    filled.bytes = bytes;
+    if (word == sizeof(uint32_t)) {
+      look_at_blocks<uint32_t>(from, bytes, map, lookup, first_word);
+    } else {
+      look_at_blocks<uint64_t>(from, bytes, map, lookup, first_word);
+    }
+    if (handover.has_thread()) pieces.exchange(filled.memory);
     handover.give(std::move(filled));
-    if (first_word) give_first_words(from, bytes, map, word, first_word);
   };
   for (const AddressRange& memory : map.memory()) {
     for (AddressRange rest = memory; !rest.is_empty();) {
@@ -192,8 +207,8 @@ ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRan
   MemoryPieces pieces(target);
   Address piece;
   std::span<const std::byte> piece_bytes;
-  const auto found = [&](uint64_t at, const BlockMap::Place& place) {
-    const FoundWord each{Address(at), place.block, place.offset != 0};
+  const auto found = [&](const WordPlace& at, const BlockMap::Place& target) {
+    const FoundWord each{Address(at.at), target.block, target.offset != 0};
     receive(each);
     show(storage, piece, piece_bytes, each);
   };
@@ -201,8 +216,11 @@ ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRan
   pieces.read(range, [&](Address from, std::span<const std::byte> bytes) {
     piece = from;
     piece_bytes = bytes;
-    look_at(from, bytes, map, word, lookup);
-    lookup.flush();
+    if (word == sizeof(uint32_t)) {
+      look_outside<uint32_t>(from, bytes, map, lookup);
+    } else {
+      look_outside<uint64_t>(from, bytes, map, lookup);
+    }
   });
   return scanned(pieces);
 }

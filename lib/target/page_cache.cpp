@@ -15,11 +15,21 @@ PageCache::PageCache(MemoryReader& memory, size_t pages)
 
 void PageCache::fetch(Page& page, Address page_begin) {
   check_end();
-  std::byte* const bytes = bytes_.get() + static_cast<size_t>(&page - pages_.data()) * kPageSize;
-  ++pages_read_;
-  page.number = ~0ULL;  // stays so when read() throws
-  page.valid = static_cast<uint32_t>(memory_.read(page_begin, {bytes, kPageSize}));
-  page.number = page_begin.value() / kPageSize;
+  const auto slot = static_cast<size_t>(&page - pages_.data());
+  const uint64_t number = page_begin.value() / kPageSize;
+  const size_t wanted = number == next_ ? kTogether - slot % kTogether : 1;
+  const size_t count = std::min(wanted, pages_.size() - slot);
+  const std::span<Page> pages = std::span(pages_).subspan(slot, count);
+  for (Page& each : pages) each.number = ~0ULL;  // stays so when read() throws
+  size_t got = memory_.read(page_begin, {bytes_.get() + slot * kPageSize, count * kPageSize});
+  pages_read_ += std::max<size_t>(got / kPageSize, 1);
+  // Of those past one that cannot be read whole, nothing is known.
+  for (size_t i = 0; i < count && (i == 0 || got != 0); ++i) {
+    pages[i].valid = static_cast<uint32_t>(std::min<size_t>(got, kPageSize));
+    pages[i].number = number + i;
+    got -= pages[i].valid;
+  }
+  next_ = number + count;
 }
 
 size_t PageCache::read(Address from, std::span<std::byte> out) {

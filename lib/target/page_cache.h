@@ -2,7 +2,8 @@
 //
 // Following a list costs one read a link, and each MemoryReader::read of a live process is a system
 // call. Links of one list often share pages; the cache keeps some thousand of them (direct-mapped
-// by page number, so that neighbours never push each other out) and reads a page once.
+// by page number, so that neighbours never push each other out) and reads a page once. Where one is
+// asked for after the one before it, some more are read along with it.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ class PageCache {
  public:
   static constexpr uint64_t kPageSize = 4096;
   static constexpr size_t kDefaultPages = 2048;
+  static constexpr size_t kTogether = 16;  // pages, at most
 
   // `memory` outlives the cache. `pages` is a power of two.
   explicit PageCache(MemoryReader& memory, size_t pages = kDefaultPages);
@@ -68,6 +70,7 @@ class PageCache {
 
   MemoryReader& memory_;
   uint64_t mask_;
+  uint64_t next_ = 0;  // number of the page after the last one that was read
   uint64_t pages_read_ = 0;
   std::vector<Page> pages_;
   std::unique_ptr<std::byte[]> bytes_;

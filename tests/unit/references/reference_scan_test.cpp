@@ -6,6 +6,7 @@
 #include <map>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "references/memory_pieces.h"
 #include "tests/unit/heap/fake_target.h"
@@ -252,7 +253,9 @@ TEST_CASE("pieces go to the other thread in order, until one is refused") {
   constexpr uint64_t kMany = 1000;
   uint64_t next = 0;
   const auto give = [](PieceHandover& handover, uint64_t number) {
-    handover.give(handover.make_piece(Address(number), {}));
+    ScannedPiece piece = handover.make_piece();
+    piece.from = Address(number);
+    handover.give(std::move(piece));
   };
   {
     PieceHandover handover(start_thread, [&](const ScannedPiece& piece) {
