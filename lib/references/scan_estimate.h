@@ -6,10 +6,10 @@
 namespace heapsnap {
 
 // Nanoseconds of one core. `blocks`: live ones, 0 while they are not counted; `bytes`: of memory
-// that is looked at. For a block, the slowest shape that was measured
+// that is looked at. Within a factor of two of each shape that was measured
 // (docs/design/004-references.md); the rate of bytes, a GiB a second, is assumed.
 constexpr uint64_t estimated_scan_ns(uint64_t blocks, uint64_t bytes) {
-  constexpr uint64_t kBlockNs = 300;
+  constexpr uint64_t kBlockNs = 200;
   constexpr uint64_t kMebibyteNs = 1'000'000'000 / 1024;
   return blocks * kBlockNs + (bytes >> 20) * kMebibyteNs;
 }

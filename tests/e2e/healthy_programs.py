@@ -2,6 +2,7 @@
 """Attaches many times to a sound program under load: nothing may be called damaged, missing or half changed.
 
     healthy_programs.py PROGRAM HEAPSNAP [--attaches N] [--starts S] [--first-start T] [--freeze HOW]
+        [--references WHEN]
 
 PROGRAM: java, node, perl, python, postgresql, mariadb, clangd. The attaches are spread over S starts of it, which
 differ in its options. Each attach must succeed with chunks that add up and without a record of corruption; no copy may be
@@ -88,9 +89,10 @@ class Tally:
         return "\n".join(lines + [f"  {count} x {note}" for note, count in self.notes.most_common()])
 
 
-def attach(heapsnap, pid, folder, how):
+def attach(heapsnap, pid, folder, how, references):
     snapshot = f"{folder}/attach.hsnap"
-    done = subprocess.run([heapsnap, "attach", str(pid), "-j", "-f", "--freeze", how, "-o", snapshot],
+    done = subprocess.run([heapsnap, "attach", str(pid), "-j", "-f", "--freeze", how, "--references", references,
+                           "-o", snapshot],
                           capture_output=True, text=True, timeout=300)
     if done.returncode != 0:
         return None, [f"attach ended with {done.returncode}: {done.stderr.strip()}"]
@@ -109,7 +111,7 @@ def run_start(kind, turn, attaches, arguments, tally):
             for number in range(attaches):
                 pids = program.pids()
                 pid = pids[number % len(pids)]
-                report, wrong = attach(arguments.heapsnap, pid, folder, arguments.freeze)
+                report, wrong = attach(arguments.heapsnap, pid, folder, arguments.freeze, arguments.references)
                 if report is None and not os.path.exists(f"/proc/{pid}") and not program.healthy():
                     continue  # a backend whose client has ended
                 if report:
@@ -142,6 +144,7 @@ def main():
     parser.add_argument("--starts", type=int, default=1)
     parser.add_argument("--first-start", type=int, default=0)
     parser.add_argument("--freeze", default="auto")
+    parser.add_argument("--references", default="yes")
     parser.add_argument("--keep", help="a folder for snapshots that say something false")
     arguments = parser.parse_args()
     kind = PROGRAMS[arguments.program]

@@ -33,11 +33,11 @@ from odd_starts import kinds_of
 # Longer than any command takes on a busy machine.
 PATIENCE = 120
 OPERATIONS = {
-    "attach fork": ["attach", "-q", "-f", "--freeze", "fork", "-o", "{folder}/a.hsnap"],
+    "attach fork": ["attach", "-q", "-f", "--freeze", "fork", "--references", "yes", "-o", "{folder}/a.hsnap"],
     "attach stop": ["attach", "-q", "-f", "--freeze", "stop", "-o", "{folder}/b.hsnap"],
     "attach": ["attach", "-q", "-f", "-o", "{folder}/c.hsnap"],
     "inject": ["inject"],
-    "attach tracked": ["attach", "-q", "-f", "--no-symbols", "-o", "{folder}/d.hsnap"],
+    "attach tracked": ["attach", "-q", "-f", "--no-symbols", "--references", "yes", "-o", "{folder}/d.hsnap"],
     "trim": ["trim", "--no-estimate"],
     "inject samples": ["inject", "--sample", "4KiB"],
     "eject": ["eject"],
