@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "analysis/language_runtime.h"
 
@@ -120,6 +122,15 @@ NextRuntime runtime_of(const SnapshotMetadata& metadata) {
   return NextRuntime::kNone;
 }
 
+RuntimeKind kind_of_largest_heap(const SnapshotMetadata& metadata) {
+  const std::vector<Runtime>& all = metadata.runtimes.runtimes;
+  const auto largest =
+      std::max_element(all.begin(), all.end(), [](const Runtime& a, const Runtime& b) {
+        return std::tie(a.area_bytes, a.objects) < std::tie(b.area_bytes, b.objects);
+      });
+  return largest == all.end() ? RuntimeKind::kUnknown : largest->kind;
+}
+
 // Of what the program has from malloc.
 uint64_t runtime_bytes_in_malloc(const SnapshotMetadata& metadata) {
   uint64_t sum = 0;
@@ -186,14 +197,17 @@ NextStep main_step(const NextStepFacts& facts) {
   const uint64_t free =
       resident(facts.account, {RssRow::kTcache, RssRow::kFastbin, RssRow::kBins, RssRow::kTop});
   const uint64_t other = resident(facts.account, {RssRow::kOtherAnonymous});
-  const uint64_t arenas = resident(
+  const uint64_t python = resident(
       facts.account, {RssRow::kPythonObjects, RssRow::kPythonPools, RssRow::kPythonArenas});
-  const uint64_t runtime = arenas + of_runtime;
+  const uint64_t ruby = resident(
+      facts.account, {RssRow::kRubyObjects, RssRow::kRubyPages, RssRow::kRubyFreePages});
+  const uint64_t runtime = python + ruby + of_runtime;
   if (std::max({in_use, free, other, runtime}) < kLittle) {
     return {NextSubject::kLittle, to_growth(facts), in_use + free + other + runtime, {}};
   }
   if (runtime != 0 && runtime >= std::max({in_use, free, other})) {
-    return {NextSubject::kRuntime, NextAction::kObjects, runtime, name_of(RuntimeKind::kPython)};
+    return {NextSubject::kRuntime, NextAction::kObjects, runtime,
+            name_of(kind_of_largest_heap(facts.metadata))};
   }
   if (other > std::max(in_use, free)) return of_other_memory(facts, other);
   if (free > in_use) {

@@ -145,7 +145,11 @@ struct RuntimeBytes {
 const RuntimeBytes kNoRuntimeBytes;
 
 RssRow first_row_of(RuntimeKind kind) {
-  return kind == RuntimeKind::kPython ? RssRow::kPythonObjects : RssRow::kOtherAnonymous;
+  switch (kind) {
+    case RuntimeKind::kPython: return RssRow::kPythonObjects;
+    case RuntimeKind::kRuby: return RssRow::kRubyObjects;
+    default: return RssRow::kOtherAnonymous;
+  }
 }
 
 RuntimeArea::Amount part_of(const RuntimeArea::Amount& amount, uint64_t part, uint64_t whole) {
@@ -161,7 +165,8 @@ std::vector<RuntimeBytes> find_runtime_bytes(const SnapshotMetadata& metadata) {
   std::vector<RuntimeBytes> found(model.areas.empty() ? 0 : metadata.mappings.size());
   for (const RuntimeArea& area : model.areas) {
     const RssRow row = first_row_of(model.runtimes[area.runtime].kind);
-    if (row == RssRow::kOtherAnonymous || area.range.is_empty()) continue;
+    // What lies in blocks of malloc is in malloc's rows.
+    if (row == RssRow::kOtherAnonymous || area.is_in_malloc || area.range.is_empty()) continue;
     auto mapping =
         std::upper_bound(metadata.mappings.begin(), metadata.mappings.end(), area.range.begin,
                          [](Address a, const Mapping& each) { return a < each.range.end; });
@@ -273,6 +278,9 @@ const char* to_string(RssRow row) {
     case RssRow::kPythonObjects: return "python_objects";
     case RssRow::kPythonPools: return "python_pools";
     case RssRow::kPythonArenas: return "python_arenas";
+    case RssRow::kRubyObjects: return "ruby_objects";
+    case RssRow::kRubyPages: return "ruby_pages";
+    case RssRow::kRubyFreePages: return "ruby_free_pages";
     case RssRow::kOtherAnonymous: return "other_anonymous";
     case RssRow::kUnknown: return "unknown";
   }

@@ -36,14 +36,17 @@ enum class RssRow : uint8_t {
   kPythonObjects = 13,   // used slots of a Python interpreter's pools: RuntimeArea::used
   kPythonPools = 14,     // free in them: free_in_page
   kPythonArenas = 15,    // pools without a used slot: free_in_area
-  kOtherAnonymous = 16,  // other allocators, JIT code, .bss of libraries, mmap by the program
-  kUnknown = 17,         // chunks in pages of unknown state: resident, but not known which
+  kRubyObjects = 16,     // the same of Ruby's pages, but for those in blocks of malloc
+  kRubyPages = 17,
+  kRubyFreePages = 18,
+  kOtherAnonymous = 19,  // other allocators, JIT code, .bss of libraries, mmap by the program
+  kUnknown = 20,         // chunks in pages of unknown state: resident, but not known which
 };
-inline constexpr int kRssRowCount = 18;
+inline constexpr int kRssRowCount = 21;
 const char* to_string(RssRow row);  // "used", "mmapped", "overhead", ...
 // Of a language runtime, which few processes have.
 constexpr bool is_of_runtime(RssRow row) {
-  return row >= RssRow::kPythonObjects && row <= RssRow::kPythonArenas;
+  return row >= RssRow::kPythonObjects && row <= RssRow::kRubyFreePages;
 }
 
 enum class RssBasis : uint8_t {

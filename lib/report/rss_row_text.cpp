@@ -20,6 +20,9 @@ const char* rss_row_text(RssRow row) {
     case RssRow::kPythonObjects: return "Python objects and their buffers";
     case RssRow::kPythonPools: return "free in Python's pools";
     case RssRow::kPythonArenas: return "free in Python's arenas";
+    case RssRow::kRubyObjects: return "Ruby objects (slots in use)";
+    case RssRow::kRubyPages: return "free slots in Ruby's pages";
+    case RssRow::kRubyFreePages: return "free pages of Ruby";
     case RssRow::kOtherAnonymous: return "other anonymous memory";
     case RssRow::kUnknown: return "heap in an unknown state";
   }

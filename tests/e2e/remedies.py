@@ -328,10 +328,10 @@ def own_address_limit(tool):
     """heapsnap itself may have too few addresses."""
     with start() as target:
         words = tool.command("attach", target.pid)
-        refused = subprocess.run(["bash", "-c", 'ulimit -Sv 20000; exec "$@"', "bash", *words], capture_output=True, text=True)
-        assert refused.returncode == 70 and "20000 KiB" in refused.stderr, refused
+        refused = subprocess.run(["bash", "-c", 'ulimit -Sv 32000; exec "$@"', "bash", *words], capture_output=True, text=True)
+        assert refused.returncode == 70 and "32000 KiB" in refused.stderr, refused
         remedy = re.search(r"^  do:  .*: (ulimit .*)$", refused.stderr, re.MULTILINE)[1]
-        subprocess.run(["bash", "-c", f'ulimit -Sv 20000; {remedy}; exec "$@"', "bash", *words], check=True, capture_output=True)
+        subprocess.run(["bash", "-c", f'ulimit -Sv 32000; {remedy}; exec "$@"', "bash", *words], check=True, capture_output=True)
         target.check_alive()
 
 
