@@ -23,7 +23,8 @@ std::string deflated(std::string_view bytes) {
   uLongf size = compressBound(bytes.size());
   std::string result(size, '\0');
   if (compress2(reinterpret_cast<Bytef*>(result.data()), &size,
-                reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(), Z_DEFAULT_COMPRESSION) != Z_OK) {
+                reinterpret_cast<const Bytef*>(bytes.data()), bytes.size(),
+                Z_DEFAULT_COMPRESSION) != Z_OK) {
     throw std::bad_alloc();
   }
   result.resize(size);
