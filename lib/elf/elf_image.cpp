@@ -131,6 +131,13 @@ const ElfSymbol* ElfImage::find_symbol(std::string_view name) const {
   return nullptr;
 }
 
+const ElfSymbol* ElfImage::find_dynamic_symbol(std::string_view name) const {
+  for (const ElfSymbol& symbol : dynamic_symbols()) {
+    if (symbol.is_defined && symbol.name == name) return &symbol;
+  }
+  return nullptr;
+}
+
 std::vector<ElfRelocation> ElfImage::relocations() const {
   return read_relocations(parsed_->headers, parsed_->dynamic);
 }

@@ -93,6 +93,8 @@ class ElfImage {
   const std::vector<ElfSymbol>& symbols() const;
   // First defined symbol of that name, .symtab before .dynsym.
   const ElfSymbol* find_symbol(std::string_view name) const;
+  // The same of .dynsym alone: what is left of names where a file was stripped.
+  const ElfSymbol* find_dynamic_symbol(std::string_view name) const;
 
   std::vector<ElfRelocation> relocations() const;
 

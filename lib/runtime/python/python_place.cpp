@@ -18,16 +18,9 @@ namespace {
 constexpr std::string_view kState = "_PyRuntime";       // since 3.7
 constexpr std::string_view kStart = "Py_InitializeEx";  // of all
 
-const ElfSymbol* find_dynamic(const ElfImage& image, std::string_view name) {
-  for (const ElfSymbol& symbol : image.dynamic_symbols()) {
-    if (symbol.is_defined && symbol.name == name) return &symbol;
-  }
-  return nullptr;
-}
-
 // PY_VERSION_HEX: 0x030b02f0 is 3.11.2.
 std::optional<uint32_t> version_of(const ElfImage& image) {
-  const ElfSymbol* const symbol = find_dynamic(image, "Py_Version");
+  const ElfSymbol* const symbol = image.find_dynamic_symbol("Py_Version");
   if (symbol == nullptr || symbol->size != sizeof(uint64_t)) return std::nullopt;
   const auto bytes = image.bytes_at(symbol->value, sizeof(uint64_t));
   if (bytes.size() != sizeof(uint64_t)) return std::nullopt;

@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <bitset>
-#include <map>
 #include <utility>
 
 #include "base/alteration.h"
 #include "heap/struct_bytes.h"
+#include "runtime/class_rows.h"
 #include "runtime/page_amount.h"
 
 namespace heapsnap {
 
 namespace {
-
-constexpr size_t kMostClasses = 1 << 16;
 
 // One that says nothing where there is none: then nothing is read.
 const PythonLayout& layout_of(const PythonPlace& place) {
@@ -287,29 +285,18 @@ void PythonWalk::take(RuntimeModel& model) {
     }
   }
   model.runtimes.push_back(runtime_);
-  // Classes of one name are one row: what the process calls them is all that is known of them.
-  std::map<std::string, RuntimeClass> by_name;
+  ClassRows rows("(other types)");
   for (const auto& type : types_.all()) {
     if (type->number >= sums_.size() || sums_[type->number].count == 0) continue;
     const Sum& sum = sums_[type->number];
-    const bool is_full = by_name.size() >= kMostClasses && !by_name.contains(type->name);
-    RuntimeClass& row = by_name[is_full ? "(other types)" : type->name];
+    RuntimeClass& row = rows[type->name];
     row.count += sum.count;
     row.tracked += sum.tracked;
     row.bytes += sum.bytes;
     row.owned_bytes += sum.owned_bytes;
     row.malloc_bytes += sum.malloc_bytes;
   }
-  const auto first = static_cast<ptrdiff_t>(model.classes.size());
-  for (auto& [name, row] : by_name) {
-    row.runtime = number;
-    row.name = name;
-    model.classes.push_back(std::move(row));
-  }
-  std::stable_sort(model.classes.begin() + first, model.classes.end(),
-                   [](const RuntimeClass& a, const RuntimeClass& b) {
-                     return a.bytes + a.owned_bytes > b.bytes + b.owned_bytes;
-                   });
+  rows.take(number, model);
   for (size_t i = 0; i < size_classes_.size(); ++i) {
     const SizeClass& sum = size_classes_[i];
     if (sum.pages == 0) continue;

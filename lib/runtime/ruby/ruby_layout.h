@@ -18,7 +18,7 @@ struct RubyLayout {
   uint32_t vm_objspace = 0;
   // rb_objspace_t
   uint32_t space_flags = 0;
-  uint32_t space_pages = 0;  // pointer to an array of pointers to them
+  uint32_t space_pages = 0;       // pointer to an array of pointers to them
   uint32_t space_page_count = 0;  // in the space, unless the array is a rb_darray's
   uint32_t space_pages_data = 0;  // where in a rb_darray it begins; 0: it is none
   // struct heap_page

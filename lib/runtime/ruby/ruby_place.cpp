@@ -13,17 +13,10 @@ namespace heapsnap {
 
 namespace {
 
-const ElfSymbol* find_dynamic(const ElfImage& image, std::string_view name) {
-  for (const ElfSymbol& symbol : image.dynamic_symbols()) {
-    if (symbol.is_defined && symbol.name == name) return &symbol;
-  }
-  return nullptr;
-}
-
 // ruby_version: "3.1.2", as a constant array.
 std::string version_of(const ElfImage& image) {
   constexpr uint64_t kLongest = 32;
-  const ElfSymbol* const symbol = find_dynamic(image, "ruby_version");
+  const ElfSymbol* const symbol = image.find_dynamic_symbol("ruby_version");
   if (symbol == nullptr || symbol->size > kLongest) return {};
   const auto bytes = image.bytes_at(symbol->value, symbol->size);
   std::string text;
@@ -80,7 +73,7 @@ std::vector<RubyPlace> find_rubies(Target& target, const LoadedModules& modules)
                                                           {"rb_cString", &place.string_class}};
     const bool has_all =
         std::all_of(std::begin(variables), std::end(variables), [&](const auto& variable) {
-          const ElfSymbol* const symbol = find_dynamic(module.image(), variable.first);
+          const ElfSymbol* const symbol = module.image().find_dynamic_symbol(variable.first);
           if (symbol != nullptr) *variable.second = module.bias + symbol->value;
           return symbol != nullptr;
         });

@@ -1,7 +1,6 @@
 #include "runtime/ruby/ruby_walk.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/alteration.h"
@@ -12,8 +11,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr size_t kMostRubyClasses = 1 << 16;
-constexpr uint64_t kRun = 4 << 20;  // bytes of pages that are read at once
+constexpr uint64_t kRunBytes = 4 << 20;  // bytes of pages that are read at once
 
 }  // namespace
 
@@ -71,7 +69,7 @@ void RubyWalk::walk_pages() {
     if (options_.check) options_.check();
     size_t end = first + 1;
     while (end < pages.size() && pages[end].body == pages[end - 1].body + distance &&
-           pages[end].body - pages[first].body < kRun) {
+           pages[end].body - pages[first].body < kRunBytes) {
       ++end;
     }
     walk_run(pages.subspan(first, end - first));
@@ -144,10 +142,9 @@ RubyWalk::PageUse RubyWalk::walk_page(const RubyPage& page, std::span<const std:
       continue;
     }
     const uint32_t type = types_.find(slot);
-    if (type >= type_sums_.size()) type_sums_.resize(size_t{type} + 1);
     if (pages_.is_dead(page, offset)) {
       ++use.dead;
-      ++type_sums_[type].dead;
+      sums_.add_dead(type);
     } else {
       add_object(slot, type);
     }
@@ -159,37 +156,20 @@ void RubyWalk::add_object(std::span<const std::byte> slot, uint32_t type) {
   constexpr size_t kTogether = 1 << 14;
   uint64_t class_word = 0;
   std::memcpy(&class_word, slot.data() + RubyValue::kClass, sizeof class_word);
-  Owner owner{nullptr, type};
+  RubyOwner owner{nullptr, type};
   const RubyType builtin = types_.all()[type].builtin;
   const bool has_class = builtin != RubyType::kImemo && builtin != RubyType::kIclass &&
                          builtin != RubyType::kZombie && builtin != RubyType::kMoved &&
                          builtin != RubyType::kNode;
   if (has_class) owner.of_class = classes_->find(class_word);
   ++runtime_.objects;
-  for (Sum* const sum : {&sum_of(owner), static_cast<Sum*>(&type_sums_[type])}) {
-    ++sum->count;
-    sum->bytes += slot.size();
-  }
+  sums_.add_object(owner, slot.size());
   const RubyObject object = measure_ruby_object(*layout_, shapes_, slot);
-  if (object.owned_bytes != 0) add_owned(owner, object.owned_bytes, !object.is_transient);
+  if (object.owned_bytes != 0) sums_.add_owned(owner, object.owned_bytes, !object.is_transient);
   if (!object.block.is_null()) blocks_.push_back({object.block, owner});
   if (object.table.is_null()) return;
   tables_.push_back({object.table, owner});
   if (tables_.size() >= kTogether) read_tables();
-}
-
-RubyWalk::Sum& RubyWalk::sum_of(const Owner& owner) {
-  auto& sums = owner.of_class != nullptr ? class_sums_ : internal_sums_;
-  const size_t row = owner.of_class != nullptr ? owner.of_class->number : owner.type;
-  if (row >= sums.size()) sums.resize(row + 1);
-  return sums[row];
-}
-
-void RubyWalk::add_owned(const Owner& owner, uint64_t bytes, bool is_in_malloc) {
-  for (Sum* const sum : {&sum_of(owner), static_cast<Sum*>(&type_sums_[owner.type])}) {
-    sum->owned_bytes += bytes;
-    if (is_in_malloc) sum->malloc_bytes += bytes;
-  }
 }
 
 void RubyWalk::read_tables() {
@@ -205,7 +185,7 @@ void RubyWalk::read_tables() {
     const size_t got = target_.memory().read_pieces(std::span(places).subspan(done), kHeader, rest);
     for (size_t i = done; i < done + got; ++i) {
       const auto header = std::span<const std::byte>(headers).subspan(i * kHeader, kHeader);
-      add_owned(tables_[i].owner, ruby_table_bytes(header), true);
+      sums_.add_owned(tables_[i].owner, ruby_table_bytes(header), true);
     }
     done += got + 1;  // the one that cannot be read has none
   }
@@ -276,7 +256,7 @@ void RubyWalk::on_batch(const ChunkBatch& batch) {
     // The usable bytes end a word behind the chunk.
     if (wanted != blocks_.end() && wanted->at == at + kHeader && size > kHeader / 2 &&
         batch.states[i] == ChunkState::kUsed) {
-      add_owned(wanted->owner, size - kHeader / 2, true);
+      sums_.add_owned(wanted->owner, size - kHeader / 2, true);
     }
     at += size;
   }
@@ -288,7 +268,8 @@ void RubyWalk::on_mmapped(const MmappedChunk& chunk) {
   mark_areas({chunk.chunk, chunk.chunk + chunk.size});
   const Address at = chunk.chunk + kHeader;
   const auto wanted = std::lower_bound(blocks_.begin(), blocks_.end(), Owned{at, {}});
-  if (wanted != blocks_.end() && wanted->at == at) add_owned(wanted->owner, chunk.usable, true);
+  if (wanted != blocks_.end() && wanted->at == at)
+    sums_.add_owned(wanted->owner, chunk.usable, true);
 }
 
 void RubyWalk::mark_areas(AddressRange range) {
@@ -312,8 +293,7 @@ void RubyWalk::take(RuntimeModel& model) {
   }
   runtime_.areas = areas_.size();
   model.runtimes.push_back(runtime_);
-  take_classes(number, model);
-  take_types(number, model);
+  sums_.take(number, *classes_, types_, model);
   std::sort(slot_sizes_.begin(), slot_sizes_.end(),
             [](const SlotSize& a, const SlotSize& b) { return a.bytes < b.bytes; });
   for (const SlotSize& size : slot_sizes_) {
@@ -322,47 +302,6 @@ void RubyWalk::take(RuntimeModel& model) {
   for (RuntimeArea& area : areas_) {
     area.runtime = number;
     model.areas.push_back(area);
-  }
-}
-
-void RubyWalk::take_classes(uint32_t number, RuntimeModel& model) {
-  // Classes of one name are one row: what the process calls them is all that is known of them.
-  std::map<std::string, RuntimeClass> by_name;
-  const auto add = [&](const std::string& name, const Sum& sum) {
-    if (sum.count == 0) return;
-    const bool is_full = by_name.size() >= kMostRubyClasses && !by_name.contains(name);
-    RuntimeClass& row = by_name[is_full ? "(other classes)" : name];
-    row.count += sum.count;
-    row.tracked += sum.count;
-    row.bytes += sum.bytes;
-    row.owned_bytes += sum.owned_bytes;
-    row.malloc_bytes += sum.malloc_bytes;
-  };
-  for (const auto& one : classes_->all()) {
-    if (one->number < class_sums_.size()) add(one->name, class_sums_[one->number]);
-  }
-  for (size_t i = 0; i < internal_sums_.size(); ++i) {
-    if (internal_sums_[i].count != 0) add(types_.internal_name(i), internal_sums_[i]);
-  }
-  const auto first = static_cast<ptrdiff_t>(model.classes.size());
-  for (auto& [name, row] : by_name) {
-    row.runtime = number;
-    row.name = name;
-    model.classes.push_back(std::move(row));
-  }
-  std::stable_sort(model.classes.begin() + first, model.classes.end(),
-                   [](const RuntimeClass& a, const RuntimeClass& b) {
-                     return a.bytes + a.owned_bytes > b.bytes + b.owned_bytes;
-                   });
-}
-
-void RubyWalk::take_types(uint32_t number, RuntimeModel& model) const {
-  for (size_t i = 0; i < type_sums_.size(); ++i) {
-    const TypeSum& sum = type_sums_[i];
-    if (sum.count == 0 && sum.dead == 0) continue;
-    const RubyTypes::Type& type = types_.all()[i];
-    model.types.push_back({number, RubyValue::type_name(type.builtin), type.part, sum.count,
-                           sum.dead, sum.bytes, sum.owned_bytes, sum.malloc_bytes});
   }
 }
 

@@ -17,6 +17,7 @@
 #include "runtime/ruby/ruby_objects.h"
 #include "runtime/ruby/ruby_pages.h"
 #include "runtime/ruby/ruby_place.h"
+#include "runtime/ruby/ruby_sums.h"
 #include "runtime/ruby/ruby_types.h"
 #include "runtime/runtime_model.h"
 #include "runtime/runtime_walk.h"
@@ -36,20 +37,6 @@ class RubyWalk final : public RuntimeWalk {
   void take(RuntimeModel& model) override;
 
  private:
-  // A row of classes_sums_, or of internal_sums_ for objects without a class.
-  struct Owner {
-    const RubyClass* of_class = nullptr;
-    uint32_t type = 0;  // number in RubyTypes
-  };
-  struct Sum {
-    uint64_t count = 0;
-    uint64_t bytes = 0;
-    uint64_t owned_bytes = 0;
-    uint64_t malloc_bytes = 0;
-  };
-  struct TypeSum : Sum {
-    uint64_t dead = 0;
-  };
   struct SlotSize {
     uint64_t bytes = 0;
     uint64_t pages = 0;
@@ -59,7 +46,7 @@ class RubyWalk final : public RuntimeWalk {
   };
   struct Owned {  // what an object has elsewhere
     Address at;
-    Owner owner;
+    RubyOwner owner;
     bool operator<(const Owned& other) const { return at < other.at; }
   };
   struct PageUse {  // what a page is made of, in slots
@@ -77,12 +64,8 @@ class RubyWalk final : public RuntimeWalk {
   void add_page(const RubyPage& page, const PageUse& use, std::span<const PageState> states);
   void add_area(const RubyPage& page, const RuntimeArea& amounts);
   void add_object(std::span<const std::byte> slot, uint32_t type);
-  Sum& sum_of(const Owner& owner);
-  void add_owned(const Owner& owner, uint64_t bytes, bool is_in_malloc);
   void read_tables();
   void mark_areas(AddressRange range);
-  void take_classes(uint32_t number, RuntimeModel& model);
-  void take_types(uint32_t number, RuntimeModel& model) const;
 
   Target& target_;
   const RubyPlace place_;
@@ -93,9 +76,7 @@ class RubyWalk final : public RuntimeWalk {
   RubyShapes shapes_;
   std::unique_ptr<RubyClasses> classes_;
   RubyTypes types_;
-  std::vector<Sum> class_sums_;     // by RubyClass::number
-  std::vector<Sum> internal_sums_;  // by type
-  std::vector<TypeSum> type_sums_;  // by type
+  RubySums sums_;
   std::vector<SlotSize> slot_sizes_;
   std::vector<RuntimeArea> areas_;
   std::vector<Owned> tables_;
