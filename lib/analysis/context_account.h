@@ -1,5 +1,5 @@
-// Memory contexts in the account of resident memory: parts of what malloc has in use, in rows of their
-// own.
+// Memory contexts in the account of resident memory: parts of what malloc has in use, in rows of
+// their own.
 //
 //   used by the program (malloc)              what is left of the account's row
 //   PostgreSQL contexts: CacheMemoryContext   the largest groups

@@ -45,7 +45,8 @@ ClassKind class_kind_of(ChunkState state) {
   return ClassKind::kUnwalked;
 }
 
-// Calls visit(state, size of the chunk, stack) for each chunk in use, in the order of block numbers.
+// Calls visit(state, size of the chunk, stack) for each chunk in use, in the order of block
+// numbers.
 template <typename Visit>
 class LiveChunks final : public ChunkSink {
  public:

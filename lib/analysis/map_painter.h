@@ -28,7 +28,8 @@ class MapBand {
   size_t count() const { return begins_.size(); }
   bool contains(uint64_t square) const { return square - first_ < begins_.size(); }
 
-  // By class, in units of scale >> 31 bytes, rounded up, where a square has more than that many. All 0 in a gap.
+  // By class, in units of scale >> 31 bytes, rounded up, where a square has more than that many.
+  // All 0 in a gap.
   std::span<const uint32_t> bytes_in(uint64_t square) const {
     return std::span(bytes_).subspan((square - first_) * classes_, classes_);
   }

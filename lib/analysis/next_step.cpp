@@ -199,8 +199,8 @@ NextStep main_step(const NextStepFacts& facts) {
   const uint64_t other = resident(facts.account, {RssRow::kOtherAnonymous});
   const uint64_t python = resident(
       facts.account, {RssRow::kPythonObjects, RssRow::kPythonPools, RssRow::kPythonArenas});
-  const uint64_t ruby = resident(
-      facts.account, {RssRow::kRubyObjects, RssRow::kRubyPages, RssRow::kRubyFreePages});
+  const uint64_t ruby =
+      resident(facts.account, {RssRow::kRubyObjects, RssRow::kRubyPages, RssRow::kRubyFreePages});
   const uint64_t runtime = python + ruby + of_runtime;
   if (std::max({in_use, free, other, runtime}) < kLittle) {
     return {NextSubject::kLittle, to_growth(facts), in_use + free + other + runtime, {}};

@@ -2,9 +2,9 @@
 //
 // The whole is what the kernel says of each mapping (smaps: Rss, and hugetlb pages, which Rss
 // leaves out). Inside a mapping, what chunks and allocator structures take comes from the states
-// of its pages, by the byte, and so does what a language runtime's areas consist of; the rest of the
-// mapping belongs to what the mapping is (a stack, a library, shared memory, ...). The same again
-// for swap.
+// of its pages, by the byte, and so does what a language runtime's areas consist of; the rest of
+// the mapping belongs to what the mapping is (a stack, a library, shared memory, ...). The same
+// again for swap.
 //
 // Where nothing says which pages are resident (cores), every mapping counts with its size, and
 // `basis` says so.
@@ -28,15 +28,15 @@ enum class RssRow : uint8_t {
   kBins = 5,
   kTop = 6,
   kUnwalked = 7,
-  kStacks = 8,           // [stack] and mappings that hold a thread's stack pointer
-  kFiles = 9,            // pages of libraries and other mapped files, the vdso
-  kFileData = 10,        // their private copies (.data, relocations), the executable's .bss
-  kShared = 11,          // shared memory without a file on disk
-  kTracker = 12,         // tables, working memory and library of heapsnap's own tracker
-  kPythonObjects = 13,   // used slots of a Python interpreter's pools: RuntimeArea::used
-  kPythonPools = 14,     // free in them: free_in_page
-  kPythonArenas = 15,    // pools without a used slot: free_in_area
-  kRubyObjects = 16,     // the same of Ruby's pages, but for those in blocks of malloc
+  kStacks = 8,          // [stack] and mappings that hold a thread's stack pointer
+  kFiles = 9,           // pages of libraries and other mapped files, the vdso
+  kFileData = 10,       // their private copies (.data, relocations), the executable's .bss
+  kShared = 11,         // shared memory without a file on disk
+  kTracker = 12,        // tables, working memory and library of heapsnap's own tracker
+  kPythonObjects = 13,  // used slots of a Python interpreter's pools: RuntimeArea::used
+  kPythonPools = 14,    // free in them: free_in_page
+  kPythonArenas = 15,   // pools without a used slot: free_in_area
+  kRubyObjects = 16,    // the same of Ruby's pages, but for those in blocks of malloc
   kRubyPages = 17,
   kRubyFreePages = 18,
   kOtherAnonymous = 19,  // other allocators, JIT code, .bss of libraries, mmap by the program

@@ -28,8 +28,9 @@ double measure_of(const StackRate& rate, StackMeasure by);
 class StackRates {
  public:
   // The next look, at `monotonic_ns`: the stacks of which `by` is highest, the highest first, of
-  // equal ones those that hold more, `most` of them at most. Those that hold nothing and did nothing are left out. When recording
-  // began anew since the look before (fewer stacks, or lower counts), there are no rates.
+  // equal ones those that hold more, `most` of them at most. Those that hold nothing and did
+  // nothing are left out. When recording began anew since the look before (fewer stacks, or lower
+  // counts), there are no rates.
   std::vector<StackRate> next(const CallStacks& stacks, uint64_t monotonic_ns, StackMeasure by,
                               size_t most);
   // How many stacks held or did something at the last look.

@@ -5,11 +5,11 @@
 //   is    | program | gap | heap ......... | gap | libc | stack |
 //           from 256 MiB on
 //
-// Ranges that touch or overlap are one piece. Pieces keep their order, their sizes, and the remainder
-// of their begin by 256 KiB, by which heaps of language runtimes are known; the distances between
-// them, which address space layout randomization chose, are lost. So chunks, pages, mappings,
-// references and return addresses still agree, and an offset from the begin of a module is what it
-// was.
+// Ranges that touch or overlap are one piece. Pieces keep their order, their sizes, and the
+// remainder of their begin by 256 KiB, by which heaps of language runtimes are known; the distances
+// between them, which address space layout randomization chose, are lost. So chunks, pages,
+// mappings, references and return addresses still agree, and an offset from the begin of a module
+// is what it was.
 #pragma once
 
 #include <cstddef>

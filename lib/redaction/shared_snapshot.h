@@ -4,8 +4,8 @@
 //            ─► addresses (address_rebase.h)
 //
 // Only what is known is written, field by field, so what a newer writer has added, or what was
-// hidden in the file, is not in the result. Sums are the same: sizes, states, references, stacks and
-// types are kept, and all addresses move together.
+// hidden in the file, is not in the result. Sums are the same: sizes, states, references, stacks
+// and types are kept, and all addresses move together.
 #pragma once
 
 #include <cstddef>

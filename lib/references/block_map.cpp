@@ -201,8 +201,7 @@ std::optional<BlockMap::Place> BlockMap::find(uint64_t address, Hint& hint) cons
     if (((cell.live | cell.other) >> (next % kPlaces) & 1) != 0) return std::nullopt;
   }
   const uint32_t before = count_bits(live & ((uint64_t{1} << bit) - 1));
-  return Place{span->first + cells[index].rank + before,
-               into - (chunk << place_shift_)};
+  return Place{span->first + cells[index].rank + before, into - (chunk << place_shift_)};
 }
 
 }  // namespace heapsnap

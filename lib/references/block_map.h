@@ -134,8 +134,8 @@ class BlockMap final : public ChunkSink {
   // The place at or before `place` where a chunk begins.
   static uint64_t last_begin(const Cell* cells, uint64_t place) {
     uint64_t index = place / kPlaces;
-    uint64_t begins =
-        (cells[index].live | cells[index].other) & (~uint64_t{0} >> (kPlaces - 1 - place % kPlaces));
+    uint64_t begins = (cells[index].live | cells[index].other) &
+                      (~uint64_t{0} >> (kPlaces - 1 - place % kPlaces));
     if (begins == 0) {
       index -= cells[index].back;
       begins = cells[index].live | cells[index].other;
@@ -224,8 +224,7 @@ void BlockMap::each_part(const AddressRange& range, Visit visit) const {
       begins = cells[index].live | cells[index].other;
     }
     const uint64_t next =
-        begins == 0 ? places
-                    : index * kPlaces + static_cast<uint64_t>(std::countr_zero(begins));
+        begins == 0 ? places : index * kPlaces + static_cast<uint64_t>(std::countr_zero(begins));
     const uint64_t next_begin = span->begin + (next << place_shift_);
     if (live) give(number++, span->begin + (chunk << place_shift_), next_begin - word_);
     if (next == places || next_begin >= end) return;

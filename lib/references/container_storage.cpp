@@ -111,7 +111,8 @@ void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
   uint64_t color = 0;
   uint64_t count = 0;
   if (!map_.may_hold(third) || word.index < kWordBytes || !word.beside(-1, color) ||
-      (color & UINT32_MAX) != 0 || is_second_word || !word.beside(3, count) || count == 0 || count > map_.blocks()) {
+      (color & UINT32_MAX) != 0 || is_second_word || !word.beside(3, count) || count == 0 ||
+      count > map_.blocks()) {
     return;
   }
   containers_.push_back(

@@ -39,7 +39,7 @@ struct FoundReference {
 struct ScannedPiece {
   Address from;
   std::span<const std::byte> bytes;
-  std::vector<std::byte> memory;       // what they lie in, if another thread is to look at them
+  std::vector<std::byte> memory;      // what they lie in, if another thread is to look at them
   std::vector<FoundReference> words;  // ascending
 };
 

@@ -1,5 +1,5 @@
-// The memory contexts of a runtime (PostgreSQL), for people and for programs: what `heapsnap objects`
-// says of them.
+// The memory contexts of a runtime (PostgreSQL), for people and for programs: what `heapsnap
+// objects` says of them.
 #pragma once
 
 #include <cstddef>

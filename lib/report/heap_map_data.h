@@ -11,8 +11,8 @@
 //   mmapped   a slab, too: before the size of each chunk the gap from the end of the one before it
 //             is written, a varint in units of 8 bytes
 //
-// A reader inflates a slab only when its chunks are looked at. The JSON says where each column lies;
-// where a column did not fit into the page, its length is 0.
+// A reader inflates a slab only when its chunks are looked at. The JSON says where each column
+// lies; where a column did not fit into the page, its length is 0.
 #pragma once
 
 #include <cstddef>

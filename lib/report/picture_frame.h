@@ -67,8 +67,8 @@ struct PictureFrame {
   unsigned legend_left() const { return width - kMargin - kLegendWidth; }
 };
 
-// Throws Error{kUsage} when a picture of that scale would be too high, Error{kOutput} when there are
-// no regions.
+// Throws Error{kUsage} when a picture of that scale would be too high, Error{kOutput} when there
+// are no regions.
 PictureFrame plan_picture(const HeapModel& heap, std::span<const HeapRegion> regions,
                           const PictureSize& size);
 

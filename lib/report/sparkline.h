@@ -1,5 +1,5 @@
-// A series of figures as one line of eighths of a block: "▁▂▄▆█|▁▂▃", with a bar where a new run of
-// the program begins.
+// A series of figures as one line of eighths of a block: "▁▂▄▆█|▁▂▃", with a bar where a new
+// run of the program begins.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The rows of RuntimeModel::classes of one runtime, while they are added up. Classes of one name are
-// one row: what the process calls them is all that is known of them.
+// The rows of RuntimeModel::classes of one runtime, while they are added up. Classes of one name
+// are one row: what the process calls them is all that is known of them.
 #pragma once
 
 #include <cstdint>

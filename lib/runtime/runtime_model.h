@@ -1,8 +1,9 @@
 // The heap of a language runtime, as plain data.
 //
-//   area     what the runtime takes from the system at once: Python's arenas (1 MiB), Ruby's pages that
-//            lie together
-//   page     a part of an area with slots of one size: Python's pools (16 KiB), Ruby's pages (16, 64 KiB)
+//   area     what the runtime takes from the system at once: Python's arenas (1 MiB), Ruby's pages
+//            that lie together
+//   page     a part of an area with slots of one size: Python's pools (16 KiB), Ruby's pages
+//            (16 or 64 KiB)
 //   slot     what an object, or a buffer that belongs to one, takes: Python's blocks, Ruby's slots
 //
 // What is too large for a slot is in a block of malloc.
@@ -68,7 +69,8 @@ struct RuntimeClass {
   bool operator==(const RuntimeClass&) const = default;
 };
 
-// Objects that are the same to the interpreter: Ruby's built-in types, and the parts of those that have some.
+// Objects that are the same to the interpreter: Ruby's built-in types, and the parts of those that
+// have some.
 struct RuntimeType {
   uint32_t runtime = 0;
   std::string name;  // "STRING", "DATA"

@@ -227,7 +227,7 @@ class Case:
             screen.has_line(r".* blocks  of 2\d\d B")
             rows = self.report["rss"]["rows"]
             ruby = rows["ruby_objects"]["resident"] + rows["ruby_pages"]["resident"]
-            assert ruby > 4 * MIB > rows["other_anonymous"]["resident"], rows
+            assert ruby > 8 * MIB and ruby > 2 * rows["other_anonymous"]["resident"], rows
             assert screen.commands == ["heapsnap objects a.hsnap"], screen.commands
             assert "String" in self.follow(screen)
             program.work()

@@ -186,8 +186,11 @@ def said(server, other, pid):
 
 def read(probe, what, texts=True):
     """The members of the runtime, and its contexts: what the server says of them, and the rest."""
-    done = subprocess.run([probe, *(["--texts"] if texts else []), str(what)], capture_output=True, text=True,
-                          errors="replace", check=False)
+    for _ in range(3):  # on a busy machine the copy may be given up
+        done = subprocess.run([probe, *(["--texts"] if texts else []), str(what)], capture_output=True, text=True,
+                              errors="replace", check=False)
+        if " is gone: " not in done.stderr:
+            break
     assert done.returncode == 0, (what, done.returncode, done.stderr)
     runtime, contexts = {}, []
     for line in done.stdout.splitlines():

@@ -1,5 +1,5 @@
-// The memory contexts of a PostgreSQL whose words the input changes: whatever they are, the walk ends,
-// and what it says adds up.
+// The memory contexts of a PostgreSQL whose words the input changes: whatever they are, the walk
+// ends, and what it says adds up.
 #include <cstdint>
 #include <cstring>
 #include <span>

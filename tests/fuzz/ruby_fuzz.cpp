@@ -1,5 +1,5 @@
-// A Ruby heap whose words the input changes: whatever they are, its walk ends, and what it says adds
-// up.
+// A Ruby heap whose words the input changes: whatever they are, its walk ends, and what it says
+// adds up.
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -9,8 +9,8 @@
 using namespace heapsnap;
 using test::FakeRuby;
 
-// The first byte chooses a version; then ten bytes for each change: a place in one of eight parts, and the
-// word that comes there.
+// The first byte chooses a version; then ten bytes for each change: a place in one of eight parts,
+// and the word that comes there.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kChange = 10;
   constexpr unsigned kVersions[][2] = {{2, 7}, {3, 1}, {3, 3}, {3, 4}};

@@ -1,4 +1,5 @@
-// A process that has inherited private huge pages, and has taken the last one of the machine's pool.
+// A process that has inherited private huge pages, and has taken the last one of the machine's
+// pool.
 //
 // Its parent maps and touches all of the pool but one, and waits for it. It writes to the first of
 // these pages, which gives it the last one as a page of its own, says "ready PID", and goes on

@@ -29,8 +29,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Hands the walk on to the writer and to what takes references and runtimes, and remembers where chunks lie
-// outside of segments.
+// Hands the walk on to the writer and to what takes references and runtimes, and remembers where
+// chunks lie outside of segments.
 class RecordingSink final : public ChunkSink {
  public:
   RecordingSink(SnapshotWriter& writer, ReferenceCapture& references, RuntimeCapture& runtimes)

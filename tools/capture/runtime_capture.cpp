@@ -11,7 +11,8 @@ void RuntimeCapture::prepare(Target& target, const LoadedModules& known) {
   try {
     places_ = find_runtimes(target, LoadedModules(target, &known));
   } catch (const Error&) {
-    // A thread by which a running process is read may end meanwhile. Then there is none to be found.
+    // A thread by which a running process is read may end meanwhile. Then there is none to be
+    // found.
   }
 }
 

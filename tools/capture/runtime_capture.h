@@ -2,7 +2,8 @@
 // memory beside malloc's.
 //
 // A copy is walked while the process runs on. A process that stands still meanwhile is not made to
-// wait for it, unless that was asked for. As with references, walks are given up when too much memory goes to the copy.
+// wait for it, unless that was asked for. As with references, walks are given up when too much
+// memory goes to the copy.
 #pragma once
 
 #include <cstdint>

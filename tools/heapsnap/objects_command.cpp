@@ -16,7 +16,8 @@ namespace {
 
 constexpr const char* kObjectsDescription =
     "Lists the objects of a Python interpreter (CPython 3.9 to 3.13) or a Ruby interpreter (CRuby\n"
-    "2.7 to 3.4) in the process, by class: how many, how many bytes they take themselves, and with\n"
+    "2.7 to 3.4) in the process, by class: how many, how many bytes they take themselves, and "
+    "with\n"
     "the buffers of their own (items of lists, tables of dicts); and what is free in the\n"
     "interpreter's pages. Of a PostgreSQL server (13 to 17), the memory contexts of the process:\n"
     "how much each has, and what of that is free.\n"
@@ -33,10 +34,11 @@ ObjectCensus::Order parse_column(const std::string& text) {
 void require_objects(const SnapshotMetadata& metadata, const std::string& what) {
   const RuntimeModel& model = metadata.runtimes;
   if (model.runtimes.empty()) {
-    throw Error(ErrorKind::kUnsupported, what + " has no objects of a language runtime",
-                "none of its modules is a Python or Ruby interpreter or a PostgreSQL server, or the "
-                "snapshot was taken without them (--runtimes no, or by an older heapsnap)",
-                "to see what its blocks are: heapsnap types " + what);
+    throw Error(
+        ErrorKind::kUnsupported, what + " has no objects of a language runtime",
+        "none of its modules is a Python or Ruby interpreter or a PostgreSQL server, or the "
+        "snapshot was taken without them (--runtimes no, or by an older heapsnap)",
+        "to see what its blocks are: heapsnap types " + what);
   }
   const auto is_read = [](const Runtime& runtime) { return runtime.why_not.empty(); };
   if (std::any_of(model.runtimes.begin(), model.runtimes.end(), is_read)) return;

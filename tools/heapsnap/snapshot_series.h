@@ -14,9 +14,9 @@ namespace heapsnap {
 // Every kind of rows that a diff can have.
 std::vector<DiffBy> all_sums();
 
-// Of two snapshots or more, in this order. Among several sums, those of objects of language runtimes
-// are left out where no snapshot has any. What is wrong with one names its file. `sysroot`: as of
-// add_missing_names(). Throws Error{kBadInput}.
+// Of two snapshots or more, in this order. Among several sums, those of objects of language
+// runtimes are left out where no snapshot has any. What is wrong with one names its file.
+// `sysroot`: as of add_missing_names(). Throws Error{kBadInput}.
 SnapshotDiff read_diff(const std::vector<std::string>& paths, std::vector<DiffBy> wanted,
                        const PassedFrames& passed, const std::string& sysroot);
 

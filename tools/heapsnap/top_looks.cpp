@@ -52,7 +52,8 @@ TopSample TopLooks::look(StackMeasure by) {
     // A tracked program that executed another one has lost the tracker. (A process loses its memory
     // some time before it has ended.)
     if (error.kind() != ErrorKind::kNoProcess) throw;
-    if (process_->ends_before(std::chrono::steady_clock::now() + kLongestExit)) throw process_->ended();
+    if (process_->ends_before(std::chrono::steady_clock::now() + kLongestExit))
+      throw process_->ended();
   }
   begin_anew();
   is_replaced_ = true;

@@ -1,6 +1,6 @@
 // The looks of `heapsnap top` at a process that runs: those of `heapsnap watch`
-// (watched_process.h), each arena of malloc, and what the call stacks of a tracked process did since
-// the look before. Nothing here stops the process.
+// (watched_process.h), each arena of malloc, and what the call stacks of a tracked process did
+// since the look before. Nothing here stops the process.
 //
 // Names of stacks are found in files, which takes longer than a look, so that is a step of its own:
 // name_stacks() names those of the last look that have none yet, and what it finds is kept.

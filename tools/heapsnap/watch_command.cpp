@@ -259,8 +259,8 @@ class Watch {
     RecordedStacks recorded;
     recorded.stacks = tracking.stacks;
     // Names are looked for only where they will be printed.
-    recorded.symbols = names_of_stacks(target, process_.pid(), tracking,
-                                       log_.busy_stacks(recorded.stacks));
+    recorded.symbols =
+        names_of_stacks(target, process_.pid(), tracking, log_.busy_stacks(recorded.stacks));
     log_.add(recorded, tracking.record, trigger_->churn(now), rules_.churn.value_or(0));
     out_.flush();
   }

@@ -146,8 +146,8 @@ TrackerTotals WatchedProcess::read_tracker() {
   }
 }
 
-std::optional<MallocCounters> WatchedProcess::read_malloc(
-    uint64_t mapped, std::vector<ArenaCounters>* arenas) {
+std::optional<MallocCounters> WatchedProcess::read_malloc(uint64_t mapped,
+                                                          std::vector<ArenaCounters>* arenas) {
   if (mallocs_.empty()) {
     // A program that has just been started has not loaded its C library.
     if (may_have_malloc_ && ++looks_without_malloc_ <= kLastSearch &&

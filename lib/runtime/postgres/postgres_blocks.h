@@ -10,8 +10,8 @@
 //
 // Slabs, and generations before 15, have a block of malloc for the context alone. Lists are linked
 // both ways, which is checked at each step: what a link leads to leads back. So no list is endless,
-// whatever is in memory. A block counts only if it lies in writable memory, and all of them together
-// have no more bytes than that.
+// whatever is in memory. A block counts only if it lies in writable memory, and all of them
+// together have no more bytes than that.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,8 @@ class PostgresBlocks {
 
   // Adds up the blocks of `context`, whose kind and place are set, and keeps them as those of
   // `number`. `allocated` is what it says of their sum. What does not fit becomes its `problem`: of
-  // a list that breaks off nothing counts, of a sum that differs or of damaged chunks the blocks do.
+  // a list that breaks off nothing counts, of a sum that differs or of damaged chunks the blocks
+  // do.
   void read(RuntimeContext& context, uint32_t number, uint64_t allocated);
   const std::vector<PostgresBlock>& all() const { return all_; }
   PageCache& cache() { return memory_.cache(); }

@@ -1,12 +1,12 @@
 // The chunks of one AllocSet: what its blocks consist of, and which of them are free.
 //
 //   block ──►  +-------+------+--------+------+--------+-- - --+
-//              | block | size | chunk  | size | chunk  | free  |   before 16: size, and the set or the
+//              | block | size | chunk  | size | chunk  | free  |  before 16: size, and the set or the
 //              +-------+------+--------+------+--------+-- - --+   next free chunk
 //                                                      ▲ freeptr   since 16: one word (MemoryChunk)
 //
-// Free chunks are chained, one list for each size. Chunks must tile a block, and before 16, where each
-// says whether it is free, as many must say so as are in the lists.
+// Free chunks are chained, one list for each size. Chunks must tile a block, and before 16, where
+// each says whether it is free, as many must say so as are in the lists.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class PostgresChunks {
   // Adds the chunks of a block to those in use. False where they are none, which becomes the set's
   // problem.
   bool count(RuntimeContext& context, Address block, AddressRange chunks);
-  // After all blocks: adds what is in the lists to what is free, and takes these chunks off those in
-  // use. False where the lists do not fit, which becomes the set's problem.
+  // After all blocks: adds what is in the lists to what is free, and takes these chunks off those
+  // in use. False where the lists do not fit, which becomes the set's problem.
   bool add_free(RuntimeContext& context);
 
  private:

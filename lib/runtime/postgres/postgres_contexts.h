@@ -4,10 +4,10 @@
 //                           ▲                        │  ◄──── prevchild ─────  │
 //                           └──────── parent ────────┴────────── parent ───────┘
 //
-// Each link is checked by the one that leads back, so no context comes twice, whatever is in memory;
-// a link that fails ends its row of siblings and is a problem of their parent. A context is one only
-// with the tag of a kind of that version and with that kind's methods: a table of functions in the
-// server's own segments.
+// Each link is checked by the one that leads back, so no context comes twice, whatever is in
+// memory; a link that fails ends its row of siblings and is a problem of their parent. A context is
+// one only with the tag of a kind of that version and with that kind's methods: a table of
+// functions in the server's own segments.
 #pragma once
 
 #include <string>
@@ -30,7 +30,8 @@ struct PostgresContexts {
   std::string why_not;                // one clause: why there are none; empty: these are all
 };
 
-// Where texts are kept, also what contexts say of what they are for (a query's text, an index's name).
+// Where texts are kept, also what contexts say of what they are for (a query's text, an index's
+// name).
 PostgresContexts read_postgres_contexts(Target& target, const PostgresPlace& place,
                                         const RuntimeOptions& options);
 

@@ -4,8 +4,8 @@
 //   ... each chunk of malloc's walk: walk.on_batch(), walk.on_mmapped() ...
 //   walk.take(model);
 //
-// What malloc has given and no context has is counted, too: libraries' own memory, and contexts that
-// were deleted and are kept, with their first block, for the next one that is made.
+// What malloc has given and no context has is counted, too: libraries' own memory, and contexts
+// that were deleted and are kept, with their first block, for the next one that is made.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ class PostgresWalk final : public RuntimeWalk {
   void take(RuntimeModel& model) override;
 
  private:
-  // The context whose block this block of malloc is; null: it is none's. `hint`: from where on in the
-  // contexts' blocks it may be found.
+  // The context whose block this block of malloc is; null: it is none's. `hint`: from where on in
+  // the contexts' blocks it may be found.
   RuntimeContext* add_block(Address at, uint64_t usable, size_t& hint);
   void add_amount(RuntimeArea::Amount& amount, AddressRange range);
   void read_spares();

@@ -1,8 +1,9 @@
 // What Ruby's classes are called, and of which class an object is.
 //
 // The class in an object's slot may be one of its own (a singleton class) or stand for a module;
-// what Ruby's Object#class gives is the first real one above it. Names are where Ruby keeps them: since 3.2 in
-// the class, before among its variables, under a name that is found by what it leads to: "Object" in rb_cObject.
+// what Ruby's Object#class gives is the first real one above it. Names are where Ruby keeps them:
+// since 3.2 in the class, before among its variables, under a name that is found by what it leads
+// to: "Object" in rb_cObject.
 //
 //   anonymous class       #<Class:0x00007f0a0f3b1c58>
 //   anonymous module      #<Module:0x00007f0a0f3b1c58>

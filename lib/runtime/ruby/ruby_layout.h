@@ -51,7 +51,8 @@ struct RubyLayout {
   uint32_t shape_type_complex = kNone;
   uint32_t tree_next_shape = kNone;
 
-  // Not in debug information, and the same in all the releases: gc.c, ruby.h, st.c, string.c, id_table.h.
+  // Not in debug information, and the same in all the releases: gc.c, ruby.h, st.c, string.c,
+  // id_table.h.
   static constexpr uint64_t kLeastSlot = 40;  // sizeof(RVALUE): what a mark bit stands for
   static constexpr uint64_t kPageHeader = 8;  // struct heap_page_header: its heap_page
   static constexpr uint64_t kArrayHeader = 16;

@@ -3,10 +3,10 @@
 //   slot ──►  | flags | class | length | capacity | pointer |     an array
 //                                                      |
 //                                                      v
-//                                   a block of malloc, its own, unless a flag says that it is shared
+//                                   a block of malloc, its own unless a flag says: shared
 //
-// The sizes are those that Ruby's ObjectSpace.memsize_of adds up. What only malloc knows the size of (what
-// a C extension keeps behind a T_DATA) is given as an address.
+// The sizes are those that Ruby's ObjectSpace.memsize_of adds up. What only malloc knows the size
+// of (what a C extension keeps behind a T_DATA) is given as an address.
 #pragma once
 
 #include <cstdint>

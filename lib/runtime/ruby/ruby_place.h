@@ -1,7 +1,8 @@
 // Which module of a process is CRuby, and of which version.
 //
 // libruby, or a ruby without it, exports the constants rb_cObject and rb_cRubyVM and its version;
-// also where it has been stripped. The state of the interpreter (rb_vm_t) is exported up to 3.2 and not since:
+// also where it has been stripped. The state of the interpreter (rb_vm_t) is exported up to 3.2 and
+// not since:
 //
 //   .bss  | ... | ruby_current_vm_ptr | ...      the one pointer such that
 //                        |
@@ -33,7 +34,8 @@ struct RubyPlace {
   std::string why_not;                     // one clause
 };
 
-// Modules that export all of that: mostly none. Reads files, and nothing of the target but its maps.
+// Modules that export all of that: mostly none. Reads files, and nothing of the target but its
+// maps.
 std::vector<RubyPlace> find_rubies(Target& target, const LoadedModules& modules);
 
 // The state of an interpreter.

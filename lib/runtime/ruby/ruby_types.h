@@ -1,9 +1,9 @@
-// What Ruby's objects are to the interpreter: one of its built-in types, and a part of one where it tells
-// them apart further.
+// What Ruby's objects are to the interpreter: one of its built-in types, and a part of one where it
+// tells them apart further.
 //
 //   STRING   ARRAY   HASH ...
 //   IMEMO    callcache, iseq, ment ...         what the interpreter keeps for itself
-//   DATA     VM/thread, proc, autoload ...     what an extension in C wraps: the name of its rb_data_type_t
+//   DATA     VM/thread, proc, autoload ...     what an extension in C wraps: its rb_data_type_t
 #pragma once
 
 #include <cstdint>

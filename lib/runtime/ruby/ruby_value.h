@@ -6,8 +6,8 @@
 //               5 bits: type
 //                        shape (since 3.2): upper 32 bits
 //
-// A value is the address of a slot, or an immediate: a small integer, a symbol, a float, nil, true, false.
-// Sources: include/ruby/internal of 2.7 to 3.4.
+// A value is the address of a slot, or an immediate: a small integer, a symbol, a float, nil, true,
+// false. Sources: include/ruby/internal of 2.7 to 3.4.
 #pragma once
 
 #include <cstdint>

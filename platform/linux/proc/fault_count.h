@@ -16,7 +16,8 @@
 
 namespace heapsnap {
 
-// Minor and major faults of a process, by the text of its /proc/PID/stat; nullopt where it has none.
+// Minor and major faults of a process, by the text of its /proc/PID/stat; nullopt where it has
+// none.
 std::optional<uint64_t> faults_in_stat(std::string_view text);
 
 class FaultCount {

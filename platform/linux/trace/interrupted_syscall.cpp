@@ -69,8 +69,8 @@ user_regs_struct begun_anew(const user_regs_struct& registers) {
 }
 
 std::optional<user_regs_struct> repaired_registers(const Tracee& thread) {
-  // A signal that is ignored stops a traced thread, too: without a tracer the kernel drops it when it
-  // is sent, and the call goes on. If there is a handler, the call fails with EINTR after it.
+  // A signal that is ignored stops a traced thread, too: without a tracer the kernel drops it when
+  // it is sent, and the call goes on. If there is a handler, the call fails with EINTR after it.
   if (thread.stop() != Tracee::Stop::kTrap && thread.stop() != Tracee::Stop::kSignal) {
     return std::nullopt;
   }

@@ -10,8 +10,8 @@
 //   a handler runs      the call returns EINTR after the handler   as without heapsnap
 //
 // This also holds for a signal that arrives between repair and release, and for one that the stop
-// carries (Stop::kSignal), which a traced thread gets even if it ignores it; a repair that moved the
-// instruction pointer would lose its EINTR. A relative timeout starts over.
+// carries (Stop::kSignal), which a traced thread gets even if it ignores it; a repair that moved
+// the instruction pointer would lose its EINTR. A relative timeout starts over.
 //
 // A sleep that has to resume where it was interrupted (poll, nanosleep, futex with a relative
 // timeout) is continued by the kernel as restart_syscall(2). The program never makes this call, and
@@ -33,8 +33,8 @@ namespace heapsnap {
 // restarted with the same arguments.
 bool is_broken_by_stop(long number);
 
-// The registers to set for a thread at a Stop::kTrap or kSignal; nullopt if the stop did not interrupt such a
-// call.
+// The registers to set for a thread at a Stop::kTrap or kSignal; nullopt if the stop did not
+// interrupt such a call.
 std::optional<user_regs_struct> repaired_registers(const user_regs_struct& registers);
 
 // Whether the kernel will continue the interrupted call by restart_syscall(2).

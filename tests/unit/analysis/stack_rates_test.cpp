@@ -8,7 +8,8 @@ namespace {
 
 constexpr uint64_t kOneSecond = 1'000'000'000;
 
-AllocationSite counted_site(uint64_t allocations, uint64_t frees, uint64_t allocated, uint64_t freed) {
+AllocationSite counted_site(uint64_t allocations, uint64_t frees, uint64_t allocated,
+                            uint64_t freed) {
   AllocationSite made;
   made.allocations = allocations;
   made.frees = frees;
@@ -49,7 +50,8 @@ TEST_CASE("rates are of the interval, what is live of all time") {
 TEST_CASE("only the highest are kept, equal ones by number") {
   StackRates rates;
   CallStacks stacks;
-  for (uint64_t i = 0; i < 1000; ++i) stacks.sites.push_back(counted_site(1, 0, 1 + i * 7919 % 100, 0));
+  for (uint64_t i = 0; i < 1000; ++i)
+    stacks.sites.push_back(counted_site(1, 0, 1 + i * 7919 % 100, 0));
   const auto rows = rates.next(stacks, kOneSecond, StackMeasure::kLive, 15);
   CHECK(rates.busy() == 1000);
   REQUIRE(rows.size() == 15);
@@ -62,9 +64,11 @@ TEST_CASE("only the highest are kept, equal ones by number") {
 TEST_CASE("sampled stacks count in blocks") {
   StackRates rates;
   CallStacks stacks;
-  stacks.sites = {counted_site(tracker::kSampledCountUnit * 8, tracker::kSampledCountUnit * 2, 800, 200)};
+  stacks.sites = {
+      counted_site(tracker::kSampledCountUnit * 8, tracker::kSampledCountUnit * 2, 800, 200)};
   stacks.sites[0].sample_bytes = 4096;
-  CHECK(rates.next(stacks, kOneSecond, StackMeasure::kBlocks, 5)[0].live_blocks == doctest::Approx(6));
+  CHECK(rates.next(stacks, kOneSecond, StackMeasure::kBlocks, 5)[0].live_blocks ==
+        doctest::Approx(6));
 }
 
 TEST_CASE(

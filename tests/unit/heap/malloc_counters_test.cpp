@@ -60,8 +60,7 @@ TEST_CASE("each arena is given with its bytes and its top chunk, in the order of
     CountedHeap counted(36, machine);
     const LocatedMalloc located[] = {counted.heap.located()};
     std::vector<ArenaCounters> arenas;
-    const auto sums =
-        read_malloc_counters(counted.heap.target.memory(), located, kMapped, &arenas);
+    const auto sums = read_malloc_counters(counted.heap.target.memory(), located, kMapped, &arenas);
     REQUIRE(sums);
     REQUIRE(arenas.size() == sums->arenas);
     CHECK(arenas[0].is_main);

@@ -286,7 +286,7 @@ TEST_CASE("the nodes of a tree know their parents") {
   const uint64_t root = heap.block(40);
   const uint64_t left = heap.block(40);
   const uint64_t right = heap.block(40);
-  const uint64_t header = heap.block(56);
+  const uint64_t header = heap.block(56) + 8;  // behind what orders the elements
   heap.put(header, {0xabcd00000000, root, left, right, 3});
   heap.put(root, {1, header, left, right});
   heap.put(left, {0xabcd00000000, root, 0, 0});

@@ -1,5 +1,5 @@
-// The memory of a Python 3.10 to 3.13 in a FakeTarget: its state, its types, one arena, and objects that a
-// test puts into pools.
+// The memory of a Python 3.10 to 3.13 in a FakeTarget: its state, its types, one arena, and objects
+// that a test puts into pools.
 //
 //   0x100000 data: _PyRuntime, then `maxarenas` and `arenas`
 //   0x200000 heap: the interpreter's state, the table of arenas, types and their names

@@ -1,12 +1,12 @@
-// The memory of a CRuby in a FakeTarget: its state, its pages, its first classes, and objects that a test
-// puts into slots.
+// The memory of a CRuby in a FakeTarget: its state, its pages, its first classes, and objects that
+// a test puts into slots.
 //
 //   0x100000   data: rb_cObject and others, then the pointer to rb_vm_t and the one to the shapes
-//   0x200000   heap: rb_vm_t, the object space, the list of pages, their headers, tables, texts, shapes
+//   0x200000   heap: rb_vm_t, the object space, the list of pages, headers, tables, texts, shapes
 //   0x40000000 pages, each at a multiple of 64 KiB
 //
-// The first page has classes, each in a slot of 160 bytes (of 40, where the version has no larger ones); the
-// second one what they are called.
+// The first page has classes, each in a slot of 160 bytes (of 40, where the version has no larger
+// ones); the second one what they are called.
 #pragma once
 
 #include <array>
