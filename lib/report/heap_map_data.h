@@ -1,8 +1,8 @@
 // The heap map of a page: sums of the whole heap, and the chunks themselves as far as they fit.
 //
 //   pixels    four planes of a byte each (used, free, absent, swapped), zlib. A pixel is one of
-//             HeapCells (analysis/heap_cells.h): so many of 255 parts of its bytes; what is a little
-//             more than nothing is 1. Coarser scales are sums of these.
+//             HeapCells (analysis/heap_cells.h): so many of 255 parts of its bytes; what is
+//             a little more than nothing is 1. Coarser scales are sums of these.
 //   slabs     up to 16384 chunks that lie end to end, each column by itself in zlib:
 //               shape    sizes in units of 8 bytes, as varints (LEB128); then a byte a chunk:
 //                        ChunkState

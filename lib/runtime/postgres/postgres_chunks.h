@@ -1,8 +1,8 @@
 // The chunks of one AllocSet: what its blocks consist of, and which of them are free.
 //
 //   block ──►  +-------+------+--------+------+--------+-- - --+
-//              | block | size | chunk  | size | chunk  | free  |  before 16: size, and the set or the
-//              +-------+------+--------+------+--------+-- - --+   next free chunk
+//              | block | size | chunk  | size | chunk  | free  |  before 16: size, and set or
+//              +-------+------+--------+------+--------+-- - --+  next free chunk
 //                                                      ▲ freeptr   since 16: one word (MemoryChunk)
 //
 // Free chunks are chained, one list for each size. Chunks must tile a block, and before 16, where

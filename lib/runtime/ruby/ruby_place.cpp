@@ -14,7 +14,7 @@ namespace heapsnap {
 namespace {
 
 // ruby_version: "3.1.2", as a constant array.
-std::string version_of(const ElfImage& image) {
+std::string release_of(const ElfImage& image) {
   constexpr uint64_t kLongest = 32;
   const ElfSymbol* const symbol = image.find_dynamic_symbol("ruby_version");
   if (symbol == nullptr || symbol->size > kLongest) return {};
@@ -79,7 +79,7 @@ std::vector<RubyPlace> find_rubies(Target& target, const LoadedModules& modules)
         });
     if (!has_all) continue;
     place.module = module.path();
-    place.version = version_of(module.image());
+    place.version = release_of(module.image());
     place.data = modules.segments(i, PF_R | PF_W, PF_R | PF_W);
     choose_layouts(place, module.image().machine());
     places.push_back(std::move(place));

@@ -131,7 +131,8 @@ TEST_CASE("memory that is not malloc's leads to who manages it") {
 
 TEST_CASE("a language runtime's memory leads to its objects") {
   State state;
-  state.metadata.runtimes.runtimes = {{.kind = RuntimeKind::kPython}};
+  state.metadata.runtimes.runtimes.resize(1);
+  state.metadata.runtimes.runtimes[0].kind = RuntimeKind::kPython;
   state.metadata.runtimes.classes.resize(1);
   state.set(RssRow::kPythonObjects, 30 * kMiB);
   CHECK(state.next().subject == NextSubject::kInUse);
