@@ -230,7 +230,9 @@ class Case:
             assert ruby > 8 * MIB and ruby > 2 * rows["other_anonymous"]["resident"], rows
             assert screen.commands == ["heapsnap objects a.hsnap"], screen.commands
             assert "String" in self.follow(screen)
+            self.run(f"heapsnap inject {program.pid}")
             program.work()
+            assert "libruby" in self.run(f"heapsnap stacks {program.pid}")
             half = self.attach(program.pid)
             assert "(allocated before inject)" in half.head
             self.follow(half)
