@@ -62,11 +62,6 @@ class BlockMap final : public ChunkSink {
     return usable(address, hint);
   }
 
-  // Calls visit(number, address) for the blocks that begin in `range`, in the order of their
-  // addresses. `range` lies in one of memory().
-  template <typename Visit>
-  void each_block(const AddressRange& range, Visit visit) const;
-
   // What lies in some range of a block's usable bytes.
   struct Part {
     BlockNumber block = kNoBlock;
@@ -165,36 +160,6 @@ class BlockMap final : public ChunkSink {
   std::string why_not_;
   std::array<uint64_t, kFilterBits / 64> filter_{};
 };
-
-template <typename Visit>
-void BlockMap::each_block(const AddressRange& range, Visit visit) const {
-  Hint hint;
-  const uint64_t begin = range.begin.value() - header_;
-  const Span* const span = span_of(begin, hint);
-  if (span == nullptr) return;
-  const uint64_t end = std::min(range.end.value() - header_, span->end);
-  if (span->first_cell == kNoCells) {
-    if (begin == span->begin) visit(span->first, range.begin);
-    return;
-  }
-  const uint64_t first = (begin - span->begin + header_ - 1) >> place_shift_;
-  const uint64_t last = (end - span->begin + header_ - 1) >> place_shift_;
-  for (uint64_t index = first / kPlaces; index * kPlaces < last; ++index) {
-    const Cell& cell = cells_[span->first_cell + index];
-    uint64_t live = cell.live;
-    const uint64_t from = index * kPlaces;
-    if (from < first) live &= ~uint64_t{0} << (first - from);
-    if (last - from < kPlaces) live &= (uint64_t{1} << (last - from)) - 1;
-    BlockNumber number = span->first + cell.rank;
-    if (from < first) {
-      number += count_bits(cell.live & ((uint64_t{1} << (first - from)) - 1));
-    }
-    for (; live != 0; live &= live - 1, ++number) {
-      const uint64_t place = from + static_cast<uint64_t>(std::countr_zero(live));
-      visit(number, Address(span->begin + (place << place_shift_) + header_));
-    }
-  }
-}
 
 template <typename Visit>
 void BlockMap::each_part(const AddressRange& range, Visit visit) const {
