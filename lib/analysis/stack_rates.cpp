@@ -6,7 +6,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kMostRate = INT64_MAX;
+constexpr double kMostRate = 0x1p62;  // fits an int64_t
 
 // Of counts that only rise.
 double rise(uint64_t before, uint64_t now) {
@@ -73,11 +73,8 @@ std::vector<StackRate> StackRates::next(const CallStacks& stacks, uint64_t monot
       AllocationSite change = site;
       change.allocations =
           site.allocations > before.allocations ? site.allocations - before.allocations : 0;
-      rate.churn_per_s =
-          static_cast<uint64_t>(std::min(churn / seconds, static_cast<double>(kMostRate / 2)));
-      rate.live_per_s =
-          static_cast<int64_t>(std::clamp(growth / seconds, -static_cast<double>(kMostRate / 2),
-                                          static_cast<double>(kMostRate / 2)));
+      rate.churn_per_s = static_cast<uint64_t>(std::min(churn / seconds, kMostRate));
+      rate.live_per_s = static_cast<int64_t>(std::clamp(growth / seconds, -kMostRate, kMostRate));
       rate.allocations_per_s = change.allocation_count() / seconds;
     }
     before = {site.allocations, site.allocated_bytes, site.freed_bytes};

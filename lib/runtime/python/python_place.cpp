@@ -129,7 +129,7 @@ InterpreterList read_debug_offsets(MemoryReader& memory, const PythonPlace& plac
                         word_at(layout.debug_text_ascii_size) == layout.text_ascii_size;
   if (!is_alike)
     return {0, 0, 0, "its objects are laid out otherwise than in other builds of " + place.version};
-  const InterpreterList list{
+  InterpreterList list{
       word_at(layout.debug_first_interpreter), word_at(layout.debug_interpreter_next), 0, {}};
   if (list.first > place.runtime_size - 8 || list.next > kMostOffset) {
     return {0, 0, 0, "its _PyRuntime says of no place where its interpreters are"};
