@@ -1,7 +1,10 @@
 // What lib/runtime reads of a process, as lines: runtime_probe [--texts] PID|CORE
 //
 //   member value                                   of the runtime
-//   class count tracked bytes owned malloc name    of each type
+//   class count tracked bytes owned malloc name
+//   type count unswept bytes owned malloc NAME PART    of those that the interpreter has built in
+//   slots bytes pages used free unswept            of pages with slots of one size
+//   area begin end in_malloc used free_in_page free_in_area
 //   context NUMBER KIND ...                        of each context: words with tabs between them
 //
 // A process is read in a copy, a core as it is.
@@ -22,6 +25,26 @@ using namespace heapsnap;
 
 namespace {
 
+void print_slots(const RuntimeModel& model) {
+  for (const Runtime& one : model.runtimes) {
+    std::printf("collector %s\nunswept_slots %lu\nunswept_bytes %lu\nother_slots %lu\n",
+                one.collector.c_str(), one.unswept_slots, one.unswept_bytes, one.other_slots);
+  }
+  for (const RuntimeType& row : model.types) {
+    std::printf("type %lu %lu %lu %lu %lu %s %s\n", row.count, row.unswept, row.bytes,
+                row.owned_bytes, row.malloc_bytes, row.name.c_str(), row.part.c_str());
+  }
+  for (const RuntimePages& row : model.pages) {
+    std::printf("slots %lu %lu %lu %lu %lu\n", row.slot_bytes, row.pages, row.used_slots,
+                row.free_slots, row.unswept_slots);
+  }
+  for (const RuntimeArea& area : model.areas) {
+    std::printf("area %lx %lx %d %lu %lu %lu\n", area.range.begin.value(), area.range.end.value(),
+                area.is_in_malloc ? 1 : 0, area.used.bytes, area.free_in_page.bytes,
+                area.free_in_area.bytes);
+  }
+}
+
 void print_contexts(const RuntimeModel& model) {
   for (size_t i = 0; i < model.contexts.size(); ++i) {
     const RuntimeContext& one = model.contexts[i];
@@ -37,11 +60,11 @@ void print_contexts(const RuntimeModel& model) {
 void print(const RuntimeModel& model) {
   for (const Runtime& one : model.runtimes) {
     std::printf("version %s\nwhy_not %s\n", one.version.c_str(), one.why_not.c_str());
-    std::printf("interpreters %lu\nobjects %lu\narenas %lu\narena_bytes %lu\n", one.interpreters,
+    std::printf("interpreters %lu\nobjects %lu\nareas %lu\narea_bytes %lu\n", one.interpreters,
                 one.objects, one.areas, one.area_bytes);
-    std::printf("used %lu\nfree %lu\noverhead %lu\nfree_pools %lu\nalignment %lu\n", one.used_bytes,
+    std::printf("used %lu\nfree %lu\noverhead %lu\nfree_pages %lu\nalignment %lu\n", one.used_bytes,
                 one.free_bytes, one.overhead_bytes, one.free_page_bytes, one.alignment_bytes);
-    std::printf("damaged_pools %lu\nunread %lu\n", one.damaged_pages, one.unread_bytes);
+    std::printf("damaged_pages %lu\nunread %lu\n", one.damaged_pages, one.unread_bytes);
     std::printf("contexts %lu\ndamaged_contexts %lu\n", one.contexts, one.damaged_contexts);
     std::printf("spare_contexts %lu\nspare_bytes %lu\n", one.spare_contexts, one.spare_bytes);
     std::printf("other_malloc_blocks %lu\nother_malloc_bytes %lu\n", one.other_malloc_blocks,
@@ -51,6 +74,7 @@ void print(const RuntimeModel& model) {
     std::printf("class %lu %lu %lu %lu %lu %s\n", row.count, row.tracked, row.bytes,
                 row.owned_bytes, row.malloc_bytes, row.name.c_str());
   }
+  print_slots(model);
   print_contexts(model);
 }
 
