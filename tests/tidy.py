@@ -4,9 +4,14 @@
     tidy.py BUILD [--all] [--jobs N]
 
 BUILD is a finished clang build with Ninja (build/clang): its compile_commands.json says how each file is
-compiled, its dependency log which files that read. A file is checked again when one of these, its command,
-.clang-tidy or the program's version differs from all states that passed; the states are digests in
-$XDG_CACHE_HOME/heapsnap-tidy (~/.cache/heapsnap-tidy), and serve every clone. --all checks all the same.
+compiled, its dependency log which files that read. A file is passed over when nothing of the tree that it
+reads has changed
+
+- since the commit that tests/tidy.base names: there, all files were checked, and none had a finding; or
+- since it was checked here: the states that passed (what it reads, its command, .clang-tidy, the program's
+  version) are digests in $XDG_CACHE_HOME/heapsnap-tidy (~/.cache/heapsnap-tidy), and serve every clone.
+
+--all checks all the same. Where it finds nothing, the commit may go into tests/tidy.base.
 
 Prints the findings; exit code 1 when there is one.
 """
@@ -21,6 +26,8 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# With these, what is found in any file changes.
+DECIDE_FOR_ALL = {".clang-tidy", "CMakeLists.txt", "CMakePresets.json"}
 CHATTER = re.compile(r"^\d+ warnings? generated\.$|^Suppressed \d+ |^Use -header-filter=")
 
 
@@ -59,8 +66,29 @@ class State:
         state = hashlib.sha256(self.common.encode())
         state.update(entry["command"].replace(ROOT, "").encode())
         for path in sorted({os.path.normpath(file) for file in files}):
-            state.update(f"{os.path.relpath(path, ROOT)} {self.content(path)}\n".encode())
+            place = os.path.relpath(path, ROOT) if path.startswith(ROOT + "/") else path
+            state.update(f"{place} {self.content(path)}\n".encode())
         return state.hexdigest()
+
+
+def changed_since_base():
+    """The files of the tree that differ from the commit in tests/tidy.base; None if that cannot be told."""
+
+    def git(*arguments):
+        try:
+            done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True, check=False)
+        except FileNotFoundError:  # a tree without git, as from an archive
+            return None
+        return done.stdout.split("\0")[:-1] if done.returncode == 0 else None
+
+    with open(os.path.join(ROOT, "tests", "tidy.base"), encoding="utf-8") as file:
+        base = file.read().strip()
+    differing = git("diff", "-z", "--name-only", base)
+    untracked = git("ls-files", "-z", "--others", "--exclude-standard")
+    if differing is None or untracked is None:
+        return None
+    changed = set(differing + untracked)
+    return None if changed & DECIDE_FOR_ALL else {os.path.join(ROOT, path) for path in changed}
 
 
 def check(build, path):
@@ -84,6 +112,7 @@ def main():
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         entries = json.load(file)
     checked = re.compile(rf"({re.escape(os.path.relpath(build, ROOT))}/)?(lib|platform|tools)/")
+    changed = None if arguments.all else changed_since_base()
     todo = {}
     known = 0
     for entry in entries:
@@ -91,6 +120,9 @@ def main():
             continue
         files = read_by.get(object_of(entry))
         # What has not been built has no dependencies, and is checked each time.
+        if files and changed is not None and changed.isdisjoint(map(os.path.normpath, files)):
+            known += 1
+            continue
         digest = state.of(entry, files) if files else None
         if digest and not arguments.all and os.path.exists(os.path.join(passed, digest)):
             known += 1
