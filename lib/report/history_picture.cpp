@@ -1,172 +1,183 @@
 #include "report/history_picture.h"
 
-#include <png.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
+#include "report/bitmap_font.h"
+#include "report/growth_text.h"
+#include "report/map_palette.h"
 #include "report/number_text.h"
+#include "report/png_rows.h"
+#include "report/terminal_text.h"
+#include "report/utf8.h"
 
 namespace heapsnap {
 
 namespace {
 
-using Paint = std::array<png_byte, 3>;
-
-constexpr Paint kFrame{0x40, 0x40, 0x40};
-constexpr Paint kGridLine{0xe4, 0xe4, 0xe4};
-constexpr Paint kDotOfRun[2] = {{0xd0, 0x18, 0x18}, {0x80, 0x10, 0x40}};
-constexpr Paint kFitLine{0x00, 0x00, 0x00};
-constexpr Paint kRestartBar{0x90, 0x90, 0x90};
-constexpr Paint kUpgradeBar{0x20, 0x50, 0xd0};
-constexpr Paint kLimitLine{0xe0, 0x80, 0x00};
-
-// Figures of 3 by 5 pixels, a row three bits, the leftmost highest; drawn twice as large.
-struct Glyph {
-  char character;
-  std::array<uint8_t, 5> rows;
+// In the order of kPenPaints. The hues are Okabe and Ito's.
+enum class Pen : uint8_t {
+  kPaper,
+  kGrid,
+  kFrame,
+  kRun,
+  kOtherRun,
+  kFit,
+  kRestart,
+  kUpgrade,
+  kLimit
 };
-constexpr Glyph kGlyphs[] = {
-    {'0', {7, 5, 5, 5, 7}}, {'1', {2, 6, 2, 2, 7}}, {'2', {7, 1, 7, 4, 7}}, {'3', {7, 1, 7, 1, 7}},
-    {'4', {5, 5, 7, 1, 1}}, {'5', {7, 4, 7, 1, 7}}, {'6', {7, 4, 7, 5, 7}}, {'7', {7, 1, 1, 2, 2}},
-    {'8', {7, 5, 7, 5, 7}}, {'9', {7, 5, 7, 1, 7}}, {'.', {0, 0, 0, 0, 2}}, {'-', {0, 0, 7, 0, 0}},
-    {':', {0, 2, 0, 2, 0}}, {'K', {5, 5, 6, 5, 5}}, {'M', {5, 7, 7, 5, 5}}, {'G', {7, 4, 5, 5, 7}},
-    {'T', {7, 2, 2, 2, 2}}, {'B', {6, 5, 6, 5, 6}}, {'Z', {7, 1, 2, 4, 7}}, {'i', {2, 0, 2, 2, 2}},
+constexpr std::array kPenPaints = {
+    kPaper,
+    Paint{0xe4, 0xe4, 0xe4},
+    kPaleInk,
+    Paint{0x00, 0x72, 0xb2},
+    Paint{0x00, 0x9e, 0x73},
+    kDarkInk,
+    Paint{0x77, 0x77, 0x77},
+    Paint{0xcc, 0x79, 0xa7},
+    Paint{0xd5, 0x5e, 0x00},
 };
-constexpr int kGlyphScale = 2;
-constexpr int kGlyphStep = 4 * kGlyphScale;
-constexpr int kMargin = 8;
-constexpr int kTextHeight = 5 * kGlyphScale;
 
-class Canvas {
+constexpr int kPictureMargin = 8;
+constexpr int kLineHeight = kGlyphHeight + 4;
+
+int text_width(std::string_view text) {
+  return kGlyphWidth * static_cast<int>(display_width(text));
+}
+
+class HistoryCanvas {
  public:
-  Canvas(unsigned width, unsigned height)
+  HistoryCanvas(unsigned width, unsigned height)
       : width_(static_cast<int>(width)),
         height_(static_cast<int>(height)),
-        bytes_(size_t{width} * height * 3, 0xff) {}
+        dots_(size_t{width} * height) {}
 
   int width() const { return width_; }
   int height() const { return height_; }
 
-  void dot(int x, int y, const Paint& paint) {
+  void dot(int x, int y, Pen pen) {
     if (x < 0 || y < 0 || x >= width_ || y >= height_) return;
-    std::copy(paint.begin(), paint.end(),
-              bytes_.begin() + (static_cast<ptrdiff_t>(y) * width_ + x) * 3);
+    dots_[static_cast<size_t>(y) * static_cast<size_t>(width_) + static_cast<size_t>(x)] =
+        static_cast<uint8_t>(pen);
   }
-  void square(int x, int y, int radius, const Paint& paint) {
+  void square(int x, int y, int radius, Pen pen) {
     for (int dy = -radius; dy <= radius; ++dy) {
-      for (int dx = -radius; dx <= radius; ++dx) dot(x + dx, y + dy, paint);
+      for (int dx = -radius; dx <= radius; ++dx) dot(x + dx, y + dy, pen);
     }
   }
-  void line(double x0, double y0, double x1, double y1, const Paint& paint) {
+  void line(double x0, double y0, double x1, double y1, Pen pen) {
     const double steps = std::ceil(std::max({std::abs(x1 - x0), std::abs(y1 - y0), 1.0}));
     for (double step = 0; step <= steps; ++step) {
       const double share = step / steps;
       dot(static_cast<int>(std::lround(x0 + (x1 - x0) * share)),
-          static_cast<int>(std::lround(y0 + (y1 - y0) * share)), paint);
+          static_cast<int>(std::lround(y0 + (y1 - y0) * share)), pen);
     }
   }
-  void text(int x, int y, std::string_view words) {
-    for (const char character : words) {
-      const auto* const glyph =
-          std::find_if(std::begin(kGlyphs), std::end(kGlyphs),
-                       [&](const Glyph& each) { return each.character == character; });
-      if (glyph != std::end(kGlyphs)) draw(x, y, *glyph);
-      x += kGlyphStep;
-    }
-  }
-
-  std::string png() const {
-    png_image image{};
-    image.version = PNG_IMAGE_VERSION;
-    image.width = static_cast<png_uint_32>(width_);
-    image.height = static_cast<png_uint_32>(height_);
-    image.format = PNG_FORMAT_RGB;
-    std::string file(PNG_IMAGE_PNG_SIZE_MAX(image), '\0');
-    png_alloc_size_t size = file.size();
-    if (png_image_write_to_memory(&image, file.data(), &size, 0, bytes_.data(), 0, nullptr) == 0) {
-      throw Error(ErrorKind::kOutput, "cannot make the picture", image.message);
-    }
-    file.resize(size);
-    return file;
-  }
-
- private:
-  void draw(int x, int y, const Glyph& glyph) {
-    for (int row = 0; row < 5; ++row) {
-      for (int column = 0; column < 3; ++column) {
-        if ((glyph.rows[static_cast<size_t>(row)] & (4 >> column)) == 0) continue;
-        for (int i = 0; i < kGlyphScale * kGlyphScale; ++i) {
-          dot(x + column * kGlyphScale + i % kGlyphScale, y + row * kGlyphScale + i / kGlyphScale,
-              kFrame);
+  // (x, y) is its upper left corner.
+  void text(int x, int y, std::string_view words, Pen pen = Pen::kFrame) {
+    for (std::string_view left = words; !left.empty(); x += kGlyphWidth) {
+      const GlyphRows rows = glyph_rows(take_utf8(left).value_or(U'\ufffd'));
+      for (int row = 0; row < kGlyphHeight; ++row) {
+        for (int i = 0; i < kGlyphWidth; ++i) {
+          if ((rows[static_cast<size_t>(row)] >> (kGlyphWidth - 1 - i) & 1) != 0) {
+            dot(x + i, y + row, pen);
+          }
         }
       }
     }
   }
 
+  void write(const PngRows::Texts& texts, Writer& out) const {
+    const auto width = static_cast<size_t>(width_);
+    PngRows png(static_cast<unsigned>(width_), static_cast<unsigned>(height_), kPenPaints, texts,
+                out);
+    for (size_t begin = 0; begin < dots_.size(); begin += width) {
+      png.add(std::span(dots_).subspan(begin, width));
+    }
+    png.finish();
+  }
+
+ private:
   int width_;
   int height_;
-  std::vector<png_byte> bytes_;
+  std::vector<uint8_t> dots_;  // numbers of kPenPaints, row by row
 };
 
 class HistoryPicture {
  public:
-  HistoryPicture(const GrowthHistory& history, unsigned width, unsigned height)
-      : history_(history),
+  HistoryPicture(const NamedHistory& named, unsigned width, unsigned height)
+      : history_(named.history),
+        title_(fmt::format("Resident memory of {} ({} on {})", printable(named.name),
+                           printable(named.history.comm), printable(named.history.host))),
         canvas_(width, height),
-        right_(canvas_.width() - kMargin),
-        bottom_(canvas_.height() - 2 * kMargin - kTextHeight),
-        first_s_(seconds(history.points.front().time_ns)),
-        last_s_(std::max(seconds(history.points.back().time_ns), first_s_ + 1)) {
-    for (const auto& value : history.resident().values) top_value_ = std::max(top_value_, *value);
+        right_(canvas_.width() - kPictureMargin),
+        bottom_(canvas_.height() - kPictureMargin - kLineHeight),
+        first_s_(seconds(history_.points.front().time_ns)),
+        last_s_(std::max(seconds(history_.points.back().time_ns), first_s_ + 1)) {
+    for (const auto& value : history_.resident().values) top_value_ = std::max(top_value_, *value);
     // A limit far above would press all that was measured into one line.
-    if (history.forecast && history.forecast->level < 2 * top_value_) {
-      top_value_ = std::max(top_value_, history.forecast->level);
+    if (history_.forecast && history_.forecast->level < 2 * top_value_) {
+      top_value_ = std::max(top_value_, history_.forecast->level);
     }
     top_value_ *= 1.05;
-    left_ = 2 * kMargin + kGlyphStep * static_cast<int>(scale_text().size());
+    left_ = 2 * kPictureMargin + text_width(scale_text());
   }
 
-  std::string draw() {
+  void write(Writer& out) {
+    canvas_.text(kPictureMargin, kPictureMargin, title_, Pen::kFit);
     draw_frame();
     draw_runs();
     draw_fit();
     draw_points();
-    return canvas_.png();
+    canvas_.write({{"Title", title_}, {"Software", "heapsnap"}}, out);
   }
 
  private:
+  static constexpr int kTop = kPictureMargin + 2 * kLineHeight;  // below the title and the legend
+
   static double seconds(int64_t time_ns) { return static_cast<double>(time_ns) / 1e9; }
+  // "2026-01-31T23:59Z"
+  static std::string date(int64_t time_ns) { return time_text(time_ns, 1).substr(0, 16) + "Z"; }
   std::string scale_text() const { return short_size_text(static_cast<uint64_t>(top_value_)); }
 
   double x_of(double time_s) const {
     return left_ + (time_s - first_s_) / (last_s_ - first_s_) * (right_ - left_);
   }
   double y_of(double value) const {
-    return bottom_ - value / std::max(top_value_, 1.0) * (bottom_ - kMargin);
+    return bottom_ - value / std::max(top_value_, 1.0) * (bottom_ - kTop);
+  }
+
+  // The next entry of the legend, in the colour of what it explains.
+  void explain(std::string_view what, Pen pen) {
+    canvas_.text(legend_x_, kPictureMargin + kLineHeight, what, pen);
+    legend_x_ += text_width(what) + 2 * kGlyphWidth;
   }
 
   void draw_frame() {
     for (int quarter = 1; quarter < 4; ++quarter) {
       const double y = y_of(top_value_ * quarter / 4);
-      canvas_.line(left_, y, right_, y, kGridLine);
+      canvas_.line(left_, y, right_, y, Pen::kGrid);
     }
-    canvas_.line(left_, kMargin, left_, bottom_, kFrame);
-    canvas_.line(left_, bottom_, right_, bottom_, kFrame);
-    canvas_.text(kMargin, kMargin, scale_text());
-    canvas_.text(kMargin, bottom_ - kTextHeight, "0");
-    // "2026-01-31T23:59Z"
-    const auto date = [](int64_t time_ns) { return time_text(time_ns, 1).substr(0, 16) + "Z"; };
-    const int y = bottom_ + kMargin;
-    canvas_.text(left_, y, date(history_.points.front().time_ns));
+    canvas_.line(left_, kTop, left_, bottom_, Pen::kFrame);
+    canvas_.line(left_, bottom_, right_, bottom_, Pen::kFrame);
+    canvas_.text(kPictureMargin, kTop, scale_text());
+    canvas_.text(left_ - kPictureMargin - kGlyphWidth, bottom_ - kGlyphHeight, "0");
+    const int y = bottom_ + kPictureMargin / 2;
+    const std::string first = date(history_.points.front().time_ns);
     const std::string last = date(history_.points.back().time_ns);
-    canvas_.text(right_ - kGlyphStep * static_cast<int>(last.size()), y, last);
+    canvas_.text(left_, y, first);
+    const int last_x = right_ - text_width(last);
+    if (last_x > left_ + text_width(first)) canvas_.text(last_x, y, last);
   }
 
   void draw_runs() {
@@ -175,11 +186,14 @@ class HistoryPicture {
       if (point.run == history_.points[i - 1].run) continue;
       const bool is_upgrade = history_.runs[point.run].begin == RunBegin::kUpgrade;
       const double x = x_of(seconds(point.time_ns));
-      canvas_.line(x, kMargin, x, bottom_, is_upgrade ? kUpgradeBar : kRestartBar);
+      canvas_.line(x, kTop, x, bottom_, is_upgrade ? Pen::kUpgrade : Pen::kRestart);
     }
+    if (history_.restarts != 0) explain("restart", Pen::kRestart);
+    if (history_.upgrades != 0) explain("upgrade", Pen::kUpgrade);
     if (history_.forecast && history_.forecast->level <= top_value_) {
       const double y = y_of(history_.forecast->level);
-      canvas_.line(left_, y, right_, y, kLimitLine);
+      canvas_.line(left_, y, right_, y, Pen::kLimit);
+      explain(printable(history_.forecast->limit), Pen::kLimit);
     }
   }
 
@@ -194,7 +208,10 @@ class HistoryPicture {
     const auto value = [&](double time_s) {
       return std::clamp(slope->offset + time_s * slope->per_second, 0.0, top_value_);
     };
-    canvas_.line(x_of(from), y_of(value(from)), x_of(last_s_), y_of(value(last_s_)), kFitLine);
+    canvas_.line(x_of(from), y_of(value(from)), x_of(last_s_), y_of(value(last_s_)), Pen::kFit);
+    const RateUnit unit = rate_unit(history_.observed.seconds);
+    explain(fmt::format("{} {}", short_change_text(slope->per_second * unit.seconds), unit.per),
+            Pen::kFit);
   }
 
   void draw_points() {
@@ -202,15 +219,17 @@ class HistoryPicture {
       const HistoryPoint& point = history_.points[i];
       canvas_.square(static_cast<int>(std::lround(x_of(seconds(point.time_ns)))),
                      static_cast<int>(std::lround(y_of(*history_.resident().values[i]))), 1,
-                     kDotOfRun[point.run % 2]);
+                     point.run % 2 == 0 ? Pen::kRun : Pen::kOtherRun);
     }
   }
 
   const GrowthHistory& history_;
-  Canvas canvas_;
+  std::string title_;
+  HistoryCanvas canvas_;
   int left_ = 0;
   int right_;
   int bottom_;
+  int legend_x_ = kPictureMargin;
   double first_s_;
   double last_s_;
   double top_value_ = 1;
@@ -218,9 +237,9 @@ class HistoryPicture {
 
 }  // namespace
 
-void write_history_picture(const GrowthHistory& history, unsigned width, unsigned height,
+void write_history_picture(const NamedHistory& history, unsigned width, unsigned height,
                            Writer& out) {
-  out.write(HistoryPicture(history, width, height).draw());
+  HistoryPicture(history, width, height).write(out);
 }
 
 }  // namespace heapsnap

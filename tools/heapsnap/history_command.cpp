@@ -239,8 +239,7 @@ int run_history(const std::vector<std::string>& words) {
   }
   if (!arguments.picture.empty()) {
     ResultFile picture(arguments.picture, arguments.force);
-    write_history_picture(histories.front().history, kPictureWidth, kPictureHeight,
-                          picture.writer());
+    write_history_picture(histories.front(), kPictureWidth, kPictureHeight, picture.writer());
     picture.commit();
   }
   if (!arguments.textfile.empty()) write_textfile(arguments, histories, tolerance);
