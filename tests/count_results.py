@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Counts a JUnit file of ctest: names the tests that failed or were skipped, with what they said of it,
-and ends with a line "PASSED FAILED SKIPPED" of numbers."""
+"""Counts a JUnit file of ctest: names the tests that failed or were skipped, with what they said of it, and
+the slowest, and ends with a line "PASSED FAILED SKIPPED" of numbers."""
 
 import re
 import sys
 import xml.etree.ElementTree
 
 
+SHOWN_SLOWEST = 12
 # doctest's lines about a failed assertion: where, the expression, the values, what was captured.
 ASSERTION = re.compile(r"ERROR: |^(CHECK|REQUIRE)\w*\(|^values: |^logged: |:= ")
 
@@ -41,8 +42,16 @@ def count(cases):
     return counts, lines
 
 
+def slowest(cases):
+    """ "slowest: live.inject 21 s, ..." """
+    times = sorted(((float(case.get("time") or 0), case.get("name")) for case in cases), reverse=True)
+    return "slowest: " + ", ".join(f"{name} {time:.0f} s" for time, name in times[:SHOWN_SLOWEST])
+
+
 def main(path):
-    counts, lines = count(xml.etree.ElementTree.parse(path).getroot().iter("testcase"))
+    cases = list(xml.etree.ElementTree.parse(path).getroot().iter("testcase"))
+    counts, lines = count(cases)
+    lines.append(slowest(cases))
     print("\n".join(lines + [f"{counts['passed']} {counts['failed']} {counts['skipped']}"]))
 
 
