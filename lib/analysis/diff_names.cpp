@@ -75,7 +75,8 @@ std::string RootNames::variable_name(const RootPlace& place) const {
 
 std::string RootNames::of(const RootPlace& place) const {
   switch (place.kind) {
-    case RootKind::kVariable: return variable_name(place);
+    case RootKind::kVariable:
+    case RootKind::kGlobal: return variable_name(place);
     case RootKind::kThreadLocal:
       return (place.name.empty() ? "a variable" : variable_name(place)) + ", thread-local of " +
              thread_name(place.tid);

@@ -33,6 +33,19 @@ std::vector<BlockNumber> starts_of(const SnapshotStreams& streams,
   return starts;
 }
 
+// Adds the garbage of runtimes to what is reachable.
+Tally take_garbage(const SnapshotStreams& streams, const ReferenceGraph& graph,
+                   BlockSet& reachable) {
+  const BlockSet garbage = garbage_of(graph, reachable, slots_of(streams));
+  Tally sum;
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    if (block.number >= graph.blocks() || !garbage.contains(block.number)) return;
+    sum.add(block.usable);
+    reachable.insert(block.number);
+  });
+  return sum;
+}
+
 std::vector<LeakedBlock> list_blocks(const SnapshotStreams& streams,
                                      const ReferenceStreams& references,
                                      const BlockSet& reachable) {
@@ -113,8 +126,12 @@ LeakCensus take_leak_census(const SnapshotStreams& streams, const ReferenceStrea
   ReferenceGraph leaked;
   {
     ReferenceGraph graph = read_graph(references);
-    const BlockSet reachable =
+    BlockSet reachable =
         reachable_blocks(graph, starts_of(streams, references, graph.blocks(), census.in_use));
+    if (slots_of(streams) != 0) {
+      census.garbage = take_garbage(streams, graph, reachable);
+      reachable.count();
+    }
     leaked = leaked_graph(graph, reachable);
     graph.release();
     census.blocks = list_blocks(streams, references, reachable);

@@ -45,6 +45,7 @@ struct LeakCensus {
   Tally all;
   Tally held_by_several;  // indirect, and held by more than one of the others
   Tally suppressed;
+  Tally garbage;  // of language runtimes (garbage_of()): not leaked
   Tally in_use;  // all blocks, leaked or not, but for malloc's own
 };
 

@@ -11,7 +11,7 @@ namespace heapsnap {
 template <typename Visit>
 void each_live_block(const SnapshotStreams& streams, Visit visit) {
   each_snapshot_block(streams, [&visit](const SnapshotBlock& block) {
-    if (block.is_mallocs_own) return;
+    if (block.is_mallocs_own || block.is_slot) return;
     const uint64_t known = block.slack < tracker::kSlackUnknown ? block.slack : 0;
     visit(block.stack, block.usable > known ? block.usable - known : 0, block.usable);
   });

@@ -1,6 +1,8 @@
 #include "analysis/object_census.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "analysis/bounded_sum.h"
 
@@ -27,6 +29,24 @@ uint64_t measure_of(const RuntimeClass& row, ObjectCensus::Order order) {
 
 uint64_t all_bytes(const RuntimeClass& row) {
   return bounded_sum(row.bytes, row.owned_bytes);
+}
+
+void add_retained(const TypeCensus& blocks, const std::vector<BlockType>& types,
+                  ObjectCensus& census) {
+  std::unordered_map<std::string_view, uint64_t> retained;
+  for (const TypeRow& row : blocks.types) {
+    if (types[row.type].source == TypeSource::kRuntime) {
+      retained[types[row.type].name] = row.retained.bytes;
+    }
+  }
+  std::unordered_map<std::string_view, uint32_t> runtime_of;
+  std::vector<uint64_t> of_classes;
+  for (const RuntimeClass& row : census.classes) {
+    if (runtime_of.try_emplace(row.name, row.runtime).first->second != row.runtime) return;
+    const auto found = retained.find(row.name);
+    of_classes.push_back(found == retained.end() ? 0 : found->second);
+  }
+  census.retained_bytes = std::move(of_classes);
 }
 
 ObjectCensus take_object_census(const RuntimeModel& model, ObjectCensus::Order order) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analysis/type_census.h"
 #include "runtime/runtime_model.h"
 
 namespace heapsnap {
@@ -20,10 +21,16 @@ struct ObjectCensus {
   std::vector<RuntimeClass> classes;  // of all runtimes, in order
   std::vector<Sum> sums;              // by runtime
   Sum all;
+  // Of each class: what its objects keep alive (TypeRow::retained). Empty: not known.
+  std::vector<uint64_t> retained_bytes;
 };
 
 // With buffers. Sums of damaged snapshots stop at the largest number.
 uint64_t all_bytes(const RuntimeClass& row);
+// `types`: names of the numbers in `blocks`. Two runtimes that have a class of one name cannot be
+// told apart: then nothing is added.
+void add_retained(const TypeCensus& blocks, const std::vector<BlockType>& types,
+                  ObjectCensus& census);
 ObjectCensus take_object_census(const RuntimeModel& model, ObjectCensus::Order order);
 
 }  // namespace heapsnap

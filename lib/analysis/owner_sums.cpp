@@ -53,6 +53,7 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
   require_block_count(graph.blocks(), columns.sizes.size());
   OwningRoots owning =
       owning_roots(std::move(roots), references.places, graph, columns.sizes, word);
+  const BlockSet garbage = garbage_of(graph, owning.reached, slots_of(streams));
   const LargeArray<uint32_t> holders = find_holders(graph, owning.roots);
 
   OwnerSums sums;
@@ -69,7 +70,7 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
     const uint64_t size = columns.sizes[block];
     sums.in_use.add(size);
     if (holders[block] == kNobody) {
-      sums.leaked.add(size);
+      (garbage.contains(block) ? sums.garbage : sums.leaked).add(size);
     } else if (holders[block] == kSeveralRoots) {
       of_several.add(size);
     } else {

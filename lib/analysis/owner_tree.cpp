@@ -239,6 +239,7 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   graph = owning_references(references, columns.sizes, word, targets_of(roots));
   OwningRoots owning =
       owning_roots(std::move(roots), references.places, graph, columns.sizes, word);
+  const BlockSet garbage = garbage_of(graph, owning.reached, slots_of(streams));
   const BlockNumber top = append_places(graph, owning.roots, owning.places.size());
   const DominatorTree tree = dominator_tree(std::move(graph), top);
   const LargeArray<uint32_t> positions = positions_of(tree, size_t{top} + 1);
@@ -275,7 +276,8 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
     if (block.is_mallocs_own) return;
     result.in_use.add(block.usable);
-    if (!owning.reached.contains(block.number)) result.leaked.add(block.usable);
+    if (owning.reached.contains(block.number)) return;
+    (garbage.contains(block.number) ? result.garbage : result.leaked).add(block.usable);
   });
   return result;
 }

@@ -59,7 +59,8 @@ struct OwnerTree {
   std::vector<OwnerNode> nodes;
   std::vector<std::vector<uint32_t>> children;  // of each node, by retained bytes, largest first
   Tally in_use;                                 // all blocks but malloc's own
-  Tally leaked;                                 // of these, what no root leads to
+  Tally leaked;                                 // of these, what no root leads to, and no
+  Tally garbage;                                // of language runtimes (garbage_of())
 };
 
 // At most 40 bytes a block where each has one reference and a half. Throws Error{kBadInput} when

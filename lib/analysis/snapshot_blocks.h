@@ -1,4 +1,5 @@
-// The blocks of a snapshot, one by one, with the numbers that references know them by.
+// The blocks of a snapshot, one by one, with the numbers that references know them by: live chunks,
+// then the used slots of language runtimes.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +17,16 @@ struct SnapshotBlock {
   uint64_t usable = 0;          // bytes
   uint32_t stack = 0;           // of a tracked process; 0: none that is known
   uint8_t slack = 0;            // of a tracked process: bytes not asked for, as the tracker counts
-  bool is_mallocs_own = false;  // the cache of a thread: nobody asked for it
+  bool is_slot = false;         // of a runtime's page: no block of malloc
+  // Nobody asked for it: the cache of a thread, or the page of a runtime, whose slots are blocks.
+  bool is_mallocs_own = false;
 };
+
+// How many of the blocks, the last ones, are slots of language runtimes.
+inline BlockNumber slots_of(const SnapshotStreams& streams) {
+  const auto& references = streams.metadata->references;
+  return references ? references->slots : 0;
+}
 
 // See each_snapshot_block().
 template <typename Visit>
@@ -29,6 +38,17 @@ class SnapshotBlockSink final : public ChunkSink {
       if (!cache.tcache.is_null()) own_.push_back(cache.tcache);
     }
     std::sort(own_.begin(), own_.end());
+  }
+  // Before the chunks: pages of slots that may lie in blocks of malloc, ascending.
+  void add_page(const SlotPage& page) { pages_.push_back(page.begin); }
+  // After them.
+  void on_slots(const SlotPage& page) {
+    for (uint32_t slot = 0; slot < page.slots; ++slot) {
+      if ((page.used[slot / 64] >> (slot % 64) & 1) == 0) continue;
+      SnapshotBlock block{next_++, page.begin + uint64_t{slot} * page.slot_bytes, page.slot_bytes};
+      block.is_slot = true;
+      visit_(block);
+    }
   }
 
   void on_batch(const ChunkBatch& batch) override {
@@ -49,21 +69,29 @@ class SnapshotBlockSink final : public ChunkSink {
 
  private:
   void give(Address address, uint64_t usable, uint32_t stack, uint8_t slack) {
-    const bool is_own = std::binary_search(own_.begin(), own_.end(), address);
-    visit_(SnapshotBlock{next_++, address, usable, stack, slack, is_own});
+    const bool is_own = std::binary_search(own_.begin(), own_.end(), address) ||
+                        (!pages_.empty() && holds_page(address, usable));
+    visit_(SnapshotBlock{next_++, address, usable, stack, slack, false, is_own});
+  }
+  bool holds_page(Address address, uint64_t usable) const {
+    const auto page = std::lower_bound(pages_.begin(), pages_.end(), address);
+    return page != pages_.end() && *page - address < usable;
   }
 
   unsigned word_;
   Visit visit_;
   BlockNumber next_ = 0;
   std::vector<Address> own_;
+  std::vector<Address> pages_;
 };
 
 // Calls visit(block) for each, in ascending order of numbers.
 template <typename Visit>
 void each_snapshot_block(const SnapshotStreams& streams, Visit visit) {
   SnapshotBlockSink<Visit> sink(*streams.metadata, visit);
+  if (streams.read_slots) streams.read_slots([&](const SlotPage& page) { sink.add_page(page); });
   streams.read_chunks(sink);
+  if (streams.read_slots) streams.read_slots([&](const SlotPage& page) { sink.on_slots(page); });
 }
 
 }  // namespace heapsnap

@@ -369,7 +369,7 @@ void SnapshotDiffBuilder::add(const DiffInput& input) {
         has_reason ? metadata.references->why_not : "it was taken without them";
   }
   each_snapshot_block(input.streams, [&snapshot](const SnapshotBlock& block) {
-    if (!block.is_mallocs_own) snapshot.in_use.add(block.usable);
+    if (!block.is_mallocs_own && !block.is_slot) snapshot.in_use.add(block.usable);
   });
   in_use_.emplace_back(snapshot.in_use);
   resident_.emplace_back();

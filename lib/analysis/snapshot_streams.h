@@ -23,6 +23,8 @@ struct SnapshotStreams {
   std::function<void(ChunkSink&)> read_chunks;
   // Ascending, without overlap. Pages in no run are in an unknown state.
   std::function<void(const ReceivePages&)> read_pages;
+  // Pages of runtimes whose used slots are blocks, ascending; empty where there are none.
+  std::function<void(const ReceiveSlots&)> read_slots;
   // Ascending, without overlap; empty when no memory was kept.
   std::function<void(const ReceiveContents&)> read_contents;
 };

@@ -104,7 +104,8 @@ RootPlace SharedRows::place(const RootPlace& place) {
   RootPlace shared = plain(place);
   switch (place.kind) {
     case RootKind::kVariable:
-    case RootKind::kThreadLocal: shared.name = names_.variable(place.name); break;
+    case RootKind::kThreadLocal:
+    case RootKind::kGlobal: shared.name = names_.variable(place.name); break;
     case RootKind::kStack: shared.name = names_.function(place.name); break;
     case RootKind::kRegister: shared.name = NameCut::word(place.name); break;
     case RootKind::kMapping: shared.name = names_.path(place.name); break;

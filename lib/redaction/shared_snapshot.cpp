@@ -170,6 +170,9 @@ class Sharing {
     for (const CallNode& node : recorded_.stacks.nodes) add({node.return_address});
     for (const SourceFrames::Place& place : recorded_.symbols.places()) add({place.return_address});
     for (const RootPlace& place : places_) rebase_.add(range_of(place.begin, place.size));
+    snapshot_.read_slots([this](const SlotPage& page) {
+      rebase_.add(range_of(page.begin, uint64_t{page.slots} * page.slot_bytes));
+    });
     ChunkPlaces chunks(rebase_, progress_);
     snapshot_.read_chunks(chunks);
     snapshot_.read_pages([this](const PageRun& run) { rebase_.add(run.range); });
@@ -199,6 +202,11 @@ class Sharing {
   }
 
   void write_references(SnapshotWriter& writer) {
+    snapshot_.read_slots([&](const SlotPage& page) {
+      SlotPage moved = page;
+      moved.begin = rebase_(page.begin);
+      writer.on_slots(moved);
+    });
     snapshot_.read_references(writer);
     snapshot_.read_roots(places_.size(), [&](const Root& root) { writer.on_root(root); });
     std::vector<RootPlace> places;
@@ -236,7 +244,9 @@ class Sharing {
     shared.heap.foreign_allocator = capture.foreign_allocator;
     shared.heap.foreign_answers_malloc = capture.foreign_answers_malloc;
     shared.runtimes = shared_runtimes();
-    if (metadata_.references) shared.references = rows_.plain(*metadata_.references);
+    if (metadata_.references) {
+      shared.references = rows_.plain(ReferenceRow(*metadata_.references)).record();
+    }
     if (metadata_.tracker) shared.tracker = rows_.tracker(*metadata_.tracker);
     shared.notes = {kSharedNote};
     return shared;

@@ -110,9 +110,25 @@ void BlockMap::number_span(Span& span) {
   }
 }
 
-void BlockMap::fill_filter(const Span& span) {
-  const uint64_t first = span.begin >> kFilterShift;
-  const uint64_t last = (span.end - 1) >> kFilterShift;
+// A page of a runtime may be a block of malloc: what lies in a slot of it belongs to the slot.
+void BlockMap::number_slots() {
+  first_slot_ = blocks_;
+  if (slots_.size() >= kNoBlock - blocks_) {
+    blocks_ = 0;
+    return refuse("it has more objects than a snapshot can number");
+  }
+  blocks_ += slots_.size();
+  Hint hint;
+  for (const AddressRange& range : slots_.memory()) {
+    memory_.push_back(range);
+    fill_filter(range.begin.value() - header_, range.end.value() - header_);
+    has_pages_in_blocks_ |= span_of(range.begin.value() - header_, hint) != nullptr;
+  }
+}
+
+void BlockMap::fill_filter(uint64_t begin, uint64_t end) {
+  const uint64_t first = begin >> kFilterShift;
+  const uint64_t last = (end - 1) >> kFilterShift;
   const uint64_t count = std::min<uint64_t>(last - first + 1, kFilterBits);
   for (uint64_t part = first; part != first + count; ++part) {
     filter_[part % kFilterBits / 64] |= uint64_t{1} << (part % 64);
@@ -146,8 +162,9 @@ void BlockMap::seal() {
   begins_.reserve(spans_.size());
   for (const Span& span : spans_) {
     begins_.push_back(span.begin);
-    fill_filter(span);
+    fill_filter(span.begin, span.end);
   }
+  number_slots();
 }
 
 const BlockMap::Span* BlockMap::search_span(uint64_t at, Hint& hint) const {
@@ -161,7 +178,7 @@ const BlockMap::Span* BlockMap::search_span(uint64_t at, Hint& hint) const {
 
 uint64_t BlockMap::usable(Address address, Hint& hint) const {
   const auto place = find(address.value(), hint);
-  if (!place || place->offset != 0) return 0;
+  if (!place || place->offset != 0 || place->block >= first_slot_) return 0;
   const Span& span = spans_[hint.span];
   const uint64_t begin = address.value() - header_;
   if (span.first_cell == kNoCells) return span.end - begin;
@@ -181,6 +198,11 @@ uint64_t BlockMap::usable(Address address, Hint& hint) const {
 }
 
 std::optional<BlockMap::Place> BlockMap::find(uint64_t address, Hint& hint) const {
+  if (!slots_.empty()) {
+    if (const auto slot = slots_.find(address)) {
+      return Place{first_slot_ + slot->number, slot->offset};
+    }
+  }
   const uint64_t at = address - header_;
   const Span* const span = span_of(at, hint);
   if (span == nullptr) return std::nullopt;

@@ -9,7 +9,8 @@
 //
 // The last bit at or before an address says whose it is; the live bits before that one give the
 // block's number. That takes 24 bytes for each KiB of small chunks. Large chunks and mmapped ones
-// are ranges in a sorted list.
+// are ranges in a sorted list. Used slots of language runtimes are blocks, too, behind those of
+// malloc (slot_map.h).
 #pragma once
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include "base/address.h"
 #include "heap/chunk.h"
 #include "references/reference.h"
+#include "references/slot_map.h"
 #include "target/process.h"
 
 namespace heapsnap {
@@ -44,6 +46,8 @@ class BlockMap final : public ChunkSink {
   // All chunks of a walk.
   void on_batch(const ChunkBatch& batch) override;
   void on_mmapped(const MmappedChunk& chunk) override;
+  // The slots of language runtimes, sealed: blocks behind all others. Before seal().
+  void set_slots(SlotMap slots) { slots_ = std::move(slots); }
   // After the last one: gives the blocks their numbers.
   void seal();
 
@@ -52,10 +56,13 @@ class BlockMap final : public ChunkSink {
   const std::string& why_not() const { return why_not_; }
 
   BlockNumber blocks() const { return blocks_; }
+  // The number of the first slot; blocks() where there is none.
+  BlockNumber first_slot() const { return first_slot_; }
+  const SlotMap& slots() const { return slots_; }
   // The memory of all blocks, in the order of their numbers; between them lie chunks that are none.
   const std::vector<AddressRange>& memory() const { return memory_; }
 
-  // Usable bytes of the block that begins at `address`; 0 if none does.
+  // Usable bytes of the block of malloc that begins at `address`; 0 if none does.
   uint64_t usable(Address address, Hint& hint) const;
   uint64_t usable(Address address) const {
     Hint hint;
@@ -78,10 +85,12 @@ class BlockMap final : public ChunkSink {
     const uint64_t part = (address - header_) >> kFilterShift;
     return (filter_[part % kFilterBits / 64] >> (part % 64) & 1) != 0;
   }
-  // The block in whose usable bytes the address lies.
+  // The block in whose usable bytes the address lies. In a slot, the offset is from where its
+  // object begins.
   std::optional<Place> find(uint64_t address, Hint& hint) const;
   // Fetches what find() will look at.
   void prefetch(uint64_t address, Hint& hint) const {
+    if (!slots_.empty()) slots_.prefetch(address);
     const uint64_t at = address - header_;
     const Span* const span = span_of(at, hint);
     if (span == nullptr || span->first_cell == kNoCells) return;
@@ -117,7 +126,8 @@ class BlockMap final : public ChunkSink {
   void add_block(uint64_t begin, uint64_t end, bool is_mmapped);
   void refuse(std::string why);
   void number_span(Span& span);
-  void fill_filter(const Span& span);
+  void number_slots();
+  void fill_filter(uint64_t begin, uint64_t end);
   const Span* span_of(uint64_t at, Hint& hint) const {
     if (hint.span < spans_.size()) {
       const Span& span = spans_[hint.span];
@@ -157,12 +167,21 @@ class BlockMap final : public ChunkSink {
   std::vector<uint64_t> begins_;  // of spans_, once sealed
   std::vector<AddressRange> memory_;
   BlockNumber blocks_ = 0;
+  BlockNumber first_slot_ = 0;
+  SlotMap slots_;
+  bool has_pages_in_blocks_ = false;  // blocks of malloc are pages of slots
   std::string why_not_;
   std::array<uint64_t, kFilterBits / 64> filter_{};
 };
 
 template <typename Visit>
 void BlockMap::each_part(const AddressRange& range, Visit visit) const {
+  if (!slots_.empty() && slots_.contains(range.begin.value())) {
+    slots_.each_part(range, [&](uint32_t slot, Address slot_begin, const AddressRange& bytes) {
+      visit(Part{first_slot_ + slot, slot_begin, bytes});
+    });
+    return;
+  }
   Hint hint;
   const uint64_t begin = range.begin.value() - header_;
   const Span* const span = span_of(begin, hint);
@@ -173,6 +192,7 @@ void BlockMap::each_part(const AddressRange& range, Visit visit) const {
     const uint64_t from = std::max(first, begin);
     const uint64_t to = std::min(last, end);
     if (from >= to) return;
+    if (has_pages_in_blocks_ && slots_.contains(first + header_)) return;
     visit(Part{block, Address(first + header_), {Address(from + header_), Address(to + header_)}});
   };
   if (span->first_cell == kNoCells) return give(span->first, span->begin, span->end);

@@ -16,6 +16,7 @@ enum class TypeSource : uint8_t {
   kVtable = 1,     // by its vtable: symbol or RTTI
   kStructure = 2,  // recognized by what lies in it ("FILE", "std::string characters")
   kDebugInfo = 3,  // by the types of the pointers that lead to it
+  kRuntime = 4,    // a language runtime says so: the class of an object, or a buffer of one
 };
 
 const char* to_string(TypeSource source);  // "vtable", "structure", ...

@@ -10,6 +10,7 @@ const char* to_string(RootKind kind) {
     case RootKind::kStack: return "stack";
     case RootKind::kRegister: return "register";
     case RootKind::kMapping: return "mapping";
+    case RootKind::kGlobal: return "global";
   }
   return "unknown";
 }
@@ -20,6 +21,7 @@ const char* to_string(TypeSource source) {
     case TypeSource::kVtable: return "vtable";
     case TypeSource::kStructure: return "structure";
     case TypeSource::kDebugInfo: return "debug-info";
+    case TypeSource::kRuntime: return "runtime";
   }
   return "unknown";
 }

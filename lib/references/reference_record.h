@@ -14,6 +14,7 @@ struct ReferenceRecord {
   bool is_complete = false;  // there are references, roots and types; else:
   std::string why_not;       // one clause
   BlockNumber blocks = 0;    // that have numbers
+  BlockNumber slots = 0;     // of these, the last ones: slots of language runtimes
   uint64_t references = 0;
   uint64_t roots = 0;
   uint64_t scanned_bytes = 0;     // of blocks and of roots

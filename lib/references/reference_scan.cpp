@@ -109,10 +109,12 @@ class References {
   std::vector<uint8_t> interior_;
 };
 
-// A word that was looked up, among the bytes that it is of.
-void show(ContainerStorage* storage, Address from, std::span<const std::byte> bytes,
-          const FoundWord& word, uint64_t offset_in_block = WordInMemory::kOutsideOfBlocks) {
-  if (storage == nullptr || word.interior) return;
+// A word that was looked up, among the bytes that it is of. No container keeps its elements in
+// slots of a runtime.
+void show(ContainerStorage* storage, const BlockMap& map, Address from,
+          std::span<const std::byte> bytes, const FoundWord& word,
+          uint64_t offset_in_block = WordInMemory::kOutsideOfBlocks) {
+  if (storage == nullptr || word.interior || word.target >= map.first_slot()) return;
   storage->look_at({word.at, word.at - from, bytes, offset_in_block}, word.target);
 }
 
@@ -166,7 +168,7 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
   PieceHandover handover(start_thread, [&](const ScannedPiece& piece) {
     for (const FoundReference& each : piece.words) {
       collected.add(each);
-      show(storage, piece.from, piece.bytes, each.word, each.offset * word);
+      show(storage, map, piece.from, piece.bytes, each.word, each.offset * word);
     }
   });
   ScannedPiece filled;
@@ -210,7 +212,7 @@ ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRan
   const auto found = [&](const WordPlace& at, const BlockMap::Place& target) {
     const FoundWord each{Address(at.at), target.block, target.offset != 0};
     receive(each);
-    show(storage, piece, piece_bytes, each);
+    show(storage, map, piece, piece_bytes, each);
   };
   Lookup lookup(map, found);
   pieces.read(range, [&](Address from, std::span<const std::byte> bytes) {

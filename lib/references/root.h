@@ -1,4 +1,5 @@
-// Roots: the words outside of malloc's memory that hold addresses in blocks.
+// Roots: the words outside of malloc's memory that hold addresses in blocks, and the variables of
+// language runtimes.
 //
 // A block is alive when a path of references leads to it from a root. What holds a root is its
 // place: a variable, the stack frame of a thread, a register, a mapping.
@@ -19,8 +20,9 @@ enum class RootKind : uint8_t {
   kStack = 2,        // the stack of a thread; `name`: the function of the frame
   kRegister = 3,     // `name`: "rbx"
   kMapping = 4,      // any other memory; `name`: the mapping's as the kernel gives it, or empty
+  kGlobal = 5,       // a variable of a language runtime; `name`: "app.CACHE"; `module`: the runtime
 };
-inline constexpr int kRootKindCount = 5;
+inline constexpr int kRootKindCount = 6;
 
 const char* to_string(RootKind kind);  // "variable", "thread-local", ...
 

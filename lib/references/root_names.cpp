@@ -117,7 +117,8 @@ class RootNaming {
           return;
         }
         break;
-      case RootKind::kRegister: break;
+      case RootKind::kRegister:
+      case RootKind::kGlobal: break;
     }
     found_.place_of[number] =
         region.kind == RootKind::kStack ? stack_place(region) : mapping_place(region);

@@ -93,6 +93,7 @@ class RegionSearch {
   void leave_out(const HeapModel& heap, const MemoryTaken& taken) {
     for (const AddressRange& range : taken.mmapped) claims_.exclude(range);
     for (const AddressRange& range : taken.tracker) claims_.exclude(range);
+    for (const AddressRange& range : taken.slots) claims_.exclude(range);
     for (const HeapSegment& segment : heap.segments) {
       AddressRange range = segment.range;
       // heap_info and malloc_state before the first chunk take less than a page.

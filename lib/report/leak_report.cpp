@@ -89,10 +89,16 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
   print_reference_head(out, input, ink, width);
   print_lines(out, "  in use    ", tally_text(census.in_use), width);
   const std::string leaked = census.all.count == 0
-                                 ? "nothing: roots lead to all blocks"
+                                 ? (census.garbage.count == 0 ? "nothing: roots lead to all blocks"
+                                                             : "nothing: roots lead to all others")
                                  : fmt::format("{} ({} of what is in use)", tally_text(census.all),
                                                percent_text(census.all.bytes, census.in_use.bytes));
   print_lines(out, "  leaked    ", leaked, width);
+  if (census.garbage.count != 0) {
+    print_lines(out, "  garbage   ",
+                tally_text(census.garbage) + ": objects that the garbage collector will free",
+                width);
+  }
   if (census.suppressed.count != 0) {
     print_lines(out, "  suppressed ", tally_text(census.suppressed), width);
   }
@@ -155,6 +161,7 @@ void print_json_leaks(Writer& out, const ReferenceReportInput& input, const Leak
   }
   write_tally(json, "held_by_several_blocks", "held_by_several_bytes", census.held_by_several);
   write_tally(json, "suppressed_blocks", "suppressed_bytes", census.suppressed);
+  write_tally(json, "garbage_blocks", "garbage_bytes", census.garbage);
   json.key("groups");
   json.begin_array();
   for (const LeakGroup& group : census.groups) write_json_leak_group(json, input, census, group);

@@ -91,14 +91,20 @@ void print_classes(Writer& out, const ObjectReportInput& input, size_t shown, co
   for (const char* title : {"bytes", "share", "objects", "own bytes"}) {
     table.add_column(title, Align::kRight);
   }
+  const bool has_retained = !input.census.retained_bytes.empty();
+  if (has_retained) table.add_column("retained", Align::kRight);
   table.add_column("class", Align::kLeft);
   for (size_t i = 0; i < shown; ++i) {
     const RuntimeClass& row = input.census.classes[i];
     std::string name = printable(row.name);
     if (runtimes.size() > 1) name += fmt::format(" ({})", name_of(runtimes[row.runtime].kind));
-    constexpr size_t kNumbers = 46;
-    table.add_row({size_text(all_bytes(row)), percent_text(all_bytes(row), input.census.all.bytes),
-                   count_text(row.count), size_text(row.bytes), clipped(name, width - kNumbers)});
+    const size_t numbers = has_retained ? 58 : 46;
+    std::vector<std::string> cells = {size_text(all_bytes(row)),
+                                      percent_text(all_bytes(row), input.census.all.bytes),
+                                      count_text(row.count), size_text(row.bytes)};
+    if (has_retained) cells.push_back(size_text(input.census.retained_bytes[i]));
+    cells.push_back(clipped(name, width > numbers + 8 ? width - numbers : 8));
+    table.add_row(cells);
   }
   out.write("\n");
   table.print(out, ink, width);
@@ -156,6 +162,9 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
     print_lines(out, "  ",
                 "bytes: with what only the object uses, as a list's items; own bytes: without.",
                 width);
+    if (!input.census.retained_bytes.empty()) {
+      print_lines(out, "  ", "retained: with all that would be free if these were gone.", width);
+    }
   }
   print_pages(out, input, ink, width);
   const std::string source = input.snapshot_path.empty() ? std::to_string(process.pid)
@@ -182,6 +191,7 @@ void print_json_objects(Writer& out, const ObjectReportInput& input) {
   json.begin_object();
   write_json_head(json, "objects", input.metadata, input.snapshot_path);
   objects("runtimes", model.runtimes, [&](const Runtime& row) { write_row_members(json, row); });
+  size_t next = 0;
   objects("objects", input.census.classes, [&](const RuntimeClass& row) {
     json.member("runtime", to_string(model.runtimes[row.runtime].kind));
     json.member("type", row.name);
@@ -190,6 +200,9 @@ void print_json_objects(Writer& out, const ObjectReportInput& input) {
     json.member("bytes", row.bytes);
     json.member("owned_bytes", row.owned_bytes);
     json.member("malloc_bytes", row.malloc_bytes);
+    if (next < input.census.retained_bytes.size()) {
+      json.member("retained_bytes", input.census.retained_bytes[next++]);
+    }
   });
   objects("pages", model.pages, [&](const RuntimePages& row) {
     json.member("runtime", to_string(model.runtimes[row.runtime].kind));

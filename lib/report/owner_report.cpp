@@ -185,6 +185,13 @@ void print_owners(Writer& out, const ReferenceReportInput& input, const OwnerTre
               fmt::format("{} in {}", size_text(tree.in_use.bytes),
                           count_text(tree.in_use.count, "block", "blocks")),
               width);
+  if (tree.garbage.count != 0) {
+    print_lines(out, "  garbage   ",
+                fmt::format("{} in {}: objects that the garbage collector will free",
+                            size_text(tree.garbage.bytes),
+                            count_text(tree.garbage.count, "block", "blocks")),
+                width);
+  }
   if (tree.leaked.count != 0) {
     print_lines(out, "  leaked    ",
                 fmt::format("{} in {}: no root leads to them", size_text(tree.leaked.bytes),
@@ -221,6 +228,8 @@ void print_json_owners(Writer& out, const ReferenceReportInput& input, const Own
   json.member("bytes_in_use", tree.in_use.bytes);
   json.member("leaked_blocks", tree.leaked.count);
   json.member("leaked_bytes", tree.leaked.bytes);
+  json.member("garbage_blocks", tree.garbage.count);
+  json.member("garbage_bytes", tree.garbage.bytes);
   json.key("owners");
   json.begin_array();
   for (const uint32_t owner : tree.children[0]) {

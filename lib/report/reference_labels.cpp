@@ -40,7 +40,8 @@ std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place)
       place.module.empty() ? "" : " in " + printable(file_name_of(place.module));
   std::string name = place.name.empty() ? unnamed_label(place) : printable(place.name) + in_module;
   switch (place.kind) {
-    case RootKind::kVariable: return name;
+    case RootKind::kVariable:
+    case RootKind::kGlobal: return name;
     case RootKind::kThreadLocal:
       return fmt::format("{}, thread-local of {}", name, thread_label(metadata, place.tid));
     case RootKind::kStack:

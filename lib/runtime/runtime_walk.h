@@ -16,6 +16,7 @@
 
 #include "heap/chunk.h"
 #include "references/loaded_modules.h"
+#include "references/runtime_objects.h"
 #include "runtime/runtime_model.h"
 #include "target/target.h"
 
@@ -25,6 +26,9 @@ struct RuntimeOptions {
   bool keep_texts = false;  // what the process itself wrote: queries, keys, values
   // Called now and then, if not empty: what it throws ends the walk.
   std::function<void()> check;
+  // What is found for the graph of references goes there; null: nothing is wanted. What a walk has
+  // added that is then given up is right, and not all.
+  RuntimeObjects* objects = nullptr;
 };
 
 class RuntimeWalk : public ChunkSink {

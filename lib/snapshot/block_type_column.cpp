@@ -12,7 +12,7 @@ namespace heapsnap {
 template <>
 struct EnumRange<TypeSource> {
   static constexpr auto kFirst = TypeSource::kUnknown;
-  static constexpr auto kLast = TypeSource::kDebugInfo;
+  static constexpr auto kLast = TypeSource::kRuntime;
   static constexpr auto kUnknown = TypeSource::kUnknown;
 };
 

@@ -18,7 +18,7 @@ inline constexpr std::string_view kFooterMagic = "HSNAPEND";
 inline constexpr uint32_t kSectionMagic = 0x43455348;  // "HSEC"
 
 inline constexpr uint16_t kMajorVersion = 1;  // a reader refuses a newer one
-inline constexpr uint16_t kMinorVersion = 4;  // a reader skips what newer ones have added
+inline constexpr uint16_t kMinorVersion = 5;  // a reader skips what newer ones have added
 
 inline constexpr size_t kFileHeaderSize = 16;
 inline constexpr size_t kSectionHeaderSize = 16;
@@ -47,6 +47,7 @@ enum class SectionKind : uint16_t {
   kRoots = 9,       // tables, long ones
   kTypeNames = 10,  // a table
   kBlockTypes = 11,
+  kSlots = 12,
 };
 
 enum class Encoding : uint8_t {
@@ -91,6 +92,9 @@ inline constexpr uint16_t kReferenceInteriorBits = 7;
 
 inline constexpr uint16_t kTypesFirstBlock = 1;
 inline constexpr uint16_t kTypesOfBlocks = 2;
+
+inline constexpr uint16_t kSlotPages = 1;
+inline constexpr uint16_t kSlotUsedBits = 2;
 
 // Whether a column is a list: its elements are not counted by the chunks, blocks or references of
 // its section, nor are they contents of memory.

@@ -54,6 +54,24 @@ struct ThreadRow {
   bool has_registers = false;
   Registers registers;
 };
+// A reader that knows of no slots would number blocks wrongly: to it, there are no references.
+struct ReferenceRow : ReferenceRecord {
+  ReferenceRow() = default;
+  explicit ReferenceRow(const ReferenceRecord& record) : ReferenceRecord(record) {
+    if (slots == 0 || !is_complete) return;
+    is_complete = false;
+    is_complete_with_slots = true;
+    why_not = "objects of a language runtime are among its blocks, which needs a newer heapsnap";
+  }
+  ReferenceRecord record() const {
+    ReferenceRecord record = *this;
+    if (!is_complete_with_slots) return record;
+    record.is_complete = true;
+    record.why_not.clear();
+    return record;
+  }
+  bool is_complete_with_slots = false;
+};
 struct TrackerNoteRow {
   std::string text;
 };
@@ -132,12 +150,14 @@ struct TableOf<MemoryLeft> {
 };
 
 template <>
-struct TableOf<ReferenceRecord> {
+struct TableOf<ReferenceRow> {
   static constexpr const char* kName = "references";
   static void columns(auto& column, auto& row) {
     column("is_complete", row.is_complete);
     column("why_not", row.why_not);
+    column("is_complete_with_slots", row.is_complete_with_slots);
     column("blocks", row.blocks);
+    column("slots", row.slots);
     column("references", row.references);
     column("roots", row.roots);
     column("scanned_bytes", row.scanned_bytes);

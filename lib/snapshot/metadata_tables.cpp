@@ -103,7 +103,7 @@ void write_metadata(const SnapshotMetadata& metadata, SectionSink& sink) {
   write_rows(heap.segments, sink);
   write_rows(heap.thread_caches, sink);
   write_rows(heap.corruptions, sink);
-  if (metadata.references) write_row(*metadata.references, sink);
+  if (metadata.references) write_row(ReferenceRow(*metadata.references), sink);
   write_runtimes(metadata.runtimes, sink);
   if (!metadata.tracker) return;
   write_row(*metadata.tracker, sink);
@@ -177,8 +177,7 @@ void MetadataBuilder::add(std::span<const std::byte> bytes, const std::string& s
   read<CaptureRow>(table, set_capture) || read<Process>(table, set_process) ||
       read<Collection>(table, [&](Collection&& row) { to.collection = std::move(row); }) ||
       read<MemoryLeft>(table, [&](MemoryLeft&& row) { to.memory_left = std::move(row); }) ||
-      read<ReferenceRecord>(table,
-                            [&](ReferenceRecord&& row) { to.references = std::move(row); }) ||
+      read<ReferenceRow>(table, [&](ReferenceRow&& row) { to.references = row.record(); }) ||
       read<FreezeRecord>(table, set_freeze) ||
       read<FreezeNoteRow>(table, [&](auto&& r) { to.freeze.notes.push_back(std::move(r.text)); }) ||
       read<NoteRow>(table, [&](auto&& row) { to.notes.push_back(std::move(row.text)); }) ||

@@ -49,6 +49,7 @@ struct SnapshotReader::State {
   void read_pages(const std::function<void(const PageRun&)>& receive) const;
   void read_contents(const AddressRange& range, const ReceiveBytes& receive) const;
   RecordedStacks read_call_stacks() const;
+  void read_slots(const ReceiveSlots& receive) const;
   void read_references(ReferenceSink& sink) const;
   void read_block_types(size_t types, const ReceiveTypes& receive) const;
 
@@ -231,6 +232,18 @@ RecordedStacks SnapshotReader::State::read_call_stacks() const {
   return builder.take(name);
 }
 
+void SnapshotReader::State::read_slots(const ReceiveSlots& receive) const {
+  Address end;
+  Bytes pages, used_bits;
+  each(SectionKind::kSlots, [&](const IndexEntry& entry, ColumnReader& columns) {
+    const std::string source = place(entry.offset.value());
+    const SectionView section = view(entry);
+    read_slot_pages(columns.read(section, format::kSlotPages, source, pages),
+                    columns.read(section, format::kSlotUsedBits, source, used_bits), entry.items,
+                    entry.begin, source, &end, receive);
+  });
+}
+
 void SnapshotReader::State::read_references(ReferenceSink& sink) const {
   ReferenceBlockReader reader(blocks(),
                               format::kFreeReferences + format::kReferencesPerByte * bytes.size());
@@ -310,6 +323,10 @@ RecordedStacks SnapshotReader::read_call_stacks() const {
 bool SnapshotReader::has_references() const {
   const auto& references = state_->metadata.references;
   return references && references->is_complete;
+}
+
+void SnapshotReader::read_slots(const ReceiveSlots& receive) const {
+  if (has_references()) state_->whole([&] { state_->read_slots(receive); });
 }
 
 void SnapshotReader::read_references(ReferenceSink& sink) const {

@@ -15,6 +15,7 @@
 #include "snapshot/call_stack_tables.h"
 #include "snapshot/metadata.h"
 #include "snapshot/page_runs.h"
+#include "snapshot/slot_column.h"
 
 namespace heapsnap {
 
@@ -53,6 +54,9 @@ class SnapshotReader {
 
   // Whether there are references, roots and types: metadata().references says why not.
   bool has_references() const;
+  // The slots of runtimes that are blocks, page by page in ascending order of address; none where
+  // there are no references. Used ones have the numbers behind those of all live chunks.
+  void read_slots(const ReceiveSlots& receive) const;
   // The references of all blocks, in ascending order of their numbers; those of a block that has
   // very many may come in several batches, each of which begins with it. Targets are blocks, of
   // which there are metadata().references->blocks: compare that with the live chunks that

@@ -12,6 +12,7 @@
 #include "snapshot/reference_block.h"
 #include "snapshot/root_tables.h"
 #include "snapshot/section_stream.h"
+#include "snapshot/slot_column.h"
 
 namespace heapsnap {
 namespace {
@@ -34,6 +35,7 @@ struct SnapshotWriter::State {
   ChunkBlockBuilder chunks{stream};
   PageRunBuilder pages{stream};
   ContentsBuilder contents{stream};
+  SlotPageBuilder slots{stream};
   ReferenceBlockBuilder references{stream};
   RootTableWriter roots{stream};
   BlockTypeBuilder types{stream};
@@ -91,6 +93,10 @@ void SnapshotWriter::on_symbols(const SourceFrames& symbols) {
   write_symbols(symbols, state_->stream);
 }
 
+void SnapshotWriter::on_slots(const SlotPage& page) {
+  state_->slots.add(page);
+}
+
 void SnapshotWriter::on_references(const ReferenceBatch& batch) {
   if (batch.first != state_->references.blocks() && !state_->references.continues(batch)) {
     throw Error(ErrorKind::kInternal, "cannot write references", "some blocks were left out");
@@ -129,6 +135,7 @@ uint64_t SnapshotWriter::finish(const SnapshotMetadata& metadata) {
   state_->flush_mmapped();
   state_->pages.flush();
   state_->contents.flush();
+  state_->slots.flush();
   state_->references.flush();
   write_metadata(metadata, state_->stream);
   return state_->stream.finish();

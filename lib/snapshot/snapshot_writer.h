@@ -11,6 +11,7 @@
 #include "references/block_type.h"
 #include "references/reference.h"
 #include "references/root.h"
+#include "references/slot_map.h"
 #include "snapshot/metadata.h"
 #include "snapshot/page_runs.h"
 #include "target/page_residency.h"
@@ -51,6 +52,8 @@ class SnapshotWriter final : public ChunkSink, public ReferenceSink {
   // What they mean in the source, where that is known already. Once.
   void on_symbols(const SourceFrames& symbols);
 
+  // The slots of runtimes that are blocks, behind those of malloc: pages in ascending order.
+  void on_slots(const SlotPage& page);
   // References of all blocks, in ascending order of their numbers. A block may come in several
   // batches, as from a reader: the next one begins with it again.
   void on_references(const ReferenceBatch& batch) override;

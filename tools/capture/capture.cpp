@@ -293,7 +293,7 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   WalkResult walk;
   try {
     references.begin(*frozen, stopped);
-    runtimes.begin(*frozen, stopped);
+    runtimes.begin(*frozen, stopped, references.objects());
     walk = walk_target(*frozen, prepared, tracker, options, references, runtimes, writer, metadata);
     if (!stopped) metadata.usage = frozen->mapping_usage();
   } catch (const Error&) {
@@ -369,7 +369,7 @@ CaptureResult capture_core(Target& core, const std::string& source,
   RuntimeCapture runtimes(options.runtimes, 0, options.references.memory_budget,
                           options.keep_contents);
   runtimes.prepare(core, references.modules());
-  runtimes.begin(core, false);
+  runtimes.begin(core, false, references.objects());
   WalkResult walk =
       walk_target(core, prepared, tracker, options, references, runtimes, writer, metadata);
   references.take(metadata.heap, walk.memory(), writer);

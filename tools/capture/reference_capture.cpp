@@ -135,13 +135,18 @@ StartThread ReferenceCapture::helper_thread() const {
 
 void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
                             SnapshotWriter& writer) {
+  objects_.slots.seal();
+  map_->set_slots(std::move(objects_.slots));
   map_->seal();
   if (!map_->why_not().empty()) throw GivenUp{map_->why_not()};
   check_estimate();
   record_.blocks = map_->blocks();
   modules_ = LoadedModules(*target_, &modules_);
   // The stacks first: as they were, while nobody has stepped a thread any further.
-  regions_ = find_root_regions(*target_, modules_, heap, taken);
+  const std::vector<AddressRange> slots = map_->slots().memory();
+  MemoryTaken all_taken = taken;
+  all_taken.slots = slots;
+  regions_ = find_root_regions(*target_, modules_, heap, all_taken);
   stacks_ = unwind_stacks(*target_, modules_);
   vtable_ranges_ = vtable_ranges(modules_, target_->address_space());
   vtable_finder_.emplace(*target_, modules_, types_);
@@ -152,23 +157,50 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   }
   entry_of_block_ = LargeArray<TypeNumber>(map_->blocks());
   if (!debug_types_) look_for_debug_types();
-  ReferenceSink& references =
+  ReferenceSink& kept =
       debug_types_->is_wanted() ? debug_types_->sink(writer, budget_->bytes()) : writer;
+  const bool has_objects = map_->slots().classes().size() > 1;
+  if (has_objects) {
+    object_references_ = std::make_unique<ObjectReferences>(
+        *map_, objects_, kept, [this](uint32_t variable, BlockNumber target, bool interior) {
+          variables_.push_back({variable, 0, target, interior});
+        });
+  }
   count(scan_blocks(
-      *target_, *map_, references,
+      *target_, *map_, has_objects ? *object_references_ : kept,
       [&](const FirstWord& first) {
+        if (first.block >= map_->first_slot()) return;
         if (const TypeNumber entry = type_of(first); entry != 0) {
           entry_of_block_[first.block] = entry;
         }
       },
       [this](uint64_t) { check_budget(); }, storage_.get(), helper_thread()));
   record_.references = writer.references();
+  if (has_objects) add_objects(writer);
   scan_roots();
   if (debug_types_->is_wanted()) debug_types_->seal(*map_);
   if (!storage_) return;
   storage_->follow();
   storage_of_block_ = storage_->take_kinds();
   storage_.reset();
+}
+
+// The slots, and the types of objects in them and in blocks.
+void ReferenceCapture::add_objects(SnapshotWriter& writer) {
+  record_.slots = map_->slots().size();
+  map_->slots().each_page([&writer](const SlotPage& page) { writer.on_slots(page); });
+  std::vector<TypeNumber> entries;
+  for (const ObjectClass& one : map_->slots().classes()) {
+    entries.push_back(
+        one.name.empty() ? 0 : entry_of(types_.add({one.name, "", TypeSource::kRuntime})));
+  }
+  for (BlockNumber block = 0; block < map_->first_slot(); ++block) {
+    const uint32_t known = object_references_->class_of(block);
+    if (known != 0) entry_of_block_[block] = entries[known];
+  }
+  for (uint32_t slot = 0; slot < map_->slots().size(); ++slot) {
+    entry_of_block_[map_->first_slot() + slot] = entries[map_->slots().class_number(slot)];
+  }
 }
 
 // Before anything is frozen, where possible: it opens files.
@@ -284,7 +316,7 @@ TypeNumber ReferenceCapture::type_by_vtable(uint64_t word) {
 
 ReferenceRecord ReferenceCapture::finish(SnapshotWriter& writer, std::vector<std::string>& notes) {
   if (!record_.is_complete) return record_;
-  record_.roots = roots_.size();
+  record_.roots = roots_.size() + variables_.size();
   write_roots(writer);
   std::vector<BlockType> names = name_types();
   if (debug_types_->is_wanted()) follow_debug_types(names);
@@ -299,12 +331,18 @@ RootContext ReferenceCapture::root_context() const {
 }
 
 void ReferenceCapture::write_roots(SnapshotWriter& writer) {
-  const NamedRoots named = name_roots(root_context(), words_, registers_, debug_files_);
+  NamedRoots named = name_roots(root_context(), words_, registers_, debug_files_);
   for (size_t i = 0; i < roots_.size(); ++i) {
     Root root = roots_[i];
     root.place = named.place_of[i];
     if (i < words_.size()) root.offset = words_[i].address - named.places[root.place].begin;
     writer.on_root(root);
+  }
+  for (const Root& variable : variables_) {
+    const RuntimeObjects::Variable& known = objects_.variables[variable.place];
+    writer.on_root({static_cast<uint32_t>(named.places.size()), 0, variable.target,
+                    variable.interior});
+    named.places.push_back({RootKind::kGlobal, 0, known.module, known.name, known.word, sizeof(uint64_t), 0});
   }
   writer.on_root_places(named.places);
 }
@@ -343,7 +381,8 @@ void ReferenceCapture::follow_debug_types(const std::vector<BlockType>& names) {
 // that it holds numbers; then what containers say.
 void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotWriter& writer) {
   const auto by_storage = static_cast<TypeNumber>(names.size());
-  const auto by_debug = by_storage + TypeNumber{kStorageKindCount};
+  const auto by_runtime = by_storage + TypeNumber{kStorageKindCount};
+  const auto by_debug = by_runtime + static_cast<TypeNumber>(objects_.buffer_kinds.size());
   std::vector<TypeNumber> types;
   for (BlockNumber block = 0; block < record_.blocks; ++block) {
     TypeNumber entry = entry_of_block_[block];
@@ -354,6 +393,8 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
         entry = by_debug + found;
       } else if (kind != 0) {
         entry = by_storage + kind;
+      } else if (object_references_ && object_references_->buffer_kind(block) != 0) {
+        entry = by_runtime + object_references_->buffer_kind(block) - 1;
       }
     }
     types.push_back(entry);
@@ -366,6 +407,9 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   names.emplace_back();  // for StorageKind::kNone
   for (int kind = 1; kind < kStorageKindCount; ++kind) {
     names.push_back({to_string(static_cast<StorageKind>(kind)), "", TypeSource::kStructure});
+  }
+  for (const std::string& kind : objects_.buffer_kinds) {
+    names.push_back({kind, "", TypeSource::kRuntime});
   }
   const auto& found = debug_types_->types();
   names.insert(names.end(), found.begin(), found.end());

@@ -31,10 +31,12 @@
 #include "references/block_types.h"
 #include "references/container_storage.h"
 #include "references/loaded_modules.h"
+#include "references/object_references.h"
 #include "references/reference_record.h"
 #include "references/reference_scan.h"
 #include "references/root_names.h"
 #include "references/root_regions.h"
+#include "references/runtime_objects.h"
 #include "references/stack_frames.h"
 #include "snapshot/snapshot_writer.h"
 #include "target/target.h"
@@ -70,6 +72,8 @@ class ReferenceCapture final : public ChunkSink {
     if (map_) map_->on_mmapped(chunk);
   }
 
+  // Where the walks of language runtimes put what references need; null: nothing will be taken.
+  RuntimeObjects* objects() { return map_ ? &objects_ : nullptr; }
   // Bytes that may be spent, from begin() on; none: nothing will be taken.
   std::optional<uint64_t> budget() const;
   // After the walk. Throws only if the target is gone; then, or after a return, give_up() may
@@ -96,6 +100,7 @@ class ReferenceCapture final : public ChunkSink {
   StartThread helper_thread() const;
   void scan(const HeapModel& heap, const MemoryTaken& taken, SnapshotWriter& writer);
   void scan_roots();
+  void add_objects(SnapshotWriter& writer);
   void find_known_blocks(const HeapModel& heap);
   TypeNumber type_of(const FirstWord& first);
   TypeNumber type_by_vtable(uint64_t word);
@@ -124,6 +129,10 @@ class ReferenceCapture final : public ChunkSink {
   std::vector<RegisterWord> registers_;  // those that hold addresses in blocks
   std::vector<Root> roots_;              // of the words, then of the registers; without places
   std::vector<RootWord> words_;
+
+  RuntimeObjects objects_;
+  std::unique_ptr<ObjectReferences> object_references_;  // null: there are no objects
+  std::vector<Root> variables_;  // of the runtimes: `place` is an index into objects_.variables
 
   BlockTypeList types_;
   std::optional<VtableFinder> vtable_finder_;

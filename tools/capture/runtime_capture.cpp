@@ -16,8 +16,9 @@ void RuntimeCapture::prepare(Target& target, const LoadedModules& known) {
   }
 }
 
-void RuntimeCapture::begin(Target& target, bool is_held) {
+void RuntimeCapture::begin(Target& target, bool is_held, RuntimeObjects* objects) {
   if (places_.empty()) return;
+  options_.objects = objects;
   budget_.emplace(pid_, memory_budget_);
   options_.check = [this] {
     if (auto why = budget_->why_spent()) {

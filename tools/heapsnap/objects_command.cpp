@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "analysis/object_census.h"
+#include "analysis/reference_streams.h"
+#include "analysis/snapshot_streams.h"
+#include "analysis/type_census.h"
 #include "base/error.h"
 #include "report/object_report.h"
 #include "tools/heapsnap/any_snapshot.h"
@@ -77,7 +80,12 @@ int run_objects(const std::vector<std::string>& words) {
   const AnySnapshot snapshot("objects", source, WantedPasses::kRuntimes);
   const SnapshotMetadata& metadata = snapshot.reader().metadata();
   require_objects(metadata, source.what);
-  const ObjectCensus census = take_object_census(metadata.runtimes, order);
+  ObjectCensus census = take_object_census(metadata.runtimes, order);
+  if (metadata.references && metadata.references->slots != 0) {
+    const ReferenceStreams references = references_of(snapshot.reader());
+    add_retained(take_type_census(streams_of(snapshot.reader()), references), references.types,
+                 census);
+  }
   const ObjectReportInput input{metadata, census, snapshot.path()};
   Writer out(STDOUT_FILENO, "standard output");
   style.json ? print_json_objects(out, input) : print_objects(out, input, limit, text);

@@ -58,19 +58,19 @@ bool PythonObjects::are_references(uint64_t word) {
 
 std::optional<PythonObject> PythonObjects::find(std::span<const std::byte> bytes, uint64_t room) {
   for (const uint32_t header : {0U, 16U, 32U}) {
-    const uint64_t type_word = word(bytes, header + kTypeAt);
+    const uint64_t type_word = python_word(bytes, header + kTypeAt);
     if (type_word < 4096 || type_word % 8 != 0) continue;
     const PythonType* const type = types_.find(type_word);
     if (type == nullptr || type->header != header) continue;
     PythonObject object;
     object.type = type;
     if (type->is_collected) {
-      const uint64_t next = word(bytes, header - 16);
-      if (!are_collector_links(next, word(bytes, header - 8))) continue;
+      const uint64_t next = python_word(bytes, header - 16);
+      if (!are_collector_links(next, python_word(bytes, header - 8))) continue;
       object.is_tracked = next != 0;
     }
-    if (header == 32 && !find_values(word(bytes, 0), word(bytes, 8), object)) continue;
-    if (!are_references(word(bytes, header))) continue;
+    if (header == 32 && !find_values(python_word(bytes, 0), python_word(bytes, 8), object)) continue;
+    if (!are_references(python_word(bytes, header))) continue;
     if (measure(bytes.subspan(header), room - header, object)) {
       object.bytes += header;
       return object;
@@ -105,7 +105,7 @@ bool PythonObjects::measure(std::span<const std::byte> bytes, uint64_t room,
   object.bytes = type.basic_size + (type.has_inline_values ? inline_bytes(bytes, type) : 0);
   if (object.bytes > room) return false;
   if (type.item_size != 0 && type.family != Family::kHidden) {
-    const uint64_t size = word(bytes, kSizeAt);
+    const uint64_t size = python_word(bytes, kSizeAt);
     const bool is_shifted = type.is_long && layout_.long_size_shift != 0;
     const uint64_t items = is_shifted ? size >> layout_.long_size_shift : magnitude(size);
     if (items > kMostItems) return false;
@@ -114,29 +114,31 @@ bool PythonObjects::measure(std::span<const std::byte> bytes, uint64_t room,
   switch (type.family) {
     case Family::kHidden: object.bytes = room; break;
     case Family::kList: {
-      const uint64_t allocated = word(bytes, layout_.list_allocated);
+      const uint64_t allocated = python_word(bytes, layout_.list_allocated);
       if (allocated > kMostItems) return false;
       object.owned_bytes = allocated * kPointer;
       break;
     }
     case Family::kDict:
-      object.keys = Address(word(bytes, layout_.dict_keys));
-      object.values = Address(word(bytes, layout_.dict_values));
+      object.keys = Address(python_word(bytes, layout_.dict_keys));
+      object.values = Address(python_word(bytes, layout_.dict_values));
       break;
     case Family::kSet: {
-      const uint64_t slots = word(bytes, layout_.set_mask) + 1;
+      const uint64_t slots = python_word(bytes, layout_.set_mask) + 1;
       if (slots == 0 || slots > kMostItems || (slots & (slots - 1)) != 0) return false;
       // Eight slots are in the set itself, as long as they do.
       if (slots > 8) object.owned_bytes = slots * layout_.set_entry;
       break;
     }
     case Family::kByteArray: {
-      const uint64_t allocated = word(bytes, layout_.bytearray_allocated);
+      const uint64_t allocated = python_word(bytes, layout_.bytearray_allocated);
       if (allocated > kMostItems) return false;
       object.owned_bytes = allocated;
       break;
     }
     case Family::kText: measure_text(bytes, room, object); break;
+    case Family::kWeak:
+    case Family::kModule:
     case Family::kOther:
     case Family::kSized: break;
   }
@@ -146,11 +148,11 @@ bool PythonObjects::measure(std::span<const std::byte> bytes, uint64_t room,
 void PythonObjects::measure_text(std::span<const std::byte> bytes, uint64_t room,
                                  PythonObject& object) const {
   // unicodeobject.h since 3.9: interned 2 bits, kind 3, compact 1, ascii 1.
-  const uint64_t state = word(bytes, layout_.text_state) & 0xffffffff;
+  const uint64_t state = python_word(bytes, layout_.text_state) & 0xffffffff;
   const uint64_t kind = state >> 2 & 7;
   const bool is_compact = (state >> 5 & 1) != 0;
   const bool is_ascii = (state >> 6 & 1) != 0;
-  const uint64_t length = word(bytes, layout_.text_length);
+  const uint64_t length = python_word(bytes, layout_.text_length);
   if (length > kMostItems) return;
   if (!is_compact) {
     object.owned_bytes = (length + 1) * kind;
@@ -159,8 +161,8 @@ void PythonObjects::measure_text(std::span<const std::byte> bytes, uint64_t room
   const uint64_t width = is_ascii ? 1 : kind;
   object.bytes =
       (is_ascii ? layout_.text_ascii_size : layout_.text_compact_size) + (length + 1) * width;
-  if (!is_ascii && object.bytes <= room && word(bytes, layout_.text_utf8) != 0) {
-    const uint64_t utf8 = word(bytes, layout_.text_utf8_length);
+  if (!is_ascii && object.bytes <= room && python_word(bytes, layout_.text_utf8) != 0) {
+    const uint64_t utf8 = python_word(bytes, layout_.text_utf8_length);
     if (utf8 < kMostItems) object.owned_bytes = utf8 + 1;
   }
 }
@@ -173,43 +175,53 @@ bool PythonObjects::are_embedded(Address values) {
          embedded != std::byte{0};
 }
 
-uint64_t PythonObjects::table_bytes(Address keys, Address values) {
+std::optional<PythonTable> python_table(PageCache& cache, const PythonLayout& layout,
+                                        Address keys) {
   constexpr uint64_t kSmallEntry = 16;  // of keys that are all str: no hash
   constexpr uint64_t kEntry = 24;
   constexpr unsigned kMostBits = 40;
   std::array<std::byte, 64> bytes;
-  const auto header = std::span(bytes).first(std::min<size_t>(bytes.size(), layout_.keys_header));
-  if (cache_.read(keys, header) != header.size()) return 0;
+  const auto header = std::span(bytes).first(std::min<size_t>(bytes.size(), layout.keys_header));
+  if (cache.read(keys, header) != header.size()) return std::nullopt;
   const auto byte_at = [&](uint32_t offset) { return static_cast<unsigned>(header[offset]); };
-  uint64_t entry = kEntry;
+  PythonTable table;
+  table.entry_bytes = kEntry;
   uint64_t size = 0;
   uint64_t index_bytes = 0;
-  if (layout_.keys_size != 0) {
-    size = word(header, layout_.keys_size);
-    if (size > kMostItems) return 0;
+  if (layout.keys_size != 0) {
+    size = python_word(header, layout.keys_size);
+    if (size > kMostItems) return std::nullopt;
     index_bytes = size * (size <= UINT8_MAX    ? 1
                           : size <= UINT16_MAX ? 2
                           : size <= UINT32_MAX ? 4
                                                : 8);
   } else {
-    const unsigned size_bits = byte_at(layout_.keys_log2_size);
-    const unsigned index_bits = byte_at(layout_.keys_log2_index_bytes);
-    if (size_bits > kMostBits || index_bits > kMostBits) return 0;
+    const unsigned size_bits = byte_at(layout.keys_log2_size);
+    const unsigned index_bits = byte_at(layout.keys_log2_index_bytes);
+    if (size_bits > kMostBits || index_bits > kMostBits) return std::nullopt;
     size = uint64_t{1} << size_bits;
     index_bytes = uint64_t{1} << index_bits;
-    if (byte_at(layout_.keys_kind) != 0) entry = kSmallEntry;
+    if (byte_at(layout.keys_kind) != 0) table.entry_bytes = kSmallEntry;
   }
-  const uint64_t usable = size * 2 / 3;
+  table.most = size * 2 / 3;
+  table.first_entry = keys + layout.keys_header + index_bytes;
+  table.entries = std::min(python_word(header, layout.keys_entries), table.most);
+  table.usable = python_word(header, layout.keys_usable);
+  table.references = python_word(header, layout.keys_references);
+  table.bytes = layout.keys_header + index_bytes + table.most * table.entry_bytes;
+  return table;
+}
+
+uint64_t PythonObjects::table_bytes(Address keys, Address values) {
+  const auto table = python_table(cache_, layout_, keys);
+  if (!table) return 0;
   uint64_t own = 0;
   if (!values.is_null() && !are_embedded(values)) {
     // Of a class's own keys, as many as there are in them and will be.
-    const uint64_t count = layout_.keys_size != 0 ? usable
-                                                  : word(header, layout_.keys_usable) +
-                                                        word(header, layout_.keys_entries);
+    const uint64_t count = layout_.keys_size != 0 ? table->most : table->usable + table->entries;
     if (count <= kMostItems) own += count * kPointer;
   }
-  if (word(header, layout_.keys_references) != 1) return own;
-  return own + layout_.keys_header + index_bytes + usable * entry;
+  return table->references == 1 ? own + table->bytes : own;
 }
 
 }  // namespace heapsnap

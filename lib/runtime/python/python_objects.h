@@ -33,6 +33,27 @@ struct PythonObject {
   Address values;             // of a dict, apart from its table
 };
 
+// A table of a dict: its entries are keys and values, with a hash in front where not all keys are
+// strings.
+struct PythonTable {
+  uint64_t bytes = 0;  // of all of it
+  Address first_entry;
+  uint64_t entry_bytes = 0;
+  uint64_t entries = 0;  // in use, or that were
+  uint64_t usable = 0;   // for how many more there is room
+  uint64_t most = 0;     // that there is room for in all
+  uint64_t references = 0;
+};
+// None where there is no such table.
+std::optional<PythonTable> python_table(PageCache& cache, const PythonLayout& layout, Address keys);
+
+// The word at an offset; 0 where it is not known.
+inline uint64_t python_word(std::span<const std::byte> bytes, size_t offset) {
+  uint64_t value = 0;
+  if (offset + sizeof value <= bytes.size()) std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
 class PythonObjects {
  public:
   // How much of a block has to be known.
@@ -47,13 +68,6 @@ class PythonObjects {
   uint64_t table_bytes(Address keys, Address values);
 
  private:
-  static uint64_t word(std::span<const std::byte> bytes, size_t offset) {
-    uint64_t value = 0;
-    if (offset + sizeof value <= bytes.size()) {
-      std::memcpy(&value, bytes.data() + offset, sizeof value);
-    }
-    return value;
-  }
   bool are_references(uint64_t word);
   bool find_values(uint64_t first, uint64_t second, PythonObject& object) const;
   bool are_embedded(Address values);

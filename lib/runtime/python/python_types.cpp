@@ -27,6 +27,12 @@ bool is_printable(std::string_view name) {
   });
 }
 
+// What these are called before 3.12, and since.
+bool is_weak(std::string_view name) {
+  return name == "weakref" || name == "weakproxy" || name == "weakcallableproxy" ||
+         name.starts_with("weakref.");
+}
+
 }  // namespace
 
 PythonTypes::PythonTypes(Target& target, const PythonLayout& layout)
@@ -100,6 +106,10 @@ PythonType::Family PythonTypes::family_of(Address at, uint64_t flags) {
         *name == "async_generator") {
       return Family::kHidden;
     }
+    if ((type.word_at(layout_.type_flags) & kHeapType) == 0) {
+      if (*name == "module") return Family::kModule;
+      if (is_weak(*name)) return Family::kWeak;
+    }
     at = Address(type.word_at(layout_.type_base));
   }
   return family;
@@ -131,6 +141,7 @@ const PythonType* PythonTypes::read(Address at) {
                                         (has_header ? PythonLayout::kManagedDictHeader : 0));
   found->basic_size = basic_size;
   found->is_long = (flags & kLongSubclass) != 0;
+  found->is_static = (flags & kHeapType) == 0;
   found->item_size = found->is_long ? 4 : item_size;
   found->family = family_of(at, flags);
   found->has_inline_values = (flags & layout_.inline_flag) != 0;

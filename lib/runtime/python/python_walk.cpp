@@ -44,6 +44,7 @@ PythonWalk::PythonWalk(Target& target, PythonPlace place, RuntimeOptions options
   std::vector<AddressRange> ranges;
   for (const PythonArena& arena : arenas_.all) ranges.push_back(arena.range);
   types_.set_arenas(std::move(ranges));
+  if (options_.objects != nullptr) graph_.emplace(target, *place_.layout, *options_.objects);
   // Smaller ones are in pools, unless Python was told to take everything from malloc.
   least_room_ = arenas_.all.empty() ? 16 : PythonLayout::kLargestSlot + 1;
 }
@@ -110,7 +111,12 @@ void PythonWalk::read_blocks() {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const auto known = std::min<uint64_t>(blocks_[i].room, kPiece);
     const auto object = objects_.find(std::span(bytes).subspan(i * kPiece, known), blocks_[i].room);
-    if (object) add(*object, true);
+    if (!object) continue;
+    add(*object, true);
+    if (!graph_) continue;
+    const auto block = std::span<const std::byte>(bytes).subspan(i * kPiece, known);
+    options_.objects->blocks.push_back({blocks_[i].at, graph_->class_of(*object, block)});
+    graph_->see(*object, block);
   }
   blocks_.clear();
 }
@@ -152,7 +158,15 @@ void PythonWalk::read_tables() {
   tables_.clear();
 }
 
-bool PythonWalk::walk_pool(std::span<const std::byte> pool, uint32_t arena, PoolUse* use) {
+void PythonWalk::add_to_graph(const PythonObject* object, std::span<const std::byte> block,
+                              uint32_t slot) {
+  if (object == nullptr) return options_.objects->slots.add_slot(slot, SlotMap::kBuffers);
+  options_.objects->slots.add_slot(slot, graph_->class_of(*object, block));
+  graph_->see(*object, block);
+}
+
+bool PythonWalk::walk_pool(Address at, std::span<const std::byte> pool, uint32_t arena,
+                           PoolUse* use) {
   const PythonLayout& layout = *place_.layout;
   const uint64_t whole = layout.pool_bytes;
   const StructBytes words(pool, 8);
@@ -193,15 +207,21 @@ bool PythonWalk::walk_pool(std::span<const std::byte> pool, uint32_t arena, Pool
   use->used = (made - free) * size;
   use->free = slots * size - use->used;
   use->overhead = whole - slots * size;
+  if (graph_) {
+    options_.objects->slots.add_page({at, at + whole}, at + header, static_cast<uint32_t>(size),
+                                     static_cast<uint32_t>(slots));
+  }
   for (uint64_t i = 0; i < made; ++i) {
     if (is_free[i]) continue;
     const auto block = pool.subspan(header + i * size, size);
-    if (const auto object = objects_.find(block, size)) {
+    const auto object = objects_.find(block, size);
+    if (object) {
       add(*object, false);
     } else {
       ++runtime_.other_slots;
       runtime_.other_slot_bytes += size;
     }
+    if (graph_) add_to_graph(object ? &*object : nullptr, block, static_cast<uint32_t>(i));
   }
   return true;
 }
@@ -253,7 +273,7 @@ void PythonWalk::walk_arena(const PythonArena& arena) {
     PoolUse use;
     if (is_known && StructBytes(bytes, 8).int_at(layout.pool_count) == 0) {
       add_free(range);
-    } else if (!is_known || !walk_pool(bytes, arena.index, &use)) {
+    } else if (!is_known || !walk_pool(at, bytes, arena.index, &use)) {
       if (is_known) ++runtime_.damaged_pages;
       runtime_.unread_bytes += pool;
     } else {
@@ -276,6 +296,7 @@ void PythonWalk::take(RuntimeModel& model) {
       walk_arena(arena);
     }
     read_tables();
+    if (graph_) graph_->add_variables(place_.module);
     const bool has_objects =
         std::any_of(sums_.begin(), sums_.end(), [](const Sum& sum) { return sum.count != 0; });
     if (!has_objects) {

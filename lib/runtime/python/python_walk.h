@@ -8,10 +8,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/python/python_arenas.h"
+#include "runtime/python/python_graph.h"
 #include "runtime/python/python_objects.h"
 #include "runtime/python/python_place.h"
 #include "runtime/python/python_types.h"
@@ -66,7 +68,8 @@ class PythonWalk final : public RuntimeWalk {
   void check() const;
   void walk_arena(const PythonArena& arena);
   // False where the pool contradicts itself.
-  bool walk_pool(std::span<const std::byte> pool, uint32_t arena, PoolUse* use);
+  bool walk_pool(Address at, std::span<const std::byte> pool, uint32_t arena, PoolUse* use);
+  void add_to_graph(const PythonObject* object, std::span<const std::byte> block, uint32_t slot);
   void add(const PythonObject& object, bool is_in_malloc);
   void add_block(Address at, uint64_t room);
   void read_blocks();
@@ -84,6 +87,7 @@ class PythonWalk final : public RuntimeWalk {
   Runtime runtime_;
   PythonTypes types_;
   PythonObjects objects_;
+  std::optional<PythonGraph> graph_;  // none: not wanted
   uint64_t least_room_ = 0;  // of a block of malloc that may be an object
   std::vector<Sum> sums_;    // by number of type
   std::vector<SizeClass> size_classes_;

@@ -21,7 +21,9 @@ RubyWalk::RubyWalk(Target& target, RubyPlace place, RuntimeOptions options)
   runtime_.version = place_.version;
   runtime_.module = place_.module;
   find();
-  if (layout_ != nullptr) walk_pages();
+  if (layout_ == nullptr) return;
+  if (options_.objects != nullptr) graph_.emplace(types_, *options_.objects);
+  walk_pages();
 }
 
 void RubyWalk::find() {
@@ -126,6 +128,7 @@ void RubyWalk::walk_run(std::span<const RubyPage> pages) {
 
 RubyWalk::PageUse RubyWalk::walk_page(const RubyPage& page, std::span<const std::byte> body) {
   PageUse use;
+  if (graph_) graph_->add_page(page, layout_->page_bytes);
   uint64_t offset = page.start;
   for (uint32_t i = 0; i < page.slots; ++i, offset += page.slot_bytes) {
     const auto slot = body.subspan(offset, page.slot_bytes);
@@ -139,21 +142,23 @@ RubyWalk::PageUse RubyWalk::walk_page(const RubyPage& page, std::span<const std:
     const RubyType builtin = RubyValue::type_of(flags);
     if (builtin == RubyType::kNone || RubyValue::type_name(builtin) == nullptr) {
       ++use.other;
+      if (graph_) graph_->add_other(i);
       continue;
     }
     const uint32_t type = types_.find(slot);
+    const RubyOwner owner = owner_of(slot, type);
+    if (graph_) graph_->add_object(i, owner, slot);
     if (pages_.is_dead(page, offset)) {
       ++use.dead;
       sums_.add_dead(type);
     } else {
-      add_object(slot, type);
+      add_object(slot, owner);
     }
   }
   return use;
 }
 
-void RubyWalk::add_object(std::span<const std::byte> slot, uint32_t type) {
-  constexpr size_t kTogether = 1 << 14;
+RubyOwner RubyWalk::owner_of(std::span<const std::byte> slot, uint32_t type) {
   uint64_t class_word = 0;
   std::memcpy(&class_word, slot.data() + RubyValue::kClass, sizeof class_word);
   RubyOwner owner{nullptr, type};
@@ -162,6 +167,11 @@ void RubyWalk::add_object(std::span<const std::byte> slot, uint32_t type) {
                          builtin != RubyType::kZombie && builtin != RubyType::kMoved &&
                          builtin != RubyType::kNode;
   if (has_class) owner.of_class = classes_->find(class_word);
+  return owner;
+}
+
+void RubyWalk::add_object(std::span<const std::byte> slot, const RubyOwner& owner) {
+  constexpr size_t kTogether = 1 << 14;
   ++runtime_.objects;
   sums_.add_object(owner, slot.size());
   const RubyObject object = measure_ruby_object(*layout_, shapes_, slot);

@@ -10,10 +10,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/ruby/ruby_classes.h"
+#include "runtime/ruby/ruby_graph.h"
 #include "runtime/ruby/ruby_objects.h"
 #include "runtime/ruby/ruby_pages.h"
 #include "runtime/ruby/ruby_place.h"
@@ -63,7 +65,8 @@ class RubyWalk final : public RuntimeWalk {
   PageUse walk_page(const RubyPage& page, std::span<const std::byte> body);
   void add_page(const RubyPage& page, const PageUse& use, std::span<const PageState> states);
   void add_area(const RubyPage& page, const RuntimeArea& amounts);
-  void add_object(std::span<const std::byte> slot, uint32_t type);
+  RubyOwner owner_of(std::span<const std::byte> slot, uint32_t type);
+  void add_object(std::span<const std::byte> slot, const RubyOwner& owner);
   void read_tables();
   void mark_areas(AddressRange range);
 
@@ -77,6 +80,7 @@ class RubyWalk final : public RuntimeWalk {
   std::unique_ptr<RubyClasses> classes_;
   RubyTypes types_;
   RubySums sums_;
+  std::optional<RubyGraph> graph_;  // none: not wanted
   std::vector<SlotSize> slot_sizes_;
   std::vector<RuntimeArea> areas_;
   std::vector<Owned> tables_;

@@ -167,7 +167,7 @@ TEST_CASE("each column that is written has a decision") {
   add_columns<Collection>(written);
   add_columns<MemoryLeft>(written);
   add_columns<FreezeRecord>(written);
-  add_columns<ReferenceRecord>(written);
+  add_columns<ReferenceRow>(written);
   add_columns<ThreadRow>(written);
   add_columns<MappingRow>(written);
   add_columns<MallocInstance>(written);

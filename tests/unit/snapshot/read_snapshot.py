@@ -13,7 +13,7 @@ MASK = (1 << 64) - 1
 STATES = ["used", "tcache", "fastbin", "unsorted", "smallbin", "largebin", "top", "fence",
           "mmapped", "unknown"]
 (CHUNKS, PAGES, CONTENTS, TABLE, MMAPPED, INDEX, CALL_STACKS, REFERENCES, ROOTS, TYPE_NAMES,
- BLOCK_TYPES) = range(1, 12)
+ BLOCK_TYPES, SLOTS) = range(1, 13)
 MAX_COLUMN = 16 << 20
 
 
@@ -216,6 +216,22 @@ def planes(data, count):
     return [sum(data[plane * count + i] << 8 * plane for plane in range(4)) for i in range(count)]
 
 
+def read_slots(section):
+    """(address, bytes) of each used slot."""
+    pages, bits = Cursor(section.column(1)), Cursor(section.column(2))
+    at, used = 0, 0
+    while not pages.at_end():
+        at += pages.varint()
+        size, slots = pages.varint(), pages.varint()
+        of_page = bits.take((slots + 7) // 8)
+        for slot in range(slots):
+            if of_page[slot // 8] >> slot % 8 & 1:
+                used += 1
+                yield at + slot * size, size
+        at += slots * size
+    check(bits.at_end() and used == section.items, "columns differ")
+
+
 class References:
     """(block, offset, target, interior) of each reference, section by section."""
 
@@ -295,6 +311,10 @@ class Snapshot:
         if last:
             yield last
 
+    def slots(self):
+        for section in self.sections(SLOTS):
+            yield from read_slots(section)
+
     def references(self):
         references = References()
         for section in self.sections(REFERENCES):
@@ -323,6 +343,8 @@ def lines(snapshot):
     for address, data in snapshot.contents():
         for i in range(0, len(data), 16):
             yield f"bytes {address + i:x} {data[i:i + 16].hex()}"
+    for address, size in snapshot.slots():
+        yield f"slot {address:x} {size}"
     for block, offset, target, interior in snapshot.references():
         yield f"reference {block} {offset} {target} {interior}"
     for block, number in snapshot.block_types():

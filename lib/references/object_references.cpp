@@ -1,0 +1,82 @@
+#include "references/object_references.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace heapsnap {
+
+ObjectReferences::ObjectReferences(const BlockMap& map, const RuntimeObjects& objects,
+                                   ReferenceSink& next, ReceiveVariable receive)
+    : map_(map),
+      next_(next),
+      receive_(std::move(receive)),
+      of_block_(map.first_slot()),
+      kinds_(map.blocks()) {
+  BlockMap::Hint hint;
+  for (const RuntimeObjects::Block& block : objects.blocks) {
+    const auto place = map.find(block.at.value(), hint);
+    if (place && place->offset == 0 && place->block < of_block_.size()) {
+      of_block_[place->block] = block.of_class;
+    }
+  }
+  find_words(objects);
+}
+
+void ObjectReferences::find_words(const RuntimeObjects& objects) {
+  constexpr uint64_t kWord = 8;
+  BlockMap::Hint hint;
+  for (uint32_t i = 0; i < objects.variables.size(); ++i) {
+    const Address at = objects.variables[i].word;
+    auto place = map_.find(at.value(), hint);
+    if (!place) continue;
+    // Of a slot, the offset counts from where its object begins.
+    if (place->block >= map_.first_slot()) {
+      place->offset = at - map_.slots().begin_of(at.value());
+    }
+    words_.push_back({place->block, static_cast<uint32_t>(place->offset / kWord), i});
+  }
+  std::sort(words_.begin(), words_.end());
+}
+
+void ObjectReferences::on_references(const ReferenceBatch& batch) {
+  counts_.clear();
+  offsets_.clear();
+  targets_.clear();
+  interior_.clear();
+  const BlockNumber first_slot = map_.first_slot();
+  const std::vector<ObjectClass>& classes = map_.slots().classes();
+  size_t at = 0;
+  for (size_t i = 0; i < batch.counts.size(); ++i) {
+    const auto source = static_cast<BlockNumber>(batch.first + i);
+    const size_t before = targets_.size();
+    const bool is_slot = source >= first_slot;
+    const ObjectClass& known =
+        classes[is_slot ? map_.slots().class_number(source - first_slot) : of_block_[source]];
+    while (next_word_ < words_.size() && words_[next_word_].block < source) ++next_word_;
+    for (const size_t end = at + batch.counts[i]; at < end; ++at) {
+      const uint32_t offset = batch.offsets[at];
+      const BlockNumber target = batch.targets[at];
+      if (!is_slot && known.skips(offset)) continue;
+      const bool interior = batch.interior[at] != 0 && class_of(target) == 0;
+      while (next_word_ < words_.size() && words_[next_word_].block == source &&
+             words_[next_word_].offset < offset) {
+        ++next_word_;
+      }
+      if (next_word_ < words_.size() && words_[next_word_].block == source &&
+          words_[next_word_].offset == offset) {
+        receive_(words_[next_word_].variable, target, interior);
+        continue;
+      }
+      for (const ObjectClass::Buffer& buffer : known.buffers) {
+        if (buffer.word == offset) kinds_[target] = static_cast<uint8_t>(buffer.kind + 1);
+      }
+      offsets_.push_back(offset);
+      targets_.push_back(target);
+      interior_.push_back(interior ? 1 : 0);
+    }
+    counts_.push_back(static_cast<uint32_t>(targets_.size() - before));
+  }
+  next_.on_references({batch.first, counts_, offsets_, targets_, interior_});
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,61 @@
+// What the words of a language runtime's objects mean, applied to the references that a scan finds:
+//
+//   - a variable's word is a root, and no reference of the table that it lies in;
+//   - words of objects in blocks of malloc that are no references are left out, as those of slots
+//     were before (slot_map.h), and a reference to such an object is one to its block's begin;
+//   - a word that leads to a buffer of the object says what kind of buffer its target is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/large_memory.h"
+#include "references/block_map.h"
+#include "references/reference.h"
+#include "references/runtime_objects.h"
+
+namespace heapsnap {
+
+class ObjectReferences final : public ReferenceSink {
+ public:
+  // A variable, by its index in RuntimeObjects::variables, and what it leads to.
+  using ReceiveVariable = std::function<void(uint32_t variable, BlockNumber target, bool interior)>;
+
+  // `map`, which is sealed and has the slots, `objects` and `next` outlive this. (The slots of
+  // `objects` itself are not looked at.)
+  ObjectReferences(const BlockMap& map, const RuntimeObjects& objects, ReferenceSink& next,
+                   ReceiveVariable receive);
+
+  void on_references(const ReferenceBatch& batch) override;
+
+  // The class of a block of malloc that is an object; 0: none.
+  uint32_t class_of(BlockNumber block) const {
+    return block < of_block_.size() ? of_block_[block] : 0;
+  }
+  // The kind of a buffer, an index into RuntimeObjects::buffer_kinds, and one; 0: not known.
+  uint8_t buffer_kind(BlockNumber block) const { return kinds_[block]; }
+
+ private:
+  struct Word {
+    BlockNumber block = kNoBlock;
+    uint32_t offset = 0;
+    uint32_t variable = 0;
+    auto operator<=>(const Word&) const = default;
+  };
+  void find_words(const RuntimeObjects& objects);
+
+  const BlockMap& map_;
+  ReferenceSink& next_;
+  ReceiveVariable receive_;
+  LargeArray<uint32_t> of_block_;  // of malloc: class, 0 none
+  LargeArray<uint8_t> kinds_;      // of all blocks
+  std::vector<Word> words_;        // of variables, ascending
+  size_t next_word_ = 0;
+  std::vector<uint32_t> counts_;
+  std::vector<uint32_t> offsets_;
+  std::vector<BlockNumber> targets_;
+  std::vector<uint8_t> interior_;
+};
+
+}  // namespace heapsnap

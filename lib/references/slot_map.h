@@ -1,0 +1,235 @@
+// The slots of a language runtime's pages as blocks: which one an address lies in.
+//
+//   page   | header | slot 0 | slot 1 | slot 2 | ... | rest |      all slots of one size
+//   used   |        |   1    |   0    |   1    |             a bit each
+//   object |        |.. ^    |        |^                     what references to it hold: past the
+//                                                            words that a collector keeps in front
+//
+// A used slot is a block of the graph of references, numbered after those of malloc in ascending
+// order of address. Its class says where the object begins in it and which of its words are no
+// references: links of the collector's own, characters, what it does not keep alive.
+//
+// An address is looked up in a table of pages: one place of it, 32 bytes of the page's bits.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/address.h"
+#include "base/large_memory.h"
+#include "references/reference.h"
+
+namespace heapsnap {
+
+// What the slots, and blocks of malloc, of one class have in common.
+struct ObjectClass {
+  static constexpr uint64_t kNoReferences = ~uint64_t{0};
+  // A word that leads to a buffer of the object's own, and what that is called.
+  struct Buffer {
+    uint32_t word = 0;
+    uint8_t kind = 0;  // index into RuntimeObjects::buffer_kinds
+    bool operator==(const Buffer&) const = default;
+  };
+  std::string name;              // empty: no object, but a buffer of one
+  uint32_t object_at = 0;        // 0, 16 or 32: bytes from the begin of the slot
+  uint64_t skip = 0;             // a bit for each word that is no reference; the last one for the rest
+  std::vector<Buffer> buffers;   // few
+  static constexpr uint64_t word_bit(uint64_t offset) { return uint64_t{1} << (offset / 8); }
+  bool skips(uint64_t word) const { return (skip >> std::min<uint64_t>(word, 63) & 1) != 0; }
+};
+
+// The used slots of one page, as a snapshot has them.
+struct SlotPage {
+  Address begin;  // of the first slot
+  uint32_t slot_bytes = 0;
+  uint32_t slots = 0;
+  std::span<const uint64_t> used;  // 64 slots each, the first one's bit the lowest
+};
+
+class SlotMap {
+ public:
+  static constexpr uint64_t kLeastPage = 4096;
+  static constexpr uint64_t kMostPage = 1 << 16;
+
+  struct Place {
+    uint32_t number = 0;
+    uint64_t offset = 0;  // 0: the object begins there
+  };
+
+  // The class that slots have which are no objects.
+  static constexpr uint32_t kBuffers = 0;
+  uint32_t add_class(ObjectClass one) {
+    classes_.push_back(std::move(one));
+    return static_cast<uint32_t>(classes_.size() - 1);
+  }
+  const std::vector<ObjectClass>& classes() const { return classes_; }
+
+  // A page, aligned to its size, a power of two from kLeastPage to kMostPage; its slots lie in it.
+  // Then those of its slots that are used, ascending.
+  void add_page(const AddressRange& page, Address first_slot, uint32_t slot_bytes, uint32_t slots);
+  void add_slot(uint32_t index, uint32_t of_class);
+  // After the last one; what follows needs it.
+  void seal();
+
+  bool empty() const { return pages_.empty(); }
+  uint32_t size() const { return static_cast<uint32_t>(class_of_.size()); }
+  uint32_t class_number(uint32_t slot) const { return class_of_[slot]; }
+  const ObjectClass& class_of(uint32_t slot) const { return classes_[class_of_[slot]]; }
+  // Whole pages, ascending; those that follow each other are one.
+  std::vector<AddressRange> memory() const;
+
+  std::optional<Place> find(uint64_t address) const {
+    const Page* const page = page_at(address);
+    if (page == nullptr) return std::nullopt;
+    const uint64_t into = address - page->first;
+    const uint64_t index = into * page->reciprocal >> 32;
+    if (address < page->first || index >= page->slots) return std::nullopt;
+    const Cell& cell = cells_[page->first_cell + index / 64];
+    const uint64_t bit = uint64_t{1} << (index % 64);
+    if ((cell.used & bit) == 0) return std::nullopt;
+    const uint64_t object_at = (cell.at_16 & bit) != 0 ? 16 : (cell.at_32 & bit) != 0 ? 32 : 0;
+    const bool is_any = (cell.is_buffer & bit) != 0;
+    return Place{cell.rank + count_bits(cell.used & (bit - 1)),
+                 is_any ? 0 : into - index * page->slot_bytes - object_at};
+  }
+  // Fetches what find() will look at first.
+  void prefetch(uint64_t address) const { __builtin_prefetch(&table_[slot_of_table(address)]); }
+  // Where the slot begins in which the address, of which find() knows, lies.
+  Address begin_of(uint64_t address) const {
+    const Page& page = *page_at(address);
+    return Address(address - (address - page.first) % page.slot_bytes);
+  }
+  // Whether the address lies in a page, in a slot or not.
+  bool contains(uint64_t address) const { return page_at(address) != nullptr; }
+
+  // Calls visit(slot, its begin, words of it) for what may be references in `range`, ascending.
+  template <typename Visit>
+  void each_part(const AddressRange& range, Visit visit) const;
+  // Calls visit(slot, its begin, its bytes) for all used slots, ascending.
+  template <typename Visit>
+  void each_slot(Visit visit) const;
+  // All pages, ascending.
+  template <typename Visit>
+  void each_page(Visit visit) const;
+
+ private:
+  struct Page {
+    AddressRange range;
+    uint64_t first = 0;  // address of slot 0
+    uint32_t slot_bytes = 0;
+    uint32_t slots = 0;
+    uint64_t reciprocal = 0;  // 2^32 / slot_bytes, rounded up: exact for offsets in a page
+    uint64_t first_cell = 0;
+    uint64_t first_class = 0;  // in class_of_, as they were added
+  };
+  struct Cell {
+    uint64_t used = 0;
+    uint64_t at_16 = 0;
+    uint64_t at_32 = 0;
+    uint64_t is_buffer = 0;
+    uint32_t rank = 0;  // used slots before this cell
+  };
+  struct Entry {
+    uint64_t part = 0;  // of the address space, and one; 0: free
+    uint32_t page = 0;
+  };
+
+  static uint32_t count_bits(uint64_t bits) { return static_cast<uint32_t>(std::popcount(bits)); }
+  size_t slot_of_table(uint64_t address) const {
+    return ((address >> part_shift_) * 0x9e3779b97f4a7c15) >> table_shift_;
+  }
+  const Page* page_at(uint64_t address) const {
+    if (table_.empty()) return nullptr;
+    const uint64_t part = (address >> part_shift_) + 1;
+    for (size_t i = slot_of_table(address);; i = (i + 1) % table_.size()) {
+      if (table_[i].part == part) return &pages_[table_[i].page];
+      if (table_[i].part == 0) return nullptr;
+    }
+  }
+  void fill_table();
+
+  std::vector<ObjectClass> classes_ = {ObjectClass{}};
+  std::vector<Page> pages_;
+  LargeArray<Cell> cells_;
+  LargeArray<uint32_t> class_of_;  // by number, once sealed
+  std::vector<Entry> table_;
+  unsigned part_shift_ = 0;
+  unsigned table_shift_ = 0;
+};
+
+template <typename Visit>
+void SlotMap::each_part(const AddressRange& range, Visit visit) const {
+  constexpr uint64_t kWord = 8;
+  auto page = std::partition_point(pages_.begin(), pages_.end(), [&range](const Page& one) {
+    return one.range.end <= range.begin;
+  });
+  for (; page != pages_.end() && page->range.begin < range.end; ++page) {
+    const uint64_t from = std::max(range.begin.value(), page->first);
+    const uint64_t to = std::min(range.end.value(), page->first + uint64_t{page->slots} * page->slot_bytes);
+    if (from >= to) continue;
+    uint64_t index = (from - page->first) / page->slot_bytes;
+    for (; page->first + index * page->slot_bytes < to; ++index) {
+      const Cell& cell = cells_[page->first_cell + index / 64];
+      const uint64_t left = cell.used >> (index % 64);
+      if (left == 0) {
+        index |= 63;
+        continue;
+      }
+      index += static_cast<unsigned>(std::countr_zero(left));
+      const uint64_t begin = page->first + index * page->slot_bytes;
+      if (begin >= to) break;
+      const uint32_t number = cell.rank + count_bits(cell.used & ((uint64_t{1} << (index % 64)) - 1));
+      const uint64_t skip = classes_[class_of_[number]].skip;
+      const auto give = [&](uint64_t first, uint64_t last) {
+        const AddressRange part{Address(std::max(from, begin + first * kWord)),
+                                Address(std::min(to, begin + last * kWord))};
+        if (part.begin < part.end) visit(number, Address(begin), part);
+      };
+      const uint64_t words = page->slot_bytes / kWord;
+      uint64_t word = 0;
+      while (word < words && word < 64) {
+        const uint64_t rest = skip >> word;
+        if ((rest & 1) != 0) {
+          word += static_cast<unsigned>(std::countr_one(rest));
+          continue;
+        }
+        const uint64_t run = rest == 0 ? words - word : static_cast<unsigned>(std::countr_zero(rest));
+        give(word, std::min(words, word + run));
+        word += run;
+      }
+      if (word < words && skip >> 63 == 0) give(word, words);
+    }
+  }
+}
+
+template <typename Visit>
+void SlotMap::each_slot(Visit visit) const {
+  for (const Page& page : pages_) {
+    for (uint64_t index = 0; index < page.slots; ++index) {
+      const Cell& cell = cells_[page.first_cell + index / 64];
+      const uint64_t bit = uint64_t{1} << (index % 64);
+      if ((cell.used & bit) == 0) continue;
+      visit(cell.rank + count_bits(cell.used & (bit - 1)),
+            Address(page.first + index * page.slot_bytes), page.slot_bytes);
+    }
+  }
+}
+
+template <typename Visit>
+void SlotMap::each_page(Visit visit) const {
+  std::vector<uint64_t> used;
+  for (const Page& page : pages_) {
+    used.clear();
+    for (uint64_t i = 0; i < (page.slots + 63) / 64; ++i) {
+      used.push_back(cells_[page.first_cell + i].used);
+    }
+    visit(SlotPage{Address(page.first), page.slot_bytes, page.slots, used});
+  }
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,89 @@
+"""A service of Python with a leak through a list of a module, as a target: says what it consists of.
+
+    python_graph_process.py COUNT
+
+First line: a dict of addresses and sizes; then `ready`. For each object that it names, what it refers to by gc's own word."""
+
+import gc
+import sys
+import types
+import weakref
+
+app = types.ModuleType("app")
+sys.modules["app"] = app
+
+
+class Order:
+    def __init__(self, number):
+        self.number = number + 100000
+        self.note = f"order {number} \u00e9"
+        self.lines = [number + 200000, (number + 300000,)]
+
+
+class Slotted:
+    __slots__ = ("left", "right")
+
+    def __init__(self, left, right):
+        self.left = left
+        self.right = right
+
+
+app.CACHE = []
+app.INDEX = {}
+app.SEEN = set()
+app.PAIRS = ()
+app.TABLE = bytearray(b"x" * 100000)
+
+
+def fill(count):
+    for number in range(count):
+        app.CACHE.append(Order(number))
+    app.INDEX.update({f"key {number}": [number] for number in range(200)})
+    app.SEEN.update(f"seen {number}" for number in range(200))
+    app.PAIRS = tuple(Slotted([number], {number: "x"}) for number in range(100))
+
+
+def watch():
+    watched = Order(7)
+    app.WATCH = weakref.ref(watched)
+    return watched
+
+
+def cycle():
+    """Garbage that only the collector sees."""
+    ring = [[] for _ in range(50)]
+    for i, one in enumerate(ring):
+        one.append(ring[(i + 1) % len(ring)])
+
+
+def in_function():
+    local_only = [Order(i) for i in range(3)]
+    return local_only
+
+
+gc.disable()
+fill(int(sys.argv[1]))
+held = watch()
+keep = in_function()
+cycle()
+
+
+def references(one):
+    return sorted({id(other) for other in gc.get_referents(one)})
+
+
+named = {"CACHE": app.CACHE, "INDEX": app.INDEX, "SEEN": app.SEEN, "PAIRS": app.PAIRS, "keep": keep}
+some = [*app.CACHE[:50], *[order.lines for order in app.CACHE[:50]], *app.PAIRS, *[pair.right for pair in app.PAIRS],
+        app.CACHE, app.INDEX, app.SEEN, app.PAIRS, *app.INDEX.values(), *[vars(order) for order in keep]]
+said = {
+    "named": {name: id(one) for name, one in named.items()},
+    "references": {id(one): references(one) for one in some},
+    "order": id(app.CACHE[3]), "watched": id(held), "watch": id(app.WATCH),
+    "orders": len(app.CACHE),
+    "collected": {id(one) for one in gc.get_objects()},
+}
+print(said)
+print("ready", flush=True)
+sys.stdin.readline()
+print(gc.collect(), flush=True)
+sys.stdin.read()
