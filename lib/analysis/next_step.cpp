@@ -173,7 +173,8 @@ NextStep next_step(const NextStepFacts& facts) {
   if (step.action != NextAction::kTrim) step.trim_bytes = worth_trimming(facts);
   if (step.subject == NextSubject::kLittle || step.action == NextAction::kObjects) return step;
   step.runtime = runtime_of(facts.metadata);
-  step.has_objects = !facts.metadata.runtimes.classes.empty();
+  const RuntimeModel& runtimes = facts.metadata.runtimes;
+  step.has_objects = !runtimes.classes.empty() || !runtimes.contexts.empty();
   return step;
 }
 

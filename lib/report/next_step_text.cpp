@@ -168,7 +168,9 @@ NextStepText next_step_text(const ReportInput& input) {
     }
   }
   if (next.has_objects) {
-    text.more.push_back({"To see the objects of the language runtime in it, by class:",
+    text.more.push_back({next.runtime == NextRuntime::kPostgres
+                             ? "To see the memory contexts of the server in it, by name:"
+                             : "To see the objects of the language runtime in it, by class:",
                          {"heapsnap objects " + shell_word(input.snapshot_path, "FILE")}});
   }
   if (next.trim_bytes != 0) {

@@ -265,10 +265,12 @@ class Case:
             flat = " ".join(screen.head.split())
             assert "A page of shared memory counts in each process that has touched it." in flat, screen.text
             assert "bin/postgres " in screen.head, screen.text
-            assert screen.commands == [f"heapsnap inject {backend}", f"heapsnap stacks {backend}"], screen.commands
-            ask = re.search(r"SELECT pg_log_backend_memory_contexts\(\d+\)", screen.why)
-            assert ask and f"({backend})" in ask[0], screen.why
-            assert screen.why.endswith("Run the query again in this session before you list them"), screen.why
+            assert screen.commands == [f"heapsnap inject {backend}", f"heapsnap stacks {backend}",
+                                       "heapsnap objects a.hsnap"], screen.commands
+            # Its contexts are in the snapshot: the server need not be asked.
+            assert "pg_log_backend_memory_contexts" not in screen.why, screen.why
+            assert "Run the query again in this session before you list them" in screen.why, screen.why
+            assert screen.why.endswith("To see the memory contexts of the server in it, by name:"), screen.why
             self.follow(screen)
             tracked = self.attach(backend)
             assert tracked.resident("heapsnap's tracker") > 1 > tracked.resident("other anonymous memory"), tracked.text

@@ -129,6 +129,15 @@ TEST_CASE("memory that is not malloc's leads to who manages it") {
   CHECK(state.action() == NextAction::kJson);
 }
 
+TEST_CASE("contexts of a server that are in the snapshot count as objects") {
+  State state;
+  state.metadata.runtimes.runtimes.resize(1);
+  state.metadata.runtimes.runtimes[0].kind = RuntimeKind::kPostgres;
+  CHECK_FALSE(state.next().has_objects);
+  state.metadata.runtimes.contexts.resize(1);
+  CHECK(state.next().has_objects);
+}
+
 TEST_CASE("a language runtime's memory leads to its objects") {
   State state;
   state.metadata.runtimes.runtimes.resize(1);

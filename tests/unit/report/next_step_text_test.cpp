@@ -78,6 +78,12 @@ TEST_CASE("it says what inject cannot show, and what else gives memory back or t
   CHECK(more[1].commands == std::vector<std::string>{"heapsnap trim 4242"});
   const std::string why = text_of(next).why;
   CHECK(why.find("SELECT pg_log_backend_memory_contexts(4242)") < why.find("record call stacks"));
+  // Contexts that are in the snapshot need no server to say what they are.
+  next.has_objects = true;
+  CHECK(text_of(next).why.find("pg_log_backend") == std::string::npos);
+  CHECK(text_of(next).more[1].text == "To see the memory contexts of the server in it, by name:");
+  CHECK(text_of(next).more[1].commands == std::vector<std::string>{"heapsnap objects FILE"});
+  next.has_objects = false;
   next.runtime = NextRuntime::kNone;
   CHECK(text_of(next).more[0].text.ends_with("heapsnap run -- COMMAND"));
   CHECK(text_of({NextSubject::kInUse, NextAction::kStacks, 0, {}}).more.empty());
