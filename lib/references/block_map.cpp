@@ -120,7 +120,6 @@ void BlockMap::number_slots() {
   blocks_ += slots_.size();
   Hint hint;
   for (const AddressRange& range : slots_.memory()) {
-    memory_.push_back(range);
     fill_filter(range.begin.value() - header_, range.end.value() - header_);
     has_pages_in_blocks_ |= span_of(range.begin.value() - header_, hint) != nullptr;
   }

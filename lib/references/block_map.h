@@ -59,7 +59,8 @@ class BlockMap final : public ChunkSink {
   // The number of the first slot; blocks() where there is none.
   BlockNumber first_slot() const { return first_slot_; }
   const SlotMap& slots() const { return slots_; }
-  // The memory of all blocks, in the order of their numbers; between them lie chunks that are none.
+  // The memory of all blocks of malloc, in the order of their numbers; between them lie chunks that
+  // are none. That of slots, which are behind them: slots().memory().
   const std::vector<AddressRange>& memory() const { return memory_; }
 
   // Usable bytes of the block of malloc that begins at `address`; 0 if none does.
@@ -79,6 +80,13 @@ class BlockMap final : public ChunkSink {
   // memory().
   template <typename Visit>
   void each_part(const AddressRange& range, Visit visit) const;
+  // The same of slots, in one of slots().memory(): words that may be references.
+  template <typename Visit>
+  void each_slot_part(const AddressRange& range, Visit visit) const {
+    slots_.each_part(range, [&](uint32_t slot, Address begin, const AddressRange& bytes) {
+      visit(Part{first_slot_ + slot, begin, bytes});
+    });
+  }
 
   // False for most words that are no address in a block.
   bool may_hold(uint64_t address) const {
@@ -176,12 +184,6 @@ class BlockMap final : public ChunkSink {
 
 template <typename Visit>
 void BlockMap::each_part(const AddressRange& range, Visit visit) const {
-  if (!slots_.empty() && slots_.contains(range.begin.value())) {
-    slots_.each_part(range, [&](uint32_t slot, Address slot_begin, const AddressRange& bytes) {
-      visit(Part{first_slot_ + slot, slot_begin, bytes});
-    });
-    return;
-  }
   Hint hint;
   const uint64_t begin = range.begin.value() - header_;
   const Span* const span = span_of(begin, hint);

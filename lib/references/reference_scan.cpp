@@ -132,11 +132,11 @@ void look_outside(Address from, std::span<const std::byte> bytes, const BlockMap
 // blocks that begin there.
 template <typename Word, typename Found>
 void look_at_blocks(Address from, std::span<const std::byte> bytes, const BlockMap& map,
-                    Lookup<Found>& lookup,
+                    Lookup<Found>& lookup, bool in_slots,
                     const std::function<void(const FirstWord&)>& first_word) {
-  map.each_part({from, from + bytes.size()}, [&](const BlockMap::Part& part) {
+  const auto look = [&](const BlockMap::Part& part) {
     const uint64_t index = part.bytes.begin - from;
-    if (first_word && part.bytes.begin == part.block_begin && part.bytes.size() >= sizeof(Word)) {
+    if (!in_slots && first_word && part.bytes.begin == part.block_begin && part.bytes.size() >= sizeof(Word)) {
       FirstWord first{part.block, part.block_begin, 0, bytes.subspan(index)};
       std::memcpy(&first.value, bytes.data() + index, sizeof(Word));
       first_word(first);
@@ -148,7 +148,9 @@ void look_at_blocks(Address from, std::span<const std::byte> bytes, const BlockM
                            if (offset > UINT32_MAX) return;
                            lookup.add({at, part.block, static_cast<uint32_t>(offset)}, value);
                          });
-  });
+  };
+  const AddressRange range{from, from + bytes.size()};
+  in_slots ? map.each_slot_part(range, look) : map.each_part(range, look);
   lookup.flush();
 }
 
@@ -172,6 +174,7 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
     }
   });
   ScannedPiece filled;
+  bool in_slots = false;
   Lookup lookup(map, [&filled](const WordPlace& at, const BlockMap::Place& target) {
     filled.words.push_back(
         {{Address(at.at), target.block, target.offset != 0}, at.source, at.offset});
@@ -181,22 +184,27 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
     filled.from = from;
     filled.bytes = bytes;
     if (word == sizeof(uint32_t)) {
-      look_at_blocks<uint32_t>(from, bytes, map, lookup, first_word);
+      look_at_blocks<uint32_t>(from, bytes, map, lookup, in_slots, first_word);
     } else {
-      look_at_blocks<uint64_t>(from, bytes, map, lookup, first_word);
+      look_at_blocks<uint64_t>(from, bytes, map, lookup, in_slots, first_word);
     }
     if (handover.has_thread()) pieces.exchange(filled.memory);
     handover.give(std::move(filled));
   };
-  for (const AddressRange& memory : map.memory()) {
-    for (AddressRange rest = memory; !rest.is_empty();) {
-      constexpr uint64_t kStep = 4 << 20;
-      const AddressRange part{rest.begin, rest.begin + std::min(kStep, rest.size())};
-      pieces.read(part, look);
-      rest.begin = part.end;
-      if (progress) progress(pieces.bytes_read());
+  const auto scan = [&](std::span<const AddressRange> ranges) {
+    for (AddressRange rest : ranges) {
+      while (!rest.is_empty()) {
+        constexpr uint64_t kStep = 4 << 20;
+        const AddressRange part{rest.begin, rest.begin + std::min(kStep, rest.size())};
+        pieces.read(part, look);
+        rest.begin = part.end;
+        if (progress) progress(pieces.bytes_read());
+      }
     }
-  }
+  };
+  scan(map.memory());
+  in_slots = true;
+  scan(map.slots().memory());
   handover.finish();
   collected.finish(map.blocks());
   return scanned(pieces);

@@ -169,7 +169,6 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   count(scan_blocks(
       *target_, *map_, has_objects ? *object_references_ : kept,
       [&](const FirstWord& first) {
-        if (first.block >= map_->first_slot()) return;
         if (const TypeNumber entry = type_of(first); entry != 0) {
           entry_of_block_[first.block] = entry;
         }

@@ -7,6 +7,8 @@ namespace heapsnap {
 
 namespace {
 
+constexpr uint64_t kCachedValue = 8;  // iseq_inline_constant_cache_entry
+
 // Without a reference but that to its class.
 bool is_plain(std::span<const std::byte> slot) {
   constexpr uint64_t kStringElsewhere = RubyValue::user_flag(1);
@@ -28,8 +30,12 @@ void RubyGraph::add_page(const RubyPage& page, uint64_t page_bytes) {
   objects_.slots.add_page(range, page.body + page.start, page.slot_bytes, page.slots);
 }
 
-void RubyGraph::add_object(uint32_t index, const RubyOwner& owner,
+void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
                            std::span<const std::byte> slot) {
+  constexpr size_t kMostModules = 1 << 18;
+  const RubyType builtin = types_.all()[owner.type].builtin;
+  const bool is_module = builtin == RubyType::kClass || builtin == RubyType::kModule;
+  if (is_module && modules_.size() < kMostModules) modules_.push_back(at.value());
   const bool plain = is_plain(slot);
   std::vector<uint32_t>& known = owner.of_class != nullptr ? of_classes_ : of_types_;
   const size_t place =
@@ -42,8 +48,14 @@ void RubyGraph::add_object(uint32_t index, const RubyOwner& owner,
 uint32_t RubyGraph::make_class(const RubyOwner& owner, bool is_plain) {
   ObjectClass made;
   made.name = owner.of_class != nullptr ? owner.of_class->name : types_.internal_name(owner.type);
+  const bool is_cache = types_.all()[owner.type].part == "constcache";
   made.skip = is_plain ? ~ObjectClass::word_bit(RubyValue::kClass) : ObjectClass::word_bit(0);
+  if (is_cache) made.skip |= ObjectClass::word_bit(kCachedValue);
   return objects_.slots.add_class(std::move(made));
+}
+
+void RubyGraph::add_variables(RubyConstants& constants) {
+  for (const uint64_t module : modules_) constants.add_variables(module, objects_);
 }
 
 }  // namespace heapsnap

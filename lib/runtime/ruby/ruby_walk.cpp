@@ -78,6 +78,10 @@ void RubyWalk::walk_pages() {
     first = end;
   }
   read_tables();
+  if (graph_) {
+    RubyConstants constants(target_, *layout_, place_, *classes_);
+    graph_->add_variables(constants);
+  }
   std::sort(blocks_.begin(), blocks_.end());
   // What two objects have in common counts once.
   blocks_.erase(std::unique(blocks_.begin(), blocks_.end(),
@@ -147,7 +151,7 @@ RubyWalk::PageUse RubyWalk::walk_page(const RubyPage& page, std::span<const std:
     }
     const uint32_t type = types_.find(slot);
     const RubyOwner owner = owner_of(slot, type);
-    if (graph_) graph_->add_object(i, owner, slot);
+    if (graph_) graph_->add_object(i, page.body + offset, owner, slot);
     if (pages_.is_dead(page, offset)) {
       ++use.dead;
       sums_.add_dead(type);

@@ -31,6 +31,7 @@ struct HandmadeHeap {
   std::vector<Block> blocks;
   std::vector<Root> roots;
   std::vector<uint32_t> stacks;
+  BlockNumber slots = 0;  // of the blocks, the last ones: each is the slot of a page of its own
 
   HandmadeHeap() { streams.types.emplace_back(); }
 
@@ -67,7 +68,9 @@ struct HandmadeHeap {
 
   SnapshotStreams finish() {
     HandmadeSnapshot::Chunks chunks;
-    for (const Block& block : blocks) chunks.emplace_back(block.size + kWord, kUsed);
+    const size_t first_slot = blocks.size() - slots;
+    for (size_t i = 0; i < first_slot; ++i) chunks.emplace_back(blocks[i].size + kWord, kUsed);
+    stacks.resize(first_slot);
     snapshot.add_arena(true);
     snapshot.add_segment(0, SegmentKind::kBrk, kBegin, chunks);
     streams.read_references = [this](ReferenceSink& sink) {
@@ -92,7 +95,20 @@ struct HandmadeHeap {
       for (const Block& block : blocks) types.push_back(block.type);
       receive(0, types);
     };
+    if (slots != 0) {
+      snapshot.metadata.references.emplace();
+      snapshot.metadata.references->slots = slots;
+    }
     SnapshotStreams result = snapshot.streams();
+    result.read_slots = [this, first_slot](const ReceiveSlots& receive) {
+      constexpr uint64_t kSlots = 0x7f0000000000;
+      constexpr uint64_t kPage = 0x4000;
+      const uint64_t used = 1;
+      for (size_t i = first_slot; i < blocks.size(); ++i) {
+        receive({Address(kSlots + (i - first_slot) * kPage),
+                 static_cast<uint32_t>(blocks[i].size), 1, std::span(&used, 1)});
+      }
+    };
     result.read_chunks = [this](ChunkSink& sink) {
       const HandmadeSnapshot::Batch& batch = snapshot.batches.front();
       sink.on_batch({0, 0, batch.begin, batch.sizes, batch.states, stacks});

@@ -146,3 +146,27 @@ TEST_CASE("a stack is suppressed by a function or a module further out") {
   const auto suppressions = LeakSuppressions::parse("leak:libknown", "test");
   CHECK(suppressed_stacks(suppressions, recorded, tracker) == std::vector<bool>{false, true, true});
 }
+
+TEST_CASE("what hangs from unreachable objects of a runtime is garbage, and no leak") {
+  HandmadeHeap heap;
+  const BlockNumber kept = heap.add(56);
+  const BlockNumber lost = heap.add(120);
+  const BlockNumber buffer = heap.add(1000);
+  const BlockNumber below = heap.add(24);
+  const BlockNumber live = heap.add(64);
+  const BlockNumber dead = heap.add(48);
+  heap.slots = 2;
+  heap.hold(heap.add_place(RootKind::kGlobal, "app.CACHE"), live);
+  heap.link(live, 8, kept);
+  heap.link(dead, 16, buffer);
+  heap.link(dead, 24, kept);
+  heap.link(buffer, 0, below);
+  heap.link(lost, 0, dead);
+  const SnapshotStreams streams = heap.finish();
+  const LeakCensus census = take_leak_census(streams, heap.streams);
+  CHECK(census.garbage == Tally{3, 48 + 1000 + 24});
+  CHECK(census.all == Tally{1, 120});
+  CHECK(census.in_use == Tally{6, 56 + 120 + 1000 + 24 + 64 + 48});
+  REQUIRE(census.blocks.size() == 1);
+  CHECK(census.blocks[0].address == heap.address_of(lost));
+}

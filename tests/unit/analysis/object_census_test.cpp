@@ -51,3 +51,25 @@ TEST_CASE("sums of a damaged snapshot do not wrap") {
   CHECK(census.classes[0].name == "list");
   CHECK(census.all.bytes == UINT64_MAX);
 }
+
+TEST_CASE("what classes retain is known by their names, of one runtime") {
+  RuntimeModel model = sample();
+  TypeCensus blocks;
+  const std::vector<BlockType> types = {{},
+                                        {"Row", "", TypeSource::kRuntime},
+                                        {"list", "", TypeSource::kVtable},
+                                        {"int", "", TypeSource::kRuntime}};
+  for (TypeNumber type = 1; type < types.size(); ++type) {
+    blocks.types.push_back({.type = type, .retained = {1, 1000 * uint64_t{type}}});
+  }
+  ObjectCensus census = take_object_census(model, Order::kCount);
+  add_retained(blocks, types, census);
+  REQUIRE(names(census) == "int list Row ");
+  CHECK(census.retained_bytes == std::vector<uint64_t>{3000, 0, 1000});
+  // The same name in two runtimes.
+  model.runtimes.resize(2);
+  model.classes.push_back({.runtime = 1, .name = "int", .count = 1});
+  census = take_object_census(model, Order::kCount);
+  add_retained(blocks, types, census);
+  CHECK(census.retained_bytes.empty());
+}

@@ -71,15 +71,22 @@ TEST_CASE("what each root owns is what it retains in the tree of owners") {
   std::mt19937 random(5);
   size_t owners = 0;
   size_t leaks = 0;
+  size_t garbage = 0;
   for (int round = 0; round < 500; ++round) {
     HandmadeHeap heap = random_heap(random);
+    heap.slots = static_cast<BlockNumber>(round % 2 == 0 ? 0 : random() % (heap.blocks.size() - 1));
     const SnapshotStreams streams = heap.finish();
     const OwnerTree tree = make_owner_tree(streams, heap.streams);
     const OwnerSums sums = sum_owners(streams, heap.streams);
     CHECK(tops_of(sums) == tops_of(tree));
     CHECK(sums.places == tree.places);
     CHECK(sums.in_use == tree.in_use);
-    CHECK(sums.leaked == take_leak_census(streams, heap.streams).all);
+    const LeakCensus census = take_leak_census(streams, heap.streams);
+    CHECK(sums.leaked == tree.leaked);
+    CHECK(sums.leaked == census.all);
+    CHECK(sums.garbage == tree.garbage);
+    CHECK(sums.garbage == census.garbage);
+    garbage += sums.garbage.count;
     CHECK(std::is_sorted(
         sums.owners.begin(), sums.owners.end(),
         [](const OwnerSum& a, const OwnerSum& b) { return a.retained.bytes > b.retained.bytes; }));
@@ -88,6 +95,7 @@ TEST_CASE("what each root owns is what it retains in the tree of owners") {
   }
   CHECK(owners > 500);
   CHECK(leaks > 1000);
+  CHECK(garbage > 1000);
 }
 
 TEST_CASE("references of other blocks than the snapshot's are refused") {

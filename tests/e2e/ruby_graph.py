@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Objects of Ruby in the graph of references, against ObjectSpace's own word:
+
+    ruby_graph.py HEAPSNAP
+
+What objects refer to is what ObjectSpace.dump says; owners names the constant that keeps a leak, why leads from it to an
+object, objects has what classes retain."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from object_graph import ObjectGraph
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ORDERS = 2000
+
+
+class Target:
+    def __init__(self, ruby):
+        self.process = subprocess.Popen([ruby, "--disable-gems", f"{HERE}/ruby_graph_process.rb", str(ORDERS)],
+                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.said = json.loads(self.process.stdout.readline())
+        assert self.process.stdout.readline() == "ready\n"
+        self.pid = str(self.process.pid)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.process.communicate()
+        assert self.process.returncode == 0, "the process was harmed"
+
+
+def run(heapsnap, *words):
+    done = subprocess.run([heapsnap, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout
+
+
+def check_owners(heapsnap, path):
+    owners = json.loads(run(heapsnap, "owners", path, "-j"))["owners"]
+    by_name = {node.get("root"): node for node in owners}
+    store = by_name.get("Cache::STORE")
+    assert store and store["kind"] == "global", [(node.get("root"), node["retained_bytes"]) for node in owners[:8]]
+    # An order, its array and hash, and two strings of more than 100 bytes.
+    assert store["retained_bytes"] > ORDERS * 400, store
+    text = json.dumps(store)
+    assert '"Hash"' in text and '"Order"' in text, text[:2000]
+    assert {"Cache::SEEN", "Service::Registry::ITEMS"} <= by_name.keys(), list(by_name)[:40]
+    print(f"owners: Cache::STORE keeps {store['retained_bytes']} bytes")
+
+
+def main():
+    heapsnap = sys.argv[1]
+    ruby = shutil.which("ruby")
+    if ruby is None:
+        print("there is no Ruby here")
+        return 77
+    with tempfile.TemporaryDirectory() as folder, Target(ruby) as target:
+        path = f"{folder}/a.hsnap"
+        run(heapsnap, "attach", target.pid, "--references", "yes", "-o", path)
+        graph = ObjectGraph(path)
+        agree, besides = graph.check_referents(target.said["references"], lambda block: block >= graph.first_slot)
+        print(f"references: {agree} of {agree} that ObjectSpace gives; besides: {besides}")
+        check_owners(heapsnap, path)
+        held = run(heapsnap, "why", hex(target.said["order"]), path, "-j")
+        assert "Cache::STORE" in held and "Order" in held, held[:2000]
+        rows = {row["type"]: row for row in json.loads(run(heapsnap, "objects", path, "-j"))["objects"]}
+        assert rows["Order"]["count"] == ORDERS and rows["Order"]["retained_bytes"] > ORDERS * 400, rows["Order"]
+        leaks = json.loads(run(heapsnap, "leaks", path, "-j"))
+        print(f"leaks: {leaks['garbage_blocks']} blocks are garbage, {leaks['leaked_blocks']} leaked")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+# A service of Ruby with a leak through a constant, as a target: says what some objects refer to, by ObjectSpace's own
+# word, and then `ready`.
+require 'objspace'
+require 'json'
+
+class Order
+  def initialize(number)
+    @number = number
+    @note = "order #{number} " * 8
+    @lines = [number.to_s * 30, { number => @note }, 1.5, :sym]
+  end
+end
+
+Pair = Struct.new(:left, :right)
+
+module Cache
+  STORE = {}
+  SEEN = []
+end
+
+module Service
+  class Registry
+    ITEMS = []
+  end
+end
+
+count = Integer(ARGV[0])
+count.times { |number| Cache::STORE["key #{number}"] = Order.new(number) }
+200.times { |number| Cache::SEEN << "seen #{number} " * 10 }
+100.times { |number| Service::Registry::ITEMS << Pair.new("left #{number}" * 9, [number.to_s]) }
+
+def look
+  Cache::STORE.size + Cache::SEEN.size + Service::Registry::ITEMS.size
+end
+3.times { look }
+# No young array has its items in a heap of their own any more.
+GC.start
+GC.start
+GC.disable
+
+def references(object)
+  JSON.parse(ObjectSpace.dump(object)).fetch('references', []).map { |text| Integer(text, 16) }
+end
+
+def address(object)
+  Integer(JSON.parse(ObjectSpace.dump(object)).fetch('address'), 16)
+end
+
+some = Cache::STORE.values.first(50)
+some += some.map { |order| order.instance_variable_get(:@lines) }
+some += some.first(50).map { |order| order.instance_variable_get(:@lines)[1] }
+some += Service::Registry::ITEMS + [Cache::STORE, Cache::SEEN, Service::Registry::ITEMS]
+said = { references: some.map { |object| [address(object), references(object)] },
+         order: address(Cache::STORE.values[3]) }
+$stdout.puts(JSON.generate(said))
+$stdout.puts('ready')
+$stdout.flush
+$stdin.read
