@@ -7,6 +7,7 @@
 
 #include "analysis/block_facts.h"
 #include "analysis/heap_summary.h"
+#include "analysis/object_census.h"
 #include "analysis/owner_sums.h"
 #include "analysis/passed_frames.h"
 #include "analysis/program_build.h"
@@ -21,7 +22,7 @@ namespace {
 constexpr double kSecondsADay = 86400;
 // Series of these kinds: those that are largest anywhere.
 constexpr SeriesKind kRankedKinds[] = {SeriesKind::kArena, SeriesKind::kFunction,
-                                       SeriesKind::kOwner, SeriesKind::kType};
+                                       SeriesKind::kOwner, SeriesKind::kType, SeriesKind::kClass};
 constexpr size_t kMostOfAKind = 64;
 constexpr const char* kResidentName = "resident memory";
 constexpr const char* kLeakedName = "leaked memory";
@@ -63,7 +64,15 @@ void add_types(const SnapshotStreams& streams, const ReferenceStreams& reference
   }
   for (size_t type = 1; type < sums.size(); ++type) {
     const std::string& name = references.types[type].name;
+    // Those of a runtime are classes.
+    if (references.types[type].source == TypeSource::kRuntime) continue;
     if (!name.empty()) values[{SeriesKind::kType, name}] += static_cast<double>(sums[type]);
+  }
+}
+
+void add_classes(const RuntimeModel& model, Values& values) {
+  for (const RuntimeClass& row : model.classes) {
+    values[{SeriesKind::kClass, row.name}] += static_cast<double>(all_bytes(row));
   }
 }
 
@@ -94,6 +103,7 @@ const char* to_string(SeriesKind kind) {
     case SeriesKind::kOwner: return "owner";
     case SeriesKind::kType: return "type";
     case SeriesKind::kLeaked: return "leaked";
+    case SeriesKind::kClass: return "class";
   }
   return "unknown";
 }
@@ -119,8 +129,11 @@ void GrowthHistoryBuilder::add(const SnapshotReader& snapshot, const std::string
   const SnapshotStreams streams = streams_of(snapshot);
   const HeapSummary summary = summarize(streams);
   const RssAccount account = account_rss(metadata, summary);
-  Sample sample{
-      metadata.process.taken_at_ns, path, metadata.process, metadata.memory_left, {}, false, false};
+  Sample sample;
+  sample.time_ns = metadata.process.taken_at_ns;
+  sample.path = path;
+  sample.process = metadata.process;
+  sample.memory_left = metadata.memory_left;
   const uint64_t resident =
       metadata.process.rss != 0 ? metadata.process.rss : account.total.resident;
   sample.process.rss = resident;
@@ -148,6 +161,10 @@ void GrowthHistoryBuilder::add(const SnapshotReader& snapshot, const std::string
     add_owners(streams, references, scope_, sample.values);
     add_types(streams, references, sample.values);
   }
+  if (!metadata.runtimes.classes.empty()) {
+    sample.has_classes = true;
+    add_classes(metadata.runtimes, sample.values);
+  }
   samples_.push_back(std::move(sample));
 }
 
@@ -157,6 +174,7 @@ bool GrowthHistoryBuilder::Sample::knows(SeriesKind kind) const {
     case SeriesKind::kOwner:
     case SeriesKind::kType:
     case SeriesKind::kLeaked: return has_references;
+    case SeriesKind::kClass: return has_classes;
     default: return true;
   }
 }

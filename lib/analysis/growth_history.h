@@ -35,8 +35,9 @@ enum class SeriesKind : uint8_t {
   kOwner = 5,     // what a root retains
   kType = 6,      // bytes of the blocks of a type
   kLeaked = 7,    // what no root leads to
+  kClass = 8,     // objects of a language runtime, with their buffers
 };
-// "resident", "account", "size", "arena", "function", "owner", "type", "leaked"
+// "resident", "account", "size", "arena", "function", "owner", "type", "leaked", "class"
 const char* to_string(SeriesKind kind);
 
 enum class RunBegin : uint8_t { kFirst, kRestart, kUpgrade, kBeside };
@@ -121,6 +122,7 @@ class GrowthHistoryBuilder {
     std::map<std::pair<SeriesKind, std::string>, double> values;
     bool has_functions = false;
     bool has_references = false;
+    bool has_classes = false;
 
     // Whether it says something of such a series.
     bool knows(SeriesKind kind) const;

@@ -46,7 +46,7 @@ struct LeakCensus {
   Tally held_by_several;  // indirect, and held by more than one of the others
   Tally suppressed;
   Tally garbage;  // of language runtimes (garbage_of()): not leaked
-  Tally in_use;  // all blocks, leaked or not, but for malloc's own
+  Tally in_use;   // all blocks, leaked or not, but for malloc's own
 };
 
 // Whether leaks of this stack and type are suppressed, with all that only they lead to.

@@ -16,8 +16,9 @@ namespace {
 
 // The lower, the longer it lasts.
 using Rank = uint32_t;
-constexpr Rank kLasting = 0;
-constexpr Rank kFrames = 1;        // and on: the outermost first
+constexpr Rank kGlobals = 0;  // of language runtimes: what they name comes before what they keep
+constexpr Rank kLasting = 1;
+constexpr Rank kFrames = 2;        // and on: the outermost first
 constexpr Rank kMostFrames = 256;  // all further in are of one rank
 constexpr Rank kInterior = kFrames + kMostFrames;
 constexpr Rank kRegisters = kInterior + 1;
@@ -33,6 +34,7 @@ std::vector<Rank> ranks_of(const std::vector<RootPlace>& places) {
   // Frames of each thread, the outermost, at the highest address, first.
   std::map<int32_t, std::vector<uint32_t>> frames;
   for (uint32_t i = 0; i < places.size(); ++i) {
+    if (places[i].kind == RootKind::kGlobal) ranks[i] = kGlobals;
     if (places[i].kind == RootKind::kRegister) ranks[i] = kRegisters;
     if (places[i].kind == RootKind::kStack) frames[places[i].tid].push_back(i);
   }
@@ -50,7 +52,7 @@ std::vector<Rank> ranks_of(const std::vector<RootPlace>& places) {
 
 Rank rank_of(const Root& root, const std::vector<Rank>& ranks) {
   const Rank rank = ranks[root.place];
-  return rank != kLasting && rank != kRegisters && root.interior ? kInterior : rank;
+  return rank > kLasting && rank != kRegisters && root.interior ? kInterior : rank;
 }
 
 // Finds which words of places without a name are one variable.

@@ -1,7 +1,7 @@
 // The roots that own what they lead to, and the variables of files without symbols.
 //
-// What lasts longer owns: a variable, thread-local variable or mapping before a stack frame, of the
-// frames the outermost, words that point past a block's first byte after those that do not, and
+// What lasts longer owns: a variable of a language runtime before a variable, thread-local variable
+// or mapping (where it keeps its frames and caches), these before a stack frame, of the frames the outermost, words that point past a block's first byte after those that do not, and
 // registers last. A root owns only what none before it leads to.
 //
 // Where a file has no symbols, all words of a section are in one place. They are told apart again:

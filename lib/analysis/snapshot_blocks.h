@@ -13,11 +13,11 @@ namespace heapsnap {
 
 struct SnapshotBlock {
   BlockNumber number = 0;
-  Address address;              // what malloc returned
-  uint64_t usable = 0;          // bytes
-  uint32_t stack = 0;           // of a tracked process; 0: none that is known
-  uint8_t slack = 0;            // of a tracked process: bytes not asked for, as the tracker counts
-  bool is_slot = false;         // of a runtime's page: no block of malloc
+  Address address;       // what malloc returned
+  uint64_t usable = 0;   // bytes
+  uint32_t stack = 0;    // of a tracked process; 0: none that is known
+  uint8_t slack = 0;     // of a tracked process: bytes not asked for, as the tracker counts
+  bool is_slot = false;  // of a runtime's page: no block of malloc
   // Nobody asked for it: the cache of a thread, or the page of a runtime, whose slots are blocks.
   bool is_mallocs_own = false;
 };

@@ -40,9 +40,8 @@ void BlockEdges::seal(const BlockMap& map) {
           static_cast<uint32_t>(std::min<uint64_t>(whole.bytes.size(), UINT32_MAX));
     });
   }
-  map.slots().each_slot([&](uint32_t slot, Address, uint32_t bytes) {
-    sizes_[map.first_slot() + slot] = bytes;
-  });
+  map.slots().each_slot(
+      [&](uint32_t slot, Address, uint32_t bytes) { sizes_[map.first_slot() + slot] = bytes; });
 }
 
 }  // namespace heapsnap

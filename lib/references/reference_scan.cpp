@@ -136,7 +136,8 @@ void look_at_blocks(Address from, std::span<const std::byte> bytes, const BlockM
                     const std::function<void(const FirstWord&)>& first_word) {
   const auto look = [&](const BlockMap::Part& part) {
     const uint64_t index = part.bytes.begin - from;
-    if (!in_slots && first_word && part.bytes.begin == part.block_begin && part.bytes.size() >= sizeof(Word)) {
+    if (!in_slots && first_word && part.bytes.begin == part.block_begin &&
+        part.bytes.size() >= sizeof(Word)) {
       FirstWord first{part.block, part.block_begin, 0, bytes.subspan(index)};
       std::memcpy(&first.value, bytes.data() + index, sizeof(Word));
       first_word(first);

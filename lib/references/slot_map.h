@@ -35,10 +35,10 @@ struct ObjectClass {
     uint8_t kind = 0;  // index into RuntimeObjects::buffer_kinds
     bool operator==(const Buffer&) const = default;
   };
-  std::string name;              // empty: no object, but a buffer of one
-  uint32_t object_at = 0;        // 0, 16 or 32: bytes from the begin of the slot
-  uint64_t skip = 0;             // a bit for each word that is no reference; the last one for the rest
-  std::vector<Buffer> buffers;   // few
+  std::string name;        // empty: no object, but a buffer of one
+  uint32_t object_at = 0;  // 0, 16 or 32: bytes from the begin of the slot
+  uint64_t skip = 0;       // a bit for each word that is no reference; the last one for the rest
+  std::vector<Buffer> buffers;  // few
   static constexpr uint64_t word_bit(uint64_t offset) { return uint64_t{1} << (offset / 8); }
   bool skips(uint64_t word) const { return (skip >> std::min<uint64_t>(word, 63) & 1) != 0; }
 };
@@ -170,7 +170,8 @@ void SlotMap::each_part(const AddressRange& range, Visit visit) const {
   });
   for (; page != pages_.end() && page->range.begin < range.end; ++page) {
     const uint64_t from = std::max(range.begin.value(), page->first);
-    const uint64_t to = std::min(range.end.value(), page->first + uint64_t{page->slots} * page->slot_bytes);
+    const uint64_t to =
+        std::min(range.end.value(), page->first + uint64_t{page->slots} * page->slot_bytes);
     if (from >= to) continue;
     uint64_t index = (from - page->first) / page->slot_bytes;
     for (; page->first + index * page->slot_bytes < to; ++index) {
@@ -183,7 +184,8 @@ void SlotMap::each_part(const AddressRange& range, Visit visit) const {
       index += static_cast<unsigned>(std::countr_zero(left));
       const uint64_t begin = page->first + index * page->slot_bytes;
       if (begin >= to) break;
-      const uint32_t number = cell.rank + count_bits(cell.used & ((uint64_t{1} << (index % 64)) - 1));
+      const uint32_t number =
+          cell.rank + count_bits(cell.used & ((uint64_t{1} << (index % 64)) - 1));
       const uint64_t skip = classes_[class_of_[number]].skip;
       const auto give = [&](uint64_t first, uint64_t last) {
         const AddressRange part{Address(std::max(from, begin + first * kWord)),
@@ -198,7 +200,8 @@ void SlotMap::each_part(const AddressRange& range, Visit visit) const {
           word += static_cast<unsigned>(std::countr_one(rest));
           continue;
         }
-        const uint64_t run = rest == 0 ? words - word : static_cast<unsigned>(std::countr_zero(rest));
+        const uint64_t run =
+            rest == 0 ? words - word : static_cast<unsigned>(std::countr_zero(rest));
         give(word, std::min(words, word + run));
         word += run;
       }

@@ -233,6 +233,10 @@ void print_history_metrics(Writer& out, std::span<const NamedHistory> histories,
                  SeriesKind::kOwner);
   metrics.series("heapsnap_type_bytes", "Blocks in use by type, in the newest snapshot.", "type",
                  SeriesKind::kType);
+  metrics.series("heapsnap_class_bytes",
+                 "Objects of a language runtime by class, with their buffers, in the newest "
+                 "snapshot.",
+                 "class", SeriesKind::kClass);
   metrics.series("heapsnap_leaked_bytes", "What no root leads to, in the newest snapshot.", "what",
                  SeriesKind::kLeaked);
 }

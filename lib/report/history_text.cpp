@@ -66,6 +66,7 @@ std::string label(const HistorySeries& series) {
     case SeriesKind::kOwner: return "held by " + printable(series.name);
     case SeriesKind::kType: return "type " + printable(series.name);
     case SeriesKind::kLeaked: return "leaked";
+    case SeriesKind::kClass: return "objects of " + printable(series.name);
   }
   return series.name;
 }

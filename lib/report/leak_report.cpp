@@ -90,7 +90,7 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
   print_lines(out, "  in use    ", tally_text(census.in_use), width);
   const std::string leaked = census.all.count == 0
                                  ? (census.garbage.count == 0 ? "nothing: roots lead to all blocks"
-                                                             : "nothing: roots lead to all others")
+                                                              : "nothing: roots lead to all others")
                                  : fmt::format("{} ({} of what is in use)", tally_text(census.all),
                                                percent_text(census.all.bytes, census.in_use.bytes));
   print_lines(out, "  leaked    ", leaked, width);

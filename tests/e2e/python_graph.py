@@ -99,6 +99,15 @@ def check_objects(heapsnap, path):
     assert " retained " in run(heapsnap, "objects", path)
 
 
+def check_history(heapsnap, path, later):
+    series = json.loads(run(heapsnap, "history", path, later, "-j"))["series"]
+    orders = [one for one in series if one["of"] == "class" and one["name"] == "Order"]
+    assert len(orders) == 1 and min(orders[0]["values"]) > ORDERS * 48, orders
+    assert not any(one["of"] == "type" and one["name"] == "Order" for one in series)
+    kept = [one for one in series if one["of"] == "owner" and one["name"].startswith("app.CACHE")]
+    assert len(kept) == 1, [one["name"] for one in series if one["of"] == "owner"][:20]
+
+
 def main():
     heapsnap = sys.argv[1]
     python = find_python(sys.argv[2:])
@@ -116,6 +125,9 @@ def main():
         check_why(heapsnap, path, target.said)
         check_objects(heapsnap, path)
         check_leaks(heapsnap, path, target.collect())
+        later = f"{folder}/b.hsnap"
+        run(heapsnap, "attach", target.pid, "--references", "yes", "-o", later)
+        check_history(heapsnap, path, later)
     return 0
 
 

@@ -43,6 +43,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (value % 2 == 0) value = parts[value / 2 % 5] + value / 16 % 0x2000;
     python.put(parts[place % 5] + place / 5 % 0x3ff * 8, value);
   }
-  if (!test::adds_up(python.walk())) __builtin_trap();
+  if (!test::adds_up(python.walk()) || !test::fits(python.objects)) __builtin_trap();
   return 0;
 }

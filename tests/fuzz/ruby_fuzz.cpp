@@ -41,7 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (value % 2 == 0) value = parts[value / 2 % 8] + value / 16 % 0x2000;
     ruby.put(parts[place % 8] + place / 8 % 0x1ff * 8, value);
   }
-  RubyWalk walk(ruby.target, ruby.place);
+  RubyWalk walk(ruby.target, ruby.place, ruby.wanted());
   // Chunks at the places of all that objects own.
   const std::vector<uint64_t> sizes(64, 0x40);
   const std::vector<ChunkState> states(64, ChunkState::kUsed);
@@ -53,5 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   RuntimeModel model;
   walk.take(model);
   if (!test::adds_up(model)) __builtin_trap();
+  ruby.objects.slots.seal();
+  if (!test::fits(ruby.objects)) __builtin_trap();
   return 0;
 }

@@ -339,9 +339,10 @@ void ReferenceCapture::write_roots(SnapshotWriter& writer) {
   }
   for (const Root& variable : variables_) {
     const RuntimeObjects::Variable& known = objects_.variables[variable.place];
-    writer.on_root({static_cast<uint32_t>(named.places.size()), 0, variable.target,
-                    variable.interior});
-    named.places.push_back({RootKind::kGlobal, 0, known.module, known.name, known.word, sizeof(uint64_t), 0});
+    writer.on_root(
+        {static_cast<uint32_t>(named.places.size()), 0, variable.target, variable.interior});
+    named.places.push_back(
+        {RootKind::kGlobal, 0, known.module, known.name, known.word, sizeof(uint64_t), 0});
   }
   writer.on_root_places(named.places);
 }

@@ -27,7 +27,10 @@ class RuntimeCapture final : public ChunkSink {
   // `pid`: of the process whose limits count; 0 for a core. `memory_budget` as MemoryBudget's.
   RuntimeCapture(CaptureChoice choice, int pid, std::optional<uint64_t> memory_budget,
                  bool keep_texts)
-      : choice_(choice), pid_(pid), memory_budget_(memory_budget), options_{keep_texts, {}, nullptr} {}
+      : choice_(choice),
+        pid_(pid),
+        memory_budget_(memory_budget),
+        options_{keep_texts, {}, nullptr} {}
 
   // Opens the modules of the process, but for `known` ones. Reads files.
   void prepare(Target& target, const LoadedModules& known);

@@ -124,8 +124,8 @@ void PythonGraph::see(const PythonObject& object, std::span<const std::byte> byt
   constexpr size_t kMostModules = 1 << 16;
   if (object.type->family != Family::kModule || modules_.size() == kMostModules) return;
   const uint64_t at = object.type->header;
-  modules_.push_back(
-      {Address(python_word(bytes, at + kModuleDict)), Address(python_word(bytes, at + kModuleName))});
+  modules_.push_back({Address(python_word(bytes, at + kModuleDict)),
+                      Address(python_word(bytes, at + kModuleName))});
 }
 
 void PythonGraph::add_variables(const std::string& module) {
@@ -144,7 +144,8 @@ std::optional<std::string> PythonGraph::text_at(Address at) {
   const bool is_ascii = (state >> 5 & 3) == 3;
   if (!is_ascii || length == 0 || length > kLongest) return std::nullopt;
   std::string text(length, '\0');
-  if (cache_.read(at + layout_.text_ascii_size, std::as_writable_bytes(std::span(text))) != length) {
+  if (cache_.read(at + layout_.text_ascii_size, std::as_writable_bytes(std::span(text))) !=
+      length) {
     return std::nullopt;
   }
   for (const char c : text) {

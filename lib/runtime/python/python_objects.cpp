@@ -69,7 +69,8 @@ std::optional<PythonObject> PythonObjects::find(std::span<const std::byte> bytes
       if (!are_collector_links(next, python_word(bytes, header - 8))) continue;
       object.is_tracked = next != 0;
     }
-    if (header == 32 && !find_values(python_word(bytes, 0), python_word(bytes, 8), object)) continue;
+    if (header == 32 && !find_values(python_word(bytes, 0), python_word(bytes, 8), object))
+      continue;
     if (!are_references(python_word(bytes, header))) continue;
     if (measure(bytes.subspan(header), room - header, object)) {
       object.bytes += header;

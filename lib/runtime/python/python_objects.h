@@ -50,7 +50,8 @@ std::optional<PythonTable> python_table(PageCache& cache, const PythonLayout& la
 // The word at an offset; 0 where it is not known.
 inline uint64_t python_word(std::span<const std::byte> bytes, size_t offset) {
   uint64_t value = 0;
-  if (offset + sizeof value <= bytes.size()) std::memcpy(&value, bytes.data() + offset, sizeof value);
+  if (offset + sizeof value <= bytes.size())
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
   return value;
 }
 

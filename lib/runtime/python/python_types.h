@@ -30,14 +30,14 @@ struct PythonType {
     kSet,
     kText,
     kByteArray,
-    kWeak,    // weakref.ref and the like
+    kWeak,  // weakref.ref and the like
     kModule,
   };
   std::string name;
   uint32_t number = 0;  // in order of discovery
   uint32_t header = 0;  // bytes in front of an instance
   bool is_collected = false;
-  bool is_long = false;  // int, and what is derived from it
+  bool is_long = false;    // int, and what is derived from it
   bool is_static = false;  // of the interpreter or of an extension, and no class of a program
   Family family = Family::kOther;
   uint64_t basic_size = 0;

@@ -88,8 +88,8 @@ class PythonWalk final : public RuntimeWalk {
   PythonTypes types_;
   PythonObjects objects_;
   std::optional<PythonGraph> graph_;  // none: not wanted
-  uint64_t least_room_ = 0;  // of a block of malloc that may be an object
-  std::vector<Sum> sums_;    // by number of type
+  uint64_t least_room_ = 0;           // of a block of malloc that may be an object
+  std::vector<Sum> sums_;             // by number of type
   std::vector<SizeClass> size_classes_;
   std::vector<RuntimeArea> areas_;
   std::vector<Block> blocks_;

@@ -23,8 +23,7 @@ namespace heapsnap {
 class RubyGraph {
  public:
   // Both outlive it.
-  RubyGraph(const RubyTypes& types, RuntimeObjects& objects)
-      : types_(types), objects_(objects) {}
+  RubyGraph(const RubyTypes& types, RuntimeObjects& objects) : types_(types), objects_(objects) {}
 
   // Then those of its slots that are used, ascending.
   void add_page(const RubyPage& page, uint64_t page_bytes);

@@ -105,8 +105,8 @@ struct HandmadeHeap {
       constexpr uint64_t kPage = 0x4000;
       const uint64_t used = 1;
       for (size_t i = first_slot; i < blocks.size(); ++i) {
-        receive({Address(kSlots + (i - first_slot) * kPage),
-                 static_cast<uint32_t>(blocks[i].size), 1, std::span(&used, 1)});
+        receive({Address(kSlots + (i - first_slot) * kPage), static_cast<uint32_t>(blocks[i].size),
+                 1, std::span(&used, 1)});
       }
     };
     result.read_chunks = [this](ChunkSink& sink) {

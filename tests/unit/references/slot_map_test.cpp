@@ -63,7 +63,8 @@ TEST_CASE("each address is in the slot that the slow way finds, whatever the siz
     map.add_page({Address(begin), Address(begin + 0x4000)}, Address(begin + 48), size, count);
     for (uint32_t slot = 0; slot < count; ++slot) {
       if (random() % 3 == 0) continue;
-      const uint32_t of = size < 48 ? SlotMap::kBuffers : std::array{collected, managed, plain}[random() % 3];
+      const uint32_t of =
+          size < 48 ? SlotMap::kBuffers : std::array{collected, managed, plain}[random() % 3];
       map.add_slot(slot, of);
       slots[begin + 48 + uint64_t{slot} * size] = {size, of};
     }
@@ -87,7 +88,8 @@ TEST_CASE("each address is in the slot that the slow way finds, whatever the siz
   // All other addresses are in none.
   for (uint64_t at = kArena - 0x8000; at < kArena + 62 * 0x4000; at += 8) {
     const auto after = slots.upper_bound(at);
-    const bool is_in = after != slots.begin() && at < std::prev(after)->first + std::prev(after)->second.first;
+    const bool is_in =
+        after != slots.begin() && at < std::prev(after)->first + std::prev(after)->second.first;
     CHECK(map.find(at).has_value() == is_in);
   }
 }
@@ -131,7 +133,8 @@ TEST_CASE("only words that may be references are given, also where a slot is cut
   const uint64_t three = 0x4030 + 240;
   const uint64_t four = 0x4030 + 320;
   using Parts = std::vector<std::pair<uint64_t, uint64_t>>;
-  CHECK(parts == Parts{{one, one + 16}, {one + 32, one + 80}, {three + 8, three + 16}, {four, four + 80}});
+  CHECK(parts ==
+        Parts{{one, one + 16}, {one + 32, one + 80}, {three + 8, three + 16}, {four, four + 80}});
   parts.clear();
   map.each_part({Address(one + 40), Address(four + 8)}, keep);
   CHECK(parts == Parts{{one + 40, one + 80}, {three + 8, three + 16}, {four, four + 8}});

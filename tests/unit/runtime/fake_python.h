@@ -116,16 +116,22 @@ class FakePython {
     return static_cast<Target&>(target).memory().read_value<uint64_t>(Address(at)).value_or(0);
   }
 
+  // Leaves what references need in `objects`.
   RuntimeModel walk() {
     RuntimeModel model;
-    PythonWalk walk(target, place);
+    objects = RuntimeObjects();
+    RuntimeOptions options;
+    options.objects = &objects;
+    PythonWalk walk(target, place, options);
     walk.take(model);
+    objects.slots.seal();
     return model;
   }
 
   FakeTarget target;
   const PythonLayout& layout;
   PythonPlace place;
+  RuntimeObjects objects;
   uint64_t type_type = 0;
   uint64_t object_type = 0;
 

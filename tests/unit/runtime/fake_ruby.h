@@ -203,14 +203,24 @@ class FakeRuby {
 
   RuntimeModel walk() {
     RuntimeModel model;
-    RubyWalk walk(target, place);
+    objects = RuntimeObjects();
+    RubyWalk walk(target, place, wanted());
     walk.take(model);
+    objects.slots.seal();
     return model;
+  }
+
+  // What references need goes into `objects`.
+  RuntimeOptions wanted() {
+    RuntimeOptions options;
+    options.objects = &objects;
+    return options;
   }
 
   FakeTarget target;
   const RubyLayout& layout;
   RubyPlace place;
+  RuntimeObjects objects;
   uint64_t class_class = 0;
   uint64_t object_class = 0;
   uint64_t kernel_module = 0;

@@ -1,6 +1,7 @@
 // Sums of a RuntimeModel that hold whatever the memory held that it was read from.
 #pragma once
 
+#include "references/runtime_objects.h"
 #include "runtime/runtime_model.h"
 
 namespace heapsnap::test {
@@ -20,6 +21,24 @@ inline bool adds_up(const RuntimeModel& model) {
     }
   }
   return true;
+}
+
+// What holds of slots, sealed: each is found where it is, and gives no words that are not its own.
+inline bool fits(const RuntimeObjects& objects) {
+  bool is_right = true;
+  uint32_t next = 0;
+  objects.slots.each_slot([&](uint32_t slot, Address begin, uint32_t bytes) {
+    const auto found = objects.slots.find(begin.value() + bytes - 1);
+    is_right &= slot == next++ && found && found->number == slot;
+    is_right &= objects.slots.class_number(slot) < objects.slots.classes().size();
+  });
+  for (const AddressRange& range : objects.slots.memory()) {
+    objects.slots.each_part(range, [&](uint32_t slot, Address begin, const AddressRange& part) {
+      const auto found = objects.slots.find(part.end.value() - 1);
+      is_right &= begin <= part.begin && part.begin < part.end && found && found->number == slot;
+    });
+  }
+  return is_right && next == objects.slots.size();
 }
 
 }  // namespace heapsnap::test

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <random>
+#include <span>
+#include <string_view>
 
 #include "tests/unit/runtime/fake_python.h"
 
@@ -222,4 +224,69 @@ TEST_CASE("random damage never adds up to more than there is") {
     }
     REQUIRE(test::adds_up(python.walk()));
   }
+}
+
+TEST_CASE("slots have classes, and globals of modules are variables") {
+  FakePython python(11);
+  const PythonLayout& layout = python.layout;
+  const uint64_t module =
+      python.add_type("module", python.object_type, 56, 0, FakePython::kCollected);
+  const uint64_t dict =
+      python.add_type("dict", python.object_type, 48, 0, FakePython::kCollected | 1 << 29);
+  const uint64_t text =
+      python.add_type("str", python.object_type, 80, 0, FakePython::kReady | 1 << 28);
+  const uint64_t weak =
+      python.add_type("weakref", python.object_type, 56, 0, FakePython::kCollected);
+  const uint64_t pool = python.add_pool(80, 8);
+  const auto object = [&](uint64_t slot, uint64_t header, uint64_t type) {
+    const uint64_t at = python.block(pool, 80, slot) + header;
+    python.put(at, 1);
+    python.put(at + 8, type);
+    return at;
+  };
+  const auto name = [&](uint64_t slot, std::string_view characters) {
+    const uint64_t at = object(slot, 0, text);
+    python.put(at + layout.text_length, characters.size());
+    python.put_int(at + layout.text_state, 1 << 2 | 3 << 5);
+    python.target.put_bytes(Address(at + layout.text_ascii_size),
+                            std::as_bytes(std::span(characters)));
+    return at;
+  };
+  // Names of the length that a slot of 80 bytes is for.
+  const uint64_t app = name(0, "application_of_orders");
+  const uint64_t cache = name(1, "CACHE_OF_ALL_THE_ORDERS");
+  const uint64_t own = name(2, "__name_of_the_module__");
+  const uint64_t keys = python.block(pool, 80, 3);  // no object
+  python.put(keys + layout.keys_references, 1);
+  python.target.put(Address(keys + layout.keys_log2_size), uint8_t{2});
+  python.target.put(Address(keys + layout.keys_log2_index_bytes), uint8_t{3});
+  python.target.put(Address(keys + layout.keys_kind), uint8_t{1});
+  python.put(keys + layout.keys_entries, 2);
+  const uint64_t entries = keys + layout.keys_header + 8;
+  python.put(entries, cache);
+  python.put(entries + 16, own);
+  const uint64_t globals = object(4, 16, dict);
+  python.put(globals + layout.dict_keys, keys);
+  const uint64_t one = object(5, 16, module);
+  python.put(one + 16, globals);
+  python.put(one + 48, app);
+  object(6, 16, weak);
+  const RuntimeModel model = python.walk();
+  REQUIRE(model.runtimes[0].why_not == "");
+  const SlotMap& slots = python.objects.slots;
+  CHECK(slots.size() == 8);
+  CHECK(test::fits(python.objects));
+  CHECK(slots.class_of(0).name == "str");
+  CHECK(slots.class_of(0).skips(6));  // characters
+  CHECK_FALSE(slots.class_of(0).skips(1));
+  CHECK(slots.class_of(3).name.empty());
+  CHECK(slots.class_of(4).object_at == 16);
+  CHECK(slots.class_of(4).skip == 7);  // the collector's links, and the count of references
+  REQUIRE(slots.class_of(4).buffers.size() == 2);
+  CHECK(python.objects.buffer_kinds[slots.class_of(4).buffers[0].kind] == "dict keys");
+  CHECK(slots.class_of(6).skips(4));  // what it refers to
+  CHECK_FALSE(slots.class_of(6).skips(5));
+  REQUIRE(python.objects.variables.size() == 1);
+  CHECK(python.objects.variables[0].name == "application_of_orders.CACHE_OF_ALL_THE_ORDERS");
+  CHECK(python.objects.variables[0].word == Address(entries + 8));
 }

@@ -66,7 +66,7 @@ function depthOf(item: Item): number {
 
 const kindTexts: Record<string, string> = {
   variable: "variable", "thread-local": "thread-local variable", stack: "stack frame", register: "register", mapping: "mapping",
-  several: "several roots", blocks: "blocks",
+  global: "global of the language runtime", several: "several roots", blocks: "blocks",
 };
 
 function map(item: Item, total: number, params: Params): HTMLElement {
