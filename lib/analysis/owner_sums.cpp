@@ -48,8 +48,7 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
   const auto blocks = static_cast<BlockNumber>(columns.sizes.size());
   const unsigned word = word_size(streams.metadata->process.machine);
   std::vector<Root> roots = checked_roots(references, blocks);
-  const ReferenceGraph graph =
-      owning_references(references, columns.sizes, word, targets_of(roots));
+  ReferenceGraph graph = owning_references(references, columns.sizes, word, targets_of(roots));
   require_block_count(graph.blocks(), columns.sizes.size());
   OwningRoots owning =
       owning_roots(std::move(roots), references.places, graph, columns.sizes, word);

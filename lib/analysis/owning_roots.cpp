@@ -176,6 +176,17 @@ void tell_apart(std::vector<Root>& roots, std::vector<RootPlace>& places,
   }
 }
 
+// Makes references to what globals lead to, from what they do not lead to, lead nowhere: to the
+// block itself.
+void leave_to_globals(ReferenceGraph& graph, const BlockSet& of_globals) {
+  for (BlockNumber block = 0; block < graph.blocks(); ++block) {
+    if (of_globals.contains(block)) continue;
+    for (BlockNumber& target : graph.targets(block)) {
+      if (of_globals.contains(target)) target = block;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks) {
@@ -196,7 +207,7 @@ std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber 
 }
 
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
-                         const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word) {
+                         ReferenceGraph& graph, const BlockSizes& sizes, unsigned word) {
   OwningRoots result{places, {}, BlockSet(graph.blocks())};
   tell_apart(roots, result.places, graph, sizes, word);
   const std::vector<Rank> ranks = ranks_of(result.places);
@@ -214,6 +225,7 @@ OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& 
       targets.push_back(roots[end].target);
     }
     reach_more(graph, targets, result.reached);
+    if (rank == kGlobals) leave_to_globals(graph, result.reached);
     begin = end;
   }
   result.reached.count();

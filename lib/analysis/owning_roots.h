@@ -2,7 +2,9 @@
 //
 // What lasts longer owns: a variable of a language runtime before a variable, thread-local variable
 // or mapping (where it keeps its frames and caches), these before a stack frame, of the frames the outermost, words that point past a block's first byte after those that do not, and
-// registers last. A root owns only what none before it leads to.
+// registers last. A root owns only what none before it leads to. What a language runtime keeps for
+// itself (caches, tables of all strings, leftovers of its collector) leads to much that its globals
+// lead to, and does not own it either.
 //
 // Where a file has no symbols, all words of a section are in one place. They are told apart again:
 //
@@ -41,10 +43,11 @@ struct OwningRoots {
 // or to a block that is not there.
 std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks);
 
-// `graph`: of the references by which blocks own each other (owning_references.h). Four bytes a
-// block at most, besides it.
+// `graph`: of the references by which blocks own each other (owning_references.h); those that do not
+// own what globals lead to are made to lead to their own block. Four bytes a block at most, besides
+// it.
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
-                         const ReferenceGraph& graph, const BlockSizes& sizes, unsigned word);
+                         ReferenceGraph& graph, const BlockSizes& sizes, unsigned word);
 
 // Of each place: the first one of the same kind, thread, module and name. Places without a name are
 // told apart by where they are.

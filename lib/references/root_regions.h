@@ -48,7 +48,7 @@ struct MemoryTaken {
   std::span<const LocatedMalloc> mallocs = {};  // of the model's instances
   std::span<const AddressRange> mmapped = {};   // mappings of mmapped chunks, whole
   std::span<const AddressRange> tracker = {};   // tracker_memory()
-  std::span<const AddressRange> slots = {};     // pages of runtimes whose slots are blocks
+  std::span<const AddressRange> slots = {};     // pages of runtimes: blocks, or unused
 };
 
 // Reads little: GOT words, and some kilobytes a thread.

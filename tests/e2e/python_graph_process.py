@@ -83,6 +83,8 @@ said = {
     "collected": {id(one) for one in gc.get_objects()},
 }
 print(said)
+# What says it holds nothing any more, nor numbers that look like addresses.
+del said, some, named
 print("ready", flush=True)
 sys.stdin.readline()
 print(gc.collect(), flush=True)

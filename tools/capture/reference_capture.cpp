@@ -143,7 +143,8 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   record_.blocks = map_->blocks();
   modules_ = LoadedModules(*target_, &modules_);
   // The stacks first: as they were, while nobody has stepped a thread any further.
-  const std::vector<AddressRange> slots = map_->slots().memory();
+  std::vector<AddressRange> slots = map_->slots().memory();
+  slots.insert(slots.end(), objects_.unused.begin(), objects_.unused.end());
   MemoryTaken all_taken = taken;
   all_taken.slots = slots;
   regions_ = find_root_regions(*target_, modules_, heap, all_taken);

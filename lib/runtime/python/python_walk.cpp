@@ -245,7 +245,9 @@ void PythonWalk::walk_arena(const PythonArena& arena) {
   RuntimeArea area;
   area.range = arena.range;
   const auto add_free = [&](const AddressRange& range) {
-    if (!range.is_empty()) area.free_in_area += amount_in(range.size(), pages_of(range));
+    if (range.is_empty()) return;
+    area.free_in_area += amount_in(range.size(), pages_of(range));
+    if (graph_) options_.objects->unused.push_back(range);
   };
   add_free({arena.range.begin, arena.pools.begin});
   add_free({arena.pools.end, arena.range.end});
