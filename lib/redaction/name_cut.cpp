@@ -14,6 +14,8 @@ constexpr std::string_view kDeleted = " (deleted)";
 constexpr std::string_view kCut = "...";
 constexpr size_t kLongestWord = 40;
 constexpr size_t kLongestComm = 15;  // TASK_COMM_LEN
+constexpr size_t kLongestPath = 4096;
+constexpr size_t kLongestThing = 32;  // "(unnamed union"
 
 // Memory that looks like a file: what comes behind is a name.
 constexpr std::array<std::string_view, 3> kMemoryFiles{"/memfd:", "/dev/shm/", "/SYSV"};
@@ -32,13 +34,54 @@ bool is_kernel_word(std::string_view text) {
                      [](char letter) { return (letter >= 'a' && letter <= 'z') || letter == '_'; });
 }
 
-// Takes the folders off the absolute paths in a name.
+bool may_begin_folder(char letter) {
+  return is_letter_or_digit(letter) || static_cast<unsigned char>(letter) >= 0x80 ||
+         std::string_view("@-~+").find(letter) != std::string_view::npos;
+}
+
+// Where the path ends that begins at `begin`, by the ":LINE:COLUMN)" behind it; npos: there is none.
+size_t end_of_source_path(std::string_view name, size_t begin) {
+  constexpr std::string_view kDigits = "0123456789";
+  name = name.substr(0, begin + kLongestPath);
+  size_t colon = name.find(':', begin);
+  for (; colon != std::string_view::npos; colon = name.find(':', colon + 1)) {
+    const size_t second = std::min(name.find_first_not_of(kDigits, colon + 1), name.size());
+    if (second == colon + 1 || second == name.size() || name[second] != ':') continue;
+    const size_t end = std::min(name.find_first_not_of(kDigits, second + 1), name.size());
+    if (end != second + 1 && end != name.size() && name[end] == ')') return colon;
+  }
+  return colon;
+}
+
+// Whether "(lambda", "(unnamed struct" or the like ends at `end`.
+bool is_unnamed_thing(std::string_view name, size_t end) {
+  const size_t begin = end - std::min(end, kLongestThing);
+  std::string_view words = name.substr(begin, end - begin);
+  const size_t open = words.rfind('(');
+  if (open == std::string_view::npos) return false;
+  words.remove_prefix(open + 1);
+  return std::all_of(words.begin(), words.end(),
+                     [](char letter) { return (letter >= 'a' && letter <= 'z') || letter == ' '; });
+}
+
+// Takes the folders off the paths in a name: absolute ones, and those by which clang tells what has
+// no name, "(lambda at src/s.cpp:3:9)", which may be any.
 std::string without_folders(const std::string& name) {
   constexpr std::string_view kEnds = ":,)>;'\"}";
+  constexpr std::string_view kAt = " at ";
   std::string cut;
   for (size_t i = 0; i < name.size();) {
+    if (name.compare(i, kAt.size(), kAt) == 0 && is_unnamed_thing(name, i)) {
+      const size_t end = end_of_source_path(name, i + kAt.size());
+      if (end != std::string::npos) {
+        cut += kAt;
+        const size_t slash = name.rfind('/', end);
+        i = slash == std::string::npos ? i + kAt.size() : std::max(slash + 1, i + kAt.size());
+        continue;
+      }
+    }
     const bool may_begin = name[i] == '/' && (i == 0 || !is_letter_or_digit(name[i - 1])) &&
-                           i + 1 < name.size() && is_letter_or_digit(name[i + 1]);
+                           i + 1 < name.size() && may_begin_folder(name[i + 1]);
     if (!may_begin) {
       cut += name[i++];
       continue;
@@ -134,30 +177,50 @@ std::string NameCut::start_name(const std::string& name) {
   return cut + name.substr(plus);
 }
 
+// Ruby calls a class without a name by its address: "#<Class:0x00007f3a58c01e40>". Different ones
+// stay different.
+std::string NameCut::kept_name(const std::string& name) {
+  constexpr std::string_view kHex = "0x";
+  constexpr size_t kLeastDigits = 8;
+  const std::string plain = without_folders(name);
+  std::string cut;
+  size_t done = 0;
+  for (size_t at = plain.find(kHex); at != std::string::npos; at = plain.find(kHex, at + 1)) {
+    const size_t digits = at + kHex.size();
+    const size_t end =
+        std::min(plain.find_first_not_of("0123456789abcdefABCDEF", digits), plain.size());
+    if (end - digits < kLeastDigits || (at > 0 && is_letter_or_digit(plain[at - 1]))) continue;
+    cut += plain.substr(done, at - done);
+    cut += numbered(addresses_, plain.substr(at, end - at), "address-");
+    done = end;
+  }
+  return cut + plain.substr(done);
+}
+
 std::string NameCut::function(const std::string& name) {
   if (name.empty() || name == kEntryPointName) return name;
   if (is_name_of_start(name)) return start_name(name);
-  if (keeps_names_) return without_folders(name);
+  if (keeps_names_) return kept_name(name);
   // Ways to malloc and what starts a thread are known to heapsnap by their names.
   const std::string plain = plain_name(name);
   if (passed_.role_of(name) != FrameRole::kOwn && passed_.role_of(plain) != FrameRole::kOwn) {
-    return without_folders(plain);
+    return kept_name(plain);
   }
   return numbered(functions_, name, "function_");
 }
 
 std::string NameCut::variable(const std::string& name) {
-  if (name.empty() || keeps_names_) return without_folders(name);
+  if (name.empty() || keeps_names_) return kept_name(name);
   return numbered(variables_, name, "variable_");
 }
 
 std::string NameCut::type(const std::string& name, TypeSource source) {
   constexpr std::string_view kStorage = "thread-local storage of ";
   if (source == TypeSource::kStructure) {
-    if (keeps_names_ || !name.starts_with(kStorage)) return without_folders(name);
+    if (keeps_names_ || !name.starts_with(kStorage)) return kept_name(name);
     return std::string(kStorage) + numbered(module_names_, "label " + name, "module-");
   }
-  if (name.empty() || keeps_names_) return without_folders(name);
+  if (name.empty() || keeps_names_) return kept_name(name);
   return numbered(types_, name, "Type_");
 }
 

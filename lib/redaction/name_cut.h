@@ -5,7 +5,8 @@
 //   /srv/customers/acme.db             /cut/file-1        any other file: a number
 //   [anon:session of ann]              [anon:name-1]
 //   Session::open(char const*)         as it is           functions, variables and types, but for
-//   (lambda at /home/ann/s.cpp:3:9)    (lambda at s.cpp:3:9)          folders named in them
+//   (lambda at /home/ann/s.cpp:3:9)    (lambda at s.cpp:3:9)          folders named in them,
+//   #<Class:0x00007f3a58c01e40>        #<Class:address-1>             and addresses
 //
 // With `keeps_names` off, programs, libraries, functions, variables, types and source files are
 // replaced by numbers as well. Numbers are given in the order in which names are asked for, so the
@@ -62,6 +63,8 @@ class NameCut {
   std::string cut_path(const std::string& path);
   std::string module(const std::string& path);
   std::string start_name(const std::string& name);
+  // What is kept of a name that is kept.
+  std::string kept_name(const std::string& name);
   static std::string numbered(Numbered& known, const std::string& name, std::string_view front);
   std::string bracketed(const std::string& name);
 
@@ -73,7 +76,7 @@ class NameCut {
   Numbered paths_;
   // File names of modules, each with the folders that it was found in.
   std::map<std::string, std::map<std::string, size_t>> module_folders_;
-  Numbered module_names_, functions_, variables_, types_, threads_named_, memory_names_;
+  Numbered module_names_, functions_, variables_, types_, threads_named_, memory_names_, addresses_;
   std::map<int64_t, int64_t> threads_;
   size_t files_ = 0;
 };

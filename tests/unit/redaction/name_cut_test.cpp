@@ -67,6 +67,19 @@ TEST_CASE("names of code stay, but for folders in them") {
         "f<(lambda at s.cpp:3:9), (lambda at t.h:1)>(int)");
   CHECK(names.function("ann/libtax.so+0x10()") == "libtax.so+0x10()");
   CHECK(names.function("bob/libtax.so+0x10()") == "cut-2/libtax.so+0x10()");
+  // clang names them as they were given to it.
+  CHECK(names.type("Node<(lambda at acme/shop/s.cpp:3:9)>", TypeSource::kDebugInfo) ==
+        "Node<(lambda at s.cpp:3:9)>");
+  CHECK(names.function("f<(unnamed struct at ../a, (b)/s.h:1:2), (lambda at t.h:3:4)>(int)") ==
+        "f<(unnamed struct at s.h:1:2), (lambda at t.h:3:4)>(int)");
+  CHECK(names.function("g<(lambda at /@acme/\xc3\xbc/s.cpp:3:9)>") == "g<(lambda at s.cpp:3:9)>");
+  CHECK(names.function("h(/@acme/s.cpp)") == "h(s.cpp)");
+  CHECK(names.function("Unit operator/(Unit) at a/b:3") == "Unit operator/(Unit) at a/b:3");
+  CHECK(names.type("#<Class:0x00007f0f88fec5b0>::In", TypeSource::kUnknown) ==
+        "#<Class:address-1>::In");
+  CHECK(names.type("Struct 0x00007f0f88fec998, 0x00007f0f88fec5b0", TypeSource::kUnknown) ==
+        "Struct address-2, address-1");
+  CHECK(names.function("mask_0x12345678(0x1234)") == "mask_0x12345678(0x1234)");
   CHECK(names.source_file("/home/ann/src/s.cpp") == "s.cpp");
   CHECK(names.program_name() == "server");
 }
