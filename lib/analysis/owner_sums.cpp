@@ -48,10 +48,12 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
   const auto blocks = static_cast<BlockNumber>(columns.sizes.size());
   const unsigned word = word_size(streams.metadata->process.machine);
   std::vector<Root> roots = checked_roots(references, blocks);
-  ReferenceGraph graph = owning_references(references, columns.sizes, word, targets_of(roots));
+  const std::vector<Thread>& threads = streams.metadata->threads;
+  ReferenceGraph graph = owning_references(references, columns.sizes, word,
+                                           meant_targets(roots, references.places, threads));
   require_block_count(graph.blocks(), columns.sizes.size());
   OwningRoots owning =
-      owning_roots(std::move(roots), references.places, graph, columns.sizes, word);
+      owning_roots(std::move(roots), references.places, threads, graph, columns.sizes, word);
   const BlockSet garbage = garbage_of(graph, owning.reached, slots_of(streams));
   const LargeArray<uint32_t> holders = find_holders(graph, owning.roots);
 

@@ -236,9 +236,11 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   const BlockColumns columns = read_block_columns(streams, blocks, by == OwnerGrouping::kStack);
   const unsigned word = word_size(streams.metadata->process.machine);
   std::vector<Root> roots = checked_roots(references, blocks);
-  graph = owning_references(references, columns.sizes, word, targets_of(roots));
+  const std::vector<Thread>& threads = streams.metadata->threads;
+  graph = owning_references(references, columns.sizes, word,
+                            meant_targets(roots, references.places, threads));
   OwningRoots owning =
-      owning_roots(std::move(roots), references.places, graph, columns.sizes, word);
+      owning_roots(std::move(roots), references.places, threads, graph, columns.sizes, word);
   const BlockSet garbage = garbage_of(graph, owning.reached, slots_of(streams));
   const BlockNumber top = append_places(graph, owning.roots, owning.places.size());
   const DominatorTree tree = dominator_tree(std::move(graph), top);

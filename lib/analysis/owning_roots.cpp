@@ -28,8 +28,38 @@ bool is_nameless(const RootPlace& place) {
          (place.kind == RootKind::kVariable || place.kind == RootKind::kThreadLocal);
 }
 
-// Of each place.
-std::vector<Rank> ranks_of(const std::vector<RootPlace>& places) {
+class Ranks {
+ public:
+  // Both must outlive it.
+  Ranks(const std::vector<RootPlace>& places, const std::vector<Thread>& threads)
+      : places_(places), of_places_(of_places(places)) {
+    for (const Thread& thread : threads) {
+      if (thread.registers) stack_pointers_.emplace(thread.tid, thread.registers->stack_pointer);
+    }
+  }
+
+  Rank of(const Root& root) const {
+    const Rank rank = of_places_[root.place];
+    if (rank <= kLasting || rank == kRegisters) return rank;
+    if (is_below_stack(root)) return kRegisters;
+    return root.interior ? kInterior : rank;
+  }
+
+ private:
+  static std::vector<Rank> of_places(const std::vector<RootPlace>& places);
+
+  bool is_below_stack(const Root& root) const {
+    const RootPlace& place = places_[root.place];
+    const auto found = stack_pointers_.find(place.tid);
+    return found != stack_pointers_.end() && place.begin + root.offset < found->second;
+  }
+
+  const std::vector<RootPlace>& places_;
+  std::vector<Rank> of_places_;
+  std::unordered_map<int32_t, Address> stack_pointers_;  // by thread
+};
+
+std::vector<Rank> Ranks::of_places(const std::vector<RootPlace>& places) {
   std::vector<Rank> ranks(places.size(), kLasting);
   // Frames of each thread, the outermost, at the highest address, first.
   std::map<int32_t, std::vector<uint32_t>> frames;
@@ -48,11 +78,6 @@ std::vector<Rank> ranks_of(const std::vector<RootPlace>& places) {
     }
   }
   return ranks;
-}
-
-Rank rank_of(const Root& root, const std::vector<Rank>& ranks) {
-  const Rank rank = ranks[root.place];
-  return rank > kLasting && rank != kRegisters && root.interior ? kInterior : rank;
 }
 
 // Finds which words of places without a name are one variable.
@@ -206,20 +231,31 @@ std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber 
   return roots;
 }
 
+std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
+                                       const std::vector<RootPlace>& places,
+                                       const std::vector<Thread>& threads) {
+  const Ranks ranks(places, threads);
+  std::vector<BlockNumber> targets;
+  for (const Root& root : roots) {
+    if (ranks.of(root) < kInterior) targets.push_back(root.target);
+  }
+  return targets;
+}
+
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
-                         ReferenceGraph& graph, const BlockSizes& sizes, unsigned word) {
+                         const std::vector<Thread>& threads, ReferenceGraph& graph,
+                         const BlockSizes& sizes, unsigned word) {
   OwningRoots result{places, {}, BlockSet(graph.blocks())};
   tell_apart(roots, result.places, graph, sizes, word);
-  const std::vector<Rank> ranks = ranks_of(result.places);
-  std::stable_sort(roots.begin(), roots.end(), [&ranks](const Root& a, const Root& b) {
-    return rank_of(a, ranks) < rank_of(b, ranks);
-  });
+  const Ranks ranks(result.places, threads);
+  std::stable_sort(roots.begin(), roots.end(),
+                   [&ranks](const Root& a, const Root& b) { return ranks.of(a) < ranks.of(b); });
   std::vector<BlockNumber> targets;
   for (size_t begin = 0; begin < roots.size();) {
     size_t end = begin;
-    const Rank rank = rank_of(roots[begin], ranks);
+    const Rank rank = ranks.of(roots[begin]);
     targets.clear();
-    for (; end < roots.size() && rank_of(roots[end], ranks) == rank; ++end) {
+    for (; end < roots.size() && ranks.of(roots[end]) == rank; ++end) {
       if (result.reached.contains(roots[end].target)) continue;
       result.roots.push_back({roots[end].place, roots[end].target});
       targets.push_back(roots[end].target);

@@ -1,10 +1,12 @@
 // The roots that own what they lead to, and the variables of files without symbols.
 //
 // What lasts longer owns: a variable of a language runtime before a variable, thread-local variable
-// or mapping (where it keeps its frames and caches), these before a stack frame, of the frames the outermost, words that point past a block's first byte after those that do not, and
-// registers last. A root owns only what none before it leads to. What a language runtime keeps for
-// itself (caches, tables of all strings, leftovers of its collector) leads to much that its globals
-// lead to, and does not own it either.
+// or mapping (where it keeps its frames and caches), these before a stack frame, of the frames the
+// outermost, words that point past a block's first byte after those that do not, and registers last,
+// with the words below a stack pointer, which mostly are of calls that have returned. A root owns
+// only what none before it leads to. What a language runtime keeps for itself (caches, tables of all
+// strings, leftovers of its collector) leads to much that its globals lead to, and does not own it
+// either.
 //
 // Where a file has no symbols, all words of a section are in one place. They are told apart again:
 //
@@ -24,6 +26,7 @@
 #include "analysis/block_set.h"
 #include "analysis/reference_graph.h"
 #include "analysis/reference_streams.h"
+#include "target/process.h"
 
 namespace heapsnap {
 
@@ -43,11 +46,18 @@ struct OwningRoots {
 // or to a block that is not there.
 std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber blocks);
 
+// What those lead to directly that a program has there for that: all roots but the last in the
+// order above, which are also left over where nobody needs them.
+std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
+                                       const std::vector<RootPlace>& places,
+                                       const std::vector<Thread>& threads);
+
 // `graph`: of the references by which blocks own each other (owning_references.h); those that do not
 // own what globals lead to are made to lead to their own block. Four bytes a block at most, besides
 // it.
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
-                         ReferenceGraph& graph, const BlockSizes& sizes, unsigned word);
+                         const std::vector<Thread>& threads, ReferenceGraph& graph,
+                         const BlockSizes& sizes, unsigned word);
 
 // Of each place: the first one of the same kind, thread, module and name. Places without a name are
 // told apart by where they are.

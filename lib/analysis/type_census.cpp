@@ -23,14 +23,17 @@ constexpr uint32_t kNoRow = UINT32_MAX;
 
 // The dominators of all blocks: those that no root leads to are below a place of their own.
 DominatorTree dominators_of_all(const ReferenceStreams& references, const BlockSizes& sizes,
-                                unsigned word, ReferenceGraph graph) {
+                                unsigned word, const std::vector<Thread>& threads,
+                                ReferenceGraph graph) {
   std::vector<Root> roots = checked_roots(references, graph.blocks());
-  std::vector<BlockNumber> starts = targets_of(roots);
-  const std::vector<BlockNumber> rest = sources_of_rest(graph, reachable_blocks(graph, starts));
+  const std::vector<BlockNumber> rest =
+      sources_of_rest(graph, reachable_blocks(graph, targets_of(roots)));
+  std::vector<BlockNumber> starts = meant_targets(roots, references.places, threads);
   starts.insert(starts.end(), rest.begin(), rest.end());
   graph.release();
   graph = owning_references(references, sizes, word, starts);
-  OwningRoots owning = owning_roots(std::move(roots), references.places, graph, sizes, word);
+  OwningRoots owning =
+      owning_roots(std::move(roots), references.places, threads, graph, sizes, word);
   const auto lost = static_cast<uint32_t>(owning.places.size());
   for (const BlockNumber source : rest) owning.roots.push_back({lost, source});
   std::sort(owning.roots.begin(), owning.roots.end());
@@ -235,7 +238,8 @@ TypeCensus take_type_census(const SnapshotStreams& streams, const ReferenceStrea
   const unsigned word = word_size(streams.metadata->process.machine);
   const BlockColumns all = read_block_columns(streams, blocks);
   BlockSet holding = blocks_with_references(graph);
-  const DominatorTree tree = dominators_of_all(references, all.sizes, word, std::move(graph));
+  const DominatorTree tree =
+      dominators_of_all(references, all.sizes, word, streams.metadata->threads, std::move(graph));
   RowNumbers numbers(references, all.sizes, word, std::move(holding));
   std::vector<TypeRow> rows = numbers.take_rows();
   TypeCensus census;

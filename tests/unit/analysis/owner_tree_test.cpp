@@ -87,6 +87,34 @@ TEST_CASE("a list and a tree are one node each, however deep") {
   CHECK(only_child(tree, tree.nodes[tree.children[0][1]]).own == Tally{500, 20'000});
 }
 
+TEST_CASE("a word below the stack pointer takes nothing from a variable that leads to it") {
+  HandmadeHeap heap;
+  const uint32_t map = heap.add_place(RootKind::kVariable, "g_map");
+  const uint32_t others = heap.add_place(RootKind::kVariable, "g_others");
+  const uint32_t frame = heap.add_place(RootKind::kStack, "read", 7);
+  // One header among many blocks of its size: what leads from it to the tree looks rare.
+  const BlockNumber header = heap.add(56);
+  const BlockNumber node = heap.add(40);
+  const BlockNumber local = heap.add(104);
+  heap.hold(map, header);
+  heap.link(header, 0x10, node);
+  for (int i = 0; i < 100; ++i) heap.hold(others, heap.add(56), 8 * static_cast<uint64_t>(i));
+  heap.hold(frame, node, 0x28);
+  heap.hold(frame, local, 0x80);
+  const SnapshotStreams streams = heap.finish();
+  Registers registers;
+  registers.stack_pointer = heap.streams.places[frame].begin + 0x80;
+  heap.snapshot.metadata.threads = {{7, "worker", registers}};
+  const OwnerTree tree = make_owner_tree(streams, heap.streams);
+  REQUIRE(tree.children[0].size() == 3);
+  for (const uint32_t child : tree.children[0]) {
+    const OwnerNode& root = tree.nodes[child];
+    REQUIRE(root.kind == OwnerNode::Kind::kPlace);
+    if (root.place == map) CHECK(root.retained == Tally{2, 96});
+    if (root.place == frame) CHECK(root.retained == Tally{1, 104});
+  }
+}
+
 TEST_CASE("what two variables share belongs to neither, and stacks only own the rest") {
   HandmadeHeap heap;
   const uint32_t a = heap.add_place(RootKind::kVariable, "a");
