@@ -1,6 +1,5 @@
 #include "core/core_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -14,6 +13,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/unnamed_file.h"
 #include "elf/elf_headers.h"
 
 namespace heapsnap {
@@ -34,13 +34,8 @@ class TemporaryFile {
  public:
   explicit TemporaryFile(std::string purpose)
       : purpose_(std::move(purpose)), folder_(temporary_folder()) {
-    fd_.reset(::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-    if (fd_) return;
-    // Not every file system has O_TMPFILE (overlayfs before 6.1, NFS).
-    std::string name = folder_ + "/heapsnap-core-XXXXXX";
-    fd_.reset(::mkostemp(name.data(), O_CLOEXEC));
+    fd_ = open_unnamed_file(folder_);
     if (!fd_) fail(errno);
-    ::unlink(name.c_str());
   }
 
   void append(std::span<const std::byte> bytes) {

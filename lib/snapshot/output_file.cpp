@@ -64,7 +64,8 @@ const char* output_remedy(int error_number) {
   }
 }
 
-OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary temporary, int folder)
+OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary temporary, int folder,
+                       int file)
     : path_(path == "-" ? "standard output" : path), overwrite_(overwrite) {
   buffer_.reserve(kBufferSize);
   if (path == "-") {
@@ -75,6 +76,10 @@ OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary tempor
     }
     fd_.reset(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
     if (!fd_) fail(errno);
+    return;
+  }
+  if (file >= 0) {
+    open_given(file);
     return;
   }
   const size_t slash = path.rfind('/');
@@ -109,6 +114,13 @@ OutputFile::OutputFile(const std::string& path, bool overwrite, Temporary tempor
 
 OutputFile::~OutputFile() {
   if (!temporary_name_.empty()) ::unlinkat(directory_fd_.get(), temporary_name_.c_str(), 0);
+}
+
+void OutputFile::open_given(int file) {
+  directory_ = path_;
+  path_ = "a file in " + directory_;
+  fd_.reset(::fcntl(file, F_DUPFD_CLOEXEC, 3));
+  if (!fd_ || ::ftruncate(fd_.get(), 0) != 0 || ::lseek(fd_.get(), 0, SEEK_SET) != 0) fail(errno);
 }
 
 void OutputFile::open_temporary(Temporary kind) {

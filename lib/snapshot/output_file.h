@@ -26,8 +26,10 @@ class OutputFile {
   // `overwrite` is not given, when it is a symlink or no regular file, or when standard output is a
   // terminal; Error{kOutput} when the folder cannot be written. With `folder`, a descriptor of a
   // folder, the file is put there under the last part of `path`, and no other part is looked up.
+  // With `file`, a descriptor, what is written takes the place of what is in that file, which gets
+  // no name; `path` is the folder that it is in.
   OutputFile(const std::string& path, bool overwrite,
-             Temporary temporary = Temporary::kUnnamedIfPossible, int folder = -1);
+             Temporary temporary = Temporary::kUnnamedIfPossible, int folder = -1, int file = -1);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();  // without commit(): nothing is left behind
@@ -46,6 +48,7 @@ class OutputFile {
   void commit();
 
  private:
+  void open_given(int file);
   void open_temporary(Temporary kind);
   void flush();
   void write_all(std::span<const std::byte> bytes);

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/alteration.h"
 #include "base/byte_reader.h"
 #include "base/error.h"
+#include "base/unnamed_file.h"
 #include "snapshot/byte_writer.h"
 #include "snapshot/write_signals.h"
 
@@ -19,17 +19,6 @@ namespace {
 
 // A record: u64 length of what follows | kind, items, begin, columns | (id, length, bytes)*
 constexpr size_t kLengthSize = sizeof(uint64_t);
-
-UniqueFd open_unnamed(const std::string& directory) {
-  UniqueFd fd(::open(directory.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
-  if (fd) return fd;
-  // File systems without O_TMPFILE: a name for an instant.
-  const Alteration alteration;
-  std::string name = directory + "/.heapsnap-spool-XXXXXX";
-  fd.reset(::mkostemp(name.data(), O_CLOEXEC));
-  if (fd) ::unlink(name.c_str());
-  return fd;
-}
 
 [[noreturn]] void fail(const std::string& place, int error_number) {
   throw Error(ErrorKind::kOutput, "cannot store part of the snapshot in " + place,
@@ -86,7 +75,7 @@ void SectionSpool::write_record() {
     for (const std::string& place : {directory_, fallback, std::string("/tmp")}) {
       if (place.empty()) continue;
       place_ = place;
-      file_ = open_unnamed(place);
+      file_ = open_unnamed_file(place);
       if (file_) break;
     }
     if (!file_) fail(place_, errno);

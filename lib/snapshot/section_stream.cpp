@@ -4,8 +4,8 @@
 
 namespace heapsnap {
 
-SectionStream::SectionStream(const std::string& path, bool overwrite, int folder)
-    : file_(path, overwrite, OutputFile::Temporary::kUnnamedIfPossible, folder),
+SectionStream::SectionStream(const std::string& path, bool overwrite, int folder, int file)
+    : file_(path, overwrite, OutputFile::Temporary::kUnnamedIfPossible, folder, file),
       spool_(file_.directory()) {
   file_.append(encode_file_header());
 }

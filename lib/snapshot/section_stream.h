@@ -16,7 +16,7 @@ namespace heapsnap {
 class SectionStream final : public SectionSink {
  public:
   // Creates the file (see OutputFile) and writes its header.
-  SectionStream(const std::string& path, bool overwrite, int folder);
+  SectionStream(const std::string& path, bool overwrite, int folder, int file);
 
   // Compresses and writes the section, or, while deferred, keeps it raw.
   void add(const Section& section) override;

@@ -23,7 +23,7 @@ constexpr size_t kFullTable = 1U << 20;
 
 struct SnapshotWriter::State {
   explicit State(const SnapshotOutput& output)
-      : stream(output.path, output.overwrite, output.folder) {}
+      : stream(output.path, output.overwrite, output.folder, output.file) {}
 
   void flush_mmapped() {
     if (mmapped.rows() == 0) return;

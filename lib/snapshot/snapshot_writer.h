@@ -24,6 +24,7 @@ struct SnapshotOutput {
   std::string path;        // "-": standard output
   bool overwrite = false;  // replace an existing file
   int folder = -1;         // a descriptor of the folder, if not by `path`; see OutputFile
+  int file = -1;           // a file to be written to; `path` is then its folder; see OutputFile
 };
 
 class SnapshotWriter final : public ChunkSink, public ReferenceSink {

@@ -134,6 +134,27 @@ TEST_CASE("an attach that is asked to end leaves nothing behind") {
   }
 }
 
+TEST_CASE("the snapshot that a command takes for itself is gone with it, also when it is killed") {
+  const Folder folder;
+  LiveTarget target({REGISTER_KEEPER, "2"});
+  int killed = 0;
+  for (int step = 1;; step += scaled(7, 1)) {
+    const auto status = end_after_step(
+        step,
+        [&] {
+          return become_heapsnap({"owners", std::to_string(target.pid())}, folder);
+        },
+        [](pid_t process) { ::kill(process, SIGKILL); });
+    if (!status) break;
+    killed += WIFSIGNALED(*status) ? 1 : 0;
+    CAPTURE(step);
+    CHECK(folder.left_over() == "");
+    folder.empty();
+  }
+  CHECK(killed >= 3);
+  check_end(target);
+}
+
 TEST_CASE("a command that puts the tracker in, asked to end, leaves no hook behind") {
   const Folder folder;
   LiveTarget target({"/usr/bin/env", "LD_BIND_NOW=1", MALLOC_CHURN, "1"});

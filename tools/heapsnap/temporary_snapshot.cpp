@@ -1,11 +1,11 @@
 #include "tools/heapsnap/temporary_snapshot.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/unnamed_file.h"
 #include "core/core_target.h"
 #include "tools/capture/capture.h"
 
@@ -13,10 +13,24 @@ namespace heapsnap {
 
 namespace {
 
-CaptureOptions capture_options(const std::string& path, const DebugFileSearch& debug_files,
+std::string temporary_folder() {
+  const char* const chosen = ::getenv("TMPDIR");
+  return chosen == nullptr || *chosen == '\0' ? "/tmp" : chosen;
+}
+
+UniqueFd open_file() {
+  const std::string folder = temporary_folder();
+  UniqueFd file = open_unnamed_file(folder);
+  if (file) return file;
+  throw Error(ErrorKind::kOutput, "cannot create a file in " + folder, errno_text(errno),
+              "set TMPDIR to a directory with enough space for a snapshot");
+}
+
+CaptureOptions capture_options(const UniqueFd& file, const DebugFileSearch& debug_files,
                                WantedPasses passes) {
   CaptureOptions options;
-  options.output.path = path;
+  options.output.path = temporary_folder();
+  options.output.file = file.get();
   options.debug_files = debug_files;
   options.references.choice =
       passes == WantedPasses::kReferences ? CaptureChoice::kYes : CaptureChoice::kNo;
@@ -26,25 +40,10 @@ CaptureOptions capture_options(const std::string& path, const DebugFileSearch& d
 
 }  // namespace
 
-void TemporarySnapshot::make_folder() {
-  const char* const base = ::getenv("TMPDIR");
-  folder_ = std::string(base == nullptr || *base == '\0' ? "/tmp" : base) + "/heapsnap-XXXXXX";
-  if (::mkdtemp(folder_.data()) == nullptr) {
-    throw Error(ErrorKind::kOutput, "cannot create a directory in " + folder_, errno_text(errno),
-                "set TMPDIR to a directory with enough space for a snapshot");
-  }
-  path_ = folder_ + "/snapshot";
-}
-
 TemporarySnapshot::TemporarySnapshot(int pid, const DebugFileSearch& debug_files,
-                                     WantedPasses passes) {
-  make_folder();
-  try {
-    capture_alone(pid, FreezeOptions{}, capture_options(path_, debug_files, passes));
-  } catch (...) {
-    ::rmdir(folder_.c_str());
-    throw;
-  }
+                                     WantedPasses passes)
+    : file_(open_file()) {
+  capture_alone(pid, FreezeOptions{}, capture_options(file_, debug_files, passes));
 }
 
 TemporarySnapshot::TemporarySnapshot(const std::string& core_path, const std::string& sysroot,
@@ -54,20 +53,14 @@ TemporarySnapshot::TemporarySnapshot(const std::string& core_path, const std::st
   core.sysroot = sysroot;
   std::vector<std::string> notes;
   const std::unique_ptr<Target> target = open_core(core, notes);
-  make_folder();
-  CaptureOptions options = capture_options(path_, debug_files, passes);
+  file_ = open_file();
+  CaptureOptions options = capture_options(file_, debug_files, passes);
   options.sysroot = sysroot;
-  try {
-    capture_core(*target, core_path, notes, options);
-  } catch (...) {
-    ::rmdir(folder_.c_str());
-    throw;
-  }
+  capture_core(*target, core_path, notes, options);
 }
 
-TemporarySnapshot::~TemporarySnapshot() {
-  ::unlink(path_.c_str());
-  ::rmdir(folder_.c_str());
+std::string TemporarySnapshot::path() const {
+  return "/proc/self/fd/" + std::to_string(file_.get());
 }
 
 }  // namespace heapsnap

@@ -1,6 +1,5 @@
 #include "heap/walk/sorted_addresses.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/unnamed_file.h"
 
 namespace heapsnap {
 namespace {
@@ -21,7 +21,7 @@ UniqueFd open_temporary_file() {
   const char* const wish = std::getenv("TMPDIR");
   for (const char* folder : {wish, "/var/tmp", "/tmp"}) {
     if (folder == nullptr || *folder == '\0') continue;
-    UniqueFd file(::open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    UniqueFd file = open_unnamed_file(folder);
     if (file) return file;
   }
   return {};
