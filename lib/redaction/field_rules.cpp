@@ -15,7 +15,7 @@ using enum FieldRule;
 // clang-format off
 constexpr FieldDecision kDecisions[] = {
     {"capture", "writer", kWord},
-    {"capture", "foreign_allocator", kWord},
+    {"capture", "foreign_allocator", kAllocator},
     {"capture", "foreign_answers_malloc", kKeep},
     {"process", "pid", kThread},
     {"process", "comm", kProgramName},

@@ -22,6 +22,7 @@ enum class FieldRule : uint8_t {
   kThreadName,   // NameCut::thread_name()
   kThread,       // a process or thread: a number of our own
   kSentence,     // NameCut::sentence()
+  kAllocator,    // NameCut::allocator()
   kWord,         // NameCut::word()
   kBuildId,      // kept with the names, else dropped
   kByRow,        // depends on other fields of its row (shared_rows.cpp)

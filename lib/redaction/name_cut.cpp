@@ -266,6 +266,16 @@ std::string NameCut::sentence(std::string_view text) {
   return cut;
 }
 
+std::string NameCut::allocator(const std::string& name) {
+  if (!keeps_names_) {
+    const auto found =
+        std::find_if(modules_.begin(), modules_.end(),
+                     [&name](const std::string& path) { return file_name(path) == name; });
+    if (found != modules_.end()) return std::string(file_name(module(*found)));
+  }
+  return word(name);
+}
+
 std::string NameCut::word(const std::string& text) {
   const bool may_have_slash = text.starts_with("table ");  // of layouts: "table L2/P35"
   const bool is_one = text.size() <= kLongestWord &&

@@ -47,6 +47,8 @@ class NameCut {
   int64_t thread(int64_t tid);
   // A sentence of heapsnap's own: words with digits, paths or addresses in them become "...".
   static std::string sentence(std::string_view text);
+  // One that is known, or the file name of a module.
+  std::string allocator(const std::string& name);
   // A short word of heapsnap's own; empty when it cannot be one.
   static std::string word(const std::string& text);
 

@@ -37,6 +37,7 @@ std::string SharedRows::text(FieldRule rule, const std::string& value) {
     case FieldRule::kProgramName: return names_.program_name();
     case FieldRule::kThreadName: return names_.thread_name(value);
     case FieldRule::kSentence: return NameCut::sentence(value);
+    case FieldRule::kAllocator: return names_.allocator(value);
     case FieldRule::kWord: return NameCut::word(value);
     case FieldRule::kBuildId: return names_.keeps_names() ? value : std::string();
     case FieldRule::kRebase:

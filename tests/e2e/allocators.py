@@ -3,6 +3,7 @@
 
 bound:    under the tracker every program goes on with the allocator that it has without it.
 verdicts: doctor, attach, inject, run, stacks and report say the same of each program.
+unknown:  a library with a malloc that nobody knows is named, whether it passes its calls on to glibc or not.
 """
 
 import json
@@ -103,7 +104,80 @@ def verdicts(heapsnap, _tracker, folder):
     return failures
 
 
-CASES = {"bound": bound, "verdicts": verdicts}
+OWN = """
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+static char memory[1 << 29];
+static size_t used;
+void *memalign(size_t alignment, size_t size) {
+  const size_t at = __atomic_fetch_add(&used, (size + alignment + 47) & ~15ul, __ATOMIC_RELAXED);
+  char *const block = (char *)(((uintptr_t)(memory + at + 16) + alignment - 1) / alignment * alignment);
+  ((size_t *)block)[-1] = size;
+  return block;
+}
+void *malloc(size_t size) { return memalign(16, size); }
+void free(void *block) {}
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+size_t malloc_usable_size(void *block) { return ((size_t *)block)[-1]; }
+void *realloc(void *block, size_t size) {
+  void *const moved = malloc(size);
+  const size_t old = block == NULL ? 0 : malloc_usable_size(block);
+  return block == NULL ? moved : memcpy(moved, block, old < size ? old : size);
+}
+void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+void *valloc(size_t size) { return memalign(4096, size); }
+int posix_memalign(void **block, size_t alignment, size_t size) { return (*block = memalign(alignment, size)) == NULL; }
+"""
+FORWARDING = """
+#include <stddef.h>
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
+extern void __libc_free(void *);
+void *malloc(size_t size) { return __libc_malloc(size); }
+void free(void *block) { __libc_free(block); }
+void *calloc(size_t count, size_t size) { return __libc_calloc(count, size); }
+void *realloc(void *block, size_t size) { return __libc_realloc(block, size); }
+"""
+
+
+def report_of(heapsnap, snapshot):
+    return json.loads(subprocess.run([heapsnap, "report", "-j", snapshot], capture_output=True, text=True).stdout)
+
+
+def unknown(heapsnap, _tracker, folder):
+    failures = []
+    glibc = PROGRAMS["glibc"]
+    path = glibc.build(folder, "user")
+    for name, source in (("libown.so", OWN), ("libforwarding.so", FORWARDING)):
+        built = pathlib.Path(folder, name)
+        subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", "-fno-builtin", "-x", "c", "-", "-o", built],
+                       input=source, text=True, check=True)
+        how = type(glibc)(name, preload=[str(built)])
+        snapshot = f"{folder}/{name}.hsnap"
+        with Running([path], how) as running:
+            pid = running.process.pid
+            if source == OWN:
+                # Of glibc's malloc there is nothing to be said, and nothing to be tracked.
+                failures += [told([heapsnap, "attach", "-o", snapshot, pid], 5, [f"malloc is provided by {name}"]),
+                             told([heapsnap, "share", "--no-names", snapshot, "-o", snapshot + ".shared"], 0)]
+                first_screen = subprocess.run([heapsnap, "report", snapshot], capture_output=True, text=True).stdout
+                if "heapsnap inject" in first_screen:
+                    failures.append(f"{name}: it says to inject:\n{first_screen}")
+                shared = report_of(heapsnap, snapshot + ".shared")["foreign_allocator"]
+                if not shared.startswith("module-"):
+                    failures.append(f"shared without names it is {shared}")
+            else:
+                failures.append(told([heapsnap, "attach", "-o", snapshot, pid], 0))
+                notes = report_of(heapsnap, snapshot)["notes"]
+                if not any(f"{name} has a malloc that heapsnap does not know" in note for note in notes):
+                    failures.append(f"{name}: not told of: {notes}")
+            code, errors = running.end()
+            if code != 0 or errors:
+                failures.append(f"{name}: ended with {code}: {errors}")
+    return [failure for failure in failures if failure]
+
+
+CASES = {"bound": bound, "unknown": unknown, "verdicts": verdicts}
 
 
 def main():

@@ -153,6 +153,35 @@ struct WalkResult {
   }
 };
 
+// Whether no block has ever been had from glibc's malloc.
+bool is_untouched(const HeapModel& heap) {
+  return std::all_of(heap.arenas.begin(), heap.arenas.end(),
+                     [](const Arena& arena) { return arena.max_system_mem == 0; }) &&
+         std::all_of(heap.instances.begin(), heap.instances.end(),
+                     [](const MallocInstance& one) { return one.n_mmaps == 0; });
+}
+
+// Which other allocator there is, and what is not known for that.
+void describe_allocator(const AllocatorVerdict& allocator, uint64_t rss,
+                        SnapshotMetadata& metadata) {
+  HeapModel& heap = metadata.heap;
+  heap.foreign_allocator = allocator.name;
+  if (allocator.name.empty() && !allocator.beside.empty()) {
+    heap.foreign_allocator = allocator.beside.front();
+  }
+  // A library that exports malloc may also have been loaded for its own sake, by dlopen(3).
+  heap.foreign_answers_malloc = !allocator.name.empty() && is_idle(heap, rss);
+  if (allocator.interposer.empty() || !allocator.name.empty()) return;
+  if (is_untouched(heap)) {
+    heap.foreign_allocator = allocator.interposer.substr(allocator.interposer.rfind('/') + 1);
+    heap.foreign_answers_malloc = true;
+    return;
+  }
+  metadata.notes.push_back(allocator.interposer +
+                           " has a malloc that heapsnap does not know: of what the program has "
+                           "from it, only what it passes on to glibc's is in the snapshot");
+}
+
 // All passes that need the target's memory but the last, which finds references.
 WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
                        const std::optional<TrackerPlace>& tracker, const CaptureOptions& options,
@@ -172,14 +201,7 @@ WalkResult walk_target(Target& target, const PreparedDiscovery& prepared,
   ChunkSink& chunks = tracked ? static_cast<ChunkSink&>(*tracked) : sink;
   result.mallocs = locate_mallocs(target, prepared);
   metadata.heap = walk_heaps(target, result.mallocs, chunks, WalkOptions{options.progress});
-  const AllocatorVerdict& allocator = prepared.allocator;
-  metadata.heap.foreign_allocator = allocator.name;
-  if (allocator.name.empty() && !allocator.beside.empty()) {
-    metadata.heap.foreign_allocator = allocator.beside.front();
-  }
-  // A library that exports malloc may also have been loaded for its own sake, by dlopen(3).
-  metadata.heap.foreign_answers_malloc =
-      !allocator.name.empty() && is_idle(metadata.heap, target.process().rss);
+  describe_allocator(prepared.allocator, target.process().rss, metadata);
 
   std::vector<AddressRange> heap_ranges = sink.mmapped();
   for (const HeapSegment& segment : metadata.heap.segments) heap_ranges.push_back(segment.range);

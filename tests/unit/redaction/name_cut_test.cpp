@@ -88,6 +88,8 @@ TEST_CASE("without names there are numbers, the same for the same name") {
   NameCut names = cut_of_server(false);
   CHECK(names.path(kProgram) == "/cut/program");
   CHECK(names.path("/home/ann/plugins/libtax.so") == "/cut/module-1");
+  CHECK(names.allocator("libtax.so") == "module-1");
+  CHECK(names.allocator("jemalloc") == "jemalloc");
   CHECK(names.path("/home/bob/plugins/libtax.so") == "/cut/module-2");
   CHECK(names.function("Session::open(char const*)") == "function_1");
   CHECK(names.function("Session::close()") == "function_2");
