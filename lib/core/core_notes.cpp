@@ -8,12 +8,14 @@
 #include <csignal>
 
 #include "elf/elf_notes.h"
+#include "target/vector_words.h"
 
 namespace heapsnap {
 
 namespace {
 
 constexpr uint32_t kNoteI386Tls = 0x200;     // NT_386_TLS
+constexpr uint32_t kNoteX86State = 0x202;    // NT_X86_XSTATE
 constexpr uint32_t kNoteAarch64Tls = 0x401;  // NT_ARM_TLS
 
 // Where things lie in elf_prstatus and elf_prpsinfo; register offsets are from the start of the
@@ -34,6 +36,7 @@ constexpr size_t kArgumentsSize = 80;
 
 constexpr uint64_t kRegisters64 = 112;
 constexpr uint64_t kX86FsBase = kRegisters64 + uint64_t{21} * 8;
+constexpr uint64_t kX86SystemCall = kRegisters64 + uint64_t{15} * 8;  // orig_rax
 constexpr uint64_t kRegistersI386 = 72;
 constexpr uint64_t kI386Gs = kRegistersI386 + uint64_t{10} * 4;
 
@@ -118,6 +121,9 @@ class NotesReader {
       }
     } else if (note.owner == "LINUX" && !notes_.threads.empty()) {
       // Follows the NT_PRSTATUS of its thread.
+      if (note.type == kNoteX86State && is_in_user_code_) {
+        notes_.threads.back().registers->vector = vector_words(bytes);
+      }
       if (note.type == kNoteI386Tls && machine_ == Machine::kI386) read_i386_tls(bytes);
       if (note.type == kNoteAarch64Tls && machine_ == Machine::kAarch64) {
         set_thread_pointer(load_record<uint64_t>(bytes, 0).value_or(0));
@@ -156,6 +162,8 @@ class NotesReader {
     if (machine_ == Machine::kX86_64) {
       set_thread_pointer(load_record<uint64_t>(bytes, kX86FsBase).value_or(0));
     }
+    is_in_user_code_ =
+        machine_ == Machine::kX86_64 && load_record<int64_t>(bytes, kX86SystemCall).value_or(0) < 0;
     i386_gs_ = load_record<uint32_t>(bytes, kI386Gs).value_or(0);
     if (notes_.threads.size() == 1) {
       set_signal(load_record<int16_t>(bytes, layout_.status_signal).value_or(0));
@@ -242,6 +250,7 @@ class NotesReader {
   Machine machine_;
   NoteLayout layout_;
   uint32_t i386_gs_ = 0;
+  bool is_in_user_code_ = false;  // the last thread, on x86-64
   CoreNotes notes_;
 };
 

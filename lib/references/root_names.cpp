@@ -149,12 +149,18 @@ class RootNaming {
     RootPlace place;
     place.kind = RootKind::kRegister;
     place.tid = word.tid;
-    place.name = word.number == RegisterWord::kThreadPointer
-                     ? thread_pointer_name()
-                     : general_register_name(context_.machine, word.number);
+    place.name = register_name(word.number);
     const auto number = static_cast<uint32_t>(found_.places.size());
     found_.places.push_back(std::move(place));
     return number;
+  }
+
+  const char* register_name(uint32_t number) const {
+    switch (number) {
+      case RegisterWord::kThreadPointer: return thread_pointer_name();
+      case RegisterWord::kVector: return "xmm";
+      default: return general_register_name(context_.machine, number);
+    }
   }
 
   const char* thread_pointer_name() const {

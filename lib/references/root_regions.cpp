@@ -247,6 +247,9 @@ std::vector<RegisterWord> register_words(const Target& target) {
       }
     }
     words.push_back({thread.tid, RegisterWord::kThreadPointer, registers.thread_pointer.value()});
+    for (const uint64_t word : registers.vector) {
+      words.push_back({thread.tid, RegisterWord::kVector, word});
+    }
   }
   return words;
 }

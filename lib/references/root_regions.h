@@ -59,9 +59,10 @@ RootRegions find_root_regions(Target& target, const LoadedModules& modules, cons
 // may lie in a block.
 struct RegisterWord {
   int32_t tid = 0;
-  uint32_t number = 0;  // of general_register_name(); kThreadPointer
+  uint32_t number = 0;  // of general_register_name(), or one of these
   uint64_t value = 0;
   static constexpr uint32_t kThreadPointer = UINT32_MAX;
+  static constexpr uint32_t kVector = UINT32_MAX - 1;
   bool operator==(const RegisterWord&) const = default;
 };
 std::vector<RegisterWord> register_words(const Target& target);

@@ -46,6 +46,7 @@ struct Registers {
   Address stack_pointer;
   Address thread_pointer;  // fs_base, TPIDR_EL0, or the base of %gs: where the thread's TLS hangs
   GeneralRegisters general = {};
+  std::vector<uint64_t> vector = {};  // vector_words(), unless it is in a system call
 };
 
 struct Thread {

@@ -342,7 +342,7 @@ void FrozenProcess::show_threads() {
   for (const Tracee& tracee : session_->tracees()) {
     if (tracee.process() != view_.process.pid || tracee.is_gone()) continue;
     Thread thread{tracee.tid(), names[tracee.tid()], std::nullopt};
-    if (tracee.is_stopped()) thread.registers = visible_registers(tracee.registers());
+    if (tracee.is_stopped()) thread.registers = visible_registers(tracee);
     view_.threads.push_back(std::move(thread));
   }
   record_.threads = view_.threads.size();

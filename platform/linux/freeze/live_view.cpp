@@ -8,6 +8,8 @@
 #include "platform/linux/proc/page_map.h"
 #include "platform/linux/proc/process_memory.h"
 #include "platform/linux/proc/target_refusal.h"
+#include "platform/linux/trace/interrupted_syscall.h"
+#include "target/vector_words.h"
 
 namespace heapsnap {
 
@@ -27,6 +29,14 @@ Registers visible_registers(const user_regs_struct& from) {
                               from.rbp, from.rsp, from.r8,  from.r9,  from.r10, from.r11,
                               from.r12, from.r13, from.r14, from.r15};
   registers.general.are_known = true;
+  return registers;
+}
+
+Registers visible_registers(const Tracee& stopped) {
+  Registers registers = visible_registers(stopped.registers());
+  if (!is_in_syscall(stopped.registers())) {
+    registers.vector = vector_words(stopped.extended_state(kVectorArea));
+  }
   return registers;
 }
 

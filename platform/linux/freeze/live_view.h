@@ -10,6 +10,7 @@
 
 #include "platform/linux/proc/mapped_files.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/trace/tracee.h"
 #include "target/target.h"
 
 namespace heapsnap {
@@ -29,6 +30,8 @@ struct LiveView {
 
 // Registers of a stopped thread, as a Target shows them.
 Registers visible_registers(const user_regs_struct& from);
+// The same with those of its vector registers that are in use.
+Registers visible_registers(const Tracee& stopped);
 
 // Describes `pid` as it runs: everything but memory and residency. Throws as ProcFs::describe(),
 // and Error{kUnsupported} if the process is for another kind of machine.

@@ -121,8 +121,8 @@ std::optional<uint64_t> Tracee::event_message() const {
   return message;
 }
 
-std::vector<std::byte> Tracee::extended_state() const {
-  std::vector<std::byte> state(kLargestXsaveArea);
+std::vector<std::byte> Tracee::extended_state(size_t most) const {
+  std::vector<std::byte> state(std::min(most, kLargestXsaveArea));
   iovec part{state.data(), state.size()};
   if (::ptrace(PTRACE_GETREGSET, tid_, as_data(NT_X86_XSTATE), &part) != 0) return {};
   state.resize(part.iov_len);
