@@ -183,8 +183,11 @@ namespace {
 NextStep main_step(const NextStepFacts& facts) {
   const HeapModel& heap = facts.metadata.heap;
   if (!heap.corruptions.empty()) {
+    const bool may_be_sound = facts.metadata.freeze.method == FreezeMethod::kNone;
     return {NextSubject::kDamage,
-            facts.is_whole_report ? NextAction::kExport : NextAction::kReport,
+            may_be_sound && facts.process_runs ? NextAction::kAttach
+            : facts.is_whole_report            ? NextAction::kExport
+                                               : NextAction::kReport,
             heap.corruptions.size(),
             {}};
   }

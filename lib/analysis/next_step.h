@@ -57,6 +57,7 @@ enum class NextAction : uint8_t {
   kJavaObjects,
   kWhoMaps,  // the call stacks that map memory
   kObjects,  // the runtime's objects in the snapshot, by class
+  kAttach,   // read the process again, at one instant
 };
 
 // Whose own tools tell more than call stacks of C functions do.

@@ -140,6 +140,11 @@ NextStepText action_text(const ReportInput& input) {
     case NextAction::kObjects:
       return {fmt::format("To see {}'s objects by class:", next.name),
               {"heapsnap objects " + file}};
+    case NextAction::kAttach:
+      return {
+          "The process kept running while it was read, and a sound heap looks like that, too. "
+          "To read it at one instant:",
+          {fmt::format("heapsnap attach {}", pid)}};
     case NextAction::kWhoMaps:
       return {"To see which code maps more memory, for 10 s (this slows the process down):",
               {fmt::format("timeout -s INT 10 strace -f -k -e trace=mmap,mremap,brk -p {}", pid)}};

@@ -89,6 +89,9 @@ void print_damage(TextPage& page) {
   const auto& corruptions = page.input.metadata.heap.corruptions;
   if (corruptions.empty()) return;
   page.heading("Damage");
+  if (page.input.metadata.freeze.method == FreezeMethod::kNone) {
+    page.sentence("The process kept running while it was read: a sound heap looks like this, too.");
+  }
   for (size_t i = 0; i < corruptions.size() && i < kMaxDamageLines; ++i) {
     const Corruption& corruption = corruptions[i];
     const std::string arena =

@@ -175,9 +175,15 @@ TEST_CASE("little memory leads to its counters, or to the churn that they show")
 
 TEST_CASE("damage comes before all else") {
   State state;
+  state.metadata.freeze.method = FreezeMethod::kFork;
   state.metadata.heap.corruptions.resize(2);
   CHECK(state.next() == NextStep{NextSubject::kDamage, NextAction::kReport, 2, {}});
   state.is_whole_report = true;
+  CHECK(state.action() == NextAction::kExport);
+  // Read while it ran: it may be sound.
+  state.metadata.freeze.method = FreezeMethod::kNone;
+  CHECK(state.action() == NextAction::kAttach);
+  state.runs = false;
   CHECK(state.action() == NextAction::kExport);
 }
 
