@@ -100,11 +100,11 @@ struct HandmadeHeap {
       snapshot.metadata.references->slots = slots;
     }
     SnapshotStreams result = snapshot.streams();
-    result.read_slots = [this, first_slot](const ReceiveSlots& receive) {
+    result.read_slots = [this, first_slot, last = blocks.size()](const ReceiveSlots& receive) {
       constexpr uint64_t kSlots = 0x7f0000000000;
       constexpr uint64_t kPage = 0x4000;
       const uint64_t used = 1;
-      for (size_t i = first_slot; i < blocks.size(); ++i) {
+      for (size_t i = first_slot; i < last; ++i) {
         receive({Address(kSlots + (i - first_slot) * kPage), static_cast<uint32_t>(blocks[i].size),
                  1, std::span(&used, 1)});
       }

@@ -82,7 +82,8 @@ TEST_CASE("it says what inject cannot show, and what else gives memory back or t
   next.has_objects = true;
   CHECK(text_of(next).why.find("pg_log_backend") == std::string::npos);
   CHECK(text_of(next).more[1].text == "To see the memory contexts of the server in it, by name:");
-  CHECK(text_of(next).more[1].commands == std::vector<std::string>{"heapsnap objects FILE"});
+  CHECK(text_of(next).more[1].commands ==
+        std::vector<std::string>{"heapsnap objects server.hsnap"});
   next.has_objects = false;
   next.runtime = NextRuntime::kNone;
   CHECK(text_of(next).more[0].text.ends_with("heapsnap run -- COMMAND"));
