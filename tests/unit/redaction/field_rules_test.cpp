@@ -34,7 +34,8 @@ std::optional<bool> is_shared(format::SectionKind kind) {
     case format::SectionKind::kReferences:
     case format::SectionKind::kRoots:
     case format::SectionKind::kTypeNames:
-    case format::SectionKind::kBlockTypes: return true;
+    case format::SectionKind::kBlockTypes:
+    case format::SectionKind::kSlots: return true;
     case format::SectionKind::kContents: return false;
   }
   return std::nullopt;
