@@ -80,6 +80,13 @@ class LargeArray {
     for (const T& value : values) *to++ = value;
     size_ += values.size();
   }
+  // Room for `count` more behind the last one, where they may be written; add_filled() makes those
+  // that were a part of the array.
+  T* room(size_t count) {
+    if (count > capacity() - size_) grow(size_ + count);
+    return data() + size_;
+  }
+  void add_filled(size_t count) { size_ += count; }
   // Only to less.
   void truncate(size_t size) { size_ = size; }
   // Gives back what growing took too much.

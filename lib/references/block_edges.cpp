@@ -1,47 +1,93 @@
 #include "references/block_edges.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace heapsnap {
 
 void BlockEdges::give_up() {
   is_cut_off_ = true;
-  begins_.release();
-  edges_.release();
+  blocks_ = 0;
+  groups_.release();
+  bytes_.release();
   sizes_.release();
+  large_sizes_ = {};
+}
+
+uint64_t BlockEdges::take_long(const uint8_t*& in) {
+  uint64_t length = 0;
+  std::memcpy(&length, in, sizeof length);
+  in += sizeof length;
+  return length;
+}
+
+void BlockEdges::append(const ReferenceBatch& batch, size_t first, size_t end, BlockNumber block) {
+  constexpr size_t kMostOfNumber = 5;
+  constexpr size_t kMostOfLength = 1 + sizeof(uint64_t);
+  uint8_t* const begin = bytes_.room((end - first) * 2 * kMostOfNumber + kMostOfLength);
+  uint8_t* out = begin + 1;
+  uint32_t offset = 0;
+  BlockNumber target = block;
+  for (size_t i = first; i < end; ++i) {
+    if (batch.interior[i] != 0) continue;
+    put_number(out, batch.offsets[i] - offset);
+    put_number(out, fold(batch.targets[i] - target));
+    offset = batch.offsets[i];
+    target = batch.targets[i];
+  }
+  const auto length = static_cast<uint64_t>(out - begin - 1);
+  if (length < kLongCode) {
+    *begin = static_cast<uint8_t>(length);
+  } else {
+    std::memmove(begin + kMostOfLength, begin + 1, length);
+    *begin = kLongCode;
+    std::memcpy(begin + 1, &length, sizeof length);
+    out += sizeof length;
+  }
+  bytes_.add_filled(static_cast<size_t>(out - begin));
 }
 
 void BlockEdges::on_references(const ReferenceBatch& batch) {
   next_.on_references(batch);
   if (is_cut_off_) return;
-  const uint64_t more =
-      batch.targets.size() * sizeof(BlockEdge) + batch.counts.size() * 2 * sizeof(uint32_t);
-  if (edges_.bytes() + 2 * begins_.bytes() + more > most_bytes_ ||
-      edges_.size() + batch.targets.size() >= UINT32_MAX) {
-    return give_up();
-  }
   size_t at = 0;
   for (const uint32_t count : batch.counts) {
-    begins_.push_back(static_cast<uint32_t>(edges_.size()));
-    for (const size_t end = at + count; at < end; ++at) {
-      if (batch.interior[at] == 0) edges_.push_back({batch.offsets[at], batch.targets[at]});
-    }
+    if (blocks_ % (1U << kGroupBits) == 0) groups_.push_back(bytes_.size());
+    append(batch, at, at + count, blocks_);
+    at += count;
+    ++blocks_;
   }
+  if (bytes_.size() + groups_.size() * sizeof(uint64_t) > most_bytes_) give_up();
 }
 
 void BlockEdges::seal(const BlockMap& map) {
+  if (!is_cut_off_ && blocks_ != map.blocks()) give_up();
+}
+
+void BlockEdges::keep_sizes(const BlockMap& map) {
   if (is_cut_off_) return;
-  if (begins_.size() != map.blocks()) return give_up();
-  begins_.push_back(static_cast<uint32_t>(edges_.size()));
-  sizes_ = LargeArray<uint32_t>(map.blocks());
+  word_ = map.word();
+  sizes_ = LargeArray<uint16_t>(blocks_);
+  const auto add = [this](BlockNumber block, uint64_t bytes) {
+    const uint64_t words = bytes / word_;
+    const bool is_large = words >= kLargeCode || bytes % word_ != 0;
+    sizes_[block] = is_large ? kLargeCode : static_cast<uint16_t>(words);
+    if (!is_large) return;
+    large_sizes_.emplace_back(block, static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX)));
+  };
   for (const AddressRange& memory : map.memory()) {
-    map.each_part(memory, [this](const BlockMap::Part& whole) {
-      sizes_[whole.block] =
-          static_cast<uint32_t>(std::min<uint64_t>(whole.bytes.size(), UINT32_MAX));
-    });
+    map.each_part(memory,
+                  [&](const BlockMap::Part& whole) { add(whole.block, whole.bytes.size()); });
   }
-  map.slots().each_slot(
-      [&](uint32_t slot, Address, uint32_t bytes) { sizes_[map.first_slot() + slot] = bytes; });
+  map.slots().each_slot([&](uint32_t slot, Address, uint32_t bytes) {
+    add(map.first_slot() + slot, bytes);
+  });
+  std::sort(large_sizes_.begin(), large_sizes_.end());
+}
+
+uint32_t BlockEdges::usable(BlockNumber block) const {
+  if (sizes_[block] != kLargeCode) return sizes_[block] * word_;
+  return std::lower_bound(large_sizes_.begin(), large_sizes_.end(), std::pair(block, 0U))->second;
 }
 
 }  // namespace heapsnap

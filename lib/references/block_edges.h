@@ -1,21 +1,24 @@
 // References to the first bytes of blocks, kept in memory: which words of a block lead where.
 //
-// Takes twelve bytes for each block and eight for each reference, up to a limit.
+// Of each block the length of what follows, in bytes, and for each of its references the words from
+// the one before it and how far its block's number is from that of the one before (the first: from
+// its own block's), both in as few bytes as they need:
+//
+//   groups   | 0 | 31 | ...            where each eighth block begins
+//   bytes    | 4: 0 +1 1 -2 | 0 | 2: 5 +7 | ...
+//
+// A node of a list in memory order takes six bytes.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <utility>
+#include <vector>
 
 #include "base/large_memory.h"
 #include "references/block_map.h"
 #include "references/reference.h"
 
 namespace heapsnap {
-
-struct BlockEdge {
-  uint32_t offset = 0;  // of the word in its block, in words of the target
-  BlockNumber target = kNoBlock;
-};
 
 // Hands the references on to another sink and keeps what it needs.
 class BlockEdges final : public ReferenceSink {
@@ -26,24 +29,92 @@ class BlockEdges final : public ReferenceSink {
   void on_references(const ReferenceBatch& batch) override;
   // After the last one. `map` is the one whose blocks the references are of.
   void seal(const BlockMap& map);
+  // After seal(): usable() may be asked for from then on. Two bytes a block.
+  void keep_sizes(const BlockMap& map);
 
   bool is_cut_off() const { return is_cut_off_; }
-  BlockNumber blocks() const { return static_cast<BlockNumber>(sizes_.size()); }
-  std::span<const BlockEdge> of(BlockNumber block) const {
-    return edges_.span().subspan(begins_[block], begins_[block + 1] - begins_[block]);
-  }
+  BlockNumber blocks() const { return blocks_; }
   // Usable bytes; UINT32_MAX: that many or more.
-  uint32_t usable(BlockNumber block) const { return sizes_[block]; }
+  uint32_t usable(BlockNumber block) const;
+
+  // Where a caller found the last block; each caller keeps its own.
+  struct Hint {
+    BlockNumber block = kNoBlock;
+    uint64_t at = 0;
+  };
+  // Calls visit(offset, target) for each of a block's references, in ascending order of `offset`:
+  // of the word in its block, in words of the target. It returns false to end.
+  template <typename Visit>
+  void each(BlockNumber block, Hint& hint, Visit visit) const {
+    const uint8_t* in = find(block, hint);
+    const uint64_t length = take_length(in);
+    const uint8_t* const end = in + length;
+    uint32_t offset = 0;
+    BlockNumber target = block;
+    while (in != end) {
+      offset += take_number(in);
+      target += unfold(take_number(in));
+      if (!visit(offset, target)) return;
+    }
+  }
 
  private:
+  static constexpr unsigned kGroupBits = 3;
+  static constexpr uint8_t kLongCode = UINT8_MAX;  // eight bytes with the length follow
+  static constexpr uint16_t kLargeCode = UINT16_MAX;
+
+  static constexpr uint32_t fold(uint32_t difference) {
+    return (difference << 1) ^ (0 - (difference >> 31));
+  }
+  static constexpr uint32_t unfold(uint32_t folded) { return (folded >> 1) ^ (0 - (folded & 1)); }
+  static uint32_t take_number(const uint8_t*& in) {
+    uint32_t value = *in++;
+    if (value < 0x80) return value;
+    value &= 0x7f;
+    for (unsigned shift = 7;; shift += 7) {
+      const uint32_t byte = *in++;
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+  }
+  static void put_number(uint8_t*& out, uint32_t value) {
+    for (; value >= 0x80; value >>= 7) *out++ = static_cast<uint8_t>(value | 0x80);
+    *out++ = static_cast<uint8_t>(value);
+  }
+  static uint64_t take_length(const uint8_t*& in) {
+    const uint8_t length = *in++;
+    return length == kLongCode ? take_long(in) : length;
+  }
+  static uint64_t take_long(const uint8_t*& in);
+
+  const uint8_t* find(BlockNumber block, Hint& hint) const {
+    const uint8_t* in = bytes_.data();
+    BlockNumber at = block & ~((1U << kGroupBits) - 1);
+    if (hint.block <= block && hint.block >= at) {
+      at = hint.block;
+      in += hint.at;
+    } else {
+      in += groups_[block >> kGroupBits];
+    }
+    for (; at < block; ++at) {
+      const uint64_t length = take_length(in);
+      in += length;
+    }
+    hint = {block, static_cast<uint64_t>(in - bytes_.data())};
+    return in;
+  }
+  void append(const ReferenceBatch& batch, size_t first, size_t end, BlockNumber block);
   void give_up();
 
   ReferenceSink& next_;
   uint64_t most_bytes_;
   bool is_cut_off_ = false;
-  LargeArray<uint32_t> begins_;  // by block: its first edge; then the number of all
-  LargeArray<BlockEdge> edges_;
-  LargeArray<uint32_t> sizes_;
+  BlockNumber blocks_ = 0;
+  LargeArray<uint64_t> groups_;
+  LargeArray<uint8_t> bytes_;
+  LargeArray<uint16_t> sizes_;                                 // in words of the target
+  std::vector<std::pair<BlockNumber, uint32_t>> large_sizes_;  // ascending, in bytes
+  uint32_t word_ = 8;
 };
 
 }  // namespace heapsnap

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
 
 namespace heapsnap {
@@ -51,8 +52,9 @@ void BlockMap::mark(uint64_t chunk, bool is_live) {
 }
 
 void BlockMap::add_block(uint64_t begin, uint64_t end, bool is_mmapped) {
-  if ((spans_.size() + 1) * (sizeof(Span) + sizeof(uint64_t) + sizeof(AddressRange)) >
-      most_bytes_) {
+  constexpr size_t kBytes =
+      sizeof(Span) + sizeof(uint64_t) + sizeof(uint32_t) + sizeof(AddressRange);
+  if ((spans_.size() + 1) * kBytes > most_bytes_) {
     return refuse("the heap has more large chunks than there is memory for a list of them");
   }
   spans_.push_back({.begin = begin, .end = end, .blocks = 1, .is_mmapped = is_mmapped});
@@ -163,6 +165,13 @@ void BlockMap::seal() {
     begins_.push_back(span.begin);
     fill_filter(span.begin, span.end);
   }
+  by_number_.resize(spans_.size());
+  std::iota(by_number_.begin(), by_number_.end(), 0U);
+  // One without blocks has the number of the one after it.
+  std::sort(by_number_.begin(), by_number_.end(), [this](uint32_t a, uint32_t b) {
+    return std::pair(spans_[a].first, spans_[a].blocks) <
+           std::pair(spans_[b].first, spans_[b].blocks);
+  });
   number_slots();
 }
 
@@ -196,19 +205,9 @@ uint64_t BlockMap::usable(Address address, Hint& hint) const {
   return span.begin + (std::min(next, places) << place_shift_) - begin - word_;
 }
 
-std::optional<BlockMap::Place> BlockMap::find(uint64_t address, Hint& hint) const {
-  if (!slots_.empty()) {
-    if (const auto slot = slots_.find(address)) {
-      return Place{first_slot_ + slot->number, slot->offset};
-    }
-  }
-  const uint64_t at = address - header_;
-  const Span* const span = span_of(at, hint);
-  if (span == nullptr) return std::nullopt;
-  const uint64_t into = at - span->begin;
-  if (span->first_cell == kNoCells) return Place{span->first, into};
+std::optional<BlockMap::Place> BlockMap::find_inside(const Span& span, uint64_t into) const {
   const uint64_t place = into >> place_shift_;
-  const Cell* const cells = &cells_[span->first_cell];
+  const Cell* const cells = &cells_[span.first_cell];
   const uint64_t chunk = last_begin(cells, place);
   const uint64_t index = chunk / kPlaces;
   const uint64_t bit = chunk % kPlaces;
@@ -217,12 +216,31 @@ std::optional<BlockMap::Place> BlockMap::find(uint64_t address, Hint& hint) cons
   // The last word before the next chunk's first usable byte is that chunk's size field.
   if (into % header_ >= word_) {
     const uint64_t next = place + 1;
-    if (span->begin + (next << place_shift_) >= span->end) return std::nullopt;
+    if (span.begin + (next << place_shift_) >= span.end) return std::nullopt;
     const Cell& cell = cells[next / kPlaces];
     if (((cell.live | cell.other) >> (next % kPlaces) & 1) != 0) return std::nullopt;
   }
   const uint32_t before = count_bits(live & ((uint64_t{1} << bit) - 1));
-  return Place{span->first + cells[index].rank + before, into - (chunk << place_shift_)};
+  return Place{span.first + cells[index].rank + before, into - (chunk << place_shift_)};
+}
+
+Address BlockMap::address_of(BlockNumber block) const {
+  const auto after = std::upper_bound(
+      by_number_.begin(), by_number_.end(), block,
+      [this](BlockNumber number, uint32_t span) { return number < spans_[span].first; });
+  const Span& span = spans_[*std::prev(after)];
+  if (span.first_cell == kNoCells) return Address(span.begin + header_);
+  const uint32_t rank = block - span.first;
+  const auto cells = cells_.begin() + static_cast<ptrdiff_t>(span.first_cell);
+  const uint64_t places = (span.end - span.begin) >> place_shift_;
+  const auto end = cells + static_cast<ptrdiff_t>((places + kPlaces - 1) / kPlaces);
+  const auto cell = std::prev(std::upper_bound(
+      cells, end, rank, [](uint32_t number, const Cell& each) { return number < each.rank; }));
+  uint64_t live = cell->live;
+  for (uint32_t i = cell->rank; i < rank; ++i) live &= live - 1;
+  const uint64_t place =
+      static_cast<uint64_t>(cell - cells) * kPlaces + static_cast<uint64_t>(std::countr_zero(live));
+  return Address(span.begin + (place << place_shift_) + header_);
 }
 
 }  // namespace heapsnap

@@ -59,6 +59,7 @@ class BlockMap final : public ChunkSink {
   // The number of the first slot; blocks() where there is none.
   BlockNumber first_slot() const { return first_slot_; }
   const SlotMap& slots() const { return slots_; }
+  unsigned word() const { return static_cast<unsigned>(word_); }  // bytes, of the target
   // The memory of all blocks of malloc, in the order of their numbers; between them lie chunks that
   // are none. That of slots, which are behind them: slots().memory().
   const std::vector<AddressRange>& memory() const { return memory_; }
@@ -69,6 +70,9 @@ class BlockMap final : public ChunkSink {
     Hint hint;
     return usable(address, hint);
   }
+
+  // Where a block of malloc begins that an address was found in. Takes a search.
+  Address address_of(BlockNumber block) const;
 
   // What lies in some range of a block's usable bytes.
   struct Part {
@@ -95,7 +99,24 @@ class BlockMap final : public ChunkSink {
   }
   // The block in whose usable bytes the address lies. In a slot, the offset is from where its
   // object begins.
-  std::optional<Place> find(uint64_t address, Hint& hint) const;
+  std::optional<Place> find(uint64_t address, Hint& hint) const {
+    if (!slots_.empty()) {
+      if (const auto slot = slots_.find(address)) {
+        return Place{first_slot_ + slot->number, slot->offset};
+      }
+    }
+    const uint64_t at = address - header_;
+    const Span* const span = span_of(at, hint);
+    if (span == nullptr) return std::nullopt;
+    const uint64_t into = at - span->begin;
+    if (span->first_cell == kNoCells) return Place{span->first, into};
+    const uint64_t place = into >> place_shift_;
+    const Cell& cell = cells_[span->first_cell + place / kPlaces];
+    const uint64_t bit = uint64_t{1} << (place % kPlaces);
+    // Most addresses are of first bytes.
+    if ((cell.live & bit) == 0 || (into & (header_ - 1)) != 0) return find_inside(*span, into);
+    return Place{span->first + cell.rank + count_bits(cell.live & (bit - 1)), 0};
+  }
   // Fetches what find() will look at.
   void prefetch(uint64_t address, Hint& hint) const {
     if (!slots_.empty()) slots_.prefetch(address);
@@ -144,6 +165,7 @@ class BlockMap final : public ChunkSink {
     return search_span(at, hint);
   }
   const Span* search_span(uint64_t at, Hint& hint) const;
+  std::optional<Place> find_inside(const Span& span, uint64_t into) const;
   // The place at or before `place` where a chunk begins.
   static uint64_t last_begin(const Cell* cells, uint64_t place) {
     uint64_t index = place / kPlaces;
@@ -172,7 +194,8 @@ class BlockMap final : public ChunkSink {
   uint32_t segment_ = 0;
   std::vector<Cell> cells_;
   std::vector<Span> spans_;
-  std::vector<uint64_t> begins_;  // of spans_, once sealed
+  std::vector<uint64_t> begins_;     // of spans_, once sealed
+  std::vector<uint32_t> by_number_;  // spans_, in the order of their blocks' numbers
   std::vector<AddressRange> memory_;
   BlockNumber blocks_ = 0;
   BlockNumber first_slot_ = 0;

@@ -92,9 +92,10 @@ void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim
   constexpr int kMostRounds = 6;
   for (int round = 0; round < kMostRounds; ++round) {
     is_contradicted_ = false;
-    std::fill(claims_.begin(), claims_.end(), 0);
-    std::fill(weak_claims_.begin(), weak_claims_.end(), 0);
-    std::fill(votes_.begin(), votes_.end(), Votes{});
+    if (round != 0) {
+      std::fill(claims_.begin(), claims_.end(), 0);
+      std::fill(weak_claims_.begin(), weak_claims_.end(), 0);
+    }
     level_ = Level::kVariables;
     for (const KnownBlock& known : known_) {
       const auto shape = known.is_array ? BlockShape::kArray : BlockShape::kObject;
@@ -106,7 +107,8 @@ void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim
     decide();
   }
   for (BlockNumber block = 0; block < claims_.size(); ++block) {
-    if (claims_[block] == 0 && marks_[block] == 0) claims_[block] = weak_claims_[block];
+    const Packed weak = weak_claims_[block];
+    if (weak != 0 && claims_[block] == 0 && marks_[block] == 0) claims_[block] = weak;
   }
 }
 
@@ -135,15 +137,16 @@ void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t ob
   if (type.pointers.empty() || type.size == 0) return;
   const bool may_be_left_over = typed.shape == BlockShape::kArray && marks_[block] != kKnown;
   const Votes vote = may_be_left_over ? Votes{0, 1} : Votes{1, 0};
-  for (const BlockEdge& edge : edges_.of(block)) {
-    uint64_t offset = uint64_t{edge.offset} * word_;
-    if (offset < objects_at) continue;
+  edges_.each(block, edges_hint_, [&](uint32_t word, BlockNumber target) {
+    uint64_t offset = uint64_t{word} * word_;
+    if (offset < objects_at) return true;
     offset -= objects_at;
     if (typed.shape != BlockShape::kObject) offset %= type.size;
-    if (offset >= type.size) continue;
+    if (offset >= type.size) return false;
     const Pointee to = type.pointee_at(offset);
-    if (to.type != 0) claim(edge.target, to, typed.type, vote);
-  }
+    if (to.type != 0) claim(target, to, typed.type, vote);
+    return true;
+  });
 }
 
 void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder,

@@ -41,7 +41,7 @@ TypedBlock fitted_type(const TypeGraph& graph, const Pointee& pointee, uint64_t 
 
 class BlockTyping {
  public:
-  // Both outlive this; `edges` is sealed and not cut off.
+  // Both outlive this; `edges` is sealed, not cut off and has kept sizes.
   BlockTyping(const TypeGraph& graph, const BlockEdges& edges, Machine machine);
 
   // The block's type is known by other means. `type`: 0 where debug information lacks it;
@@ -103,6 +103,7 @@ class BlockTyping {
 
   const TypeGraph& graph_;
   const BlockEdges& edges_;
+  BlockEdges::Hint edges_hint_;
   Machine machine_;
   uint32_t word_;
   LargeArray<uint8_t> marks_;

@@ -11,7 +11,6 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kWordBytes = 8;
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kTextInString = 16;  // bytes that a std::string has room for itself
 // By the logarithm of the width of a character.
@@ -43,9 +42,12 @@ ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
       map_(map),
       cache_(target.memory()),
       kinds_(map.blocks()),
+      tree_nodes_(map.blocks()),
       texts_(map.blocks()) {
   constexpr uint64_t kLooksABlock = 4;
+  constexpr uint64_t kFirstParts = 4096;
   nodes_left_ = kLooksABlock * (uint64_t{map.blocks()} + 1);
+  parts_left_ = kFirstParts + map.blocks() / 16;
   for (const AddressRange& range : map.memory()) most_pages_ += range.size() / kPageBytes + 2;
 }
 
@@ -98,7 +100,7 @@ void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block,
 void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
   // What orders the elements lies before the header of a tree: at a block's beginning there is a
   // node.
-  const bool is_second_word = word.offset_in_block == kWordBytes;
+  const bool is_second_word = word.source != kNoBlock && word.offset_in_block == kWordBytes;
   uint64_t first = 0;
   uint64_t second = 0;
   word.beside(0, first);
@@ -117,6 +119,17 @@ void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
   }
   containers_.push_back(
       {StorageKind::kTreeNode, word.at.value() - kWordBytes, first, third, count});
+}
+
+void ContainerStorage::look_at_node(const WordInMemory& word, uint64_t left, uint64_t right) {
+  uint64_t color = 0;
+  if (!word.beside(-1, color) || (color & UINT32_MAX) > 1 || (left != 0 && !map_.may_hold(left)) ||
+      (right != 0 && !map_.may_hold(right)) ||
+      map_.usable(word.at - kParentAt, hint_) < kTreeNodeBytes) {
+    return;
+  }
+  tree_nodes_[word.source] = static_cast<uint8_t>(kMayBeTreeNode | (left != 0 ? kHasLeft : 0) |
+                                                  (right != 0 ? kHasRight : 0));
 }
 
 void ContainerStorage::look_at_buckets(const WordInMemory& word, BlockNumber block,
@@ -160,40 +173,31 @@ void ContainerStorage::look_at_deque(const WordInMemory& word, BlockNumber block
                      last_buffer, bytes});
 }
 
-void ContainerStorage::follow() {
-  constexpr uint64_t kFirstPages = 256;
-  constexpr uint64_t kNodesForAPage = 32;
+void ContainerStorage::follow(const BlockEdges& edges) {
   if (target_.process().swap == 0) {
     check_texts();
-    // In the order of addresses, too: most of these are none.
-    std::stable_sort(containers_.begin(), containers_.end(),
-                     [](const Container& a, const Container& b) { return a.first < b.first; });
-    std::erase_if(containers_, [this](const Container& one) { return !has_first_node(one); });
-    most_pages_ += cache_.pages_read();
-    for (const Container& container : containers_) {
-      nodes_.truncate(0);
-      if (!may_go_on()) break;
-      most_pages_of_container_ =
-          cache_.pages_read() + kFirstPages + container.count / kNodesForAPage;
-      if (!follow_container(container)) continue;
-      for (const BlockNumber node : nodes_) mark(node, container.nodes);
-    }
-    // In the order of addresses: their maps are read once.
-    std::stable_sort(deques_.begin(), deques_.end(),
-                     [](const Deque& a, const Deque& b) { return a.first < b.first; });
-    for (const Deque& deque : deques_) {
-      nodes_.truncate(0);
-      if (!may_go_on()) break;
-      if (!follow_deque(deque)) continue;
-      mark(deque.map, StorageKind::kDequeMap);
-      for (const BlockNumber buffer : nodes_) mark(buffer, StorageKind::kDequeBuffer);
-    }
+    follow_containers(edges);
+    follow_deques();
     if (!may_go_on()) forget_nodes();
   }
   containers_.clear();
   deques_.clear();
   nodes_.release();
   texts_.release();
+  tree_nodes_.release();
+}
+
+void ContainerStorage::follow_deques() {
+  // In the order of addresses: their maps are read once.
+  std::stable_sort(deques_.begin(), deques_.end(),
+                   [](const Deque& a, const Deque& b) { return a.first < b.first; });
+  for (const Deque& deque : deques_) {
+    nodes_.truncate(0);
+    if (!may_go_on()) return;
+    if (!follow_deque(deque)) continue;
+    mark(deque.map, StorageKind::kDequeMap);
+    for (const BlockNumber buffer : nodes_) mark(buffer, StorageKind::kDequeBuffer);
+  }
 }
 
 // Some of one sort known and some not would be worse than none.
@@ -205,13 +209,6 @@ void ContainerStorage::forget_nodes() {
       kind = 0;
     }
   }
-}
-
-// Whether what is taken for a container has a first node that leads back to it.
-bool ContainerStorage::has_first_node(const Container& container) {
-  if (container.nodes == StorageKind::kHashNode) return true;
-  const auto back = cache_.word(Address(container.first) + kWordBytes, kWordBytes);
-  return back == container.header;
 }
 
 // In the order of addresses, so that each page is read once.
@@ -264,76 +261,6 @@ bool ContainerStorage::follow_deque(const Deque& deque) {
     nodes_.push_back(place->block);
   }
   return buffer == deque.last_buffer;
-}
-
-bool ContainerStorage::add_node(uint64_t address, std::span<uint64_t> words) {
-  if (!may_read()) return false;
-  --nodes_left_;
-  const auto place = map_.find(address, hint_);
-  if (!place || place->offset != 0 || map_.usable(Address(address), hint_) < words.size_bytes()) {
-    return false;
-  }
-  nodes_.push_back(place->block);
-  const auto bytes = std::as_writable_bytes(words);
-  return cache_.read(Address(address), bytes) == bytes.size();
-}
-
-bool ContainerStorage::follow_container(const Container& container) {
-  switch (container.nodes) {
-    case StorageKind::kListNode: return follow_list(container);
-    case StorageKind::kTreeNode: return follow_tree(container);
-    case StorageKind::kHashNode: return follow_chain(container);
-    default: return false;
-  }
-}
-
-// | next | previous | element |, in a ring with the container.
-bool ContainerStorage::follow_list(const Container& container) {
-  uint64_t previous = container.header;
-  uint64_t at = container.first;
-  for (uint64_t i = 0; i < container.count; ++i) {
-    std::array<uint64_t, 3> words{};
-    if (!add_node(at, words) || words[1] != previous) return false;
-    previous = at;
-    at = words[0];
-  }
-  return at == container.header && previous == container.last;
-}
-
-// | next | element |, and nothing after the last.
-bool ContainerStorage::follow_chain(const Container& container) {
-  uint64_t at = container.first;
-  for (uint64_t i = 0; i < container.count; ++i) {
-    std::array<uint64_t, 2> words{};
-    if (!add_node(at, words)) return false;
-    at = words[0];
-  }
-  return at == 0;
-}
-
-// | colour | parent | left | right | element |; the container is the parent of the root.
-bool ContainerStorage::follow_tree(const Container& container) {
-  struct Below {
-    uint64_t node;
-    uint64_t parent;
-  };
-  LargeArray<Below> waiting;
-  waiting.push_back({container.first, container.header});
-  bool has_last = false;
-  while (!waiting.empty()) {
-    const Below next = waiting.back();
-    waiting.pop_back();
-    std::array<uint64_t, 5> words{};
-    if (nodes_.size() == container.count || !add_node(next.node, words) ||
-        (words[0] & UINT32_MAX) > 1 || words[1] != next.parent) {
-      return false;
-    }
-    for (const uint64_t child : {words[2], words[3]}) {
-      if (child != 0) waiting.push_back({child, next.node});
-    }
-    if (next.node == container.last) has_last = words[3] == 0;
-  }
-  return has_last && nodes_.size() == container.count;
 }
 
 }  // namespace heapsnap

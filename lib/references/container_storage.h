@@ -13,12 +13,14 @@
 //   std::unordered_map   | buckets | their number | first | size | 1.0 | their number |
 //   std::unordered_set                                            that many nodes
 //
-// Nodes are read again where they lie close together: a container whose nodes are scattered over
-// more pages than one for 32 of them is given up, all of it. If all together take more pages than
-// the heap has, or more looks than a few for each block, no node is known. Where some of the memory
+// Nodes are followed by the references between blocks; only the first and the last one are read
+// again, and those for which the scan saw too little. A container whose nodes are scattered over
+// more parts of the heap than one for eight of them is given up, all of it. If all together take
+// more parts, or more looks, than a few for each block, no node is known. Where some of the memory
 // is in swap, neither nodes nor characters are.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -27,6 +29,7 @@
 
 #include "base/address.h"
 #include "base/large_memory.h"
+#include "references/block_edges.h"
 #include "references/block_map.h"
 #include "references/loaded_modules.h"
 #include "references/reference.h"
@@ -58,8 +61,8 @@ struct WordInMemory {
   Address at;    // of the word
   size_t index;  // of its first byte in `bytes`
   std::span<const std::byte> bytes;
-  uint64_t offset_in_block = kOutsideOfBlocks;
-  static constexpr uint64_t kOutsideOfBlocks = UINT64_MAX;
+  BlockNumber source = kNoBlock;  // the block that it lies in
+  uint64_t offset_in_block = 0;   // if it lies in one
 
   // The word that lies `words` after it, or before it; false if it is none of the bytes.
   bool beside(int words, uint64_t& value) const {
@@ -92,24 +95,35 @@ class ContainerStorage {
     } else if (second <= third && third >= kShortestText && third < kMostBytes) {
       look_at_text(word, block, second, third);
     }
+    if (word.source != kNoBlock && word.offset_in_block == kParentAt) {
+      look_at_node(word, second, third);
+    }
     if (map_.may_hold(second)) look_at_lists(word, third);
     if (second != 0 && second < kMostBytes) {
       look_at_buckets(word, block, second, third);
       if (map_.may_hold(third)) look_at_deque(word, block, second);
     }
   }
-  // After the last one: reads what must be read again.
-  void follow();
+  // After the last one. `edges` is sealed: the references of all blocks that the words were of.
+  void follow(const BlockEdges& edges);
 
   StorageKind kind(BlockNumber block) const { return static_cast<StorageKind>(kinds_[block]); }
   // The kinds of all blocks, StorageKind each; the last thing to ask for.
   LargeArray<uint8_t> take_kinds() { return std::move(kinds_); }
 
  private:
+  static constexpr uint64_t kWordBytes = 8;
   static constexpr uint64_t kMostBytes = uint64_t{1} << 40;
   // Shorter ones lie in the std::string: of 16 bytes.
   static constexpr uint64_t kShortestText = 4;
   static constexpr size_t kMostContainers = 1 << 20;
+  // In a node of a tree: | colour | parent | left | right |.
+  static constexpr uint64_t kParentAt = 8;
+  static constexpr uint64_t kTreeNodeBytes = 40;  // at least
+  // Of a block that may be one, as the scan saw it: which of its children are not null.
+  static constexpr uint8_t kMayBeTreeNode = 1;
+  static constexpr uint8_t kHasLeft = 2;
+  static constexpr uint8_t kHasRight = 4;
 
   struct Container {
     StorageKind nodes = StorageKind::kNone;
@@ -118,6 +132,8 @@ class ContainerStorage {
     uint64_t last = 0;
     uint64_t count = 0;
   };
+  // Of a block: what its first words lead to; kNoBlock where that is no block's first byte.
+  using NodeLinks = std::array<BlockNumber, 4>;
   // Its buffers are `buffer_bytes` each; words of the map from `first` on, `count` of them, hold
   // them.
   struct Deque {
@@ -143,32 +159,48 @@ class ContainerStorage {
   bool is_filled(uint64_t address, uint64_t bytes);
   void mark(BlockNumber block, StorageKind kind);
 
+  void look_at_node(const WordInMemory& word, uint64_t left, uint64_t right);
+
   void check_texts();
-  bool may_go_on() const { return cache_.pages_read() < most_pages_ && nodes_left_ != 0; }
-  bool may_read() const { return may_go_on() && cache_.pages_read() < most_pages_of_container_; }
-  void forget_nodes();
   bool is_text(Address begin, uint64_t size, uint32_t width);
+  bool may_go_on() const {
+    return nodes_left_ != 0 && parts_left_ != 0 && cache_.pages_read() < most_pages_;
+  }
+  void forget_nodes();
   bool follow_deque(const Deque& deque);
-  bool has_first_node(const Container& container);
-  bool follow_container(const Container& container);
-  bool follow_list(const Container& container);
-  bool follow_chain(const Container& container);
-  bool follow_tree(const Container& container);
-  // Reads the first words of the node there, and adds it to nodes_; false if no such block begins
-  // there.
-  bool add_node(uint64_t address, std::span<uint64_t> words);
+  bool leads_back(const Container& container);
+  void follow_containers(const BlockEdges& edges);
+  void follow_deques();
+  bool follow_container(const BlockEdges& edges, const Container& container);
+  bool follow_list(const BlockEdges& edges, BlockNumber first, const Container& container);
+  bool follow_tree(const BlockEdges& edges, BlockNumber first, const Container& container);
+  bool follow_chain(const BlockEdges& edges, BlockNumber first, const Container& container);
+  // The block that begins there and has room for so many bytes; kNoBlock if none does.
+  BlockNumber block_at(uint64_t address, uint64_t bytes);
+  // Adds a block to nodes_; false where it costs too much.
+  bool add_node(BlockNumber block);
+  NodeLinks links_of(const BlockEdges& edges, BlockNumber block);
+  // Marks of the tree's node with this parent, from memory where the scan saw too little; 0 for
+  // none. `parent`: kNoBlock for the root, whose parent is the container.
+  uint8_t tree_node(const NodeLinks& links, BlockNumber block, BlockNumber parent, uint64_t header);
 
   Target& target_;
   const BlockMap& map_;
   PageCache cache_;
-  uint64_t most_pages_ = 0;               // to read, of all containers
-  uint64_t most_pages_of_container_ = 0;  // of the one that is followed
+  uint64_t most_pages_ = 0;  // to read again
   // To look at: a block is a node of one container; some are followed that are none.
   uint64_t nodes_left_ = 0;
+  // Parts of the heap to look at, of all containers and of the one that is followed; the parts that
+  // are in a cache, presumably.
+  uint64_t parts_left_ = 0;
+  uint64_t parts_of_container_ = 0;
+  std::array<uint32_t, 1024> near_parts_{};
   bool is_on_stack_ = false;
   BlockMap::Hint hint_;
-  LargeArray<uint8_t> kinds_;  // of each block
-  LargeArray<Text> texts_;     // of each block; of size 0: none
+  BlockEdges::Hint edges_hint_;
+  LargeArray<uint8_t> kinds_;       // of each block
+  LargeArray<uint8_t> tree_nodes_;  // of each block: the marks above
+  LargeArray<Text> texts_;          // of each block; of size 0: none
   std::vector<Container> containers_;
   std::vector<Deque> deques_;
   LargeArray<BlockNumber> nodes_;  // of the container that is followed

@@ -112,10 +112,10 @@ class References {
 // A word that was looked up, among the bytes that it is of. No container keeps its elements in
 // slots of a runtime.
 void show(ContainerStorage* storage, const BlockMap& map, Address from,
-          std::span<const std::byte> bytes, const FoundWord& word,
-          uint64_t offset_in_block = WordInMemory::kOutsideOfBlocks) {
+          std::span<const std::byte> bytes, const FoundWord& word, BlockNumber source = kNoBlock,
+          uint64_t offset_in_block = 0) {
   if (storage == nullptr || word.interior || word.target >= map.first_slot()) return;
-  storage->look_at({word.at, word.at - from, bytes, offset_in_block}, word.target);
+  storage->look_at({word.at, word.at - from, bytes, source, offset_in_block}, word.target);
 }
 
 // Looks at the words of bytes that lie in no block.
@@ -171,7 +171,7 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
   PieceHandover handover(start_thread, [&](const ScannedPiece& piece) {
     for (const FoundReference& each : piece.words) {
       collected.add(each);
-      show(storage, map, piece.from, piece.bytes, each.word, each.offset * word);
+      show(storage, map, piece.from, piece.bytes, each.word, each.source, each.offset * word);
     }
   });
   ScannedPiece filled;

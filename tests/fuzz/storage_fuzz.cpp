@@ -84,14 +84,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   require(map.why_not().empty());
   ContainerStorage storage(heap.target, map);
   CountingSink sink;
-  scan_blocks(heap.target, map, sink, {}, {}, &storage);
+  BlockEdges edges(sink, 1 << 20);
+  scan_blocks(heap.target, map, edges, {}, {}, &storage);
+  edges.seal(map);
+  require(!edges.is_cut_off());
   for (const bool is_on_stack : {false, true}) {
     storage.set_on_stack(is_on_stack);
     scan_outside(
         heap.target, map, {kData, kData + kDataBytes / 2}, [](const FoundWord&) {}, &storage);
   }
   const uint64_t before = heap.target.reads();
-  storage.follow();
+  storage.follow(edges);
   require(heap.target.reads() - before <= 4 * uint64_t{map.blocks()} + 600);
   for (BlockNumber block = 0; block < map.blocks(); ++block) {
     require(static_cast<int>(storage.kind(block)) < kStorageKindCount);

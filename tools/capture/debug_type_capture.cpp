@@ -97,16 +97,8 @@ DebugTypeCapture::DebugTypeCapture(const LoadedModules& modules, const DebugFile
 
 DebugTypeCapture::~DebugTypeCapture() = default;
 
-ReferenceSink& DebugTypeCapture::sink(ReferenceSink& next, uint64_t most_bytes) {
-  return edges_.emplace(next, most_bytes);
-}
-
-void DebugTypeCapture::seal(const BlockMap& map) {
-  edges_->seal(map);
-}
-
 void DebugTypeCapture::run(const Known& known) {
-  if (edges_->is_cut_off()) {
+  if (known.edges.is_cut_off()) {
     notes_.emplace_back(
         "types by debug information are left out: memory is too short for the references");
     return;
@@ -215,7 +207,7 @@ void DebugTypeCapture::read(const Source& source, Asked& asked, Claims& claims) 
 void DebugTypeCapture::follow(const Known& known, const Claims& claims) {
   const TypeGraph& graph = debug_types_->graph();
   number_of_.resize(graph.types.size() * kShapes);
-  typing_ = std::make_unique<BlockTyping>(graph, *edges_, known.context.machine);
+  typing_ = std::make_unique<BlockTyping>(graph, known.edges, known.context.machine);
   for (BlockNumber block = 0; block < known.block_entries.size(); ++block) {
     const TypeNumber entry = known.block_entries[block];
     if (entry == 0) continue;

@@ -1,6 +1,6 @@
 // Types of blocks by the debug information of the target's modules, where it is installed.
 //
-//   in the freeze   the references are kept in memory as they are found
+//   in the freeze   the references are kept in memory as they are found (block_edges.h)
 //   after it        debug information is read, and followed from variables, thread-local ones and
 //                   stack frames, and from objects whose class is known by their vtables
 //
@@ -43,15 +43,10 @@ class DebugTypeCapture {
   // Whether there is any; else nothing else is called.
   bool is_wanted() const { return !sources_.empty(); }
 
-  // Where references go instead of to `next`, which outlives this. They are kept if they take no
-  // more than `most_bytes`.
-  ReferenceSink& sink(ReferenceSink& next, uint64_t most_bytes);
-  // After the last reference, while the map is there.
-  void seal(const BlockMap& map);
-
   // What is known by then. `block_entries` are rows of `entries`.
   struct Known {
     const RootContext& context;
+    const BlockEdges& edges;  // sealed; with sizes, unless they are cut off
     std::span<const RootWord> words;
     std::span<const Root> roots;  // of the words, then others
     std::span<const TypeNumber> block_entries;
@@ -60,7 +55,7 @@ class DebugTypeCapture {
     std::span<const TypeNumber> elements;
     std::span<const uint8_t> elements_at;
   };
-  // Afterwards type_of() has the answers.
+  // Afterwards type_of() has the answers. `known.edges` outlives this.
   void run(const Known& known);
 
   // A row of types(); 0: not known.
@@ -91,7 +86,6 @@ class DebugTypeCapture {
 
   Limits limits_;
   std::vector<Source> sources_;
-  std::optional<BlockEdges> edges_;
   std::map<std::string, DebugTypeNumber> classes_;  // that vtables name
   std::unique_ptr<DebugTypes> debug_types_;
   std::unique_ptr<BlockTyping> typing_;

@@ -149,7 +149,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   all_taken.slots = slots;
   regions_ = find_root_regions(*target_, modules_, heap, all_taken);
   stacks_ = unwind_stacks(*target_, modules_);
-  vtable_ranges_ = vtable_ranges(modules_, target_->address_space());
+  find_vtable_ranges();
   vtable_finder_.emplace(*target_, modules_, types_);
   find_known_blocks(heap);
 
@@ -158,8 +158,8 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   }
   entry_of_block_ = LargeArray<TypeNumber>(map_->blocks());
   if (!debug_types_) look_for_debug_types();
-  ReferenceSink& kept =
-      debug_types_->is_wanted() ? debug_types_->sink(writer, budget_->bytes()) : writer;
+  if (storage_ || debug_types_->is_wanted()) edges_.emplace(writer, budget_->bytes());
+  ReferenceSink& kept = edges_ ? static_cast<ReferenceSink&>(*edges_) : writer;
   const bool has_objects = map_->slots().classes().size() > 1;
   if (has_objects) {
     object_references_ = std::make_unique<ObjectReferences>(
@@ -178,11 +178,17 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   record_.references = writer.references();
   if (has_objects) add_objects(writer);
   scan_roots();
-  if (debug_types_->is_wanted()) debug_types_->seal(*map_);
-  if (!storage_) return;
-  storage_->follow();
-  storage_of_block_ = storage_->take_kinds();
-  storage_.reset();
+  if (edges_) edges_->seal(*map_);
+  if (storage_) {
+    storage_->follow(*edges_);
+    storage_of_block_ = storage_->take_kinds();
+    storage_.reset();
+  }
+  if (debug_types_->is_wanted()) {
+    edges_->keep_sizes(*map_);
+  } else {
+    edges_.reset();
+  }
 }
 
 // The slots, and the types of objects in them and in blocks.
@@ -295,7 +301,19 @@ TypeNumber ReferenceCapture::type_of_objects(const FirstWord& first) {
   return is_counted_row_of_objects(first.bytes, usable, word) ? entry_of_array(entry, word) : 0;
 }
 
-TypeNumber ReferenceCapture::type_by_vtable(uint64_t word) {
+void ReferenceCapture::find_vtable_ranges() {
+  vtable_ranges_ = vtable_ranges(modules_, target_->address_space());
+  for (const AddressRange& range : vtable_ranges_) {
+    if (range.is_empty()) continue;
+    const uint64_t first = range.begin.value() >> kVtablePartShift;
+    const uint64_t last = (range.end.value() - 1) >> kVtablePartShift;
+    for (uint64_t i = 0; i <= std::min<uint64_t>(last - first, kVtableParts - 1); ++i) {
+      vtable_parts_.set((first + i) % kVtableParts);
+    }
+  }
+}
+
+TypeNumber ReferenceCapture::type_in_modules(uint64_t word) {
   const auto after = std::upper_bound(
       vtable_ranges_.begin(), vtable_ranges_.end(), word,
       [](uint64_t value, const AddressRange& range) { return value < range.begin.value(); });
@@ -374,8 +392,8 @@ void ReferenceCapture::follow_debug_types(const std::vector<BlockType>& names) {
     elements.push_back(entry.array_of);
     elements_at.push_back(entry.elements_at);
   }
-  debug_types_->run(
-      {root_context(), words_, roots_, entry_of_block_.span(), names, elements, elements_at});
+  debug_types_->run({root_context(), *edges_, words_, roots_, entry_of_block_.span(), names,
+                     elements, elements_at});
 }
 
 // What a block says itself counts most; then what debug information says of it, unless that is only

@@ -15,6 +15,7 @@
 //               up; who owns the copy may know earlier what was copied (give_up()).
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "heap/chunk.h"
 #include "heap/heap_model.h"
 #include "heap/located_malloc.h"
+#include "references/block_edges.h"
 #include "references/block_map.h"
 #include "references/block_types.h"
 #include "references/container_storage.h"
@@ -94,6 +96,10 @@ class ReferenceCapture final : public ChunkSink {
     uint8_t elements_at = 0;  // of an array: where its first object lies, in bytes
   };
 
+  // A part has two megabytes; one bit is of many parts.
+  static constexpr unsigned kVtablePartShift = 21;
+  static constexpr size_t kVtableParts = 1 << 12;
+
   void check_budget();
   void decide(bool is_held);
   void check_estimate() const;
@@ -103,7 +109,11 @@ class ReferenceCapture final : public ChunkSink {
   void add_objects(SnapshotWriter& writer);
   void find_known_blocks(const HeapModel& heap);
   TypeNumber type_of(const FirstWord& first);
-  TypeNumber type_by_vtable(uint64_t word);
+  TypeNumber type_by_vtable(uint64_t word) {
+    return vtable_parts_[(word >> kVtablePartShift) % kVtableParts] ? type_in_modules(word) : 0;
+  }
+  TypeNumber type_in_modules(uint64_t word);
+  void find_vtable_ranges();
   TypeNumber entry_of(TypeNumber type);
   TypeNumber entry_of_array(TypeNumber elements, unsigned elements_at);
   TypeNumber type_of_objects(const FirstWord& first);
@@ -138,6 +148,7 @@ class ReferenceCapture final : public ChunkSink {
   std::optional<VtableFinder> vtable_finder_;
   VtableTypes vtables_;
   std::vector<AddressRange> vtable_ranges_;
+  std::bitset<kVtableParts> vtable_parts_;  // of memory, in which the ranges lie
   std::vector<TypeEntry> entries_ = {TypeEntry{}};
   std::unordered_map<uint64_t, TypeNumber> entry_of_word_;
   std::unordered_map<TypeNumber, TypeNumber> entry_of_type_;
@@ -145,6 +156,7 @@ class ReferenceCapture final : public ChunkSink {
   std::map<std::pair<TypeNumber, unsigned>, TypeNumber> entry_of_array_;
   LargeArray<TypeNumber> entry_of_block_;
   LargeArray<uint8_t> storage_of_block_;  // StorageKind; empty: not looked for
+  std::optional<BlockEdges> edges_;       // none: nobody asks for them
   std::unique_ptr<DebugTypeCapture> debug_types_;
   BlockMap::Hint usable_hint_;
   std::unique_ptr<ContainerStorage> storage_;  // null: not looked for

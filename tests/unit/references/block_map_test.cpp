@@ -68,7 +68,10 @@ void check_heap(const RandomHeap& heap, std::mt19937_64& random, size_t batch_si
     check_at(map, list, chunk.chunk + chunk.usable, hint);
     check_at(map, list, chunk.chunk + chunk.size, hint);
   }
-  for (const AddressRange& block : blocks) CHECK(map.usable(block.begin) == block.size());
+  for (BlockNumber block = 0; block < blocks.size(); ++block) {
+    CHECK(map.usable(blocks[block].begin) == blocks[block].size());
+    CHECK(map.address_of(block) == blocks[block].begin);
+  }
   if (!blocks.empty()) CHECK(map.usable(blocks[0].begin + 1) == 0);
   for (const uint64_t odd : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}, uint64_t{1} << 63}) {
     check_at(map, list, Address(odd), hint);

@@ -89,6 +89,7 @@ struct SmallHeap {
     }
     edges.on_references({0, counts, offsets, targets, interior});
     edges.seal(map);
+    edges.keep_sizes(map);
   }
 
   NoSink sink;

@@ -50,11 +50,13 @@ struct ContainerHeap {
     map.seal();
     REQUIRE(map.why_not().empty());
     ContainerStorage storage(target, map);
-    scan_blocks(target, map, sink, {}, {}, &storage);
+    BlockEdges edges(sink, 1 << 20);
+    scan_blocks(target, map, edges, {}, {}, &storage);
+    edges.seal(map);
     storage.set_on_stack(is_on_stack);
     scan_outside(
         target, map, {kData, kData + 0x1000}, [](const FoundWord&) {}, &storage);
-    storage.follow();
+    storage.follow(edges);
     BlockMap::Hint hint;
     const auto place = map.find(address, hint);
     REQUIRE(place);
