@@ -30,6 +30,8 @@ class ObjectGraph:
         for block, _, target, _ in snapshot.references():
             self.targets[block].append(target)
         self.number_at = {begin: number for number, (begin, _) in enumerate(self.blocks)}
+        self.heaps = [(row["begin"], row["end"]) for name in ("runtime_areas", "segments")
+                      for row in snapshot.tables[name]]
         places = snapshot.tables["root_places"]
         self.globals = collections.defaultdict(set)
         for row in snapshot.tables["roots"]:
@@ -41,6 +43,9 @@ class ObjectGraph:
         """Of the object there, which has up to 32 bytes of its collector's in front; None: it is in none."""
         return next((self.number_at[address - header] for header in (0, 16, 32)
                      if address - header in self.number_at), None)
+
+    def is_in_heap(self, address):
+        return any(begin <= address < end for begin, end in self.heaps)
 
     def referents(self, block, is_object):
         """The objects that it leads to, by itself or through buffers that are none."""

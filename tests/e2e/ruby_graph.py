@@ -47,7 +47,7 @@ def check_owners(heapsnap, path):
     store = by_name.get("Cache::STORE")
     assert store and store["kind"] == "global", [(node.get("root"), node["retained_bytes"]) for node in owners[:8]]
     # An order, its array and hash, and two strings of more than 100 bytes.
-    assert store["retained_bytes"] > ORDERS * 400, store
+    assert store["retained_bytes"] > ORDERS * 350, store
     text = json.dumps(store)
     assert '"Hash"' in text and '"Order"' in text, text[:2000]
     assert {"Cache::SEEN", "Service::Registry::ITEMS"} <= by_name.keys(), list(by_name)[:40]
@@ -70,7 +70,7 @@ def main():
         held = run(heapsnap, "why", hex(target.said["order"]), path, "-j")
         assert "Cache::STORE" in held and "Order" in held, held[:2000]
         rows = {row["type"]: row for row in json.loads(run(heapsnap, "objects", path, "-j"))["objects"]}
-        assert rows["Order"]["count"] == ORDERS and rows["Order"]["retained_bytes"] > ORDERS * 400, rows["Order"]
+        assert rows["Order"]["count"] == ORDERS and rows["Order"]["retained_bytes"] > ORDERS * 350, rows["Order"]
         leaks = json.loads(run(heapsnap, "leaks", path, "-j"))
         print(f"leaks: {leaks['garbage_blocks']} blocks are garbage, {leaks['leaked_blocks']} leaked")
     return 0
