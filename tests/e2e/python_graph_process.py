@@ -51,9 +51,9 @@ def watch():
 
 def cycle():
     """Garbage that only the collector sees."""
-    ring = [[] for _ in range(50)]
-    for i, one in enumerate(ring):
-        one.append(ring[(i + 1) % len(ring)])
+    for _ in range(50):
+        one = []
+        one.append([one])
 
 
 def in_function():

@@ -396,8 +396,8 @@ void ReferenceCapture::follow_debug_types(const std::vector<BlockType>& names) {
                      elements, elements_at});
 }
 
-// What a block says itself counts most; then what debug information says of it, unless that is only
-// that it holds numbers; then what containers say.
+// What a block says itself counts most; then what a language runtime says of it; then what debug
+// information says, unless that is only that it holds numbers; then what containers say.
 void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotWriter& writer) {
   const auto by_storage = static_cast<TypeNumber>(names.size());
   const auto by_runtime = by_storage + TypeNumber{kStorageKindCount};
@@ -405,15 +405,16 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   std::vector<TypeNumber> types;
   for (BlockNumber block = 0; block < record_.blocks; ++block) {
     TypeNumber entry = entry_of_block_[block];
-    if (entry == 0) {
+    const uint8_t buffer = object_references_ ? object_references_->buffer_kind(block) : uint8_t{0};
+    if (entry == 0 && buffer != 0) {
+      entry = by_runtime + buffer - 1;
+    } else if (entry == 0) {
       const TypeNumber found = debug_types_->type_of(block);
       const auto kind = storage_of_block_.empty() ? uint8_t{0} : storage_of_block_[block];
       if (found != 0 && (kind == 0 || !debug_types_->is_plain(found))) {
         entry = by_debug + found;
       } else if (kind != 0) {
         entry = by_storage + kind;
-      } else if (object_references_ && object_references_->buffer_kind(block) != 0) {
-        entry = by_runtime + object_references_->buffer_kind(block) - 1;
       }
     }
     types.push_back(entry);
