@@ -3,6 +3,7 @@
 #include <elf.h>
 #include <sys/syscall.h>
 
+#include <optional>
 #include <utility>
 
 #include "tools/doctor/attach_permission.h"
@@ -14,6 +15,7 @@ namespace {
 using Severity = Obstacle::Severity;
 
 constexpr KernelVersion kFirstWithPageMapScan{6, 7};
+constexpr KernelVersion kFirstWithCloseRange{5, 9};
 // Where a pause of some length begins to matter: reading 1 GB while stopped takes 0.3 s.
 constexpr uint64_t kMuchToReadStopped = 256 << 20;
 
@@ -178,7 +180,25 @@ void judge_state(const TargetFacts& target, Checklist& list) {
   }
 }
 
-void judge_copy(const AttachFacts& facts, Checklist& list) {
+bool is_older(const KernelVersion& kernel, const KernelVersion& first) {
+  return kernel != KernelVersion{} && kernel < first;
+}
+
+// Of a process of `resident` bytes, or of any.
+void judge_copying_kernel(std::optional<uint64_t> resident, Checklist& list) {
+  const std::string what = "No copy is made on a kernel before Linux 5.9";
+  const std::string why = "it has no close_range(2), by which a copy gives up the files; ";
+  if (!resident) {
+    list.note("kernel-copy", what, why + "processes are read while stopped, about 0.3 s per GB");
+  } else if (*resident < kMuchToReadStopped) {
+    list.note("kernel-copy", what,
+              why + "it is read while stopped, which is short for a heap of this size");
+  } else {
+    list.degraded("kernel-copy", what, why + "it is read while stopped, about 0.3 s per GB");
+  }
+}
+
+void judge_room_for_copy(const AttachFacts& facts, Checklist& list) {
   const TargetFacts& target = *facts.target;
   const CopyGrowth growth{target.busy_processors,
                           target.may_be_killed && !target.limits.dies_together};
@@ -197,6 +217,15 @@ void judge_copy(const AttachFacts& facts, Checklist& list) {
   } else {
     list.degraded(refusal->id, refusal->what,
                   refusal->why + "; it is read while stopped, about 0.3 s per GB", refusal->remedy);
+  }
+}
+
+void judge_copy(const AttachFacts& facts, Checklist& list) {
+  const TargetFacts& target = *facts.target;
+  if (is_older(facts.machine.kernel, kFirstWithCloseRange)) {
+    judge_copying_kernel(target.status.rss, list);
+  } else {
+    judge_room_for_copy(facts, list);
   }
   if (target.children_in_other_pid_namespace) {
     list.degraded("child-namespace", "Its children are created in another PID namespace",
@@ -235,8 +264,7 @@ void judge_page_map(const AttachFacts& facts, Checklist& list) {
   if (facts.target && !refused && !facts.target->page_map_readable) {
     list.degraded("page-map", "/proc/PID/pagemap cannot be opened",
                   "it will not be known which pages are resident", remedy_by_capability(facts));
-  } else if (facts.machine.kernel < kFirstWithPageMapScan &&
-             facts.machine.kernel != KernelVersion{}) {
+  } else if (is_older(facts.machine.kernel, kFirstWithPageMapScan)) {
     list.note("page-map", "Page states are read page by page",
               "PAGEMAP_SCAN came with Linux 6.7; without it, this takes 10 ms per GB");
   }
@@ -253,6 +281,8 @@ std::vector<Obstacle> judge_freeze(const AttachFacts& facts) {
     judge_state(*facts.target, list);
     judge_copy(facts, list);
     judge_namespaces(*facts.target, list);
+  } else if (is_older(facts.machine.kernel, kFirstWithCloseRange)) {
+    judge_copying_kernel(std::nullopt, list);
   } else if (facts.machine.memory.strict_overcommit) {
     list.note("commit-limit", "Memory overcommit is off",
               "vm.overcommit_memory is 2: a copy of a large process may be refused");

@@ -340,6 +340,25 @@ TEST_CASE("namespaces and files that cannot be opened") {
   CHECK_FALSE(find(facts, "page-map").has_value());
 }
 
+TEST_CASE("a kernel on which no copy is made") {
+  AttachFacts facts = easy_facts();
+  CHECK_FALSE(find(facts, "kernel-copy").has_value());
+  facts.machine.kernel = {5, 9};
+  CHECK_FALSE(find(facts, "kernel-copy").has_value());
+  CHECK(find(facts, "memory").has_value());
+  facts.machine.kernel = {4, 14};
+  facts.target->status.rss = 1 << 20;
+  CHECK(find(facts, "kernel-copy")->severity == Severity::kNote);
+  CHECK_FALSE(find(facts, "memory").has_value());  // nothing is copied that could take any
+  facts.target->status.rss = uint64_t{1} << 30;
+  CHECK(find(facts, "kernel-copy")->severity == Severity::kDegrades);
+  CHECK(holds(find(facts, "kernel-copy")->why, "0.3 s per GB"));
+  facts.target.reset();
+  CHECK(find(facts, "kernel-copy")->severity == Severity::kNote);
+  facts.machine.kernel = {};  // not known
+  CHECK_FALSE(find(facts, "kernel-copy").has_value());
+}
+
 TEST_CASE("the machine alone") {
   AttachFacts facts = easy_facts();
   facts.target.reset();
