@@ -33,8 +33,8 @@ TEST_CASE("the budget is a tenth of what is free on the machine") {
   CHECK(budget.why_spent() == std::nullopt);
   set_free(files, 899 * kMiB);
   CHECK(budget.why_spent() ==
-        "free memory fell by more than the budget of 100.0 MiB while the copy of the process was "
-        "read (memory of this machine)");
+        "free memory fell by more than the budget of 100.0 MiB while the process was read (memory "
+        "of this machine)");
   set_free(files, 2000 * kMiB);
   CHECK(budget.why_spent() == std::nullopt);
 }
@@ -57,8 +57,8 @@ TEST_CASE("or of what the process's control group leaves, where that is less") {
   CHECK(budget.why_spent() == std::nullopt);
   use(241 * kMiB);
   CHECK(budget.why_spent() ==
-        "free memory fell by more than the budget of 40.0 MiB while the copy of the process was "
-        "read (memory limit of /app)");
+        "free memory fell by more than the budget of 40.0 MiB while the process was read (memory "
+        "limit of /app)");
 }
 
 TEST_CASE("what is asked for is the budget, and none is too small") {
