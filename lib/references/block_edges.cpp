@@ -79,9 +79,8 @@ void BlockEdges::keep_sizes(const BlockMap& map) {
     map.each_part(memory,
                   [&](const BlockMap::Part& whole) { add(whole.block, whole.bytes.size()); });
   }
-  map.slots().each_slot([&](uint32_t slot, Address, uint32_t bytes) {
-    add(map.first_slot() + slot, bytes);
-  });
+  map.slots().each_slot(
+      [&](uint32_t slot, Address, uint32_t bytes) { add(map.first_slot() + slot, bytes); });
   std::sort(large_sizes_.begin(), large_sizes_.end());
 }
 
