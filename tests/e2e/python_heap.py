@@ -71,6 +71,8 @@ class Found:
         self.pages = printed["pages"]
         self.classes = {row["type"]: row for row in printed["objects"]}
         assert len(self.classes) == len(printed["objects"])
+        # Only a snapshot with references has it.
+        self.retained = {name: row.pop("retained_bytes", None) for name, row in self.classes.items()}
         assert all(row["runtime"] == "python" for row in printed["objects"] + printed["pages"])
 
 

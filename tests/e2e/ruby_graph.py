@@ -42,7 +42,7 @@ def run(heapsnap, *words):
 
 
 def check_owners(heapsnap, path):
-    owners = json.loads(run(heapsnap, "owners", path, "-j"))["owners"]
+    owners = json.loads(run(heapsnap, "owners", path, "-j", "--depth", "6"))["owners"]
     by_name = {node.get("root"): node for node in owners}
     store = by_name.get("Cache::STORE")
     assert store and store["kind"] == "global", [(node.get("root"), node["retained_bytes"]) for node in owners[:8]]
