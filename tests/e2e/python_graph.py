@@ -75,11 +75,11 @@ def check_owners(heapsnap, path):
 
 
 def check_why(heapsnap, path, said):
-    held = json.loads(run(heapsnap, "why", hex(said["order"]), path, "-j"))
+    held = json.loads(run(heapsnap, "why", hex(said["order"]), path, "-j", "--limit", "20"))
     text = json.dumps(held)
     assert "app.CACHE" in text and "Order" in text, text[:2000]
     # What only a weak reference and a variable of the main module know belongs to that variable.
-    held = json.dumps(json.loads(run(heapsnap, "why", hex(said["watched"]), path, "-j")))
+    held = json.dumps(json.loads(run(heapsnap, "why", hex(said["watched"]), path, "-j", "--limit", "20")))
     assert "__main__.held" in held and "app.WATCH" not in held, held[:2000]
 
 

@@ -171,7 +171,7 @@ def check_text(heapsnap, snapshot, found):
     text = subprocess.run([heapsnap, "objects", snapshot, "--limit", "3", "--sort", "count", "--width", "60"],
                           capture_output=True, text=True, check=True).stdout
     most = sorted(found.classes.values(), key=lambda row: -row["count"])[:3]
-    shown = re.findall(r"^ .* ([\d,]+) +[\d.]+ [KMG]?i?B +(\S+)$", text, re.MULTILINE)
+    shown = re.findall(r"^ .* ([\d,]+) +[\d.]+ [KMG]?i?B +(?:[\d.]+ [KMG]?i?B +)?(\S+)$", text, re.MULTILINE)
     assert [(int(count.replace(",", "")), name) for count, name in shown] == \
         [(row["count"], row["type"]) for row in most], (shown, text)
     assert f"{len(found.classes) - 3:,} more classes" in text and "--limit 0" in text, text
