@@ -160,7 +160,8 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   if (!debug_types_) look_for_debug_types();
   if (storage_ || debug_types_->is_wanted()) edges_.emplace(writer, budget_->bytes());
   ReferenceSink& kept = edges_ ? static_cast<ReferenceSink&>(*edges_) : writer;
-  const bool has_objects = map_->slots().classes().size() > 1;
+  // Where no block looks like an object, slots in use are blocks all the same.
+  const bool has_objects = map_->slots().size() != 0 || map_->slots().classes().size() > 1;
   if (has_objects) {
     object_references_ = std::make_unique<ObjectReferences>(
         *map_, objects_, kept, [this](uint32_t variable, BlockNumber target, bool interior) {
