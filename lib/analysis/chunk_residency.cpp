@@ -44,7 +44,7 @@ constexpr uint64_t kMaxArenaHead = 4096;
 
 }  // namespace
 
-ChunkResidency::ChunkResidency(const SnapshotMetadata& metadata, const PageMap& pages,
+ChunkResidency::ChunkResidency(const SnapshotMetadata& metadata, const PageStates& pages,
                                HeapSummary& summary, bool count_chunks)
     : metadata_(metadata),
       summary_(summary),
@@ -80,7 +80,7 @@ void ChunkResidency::place(Address address) {
     fold();
     find_mapping(address);
   }
-  const PageMap::Piece piece = pages_.at(address);
+  const PageStates::Piece piece = pages_.at(address);
   column_ = piece.column;
   piece_end_ = std::min(piece.range.end, mapping_range_.end);
   limit_ = piece_end_;
@@ -248,10 +248,10 @@ void ChunkResidency::fold_row(unsigned row, FiguresByState& states, PageBytes& o
                               HeapShares* shares) {
   StateFigures figures;
   PageBytes headers;
-  for (unsigned column = 0; column < PageMap::kColumns; ++column) {
+  for (unsigned column = 0; column < PageStates::kColumns; ++column) {
     const Tally& cell = table_[column][row];
     if (count_chunks_) figures.chunks += cell;
-    if (column == PageMap::kOutside) continue;
+    if (column == PageStates::kOutside) continue;
     figures.pages.add(static_cast<PageState>(column), cell.bytes);
     // A chunk's size word lies in the page in which the chunk begins: chunks are aligned to 2W.
     headers.add(static_cast<PageState>(column), std::min(cell.bytes, cell.count * word_));

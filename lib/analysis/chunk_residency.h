@@ -11,7 +11,7 @@
 
 #include "analysis/free_runs.h"
 #include "analysis/heap_summary.h"
-#include "analysis/page_map.h"
+#include "analysis/page_states.h"
 #include "heap/chunk.h"
 
 namespace heapsnap {
@@ -20,7 +20,7 @@ class ChunkResidency final : public ChunkSink {
  public:
   // Adds to `summary` what lies in `pages`; with `count_chunks` also every chunk, wherever it lies.
   // All arguments must outlive this.
-  ChunkResidency(const SnapshotMetadata& metadata, const PageMap& pages, HeapSummary& summary,
+  ChunkResidency(const SnapshotMetadata& metadata, const PageStates& pages, HeapSummary& summary,
                  bool count_chunks);
 
   // Throw Error{kBadInput} for an arena, segment or instance that is not there, and for chunks that
@@ -62,15 +62,15 @@ class ChunkResidency final : public ChunkSink {
   HeapSummary& summary_;
   bool count_chunks_;
   unsigned word_;
-  PageMap::Cursor pages_;
+  PageStates::Cursor pages_;
   FreeRuns runs_;
   std::vector<Address> tcache_chunks_;  // ascending
   std::vector<bool> segment_seen_;
   FiguresByState mmapped_figures_{};
 
   // Of the current piece: same page state, same mapping, same arena.
-  std::array<std::array<Tally, kRows>, PageMap::kColumns> table_{};
-  unsigned column_ = PageMap::kOutside;
+  std::array<std::array<Tally, kRows>, PageStates::kColumns> table_{};
+  unsigned column_ = PageStates::kOutside;
   Address piece_end_;
   Address limit_;  // a chunk that ends at or before it needs no look
   AddressRange mapping_range_;

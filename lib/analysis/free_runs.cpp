@@ -2,7 +2,7 @@
 
 namespace heapsnap {
 
-FreeRuns::FreeRuns(const SnapshotMetadata& metadata, const PageMap& pages, HeapSummary& summary,
+FreeRuns::FreeRuns(const SnapshotMetadata& metadata, const PageStates& pages, HeapSummary& summary,
                    bool count_blocks)
     : page_size_(checked_page_size(metadata.process.page_size)),
       chunk_struct_(6 * word_size(metadata.process.machine)),

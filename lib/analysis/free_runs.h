@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "analysis/heap_summary.h"
-#include "analysis/page_map.h"
+#include "analysis/page_states.h"
 #include "snapshot/metadata.h"
 
 namespace heapsnap {
@@ -15,7 +15,7 @@ namespace heapsnap {
 class FreeRuns {
  public:
   // `count_blocks`: this is the first of the tables of page states that make up one summary.
-  FreeRuns(const SnapshotMetadata& metadata, const PageMap& pages, HeapSummary& summary,
+  FreeRuns(const SnapshotMetadata& metadata, const PageStates& pages, HeapSummary& summary,
            bool count_blocks);
 
   // Runs of at most this size change nothing and need not be told.
@@ -40,7 +40,7 @@ class FreeRuns {
   uint64_t chunk_struct_;  // sizeof(struct malloc_chunk)
   uint64_t min_chunk_;     // MINSIZE
   bool count_blocks_;
-  PageMap::Cursor pages_;
+  PageStates::Cursor pages_;
   const SnapshotMetadata& metadata_;
   HeapSummary& summary_;
 };

@@ -2,7 +2,7 @@
 
 #include "analysis/chunk_census.h"
 #include "analysis/chunk_residency.h"
-#include "analysis/page_map.h"
+#include "analysis/page_states.h"
 
 namespace heapsnap {
 
@@ -101,7 +101,7 @@ HeapSummary summarize(const SnapshotStreams& streams, size_t max_page_runs) {
   ChunkCensus census(word_size(metadata.process.machine), summary.large_runs);
   Address from;
   for (bool is_first = true, is_last = false; !is_last; is_first = false) {
-    const PageMap pages(streams, from, max_page_runs);
+    const PageStates pages(streams, from, max_page_runs);
     ChunkResidency residency(metadata, pages, summary, is_first);
     if (is_first) {
       BothSinks both(census, residency);

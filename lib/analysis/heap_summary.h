@@ -11,7 +11,7 @@
 
 #include "analysis/large_runs.h"
 #include "analysis/page_bytes.h"
-#include "analysis/page_map.h"
+#include "analysis/page_states.h"
 #include "analysis/size_classes.h"
 #include "analysis/snapshot_streams.h"
 #include "analysis/trim_estimate.h"
@@ -108,7 +108,7 @@ struct HeapSummary {
 // Throws Error{kBadInput} when chunks and metadata do not fit together (an arena that is not
 // there, chunks that wrap around the address space). `max_page_runs` bounds the memory; a test
 // makes it small.
-HeapSummary summarize(const SnapshotStreams& streams, size_t max_page_runs = PageMap::kMaxRuns);
+HeapSummary summarize(const SnapshotStreams& streams, size_t max_page_runs = PageStates::kMaxRuns);
 HeapSummary summarize(const SnapshotReader& reader);
 
 }  // namespace heapsnap

@@ -12,7 +12,7 @@ namespace {
 
 class MapPainter final : public ChunkSink {
  public:
-  MapPainter(const MapClasses& classes, const HeapMap& map, const PageMap& pages, MapBand& band,
+  MapPainter(const MapClasses& classes, const HeapMap& map, const PageStates& pages, MapBand& band,
              MapFigures& figures)
       : classes_(classes),
         map_(map),
@@ -68,7 +68,7 @@ class MapPainter final : public ChunkSink {
     while (range.begin < range.end) {
       if (!page_.range.contains(range.begin)) page_ = pages_.at(range.begin);
       const Address end = std::min(range.end, std::max(page_.range.end, range.begin + 1));
-      if (page_.column != PageMap::kOutside) {
+      if (page_.column != PageStates::kOutside) {
         add_in_page({range.begin, end},
                     classes_.in_page(of_chunk, static_cast<PageState>(page_.column)));
       }
@@ -109,7 +109,7 @@ class MapPainter final : public ChunkSink {
 
   const MapClasses& classes_;
   const HeapMap& map_;
-  PageMap::Cursor pages_;
+  PageStates::Cursor pages_;
   MapBand& band_;
   MapFigures& figures_;
   unsigned shift_;
@@ -117,7 +117,7 @@ class MapPainter final : public ChunkSink {
   ChunkState state_ = ChunkState::kUsed;  // of the chunk that is being added
   const HeapMap::Piece* piece_ = nullptr;
   AddressRange piece_range_;
-  PageMap::Piece page_;
+  PageStates::Piece page_;
 };
 
 }  // namespace
@@ -135,7 +135,7 @@ MapFigures paint_band(const SnapshotStreams& streams, const MapClasses& classes,
   figures.classes.resize(classes.list().size());
   figures.panels.resize(map.panels().size());
   for (Address from;;) {
-    const PageMap pages(streams, from, max_page_runs);
+    const PageStates pages(streams, from, max_page_runs);
     MapPainter painter(classes, map, pages, band, figures);
     streams.read_chunks(painter);
     if (pages.is_last()) return figures;

@@ -11,7 +11,7 @@
 
 #include "analysis/heap_map.h"
 #include "analysis/map_classes.h"
-#include "analysis/page_map.h"
+#include "analysis/page_states.h"
 #include "analysis/snapshot_streams.h"
 
 namespace heapsnap {
@@ -65,6 +65,6 @@ struct MapFigures {
 // Fills the band, and adds up the bytes of all squares, whether in it or not. `max_page_runs`
 // bounds the memory; a test makes it small.
 MapFigures paint_band(const SnapshotStreams& streams, const MapClasses& classes, const HeapMap& map,
-                      MapBand& band, size_t max_page_runs = PageMap::kMaxRuns);
+                      MapBand& band, size_t max_page_runs = PageStates::kMaxRuns);
 
 }  // namespace heapsnap

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "analysis/page_map.h"
+#include "analysis/page_states.h"
 #include "report/digits.h"
 #include "report/kept_contents.h"
 
@@ -113,7 +113,7 @@ class HeapText final : public ChunkSink {
     at = put_text(at, ": ");
     out_.commit(at);
     while (range.begin < range.end) {
-      const PageMap::Piece piece = piece_at(range.begin);
+      const PageStates::Piece piece = piece_at(range.begin);
       const Address end = std::min(range.end, piece.range.end).align_up(page_size_);
       const size_t count =
           std::min<uint64_t>((end - range.begin) / page_size_, Writer::kMaxReserve);
@@ -125,7 +125,7 @@ class HeapText final : public ChunkSink {
     out_.write(is_cut ? " (incomplete)\n" : "\n");
   }
 
-  PageMap::Piece piece_at(Address page) {
+  PageStates::Piece piece_at(Address page) {
     if (!pages_ || !pages_->covered().contains(page)) {
       cursor_.reset();
       pages_.emplace(streams_, page);
@@ -177,8 +177,8 @@ class HeapText final : public ChunkSink {
   uint64_t page_size_;
   std::optional<KeptContents> contents_;
   bool has_contents_ = false;
-  std::optional<PageMap> pages_;
-  std::optional<PageMap::Cursor> cursor_;
+  std::optional<PageStates> pages_;
+  std::optional<PageStates::Cursor> cursor_;
   std::vector<MmappedChunk> mmapped_;
   int64_t segment_ = -1;
   Address next_;

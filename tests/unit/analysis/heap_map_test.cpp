@@ -32,7 +32,7 @@ struct Painted {
   MapFigures figures;
 
   Painted(const HandmadeSnapshot& snapshot, const MapClasses& classes, uint64_t scale,
-          size_t max_page_runs = PageMap::kMaxRuns)
+          size_t max_page_runs = PageStates::kMaxRuns)
       : regions(heap_regions(snapshot.streams())),
         panels(map_panels(snapshot.metadata.heap, regions, 8)),
         map(regions, panels, scale),
@@ -123,7 +123,7 @@ TEST_CASE("a large heap at a coarse scale loses no byte, nor in bands, nor in wi
     snapshot.add_pages(page, page + 0x1000, PageState::kResident);
   }
   const MapClasses classes = MapClasses::by_state();
-  for (const size_t most_runs : {PageMap::kMaxRuns, size_t{10}}) {
+  for (const size_t most_runs : {PageStates::kMaxRuns, size_t{10}}) {
     const Painted painted(snapshot, classes, 4096, most_runs);
     CHECK(painted.total(classes, ClassKind::kInUse) == used);
     CHECK(painted.total(classes, ClassKind::kBins) == free);

@@ -18,12 +18,12 @@
 
 namespace heapsnap {
 
-class PageMap {
+class PageStates {
  public:
   static constexpr size_t kMaxRuns = size_t{4} << 20;  // 32 MiB
 
   // Reads the runs from `from` on.
-  PageMap(const SnapshotStreams& streams, Address from, size_t max_runs = kMaxRuns);
+  PageStates(const SnapshotStreams& streams, Address from, size_t max_runs = kMaxRuns);
 
   AddressRange covered() const { return covered_; }
   // Whether nothing is left for another table.
@@ -41,13 +41,13 @@ class PageMap {
   // Finds pieces; fast when asked in ascending order, right in any.
   class Cursor {
    public:
-    explicit Cursor(const PageMap& map) : map_(&map) {}
+    explicit Cursor(const PageStates& map) : map_(&map) {}
     Piece at(Address address);
     // Where the bytes of `range` are; those outside of the table are left out.
     PageBytes bytes_in(AddressRange range);
 
    private:
-    const PageMap* map_;
+    const PageStates* map_;
     size_t index_ = 0;
   };
 

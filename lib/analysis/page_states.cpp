@@ -1,10 +1,10 @@
-#include "analysis/page_map.h"
+#include "analysis/page_states.h"
 
 #include <algorithm>
 
 namespace heapsnap {
 
-PageMap::PageMap(const SnapshotStreams& streams, Address from, size_t max_runs)
+PageStates::PageStates(const SnapshotStreams& streams, Address from, size_t max_runs)
     : covered_{from, Address(UINT64_MAX)} {
   append(Address(), kOutside);
   append(from, static_cast<unsigned>(PageState::kUnknown));
@@ -28,7 +28,7 @@ PageMap::PageMap(const SnapshotStreams& streams, Address from, size_t max_runs)
   append(end, full ? kOutside : static_cast<unsigned>(PageState::kUnknown));
 }
 
-void PageMap::append(Address begin, unsigned column) {
+void PageStates::append(Address begin, unsigned column) {
   if (!entries_.empty()) {
     if ((entries_.back() & ~kColumnMask) == begin.value()) entries_.pop_back();
     if (!entries_.empty() && (entries_.back() & kColumnMask) == column) return;
@@ -36,14 +36,14 @@ void PageMap::append(Address begin, unsigned column) {
   entries_.push_back(begin.value() | column);
 }
 
-PageMap::Piece PageMap::piece(size_t index) const {
+PageStates::Piece PageStates::piece(size_t index) const {
   const uint64_t end =
       index + 1 < entries_.size() ? entries_[index + 1] & ~kColumnMask : UINT64_MAX;
   return {{Address(entries_[index] & ~kColumnMask), Address(end)},
           static_cast<unsigned>(entries_[index] & kColumnMask)};
 }
 
-PageMap::Piece PageMap::Cursor::at(Address address) {
+PageStates::Piece PageStates::Cursor::at(Address address) {
   Piece found = map_->piece(index_);
   if (found.range.contains(address)) return found;
   if (address >= found.range.end && index_ + 1 < map_->entries_.size()) {
@@ -59,7 +59,7 @@ PageMap::Piece PageMap::Cursor::at(Address address) {
   return map_->piece(index_);
 }
 
-PageBytes PageMap::Cursor::bytes_in(AddressRange range) {
+PageBytes PageStates::Cursor::bytes_in(AddressRange range) {
   PageBytes bytes;
   while (range.begin < range.end) {
     const Piece piece = at(range.begin);
