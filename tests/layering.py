@@ -22,6 +22,8 @@ The rules, which docs/architecture.md explains:
 7. An include of our own is written "module/file.h" or "platform/linux/file.h", and the file is there.
    (packaging/ is built against other programs' headers as well.)
 8. The DEPENDS of a library's CMakeLists.txt keep to rule 1 too.
+9. A class at the top of a header has a name of its own among all that is linked into heapsnap: to the linker,
+   two of one name are one.
 
 Files of more than 500 lines are listed, but are no failure.
 """
@@ -78,6 +80,8 @@ THIRD_PARTY = re.compile(
 PROCESS_CONTROL = {"sys/ptrace.h", "sys/wait.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 PROC_PATH = re.compile(r'"/proc/(?!self/fd["/]|PID[ /])')
+CLASS_DEFINITION = re.compile(r"^(?:class|struct|enum class) (\w+)\b(?!<)[^;{]*\{", re.MULTILINE)
+LOADED_APART = ("lib/tracker", "lib/capi")
 LONG_FILE = 500
 
 
@@ -161,7 +165,7 @@ def check_foreign_include(path, module, header):
             return "Capstone belongs to lib/elf"
         if path.endswith(".h"):
             return "a header of ours may not include a third-party header"
-    if header in PROCESS_CONTROL and module not in ("platform/linux", "lib/capi", "lib/tracker"):
+    if header in PROCESS_CONTROL and module not in ("platform/linux", *LOADED_APART):
         return f"<{header}> belongs to platform/linux"
     return None
 
@@ -189,7 +193,7 @@ def check_source(root, path, text):
             if wrong:
                 yield number, wrong
         elif PROC_PATH.search(line) and (module.startswith("lib/") or module == "tools"):
-            if module not in ("lib/capi", "lib/tracker") and not line.lstrip().startswith("//"):
+            if module not in LOADED_APART and not line.lstrip().startswith("//"):
                 yield number, "a path below /proc belongs to platform/linux"
 
 
@@ -210,6 +214,16 @@ def check_cmake(path, text):
                     yield 1 + text[:call.start()].count("\n"), f"{module} may not depend on {other}"
 
 
+def check_class_names(path, text, owners):
+    """`owners`: where each class was found so far."""
+    if not path.endswith(".h") or module_of(path) in LOADED_APART or not path.startswith(("lib/", "platform/", "tools/")):
+        return
+    for match in CLASS_DEFINITION.finditer(text):
+        owner = owners.setdefault(match[1], path)
+        if owner != path:
+            yield 1 + text[:match.start()].count("\n"), f"{match[1]} is a class of {owner}, too"
+
+
 def source_files(root):
     for top in ["lib", "platform"] + OPEN_FOLDERS:
         for folder, folders, files in os.walk(os.path.join(root, top)):
@@ -221,14 +235,14 @@ def source_files(root):
 
 def check_tree(root):
     """(messages of broken rules, messages of long files)."""
-    broken, long_files = [], []
+    broken, long_files, owners = [], [], {}
     for path in source_files(root):
         with open(os.path.join(root, path), encoding="utf-8", errors="replace") as file:
             text = file.read()
         if path.endswith("CMakeLists.txt"):
             found = check_cmake(path, text)
         else:
-            found = check_source(root, path, text)
+            found = [*check_source(root, path, text), *check_class_names(path, text, owners)]
             if text.count("\n") > LONG_FILE:
                 long_files.append(f"{path}: {text.count(chr(10))} lines, more than {LONG_FILE}")
         broken += [f"{path}:{number}: {wrong}" for number, wrong in found]
@@ -295,6 +309,7 @@ BAD_CHANGES = [
     ("lib/heap/attic/x.cpp", "\n", "this part has no row"),
     ("lib/heap/x.cpp", '#include "heap/discovery/find.h"\n', "lib/heap may not include lib/heap/discovery"),
     ("lib/heap/walk/x.cpp", '#include "heap/discovery/find.h"\n', "lib/heap/walk may not include"),
+    ("lib/heap/x.h", "class Chunk {\n};\n", "Chunk is a class of lib/base/x.h, too"),
     ("lib/base/CMakeLists.txt", "heapsnap_library(base\n SOURCES a.cpp\n DEPENDS heap)\n", "may not depend on lib/heap"),
 ]
 
@@ -309,7 +324,8 @@ def write_tree(root, tree):
 
 def self_test():
     failures = []
-    headers = {"tools/heapsnap/command.h": "", "lib/tracking/call_stack.h": "", "lib/tracker/unwind.h": ""}
+    headers = {"tools/heapsnap/command.h": "", "lib/tracking/call_stack.h": "", "lib/tracker/unwind.h": "",
+               "lib/base/x.h": "struct Chunk {};\nclass Later;\n"}
     with tempfile.TemporaryDirectory() as root:
         write_tree(root, {**headers, **GOOD_TREE})
         broken, _ = check_tree(root)
