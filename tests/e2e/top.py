@@ -20,6 +20,7 @@ from watched_process import Target
 SKIP = 77
 MIB = 1 << 20
 PATIENCE = 30
+STOPS = 20
 PROMPT = "prompt-of-the-test$ "
 CHURN = """
 import sys, threading
@@ -332,7 +333,27 @@ def signals(heapsnap, folder):
             assert "-icanon" in screen.modes()
             screen.keys("q")
             screen.ended(0)
+        # Each stop is one, also while it draws. Under a shell without job control, which does not take the terminal away.
+        screen.keys("C-l")
+        screen.command("bash", "-c", f"'{heapsnap} top {target.pid} --interval 10ms; exit $?'")
+        screen.wait(rf"(?m)^{target.pid} .*look")
+        shell = screen.pid_of("bash")
+        pid = int(pathlib.Path(f"/proc/{shell}/task/{shell}/children").read_text(encoding="ascii"))
+        for _ in range(STOPS):
+            os.kill(pid, signal.SIGTSTP)
+            wait_for_state(pid, "T")
+            os.kill(pid, signal.SIGCONT)
+            wait_for_state(pid, "RS")
+        os.kill(pid, signal.SIGTERM)
+        screen.ended(128 + signal.SIGTERM)
         assert target.is_well()
+
+
+def wait_for_state(pid, states):
+    deadline = time.monotonic() + PATIENCE
+    while pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0] not in states:
+        assert time.monotonic() < deadline, states
+        time.sleep(0.005)
 
 
 def no_terminal(heapsnap, folder):
@@ -371,15 +392,17 @@ def cost(heapsnap, folder):
         target.do("thread", 20)
         switches = settled_switches(target.pid)
         with Screen(folder) as screen:
-            screen.command("strace", "-f", "-q", "-o", log, "-e", "trace=ptrace,kill,tgkill,pidfd_send_signal", heapsnap, "top",
+            screen.command("strace", "-f", "-q", "-o", log, "-e", "trace=ptrace,kill,tgkill,pidfd_send_signal,rt_sigaction", heapsnap, "top",
                            target.pid, "--interval", "20ms")
             screen.wait(rf"{target.pid} .*look")
             first = screen.text()
             screen.wait(re.escape(first.splitlines()[0]), absent=True)
             screen.keys("q")
             screen.ended(0)
-        calls = re.findall(rf"ptrace\(.*|kill\({target.pid}.*|pidfd_send_signal\(.*",
-                           log.read_text(encoding="ascii", errors="replace"))
+        traced = log.read_text(encoding="ascii", errors="replace")
+        # To ignore a signal is to discard one that is pending: a stop would be lost.
+        assert "rt_sigaction(SIGTSTP" in traced and not re.search(r"rt_sigaction\(SIGTSTP, \{sa_handler=SIG_IGN", traced)
+        calls = re.findall(rf"ptrace\(.*|kill\({target.pid}.*|pidfd_send_signal\(.*", traced)
         assert not calls, calls
         # It sleeps all the time: nothing takes a processor from it, nor wakes it.
         assert switches_of(target.pid) == switches, (switches_of(target.pid), switches)

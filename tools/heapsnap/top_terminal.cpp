@@ -29,7 +29,28 @@ constexpr wint_t kBackspace = 8;
 constexpr int kMostEmptyReads = 100;
 
 // curses sets handlers for these, of which EndingSignals knows nothing.
-constexpr std::array kTakenSignals{SIGINT, SIGTERM, SIGTSTP};
+constexpr std::array kTakenSignals{SIGINT, SIGTERM};
+
+void leave_to_ending_signals(int /*signal*/) {}
+
+// While newterm() looks, SIGTSTP has a handler, as a program has that stops by itself: curses then
+// never touches it. Else it ignores SIGTSTP while it draws, and to ignore a signal is to discard
+// the one that is pending: a stop that EndingSignals has not taken yet would be lost.
+class OwnStop {
+ public:
+  OwnStop() {
+    struct sigaction own {};
+    own.sa_handler = leave_to_ending_signals;
+    ::sigaction(SIGTSTP, nullptr, &before_);
+    if (before_.sa_handler == SIG_DFL) ::sigaction(SIGTSTP, &own, nullptr);
+  }
+  OwnStop(const OwnStop&) = delete;
+  OwnStop& operator=(const OwnStop&) = delete;
+  ~OwnStop() { ::sigaction(SIGTSTP, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ {};
+};
 
 struct NamedKey {
   wint_t code;
@@ -100,7 +121,10 @@ TopTerminal::TopTerminal() : state_(std::make_unique<State>()) {
   std::setlocale(LC_CTYPE, "C.UTF-8");
   std::array<struct sigaction, kTakenSignals.size()> before{};
   for (size_t i = 0; i < before.size(); ++i) ::sigaction(kTakenSignals[i], nullptr, &before[i]);
-  state_->screen = ::newterm(nullptr, stdout, stdin);
+  {
+    const OwnStop own;
+    state_->screen = ::newterm(nullptr, stdout, stdin);
+  }
   for (size_t i = 0; i < before.size(); ++i) ::sigaction(kTakenSignals[i], &before[i], nullptr);
   const char* const name = std::getenv("TERM");
   const char* const moves = state_->screen == nullptr ? nullptr : ::tigetstr("cup");
