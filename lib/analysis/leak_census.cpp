@@ -12,27 +12,6 @@ namespace heapsnap {
 
 namespace {
 
-// What roots point into, and malloc's own blocks, which nobody can leak.
-std::vector<BlockNumber> starts_of(const SnapshotStreams& streams,
-                                   const ReferenceStreams& references, BlockNumber blocks,
-                                   Tally& in_use) {
-  std::vector<BlockNumber> starts;
-  references.read_roots([&](const Root& root) { starts.push_back(root.target); });
-  std::sort(starts.begin(), starts.end());
-  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
-  BlockNumber count = 0;
-  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
-    ++count;
-    if (!block.is_mallocs_own) {
-      in_use.add(block.usable);
-    } else if (block.number < blocks) {
-      starts.push_back(block.number);
-    }
-  });
-  require_block_count(blocks, count);
-  return starts;
-}
-
 // Adds the garbage of runtimes to what is reachable.
 Tally take_garbage(const SnapshotStreams& streams, const ReferenceGraph& graph,
                    BlockSet& reachable) {
@@ -120,14 +99,34 @@ void group_sources(LeakCensus& census) {
 
 }  // namespace
 
+std::vector<BlockNumber> held_from_outside(const SnapshotStreams& streams,
+                                           const ReferenceStreams& references, BlockNumber blocks,
+                                           Tally& in_use) {
+  std::vector<BlockNumber> starts;
+  references.read_roots([&](const Root& root) { starts.push_back(root.target); });
+  std::sort(starts.begin(), starts.end());
+  starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+  BlockNumber count = 0;
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    ++count;
+    if (!block.is_mallocs_own) {
+      in_use.add(block.usable);
+    } else if (block.number < blocks) {
+      starts.push_back(block.number);
+    }
+  });
+  require_block_count(blocks, count);
+  return starts;
+}
+
 LeakCensus take_leak_census(const SnapshotStreams& streams, const ReferenceStreams& references,
                             const IsSuppressed& is_suppressed) {
   LeakCensus census;
   ReferenceGraph leaked;
   {
     ReferenceGraph graph = read_graph(references);
-    BlockSet reachable =
-        reachable_blocks(graph, starts_of(streams, references, graph.blocks(), census.in_use));
+    BlockSet reachable = reachable_blocks(
+        graph, held_from_outside(streams, references, graph.blocks(), census.in_use));
     if (slots_of(streams) != 0) {
       census.garbage = take_garbage(streams, graph, reachable);
       reachable.count();

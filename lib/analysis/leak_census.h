@@ -49,6 +49,13 @@ struct LeakCensus {
   Tally in_use;   // all blocks, leaked or not, but for malloc's own
 };
 
+// The blocks that roots point into, and malloc's own, which nobody can leak, in no order: what no
+// path leads to from these is leaked. Adds all others to `in_use`. Throws Error{kBadInput} when the
+// snapshot does not have as many blocks as there are references of.
+std::vector<BlockNumber> held_from_outside(const SnapshotStreams& streams,
+                                           const ReferenceStreams& references, BlockNumber blocks,
+                                           Tally& in_use);
+
 // Whether leaks of this stack and type are suppressed, with all that only they lead to.
 using IsSuppressed = std::function<bool(uint32_t stack, TypeNumber type)>;
 

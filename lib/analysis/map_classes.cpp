@@ -9,6 +9,7 @@
 
 #include "analysis/block_facts.h"
 #include "analysis/leak_census.h"
+#include "analysis/packed_references.h"
 #include "base/error.h"
 
 namespace heapsnap {
@@ -219,15 +220,26 @@ MapClasses MapClasses::by_leak(const SnapshotStreams& streams, const ReferenceSt
   classes.in_use_ = classes.add(Kind::kInUse);
   const uint8_t leaked = classes.add(Kind::kLeaked);
   classes.add_free();
-  const LeakCensus census = take_leak_census(streams, references);
-  classes.by_block_ = LargeArray<uint8_t>(count_blocks(streams));
-  size_t next = 0;
-  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
-    const bool is_leaked =
-        next < census.blocks.size() && census.blocks[next].address == block.address;
-    if (is_leaked) ++next;
-    classes.by_block_[block.number] = is_leaked ? leaked : classes.in_use_;
-  });
+  const BlockNumber blocks = count_blocks(streams);
+  classes.by_block_ = LargeArray<uint8_t>(blocks);
+  if (slots_of(streams) != 0) {
+    // What is garbage of a runtime is not leaked, which the packed graph does not tell.
+    const LeakCensus census = take_leak_census(streams, references);
+    size_t next = 0;
+    each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+      const bool is_leaked =
+          next < census.blocks.size() && census.blocks[next].address == block.address;
+      if (is_leaked) ++next;
+      classes.by_block_[block.number] = is_leaked ? leaked : classes.in_use_;
+    });
+    return classes;
+  }
+  Tally in_use;
+  const BlockSet alive = reachable_in_few_bytes(
+      references, blocks, held_from_outside(streams, references, blocks, in_use));
+  for (BlockNumber block = 0; block < blocks; ++block) {
+    classes.by_block_[block] = alive.contains(block) ? classes.in_use_ : leaked;
+  }
   return classes;
 }
 

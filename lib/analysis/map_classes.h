@@ -67,7 +67,8 @@ class MapClasses {
   static MapClasses by_residency();
   static MapClasses by_size();
   // Those with most bytes are classes; types of the same name are one. Throw Error{kBadInput} when
-  // blocks and references do not fit together. Take a byte a block, and five meanwhile.
+  // blocks and references do not fit together. Take a byte a block; meanwhile by_type() takes five,
+  // by_leak() a packed graph (packed_references.h).
   static MapClasses by_type(const SnapshotStreams& streams, const ReferenceStreams& references);
   static MapClasses by_leak(const SnapshotStreams& streams, const ReferenceStreams& references);
   // `stacks`: how many stack ids there are. Ids past them are of no stack.

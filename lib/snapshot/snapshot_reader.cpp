@@ -1,11 +1,15 @@
 #include "snapshot/snapshot_reader.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/page.h"
 #include "snapshot/block_type_column.h"
 #include "snapshot/chunk_block.h"
 #include "snapshot/contents.h"
@@ -18,6 +22,22 @@
 namespace heapsnap {
 
 using format::SectionKind;
+
+namespace {
+
+// Of a mapped file: a long one that is read from front to back would else count as our memory. What
+// is read again comes from the page cache.
+void forget_pages(std::span<const std::byte> mapped) {
+  const size_t before = reinterpret_cast<uintptr_t>(mapped.data()) % kPage;
+  const size_t skipped = before == 0 ? 0 : kPage - before;
+  if (mapped.size() < skipped + kPage) return;
+  const std::span<const std::byte> whole =
+      mapped.subspan(skipped, (mapped.size() - skipped) / kPage * kPage);
+  // A failure costs memory only.
+  ::madvise(const_cast<std::byte*>(whole.data()), whole.size(), MADV_DONTNEED);
+}
+
+}  // namespace
 
 struct SnapshotReader::State {
   State(std::span<const std::byte> file_bytes, std::string file_name)
@@ -69,12 +89,15 @@ struct SnapshotReader::State {
     return name + ", section at " + std::to_string(offset);
   }
 
+  std::span<const std::byte> section_bytes(const IndexEntry& entry) const {
+    return bytes.subspan(static_cast<size_t>(entry.offset.value()),
+                         static_cast<size_t>(entry.length));
+  }
+
   // The section behind an index entry, if both agree.
   SectionView view(const IndexEntry& entry) const {
     const uint64_t offset = entry.offset.value();
-    SectionView section(
-        bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(entry.length)),
-        place(offset));
+    SectionView section(section_bytes(entry), place(offset));
     if (section.kind() != entry.kind || section.items() != entry.items ||
         section.length() != entry.length) {
       throw Error(ErrorKind::kBadInput, place(offset) + " is damaged",
@@ -121,7 +144,9 @@ struct SnapshotReader::State {
   void each(SectionKind kind, Visit visit) const {
     ColumnReader columns(bytes.size());
     for (const IndexEntry& entry : index) {
-      if (entry.kind == kind) visit(entry, columns);
+      if (entry.kind != kind) continue;
+      visit(entry, columns);
+      if (!file.bytes().empty()) forget_pages(section_bytes(entry));
     }
   }
 
