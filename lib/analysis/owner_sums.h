@@ -1,10 +1,5 @@
 // What each root owns, without what lies below it: the top of an owner tree, at a fraction of its
-// cost.
-//
-//   g_cache ──► a ──► b ◄── c ◄── g_index       a: g_cache's; c: g_index's; b: of several
-//
-// A root dominates what it alone leads to, and who leads to a block needs no tree: each block is
-// told at most twice who leads to it, first of one root and then of several.
+// cost, as sums of what each block's owner is (block_owners.h).
 #pragma once
 
 #include <cstdint>

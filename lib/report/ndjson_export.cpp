@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "report/digits.h"
 #include "report/json_writer.h"
@@ -49,7 +51,8 @@ void write_first_line(const SnapshotMetadata& metadata, Writer& out) {
 
 class ChunkLines final : public ChunkSink {
  public:
-  ChunkLines(unsigned word, Writer& out) : word_(word), out_(out) {}
+  ChunkLines(unsigned word, const ExplainedBlocks* blocks, Writer& out)
+      : word_(word), blocks_(blocks), out_(out) {}
 
   void on_batch(const ChunkBatch& batch) override {
     make_endings(batch.arena);
@@ -89,7 +92,7 @@ class ChunkLines final : public ChunkSink {
   void put_line(Address chunk, uint64_t size, uint64_t usable, ChunkState state, uint32_t stack,
                 unsigned slack) {
     const size_t ending = std::min(static_cast<size_t>(state), endings_.size() - 1);
-    char* at = out_.reserve(200);  // five numbers of 20 digits and 84 characters at most
+    char* at = out_.reserve(300);  // seven numbers of 20 digits and 120 characters at most
     at = put_text(at, "{\"kind\":\"chunk\",\"addr\":\"0x");
     at = put_hex(at, (chunk + 2 * word_).value());
     at = put_text(at, "\",\"size\":");
@@ -102,11 +105,26 @@ class ChunkLines final : public ChunkSink {
       at = put_text(at, ",\"slack\":");
       at = put_decimal(at, slack);
     }
+    if (blocks_ != nullptr && is_live(state)) at = put_explanation(at);
     at = put_text(at, endings_[ending]);
     out_.commit(at);
   }
 
+  char* put_explanation(char* at) {
+    if (next_ >= blocks_->blocks()) return at;
+    const BlockNumber block = next_++;
+    if (const TypeNumber type = blocks_->type_of(block); type != 0) {
+      at = put_decimal(put_text(at, ",\"type\":"), type);
+    }
+    if (const uint32_t owner = blocks_->owner_of(block); owner != 0) {
+      at = put_decimal(put_text(at, ",\"owner\":"), owner);
+    }
+    return blocks_->is_leaked(block) ? put_text(at, ",\"leaked\":true") : at;
+  }
+
   unsigned word_;
+  const ExplainedBlocks* blocks_;
+  BlockNumber next_ = 0;
   Writer& out_;
   int32_t arena_ = 0;
   std::array<std::string, kChunkStateCount> endings_;
@@ -135,11 +153,35 @@ void write_stack_line(const RecordedStacks& recorded, const TrackerRecord& track
   out.write("\n");
 }
 
+void write_type_and_owner_lines(const std::vector<BlockType>& types,
+                                const std::vector<std::string>& owners, Writer& out) {
+  for (TypeNumber type = 1; type < types.size(); ++type) {
+    JsonWriter json(out);
+    json.begin_object();
+    json.member("kind", "type");
+    json.member("type", type);
+    json.member("name", types[type].name);
+    json.member("module", types[type].module);
+    json.member("source", to_string(types[type].source));
+    json.end_object();
+    out.write("\n");
+  }
+  for (size_t owner = 1; owner < owners.size(); ++owner) {
+    JsonWriter json(out);
+    json.begin_object();
+    json.member("kind", "owner");
+    json.member("owner", owner);
+    json.member("name", owners[owner]);
+    json.end_object();
+    out.write("\n");
+  }
+}
+
 }  // namespace
 
-void export_ndjson(const SnapshotStreams& streams, Writer& out) {
+void export_ndjson(const SnapshotStreams& streams, const ExplainedBlocks* blocks, Writer& out) {
   write_first_line(*streams.metadata, out);
-  ChunkLines lines(word_size(streams.metadata->process.machine), out);
+  ChunkLines lines(word_size(streams.metadata->process.machine), blocks, out);
   streams.read_chunks(lines);
 }
 
@@ -147,10 +189,17 @@ void export_ndjson(const SnapshotReader& reader, Writer& out) {
   const auto& tracker = reader.metadata().tracker;
   RecordedStacks recorded;  // read first: a damaged snapshot is refused before a line is written
   if (tracker) recorded = reader.read_call_stacks();
-  export_ndjson(streams_of(reader), out);
+  std::optional<ReferenceStreams> references;
+  std::optional<ExplainedBlocks> blocks;
+  if (reader.has_references()) {
+    references = references_of(reader);
+    blocks.emplace(streams_of(reader), *references, NameScope::kOneBuild);
+  }
+  export_ndjson(streams_of(reader), blocks ? &*blocks : nullptr, out);
   for (uint32_t id = 1; id < recorded.stacks.sites.size(); ++id) {
     write_stack_line(recorded, *tracker, id, out);
   }
+  if (blocks) write_type_and_owner_lines(references->types, blocks->owner_names(), out);
 }
 
 }  // namespace heapsnap

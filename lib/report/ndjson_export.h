@@ -9,18 +9,27 @@
 //   {"kind":"chunk","addr":"0x5581...",...,"arena":0,"stack":7,"slack":3}
 //   {"kind":"stack","stack":7,"allocations":12,...,"frames":[{"address":"0x4011...",...}]}
 //
+// Of a snapshot with references a chunk in use says its type, where that is known, and its owner,
+// or that it is leaked; types and owners follow, by the names that they have in this snapshot:
+//
+//   {"kind":"chunk","addr":"0x5581...",...,"type":3,"owner":5,"state":"used","arena":0}
+//   {"kind":"type","type":3,"name":"Session","source":"vtable"}
+//   {"kind":"owner","owner":5,"name":"g_cache"}
+//
 // addr is the pointer that malloc returned, size the whole chunk with its header, usable what
 // malloc_usable_size() gives (for free chunks: what it gave while they were used; 0 for top and
 // fences, which never were). arena is an index, 0 the main arena; -1 a mapping of its own.
 #pragma once
 
+#include "analysis/block_owners.h"
 #include "analysis/snapshot_streams.h"
 #include "report/writer.h"
 #include "snapshot/snapshot_reader.h"
 
 namespace heapsnap {
 
-void export_ndjson(const SnapshotStreams& streams, Writer& out);
+// `blocks`: null where there are no references.
+void export_ndjson(const SnapshotStreams& streams, const ExplainedBlocks* blocks, Writer& out);
 void export_ndjson(const SnapshotReader& reader, Writer& out);
 
 }  // namespace heapsnap

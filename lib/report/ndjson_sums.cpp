@@ -1,7 +1,6 @@
 #include "report/ndjson_sums.h"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <map>
@@ -19,6 +18,7 @@
 #include "report/json_writer.h"
 #include "report/number_text.h"
 #include "report/stack_frames.h"
+#include "report/stack_identity.h"
 #include "report/stack_labels.h"
 
 namespace heapsnap {
@@ -26,7 +26,6 @@ namespace heapsnap {
 namespace {
 
 constexpr int64_t kNanosecondsPerMs = 1'000'000;
-constexpr std::string_view kNoFile = "code of no file";  // its address says nothing on other hosts
 
 // Rows of one snapshot: what they have in common is written by begin().
 class SumRows {
@@ -119,25 +118,6 @@ void write_arena_rows(SumRows& rows, const SnapshotMetadata& metadata, const Hea
   }
 }
 
-// As it is called on every host that runs this program.
-std::string portable_label(const NamedFrame& frame) {
-  if (frame.function.empty() && !frame.has_module) return std::string(kNoFile);
-  return function_label(frame);
-}
-
-// Of a stack, from what its frames are called: the same on every host, in every process, and in
-// later builds as long as the functions keep their names.
-uint64_t stack_id(const std::vector<NamedFrame>& frames) {
-  std::string text;
-  for (const NamedFrame& frame : frames) {
-    text += portable_label(frame);
-    text += '\0';
-    text += file_name_of(frame.module);
-    text += '\0';
-  }
-  return XXH64(text.data(), text.size(), 0);
-}
-
 // Stacks that have one id: they differ in lines of their functions only.
 struct SameStacks {
   uint64_t id = 0;
@@ -161,7 +141,7 @@ std::vector<SameStacks> merged_stacks(const StackReportInput& input) {
   std::vector<SameStacks> merged;
   std::unordered_map<uint64_t, size_t> places;
   for (const uint32_t number : input.ranked) {
-    const uint64_t id = stack_id(frames_of(input, number));
+    const uint64_t id = stack_identity(frames_of(input, number));
     const auto [place, is_new] = places.try_emplace(id, merged.size());
     if (is_new) merged.push_back({.id = id, .first = number});
     const AllocationSite& site = input.recorded.stacks.sites[number];
@@ -182,7 +162,7 @@ void write_stack_rows(SumRows& rows, const SnapshotMetadata& metadata,
   input.ranked = ranked_stacks(census, recorded.stacks, StackOrder::kLiveBytes, 0);
   pass_over_unnamed(census, recorded, *metadata.tracker, input.passed);
   for (const SameStacks& sum : merged_stacks(input)) {
-    const std::string id = fmt::format("{:016x}", sum.id);
+    const std::string id = identity_text(sum.id);
     const std::string name = charged_function(input, sum.first);
     JsonWriter& frames = rows.begin("frames", name);
     frames.member("id", id);

@@ -21,7 +21,8 @@ from snapshot_damage import SnapshotDamage
 from tracked_process import TrackedTarget, output_of
 
 COMMANDS = [["report"], ["report", "-j"], ["render", "-o", "PICTURE", "-f"], ["export", "--format", "ndjson"],
-            ["export", "--format", "ndjson", "--rows", "sums"], ["export", "--format", "pprof"],
+            ["export", "--format", "ndjson", "--rows", "sums"], ["export", "--format", "ndjson", "--rows", "flat"],
+            ["export", "--format", "ndjson", "--rows", "frames"], ["export", "--format", "pprof"],
             ["export", "--format", "ptmallocdump"], ["view", "-o", "PICTURE", "-f"]]
 STACK_COMMANDS = [["stacks"], ["stacks", "-j"], ["stacks", "--by", "function"], ["stacks", "--by", "module"],
                   ["stacks", "--by", "thread"], ["stacks", "--sort", "churn"], ["stacks", "--sort", "rate"],

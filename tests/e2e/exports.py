@@ -248,6 +248,98 @@ def memlab(work):
     assert found == {"blocks": blocks, "bytes": size, "leaked": leaked}, (found, blocks, size, leaked)
 
 
+def rows_of(path, kind):
+    return [row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()) if row["kind"] == kind]
+
+
+def ndjson(work):
+    """Chunks name their call stacks, types and owners by number, and the lines of these follow: sums are those of heapsnap."""
+    for by, snapshot, blocks, size in work.both():
+        exported = work.export(snapshot, "ndjson")
+        live = [row for row in rows_of(exported, "chunk") if row["state"] in ("used", "mmapped")]
+        if by == "stacks":
+            known = [row for row in live if "stack" in row]
+            assert (len(known), sum(row["usable"] - row["slack"] % 31 for row in known)) == (blocks, size), (len(known), blocks)
+            assert {row["stack"] for row in known} <= {row["stack"] for row in rows_of(exported, "stack")}
+            continue
+        leaked = [row for row in live if row.get("leaked")]
+        said = work.json("leaks", snapshot)
+        assert (len(leaked), sum(row["usable"] for row in leaked)) == (said["leaked_blocks"], said["leaked_bytes"]) and leaked
+        assert not any("owner" in row for row in leaked)
+        of_owner, of_type = collections.Counter(), collections.Counter()
+        for row in live:
+            of_owner[row.get("owner")] += row["usable"]
+            of_type[row.get("type")] += row["usable"]
+        owners = {row["name"]: of_owner[row["owner"]] for row in rows_of(exported, "owner") if row["owner"] in of_owner}
+        assert sum(owners.values()) == size - said["leaked_bytes"], owners
+        # By names that are the same in all processes, where the owners of `owners` are one by one.
+        assert sorted(owners.values())[-3:] == sorted(row["retained_bytes"] for row in work.json("owners", snapshot)["owners"])[-3:], owners
+        types = {row["name"]: of_type[row["type"]] for row in rows_of(exported, "type")}
+        for row in work.json("types", snapshot)["types"]:
+            if row.get("type"):
+                assert types[row["type"]] == row["bytes"], row
+        assert len(types) > 3, types
+
+
+def parquet(work):
+    """DuckDB reads the rows and writes them to Parquet as docs/exports.md says; both have the sums of heapsnap."""
+    install_package("@duckdb/node-api", work.npm)
+    source = HERE.parent.parent
+    blocks = re.findall(r"<!-- run: parquet -->\n```sql\n(.*?)```", (source / "docs/exports.md").read_text(encoding="utf-8"), re.DOTALL)
+    to_files, questions = blocks
+
+    def ask(sql):
+        done = subprocess.run(["node", source / "packaging/fleet/duckdb.mjs", ":memory:"], input=sql, capture_output=True, text=True,
+                              cwd=work.folder, check=False, timeout=120)
+        assert done.returncode == 0, (sql, done.stderr)
+        return json.loads(done.stdout)
+
+    snapshots = work.both()
+    for _, snapshot, _, _ in snapshots:
+        tracked = "tracking" in work.json("report", snapshot)
+        for rows, name in (("flat", "chunks.ndjson"), ("frames", "frames.ndjson")):
+            if rows == "flat" or tracked:
+                work.export(snapshot, "ndjson", "--rows", rows, name=name)
+        columns = [tuple(json.loads(line)) for line in (work.folder / "chunks.ndjson").read_text(encoding="utf-8").splitlines()]
+        assert len(set(columns)) == 1 and columns[0] == tuple(re.findall(r"(\w+): '", to_files.partition("TO 'chunks'")[0])), set(columns)
+        ask(to_files)
+    every = "FROM 'chunks/*/*/*.parquet'"
+    (tracked, _, stack_bytes), (leaking, _, in_use) = [(path, count, size) for _, path, count, size in snapshots]
+    sums = ask(f"SELECT pid, count(*) AS chunks, sum(size) AS size, sum(coalesce(requested, usable)) FILTER (stack_id IS NOT NULL) AS requested, count(DISTINCT stack_id) AS stacks, "
+               f"sum(usable) FILTER (state IN ('used', 'mmapped') AND leaked IS NOT NULL) AS known, sum(usable) FILTER (leaked) AS leaked, "
+               f"any_value(host) AS host, any_value(exe) AS exe, any_value(taken_at_ms) AS at {every} GROUP BY pid")
+    by_pid = {row["pid"]: row for row in sums}
+    assert len(by_pid) == 2, sums
+    for path in (tracked, leaking):
+        report = work.json("report", path)
+        row = by_pid[report["pid"]]
+        states = report["states"].values()
+        assert (row["chunks"], row["size"]) == (sum(state["count"] for state in states), sum(state["bytes"] for state in states)), (row, report["states"])
+        assert (row["host"], row["exe"]) == (report["host"], report["exe"]), row
+    assert by_pid[work.json("report", tracked)["pid"]]["requested"] == stack_bytes, (sums, stack_bytes)
+    said = by_pid[work.json("report", leaking)["pid"]]
+    leaks = work.json("leaks", leaking)
+    assert said["leaked"] == leaks["leaked_bytes"] and said["known"] >= in_use and said["requested"] is None, (said, leaks)
+    # Types and owners, by their names.
+    sums_of = {}
+    for line in work.export(leaking, "ndjson", "--rows", "sums").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        sums_of.setdefault(row["kind"], {})[row["name"]] = row.get("bytes")
+    of_leaking = f"{every} WHERE pid = {said['pid']}"
+    owners = {row["owner"]: row["bytes"] for row in ask(f"SELECT owner, sum(usable) AS bytes {of_leaking} AND owner IS NOT NULL GROUP BY owner")}
+    assert sums_of["owner"] and all(owners[name] == total for name, total in sums_of["owner"].items()), (owners, sums_of["owner"])
+    types = {row["type"]: row["bytes"] for row in ask(f"SELECT type, sum(usable) AS bytes {of_leaking} AND type IS NOT NULL GROUP BY type")}
+    expected = [row for row in work.json("types", leaking)["types"] if row.get("type")]
+    assert expected and all(types[row["type"]] == row["bytes"] for row in expected), (types, expected)
+    # The ids of stacks are those of the rows of sums, which are the same on every host.
+    ids = {json.loads(line)["id"] for line in work.export(tracked, "ndjson", "--rows", "sums").read_text(encoding="utf-8").splitlines()
+           if json.loads(line)["kind"] == "stack"}
+    found = {row["stack_id"] for row in ask(f"SELECT DISTINCT stack_id {every} WHERE stack_id IS NOT NULL")}
+    assert found == ids and found <= {row["stack_id"] for row in ask("SELECT DISTINCT stack_id FROM 'frames.parquet'")}, (len(found), len(ids))
+    for question in filter(str.strip, questions.split(";")):
+        assert ask(question), question
+
+
 def refusals(work):
     """What a snapshot does not have is said with what to do, before a byte is written."""
     with subprocess.Popen([work.known_leaks, work.leak_holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

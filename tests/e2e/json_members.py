@@ -75,6 +75,8 @@ def main():
                                    ["report", tracked, "-j"],
                                    ["export", tracked, "--format", "ndjson"],
                                    ["export", tracked, "--format", "ndjson", "--rows", "sums"],
+                                   ["export", tracked, "--format", "ndjson", "--rows", "flat"],
+                                   ["export", tracked, "--format", "ndjson", "--rows", "frames"],
                                    *(["stacks", tracked, "-j", "--by", group]
                                      for group in ("stack", "function", "module", "thread")))]
         running.communicate()

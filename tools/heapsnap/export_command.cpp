@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "report/ndjson_export.h"
+#include "report/ndjson_flat.h"
 #include "report/ndjson_sums.h"
 #include "report/ptmallocdump_export.h"
 #include "snapshot/snapshot_reader.h"
@@ -9,6 +10,7 @@
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/profile_formats.h"
 #include "tools/heapsnap/result_file.h"
+#include "tools/heapsnap/tracked_stacks.h"
 
 namespace heapsnap {
 
@@ -17,6 +19,8 @@ namespace {
 constexpr const char* kExportDescription =
     "Writes a snapshot in a format that other tools read. Of single chunks and sums:\n"
     "  ndjson         a line of JSON per chunk, for DuckDB, ClickHouse, mongoimport, jq; with\n"
+    "                 --rows flat, a row per chunk with the same columns in each, for Parquet,\n"
+    "                 and with --rows frames the call stacks as a table of their own; with\n"
     "                 --rows sums, a line per sum (account, sizes, arenas, stacks), each with the\n"
     "                 host, the process and the time, for a table of many hosts\n"
     "  ptmallocdump   the text of the ptmalloc2 heap dumper, for its visualizer\n"
@@ -58,7 +62,8 @@ class UnusedChunks final : public ChunkSink {
 // write.
 void check_columns(const ExportArguments& arguments, const SnapshotReader& snapshot) {
   const bool is_dump = arguments.format == "ptmallocdump";
-  if (!is_dump && (arguments.format != "ndjson" || arguments.rows != "chunks")) return;
+  const bool has_chunks = arguments.rows == "chunks" || arguments.rows == "flat";
+  if (!is_dump && (arguments.format != "ndjson" || !has_chunks)) return;
   UnusedChunks unused;
   snapshot.read_chunks(unused);
   if (!is_dump) return;
@@ -76,6 +81,11 @@ void write_export(const ExportArguments& arguments, DumpedHeaps dumped,
     export_ptmallocdump(snapshot, dumped, out);
   } else if (arguments.rows == "sums") {
     export_ndjson_sums(snapshot, arguments.path, out);
+  } else if (arguments.rows == "flat") {
+    export_ndjson_flat(snapshot, out);
+  } else if (arguments.rows == "frames") {
+    require_tracked(snapshot.metadata(), {arguments.path, false});
+    export_ndjson_frames(snapshot.metadata(), snapshot.read_call_stacks(), out);
   } else {
     export_ndjson(snapshot, out);
   }
@@ -89,7 +99,8 @@ int run_export(const std::vector<std::string>& words) {
   parser.text("format", arguments.format, "FORMAT", "see above");
   parser.text("by", arguments.by, "BASIS",
               "stacks or owners (default: stacks where they are known, else owners)");
-  parser.text("rows", arguments.rows, "ROWS", "with ndjson: chunks (default) or sums");
+  parser.text("rows", arguments.rows, "ROWS",
+              "with ndjson: chunks (default), flat, frames or sums");
   parser.text("output,o", arguments.output, "FILE", "output file (default: standard output)");
   parser.flag("force,f", arguments.force, "replace FILE if it exists");
   parser.text("heaps", arguments.heaps, "WHICH",
@@ -100,6 +111,8 @@ int run_export(const std::vector<std::string>& words) {
   parser.example(
       "heapsnap export a.hsnap --format ndjson --rows sums | jq -c '[.kind, .name, .bytes]'",
       "what the snapshot adds up to");
+  parser.example("heapsnap export a.hsnap --format ndjson --rows flat -o a.ndjson",
+                 "rows for Parquet: duckdb -c \"COPY (FROM 'a.ndjson') TO 'a.parquet'\"");
   parser.example("heapsnap export a.hsnap --format pprof -o a.pb.gz && go tool pprof -top a.pb.gz",
                  "the functions that hold the most memory of a tracked process");
   parser.example("heapsnap export a.hsnap --format folded | flamegraph.pl > a.svg",
@@ -124,7 +137,7 @@ int run_export(const std::vector<std::string>& words) {
                   "--format " + arguments.format + " is not by stacks or owners");
     }
   }
-  check_choice("--rows", arguments.rows, {"chunks", "sums"});
+  check_choice("--rows", arguments.rows, {"chunks", "flat", "frames", "sums"});
   if (arguments.rows != "chunks" && arguments.format != "ndjson") {
     throw Error(ErrorKind::kUsage, "--rows " + arguments.rows, "only --format ndjson has rows");
   }

@@ -19,9 +19,7 @@ std::string tracking_remedy(const SnapshotMetadata& metadata, bool runs) {
 
 }  // namespace
 
-RecordedStacks read_tracked_stacks(const SnapshotReader& snapshot, const StackSource& source,
-                                   const DebugFileSearch& debug_files, const std::string& sysroot) {
-  const SnapshotMetadata& metadata = snapshot.metadata();
+void require_tracked(const SnapshotMetadata& metadata, const StackSource& source) {
   const HeapModel& heap = metadata.heap;
   if (!metadata.tracker && heap.foreign_answers_malloc) {
     throw Error(ErrorKind::kUnsupported, source.what,
@@ -35,8 +33,13 @@ RecordedStacks read_tracked_stacks(const SnapshotReader& snapshot, const StackSo
                 source.is_process ? "it is not tracked" : "the process was not tracked",
                 tracking_remedy(metadata, source.is_process));
   }
+}
+
+RecordedStacks read_tracked_stacks(const SnapshotReader& snapshot, const StackSource& source,
+                                   const DebugFileSearch& debug_files, const std::string& sysroot) {
+  require_tracked(snapshot.metadata(), source);
   RecordedStacks recorded = snapshot.read_call_stacks();
-  add_missing_names(metadata, recorded, debug_files, sysroot);
+  add_missing_names(snapshot.metadata(), recorded, debug_files, sysroot);
   return recorded;
 }
 

@@ -15,8 +15,11 @@ struct StackSource {
   bool is_process = false;  // then `snapshot` is a temporary one of it
 };
 
-// With the names that the snapshot lacks and that are found below `sysroot`. Throws
-// Error{kUnsupported}, with how to have it tracked, when the process was not tracked.
+// Throws Error{kUnsupported}, with how to have it tracked, when the process was not tracked.
+void require_tracked(const SnapshotMetadata& metadata, const StackSource& source);
+
+// With the names that the snapshot lacks and that are found below `sysroot`. Throws as
+// require_tracked().
 RecordedStacks read_tracked_stacks(const SnapshotReader& snapshot, const StackSource& source,
                                    const DebugFileSearch& debug_files, const std::string& sysroot);
 

@@ -15,7 +15,7 @@ namespace {
 std::string exported(const HandmadeSnapshot& snapshot) {
   std::string text;
   Writer out(text);
-  export_ndjson(snapshot.streams(), out);
+  export_ndjson(snapshot.streams(), nullptr, out);
   out.flush();
   return text;
 }

@@ -1,0 +1,65 @@
+// Who owns each block: the root that alone leads to it.
+//
+//   g_cache ──► a ──► b ◄── c ◄── g_index       a: g_cache; c: g_index; b: several
+//
+// A root dominates what it alone leads to, and who leads to a block needs no tree: each block is
+// told at most twice who leads to it, first of one root and then of several.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/block_facts.h"
+#include "analysis/diff_names.h"
+#include "analysis/reference_streams.h"
+#include "analysis/snapshot_streams.h"
+#include "base/large_memory.h"
+#include "references/root.h"
+
+namespace heapsnap {
+
+struct BlockOwners {
+  // Of a block, in place of an owner: no root leads to it, or more than one does.
+  static constexpr uint32_t kNobody = 0;
+  static constexpr uint32_t kSeveral = UINT32_MAX;
+
+  std::vector<RootPlace> places;  // as OwnerTree::places
+  // By block. Else 1 and an index into `places`: the first one of the place's name.
+  LargeArray<uint32_t> owners;
+  BlockSet garbage;  // of language runtimes (garbage_of()), of those that nobody owns
+  BlockColumns columns;
+};
+
+// At most 32 bytes a block where each has one reference and a half, and eight in the end. Throws
+// Error{kBadInput} when blocks and references do not fit together.
+BlockOwners find_block_owners(const SnapshotStreams& streams, const ReferenceStreams& references);
+
+// What is known of each block besides its chunk, for rows of blocks: its type, and who owns it,
+// by what it is called.
+class ExplainedBlocks {
+ public:
+  // As find_block_owners().
+  ExplainedBlocks(const SnapshotStreams& streams, const ReferenceStreams& references,
+                  NameScope scope);
+
+  BlockNumber blocks() const { return static_cast<BlockNumber>(owners_.owners.size()); }
+  // Number 0 is the unknown type.
+  TypeNumber type_of(BlockNumber block) const { return types_[block]; }
+  // An index into owner_names(); 0, which has no name: nobody.
+  uint32_t owner_of(BlockNumber block) const;
+  // malloc's own blocks, which nobody asked for, have no owner and are not leaked.
+  bool is_leaked(BlockNumber block) const {
+    return owners_.owners[block] == BlockOwners::kNobody && !owners_.columns.is_mallocs_own(block);
+  }
+  const std::vector<std::string>& owner_names() const { return names_; }
+
+ private:
+  BlockOwners owners_;
+  LargeArray<TypeNumber> types_;
+  std::vector<std::string> names_;
+  std::vector<uint32_t> name_of_place_;  // an index into names_
+  uint32_t several_ = 0;
+};
+
+}  // namespace heapsnap
