@@ -16,6 +16,7 @@
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/snapshot_series.h"
+#include "tools/heapsnap/step_line.h"
 
 namespace heapsnap {
 
@@ -146,10 +147,12 @@ int run_diff(const std::vector<std::string>& words) {
   std::optional<GrowthBound> bound = parse_bound(arguments.fail_on_growth);
   const TextStyle style = text_style(arguments.style);
   std::vector<std::string> paths = snapshot_paths(arguments.snapshots);
+  StepLine working("comparing the snapshots");
   const SnapshotDiff diff = read_diff(paths, by ? std::vector<DiffBy>{*by} : all_sums(),
                                       passed_frames(arguments.pass_over), arguments.sysroot);
   const DiffReportInput input{diff, std::move(paths), by, std::move(bound)};
   require_measured(input);
+  working.end();
   Writer out(STDOUT_FILENO, "standard output");
   if (arguments.style.json) {
     print_json_diff(out, input);

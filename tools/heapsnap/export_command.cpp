@@ -1,3 +1,4 @@
+#include <optional>
 #include <span>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/profile_formats.h"
 #include "tools/heapsnap/result_file.h"
+#include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/tracked_stacks.h"
 
 namespace heapsnap {
@@ -142,8 +144,11 @@ int run_export(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "--rows " + arguments.rows, "only --format ndjson has rows");
   }
   const SnapshotReader snapshot = SnapshotReader::open(arguments.path);
+  std::optional<StepLine> working(std::in_place, "writing " + arguments.format);
   check_columns(arguments, snapshot);
   ResultFile result(arguments.output, arguments.force);
+  // Lines of text on a terminal are progress enough.
+  if (result.is_terminal()) working.reset();
   write_export(arguments, dumped, snapshot, result.writer());
   result.commit();
   return kExitDone;

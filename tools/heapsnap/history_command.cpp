@@ -23,6 +23,7 @@
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/result_file.h"
 #include "tools/heapsnap/snapshot_series.h"
+#include "tools/heapsnap/step_line.h"
 
 namespace heapsnap {
 
@@ -221,6 +222,7 @@ int run_history(const std::vector<std::string>& words) {
       static_cast<double>(parse_duration_ms("--least-span", arguments.least_span)) / 1e3;
   const TextStyle style = text_style(arguments.style);
 
+  StepLine working("reading the snapshots");
   // A target of which nothing can be read does not keep the others from being shown.
   std::vector<NamedHistory> histories;
   std::optional<Error> unreadable;
@@ -232,6 +234,7 @@ int run_history(const std::vector<std::string>& words) {
       if (!unreadable) unreadable = error;
     }
   }
+  working.end();
   if (histories.empty()) throw Error(*unreadable);
   if (!arguments.picture.empty() && histories.size() != 1) {
     throw Error(ErrorKind::kUsage, "--picture", "there is more than one history",

@@ -12,6 +12,7 @@
 #include "tools/heapsnap/explained_snapshot.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/step_line.h"
 
 namespace heapsnap {
 
@@ -95,9 +96,11 @@ int run_leaks(const std::vector<std::string>& words) {
   }
   const TextStyle style = text_style(arguments.style);
   const LeakSuppressions suppressions = read_suppressions(arguments.suppressions);
+  StepLine working("looking for leaks");
   const ExplainedSnapshot snapshot("leaks", arguments.explain);
   const LeakCensus census = take_leak_census(snapshot.streams(), snapshot.references(),
                                              suppression_rule(suppressions, snapshot));
+  working.end();
   Writer out(STDOUT_FILENO, "standard output");
   if (arguments.style.json) {
     print_json_leaks(out, snapshot.report_input(), census, arguments.all);

@@ -12,6 +12,7 @@
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/step_line.h"
 
 namespace heapsnap {
 
@@ -77,6 +78,7 @@ int run_objects(const std::vector<std::string>& words) {
   if (!parser.parse(words)) return kExitDone;
   const ObjectCensus::Order order = parse_column(sort);
   const TextStyle text = text_style(style);
+  StepLine working("adding up objects");
   const AnySnapshot snapshot("objects", source, WantedPasses::kRuntimes);
   const SnapshotMetadata& metadata = snapshot.reader().metadata();
   require_objects(metadata, source.what);
@@ -87,6 +89,7 @@ int run_objects(const std::vector<std::string>& words) {
                  census);
   }
   const ObjectReportInput input{metadata, census, snapshot.path()};
+  working.end();
   Writer out(STDOUT_FILENO, "standard output");
   style.json ? print_json_objects(out, input) : print_objects(out, input, limit, text);
   out.flush();

@@ -9,6 +9,7 @@
 #include "tools/heapsnap/explained_snapshot.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/step_line.h"
 
 namespace heapsnap {
 
@@ -77,6 +78,7 @@ int run_owners(const std::vector<std::string>& words) {
   OwnerListing listing{parse_grouping(arguments.by), arguments.depth, arguments.limit,
                        parse_share(arguments.min_share)};
   const TextStyle style = text_style(arguments.style);
+  StepLine working("finding what owns the memory");
   const ExplainedSnapshot snapshot("owners", arguments.explain);
   if (listing.by == OwnerGrouping::kStack && !snapshot.metadata().tracker) {
     throw Error(ErrorKind::kUnsupported, arguments.explain.what,
@@ -85,6 +87,7 @@ int run_owners(const std::vector<std::string>& words) {
                     std::to_string(snapshot.metadata().process.pid));
   }
   const OwnerTree tree = make_owner_tree(snapshot.streams(), snapshot.references(), listing.by);
+  working.end();
   Writer out(STDOUT_FILENO, "standard output");
   if (arguments.style.json) {
     print_json_owners(out, snapshot.report_input(), tree, listing);

@@ -20,6 +20,7 @@
 #include "tools/heapsnap/region_choice.h"
 #include "tools/heapsnap/result_file.h"
 #include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/tracked_stacks.h"
 
 namespace heapsnap {
@@ -161,6 +162,8 @@ int run_render(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::kUnsupported, "cannot draw " + path, "the heap in it has no chunks");
   }
   const ChosenRegions chosen = choose_regions(snapshot.metadata(), std::move(all), region);
+  const bool needs_references = color_by == "type" || color_by == "leak";
+  StepLine working(needs_references ? "reading the references" : "reading the heap", 2);
   PictureFrame frame = plan_picture(snapshot.metadata().heap, chosen.regions, size);
   const ColorKey key = color_key(snapshot, path, color_by);
   HeapPicture picture(std::move(frame), key.classes,
@@ -168,9 +171,11 @@ int run_render(const std::vector<std::string>& arguments) {
                       [&](const HeapMap& map, MapBand& band) {
                         return paint_band(streams, key.classes, map, band);
                       });
+  working.step("drawing");
   ResultFile result(output, force);
   as_svg ? picture.write_svg(result.writer()) : picture.write_png(result.writer());
   result.commit();
+  working.end();
   if (output != "-") {
     fmt::print("{}: {} x {} pixels, a square is {}, {}\n", output, size.width, picture.height(),
                count_text(picture.frame().map.scale(), "byte", "bytes"),

@@ -15,6 +15,7 @@
 #include "tools/heapsnap/pass_over_options.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/typed_address.h"
 
 namespace heapsnap {
@@ -76,6 +77,7 @@ void print_chunk_at(const SnapshotReader& snapshot, const ReportArguments& argum
     throw Error(ErrorKind::kUsage, "--at " + arguments.at, "not a hexadecimal address",
                 "for example: --at 0x55d0c8a00050");
   }
+  StepLine working("looking for the address");
   const SnapshotMetadata& metadata = snapshot.metadata();
   const auto chunk = find_chunk(streams_of(snapshot), *at);
   if (!chunk) refuse_address(metadata, arguments, *at);
@@ -93,6 +95,7 @@ void print_chunk_at(const SnapshotReader& snapshot, const ReportArguments& argum
     };
   }
   if (metadata.tracker) input.probable_owner = probable_owner(snapshot, recorded, *chunk, passed);
+  working.end();
   Writer out(STDOUT_FILENO, "standard output");
   arguments.style.json ? print_json_chunk(out, input)
                        : print_chunk(out, input, text_style(arguments.style));

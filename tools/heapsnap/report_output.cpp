@@ -4,6 +4,7 @@
 
 #include "report/json_report.h"
 #include "tools/heapsnap/report_facts.h"
+#include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
@@ -23,7 +24,9 @@ TextStyle text_style(const ReportStyle& style) {
 void print_snapshot_report(const SnapshotReader& snapshot, const std::string& path,
                            ReportDepth depth, const ReportStyle& style,
                            const PassedFrames& passed) {
+  StepLine working("reading the snapshot");
   const ReportFacts facts(snapshot, path, depth, passed);
+  working.end();
   Writer out(STDOUT_FILENO, "standard output");
   if (style.json) {
     print_json_report(out, facts.input());

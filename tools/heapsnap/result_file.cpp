@@ -12,6 +12,10 @@ ResultFile::ResultFile(const std::string& path, bool replace) {
   }
 }
 
+bool ResultFile::is_terminal() const {
+  return !file_ && ::isatty(STDOUT_FILENO) == 1;
+}
+
 void ResultFile::commit() {
   writer_->flush();
   if (file_) file_->commit();

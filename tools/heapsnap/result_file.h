@@ -16,6 +16,7 @@ class ResultFile {
   ResultFile(const std::string& path, bool replace);
 
   Writer& writer() { return *writer_; }
+  bool is_terminal() const;
   // To be called when all is written: the file gets its name. Throws Error{kOutput}.
   void commit();
 

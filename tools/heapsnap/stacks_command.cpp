@@ -20,6 +20,7 @@
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/temporary_snapshot.h"
 #include "tools/heapsnap/tracked_stacks.h"
 
@@ -213,6 +214,7 @@ int run_stacks(const std::vector<std::string>& words) {
   std::optional<TemporarySnapshot> own;
   const SnapshotArgument source = resolve_snapshot(arguments.what, "heapsnap stacks");
   print_notes(source.notes);
+  StepLine working("reading the call stacks");
   const std::string path =
       source.is_file ? source.path : own.emplace(source.pid, debug_files).path();
   const SnapshotReader snapshot = SnapshotReader::open(path);
@@ -220,6 +222,7 @@ int run_stacks(const std::vector<std::string>& words) {
                                                       debug_files, arguments.sysroot);
   Writer out(STDOUT_FILENO, "standard output");
   if (arguments.format == "churnlog") {
+    working.end();
     print_churn_log(snapshot, recorded, out);
     out.flush();
     return kExitDone;
@@ -230,6 +233,7 @@ int run_stacks(const std::vector<std::string>& words) {
   if (has_next_steps || arguments.by == "function") {
     functions = group_by_function(census, recorded, *snapshot.metadata().tracker, passed);
   }
+  working.end();
   print_listing(arguments, snapshot, recorded, census, functions, passed,
                 own ? std::string() : path, out);
   if (has_next_steps) {

@@ -7,6 +7,7 @@
 #include "tools/heapsnap/explained_snapshot.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/step_line.h"
 
 namespace heapsnap {
 
@@ -49,8 +50,10 @@ int run_types(const std::vector<std::string>& words) {
   if (!parser.parse(words)) return kExitDone;
   const TypeListing listing{parse_column(sort), limit};
   const TextStyle text = text_style(style);
+  StepLine working("adding up types");
   const ExplainedSnapshot snapshot("types", explain);
   const TypeCensus census = take_type_census(snapshot.streams(), snapshot.references());
+  working.end();
   Writer out(STDOUT_FILENO, "standard output");
   style.json ? print_json_types(out, snapshot.report_input(), census, listing)
              : print_types(out, snapshot.report_input(), census, listing, text);

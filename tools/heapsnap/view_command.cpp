@@ -22,6 +22,7 @@
 #include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/snapshot_series.h"
 #include "tools/heapsnap/stack_names.h"
+#include "tools/heapsnap/step_line.h"
 #include "tools/viewer/viewer_page.h"
 
 namespace heapsnap {
@@ -88,11 +89,23 @@ class ViewBuilder {
   }
 
   ViewPage build() {
+    const bool has_growth = paths_.size() > 1;
+    StepLine working("adding up the snapshot", 3 + (references_ ? 2 : 0) + (has_growth ? 1 : 0));
     add_report();
-    add_owners_and_leaks();
+    if (references_) {
+      working.step("finding what owns the memory");
+      add_owners();
+      working.step("looking for leaks");
+      add_leaks();
+    }
+    working.step("adding up the flame graph");
     add_flame();
+    working.step("drawing the map of the heap");
     add_map();
-    if (paths_.size() > 1) add_growth();
+    if (has_growth) {
+      working.step("comparing the snapshots");
+      add_growth();
+    }
     add_view();
     return std::move(page_);
   }
@@ -110,9 +123,12 @@ class ViewBuilder {
     add("report", printed([&](Writer& out) { print_json_report(out, facts_->input()); }));
   }
 
-  void add_owners_and_leaks() {
-    if (!references_) return;
-    const ReferenceReportInput input{metadata(), *references_, facts_->recorded(), paths_.back()};
+  ReferenceReportInput reference_input() const {
+    return {metadata(), *references_, facts_->recorded(), paths_.back()};
+  }
+
+  void add_owners() {
+    const ReferenceReportInput input = reference_input();
     OwnerTree tree = make_owner_tree(streams(), *references_);
     if (!metadata().tracker) owners_ = profile_of_owners(input, tree);
     for (size_t i = kMostOwners; i < tree.children[0].size(); ++i) {
@@ -122,7 +138,10 @@ class ViewBuilder {
     tree.children[0].resize(std::min(kMostOwners, tree.children[0].size()));
     const OwnerListing listing{OwnerGrouping::kRoot, kOwnerDepth, 0, kLeastShare};
     add("owners", printed([&](Writer& out) { print_json_owners(out, input, tree, listing); }));
+  }
 
+  void add_leaks() {
+    const ReferenceReportInput input = reference_input();
     LeakCensus census = take_leak_census(streams(), *references_);
     for (size_t i = kMostLeakGroups; i < census.groups.size(); ++i) {
       leaks_left_out_ += Tally{census.groups[i].retained_blocks, census.groups[i].retained_bytes};

@@ -9,6 +9,7 @@
 #include "tools/heapsnap/explained_snapshot.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/typed_address.h"
 
 namespace heapsnap {
@@ -49,6 +50,7 @@ int run_why(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "--limit 0", "it must be 1 at least");
   }
   const TextStyle text = text_style(style);
+  StepLine working("looking for ways to the block");
   const ExplainedSnapshot snapshot("why ADDR", explain);
   const auto held = explain_block(snapshot.streams(), snapshot.references(), *address, limit);
   const ReferenceReportInput input = snapshot.report_input();
@@ -62,6 +64,7 @@ int run_why(const std::vector<std::string>& words) {
                           shell_word(input.snapshot_path, "SNAPSHOT") + " --at " +
                           address_text(*address));
   }
+  working.end();
   Writer out(STDOUT_FILENO, "standard output");
   style.json ? print_json_held_block(out, input, *held) : print_held_block(out, input, *held, text);
   out.flush();
