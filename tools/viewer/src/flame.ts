@@ -3,7 +3,7 @@ import flamegraph, { type FlameNode } from "d3-flame-graph";
 import { select } from "d3-selection";
 import type { Data, Flame, FlameFrame } from "./data";
 import { h, styled } from "./dom";
-import { count, fileName, percent, signedSize, size } from "./format";
+import { count, fileName, percent, signedSize, size, time } from "./format";
 import { linkTo, note, step, type Params } from "./route";
 import { bar, filterField, parseSort, sortText, table } from "./table";
 import type { View } from "./views";
@@ -89,6 +89,14 @@ function describe(datum: Datum, flame: Flame, total: number): string {
   return `${datum.name}${place}${module}: ${size(datum.value)}, ${percent(datum.value, total)}, in ${count(datum.blocks)} blocks${growth}`;
 }
 
+// Which snapshot the growth is since: of several the first one, whatever lies between.
+function baseline(data: Data): string {
+  const snapshots = data.diff?.snapshots ?? [];
+  const first = snapshots[0];
+  if (first === undefined) return "the first snapshot";
+  return `${fileName(first.snapshot)}, ${time(first.taken_at)}${snapshots.length > 2 ? `, the first of ${count(snapshots.length)} snapshots; Growth and Timeline show those between` : ""}`;
+}
+
 function isCompared(flame: Flame): boolean {
   return (flame.nodes[0]?.length ?? 0) > kBefore;
 }
@@ -98,17 +106,17 @@ class Graph {
   private readonly host = h("div");
   private readonly details = h("p", { class: "flame-details", "aria-live": "polite" });
   private readonly chart = flamegraph<Datum>();
+  private readonly hint: string;
   private current = 0;
 
   constructor(private readonly flame: Flame, private readonly all: Datum[], byGrowth: boolean, private readonly onZoom: (node: number) => void) {
     const root = all[0]!;
-    const idle = isCompared(flame) && byGrowth ? "Width is memory in use now; color is how much of it is growth since the first snapshot." : "Point to a part to read it; choose it to zoom in.";
-    this.details.textContent = idle;
+    this.hint = isCompared(flame) && byGrowth ? "Width is memory in use now; color is how much of it is growth since the first snapshot." : "Point to a part to read it; choose it to zoom in.";
     this.chart.cellHeight(kCell).minFrameSize(1).sort(false).inverted(true)
       .transitionDuration(matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 200)
       .setColorMapper((node) => node.depth === 0 ? styled("--flame-root") : byGrowth ? growthColor(node.data) : moduleColor(node.data))
       .setLabelHandler((node) => describe(node.data, flame, root.value))
-      .setDetailsHandler((text) => { this.details.textContent = text ?? idle; })
+      .setDetailsHandler((text) => { this.details.textContent = text ?? this.idle(); })
       .setSearchMatch((node, term) => term !== "" && node.data.name.toLowerCase().includes(term.toLowerCase()))
       .onClick((node) => {
         this.current = node.data.node;
@@ -127,7 +135,14 @@ class Graph {
     if (node !== 0 && found !== undefined) this.chart.zoomTo(found);
     if (term !== "") this.chart.search(term);
     this.current = node;
+    this.details.textContent = this.idle();
     this.decorate();
+  }
+
+  // What is said while nothing is pointed to: what is zoomed in on, or what can be done.
+  private idle(): string {
+    const zoomed = this.all[this.current];
+    return this.current === 0 || zoomed === undefined ? this.hint : describe(zoomed, this.flame, this.all[0]!.value);
   }
 
   search(term: string): void {
@@ -163,6 +178,8 @@ class Graph {
     svg?.setAttribute("role", "group");
     svg?.setAttribute("aria-label", "Flame graph; arrow keys move, Enter zooms in, Escape zooms out");
     svg?.querySelector("text.title")?.remove();
+    // On paper it is narrower than it was drawn.
+    svg?.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`);
     for (const frame of this.frames()) {
       const datum = (select(frame).datum() as FlameNode<Datum>).data;
       frame.setAttribute("role", "button");
@@ -224,7 +241,8 @@ function draw(data: Data, params: Params): HTMLElement {
       h("button", { type: "button", onclick: () => graph.reset() }, "Show all")),
     compared && byGrowth ? h("ul", { class: "keys" },
       h("li", {}, h("span", { class: "swatch", style: "background:var(--grew)" }), " grew"), h("li", {}, h("span", { class: "swatch", style: "background:var(--same)" }), " the same"),
-      h("li", {}, h("span", { class: "swatch", style: "background:var(--shrank)" }), " shrank")) : null,
+      h("li", {}, h("span", { class: "swatch", style: "background:var(--shrank)" }), " shrank"),
+      h("li", {}, `since ${baseline(data)}`)) : null,
     graph.element,
     h("h3", {}, isByStack ? "By function" : "By owner and type"),
     table(isByStack ? "Functions" : "Owners and types", rows, [

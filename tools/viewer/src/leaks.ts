@@ -35,7 +35,7 @@ function groupElement(group: LeakGroup, trail: LeakStep[], index: number, isOpen
       place === "" ? null : h("span", { class: "muted" }, ` from ${place}`)),
     h("p", {}, group.count === 1 ? "It is at " : "The largest is at ", h("a", { href: linkTo("map", { at: group.largest }) }, group.largest), ". ",
       group.kind === "cycle" ? "The blocks of a cycle point to each other, and nothing outside of it points to them." : `No other leaked block points to ${group.count === 1 ? "it" : "these"}.`,
-      group.retained_blocks > group.count ? ` Through them, ${counted(group.retained_blocks, "block is", "blocks are")} lost in all.` : ""),
+      group.retained_blocks > group.count ? ` Through them, ${counted(group.retained_blocks, "block is", "blocks are")} leaked in all.` : ""),
     frames.length === 0 ? h("p", { class: "muted" }, "What allocated it is not known: the process was not tracked then.")
       : h("div", {}, h("h4", {}, "Allocated by"), h("ol", { class: "frames" }, ...frames.map((frame) => h("li", {}, frameLabel(frame))))),
     trailElement(trail, group.retained_blocks));

@@ -69,6 +69,11 @@ const kindTexts: Record<string, string> = {
   global: "global of the language runtime", several: "several roots", blocks: "blocks",
 };
 
+// Places are shares, as a page that is printed is narrower than the one that was laid out.
+function share(part: number, whole: number): string {
+  return `${(100 * part / whole).toFixed(4)}%`;
+}
+
 function map(item: Item, total: number, params: Params): HTMLElement {
   const box = h("div", { class: "treemap", role: "group", "aria-label": `Treemap of ${item.label}` });
   const place = () => {
@@ -87,7 +92,7 @@ function map(item: Item, total: number, params: Params): HTMLElement {
       const text = `${node.data.label} ${size(node.data.retained)}, ${percent(node.data.retained, total)} of what is in use`;
       return h("a", {
         class: `tile kind-${node.data.kind} depth-${Math.min(node.depth, 3)}`, href: linkTo("owners", { ...params, zoom: node.data.path }),
-        style: `left:${node.x0}px;top:${node.y0}px;width:${wide}px;height:${high}px`, title: text, "aria-label": text,
+        style: `left:${share(node.x0, width)};top:${share(node.y0, height)};width:${share(wide, width)};height:${share(high, height)}`, title: text, "aria-label": text,
         "data-focus": `tile-${node.data.path}`, tabindex: wide * high < 900 ? "-1" : undefined,
       }, wide > 44 && high > 17 ? h("span", { class: "tile-name" }, node.data.label) : null, " ",
          wide > 60 && high > 36 && node.children === undefined ? h("span", { class: "tile-size" }, size(node.data.retained)) : null);

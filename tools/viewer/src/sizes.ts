@@ -11,13 +11,17 @@ function rangeText(sizes: SizeClass): string {
   return sizes.end - sizes.begin <= 16 ? `${text(sizes.begin)}${sizes.begin < 1024 ? " B" : ""}` : `${text(sizes.begin)} – ${text(sizes.end)}${sizes.end <= 512 ? " B" : ""}`;
 }
 
+// At least a line wide where there is anything.
+function histogramBar(fill: string, share: number): HTMLElement {
+  return h("span", { class: share > 0 ? `histogram-bar ${fill}` : "histogram-bar none", style: `width:${100 * share}%` });
+}
+
 function histogram(classes: SizeClass[]): HTMLElement {
   const most = Math.max(1, ...classes.map((each) => Math.max(each.used.bytes, each.free.bytes)));
   return h("div", { class: "histogram", "aria-hidden": "true" }, ...classes.map((each) => h("div", { class: "histogram-row" },
     h("span", { class: "histogram-name" }, rangeText(each)),
     h("span", { class: "histogram-bars" },
-      h("span", { class: "histogram-bar fill-used", style: `width:${100 * each.used.bytes / most}%` }),
-      h("span", { class: "histogram-bar fill-bins", style: `width:${100 * each.free.bytes / most}%` })))));
+      histogramBar("fill-used", each.used.bytes / most), histogramBar("fill-bins", each.free.bytes / most)))));
 }
 
 function chunkTable(caption: string, chunks: LargeChunk[]): HTMLElement {

@@ -50,7 +50,7 @@ function chart(host: HTMLElement, data: Data, chosen: number[]): void {
   ];
   const plot = new uPlot({
     width: Math.max(280, host.clientWidth), height: 320, legend: { show: false }, cursor: { drag: { x: false, y: false } },
-    axes: [{ ...axis, values: (_plot: uPlot, ticks: number[]) => timeTexts(ticks) }, { ...axis, size: 84, incrs: powers, values: (_plot: uPlot, ticks: number[]) => ticks.map(size) }],
+    axes: [{ ...axis, space: 80, values: (_plot: uPlot, ticks: number[]) => timeTexts(ticks) }, { ...axis, size: 84, incrs: powers, values: (_plot: uPlot, ticks: number[]) => ticks.map(size) }],
     scales: { x: { time: true }, y: { range: (_plot: uPlot, _least: number, most: number): [number, number] => [0, Math.max(1, most * 1.05)] } },
     series: [{}, ...chosen.map((index, i) => ({ label: nameOf(history.series[index]!), stroke: styled(`--line-${i % 8}`), width: 2, dash: dashes[i % 8], points: { show: history.points.length < 60 } }))],
   }, values as uPlot.AlignedData, host);
