@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The page of `heapsnap view`: what is in it, what a browser shows of it, and whether its program is the one of its sources.
 
-    view.py page|refusals|browser HEAPSNAP GROWING_HOLDER KNOWN_LEAKS LEAK_HOLDER LEAKY_SERVER NPM_FOLDER
+    view.py page|refusals|browser|postgresql|mariadb HEAPSNAP GROWING_HOLDER KNOWN_LEAKS LEAK_HOLDER LEAKY_SERVER NPM_FOLDER
     view.py bundle SOURCE_FOLDER NPM_FOLDER
 
 Exits 77 where there is no browser, no node or no npm."""
@@ -16,9 +16,11 @@ import sys
 import tempfile
 
 import reference_sources
+import servers
 from fleet import install_package, skip
 
 HERE = pathlib.Path(__file__).parent
+MOST_LOOKS = 40
 HOSTILE_COMM = "</script><b>x"  # at most 15 bytes
 
 
@@ -32,7 +34,7 @@ class Work:
 
     def attach(self, pid, name, references="yes"):
         path = self.folder / name
-        subprocess.run([self.heapsnap, "attach", str(pid), "-q", "--references", references, "-o", path], check=True)
+        subprocess.run([self.heapsnap, "attach", str(pid), "-q", "-f", "--references", references, "-o", path], check=True)
         return path
 
     def grown(self):
@@ -66,6 +68,31 @@ class Work:
             path = self.attach(process.pid, f"{process.pid}.hsnap", references)
             process.stdin.close()
         return path
+
+    def served(self, name):
+        """What the pages of a server under load are to show: as it came, and tracked."""
+        kind = servers.runnable(name)
+        os.chmod(self.folder, 0o755)
+        server = kind(self.folder)
+        shown = []
+        try:
+            server.start()
+            pid = server.pids()[-1]
+            plain = self.attach(pid, f"{name}.hsnap")
+            subprocess.run([self.heapsnap, "inject", str(pid)], check=True, stdout=subprocess.DEVNULL)
+            tracked = self.attach(pid, f"{name}-tracked.hsnap")
+            for _ in range(MOST_LOOKS):  # until it has allocated something that it keeps for a moment
+                if self.json("stacks", tracked, "--all")["live_blocks"] > 0:
+                    break
+                tracked = self.attach(pid, f"{name}-tracked.hsnap")
+            assert server.healthy() is None, server.healthy()
+        finally:
+            server.stop()
+        for what, path in ((name, plain), (f"{name}, tracked", tracked)):
+            said = {each: self.json(each, path) for each in ("report", "owners", "leaks")}
+            stacks = {"stacks": self.json("stacks", path, "--all")} if path == tracked else {}
+            shown.append({"name": what, "file": str(self.view(path)), **said, **stacks})
+        return shown
 
     def hostile(self):
         """Of a process whose names are markup."""
@@ -172,13 +199,22 @@ def refusals(work, _):
     assert target.stat().st_mode & 0o777 == 0o600
 
 
-def browser(work, npm_folder):
-    """A person's clicks and keys, and what the page says then."""
+def in_browser(work, npm_folder, expected):
+    """What view.cjs does with these pages."""
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if program is None:
         skip("there is no chromium here: apt-get install chromium")
     for name in ("playwright-core", "axe-core"):
         install_package(name, npm_folder)
+    file = work.folder / "expected.json"
+    file.write_text(json.dumps(expected), encoding="utf-8")
+    done = subprocess.run(["node", HERE / "view.cjs", program, file], capture_output=True, text=True, check=False, timeout=400)
+    print(done.stdout, done.stderr, sep="", end="")
+    assert done.returncode == 0
+
+
+def browser(work, npm_folder):
+    """A person's clicks and keys, and what the page says then: of programs made for it, and of nginx."""
     snapshots, leaking, large, hostile = work.grown(), work.leaking(), work.large(), work.hostile()
     newest = snapshots[-1]
     expected = {
@@ -187,13 +223,20 @@ def browser(work, npm_folder):
         "leaking": {"file": str(work.view(leaking)), "leaks": work.json("leaks", leaking)},
         "large": {"file": str(work.view(large)), "report": work.json("report", large)},
         "hostile": {"file": str(work.view(hostile)), "comm": HOSTILE_COMM},
+        "servers": work.served("nginx") if servers.Nginx.missing() is None and os.getuid() == 0 else [],
     }
     assert expected["leaking"]["leaks"]["groups"], "nothing is leaked"
-    file = work.folder / "expected.json"
-    file.write_text(json.dumps(expected), encoding="utf-8")
-    done = subprocess.run(["node", HERE / "view.cjs", program, file], capture_output=True, text=True, check=False, timeout=400)
-    print(done.stdout, done.stderr, sep="", end="")
-    assert done.returncode == 0
+    in_browser(work, npm_folder, expected)
+
+
+def postgresql(work, npm_folder):
+    """A backend of PostgreSQL under load."""
+    in_browser(work, npm_folder, {"servers": work.served("postgresql")})
+
+
+def mariadb(work, npm_folder):
+    """MariaDB under load."""
+    in_browser(work, npm_folder, {"servers": work.served("mariadb")})
 
 
 def bundle(source, npm_folder):
