@@ -340,6 +340,27 @@ def parquet(work):
         assert ask(question), question
 
 
+def progress(work):
+    """What takes longer than half a second is said on a terminal, on a line that is gone at the end; elsewhere nothing is."""
+    snapshot, _, _ = work.track()
+    command = [work.heapsnap, "export", snapshot, "--format", "ndjson"]
+    main, terminal = os.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal) as process:
+        os.close(terminal)
+        said = b""
+        while b"writing ndjson, " not in said:  # its output is not read, so that it takes as long as that
+            said += os.read(main, 4096)
+        rows = process.stdout.read()
+        with contextlib.suppress(OSError):  # EIO: the terminal has nobody else
+            while more := os.read(main, 4096):
+                said += more
+    os.close(main)
+    assert said.startswith(b"\r\x1b[Kwriting ndjson, ") and said.endswith(b"\r\x1b[K"), said
+    assert len(rows) > 1 << 17 and process.returncode == 0, (len(rows), process.returncode)
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert done.stdout == rows and done.stderr == b"", done.stderr
+
+
 def refusals(work):
     """What a snapshot does not have is said with what to do, before a byte is written."""
     with subprocess.Popen([work.known_leaks, work.leak_holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -13,6 +13,7 @@
 #include "report/json_report.h"
 #include "report/json_writer.h"
 #include "report/reference_report.h"
+#include "report/stack_labels.h"
 #include "report/terminal_text.h"
 #include "report/view_page.h"
 #include "tools/heapsnap/command.h"
@@ -148,10 +149,18 @@ class ViewBuilder {
       ++leak_rows_left_out_;
     }
     if (leak_rows_left_out_ != 0) census.groups.resize(kMostLeakGroups);
+    for (const LeakGroup& group : census.groups) leak_functions_.push_back(charged_to(group.stack));
     add("leaks", printed([&](Writer& out) { print_json_leaks(out, input, census, false); }));
     const auto trails = leak_trails(streams(), *references_, census);
     add("trails",
         printed([&](Writer& out) { print_json_leak_trails(out, input, census, trails); }));
+  }
+
+  // The function that a stack is charged to; empty where none is known.
+  std::string charged_to(uint32_t stack) const {
+    const StackReportInput* const stacks = facts_->input().stacks;
+    const bool is_known = stack != 0 && stack < facts_->recorded().stacks.sites.size();
+    return stacks != nullptr && is_known ? charged_function(*stacks, stack) : std::string();
   }
 
   // The same of the first snapshot, where both are known by the same.
@@ -200,7 +209,7 @@ class ViewBuilder {
     add("history", printed([&](Writer& out) { print_json_history(out, history, kTolerance); }));
   }
 
-  // What the page leaves out of these.
+  // What the page leaves out of these, and what they do not say.
   void add_view() {
     add("view", printed([&](Writer& out) {
           JsonWriter json(out);
@@ -211,6 +220,10 @@ class ViewBuilder {
           json.member("owners_left_out_bytes", owners_left_out_.bytes);
           json.member("leak_groups_left_out", leak_rows_left_out_);
           json.member("leak_groups_left_out_bytes", leaks_left_out_.bytes);
+          json.key("leak_functions");
+          json.begin_array();
+          for (const std::string& function : leak_functions_) json.value(function);
+          json.end_array();
           json.end_object();
         }));
   }
@@ -225,6 +238,7 @@ class ViewBuilder {
   Tally leaks_left_out_;
   size_t owner_rows_left_out_ = 0;
   size_t leak_rows_left_out_ = 0;
+  std::vector<std::string> leak_functions_;  // of each group, whom its stack is charged to
   ViewPage page_;
 };
 

@@ -72,7 +72,8 @@ TEST_CASE("what packed references lead to is what a search finds") {
   for (int round = 0; round < 300; ++round) {
     const Edges edges = random_edges(random, 300);
     const auto blocks = static_cast<BlockNumber>(edges.size());
-    const std::vector<BlockNumber> starts = {random() % blocks, random() % blocks};
+    std::vector<BlockNumber> starts;
+    for (int i = 0; i < 2; ++i) starts.push_back(static_cast<BlockNumber>(random() % blocks));
     const BlockSet found = reachable_in_few_bytes(streams_of_edges(edges, 7, 20), blocks, starts);
     const std::vector<bool> expected = reached(edges, starts);
     for (BlockNumber block = 0; block < blocks; ++block) {

@@ -73,6 +73,7 @@ export interface History {
 }
 export interface Left {
   owners_left_out: number; owners_left_out_bytes: number; leak_groups_left_out: number; leak_groups_left_out_bytes: number;
+  leak_functions: string[];  // of each group of leaks, whom its call stack is charged to; "": not known
 }
 
 export interface Data {

@@ -27,9 +27,10 @@ function trailElement(trail: LeakStep[], all: number): HTMLElement | null {
     trail.length < all ? h("p", { class: "muted" }, `The first ${count(trail.length)} blocks.`) : null);
 }
 
-function groupElement(group: LeakGroup, trail: LeakStep[], index: number, isOpen: boolean, onToggle: (index: number, open: boolean) => void): HTMLElement {
+function groupElement(group: LeakGroup, charged: string, trail: LeakStep[], index: number, isOpen: boolean, onToggle: (index: number, open: boolean) => void): HTMLElement {
   const frames = group.frames ?? [];
-  const place = frames.length > 0 ? frameLabel(frames[0]!) : "";
+  const charge = frames.find((frame) => frame.function === charged);
+  const place = charge === undefined ? charged : frameLabel(charge);
   const element = h("details", { class: "leak", open: isOpen },
     h("summary", {}, h("strong", {}, size(group.retained_bytes)), ` in ${counted(group.retained_blocks, "block", "blocks")}: ${groupTitle(group)}`,
       place === "" ? null : h("span", { class: "muted" }, ` from ${place}`)),
@@ -59,7 +60,7 @@ function draw(data: Data, params: Params): HTMLElement {
     const wanted = filter.toLowerCase();
     const groups = leaks.groups.map((group, i): [LeakGroup, number] => [group, i]).filter(([group]) =>
       `${groupTitle(group)} ${(group.frames ?? []).map(frameLabel).join(" ")}`.toLowerCase().includes(wanted));
-    list.replaceChildren(...groups.map(([group, i]) => groupElement(group, data.trails?.trails[i] ?? [], i, open.has(i), (index, isOpen) => {
+    list.replaceChildren(...groups.map(([group, i]) => groupElement(group, data.view.leak_functions[i] ?? "", data.trails?.trails[i] ?? [], i, open.has(i), (index, isOpen) => {
       if (isOpen) open.add(index);
       else open.delete(index);
       state.open = [...open].join(".");
