@@ -11,6 +11,7 @@
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/profile_formats.h"
 #include "tools/heapsnap/result_file.h"
+#include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/tracked_stacks.h"
 
@@ -143,7 +144,7 @@ int run_export(const std::vector<std::string>& words) {
   if (arguments.rows != "chunks" && arguments.format != "ndjson") {
     throw Error(ErrorKind::kUsage, "--rows " + arguments.rows, "only --format ndjson has rows");
   }
-  const SnapshotReader snapshot = SnapshotReader::open(arguments.path);
+  const SnapshotReader snapshot = open_snapshot(arguments.path, "export");
   std::optional<StepLine> working(std::in_place, "writing " + arguments.format);
   check_columns(arguments, snapshot);
   ResultFile result(arguments.output, arguments.force);

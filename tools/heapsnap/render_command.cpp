@@ -19,6 +19,7 @@
 #include "tools/heapsnap/pass_over_options.h"
 #include "tools/heapsnap/region_choice.h"
 #include "tools/heapsnap/result_file.h"
+#include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/tracked_stacks.h"
@@ -155,7 +156,7 @@ int run_render(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::kUsage, "--scale " + scale, "an SVG is an overview",
                 "leave --scale out, or make a PNG");
   }
-  const SnapshotReader snapshot = SnapshotReader::open(path);
+  const SnapshotReader snapshot = open_snapshot(path, "render");
   const SnapshotStreams streams = streams_of(snapshot);
   std::vector<HeapRegion> all = heap_regions(streams);
   if (all.empty()) {

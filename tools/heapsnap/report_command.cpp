@@ -14,6 +14,7 @@
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/pass_over_options.h"
 #include "tools/heapsnap/report_output.h"
+#include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/typed_address.h"
@@ -139,7 +140,7 @@ int run_report(const std::vector<std::string>& words) {
                 "make one with: heapsnap attach PID");
   }
   const PassedFrames passed = passed_frames(arguments.pass_over);
-  const SnapshotReader snapshot = SnapshotReader::open(arguments.path);
+  const SnapshotReader snapshot = open_snapshot(arguments.path, "report");
   if (arguments.at.empty()) {
     print_snapshot_report(snapshot, arguments.path, ReportDepth::kWhole, arguments.style, passed);
   } else {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "platform/linux/proc/named_processes.h"
 #include "report/shell_word.h"
+#include "report/terminal_text.h"
 #include "snapshot/format.h"
 #include "tools/heapsnap/container_argument.h"
 #include "tools/heapsnap/target_argument.h"
@@ -80,7 +81,30 @@ SnapshotArgument named(const std::string& name, const std::string& command) {
   }
 }
 
+// The process that a word without a file must mean; 0: none.
+int meant_process(const std::string& word) {
+  std::error_code ignored;
+  const bool is_path = word.find('/') != std::string::npos || word.ends_with(".hsnap");
+  if (word.empty() || is_path || std::filesystem::exists(word, ignored)) return 0;
+  try {
+    return resolve_target(word);
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
 }  // namespace
+
+void refuse_process(const std::string& argument, int pid, const std::string& command) {
+  throw Error(ErrorKind::kUsage, printable(argument),
+              "that is a process, and " + command + " reads snapshots",
+              "take one: heapsnap attach --references yes " + std::to_string(pid) + " -o a.hsnap");
+}
+
+SnapshotReader open_snapshot(const std::string& argument, const std::string& command) {
+  if (const int pid = meant_process(argument); pid != 0) refuse_process(argument, pid, command);
+  return SnapshotReader::open(argument);
+}
 
 SnapshotArgument resolve_snapshot(const std::string& argument, const std::string& command) {
   if (is_pid(argument)) {

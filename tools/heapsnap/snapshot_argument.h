@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "snapshot/snapshot_reader.h"
+
 namespace heapsnap {
 
 struct SnapshotArgument {
@@ -25,5 +27,10 @@ struct SnapshotArgument {
 
 // `command`: "heapsnap stacks", for the notes. Throws as resolve_target() does for what is no file.
 SnapshotArgument resolve_snapshot(const std::string& argument, const std::string& command);
+
+// For commands that read snapshots only. `command`: "view". Throws Error{kUsage}, with how to take
+// one, where the word can only mean a process, and as SnapshotReader::open() does.
+SnapshotReader open_snapshot(const std::string& argument, const std::string& command);
+[[noreturn]] void refuse_process(const std::string& argument, int pid, const std::string& command);
 
 }  // namespace heapsnap

@@ -61,11 +61,7 @@ std::vector<std::string> viewed_paths(const std::vector<std::string>& words) {
   std::vector<std::string> paths;
   for (const std::string& word : words) {
     const SnapshotArgument source = resolve_snapshot(word, "heapsnap view");
-    if (!source.is_file) {
-      throw Error(
-          ErrorKind::kUsage, printable(word), "that is a process, and view reads snapshots",
-          fmt::format("take one: heapsnap attach --references yes {} -o a.hsnap", source.pid));
-    }
+    if (!source.is_file) refuse_process(word, source.pid, "view");
     paths.push_back(source.path);
   }
   return paths;
