@@ -97,7 +97,11 @@ TEST_CASE("more blocks may wait than are listed") {
   };
   const std::vector<BlockNumber> start = {0};
   const BlockSet found = reachable_in_few_bytes(streams, 2 * kChildren + 2, start);
-  for (BlockNumber block = 0; block <= 2 * kChildren; ++block) REQUIRE(found.contains(block));
+  BlockNumber reached_blocks = 0;
+  for (BlockNumber block = 0; block <= 2 * kChildren; ++block) {
+    reached_blocks += found.contains(block) ? 1 : 0;
+  }
+  CHECK(reached_blocks == 2 * kChildren + 1);
   CHECK(!found.contains(2 * kChildren + 1));
 }
 
