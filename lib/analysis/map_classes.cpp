@@ -73,9 +73,10 @@ void each_live_chunk(const SnapshotStreams& streams, Visit visit) {
   streams.read_chunks(sink);
 }
 
-// As many as there are references of, where the snapshot says how many that is.
+// Slots of language runtimes included; as many as there are references of, where the snapshot says
+// how many that is.
 BlockNumber count_blocks(const SnapshotStreams& streams) {
-  uint64_t blocks = 0;
+  uint64_t blocks = slots_of(streams);
   each_live_chunk(streams, [&](uint64_t /*size*/, uint32_t /*stack*/) { ++blocks; });
   const auto& references = streams.metadata->references;
   require_block_count(references ? references->blocks : static_cast<BlockNumber>(blocks), blocks);

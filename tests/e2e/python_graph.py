@@ -9,6 +9,7 @@ from it to an object, leaks tells garbage from leaks, objects has what classes r
 import ast
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -109,6 +110,14 @@ def check_history(heapsnap, path, later):
     assert len(kept) == 1, [one["name"] for one in series if one["of"] == "owner"][:20]
 
 
+def check_pictures(heapsnap, folder, path):
+    """Slots are blocks of the graph, but no chunks of the picture."""
+    for colors in ("type", "leak"):
+        picture = f"{folder}/{colors}.png"
+        run(heapsnap, "render", path, "--color-by", colors, "-o", picture)
+        assert pathlib.Path(picture).read_bytes().startswith(b"\x89PNG")
+
+
 def main():
     heapsnap = sys.argv[1]
     python = find_python(sys.argv[2:])
@@ -128,6 +137,7 @@ def main():
         check_owners(heapsnap, path)
         check_why(heapsnap, path, target.said)
         check_objects(heapsnap, path)
+        check_pictures(heapsnap, folder, path)
         check_leaks(heapsnap, path, target.collect())
         later = f"{folder}/b.hsnap"
         run(heapsnap, "attach", target.pid, "--references", "yes", "-o", later)
