@@ -42,7 +42,7 @@ NextStepText to_call_stacks(NextSubject subject, NextRuntime runtime, int pid) {
           {fmt::format("heapsnap inject {}", pid), fmt::format("heapsnap stacks {}", pid)},
           {{std::string("Blocks that exist now get no call stack; inject records new ones only. ") +
                 (runtime == NextRuntime::kPostgres
-                     ? "Run the query again in this session before you list them"
+                     ? "Run the query again in this session before you list them."
                      : "If the program has stopped growing, start it under heapsnap: heapsnap run "
                        "-- COMMAND"),
             {}}}};

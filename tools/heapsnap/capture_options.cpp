@@ -63,8 +63,9 @@ void add_capture_options(OptionParser& parser, CaptureArguments& arguments) {
       "also look at every word for what keeps blocks alive: auto (where that takes less than "
       "a second), yes or no (default: auto)");
   parser.text("runtimes", arguments.runtimes, "WHEN",
-              "also read the heap of a Python interpreter in the process, by class: auto (while "
-              "the process runs on), yes (also where it is stopped for it) or no (default: auto)");
+              "also read the heap of a Python or Ruby interpreter or of a PostgreSQL server in the "
+              "process: auto (while the process runs on), yes (also where it is stopped for it) or "
+              "no (default: auto)");
   parser.text(
       "memory-budget", arguments.memory_budget, "SIZE",
       "leave that out when the process writes to more than SIZE of its memory while a copy is "

@@ -73,7 +73,7 @@ TEST_CASE("it says what inject cannot show, and what else gives memory back or t
   CHECK(
       more[0].text ==
       "Blocks that exist now get no call stack; inject records new ones only. Run the query again "
-      "in this session before you list them");
+      "in this session before you list them.");
   CHECK(more[1].text == "To give 10.0 MiB in whole free pages back to the kernel:");
   CHECK(more[1].commands == std::vector<std::string>{"heapsnap trim 4242"});
   const std::string why = text_of(next).why;
