@@ -56,7 +56,7 @@ std::string measure_text(const StackReportInput& input, uint32_t id) {
              rate_text(measure, input.metadata.tracker->recorded_ns);
     case StackOrder::kChurn: break;
   }
-  return size_text(whole_number(measure)) + " allocated and freed";
+  return size_text(whole_number(measure)) + " allocated plus freed";
 }
 
 // What the shares are shares of, where that is not what the line "live" says; else empty.
@@ -70,7 +70,7 @@ std::string total_text(const StackReportInput& input) {
              rate_text(total, input.metadata.tracker->recorded_ns);
     case StackOrder::kChurn: break;
   }
-  return "by churn: " + size_text(whole_number(total)) + " allocated and freed in total";
+  return "by churn: " + size_text(whole_number(total)) + " allocated plus freed, in total";
 }
 
 // "16 B × 1,024, 32 B × 5", or, where there are many, by powers of two: "512 B to 1.0 KiB: 12,211

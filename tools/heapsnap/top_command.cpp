@@ -57,7 +57,7 @@ constexpr const char* kTopDescription =
     "\n"
     "  system, top     of an arena: what it has from the system, and its top chunk, which is free\n"
     "  live, blocks    of a call stack: what it allocated and is not freed\n"
-    "  churn/s         bytes allocated and freed; rates (/s) are of the interval before the look\n"
+    "  churn/s         bytes allocated plus freed; rates (/s) are of the interval before the look\n"
     "\n"
     "Where the output is no terminal, and with --count, it prints lines as heapsnap watch does.\n"
     "When the process has ended, top ends with exit code 3.";

@@ -45,7 +45,7 @@ constexpr const char* kWatchDescription =
     "                                 included; - where that cannot be read or cannot be true.\n"
     "                                 The process changes it meanwhile: not of one instant\n"
     "  live, churn/s, allocs/s        of a tracked process (heapsnap inject): bytes in use, bytes\n"
-    "                                 allocated and freed, and allocations\n"
+    "                                 allocated plus freed, and allocations\n"
     "  growth                         since the last snapshot or the first look; with --growth\n"
     "\n"
     "Rates (/s) are of the interval before the line. Columns that do not fit the width are left\n"
@@ -56,7 +56,7 @@ constexpr const char* kWatchDescription =
     "               it has fallen to 95 % of SIZE and exceeds SIZE again\n"
     "  --growth     one each time live memory, or RSS and swap of an untracked process, has grown\n"
     "               by so much since the last snapshot of any kind\n"
-    "  --churn, --every   the same for bytes allocated and freed, and for time\n"
+    "  --churn, --every   the same for bytes allocated plus freed, and for time\n"
     "A snapshot that cannot be written, for example since the disk is full, is reported and tried\n"
     "again after a second, then two, and so on up to a minute.";
 
@@ -309,7 +309,7 @@ int run_watch(const std::vector<std::string>& words) {
   parser.text("growth", arguments.growth, "BYTES",
               "take a snapshot each time the memory has grown by this much");
   parser.text("churn", arguments.churn, "BYTES",
-              "take a snapshot each time this much has been allocated and freed");
+              "take a snapshot each time this much has been allocated plus freed");
   parser.text("every", arguments.every, "TIME", "take a snapshot at this interval: 10s, 5m, 1h");
   parser.text("output,o", arguments.folder, "DIR",
               "directory for snapshots, NAME.PID.TIME.NUMBER.hsnap (default: the current one)");

@@ -119,8 +119,8 @@ TEST_CASE("each order has its own unit, and shares of its own total") {
 
   const std::string churn = lines(StackOrder::kChurn);
   CAPTURE(churn);
-  CHECK(holds(churn, "\n  sorted    by churn: 11.4 KiB allocated and freed in total\n"));
-  CHECK(holds(churn, "\n1. 99.1 %  11.3 KiB allocated and freed\n    live       6.2 KiB in 64"));
+  CHECK(holds(churn, "\n  sorted    by churn: 11.4 KiB allocated plus freed, in total\n"));
+  CHECK(holds(churn, "\n1. 99.1 %  11.3 KiB allocated plus freed\n    live       6.2 KiB in 64"));
 
   const std::string json = printed([&](Writer& out) { print_json_stacks(out, input); });
   simdjson::dom::parser parser;
@@ -142,7 +142,8 @@ TEST_CASE("a stack that holds nothing is listed with what it is listed for") {
   input.order = StackOrder::kChurn;
   const std::string text = printed([&](Writer& out) { print_stacks(out, input, {false, 80}); });
   CAPTURE(text);
-  CHECK(holds(text, "\n1. 99.4 %  17.5 KiB allocated and freed\n    live       0 B in 0 blocks\n"));
+  CHECK(
+      holds(text, "\n1. 99.4 %  17.5 KiB allocated plus freed\n    live       0 B in 0 blocks\n"));
 
   const FunctionGroups groups{{{.name = "idle", .live_bytes = 100, .allocations = 1},
                                {.name = "busy", .allocations = 90, .allocated_bytes = 18000}},
