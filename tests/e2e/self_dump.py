@@ -70,8 +70,9 @@ def chunks_of(heapsnap, snapshot):
     lines = run.stdout.splitlines()
     chunks = {}
     for line in lines[1:]:
-        chunk = json.loads(line)
-        chunks[int(chunk["addr"], 16)] = chunk
+        row = json.loads(line)
+        if row["kind"] == "chunk":  # the others name its type and its owner
+            chunks[int(row["addr"], 16)] = row
     return json.loads(lines[0]), chunks
 
 

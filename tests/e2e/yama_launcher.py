@@ -92,7 +92,9 @@ def main():
     os.setgroups([])
     os.setresgid(*[kernel_rules.NOBODY] * 3)
     os.setresuid(*[kernel_rules.NOBODY] * 3)
-    target = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
+    target = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    os.write(target.stdin.fileno(), b"\n")  # what comes back says that it has its libraries
+    os.read(target.stdout.fileno(), 1)
     os.set_inheritable(target.stdin.fileno(), True)  # it ends when heapsnap does
     listen()
     print("target", target.pid, flush=True)
