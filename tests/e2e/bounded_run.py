@@ -95,7 +95,7 @@ class BoundedRun:
             return f"{memory >> 20} MiB of memory, for an input of {input_size} bytes"
         if any(raw in text for raw in RAW_TEXTS):
             return "an exception's own text"
-        if code != DONE and not (text.startswith("heapsnap: ") and "\n  why: " in text):
+        if code not in (DONE, FOUND) and not (text.startswith("heapsnap: ") and "\n  why: " in text):
             return f"exit code {code} without an explanation"
         return ""
 
