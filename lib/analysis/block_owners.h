@@ -48,8 +48,8 @@ class ExplainedBlocks {
   TypeNumber type_of(BlockNumber block) const { return types_[block]; }
   // An index into owner_names(); 0, which has no name: nobody.
   uint32_t owner_of(BlockNumber block) const;
-  // malloc's own blocks, which nobody asked for, have no owner and are not leaked, nor is a language
-  // runtime's garbage.
+  // malloc's own blocks, which nobody asked for, have no owner and are not leaked, nor is a
+  // language runtime's garbage.
   bool is_leaked(BlockNumber block) const {
     return owners_.owners[block] == BlockOwners::kNobody &&
            !owners_.columns.is_mallocs_own(block) && !owners_.garbage.contains(block);

@@ -21,7 +21,8 @@
 namespace heapsnap {
 
 // The graph without weak references to blocks that the others reach from `roots`, which are blocks
-// of the graph, and should not be those that words lead to which may be as stale as a weak one. `sizes`: of all blocks. `word`: bytes of one.
+// of the graph, and should not be those that words lead to which may be as stale as a weak one.
+// `sizes`: of all blocks. `word`: bytes of one.
 ReferenceGraph owning_references(const ReferenceStreams& references, const BlockSizes& sizes,
                                  unsigned word, std::span<const BlockNumber> roots);
 

@@ -2,11 +2,11 @@
 //
 // What lasts longer owns: a variable of a language runtime before a variable, thread-local variable
 // or mapping (where it keeps its frames and caches), these before a stack frame, of the frames the
-// outermost, words that point past a block's first byte after those that do not, and registers last,
-// with the words below a stack pointer, which mostly are of calls that have returned. A root owns
-// only what none before it leads to. What a language runtime keeps for itself (caches, tables of all
-// strings, leftovers of its collector) leads to much that its globals lead to, and does not own it
-// either.
+// outermost, words that point past a block's first byte after those that do not, and registers
+// last, with the words below a stack pointer, which mostly are of calls that have returned. A root
+// owns only what none before it leads to. What a language runtime keeps for itself (caches, tables
+// of all strings, leftovers of its collector) leads to much that its globals lead to, and does not
+// own it either.
 //
 // Where a file has no symbols, all words of a section are in one place. They are told apart again:
 //
@@ -52,9 +52,9 @@ std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
                                        const std::vector<RootPlace>& places,
                                        const std::vector<Thread>& threads);
 
-// `graph`: of the references by which blocks own each other (owning_references.h); those that do not
-// own what globals lead to are made to lead to their own block. Four bytes a block at most, besides
-// it.
+// `graph`: of the references by which blocks own each other (owning_references.h); those that do
+// not own what globals lead to are made to lead to their own block. Four bytes a block at most,
+// besides it.
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
                          const std::vector<Thread>& threads, ReferenceGraph& graph,
                          const BlockSizes& sizes, unsigned word);

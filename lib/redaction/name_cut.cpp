@@ -39,7 +39,8 @@ bool may_begin_folder(char letter) {
          std::string_view("@-~+").find(letter) != std::string_view::npos;
 }
 
-// Where the path ends that begins at `begin`, by the ":LINE:COLUMN)" behind it; npos: there is none.
+// Where the path ends that begins at `begin`, by the ":LINE:COLUMN)" behind it; npos: there is
+// none.
 size_t end_of_source_path(std::string_view name, size_t begin) {
   constexpr std::string_view kDigits = "0123456789";
   name = name.substr(0, begin + kLongestPath);

@@ -100,7 +100,7 @@ class BlockMap final : public ChunkSink {
   // The block in whose usable bytes the address lies. In a slot, the offset is from where its
   // object begins.
   std::optional<Place> find(uint64_t address, Hint& hint) const {
-    if (!slots_.empty()) {
+    if (slots_.has_pages()) {
       if (const auto slot = slots_.find(address)) {
         return Place{first_slot_ + slot->number, slot->offset};
       }
@@ -119,7 +119,7 @@ class BlockMap final : public ChunkSink {
   }
   // Fetches what find() will look at.
   void prefetch(uint64_t address, Hint& hint) const {
-    if (!slots_.empty()) slots_.prefetch(address);
+    if (slots_.has_pages()) slots_.prefetch(address);
     const uint64_t at = address - header_;
     const Span* const span = span_of(at, hint);
     if (span == nullptr || span->first_cell == kNoCells) return;

@@ -33,9 +33,10 @@ struct FirstWord {
 };
 
 // Looks at all blocks of `map`, which is sealed and has no why_not(): gives their references to
-// `references` and the first words of those of malloc, in ascending order, to `first_word`. `storage`, if
-// not null, sees each word that holds the address of a block's first byte. `references` and
-// `storage` are called on another thread if `start_thread` starts one, which has ended on return.
+// `references` and the first words of those of malloc, in ascending order, to `first_word`.
+// `storage`, if not null, sees each word that holds the address of a block's first byte.
+// `references` and `storage` are called on another thread if `start_thread` starts one, which has
+// ended on return.
 ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& references,
                           const std::function<void(const FirstWord&)>& first_word,
                           const ScanProgress& progress, ContainerStorage* storage = nullptr,

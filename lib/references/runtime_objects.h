@@ -29,7 +29,7 @@ struct RuntimeObjects {
   SlotMap slots;  // classes of blocks are among its own
   std::vector<Block> blocks;
   std::vector<Variable> variables;
-  std::vector<AddressRange> unused;  // of the runtime's memory: words there are left over
+  std::vector<AddressRange> unused;       // of the runtime's memory: words there are left over
   std::vector<std::string> buffer_kinds;  // "list items"
 
   uint8_t add_buffer_kind(std::string name) {

@@ -76,7 +76,7 @@ class SlotMap {
   // After the last one; what follows needs it.
   void seal();
 
-  bool empty() const { return pages_.empty(); }
+  bool has_pages() const { return !pages_.empty(); }
   uint32_t size() const { return static_cast<uint32_t>(class_of_.size()); }
   uint32_t class_number(uint32_t slot) const { return class_of_[slot]; }
   const ObjectClass& class_of(uint32_t slot) const { return classes_[class_of_[slot]]; }

@@ -64,7 +64,7 @@ struct ReferenceRow : ReferenceRecord {
     why_not = "objects of a language runtime are among its blocks, which needs a newer heapsnap";
   }
   ReferenceRecord record() const {
-    ReferenceRecord record = *this;
+    ReferenceRecord record(static_cast<const ReferenceRecord&>(*this));
     if (!is_complete_with_slots) return record;
     record.is_complete = true;
     record.why_not.clear();

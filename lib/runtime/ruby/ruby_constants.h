@@ -1,8 +1,8 @@
 // The constants of Ruby's classes and modules, as variables of the graph of references.
 //
-//   class ──►  rb_id_table  ──►  | key | value | ...       value ──►  rb_const_entry_t | ... | VALUE |
-//              capa, num, items    |
-//                                  v  the number of a name
+//   class ─►  rb_id_table  ─►  | key | value | ...       value ─►  rb_const_entry_t | ... | VALUE |
+//             capa, num, items   |
+//                                v  the number of a name
 //   global_symbols: last_id | str | ids ──►  array of arrays of 512 names each
 //
 // Neither has a symbol, and offsets differ by release. Both are found by what must be in them: the

@@ -74,7 +74,8 @@ class Tracee {
   std::optional<uint64_t> signal_mask() const;
   bool set_signal_mask(uint64_t mask);
   std::optional<uint64_t> event_message() const;
-  // The floating-point and vector state in the layout of XSAVE, `most` bytes of it; empty on failure.
+  // The floating-point and vector state in the layout of XSAVE, `most` bytes of it; empty on
+  // failure.
   std::vector<std::byte> extended_state(size_t most = SIZE_MAX) const;
   // The word at `address` of its memory.
   std::optional<long> peek(uint64_t address) const;
