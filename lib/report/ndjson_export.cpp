@@ -60,7 +60,7 @@ class ChunkLines final : public ChunkSink {
     for (size_t i = 0; i < batch.sizes.size(); ++i) {
       const ChunkState state = batch.states[i];
       const uint32_t stack = batch.stacks.empty() ? 0 : batch.stacks[i];
-      put_line(chunk, batch.sizes[i], usable(batch.sizes[i], state), state, stack,
+      put_line(chunk, batch.sizes[i], usable_bytes(batch.sizes[i], state, word_), state, stack,
                batch.slacks.empty() ? 0 : batch.slacks[i]);
       chunk += batch.sizes[i];
     }
@@ -72,12 +72,6 @@ class ChunkLines final : public ChunkSink {
   }
 
  private:
-  // malloc_usable_size() of a chunk in an arena: all but its own size word.
-  uint64_t usable(uint64_t size, ChunkState state) const {
-    const bool ever_used = state < ChunkState::kTop;
-    return ever_used && size > word_ ? size - word_ : 0;
-  }
-
   // What follows the numbers is the same for all chunks of an arena in one state.
   void make_endings(int32_t arena) {
     if (arena == arena_ && !endings_[0].empty()) return;

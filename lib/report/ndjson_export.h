@@ -21,12 +21,21 @@
 // fences, which never were). arena is an index, 0 the main arena; -1 a mapping of its own.
 #pragma once
 
+#include <cstdint>
+
 #include "analysis/block_owners.h"
 #include "analysis/snapshot_streams.h"
+#include "heap/chunk.h"
 #include "report/writer.h"
 #include "snapshot/snapshot_reader.h"
 
 namespace heapsnap {
+
+// malloc_usable_size() of a chunk in an arena, all but its own size word of `word` bytes; 0 where
+// it was never used.
+constexpr uint64_t usable_bytes(uint64_t size, ChunkState state, unsigned word) {
+  return state < ChunkState::kTop && size > word ? size - word : 0;
+}
 
 // `blocks`: null where there are no references.
 void export_ndjson(const SnapshotStreams& streams, const ExplainedBlocks* blocks, Writer& out);

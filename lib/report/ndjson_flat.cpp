@@ -9,6 +9,7 @@
 #include "analysis/block_owners.h"
 #include "report/digits.h"
 #include "report/json_writer.h"
+#include "report/ndjson_export.h"
 #include "report/number_text.h"
 #include "report/stack_identity.h"
 #include "tracker/table_layout.h"
@@ -73,9 +74,8 @@ class FlatRows final : public ChunkSink {
     for (size_t i = 0; i < batch.sizes.size(); ++i) {
       const ChunkState state = batch.states[i];
       const uint64_t size = batch.sizes[i];
-      const bool ever_used = state < ChunkState::kTop;
-      put({batch.arena, chunk + 2 * word_, size, ever_used && size > word_ ? size - word_ : 0,
-           state, batch.stacks.empty() ? 0 : batch.stacks[i],
+      put({batch.arena, chunk + 2 * word_, size, usable_bytes(size, state, word_), state,
+           batch.stacks.empty() ? 0 : batch.stacks[i],
            batch.slacks.empty() ? uint8_t{0} : batch.slacks[i]});
       chunk += size;
     }
