@@ -3,9 +3,7 @@
 #include <map>
 #include <span>
 
-#include "analysis/owning_references.h"
 #include "analysis/owning_roots.h"
-#include "analysis/reachability.h"
 
 namespace heapsnap {
 
@@ -41,18 +39,10 @@ LargeArray<uint32_t> find_holders(const ReferenceGraph& graph, std::span<const P
 BlockOwners find_block_owners(const SnapshotStreams& streams, const ReferenceStreams& references) {
   BlockOwners found;
   found.columns = read_block_columns(streams, std::nullopt);
-  const auto blocks = static_cast<BlockNumber>(found.columns.sizes.size());
-  const unsigned word = word_size(streams.metadata->process.machine);
-  std::vector<Root> roots = checked_roots(references, blocks);
-  const std::vector<Thread>& threads = streams.metadata->threads;
-  ReferenceGraph graph = owning_references(references, found.columns.sizes, word,
-                                           meant_targets(roots, references.places, threads));
-  require_block_count(graph.blocks(), found.columns.sizes.size());
-  OwningRoots owning =
-      owning_roots(std::move(roots), references.places, threads, graph, found.columns.sizes, word);
-  found.garbage = garbage_of(graph, owning.reached, slots_of(streams));
-  found.owners = find_holders(graph, owning.roots);
-  found.places = std::move(owning.places);
+  OwnedBlocks owned = owned_blocks(streams, references, found.columns.sizes);
+  found.garbage = std::move(owned.garbage);
+  found.owners = find_holders(owned.graph, owned.owning.roots);
+  found.places = std::move(owned.owning.places);
   const std::vector<uint32_t> first = first_of_name(found.places);
   for (uint32_t& owner : found.owners) {
     const bool is_place = owner != BlockOwners::kNobody && owner != BlockOwners::kSeveral;

@@ -7,9 +7,7 @@
 
 #include "analysis/block_facts.h"
 #include "analysis/dominators.h"
-#include "analysis/owning_references.h"
 #include "analysis/owning_roots.h"
-#include "analysis/reachability.h"
 
 namespace heapsnap {
 
@@ -235,15 +233,11 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   graph.release();
   const BlockColumns columns = read_block_columns(streams, blocks, by == OwnerGrouping::kStack);
   const unsigned word = word_size(streams.metadata->process.machine);
-  std::vector<Root> roots = checked_roots(references, blocks);
-  const std::vector<Thread>& threads = streams.metadata->threads;
-  graph = owning_references(references, columns.sizes, word,
-                            meant_targets(roots, references.places, threads));
-  OwningRoots owning =
-      owning_roots(std::move(roots), references.places, threads, graph, columns.sizes, word);
-  const BlockSet garbage = garbage_of(graph, owning.reached, slots_of(streams));
-  const BlockNumber top = append_places(graph, owning.roots, owning.places.size());
-  const DominatorTree tree = dominator_tree(std::move(graph), top);
+  OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
+  OwningRoots& owning = owned.owning;
+  const BlockSet garbage = std::move(owned.garbage);
+  const BlockNumber top = append_places(owned.graph, owning.roots, owning.places.size());
+  const DominatorTree tree = dominator_tree(std::move(owned.graph), top);
   const LargeArray<uint32_t> positions = positions_of(tree, size_t{top} + 1);
   HeldAt held_at(tree, positions);
   references.read_references(held_at);

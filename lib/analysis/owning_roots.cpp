@@ -7,7 +7,9 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "analysis/owning_references.h"
 #include "analysis/reachability.h"
+#include "analysis/snapshot_blocks.h"
 #include "base/error.h"
 
 namespace heapsnap {
@@ -268,6 +270,20 @@ OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& 
   std::sort(result.roots.begin(), result.roots.end());
   result.roots.erase(std::unique(result.roots.begin(), result.roots.end()), result.roots.end());
   return result;
+}
+
+OwnedBlocks owned_blocks(const SnapshotStreams& streams, const ReferenceStreams& references,
+                         const BlockSizes& sizes) {
+  const unsigned word = word_size(streams.metadata->process.machine);
+  const std::vector<Thread>& threads = streams.metadata->threads;
+  std::vector<Root> roots = checked_roots(references, static_cast<BlockNumber>(sizes.size()));
+  ReferenceGraph graph =
+      owning_references(references, sizes, word, meant_targets(roots, references.places, threads));
+  require_block_count(graph.blocks(), sizes.size());
+  OwningRoots owning =
+      owning_roots(std::move(roots), references.places, threads, graph, sizes, word);
+  BlockSet garbage = garbage_of(graph, owning.reached, slots_of(streams));
+  return {std::move(graph), std::move(owning), std::move(garbage)};
 }
 
 std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places) {

@@ -26,6 +26,7 @@
 #include "analysis/block_set.h"
 #include "analysis/reference_graph.h"
 #include "analysis/reference_streams.h"
+#include "analysis/snapshot_streams.h"
 #include "target/process.h"
 
 namespace heapsnap {
@@ -58,6 +59,17 @@ std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
                          const std::vector<Thread>& threads, ReferenceGraph& graph,
                          const BlockSizes& sizes, unsigned word);
+
+struct OwnedBlocks {
+  ReferenceGraph graph;  // of the references by which blocks own each other
+  OwningRoots owning;
+  BlockSet garbage;  // of language runtimes (garbage_of())
+};
+
+// All of the above for a snapshot; `sizes`: of all its blocks. Throws Error{kBadInput} when blocks
+// and references do not fit together.
+OwnedBlocks owned_blocks(const SnapshotStreams& streams, const ReferenceStreams& references,
+                         const BlockSizes& sizes);
 
 // Of each place: the first one of the same kind, thread, module and name. Places without a name are
 // told apart by where they are.
