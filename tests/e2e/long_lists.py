@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 MOST_ATTACHES = 2000
-LONG_CALL = {"fork": 4096, "stop": 20}  # steps or slices that no other call takes
+LONG_CALL = {"fork": 4096, "stop": 150}  # steps or slices that few short calls take
 
 
 def main():

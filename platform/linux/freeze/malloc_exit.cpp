@@ -39,8 +39,11 @@ constexpr std::chrono::milliseconds kLongestRun{50};  // at a time
 // Slices that end outside the allocator's code; the deadline limits the others.
 constexpr int kMostSlicesOutside = 100;
 constexpr std::chrono::microseconds kSlice{20};
-// A call that takes long gets longer slices: this share of the time that it has taken. One that is
-// outside the allocator's code is soon given up, and need not get far until then.
+// A call that takes long gets longer slices now and then: this share of the time that it has taken.
+// The short ones between them find a gap between short calls: a thread that does nothing but
+// allocate is outside at one in fifty of its stops, however long it ran until then. A thread that is
+// outside the allocator's code is soon given up, and gets longer slices only.
+constexpr uint64_t kSlicesUntilLonger = 32;
 constexpr int kSliceShare = 8;
 constexpr std::chrono::microseconds kLongestSlice{20'000};
 constexpr std::chrono::microseconds kLongestSliceOutside{1000};
@@ -397,7 +400,9 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
           std::chrono::duration_cast<std::chrono::microseconds>(TraceClock::now() - begin);
       check_end();
       inheritance.raise(tracee.tid());
-      const auto longest = outside > 0 ? kLongestSliceOutside : kLongestSlice;
+      const auto longest = outside > 0                              ? kLongestSliceOutside
+                           : (slices + 1) % kSlicesUntilLonger == 0 ? kLongestSlice
+                                                                    : kSlice;
       const auto slice = std::clamp(elapsed / kSliceShare, kSlice, longest);
       if (!session.let_run(tracee, slice, deadline)) break;
       ++exit.steps;
