@@ -23,7 +23,7 @@ build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev li
 # heaptrack_print and valgrind's viewer of DHAT's files read what export writes.
 # tmux is the terminal of heapsnap top.
 # lldb, eu-stack and perf look at the processes that heapsnap has been in, as gdb does.
-test_packages="doctest-dev libsimdjson-dev zstd clang clang-format clang-tidy libclang-rt-dev ccache gdb libc6-dbg
+test_packages="doctest-dev libsimdjson-dev zstd clang clang-format clang-tidy lld libclang-rt-dev ccache gdb libc6-dbg
   debian-archive-keyring ruby postgresql postgresql-server-dev-15 nginx-light apache2 cron wrk mariadb-server memcached nodejs
   make zsh fish bindfs bash-completion mandoc lintian systemd libcap2-bin libunwind-dev libjemalloc-dev libgoogle-perftools-dev
   libmimalloc-dev musl-tools lldb elfutils linux-perf strace prometheus podman runc busybox-static python3-kubernetes
