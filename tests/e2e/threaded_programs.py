@@ -2,6 +2,7 @@
 them. Each checks its own data as it goes and ends with an error when something in it is wrong. As servers.py's
 classes; `turn` selects among the options a program can be started with."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -413,7 +414,8 @@ class Clangd(servers.Server):
         if self.asker:
             self.asker.join(20)
         if self.server:
-            self.server.stdin.close()
+            with contextlib.suppress(BrokenPipeError):  # of a question that it did not live to read
+                self.server.stdin.close()
             self.server.stdout.close()
 
 
