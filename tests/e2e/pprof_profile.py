@@ -30,11 +30,19 @@ def fields(data):
         yield key >> 3, value
 
 
-def packed(data):
-    at, values = 0, []
-    while at < len(data):
-        value, at = varint(data, at)
-        values.append(value)
+def numbers(message, number):
+    """A repeated field, which a writer may write packed, or one by one."""
+    values = []
+    for each, value in message:
+        if each != number:
+            continue
+        if isinstance(value, int):
+            values.append(value)
+            continue
+        at = 0
+        while at < len(value):
+            one, at = varint(value, at)
+            values.append(one)
     return values
 
 
@@ -61,9 +69,9 @@ class Profile:
         self.samples = []
         for number, value in every:
             if number == 2:
-                one = dict(fields(value))
-                frames = [name for place in packed(one.get(1, b"")) for name in places[place]]
-                self.samples.append((tuple(frames), tuple(packed(one[2]))))
+                sample = list(fields(value))
+                frames = [name for place in numbers(sample, 1) for name in places[place]]
+                self.samples.append((tuple(frames), tuple(numbers(sample, 2))))
         self.time = dict(every)[9]
 
     def only(self, *types):
