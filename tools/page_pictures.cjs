@@ -8,6 +8,7 @@ async function main() {
   const browser = await chromium.launch({ executablePath: process.argv[2], args: ['--no-sandbox'] });
   for (const shot of JSON.parse(fs.readFileSync(0, 'utf8'))) {
     const page = await browser.newPage({ viewport: { width: shot.width, height: shot.height }, colorScheme: shot.theme, reducedMotion: 'reduce' });
+    page.setDefaultTimeout(120000);
     await page.goto(`file://${shot.page}#${shot.fragment}`);
     await page.waitForSelector('#heading');
     if (shot.fragment.startsWith('map')) await page.waitForSelector('canvas[data-drawn]');
