@@ -36,8 +36,8 @@ struct Linked {
   Linked* first;
   Linked* second;
 };
-Linked* heads;
-
+// Written and never read: a compiler leaves out what is not volatile.
+Linked* volatile heads;
 void* volatile latest;
 
 void leak(uint64_t number) {
