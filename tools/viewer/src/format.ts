@@ -25,11 +25,12 @@ export function counted(number: number, one: string, many: string): string {
   return `${count(number)} ${number === 1 ? one : many}`;
 }
 
+// With a space that does not end a line.
 export function percent(part: number, whole: number): string {
-  if (part === 0) return "0 %";
+  if (part === 0) return "0\u00a0%";
   if (whole === 0) return "–";
   const share = 100 * part / whole;
-  return share < 0.1 ? "<0.1 %" : `${share.toFixed(1)} %`;
+  return share < 0.1 ? "<0.1\u00a0%" : `${share.toFixed(1)}\u00a0%`;
 }
 
 export function fileName(path: string): string {
