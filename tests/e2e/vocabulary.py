@@ -26,8 +26,8 @@ def table(text):
 def texts(source):
     """(file, what it says): the literals of reports, commands and the page, and the manual."""
     literal = re.compile(r'R"\w*\((?:.|\n)*?\)\w*"|"(?:[^"\\\n]|\\.)*"')
-    for folder in ("lib/report", "lib/analysis", "tools/heapsnap", "tools/doctor", "tools/capture", "tools/inject", "tools/collect"):
-        for path in sorted((source / folder).glob("*.cpp")):
+    for folder in ("lib", "platform", "tools"):
+        for path in sorted([*(source / folder).rglob("*.cpp"), *(source / folder).rglob("*.h")]):
             code = re.sub(r"^\s*(//|#include).*$", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
             # Neighbours are one text.
             code = re.sub(r'"\s*\n\s*"', "", code)

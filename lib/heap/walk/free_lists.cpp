@@ -179,7 +179,7 @@ std::optional<Address> FreeLists::unsorted_link(const BinList& list) {
   if (!back || format_.pointer(*back) != list.scan.previous) {
     log_.add(list.scan.previous + format_.header, list.arena, -1,
              list.name() + " links to " + hex(chunk) +
-                 (back ? ", whose back link is " + hex(*back)
+                 (back ? ", whose bk is " + hex(*back)
                        : std::string(", which is not a chunk of this arena")));
     return std::nullopt;
   }

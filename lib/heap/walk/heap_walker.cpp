@@ -185,8 +185,9 @@ class HeapWalk {
       if (!is_protected || *is_protected == layout.safe_linking) continue;
       layout.safe_linking = *is_protected;
       model_.instances[i].notes.push_back(
-          *is_protected ? "free lists use safe-linking, so this is glibc 2.32 or later"
-                        : "free lists do not use safe-linking, so this is glibc before 2.32");
+          *is_protected
+              ? "tcaches and fastbins use safe-linking, so this is glibc 2.32 or later"
+              : "tcaches and fastbins do not use safe-linking, so this is glibc before 2.32");
     }
   }
 

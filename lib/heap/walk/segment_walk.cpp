@@ -301,9 +301,10 @@ void SegmentWalk::drop_listed_before(Address end, bool is_silent) {
   for (; !listed_.at_end() && listed_.address() < end; listed_.next()) {
     if (is_silent) continue;
     const Address chunk = listed_.address();
-    log(chunk, chunk == last_listed_ ? "the chunk at " + hex(chunk) + " is on two free lists"
-                                     : "a free list (" + std::string(to_string(listed_.state())) +
-                                           ") lists " + hex(chunk) + ", where no chunk begins");
+    log(chunk, chunk == last_listed_
+                   ? "the chunk at " + hex(chunk) + " is listed as free twice"
+                   : "the list of free chunks (" + std::string(to_string(listed_.state())) +
+                         ") has " + hex(chunk) + ", where no chunk begins");
   }
 }
 
