@@ -2,10 +2,23 @@
 
 #include <algorithm>
 #include <span>
+#include <tuple>
 
 #include "analysis/block_owners.h"
 
 namespace heapsnap {
+
+namespace {
+
+// Those of equal size by place, what several own behind them.
+void sort_owners(OwnerSums& sums) {
+  std::sort(sums.owners.begin(), sums.owners.end(), [](const OwnerSum& a, const OwnerSum& b) {
+    return std::tuple(b.retained.bytes, a.is_several, a.place) <
+           std::tuple(a.retained.bytes, b.is_several, b.place);
+  });
+}
+
+}  // namespace
 
 OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& references) {
   BlockOwners found = find_block_owners(streams, references);
@@ -33,9 +46,17 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
     if (by_place[place].count != 0) sums.owners.push_back({false, place, by_place[place]});
   }
   if (of_several.count != 0) sums.owners.push_back({true, 0, of_several});
-  std::stable_sort(
-      sums.owners.begin(), sums.owners.end(),
-      [](const OwnerSum& a, const OwnerSum& b) { return a.retained.bytes > b.retained.bytes; });
+  sort_owners(sums);
+  return sums;
+}
+
+OwnerSums sums_of(const OwnerTree& tree) {
+  OwnerSums sums{tree.places, {}, tree.in_use, tree.leaked, tree.garbage};
+  for (const uint32_t child : tree.children[0]) {
+    const OwnerNode& node = tree.nodes[child];
+    sums.owners.push_back({node.kind == OwnerNode::Kind::kSeveral, node.place, node.retained});
+  }
+  sort_owners(sums);
   return sums;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "analysis/owner_tree.h"
 #include "analysis/reference_streams.h"
 #include "analysis/size_classes.h"
 #include "analysis/snapshot_streams.h"
@@ -16,6 +17,7 @@ struct OwnerSum {
   bool is_several = false;  // more than one root together
   uint32_t place = 0;       // else: index into OwnerSums::places
   Tally retained;
+  bool operator==(const OwnerSum&) const = default;
 };
 
 struct OwnerSums {
@@ -30,5 +32,8 @@ struct OwnerSums {
 // has one reference and a half. Throws Error{kBadInput} when blocks and references do not fit
 // together.
 OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& references);
+
+// The same from a tree by root that is there already.
+OwnerSums sums_of(const OwnerTree& tree);
 
 }  // namespace heapsnap

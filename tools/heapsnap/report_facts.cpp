@@ -30,10 +30,11 @@ bool still_runs(const Process& process) {
 }  // namespace
 
 ReportFacts::ReportFacts(const SnapshotReader& snapshot, const std::string& path, ReportDepth depth,
-                         const PassedFrames& passed)
+                         const PassedFrames& passed, std::optional<OwnerSums> owners)
     : summary_(summarize(snapshot)),
       account_(account_rss(snapshot.metadata(), summary_)),
       advice_(advise(snapshot.metadata(), summary_, account_)),
+      owners_(std::move(owners)),
       input_{snapshot.metadata(), summary_, account_, advice_, path, snapshot.file_size()} {
   const SnapshotMetadata& metadata = snapshot.metadata();
   input_.rest_groups = group_rests(metadata, summary_, account_);
@@ -48,10 +49,10 @@ ReportFacts::ReportFacts(const SnapshotReader& snapshot, const std::string& path
     facts.stacks = &recorded_.stacks;
   }
   input_.next = next_step(facts);
-  if (snapshot.has_references()) {
+  if (!owners_ && snapshot.has_references()) {
     owners_.emplace(sum_owners(streams_of(snapshot), references_of(snapshot)));
-    input_.owners = &*owners_;
   }
+  if (owners_) input_.owners = &*owners_;
 }
 
 void ReportFacts::add_stacks(const SnapshotReader& snapshot, const std::string& path,

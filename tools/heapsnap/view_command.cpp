@@ -87,13 +87,17 @@ class ViewBuilder {
 
   ViewPage build() {
     const bool has_growth = paths_.size() > 1;
-    StepLine working("adding up the snapshot", 3 + (references_ ? 2 : 0) + (has_growth ? 1 : 0));
-    add_report();
+    StepLine working(references_ ? "finding what owns the memory" : "adding up the snapshot",
+                     3 + (references_ ? 2 : 0) + (has_growth ? 1 : 0));
     if (references_) {
-      working.step("finding what owns the memory");
-      add_owners();
+      OwnerTree tree = make_owner_tree(streams(), *references_);
+      working.step("adding up the snapshot");
+      add_report(sums_of(tree));
+      add_owners(std::move(tree));
       working.step("looking for leaks");
       add_leaks();
+    } else {
+      add_report(std::nullopt);
     }
     working.step("adding up the flame graph");
     add_flame();
@@ -115,8 +119,9 @@ class ViewBuilder {
     page_.documents.push_back({name, std::move(json)});
   }
 
-  void add_report() {
-    facts_.emplace(snapshot_, paths_.back(), ReportDepth::kWhole, PassedFrames{});
+  void add_report(std::optional<OwnerSums> owners) {
+    facts_.emplace(snapshot_, paths_.back(), ReportDepth::kWhole, PassedFrames{},
+                   std::move(owners));
     add("report", printed([&](Writer& out) { print_json_report(out, facts_->input()); }));
   }
 
@@ -124,9 +129,8 @@ class ViewBuilder {
     return {metadata(), *references_, facts_->recorded(), paths_.back()};
   }
 
-  void add_owners() {
+  void add_owners(OwnerTree tree) {
     const ReferenceReportInput input = reference_input();
-    OwnerTree tree = make_owner_tree(streams(), *references_);
     if (!metadata().tracker) owners_ = profile_of_owners(input, tree);
     for (size_t i = kMostOwners; i < tree.children[0].size(); ++i) {
       owners_left_out_ += tree.nodes[tree.children[0][i]].retained;

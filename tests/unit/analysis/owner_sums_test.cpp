@@ -79,6 +79,12 @@ TEST_CASE("what each root owns is what it retains in the tree of owners") {
     const OwnerTree tree = make_owner_tree(streams, heap.streams);
     const OwnerSums sums = sum_owners(streams, heap.streams);
     CHECK(tops_of(sums) == tops_of(tree));
+    const OwnerSums same = sums_of(tree);
+    CHECK(same.owners == sums.owners);
+    CHECK(same.places == sums.places);
+    CHECK(same.in_use == sums.in_use);
+    CHECK(same.leaked == sums.leaked);
+    CHECK(same.garbage == sums.garbage);
     CHECK(sums.places == tree.places);
     CHECK(sums.in_use == tree.in_use);
     const LeakCensus census = take_leak_census(streams, heap.streams);
