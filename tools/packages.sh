@@ -10,7 +10,7 @@ set -eu
 
 build_packages="g++ cmake ninja-build pkg-config libboost-program-options-dev libfmt-dev libelf-dev
   libdw-dev libdebuginfod-dev libcapstone-dev libzstd-dev liblzma-dev libpng-dev libxxhash-dev
-  zlib1g-dev libncurses-dev libcurl4-gnutls-dev libprotozero-dev libiberty-dev libtomlplusplus-dev python3"
+  zlib1g-dev libbz2-dev libncurses-dev libcurl4-gnutls-dev libprotozero-dev libiberty-dev libtomlplusplus-dev python3"
 # libc6-dbg: the symbols of this system's C library; the tests compare heapsnap with and without them.
 # Ruby, PostgreSQL, nginx, MariaDB, node: real programs to attach to under load (wrk is one), and two that dump
 # themselves through libheapsnap. jemalloc, gperftools, mimalloc and musl: other allocators. The shells complete command
