@@ -63,7 +63,7 @@ def idle_pass(arguments):
 def pairs(arguments, blocks):
     pauses, costs = {"collect": [], "attach": []}, {"collect": [], "attach": []}
     with Store(arguments.heapsnap) as store, Program(blocks) as program:
-        store.configure({"web": store.pid_file(program)})
+        store.configure({"web": store.pid_file(program) + '\ntimeout = "10m"'})
         for turn in range(arguments.pairs):
             for who in (("collect", "attach"), ("attach", "collect"))[turn % 2]:
                 if who == "collect":

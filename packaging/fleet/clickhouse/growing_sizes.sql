@@ -38,7 +38,7 @@ FROM
         )
         GROUP BY host, target, boot, pid, started, name
     ) AS figures
-    ANY INNER JOIN
+    ALL INNER JOIN
     (
         SELECT
             host, target, boot, pid, started,

@@ -42,7 +42,7 @@ FROM
             )
             GROUP BY host, target, boot, pid, started, id
         ) AS figures
-        ANY INNER JOIN
+        ALL INNER JOIN
         (
             SELECT
                 host, target, boot, pid, started,
