@@ -24,7 +24,7 @@ def history(store, *options, code=0, cwd=None):
     done = subprocess.run([store.heapsnap, "history", *map(str, options)], capture_output=True, text=True, check=False,
                           cwd=cwd)
     assert done.returncode == code, done
-    return done.stdout
+    return done.stdout or done.stderr
 
 
 def attach(store, pid, path):
@@ -244,7 +244,8 @@ def of_store(store):
         done = subprocess.run(as_nobody([store.heapsnap, "history", "web", *map(str, config)]), capture_output=True,
                               text=True, check=False)
         assert done.returncode == 6 and "cannot open the folder" in done.stderr and "EACCES" in done.stderr, done
-    history(store, "nothing", *config, code=2)
+    assert "name a target" in history(store, "nothing", *config, code=2)
+    assert "heapsnap collect --check" in history(store, "db", *config, code=2)  # a target, which has none yet
     history(store, "web", store.snapshots()[0], *config, code=2)
 
 

@@ -121,10 +121,13 @@ std::vector<HistoryFiles> of_store(const CollectConfig& config,
     const bool is_empty = files.paths.empty() && files.passed_over.empty();
     if (is_empty && names.empty()) continue;  // none was collected yet
     if (is_empty) {
+      const bool is_target = std::any_of(config.targets.begin(), config.targets.end(),
+                                         [&](const TargetRule& rule) { return rule.name == name; });
       throw Error(ErrorKind::kUsage, "history of " + printable(name),
                   "there are no snapshots of it in " + host,
-                  "name a target of the configuration, a folder, or snapshots: heapsnap history "
-                  "a.hsnap b.hsnap");
+                  is_target ? "see what it matches now, and what is due: heapsnap collect --check"
+                            : "name a target of the configuration, a folder, or snapshots: "
+                              "heapsnap history a.hsnap b.hsnap");
     }
     result.push_back(std::move(files));
   }
