@@ -1,9 +1,4 @@
-// Who owns each block: the root that alone leads to it.
-//
-//   g_cache ──► a ──► b ◄── c ◄── g_index       a: g_cache; c: g_index; b: several
-//
-// A root dominates what it alone leads to, and who leads to a block needs no tree: each block is
-// told at most twice who leads to it, first of one root and then of several.
+// Who owns each block: the root that alone leads to it (leading_roots.h).
 #pragma once
 
 #include <cstdint>
@@ -12,21 +7,17 @@
 
 #include "analysis/block_facts.h"
 #include "analysis/diff_names.h"
+#include "analysis/leading_roots.h"
 #include "analysis/reference_streams.h"
 #include "analysis/snapshot_streams.h"
-#include "base/large_memory.h"
 #include "references/root.h"
 
 namespace heapsnap {
 
 struct BlockOwners {
-  // Of a block, in place of an owner: no root leads to it, or more than one does.
-  static constexpr uint32_t kNobody = 0;
-  static constexpr uint32_t kSeveral = UINT32_MAX;
-
-  std::vector<RootPlace> places;  // as OwnerTree::places
-  // By block. Else 1 and an index into `places`: the first one of the place's name.
-  LargeArray<uint32_t> owners;
+  std::vector<RootPlace> places;  // as OwningRoots::places
+  std::vector<uint32_t> alike;    // as OwningRoots::alike
+  LeadingRoots roots;
   BlockSet garbage;  // of language runtimes (garbage_of()), of those that nobody owns
   BlockColumns columns;
 };
@@ -43,7 +34,7 @@ class ExplainedBlocks {
   ExplainedBlocks(const SnapshotStreams& streams, const ReferenceStreams& references,
                   NameScope scope);
 
-  BlockNumber blocks() const { return static_cast<BlockNumber>(owners_.owners.size()); }
+  BlockNumber blocks() const { return static_cast<BlockNumber>(owners_.roots.of_blocks.size()); }
   // Number 0 is the unknown type.
   TypeNumber type_of(BlockNumber block) const { return types_[block]; }
   // An index into owner_names(); 0, which has no name: nobody.
@@ -51,7 +42,7 @@ class ExplainedBlocks {
   // malloc's own blocks, which nobody asked for, have no owner and are not leaked, nor is a
   // language runtime's garbage.
   bool is_leaked(BlockNumber block) const {
-    return owners_.owners[block] == BlockOwners::kNobody &&
+    return owners_.roots.of_blocks[block] == LeadingRoots::kNobody &&
            !owners_.columns.is_mallocs_own(block) && !owners_.garbage.contains(block);
   }
   const std::vector<std::string>& owner_names() const { return names_; }

@@ -4,9 +4,13 @@
 #include <map>
 #include <set>
 
+#include "analysis/block_facts.h"
 #include "analysis/holding_paths.h"
+#include "analysis/owning_roots.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
+#include "analysis/stale_words.h"
+#include "base/error.h"
 
 namespace heapsnap {
 
@@ -34,8 +38,10 @@ class WhereHeld final : public ReferenceSink {
   struct Word {
     uint64_t offset = 0;
     bool interior = false;
+    bool may_be_stale = false;
   };
-  explicit WhereHeld(const std::set<PairOfBlocks>& wanted) : wanted_(wanted) {}
+  WhereHeld(const std::set<PairOfBlocks>& wanted, const StaleWords& stale)
+      : wanted_(wanted), stale_(stale) {}
 
   void on_references(const ReferenceBatch& batch) override {
     size_t begin = 0;
@@ -58,12 +64,76 @@ class WhereHeld final : public ReferenceSink {
   void look_at(const ReferenceBatch& batch, BlockNumber source, size_t word) {
     const PairOfBlocks pair{source, batch.targets[word]};
     if (!wanted_.contains(pair)) return;
-    words_.try_emplace(pair, Word{batch.offsets[word], batch.interior[word] != 0});
+    const Word found{batch.offsets[word], batch.interior[word] != 0,
+                     stale_.contains(source, batch.offsets[word])};
+    Word& known = words_.try_emplace(pair, found).first->second;
+    if (known.may_be_stale && !found.may_be_stale) known = found;
   }
 
   const std::set<PairOfBlocks>& wanted_;
+  const StaleWords& stale_;
   std::map<PairOfBlocks, Word> words_;
 };
+
+// Gathers the references that are not stale.
+class FreshReferences final : public ReferenceSink {
+ public:
+  FreshReferences(const StaleWords& stale, ReferenceGraph& graph) : stale_(stale), sink_(graph) {}
+  void on_references(const ReferenceBatch& batch) override {
+    counts_.clear();
+    targets_.clear();
+    size_t next = 0;
+    for (size_t i = 0; i < batch.counts.size(); ++i) {
+      const size_t begin = targets_.size();
+      for (const size_t end = next + batch.counts[i]; next < end; ++next) {
+        if (!stale_.contains(batch.first + i, batch.offsets[next])) {
+          targets_.push_back(batch.targets[next]);
+        }
+      }
+      counts_.push_back(static_cast<uint32_t>(targets_.size() - begin));
+    }
+    sink_.on_references({batch.first, counts_, {}, targets_, {}});
+  }
+
+ private:
+  const StaleWords& stale_;
+  ReferenceGraphSink sink_;
+  std::vector<uint32_t> counts_;
+  std::vector<BlockNumber> targets_;
+};
+
+// The ways by words that are in use, and then, as far as there is room, those from other places by
+// any words.
+std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const StaleWords& stale,
+                                  const ReferenceGraph& all_sources, const std::vector<Root>& roots,
+                                  const std::vector<bool>& is_stale_root, BlockNumber block,
+                                  size_t limit) {
+  std::vector<uint32_t> fresh;  // indices into `roots`
+  std::vector<Root> fresh_roots;
+  for (uint32_t i = 0; i < roots.size(); ++i) {
+    if (is_stale_root[i]) continue;
+    fresh.push_back(i);
+    fresh_roots.push_back(roots[i]);
+  }
+  std::vector<HoldingPath> paths;
+  {
+    ReferenceGraph graph;
+    FreshReferences sink(stale, graph);
+    references.read_references(sink);
+    graph.finish();
+    paths = holding_paths(reversed(graph), fresh_roots, block, limit);
+  }
+  std::set<uint32_t> places;
+  for (HoldingPath& path : paths) {
+    path.root = fresh[path.root];
+    places.insert(roots[path.root].place);
+  }
+  for (HoldingPath& path : holding_paths(all_sources, roots, block, limit)) {
+    if (paths.size() == limit) break;
+    if (!places.contains(roots[path.root].place)) paths.push_back(std::move(path));
+  }
+  return paths;
+}
 
 // What is reached with the block and not without.
 Tally retained_by(const SnapshotStreams& streams, const ReferenceGraph& graph,
@@ -102,12 +172,22 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
 
   ReferenceGraph graph = read_graph(references);
   std::vector<Root> roots;
-  references.read_roots([&](const Root& root) { roots.push_back(root); });
+  references.read_roots([&](const Root& root) {
+    if (root.place >= references.places.size()) {
+      throw Error(ErrorKind::kBadInput, "the roots", "one is in a place that is not there");
+    }
+    roots.push_back(root);
+  });
+  const unsigned word = word_size(streams.metadata->process.machine);
+  const BlockColumns columns = read_block_columns(streams, std::nullopt);
+  const StaleWords stale(references, columns.sizes, word);
+  const std::vector<bool> is_stale_root =
+      below_stack_pointers(roots, references.places, streams.metadata->threads);
   std::vector<HoldingPath> paths;
   std::vector<BlockNumber> sources;
   {
     const ReferenceGraph back = reversed(graph);
-    paths = holding_paths(back, roots, number, limit);
+    paths = paths_to(references, stale, back, roots, is_stale_root, number, limit);
     if (number < back.blocks()) {
       const std::span<const BlockNumber> all = back.targets(number);
       sources.assign(all.begin(), all.end());
@@ -129,7 +209,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
       pairs.emplace(path.blocks[i - 1], path.blocks[i]);
     }
   }
-  WhereHeld words(pairs);
+  WhereHeld words(pairs, stale);
   references.read_references(words);
 
   std::map<BlockNumber, BlockFacts> facts;
@@ -148,10 +228,9 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   });
 
   result.block = facts[number];
-  const unsigned word = word_size(streams.metadata->process.machine);
   const auto step_between = [&](BlockNumber source, BlockNumber target, BlockNumber shown) {
     const WhereHeld::Word where = words.at(source, target);
-    return HeldStep{facts[shown], where.offset * word, where.interior};
+    return HeldStep{facts[shown], where.offset * word, where.interior, where.may_be_stale};
   };
   for (const BlockNumber source : sources) {
     result.sources.push_back(step_between(source, number, source));
@@ -159,7 +238,8 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   for (const HoldingPath& path : paths) {
     const Root& root = roots[path.root];
     HeldPath held{root.place, {}};
-    held.steps.push_back({facts[path.blocks.front()], root.offset, root.interior});
+    held.steps.push_back({facts[path.blocks.front()], root.offset, root.interior,
+                          static_cast<bool>(is_stale_root[path.root])});
     for (size_t i = 1; i < path.blocks.size(); ++i) {
       held.steps.push_back(step_between(path.blocks[i - 1], path.blocks[i], path.blocks[i]));
     }

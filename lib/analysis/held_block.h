@@ -27,6 +27,8 @@ struct HeldStep {
   BlockFacts block;
   uint64_t held_at = 0;   // byte in the block before, or, of the first step, in the root's place
   bool interior = false;  // that points past the block's first byte
+  // The word may be left over: stale_words.h, or, of the first step, below the stack pointer.
+  bool may_be_stale = false;
 };
 
 struct HeldPath {
@@ -36,8 +38,9 @@ struct HeldPath {
 
 struct HeldBlock {
   BlockFacts block;
-  uint64_t offset = 0;            // of the address that was asked for
-  std::vector<HeldPath> paths;    // the shortest first; none: it is leaked
+  uint64_t offset = 0;  // of the address that was asked for
+  // Those of words that are in use first, the shortest of each sort first; none: it is leaked.
+  std::vector<HeldPath> paths;
   std::vector<HeldStep> sources;  // blocks that point to it, a few, each with where it does
   uint64_t source_count = 0;
   Tally retained;  // what is reachable only through it, itself included; of a leaked one: what it

@@ -24,21 +24,23 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
   BlockOwners found = find_block_owners(streams, references);
   OwnerSums sums;
   sums.places = std::move(found.places);
+  sums.alike = std::move(found.alike);
+  sums.of_several = std::move(found.roots.of_several);
   std::vector<Tally> by_place(sums.places.size());
   Tally of_several;
   std::span<const BlockNumber> mallocs_own = found.columns.mallocs_own;
-  for (BlockNumber block = 0; block < found.owners.size(); ++block) {
+  for (BlockNumber block = 0; block < found.roots.of_blocks.size(); ++block) {
     if (!mallocs_own.empty() && mallocs_own.front() == block) {
       mallocs_own = mallocs_own.subspan(1);
       continue;
     }
     const uint64_t size = found.columns.sizes[block];
     sums.in_use.add(size);
-    switch (const uint32_t owner = found.owners[block]) {
-      case BlockOwners::kNobody:
+    switch (const uint32_t owner = found.roots.of_blocks[block]) {
+      case LeadingRoots::kNobody:
         (found.garbage.contains(block) ? sums.garbage : sums.leaked).add(size);
         break;
-      case BlockOwners::kSeveral: of_several.add(size); break;
+      case LeadingRoots::kSeveral: of_several.add(size); break;
       default: by_place[owner - 1].add(size);
     }
   }

@@ -21,11 +21,13 @@ struct OwnerSum {
 };
 
 struct OwnerSums {
-  std::vector<RootPlace> places;  // as OwnerTree::places
-  std::vector<OwnerSum> owners;   // by retained bytes, largest first
-  Tally in_use;                   // all blocks but malloc's own
-  Tally leaked;                   // of these, what no root leads to, and no
-  Tally garbage;                  // of language runtimes (garbage_of())
+  std::vector<RootPlace> places;     // as OwnerTree::places
+  std::vector<uint32_t> alike;       // as OwnerTree::alike
+  std::vector<OwnerSum> owners;      // by retained bytes, largest first
+  std::vector<uint32_t> of_several;  // as OwnerTree::of_several
+  Tally in_use;                      // all blocks but malloc's own
+  Tally leaked;                      // of these, what no root leads to, and no
+  Tally garbage;                     // of language runtimes (garbage_of())
 };
 
 // The same figures as those of make_owner_tree() at the top. At most 32 bytes a block where each

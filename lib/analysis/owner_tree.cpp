@@ -7,6 +7,7 @@
 
 #include "analysis/block_facts.h"
 #include "analysis/dominators.h"
+#include "analysis/leading_roots.h"
 #include "analysis/owning_roots.h"
 
 namespace heapsnap {
@@ -63,9 +64,9 @@ class HeldAt final : public ReferenceSink {
 // Folds the tree of dominators.
 class Folding {
  public:
-  Folding(OwnerGrouping by, std::vector<RootPlace> places)
-      : by_(by), first_of_name_(first_of_name(places)), node_of_place_(places.size(), 0) {
-    tree_.places = std::move(places);
+  Folding(OwnerGrouping by, OwningRoots owning) : by_(by), node_of_place_(owning.places.size(), 0) {
+    tree_.places = std::move(owning.places);
+    tree_.alike = std::move(owning.alike);
     tree_.nodes.push_back({.kind = OwnerNode::Kind::kAll});
   }
 
@@ -81,10 +82,10 @@ class Folding {
 
   uint32_t node_of_place(uint32_t place) {
     if (by_ != OwnerGrouping::kRoot) return 0;
-    uint32_t& node = node_of_place_[first_of_name_[place]];
+    uint32_t& node = node_of_place_[place];
     if (node == 0) {
       node = static_cast<uint32_t>(tree_.nodes.size());
-      tree_.nodes.push_back({.kind = OwnerNode::Kind::kPlace, .place = first_of_name_[place]});
+      tree_.nodes.push_back({.kind = OwnerNode::Kind::kPlace, .place = place});
     }
     return node;
   }
@@ -209,8 +210,7 @@ class Folding {
     uint8_t depth = 0;  // below a root; 0: no blocks
   };
   std::vector<NodeKey> keys_;  // as tree_.nodes
-  std::vector<uint32_t> first_of_name_;
-  std::vector<uint32_t> node_of_place_;  // of the first of each name
+  std::vector<uint32_t> node_of_place_;
   uint32_t several_ = 0;
   std::unordered_map<Edge, uint32_t, EdgeHash> by_edge_;
   std::optional<std::pair<Edge, uint32_t>> last_;
@@ -236,6 +236,11 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
   OwningRoots& owning = owned.owning;
   const BlockSet garbage = std::move(owned.garbage);
+  std::vector<uint32_t> of_several;
+  if (by == OwnerGrouping::kRoot) {
+    of_several = find_leading_roots(owned.graph, owning.roots, owning.places.size(), columns.sizes)
+                     .of_several;
+  }
   const BlockNumber top = append_places(owned.graph, owning.roots, owning.places.size());
   const DominatorTree tree = dominator_tree(std::move(owned.graph), top);
   const LargeArray<uint32_t> positions = positions_of(tree, size_t{top} + 1);
@@ -243,7 +248,8 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   references.read_references(held_at);
   const LargeArray<TypeNumber> types = read_types(references, blocks);
 
-  Folding folding(by, std::move(owning.places));
+  const BlockSet reached = std::move(owning.reached);
+  Folding folding(by, std::move(owning));
   LargeArray<uint32_t> nodes(tree.size());
   for (uint32_t at = 1; at < tree.size(); ++at) {
     const BlockNumber number = tree.blocks[at];
@@ -269,10 +275,11 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
     nodes[at] = folding.add(nodes[parent], block);
   }
   OwnerTree result = std::move(folding).finish();
+  result.of_several = std::move(of_several);
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
     if (block.is_mallocs_own) return;
     result.in_use.add(block.usable);
-    if (owning.reached.contains(block.number)) return;
+    if (reached.contains(block.number)) return;
     (garbage.contains(block.number) ? result.garbage : result.leaked).add(block.usable);
   });
   return result;

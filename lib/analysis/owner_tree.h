@@ -40,8 +40,7 @@ struct OwnerNode {
 
   Kind kind = Kind::kBlocks;
   uint32_t parent = 0;  // less than the own index; of node 0 itself
-  uint32_t place =
-      0;  // kPlace: index into OwnerTree::places; the first of those with the same name
+  uint32_t place = 0;   // kPlace: index into OwnerTree::places
   // kBlocks: what they have in common.
   TypeNumber type = 0;
   uint32_t stack = 0;
@@ -55,9 +54,11 @@ struct OwnerNode {
 };
 
 struct OwnerTree {
-  std::vector<RootPlace> places;  // those of the snapshot, and variables of files without symbols
+  std::vector<RootPlace> places;  // as OwningRoots::places
+  std::vector<uint32_t> alike;    // as OwningRoots::alike
   std::vector<OwnerNode> nodes;
   std::vector<std::vector<uint32_t>> children;  // of each node, by retained bytes, largest first
+  std::vector<uint32_t> of_several;             // as LeadingRoots::of_several; by root only
   Tally in_use;                                 // all blocks but malloc's own
   Tally leaked;                                 // of these, what no root leads to, and no
   Tally garbage;                                // of language runtimes (garbage_of())

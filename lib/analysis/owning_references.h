@@ -1,15 +1,9 @@
 // The references by which blocks own each other, for dominators.
 //
-// Not every word that holds an address is a member of its block: freed memory that is used again
-// keeps words of its last owner where nobody writes to (a buffer that is not full, a short
-// std::string), and lists lead through blocks that something else owns. One such word, and a whole
-// container would belong to nobody. So references are weak when
-//
-//   - they point past the first byte of a block,
-//   - they come from characters of a string, or
-//   - fewer than one in eight of the blocks of that size hold any address at that place,
-//
-// and a weak one counts only where no path of others leads to its block.
+// Not every word that holds an address is a member of its block: some are left over
+// (stale_words.h), and lists lead through blocks that something else owns. One such word, and a
+// whole container would belong to nobody. So references are weak when they point past the first
+// byte of a block, or when their word may be stale, and a weak one counts only where no path of others leads to its block.
 #pragma once
 
 #include <span>

@@ -1,9 +1,11 @@
 #include "analysis/owning_roots.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <numeric>
 #include <span>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 
@@ -47,14 +49,15 @@ class Ranks {
     return root.interior ? kInterior : rank;
   }
 
- private:
-  static std::vector<Rank> of_places(const std::vector<RootPlace>& places);
-
   bool is_below_stack(const Root& root) const {
     const RootPlace& place = places_[root.place];
+    if (place.kind != RootKind::kStack) return false;
     const auto found = stack_pointers_.find(place.tid);
     return found != stack_pointers_.end() && place.begin + root.offset < found->second;
   }
+
+ private:
+  static std::vector<Rank> of_places(const std::vector<RootPlace>& places);
 
   const std::vector<RootPlace>& places_;
   std::vector<Rank> of_places_;
@@ -203,8 +206,29 @@ void tell_apart(std::vector<Root>& roots, std::vector<RootPlace>& places,
   }
 }
 
-// Makes references to what globals lead to, from what they do not lead to, lead nowhere: to the
-// block itself.
+// Reaches more from `targets`, and makes references from what is new to what was reached before lead
+// nowhere: to the block itself.
+void reach_next(ReferenceGraph& graph, std::span<const BlockNumber> targets, BlockSet& reached) {
+  LargeArray<uint64_t> before;
+  before.append(reached.words());
+  const auto was_reached = [&before](BlockNumber block) {
+    return (before[block / 64] >> (block % 64) & 1) != 0;
+  };
+  reach_more(graph, targets, reached);
+  const std::span<const uint64_t> words = reached.words();
+  for (size_t word = 0; word < words.size(); ++word) {
+    for (uint64_t fresh = words[word] & ~before[word]; fresh != 0; fresh &= fresh - 1) {
+      const auto block =
+          static_cast<BlockNumber>(word * 64 + static_cast<unsigned>(std::countr_zero(fresh)));
+      for (BlockNumber& target : graph.targets(block)) {
+        if (was_reached(target)) target = block;
+      }
+    }
+  }
+}
+
+// Does the same to all references from what globals do not lead to, also of blocks that no root
+// leads to.
 void leave_to_globals(ReferenceGraph& graph, const BlockSet& of_globals) {
   for (BlockNumber block = 0; block < graph.blocks(); ++block) {
     if (of_globals.contains(block)) continue;
@@ -212,6 +236,45 @@ void leave_to_globals(ReferenceGraph& graph, const BlockSet& of_globals) {
       if (of_globals.contains(target)) target = block;
     }
   }
+}
+
+// Of each place: the first one of the same kind, thread, module and name. Places without a name are
+// told apart by where they are; of thread-local variables, threads by their names.
+std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
+                                    const std::vector<Thread>& threads) {
+  std::unordered_map<int32_t, int32_t> first_thread;  // of the same name
+  std::map<std::string_view, int32_t> thread_of_name;
+  for (const Thread& thread : threads) {
+    first_thread[thread.tid] = thread_of_name.try_emplace(thread.name, thread.tid).first->second;
+  }
+  std::map<std::tuple<RootKind, int32_t, std::string_view, std::string_view, uint64_t>, uint32_t>
+      by_name;
+  std::vector<uint32_t> first;
+  first.reserve(places.size());
+  for (uint32_t i = 0; i < places.size(); ++i) {
+    const RootPlace& place = places[i];
+    const uint64_t begin = place.name.empty() ? place.begin.value() : 0;
+    const auto thread = first_thread.find(place.tid);
+    const bool is_same = place.kind == RootKind::kThreadLocal && thread != first_thread.end();
+    const int32_t tid = is_same ? thread->second : place.tid;
+    first.push_back(
+        by_name.try_emplace({place.kind, tid, place.module, place.name, begin}, i).first->second);
+  }
+  return first;
+}
+
+// Gives the roots of all places of a name to the first of them.
+void merge_by_name(OwningRoots& owning, const std::vector<Thread>& threads) {
+  const std::vector<uint32_t> first = first_of_name(owning.places, threads);
+  owning.alike.resize(first.size());
+  std::vector<bool> has_roots(first.size());
+  for (PlacedRoot& root : owning.roots) {
+    if (!has_roots[root.place]) ++owning.alike[first[root.place]];
+    has_roots[root.place] = true;
+    root.place = first[root.place];
+  }
+  std::sort(owning.roots.begin(), owning.roots.end());
+  owning.roots.erase(std::unique(owning.roots.begin(), owning.roots.end()), owning.roots.end());
 }
 
 }  // namespace
@@ -244,10 +307,20 @@ std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
   return targets;
 }
 
+std::vector<bool> below_stack_pointers(const std::vector<Root>& roots,
+                                       const std::vector<RootPlace>& places,
+                                       const std::vector<Thread>& threads) {
+  const Ranks ranks(places, threads);
+  std::vector<bool> below;
+  below.reserve(roots.size());
+  for (const Root& root : roots) below.push_back(ranks.is_below_stack(root));
+  return below;
+}
+
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
                          const std::vector<Thread>& threads, ReferenceGraph& graph,
                          const BlockSizes& sizes, unsigned word) {
-  OwningRoots result{places, {}, BlockSet(graph.blocks())};
+  OwningRoots result{places, {}, {}, BlockSet(graph.blocks())};
   tell_apart(roots, result.places, graph, sizes, word);
   const Ranks ranks(result.places, threads);
   std::stable_sort(roots.begin(), roots.end(),
@@ -262,13 +335,12 @@ OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& 
       result.roots.push_back({roots[end].place, roots[end].target});
       targets.push_back(roots[end].target);
     }
-    reach_more(graph, targets, result.reached);
+    if (!targets.empty()) reach_next(graph, targets, result.reached);
     if (rank == kGlobals) leave_to_globals(graph, result.reached);
     begin = end;
   }
   result.reached.count();
-  std::sort(result.roots.begin(), result.roots.end());
-  result.roots.erase(std::unique(result.roots.begin(), result.roots.end()), result.roots.end());
+  merge_by_name(result, threads);
   return result;
 }
 
@@ -284,19 +356,6 @@ OwnedBlocks owned_blocks(const SnapshotStreams& streams, const ReferenceStreams&
       owning_roots(std::move(roots), references.places, threads, graph, sizes, word);
   BlockSet garbage = garbage_of(graph, owning.reached, slots_of(streams));
   return {std::move(graph), std::move(owning), std::move(garbage)};
-}
-
-std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places) {
-  std::map<std::tuple<RootKind, int32_t, std::string, std::string, uint64_t>, uint32_t> by_name;
-  std::vector<uint32_t> first;
-  first.reserve(places.size());
-  for (uint32_t i = 0; i < places.size(); ++i) {
-    const RootPlace& place = places[i];
-    const uint64_t begin = place.name.empty() ? place.begin.value() : 0;
-    first.push_back(by_name.try_emplace({place.kind, place.tid, place.module, place.name, begin}, i)
-                        .first->second);
-  }
-  return first;
 }
 
 BlockNumber append_places(ReferenceGraph& graph, const std::vector<PlacedRoot>& roots,

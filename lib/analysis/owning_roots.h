@@ -4,9 +4,13 @@
 // or mapping (where it keeps its frames and caches), these before a stack frame, of the frames the
 // outermost, words that point past a block's first byte after those that do not, and registers
 // last, with the words below a stack pointer, which mostly are of calls that have returned. A root
-// owns only what none before it leads to. What a language runtime keeps for itself (caches, tables
-// of all strings, leftovers of its collector) leads to much that its globals lead to, and does not
-// own it either.
+// owns only what none before it leads to, neither by a word of its own nor by way of blocks:
+//
+//   g_cache ──► table ──► page ◄── new node ◄── insert()     a thread in the middle of an insert
+//
+// page is g_cache's, and insert() owns the new node alone, until that is linked. In the same way
+// what a language runtime keeps for itself (caches, tables of all strings, leftovers of its
+// collector) does not own what its globals lead to.
 //
 // Where a file has no symbols, all words of a section are in one place. They are told apart again:
 //
@@ -39,6 +43,10 @@ struct PlacedRoot {
 
 struct OwningRoots {
   std::vector<RootPlace> places;  // those of the snapshot, then the variables told apart
+  // By place: how many places of that name are one with it, which is the first of them, and so has
+  // the roots of all. Thread-local variables of one name are one in all threads of one name, frames
+  // of one function in each thread.
+  std::vector<uint32_t> alike;
   std::vector<PlacedRoot> roots;  // ascending, each once
   BlockSet reached;               // by any root
 };
@@ -53,9 +61,14 @@ std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
                                        const std::vector<RootPlace>& places,
                                        const std::vector<Thread>& threads);
 
-// `graph`: of the references by which blocks own each other (owning_references.h); those that do
-// not own what globals lead to are made to lead to their own block. Four bytes a block at most,
-// besides it.
+// Of each root, whether its word lies below the stack pointer of its thread, where most are of calls
+// that have returned.
+std::vector<bool> below_stack_pointers(const std::vector<Root>& roots,
+                                       const std::vector<RootPlace>& places,
+                                       const std::vector<Thread>& threads);
+
+// `graph`: of the references by which blocks own each other (owning_references.h); those to what a
+// root before owns are made to lead to their own block. Four bytes a block at most, besides it.
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
                          const std::vector<Thread>& threads, ReferenceGraph& graph,
                          const BlockSizes& sizes, unsigned word);
@@ -70,10 +83,6 @@ struct OwnedBlocks {
 // and references do not fit together.
 OwnedBlocks owned_blocks(const SnapshotStreams& streams, const ReferenceStreams& references,
                          const BlockSizes& sizes);
-
-// Of each place: the first one of the same kind, thread, module and name. Places without a name are
-// told apart by where they are.
-std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places);
 
 // Appends the places as blocks, each with what its roots lead to, and at last what leads to all of
 // them: gives its number.

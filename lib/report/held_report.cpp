@@ -11,8 +11,16 @@ namespace heapsnap {
 
 namespace {
 
-std::string offset_text(uint64_t offset, bool interior) {
-  return fmt::format("+{:#x}{}", offset, interior ? ", past its first byte" : "");
+// " (not to its start; may be stale)"
+std::string remark_text(const HeldStep& step) {
+  if (step.interior && step.may_be_stale) return " (not to its start; may be stale)";
+  if (step.interior) return " (not to its start)";
+  return step.may_be_stale ? " (may be stale)" : "";
+}
+
+bool may_be_stale(const HeldPath& path) {
+  return std::any_of(path.steps.begin(), path.steps.end(),
+                     [](const HeldStep& step) { return step.may_be_stale; });
 }
 
 void print_path(Writer& out, const ReferenceReportInput& input, const HeldPath& path,
@@ -30,11 +38,12 @@ void print_path(Writer& out, const ReferenceReportInput& input, const HeldPath& 
     }
     const HeldStep& step = path.steps[i];
     const std::string where =
-        i == 0 && place.begin.is_null() ? "" : offset_text(step.held_at, step.interior) + "  ";
-    print_lines(out, "    ",
-                fmt::format("{}→ {}  {}", where, address_text(step.block.address),
-                            block_label(input, step.block.type, step.block.bytes)),
-                width);
+        i == 0 && place.begin.is_null() ? "" : fmt::format("+{:#x}  ", step.held_at);
+    print_lines(
+        out, "    ",
+        fmt::format("{}→ {}  {}{}", where, address_text(step.block.address),
+                    block_label(input, step.block.type, step.block.bytes), remark_text(step)),
+        width);
   }
 }
 
@@ -46,9 +55,9 @@ void print_sources(Writer& out, const ReferenceReportInput& input, const HeldBlo
   }
   print_lines(out, "  ", "It is pointed to by other leaked blocks:", width);
   for (const HeldStep& source : held.sources) {
-    out.write(fmt::format("    {}  {}, at {}\n", address_text(source.block.address),
-                          block_label(input, source.block.type, source.block.bytes),
-                          offset_text(source.held_at, source.interior)));
+    out.write(fmt::format("    {}  {}, at +{:#x}{}\n", address_text(source.block.address),
+                          block_label(input, source.block.type, source.block.bytes), source.held_at,
+                          remark_text(source)));
   }
   if (held.source_count > held.sources.size()) {
     out.write(fmt::format("    … {}\n",
@@ -68,6 +77,7 @@ void write_json_step(JsonWriter& json, const ReferenceReportInput& input, const 
   write_json_facts(json, input, step.block);
   json.member("held_at", step.held_at);
   json.member("interior", step.interior);
+  json.member("may_be_stale", step.may_be_stale);
   json.end_object();
 }
 
@@ -107,6 +117,14 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
   out.write("\n" + ink.bold("Held by") + "\n");
   print_lines(out, "  ", "The shortest way from each root, the nearest roots first.", width);
   for (const HeldPath& path : held.paths) print_path(out, input, path, ink, width);
+  if (std::any_of(held.paths.begin(), held.paths.end(), may_be_stale)) {
+    out.write("\n");
+    print_lines(out, "  ",
+                "May be stale: a word where few blocks of that size hold an address, behind the "
+                "end of a text, or below its thread's stack pointer. It is probably left over from "
+                "earlier use.",
+                width);
+  }
   print_next(out, "To see how much each root holds:", "heapsnap owners " + source_word(input), ink,
              width);
 }

@@ -14,6 +14,7 @@
 #include "report/next_step_text.h"
 #include "report/number_text.h"
 #include "report/old_blocks_report.h"
+#include "report/owner_labels.h"
 #include "report/reference_labels.h"
 #include "report/stack_frames.h"
 #include "snapshot/runtime_tables.h"
@@ -362,12 +363,12 @@ void write_owners(JsonWriter& json, const ReportInput& input) {
     return;
   }
   const OwnerSums& sums = *input.owners;
+  const OwnerLabels labels(input.metadata, sums.places, sums.alike, sums.of_several);
   objects(json, "owners", largest_owners(sums), [&](const OwnerSum& owner, size_t) {
     if (owner.is_several) {
-      json.member("root", "");
-      json.member("kind", "several");
+      labels.write_json_several(json);
     } else {
-      write_json_root(json, sums.places[owner.place]);
+      labels.write_json_place(json, owner.place);
     }
     members(json,
             {{"retained_bytes", owner.retained.bytes}, {"retained_blocks", owner.retained.count}});

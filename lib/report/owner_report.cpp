@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "report/number_text.h"
+#include "report/owner_labels.h"
 #include "report/reference_labels.h"
 #include "report/reference_report.h"
 #include "report/stack_frames.h"
@@ -29,29 +30,35 @@ std::string stack_line(const ReferenceReportInput& input, uint32_t stack) {
 
 // "1,204,118 × 48 bytes, held at +0x18"
 std::string blocks_label(const ReferenceReportInput& input, const OwnerListing& listing,
-                         const OwnerNode& node) {
-  std::string text = count_text(node.own.count) + " × ";
-  const std::string type = type_label(input, node.type);
-  text += type.empty() ? block_sizes_label(node.least_size, node.most_size) : type;
-  if (listing.by == OwnerGrouping::kStack) return text + ", " + stack_line(input, node.stack);
-  if (node.held_at == OwnerNode::kElement) {
-    text += ", in an array";
-  } else if (node.held_at != OwnerNode::kNotDirectly) {
-    text += fmt::format(", held at +{:#x}", node.held_at);
+                         const OwnerNode& node, size_t width) {
+  const std::string front = count_text(node.own.count) + " × ";
+  std::string what = type_label(input, node.type);
+  if (what.empty()) what = block_sizes_label(node.least_size, node.most_size);
+  if (listing.by == OwnerGrouping::kStack) {
+    return cut_name(front + what + ", " + stack_line(input, node.stack), width);
   }
-  return text;
+  std::string where;
+  if (node.held_at == OwnerNode::kElement) {
+    where = ", in an array";
+  } else if (node.held_at != OwnerNode::kNotDirectly) {
+    where = fmt::format(", held at +{:#x}", node.held_at);
+  }
+  constexpr size_t kLeastName = 12;
+  const size_t others = display_width(front) + display_width(where);
+  if (others + kLeastName > width) return cut_name(front + what + where, width);
+  return front + cut_name(what, width - others) + where;
 }
 
-std::string node_label(const ReferenceReportInput& input, const OwnerTree& tree,
-                       const OwnerListing& listing, const OwnerNode& node) {
-  switch (node.kind) {
-    case OwnerNode::Kind::kAll: return "all";
-    case OwnerNode::Kind::kPlace: return root_label(input.metadata, tree.places[node.place]);
-    case OwnerNode::Kind::kSeveral: return "several roots together";
-    case OwnerNode::Kind::kBlocks: break;
-  }
-  return blocks_label(input, listing, node);
+OwnerLabels labels_of(const ReferenceReportInput& input, const OwnerTree& tree) {
+  return {input.metadata, tree.places, tree.alike, tree.of_several};
 }
+
+// Of rows that are not printed.
+struct LeftOut {
+  uint64_t rows = 0;
+  uint64_t bytes = 0;
+  bool is_deeper = false;  // below what is printed there are more
+};
 
 class OwnerLines {
  public:
@@ -61,9 +68,16 @@ class OwnerLines {
         input_(input),
         tree_(tree),
         listing_(listing),
+        labels_(labels_of(input, tree)),
         ink_(style.color),
         width_(std::max(style.width, 60U)) {}
 
+  void print_all() {
+    print_top();
+    print_left_out();
+  }
+
+ private:
   void print_top() {
     const std::vector<uint32_t>& top = tree_.children[0];
     const size_t shown = shown_of(top.size());
@@ -74,11 +88,40 @@ class OwnerLines {
     if (shown == top.size()) return;
     Tally rest;
     for (size_t i = shown; i < top.size(); ++i) rest += tree_.nodes[top[i]].retained;
-    out_.write(fmt::format("\n  {} retain {}: --limit 0\n",
-                           count_text(top.size() - shown, "more", "more"), size_text(rest.bytes)));
+    out_.write(fmt::format("\n  {} with {}: --limit 0\n",
+                           count_text(top.size() - shown, "more owner", "more owners"),
+                           size_text(rest.bytes)));
   }
 
- private:
+  // One line for all rows that are left out below those that are shown.
+  void print_left_out() {
+    if (left_out_.rows == 0 && !left_out_.is_deeper) return;
+    out_.write("\n");
+    if (left_out_.rows != 0) {
+      print_lines(out_, "  ",
+                  fmt::format("{} with {} below these: --limit 0 --min-share 0",
+                              count_text(left_out_.rows, "smaller row", "smaller rows"),
+                              size_text(left_out_.bytes)),
+                  width_);
+    }
+    if (left_out_.is_deeper) {
+      print_lines(out_, "  ",
+                  fmt::format("Some of the last rows hold more, counted in their sizes: --depth {}",
+                              count_text(listing_.depth + 1)),
+                  width_);
+    }
+  }
+
+  std::string label_of(const OwnerNode& node, size_t width) const {
+    switch (node.kind) {
+      case OwnerNode::Kind::kAll: return "all";
+      case OwnerNode::Kind::kPlace: return labels_.of_place(node.place, width);
+      case OwnerNode::Kind::kSeveral: return labels_.of_several(width);
+      case OwnerNode::Kind::kBlocks: break;
+    }
+    return blocks_label(input_, listing_, node, width);
+  }
+
   size_t shown_of(size_t count) const {
     return listing_.limit == 0 ? count : std::min<size_t>(listing_.limit, count);
   }
@@ -90,14 +133,18 @@ class OwnerLines {
     const std::string front = fmt::format("{:>12} {:>8}  {}", size_text(node.retained.bytes),
                                           percent_text(node.retained.bytes, tree_.in_use.bytes),
                                           std::string(2 * depth, ' '));
-    std::string label = node_label(input_, tree_, listing_, node);
     const size_t room = std::max<size_t>(width_, front.size() + 24) - front.size();
     const std::string count = node.kind == OwnerNode::Kind::kBlocks
                                   ? ""
                                   : ", " + count_text(node.retained.count, "block", "blocks");
-    label = clipped(label, room - std::min(room - 16, display_width(count))) + count;
+    const std::string label =
+        label_of(node, room - std::min(room - 16, display_width(count))) + count;
     out_.write(front + (depth == 0 ? ink_.bold(label) : label) + "\n");
-    if (depth < listing_.depth) print_children(index, depth + 1);
+    if (depth < listing_.depth) {
+      print_children(index, depth + 1);
+    } else if (!tree_.children[index].empty()) {
+      left_out_.is_deeper = true;
+    }
   }
 
   void print_children(uint32_t index, uint64_t depth) {
@@ -109,14 +156,20 @@ class OwnerLines {
            static_cast<double>(tree_.nodes[children[shown]].retained.bytes) >= least) {
       print_node(children[shown++], depth);
     }
+    for (size_t i = shown; i < children.size(); ++i) {
+      ++left_out_.rows;
+      left_out_.bytes += tree_.nodes[children[i]].retained.bytes;
+    }
   }
 
   Writer& out_;
   const ReferenceReportInput& input_;
   const OwnerTree& tree_;
   const OwnerListing& listing_;
+  OwnerLabels labels_;
   Ink ink_;
   size_t width_;
+  LeftOut left_out_;
 };
 
 void write_json_node(JsonWriter& json, const ReferenceReportInput& input, const OwnerTree& tree,
@@ -124,7 +177,7 @@ void write_json_node(JsonWriter& json, const ReferenceReportInput& input, const 
   const OwnerNode& node = tree.nodes[index];
   json.begin_object();
   switch (node.kind) {
-    case OwnerNode::Kind::kPlace: write_json_root(json, tree.places[node.place]); break;
+    case OwnerNode::Kind::kPlace: labels_of(input, tree).write_json_place(json, node.place); break;
     case OwnerNode::Kind::kBlocks:
       json.member("count", node.own.count);
       json.member("bytes", node.own.bytes);
@@ -135,10 +188,7 @@ void write_json_node(JsonWriter& json, const ReferenceReportInput& input, const 
       if (listing.by == OwnerGrouping::kStack) write_json_stack(json, input, node.stack);
       break;
     case OwnerNode::Kind::kSeveral:
-    case OwnerNode::Kind::kAll:
-      json.member("root", "");
-      json.member("kind", "several");
-      break;
+    case OwnerNode::Kind::kAll: labels_of(input, tree).write_json_several(json); break;
   }
   json.member("retained_bytes", node.retained.bytes);
   json.member("retained_blocks", node.retained.count);
@@ -162,16 +212,6 @@ const char* name_of(OwnerGrouping by) {
     case OwnerGrouping::kStack: return "stack";
   }
   return "unknown";
-}
-
-// The first block below a node: of the sort that has most.
-const OwnerNode* largest_blocks(const OwnerTree& tree) {
-  const OwnerNode* best = nullptr;
-  for (const OwnerNode& node : tree.nodes) {
-    if (node.kind != OwnerNode::Kind::kBlocks) continue;
-    if (best == nullptr || node.own.bytes > best->own.bytes) best = &node;
-  }
-  return best;
 }
 
 }  // namespace
@@ -200,21 +240,16 @@ void print_owners(Writer& out, const ReferenceReportInput& input, const OwnerTre
   }
   const char* const what =
       listing.by == OwnerGrouping::kRoot
-          ? "Sizes are of what would go with each: what it holds, and nothing else leads to."
-          : "Sizes are with what only these blocks lead to.";
+          ? "The size of each is what would be freed if it let go: everything that is reachable "
+            "only through it."
+          : "Sizes include everything that is reachable only through these blocks.";
   print_lines(out, "            ", what, width);
-  OwnerLines(out, input, tree, listing, style).print_top();
-  const OwnerNode* const largest = largest_blocks(tree);
-  if (largest == nullptr) return;
+  OwnerLines(out, input, tree, listing, style).print_all();
   if (tree.leaked.bytes > tree.in_use.bytes / 2) {
     print_next(out, "Most of it is leaked. To see what:", "heapsnap leaks " + source_word(input),
                ink, width);
-  } else if (listing.by == OwnerGrouping::kRoot) {
-    print_next(out, "To see the same by type, whatever holds it:",
-               fmt::format("heapsnap owners {} --by type", source_word(input)), ink, width);
   } else {
-    print_next(out, "To see the roots that hold it:", "heapsnap owners " + source_word(input), ink,
-               width);
+    print_next_growth(out, input.metadata, input.snapshot_path, ink, width);
   }
 }
 

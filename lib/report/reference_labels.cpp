@@ -14,13 +14,22 @@ namespace heapsnap {
 
 namespace {
 
-// The name of a thread, where the walk knows one.
-std::string thread_label(const SnapshotMetadata& metadata, int32_t tid) {
+// The name of a thread in brackets, where the walk knows one.
+std::string thread_name_label(const SnapshotMetadata& metadata, int32_t tid) {
   const auto& threads = metadata.threads;
   const auto thread = std::find_if(threads.begin(), threads.end(),
                                    [tid](const Thread& one) { return one.tid == tid; });
-  if (thread == threads.end() || thread->name.empty()) return fmt::format("thread {}", tid);
-  return fmt::format("thread {} ({})", tid, printable(thread->name));
+  if (thread == threads.end() || thread->name.empty()) return {};
+  return fmt::format(" ({})", printable(thread->name));
+}
+
+std::string thread_label(const SnapshotMetadata& metadata, int32_t tid) {
+  return fmt::format("thread {}{}", tid, thread_name_label(metadata, tid));
+}
+
+// Of threads of the same name as `tid`.
+std::string threads_label(const SnapshotMetadata& metadata, int32_t tid, uint32_t threads) {
+  return count_text(threads, "thread", "threads") + thread_name_label(metadata, tid);
 }
 
 // "server+0x4010" for what has no name.
@@ -35,15 +44,18 @@ bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
 
 }  // namespace
 
-std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place) {
-  const std::string in_module =
-      place.module.empty() ? "" : " in " + printable(file_name_of(place.module));
-  std::string name = place.name.empty() ? unnamed_label(place) : printable(place.name) + in_module;
+namespace {
+
+// `name`: of the variable or function.
+std::string label_of(const SnapshotMetadata& metadata, const RootPlace& place,
+                     const std::string& name, uint32_t threads) {
   switch (place.kind) {
     case RootKind::kVariable:
     case RootKind::kGlobal: return name;
     case RootKind::kThreadLocal:
-      return fmt::format("{}, thread-local of {}", name, thread_label(metadata, place.tid));
+      return fmt::format("{}, thread-local of {}", name,
+                         threads > 1 ? threads_label(metadata, place.tid, threads)
+                                     : thread_label(metadata, place.tid));
     case RootKind::kStack:
       if (place.name.empty()) return thread_label(metadata, place.tid) + ", on its stack";
       return fmt::format("{}, in {}", thread_label(metadata, place.tid), name);
@@ -56,16 +68,34 @@ std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place)
                             : printable(place.name);
 }
 
+}  // namespace
+
+std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place, uint32_t threads) {
+  const std::string in_module =
+      place.module.empty() ? "" : " in " + printable(file_name_of(place.module));
+  return label_of(metadata, place,
+                  place.name.empty() ? unnamed_label(place) : printable(place.name) + in_module,
+                  threads);
+}
+
+std::string short_root_label(const SnapshotMetadata& metadata, const RootPlace& place,
+                             uint32_t threads) {
+  return label_of(metadata, place,
+                  place.name.empty() ? unnamed_label(place) : printable(place.name), threads);
+}
+
 std::string block_size_label(uint64_t bytes) {
-  constexpr uint64_t kExact = 1024;
+  constexpr uint64_t kExact = 1 << 20;
   return bytes < kExact ? count_text(bytes, "byte", "bytes") : size_text(bytes);
 }
 
 std::string block_sizes_label(uint64_t least, uint64_t most) {
   if (least == most) return block_size_label(least);
   constexpr uint64_t kExact = 1024;
-  return fmt::format("{} to {}", most < kExact ? count_text(least) : block_size_label(least),
-                     block_size_label(most));
+  const auto text = [](uint64_t bytes) {
+    return bytes < kExact ? count_text(bytes, "byte", "bytes") : size_text(bytes);
+  };
+  return fmt::format("{} to {}", most < kExact ? count_text(least) : text(least), text(most));
 }
 
 std::string type_label(const ReferenceReportInput& input, TypeNumber type) {
@@ -131,6 +161,22 @@ void print_next(Writer& out, const std::string& why, const std::string& command,
   out.write("\n" + ink.bold("What next") + "\n");
   print_lines(out, "  ", why, width);
   out.write("    " + command + "\n");
+}
+
+void print_next_growth(Writer& out, const SnapshotMetadata& metadata,
+                       const std::string& snapshot_path, const Ink& ink, size_t width) {
+  const bool is_core = metadata.freeze.method == FreezeMethod::kCore;
+  const std::string take = is_core ? "heapsnap core --references yes CORE -o "
+                                   : with_references_command(metadata) + " -o ";
+  if (snapshot_path.empty()) {
+    print_next(out, "To see which of these grow, take two snapshots some time apart, and compare:",
+               take + "first.hsnap", ink, width);
+    out.write("    " + take + "second.hsnap\n    heapsnap diff first.hsnap second.hsnap\n");
+    return;
+  }
+  print_next(out, "To see which of these grow, take another snapshot later, and compare:",
+             take + "later.hsnap", ink, width);
+  out.write("    heapsnap diff " + shell_word(snapshot_path, "SNAPSHOT") + " later.hsnap\n");
 }
 
 void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,

@@ -12,10 +12,15 @@ namespace heapsnap {
 
 // "g_cache in server", "thread 4711 (worker), in handle_request()", "server+0x4010",
 // "[heap of a custom allocator]": printable.
-std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place);
-// "48 bytes", "1.5 KiB": exact below 1 KiB.
+// `threads`: how many have a thread-local variable of that name, which are one then.
+std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place,
+                       uint32_t threads = 1);
+// Without the module of what has a name: "g_cache", "thread 4711 (worker), in handle_request()".
+std::string short_root_label(const SnapshotMetadata& metadata, const RootPlace& place,
+                             uint32_t threads = 1);
+// "48 bytes", "1,040 bytes", "1.5 MiB": exact below 1 MiB.
 std::string block_size_label(uint64_t bytes);
-// "48 bytes", "24 to 120 bytes"
+// "48 bytes", "24 to 120 bytes", "600 bytes to 1.5 KiB"
 std::string block_sizes_label(uint64_t least, uint64_t most);
 // "Session", else "" where it is not known: printable.
 std::string type_label(const ReferenceReportInput& input, TypeNumber type);
@@ -37,6 +42,9 @@ void print_reference_head(Writer& out, const ReferenceReportInput& input, const 
 void print_lines(Writer& out, const std::string& front, const std::string& text, size_t width);
 void print_next(Writer& out, const std::string& why, const std::string& command, const Ink& ink,
                 size_t width);
+// How to see what grows from now on, with what was just looked at as the first of two snapshots.
+void print_next_growth(Writer& out, const SnapshotMetadata& metadata,
+                       const std::string& snapshot_path, const Ink& ink, size_t width);
 // The frames of a stack, innermost first, `most` of them; nothing where none is known.
 void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,
                     const std::string& indent, size_t width);

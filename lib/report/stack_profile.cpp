@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "report/number_text.h"
+#include "report/owner_labels.h"
 #include "report/reference_labels.h"
 #include "report/stack_frames.h"
 
@@ -119,18 +120,19 @@ StackProfile profile_of_stacks(const SnapshotMetadata& metadata, const RecordedS
 
 StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTree& tree) {
   StackProfile profile(StackProfile::Kind::kOwners);
+  const OwnerLabels labels(input.metadata, tree.places, tree.alike, tree.of_several);
   std::vector<uint32_t> node_of(tree.nodes.size());
   for (size_t i = 1; i < tree.nodes.size(); ++i) {  // parents come first
     const OwnerNode& node = tree.nodes[i];
     ProfileFrame frame;
     switch (node.kind) {
       case OwnerNode::Kind::kPlace:
-        frame.name = root_label(input.metadata, tree.places[node.place]);
+        frame.name = labels.of_place(node.place, SIZE_MAX);
         frame.module = tree.places[node.place].module;
         break;
       case OwnerNode::Kind::kBlocks: frame.name = kind_of_blocks(input, node); break;
       case OwnerNode::Kind::kSeveral:
-      case OwnerNode::Kind::kAll: frame.name = "several roots together"; break;
+      case OwnerNode::Kind::kAll: frame.name = labels.of_several(SIZE_MAX); break;
     }
     node_of[i] = profile.child(node_of[node.parent], frame);
     profile.add(node_of[i], node.own.count, node.own.bytes);

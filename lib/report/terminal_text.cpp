@@ -111,6 +111,20 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
+// "std::map<…>::node" of "std::map<int, std::string>::node"; nothing is left out where brackets do
+// not match, as in "operator<".
+std::string without_template_arguments(std::string_view name) {
+  std::string result;
+  size_t depth = 0;
+  for (const char c : name) {
+    if (c == '>' && depth == 0) return std::string(name);
+    if (c == '>' && --depth == 0) result += "…";
+    if (depth == 0) result += c;
+    if (c == '<') ++depth;
+  }
+  return depth == 0 ? result : std::string(name);
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -148,6 +162,14 @@ std::string clipped(std::string_view text, size_t width) {
   const std::string_view front = front_of(text, (width - 1) / 3);
   const std::string_view back = back_of(text, text_width, width - 1 - display_width(front));
   return std::string(front) + "…" + std::string(back);
+}
+
+std::string cut_name(std::string_view name, size_t width) {
+  if (display_width(name) <= width) return std::string(name);
+  std::string cut = without_template_arguments(name);
+  if (display_width(cut) <= width) return cut;
+  if (width == 0) return {};
+  return std::string(front_of(cut, width - 1)) + "…";
 }
 
 std::vector<std::string> wrapped(std::string_view text, size_t width) {

@@ -3,6 +3,7 @@
 
 #include "report/largest_owners.h"
 #include "report/number_text.h"
+#include "report/owner_labels.h"
 #include "report/reference_labels.h"
 #include "report/text_page.h"
 
@@ -17,17 +18,24 @@ void print_owner_table(TextPage& page, const OwnerSums& sums) {
   constexpr size_t kLeastRoot = 24;
   TextTable table;
   for (int i = 0; i < 3; ++i) table.add_column("", Align::kRight);
-  table.add_column("", kLeastRoot, [](const std::vector<std::string>& cells, size_t width) {
-    std::vector<std::string> cut;
-    for (const std::string& cell : cells) cut.push_back(clipped(cell, width));
-    return cut;
+  const OwnerLabels labels(page.input.metadata, sums.places, sums.alike, sums.of_several);
+  const auto labels_in = [&](size_t width) {
+    std::vector<std::string> fitted;
+    for (const OwnerSum& owner : largest_owners(sums)) {
+      fitted.push_back(owner.is_several ? labels.of_several(width)
+                                        : labels.of_place(owner.place, width));
+    }
+    return fitted;
+  };
+  table.add_column("", kLeastRoot, [&labels_in](const std::vector<std::string>&, size_t width) {
+    return labels_in(width);
   });
-  for (const OwnerSum& owner : largest_owners(sums)) {
+  const std::vector<std::string> whole = labels_in(page.width);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    const OwnerSum& owner = sums.owners[i];
     table.add_row({percent_text(owner.retained.bytes, sums.in_use.bytes),
                    size_text(owner.retained.bytes),
-                   count_text(owner.retained.count, "block", "blocks"),
-                   owner.is_several ? "several roots together"
-                                    : root_label(page.input.metadata, sums.places[owner.place])});
+                   count_text(owner.retained.count, "block", "blocks"), whole[i]});
   }
   page.table(table);
 }

@@ -51,6 +51,40 @@ TEST_CASE("a block is explained by the ways to it, and by what would go with it"
   CHECK(!explain_block(streams, heap.streams, heap.address_of(text) + 56, 1));
 }
 
+TEST_CASE("ways by words that may be stale come last, and say so") {
+  HandmadeHeap heap;
+  const uint32_t near = heap.add_place(RootKind::kVariable, "near");
+  const uint32_t far = heap.add_place(RootKind::kVariable, "far");
+  const uint32_t frame = heap.add_place(RootKind::kStack, "read", 7);
+  const BlockNumber wanted = heap.add(56);
+  const BlockNumber list = heap.add(24);
+  heap.hold(far, list);
+  const BlockNumber item = heap.add(40);
+  heap.link(list, 0, item);
+  heap.link(item, 8, wanted);
+  // Of a hundred blocks of one size, one holds an address in its third word.
+  const BlockNumber table = heap.add(1016);
+  heap.hold(near, table);
+  for (uint32_t i = 0; i < 100; ++i) heap.link(table, 8 * i, heap.add(88));
+  heap.link(table + 50, 16, wanted);
+  heap.hold(frame, wanted, 0x28);
+  const SnapshotStreams streams = heap.finish();
+  Registers registers;
+  registers.stack_pointer = heap.streams.places[frame].begin + 0x80;
+  heap.snapshot.metadata.threads = {{7, "worker", registers}};
+  const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), 10);
+  REQUIRE(held);
+  REQUIRE(held->paths.size() == 3);
+  CHECK(held->paths[0].place == far);
+  for (const HeldStep& step : held->paths[0].steps) CHECK(!step.may_be_stale);
+  CHECK(held->paths[1].place == frame);
+  CHECK(held->paths[1].steps[0].may_be_stale);
+  CHECK(held->paths[2].place == near);
+  REQUIRE(held->paths[2].steps.size() == 3);
+  CHECK(!held->paths[2].steps[1].may_be_stale);
+  CHECK(held->paths[2].steps[2].may_be_stale);
+}
+
 TEST_CASE("a leaked block has no ways to it, but what it leads to") {
   HandmadeHeap heap;
   const BlockNumber kept = heap.add(24);

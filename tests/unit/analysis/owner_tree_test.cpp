@@ -144,6 +144,7 @@ TEST_CASE("what two variables share belongs to neither, and stacks only own the 
   const OwnerNode& several = tree.nodes[tree.children[0][1]];
   CHECK(several.kind == OwnerNode::Kind::kSeveral);
   CHECK(several.retained == Tally{1, 104});
+  CHECK(tree.of_several == std::vector<uint32_t>{a, b});
   CHECK(tree.nodes[tree.children[0][2]].retained == Tally{1, 40});
   CHECK(tree.nodes[tree.children[0][3]].retained == Tally{1, 24});
 
@@ -171,6 +172,61 @@ TEST_CASE(
   const OwnerNode& owner = only_child(tree, tree.nodes[0]);
   CHECK(tree.places[owner.place].name == "serve");
   CHECK(owner.retained == Tally{2, 1056});
+}
+
+TEST_CASE(
+    "a thread in the middle of an insert takes nothing from the variable that it inserts into") {
+  HandmadeHeap heap;
+  const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
+  const uint32_t main = heap.add_place(RootKind::kStack, "main", 1);
+  const uint32_t insert = heap.add_place(RootKind::kStack, "insert", 1);
+  heap.streams.places[main].begin = heap.streams.places[insert].begin + 0x1000;
+  const BlockNumber table = heap.add(1016);
+  const BlockNumber first = heap.add(40);
+  const BlockNumber second = heap.add(40);
+  const BlockNumber fresh = heap.add(40);
+  const BlockNumber batch = heap.add(104);
+  const BlockNumber item = heap.add(56);
+  heap.hold(cache, table);
+  heap.link(table, 0, first);
+  heap.link(first, 0, second);
+  heap.link(fresh, 0, first);  // not linked yet: only insert() leads to it
+  heap.link(fresh, 8, item);
+  heap.hold(insert, fresh);
+  heap.hold(main, batch);
+  heap.link(batch, 0, item);
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  REQUIRE(tree.children[0].size() == 3);
+  for (const uint32_t child : tree.children[0]) {
+    const OwnerNode& root = tree.nodes[child];
+    REQUIRE(root.kind == OwnerNode::Kind::kPlace);
+    if (root.place == cache) CHECK(root.retained == Tally{3, 1016 + 2 * 40});
+    if (root.place == main) CHECK(root.retained == Tally{2, 104 + 56});
+    if (root.place == insert) CHECK(root.retained == Tally{1, 40});
+  }
+}
+
+TEST_CASE("thread-local variables of one name are one in threads of one name") {
+  HandmadeHeap heap;
+  BlockNumber shared = heap.add(104);
+  for (int tid = 1; tid <= 4; ++tid) {
+    const uint32_t place = heap.add_place(RootKind::kThreadLocal, "t_buffer", tid);
+    const BlockNumber buffer = heap.add(56);
+    heap.hold(place, buffer);
+    if (tid <= 2) heap.link(buffer, 0, shared);
+  }
+  const SnapshotStreams streams = heap.finish();
+  heap.snapshot.metadata.threads = {
+      {1, "worker", {}}, {2, "worker", {}}, {3, "worker", {}}, {4, "io", {}}};
+  const OwnerTree tree = make_owner_tree(streams, heap.streams);
+  REQUIRE(tree.children[0].size() == 2);
+  const OwnerNode& workers = tree.nodes[tree.children[0][0]];
+  CHECK(tree.places[workers.place].tid == 1);
+  CHECK(tree.alike[workers.place] == 3);
+  CHECK(workers.retained == Tally{4, 3 * 56 + 104});
+  const OwnerNode& other = tree.nodes[tree.children[0][1]];
+  CHECK(tree.places[other.place].tid == 4);
+  CHECK(tree.alike[other.place] == 1);
 }
 
 TEST_CASE("in a file without symbols, words whose blocks hang together are one variable") {

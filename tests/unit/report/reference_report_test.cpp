@@ -69,7 +69,22 @@ TEST_CASE("owners are a tree, with what is alike on one line") {
   CHECK(says(text, "      50 × Session\\x1b, in an array\n"));
   CHECK(says(text, "        50 × 24 to 56 bytes, held at +0x18\n"));
   CHECK(says(text, "leaked    160 B in 2 blocks"));
-  CHECK(says(text, "    heapsnap owners a.hsnap --by type\n"));
+  // The owner does not lead back to itself: what grows is seen in a second snapshot.
+  CHECK(says(text,
+             "    heapsnap attach --references yes 42 -o later.hsnap\n"
+             "    heapsnap diff a.hsnap later.hsnap\n"));
+  OwnerListing shallow;
+  shallow.depth = 1;
+  CHECK(says(printed_by([&](Writer& out) {
+               print_owners(out, reported.input(), tree, shallow, TextStyle{});
+             }),
+             "hold more, counted in their sizes: --depth 2\n"));
+  OwnerListing coarse;
+  coarse.min_share = 0.5;
+  CHECK(says(printed_by([&](Writer& out) {
+               print_owners(out, reported.input(), tree, coarse, TextStyle{});
+             }),
+             "\n  1 smaller row with 1.9 KiB below these: --limit 0 --min-share 0\n"));
   const std::string json = printed_by(
       [&](Writer& out) { print_json_owners(out, reported.input(), tree, OwnerListing{}); });
   simdjson::dom::parser parser;

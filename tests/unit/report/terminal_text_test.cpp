@@ -54,6 +54,18 @@ TEST_CASE("clipping keeps both ends and the width") {
   }
 }
 
+TEST_CASE("of a name the arguments of templates go first, then its end") {
+  CHECK(cut_name("std::vector<int>", 16) == "std::vector<int>");
+  CHECK(cut_name("std::map<int, std::string>::node", 20) == "std::map<…>::node");
+  CHECK(cut_name("std::map<int, std::string>::node", 12) == "std::map<…>…");
+  CHECK(cut_name("operator<(Key const&, Key const&)", 12) == "operator<(K…");
+  CHECK(cut_name("a->b, a name", 6) == "a->b,…");
+  CHECK(cut_name("name", 0).empty());
+  for (size_t width = 0; width < 12; ++width) {
+    CHECK(display_width(cut_name("漢字漢字漢字漢字", width)) <= width);
+  }
+}
+
 TEST_CASE("lines break at spaces") {
   CHECK(wrapped("one two three", 7) == std::vector<std::string>{"one two", "three"});
   CHECK(wrapped("a  b", 10) == std::vector<std::string>{"a b"});

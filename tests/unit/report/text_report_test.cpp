@@ -240,8 +240,8 @@ TEST_CASE("the largest owners are named, and what is leaked") {
   CHECK(contains(text, R"(
 What keeps the blocks in use (usable bytes)
   60.0 %  60.0 MiB  1,204,118 blocks  g_cache\x1b in server
-  20.0 %  20.0 MiB         30 blocks  several roots together
-  10.0 %  10.0 MiB           1 block  thread 4243 (…n handle_request() in server
+  20.0 %  20.0 MiB         30 blocks  g_index, g_names and 2 more together
+  10.0 %  10.0 MiB           1 block  thread 4243 (worker), in handle_request()
   To see what these consist of, and the other owners:
     heapsnap owners server.hsnap
   1.0 MiB in 2 blocks are leaked: nothing leads to them. To list them:

@@ -1,0 +1,43 @@
+// Words that may be left over: freed memory that is used again keeps words of its last owner where
+// nobody writes to, such as a buffer that is not full, or what lies behind the end of a text.
+//
+//   blocks of 104 bytes     | a | b | 7 |     of 1,000 such blocks, three hold an address in
+//                           | c | d | ──►     the last word
+//
+// A word may be stale when it is among the characters of a string, or when fewer than one in eight
+// of the blocks of that size hold an address at its place.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analysis/block_facts.h"
+#include "analysis/reference_streams.h"
+
+namespace heapsnap {
+
+class StaleWords {
+ public:
+  // Reads all references once. `sizes`: of all blocks, must outlive it. `word`: bytes of one.
+  StaleWords(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word);
+
+  // Of a word that holds an address in the block `source`; `offset` in words.
+  bool contains(uint64_t source, uint32_t offset) const;
+
+ private:
+  static constexpr uint64_t kLargest = 512;
+
+  class Counting;
+  // In words; of an array more than any that is counted.
+  size_t size_of(uint64_t block) const;
+  bool is_rare(size_t size, uint32_t offset) const;
+
+  const BlockSizes& sizes_;
+  unsigned word_;
+  size_t words_;
+  std::vector<uint64_t> blocks_;   // by size in words
+  std::vector<uint64_t> holding_;  // by size and offset in words
+  BlockSet texts_;
+};
+
+}  // namespace heapsnap

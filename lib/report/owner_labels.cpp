@@ -1,0 +1,71 @@
+#include "report/owner_labels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "analysis/diff_names.h"
+#include "report/number_text.h"
+#include "report/reference_labels.h"
+#include "report/terminal_text.h"
+
+namespace heapsnap {
+
+uint32_t OwnerLabels::threads_of(uint32_t place) const {
+  const bool is_merged = place < alike_.size() && places_[place].kind == RootKind::kThreadLocal;
+  return is_merged ? std::max(alike_[place], 1U) : 1;
+}
+
+std::string OwnerLabels::of_place(uint32_t place, size_t width) const {
+  std::string label = root_label(metadata_, places_[place], threads_of(place));
+  if (display_width(label) <= width) return label;
+  return cut_name(short_root_label(metadata_, places_[place], threads_of(place)), width);
+}
+
+std::string OwnerLabels::several_of(size_t named) const {
+  std::string text;
+  for (size_t i = 0; i < named; ++i) {
+    const bool is_last = i + 1 == of_several_.size();
+    text += i == 0 ? "" : is_last ? " and " : ", ";
+    text += short_root_label(metadata_, places_[of_several_[i]], threads_of(of_several_[i]));
+  }
+  const size_t more = of_several_.size() - named;
+  if (more != 0) text += fmt::format(" and {} more", count_text(more));
+  return text + " together";
+}
+
+std::string OwnerLabels::of_several(size_t width) const {
+  constexpr size_t kMostNamed = 3;
+  for (size_t named = std::min(kMostNamed, of_several_.size()); named > 0; --named) {
+    std::string label = several_of(named);
+    if (named == 1 || display_width(label) <= width) return cut_name(label, width);
+  }
+  return cut_name(kSeveralRoots, width);
+}
+
+void OwnerLabels::write_json_place(JsonWriter& json, uint32_t place) const {
+  const uint32_t threads = threads_of(place);
+  if (threads == 1) return write_json_root(json, places_[place]);
+  RootPlace of_all = places_[place];
+  of_all.tid = 0;
+  of_all.begin = Address();
+  write_json_root(json, of_all);
+  json.member("threads", threads);
+}
+
+void OwnerLabels::write_json_several(JsonWriter& json) const {
+  constexpr size_t kMostNamed = 16;
+  json.member("root", "");
+  json.member("kind", "several");
+  json.member("root_count", of_several_.size());
+  json.key("roots");
+  json.begin_array();
+  for (size_t i = 0; i < std::min(kMostNamed, of_several_.size()); ++i) {
+    json.begin_object();
+    write_json_place(json, of_several_[i]);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+}  // namespace heapsnap

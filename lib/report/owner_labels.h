@@ -1,0 +1,46 @@
+// What owners are called on a line of a screen, in the room that there is:
+//
+//   g_cache in server
+//   t_buffer in server, thread-local of 12 threads (worker)
+//   g_index, g_names and 3 more together
+//
+// What says least goes first: the module, then the arguments of templates, then the end.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "references/root.h"
+#include "report/json_writer.h"
+#include "snapshot/metadata.h"
+
+namespace heapsnap {
+
+class OwnerLabels {
+ public:
+  // All as in OwnerTree or OwnerSums, which must outlive it.
+  OwnerLabels(const SnapshotMetadata& metadata, const std::vector<RootPlace>& places,
+              const std::vector<uint32_t>& alike, const std::vector<uint32_t>& of_several)
+      : metadata_(metadata), places_(places), alike_(alike), of_several_(of_several) {}
+
+  // Of an index into the places.
+  std::string of_place(uint32_t place, size_t width) const;
+  // Of what more than one root leads to.
+  std::string of_several(size_t width) const;
+
+  // The members of a root; of more than one "kind", "roots" and "root_count".
+  void write_json_place(JsonWriter& json, uint32_t place) const;
+  void write_json_several(JsonWriter& json) const;
+
+ private:
+  uint32_t threads_of(uint32_t place) const;
+  std::string several_of(size_t named) const;
+
+  const SnapshotMetadata& metadata_;
+  const std::vector<RootPlace>& places_;
+  const std::vector<uint32_t>& alike_;
+  const std::vector<uint32_t>& of_several_;
+};
+
+}  // namespace heapsnap
