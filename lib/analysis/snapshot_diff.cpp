@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "analysis/bounded_sum.h"
+#include "analysis/context_census.h"
 #include "analysis/heap_summary.h"
 #include "analysis/leak_census.h"
 #include "analysis/object_census.h"
@@ -162,6 +164,7 @@ const char* to_string(DiffBy by) {
     case DiffBy::kArena: return "arena";
     case DiffBy::kAccount: return "rss";
     case DiffBy::kClass: return "class";
+    case DiffBy::kContext: return "context";
   }
   return "unknown";
 }
@@ -340,6 +343,21 @@ void SnapshotDiffBuilder::add_classes(Section& section, const RuntimeModel& mode
   section.totals.emplace_back(total);
 }
 
+void SnapshotDiffBuilder::add_contexts(Section& section, const RuntimeModel& model) {
+  const std::vector<ContextName> names = contexts_by_name(model);
+  const auto name_of = [&](uint32_t row) { return names[row].name; };
+  KeyedSums sums;
+  Tally total;
+  for (uint32_t i = 0; i < names.size(); ++i) {
+    const Tally tally{names[i].count, names[i].bytes};
+    sums.add(KeyedSums::key_of(names[i].name), tally, i);
+    total.count = bounded_sum(total.count, tally.count);
+    total.bytes = bounded_sum(total.bytes, tally.bytes);
+  }
+  section.table.add(sums, name_of);
+  section.totals.emplace_back(total);
+}
+
 void SnapshotDiffBuilder::add_arenas(Section& section, const SnapshotMetadata& metadata) {
   const HeapModel& heap = metadata.heap;
   const auto name_of = [&](uint32_t index) { return arena_name(heap, index); };
@@ -386,6 +404,9 @@ void SnapshotDiffBuilder::add(const DiffInput& input) {
     if (section.by == DiffBy::kClass && metadata.runtimes.classes.empty()) {
       lack = DiffLack::kObjects;
     }
+    if (section.by == DiffBy::kContext && metadata.runtimes.contexts.empty()) {
+      lack = DiffLack::kContexts;
+    }
     section.lacks.push_back(lack);
     if (lack != DiffLack::kNone) {
       section.table.add_unknown();
@@ -400,6 +421,7 @@ void SnapshotDiffBuilder::add(const DiffInput& input) {
       case DiffBy::kSize: add_sizes(section, summary.used_sizes); break;
       case DiffBy::kArena: add_arenas(section, metadata); break;
       case DiffBy::kClass: add_classes(section, metadata.runtimes); break;
+      case DiffBy::kContext: add_contexts(section, metadata.runtimes); break;
       case DiffBy::kAccount: {
         KeyedSums sums;
         const auto name_of = [](uint32_t row) {

@@ -34,9 +34,10 @@ enum class DiffBy : uint8_t {
   kArena = 5,    // memory that malloc has from the system
   kAccount = 6,  // rows of the account of resident memory
   kClass = 7,    // of the objects of a language runtime, with buffers of their own
+  kContext = 8,  // PostgreSQL's memory contexts, by name
 };
-inline constexpr int kDiffByCount = 8;
-// "owner", "type", "stack", "leak", "size", "arena", "rss", "class"
+inline constexpr int kDiffByCount = 9;
+// "owner", "type", "stack", "leak", "size", "arena", "rss", "class", "context"
 const char* to_string(DiffBy by);
 
 // Why a snapshot says nothing of it.
@@ -46,6 +47,7 @@ enum class DiffLack : uint8_t {
   kStacks,      // the process was not tracked
   kResidency,   // which pages are resident is not known: a core
   kObjects,     // no language runtime was read
+  kContexts,    // no memory contexts were read
 };
 
 struct DiffSnapshot {
@@ -132,6 +134,7 @@ class SnapshotDiffBuilder {
   void add_leaks(Section& section, const DiffInput& input);
   static void add_sizes(Section& section, const std::vector<SizeClass>& sizes);
   static void add_classes(Section& section, const RuntimeModel& model);
+  static void add_contexts(Section& section, const RuntimeModel& model);
   static void add_arenas(Section& section, const SnapshotMetadata& metadata);
 
   NameScope scope_;

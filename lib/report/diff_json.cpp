@@ -74,6 +74,7 @@ const char* lack_text(DiffLack lack) {
     case DiffLack::kStacks: return "not-tracked";
     case DiffLack::kResidency: return "residency-unknown";
     case DiffLack::kObjects: return "no-objects";
+    case DiffLack::kContexts: return "no-contexts";
   }
   return "";
 }

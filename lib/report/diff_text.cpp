@@ -30,14 +30,15 @@ constexpr const char* kNoRows = "nothing changed";
 
 const char* title_of(DiffBy by) {
   switch (by) {
-    case DiffBy::kOwner: return "Growth by owner, with what only it leads to";
+    case DiffBy::kOwner: return "Growth by owner, with what is reachable only through it";
     case DiffBy::kType: return "Growth by type of the blocks";
     case DiffBy::kStack: return "Growth by function that allocates, and its callers";
-    case DiffBy::kLeak: return "Growth of what is leaked";
+    case DiffBy::kLeak: return "Growth of leaked memory";
     case DiffBy::kSize: return "Growth by size of the blocks (malloc's header included)";
     case DiffBy::kArena: return "Growth by arena: what malloc has from the system";
     case DiffBy::kAccount: return "Growth of resident memory, by what it is used for";
     case DiffBy::kClass: return "Growth by class of a language runtime's objects";
+    case DiffBy::kContext: return "Growth by name of PostgreSQL's memory contexts";
   }
   return "";
 }
@@ -53,8 +54,15 @@ const char* plural_of(DiffBy by) {
     case DiffBy::kArena: return "arenas";
     case DiffBy::kAccount: return "resident memory";
     case DiffBy::kClass: return "classes";
+    case DiffBy::kContext: return "memory contexts";
   }
   return "";
+}
+
+// What the rows count besides bytes.
+const char* counted_in(DiffBy by) {
+  if (by == DiffBy::kClass) return "objects";
+  return by == DiffBy::kContext ? "contexts" : "blocks";
 }
 
 // "a", "a and b", "a, b and c"
@@ -117,7 +125,7 @@ struct ShownRow {
 };
 
 // Makes cells of names narrower: functions so that different ones stay different, others by their
-// middle. What is below a row begins with a blank.
+// ends. What is below a row begins with a blank.
 std::vector<std::string> shortened(DiffBy by, const std::vector<std::string>& cells, size_t width) {
   std::vector<std::string> functions;
   if (by == DiffBy::kStack) {
@@ -129,7 +137,7 @@ std::vector<std::string> shortened(DiffBy by, const std::vector<std::string>& ce
   size_t next = 0;
   for (const std::string& cell : cells) {
     const bool is_function = by == DiffBy::kStack && !cell.starts_with(' ');
-    result.push_back(is_function ? functions[next++] : clipped(cell, width));
+    result.push_back(is_function ? functions[next++] : cut_name(cell, width));
   }
   return result;
 }
@@ -317,8 +325,7 @@ class DiffPage {
     if (has_steps_) {
       table.add_column("grew", TextTable::Align::kRight);
     } else if (has_blocks) {
-      table.add_column(section.by == DiffBy::kClass ? "objects" : "blocks",
-                       TextTable::Align::kRight);
+      table.add_column(counted_in(section.by), TextTable::Align::kRight);
     }
     const std::vector<std::string> labels = labels_of(section, shown);
     for (size_t i = 0; i < shown.size(); ++i) {
@@ -368,8 +375,8 @@ class DiffPage {
   // Which sums are not there, of which snapshots, why, and how to have them.
   void print_lacks() {
     bool is_first = true;
-    for (const DiffLack lack :
-         {DiffLack::kReferences, DiffLack::kStacks, DiffLack::kResidency, DiffLack::kObjects}) {
+    for (const DiffLack lack : {DiffLack::kReferences, DiffLack::kStacks, DiffLack::kResidency,
+                                DiffLack::kObjects, DiffLack::kContexts}) {
       std::vector<std::string> sums;
       const DiffSection* example = nullptr;
       for (const DiffSection& section : diff_.sections) {
@@ -420,6 +427,10 @@ class DiffPage {
         why = fmt::format("{} without the objects of a language runtime",
                           without.size() == 1 ? "is" : "are");
         break;
+      case DiffLack::kContexts:
+        why = fmt::format("{} without PostgreSQL's memory contexts",
+                          without.size() == 1 ? "is" : "are");
+        break;
       default:
         why = fmt::format("{} of a core, which does not say what was resident",
                           without.size() == 1 ? "is" : "are");
@@ -455,6 +466,13 @@ class DiffPage {
         width_);
   }
 
+  // Half of what grew, at least, is in memory contexts.
+  bool contexts_grew_most() const {
+    const DiffSection* const contexts = diff_.section(DiffBy::kContext);
+    return contexts != nullptr && contexts->is_comparable() && contexts->total.growth > 0 &&
+           2 * contexts->total.growth >= diff_.in_use.growth;
+  }
+
   void print_next_command() {
     const std::string newest = shell_word(input_.paths.back(), "SNAPSHOT");
     const DiffSnapshot& first = diff_.snapshots.front();
@@ -466,6 +484,11 @@ class DiffPage {
                    "heapsnap leaks " + newest, ink_, width_);
         return;
       }
+    }
+    if (contexts_grew_most()) {
+      print_next(out_, "To see all memory contexts, with what is free in them:",
+                 "heapsnap objects " + newest, ink_, width_);
+      return;
     }
     if (last.why_no_references.empty()) {
       print_next(out_,

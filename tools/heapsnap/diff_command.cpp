@@ -25,7 +25,8 @@ namespace {
 constexpr const char* kDiffDescription =
     "Shows what grew between snapshots: by owner (the variable, thread or mapping that keeps the\n"
     "blocks alive), type, call stack, size and arena, what is leaked, and what resident memory is\n"
-    "used for; of a process with a Python interpreter also by class of its objects. With three\n"
+    "used for; of a process with a Python interpreter also by class of its objects, and of a\n"
+    "PostgreSQL server by name of its memory contexts. With three\n"
     "snapshots and more, what only grows comes first: it never shrank, and grew in most of the\n"
     "steps. Its rate is Theil and Sen's slope, which outliers do not move.\n"
     "\n"
@@ -56,8 +57,9 @@ struct DiffArguments {
 
 // Nothing: all of them.
 std::optional<DiffBy> parse_sums(const std::string& text) {
-  check_choice("--by", text,
-               {"all", "owner", "type", "stack", "leak", "size", "arena", "rss", "class"});
+  check_choice(
+      "--by", text,
+      {"all", "owner", "type", "stack", "leak", "size", "arena", "rss", "class", "context"});
   for (const DiffBy by : all_sums()) {
     if (text == to_string(by)) return by;
   }
@@ -124,10 +126,10 @@ void require_measured(const DiffReportInput& input) {
 int run_diff(const std::vector<std::string>& words) {
   DiffArguments arguments;
   OptionParser parser("diff [options] OLD NEW [MORE...]", kDiffDescription);
-  parser.text(
-      "by", arguments.by, "SUMS",
-      "only one kind of rows: owner, type, stack, leak, size, arena, rss or class (default: "
-      "all)");
+  parser.text("by", arguments.by, "SUMS",
+              "only one kind of rows: owner, type, stack, leak, size, arena, rss, class or context "
+              "(default: "
+              "all)");
   parser.number("limit", arguments.limit, "N",
                 "rows of each kind (default: 5, with --by 20; 0: all)");
   parser.text("fail-on-growth", arguments.fail_on_growth, "BOUND",

@@ -51,12 +51,15 @@ SnapshotDiff read_diff(const std::vector<std::string>& paths, std::vector<DiffBy
   // Names are compared as all of the snapshots allow.
   std::vector<Process> processes;
   bool has_objects = false;
+  bool has_contexts = false;
   for (const std::string& path : paths) {
     const SnapshotReader snapshot = SnapshotReader::open(path);
     processes.push_back(snapshot.metadata().process);
     has_objects |= !snapshot.metadata().runtimes.classes.empty();
+    has_contexts |= !snapshot.metadata().runtimes.contexts.empty();
   }
   if (wanted.size() > 1 && !has_objects) std::erase(wanted, DiffBy::kClass);
+  if (wanted.size() > 1 && !has_contexts) std::erase(wanted, DiffBy::kContext);
   SnapshotDiffBuilder builder(wanted, scope_of(processes), passed);
   const DebugFileSearch debug_files = stack_debug_files(sysroot, false);
   const bool wants_stacks = std::any_of(wanted.begin(), wanted.end(), [](DiffBy by) {

@@ -71,6 +71,39 @@ using Names = std::vector<std::string>;
 
 }  // namespace
 
+TEST_CASE("memory contexts are compared by name, wherever they are") {
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  std::vector<Process> processes;
+  const auto context = [](const char* name, uint64_t bytes) {
+    RuntimeContext made;
+    made.name = name;
+    made.bytes = bytes;
+    return made;
+  };
+  for (int i = 0; i < 3; ++i) {
+    heaps.push_back(heap_with({}, 10 + i));
+    processes.push_back(heaps.back()->snapshot.metadata.process);
+    if (i == 2) continue;  // of this one no contexts were read
+    RuntimeModel& model = heaps.back()->snapshot.metadata.runtimes;
+    model.runtimes.resize(1);
+    model.runtimes[0].kind = RuntimeKind::kPostgres;
+    model.contexts = {context("TopMemoryContext", 4096), context("index info", 1000)};
+    if (i == 1) model.contexts.push_back(context("index info", 2000));
+  }
+  SnapshotDiffBuilder builder({DiffBy::kContext}, scope_of(processes));
+  for (const auto& heap : heaps) builder.add({heap->finish(), &heap->streams, nullptr});
+  const SnapshotDiff diff = builder.finish();
+  const DiffSection& section = *diff.section(DiffBy::kContext);
+  CHECK(section.lacks ==
+        std::vector<DiffLack>{DiffLack::kNone, DiffLack::kNone, DiffLack::kContexts});
+  CHECK(names_of(diff, DiffBy::kContext) == Names{"index info"});
+  const DiffRow& row = row_of(diff, DiffBy::kContext, "index info");
+  CHECK(row.growth == 2000);
+  CHECK(row.more_blocks == 1);
+  CHECK(section.unchanged == 1);
+  CHECK(section.total.growth == 2000);
+}
+
 TEST_CASE("objects of a language runtime are compared by class") {
   std::vector<std::unique_ptr<HandmadeHeap>> heaps;
   for (uint64_t i = 0; i < 4; ++i) {
