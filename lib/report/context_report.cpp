@@ -95,7 +95,7 @@ void print_context_names(Writer& out, const RuntimeModel& model, uint64_t limit,
   for (size_t i = 0; i < shown; ++i) {
     const ContextName& row = names[i];
     table.add_row({size_text(row.bytes), percent_text(row.bytes, all), size_text(row.free_bytes),
-                   count_text(row.count), clipped(printable(row.name), width / 2)});
+                   count_text(row.count), cut_name(printable(row.name), width / 2)});
   }
   out.write("\n");
   table.print(out, ink, width);

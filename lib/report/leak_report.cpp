@@ -119,19 +119,26 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
                           count_text(kind(LeakKind::kIndirect).count)),
               width);
   print_lines(out, "            ",
-              "No root leads to these blocks. Sizes are with what only they lead to.", width);
+              "No root leads to these blocks. Sizes include everything that is reachable only "
+              "through them.",
+              width);
   const size_t shown = limit == 0 ? census.groups.size() : std::min(limit, census.groups.size());
   for (size_t i = 0; i < shown; ++i) {
     print_group(out, input, census, census.groups[i], ink, width);
   }
   if (shown < census.groups.size()) {
-    out.write(fmt::format("\n  {}: --limit 0\n",
-                          count_text(census.groups.size() - shown, "more group", "more groups")));
+    uint64_t rest = 0;
+    for (size_t i = shown; i < census.groups.size(); ++i) rest += census.groups[i].retained_bytes;
+    out.write(fmt::format("\n  {} with {}: --limit 0\n",
+                          count_text(census.groups.size() - shown, "more group", "more groups"),
+                          size_text(rest)));
   }
   if (census.held_by_several.count != 0) {
     out.write("\n");
     print_lines(out, "  ",
-                tally_text(census.held_by_several) + " more are held by several of these.", width);
+                tally_text(census.held_by_several) +
+                    " more are reachable through more than one of these, and counted in none.",
+                width);
   }
   const LeakGroup& first = census.groups.front();
   const Address example = census.blocks[census.sources[first.largest].block].address;

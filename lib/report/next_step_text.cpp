@@ -173,10 +173,18 @@ NextStepText next_step_text(const ReportInput& input) {
     }
   }
   if (next.has_objects) {
-    text.more.push_back({next.runtime == NextRuntime::kPostgres
-                             ? "To see the memory contexts of the server in it, by name:"
-                             : "To see the objects of the language runtime in it, by class:",
-                         {"heapsnap objects " + shell_word(input.snapshot_path, "FILE")}});
+    NextStepPart objects{next.runtime == NextRuntime::kPostgres
+                             ? "To see the server's memory contexts, by name:"
+                             : "To see the objects of the language runtime, by class:",
+                         {"heapsnap objects " + shell_word(input.snapshot_path, "FILE")}};
+    // What the runtime knows by name comes before call stacks of its C functions.
+    if (next.runtime == NextRuntime::kPostgres) {
+      text.more.insert(text.more.begin(), NextStepPart{action_text(input).why, text.commands});
+      text.why = subject_text(next) + " " + objects.text;
+      text.commands = std::move(objects.commands);
+    } else {
+      text.more.push_back(std::move(objects));
+    }
   }
   if (next.trim_bytes != 0) {
     text.more.push_back({fmt::format("To give {} in whole free pages back to the kernel:",

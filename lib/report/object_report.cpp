@@ -103,7 +103,7 @@ void print_classes(Writer& out, const ObjectReportInput& input, size_t shown, co
                                       percent_text(all_bytes(row), input.census.all.bytes),
                                       count_text(row.count), size_text(row.bytes)};
     if (has_retained) cells.push_back(size_text(input.census.retained_bytes[i]));
-    cells.push_back(clipped(name, width > numbers + 8 ? width - numbers : 8));
+    cells.push_back(cut_name(name, width > numbers + 8 ? width - numbers : 8));
     table.add_row(cells);
   }
   out.write("\n");
@@ -137,6 +137,13 @@ void print_pages(Writer& out, const ObjectReportInput& input, const Ink& ink, si
   table.print(out, ink, width);
 }
 
+// Memory contexts of a snapshot without contents.
+bool has_nameless_contexts(const RuntimeModel& model) {
+  return !model.contexts.empty() &&
+         std::all_of(model.contexts.begin(), model.contexts.end(),
+                     [](const RuntimeContext& context) { return context.ident.empty(); });
+}
+
 }  // namespace
 
 void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
@@ -159,20 +166,26 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
                           size_text(rest.bytes)));
   }
   if (shown != 0) {
-    print_lines(out, "  ",
-                "bytes: with what only the object uses, as a list's items; own bytes: without.",
-                width);
+    print_lines(
+        out, "  ",
+        "bytes: the objects with their own buffers, such as a list's items; own bytes: without.",
+        width);
     if (!input.census.retained_bytes.empty()) {
-      print_lines(out, "  ", "retained: with all that would be free if these were gone.", width);
+      print_lines(out, "  ", "retained: everything that would be freed if these objects went.",
+                  width);
     }
   }
   print_pages(out, input, ink, width);
-  const std::string source = input.snapshot_path.empty() ? std::to_string(process.pid)
-                                                         : shell_word(input.snapshot_path, "FILE");
-  print_next(
-      out, "To see what else the process's memory is:",
-      input.snapshot_path.empty() ? "heapsnap attach " + source : "heapsnap report " + source, ink,
-      width);
+  if (has_nameless_contexts(model) && input.metadata.freeze.method != FreezeMethod::kCore) {
+    print_next(
+        out,
+        "To see what each context is for (names of tables, queries), take the next snapshot with "
+        "contents; objects -j then gives each context's ident:",
+        fmt::format("heapsnap attach {} --contents -o named.hsnap", process.pid), ink, width);
+    out.write("    heapsnap objects -j named.hsnap\n");
+    return;
+  }
+  print_next_growth(out, input.metadata, input.snapshot_path, ink, width);
 }
 
 void print_json_objects(Writer& out, const ObjectReportInput& input) {

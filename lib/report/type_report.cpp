@@ -242,7 +242,13 @@ void print_types(Writer& out, const ReferenceReportInput& input, const TypeCensu
                   (unknown.count == 0 ? "" : ": listed by size and by what holds them"),
               width);
   const std::vector<const TypeRow*> rows = in_order(census, listing.order);
-  if (rows.empty()) return;
+  if (rows.empty()) {
+    print_next(out, "To see what else its memory is:",
+               (input.snapshot_path.empty() ? "heapsnap attach " : "heapsnap report ") +
+                   source_word(input),
+               ink, width);
+    return;
+  }
   out.write("\n");
   const size_t shown =
       listing.limit == 0 ? rows.size() : std::min<size_t>(listing.limit, rows.size());
@@ -255,7 +261,8 @@ void print_types(Writer& out, const ReferenceReportInput& input, const TypeCensu
                           count_text(rows.size() - shown, "more row", "more rows"),
                           size_text(rest.bytes)));
   }
-  print_lines(out, "  ", "retained: with what only single ones of these blocks lead to.", width);
+  print_lines(out, "  ",
+              "retained: these blocks, and all that is reachable only through one of them.", width);
   print_next(out, "To see what keeps them alive:", "heapsnap owners " + source_word(input), ink,
              width);
 }

@@ -265,8 +265,8 @@ class Case:
             flat = " ".join(screen.head.split())
             assert "A page of shared memory counts in each process that has touched it." in flat, screen.text
             assert "bin/postgres " in screen.head, screen.text
-            assert screen.commands == [f"heapsnap inject {backend}", f"heapsnap stacks {backend}",
-                                       "heapsnap objects a.hsnap"], screen.commands
+            assert screen.commands == ["heapsnap objects a.hsnap", f"heapsnap inject {backend}",
+                                       f"heapsnap stacks {backend}"], screen.commands
             # Its contexts are in the snapshot: the server need not be asked.
             assert "pg_log_backend_memory_contexts" not in screen.why, screen.why
             assert "Run the query again in this session before you list them" in screen.why, screen.why

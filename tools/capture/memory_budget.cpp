@@ -14,7 +14,8 @@ std::optional<std::string> MemoryBudget::why_spent() {
   const MemoryMargin::Room now = margin_.room(UINT64_MAX);
   if (now.bytes >= first_ || first_ - now.bytes <= bytes_) return std::nullopt;
   return "free memory fell by more than the budget of " + size_text(bytes_) +
-         " while the process was read (" + now.limit + ")";
+         " while the process was read (" + now.limit +
+         "); with --memory-budget SIZE it may fall further";
 }
 
 }  // namespace heapsnap

@@ -126,14 +126,13 @@ void print_step(Writer& out, const std::string& why, const std::string& command,
   out.write("    " + command + "\n");
 }
 
-// `what`: the snapshot or the PID, as a word of a command.
+// `what`: the snapshot or the PID, as a word of a command. `is_running`: it is a PID.
 void print_next_steps(Writer& out, const StacksArguments& arguments, const std::string& what,
-                      const RecordedStacks& recorded, const StackCensus& census,
-                      const UnnamedShare& unnamed) {
+                      bool is_running, bool has_references, const RecordedStacks& recorded,
+                      const StackCensus& census, const UnnamedShare& unnamed) {
   constexpr double kWorthSaying = 0.2;
   const size_t width = text_style(arguments.style).width;
   const bool is_by_stack = arguments.by == "stack";
-  const std::string by = is_by_stack ? " --by function" : "";
   const std::string sort = arguments.sort == "live-bytes" ? "" : " --sort " + arguments.sort;
   const std::string listing = "heapsnap stacks " + what;
   const uint64_t churned = churned_bytes(census, recorded.stacks);
@@ -145,10 +144,23 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
                    "functions:",
                listing + " --by function --sort churn", width);
   } else {
+    if (is_by_stack) {
+      print_step(out, "To add them up by the function that they are charged to:",
+                 listing + " --by function" + sort, width);
+    }
+  }
+  if (is_running) {
     print_step(out,
-               is_by_stack ? "To add them up by the function that they are charged to:"
-                           : "To see the stacks themselves, with all frames:",
-               listing + by + sort, width);
+               "To keep the stacks and the heap in a file, and see later what grew since: take a "
+               "snapshot now and another one then, and compare them with heapsnap diff:",
+               fmt::format("heapsnap attach {} -o first.hsnap", what), width);
+    print_step(out, "To disable the tracker when you have seen enough:", "heapsnap eject " + what,
+               width);
+  } else if (!is_by_stack) {
+    print_step(out,
+               has_references ? "To see what keeps the blocks in use alive:"
+                              : "To see the stacks themselves, with all frames:",
+               has_references ? "heapsnap owners " + what : listing + sort, width);
   }
   if (unnamed.share < kWorthSaying || arguments.ask_debuginfod) return;
   print_step(out,
@@ -239,7 +251,8 @@ int run_stacks(const std::vector<std::string>& words) {
   if (has_next_steps) {
     const std::string what =
         own ? std::to_string(snapshot.metadata().process.pid) : shell_word(path, "SNAPSHOT");
-    print_next_steps(out, arguments, what, recorded, census, unnamed_share(functions));
+    print_next_steps(out, arguments, what, own.has_value(), snapshot.has_references(), recorded,
+                     census, unnamed_share(functions));
   }
   out.flush();
   return kExitDone;

@@ -80,10 +80,12 @@ TEST_CASE("it says what inject cannot show, and what else gives memory back or t
   CHECK(why.find("SELECT pg_log_backend_memory_contexts(4242)") < why.find("record call stacks"));
   // Contexts that are in the snapshot need no server to say what they are.
   next.has_objects = true;
-  CHECK(text_of(next).why.find("pg_log_backend") == std::string::npos);
-  CHECK(text_of(next).more[1].text == "To see the memory contexts of the server in it, by name:");
-  CHECK(text_of(next).more[1].commands ==
-        std::vector<std::string>{"heapsnap objects server.hsnap"});
+  // They come before call stacks.
+  CHECK(text_of(next).why ==
+        "The program has 1.0 MiB in use. To see the server's memory contexts, by name:");
+  CHECK(text_of(next).commands == std::vector<std::string>{"heapsnap objects server.hsnap"});
+  CHECK(text_of(next).more[0].commands ==
+        std::vector<std::string>{"heapsnap inject 4242", "heapsnap stacks 4242"});
   next.has_objects = false;
   next.runtime = NextRuntime::kNone;
   CHECK(text_of(next).more[0].text.ends_with("heapsnap run -- COMMAND"));

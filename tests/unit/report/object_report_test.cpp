@@ -59,15 +59,17 @@ TEST_CASE("objects by class, as they stand") {
         "    bytes   share  objects  own bytes  class\n"
         "  4.0 MiB  99.9 %    1,000    3.0 MiB  Order\n"
         "  2 more classes with 2.0 KiB: --limit 0\n"
-        "  bytes: with what only the object uses, as a list's items; own bytes: without.\n"
+        "  bytes: the objects with their own buffers, such as a list's items; own bytes:\n"
+        "  without.\n"
         "\n"
         "Free slots in pools that have used ones\n"
         "  slots of  pools  used slots  free slots  free bytes\n"
         "      16 B     10       4,000       6,200    96.8 KiB\n"
         "\n"
         "What next\n"
-        "  To see what else the process's memory is:\n"
-        "    heapsnap report a.hsnap\n");
+        "  To see which of these grow, take another snapshot later, and compare:\n"
+        "    heapsnap attach --references yes 42 -o later.hsnap\n"
+        "    heapsnap diff a.hsnap later.hsnap\n");
 }
 
 TEST_CASE("names of classes are harmless, and lines keep to the width") {
