@@ -53,7 +53,8 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
 }
 
 OwnerSums sums_of(const OwnerTree& tree) {
-  OwnerSums sums{tree.places, {}, tree.in_use, tree.leaked, tree.garbage};
+  OwnerSums sums{tree.places, tree.alike,  {},          tree.of_several,
+                 tree.in_use, tree.leaked, tree.garbage};
   for (const uint32_t child : tree.children[0]) {
     const OwnerNode& node = tree.nodes[child];
     sums.owners.push_back({node.kind == OwnerNode::Kind::kSeveral, node.place, node.retained});
