@@ -35,7 +35,8 @@ std::string blocks_label(const ReferenceReportInput& input, const OwnerListing& 
   std::string what = type_label(input, node.type);
   if (what.empty()) what = block_sizes_label(node.least_size, node.most_size);
   if (listing.by == OwnerGrouping::kStack) {
-    return cut_name(front + what + ", " + stack_line(input, node.stack), width);
+    // The ends of a stack say most: what allocated, and for whom.
+    return clipped(front + what + ", " + stack_line(input, node.stack), width);
   }
   std::string where;
   if (node.held_at == OwnerNode::kElement) {

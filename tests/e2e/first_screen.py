@@ -179,7 +179,8 @@ class Case:
             words = " ".join(stacks.split())
             assert "99.0 % of malloc's memory in use is older than the tracker;" in words, stacks
             assert re.search(r" 200,000 of 352 B: probably allocated by \S*( namespace\)::)?build_graph", words), stacks
-            assert stacks.endswith(f"    heapsnap stacks {program.pid} --by function\n"), stacks
+            assert f"    heapsnap stacks {program.pid} --by function\n" in stacks, stacks
+            assert stacks.endswith(f"    heapsnap eject {program.pid}\n"), stacks
             half = self.attach(program.pid)
             flat = " ".join(half.head.split())
             assert re.search(r"untracked 65\.\d MiB in 200,\d\d\d blocks \(allocated before inject\)", flat), half.text
@@ -270,7 +271,7 @@ class Case:
             # Its contexts are in the snapshot: the server need not be asked.
             assert "pg_log_backend_memory_contexts" not in screen.why, screen.why
             assert "Run the query again in this session before you list them" in screen.why, screen.why
-            assert screen.why.endswith("To see the memory contexts of the server in it, by name:"), screen.why
+            assert " in use. To see the server's memory contexts, by name: " in screen.why, screen.why
             self.follow(screen)
             tracked = self.attach(backend)
             assert tracked.resident("heapsnap's tracker") > 1 > tracked.resident("other anonymous memory"), tracked.text
