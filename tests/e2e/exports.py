@@ -184,11 +184,8 @@ def firefox(work):
     program = work.npm / "node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js"
     home = {**os.environ, "HOME": str(work.folder), "PROFILER_CLI_SESSION_DIR": str(work.folder / "sessions")}
 
-    def ask(by, *words):
-        return subprocess.run(["node", program, *words, "--session", by, "--json"], capture_output=True, text=True, env=home, timeout=120, check=False)
-
     def answer(by, *words):
-        done = ask(by, *words)
+        done = subprocess.run(["node", program, *words, "--session", by, "--json"], capture_output=True, text=True, env=home, timeout=120, check=False)
         assert done.returncode == 0, done
         return json.loads(done.stdout)
 
@@ -197,9 +194,12 @@ def firefox(work):
         # What `load` does, but that gives its server half a second to start, which a busy machine does not have.
         with subprocess.Popen(["node", program, "--daemon", file, "--session", by], env=home) as server:
             try:
+                # A question before that would take the server for one that has died, and remove its files.
+                log = work.folder / "sessions" / f"{by}.log"
                 deadline = time.monotonic() + PATIENCE
-                while (done := ask(by, "thread", "list")).returncode != 0:
-                    assert server.poll() is None and time.monotonic() < deadline, (server.poll(), done)
+                while not log.exists() or "Profile loaded successfully" not in log.read_text(encoding="utf-8"):
+                    assert server.poll() is None and time.monotonic() < deadline, server.poll()
+                    time.sleep(0.05)
                 threads = answer(by, "thread", "list")["threads"]
                 assert [thread["name"] for thread in threads] == ["Total Bytes", "Maximum Bytes", "Bytes at Global Max", "Bytes at End"], by
                 samples = answer(by, "thread", "samples", "--thread", "t-3")
