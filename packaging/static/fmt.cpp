@@ -1,5 +1,6 @@
-// libfmt as an archive: Debian ships its sources in the headers, and a shared library. What else would be compiled into
-// each file that formats something is compiled here once; the templates are those that format.h leaves to its library.
+// libfmt as an archive: Debian ships its sources in the headers, and a shared library. What else
+// would be compiled into each file that formats something is compiled here once; the templates are
+// those that format.h leaves to its library.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE
