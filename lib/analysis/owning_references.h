@@ -3,7 +3,8 @@
 // Not every word that holds an address is a member of its block: some are left over
 // (stale_words.h), and lists lead through blocks that something else owns. One such word, and a
 // whole container would belong to nobody. So references are weak when they point past the first
-// byte of a block, or when their word may be stale, and a weak one counts only where no path of others leads to its block.
+// byte of a block, or when their word may be stale, and a weak one counts only where no path of
+// others leads to its block.
 #pragma once
 
 #include <span>

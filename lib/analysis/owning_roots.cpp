@@ -206,8 +206,8 @@ void tell_apart(std::vector<Root>& roots, std::vector<RootPlace>& places,
   }
 }
 
-// Reaches more from `targets`, and makes references from what is new to what was reached before lead
-// nowhere: to the block itself.
+// Reaches more from `targets`, and makes references from what is new to what was reached before
+// lead nowhere: to the block itself.
 void reach_next(ReferenceGraph& graph, std::span<const BlockNumber> targets, BlockSet& reached) {
   LargeArray<uint64_t> before;
   before.append(reached.words());

@@ -61,8 +61,8 @@ std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
                                        const std::vector<RootPlace>& places,
                                        const std::vector<Thread>& threads);
 
-// Of each root, whether its word lies below the stack pointer of its thread, where most are of calls
-// that have returned.
+// Of each root, whether its word lies below the stack pointer of its thread, where most are of
+// calls that have returned.
 std::vector<bool> below_stack_pointers(const std::vector<Root>& roots,
                                        const std::vector<RootPlace>& places,
                                        const std::vector<Thread>& threads);

@@ -20,8 +20,8 @@ enum class ReportDepth { kFirstScreen, kWhole };
 class ReportFacts {
  public:
   // Reads all of the snapshot, which must outlive the facts. `path` is for the text; may be empty.
-  // Call stacks are not charged to the functions in `passed`. `owners`: of this snapshot, where they
-  // are known already; else they are added up, if it has references. Throws Error{kBadInput}.
+  // Call stacks are not charged to the functions in `passed`. `owners`: of this snapshot, where
+  // they are known already; else they are added up, if it has references. Throws Error{kBadInput}.
   ReportFacts(const SnapshotReader& snapshot, const std::string& path, ReportDepth depth,
               const PassedFrames& passed, std::optional<OwnerSums> owners = std::nullopt);
   ReportFacts(const ReportFacts&) = delete;

@@ -41,8 +41,8 @@ constexpr int kMostSlicesOutside = 100;
 constexpr std::chrono::microseconds kSlice{20};
 // A call that takes long gets longer slices now and then: this share of the time that it has taken.
 // The short ones between them find a gap between short calls: a thread that does nothing but
-// allocate is outside at one in fifty of its stops, however long it ran until then. A thread that is
-// outside the allocator's code is soon given up, and gets longer slices only.
+// allocate is outside at one in fifty of its stops, however long it ran until then. A thread that
+// is outside the allocator's code is soon given up, and gets longer slices only.
 constexpr uint64_t kSlicesUntilLonger = 32;
 constexpr int kSliceShare = 8;
 constexpr std::chrono::microseconds kLongestSlice{20'000};
