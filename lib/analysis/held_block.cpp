@@ -9,6 +9,7 @@
 #include "analysis/owning_roots.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
+#include "analysis/some_references.h"
 #include "analysis/stale_words.h"
 #include "base/error.h"
 
@@ -75,33 +76,6 @@ class WhereHeld final : public ReferenceSink {
   std::map<PairOfBlocks, Word> words_;
 };
 
-// Gathers the references that are not stale.
-class FreshReferences final : public ReferenceSink {
- public:
-  FreshReferences(const StaleWords& stale, ReferenceGraph& graph) : stale_(stale), sink_(graph) {}
-  void on_references(const ReferenceBatch& batch) override {
-    counts_.clear();
-    targets_.clear();
-    size_t next = 0;
-    for (size_t i = 0; i < batch.counts.size(); ++i) {
-      const size_t begin = targets_.size();
-      for (const size_t end = next + batch.counts[i]; next < end; ++next) {
-        if (!stale_.contains(batch.first + i, batch.offsets[next])) {
-          targets_.push_back(batch.targets[next]);
-        }
-      }
-      counts_.push_back(static_cast<uint32_t>(targets_.size() - begin));
-    }
-    sink_.on_references({batch.first, counts_, {}, targets_, {}});
-  }
-
- private:
-  const StaleWords& stale_;
-  ReferenceGraphSink sink_;
-  std::vector<uint32_t> counts_;
-  std::vector<BlockNumber> targets_;
-};
-
 // The ways by words that are in use, and then, as far as there is room, those from other places by
 // any words.
 std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const StaleWords& stale,
@@ -115,14 +89,11 @@ std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const Stal
     fresh.push_back(i);
     fresh_roots.push_back(roots[i]);
   }
-  std::vector<HoldingPath> paths;
-  {
-    ReferenceGraph graph;
-    FreshReferences sink(stale, graph);
-    references.read_references(sink);
-    graph.finish();
-    paths = holding_paths(reversed(graph), fresh_roots, block, limit);
-  }
+  const auto is_fresh = [&stale](const ReferenceBatch& batch, uint64_t source, size_t i) {
+    return !stale.contains(source, batch.offsets[i]);
+  };
+  std::vector<HoldingPath> paths =
+      holding_paths(reversed(graph_of_some(references, is_fresh)), fresh_roots, block, limit);
   std::set<uint32_t> places;
   for (HoldingPath& path : paths) {
     path.root = fresh[path.root];
