@@ -2,22 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <set>
 #include <utility>
 
+#include "report/diff_labels.h"
 #include "report/diff_report.h"
-#include "report/fitted_name.h"
 #include "report/growth_text.h"
 #include "report/number_text.h"
 #include "report/reference_labels.h"
-#include "report/rss_row_text.h"
 #include "report/shell_word.h"
 #include "report/sparkline.h"
 #include "report/stack_frames.h"
 #include "report/terminal_text.h"
 #include "report/text_table.h"
-#include "tracking/function_name.h"
 
 namespace heapsnap {
 
@@ -28,43 +25,6 @@ constexpr size_t kTrendWidth = 10;
 constexpr size_t kLeastName = 20;
 constexpr const char* kNoRows = "nothing changed";
 
-const char* title_of(DiffBy by) {
-  switch (by) {
-    case DiffBy::kOwner: return "Growth by owner, with what is reachable only through it";
-    case DiffBy::kType: return "Growth by type of the blocks";
-    case DiffBy::kStack: return "Growth by function that allocates, and its callers";
-    case DiffBy::kLeak: return "Growth of leaked memory";
-    case DiffBy::kSize: return "Growth by size of the blocks (malloc's header included)";
-    case DiffBy::kArena: return "Growth by arena: what malloc has from the system";
-    case DiffBy::kAccount: return "Growth of resident memory, by what it is used for";
-    case DiffBy::kClass: return "Growth by class of a language runtime's objects";
-    case DiffBy::kContext: return "Growth by name of PostgreSQL's memory contexts";
-  }
-  return "";
-}
-
-// "owners", in notes.
-const char* plural_of(DiffBy by) {
-  switch (by) {
-    case DiffBy::kOwner: return "owners";
-    case DiffBy::kType: return "types";
-    case DiffBy::kStack: return "call stacks";
-    case DiffBy::kLeak: return "leaks";
-    case DiffBy::kSize: return "sizes";
-    case DiffBy::kArena: return "arenas";
-    case DiffBy::kAccount: return "resident memory";
-    case DiffBy::kClass: return "classes";
-    case DiffBy::kContext: return "memory contexts";
-  }
-  return "";
-}
-
-// What the rows count besides bytes.
-const char* counted_in(DiffBy by) {
-  if (by == DiffBy::kClass) return "objects";
-  return by == DiffBy::kContext ? "contexts" : "blocks";
-}
-
 // "a", "a and b", "a, b and c"
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
@@ -73,35 +33,6 @@ std::string joined(const std::vector<std::string>& words) {
     text += words[i];
   }
   return text;
-}
-
-std::string account_label(const std::string& name) {
-  for (int row = 0; row < kRssRowCount; ++row) {
-    const auto each = static_cast<RssRow>(row);
-    if (name == to_string(each)) return rss_row_text(each);
-  }
-  return printable(name);
-}
-
-constexpr size_t kFunctionWidth = 40;
-
-// What is below the function of a row of stacks, in short: "← parse ← main".
-std::string callers_of(const std::string& name) {
-  constexpr std::string_view kCallOf = " ← ";
-  constexpr size_t kMostCallers = 4;
-  std::string text;
-  size_t begin = name.find(kCallOf);
-  for (size_t count = 0; begin < name.size(); ++count) {
-    if (count == kMostCallers) return text + " ← …";
-    begin += kCallOf.size();
-    const size_t end = std::min(name.find(kCallOf, begin), name.size());
-    const std::string function = name.substr(begin, end - begin);
-    const std::string plain = plain_name(function);
-    text += text.empty() ? "← " : " ← ";
-    text += clipped(printable(plain.empty() ? function : plain), kFunctionWidth);
-    begin = end;
-  }
-  return text.empty() ? "called by nothing that has a name" : text;
 }
 
 std::string short_value(const std::optional<Tally>& value) {
@@ -123,24 +54,6 @@ struct ShownRow {
   uint32_t row;
   size_t depth;
 };
-
-// Makes cells of names narrower: functions so that different ones stay different, others by their
-// ends. What is below a row begins with a blank.
-std::vector<std::string> shortened(DiffBy by, const std::vector<std::string>& cells, size_t width) {
-  std::vector<std::string> functions;
-  if (by == DiffBy::kStack) {
-    std::copy_if(cells.begin(), cells.end(), std::back_inserter(functions),
-                 [](const std::string& cell) { return !cell.starts_with(' '); });
-    functions = fitted_names(functions, width);
-  }
-  std::vector<std::string> result;
-  size_t next = 0;
-  for (const std::string& cell : cells) {
-    const bool is_function = by == DiffBy::kStack && !cell.starts_with(' ');
-    result.push_back(is_function ? functions[next++] : cut_name(cell, width));
-  }
-  return result;
-}
 
 class DiffPage {
  public:
@@ -282,23 +195,6 @@ class DiffPage {
     return shown;
   }
 
-  static std::vector<std::string> labels_of(const DiffSection& section,
-                                            const std::vector<ShownRow>& shown) {
-    std::vector<std::string> labels;
-    for (const ShownRow& each : shown) labels.push_back(section.rows[each.row].name);
-    for (size_t i = 0; i < shown.size(); ++i) {
-      std::string& label = labels[i];
-      if (section.by == DiffBy::kStack && shown[i].depth > 0) {
-        label = callers_of(label);
-      } else {
-        label = section.by == DiffBy::kAccount ? account_label(label) : printable(label);
-      }
-      if (section.by == DiffBy::kSize) label = "blocks of " + label;
-      label = std::string(2 * shown[i].depth, ' ') + label;
-    }
-    return labels;
-  }
-
   void print_section(const DiffSection& section) {
     out_.write("\n" + ink_.bold(title_of(section.by)) + "\n");
     const std::vector<ShownRow> shown = shown_rows(section);
@@ -313,7 +209,7 @@ class DiffPage {
     } else {
       table.add_column("what", kLeastName,
                        [by = section.by](const std::vector<std::string>& cells, size_t width) {
-                         return shortened(by, cells, width);
+                         return fitted_labels(by, cells, width);
                        });
     }
     if (has_steps_) table.add_column("trend", TextTable::Align::kLeft);
@@ -327,10 +223,9 @@ class DiffPage {
     } else if (has_blocks) {
       table.add_column(counted_in(section.by), TextTable::Align::kRight);
     }
-    const std::vector<std::string> labels = labels_of(section, shown);
     for (size_t i = 0; i < shown.size(); ++i) {
       const DiffRow& row = section.rows[shown[i].row];
-      std::vector<std::string> cells{labels[i]};
+      std::vector<std::string> cells{row_label(section.by, row.name, shown[i].depth)};
       if (has_steps_) cells.push_back(trend_of(row));
       cells.push_back(short_value(row.values.front()));
       cells.push_back(short_value(row.values.back()));
