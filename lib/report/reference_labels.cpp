@@ -42,10 +42,6 @@ bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
   return input.metadata.tracker && stack != 0 && stack < input.recorded.stacks.sites.size();
 }
 
-}  // namespace
-
-namespace {
-
 // `name`: of the variable or function.
 std::string label_of(const SnapshotMetadata& metadata, const RootPlace& place,
                      const std::string& name, uint32_t threads) {
@@ -68,6 +64,10 @@ std::string label_of(const SnapshotMetadata& metadata, const RootPlace& place,
                             : printable(place.name);
 }
 
+std::string size_label(uint64_t bytes, uint64_t exact_below) {
+  return bytes < exact_below ? count_text(bytes, "byte", "bytes") : size_text(bytes);
+}
+
 }  // namespace
 
 std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place, uint32_t threads) {
@@ -85,17 +85,14 @@ std::string short_root_label(const SnapshotMetadata& metadata, const RootPlace& 
 }
 
 std::string block_size_label(uint64_t bytes) {
-  constexpr uint64_t kExact = 1 << 20;
-  return bytes < kExact ? count_text(bytes, "byte", "bytes") : size_text(bytes);
+  return size_label(bytes, 1 << 20);
 }
 
 std::string block_sizes_label(uint64_t least, uint64_t most) {
   if (least == most) return block_size_label(least);
   constexpr uint64_t kExact = 1024;
-  const auto text = [](uint64_t bytes) {
-    return bytes < kExact ? count_text(bytes, "byte", "bytes") : size_text(bytes);
-  };
-  return fmt::format("{} to {}", most < kExact ? count_text(least) : text(least), text(most));
+  return fmt::format("{} to {}", most < kExact ? count_text(least) : size_label(least, kExact),
+                     size_label(most, kExact));
 }
 
 std::string type_label(const ReferenceReportInput& input, TypeNumber type) {

@@ -1,6 +1,8 @@
 // The section about what keeps the blocks in use: the largest roots, and how much is leaked.
 #include <fmt/format.h>
 
+#include <span>
+
 #include "report/largest_owners.h"
 #include "report/number_text.h"
 #include "report/owner_labels.h"
@@ -19,9 +21,10 @@ void print_owner_table(TextPage& page, const OwnerSums& sums) {
   TextTable table;
   for (int i = 0; i < 3; ++i) table.add_column("", Align::kRight);
   const OwnerLabels labels(page.input.metadata, sums.places, sums.alike, sums.of_several);
+  const std::span<const OwnerSum> owners = largest_owners(sums);
   const auto labels_in = [&](size_t width) {
     std::vector<std::string> fitted;
-    for (const OwnerSum& owner : largest_owners(sums)) {
+    for (const OwnerSum& owner : owners) {
       fitted.push_back(owner.is_several ? labels.of_several(width)
                                         : labels.of_place(owner.place, width));
     }
@@ -32,7 +35,7 @@ void print_owner_table(TextPage& page, const OwnerSums& sums) {
   });
   const std::vector<std::string> whole = labels_in(page.width);
   for (size_t i = 0; i < whole.size(); ++i) {
-    const OwnerSum& owner = sums.owners[i];
+    const OwnerSum& owner = owners[i];
     table.add_row({percent_text(owner.retained.bytes, sums.in_use.bytes),
                    size_text(owner.retained.bytes),
                    count_text(owner.retained.count, "block", "blocks"), whole[i]});

@@ -143,11 +143,9 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
                    " was allocated and freed again, much more than is in use. To see by which "
                    "functions:",
                listing + " --by function --sort churn", width);
-  } else {
-    if (is_by_stack) {
-      print_step(out, "To add them up by the function that they are charged to:",
-                 listing + " --by function" + sort, width);
-    }
+  } else if (is_by_stack) {
+    print_step(out, "To add them up by the function that they are charged to:",
+               listing + " --by function" + sort, width);
   }
   if (is_running) {
     print_step(out,
