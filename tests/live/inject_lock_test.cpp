@@ -1,6 +1,7 @@
 // Do several who change one process at once keep out of each other's way, and does whatever one of
 // them leaves behind come to a good end?
 #include <doctest/doctest.h>
+#include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -70,6 +71,22 @@ pid_t start_changes(pid_t pid, unsigned seed, int count) {
     }
     return 0;
   });
+}
+
+// Maps a page within the reach of `code`. The threads run on: one may take the place first.
+Address map_hook_page(pid_t pid, const AddressRange& code, MemoryReader& memory) {
+  for (int tries = 0; tries < 100; ++tries) {
+    const auto place = free_place(ProcFs().maps(pid), code, HookPage::kSize, uint64_t{1} << 30);
+    REQUIRE(place);
+    const SystemCall map{SYS_mmap,
+                         {place->value(), HookPage::kSize, PROT_READ | PROT_EXEC,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, ~uint64_t{0}, 0}};
+    const long value = make_remote_call(ProcFs(), pid, map, memory).value;
+    if (value == static_cast<long>(place->value())) return *place;
+    REQUIRE(value == -EEXIST);
+  }
+  FAIL("each place was taken");
+  return Address();
 }
 
 }  // namespace
@@ -143,18 +160,11 @@ TEST_CASE("hooks of two pages come off") {
     --holding;
     const AddressRange range{Address(holding->first),
                              Address(holding->first + holding->second.size())};
-    const auto place =
-        free_place(ProcFs().maps(target.pid()), range, HookPage::kSize, uint64_t{1} << 30);
-    REQUIRE(place);
-    const SystemCall map{SYS_mmap,
-                         {place->value(), HookPage::kSize, PROT_READ | PROT_EXEC,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, ~uint64_t{0}, 0}};
-    REQUIRE(make_remote_call(ProcFs(), target.pid(), map, program.memory()).value ==
-            static_cast<long>(place->value()));
+    const Address place = map_hook_page(target.pid(), range, program.memory());
     std::vector<std::byte> bytes;
-    const HookPage page = make_hook_page(*place, targets, holding->second, range.begin, bytes);
+    const HookPage page = make_hook_page(place, targets, holding->second, range.begin, bytes);
     MemoryWriter writer(ProcFs(), target.pid());
-    REQUIRE(writer.write(*place, bytes));
+    REQUIRE(writer.write(place, bytes));
     for (size_t i = 0; i < targets.size(); ++i) {
       REQUIRE(writer.write_value(targets[i].original_word, page.slots[i].original.value()));
     }
