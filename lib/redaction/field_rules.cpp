@@ -282,6 +282,8 @@ constexpr FieldDecision kDecisions[] = {
     {"types", "name", kByRow},
     {"types", "module", kPath},
     {"types", "source", kKeep},
+    {"types", "builtin", kWord},
+    {"types", "part", kTypeName},
     // Columns of sections that are no tables, by their headings in docs/snapshot-format.md.
     {"Chunk blocks", "runs", kRebase},
     {"Chunk blocks", "size codes", kKeep},

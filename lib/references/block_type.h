@@ -25,6 +25,10 @@ struct BlockType {
   std::string name;    // demangled
   std::string module;  // path of the module that defines it; empty where unknown
   TypeSource source = TypeSource::kUnknown;
+  // Of objects of Ruby, what they are to the interpreter: RuntimeType's name and part. Of others,
+  // and of objects that its collector knows to be dead: empty.
+  std::string builtin = {};
+  std::string part = {};
   bool operator==(const BlockType&) const = default;
 };
 

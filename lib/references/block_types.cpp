@@ -98,8 +98,8 @@ class FileStructures {
 }  // namespace
 
 TypeNumber BlockTypeList::add(BlockType type) {
-  const auto [entry, is_new] =
-      number_of_.try_emplace({type.name, type.module}, static_cast<TypeNumber>(types_.size()));
+  const auto [entry, is_new] = number_of_.try_emplace(
+      {type.name, type.module, type.builtin, type.part}, static_cast<TypeNumber>(types_.size()));
   if (is_new) types_.push_back(std::move(type));
   return entry->second;
 }

@@ -13,6 +13,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,7 +36,8 @@ class BlockTypeList {
 
  private:
   std::vector<BlockType> types_ = {BlockType{}};
-  std::map<std::pair<std::string, std::string>, TypeNumber> number_of_;  // by name and module
+  // By name, module, and what it is to an interpreter.
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, TypeNumber> number_of_;
 };
 
 // Where vtables may lie, ascending and disjoint: what of modules is mapped and is neither code nor

@@ -35,7 +35,9 @@ struct ObjectClass {
     uint8_t kind = 0;  // index into RuntimeObjects::buffer_kinds
     bool operator==(const Buffer&) const = default;
   };
-  std::string name;        // empty: no object, but a buffer of one
+  std::string name;     // empty: no object, but a buffer of one
+  std::string builtin;  // these two: as BlockType's
+  std::string part;
   uint32_t object_at = 0;  // 0, 16 or 32: bytes from the begin of the slot
   uint64_t skip = 0;       // a bit for each word that is no reference; the last one for the rest
   std::vector<Buffer> buffers;  // few

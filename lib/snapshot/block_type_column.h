@@ -25,6 +25,8 @@ struct TableOf<BlockType> {
     column("name", row.name);
     column("module", row.module);
     column("source", row.source);
+    column("builtin", row.builtin);
+    column("part", row.part);
   }
 };
 

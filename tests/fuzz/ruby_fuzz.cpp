@@ -9,7 +9,7 @@
 using namespace heapsnap;
 using test::FakeRuby;
 
-// The first byte chooses a version; then ten bytes for each change: a place in one of eight parts,
+// The first byte chooses a version; then ten bytes for each change: a place in one of many parts,
 // and the word that comes there.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kChange = 10;
@@ -28,18 +28,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ruby.put(at + 16, FakeRuby::kTables + i * 64);
     ruby.put(at + 24, i % 4);
   }
+  const FakeRuby::VariableWords words = ruby.add_variables(ruby.add_page(40, 8), order);
   ruby.leave_unswept(page, 30);
-  const uint64_t parts[] = {
-      FakeRuby::kVm,   FakeRuby::kSpace,  FakeRuby::kList, FakeRuby::kHeaders,
-      FakeRuby::kTree, FakeRuby::kTables, order,           ruby.slot(page, 0)};
+  const uint64_t parts[] = {FakeRuby::kVm, FakeRuby::kSpace, FakeRuby::kList, FakeRuby::kHeaders,
+                            FakeRuby::kTree, FakeRuby::kTables, order, ruby.slot(page, 0),
+                            // The variables of Ruby, and the tables that lead to them.
+                            FakeRuby::kVariables, words.constant - 0x200, words.global - 0x200,
+                            words.of_class - 0x100};
+  constexpr size_t kParts = std::size(parts);
   for (size_t i = 1; i + kChange <= size && i < 64 * kChange; i += kChange) {
     uint16_t place = 0;
     uint64_t value = 0;
     std::memcpy(&place, data + i, sizeof place);
     std::memcpy(&value, data + i + sizeof place, sizeof value);
     // Half of the words are addresses in the parts: nothing else leads anywhere.
-    if (value % 2 == 0) value = parts[value / 2 % 8] + value / 16 % 0x2000;
-    ruby.put(parts[place % 8] + place / 8 % 0x1ff * 8, value);
+    if (value % 2 == 0) value = parts[value / 2 % kParts] + value / 32 % 0x2000;
+    ruby.put(parts[place % kParts] + place / kParts % 0x1ff * 8, value);
   }
   RubyWalk walk(ruby.target, ruby.place, ruby.wanted());
   // Chunks at the places of all that objects own.

@@ -198,8 +198,9 @@ void ReferenceCapture::add_objects(SnapshotWriter& writer) {
   map_->slots().each_page([&writer](const SlotPage& page) { writer.on_slots(page); });
   std::vector<TypeNumber> entries;
   for (const ObjectClass& one : map_->slots().classes()) {
-    entries.push_back(
-        one.name.empty() ? 0 : entry_of(types_.add({one.name, "", TypeSource::kRuntime})));
+    entries.push_back(one.name.empty() ? 0
+                                       : entry_of(types_.add({one.name, "", TypeSource::kRuntime,
+                                                              one.builtin, one.part})));
   }
   for (BlockNumber block = 0; block < map_->first_slot(); ++block) {
     const uint32_t known = object_references_->class_of(block);

@@ -40,7 +40,7 @@ std::string RubyClasses::check(const RubyPlace& place) {
   const auto string = cache_.word(place.string_class, 8);
   if (!object || !kernel || !string) return "its rb_cObject cannot be read";
   if (layout_.class_path == RubyLayout::kNone) {
-    each_variable(*object, [&](uint64_t key, uint64_t value) {
+    each_variable(*object, [&](uint64_t key, uint64_t value, Address) {
       if (text_of(value, kLongestName) == "Object") path_key_ = key;
     });
     if (path_key_ == 0) return "none of its rb_cObject's variables is its name";
@@ -139,34 +139,12 @@ std::optional<std::string> RubyClasses::text_of(uint64_t value, size_t longest) 
   return text;
 }
 
-template <typename F>
-void RubyClasses::each_variable(uint64_t at, F&& see) {
-  constexpr uint64_t kMost = 1 << 16;
-  constexpr uint64_t kEntry = 24;  // st_table_entry: hash, key, record
-  constexpr uint64_t kBound = 40;  // st_table: entries_bound, entries
-  constexpr uint64_t kEntries = 48;
-  constexpr uint64_t kDeleted = ~uint64_t{0};
-  const auto extension = cache_.word(Address(at) + layout_.class_extension, 8);
-  if (!extension || *extension == 0) return;
-  const auto table = cache_.word(Address(*extension) + layout_.class_variables, 8);
-  if (!table || *table == 0) return;
-  const auto bound = cache_.word(Address(*table) + kBound, 8);
-  const auto entries = cache_.word(Address(*table) + kEntries, 8);
-  if (!bound || !entries || *bound > kMost) return;
-  for (uint64_t i = 0; i < *bound; ++i) {
-    std::array<uint64_t, 3> entry;
-    const Address place = Address(*entries) + i * kEntry;
-    if (cache_.read(place, std::as_writable_bytes(std::span(entry))) != kEntry) return;
-    if (entry[0] != kDeleted) see(entry[1], entry[2]);
-  }
-}
-
 std::optional<std::string> RubyClasses::path_of(uint64_t at) {
   uint64_t path = 0;
   if (layout_.class_path != RubyLayout::kNone) {
     path = cache_.word(Address(at) + layout_.class_path, 8).value_or(0);
   } else {
-    each_variable(at, [&](uint64_t key, uint64_t value) {
+    each_variable(at, [&](uint64_t key, uint64_t value, Address) {
       if (key == path_key_ || (key == draft_key_ && path == 0)) path = value;
     });
   }
@@ -181,7 +159,7 @@ uint64_t RubyClasses::attached_to(uint64_t at) {
   }
   // The variable that leads to an object of this class: __attached__.
   uint64_t found = 0;
-  each_variable(at, [&](uint64_t, uint64_t value) {
+  each_variable(at, [&](uint64_t, uint64_t value, Address) {
     if (!RubyValue::is_object(value)) return;
     if (cache_.word(Address(value) + RubyValue::kClass, 8) == at) found = value;
   });

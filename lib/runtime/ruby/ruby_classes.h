@@ -10,9 +10,11 @@
 //   singleton class       #<Class:Object>   #<Class:#<Object:0x00007f0a0f3b1c58>>
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -50,6 +52,10 @@ class RubyClasses {
   const std::vector<std::unique_ptr<RubyClass>>& all() const { return all_; }
   // What Ruby calls the class or module at `at`, singleton ones too.
   std::string name_of(uint64_t at) { return name_at(at, 0); }
+  // Calls see(ID, value, place of the value) for the variables of a class, in its table of them
+  // (up to 3.1).
+  template <typename See>
+  void each_variable(uint64_t at, See see);
   // A string's bytes, up to `longest`; none where there is no string.
   std::optional<std::string> text_of(uint64_t value, size_t longest);
 
@@ -72,9 +78,6 @@ class RubyClasses {
   std::optional<std::string> path_of(uint64_t at);
   std::string singleton_name(uint64_t at, unsigned depth);
   uint64_t attached_to(uint64_t at);
-  // The variables of a class, as the keys and values of its table.
-  template <typename F>
-  void each_variable(uint64_t at, F&& see);
 
   const AddressSpace& space_;
   const RubyLayout& layout_;
@@ -85,5 +88,27 @@ class RubyClasses {
   std::unordered_map<uint64_t, const RubyClass*> known_;  // by the word, and by the real class
   std::vector<std::unique_ptr<RubyClass>> all_;
 };
+
+template <typename See>
+void RubyClasses::each_variable(uint64_t at, See see) {
+  constexpr uint64_t kMost = 1 << 16;
+  constexpr uint64_t kEntry = 24;  // st_table_entry: hash, key, record
+  constexpr uint64_t kBound = 40;  // st_table: entries_bound, entries
+  constexpr uint64_t kEntries = 48;
+  constexpr uint64_t kDeleted = ~uint64_t{0};
+  const auto extension = cache_.word(Address(at) + layout_.class_extension, 8);
+  if (!extension || *extension == 0) return;
+  const auto table = cache_.word(Address(*extension) + layout_.class_variables, 8);
+  if (!table || *table == 0) return;
+  const auto bound = cache_.word(Address(*table) + kBound, 8);
+  const auto entries = cache_.word(Address(*table) + kEntries, 8);
+  if (!bound || !entries || *bound > kMost) return;
+  for (uint64_t i = 0; i < *bound; ++i) {
+    std::array<uint64_t, 3> entry;
+    const Address place = Address(*entries) + i * kEntry;
+    if (cache_.read(place, std::as_writable_bytes(std::span(entry))) != kEntry) return;
+    if (entry[0] != kDeleted) see(entry[1], entry[2], place + 2 * sizeof(uint64_t));
+  }
+}
 
 }  // namespace heapsnap

@@ -1,19 +1,16 @@
 #include "runtime/ruby/ruby_constants.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "heap/struct_bytes.h"
+#include "runtime/ruby/ruby_id_table.h"
 
 namespace heapsnap {
 
 namespace {
 
-// rb_id_table, its items, rb_const_entry_t, rb_symbols_t: the same from 2.7 to 3.4.
-constexpr uint64_t kTableItems = 16;
-constexpr uint64_t kItemBytes = 16;
-constexpr uint64_t kItemValue = 8;
+// rb_const_entry_t, rb_symbols_t: the same from 2.7 to 3.4.
 constexpr uint64_t kConstantValue = 8;
 constexpr uint64_t kSymbolNames = 16;
 constexpr uint64_t kNamesTogether = 512;  // ID_ENTRY_UNIT
@@ -30,30 +27,6 @@ RubyConstants::RubyConstants(Target& target, const RubyLayout& layout, const Rub
   if (table_offset_ != RubyLayout::kNone) find_names(target);
 }
 
-std::optional<RubyConstants::Table> RubyConstants::table_at(uint64_t at) {
-  constexpr uint64_t kMostConstants = 1 << 20;
-  constexpr uint64_t kFirstPage = 4096;
-  if (at < kFirstPage || at % 8 != 0) return std::nullopt;
-  const auto counts = cache_.word(Address(at), 8);
-  const auto items = cache_.word(Address(at) + kTableItems, 8);
-  if (!counts || !items || *items < kFirstPage || *items % 8 != 0) return std::nullopt;
-  const uint64_t capacity = *counts & UINT32_MAX;
-  const uint64_t count = *counts >> 32;
-  if (capacity == 0 || capacity > kMostConstants || count > capacity) return std::nullopt;
-  return Table{Address(*items), capacity};
-}
-
-template <typename See>
-void RubyConstants::each_item(const Table& table, See see) {
-  for (uint64_t i = 0; i < table.capacity; ++i) {
-    const Address item = table.items + i * kItemBytes;
-    const auto key = cache_.word(item, 4);
-    const auto value = cache_.word(item + kItemValue, 8);
-    if (!key || !value) return;
-    if (*key != 0 && *value % 8 == 0 && *value != 0) see(*key, Address(*value));
-  }
-}
-
 // Object's own: where the constant String is among them.
 void RubyConstants::find_table() {
   constexpr uint32_t kMostOfClass = 256;
@@ -61,10 +34,11 @@ void RubyConstants::find_table() {
   for (uint32_t offset = is_apart ? 0 : 16; offset < kMostOfClass; offset += 8) {
     table_offset_ = offset;
     const auto word = table_word(object_);
-    const auto table = word ? table_at(*word) : std::nullopt;
+    const auto table = word ? RubyIdTable::at(cache_, *word) : std::nullopt;
     if (!table) continue;
-    each_item(*table, [this](uint64_t key, Address entry) {
+    table->each([this](uint64_t key, Address entry) {
       if (cache_.word(entry + kConstantValue, 8) == string_) string_key_ = key;
+      return true;
     });
     if (string_key_ != 0) return;
   }
@@ -123,16 +97,16 @@ std::optional<std::string> RubyConstants::name_of(uint64_t key) {
 void RubyConstants::add_variables(uint64_t of_class, RuntimeObjects& objects) {
   if (names_ == 0) return;
   const auto word = table_word(of_class);
-  const auto table = word ? table_at(*word) : std::nullopt;
+  const auto table = word ? RubyIdTable::at(cache_, *word) : std::nullopt;
   if (!table) return;
   const std::string prefix = of_class == object_ ? "" : classes_.name_of(of_class) + "::";
-  each_item(*table, [&](uint64_t key, Address entry) {
+  table->each([&](uint64_t key, Address entry) {
+    if (objects.variables.size() >= kMostVariables) return false;
     const auto value = cache_.word(entry + kConstantValue, 8);
-    if (!value || !RubyValue::is_object(*value) || objects.variables.size() == kMostVariables) {
-      return;
-    }
+    if (!value || !RubyValue::is_object(*value)) return true;
     const auto name = name_of(key);
     if (name) objects.variables.push_back({entry + kConstantValue, prefix + *name, place_.module});
+    return true;
   });
 }
 

@@ -29,25 +29,21 @@ class RubyConstants {
   RubyConstants(Target& target, const RubyLayout& layout, const RubyPlace& place,
                 RubyClasses& classes);
 
+  bool has_names() const { return names_ != 0; }
+  // Of the number of a name, which an ID has above its four lowest bits.
+  std::optional<std::string> name_of(uint64_t key);
+  // Where in a class's extension, or in its slot, its table is; RubyLayout::kNone: not known.
+  uint32_t table_offset() const { return table_offset_; }
   // Those of a class or module: nothing where they were not found.
   void add_variables(uint64_t of_class, RuntimeObjects& objects);
 
  private:
   static constexpr size_t kMostVariables = 1 << 20;
 
-  struct Table {  // rb_id_table
-    Address items;
-    uint64_t capacity = 0;
-  };
   void find_table();
   void find_names(Target& target);
   std::optional<uint64_t> table_word(uint64_t of_class);
-  std::optional<Table> table_at(uint64_t at);
-  // Calls see(key, address of rb_const_entry_t).
-  template <typename See>
-  void each_item(const Table& table, See see);
   std::optional<uint64_t> element(uint64_t array, uint64_t index);
-  std::optional<std::string> name_of(uint64_t key);
 
   const RubyLayout& layout_;
   const RubyPlace& place_;

@@ -9,17 +9,34 @@ namespace {
 
 constexpr uint64_t kCachedValue = 8;  // iseq_inline_constant_cache_entry
 
-// Without a reference but that to its class.
-bool is_plain(std::span<const std::byte> slot) {
-  constexpr uint64_t kStringElsewhere = RubyValue::user_flag(1);
+constexpr uint64_t kFlags = ObjectClass::word_bit(0);
+constexpr uint64_t kAllButClass = ~ObjectClass::word_bit(RubyValue::kClass);
+
+// The words of a slot that are no references, by what its flags say.
+uint64_t words_to_skip(std::span<const std::byte> slot, const RubyLayout& layout) {
+  constexpr uint64_t kNotEmbedded = RubyValue::user_flag(1);  // of strings
+  constexpr uint64_t kEmbedded = RubyValue::user_flag(1);     // of arrays and objects
   constexpr uint64_t kBignumEmbedded = RubyValue::user_flag(2);
+  constexpr uint64_t kStringBytes = 24;
+  constexpr uint64_t kArrayItems = 32;
+  constexpr uint64_t kObjectNames = 32;  // the table of its class, up to 3.1
   uint64_t flags = 0;
   std::memcpy(&flags, slot.data(), sizeof flags);
+  const bool is_shared = (flags & layout.flag_shared) != 0;
   switch (RubyValue::type_of(flags)) {
-    case RubyType::kFloat: return true;
-    case RubyType::kString: return (flags & kStringElsewhere) == 0;
-    case RubyType::kBignum: return (flags & kBignumEmbedded) != 0;
-    default: return false;
+    case RubyType::kFloat: return kAllButClass;
+    case RubyType::kString:
+      if ((flags & kNotEmbedded) == 0) return kAllButClass;
+      return is_shared ? kFlags | ObjectClass::word_bit(kStringBytes) : kFlags;
+    case RubyType::kBignum: return (flags & kBignumEmbedded) != 0 ? kAllButClass : kFlags;
+    case RubyType::kArray:
+      return is_shared && (flags & kEmbedded) == 0 ? kFlags | ObjectClass::word_bit(kArrayItems)
+                                                   : kFlags;
+    case RubyType::kObject:
+      return layout.object_count != RubyLayout::kNone && (flags & kEmbedded) == 0
+                 ? kFlags | ObjectClass::word_bit(kObjectNames)
+                 : kFlags;
+    default: return kFlags;
   }
 }
 
@@ -31,31 +48,43 @@ void RubyGraph::add_page(const RubyPage& page, uint64_t page_bytes) {
 }
 
 void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
-                           std::span<const std::byte> slot) {
+                           std::span<const std::byte> slot, bool is_dead) {
   constexpr size_t kMostModules = 1 << 18;
   const RubyType builtin = types_.all()[owner.type].builtin;
   const bool is_module = builtin == RubyType::kClass || builtin == RubyType::kModule;
   if (is_module && modules_.size() < kMostModules) modules_.push_back(at.value());
-  const bool plain = is_plain(slot);
-  std::vector<uint32_t>& known = owner.of_class != nullptr ? of_classes_ : of_types_;
-  const size_t place =
-      2 * size_t{owner.of_class != nullptr ? owner.of_class->number : owner.type} + (plain ? 1 : 0);
-  if (place >= known.size()) known.resize(place + 1);
-  if (known[place] == 0) known[place] = make_class(owner, plain);
-  objects_.slots.add_slot(index, known[place]);
+  const Kind kind{words_to_skip(slot, layout_),
+                  owner.of_class != nullptr ? owner.of_class->number + 1 : 0, owner.type, is_dead};
+  if (last_class_ == SlotMap::kBuffers || kind != last_) {
+    uint32_t& known = classes_[kind];
+    if (known == SlotMap::kBuffers) known = make_class(owner, kind);
+    last_ = kind;
+    last_class_ = known;
+  }
+  objects_.slots.add_slot(index, last_class_);
 }
 
-uint32_t RubyGraph::make_class(const RubyOwner& owner, bool is_plain) {
+uint32_t RubyGraph::make_class(const RubyOwner& owner, const Kind& kind) {
+  const RubyTypes::Type& type = types_.all()[owner.type];
   ObjectClass made;
   made.name = owner.of_class != nullptr ? owner.of_class->name : types_.internal_name(owner.type);
-  const bool is_cache = types_.all()[owner.type].part == "constcache";
-  made.skip = is_plain ? ~ObjectClass::word_bit(RubyValue::kClass) : ObjectClass::word_bit(0);
-  if (is_cache) made.skip |= ObjectClass::word_bit(kCachedValue);
+  if (kind.is_dead) {
+    made.name += " (unswept)";
+  } else {
+    made.builtin = RubyValue::type_name(type.builtin);
+    made.part = type.part;
+  }
+  made.skip = kind.skip;
+  if (type.part == "constcache") made.skip |= ObjectClass::word_bit(kCachedValue);
   return objects_.slots.add_class(std::move(made));
 }
 
-void RubyGraph::add_variables(RubyConstants& constants) {
-  for (const uint64_t module : modules_) constants.add_variables(module, objects_);
+void RubyGraph::add_variables(RubyConstants& constants, RubyVariables& variables) {
+  for (const uint64_t module : modules_) {
+    constants.add_variables(module, objects_);
+    variables.add_of_class(module, objects_);
+  }
+  variables.add_globals(objects_);
 }
 
 }  // namespace heapsnap

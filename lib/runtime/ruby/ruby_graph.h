@@ -4,44 +4,70 @@
 //   all of them                                flags
 //   strings, numbers that lie in the slot      all but the class
 //   what code remembers of a constant          its value
+//   strings and arrays that share what         where that is: it belongs to the other one, which
+//   another one has                            they refer to, too
+//   objects, up to 3.1                         the names of their variables, which are the class's
 //
-// What a dead object leads to that the collector has not freed yet is garbage as it is itself.
+// What a dead object leads to that the collector has not freed yet is garbage as it is itself. Dead
+// ones are classes of their own: "Order (unswept)".
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "references/runtime_objects.h"
 #include "runtime/ruby/ruby_constants.h"
+#include "runtime/ruby/ruby_layout.h"
 #include "runtime/ruby/ruby_pages.h"
 #include "runtime/ruby/ruby_sums.h"
 #include "runtime/ruby/ruby_types.h"
+#include "runtime/ruby/ruby_variables.h"
 
 namespace heapsnap {
 
 class RubyGraph {
  public:
-  // Both outlive it.
-  RubyGraph(const RubyTypes& types, RuntimeObjects& objects) : types_(types), objects_(objects) {}
+  // All outlive it.
+  RubyGraph(const RubyLayout& layout, const RubyTypes& types, RuntimeObjects& objects)
+      : layout_(layout), types_(types), objects_(objects) {}
 
   // Then those of its slots that are used, ascending.
   void add_page(const RubyPage& page, uint64_t page_bytes);
   void add_object(uint32_t index, Address at, const RubyOwner& owner,
-                  std::span<const std::byte> slot);
+                  std::span<const std::byte> slot, bool is_dead);
   // One of no type that there is.
   void add_other(uint32_t index) { objects_.slots.add_slot(index, SlotMap::kBuffers); }
-  // After the last slot: of classes and modules. `constants` says where they are.
-  void add_variables(RubyConstants& constants);
+  // After the last slot: global ones, and those of classes and modules.
+  void add_variables(RubyConstants& constants, RubyVariables& variables);
 
  private:
-  uint32_t make_class(const RubyOwner& owner, bool is_plain);
+  // What objects have in common that are one class of the graph.
+  struct Kind {
+    uint64_t skip = 0;      // words
+    uint32_t of_class = 0;  // number, and one; 0: none
+    uint32_t type = 0;
+    bool is_dead = false;
+    bool operator==(const Kind&) const = default;
+  };
+  struct KindHash {
+    size_t operator()(const Kind& kind) const {
+      const uint64_t key =
+          uint64_t{kind.of_class} << 32 | kind.type << 1 | (kind.is_dead ? 1U : 0U);
+      return std::hash<uint64_t>()((key ^ kind.skip << 20) * 0x9e3779b97f4a7c15);
+    }
+  };
+  uint32_t make_class(const RubyOwner& owner, const Kind& kind);
 
+  const RubyLayout& layout_;
   const RubyTypes& types_;
   RuntimeObjects& objects_;
-  std::vector<uint32_t> of_classes_;  // by number of the class, plain ones behind others; 0: none
-  std::vector<uint64_t> modules_;     // and classes
-  std::vector<uint32_t> of_types_;    // the same of objects without a class, by number of the type
+  std::unordered_map<Kind, uint32_t, KindHash> classes_;
+  Kind last_;  // most objects are what the one before is
+  uint32_t last_class_ = SlotMap::kBuffers;
+  std::vector<uint64_t> modules_;  // and classes
 };
 
 }  // namespace heapsnap

@@ -164,6 +164,7 @@ bool RubyShapes::read(Target& target, const RubyLayout& layout, Address tree) {
   constexpr uint64_t kMostShapes = 1 << 20;
   constexpr uint64_t kFirstPage = 4096;
   constexpr uint32_t kNoParent = UINT32_MAX;
+  constexpr uint32_t kVariableShape = 1;  // SHAPE_IVAR
   MemoryReader& memory = target.memory();
   if (tree.value() < kFirstPage || !tree.is_aligned(8)) return false;
   if (target.address_space().find(tree) == nullptr) return false;
@@ -182,8 +183,10 @@ bool RubyShapes::read(Target& target, const RubyLayout& layout, Address tree) {
   for (size_t i = 0; i < shapes_.size(); ++i) {
     const auto place = std::span<const std::byte>(bytes).subspan(i * layout.shape_bytes);
     const StructBytes shape(place.first(layout.shape_bytes), 8);
-    const bool is_table = (shape.int_at(layout.shape_type) & 0xff) == layout.shape_type_complex;
-    shapes_[i] = is_table ? kTable : shape.int_at(layout.shape_capacity);
+    const uint32_t type = shape.int_at(layout.shape_type) & 0xff;
+    const bool is_table = type == layout.shape_type_complex;
+    shapes_[i] = {shape.word_at(layout.shape_edge), shape.int_at(layout.shape_parent),
+                  is_table ? kTable : shape.int_at(layout.shape_capacity), type == kVariableShape};
   }
   return true;
 }

@@ -9,6 +9,7 @@
 // of (what a C extension keeps behind a T_DATA) is given as an address.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -37,14 +38,38 @@ class RubyShapes {
   bool is_known(uint64_t id) const { return id < shapes_.size(); }
   // For how many variables there is room; kTable: they are in a table.
   static constexpr uint32_t kTable = UINT32_MAX;
-  uint32_t capacity(uint64_t id) const { return id < shapes_.size() ? shapes_[id] : 0; }
+  uint32_t capacity(uint64_t id) const { return id < shapes_.size() ? shapes_[id].capacity : 0; }
+  // Calls see(ID, index) for the variables of what has that shape, the last one first; none where
+  // they are in a table.
+  template <typename See>
+  void each_variable(uint64_t id, See see) const;
   size_t count() const { return shapes_.size(); }
 
  private:
+  struct Shape {
+    uint64_t edge = 0;  // the ID of the variable that it has more than its parent
+    uint32_t parent = 0;
+    uint32_t capacity = 0;
+    bool is_variable = false;  // whether it has one
+  };
   bool read(Target& target, const RubyLayout& layout, Address tree);
 
-  std::vector<uint32_t> shapes_;  // capacities, by number
+  std::vector<Shape> shapes_;  // by number
 };
+
+template <typename See>
+void RubyShapes::each_variable(uint64_t id, See see) const {
+  constexpr unsigned kMostVariables = 1 << 10;  // Ruby's own limit is below
+  if (capacity(id) == kTable) return;
+  std::array<uint64_t, kMostVariables> ids;
+  unsigned count = 0;
+  for (unsigned depth = 0; is_known(id) && depth < 2 * kMostVariables; ++depth) {
+    const Shape& shape = shapes_[id];
+    if (shape.is_variable && count < kMostVariables) ids[count++] = shape.edge;
+    id = shape.parent;
+  }
+  for (unsigned i = 0; i < count; ++i) see(ids[i], count - 1 - i);
+}
 
 // Of the object in `slot`: all of its bytes.
 RubyObject measure_ruby_object(const RubyLayout& layout, const RubyShapes& shapes,

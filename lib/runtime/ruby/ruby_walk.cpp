@@ -22,7 +22,7 @@ RubyWalk::RubyWalk(Target& target, RubyPlace place, RuntimeOptions options)
   runtime_.module = place_.module;
   find();
   if (layout_ == nullptr) return;
-  if (options_.objects != nullptr) graph_.emplace(types_, *options_.objects);
+  if (options_.objects != nullptr) graph_.emplace(*layout_, types_, *options_.objects);
   walk_pages();
 }
 
@@ -80,7 +80,8 @@ void RubyWalk::walk_pages() {
   read_tables();
   if (graph_) {
     RubyConstants constants(target_, *layout_, place_, *classes_);
-    graph_->add_variables(constants);
+    RubyVariables variables(target_, *layout_, place_, *classes_, shapes_, constants);
+    graph_->add_variables(constants, variables);
   }
   std::sort(blocks_.begin(), blocks_.end());
   // What two objects have in common counts once.
@@ -151,8 +152,9 @@ RubyWalk::PageUse RubyWalk::walk_page(const RubyPage& page, std::span<const std:
     }
     const uint32_t type = types_.find(slot);
     const RubyOwner owner = owner_of(slot, type);
-    if (graph_) graph_->add_object(i, page.body + offset, owner, slot);
-    if (pages_.is_dead(page, offset)) {
+    const bool is_dead = pages_.is_dead(page, offset);
+    if (graph_) graph_->add_object(i, page.body + offset, owner, slot, is_dead);
+    if (is_dead) {
       ++use.dead;
       sums_.add_dead(type);
     } else {

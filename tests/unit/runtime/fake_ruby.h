@@ -169,6 +169,75 @@ class FakeRuby {
     target.put_bytes(Address(place), std::as_bytes(std::span(text)));
     return at;
   }
+  // Where the values of variables are.
+  struct VariableWords {
+    uint64_t constant = 0;  // STORE
+    uint64_t global = 0;    // $global0
+    uint64_t of_class = 0;  // Object.@@known
+  };
+  // All of these hold `value`; with the tables that they and their names are found by, which are
+  // objects in `page`. Object has one more constant, String, and there are more global variables.
+  VariableWords add_variables(uint64_t page, uint64_t value) {
+    constexpr uint64_t kString = 300;
+    constexpr uint64_t kStore = 301;
+    constexpr uint64_t kKnown = 302;
+    constexpr uint64_t kGlobals = 310;
+    constexpr uint64_t kGlobalCount = 10;
+    constexpr uint64_t kLast = 400;
+    const uint64_t all = add(page, 0, RubyType::kArray, kEmbedded);
+    const uint64_t some = add(page, 0, RubyType::kArray);
+    const uint64_t names = next_table(1024 * 8);
+    put(all + 16, some);
+    put(some + 16, 1024);
+    put(some + 32, names);
+    put(kVariables + 48, kLast);
+    put(kNames, all);
+    const auto name = [&](uint64_t key, const std::string& text) {
+      put(names + key * 16, add_text(text));
+    };
+    name(kString, "String");
+    name(kStore, "STORE");
+    name(kKnown, "@@known");
+    VariableWords words;
+
+    const uint64_t constants = add_id_table(4);
+    words.constant = add_to_id_table(constants, 1, kStore, 32) + 8;
+    put(words.constant, value);
+    put(add_to_id_table(constants, 2, kString, 32) + 8, string_class);
+    constexpr uint64_t kTable = 40;  // of constants, in the slot of a class
+    put(has_small_classes() ? word(object_class + layout.class_extension) + 16
+                            : object_class + kTable,
+        constants);
+
+    const uint64_t globals = add_id_table(16);
+    put(kVariables + 72, globals);
+    for (uint64_t i = 0; i < kGlobalCount; ++i) {
+      name(kGlobals + i, "$global" + std::to_string(i));
+      const uint64_t entry = add_to_id_table(globals, i, kGlobals + i, 24);
+      const uint64_t variable = next_table(64);
+      put(entry, variable);
+      put(entry + 8, (kGlobals + i) << 4 | 7);
+      if (i != 0) continue;
+      words.global = variable + 8;
+      put(words.global, value);
+    }
+
+    constexpr uint64_t kKnownId = kKnown << 4 | 13;
+    if (has_small_classes()) {
+      words.of_class = set_variable(object_class, kKnownId, value);
+    } else {
+      const uint64_t shape = kShapes + layout.shape_bytes;
+      put(shape + layout.shape_edge, kKnownId);
+      target.put(Address(shape + layout.shape_type), uint8_t{1});
+      put_int(object_class + 4, 1);
+      words.of_class = next_table(16);
+      put(object_class + kTable - 8, words.of_class);
+      put(words.of_class, value);
+    }
+    return words;
+  }
+  static constexpr uint64_t kNames = kVariables + 64;
+
   uint64_t next_table(uint64_t bytes) {
     const uint64_t at = kTables + tables_;
     tables_ += (bytes + 15) / 16 * 16;
@@ -234,8 +303,22 @@ class FakeRuby {
     uint64_t used = 0;
   };
 
-  // Adds to the variables of a class.
-  void set_variable(uint64_t at, uint64_t key, uint64_t value) {
+  uint64_t add_id_table(uint64_t capacity) {
+    const uint64_t table = next_table(24);
+    put_int(table, capacity);
+    put(table + 16, next_table(capacity * 16));
+    return table;
+  }
+  // Where the value is, which has so many bytes.
+  uint64_t add_to_id_table(uint64_t table, uint64_t place, uint64_t key, uint64_t bytes) {
+    const uint64_t item = word(table + 16) + place * 16;
+    const uint64_t value = next_table(bytes);
+    put_int(item, key);
+    put(item + 8, value);
+    return value;
+  }
+  // Adds to the variables of a class: gives where the value is.
+  uint64_t set_variable(uint64_t at, uint64_t key, uint64_t value) {
     constexpr uint64_t kMost = 4;
     const uint64_t extension = word(at + layout.class_extension);
     uint64_t table = word(extension + layout.class_variables);
@@ -249,6 +332,7 @@ class FakeRuby {
     put(entry + 8, key);
     put(entry + 16, value);
     put(table + 40, count + 1);
+    return entry + 16;
   }
 
   uint64_t classes_ = 0;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <map>
 #include <random>
 
 #include "tests/unit/runtime/fake_ruby.h"
@@ -353,7 +354,7 @@ TEST_CASE("random damage of a Ruby never adds up to more than there is") {
   }
 }
 
-TEST_CASE("slots have classes, and constants are variables") {
+TEST_CASE("slots have classes, constants and what begins with $ or @@ are variables") {
   for (const unsigned minor : kMinors) {
     CAPTURE(minor);
     FakeRuby ruby(3, minor);
@@ -362,43 +363,19 @@ TEST_CASE("slots have classes, and constants are variables") {
     ruby.add(page, ruby.string_class, RubyType::kString);
     ruby.add(page, ruby.object_class, RubyType::kFloat);
     ruby.add(page, 0xdead, RubyType::kImemo, uint64_t{13} << 12);
-    // Constants of Object: String, and one more.
-    constexpr uint64_t kString = 300;
-    const std::pair<uint64_t, uint64_t> constants[] = {{kString, ruby.string_class}, {301, hash}};
-    const uint64_t table = ruby.next_table(24);
-    const uint64_t items = ruby.next_table(4 * 16);
-    ruby.put_int(table, 4);
-    ruby.put_int(table + 4, 2);
-    ruby.put(table + 16, items);
-    uint64_t entry = 0;
-    for (size_t i = 0; i < std::size(constants); ++i) {
-      entry = ruby.next_table(32);
-      ruby.put_int(items + (i + 1) * 16, constants[i].first);
-      ruby.put(items + (i + 1) * 16 + 8, entry);
-      ruby.put(entry + 8, constants[i].second);
-    }
-    ruby.put(ruby.has_small_classes()
-                 ? ruby.word(ruby.object_class + ruby.layout.class_extension) + 16
-                 : ruby.object_class + 40,
-             table);
-    // Their names.
-    const uint64_t all = ruby.add(page, 0, RubyType::kArray, FakeRuby::kEmbedded);
-    const uint64_t some = ruby.add(page, 0, RubyType::kArray);
-    const uint64_t names = ruby.next_table(1024 * 8);
-    ruby.put(all + 16, some);
-    ruby.put(some + 16, 1024);
-    ruby.put(some + 32, names);
-    ruby.put(names + kString * 16, ruby.add_text("String"));
-    ruby.put(names + 301 * 16, ruby.add_text("STORE"));
-    ruby.put(FakeRuby::kVariables + 48, 400);
-    ruby.put(FakeRuby::kVariables + 64, all);
+    const FakeRuby::VariableWords words = ruby.add_variables(page, hash);
     const RuntimeModel model = ruby.walk();
     REQUIRE(model.runtimes[0].why_not == "");
     CHECK(test::fits(ruby.objects));
-    REQUIRE(ruby.objects.variables.size() == 2);
-    CHECK(ruby.objects.variables[0].name == "String");
-    CHECK(ruby.objects.variables[1].name == "STORE");
-    CHECK(ruby.objects.variables[1].word == Address(entry + 8));
+    std::map<std::string, uint64_t> variables;
+    for (const RuntimeObjects::Variable& one : ruby.objects.variables) {
+      variables[one.name] = one.word.value();
+    }
+    CHECK(variables.size() == 4);
+    CHECK(variables.contains("String"));
+    CHECK(variables["STORE"] == words.constant);
+    CHECK(variables["$global0"] == words.global);  // the others hold nothing
+    CHECK(variables["Object.@@known"] == words.of_class);
     const auto class_at = [&](uint64_t number) {
       return ruby.objects.slots.class_of(ruby.objects.slots.find(ruby.slot(page, number))->number);
     };
@@ -407,8 +384,11 @@ TEST_CASE("slots have classes, and constants are variables") {
     CHECK(class_at(1).skip == ~uint64_t{2});  // characters
     CHECK(class_at(2).skip == ~uint64_t{2});  // a number
     CHECK(class_at(3).skip == 3);             // what code remembers of a constant
+    CHECK(class_at(0).builtin == "HASH");
+    CHECK(class_at(3).builtin == "IMEMO");
+    CHECK(class_at(3).part == "constcache");
     // Without the names there are none.
-    ruby.put(FakeRuby::kVariables + 64, 0);
+    ruby.put(FakeRuby::kNames, 0);
     ruby.walk();
     CHECK(ruby.objects.variables.empty());
   }

@@ -120,11 +120,13 @@ class Sample {
       line("type {} {}", block, type);
     }
     const std::vector<BlockType> types = {
-        {}, {"Session", "/bin/a", TypeSource::kVtable}, {"FILE", "", TypeSource::kStructure}};
+        {},
+        {"Session", "/bin/a", TypeSource::kVtable},
+        {"Thread", "", TypeSource::kRuntime, "DATA", "VM/thread"}};
     writer_.on_type_names(types);
     for (const BlockType& type : types) {
-      line("types name={} module={} source={}", hex(type.name), hex(type.module),
-           static_cast<int>(type.source));
+      line("types name={} module={} source={} builtin={} part={}", hex(type.name), hex(type.module),
+           static_cast<int>(type.source), hex(type.builtin), hex(type.part));
     }
     const std::vector<RootPlace> places = {
         {RootKind::kVariable, 0, "/bin/a", "g_cache", Address(0x4000), 8, 0x3000},

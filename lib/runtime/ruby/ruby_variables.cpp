@@ -1,0 +1,100 @@
+#include "runtime/ruby/ruby_variables.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "heap/struct_bytes.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr unsigned kScopeBits = 4;  // ID_SCOPE_SHIFT
+// rb_global_entry, rb_global_variable: the same from 2.7 to 3.4.
+constexpr uint64_t kEntryId = 8;
+constexpr uint64_t kVariableValue = 8;
+
+}  // namespace
+
+RubyVariables::RubyVariables(Target& target, const RubyLayout& layout, const RubyPlace& place,
+                             RubyClasses& classes, const RubyShapes& shapes,
+                             RubyConstants& constants)
+    : target_(target),
+      layout_(layout),
+      place_(place),
+      classes_(classes),
+      shapes_(shapes),
+      constants_(constants),
+      cache_(target.memory()) {}
+
+std::optional<std::string> RubyVariables::name_of(uint64_t id) {
+  auto name = constants_.name_of(id >> kScopeBits);
+  if (!name || name->size() < 2 || ((*name)[0] != '@' && (*name)[0] != '$')) return std::nullopt;
+  return name;
+}
+
+void RubyVariables::add(Address word, std::string name, RuntimeObjects& objects) {
+  const auto value = cache_.word(word, 8);
+  if (!value || !RubyValue::is_object(*value)) return;
+  if (objects.variables.size() >= kMostVariables) return;
+  objects.variables.push_back({word, std::move(name), place_.module});
+}
+
+bool RubyVariables::are_globals(const RubyIdTable& table) {
+  constexpr unsigned kEnough = 8;
+  unsigned good = 0;
+  table.each([&](uint64_t key, Address entry) {
+    const auto id = cache_.word(entry + kEntryId, 8);
+    const auto name = id && *id >> kScopeBits == key ? name_of(*id) : std::nullopt;
+    return name && (*name)[0] == '$' && ++good < kEnough;
+  });
+  return good == kEnough;
+}
+
+void RubyVariables::add_globals(RuntimeObjects& objects) {
+  constexpr uint64_t kMostData = 256 << 20;
+  if (!constants_.has_names()) return;
+  for (const AddressRange& range : place_.data) {
+    std::vector<std::byte> bytes(std::min(range.size(), kMostData));
+    bytes.resize(target_.memory().read(range.begin, bytes));
+    const StructBytes words(bytes, 8);
+    for (size_t offset = 0; offset + 8 <= bytes.size(); offset += 8) {
+      const uint64_t at = words.word_at(offset);
+      const auto table = RubyIdTable::at(cache_, at);
+      if (!table || !are_globals(*table)) continue;
+      table->each([&](uint64_t, Address entry) {
+        const auto id = cache_.word(entry + kEntryId, 8);
+        const auto variable = cache_.word(entry, 8);
+        auto name = id ? name_of(*id) : std::nullopt;
+        if (name && variable) add(Address(*variable) + kVariableValue, std::move(*name), objects);
+        return true;
+      });
+      return;
+    }
+  }
+}
+
+void RubyVariables::add_of_class(uint64_t of_class, RuntimeObjects& objects) {
+  if (!constants_.has_names()) return;
+  const auto add_one = [&](uint64_t id, Address word) {
+    if (const auto name = name_of(id)) {
+      add(word, classes_.name_of(of_class) + "." + *name, objects);
+    }
+  };
+  if (layout_.class_variables != RubyLayout::kNone) {
+    classes_.each_variable(of_class,
+                           [&](uint64_t id, uint64_t, Address word) { add_one(id, word); });
+    return;
+  }
+  const auto flags = cache_.word(Address(of_class), 8);
+  // rb_classext_t begins with the array, then comes the table of constants.
+  const auto values = cache_.word(Address(of_class) + constants_.table_offset() - 8, 8);
+  if (!flags || !values || *values == 0) return;
+  shapes_.each_variable(*flags >> 32, [&](uint64_t id, uint64_t index) {
+    add_one(id, Address(*values) + index * 8);
+  });
+}
+
+}  // namespace heapsnap
