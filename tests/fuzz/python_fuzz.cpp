@@ -9,8 +9,8 @@
 using namespace heapsnap;
 using test::FakePython;
 
-// The length chooses the version. Ten bytes for each change: a place in one of five parts, and the
-// word that comes there.
+// The length chooses the version. Ten bytes for each change: a place in one of several parts, and
+// the word that comes there.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kChange = 10;
   FakePython python(10 + size % 4);
@@ -30,18 +30,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     python.put(at, 1);
     python.put(at + 8, types[i % 4]);
   }
+  const uint64_t array =
+      python.add_type("numpy.ndarray", python.object_type, 96, 0, FakePython::kReady);
+  const uint64_t arrays = python.add_pool(96, 10);
+  for (uint64_t i = 0; i < 10; ++i) python.put_array(python.block(arrays, 96, i), array, {i, 8});
   python.put(python.block(pool, 64, 0) + 32, 1);
   python.put(python.block(pool, 64, 0) + 40, instance);
-  const uint64_t parts[] = {FakePython::kTable, order, pool, FakePython::kState,
-                            FakePython::kInterpreter};
+  const uint64_t parts[] = {FakePython::kTable,       order, pool, FakePython::kState,
+                            FakePython::kInterpreter, arrays};
+  constexpr size_t kParts = std::size(parts);
   for (size_t i = 0; i + kChange <= size && i < 64 * kChange; i += kChange) {
     uint16_t place = 0;
     uint64_t value = 0;
     std::memcpy(&place, data + i, sizeof place);
     std::memcpy(&value, data + i + sizeof place, sizeof value);
     // Half of the words are addresses in the parts: nothing else leads anywhere.
-    if (value % 2 == 0) value = parts[value / 2 % 5] + value / 16 % 0x2000;
-    python.put(parts[place % 5] + place / 5 % 0x3ff * 8, value);
+    if (value % 2 == 0) value = parts[value / 2 % kParts] + value / 16 % 0x2000;
+    python.put(parts[place % kParts] + place / kParts % 0x3ff * 8, value);
   }
   if (!test::adds_up(python.walk()) || !test::fits(python.objects)) __builtin_trap();
   return 0;

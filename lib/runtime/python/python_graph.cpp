@@ -8,8 +8,7 @@ namespace {
 
 using Family = PythonType::Family;
 
-constexpr uint64_t kTypeAt = 8;
-constexpr uint64_t kWord = 8;
+constexpr uint64_t kPythonWord = 8;
 // PyModuleObject, PyWeakReference: the same since 3.9.
 constexpr uint64_t kModuleDict = 16;
 constexpr uint64_t kModuleName = 48;
@@ -36,7 +35,9 @@ PythonGraph::PythonGraph(Target& target, const PythonLayout& layout, RuntimeObje
       set_table_(objects.add_buffer_kind("set table")),
       instance_values_(objects.add_buffer_kind("instance attributes")),
       bytes_(objects.add_buffer_kind("bytearray bytes")),
-      characters_(objects.add_buffer_kind("str characters")) {}
+      characters_(objects.add_buffer_kind("str characters")),
+      array_data_(objects.add_buffer_kind("ndarray data")),
+      array_shape_(objects.add_buffer_kind("ndarray shape")) {}
 
 uint32_t PythonGraph::class_of(const PythonObject& object, std::span<const std::byte> bytes) {
   const PythonType& type = *object.type;
@@ -65,10 +66,10 @@ ObjectClass PythonGraph::make_class(const PythonType& type) {
   const uint64_t at = type.header;
   const auto skip = [&](uint64_t offset) { made.skip |= ObjectClass::word_bit(offset); };
   const auto buffer = [&](uint64_t offset, uint8_t kind) {
-    made.buffers.push_back({static_cast<uint32_t>(offset / kWord), kind});
+    made.buffers.push_back({static_cast<uint32_t>(offset / kPythonWord), kind});
   };
   if (is_plain(type)) {
-    made.skip = ~ObjectClass::word_bit(kTypeAt);
+    made.skip = ~ObjectClass::word_bit(kPythonTypeAt);
     return made;
   }
   skip(at);  // ob_refcnt
@@ -78,16 +79,20 @@ ObjectClass PythonGraph::make_class(const PythonType& type) {
   }
   if (type.header == 32) {
     if (layout_.values == PythonLayout::Values::kFirst) buffer(0, instance_values_);
-    if (layout_.values == PythonLayout::Values::kTagged) buffer(kWord, instance_values_);
+    if (layout_.values == PythonLayout::Values::kTagged) buffer(kPythonWord, instance_values_);
   }
   switch (type.family) {
-    case Family::kList: buffer(at + layout_.list_allocated - kWord, list_items_); break;
+    case Family::kList: buffer(at + layout_.list_allocated - kPythonWord, list_items_); break;
     case Family::kDict:
       buffer(at + layout_.dict_keys, dict_keys_);
       buffer(at + layout_.dict_values, dict_values_);
       break;
     case Family::kSet: buffer(at + layout_.set_table, set_table_); break;
-    case Family::kByteArray: buffer(at + layout_.bytearray_allocated + kWord, bytes_); break;
+    case Family::kByteArray: buffer(at + layout_.bytearray_allocated + kPythonWord, bytes_); break;
+    case Family::kArray:
+      buffer(at + PythonArray::kData, array_data_);
+      buffer(at + PythonArray::kShape, array_shape_);
+      break;
     case Family::kWeak:
       skip(at + kWeakObject);
       skip(at + kWeakPrevious);
@@ -104,17 +109,17 @@ ObjectClass PythonGraph::make_text_class(const PythonType& type, unsigned kind) 
   ObjectClass made;
   made.name = type.name;
   made.object_at = type.header;
-  made.skip = ~ObjectClass::word_bit(at + kTypeAt);
+  made.skip = ~ObjectClass::word_bit(at + kPythonTypeAt);
   const auto buffer = [&](uint64_t offset) {
     made.skip &= ~ObjectClass::word_bit(at + offset);
-    made.buffers.push_back({static_cast<uint32_t>((at + offset) / kWord), characters_});
+    made.buffers.push_back({static_cast<uint32_t>((at + offset) / kPythonWord), characters_});
   };
   if (kind >= 1) buffer(layout_.text_utf8);
   if (kind == 2) buffer(layout_.text_compact_size);
   if (type.header == 0) return made;
   // An instance of a class of the program's: it may have attributes.
-  for (uint64_t word = type.basic_size / kWord; word < 64; ++word) {
-    made.skip &= ~ObjectClass::word_bit(word * kWord);
+  for (uint64_t word = type.basic_size / kPythonWord; word < 64; ++word) {
+    made.skip &= ~ObjectClass::word_bit(word * kPythonWord);
   }
   if (type.header == 32) made.skip &= ~uint64_t{3};
   return made;
@@ -136,7 +141,7 @@ void PythonGraph::add_variables(const std::string& module) {
 std::optional<std::string> PythonGraph::text_at(Address at) {
   constexpr uint64_t kLongest = 200;
   std::vector<std::byte> head(layout_.text_ascii_size);
-  if (at.is_null() || !at.is_aligned(kWord) || cache_.read(at, head) != head.size()) {
+  if (at.is_null() || !at.is_aligned(kPythonWord) || cache_.read(at, head) != head.size()) {
     return std::nullopt;
   }
   const uint64_t state = python_word(head, layout_.text_state);
@@ -157,19 +162,19 @@ std::optional<std::string> PythonGraph::text_at(Address at) {
 void PythonGraph::add_variables_of(const Module& module, const std::string& path) {
   constexpr size_t kMostVariables = 1 << 20;
   const auto name = text_at(module.name);
-  const auto keys = cache_.word(module.dict + layout_.dict_keys, kWord);
+  const auto keys = cache_.word(module.dict + layout_.dict_keys, kPythonWord);
   if (!name || module.dict.is_null() || !keys) return;
   const auto table = python_table(cache_, layout_, Address(*keys));
   if (!table) return;
   for (uint64_t i = 0; i < table->entries; ++i) {
     const Address entry = table->first_entry + i * table->entry_bytes;
-    const Address key = entry + table->entry_bytes - 2 * kWord;
-    const auto key_word = cache_.word(key, kWord);
+    const Address key = entry + table->entry_bytes - 2 * kPythonWord;
+    const auto key_word = cache_.word(key, kPythonWord);
     if (!key_word) return;
     const auto variable = text_at(Address(*key_word));
     if (!variable || variable->starts_with("__")) continue;
     if (objects_.variables.size() == kMostVariables) return;
-    objects_.variables.push_back({key + kWord, *name + "." + *variable, path});
+    objects_.variables.push_back({key + kPythonWord, *name + "." + *variable, path});
   }
 }
 

@@ -57,6 +57,8 @@ class PythonGraph {
   uint8_t instance_values_;
   uint8_t bytes_;
   uint8_t characters_;
+  uint8_t array_data_;
+  uint8_t array_shape_;
   std::vector<uint32_t> classes_;  // by number of the type, kTexts each; 0: not made yet
   std::vector<Module> modules_;
 };

@@ -10,7 +10,6 @@ namespace {
 
 using Family = PythonType::Family;
 
-constexpr uint64_t kTypeAt = 8;   // ob_type
 constexpr uint64_t kSizeAt = 16;  // ob_size
 constexpr uint64_t kMostItems = 1ULL << 40;
 constexpr uint64_t kPointer = 8;
@@ -52,13 +51,13 @@ bool PythonObjects::are_references(uint64_t word) {
   // A program at a fixed place has objects at low addresses. An address of one, and then that of a
   // type: these are items of a list.
   if (space_.find(Address(word)) == nullptr) return true;
-  const auto type = cache_.word(Address(word) + kTypeAt, 8);
+  const auto type = cache_.word(Address(word) + kPythonTypeAt, 8);
   return !type || types_.find(*type) == nullptr;
 }
 
 std::optional<PythonObject> PythonObjects::find(std::span<const std::byte> bytes, uint64_t room) {
   for (const uint32_t header : {0U, 16U, 32U}) {
-    const uint64_t type_word = python_word(bytes, header + kTypeAt);
+    const uint64_t type_word = python_word(bytes, header + kPythonTypeAt);
     if (type_word < 4096 || type_word % 8 != 0) continue;
     const PythonType* const type = types_.find(type_word);
     if (type == nullptr || type->header != header) continue;
@@ -74,6 +73,7 @@ std::optional<PythonObject> PythonObjects::find(std::span<const std::byte> bytes
     if (!are_references(python_word(bytes, header))) continue;
     if (measure(bytes.subspan(header), room - header, object)) {
       object.bytes += header;
+      if (type->family == Family::kArray) measure_array(bytes.subspan(header), object);
       return object;
     }
   }
@@ -141,10 +141,33 @@ bool PythonObjects::measure(std::span<const std::byte> bytes, uint64_t room,
     case Family::kText: measure_text(bytes, room, object); break;
     case Family::kWeak:
     case Family::kModule:
+    case Family::kArray:
     case Family::kOther:
     case Family::kSized: break;
   }
   return fits_in(object.bytes, room);
+}
+
+// As sys.getsizeof counts: what lies in data of its own, and the sizes and strides.
+void PythonObjects::measure_array(std::span<const std::byte> bytes, PythonObject& object) {
+  constexpr uint64_t kMostDimensions = 64;
+  const uint64_t dimensions = python_word(bytes, PythonArray::kDimensions) & UINT32_MAX;
+  if (dimensions == 0 || dimensions > kMostDimensions) return;
+  const Address sizes(python_word(bytes, PythonArray::kShape));
+  const Address strides(python_word(bytes, PythonArray::kStrides));
+  uint64_t data = 0;
+  for (uint64_t i = 0; i < dimensions; ++i) {
+    const auto size = cache_.word(sizes + i * kPointer, 8);
+    const auto stride = cache_.word(strides + i * kPointer, 8);
+    if (!size || !stride || *size > kMostItems || magnitude(*stride) > kMostItems) return;
+    uint64_t extent = 0;
+    if (__builtin_mul_overflow(*size, magnitude(*stride), &extent) || extent > kMostItems) return;
+    data = *size == 0 ? 0 : std::max(data, extent);
+    if (*size == 0) break;
+  }
+  const bool owns = (python_word(bytes, PythonArray::kFlags) & PythonArray::kOwnsData) != 0;
+  object.owned_bytes = (owns ? data : 0) + 2 * dimensions * kPointer;
+  object.owns_block = true;
 }
 
 void PythonObjects::measure_text(std::span<const std::byte> bytes, uint64_t room,

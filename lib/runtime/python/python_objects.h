@@ -23,11 +23,14 @@
 
 namespace heapsnap {
 
+inline constexpr uint64_t kPythonTypeAt = 8;  // ob_type of an object
+
 struct PythonObject {
   const PythonType* type = nullptr;
   bool is_tracked = false;    // by the collector
   uint64_t bytes = 0;         // of the block, that it takes
   uint64_t owned_bytes = 0;   // of a buffer of its own
+  bool owns_block = false;    // that buffer is of malloc, whatever its size
   uint64_t values_bytes = 0;  // of the array of its attributes
   Address keys;               // of a dict: its table, perhaps its own; null: none
   Address values;             // of a dict, apart from its table
@@ -46,6 +49,16 @@ struct PythonTable {
 };
 // None where there is no such table.
 std::optional<PythonTable> python_table(PageCache& cache, const PythonLayout& layout, Address keys);
+
+// Where a numpy.ndarray keeps what (PyArrayObject_fields of numpy 1 and 2).
+struct PythonArray {
+  static constexpr uint64_t kData = 16;
+  static constexpr uint64_t kDimensions = 24;
+  static constexpr uint64_t kShape = 32;  // as many sizes, and behind them strides
+  static constexpr uint64_t kStrides = 40;
+  static constexpr uint64_t kFlags = 64;
+  static constexpr uint64_t kOwnsData = 4;
+};
 
 // The word at an offset; 0 where it is not known.
 inline uint64_t python_word(std::span<const std::byte> bytes, size_t offset) {
@@ -74,6 +87,7 @@ class PythonObjects {
   bool are_embedded(Address values);
   static uint64_t inline_bytes(std::span<const std::byte> bytes, const PythonType& type);
   bool measure(std::span<const std::byte> bytes, uint64_t room, PythonObject& object) const;
+  void measure_array(std::span<const std::byte> bytes, PythonObject& object);
   void measure_text(std::span<const std::byte> bytes, uint64_t room, PythonObject& object) const;
 
   const AddressSpace& space_;

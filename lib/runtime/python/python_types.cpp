@@ -108,6 +108,7 @@ PythonType::Family PythonTypes::family_of(Address at, uint64_t flags) {
     }
     if ((type.word_at(layout_.type_flags) & kHeapType) == 0) {
       if (*name == "module") return Family::kModule;
+      if (*name == "numpy.ndarray") return Family::kArray;
       if (is_weak(*name)) return Family::kWeak;
     }
     at = Address(type.word_at(layout_.type_base));

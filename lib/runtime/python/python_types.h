@@ -32,6 +32,7 @@ struct PythonType {
     kByteArray,
     kWeak,  // weakref.ref and the like
     kModule,
+    kArray,  // numpy.ndarray
   };
   std::string name;
   uint32_t number = 0;  // in order of discovery

@@ -136,7 +136,7 @@ void PythonWalk::add(const PythonObject& object, bool is_in_malloc) {
   sum.bytes += object.bytes;
   sum.owned_bytes += owned + object.values_bytes;
   if (is_in_malloc) sum.malloc_bytes += object.bytes;
-  if (is_of_malloc(owned)) sum.malloc_bytes += owned;
+  if (object.owns_block || is_of_malloc(owned)) sum.malloc_bytes += owned;
   if (is_of_malloc(object.values_bytes)) sum.malloc_bytes += object.values_bytes;
   if (object.keys.is_null()) return;
   // Empty dicts share a table that is a constant.

@@ -30,6 +30,7 @@ class FakePython {
   static constexpr uint64_t kFirstPool = 0x4000c000;
   static constexpr uint64_t kPool = PythonLayout::kLargestPool;
   static constexpr uint64_t kSharedKeys = 0x27f000;
+  static constexpr uint64_t kShapes = 0x27e000;
 
   explicit FakePython(unsigned minor = 11)
       : target(Machine::kX86_64), layout(*python_layout(3, minor)) {
@@ -108,6 +109,24 @@ class FakePython {
     return pool + layout.pool_header + number * size;
   }
 
+  // A numpy.ndarray of its own data, of items of 8 bytes; at most four sizes.
+  void put_array(uint64_t at, uint64_t of_type, const std::vector<uint64_t>& sizes) {
+    constexpr uint64_t kMostSizes = 4;
+    const uint64_t shape = kShapes + shapes_++ * 2 * kMostSizes * 8;
+    put(at, 1);
+    put(at + 8, of_type);
+    put(at + PythonArray::kData, kSharedKeys);
+    put(at + PythonArray::kDimensions, sizes.size());
+    put(at + PythonArray::kShape, shape);
+    put(at + PythonArray::kStrides, shape + sizes.size() * 8);
+    put(at + PythonArray::kFlags, PythonArray::kOwnsData | 1);
+    uint64_t stride = 8;
+    for (size_t i = sizes.size(); i-- != 0; stride *= sizes[i]) {
+      put(shape + i * 8, sizes[i]);
+      put(shape + (sizes.size() + i) * 8, stride);
+    }
+  }
+
   void put(uint64_t at, uint64_t value) { target.put_word(Address(at), value); }
   void put_int(uint64_t at, uint64_t value) {
     target.put(Address(at), static_cast<uint32_t>(value));
@@ -143,6 +162,7 @@ class FakePython {
   }
 
   uint64_t types_ = 0;
+  uint64_t shapes_ = 0;
   uint64_t pools_ = 0;
 };
 

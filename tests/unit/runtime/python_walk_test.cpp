@@ -135,6 +135,33 @@ TEST_CASE("numbers say how long they are, in the version's way") {
   }
 }
 
+TEST_CASE("arrays of numpy own their data, and what says of what shape it is") {
+  FakePython python;
+  const uint64_t array =
+      python.add_type("numpy.ndarray", python.object_type, 96, 0, FakePython::kReady);
+  const uint64_t pool = python.add_pool(96, 6);
+  const auto at = [&](uint64_t slot) { return python.block(pool, 96, slot); };
+  python.put_array(at(0), array, {10, 20});
+  python.put_array(at(1), array, {3, 0, 5});
+  python.put_array(at(2), array, {});
+  python.put_array(at(3), array, {10});
+  python.put(at(3) + PythonArray::kFlags, 1);  // a view of another's
+  python.put_array(at(4), array, {10});
+  python.put(at(4) + PythonArray::kShape, 0xdead000);
+  python.put_array(at(5), array, {uint64_t{1} << 39});
+  const RuntimeModel model = python.walk();
+  REQUIRE(find_class(model, "numpy.ndarray") != nullptr);
+  const RuntimeClass& row = *find_class(model, "numpy.ndarray");
+  CHECK(row.count == 6);
+  CHECK(row.bytes == 6 * 96);
+  CHECK(row.owned_bytes == (10 * 20 * 8 + 2 * 16) + 3 * 16 + 16);
+  CHECK(row.malloc_bytes == row.owned_bytes);
+  const ObjectClass& of_array = python.objects.slots.class_of(0);
+  REQUIRE(of_array.buffers.size() == 2);
+  CHECK(of_array.buffers[0].word == 2);
+  CHECK(python.objects.buffer_kinds[of_array.buffers[0].kind] == "ndarray data");
+}
+
 TEST_CASE("several interpreters may have arenas of their own since 3.12") {
   for (const unsigned minor : {11U, 12U}) {
     FakePython python(minor);
