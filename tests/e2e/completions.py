@@ -192,7 +192,7 @@ def main():
         for command, option, values in (("attach", "--freeze", ["auto", "fork", "stop", "none"]),
                                         ("doctor", "--color", ["auto", "always", "never"]),
                                         ("export", "--format", ["ndjson", "ptmallocdump", "folded", "pprof", "speedscope", "dhat",
-                                                                 "heaptrack", "heapsnapshot"])):
+                                                                 "heaptrack", "heapsnapshot", "ruby-dump-all", "heap_dump"])):
             found = check_values(shell, [command, option])
             help_text = output_of([heapsnap, command, "--help"])
             for value in values:

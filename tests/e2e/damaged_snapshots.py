@@ -33,7 +33,8 @@ REFERENCE_COMMANDS = [["owners"], ["owners", "-j", "--by", "type"], ["owners", "
                       ["diff", "-j", "SAME"], ["history", "-j", "SAME"],
                       *(["export", "--format", name, "--by", "owners"]
                         for name in ("folded", "speedscope", "dhat", "heaptrack", "pprof")),
-                      ["export", "--format", "heapsnapshot"]]
+                      ["export", "--format", "heapsnapshot"], ["export", "--format", "ruby-dump-all"],
+                      ["export", "--format", "heap_dump"]]
 CODES = (DONE, FOUND, UNSUPPORTED, BAD_INPUT)
 
 

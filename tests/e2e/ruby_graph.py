@@ -1,38 +1,20 @@
 #!/usr/bin/env python3
 """Objects of Ruby in the graph of references, against ObjectSpace's own word:
 
-    ruby_graph.py HEAPSNAP
+    ruby_graph.py HEAPSNAP [FOLDER VERSION...]
 
-What objects refer to is what ObjectSpace.dump says; owners names the constant that keeps a leak, why leads from it to an
-object, objects has what classes retain."""
+What objects refer to is what ObjectSpace.dump says; owners names the constant, global variable, class variable or variable
+of a class that keeps a leak, why leads from it to an object, objects has what classes retain."""
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
 
 from object_graph import ObjectGraph
+from ruby_target import RubyTarget, rubies
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 ORDERS = 2000
-
-
-class Target:
-    def __init__(self, ruby):
-        self.process = subprocess.Popen([ruby, "--disable-gems", f"{HERE}/ruby_graph_process.rb", str(ORDERS)],
-                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.said = json.loads(self.process.stdout.readline())
-        assert self.process.stdout.readline() == "ready\n"
-        self.pid = str(self.process.pid)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.process.communicate()
-        assert self.process.returncode == 0, "the process was harmed"
 
 
 def run(heapsnap, *words):
@@ -50,17 +32,14 @@ def check_owners(heapsnap, path):
     assert store["retained_bytes"] > ORDERS * 350, store
     text = json.dumps(store)
     assert '"Hash"' in text and '"Order"' in text, text[:2000]
-    assert {"Cache::SEEN", "Service::Registry::ITEMS"} <= by_name.keys(), list(by_name)[:40]
+    assert {"Cache::SEEN", "Service::Registry::ITEMS", "$queue", "Service::Registry.@@known",
+            "Service::Registry.@last"} <= by_name.keys(), list(by_name)[:60]
     print(f"owners: Cache::STORE keeps {store['retained_bytes']} bytes")
 
 
-def main():
-    heapsnap = sys.argv[1]
-    ruby = shutil.which("ruby")
-    if ruby is None:
-        print("there is no Ruby here")
-        return 77
-    with tempfile.TemporaryDirectory() as folder, Target(ruby) as target:
+def check(heapsnap, name, ruby, root):
+    with tempfile.TemporaryDirectory() as folder, RubyTarget(ruby, root, "ruby_graph_process.rb", ORDERS) as target:
+        print(f"Ruby {name}:")
         path = f"{folder}/a.hsnap"
         run(heapsnap, "attach", target.pid, "--references", "yes", "-o", path)
         graph = ObjectGraph(path)
@@ -69,6 +48,10 @@ def main():
         check_owners(heapsnap, path)
         held = run(heapsnap, "why", hex(target.said["order"]), path, "-j", "--limit", "20")
         assert "Cache::STORE" in held and "Order" in held, held[:2000]
+        for variable, address in target.said["variables"].items():
+            assert graph.globals[variable] == {graph.block_of(address)}, (variable, hex(address), graph.globals[variable])
+            held = run(heapsnap, "why", hex(address), path, "-j", "--limit", "20")
+            assert json.dumps(variable) in held, (variable, held[:2000])
         rows = {row["type"]: row for row in json.loads(run(heapsnap, "objects", path, "-j"))["objects"]}
         assert rows["Order"]["count"] == ORDERS and rows["Order"]["retained_bytes"] > ORDERS * 350, rows["Order"]
         # It ends with another status where something is leaked.
@@ -76,8 +59,13 @@ def main():
         leaks = json.loads(done.stdout)
         assert leaks["leaked_blocks"] < 100, (leaks["leaked_blocks"], leaks["leaked_bytes"])
         print(f"leaks: {leaks['garbage_blocks']} blocks are garbage, {leaks['leaked_blocks']} leaked")
-    return 0
+
+
+def main():
+    heapsnap, *words = sys.argv[1:]
+    for name, ruby, root in rubies(words):
+        check(heapsnap, name, ruby, root)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

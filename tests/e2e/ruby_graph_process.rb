@@ -21,10 +21,19 @@ end
 module Service
   class Registry
     ITEMS = []
+    @@known = { first: 'known ' * 30 }
+    @first = 1
+    @last = ['last ' * 30]
+
+    def self.variables
+      { 'Service::Registry.@@known' => @@known, 'Service::Registry.@last' => @last }
+    end
   end
 end
 
 count = Integer(ARGV[0])
+$queue = Array.new(50) { |number| "queued #{number} " * 9 }
+$other = nil
 count.times { |number| Cache::STORE["key #{number}"] = Order.new(number) }
 200.times { |number| Cache::SEEN << "seen #{number} " * 10 }
 100.times { |number| Service::Registry::ITEMS << Pair.new("left #{number}" * 9, [number.to_s]) }
@@ -50,7 +59,8 @@ some += some.map { |order| order.instance_variable_get(:@lines) }
 some += some.first(50).map { |order| order.instance_variable_get(:@lines)[1] }
 some += Service::Registry::ITEMS + [Cache::STORE, Cache::SEEN, Service::Registry::ITEMS]
 said = { references: some.map { |object| [address(object), references(object)] },
-         order: address(Cache::STORE.values[3]) }
+         order: address(Cache::STORE.values[3]),
+         variables: { '$queue' => $queue }.merge(Service::Registry.variables).transform_values { |one| address(one) } }
 $stdout.puts(JSON.generate(said))
 $stdout.puts('ready')
 $stdout.flush

@@ -5,40 +5,19 @@ Of Debian's ruby of this system, in a copy of the process and, where there is gc
 threads make garbage, stop for stop. With a FOLDER the Rubies of other suites are unpacked there, and run
 in a chroot."""
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 
+from ruby_target import RubyTarget, rubies
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 # What the process itself makes between its count and its end: what it takes to fork and to print.
 LATER_OBJECTS = 200
 COUNT = 3000
 STOPS = 300 if os.environ.get("HEAPSNAP_LONG") else 25
-
-
-class Target:
-    """A process of ruby_process.rb: `ruby` is the command, `root` the folder that it sees as /."""
-
-    def __init__(self, ruby, root, *words):
-        place = HERE
-        if root != "/":
-            shutil.copy(f"{HERE}/ruby_process.rb", f"{root}/tmp")
-            place = "/tmp"
-            ruby = ["chroot", root, *ruby]
-        self.process = subprocess.Popen([*ruby, "--disable-gems", f"{place}/ruby_process.rb", *map(str, words)],
-                                        text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.said = None if "churn" in words else json.loads(self.process.stdout.readline())
-        assert self.process.stdout.readline() == "ready\n"
-        self.pid = str(self.process.pid)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.process.communicate()
 
 
 class Heap:
@@ -144,7 +123,7 @@ def check_churn(probe, target):
 
 
 def check(probe, ruby, root):
-    with Target(ruby, root, COUNT) as target, tempfile.TemporaryDirectory() as folder:
+    with RubyTarget(ruby, root, "ruby_process.rb", COUNT) as target, tempfile.TemporaryDirectory() as folder:
         heap = Heap(probe, target.pid)
         check_sums(heap)
         check_counts(heap, target.said)
@@ -154,27 +133,14 @@ def check(probe, ruby, root):
             subprocess.run(["gcore", "-o", f"{folder}/core", target.pid], check=True, capture_output=True)
             assert Heap(probe, f"{folder}/core.{target.pid}").text == heap.text
             print("a core: the same")
-    with Target(ruby, root, COUNT, "churn") as target:
+    with RubyTarget(ruby, root, "ruby_process.rb", COUNT, "churn") as target:
         check_churn(probe, target)
 
 
 def main():
-    probe, *rest = sys.argv[1:]
-    if not rest:
-        if shutil.which("ruby") is None:
-            print("ruby is not installed")
-            sys.exit(77)
-        check(probe, ["ruby"], "/")
-        return
-    folder, *versions = rest
-    if os.geteuid() != 0:
-        print("only root can chroot")
-        sys.exit(77)
-    missing = subprocess.run(["sh", f"{HERE}/ruby_roots.sh", folder, *versions]).returncode
-    for version in versions:
-        if os.path.exists(f"{folder}/{version}/usr/bin/ruby{version}"):
-            check(probe, [f"ruby{version}"], f"{folder}/{version}")
-    sys.exit(missing)
+    probe, *words = sys.argv[1:]
+    for _, ruby, root in rubies(words):
+        check(probe, ruby, root)
 
 
 main()

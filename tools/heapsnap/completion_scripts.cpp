@@ -29,7 +29,7 @@ const std::vector<KnownPlaceholder>& known_placeholders() {
       {"FORMAT",
        Kind::kWords,
        {"ndjson", "ptmallocdump", "folded", "pprof", "speedscope", "dhat", "heaptrack",
-        "heapsnapshot"}},
+        "heapsnapshot", "ruby-dump-all", "heap_dump"}},
       {"PICTURE", Kind::kWords, {"png", "svg"}},
       {"COLOURS", Kind::kWords, {"state", "residency", "size", "type", "stack", "leak"}},
       {"BASIS", Kind::kWords, {"stacks", "owners"}},

@@ -35,6 +35,9 @@ constexpr const char* kExportDescription =
     "  heaptrack      heaptrack_gui, heaptrack_print (give FILE a name that ends in .gz)\n"
     "Of the references between blocks:\n"
     "  heapsnapshot   the Memory panel of Chrome's DevTools, memlab\n"
+    "Of the objects of a Ruby process, with what each refers to:\n"
+    "  ruby-dump-all  the lines of ObjectSpace.dump_all: heapy, harb, sheap\n"
+    "  heap_dump      the JSON of the gem heap_dump: mongoimport\n"
     "Owners and references are in snapshots taken with --references yes.";
 
 struct ExportArguments {
@@ -80,6 +83,8 @@ void write_export(const ExportArguments& arguments, DumpedHeaps dumped,
     write_profile(snapshot, {arguments.path, arguments.format, arguments.by}, out);
   } else if (arguments.format == "heapsnapshot") {
     write_heapsnapshot(snapshot, arguments.path, out);
+  } else if (is_ruby_format(arguments.format)) {
+    write_ruby_objects(snapshot, arguments.path, arguments.format, out);
   } else if (arguments.format == "ptmallocdump") {
     export_ptmallocdump(snapshot, dumped, out);
   } else if (arguments.rows == "sums") {
@@ -124,6 +129,8 @@ int run_export(const std::vector<std::string>& words) {
                  "the same for heaptrack");
   parser.example("heapsnap export a.hsnap --format heapsnapshot -o a.heapsnapshot",
                  "for \"Load profile\" in the Memory panel of Chrome's DevTools");
+  parser.example("heapsnap export a.hsnap --format ruby-dump-all -o a.dump && heapy read a.dump",
+                 "the objects of a Ruby process for heapy");
   if (!parser.parse(words)) return kExitDone;
   if (arguments.path.empty() || arguments.format.empty()) {
     throw Error(ErrorKind::kUsage, "export", "it needs a snapshot and a --format",
@@ -132,7 +139,7 @@ int run_export(const std::vector<std::string>& words) {
   const DumpedHeaps dumped = parse_heaps(arguments.heaps);
   check_choice("--format", arguments.format,
                {"ndjson", "ptmallocdump", "folded", "pprof", "speedscope", "dhat", "heaptrack",
-                "heapsnapshot"});
+                "heapsnapshot", "ruby-dump-all", "heap_dump"});
   if (!arguments.by.empty()) {
     check_choice("--by", arguments.by, {"stacks", "owners"});
     if (!is_profile_format(arguments.format)) {

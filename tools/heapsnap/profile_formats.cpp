@@ -5,13 +5,16 @@
 
 #include "analysis/owner_tree.h"
 #include "analysis/reference_streams.h"
+#include "analysis/ruby_objects.h"
 #include "analysis/stack_census.h"
 #include "base/error.h"
 #include "report/gzip_stream.h"
+#include "report/heap_dump_export.h"
 #include "report/heapsnapshot_export.h"
 #include "report/pprof_export.h"
 #include "report/profile_export.h"
 #include "report/reference_labels.h"
+#include "report/ruby_dump_export.h"
 #include "tools/heapsnap/explained_snapshot.h"
 #include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/tracked_stacks.h"
@@ -69,6 +72,18 @@ void write_by_owner(const SnapshotReader& snapshot, const ProfileRequest& reques
                   "; for call stacks: heapsnap inject or heapsnap run");
 }
 
+// Which Ruby it is whose objects are not there, and why.
+[[noreturn]] void fail_without_ruby(const SnapshotMetadata& metadata, const std::string& path) {
+  for (const Runtime& runtime : metadata.runtimes.runtimes) {
+    if (runtime.kind != RuntimeKind::kRuby || runtime.why_not.empty()) continue;
+    throw Error(ErrorKind::kUnsupported, path + " has no objects of Ruby",
+                "those of Ruby " + runtime.version + " could not be read: " + runtime.why_not);
+  }
+  throw Error(ErrorKind::kUnsupported, path + " has no objects of Ruby",
+              "no Ruby was found in the process, or the snapshot was taken by an older heapsnap",
+              "heapsnap objects says which runtimes a snapshot has");
+}
+
 }  // namespace
 
 bool is_profile_format(const std::string& format) {
@@ -89,6 +104,23 @@ void write_profile(const SnapshotReader& snapshot, const ProfileRequest& request
     write_by_stack(snapshot, request, out);
   } else {
     write_by_owner(snapshot, request, out);
+  }
+}
+
+bool is_ruby_format(const std::string& format) {
+  return format == "ruby-dump-all" || format == "heap_dump";
+}
+
+void write_ruby_objects(const SnapshotReader& snapshot, const std::string& path,
+                        const std::string& format, Writer& out) {
+  require_references(snapshot, path);
+  const ReferenceStreams references = references_of(snapshot);
+  RubyObjects objects(streams_of(snapshot), references);
+  if (objects.size() == 0) fail_without_ruby(snapshot.metadata(), path);
+  if (format == "heap_dump") {
+    export_heap_dump(objects, out);
+  } else {
+    export_ruby_dump(snapshot.metadata(), objects, out);
   }
 }
 

@@ -1,4 +1,5 @@
-// The exports that are about stacks of a kind: call stacks, owners, references.
+// The exports that are about stacks of a kind (call stacks, owners), about references, and about
+// objects of a language runtime.
 #pragma once
 
 #include <string>
@@ -19,6 +20,10 @@ bool is_profile_format(const std::string& format);
 // Throws Error{kUnsupported}, with how to take a snapshot that has it, where it lacks what is asked
 // for; before anything is written, as for a damaged snapshot.
 void write_profile(const SnapshotReader& snapshot, const ProfileRequest& request, Writer& out);
+// "ruby-dump-all", "heap_dump"
+bool is_ruby_format(const std::string& format);
+void write_ruby_objects(const SnapshotReader& snapshot, const std::string& path,
+                        const std::string& format, Writer& out);
 void write_heapsnapshot(const SnapshotReader& snapshot, const std::string& path, Writer& out);
 
 }  // namespace heapsnap
