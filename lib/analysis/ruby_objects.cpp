@@ -160,8 +160,8 @@ void RubyObjects::follow(std::span<const BlockNumber> targets) {
   const auto look_at = [this](BlockNumber target) {
     if (is_object(target)) {
       found_.push_back(target);
-    } else if (search_[target] != searches_ && passes_[target] < kMostPasses &&
-               !columns_.is_mallocs_own(target)) {
+    } else if (target < first_slot_ && search_[target] != searches_ &&
+               passes_[target] < kMostPasses && !columns_.is_mallocs_own(target)) {
       search_[target] = searches_;
       ++passes_[target];
       waiting_.push_back(target);

@@ -55,7 +55,7 @@ TEST_CASE("objects of Ruby refer to each other through blocks of malloc") {
   CHECK(rows[ruby.cache].of_class == kNoBlock);
   CHECK(rows[ruby.cache].references == Blocks{ruby.order_class});
   // Of a class: what its variables lead to.
-  CHECK(rows[ruby.order_class].references == Blocks{ruby.text});
+  CHECK(rows[ruby.order_class].references == Blocks{ruby.order_class, ruby.text});
   CHECK(objects.address_of(ruby.array).value() == ruby.address(ruby.array));
 }
 

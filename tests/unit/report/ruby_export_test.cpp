@@ -39,9 +39,11 @@ TEST_CASE("objects of Ruby are written as ObjectSpace.dump_all does") {
   CHECK(has_line(text, R"({"address":"0x7f000000c000", "type":"ARRAY", "class":"0x7f0000008000", )"
                        R"("slot_size":40, "references":["0x7f0000010000", "0x7f0000014000"], )"
                        R"("memsize":160})"));
-  CHECK(has_line(text, R"({"address":"0x7f0000004000", "type":"CLASS", "class":"0x7f0000000000", )"
-                       R"("slot_size":160, "name":"Order", "references":["0x7f0000018000"], )"
-                       R"("memsize":160})"));
+  CHECK(has_line(
+      text,
+      R"({"address":"0x7f0000004000", "type":"CLASS", "class":"0x7f0000000000", )"
+      R"("slot_size":160, "name":"Order", "references":["0x7f0000004000", "0x7f0000018000"], )"
+      R"("memsize":160})"));
   CHECK(has_line(text,
                  R"({"address":"0x7f0000018000", "type":"STRING", "slot_size":40, "memsize":40})"));
   CHECK(has_line(text,
