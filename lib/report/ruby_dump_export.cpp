@@ -40,7 +40,10 @@ void export_ruby_dump(const SnapshotMetadata& metadata, RubyObjects& objects, Wr
   std::string line;
   objects.each_root([&](const RubyRoot& root) {
     line = "{\"type\":\"ROOT\", \"root\":";
-    append_json_string(line, root_label(metadata, *root.place));
+    // A variable of Ruby is called as it is in Ruby.
+    append_json_string(line, root.place->kind == RootKind::kGlobal
+                                 ? root.place->name
+                                 : root_label(metadata, *root.place));
     out.write(line);
     write_references(objects, root.references, out);
     out.write("}\n");

@@ -65,7 +65,8 @@ def check_objects(heapsnap, path, said):
     rows = {row["type"]: row for row in json.loads(run(heapsnap, "objects", path, "-j"))["objects"]}
     frame = rows["Frame"]
     assert frame["count"] == said["count"], (frame, said["count"])
-    assert frame["bytes"] == said["count"] * said["basic"], frame
+    # With the header of the collector, which knows instances of classes of Python.
+    assert frame["bytes"] == said["count"] * (said["basic"] + 16), frame
     assert frame["bytes"] + frame["owned_bytes"] == said["bytes"], (frame, said["bytes"])
     assert frame["malloc_bytes"] >= said["nbytes"] and frame["retained_bytes"] >= said["bytes"], frame
     assert rows["numpy.ndarray"]["owned_bytes"] >= said["plain"][2], rows["numpy.ndarray"]
@@ -78,7 +79,9 @@ def check_owners(heapsnap, path, said):
     owners = json.loads(run(heapsnap, "owners", path, "-j", "--limit", "0", "--depth", "6"))["owners"]
     by_name = {node.get("root"): node for node in owners}
     frames, plain = by_name["app.FRAMES"], by_name["app.PLAIN"]
-    assert frames["retained_bytes"] >= said["nbytes"], frames
+    # Those that a view refers to belong to both variables, and one may be left over on a stack.
+    alone = sorted(size for _, _, size in said["frames"][len(said["views"]):])
+    assert frames["retained_bytes"] >= sum(alone[:-1]), (frames, sum(alone))
     text = json.dumps(frames)
     assert '"Frame"' in text and '"ndarray data"' in text, text[:2000]
     assert plain["retained_bytes"] >= said["plain"][2] and '"ndarray data"' in json.dumps(plain), plain

@@ -1,7 +1,11 @@
 #include "runtime/ruby/ruby_graph.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
+
+#include "heap/struct_bytes.h"
 
 namespace heapsnap {
 
@@ -9,15 +13,28 @@ namespace {
 
 constexpr uint64_t kCachedValue = 8;  // iseq_inline_constant_cache_entry
 
+constexpr uint64_t kStringBytes = 24;
 constexpr uint64_t kFlags = ObjectClass::word_bit(0);
 constexpr uint64_t kAllButClass = ~ObjectClass::word_bit(RubyValue::kClass);
+
+constexpr uint64_t kHashTable = RubyValue::user_flag(3);
+constexpr uint64_t kFirstPair = 4;  // word of a slot in which the pairs are (since 3.3)
+
+// Of a hash with up to eight pairs of key and value: how many there are, or were.
+uint64_t pairs_of_hash(uint64_t flags) {
+  constexpr unsigned kBound = 12 + 8;  // RHASH_AR_TABLE_BOUND_SHIFT
+  return std::min<uint64_t>(flags >> kBound & 0xf, RubyGraph::kMostPairs);
+}
+
+uint64_t words_from(uint64_t word) {
+  return ~uint64_t{0} << word;
+}
 
 // The words of a slot that are no references, by what its flags say.
 uint64_t words_to_skip(std::span<const std::byte> slot, const RubyLayout& layout) {
   constexpr uint64_t kNotEmbedded = RubyValue::user_flag(1);  // of strings
   constexpr uint64_t kEmbedded = RubyValue::user_flag(1);     // of arrays and objects
   constexpr uint64_t kBignumEmbedded = RubyValue::user_flag(2);
-  constexpr uint64_t kStringBytes = 24;
   constexpr uint64_t kArrayItems = 32;
   constexpr uint64_t kObjectNames = 32;  // the table of its class, up to 3.1
   uint64_t flags = 0;
@@ -36,6 +53,9 @@ uint64_t words_to_skip(std::span<const std::byte> slot, const RubyLayout& layout
       return layout.object_count != RubyLayout::kNone && (flags & kEmbedded) == 0
                  ? kFlags | ObjectClass::word_bit(kObjectNames)
                  : kFlags;
+    case RubyType::kHash:
+      if (layout.hash_table != RubyLayout::kNone || (flags & kHashTable) != 0) return kFlags;
+      return kFlags | words_from(kFirstPair + 2 * pairs_of_hash(flags));
     default: return kFlags;
   }
 }
@@ -62,6 +82,38 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
     last_class_ = known;
   }
   objects_.slots.add_slot(index, last_class_);
+  if (builtin == RubyType::kString) add_string_bytes(slot);
+  if (builtin == RubyType::kHash) add_hash_pairs(slot);
+}
+
+void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip) {
+  constexpr size_t kMostBlocks = 1 << 24;
+  if (objects_.blocks.size() >= kMostBlocks) return;
+  if (of_class == SlotMap::kBuffers) {
+    ObjectClass made;
+    made.name = name;
+    made.skip = skip;
+    of_class = objects_.slots.add_class(std::move(made));
+  }
+  objects_.blocks.push_back({Address(at), of_class});
+}
+
+void RubyGraph::add_hash_pairs(std::span<const std::byte> slot) {
+  if (layout_.hash_table == RubyLayout::kNone) return;
+  const StructBytes words(slot, 8);
+  const uint64_t flags = words.word_at(0);
+  if ((flags & kHashTable) != 0) return;
+  const uint64_t pairs = pairs_of_hash(flags);
+  add_block(words.word_at(layout_.hash_table), hash_pairs_[pairs], "Hash pairs",
+            words_from(2 * pairs));
+}
+
+void RubyGraph::add_string_bytes(std::span<const std::byte> slot) {
+  constexpr uint64_t kElsewhere = RubyValue::user_flag(1);
+  const StructBytes words(slot, 8);
+  const uint64_t flags = words.word_at(0);
+  if ((flags & (kElsewhere | layout_.flag_shared)) != kElsewhere) return;
+  add_block(words.word_at(kStringBytes), string_bytes_, "String bytes", ObjectClass::kNoReferences);
 }
 
 uint32_t RubyGraph::make_class(const RubyOwner& owner, const Kind& kind) {

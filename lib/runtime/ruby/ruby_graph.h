@@ -4,6 +4,8 @@
 //   all of them                                flags
 //   strings, numbers that lie in the slot      all but the class
 //   what code remembers of a constant          its value
+//   characters in a block of malloc            all of it
+//   a small hash                               what is behind its last pair
 //   strings and arrays that share what         where that is: it belongs to the other one, which
 //   another one has                            they refer to, too
 //   objects, up to 3.1                         the names of their variables, which are the class's
@@ -12,6 +14,7 @@
 // ones are classes of their own: "Order (unswept)".
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -30,6 +33,8 @@ namespace heapsnap {
 
 class RubyGraph {
  public:
+  static constexpr uint64_t kMostPairs = 8;  // RHASH_AR_TABLE_MAX_SIZE
+
   // All outlive it.
   RubyGraph(const RubyLayout& layout, const RubyTypes& types, RuntimeObjects& objects)
       : layout_(layout), types_(types), objects_(objects) {}
@@ -59,6 +64,12 @@ class RubyGraph {
       return std::hash<uint64_t>()((key ^ kind.skip << 20) * 0x9e3779b97f4a7c15);
     }
   };
+  // Where the characters of a string are that has a block of malloc: nothing there is a reference,
+  // though the block may have been something else before.
+  void add_string_bytes(std::span<const std::byte> slot);
+  // Where the pairs of a small hash are (up to 3.1).
+  void add_hash_pairs(std::span<const std::byte> slot);
+  void add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip);
   uint32_t make_class(const RubyOwner& owner, const Kind& kind);
 
   const RubyLayout& layout_;
@@ -67,7 +78,9 @@ class RubyGraph {
   std::unordered_map<Kind, uint32_t, KindHash> classes_;
   Kind last_;  // most objects are what the one before is
   uint32_t last_class_ = SlotMap::kBuffers;
-  std::vector<uint64_t> modules_;  // and classes
+  uint32_t string_bytes_ = SlotMap::kBuffers;          // until there is one
+  std::array<uint32_t, kMostPairs + 1> hash_pairs_{};  // the same, by how many there are
+  std::vector<uint64_t> modules_;                      // and classes
 };
 
 }  // namespace heapsnap

@@ -37,9 +37,18 @@ std::optional<std::string> RubyVariables::name_of(uint64_t id) {
 
 void RubyVariables::add(Address word, std::string name, RuntimeObjects& objects) {
   const auto value = cache_.word(word, 8);
-  if (!value || !RubyValue::is_object(*value)) return;
+  // $LOAD_PATH and the like have the state of the interpreter there, and a function that looks.
+  if (!value || !is_object_at(*value)) return;
   if (objects.variables.size() >= kMostVariables) return;
   objects.variables.push_back({word, std::move(name), place_.module});
+}
+
+bool RubyVariables::is_object_at(uint64_t value) {
+  if (!RubyValue::is_object(value)) return false;
+  const auto flags = cache_.word(Address(value), 8);
+  const auto of_class = cache_.word(Address(value) + RubyValue::kClass, 8);
+  return flags && of_class && RubyValue::type_name(RubyValue::type_of(*flags)) != nullptr &&
+         classes_.find(*of_class) != nullptr;
 }
 
 bool RubyVariables::are_globals(const RubyIdTable& table) {

@@ -41,6 +41,7 @@ class RubyVariables {
 
  private:
   bool are_globals(const RubyIdTable& table);
+  bool is_object_at(uint64_t value);
   void add(Address word, std::string name, RuntimeObjects& objects);
   // "@last", "@@known", "$queue" of an ID; nothing of those that no program can name.
   std::optional<std::string> name_of(uint64_t id);
