@@ -74,9 +74,12 @@ RubyObjects::RubyObjects(const SnapshotStreams& streams, const ReferenceStreams&
   name_by_constants();
   name_by_types();
   find_constants();
-  passes_ = LargeArray<uint8_t>(blocks);
   search_ = LargeArray<uint32_t>(blocks);
-  counted_ = BlockSet(blocks);
+}
+
+void RubyObjects::start_passes() {
+  passes_ = LargeArray<uint8_t>(graph_.blocks());
+  counted_ = BlockSet(graph_.blocks());
 }
 
 void RubyObjects::read_addresses(const SnapshotStreams& streams) {

@@ -80,6 +80,8 @@ class RubyObjects {
   void name_by_constants();
   void name_by_types();
   void find_constants();
+  // Nothing is passed yet, and counts to nobody.
+  void start_passes();
   // Adds the objects that these lead to, to found_.
   void follow(std::span<const BlockNumber> targets);
   void sort_found();
@@ -112,6 +114,7 @@ class RubyObjects {
 template <typename Receive>
 void RubyObjects::each_root(Receive receive) {
   RubyRoot root;
+  start_passes();
   for (size_t at = 0; next_root(at, root);) {
     if (!root.references.empty()) receive(root);
   }
@@ -119,6 +122,7 @@ void RubyObjects::each_root(Receive receive) {
 
 template <typename Receive>
 void RubyObjects::each_object(Receive receive) {
+  start_passes();
   for (BlockNumber block = first_slot_; block < graph_.blocks(); ++block) {
     if (is_object(block)) receive(row_of(block));
   }
