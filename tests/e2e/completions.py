@@ -79,7 +79,7 @@ class Zsh:
         for line in found:
             # "(-o --output)--output=[help]:FILE:_files", "1:PID:_pids", "attach"
             option = re.match(r"(?:\([^)]*\))?(--[\w-]+)", line)
-            values = re.search(r":\(([\w ]+)\)$", line)
+            values = re.search(r":\(([\w -]+)\)$", line)
             if option:
                 replies.append(option.group(1))
             elif re.fullmatch(r"[\w-]+", line):
