@@ -121,7 +121,7 @@ if ARGV[1] == "churn"
   end
   puts "ready"
   $stdin.read
-  exit!
+  exit!(true)
 end
 # GC pressure from four threads, which then hold still.
 Array.new(4) { Thread.new { 20.times { Array.new(2000) { |i| Order.new(i) } } } }.each(&:join)
