@@ -58,8 +58,8 @@ void SlotMap::fill_table() {
   if (pages_.empty()) return;
   uint64_t part = kMostPage;
   uint64_t parts = 0;
-  for (const Page& page : pages_) part = std::min(part, page.range.size());
-  for (const Page& page : pages_) parts += page.range.size() / part;
+  for (const Page& page : pages_) part = std::min(part, std::bit_ceil(page.range.size()));
+  for (const Page& page : pages_) parts += std::bit_ceil(page.range.size()) / part;
   part_shift_ = static_cast<unsigned>(std::countr_zero(part));
   const unsigned bits = std::max(4U, static_cast<unsigned>(std::bit_width(parts)) + 1);
   table_.assign(size_t{1} << bits, Entry{});

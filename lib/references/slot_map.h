@@ -71,7 +71,8 @@ class SlotMap {
   }
   const std::vector<ObjectClass>& classes() const { return classes_; }
 
-  // A page, aligned to its size, a power of two from kLeastPage to kMostPage; its slots lie in it.
+  // A page, aligned to its size, rounded up to a power of two from kLeastPage to kMostPage; its slots
+  // lie in it. (Those of Ruby 2.7 leave room for malloc's header of the next block.)
   // Then those of its slots that are used, ascending.
   void add_page(const AddressRange& page, Address first_slot, uint32_t slot_bytes, uint32_t slots);
   void add_slot(uint32_t index, uint32_t of_class);
@@ -107,7 +108,10 @@ class SlotMap {
     return Address(address - (address - page.first) % page.slot_bytes);
   }
   // Whether the address lies in a page, in a slot or not.
-  bool contains(uint64_t address) const { return page_at(address) != nullptr; }
+  bool contains(uint64_t address) const {
+    const Page* const page = page_at(address);
+    return page != nullptr && page->range.contains(Address(address));
+  }
 
   // Calls visit(slot, its begin, words of it) for what may be references in `range`, ascending.
   template <typename Visit>

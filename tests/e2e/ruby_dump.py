@@ -21,9 +21,8 @@ from ruby_target import RubyTarget, rubies
 ORDERS = 2000
 # What the process itself makes after its dump: what it takes to say where it is.
 LATER_OBJECTS = 300
-# Of these, all references are there, and hardly any others: what they have in malloc's blocks is theirs alone, but for
-# words that are left over behind the last item.
-EXACT = ("OBJECT", "ARRAY", "HASH", "STRUCT", "STRING", "FLOAT", "BIGNUM", "RATIONAL", "COMPLEX")
+# Of these, all references are there. What is left over in memory that they lead to counts, too.
+COMPLETE = ("OBJECT", "ARRAY", "HASH", "STRUCT", "STRING", "FLOAT", "BIGNUM", "RATIONAL", "COMPLEX")
 
 
 def run(heapsnap, *words):
@@ -40,6 +39,8 @@ class Dump:
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in file:
                 one = json.loads(line)
+                if one["type"] == "SHAPE":  # since 3.3; no object
+                    continue
                 if one["type"] == "ROOT":
                     self.roots[one["root"]].update(one.get("references", ()))
                 else:
@@ -74,18 +75,16 @@ def check_references(ours, theirs):
         expected = {one for one in said.get("references", ()) if one in theirs.objects} - {address}
         found = set(ours.objects[address].get("references", ())) - {address}
         kind = said["type"]
-        if kind in EXACT and not expected <= found:
+        if kind in COMPLETE and not expected <= found:
             young.append((said, expected - found))
         agree[kind] += len(expected & found)
         besides[kind] += len(found - expected)
         lost[kind] += len(expected - found)
     # What it takes to write the dump lies in the heap for what is young (up to 3.2).
-    assert len(young) < 5, (len(young), young[:5])
+    assert len(young) < 20, (len(young), young[:5])
     for kind, count in agree.items():
         print(f"  {kind}: {count} equal, {besides[kind]} besides, {lost[kind]} not found")
-        if kind in EXACT:
-            assert besides[kind] <= count / 10 + 50, (kind, count, besides[kind])
-        else:
+        if kind not in COMPLETE:
             # What is marked by a function that looks it up elsewhere: variables of objects that are no Object.
             assert lost[kind] <= (count + lost[kind]) / 4 + 20, (kind, count, lost[kind])
 

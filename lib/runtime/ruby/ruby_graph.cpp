@@ -1,7 +1,6 @@
 #include "runtime/ruby/ruby_graph.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -63,8 +62,8 @@ uint64_t words_to_skip(std::span<const std::byte> slot, const RubyLayout& layout
 }  // namespace
 
 void RubyGraph::add_page(const RubyPage& page, uint64_t page_bytes) {
-  const AddressRange range{page.body, page.body + std::bit_ceil(page_bytes)};
-  objects_.slots.add_page(range, page.body + page.start, page.slot_bytes, page.slots);
+  objects_.slots.add_page({page.body, page.body + page_bytes}, page.body + page.start,
+                          page.slot_bytes, page.slots);
 }
 
 void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,

@@ -98,7 +98,7 @@ TEST_CASE("pages of two runtimes are numbered by address, whoever came first") {
   SlotMap map;
   const uint32_t first = map.add_class(class_with(0, 0));
   const uint32_t second = map.add_class(class_with(16, 0));
-  map.add_page({Address(0x20000), Address(0x30000)}, Address(0x20040), 640, 100);
+  map.add_page({Address(0x20000), Address(0x30000 - 40)}, Address(0x20040), 640, 100);
   map.add_slot(7, first);
   map.add_page({Address(0x11000), Address(0x12000)}, Address(0x11030), 64, 60);
   map.add_slot(0, second);
@@ -113,6 +113,9 @@ TEST_CASE("pages of two runtimes are numbered by address, whoever came first") {
   const auto memory = map.memory();
   REQUIRE(memory.size() == 2);
   CHECK(memory[0] == AddressRange{Address(0x11000), Address(0x12000)});
+  // What follows a page that has less than its place is none of it.
+  CHECK(map.contains(0x30000 - 48));
+  CHECK_FALSE(map.contains(0x30000 - 40));
 }
 
 TEST_CASE("only words that may be references are given, also where a slot is cut") {
