@@ -74,13 +74,13 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   if (is_module && modules_.size() < kMostModules) modules_.push_back(at.value());
   const Kind kind{words_to_skip(slot, layout_),
                   owner.of_class != nullptr ? owner.of_class->number + 1 : 0, owner.type, is_dead};
-  if (last_class_ == SlotMap::kBuffers || kind != last_) {
+  Recent& recent = recent_[KindHash()(kind) % recent_.size()];
+  if (recent.number == SlotMap::kBuffers || recent.kind != kind) {
     uint32_t& known = classes_[kind];
     if (known == SlotMap::kBuffers) known = make_class(owner, kind);
-    last_ = kind;
-    last_class_ = known;
+    recent = {kind, known};
   }
-  objects_.slots.add_slot(index, last_class_);
+  objects_.slots.add_slot(index, recent.number);
   if (builtin == RubyType::kString) add_string_bytes(slot);
   if (builtin == RubyType::kHash) add_hash_pairs(slot);
 }

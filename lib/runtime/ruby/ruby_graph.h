@@ -16,7 +16,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -57,11 +56,15 @@ class RubyGraph {
     bool is_dead = false;
     bool operator==(const Kind&) const = default;
   };
+  struct Recent {
+    Kind kind;
+    uint32_t number = SlotMap::kBuffers;
+  };
   struct KindHash {
     size_t operator()(const Kind& kind) const {
       const uint64_t key =
           uint64_t{kind.of_class} << 32 | kind.type << 1 | (kind.is_dead ? 1U : 0U);
-      return std::hash<uint64_t>()((key ^ kind.skip << 20) * 0x9e3779b97f4a7c15);
+      return ((key ^ kind.skip << 20) * 0x9e3779b97f4a7c15) >> 32;
     }
   };
   // Where the characters of a string are that has a block of malloc: nothing there is a reference,
@@ -76,8 +79,7 @@ class RubyGraph {
   const RubyTypes& types_;
   RuntimeObjects& objects_;
   std::unordered_map<Kind, uint32_t, KindHash> classes_;
-  Kind last_;  // most objects are what the one before is
-  uint32_t last_class_ = SlotMap::kBuffers;
+  std::array<Recent, 1024> recent_{};                  // most objects are what one before was
   uint32_t string_bytes_ = SlotMap::kBuffers;          // until there is one
   std::array<uint32_t, kMostPairs + 1> hash_pairs_{};  // the same, by how many there are
   std::vector<uint64_t> modules_;                      // and classes
