@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kMostAliases = 32;
 constexpr int kMostDimensions = 32;
+constexpr int kMostOrigins = 16;  // as many as dwarf_attr_integrate(3) follows
 
 static_assert(sizeof(DwarfEntry::Parts) == sizeof(Dwarf_Die));
 
@@ -33,6 +34,29 @@ bool has_expression(Dwarf_Attribute& attribute) {
   }
 }
 
+// The entry that has the attribute: this one, or one that it follows by DW_AT_abstract_origin and
+// DW_AT_specification.
+bool find_attribute(Dwarf_Die& die, unsigned attribute, Dwarf_Attribute& found) {
+  for (int i = 0; i < kMostOrigins; ++i) {
+    if (dwarf_attr(&die, attribute, &found) != nullptr) return true;
+    Dwarf_Attribute origin;
+    Dwarf_Die other;
+    if ((dwarf_attr(&die, DW_AT_abstract_origin, &origin) == nullptr &&
+         dwarf_attr(&die, DW_AT_specification, &origin) == nullptr) ||
+        dwarf_formref_die(&origin, &other) == nullptr) {
+      return false;
+    }
+    die = other;
+  }
+  return false;
+}
+
+// Whether all values of the entry end within its unit.
+bool is_whole(Dwarf_Die& die) {
+  const auto go_on = [](Dwarf_Attribute*, void*) -> int { return DWARF_CB_OK; };
+  return dwarf_getattrs(&die, go_on, nullptr, 0) == 1;
+}
+
 }  // namespace
 
 int DwarfEntry::tag() const {
@@ -41,8 +65,19 @@ int DwarfEntry::tag() const {
 }
 
 const char* DwarfEntry::name() const {
+  return text(DW_AT_name);
+}
+
+// dwarf_formstring(3) gives a DW_FORM_string as it is, also one that nothing ends before the end of
+// the section.
+const char* DwarfEntry::text(unsigned attribute) const {
   Dwarf_Die die = die_of(parts_);
-  return dwarf_diename(&die);
+  Dwarf_Attribute found;
+  const bool is_here = find_attribute(die, attribute, found);
+  // That of a unit may stand in its skeleton.
+  if (!is_here && dwarf_attr_integrate(&die, attribute, &found) == nullptr) return nullptr;
+  if (dwarf_whatform(&found) == DW_FORM_string && !(is_here && is_whole(die))) return nullptr;
+  return dwarf_formstring(&found);
 }
 
 bool DwarfEntry::has(unsigned attribute) const {

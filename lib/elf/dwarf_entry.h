@@ -21,9 +21,11 @@ class DwarfEntry {
   const void* address() const { return parts_[0]; }
 
   int tag() const;           // DW_TAG_*
-  const char* name() const;  // nullptr: it has none. Lives as long as the file is open
+  const char* name() const;  // DW_AT_name, as text() has it
   bool has(unsigned attribute) const;
   // These follow DW_AT_specification and DW_AT_abstract_origin, a few times.
+  // nullptr: it has none. Lives as long as the file is open.
+  const char* text(unsigned attribute) const;
   std::optional<uint64_t> number(unsigned attribute) const;
   // What the attribute refers to; none where it is missing or leads to no entry.
   DwarfEntry referred(unsigned attribute) const;

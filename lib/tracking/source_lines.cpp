@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <map>
 #include <optional>
 #include <unordered_map>
 
+#include "elf/dwarf_entry.h"
 #include "tracking/demangle.h"
 
 namespace heapsnap {
@@ -57,10 +59,9 @@ bool has_code_attributes(Dwarf_Die& die) {
   return dwarf_hasattr(&die, DW_AT_low_pc) != 0 || dwarf_hasattr(&die, DW_AT_ranges) != 0;
 }
 
-const char* text_attribute(Dwarf_Die& die, unsigned name) {
-  Dwarf_Attribute attribute;
-  if (dwarf_attr_integrate(&die, name, &attribute) == nullptr) return nullptr;
-  const char* const text = dwarf_formstring(&attribute);
+const char* text_attribute(const Dwarf_Die& die, unsigned name) {
+  const auto entry = DwarfEntry::from_parts(std::bit_cast<DwarfEntry::Parts>(die));
+  const char* const text = entry.text(name);
   return text == nullptr || *text == '\0' ? nullptr : text;
 }
 
@@ -90,7 +91,7 @@ std::string scope_prefix(Dwarf_Die declaration) {
   std::string prefix;
   for (int i = std::min(count, kDeepest) - 1; i > 0; --i) {
     const int tag = dwarf_tag(&scopes[i]);
-    const char* const name = dwarf_diename(&scopes[i]);
+    const char* const name = text_attribute(scopes[i], DW_AT_name);
     if (tag == DW_TAG_namespace) {
       prefix += std::string(name == nullptr ? "(anonymous namespace)" : name) + "::";
     } else if (name != nullptr && (tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
