@@ -12,7 +12,10 @@ export interface Arena {
   own: Pages; trim: { resident: number }; largest_free: number; free_share: number; scatter: number;
 }
 export interface Root { root: string; kind: string; module?: string; module_offset?: number; tid?: number; addr?: string }
-export interface Owner extends Root { retained_bytes: number; retained_blocks: number; holds?: Blocks[] }
+export interface Owner extends Root {
+  retained_bytes: number; retained_blocks: number; holds?: Blocks[];
+  roots?: Root[]; root_count?: number;  // of kind "several": those that share the blocks
+}
 export interface Blocks {
   count: number; bytes: number; type?: string; least_size: number; most_size: number; held_at?: number;
   retained_bytes: number; retained_blocks: number; holds?: Blocks[];

@@ -1,9 +1,23 @@
 // Names of owners and blocks, as heapsnap's text has them.
-import type { Blocks, Frame, Owner } from "./data";
+import type { Blocks, Frame, Owner, Root } from "./data";
 import { count, fileName, size } from "./format";
 
+const kMostNamed = 3;
+
+function severalLabel(roots: Root[], total: number): string {
+  if (roots.length === 0) return "several roots together";
+  const named = roots.slice(0, kMostNamed).map(rootLabel);
+  const more = total - named.length;
+  const last = more > 0 ? `${count(more)} more` : named.pop()!;
+  return `${named.join(", ")}${named.length === 0 ? "" : " and "}${last} together`;
+}
+
 export function ownerLabel(owner: Owner): string {
-  if (owner.kind === "several") return "several roots together";
+  if (owner.kind === "several") return severalLabel(owner.roots ?? [], owner.root_count ?? 0);
+  return rootLabel(owner);
+}
+
+function rootLabel(owner: Root): string {
   const module = owner.module === undefined || owner.module === "" ? "" : fileName(owner.module);
   let name = owner.root;
   if (name === "" && module !== "") name = `${module}+0x${(owner.module_offset ?? 0).toString(16)}`;
