@@ -1,8 +1,8 @@
 // The objects of Ruby in a snapshot, and what each of them refers to: the graph of references
 // without the blocks of malloc that lie between objects.
 //
-//   slot  Order ──► block of malloc ──► slot  String        Order refers to the String and the Hash;
-//               └─► slot  Hash                              the block counts to the Order's bytes
+//   slot  Order ──► block of malloc ──► slot  String   Order refers to the String and the Hash;
+//               └─► slot  Hash                         the block counts to the Order's bytes
 //
 // The second word of a slot is its class, and no reference. A class is called what the constant is
 // called that leads to it; where several do, as the objects of it are.

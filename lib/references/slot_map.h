@@ -71,8 +71,8 @@ class SlotMap {
   }
   const std::vector<ObjectClass>& classes() const { return classes_; }
 
-  // A page, aligned to its size, rounded up to a power of two from kLeastPage to kMostPage; its slots
-  // lie in it. (Those of Ruby 2.7 leave room for malloc's header of the next block.)
+  // A page, aligned to its size, rounded up to a power of two from kLeastPage to kMostPage; its
+  // slots lie in it. (Those of Ruby 2.7 leave room for malloc's header of the next block.)
   // Then those of its slots that are used, ascending.
   void add_page(const AddressRange& page, Address first_slot, uint32_t slot_bytes, uint32_t slots);
   void add_slot(uint32_t index, uint32_t of_class);

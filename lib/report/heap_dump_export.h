@@ -8,9 +8,9 @@
 //   ]
 //
 // An id is the address of the object. Values, keys, names of instance variables and methods are not
-// in a snapshot: "refs" has what an object refers to, whatever its type. A line with more
-// than kMostElementsOfHeapDump references goes on in another, with the id "139681733729368:1" and "of": BSON
-// takes documents of up to 16 MiB.
+// in a snapshot: "refs" has what an object refers to, whatever its type. A line with more than
+// kMostElementsOfHeapDump references goes on in another, with the id "139681733729368:1" and "of":
+// BSON takes documents of up to 16 MiB.
 #pragma once
 
 #include <cstdint>

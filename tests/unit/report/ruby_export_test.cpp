@@ -80,7 +80,8 @@ TEST_CASE("a line of very many references goes on in the next one") {
   simdjson::dom::parser parser;
   std::set<std::string> ids;
   size_t lines = 0;
-  for (const simdjson::dom::element each : parser.parse(text).get_array().value()) {
+  const simdjson::dom::array all = parser.parse(text).get_array().value();
+  for (const simdjson::dom::element each : all) {
     ++lines;
     ids.insert(simdjson::to_string(each["id"].value()));
   }
