@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "elf/dwarf_copy.h"
+#include "elf/dwarf_strings.h"
 #include "elf/elf_headers.h"
 #include "elf/elf_notes.h"
 #include "elf/unpacked_size.h"
@@ -43,7 +44,7 @@ std::unique_ptr<DwarfImage> DwarfImage::open(const ElfImage& file,
   state->elf.reset(elf_memory(reinterpret_cast<char*>(state->copy.bytes.get()), state->copy.size));
   if (!state->elf) return nullptr;
   state->dwarf.reset(dwarf_begin_elf(state->elf.get(), DWARF_C_READ, nullptr));
-  if (!state->dwarf) return nullptr;
+  if (!state->dwarf || !has_terminated_strings(state->elf.get())) return nullptr;
   return std::unique_ptr<DwarfImage>(new DwarfImage(std::move(state)));
 }
 

@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "elf/dwarf_entry.h"
+#include "elf/dwarf_strings.h"
 #include "tracking/demangle.h"
 
 namespace heapsnap {
@@ -143,7 +144,7 @@ struct SourceLines::State {
     elf.reset(elf_memory(writable(file), file.size()));
     if (!elf) return false;
     dwarf.reset(dwarf_begin_elf(elf.get(), DWARF_C_READ, nullptr));
-    if (!dwarf) return false;
+    if (!dwarf || !has_terminated_strings(elf.get())) return false;
     list_units();
     return !unit_ranges.empty();
   }
@@ -169,7 +170,8 @@ struct SourceLines::State {
     while (dwarf_get_units(dwarf.get(), unit, &unit, &version, &type, &die, &split) == 0) {
       if (type != DW_UT_compile && type != DW_UT_skeleton) continue;
       append_ranges(die, units.size(), unit_ranges);
-      const bool is_split = type == DW_UT_skeleton && dwarf_tag(&split) == DW_TAG_compile_unit;
+      const bool is_split = type == DW_UT_skeleton && dwarf_tag(&split) == DW_TAG_compile_unit &&
+                            has_terminated_strings(dwarf_getelf(dwarf_cu_getdwarf(split.cu)));
       units.push_back(is_split ? split : die);
     }
     std::sort(unit_ranges.begin(), unit_ranges.end());

@@ -136,6 +136,16 @@ TEST_CASE("damaged DWARF is not found, and harms nobody") {
   CHECK(incomplete < damaged_files);
 }
 
+TEST_CASE("nothing is read of debug information with a string that nothing ends") {
+  const auto image = open_image(LAYOUT_FIXTURE_TWO_UNITS);
+  Bytes bytes(image.file_bytes().begin(), image.file_bytes().end());
+  CHECK(read_struct_layouts(ElfImage::from_bytes(bytes, "whole"), kNames).size() == 3);
+  const ElfSection* strings = image.section(".debug_str");
+  REQUIRE(strings != nullptr);
+  bytes[strings->file_offset + strings->size - 1] = std::byte{'x'};
+  CHECK(read_struct_layouts(ElfImage::from_bytes(bytes, "damaged"), kNames).empty());
+}
+
 TEST_CASE("glibc's own structs, where its debug file is installed") {
   const std::string libc = LIBC_PATH;
   std::optional<ElfImage> debug;
