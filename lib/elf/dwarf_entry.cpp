@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMostAliases = 32;
 constexpr int kMostDimensions = 32;
-constexpr int kMostOrigins = 16;  // as many as dwarf_attr_integrate(3) follows
+constexpr int kMostOrigins = 17;  // as many as dwarf_attr_integrate(3) looks at
 
 static_assert(sizeof(DwarfEntry::Parts) == sizeof(Dwarf_Die));
 
@@ -34,27 +34,16 @@ bool has_expression(Dwarf_Attribute& attribute) {
   }
 }
 
-// The entry that has the attribute: this one, or one that it follows by DW_AT_abstract_origin and
-// DW_AT_specification.
-bool find_attribute(Dwarf_Die& die, unsigned attribute, Dwarf_Attribute& found) {
-  for (int i = 0; i < kMostOrigins; ++i) {
-    if (dwarf_attr(&die, attribute, &found) != nullptr) return true;
-    Dwarf_Attribute origin;
-    Dwarf_Die other;
-    if ((dwarf_attr(&die, DW_AT_abstract_origin, &origin) == nullptr &&
-         dwarf_attr(&die, DW_AT_specification, &origin) == nullptr) ||
-        dwarf_formref_die(&origin, &other) == nullptr) {
-      return false;
-    }
-    die = other;
+// Whether all values end within the unit, of the entry that has the attribute: this one, or one
+// that it follows.
+bool ends_within_unit(DwarfEntry entry, unsigned attribute) {
+  const auto go_on = [](Dwarf_Attribute*, void*) -> int { return DWARF_CB_OK; };
+  for (int i = 0; i < kMostOrigins && entry; ++i) {
+    Dwarf_Die die = die_of(entry.parts());
+    if (dwarf_hasattr(&die, attribute) != 0) return dwarf_getattrs(&die, go_on, nullptr, 0) == 1;
+    entry = entry.origin();
   }
   return false;
-}
-
-// Whether all values of the entry end within its unit.
-bool is_whole(Dwarf_Die& die) {
-  const auto go_on = [](Dwarf_Attribute*, void*) -> int { return DWARF_CB_OK; };
-  return dwarf_getattrs(&die, go_on, nullptr, 0) == 1;
 }
 
 }  // namespace
@@ -73,10 +62,10 @@ const char* DwarfEntry::name() const {
 const char* DwarfEntry::text(unsigned attribute) const {
   Dwarf_Die die = die_of(parts_);
   Dwarf_Attribute found;
-  const bool is_here = find_attribute(die, attribute, found);
-  // That of a unit may stand in its skeleton.
-  if (!is_here && dwarf_attr_integrate(&die, attribute, &found) == nullptr) return nullptr;
-  if (dwarf_whatform(&found) == DW_FORM_string && !(is_here && is_whole(die))) return nullptr;
+  if (dwarf_attr_integrate(&die, attribute, &found) == nullptr ||
+      (dwarf_whatform(&found) == DW_FORM_string && !ends_within_unit(*this, attribute))) {
+    return nullptr;
+  }
   return dwarf_formstring(&found);
 }
 
@@ -102,6 +91,18 @@ DwarfEntry DwarfEntry::referred(unsigned attribute) const {
   Dwarf_Die other;
   if (dwarf_attr_integrate(&die, attribute, &found) == nullptr ||
       dwarf_formref_die(&found, &other) == nullptr || dwarf_tag(&other) == DW_TAG_invalid) {
+    return {};
+  }
+  return entry_of(other);
+}
+
+DwarfEntry DwarfEntry::origin() const {
+  Dwarf_Die die = die_of(parts_);
+  Dwarf_Attribute found;
+  Dwarf_Die other;
+  if ((dwarf_attr(&die, DW_AT_abstract_origin, &found) == nullptr &&
+       dwarf_attr(&die, DW_AT_specification, &found) == nullptr) ||
+      dwarf_formref_die(&found, &other) == nullptr) {
     return {};
   }
   return entry_of(other);

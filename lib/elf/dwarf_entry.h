@@ -29,6 +29,8 @@ class DwarfEntry {
   std::optional<uint64_t> number(unsigned attribute) const;
   // What the attribute refers to; none where it is missing or leads to no entry.
   DwarfEntry referred(unsigned attribute) const;
+  // What it completes or is a copy of: by DW_AT_abstract_origin, else DW_AT_specification.
+  DwarfEntry origin() const;
   bool refers(unsigned attribute) const;  // whether there is such an attribute
   DwarfEntry type() const;                // DW_AT_type
 
@@ -60,6 +62,7 @@ class DwarfEntry {
 
   // A Dwarf_Die, which only libdw's header can name.
   using Parts = std::array<void*, 4>;
+  const Parts& parts() const { return parts_; }
   static DwarfEntry from_parts(const Parts& parts) {
     DwarfEntry entry;
     entry.parts_ = parts;

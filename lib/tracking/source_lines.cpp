@@ -60,25 +60,24 @@ bool has_code_attributes(Dwarf_Die& die) {
   return dwarf_hasattr(&die, DW_AT_low_pc) != 0 || dwarf_hasattr(&die, DW_AT_ranges) != 0;
 }
 
+DwarfEntry entry_of(const Dwarf_Die& die) {
+  return DwarfEntry::from_parts(std::bit_cast<DwarfEntry::Parts>(die));
+}
+
 const char* text_attribute(const Dwarf_Die& die, unsigned name) {
-  const auto entry = DwarfEntry::from_parts(std::bit_cast<DwarfEntry::Parts>(die));
-  const char* const text = entry.text(name);
+  const char* const text = entry_of(die).text(name);
   return text == nullptr || *text == '\0' ? nullptr : text;
 }
 
 // Where the function is declared: in a class or a namespace, perhaps.
-Dwarf_Die declaration_of(Dwarf_Die die) {
+Dwarf_Die declaration_of(const Dwarf_Die& die) {
+  DwarfEntry entry = entry_of(die);
   for (int i = 0; i < kDeepest; ++i) {
-    Dwarf_Attribute attribute;
-    Dwarf_Die origin;
-    if ((dwarf_attr(&die, DW_AT_abstract_origin, &attribute) == nullptr &&
-         dwarf_attr(&die, DW_AT_specification, &attribute) == nullptr) ||
-        dwarf_formref_die(&attribute, &origin) == nullptr) {
-      break;
-    }
-    die = origin;
+    const DwarfEntry origin = entry.origin();
+    if (!origin) break;
+    entry = origin;
   }
-  return die;
+  return std::bit_cast<Dwarf_Die>(entry.parts());
 }
 
 // "outer::(anonymous namespace)::" of what the declaration stands in.
