@@ -49,6 +49,10 @@ std::string sharer_note(const PtraceSession::Sharer& sharer) {
 
 }  // namespace
 
+std::string not_copied_text(const std::string& how_much) {
+  return "a fork does not copy " + how_much + " of it (madvise MADV_DONTFORK)";
+}
+
 std::string lost_copy_text(const std::optional<std::string>& reason) {
   return "a copy was made and lost: " + reason.value_or(kCopyKilled);
 }
@@ -81,6 +85,11 @@ std::string handlers_note(uint64_t threads) {
 std::string way_back_note(int tid) {
   return "thread " + std::to_string(tid) +
          " returned by itself: if it was sleeping, its sleep started over";
+}
+
+std::string stragglers_note(uint64_t threads) {
+  return count_text(threads, "thread was", "threads were") +
+         " in uninterruptible sleep in the kernel and ran no code, but the registers are not known";
 }
 
 std::vector<std::string> sharer_notes(const PtraceSession& session) {

@@ -20,6 +20,10 @@ constexpr const char* kCopyKilled = "it was killed, by another process or becaus
 constexpr const char* kMayRunOutOfHugePages =
     "it has private huge pages (hugetlb), and the kernel ends it if it writes to one that a copy "
     "shares while none is left to take instead";
+// Why no copy is made of a target whose code a fork leaves out.
+constexpr const char* kCodeNotCopied = "a fork does not copy its code (madvise MADV_DONTFORK)";
+// The same of data, "1.2 GiB" or "more than" that.
+std::string not_copied_text(const std::string& how_much);
 // Why the target is read while it is stopped: its copy was lost, for `reason`, else kCopyKilled.
 std::string lost_copy_text(const std::optional<std::string>& reason);
 // The target was stopped for a copy that turned out to be unusable.
@@ -30,6 +34,8 @@ std::string still_inside_note(const std::vector<StuckThread>& threads, const Add
 std::string handlers_note(uint64_t threads);
 // A thread that made system calls for heapsnap ran on before it was released.
 std::string way_back_note(int tid);
+// Threads that never stopped.
+std::string stragglers_note(uint64_t threads);
 // Processes that run in the target's memory, stopped and not.
 std::vector<std::string> sharer_notes(const PtraceSession& session);
 

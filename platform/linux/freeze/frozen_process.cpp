@@ -373,8 +373,7 @@ std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions
     if (mapping.shared) continue;
     if (flags.hugetlb) return kMayRunOutOfHugePages;
     if (!flags.left_out && !flags.wiped) continue;
-    if (mapping.executable && !mapping.is_anonymous())
-      return "a fork does not copy its code (madvise MADV_DONTFORK)";
+    if (mapping.executable && !mapping.is_anonymous()) return kCodeNotCopied;
     if (flags.wiped) wiped_.push_back(mapping.range);
     kept += usage_before_.usage[i].rss + usage_before_.usage[i].swap;
   }
@@ -382,7 +381,7 @@ std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions
   const bool takes_longer =
       options.choice == FreezeChoice::kAuto && estimate.with_kept(kept) >= estimate.stop;
   if (kept > MissingMemory::kMost || takes_longer) {
-    return "a fork does not copy " + bytes_text(kept) + " of it (madvise MADV_DONTFORK)";
+    return not_copied_text(bytes_text(kept));
   }
   missing_.reserve(kept + kept / 8);
   return std::nullopt;
@@ -400,15 +399,13 @@ std::optional<std::string> FrozenProcess::keep_missing(int child) {
         wiped_.begin(), wiped_.end(),
         [&mapping](const AddressRange& range) { return range.overlaps(mapping.range); });
     if (!is_left_out && !is_wiped) continue;
-    if (mapping.executable && !mapping.is_anonymous())
-      return "a fork does not copy its code (madvise MADV_DONTFORK)";
+    if (mapping.executable && !mapping.is_anonymous()) return kCodeNotCopied;
     // A thread that is stepped out of the allocator in the copy would see the wiped memory.
     if (is_wiped && !inside_malloc_.empty()) {
       return "a thread is inside the allocator, and memory is wiped in a fork (MADV_WIPEONFORK)";
     }
     if (!missing_.keep(mapping, pages, *view_.memory)) {
-      return "a fork does not copy more than " + bytes_text(MissingMemory::kMost) +
-             " of it (madvise MADV_DONTFORK)";
+      return not_copied_text("more than " + bytes_text(MissingMemory::kMost));
     }
   }
   return std::nullopt;
@@ -422,9 +419,7 @@ void FrozenProcess::end_session() noexcept {
   record_.syscalls_restarted = session_->syscalls_restarted();
   try {
     if (session_->stragglers() != 0) {
-      record_.notes.push_back(count_text(session_->stragglers(), "thread was", "threads were") +
-                              " in uninterruptible sleep in the kernel and ran no code, but the "
-                              "registers are not known");
+      record_.notes.push_back(stragglers_note(session_->stragglers()));
     }
     const std::vector<std::string> sharers = sharer_notes(*session_);
     record_.notes.insert(record_.notes.end(), sharers.begin(), sharers.end());
