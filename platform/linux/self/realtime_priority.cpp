@@ -2,15 +2,49 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <atomic>
+
 namespace heapsnap {
+
+namespace {
+
+constexpr int kHighestPriority = 99;  // sched(7)
+
+std::atomic<int> inherited{1};
+
+bool is_realtime(int policy) {
+  return policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
+}  // namespace
+
+int inherited_priority() noexcept {
+  return inherited;
+}
+
+int tracer_priority() noexcept {
+  return inherited + 1;
+}
+
+void outrank(int tid) noexcept {
+  sched_param parameters{};
+  if (::sched_getparam(tid, &parameters) != 0) return;  // 0 unless it is real-time
+  const int above = std::min(parameters.sched_priority + 1, kHighestPriority - 1);
+  int lower = inherited;
+  while (lower < above && !inherited.compare_exchange_weak(lower, above)) {
+  }
+}
 
 RealtimePriority::RealtimePriority() noexcept {
   policy_before_ = ::sched_getscheduler(0);
   if (policy_before_ < 0 || ::sched_getparam(0, &parameters_before_) != 0) return;
-  if (policy_before_ != SCHED_OTHER && policy_before_ != SCHED_BATCH) return;  // keep what is set
-  if (has_realtime_limit(0)) return;
-  // With a real-time limit of 1 only the lower one is available, and nothing is inherited.
-  for (int priority = kTracerPriority; priority >= kInheritedPriority && !raised_; --priority) {
+  const int least = parameters_before_.sched_priority + 1;
+  const bool is_low = policy_before_ == SCHED_OTHER || policy_before_ == SCHED_BATCH ||
+                      (is_realtime(policy_before_) && least <= tracer_priority());
+  if (!is_low || has_realtime_limit(0)) return;  // keep what is set
+  // A real-time limit may allow only lower ones. At 1 nothing is inherited.
+  for (int priority = tracer_priority(); priority >= least && !raised_; --priority) {
     sched_param raised{};
     raised.sched_priority = priority;
     raised_ = ::sched_setscheduler(0, SCHED_FIFO, &raised) == 0;
@@ -24,9 +58,9 @@ bool has_realtime_limit(int tid) noexcept {
 
 void make_realtime(int tid) noexcept {
   if (has_realtime_limit(tid)) return;
-  sched_param lowest{};
-  lowest.sched_priority = kInheritedPriority;
-  ::sched_setscheduler(tid, SCHED_FIFO, &lowest);
+  sched_param parameters{};
+  parameters.sched_priority = inherited_priority();
+  ::sched_setscheduler(tid, SCHED_FIFO, &parameters);
 }
 
 RealtimePriority::~RealtimePriority() {

@@ -3,6 +3,10 @@
 // While threads of the target are being stopped or released, every time slice that heapsnap waits
 // for a processor prolongs the pause: releasing 200 busy threads took 111 ms without this and 1.4
 // ms with it. Without CAP_SYS_NICE or a real-time limit the kernel refuses, and nothing changes.
+//
+// A thread of the target that is SCHED_FIFO or SCHED_RR itself, at a higher priority, would keep
+// every processor from us for as long as it likes, with others of them stopped (8 such threads at
+// priority 5 on two processors: for good). So ours are above those of all threads that we trace.
 #pragma once
 
 #include <sched.h>
@@ -10,9 +14,13 @@
 namespace heapsnap {
 
 // The priority that threads of the target inherit (priority_inheritance.h) and other threads of
-// ours get, and that of their tracer: one higher, so that it can always stop them.
-inline constexpr int kInheritedPriority = 1;
-inline constexpr int kTracerPriority = 2;
+// ours get, and that of their tracer: one higher, so that it can always stop them. The lowest ones,
+// until outrank() is called.
+int inherited_priority() noexcept;
+int tracer_priority() noexcept;
+
+// From now on both are above the real-time priority of thread `tid`, up to the highest there is.
+void outrank(int tid) noexcept;
 
 class RealtimePriority {
  public:

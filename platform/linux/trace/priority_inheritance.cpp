@@ -42,7 +42,7 @@ bool is_above_inherited() {
   sched_param parameters{};
   const int policy = ::sched_getscheduler(0);
   return (policy == SCHED_FIFO || policy == SCHED_RR) && ::sched_getparam(0, &parameters) == 0 &&
-         parameters.sched_priority > kInheritedPriority;
+         parameters.sched_priority > inherited_priority();
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ void PriorityInheritance::raise(int tid) {
   end();
   if (!is_above_inherited() || has_realtime_limit(tid)) return;
   // Until its current wait ends, the waiter lends this to the previous owner.
-  if (!set_policy(shared_->waiter, SCHED_FIFO, kInheritedPriority)) return;
+  if (!set_policy(shared_->waiter, SCHED_FIFO, inherited_priority())) return;
   shared_->owner = tid;
   shared_->owner.notify_all();
 }
@@ -104,7 +104,7 @@ void PriorityInheritance::end() {
 
 void PriorityInheritance::Shared::serve() {
   const bool can_wait =
-      set_policy(0, SCHED_FIFO, kInheritedPriority) && set_policy(0, SCHED_OTHER, 0);
+      set_policy(0, SCHED_FIFO, inherited_priority()) && set_policy(0, SCHED_OTHER, 0);
   waiter = can_wait ? static_cast<int>(::syscall(SYS_gettid)) : kCannotWait;
   waiter.notify_all();
   if (!can_wait) return;

@@ -9,9 +9,11 @@
 //
 // The futex is in heapsnap's own memory; the target takes no part.
 //
-//   tracing thread   SCHED_FIFO 2   (realtime_priority.h) preempts an owner that does not stop
-//   waiter           SCHED_FIFO 1   waits for the futex, so that the owner inherits this
-//   owner            the same       for as long as the waiter waits
+//   tracing thread   tracer_priority()      preempts an owner that does not stop
+//   waiter           inherited_priority()   waits for the futex, so that the owner inherits this
+//   owner            the same               for as long as the waiter waits
+//
+// Both are SCHED_FIFO (realtime_priority.h).
 //
 // The kernel does not time-slice tasks of the same SCHED_FIFO priority. So a waiter whose wait is
 // over may not get a processor for as long as the owner keeps it busy, and could not end the

@@ -15,7 +15,9 @@
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/target_refusal.h"
 #include "platform/linux/self/nap.h"
+#include "platform/linux/self/realtime_priority.h"
 #include "platform/linux/trace/interrupted_syscall.h"
+#include "platform/linux/trace/reaping_seize.h"
 
 namespace heapsnap {
 
@@ -105,6 +107,7 @@ Tracee* PtraceSession::stop_one(int tid, TraceClock::time_point deadline) {
     tracees_.pop_back();
     return nullptr;
   }
+  outrank(tid);
   tracee.interrupt();
   if (!tracee.wait(deadline) || !tracee.is_stopped()) return nullptr;
   note_stop(tracee);
@@ -155,7 +158,9 @@ size_t PtraceSession::seize_new(int process) {
   for (const int tid : proc_.task_list(process)) {
     if (known_.contains(tid)) continue;
     Tracee tracee(process, tid);
-    const int refusal = tracee.seize();
+    int refusal = seize_reaping(tracee, tracees_);
+    // One that ends is refused; after an execve its tid may be that of another, which lives.
+    if (refusal == EPERM && !is_ours_already(tid)) refusal = seize_reaping(tracee, tracees_);
     if (refusal == ESRCH) continue;  // it has exited since it was listed
     if (refusal != 0 && !is_ours_already(tid)) {
       const auto task = proc_.try_stat(tid);
@@ -165,6 +170,7 @@ size_t PtraceSession::seize_new(int process) {
       continue;
     }
     known_.insert(tid);
+    outrank(tid);
     tracees_.push_back(tracee);
     if (!began_ && is_in_delicate_call(proc_, tid)) delicate_.insert(tid);
     ++seized;

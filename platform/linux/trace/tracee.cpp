@@ -46,11 +46,15 @@ bool Tracee::poll() {
     return true;
   }
   // It has exited. Give up the tracer's share of the zombie, so that its own parent can reap it.
-  if (zombie_ == Zombie::kGivenUp) {
-    ::waitid(P_PID, static_cast<id_t>(tid_), &info, WEXITED | WNOHANG | __WALL);
-  }
+  give_up_zombie();
   stop_ = Stop::kGone;
   return true;
+}
+
+void Tracee::give_up_zombie() const noexcept {
+  if (zombie_ != Zombie::kGivenUp || is_gone()) return;
+  siginfo_t info{};
+  ::waitid(P_PID, static_cast<id_t>(tid_), &info, WEXITED | WNOHANG | __WALL);
 }
 
 bool Tracee::wait(TraceClock::time_point deadline) {

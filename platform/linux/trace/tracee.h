@@ -60,7 +60,10 @@ class Tracee {
   void interrupt();
   // Returns whether it is stopped or gone; loads the registers of a new stop.
   bool poll();
-  // The same, waiting until `deadline` at most.
+  // If it has exited and its zombie is kGivenUp: gives that up, and poll() then says kGone. May be
+  // called in a signal handler.
+  void give_up_zombie() const noexcept;
+  // The same as poll(), waiting until `deadline` at most.
   bool wait(TraceClock::time_point deadline);
 
   // Treats it as running again: it was killed, or an execve gave its tid to another thread.

@@ -56,6 +56,27 @@ bool comes_to_inherit(PriorityInheritance& inheritance, pid_t pid) {
 
 }  // namespace
 
+TEST_CASE("ours are above the real-time priority of each thread that was to be outranked") {
+  const Sleeper ordinary;
+  outrank(ordinary.pid());
+  CHECK(inherited_priority() == 1);
+  CHECK(tracer_priority() == 2);
+  const Sleeper realtime;
+  sched_param parameters{};
+  parameters.sched_priority = 5;
+  if (::sched_setscheduler(realtime.pid(), SCHED_FIFO, &parameters) != 0) {
+    MESSAGE("skipped: real-time priorities are not permitted here");
+    return;
+  }
+  outrank(realtime.pid());
+  outrank(ordinary.pid());
+  CHECK(inherited_priority() == 6);
+  CHECK(tracer_priority() == 7);
+  const RealtimePriority priority;
+  REQUIRE(::sched_getparam(0, &parameters) == 0);
+  CHECK(parameters.sched_priority == 7);
+}
+
 TEST_CASE("a thread inherits the priority, unless it could be killed for running at it") {
   const Sleeper ordinary;
   const Sleeper limited;
