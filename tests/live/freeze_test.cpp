@@ -147,6 +147,27 @@ TEST_CASE("registers, flags and red zone of running threads stay what they are")
   }
 }
 
+// The code of its program stands for the allocator's here.
+TEST_CASE("of a thread that does not leave the allocator a copy is made, not a long stop") {
+  LiveTarget target({REGISTER_KEEPER, "1"});
+  FreezeOptions options = choose(FreezeChoice::kAuto);
+  for (const Mapping& mapping : ProcFs().maps(target.pid())) {
+    if (mapping.executable && mapping.path.ends_with("/register_keeper")) {
+      options.malloc_text.push_back(mapping.range);
+    }
+  }
+  FrozenProcess frozen(target.pid(), options);
+  frozen.thaw();
+  CAPTURE(frozen.record().why);
+  CHECK(frozen.record().method == FreezeMethod::kFork);
+  CHECK(frozen.record().why.find("stayed inside malloc") != std::string::npos);
+  CHECK(frozen.paused_ns() > frozen.record().pause_ns);
+  CHECK(notes_of(frozen.record()).find("already been paused") != std::string::npos);
+  auto seen = target.finish();
+  CHECK(target.exit_status() == 0);
+  CHECK(seen.at("errors") == 0);
+}
+
 TEST_CASE("general registers are shown as the threads have them") {
   for (const FreezeChoice choice : kBothWays) {
     CAPTURE(std::string(to_string(method_of(choice))));

@@ -5,9 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -15,6 +17,7 @@
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/trace/reaping_seize.h"
 #include "tests/live/checks.h"
 #include "tests/live/live_target.h"
 #include "tests/live/stepped_process.h"
@@ -48,6 +51,61 @@ TEST_CASE("a target that executes another program while the copy lives is unharm
     }
     check_end(target);
   }
+}
+
+TEST_CASE("a program that has taken the place of the one that was looked at is not read for it") {
+  for (const FreezeChoice choice : {FreezeChoice::kFork, FreezeChoice::kStop}) {
+    CAPTURE(static_cast<int>(choice));
+    LiveTarget target({SELF_EXECUTER, "leader"});
+    FreezeOptions options = choose(choice);
+    options.program = ProgramIdentity::of_process(ProcFs(), target.pid());
+    CHECK_NOTHROW(FrozenProcess(target.pid(), options).thaw());
+    target.write_line("");
+    REQUIRE(target.read_line() == "ready");
+    CHECK_THROWS_AS(FrozenProcess(target.pid(), options), ProgramReplaced);
+    REQUIRE(footprint_of(target.pid()).tracer == 0);
+    options.program = ProgramIdentity::of_process(ProcFs(), target.pid());
+    CHECK_NOTHROW(FrozenProcess(target.pid(), options).thaw());
+    check_end(target);
+  }
+}
+
+TEST_CASE("a thread is traced while it executes a program and waits for another traced one") {
+  std::array<int, 2> tids{};
+  std::array<int, 2> start{};
+  REQUIRE(::pipe(tids.data()) == 0);
+  REQUIRE(::pipe(start.data()) == 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::thread([&tids] {
+      const pid_t tid = ::gettid();
+      if (::write(tids[1], &tid, sizeof tid) != sizeof tid) ::_exit(1);
+      while (true) ::pause();
+    }).detach();
+    char byte = 0;
+    if (::read(start[0], &byte, 1) == 1) ::execl("/bin/true", "true", nullptr);
+    ::_exit(1);
+  }
+  pid_t other = 0;
+  REQUIRE(::read(tids[0], &other, sizeof other) == sizeof other);
+  std::vector<Tracee> traced{Tracee(child, other)};
+  REQUIRE(traced.front().seize() == 0);
+  REQUIRE(::write(start[1], "", 1) == 1);
+  REQUIRE(eventually([other] {
+    const auto task = ProcFs().try_stat(other);
+    return task && task->is_dead();
+  }));
+  Tracee leader(child, child);
+  REQUIRE(seize_reaping(leader, traced) == 0);
+  CHECK(traced.front().poll());
+  CHECK(traced.front().is_gone());
+  leader.interrupt();
+  if (leader.wait(TraceClock::now() + std::chrono::seconds(10)) && leader.is_stopped()) {
+    CHECK(leader.detach());
+  }
+  const int status = status_of(child);
+  CHECK((status == 0 || status == -1));  // -1: it had ended when it was waited for
+  for (const int end : {tids[0], tids[1], start[0], start[1]}) ::close(end);
 }
 
 TEST_CASE("a target that executes itself all the time is unharmed") {

@@ -253,10 +253,18 @@ struct CopyLost {
   uint64_t pause_ns = 0;  // that it took
 };
 
-void check_copy(FrozenProcess& frozen) {
+// Throws CopyLost or ProgramReplaced, with the target released, if what was read is void.
+void check_frozen(FrozenProcess& frozen) {
   if (const auto why = frozen.loss()) {
     frozen.thaw();
-    throw CopyLost{*why, frozen.record().pause_ns};
+    throw CopyLost{*why, frozen.paused_ns()};
+  }
+  try {
+    frozen.check_program();
+  } catch (ProgramReplaced& replaced) {
+    frozen.thaw();
+    replaced.pause_ns = frozen.paused_ns();
+    throw;
   }
 }
 
@@ -274,10 +282,12 @@ void take_references(FrozenProcess& frozen, const HeapModel& heap, const WalkRes
   if (auto why = frozen.loss()) references.give_up(std::move(*why));
 }
 
-// Throws CopyLost with nothing left behind.
+// Throws CopyLost or ProgramReplaced with nothing left behind.
 CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOptions& options) {
   CaptureResult result;
   SnapshotMetadata& metadata = result.metadata;
+  FreezeOptions freeze_options = freeze;
+  freeze_options.program = ProgramIdentity::of_process(ProcFs(), pid);
   const std::unique_ptr<Target> running = open_running_process(pid);
   PreparedDiscovery prepared = prepare_discovery(*running, options.debug_files);
   if (freeze.choice == FreezeChoice::kNone) {
@@ -295,7 +305,6 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
                           options.keep_contents);
   runtimes.prepare(*running, references.modules());
 
-  FreezeOptions freeze_options = freeze;
   const bool may_fork =
       freeze.choice == FreezeChoice::kAuto || freeze.choice == FreezeChoice::kFork;
   if (tracker && may_fork && is_shared_memory(running->address_space(), tracker->directory)) {
@@ -319,10 +328,10 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
     walk = walk_target(*frozen, prepared, tracker, options, references, runtimes, writer, metadata);
     if (!stopped) metadata.usage = frozen->mapping_usage();
   } catch (const Error&) {
-    check_copy(*frozen);
+    check_frozen(*frozen);
     throw;
   }
-  check_copy(*frozen);
+  check_frozen(*frozen);
   result.chunks = walk.chunks;
   take_references(*frozen, metadata.heap, walk, references, writer);
   if (stopped) {
@@ -351,7 +360,15 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
 }  // namespace
 
 CaptureResult capture_process(int pid, const FreezeOptions& freeze, const CaptureOptions& options) {
-  const auto capture = [&] { return capture_once(pid, freeze, options); };
+  FreezeOptions attempt = freeze;
+  const auto capture = [&] {
+    try {
+      return capture_once(pid, attempt, options);
+    } catch (const ProgramReplaced& replaced) {
+      attempt.earlier_pause_ns = replaced.pause_ns;
+      throw;
+    }
+  };
   // What went to standard output cannot be taken back, nor can a program at its end be held again.
   const bool is_unique = options.output.path == "-" || freeze.end != nullptr;
   try {
@@ -362,11 +379,10 @@ CaptureResult capture_process(int pid, const FreezeOptions& freeze, const Captur
                   "the copy of process " + std::to_string(pid) + " was lost", lost.why,
                   "read it while stopped: heapsnap attach --freeze stop " + std::to_string(pid));
     }
-    FreezeOptions while_stopped = freeze;
-    while_stopped.choice = FreezeChoice::kStop;
-    while_stopped.why_stop = lost_copy_text(lost.why);
-    while_stopped.earlier_pause_ns = lost.pause_ns;
-    return capture_once(pid, while_stopped, options);
+    attempt.choice = FreezeChoice::kStop;
+    attempt.why_stop = lost_copy_text(lost.why);
+    attempt.earlier_pause_ns = lost.pause_ns;
+    return ask_again(ProcFs(), pid, capture);
   }
 }
 

@@ -60,7 +60,7 @@ std::string lost_copy_text(const std::optional<std::string>& reason) {
 std::string earlier_pause_note(uint64_t nanoseconds) {
   const uint64_t tenths = nanoseconds / 100'000;
   return "it had already been paused for " + std::to_string(tenths / 10) + "." +
-         std::to_string(tenths % 10) + " ms, for a copy that could not be used";
+         std::to_string(tenths % 10) + " ms, for an attempt that failed";
 }
 
 std::string still_inside_note(const std::vector<StuckThread>& threads, const AddressSpace& space) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/address.h"
+#include "platform/linux/proc/program_identity.h"
 
 namespace heapsnap {
 
@@ -19,6 +21,8 @@ struct FreezeOptions {
   std::vector<AddressRange> malloc_text;
   // Gives up, with the target running again, if the threads cannot all be stopped within this time.
   std::chrono::milliseconds deadline{2000};
+  // The program that `malloc_text` is of. ProgramReplaced is thrown if the process executes another.
+  std::optional<ProgramIdentity> program;
   // For kStop: why it was chosen, and how long the target was stopped for an earlier attempt.
   std::string why_stop = "asked for";
   uint64_t earlier_pause_ns = 0;

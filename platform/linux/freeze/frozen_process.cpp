@@ -20,6 +20,7 @@
 #include "platform/linux/proc/page_map.h"
 #include "platform/linux/proc/process_memory.h"
 #include "platform/linux/proc/process_status.h"
+#include "platform/linux/self/nap.h"
 #include "platform/linux/self/realtime_priority.h"
 
 namespace heapsnap {
@@ -32,6 +33,8 @@ constexpr int kSlowestFork = 8;
 constexpr std::chrono::milliseconds kLeftOverReapDeadline{500};
 // For the copy, while the target runs: enough for ten thousand mappings.
 constexpr std::chrono::milliseconds kGivingUp{250};
+// For threads to leave the allocator while all others are stopped; then all run for as long.
+constexpr std::chrono::milliseconds kLongestRunOut{20};
 // Mappings of a target that is stopped are listed anew, at some 1 µs each, if they are so few; of
 // more, those count that it had while it ran.
 constexpr size_t kMostListedAnew = 400;
@@ -44,12 +47,12 @@ uint64_t count_ns(std::chrono::nanoseconds duration) {
 
 FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid) {
   if (options.end != nullptr) {
-    look(pid);
+    look(pid, options);
     take_over(options);
     return;
   }
   ask_again(ProcFs(), pid, [&] {
-    look(pid);
+    look(pid, options);
     plan(options);
   });
   began_ = std::chrono::steady_clock::now();
@@ -59,11 +62,11 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid)
   try {
     tracer_->run([&] {
       PriorityInheritance inheritance;
-      seize_threads();
-      {
-        const RealtimePriority priority;
-        stop_threads(options, inheritance);
-        if (gadget_) try_to_fork(options, inheritance);
+      stop_and_fork(options, inheritance);
+      if (!gadget_ && pauses_longer_than_fork(options, inheritance)) {
+        release_in_vain();
+        plan_fork(options);
+        stop_and_fork(options, inheritance);
       }
       inheritance.end();
       if (snapshot_ && finish_fork(options)) return;
@@ -77,15 +80,21 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid)
       }
       finish_stop(options, inheritance);
     });
+  } catch (ProgramReplaced& replaced) {
+    thaw();
+    replaced.pause_ns = paused_ns();
+    throw;
   } catch (...) {
     thaw();
     throw;
   }
 }
 
-void FrozenProcess::look(int pid) {
+void FrozenProcess::look(int pid, const FreezeOptions& options) {
+  program_ = options.program ? options.program : ProgramIdentity::of_process(ProcFs(), pid);
   view_ = look_at_running(ProcFs(), pid);
   target_tid_ = view_.tid;
+  for (const Thread& thread : view_.threads) outrank(thread.tid);
 }
 
 void FrozenProcess::plan(const FreezeOptions& options) {
@@ -100,8 +109,7 @@ void FrozenProcess::plan(const FreezeOptions& options) {
   }
   record_.method = FreezeMethod::kStop;
   record_.why = options.why_stop;
-  if (options.earlier_pause_ns != 0)
-    record_.notes.push_back(earlier_pause_note(options.earlier_pause_ns));
+  earlier_pause_ns_ = options.earlier_pause_ns;
   usage_before_ = view_.proc.smaps(target_tid_);
   // A read of /proc/PID/mem fails at a page that a userfaultfd(2) handler has to fill;
   // process_vm_readv(2) waits for it.
@@ -111,17 +119,21 @@ void FrozenProcess::plan(const FreezeOptions& options) {
     view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
   }
   if (options.choice == FreezeChoice::kStop) return;
-  const FreezeEstimate estimate = estimate_freeze(view_.proc.read(target_tid_, "status"));
+  estimate_ = estimate_freeze(view_.proc.read(target_tid_, "status"));
   if (options.choice == FreezeChoice::kAuto) {
-    record_.why = estimate.text();
-    if (!estimate.prefers_fork()) return;
+    record_.why = estimate_.text();
+    if (!estimate_.prefers_fork()) return;
   }
+  plan_fork(options);
+}
+
+void FrozenProcess::plan_fork(const FreezeOptions& options) {
   gadget_ =
       find_syscall_gadget(view_.address_space, MappedFiles(view_.proc, target_tid_), *view_.memory);
   std::optional<std::string> refusal;
   if (!gadget_) {
     refusal = "its code contains no usable syscall instruction";
-  } else if (!(refusal = flags_against_fork(options, estimate))) {
+  } else if (!(refusal = flags_against_fork(options))) {
     refusal = ForkSnapshot::refusal(view_.proc, view_.process.pid, target_tid_,
                                     busy_.processors().value_or(1));
   }
@@ -131,8 +143,9 @@ void FrozenProcess::plan(const FreezeOptions& options) {
     return;
   }
   longest_copy_ =
-      std::max<std::chrono::nanoseconds>(options.deadline, estimate.fork * kSlowestFork);
-  watch_ = std::make_unique<CopyWatch>(view_.process.pid, estimate.private_bytes, options.deadline);
+      std::max<std::chrono::nanoseconds>(options.deadline, estimate_.fork * kSlowestFork);
+  watch_ =
+      std::make_unique<CopyWatch>(view_.process.pid, estimate_.private_bytes, options.deadline);
 }
 
 // For a program at its end. Its threads are traced by the caller's thread, so that one does all the
@@ -153,6 +166,13 @@ void FrozenProcess::take_over(const FreezeOptions& options) {
   }
 }
 
+void FrozenProcess::stop_and_fork(const FreezeOptions& options, PriorityInheritance& inheritance) {
+  seize_threads();
+  const RealtimePriority priority;
+  stop_threads(options, inheritance);
+  if (gadget_) try_to_fork(options, inheritance);
+}
+
 // Without real-time priority: on the only processor of the target that would add to the pause
 // without being counted (200 busy threads: 2 ms).
 void FrozenProcess::seize_threads() {
@@ -165,6 +185,37 @@ void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritan
   look_at_stopped();
 }
 
+void FrozenProcess::release_in_vain() {
+  const RealtimePriority priority;
+  session_->release();
+  earlier_pause_ns_ += count_ns(session_->pause());
+}
+
+// Lets threads run out of the allocator for as long as a fork would take, where that was not
+// preferred. So the pause is at most twice that of the better way.
+bool FrozenProcess::pauses_longer_than_fork(const FreezeOptions& options,
+                                            PriorityInheritance& inheritance) {
+  if (options.choice != FreezeChoice::kAuto || estimate_.prefers_fork()) return false;
+  const MallocExit exit = run_out(options, inheritance, estimate_.fork);
+  if (exit.still_inside.empty() || exit.steps == 0) return false;
+  record_.why += ", but a thread stayed inside malloc or free for longer";
+  return true;
+}
+
+MallocExit FrozenProcess::run_out(const FreezeOptions& options, PriorityInheritance& inheritance,
+                                  std::chrono::nanoseconds patience) {
+  const size_t inside = threads_inside_malloc(options.malloc_text, *session_, *view_.memory).size();
+  record_.threads_in_malloc = std::max<uint64_t>(record_.threads_in_malloc, inside);
+  if (inside == 0) return {};
+  const RealtimePriority priority;
+  const auto now = TraceClock::now();
+  MallocExit exit = run_out_in_target(options.malloc_text, *session_, *view_.memory, inheritance,
+                                      now + patience, now + options.deadline);
+  record_.steps += exit.steps;
+  show_threads();
+  return exit;
+}
+
 void FrozenProcess::look_at_stopped() {
   view_.process.taken_at_ns = realtime_ns();
   target_tid_ = session_->live_tid();
@@ -173,8 +224,14 @@ void FrozenProcess::look_at_stopped() {
     view_.tid = target_tid_;
     view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
   }
+  check_program();
   view_.process.rss = view_.proc.resident_bytes(target_tid_);
   show_threads();
+}
+
+void FrozenProcess::check_program() const {
+  if (snapshot_ || ProgramIdentity(view_.proc, target_tid_) == *program_) return;
+  throw ProgramReplaced(view_.process.pid);
 }
 
 void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritance& inheritance) {
@@ -200,7 +257,7 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
   if (snapshot_) return;
   record_.why = is_lost ? why_not : "it cannot be forked: " + why_not;
   if (session_->is_released()) {
-    record_.notes.push_back(earlier_pause_note(count_ns(session_->pause())));
+    release_in_vain();
     seize_threads();
     stop_threads(options, inheritance);
   }
@@ -223,7 +280,7 @@ bool FrozenProcess::finish_fork(const FreezeOptions& options) {
   if (!lost) return true;
   record_.method = FreezeMethod::kStop;
   record_.why = lost_copy_text(lost);
-  record_.notes.push_back(earlier_pause_note(record_.pause_ns));
+  earlier_pause_ns_ += record_.pause_ns;
   return false;
 }
 
@@ -316,16 +373,20 @@ void FrozenProcess::use_child(SnapshotChild& child) {
 }
 
 void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritance& inheritance) {
-  record_.threads_in_malloc =
-      threads_inside_malloc(options.malloc_text, *session_, *view_.memory).size();
-  if (record_.threads_in_malloc != 0) {
+  const auto deadline = TraceClock::now() + options.deadline;
+  MallocExit exit = run_out(options, inheritance, kLongestRunOut);
+  // What keeps a thread inside may be another one, which must run for it: one that serves its page
+  // faults (userfaultfd(2)).
+  while (!exit.still_inside.empty() && exit.steps != 0 && end_ == nullptr &&
+         TraceClock::now() < deadline) {
+    release_in_vain();
+    nap(kLongestRunOut);
+    seize_threads();
     const RealtimePriority priority;
-    const MallocExit exit = run_out_in_target(options.malloc_text, *session_, *view_.memory,
-                                              inheritance, TraceClock::now() + options.deadline);
-    record_.steps = exit.steps;
-    note_still_inside(exit);
-    show_threads();
+    stop_threads(options, inheritance);
+    exit = run_out(options, inheritance, kLongestRunOut);
   }
+  note_still_inside(exit);
   blocking_ = threads_that_block_signals(*session_, {});
   note_handlers(options);
   view_.tid = target_tid_;
@@ -363,8 +424,7 @@ void FrozenProcess::note_handlers(const FreezeOptions& options) {
   record_.notes.push_back(handlers_note(count));
 }
 
-std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions& options,
-                                                             const FreezeEstimate& estimate) {
+std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions& options) {
   uint64_t kept = 0;
   for (size_t i = 0; i < usage_before_.mappings.size(); ++i) {
     const Mapping& mapping = usage_before_.mappings[i];
@@ -379,7 +439,7 @@ std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions
   }
   if (kept == 0) return std::nullopt;
   const bool takes_longer =
-      options.choice == FreezeChoice::kAuto && estimate.with_kept(kept) >= estimate.stop;
+      options.choice == FreezeChoice::kAuto && estimate_.with_kept(kept) >= estimate_.stop;
   if (kept > MissingMemory::kMost || takes_longer) {
     return not_copied_text(bytes_text(kept));
   }
@@ -475,6 +535,7 @@ void FrozenProcess::thaw() noexcept {
       end_session();
       drop_copy();
       reap_left_over();
+      if (earlier_pause_ns_ != 0) record_.notes.push_back(earlier_pause_note(earlier_pause_ns_));
     });
   } catch (...) {
     // The end of the tracing thread detaches all threads.

@@ -31,8 +31,8 @@ namespace heapsnap {
 
 class FrozenProcess final : public Target {
  public:
-  // Freezes process `pid` (any of its tids will do). Throws TargetRefusal, Error{kNoProcess,
-  // kNotPermitted, kUnsupported} with the target released.
+  // Freezes process `pid` (any of its tids will do). Throws TargetRefusal, ProgramReplaced,
+  // Error{kNoProcess, kNotPermitted, kUnsupported} with the target released.
   FrozenProcess(int pid, const FreezeOptions& options);
   ~FrozenProcess() override { thaw(); }
 
@@ -48,6 +48,9 @@ class FrozenProcess final : public Target {
 
   // Whether the target itself is stopped until thaw(): do nothing slow meanwhile.
   bool target_is_stopped() const;
+  // Throws ProgramReplaced if what was read may be of different programs: if the target was not
+  // copied and has executed another one. Before thaw(), after all reads.
+  void check_program() const;
   // Releases the target; kills and reaps a forked child. memory() may not be used afterwards. The
   // destructor calls this if need be.
   void thaw() noexcept;
@@ -55,6 +58,8 @@ class FrozenProcess final : public Target {
   std::chrono::steady_clock::time_point began() const { return began_; }
   // What was done. Complete after thaw().
   const FreezeRecord& record() const { return record_; }
+  // For how long the target was stopped in all, in vain too.
+  uint64_t paused_ns() const { return earlier_pause_ns_ + record_.pause_ns; }
   // Resident bytes per mapping of address_space(), same order: private memory as it was at the
   // freeze, files and shared memory as they were just before (fork) or are now. Slow (walks page
   // tables): never while target_is_stopped(); needs the child, so call it before thaw() under fork.
@@ -71,11 +76,17 @@ class FrozenProcess final : public Target {
 
  private:
   // The passes of a freeze, in order. All but the first two run on the tracing thread.
-  void look(int pid);
+  void look(int pid, const FreezeOptions& options);
   void plan(const FreezeOptions& options);
   void take_over(const FreezeOptions& options);
+  void plan_fork(const FreezeOptions& options);
+  void stop_and_fork(const FreezeOptions& options, PriorityInheritance& inheritance);
   void seize_threads();
   void stop_threads(const FreezeOptions& options, PriorityInheritance& inheritance);
+  void release_in_vain();
+  bool pauses_longer_than_fork(const FreezeOptions& options, PriorityInheritance& inheritance);
+  MallocExit run_out(const FreezeOptions& options, PriorityInheritance& inheritance,
+                     std::chrono::nanoseconds patience);
   void try_to_fork(const FreezeOptions& options, PriorityInheritance& inheritance);
   // Returns false if the copy was lost before it could be read, with the reason in the record.
   bool finish_fork(const FreezeOptions& options);
@@ -92,8 +103,7 @@ class FrozenProcess final : public Target {
   void note_still_inside(const MallocExit& exit);
   void note_handlers(const FreezeOptions& options);
   // Why a fork would not show what is to be read, judging by smaps.
-  std::optional<std::string> flags_against_fork(const FreezeOptions& options,
-                                                const FreezeEstimate& estimate);
+  std::optional<std::string> flags_against_fork(const FreezeOptions& options);
   // Keeps what `child` does not show, while both are stopped. Returns why that cannot be done.
   std::optional<std::string> keep_missing(int child);
   // What the copy is to give up first.
@@ -103,14 +113,17 @@ class FrozenProcess final : public Target {
   BusyClock busy_;  // from the first look on
   std::optional<Alteration> alteration_;
   LiveView view_;
-  ProgramEnd* end_ = nullptr;  // until it is released
-  int target_tid_ = 0;         // a live thread of the target itself; view_.tid may be the child
+  std::optional<ProgramIdentity> program_;  // that was looked at first
+  ProgramEnd* end_ = nullptr;               // until it is released
+  int target_tid_ = 0;  // a live thread of the target itself; view_.tid may be the child
   MappingsWithUsage usage_before_;                         // of the running target
   ProcessMemory::Way way_ = ProcessMemory::Way::kVmReadv;  // to read the target itself
   std::vector<AddressRange> wiped_;                        // MADV_WIPEONFORK, of the running target
   MissingMemory missing_;                                  // missing from the copy
   std::chrono::steady_clock::time_point began_;
   FreezeRecord record_;
+  FreezeEstimate estimate_;        // unless a stop was asked for
+  uint64_t earlier_pause_ns_ = 0;  // in vain
   bool has_unfinished_calls_ = false;
   std::optional<SyscallGadget> gadget_;      // if a fork is to be tried
   std::chrono::nanoseconds longest_copy_{};  // the same

@@ -1,5 +1,6 @@
 #include "platform/linux/freeze/malloc_exit.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -11,6 +12,7 @@
 
 #include "base/alteration.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/proc/process_status.h"
 #include "platform/linux/remote_call/signal_frame.h"
 #include "platform/linux/self/realtime_priority.h"
 #include "platform/linux/trace/interrupted_syscall.h"
@@ -292,9 +294,17 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
   return StepEnd::kStuck;
 }
 
-// Whether it can run without ending: it is not at its exit, nor about to get a signal.
+// Whether it can run without ending or stopping: it is not at its exit, nor about to get a signal
+// that does that. One that is ignored or has a handler is delivered as it would be anyway.
 bool may_run_on(const Tracee& tracee) {
-  return tracee.stop() == Tracee::Stop::kTrap;
+  if (tracee.stop() == Tracee::Stop::kTrap) return true;
+  if (tracee.stop() != Tracee::Stop::kSignal) return false;
+  constexpr std::array<int, 4> kIgnored{SIGCHLD, SIGCONT, SIGURG, SIGWINCH};
+  const int signal = tracee.signal();
+  if (std::find(kIgnored.begin(), kIgnored.end(), signal) != kIgnored.end()) return true;
+  const auto status = read_process_status(ProcFs(), tracee.tid());
+  const uint64_t harmless = status ? status->caught_signals | status->ignored_signals : 0;
+  return ((harmless >> (signal - 1)) & 1) != 0;
 }
 
 }  // namespace
@@ -381,7 +391,8 @@ MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, Memor
 }
 
 MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, MemoryReader& memory,
-                             PriorityInheritance& inheritance, TraceClock::time_point deadline) {
+                             PriorityInheritance& inheritance, TraceClock::time_point until,
+                             TraceClock::time_point deadline) {
   MallocExit exit;
   for (size_t i = 0; i < session.tracees().size(); ++i) {
     const auto begin = TraceClock::now();
@@ -389,21 +400,22 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
     bool inside = true;
     bool was_outside = false;
     uint64_t slices = 0;
-    while (inside && outside <= kMostSlicesOutside && TraceClock::now() < deadline) {
+    while (true) {
       Tracee& tracee = session.tracees()[i];
       inside = tracee.is_stopped() && is_inside_malloc(text, tracee.registers(), memory);
-      if (!inside || !may_run_on(tracee)) break;
+      const auto now = TraceClock::now();
+      if (!inside || now >= until || !may_run_on(tracee)) break;
       outside = is_in_text(text, tracee.registers().rip) ? 0 : outside + 1;
       was_outside = outside > kMostSlicesOutside && !interrupts(text, tracee.registers(), memory);
       if (outside > kMostSlicesOutside) break;
-      const auto elapsed =
-          std::chrono::duration_cast<std::chrono::microseconds>(TraceClock::now() - begin);
+      const auto elapsed = std::chrono::duration_cast<std::chrono::microseconds>(now - begin);
+      const auto left = std::chrono::duration_cast<std::chrono::microseconds>(until - now);
       check_end();
       inheritance.raise(tracee.tid());
       const auto longest = outside > 0                              ? kLongestSliceOutside
                            : (slices + 1) % kSlicesUntilLonger == 0 ? kLongestSlice
                                                                     : kSlice;
-      const auto slice = std::clamp(elapsed / kSliceShare, kSlice, longest);
+      const auto slice = std::clamp(std::min(elapsed / kSliceShare, left), kSlice, longest);
       if (!session.let_run(tracee, slice, deadline)) break;
       ++exit.steps;
       ++slices;

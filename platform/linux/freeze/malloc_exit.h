@@ -92,9 +92,10 @@ MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, Memor
                              std::vector<ThreadContext>& inside);
 
 // Lets each thread inside run in slices until it is outside, with the priority of `inheritance`:
-// without that it would get no processor in its slice on a busy machine. Bounded by `deadline`.
-// Throws as PtraceSession::stop_all().
+// without that it would get no processor in its slice on a busy machine. No slice begins after
+// `until`; throws as PtraceSession::stop_all() if a thread cannot be stopped again by `deadline`.
 MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, MemoryReader& memory,
-                             PriorityInheritance& inheritance, TraceClock::time_point deadline);
+                             PriorityInheritance& inheritance, TraceClock::time_point until,
+                             TraceClock::time_point deadline);
 
 }  // namespace heapsnap
