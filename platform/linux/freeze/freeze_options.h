@@ -21,7 +21,7 @@ struct FreezeOptions {
   std::vector<AddressRange> malloc_text;
   // Gives up, with the target running again, if the threads cannot all be stopped within this time.
   std::chrono::milliseconds deadline{2000};
-  // The program that `malloc_text` is of. ProgramReplaced is thrown if the process executes another.
+  // That `malloc_text` is of. ProgramReplaced is thrown if the process executes another one.
   std::optional<ProgramIdentity> program;
   // For kStop: why it was chosen, and how long the target was stopped for an earlier attempt.
   std::string why_stop = "asked for";

@@ -375,8 +375,7 @@ void FrozenProcess::use_child(SnapshotChild& child) {
 void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritance& inheritance) {
   const auto deadline = TraceClock::now() + options.deadline;
   MallocExit exit = run_out(options, inheritance, kLongestRunOut);
-  // What keeps a thread inside may be another one, which must run for it: one that serves its page
-  // faults (userfaultfd(2)).
+  // What keeps a thread inside may be another one, which must run for it.
   while (!exit.still_inside.empty() && exit.steps != 0 && end_ == nullptr &&
          TraceClock::now() < deadline) {
     release_in_vain();

@@ -416,9 +416,9 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
                            : (slices + 1) % kSlicesUntilLonger == 0 ? kLongestSlice
                                                                     : kSlice;
       const auto slice = std::clamp(std::min(elapsed / kSliceShare, left), kSlice, longest);
-      if (!session.let_run(tracee, slice, deadline)) break;
       ++exit.steps;
       ++slices;
+      if (!session.let_run(tracee, slice, deadline)) break;
     }
     if (inside && !was_outside) {
       const Tracee& tracee = session.tracees()[i];

@@ -53,8 +53,12 @@ bool Tracee::poll() {
 
 void Tracee::give_up_zombie() const noexcept {
   if (zombie_ != Zombie::kGivenUp || is_gone()) return;
+  // Whatever is asked for, a stop of a tracee is reported, and would be consumed.
   siginfo_t info{};
-  ::waitid(P_PID, static_cast<id_t>(tid_), &info, WEXITED | WNOHANG | __WALL);
+  const auto id = static_cast<id_t>(tid_);
+  if (::waitid(P_PID, id, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) return;
+  if (info.si_pid == 0 || info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) return;
+  ::waitid(P_PID, id, &info, WEXITED | WNOHANG | __WALL);
 }
 
 bool Tracee::wait(TraceClock::time_point deadline) {
