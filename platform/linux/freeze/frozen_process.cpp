@@ -33,8 +33,9 @@ constexpr int kSlowestFork = 8;
 constexpr std::chrono::milliseconds kLeftOverReapDeadline{500};
 // For the copy, while the target runs: enough for ten thousand mappings.
 constexpr std::chrono::milliseconds kGivingUp{250};
-// For threads to leave the allocator while all others are stopped; then all run for as long.
+// For threads to leave the allocator while all others are stopped; then all run for a while.
 constexpr std::chrono::milliseconds kLongestRunOut{20};
+constexpr std::chrono::milliseconds kBetweenRunOuts{2};
 // Mappings of a target that is stopped are listed anew, at some 1 µs each, if they are so few; of
 // more, those count that it had while it ran.
 constexpr size_t kMostListedAnew = 400;
@@ -379,7 +380,7 @@ void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritanc
   while (!exit.still_inside.empty() && exit.steps != 0 && end_ == nullptr &&
          TraceClock::now() < deadline) {
     release_in_vain();
-    nap(kLongestRunOut);
+    nap(kBetweenRunOuts);
     seize_threads();
     const RealtimePriority priority;
     stop_threads(options, inheritance);

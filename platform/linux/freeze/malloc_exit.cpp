@@ -404,18 +404,19 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
       Tracee& tracee = session.tracees()[i];
       inside = tracee.is_stopped() && is_inside_malloc(text, tracee.registers(), memory);
       const auto now = TraceClock::now();
-      if (!inside || now >= until || !may_run_on(tracee)) break;
+      // One that goes on outside is known to be out only after all of those slices.
+      const bool has_run_out = now >= until + outside * kLongestSliceOutside;
+      if (!inside || has_run_out || !may_run_on(tracee)) break;
       outside = is_in_text(text, tracee.registers().rip) ? 0 : outside + 1;
       was_outside = outside > kMostSlicesOutside && !interrupts(text, tracee.registers(), memory);
       if (outside > kMostSlicesOutside) break;
       const auto elapsed = std::chrono::duration_cast<std::chrono::microseconds>(now - begin);
-      const auto left = std::chrono::duration_cast<std::chrono::microseconds>(until - now);
       check_end();
       inheritance.raise(tracee.tid());
       const auto longest = outside > 0                              ? kLongestSliceOutside
                            : (slices + 1) % kSlicesUntilLonger == 0 ? kLongestSlice
                                                                     : kSlice;
-      const auto slice = std::clamp(std::min(elapsed / kSliceShare, left), kSlice, longest);
+      const auto slice = std::clamp(elapsed / kSliceShare, kSlice, longest);
       ++exit.steps;
       ++slices;
       if (!session.let_run(tracee, slice, deadline)) break;

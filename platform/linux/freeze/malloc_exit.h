@@ -93,7 +93,8 @@ MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, Memor
 
 // Lets each thread inside run in slices until it is outside, with the priority of `inheritance`:
 // without that it would get no processor in its slice on a busy machine. No slice begins after
-// `until`; throws as PtraceSession::stop_all() if a thread cannot be stopped again by `deadline`.
+// `until`, unless the last ones ended outside the allocator's code; throws as
+// PtraceSession::stop_all() if a thread cannot be stopped again by `deadline`.
 MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, MemoryReader& memory,
                              PriorityInheritance& inheritance, TraceClock::time_point until,
                              TraceClock::time_point deadline);
