@@ -259,12 +259,9 @@ void check_frozen(FrozenProcess& frozen) {
     frozen.thaw();
     throw CopyLost{*why, frozen.paused_ns()};
   }
-  try {
-    frozen.check_program();
-  } catch (ProgramReplaced& replaced) {
+  if (frozen.has_been_replaced()) {
     frozen.thaw();
-    replaced.pause_ns = frozen.paused_ns();
-    throw;
+    throw ProgramReplaced(frozen.process().pid, frozen.paused_ns());
   }
 }
 

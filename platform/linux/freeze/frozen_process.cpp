@@ -188,7 +188,7 @@ void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritan
 
 void FrozenProcess::release_in_vain() {
   const RealtimePriority priority;
-  session_->release();
+  if (!session_->is_released()) session_->release();
   earlier_pause_ns_ += count_ns(session_->pause());
 }
 
@@ -225,14 +225,13 @@ void FrozenProcess::look_at_stopped() {
     view_.tid = target_tid_;
     view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
   }
-  check_program();
+  if (has_been_replaced()) throw ProgramReplaced(view_.process.pid);
   view_.process.rss = view_.proc.resident_bytes(target_tid_);
   show_threads();
 }
 
-void FrozenProcess::check_program() const {
-  if (snapshot_ || ProgramIdentity(view_.proc, target_tid_) == *program_) return;
-  throw ProgramReplaced(view_.process.pid);
+bool FrozenProcess::has_been_replaced() const {
+  return !snapshot_ && ProgramIdentity(view_.proc, target_tid_) != *program_;
 }
 
 void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritance& inheritance) {
@@ -375,7 +374,8 @@ void FrozenProcess::use_child(SnapshotChild& child) {
 
 void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritance& inheritance) {
   const auto deadline = TraceClock::now() + options.deadline;
-  MallocExit exit = run_out(options, inheritance, kLongestRunOut);
+  // Nobody waits for a program at its end, which cannot be let go in between.
+  MallocExit exit = run_out(options, inheritance, end_ ? options.deadline : kLongestRunOut);
   // What keeps a thread inside may be another one, which must run for it.
   while (!exit.still_inside.empty() && exit.steps != 0 && end_ == nullptr &&
          TraceClock::now() < deadline) {

@@ -48,9 +48,9 @@ class FrozenProcess final : public Target {
 
   // Whether the target itself is stopped until thaw(): do nothing slow meanwhile.
   bool target_is_stopped() const;
-  // Throws ProgramReplaced if what was read may be of different programs: if the target was not
-  // copied and has executed another one. Before thaw(), after all reads.
-  void check_program() const;
+  // Whether what was read may be of different programs: the target was not copied and has executed
+  // another one. Ask for it before thaw(), after all reads.
+  bool has_been_replaced() const;
   // Releases the target; kills and reaps a forked child. memory() may not be used afterwards. The
   // destructor calls this if need be.
   void thaw() noexcept;

@@ -39,9 +39,10 @@ ProgramIdentity ProgramIdentity::of_process(const ProcFs& proc, int pid) {
   return {proc, proc.live_tid(pid).value_or(pid)};
 }
 
-ProgramReplaced::ProgramReplaced(int pid)
+ProgramReplaced::ProgramReplaced(int pid, uint64_t pause)
     : Error(ErrorKind::kNoProcess, "cannot look at process " + std::to_string(pid),
             "it executes one program after another, and each is gone before it is looked at",
-            "try again") {}
+            "try again"),
+      pause_ns(pause) {}
 
 }  // namespace heapsnap

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "base/error.h"
@@ -32,9 +33,9 @@ class ProgramIdentity {
 // A process executes another program than the one that was looked at. To be asked again.
 class ProgramReplaced : public Error {
  public:
-  explicit ProgramReplaced(int pid);
+  explicit ProgramReplaced(int pid, uint64_t pause = 0);
 
-  uint64_t pause_ns = 0;  // for which it was stopped in vain, in all
+  uint64_t pause_ns;  // for which it was stopped in vain, in all
 };
 
 }  // namespace heapsnap
