@@ -1,11 +1,9 @@
 #include "platform/linux/freeze/frozen_process.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "base/clock.h"
-#include "base/count_text.h"
 #include "base/error.h"
 #include "platform/linux/freeze/child_code.h"
 #include "platform/linux/freeze/completed_memory.h"
@@ -16,7 +14,6 @@
 #include "platform/linux/freeze/freeze_notes.h"
 #include "platform/linux/freeze/spliced_memory.h"
 #include "platform/linux/proc/ask_again.h"
-#include "platform/linux/proc/memory_room.h"
 #include "platform/linux/proc/page_map.h"
 #include "platform/linux/proc/process_memory.h"
 #include "platform/linux/proc/process_status.h"
@@ -100,7 +97,6 @@ void FrozenProcess::look(int pid, const FreezeOptions& options) {
 
 void FrozenProcess::plan(const FreezeOptions& options) {
   record_ = {};
-  wiped_.clear();
   record_.threads = view_.threads.size();
   if (options.choice == FreezeChoice::kNone) {
     record_.method = FreezeMethod::kNone;
@@ -129,12 +125,15 @@ void FrozenProcess::plan(const FreezeOptions& options) {
 }
 
 void FrozenProcess::plan_fork(const FreezeOptions& options) {
+  const auto takes_longer = [&](uint64_t kept) {
+    return options.choice == FreezeChoice::kAuto && estimate_.with_kept(kept) >= estimate_.stop;
+  };
   gadget_ =
       find_syscall_gadget(view_.address_space, MappedFiles(view_.proc, target_tid_), *view_.memory);
   std::optional<std::string> refusal;
   if (!gadget_) {
     refusal = "its code contains no usable syscall instruction";
-  } else if (!(refusal = flags_against_fork(options))) {
+  } else if (!(refusal = omissions_.foresee(usage_before_, takes_longer))) {
     refusal = ForkSnapshot::refusal(view_.proc, view_.process.pid, target_tid_,
                                     busy_.processors().value_or(1));
   }
@@ -238,7 +237,8 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
   std::string why_not;
   bool is_lost = false;
   const auto meanwhile = [this, &is_lost](int child) {
-    const auto useless = keep_missing(child);
+    const auto useless =
+        omissions_.keep(view_.proc, target_tid_, child, !inside_malloc_.empty(), *view_.memory);
     // The memory of a copy that is killed meanwhile looks as if the fork had left it out.
     is_lost = useless && view_.proc.sizes(child).mapped == 0;
     return is_lost ? lost_copy_text(watch_->reason()) : useless;
@@ -307,10 +307,6 @@ std::optional<std::string> FrozenProcess::loss() const {
   return kCopyKilled;
 }
 
-void FrozenProcess::set_memory_budget(uint64_t bytes) {
-  if (snapshot_) watch_->set_budget(bytes);
-}
-
 std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& options) {
   SnapshotChild& child = snapshot_->child();
   view_.tid = child.pid();
@@ -326,7 +322,7 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
         step_out_in_child(options.malloc_text, child, *view_.memory, inside_malloc_);
     snapshot_->unshield_shared_memory();
     record_.steps = exit.steps;
-    if (!exit.still_inside.empty() && !missing_.is_empty()) {
+    if (!exit.still_inside.empty() && !omissions_.kept().is_empty()) {
       return "a thread inside the allocator needs memory that a fork does not copy (madvise "
              "MADV_DONTFORK)";
     }
@@ -339,16 +335,17 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
   }
   // Read only now: the allocator may have moved the break on its way out.
   std::vector<Mapping> mappings = view_.proc.maps(child.pid());
-  view_.address_space = AddressSpace(missing_.completed(snapshot_->given_up().completed(mappings)));
+  view_.address_space =
+      AddressSpace(omissions_.kept().completed(snapshot_->given_up().completed(mappings)));
   std::erase_if(mappings, [this](const Mapping& mapping) {
     return !may_be_given_up(mapping, view_.threads);
   });
   snapshot_->give_up(mappings, TraceClock::now() + kGivingUp);
   view_.residency = std::make_unique<CopiedPageMap>(view_.proc, child.pid(), target_tid_,
-                                                    view_.address_space, missing_);
+                                                    view_.address_space, omissions_.kept());
   use_child(child);
-  if (!missing_.is_empty()) {
-    view_.memory = std::make_unique<CompletedMemory>(std::move(view_.memory), missing_);
+  if (!omissions_.kept().is_empty()) {
+    view_.memory = std::make_unique<CompletedMemory>(std::move(view_.memory), omissions_.kept());
   }
   if (!snapshot_->given_up().is_empty()) {
     view_.memory = std::make_unique<HalfGivenUpMemory>(
@@ -369,7 +366,8 @@ void FrozenProcess::use_child(SnapshotChild& child) {
     view_.memory = std::make_unique<SplicedMemory>(view_.proc, child, on_tracer);
   }
   // Where the copy does not show all of the target's memory, code in it would see too little.
-  if (missing_.is_empty()) view_.code_runner = std::make_unique<ChildCode>(child, on_tracer);
+  if (omissions_.kept().is_empty())
+    view_.code_runner = std::make_unique<ChildCode>(child, on_tracer);
 }
 
 void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritance& inheritance) {
@@ -397,15 +395,7 @@ void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritanc
 }
 
 void FrozenProcess::show_threads() {
-  std::map<int, std::string> names;
-  for (Thread& thread : view_.threads) names[thread.tid] = std::move(thread.name);
-  view_.threads.clear();
-  for (const Tracee& tracee : session_->tracees()) {
-    if (tracee.process() != view_.process.pid || tracee.is_gone()) continue;
-    Thread thread{tracee.tid(), names[tracee.tid()], std::nullopt};
-    if (tracee.is_stopped()) thread.registers = visible_registers(tracee);
-    view_.threads.push_back(std::move(thread));
-  }
+  view_.threads = threads_of(view_.process.pid, session_->tracees(), view_.threads);
   record_.threads = view_.threads.size();
 }
 
@@ -422,53 +412,6 @@ void FrozenProcess::note_handlers(const FreezeOptions& options) {
   if (count == 0) return;
   has_unfinished_calls_ = true;
   record_.notes.push_back(handlers_note(count));
-}
-
-std::optional<std::string> FrozenProcess::flags_against_fork(const FreezeOptions& options) {
-  uint64_t kept = 0;
-  for (size_t i = 0; i < usage_before_.mappings.size(); ++i) {
-    const Mapping& mapping = usage_before_.mappings[i];
-    const MappingFlags& flags = usage_before_.flags[i];
-    if (flags.on_demand) return "another process or thread handles its page faults (userfaultfd)";
-    if (mapping.shared) continue;
-    if (flags.hugetlb) return kMayRunOutOfHugePages;
-    if (!flags.left_out && !flags.wiped) continue;
-    if (mapping.executable && !mapping.is_anonymous()) return kCodeNotCopied;
-    if (flags.wiped) wiped_.push_back(mapping.range);
-    kept += usage_before_.usage[i].rss + usage_before_.usage[i].swap;
-  }
-  if (kept == 0) return std::nullopt;
-  const bool takes_longer =
-      options.choice == FreezeChoice::kAuto && estimate_.with_kept(kept) >= estimate_.stop;
-  if (kept > MissingMemory::kMost || takes_longer) {
-    return not_copied_text(bytes_text(kept));
-  }
-  missing_.reserve(kept + kept / 8);
-  return std::nullopt;
-}
-
-std::optional<std::string> FrozenProcess::keep_missing(int child) {
-  const uint64_t mapped = view_.proc.sizes(target_tid_).mapped;
-  if (wiped_.empty() && mapped == view_.proc.sizes(child).mapped) return std::nullopt;
-  const AddressSpace copied(view_.proc.maps(child));
-  PageMap pages(view_.proc, target_tid_);
-  for (const Mapping& mapping : view_.proc.maps(target_tid_)) {
-    if (mapping.shared) continue;
-    const bool is_left_out = copied.find(mapping.range.begin) == nullptr;
-    const bool is_wiped = std::any_of(
-        wiped_.begin(), wiped_.end(),
-        [&mapping](const AddressRange& range) { return range.overlaps(mapping.range); });
-    if (!is_left_out && !is_wiped) continue;
-    if (mapping.executable && !mapping.is_anonymous()) return kCodeNotCopied;
-    // A thread that is stepped out of the allocator in the copy would see the wiped memory.
-    if (is_wiped && !inside_malloc_.empty()) {
-      return "a thread is inside the allocator, and memory is wiped in a fork (MADV_WIPEONFORK)";
-    }
-    if (!missing_.keep(mapping, pages, *view_.memory)) {
-      return not_copied_text("more than " + bytes_text(MissingMemory::kMost));
-    }
-  }
-  return std::nullopt;
 }
 
 // Releases the target and fills in what is known only then.
@@ -518,10 +461,6 @@ void FrozenProcess::reap_left_over() {
   record_.reap_pause_ns += count_ns(reaper.pause());
 }
 
-bool FrozenProcess::target_is_stopped() const {
-  return session_ != nullptr;
-}
-
 void FrozenProcess::thaw() noexcept {
   if (end_ != nullptr) {
     end_session();
@@ -553,7 +492,7 @@ std::vector<MappingUsage> FrozenProcess::mapping_usage() {
       return usage_by_smaps(view_.proc, tid, mappings);
     });
   }
-  return usage_of_copy(view_.proc, view_.tid, mappings, usage_before_, missing_);
+  return usage_of_copy(view_.proc, view_.tid, mappings, usage_before_, omissions_.kept());
 }
 
 }  // namespace heapsnap

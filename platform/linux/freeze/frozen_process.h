@@ -16,12 +16,12 @@
 
 #include "base/alteration.h"
 #include "platform/linux/freeze/copy_watch.h"
+#include "platform/linux/freeze/fork_omissions.h"
 #include "platform/linux/freeze/fork_snapshot.h"
 #include "platform/linux/freeze/freeze_estimate.h"
 #include "platform/linux/freeze/freeze_options.h"
 #include "platform/linux/freeze/live_view.h"
 #include "platform/linux/freeze/malloc_exit.h"
-#include "platform/linux/freeze/missing_memory.h"
 #include "platform/linux/proc/busy_clock.h"
 #include "platform/linux/proc/process_memory.h"
 #include "platform/linux/trace/ptrace_session.h"
@@ -47,7 +47,7 @@ class FrozenProcess final : public Target {
   }
 
   // Whether the target itself is stopped until thaw(): do nothing slow meanwhile.
-  bool target_is_stopped() const;
+  bool target_is_stopped() const { return session_ != nullptr; }
   // Whether what was read may be of different programs: the target was not copied and has executed
   // another one. Ask for it before thaw(), after all reads.
   bool has_been_replaced() const;
@@ -66,7 +66,9 @@ class FrozenProcess final : public Target {
   std::vector<MappingUsage> mapping_usage();
   // From now on the forked child is given up, too, when the target has written to more than so many
   // bytes since the fork, and loss() says so. Without a child nothing happens.
-  void set_memory_budget(uint64_t bytes);
+  void set_memory_budget(uint64_t bytes) {
+    if (snapshot_) watch_->set_budget(bytes);
+  }
   // Why the forked child, from which memory is read, is gone: what was read from it since then is
   // void. Ask for it before thaw(), after all reads. nullopt while all is well.
   std::optional<std::string> loss() const;
@@ -102,10 +104,6 @@ class FrozenProcess final : public Target {
   void show_threads();
   void note_still_inside(const MallocExit& exit);
   void note_handlers(const FreezeOptions& options);
-  // Why a fork would not show what is to be read, judging by smaps.
-  std::optional<std::string> flags_against_fork(const FreezeOptions& options);
-  // Keeps what `child` does not show, while both are stopped. Returns why that cannot be done.
-  std::optional<std::string> keep_missing(int child);
   // What the copy is to give up first.
   std::vector<Mapping> shared_to_give_up(const MallocText& malloc_text) const;
   void end_session() noexcept;
@@ -118,8 +116,7 @@ class FrozenProcess final : public Target {
   int target_tid_ = 0;  // a live thread of the target itself; view_.tid may be the child
   MappingsWithUsage usage_before_;                         // of the running target
   ProcessMemory::Way way_ = ProcessMemory::Way::kVmReadv;  // to read the target itself
-  std::vector<AddressRange> wiped_;                        // MADV_WIPEONFORK, of the running target
-  MissingMemory missing_;                                  // missing from the copy
+  ForkOmissions omissions_;
   std::chrono::steady_clock::time_point began_;
   FreezeRecord record_;
   FreezeEstimate estimate_;        // unless a stop was asked for

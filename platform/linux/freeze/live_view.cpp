@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -38,6 +40,20 @@ Registers visible_registers(const Tracee& stopped) {
     registers.vector = vector_words(stopped.extended_state(kVectorArea));
   }
   return registers;
+}
+
+std::vector<Thread> threads_of(int process, std::span<const Tracee> tracees,
+                               std::span<const Thread> named) {
+  std::map<int, std::string> names;
+  for (const Thread& thread : named) names[thread.tid] = thread.name;
+  std::vector<Thread> threads;
+  for (const Tracee& tracee : tracees) {
+    if (tracee.process() != process || tracee.is_gone()) continue;
+    Thread thread{tracee.tid(), std::move(names[tracee.tid()]), std::nullopt};
+    if (tracee.is_stopped()) thread.registers = visible_registers(tracee);
+    threads.push_back(std::move(thread));
+  }
+  return threads;
 }
 
 LiveView look_at(const ProcFs& proc, int pid) {

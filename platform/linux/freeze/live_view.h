@@ -5,6 +5,7 @@
 #include <sys/user.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct LiveView {
 Registers visible_registers(const user_regs_struct& from);
 // The same with those of its vector registers that are in use.
 Registers visible_registers(const Tracee& stopped);
+// Those of `tracees` that are threads of `process` and alive, with the names that `named` has.
+std::vector<Thread> threads_of(int process, std::span<const Tracee> tracees,
+                               std::span<const Thread> named);
 
 // Describes `pid` as it runs: everything but memory and residency. Throws as ProcFs::describe(),
 // and Error{kUnsupported} if the process is for another kind of machine.
