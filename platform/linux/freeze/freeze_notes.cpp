@@ -89,7 +89,9 @@ std::string way_back_note(int tid) {
 
 std::string stragglers_note(uint64_t threads) {
   return count_text(threads, "thread was", "threads were") +
-         " in uninterruptible sleep in the kernel and ran no code, but the registers are not known";
+         " in a system call that cannot be interrupted (uninterruptible sleep, or a page that "
+         "userfaultfd(2) has to provide): no code of the program ran, but the registers are not "
+         "known";
 }
 
 std::vector<std::string> sharer_notes(const PtraceSession& session) {

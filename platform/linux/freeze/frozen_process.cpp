@@ -66,15 +66,13 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid)
         plan_fork(options);
         stop_and_fork(options, inheritance);
       }
-      inheritance.end();
       if (snapshot_ && finish_fork(options)) return;
       if (snapshot_) {
         drop_copy();
         view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
         seize_threads();
-        const RealtimePriority priority;
+        const LendingPriority priority(inheritance);
         stop_threads(options, inheritance);
-        inheritance.end();
       }
       finish_stop(options, inheritance);
     });
@@ -168,7 +166,7 @@ void FrozenProcess::take_over(const FreezeOptions& options) {
 
 void FrozenProcess::stop_and_fork(const FreezeOptions& options, PriorityInheritance& inheritance) {
   seize_threads();
-  const RealtimePriority priority;
+  const LendingPriority priority(inheritance);
   stop_threads(options, inheritance);
   if (gadget_) try_to_fork(options, inheritance);
 }
@@ -207,7 +205,7 @@ MallocExit FrozenProcess::run_out(const FreezeOptions& options, PriorityInherita
   const size_t inside = threads_inside_malloc(options.malloc_text, *session_, *view_.memory).size();
   record_.threads_in_malloc = std::max<uint64_t>(record_.threads_in_malloc, inside);
   if (inside == 0) return {};
-  const RealtimePriority priority;
+  const LendingPriority priority(inheritance);
   const auto now = TraceClock::now();
   MallocExit exit = run_out_in_target(options.malloc_text, *session_, *view_.memory, inheritance,
                                       now + patience, now + options.deadline);
@@ -380,7 +378,7 @@ void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritanc
     release_in_vain();
     nap(kBetweenRunOuts);
     seize_threads();
-    const RealtimePriority priority;
+    const LendingPriority priority(inheritance);
     stop_threads(options, inheritance);
     exit = run_out(options, inheritance, kLongestRunOut);
   }

@@ -50,6 +50,9 @@ constexpr int kSliceShare = 8;
 constexpr std::chrono::microseconds kLongestSlice{20'000};
 constexpr std::chrono::microseconds kLongestSliceOutside{1000};
 
+// If it has not stopped by then, it is treated like any thread that does not.
+constexpr std::chrono::milliseconds kStopSoon{2};
+
 constexpr uint64_t kSyscallInstruction = 0x050f;
 
 // The system calls of the allocator (glibc 2.17 to 2.43).
@@ -419,7 +422,8 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
       const auto slice = std::clamp(elapsed / kSliceShare, kSlice, longest);
       ++exit.steps;
       ++slices;
-      if (!session.let_run(tracee, slice, deadline)) break;
+      if (session.let_run(tracee, slice, std::min(deadline, now + slice + kStopSoon))) continue;
+      session.stop_new(deadline);
     }
     if (inside && !was_outside) {
       const Tracee& tracee = session.tracees()[i];
@@ -427,7 +431,7 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
                                    "was still there after " + std::to_string(slices) + " slices"});
     }
     inheritance.end();
-    session.stop_new(deadline);
+    if (slices != 0) session.stop_new(deadline);
   }
   return exit;
 }

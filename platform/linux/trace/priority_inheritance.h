@@ -25,6 +25,8 @@
 
 #include <memory>
 
+#include "platform/linux/self/realtime_priority.h"
+
 namespace heapsnap {
 
 class PriorityInheritance {
@@ -43,6 +45,21 @@ class PriorityInheritance {
  private:
   struct Shared;
   std::shared_ptr<Shared> shared_;  // with the waiter, which ends later; null without one
+};
+
+// The priority that a tracing thread needs while others inherit: an owner that does not stop would
+// keep a tracing thread without it from the processor.
+class LendingPriority {
+ public:
+  explicit LendingPriority(PriorityInheritance& inheritance) : inheritance_(inheritance) {}
+  LendingPriority(const LendingPriority&) = delete;
+  LendingPriority& operator=(const LendingPriority&) = delete;
+  // Ends the inheritance first.
+  ~LendingPriority() { inheritance_.end(); }
+
+ private:
+  const RealtimePriority priority_;
+  PriorityInheritance& inheritance_;
 };
 
 }  // namespace heapsnap

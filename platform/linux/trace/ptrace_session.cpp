@@ -17,6 +17,7 @@
 #include "platform/linux/self/nap.h"
 #include "platform/linux/self/realtime_priority.h"
 #include "platform/linux/trace/interrupted_syscall.h"
+#include "platform/linux/trace/page_wait.h"
 #include "platform/linux/trace/reaping_seize.h"
 
 namespace heapsnap {
@@ -35,7 +36,7 @@ constexpr std::chrono::milliseconds kFirstLook{2};
 // Threads in delicate system calls are interrupted this many at a time: if heapsnap were killed
 // just then, no more of them would get an EINTR. The others cannot be harmed; they are not batched.
 constexpr size_t kDelicateAtOnce = 2;
-// How long all threads stay stopped to wait for those in uninterruptible sleep.
+// How long all threads stay stopped to wait for those that cannot stop now.
 constexpr std::chrono::milliseconds kStragglerGrace{20};
 constexpr std::chrono::microseconds kBetweenCollections{200};
 
@@ -118,19 +119,22 @@ bool PtraceSession::let_run(Tracee& tracee, std::chrono::microseconds slice,
                             TraceClock::time_point deadline) {
   if (!tracee.resume()) return false;
   nap(slice);
-  tracee.interrupt();
+  // Of a thread that a signal has stopped, the interrupt would be left over: it would end the next
+  // slice before it begins, and so forth.
+  if (!tracee.poll()) tracee.interrupt();
   if (!tracee.wait(deadline)) return false;
   note_stop(tracee);
   return tracee.is_stopped();
 }
 
 void PtraceSession::stop_new(TraceClock::time_point deadline) {
-  stragglers_ = 0;
+  forget_stopped_stragglers();
   do {
     std::vector<size_t> hardy;
     std::vector<size_t> delicate;
     for (size_t i = 0; i < tracees_.size(); ++i) {
       if (tracees_[i].stop() != Tracee::Stop::kNone) continue;
+      if (stragglers_.contains(tracees_[i].tid())) continue;
       (delicate_.contains(tracees_[i].tid()) ? delicate : hardy).push_back(i);
     }
     stop_these(std::move(hardy), deadline);
@@ -188,6 +192,7 @@ void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point 
   for (const size_t i : late) tracees_[i].interrupt();
   const auto begin = TraceClock::now();
   auto last_progress = begin;
+  PageWait page_wait(proc_, pid_);
   // Handle each stop as soon as it happens, whichever threads are still awaited: if heapsnap were
   // killed before the repair, the thread would get its EINTR.
   while (true) {
@@ -208,31 +213,42 @@ void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point 
       nap(std::max(kShortestNap, kTurn * static_cast<long>(late.size())));
       continue;
     }
-    if (only_stragglers_left(late, now - begin)) break;
+    if (only_stragglers_left(late, page_wait, now - begin)) break;
     if (now >= deadline) fail_to_stop(tracees_[late.front()].tid());
     nap(std::chrono::microseconds(100));
   }
-  stragglers_ += late.size();
+  for (const size_t i : late) stragglers_.insert(tracees_[i].tid());
+}
+
+void PtraceSession::forget_stopped_stragglers() {
+  for (Tracee& tracee : tracees_) {
+    if (!stragglers_.contains(tracee.tid()) || !tracee.poll()) continue;
+    note_stop(tracee);
+    stragglers_.erase(tracee.tid());
+  }
 }
 
 // Examines the threads that take long; adds to them a vfork child that one of them waits for.
-bool PtraceSession::only_stragglers_left(std::vector<size_t>& late,
+bool PtraceSession::only_stragglers_left(std::vector<size_t>& late, PageWait& page_wait,
                                          std::chrono::nanoseconds waited) {
   const size_t count_before = tracees_.size();
-  bool all_sleep = true;
+  bool none_can_stop = true;
   for (const size_t i : late) {
-    const auto task = proc_.try_stat(tracees_[i].tid());
-    if (task && !task->is_uninterruptible()) all_sleep = false;
-    if (task && task->is_uninterruptible()) {
-      seize_sharers(proc_.children_of_thread(tracees_[i].tid()));
+    const int tid = tracees_[i].tid();
+    const auto task = proc_.try_stat(tid);
+    if (!task) continue;
+    if (task->is_uninterruptible()) {
+      seize_sharers(proc_.children_of_thread(tid));
+    } else if (!page_wait.holds(tid)) {
+      none_can_stop = false;
     }
   }
   for (size_t i = count_before; i < tracees_.size(); ++i) {
     tracees_[i].interrupt();
     late.push_back(i);
-    all_sleep = false;
+    none_can_stop = false;
   }
-  return all_sleep && waited >= kStragglerGrace;
+  return none_can_stop && waited >= kStragglerGrace;
 }
 
 void PtraceSession::fail_to_stop(int tid) const {
@@ -331,7 +347,7 @@ void PtraceSession::release_others(const Tracee& kept) noexcept {
 void PtraceSession::let_go(Tracee& tracee) noexcept {
   if (!tracee.is_stopped() || tracee.detach()) return;
   tracee.forget_stop();  // killed, or taken over by an execve: not where we left it
-  ++stragglers_;
+  stragglers_.insert(tracee.tid());
 }
 
 bool PtraceSession::collect_stragglers() noexcept {

@@ -6,9 +6,10 @@
 // created meanwhile are found by listing again: once every known thread is stopped, none is left to
 // create another.
 //
-// A thread in uninterruptible sleep (state D: disk, a vfork waiting for its child) cannot stop now,
-// but cannot run the target's code either: the pending interrupt stops it first. Such a thread is
-// waited for only briefly, then counted as a straggler and left alone. A process that runs in the
+// A thread in uninterruptible sleep (state D: disk, a vfork waiting for its child), or one that
+// waits for a page (page_wait.h), cannot stop now, but cannot run the target's code either: the
+// pending interrupt stops it first. Such a thread is waited for only briefly, then counted as a
+// straggler and left alone. A process that runs in the
 // target's memory (the child of a vfork, or of another clone(2) with CLONE_VM) is stopped like a
 // thread of the target. Where that cannot be determined (common_memory.h), the process is stopped,
 // too, and detached once all are stopped if it turns out not to. While all are stopped, no
@@ -27,6 +28,7 @@
 
 #include "platform/linux/proc/common_memory.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/trace/page_wait.h"
 #include "platform/linux/trace/priority_inheritance.h"
 #include "platform/linux/trace/tracee.h"
 
@@ -56,7 +58,7 @@ class PtraceSession {
   // Lets one stopped thread run for about `slice` while the others stay stopped, then stops it
   // again. Returns false if it has not stopped by `deadline`.
   bool let_run(Tracee& tracee, std::chrono::microseconds slice, TraceClock::time_point deadline);
-  // Stops threads created since stop_all(), while let_run() let one run. Throws as stop_all() does.
+  // Stops those that let_run() has not, and those created meanwhile. Throws as stop_all() does.
   void stop_new(TraceClock::time_point deadline);
 
   // Detaches every stopped thread, with the signals that were held back for it. The pause ends with
@@ -77,7 +79,7 @@ class PtraceSession {
   int live_tid() const;
   bool was_stopped_before() const;
   uint64_t syscalls_restarted() const { return syscalls_restarted_; }
-  size_t stragglers() const { return stragglers_; }
+  size_t stragglers() const { return stragglers_.size(); }
   // Whether a straggler is, or may be, about to execute another program: that would kill the
   // stopped threads and take over their leader's tid.
   bool may_execute() const;
@@ -100,9 +102,11 @@ class PtraceSession {
   bool is_ours_already(int tid) const;
   void stop_these(std::vector<size_t> late, TraceClock::time_point deadline);
   void note_stop(Tracee& tracee);
+  void forget_stopped_stragglers();
   bool all_still_stopped();
   bool knows_all_threads() const;
-  bool only_stragglers_left(std::vector<size_t>& late, std::chrono::nanoseconds waited);
+  bool only_stragglers_left(std::vector<size_t>& late, PageWait& page_wait,
+                            std::chrono::nanoseconds waited);
   [[noreturn]] void fail_to_stop(int tid) const;
   void seize_sharers(const std::vector<int>& children);
   void drop_strangers();
@@ -119,7 +123,7 @@ class PtraceSession {
   bool misses_vfork_child_ = false;
   bool began_ = false;
   uint64_t syscalls_restarted_ = 0;
-  size_t stragglers_ = 0;
+  std::set<int> stragglers_;  // tids
   bool released_ = false;
   TraceClock::time_point first_interrupt_{};
   TraceClock::time_point last_release_{};

@@ -1,0 +1,236 @@
+// Threads that do not stop where or when they should: in a call that waits for another thread of
+// the process, and inside the allocator with a signal pending.
+//
+// The targets are forked from this program, so what stands for the allocator's code is known.
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "platform/linux/freeze/malloc_exit.h"
+#include "platform/linux/proc/process_memory.h"
+#include "platform/linux/trace/tracer_thread.h"
+#include "tests/live/checks.h"
+#include "tests/live/forked_child.h"
+
+extern "C" {
+// Of the section that spin_inside() is alone in; defined by the linker.
+extern const char __start_inside_malloc[];  // NOLINT(bugprone-reserved-identifier)
+extern const char __stop_inside_malloc[];   // NOLINT(bugprone-reserved-identifier)
+}
+
+namespace heapsnap::live {
+
+namespace {
+
+constexpr size_t kPageSize = 4096;
+constexpr std::chrono::seconds kDeadline{20};
+
+volatile sig_atomic_t may_leave = 0;
+
+__attribute__((noinline, section("inside_malloc"))) void spin_inside() {
+  while (may_leave == 0) {
+  }
+}
+
+MallocText inside() {
+  return {{Address(reinterpret_cast<uint64_t>(__start_inside_malloc)),
+           Address(reinterpret_cast<uint64_t>(__stop_inside_malloc))}};
+}
+
+// A pipe between this process and its child.
+class Line {
+ public:
+  Line() { REQUIRE(::pipe2(ends_.data(), O_CLOEXEC) == 0); }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+  ~Line() {
+    for (const int end : ends_) ::close(end);
+  }
+  bool wait() const {
+    char byte = 0;
+    return ::read(ends_[0], &byte, 1) == 1;
+  }
+  bool pass() const { return ::write(ends_[1], "", 1) == 1; }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+// A page that is there once it is served.
+class ServedPage {
+ public:
+  ServedPage() : fd_(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC))) {
+    if (fd_ < 0) return;
+    uffdio_api api{};
+    api.api = UFFD_API;
+    page_ = static_cast<char*>(
+        ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    uffdio_register range{};
+    range.range = {reinterpret_cast<uint64_t>(page_), kPageSize};
+    range.mode = UFFDIO_REGISTER_MODE_MISSING;
+    is_ready_ = page_ != MAP_FAILED && ::ioctl(fd_, UFFDIO_API, &api) == 0 &&
+                ::ioctl(fd_, UFFDIO_REGISTER, &range) == 0;
+  }
+  ServedPage(const ServedPage&) = delete;
+  ServedPage& operator=(const ServedPage&) = delete;
+  ~ServedPage() = default;  // with its process
+
+  bool is_ready() const { return is_ready_; }
+  // By a system call: waits for serve().
+  bool fill_by_read() const {
+    const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    return ::read(zeros, page_ + 8, 8) == 8 && page_[0] == 'x';
+  }
+  bool await_fault() const {
+    uffd_msg message{};
+    return ::read(fd_, &message, sizeof message) == sizeof message;
+  }
+  bool serve() const {
+    alignas(kPageSize) static std::array<char, kPageSize> contents;
+    contents.fill('x');
+    uffdio_copy copy{};
+    copy.dst = reinterpret_cast<uint64_t>(page_);
+    copy.src = reinterpret_cast<uint64_t>(contents.data());
+    copy.len = kPageSize;
+    return ::ioctl(fd_, UFFDIO_COPY, &copy) == 0;
+  }
+
+ private:
+  int fd_;
+  char* page_ = nullptr;
+  bool is_ready_ = false;
+};
+
+constexpr int kNoUserfaultfd = 77;
+
+void on_signal(int /*signal*/) {
+  may_leave = 1;
+}
+
+// Stops `child`, has `signals` pending for it, and runs its threads out.
+MallocExit run_out_with_pending(pid_t child, std::initializer_list<int> signals,
+                                size_t& stragglers) {
+  MallocExit exit;
+  TracerThread tracer;
+  tracer.run([&] {
+    PriorityInheritance inheritance;
+    const LendingPriority priority(inheritance);
+    PtraceSession session(ProcFs(), child);
+    ProcessMemory memory(ProcFs(), child, ProcessMemory::Way::kProcMem);
+    session.seize_all();
+    const auto deadline = TraceClock::now() + kDeadline;
+    session.stop_all(deadline, inheritance);
+    for (const int signal : signals) ::kill(child, signal);
+    exit = run_out_in_target(inside(), session, memory, inheritance, deadline, deadline);
+    stragglers = session.stragglers();
+    session.release();
+  });
+  return exit;
+}
+
+pid_t run_inside(const Line& ready, const std::function<bool()>& then) {
+  return run_in_child([&] {
+    ::signal(SIGTERM, SIG_DFL);  // doctest has a handler
+    ::signal(SIGQUIT, SIG_IGN);
+    ::signal(SIGUSR1, on_signal);
+    if (!ready.pass()) return 1;
+    spin_inside();
+    return then() ? 0 : 1;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a thread that waits for a page of a stopped thread does not keep the others stopped") {
+  const Line ready;
+  const Line serve;
+  const pid_t child = run_in_child([&] {
+    const ServedPage page;
+    if (!page.is_ready()) {
+      ready.pass();
+      return kNoUserfaultfd;
+    }
+    bool is_served = false;
+    std::thread server(
+        [&] { is_served = page.await_fault() && ready.pass() && serve.wait() && page.serve(); });
+    const bool is_filled = page.fill_by_read();
+    server.join();
+    return is_filled && is_served ? 0 : 1;
+  });
+  REQUIRE(ready.wait());
+  std::string notes;
+  try {
+    FreezeOptions options = choose(FreezeChoice::kStop);
+    options.deadline = kDeadline;
+    FrozenProcess frozen(child, options);
+    frozen.thaw();
+    notes = notes_of(frozen.record());
+  } catch (const Error& error) {
+    notes = error.what();
+  }
+  CHECK(serve.pass());
+  const int status = status_of(child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoUserfaultfd) {
+    MESSAGE("skipped: no userfaultfd(2) for pages that the kernel touches");
+    return;
+  }
+  CHECK(status == 0);
+  CHECK(notes.find("1 thread was in a system call that cannot be interrupted") == 0);
+}
+
+TEST_CASE("a thread that leaves the allocator and waits for such a page does not, either") {
+  const Line ready;
+  const Line serve;
+  const pid_t child = run_inside(ready, [&] {
+    const ServedPage page;
+    if (!page.is_ready()) return true;
+    std::thread([&] {
+      if (page.await_fault() && serve.wait()) page.serve();
+    }).detach();
+    return page.fill_by_read();
+  });
+  REQUIRE(ready.wait());
+  size_t stragglers = 0;
+  CHECK_NOTHROW(run_out_with_pending(child, {SIGUSR1}, stragglers));
+  CHECK(serve.pass());
+  CHECK(status_of(child) == 0);
+}
+
+TEST_CASE("signals that are ignored or handled do not keep a thread inside the allocator") {
+  const Line ready;
+  const Line end;
+  const pid_t child = run_inside(ready, [&end] { return end.wait(); });
+  REQUIRE(ready.wait());
+  size_t stragglers = 0;
+  const MallocExit exit = run_out_with_pending(child, {SIGQUIT, SIGUSR1}, stragglers);
+  CHECK(exit.still_inside.empty());
+  for (const StuckThread& each : exit.still_inside) MESSAGE(each.why, " at ", each.at);
+  CHECK(exit.steps > 2);  // each signal stopped it
+  CHECK(end.pass());
+  CHECK(status_of(child) == 0);
+}
+
+TEST_CASE(
+    "a signal that ends the process is delivered once it is let go, not while it is looked at") {
+  const Line ready;
+  const pid_t child = run_inside(ready, [] { return true; });
+  REQUIRE(ready.wait());
+  size_t stragglers = 0;
+  const MallocExit exit = run_out_with_pending(child, {SIGTERM}, stragglers);
+  CHECK(exit.still_inside.size() == 1);
+  const int status = status_of(child);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
+}
+
+}  // namespace heapsnap::live
