@@ -47,7 +47,17 @@ Loader find_loader(const CLibrary& libc) {
           libc.function("__libc_dlclose"), Address(), RTLD_NOW | kInternalMode};
 }
 
-// What dlopen does, and what makes its file.
+// What dlopen can fail at: in which way it asks for the size of a file depends on glibc's version,
+// whether it reads more than the first part on the file.
+std::vector<SystemCall> fallible_loader_calls() {
+  return {
+      {SYS_fstat, {3, 0, 0, 0, 0, 0}},
+      {SYS_newfstatat, {3, 0, 0, AT_EMPTY_PATH, 0, 0}},
+      {SYS_pread64, {3, 0, kPage, 0, 0, 0}},
+  };
+}
+
+// What else dlopen does, and what makes its file.
 std::vector<SystemCall> loader_calls(bool has_file) {
   std::vector<SystemCall> calls{
       {SYS_openat, {static_cast<uint64_t>(AT_FDCWD), 0, O_RDONLY | O_CLOEXEC, 0, 0, 0}},
@@ -236,7 +246,9 @@ LibraryCallResult make_calls(Target& target, const CLibrary& libc, const Library
   work.calls = &calls.list();
   work.system_calls.insert(work.system_calls.end(), load.system_calls.begin(),
                            load.system_calls.end());
-  work.optional_system_calls = load.optional_system_calls;
+  work.optional_system_calls.insert(work.optional_system_calls.end(),
+                                    load.optional_system_calls.begin(),
+                                    load.optional_system_calls.end());
   work.address_space = load.address_space;
   work.last_resort = load.last_resort;
   const int pid = target.process().pid;
@@ -268,6 +280,7 @@ LibraryCallResult load_library(Target& target, const CLibrary& libc, const Libra
   InjectedWork work;
   work.attachment = load.bytes;
   work.system_calls = loader_calls(has_name);
+  work.optional_system_calls = fallible_loader_calls();
   return make_calls(target, libc, load, calls, work);
 }
 

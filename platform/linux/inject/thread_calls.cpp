@@ -1,8 +1,11 @@
 #include "platform/linux/inject/thread_calls.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 
 #include "base/page.h"
@@ -32,8 +35,29 @@ void add_thread_calls(CallerTask& task) {
     task.calls.push_back(call);
   }
   for (const SystemCall& call : {SystemCall{SYS_clone3, {0, 88, 0, 0, 0, 0}},
-                                 SystemCall{SYS_rseq, {0, 32, 0, 0x53053053, 0, 0}},
-                                 SystemCall{SYS_madvise, {0, kPage, MADV_DONTNEED, 0, 0, 0}}}) {
+                                 SystemCall{SYS_rseq, {0, 32, 0, 0x53053053, 0, 0}}}) {
+    task.optional_calls.push_back(call);
+  }
+  // The allocator's, since all that such a thread is created for allocates: a heap that grows or
+  // shrinks, a new arena (their number depends on that of the processors), glibc's first malloc of
+  // a process.
+  constexpr auto kHere = static_cast<uint64_t>(AT_FDCWD);
+  constexpr uint64_t kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  for (const SystemCall& call : {
+           SystemCall{SYS_brk, {}},
+           SystemCall{SYS_mmap, {0, kPage, PROT_READ | PROT_WRITE, kAnonymous, ~uint64_t{0}, 0}},
+           SystemCall{SYS_mmap, {0, kPage, PROT_NONE, kAnonymous, ~uint64_t{0}, 0}},
+           SystemCall{SYS_mprotect, {kPage, kPage, PROT_READ | PROT_WRITE, 0, 0, 0}},
+           SystemCall{SYS_madvise, {0, kPage, MADV_DONTNEED, 0, 0, 0}},
+           SystemCall{SYS_madvise, {0, kPage, MADV_HUGEPAGE, 0, 0, 0}},
+           SystemCall{SYS_prctl, {PR_SET_VMA, PR_SET_VMA_ANON_NAME, 0, kPage, 0, 0}},
+           SystemCall{SYS_sched_getaffinity, {0, kPage, 0, 0, 0, 0}},
+           SystemCall{SYS_openat, {kHere, 0, O_RDONLY | O_CLOEXEC, 0, 0, 0}},
+           SystemCall{SYS_open, {0, O_RDONLY | O_CLOEXEC, 0, 0, 0, 0}},  // glibc 2.25 and before
+           SystemCall{SYS_read, {3, 0, kPage, 0, 0, 0}},
+           SystemCall{SYS_close, {3, 0, 0, 0, 0, 0}},
+           SystemCall{SYS_getrandom, {0, sizeof(uint64_t), GRND_NONBLOCK, 0, 0, 0}},
+       }) {
     task.optional_calls.push_back(call);
   }
 }

@@ -6,7 +6,7 @@
 
 namespace heapsnap {
 
-// Adds those that the bootstrap and the worker make after the clone.
+// Adds those that the bootstrap and the worker make after the clone, and glibc's malloc in them.
 void add_thread_calls(CallerTask& task);
 
 }  // namespace heapsnap

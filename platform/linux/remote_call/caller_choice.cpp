@@ -52,13 +52,20 @@ bool ask(int request, int tid, T& answer) {
 // The kernel aborts a restartable sequence when the thread was preempted in it, judging by the
 // instruction pointer: if we moved that, the kernel would miss the sequence, which would continue
 // as if nothing had happened. No sequence is active inside a system call.
+// nullopt before Linux 5.13.
+std::optional<uint64_t> rseq_area(const Tracee& thread) {
+  RseqConfiguration configuration{};
+  if (!ask(kGetRseqConfiguration, thread.tid(), configuration)) return std::nullopt;
+  return configuration.area;
+}
+
 bool may_be_in_restartable_sequence(const Tracee& thread) {
   if (is_in_syscall(thread.registers())) return false;
-  RseqConfiguration configuration{};
-  if (!ask(kGetRseqConfiguration, thread.tid(), configuration)) return true;
-  if (configuration.area == 0) return false;
+  const auto area = rseq_area(thread);
+  if (!area) return true;
+  if (*area == 0) return false;
   constexpr uint64_t kSequence = 8;  // struct rseq::rseq_cs
-  const auto sequence = thread.peek(configuration.area + kSequence);
+  const auto sequence = thread.peek(*area + kSequence);
   return !sequence || *sequence != 0;
 }
 
@@ -80,7 +87,15 @@ std::optional<std::string> barred_call(const Tracee& thread, const CallerTask& t
            system_call_name(call.number);
   }
   for (const SystemCall& call : task.optional_calls) {
-    if (filters.lets_fail(as_filter_sees(call, task.gadget))) continue;
+    const SeccompCall seen = as_filter_sees(call, task.gadget);
+    if (filters.lets_fail(seen)) {
+      // glibc ends a process in which the first thread could call rseq(2) and a later one cannot.
+      const bool may_fail = call.number != SYS_rseq || rseq_area(thread) == uint64_t{0} ||
+                            filters.verdict(seen) == SeccompVerdict::kAllowed;
+      if (may_fail) continue;
+      return "its seccomp filter forbids " + system_call_name(call.number) +
+             ", and glibc ends a process in which a new thread cannot call it";
+    }
     return "its seccomp filter does more than refuse " + system_call_name(call.number);
   }
   return std::nullopt;
