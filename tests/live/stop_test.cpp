@@ -221,6 +221,32 @@ TEST_CASE("signals that are ignored or handled do not keep a thread inside the a
   CHECK(status_of(child) == 0);
 }
 
+TEST_CASE("where a thread had no time to leave the allocator, a longer deadline gives it more") {
+  const Line ready;
+  const Line end;
+  const pid_t child = run_inside(ready, [&end] { return end.wait(); });
+  REQUIRE(ready.wait());
+  FreezeOptions options = choose(FreezeChoice::kStop);
+  options.malloc_text = inside();
+  options.deadline = std::chrono::milliseconds(100);
+  FrozenProcess hasty(child, options);
+  hasty.thaw();
+  CHECK(notes_of(hasty.record()).find("--deadline passed after 100 ms: a longer one") !=
+        std::string::npos);
+  options.deadline = kDeadline;
+  std::thread leaver([child] {
+    CHECK(eventually([child] { return ProcFs().stat(child).state == 't'; }));
+    ::kill(child, SIGUSR1);
+  });
+  FrozenProcess patient(child, options);
+  patient.thaw();
+  leaver.join();
+  CHECK(notes_of(patient.record()).find("inside malloc") == std::string::npos);
+  CHECK(notes_of(patient.record()).find("--deadline") == std::string::npos);
+  CHECK(end.pass());
+  CHECK(status_of(child) == 0);
+}
+
 TEST_CASE(
     "a signal that ends the process is delivered once it is let go, not while it is looked at") {
   const Line ready;

@@ -76,6 +76,11 @@ std::string still_inside_note(const std::vector<StuckThread>& threads, const Add
   return note + ")";
 }
 
+std::string out_of_time_note(std::chrono::milliseconds deadline) {
+  return "--deadline passed after " + std::to_string(deadline.count()) +
+         " ms: a longer one gives threads more time to leave malloc and free";
+}
+
 std::string handlers_note(uint64_t threads) {
   return count_text(threads, "thread was", "threads were") +
          " in a signal handler that had interrupted malloc or free: what that call was" +

@@ -1,6 +1,7 @@
 // What the record of a freeze says when something did not go as it should.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +31,8 @@ std::string lost_copy_text(const std::optional<std::string>& reason);
 std::string earlier_pause_note(uint64_t nanoseconds);
 // Threads that could not be run out of the allocator, and where some of them were in `space`.
 std::string still_inside_note(const std::vector<StuckThread>& threads, const AddressSpace& space);
+// That was because `deadline` passed.
+std::string out_of_time_note(std::chrono::milliseconds deadline);
 // Threads in a signal handler that interrupted the allocator.
 std::string handlers_note(uint64_t threads);
 // A thread that made system calls for heapsnap ran on before it was released.

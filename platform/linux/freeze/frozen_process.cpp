@@ -383,6 +383,9 @@ void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritanc
     exit = run_out(options, inheritance, kLongestRunOut);
   }
   note_still_inside(exit);
+  if (!exit.still_inside.empty() && exit.steps != 0 && end_ == nullptr) {
+    record_.notes.push_back(out_of_time_note(options.deadline));
+  }
   blocking_ = threads_that_block_signals(*session_, {});
   note_handlers(options);
   view_.tid = target_tid_;
