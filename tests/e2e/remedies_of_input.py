@@ -36,6 +36,9 @@ def usage(tool):
     help_of = [tool.succeed("help", "attach"), tool.succeed("attach", "--help")]
     assert help_of[0] == help_of[1], help_of
     tool.follow(tool.remedy("attach", "--nonsense"), r"^see: (heapsnap attach --help)$")
+    for number in ("-5", "30ms", "1e3", "99999999999999999999"):
+        why = f"--deadline takes a whole number (MS), not '{number}'"
+        assert "MS" in tool.follow(tool.remedy("attach", f"--deadline={number}", why=why), r"^see: (heapsnap attach --help)$")
     with start() as target:
         option = re.search(r"for example: (\S+) (\S+)$", tool.remedy("inject", "--sample", "much", target.pid)).groups()
         tool.succeed("inject", *option, target.pid)

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
@@ -27,6 +28,9 @@ constexpr const char* kAttachDescription =
     "page tables are copied, its memory is not). heapsnap reads the fork and kills it before it\n"
     "exits. It writes no code into the process, sends it no signal, and leaves no file descriptor\n"
     "or mapping behind. While the fork exists, the first write to a page copies that page.";
+
+// A day, in ms: more could overflow what is computed with it.
+constexpr uint64_t kLongestDeadline = 86'400'000;
 
 FreezeChoice parse_freeze_choice(const std::string& text) {
   if (text == "auto") return FreezeChoice::kAuto;
@@ -74,7 +78,7 @@ int run_attach(const std::vector<std::string>& arguments) {
   if (target.empty() == target_option.empty()) fail_without_one_target("attach");
   FreezeOptions freeze_options;
   freeze_options.choice = parse_freeze_choice(freeze);
-  freeze_options.deadline = std::chrono::milliseconds(deadline_ms);
+  freeze_options.deadline = std::chrono::milliseconds(std::min(deadline_ms, kLongestDeadline));
   set_call_patience(freeze_options.deadline);
   if (start_at_eof) wait_for_input();
 

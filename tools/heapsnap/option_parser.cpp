@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstring>
 #include <sstream>
 #include <utility>
 
@@ -214,7 +216,16 @@ void OptionParser::texts(const char* name, std::vector<std::string>& values,
 
 void OptionParser::number(const char* name, uint64_t& value, const char* placeholder,
                           const char* help) {
-  state_->options.add_options()(name, po::value(&value)->value_name(placeholder), help);
+  // Not as a number of Boost's, which takes -1 for a very large one.
+  const auto read = [this, &value, placeholder,
+                     option = std::string(name, std::strcspn(name, ","))](const std::string& text) {
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc() && rest == text.data() + text.size()) return;
+    state_->fail(
+        fmt::format("--{} takes a whole number ({}), not '{}'", option, placeholder, text));
+  };
+  state_->options.add_options()(
+      name, po::value<std::string>()->value_name(placeholder)->notifier(read), help);
 }
 
 void OptionParser::positional(const char* placeholder, std::string& value) {
