@@ -138,8 +138,10 @@ class DiffPage {
     }
     field("to", to);
     if (!diff_.is_in_time) {
-      field("mind",
-            "the snapshots were not taken in this order, so that there are no rates over time");
+      field("mind", first.taken_at_ns == last.taken_at_ns
+                        ? "both are of the same moment: one is the other, or a copy of it"
+                        : "the snapshots were not taken in this order, so that there are no rates "
+                          "over time");
     }
     field("in use", total_text(diff_.in_use, true));
     field("resident", total_text(diff_.resident, false));
@@ -368,7 +370,21 @@ class DiffPage {
            2 * contexts->total.growth >= diff_.in_use.growth;
   }
 
+  bool has_changed() const {
+    return std::any_of(diff_.sections.begin(), diff_.sections.end(),
+                       [](const DiffSection& section) { return !section.ranked.empty(); });
+  }
+
   void print_next_command() {
+    if (!has_changed()) {
+      const bool is_core = diff_.snapshots.back().method == FreezeMethod::kCore;
+      print_next(out_,
+                 "Nothing that is compared has changed. To compare once the process has grown:",
+                 is_core ? "heapsnap core CORE"
+                         : fmt::format("heapsnap attach {}", diff_.snapshots.back().process.pid),
+                 ink_, width_);
+      return;
+    }
     const std::string newest = shell_word(input_.paths.back(), "SNAPSHOT");
     const DiffSnapshot& first = diff_.snapshots.front();
     const DiffSnapshot& last = diff_.snapshots.back();

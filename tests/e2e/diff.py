@@ -173,6 +173,9 @@ def one_process(heapsnap, folder, holder, _):
     # The same twice: nothing.
     same = json.loads(run(heapsnap, "diff", paths[0], paths[0], "-j", "--fail-on-growth", "0%"))
     assert all(not section["rows"] for section in same["sections"]), same
+    text = run(heapsnap, "diff", paths[0], paths[0], "--color", "never")
+    assert "both are of the same moment" in text and "heapsnap owners" not in text, text
+    assert text.rstrip().endswith(f"heapsnap attach {diff['snapshots'][0]['pid']}"), text
 
 
 def rebuilt(heapsnap, folder, holder, other):
