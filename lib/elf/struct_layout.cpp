@@ -5,6 +5,7 @@
 #include <set>
 
 #include "elf/dwarf_image.h"
+#include "elf/dwarf_index.h"
 
 namespace heapsnap {
 
@@ -12,6 +13,9 @@ namespace {
 
 // References between entries can form circles in damaged DWARF.
 constexpr int kDeepestMember = 32;
+// In all structs that are wanted, and the nameless ones in them. With two nameless members in each,
+// a circle of the permitted depth would have four billion.
+constexpr uint64_t kMostMembers = 65'536;
 
 // Where types are: not lines, nor places of variables, nor ranges of code.
 constexpr std::string_view kSectionsOfTypes[] = {"info",     "types",       "abbrev", "str",
@@ -20,10 +24,28 @@ constexpr std::string_view kSectionsOfTypes[] = {"info",     "types",       "abb
 // Follows the types of members.
 class MemberReader {
  public:
+  // nullopt if there are too many members for structs.
+  std::optional<StructLayout> layout_of(const DwarfEntry& aggregate, uint64_t size) {
+    StructLayout layout{.size = size, .members = {}};
+    add_members(aggregate, 0, 0, layout);
+    if (budget_.is_spent()) return std::nullopt;
+    return layout;
+  }
+  DwarfEntry peeled(const DwarfEntry& type) {
+    const DwarfEntry inner = peeled_type(type);
+    if (type && !inner) lacks_types_ = true;
+    return inner;
+  }
+
+  // Whether a reference led to no entry.
+  bool lacks_types() const { return lacks_types_; }
+
+ private:
   void add_members(const DwarfEntry& aggregate, uint64_t base, int depth, StructLayout& layout) {
     if (depth == kDeepestMember) return;
     aggregate.for_each_child([&](const DwarfEntry& child) {
       if (child.tag() != DW_TAG_member) return true;
+      if (!budget_.spend()) return false;
       const auto offset = child.offset_in_whole();
       if (!offset) return true;
       const DwarfEntry type = child.type();
@@ -36,16 +58,6 @@ class MemberReader {
       return true;
     });
   }
-  DwarfEntry peeled(const DwarfEntry& type) {
-    const DwarfEntry inner = peeled_type(type);
-    if (type && !inner) lacks_types_ = true;
-    return inner;
-  }
-
-  // Whether a reference led to no entry.
-  bool lacks_types() const { return lacks_types_; }
-
- private:
   uint64_t size_of(const DwarfEntry& type) {
     const uint64_t size = size_of_type(type);
     if (type && size == 0) lacks_types_ = lacks_types_ || lacks_type_inside(type);
@@ -63,6 +75,7 @@ class MemberReader {
   }
 
   bool lacks_types_ = false;
+  DwarfBudget budget_{kMostMembers, 0};
 };
 
 class StructSearch {
@@ -99,9 +112,9 @@ class StructSearch {
     }
     const auto size = aggregate.number(DW_AT_byte_size);
     if (!size) return;
-    StructLayout layout{.size = *size, .members = {}};
-    members_.add_members(aggregate, 0, 0, layout);
-    found_.emplace(*wanted, std::move(layout));
+    auto layout = members_.layout_of(aggregate, *size);
+    if (!layout) return;
+    found_.emplace(*wanted, *std::move(layout));
     wanted_.erase(wanted);
   }
 

@@ -59,6 +59,10 @@ TEST_CASE("layouts are those of the compiler, also from compressed sections and 
   }
 }
 
+TEST_CASE("a struct whose nameless members lead back to it, twice on each level, is none") {
+  CHECK(read_struct_layouts(open_image(LAYOUT_OF_CIRCLES), {"malloc_state"}).empty());
+}
+
 TEST_CASE("the unit of some code is looked at first, and the others for what it lacks") {
   const std::vector<std::string> names = {"fixture_plain", "fixture_nested", "fixture_alias"};
   for (const char* path : {LAYOUT_FIXTURE_TWO_UNITS, LAYOUT_FIXTURE_TWO_UNITS_COMPRESSED}) {
