@@ -31,8 +31,11 @@ Address CopiedPageMap::absent_until(AddressRange range) {
   if (missing_.holds(range.begin)) return missing_.absent_until(range);
   range.end = std::min(range.end, missing_.next_begin(range.begin));
   const Mapping* const mapping = space_.find(range.begin);
-  if (mapping == nullptr || !is_copied(*mapping)) return range.begin;
-  return child_.absent_until({range.begin, std::min(range.end, mapping->range.end)});
+  if (mapping == nullptr) return range.begin;
+  range.end = std::min(range.end, mapping->range.end);
+  const Address end = child_.absent_until(range);
+  if (is_copied(*mapping) || end == range.begin) return end;
+  return parent_.absent_until({range.begin, end});
 }
 
 void CopiedPageMap::read_copied(Address first_page, std::span<PageState> out) {
