@@ -1,6 +1,7 @@
 // Does the only thread of a process stay out of the way while heapsnap's threads work in it, and
 // is it let go if they wait for it?
 #include <doctest/doctest.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <chrono>
@@ -56,6 +57,18 @@ TEST_CASE("the only thread runs again while the injected one waits for long") {
   const auto longest = longest_of(stops_for_sleep(target.pid(), kLongSleep));
   CHECK(longest >= SoleThreadHold::kLongestIdleness);
   CHECK(longest < kLongSleep);
+  CHECK(target.finish().at("errors") == 0);
+}
+
+TEST_CASE("an injected thread that is ended before it has finished is not waited for") {
+  LiveTarget target({LONE_SLEEPER});
+  const auto end_thread = [&target] {
+    work_on(target.pid(), [](RunningProgram& program) {
+      const CLibrary libc = CLibrary::find(program);
+      return call_function(program, libc, libc.function("syscall"), uint64_t{SYS_exit});
+    });
+  };
+  CHECK_THROWS_WITH_AS(end_thread(), doctest::Contains("was ended before it had finished"), Error);
   CHECK(target.finish().at("errors") == 0);
 }
 

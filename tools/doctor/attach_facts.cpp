@@ -136,6 +136,17 @@ void look_at_program(const ProcFs& proc, int live_tid, TargetFacts& target) {
   }
 }
 
+// 0 if there is none, or only heapsnap: a thread of ours that traces it is about to end.
+int tracer_of_a_thread(const ProcFs& proc, int pid) {
+  for (const int tid : proc.task_list(pid)) {
+    const auto status = read_status(proc, tid);
+    if (!status || status->tracer == 0) continue;
+    const auto tracer = read_status(proc, status->tracer);
+    if (!tracer || tracer->thread_group != ::getpid()) return status->tracer;
+  }
+  return 0;
+}
+
 void look_at_process(const ProcFs& proc, const KernelFiles& files, TargetFacts& target) {
   const int pid = target.status.thread_group;
   const std::string folder = proc.path(pid, "");
@@ -154,6 +165,7 @@ void look_at_process(const ProcFs& proc, const KernelFiles& files, TargetFacts& 
       target.status.hugetlb = live->hugetlb;
     }
   }
+  if (target.status.tracer == 0) target.status.tracer = tracer_of_a_thread(proc, pid);
   target.tracer_name = target.status.tracer == 0 ? "" : proc.comm(target.status.tracer);
   // Not the folder itself: that one belongs to the user even when the target is not dumpable.
   struct stat owner {};

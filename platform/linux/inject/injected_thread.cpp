@@ -325,9 +325,7 @@ class Injection {
     const size_t count = memory_.read(thread_pointer, bytes);
     const auto parsed =
         parse_control_block(std::span(bytes).first(count), tid_inside(caller.tid()));
-    if (!parsed) {
-      refuse("its thread control blocks do not have the layout of a known glibc", "");
-    }
+    if (!parsed) refuse("its thread control blocks do not have the layout of a known glibc", "");
     caller_block_ = *parsed;
     caller_block_.thread_arena = find_thread_arena(memory_, layout_, thread_pointer);
     if (!layout_.rseq_offset) return;
@@ -374,6 +372,14 @@ class Injection {
            is_word_zero(Address(block.worker) + caller_block_.tid_offset);
   }
 
+  // Whether the worker is gone and had not finished, as last seen in `block`.
+  bool has_been_ended(const ThreadBlock& block) {
+    if (block.worker_started == 0 || block.worker_done != 0) return false;
+    if (!is_word_zero(Address(block.worker) + caller_block_.tid_offset)) return false;
+    const auto now = memory_.read_value<ThreadBlock>(mapping_.block());
+    return now && now->worker_done == 0;
+  }
+
   // Waits until both threads are gone.
   void wait_for_end() {
     const auto deadline = TraceClock::now() + work_.patience;
@@ -388,6 +394,7 @@ class Injection {
         if (refusal && static_cast<int>(*refusal) != 0) fail_to_create(static_cast<int>(*refusal));
       }
       if (!proc_.live_tid(pid_)) fail_gone();
+      if (has_been_ended(*block)) fail_ended();
       if (TraceClock::now() >= (is_end_asked() ? asked_deadline : deadline))
         fail_late(block->worker_started != 0);
       nap(pause);
@@ -406,6 +413,14 @@ class Injection {
       clean_up(inheritance);
     });
     refuse("pthread_create failed in it: " + errno_text(error), kMoreTasks);
+  }
+
+  [[noreturn]] void fail_ended() const {
+    refuse(
+        "the thread created in it was ended before it had finished: locks that it held, if any, "
+        "are never released",
+        "see what its threads wait for: ps -L -o tid,stat,wchan:30,comm -p " +
+            std::to_string(pid_));
   }
 
   [[noreturn]] void fail_late(bool started) const {

@@ -63,6 +63,21 @@ TEST_CASE("kernel versions") {
   CHECK(KernelVersion{5, 99} < KernelVersion{6, 0});
 }
 
+TEST_CASE("a debugger is found that has come to one thread and not yet to the others") {
+  const FixtureTree tree;
+  write_process(tree);
+  tree.write("proc/70/status", "Name:\tweb\nState:\tS\nTgid:\t70\nPid:\t70\nTracerPid:\t0\n");
+  CHECK(gather_target_facts(70, files_of(tree)).status.tracer == 0);
+  tree.write("proc/71/status", "Name:\tweb\nState:\tt\nTgid:\t70\nPid:\t71\nTracerPid:\t90\n");
+  const TargetFacts target = gather_target_facts(70, files_of(tree));
+  CHECK(target.status.tracer == 90);
+  CHECK(target.tracer_name == "gdb");
+  // A thread of heapsnap's.
+  tree.write("proc/90/status",
+             "Name:\theapsnap\nTgid:\t" + std::to_string(::getpid()) + "\nPid:\t90\nState:\tS\n");
+  CHECK(gather_target_facts(70, files_of(tree)).status.tracer == 0);
+}
+
 TEST_CASE("a process is read from its files, by any of its tids") {
   const FixtureTree tree;
   write_process(tree);
