@@ -5,7 +5,9 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -18,7 +20,9 @@
 #include <thread>
 
 #include "platform/linux/freeze/malloc_exit.h"
+#include "platform/linux/proc/mapped_files.h"
 #include "platform/linux/proc/process_memory.h"
+#include "platform/linux/remote_call/caller_choice.h"
 #include "platform/linux/trace/tracer_thread.h"
 #include "tests/live/checks.h"
 #include "tests/live/forked_child.h"
@@ -62,6 +66,7 @@ class Line {
     return ::read(ends_[0], &byte, 1) == 1;
   }
   bool pass() const { return ::write(ends_[1], "", 1) == 1; }
+  int reading_end() const { return ends_[0]; }
 
  private:
   std::array<int, 2> ends_{};
@@ -139,6 +144,33 @@ MallocExit run_out_with_pending(pid_t child, std::initializer_list<int> signals,
   return exit;
 }
 
+// One thread reads a page that another serves when it is told to. "Ready" when the read waits, or
+// when there is no such page: then it ends with kNoUserfaultfd.
+pid_t run_page_reader(const Line& ready, const Line& serve) {
+  return run_in_child([&] {
+    const ServedPage page;
+    if (!page.is_ready()) {
+      ready.pass();
+      return kNoUserfaultfd;
+    }
+    bool is_served = false;
+    std::thread server(
+        [&] { is_served = page.await_fault() && ready.pass() && serve.wait() && page.serve(); });
+    const bool is_filled = page.fill_by_read();
+    server.join();
+    return is_filled && is_served ? 0 : 1;
+  });
+}
+
+bool check_reader(int status) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoUserfaultfd) {
+    MESSAGE("skipped: no userfaultfd(2) for pages that the kernel touches");
+    return false;
+  }
+  CHECK(status == 0);
+  return true;
+}
+
 pid_t run_inside(const Line& ready, const std::function<bool()>& then) {
   return run_in_child([&] {
     ::signal(SIGTERM, SIG_DFL);  // doctest has a handler
@@ -155,19 +187,7 @@ pid_t run_inside(const Line& ready, const std::function<bool()>& then) {
 TEST_CASE("a thread that waits for a page of a stopped thread does not keep the others stopped") {
   const Line ready;
   const Line serve;
-  const pid_t child = run_in_child([&] {
-    const ServedPage page;
-    if (!page.is_ready()) {
-      ready.pass();
-      return kNoUserfaultfd;
-    }
-    bool is_served = false;
-    std::thread server(
-        [&] { is_served = page.await_fault() && ready.pass() && serve.wait() && page.serve(); });
-    const bool is_filled = page.fill_by_read();
-    server.join();
-    return is_filled && is_served ? 0 : 1;
-  });
+  const pid_t child = run_page_reader(ready, serve);
   REQUIRE(ready.wait());
   std::string notes;
   try {
@@ -180,13 +200,41 @@ TEST_CASE("a thread that waits for a page of a stopped thread does not keep the 
     notes = error.what();
   }
   CHECK(serve.pass());
-  const int status = status_of(child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoUserfaultfd) {
-    MESSAGE("skipped: no userfaultfd(2) for pages that the kernel touches");
-    return;
-  }
-  CHECK(status == 0);
+  if (!check_reader(status_of(child))) return;
   CHECK(notes.find("1 thread was in a system call that cannot be interrupted") == 0);
+}
+
+TEST_CASE("a thread that stops late is let go while the tracing thread waits for another") {
+  const Line ready;
+  const Line serve;
+  const Line end;
+  const pid_t reader = run_page_reader(ready, serve);
+  const pid_t other = run_in_child([&end] { return end.wait() ? 0 : 1; });
+  REQUIRE(ready.wait());
+  int status = 0;
+  pid_t ended = 0;
+  TracerThread().run([&] {
+    {
+      PriorityInheritance inheritance;
+      const LendingPriority priority(inheritance);
+      PtraceSession session(ProcFs(), reader);
+      session.seize_all();
+      session.stop_all(TraceClock::now() + kDeadline, inheritance);
+    }
+    serve.pass();
+    Tracee never_stops(other, other);
+    const auto deadline = TraceClock::now() + kDeadline;
+    if (never_stops.seize() != 0) return;
+    while (ended == 0 && TraceClock::now() < deadline) {
+      never_stops.wait(TraceClock::now() + std::chrono::milliseconds(5));
+      ended = ::waitpid(reader, &status, WNOHANG);
+    }
+  });
+  if (ended == 0) status = status_of(reader);
+  CHECK(ended == reader);
+  check_reader(status);
+  CHECK(end.pass());
+  CHECK(status_of(other) == 0);
 }
 
 TEST_CASE("a thread that leaves the allocator and waits for such a page does not, either") {
@@ -204,6 +252,47 @@ TEST_CASE("a thread that leaves the allocator and waits for such a page does not
   size_t stragglers = 0;
   CHECK_NOTHROW(run_out_with_pending(child, {SIGUSR1}, stragglers));
   CHECK(serve.pass());
+  CHECK(status_of(child) == 0);
+}
+
+TEST_CASE("a caller whose clone is refused waits on in its own call") {
+  const Line ready;
+  const Line end;
+  const pid_t child = run_in_child([&] {
+    const int poller = ::epoll_create1(EPOLL_CLOEXEC);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (::epoll_ctl(poller, EPOLL_CTL_ADD, end.reading_end(), &event) != 0 || !ready.pass())
+      return 1;
+    return ::epoll_wait(poller, &event, 1, -1) == 1 ? 0 : 1;
+  });
+  REQUIRE(ready.wait());
+  REQUIRE(eventually([child] { return ProcFs().stat(child).state == 'S'; }));
+  auto outcome = StoppedCaller::Outcome::kGone;
+  TracerThread().run([&] {
+    const ProcFs proc;
+    PriorityInheritance inheritance;
+    const LendingPriority priority(inheritance);
+    ProcessMemory memory(proc, child, ProcessMemory::Way::kProcMem);
+    const auto gadget =
+        find_syscall_gadget(AddressSpace(proc.maps(child)), MappedFiles(proc, child), memory);
+    PtraceSession session(proc, child);
+    session.seize_all();
+    session.stop_all(TraceClock::now() + kDeadline, inheritance);
+    // CLONE_THREAD without CLONE_SIGHAND: EINVAL.
+    const SystemCall refused{SYS_clone, {CLONE_THREAD, 0, 0, 0, 0, 0}};
+    CallerTask task;
+    task.calls = {refused};
+    std::string why_not;
+    if (gadget) task.gadget = gadget->syscall_ret;
+    const auto chosen = choose_caller(proc, child, session.tracees(), task, why_not);
+    if (!gadget || !chosen) return;
+    StoppedCaller caller(session.tracees()[chosen->index], *gadget, chosen->frame_top);
+    outcome = caller.clone(refused, TraceClock::now() + kDeadline);
+    caller.give_back();
+  });
+  CHECK(outcome == StoppedCaller::Outcome::kRefused);
+  CHECK(end.pass());
   CHECK(status_of(child) == 0);
 }
 

@@ -427,17 +427,10 @@ void FrozenProcess::end_session() noexcept {
     }
     const std::vector<std::string> sharers = sharer_notes(*session_);
     record_.notes.insert(record_.notes.end(), sharers.begin(), sharers.end());
-    // Threads that cannot be detached yet are looked after until they can.
-    if (end_ != nullptr) {
-      end_->session = std::move(session_);
-    } else if (session_->collect_stragglers()) {
-      tracer_->keep_calling([session = std::shared_ptr<PtraceSession>(std::move(session_))] {
-        return session->collect_stragglers();
-      });
-    }
   } catch (...) {
-    // Out of memory: the end of the tracing thread does the same.
+    // Out of memory: notes are lost.
   }
+  if (end_ != nullptr) end_->session = std::move(session_);
   session_.reset();
 }
 

@@ -28,6 +28,7 @@
 #include "platform/linux/remote_call/caller_stop.h"
 #include "platform/linux/self/nap.h"
 #include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/trace/chores.h"
 #include "platform/linux/trace/tracer_thread.h"
 
 namespace heapsnap {
@@ -308,10 +309,12 @@ class Injection {
     sched_param lowest{};
     lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
     ::sched_setscheduler(bootstrap.tid(), SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
-    if (!bootstrap.wait(deadline_) || bootstrap.detach()) return;
-    // Killed while stopped. An execve in another thread waits until we no longer trace this one.
-    bootstrap.forget_stop();
-    bootstrap.wait(deadline_);
+    if (bootstrap.wait(deadline_)) {
+      if (bootstrap.detach()) return;
+      // Killed while stopped. An execve in another thread waits until we no longer trace this one.
+      bootstrap.forget_stop();
+    }
+    if (!bootstrap.wait(deadline_)) detach_when_stopped({bootstrap});
   }
 
   // Undoes what was done before the clone was refused.
@@ -362,8 +365,7 @@ class Injection {
     }
   }
 
-  // Where the clone's tid is: the kernel clears it as the last thing that a thread does to the
-  // memory of its process.
+  // Where the clone's tid is. The kernel clears it last of all when a thread ends.
   Address bootstrap_tid() const { return mapping_.thread_pointer() + caller_block_.tid_offset; }
   bool is_word_zero(Address word) { return memory_.read_value<uint32_t>(word).value_or(1) == 0; }
 
@@ -416,11 +418,8 @@ class Injection {
   }
 
   [[noreturn]] void fail_ended() const {
-    refuse(
-        "the thread created in it was ended before it had finished: locks that it held, if any, "
-        "are never released",
-        "see what its threads wait for: ps -L -o tid,stat,wchan:30,comm -p " +
-            std::to_string(pid_));
+    refuse("the thread created in it was ended before it had finished: what it locked stays locked",
+           "see what it waits for: ps -L -o tid,stat,wchan:30,comm -p " + std::to_string(pid_));
   }
 
   [[noreturn]] void fail_late(bool started) const {

@@ -102,7 +102,7 @@ void CallerStop::fail(const Obstacle& obstacle) const {
   // The code that explains refusals names the other tracer.
   const std::string status = proc_.try_read(pid_, "status").value_or(std::string());
   const auto tracer = status_number(status, "TracerPid").value_or(0);
-  if (tracer != 0 && tracer != static_cast<uint64_t>(::getpid())) throw TargetRefusal(pid_, EPERM);
+  if (tracer != 0 && tracer != static_cast<uint64_t>(::gettid())) throw TargetRefusal(pid_, EPERM);
   // If it was traced until a moment ago, /proc did not show that it is stopped.
   if (is_group_stopped_) {
     throw Error(

@@ -176,6 +176,9 @@ StoppedCaller::Outcome StoppedCaller::await_clone(TraceClock::time_point deadlin
       const auto result = static_cast<long long>(thread_.registers().rax);
       if (result < 0 && result > -4096) refusal_ = static_cast<int>(-result);
       put_back();
+    } else if (const auto repaired = repaired_registers(thread_)) {
+      // It has returned by itself, into the call that it had been stopped in.
+      thread_.set_registers(*repaired);
     }
     in_use_ = false;
     return Outcome::kRefused;

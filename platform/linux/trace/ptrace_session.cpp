@@ -16,6 +16,7 @@
 #include "platform/linux/proc/target_refusal.h"
 #include "platform/linux/self/nap.h"
 #include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/trace/chores.h"
 #include "platform/linux/trace/interrupted_syscall.h"
 #include "platform/linux/trace/page_wait.h"
 #include "platform/linux/trace/reaping_seize.h"
@@ -78,6 +79,13 @@ PtraceSession::PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> st
 
 PtraceSession::~PtraceSession() {
   if (!released_) release();
+  if (!collect_stragglers()) return;
+  try {
+    std::erase_if(tracees_, [](const Tracee& tracee) { return tracee.is_gone(); });
+    detach_when_stopped(std::move(tracees_));
+  } catch (...) {
+    // Out of memory: the end of the tracing thread does the same.
+  }
 }
 
 void PtraceSession::seize_all() {

@@ -42,7 +42,7 @@ class PtraceSession {
   PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> stopped);
   PtraceSession(const PtraceSession&) = delete;
   PtraceSession& operator=(const PtraceSession&) = delete;
-  // Detaches every thread that can be detached; the end of the tracing thread detaches the others.
+  // Detaches every thread that can be detached, the others once they have stopped (chores.h).
   ~PtraceSession();
 
   // Starts tracing all threads and stops none. Throws TargetRefusal.

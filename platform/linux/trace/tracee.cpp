@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "platform/linux/trace/chores.h"
+
 namespace heapsnap {
 
 namespace {
@@ -66,6 +68,7 @@ bool Tracee::wait(TraceClock::time_point deadline) {
   // nap grows with the time waited, so it adds a few percent at most.
   const auto begin = TraceClock::now();
   while (!poll()) {
+    call_due_chores();
     const auto now = TraceClock::now();
     if (now >= deadline) return false;
     const auto nap = std::clamp<std::chrono::nanoseconds>(

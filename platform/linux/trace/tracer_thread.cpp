@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "platform/linux/self/helper_thread.h"
+#include "platform/linux/trace/chores.h"
 
 namespace heapsnap {
 
@@ -45,12 +46,6 @@ void TracerThread::run(const std::function<void()>& work) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-void TracerThread::keep_calling(std::function<bool()> chore) {
-  const std::lock_guard lock(mutex_);
-  chore_ = std::move(chore);
-  changed_.notify_all();
-}
-
 void TracerThread::serve() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
@@ -58,12 +53,13 @@ void TracerThread::serve() {
       const auto& work = *std::exchange(work_, nullptr);
       lock.unlock();
       work();
+      call_due_chores();
       lock.lock();
       done_ = true;
       changed_.notify_all();
-    } else if (chore_) {
+    } else if (has_chores()) {
       changed_.wait_for(lock, std::chrono::milliseconds(1));
-      if (work_ == nullptr && !ending_ && chore_ && !chore_()) chore_ = nullptr;
+      if (work_ == nullptr && !ending_) call_due_chores();
     } else {
       changed_.wait(lock);
     }

@@ -27,16 +27,12 @@ class TracerThread {
   // blocked there. One caller at a time.
   void run(const std::function<void()>& work);
 
-  // Calls `chore` about every millisecond while there is no work, until it returns false.
-  void keep_calling(std::function<bool()> chore);
-
  private:
   void serve();
 
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::function<void()>* work_ = nullptr;  // guarded by mutex_, like all below
-  std::function<bool()> chore_;
   bool done_ = false;
   bool ending_ = false;
   std::thread thread_;
