@@ -4,6 +4,7 @@
 // The targets are forked from this program, so what stands for the allocator's code is known.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <linux/userfaultfd.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -117,7 +119,27 @@ class ServedPage {
   bool is_ready_ = false;
 };
 
-constexpr int kNoUserfaultfd = 77;
+// Makes io_uring(7) have a worker, which stays for seconds.
+bool make_worker() {
+  io_uring_params parameters{};
+  const auto ring = static_cast<int>(::syscall(SYS_io_uring_setup, 1, &parameters));
+  if (ring < 0) return false;
+  const auto map = [ring](size_t size, off_t what) {
+    return static_cast<char*>(
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring, what));
+  };
+  char* const queue = map(parameters.sq_off.array + sizeof(unsigned), IORING_OFF_SQ_RING);
+  auto* const entry = reinterpret_cast<io_uring_sqe*>(map(sizeof(io_uring_sqe), IORING_OFF_SQES));
+  *entry = {};
+  entry->opcode = IORING_OP_NOP;
+  entry->flags = IOSQE_ASYNC;
+  *reinterpret_cast<unsigned*>(queue + parameters.sq_off.array) = 0;
+  __atomic_store_n(reinterpret_cast<unsigned*>(queue + parameters.sq_off.tail), 1U,
+                   __ATOMIC_RELEASE);
+  return ::syscall(SYS_io_uring_enter, ring, 1, 0, 0, nullptr, 0) == 1;
+}
+
+constexpr int kNotToBeHad = 77;
 
 void on_signal(int /*signal*/) {
   may_leave = 1;
@@ -145,13 +167,13 @@ MallocExit run_out_with_pending(pid_t child, std::initializer_list<int> signals,
 }
 
 // One thread reads a page that another serves when it is told to. "Ready" when the read waits, or
-// when there is no such page: then it ends with kNoUserfaultfd.
+// when there is no such page: then it ends with kNotToBeHad.
 pid_t run_page_reader(const Line& ready, const Line& serve) {
   return run_in_child([&] {
     const ServedPage page;
     if (!page.is_ready()) {
       ready.pass();
-      return kNoUserfaultfd;
+      return kNotToBeHad;
     }
     bool is_served = false;
     std::thread server(
@@ -163,7 +185,7 @@ pid_t run_page_reader(const Line& ready, const Line& serve) {
 }
 
 bool check_reader(int status) {
-  if (WIFEXITED(status) && WEXITSTATUS(status) == kNoUserfaultfd) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotToBeHad) {
     MESSAGE("skipped: no userfaultfd(2) for pages that the kernel touches");
     return false;
   }
@@ -237,6 +259,42 @@ TEST_CASE("a thread that stops late is let go while the tracing thread waits for
   CHECK(status_of(other) == 0);
 }
 
+TEST_CASE("a thread that stops late stays stopped for the next one who stops it") {
+  const Line ready;
+  const Line serve;
+  const Line end;
+  const pid_t reader = run_page_reader(ready, serve);
+  const pid_t other = run_in_child([&end] { return end.wait() ? 0 : 1; });
+  REQUIRE(ready.wait());
+  bool all_stand = false;
+  TracerThread().run([&] {
+    PriorityInheritance inheritance;
+    const LendingPriority priority(inheritance);
+    const auto deadline = TraceClock::now() + kDeadline;
+    {
+      PtraceSession session(ProcFs(), reader);
+      session.seize_all();
+      session.stop_all(deadline, inheritance);
+    }
+    PtraceSession session(ProcFs(), reader);
+    session.seize_all();
+    serve.pass();
+    if (!eventually([reader] { return ProcFs().stat(reader).state == 't'; })) return;
+    session.stop_all(deadline, inheritance);
+    Tracee never_stops(other, other);
+    if (never_stops.seize() != 0) return;
+    never_stops.wait(TraceClock::now() + std::chrono::milliseconds(20));
+    all_stand = std::all_of(
+        session.tracees().begin(), session.tracees().end(),
+        [](const Tracee& tracee) { return tracee.is_gone() || tracee.is_still_stopped(); });
+    session.release();
+  });
+  check_reader(status_of(reader));
+  CHECK(all_stand);
+  CHECK(end.pass());
+  CHECK(status_of(other) == 0);
+}
+
 TEST_CASE("a thread that leaves the allocator and waits for such a page does not, either") {
   const Line ready;
   const Line serve;
@@ -253,6 +311,32 @@ TEST_CASE("a thread that leaves the allocator and waits for such a page does not
   CHECK_NOTHROW(run_out_with_pending(child, {SIGUSR1}, stragglers));
   CHECK(serve.pass());
   CHECK(status_of(child) == 0);
+}
+
+TEST_CASE("a worker of io_uring is neither stopped nor made to call anything") {
+  const Line ready;
+  const Line end;
+  const pid_t child = run_in_child([&] {
+    const bool has_worker = make_worker();
+    if (!ready.pass() || !end.wait()) return 1;
+    return has_worker ? 0 : kNotToBeHad;
+  });
+  REQUIRE(ready.wait());
+  const bool has_worker = eventually([child] { return ProcFs().task_list(child).size() == 2; },
+                                     std::chrono::seconds(2));
+  FrozenProcess frozen(child, choose(FreezeChoice::kFork));
+  CHECK(frozen.record().method == FreezeMethod::kFork);
+  CHECK(frozen.record().threads == 1);
+  frozen.thaw();
+  CHECK(notes_of(frozen.record()) == "");
+  CHECK(end.pass());
+  const int status = status_of(child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotToBeHad) {
+    MESSAGE("skipped: no io_uring(7)");
+    return;
+  }
+  CHECK(has_worker);
+  CHECK(status == 0);
 }
 
 TEST_CASE("a caller whose clone is refused waits on in its own call") {

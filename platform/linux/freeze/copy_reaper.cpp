@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "base/error.h"
 #include "platform/linux/freeze/freeze_notes.h"
@@ -16,6 +15,7 @@
 #include "platform/linux/remote_call/caller_choice.h"
 #include "platform/linux/remote_call/stopped_caller.h"
 #include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/trace/late_tracees.h"
 #include "platform/linux/trace/tracer_thread.h"
 
 namespace heapsnap {
@@ -89,7 +89,7 @@ void CopyReaper::reap(const SnapshotChild* copy, TraceClock::time_point deadline
     // A target that has ended in the meantime left its children to its own parent, or to init.
     if (!proc_.live_tid(process_)) zombies_.clear();
     if (outcome != Attempt::kAgain || TraceClock::now() + nap >= deadline) break;
-    std::this_thread::sleep_for(nap);
+    nap_beside_late_tracees(nap);
     nap = std::min<std::chrono::microseconds>(nap * 2, kLongestReapNap);
   }
   if (zombies_.empty()) remains_.clear();

@@ -28,7 +28,7 @@ constexpr uint64_t kMostSteps = 400'000;
 constexpr std::chrono::seconds kMostStepTime{5};
 // The target runs while its copy is stepped, so that may take a while. But on a busy machine each
 // step waits for the processor, for up to a time slice; so now and then heapsnap takes it for a
-// moment, and leaves nine tenths of the time to others.
+// moment, for both, and leaves nine tenths of the time to others.
 constexpr std::chrono::milliseconds kBurstEvery{20};
 constexpr std::chrono::milliseconds kBurst{2};
 // A thread that has been outside the allocator's code for this long copies or clears memory for it:
@@ -96,6 +96,11 @@ bool is_in_text(const MallocText& text, uint64_t address) {
 
 class StepClock {
  public:
+  explicit StepClock(int child) : child_(child) {}
+  StepClock(const StepClock&) = delete;
+  StepClock& operator=(const StepClock&) = delete;
+  ~StepClock() { make_ordinary(child_); }
+
   bool has_run_out() const { return now_ > begin_ + kMostStepTime; }
   // How long anything other than a step may take.
   TraceClock::time_point next_look() const { return now_ + kLongestRun; }
@@ -107,12 +112,15 @@ class StepClock {
     if (in_burst == priority_.has_value()) return;
     if (in_burst) {
       priority_.emplace();
+      make_realtime(child_);
     } else {
+      make_ordinary(child_);
       priority_.reset();
     }
   }
 
  private:
+  const int child_;
   const TraceClock::time_point begin_ = TraceClock::now();
   TraceClock::time_point now_ = begin_;
   std::optional<RealtimePriority> priority_;
@@ -371,7 +379,7 @@ size_t handlers_inside_malloc(const MallocText& text, std::span<const BlockingTh
 MallocExit step_out_in_child(const MallocText& text, SnapshotChild& child, MemoryReader& memory,
                              std::vector<ThreadContext>& inside) {
   MallocExit exit;
-  StepClock clock;
+  StepClock clock(child.pid());
   std::vector<ThreadContext*> left;
   for (ThreadContext& context : inside) left.push_back(&context);
   // A thread that waits for a lock gets it once its holder is out: as many rounds as there are

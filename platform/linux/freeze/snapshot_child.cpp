@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "platform/linux/proc/blocking_call.h"
-#include "platform/linux/trace/chores.h"
+#include "platform/linux/trace/late_tracees.h"
 #include "platform/linux/trace/tracee.h"
 
 namespace heapsnap {
@@ -51,8 +51,9 @@ std::optional<int> SnapshotChild::await_stop() {
   int waited = 0;
   const BlockingCall waiting("work of the copy of the process");
   if (watch_ != nullptr) watch_->begin_call();
-  // The next call would not return in time for the chores.
-  if (has_chores()) Tracee(pid_, pid_, Tracee::Zombie::kKept).wait(TraceClock::time_point::max());
+  // The next call would not return in time to look after late tracees.
+  if (has_late_tracees())
+    Tracee(pid_, pid_, Tracee::Zombie::kKept).wait(TraceClock::time_point::max());
   do {
     waited = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | __WALL);
   } while (waited < 0 && errno == EINTR);

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <span>
 #include <string>
-#include <thread>
 
 #include "base/error.h"
 #include "base/page.h"
 #include "platform/linux/remote_call/stack_words.h"
 #include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/trace/late_tracees.h"
 #include "platform/linux/trace/priority_inheritance.h"
 #include "platform/linux/trace/ptrace_session.h"
 #include "platform/linux/trace/tracer_thread.h"
@@ -89,7 +89,7 @@ class Patching {
       if (TraceClock::now() >= deadline) {
         refuse(pid_, "a thread of it is always inside the instructions to be patched", "try again");
       }
-      std::this_thread::sleep_for(nap);
+      nap_beside_late_tracees(nap);
       nap = std::min(nap * 2, kLongestPatchNap);
     }
     return result;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 
 #include "base/error.h"
 #include "platform/linux/freeze/malloc_exit.h"
 #include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/trace/late_tracees.h"
 #include "platform/linux/trace/priority_inheritance.h"
 #include "platform/linux/trace/ptrace_session.h"
 #include "platform/linux/trace/tracer_thread.h"
@@ -51,7 +51,7 @@ VacancyResult await_vacancy(const ProcFs& proc, int pid, const std::vector<Addre
   VacancyResult result;
   TracerThread tracer;
   while (!result.is_vacant && result.looks < kMostLooks) {
-    if (result.looks != 0) std::this_thread::sleep_for(kBetweenLooks);
+    if (result.looks != 0) nap_beside_late_tracees(kBetweenLooks);
     ++result.looks;
     tracer.run([&] { result.is_vacant = look(proc, pid, code, memory, result); });
   }

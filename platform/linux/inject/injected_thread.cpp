@@ -28,7 +28,7 @@
 #include "platform/linux/remote_call/caller_stop.h"
 #include "platform/linux/self/nap.h"
 #include "platform/linux/self/realtime_priority.h"
-#include "platform/linux/trace/chores.h"
+#include "platform/linux/trace/late_tracees.h"
 #include "platform/linux/trace/tracer_thread.h"
 
 namespace heapsnap {
@@ -221,7 +221,7 @@ class Injection {
     // The next clone uses the same memory.
     while (!mapping_.begin().is_null() && !is_word_zero(bootstrap_tid())) {
       if (TraceClock::now() >= deadline_) refuse("a clone of it did not finish", "");
-      nap(std::chrono::microseconds(50));
+      nap_beside_late_tracees(std::chrono::microseconds(50));
     }
   }
 
@@ -274,7 +274,7 @@ class Injection {
       if (const auto worker = hold.at_work()) inheritance.raise(*worker);
       const auto block = memory_.read_value<ThreadBlock>(mapping_.block());
       if (!block || has_ended(*block)) return;
-      nap(std::chrono::microseconds(50));
+      nap_beside_late_tracees(std::chrono::microseconds(50));
     }
   }
 
@@ -304,11 +304,12 @@ class Injection {
 
   // The clone is stopped at its very beginning; from here on it runs by itself.
   void let_go(Tracee& bootstrap) const {
-    // It has little to do, and in a process with one thread that thread waits for it. The worker
-    // does not inherit this.
+    // The only thread of a process waits for it. The worker does not inherit this.
     sched_param lowest{};
     lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
-    ::sched_setscheduler(bootstrap.tid(), SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
+    if (!has_realtime_limit(bootstrap.tid())) {
+      ::sched_setscheduler(bootstrap.tid(), SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
+    }
     if (bootstrap.wait(deadline_)) {
       if (bootstrap.detach()) return;
       // Killed while stopped. An execve in another thread waits until we no longer trace this one.

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/unique_fd.h"
+#include "platform/linux/proc/blocking_call.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/target_refusal.h"
 
@@ -159,6 +160,12 @@ std::string ProcFs::comm(int pid) const {
   std::string name = try_read(pid, "comm").value_or(std::string());
   if (name.ends_with('\n')) name.pop_back();
   return name;
+}
+
+std::vector<Mapping> ProcFs::maps(int pid) const {
+  // Waits for a thread of it that is inside mmap(2), of a file on a server that does not answer.
+  const BlockingCall call("reading /proc/PID/maps of the process");
+  return parse_maps(read(pid, "maps"), TornText::kMend);
 }
 
 std::vector<int> ProcFs::task_list(int pid) const {

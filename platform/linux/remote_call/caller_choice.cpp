@@ -69,6 +69,11 @@ bool may_be_in_restartable_sequence(const Tracee& thread) {
   return !sequence || *sequence != 0;
 }
 
+// Of io_uring(7) or vhost: it never runs the process's code, and has no registers there.
+bool is_worker_of_kernel(const user_regs_struct& registers) {
+  return registers.rip == 0 && registers.rsp == 0;
+}
+
 // The kernel refuses it a clone with EAGAIN, unless its policy is not passed on.
 bool is_barred_from_cloning(const Tracee& thread, const CallerTask& task) {
   return ::sched_getscheduler(thread.tid()) == kDeadlinePolicy &&
@@ -106,6 +111,7 @@ Fitness fitness_but_for_place(const Tracee& thread, const CallerTask& task) {
   if (thread.stop() != Tracee::Stop::kTrap) {
     return {"it is stopped for a signal", thread.stop() == Tracee::Stop::kSignal};
   }
+  if (is_worker_of_kernel(thread.registers())) return {"it is a worker of the kernel"};
   if (thread.registers().cs != kUserCode64) return {"it runs 32-bit code", true};
   if (dispatches_syscalls(thread))
     return {"its system calls are dispatched to a handler of its own"};
@@ -164,7 +170,8 @@ std::optional<ChosenCaller> choose_caller(const ProcFs& proc, int process,
                                           std::string& why_not) {
   std::vector<size_t> order;
   for (size_t i = 0; i < threads.size(); ++i) {
-    if (threads[i].stop() == Tracee::Stop::kTrap && threads[i].process() == process) {
+    if (threads[i].stop() == Tracee::Stop::kTrap && threads[i].process() == process &&
+        !is_worker_of_kernel(threads[i].registers())) {
       order.push_back(i);
     }
   }

@@ -6,13 +6,13 @@
 #include <array>
 #include <cerrno>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/target_refusal.h"
 #include "platform/linux/remote_call/look_patience.h"
+#include "platform/linux/trace/late_tracees.h"
 
 namespace heapsnap {
 
@@ -49,7 +49,7 @@ CallerStop::CallerStop(const ProcFs& proc, int pid, const CallerTask& task, Memo
   Obstacle obstacle;
   Answer answer = ask_threads(task, obstacle);
   while (answer == Answer::kLater && patience.bears_another(TraceClock::now())) {
-    std::this_thread::sleep_for(nap);
+    nap_beside_late_tracees(nap);
     nap = std::min(nap * 2, kLongestFitNap);
     answer = ask_threads(task, obstacle);
   }
@@ -82,8 +82,8 @@ CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, Obstacle& obs
         tid, TraceClock::now() + (is_last ? TraceClock::duration(kLastStopDeadline)
                                           : TraceClock::duration(kCallerStopDeadline)));
     if (thread_ == nullptr) {
-      obstacle = {"thread " + std::to_string(tid) + " did not stop", {}};
-      if (!proc_.try_stat(tid)) answer = Answer::kLater;
+      obstacle = {"thread " + std::to_string(tid) + " did not stop: it waits in the kernel", {}};
+      answer = Answer::kLater;
       continue;
     }
     check_program(pid_, task, memory_);

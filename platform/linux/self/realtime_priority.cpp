@@ -63,6 +63,11 @@ void make_realtime(int tid) noexcept {
   ::sched_setscheduler(tid, SCHED_FIFO, &parameters);
 }
 
+void make_ordinary(int tid) noexcept {
+  const sched_param parameters{};
+  ::sched_setscheduler(tid, SCHED_OTHER, &parameters);
+}
+
 RealtimePriority::~RealtimePriority() {
   if (raised_) ::sched_setscheduler(0, policy_before_, &parameters_before_);
 }

@@ -40,8 +40,10 @@ class RealtimePriority {
 // setrlimit(2)). True also if that cannot be known. 0: the caller's.
 bool has_realtime_limit(int tid) noexcept;
 
-// Makes another task SCHED_FIFO for the rest of its life: one of ours, which must not wait for a
-// processor. If that is not permitted or has_realtime_limit(), nothing changes.
+// Makes another task SCHED_FIFO: one of ours, which must not wait for a processor. If that is not
+// permitted or has_realtime_limit(), nothing changes.
 void make_realtime(int tid) noexcept;
+// Makes it SCHED_OTHER, so that it keeps a processor from nobody.
+void make_ordinary(int tid) noexcept;
 
 }  // namespace heapsnap

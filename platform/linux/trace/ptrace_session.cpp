@@ -16,8 +16,8 @@
 #include "platform/linux/proc/target_refusal.h"
 #include "platform/linux/self/nap.h"
 #include "platform/linux/self/realtime_priority.h"
-#include "platform/linux/trace/chores.h"
 #include "platform/linux/trace/interrupted_syscall.h"
+#include "platform/linux/trace/late_tracees.h"
 #include "platform/linux/trace/page_wait.h"
 #include "platform/linux/trace/reaping_seize.h"
 
@@ -61,6 +61,11 @@ bool may_wait_for_vfork(const SleepingCall& call) {
   if (call.number == SYS_vfork || call.number == SYS_clone3) return true;
   return call.number == SYS_clone &&
          (std::strtoull(call.first_argument.c_str(), nullptr, 16) & CLONE_VFORK) != 0;
+}
+
+// Below /proc/PID: not there once the tid is another process's.
+std::string task_entry(int tid, const std::string& entry) {
+  return "task/" + std::to_string(tid) + "/" + entry;
 }
 
 // Whether a thread sleeps in a system call that a stop interrupts and that we have to repair.
@@ -109,13 +114,12 @@ void PtraceSession::stop_all(TraceClock::time_point deadline, PriorityInheritanc
 }
 
 Tracee* PtraceSession::stop_one(int tid, TraceClock::time_point deadline) {
-  tracees_.emplace_back(pid_, tid);
-  Tracee& tracee = tracees_.back();
+  const auto late = take_late_tracee(tid);
+  Tracee seized = late.value_or(Tracee(pid_, tid));
   first_interrupt_ = TraceClock::now();
-  if (tracee.seize() != 0) {
-    tracees_.pop_back();
-    return nullptr;
-  }
+  if (!late && seize_reaping(seized, {}) != 0) return nullptr;
+  tracees_.push_back(seized);
+  Tracee& tracee = tracees_.back();
   outrank(tid);
   tracee.interrupt();
   if (!tracee.wait(deadline) || !tracee.is_stopped()) return nullptr;
@@ -166,9 +170,19 @@ void PtraceSession::stop_new(TraceClock::time_point deadline) {
 }
 
 size_t PtraceSession::seize_new(int process) {
-  size_t seized = 0;
+  std::vector<int> tids;
+  // Looked at before the first one is traced: the shorter they are traced without being stopped,
+  // the better.
   for (const int tid : proc_.task_list(process)) {
     if (known_.contains(tid)) continue;
+    if (is_kernels(process, tid)) {
+      known_.insert(tid);
+    } else {
+      tids.push_back(tid);
+    }
+  }
+  size_t seized = 0;
+  for (const int tid : tids) {
     Tracee tracee(process, tid);
     int refusal = seize_reaping(tracee, tracees_);
     // One that ends is refused; after an execve its tid may be that of another, which lives.
@@ -177,17 +191,31 @@ size_t PtraceSession::seize_new(int process) {
     if (refusal != 0 && !is_ours_already(tid)) {
       const auto task = proc_.try_stat(tid);
       if (!task) continue;
-      if (!task->is_dead() && !task->is_kernel_task()) throw TargetRefusal(pid_, refusal);
+      if (!task->is_dead()) throw TargetRefusal(pid_, refusal);
       known_.insert(tid);
       continue;
     }
     known_.insert(tid);
+    take_late_tracee(tid);
+    // It has ended since it was listed, and the tid is another process's now.
+    if (!proc_.try_read(process, task_entry(tid, "comm"))) {
+      tracee.interrupt();
+      detach_when_stopped({tracee});
+      continue;
+    }
     outrank(tid);
     tracees_.push_back(tracee);
     if (!began_ && is_in_delicate_call(proc_, tid)) delicate_.insert(tid);
     ++seized;
   }
   return seized;
+}
+
+// A worker of io_uring(7): a thread of the process that runs only the kernel's code. The kernel lets
+// it be traced, but it is no caller, and its registers are those of the thread that it was made by.
+bool PtraceSession::is_kernels(int process, int tid) const {
+  const auto text = proc_.try_read(process, task_entry(tid, "stat"));
+  return text && !text->empty() && parse_stat(*text).is_kernel_task();
 }
 
 // A straggler of an earlier session, which that session's interrupt has yet to stop.
@@ -375,7 +403,7 @@ bool PtraceSession::collect_stragglers() noexcept {
 bool PtraceSession::await_stragglers(TraceClock::time_point deadline) noexcept {
   while (collect_stragglers()) {
     if (TraceClock::now() >= deadline) return false;
-    nap(kBetweenCollections);
+    nap_beside_late_tracees(kBetweenCollections);
   }
   return true;
 }

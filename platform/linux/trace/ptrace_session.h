@@ -42,7 +42,7 @@ class PtraceSession {
   PtraceSession(const ProcFs& proc, int pid, std::vector<Tracee> stopped);
   PtraceSession(const PtraceSession&) = delete;
   PtraceSession& operator=(const PtraceSession&) = delete;
-  // Detaches every thread that can be detached, the others once they have stopped (chores.h).
+  // Detaches every thread that can be detached, the others once they have stopped (late_tracees.h).
   ~PtraceSession();
 
   // Starts tracing all threads and stops none. Throws TargetRefusal.
@@ -99,6 +99,7 @@ class PtraceSession {
 
  private:
   size_t seize_new(int process);
+  bool is_kernels(int process, int tid) const;
   bool is_ours_already(int tid) const;
   void stop_these(std::vector<size_t> late, TraceClock::time_point deadline);
   void note_stop(Tracee& tracee);

@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cerrno>
 
+#include "platform/linux/trace/late_tracees.h"
+
 namespace heapsnap {
 
 namespace {
@@ -22,6 +24,7 @@ void on_timer(int /*signal*/) {
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (others != nullptr) {
     for (const Tracee& other : *others) other.give_up_zombie();
+    give_up_late_zombies();
   }
   errno = error_before;
 }
@@ -66,7 +69,7 @@ class TimerSignal {
 }  // namespace
 
 int seize_reaping(Tracee& tracee, const std::vector<Tracee>& traced) {
-  if (traced.empty()) return tracee.seize();
+  if (traced.empty() && !has_late_tracees()) return tracee.seize();
   others = &traced;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   int refusal = 0;

@@ -10,7 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "platform/linux/trace/chores.h"
+#include "platform/linux/proc/blocking_call.h"
+#include "platform/linux/trace/late_tracees.h"
 
 namespace heapsnap {
 
@@ -26,6 +27,7 @@ void* as_data(unsigned long value) {
 }  // namespace
 
 int Tracee::seize(unsigned long options) {
+  const BlockingCall call("PTRACE_SEIZE of a thread of the process");
   return ::ptrace(PTRACE_SEIZE, tid_, nullptr, as_data(options)) == 0 ? 0 : errno;
 }
 
@@ -68,7 +70,7 @@ bool Tracee::wait(TraceClock::time_point deadline) {
   // nap grows with the time waited, so it adds a few percent at most.
   const auto begin = TraceClock::now();
   while (!poll()) {
-    call_due_chores();
+    look_after_late_tracees();
     const auto now = TraceClock::now();
     if (now >= deadline) return false;
     const auto nap = std::clamp<std::chrono::nanoseconds>(

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "platform/linux/self/helper_thread.h"
-#include "platform/linux/trace/chores.h"
+#include "platform/linux/trace/late_tracees.h"
 
 namespace heapsnap {
 
@@ -53,13 +53,13 @@ void TracerThread::serve() {
       const auto& work = *std::exchange(work_, nullptr);
       lock.unlock();
       work();
-      call_due_chores();
+      look_after_late_tracees();
       lock.lock();
       done_ = true;
       changed_.notify_all();
-    } else if (has_chores()) {
+    } else if (has_late_tracees()) {
       changed_.wait_for(lock, std::chrono::milliseconds(1));
-      if (work_ == nullptr && !ending_) call_due_chores();
+      if (work_ == nullptr && !ending_) look_after_late_tracees();
     } else {
       changed_.wait(lock);
     }
