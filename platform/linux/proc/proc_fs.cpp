@@ -147,6 +147,10 @@ std::string ProcFs::read(int pid, std::string_view entry) const {
 }
 
 std::optional<std::string> ProcFs::try_read(int pid, std::string_view entry) const {
+  // maps waits for a thread that is inside mmap(2), of a file on a server that does not answer;
+  // before Linux 5.7, more entries wait for an execve(2). smaps takes long by itself.
+  std::optional<BlockingCall> call;
+  if (entry != "smaps") call.emplace("reading /proc/PID of the process");
   return read_kernel_text(path(pid, entry), kLongestEntry);
 }
 
@@ -160,12 +164,6 @@ std::string ProcFs::comm(int pid) const {
   std::string name = try_read(pid, "comm").value_or(std::string());
   if (name.ends_with('\n')) name.pop_back();
   return name;
-}
-
-std::vector<Mapping> ProcFs::maps(int pid) const {
-  // Waits for a thread of it that is inside mmap(2), of a file on a server that does not answer.
-  const BlockingCall call("reading /proc/PID/maps of the process");
-  return parse_maps(read(pid, "maps"), TornText::kMend);
 }
 
 std::vector<int> ProcFs::task_list(int pid) const {

@@ -65,7 +65,9 @@ class ProcFs {
   // nullopt if the task is gone.
   std::optional<TaskStat> try_stat(int pid) const;
   std::string comm(int pid) const;
-  std::vector<Mapping> maps(int pid) const;
+  std::vector<Mapping> maps(int pid) const {
+    return parse_maps(read(pid, "maps"), TornText::kMend);
+  }
   MappingsWithUsage smaps(int pid) const {
     return parse_smaps(read(pid, "smaps"), TornText::kMend);
   }
