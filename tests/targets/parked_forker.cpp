@@ -78,36 +78,43 @@ bool listen_by(const sock_fprog& program) {
          ::close(static_cast<int>(listener)) == 0;
 }
 
+constexpr unsigned kNumber = offsetof(seccomp_data, nr);
+
+constexpr unsigned high_half_of(size_t argument) {
+  return offsetof(seccomp_data, args) + argument * sizeof(uint64_t) + sizeof(uint32_t);
+}
+
+// Only calls with real addresses, here and below: heapsnap asks filters about others, and would
+// take no for an answer.
 bool listen_to_forks() {
-  constexpr unsigned kNumber = offsetof(seccomp_data, nr);
   constexpr unsigned kFlags = offsetof(seccomp_data, args);
-  std::array<sock_filter, 7> code{{
+  std::array<sock_filter, 9> code{{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_brk, 3, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 5),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFlags),
-      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_VM, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_VM, 3, 2),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, high_half_of(0)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   }};
   return listen_by({code.size(), code.data()});
 }
 
-// Only those that a library's real addresses are in: heapsnap asks filters about others, and would
-// take no for an answer.
 bool listen_to_loading() {
-  constexpr unsigned kNumber = offsetof(seccomp_data, nr);
-  constexpr unsigned kAddressHigh = offsetof(seccomp_data, args) + sizeof(uint32_t);
   constexpr unsigned kFlags = offsetof(seccomp_data, args) + 3 * sizeof(uint64_t);
-  std::array<sock_filter, 11> code{{
+  std::array<sock_filter, 13> code{{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_newfstatat, 7, 0),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 4, 0),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 3, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 5),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mmap, 0, 7),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFlags),
-      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 3, 0),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kAddressHigh),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 5, 0),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, high_half_of(0)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 3, 2),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, high_half_of(1)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
