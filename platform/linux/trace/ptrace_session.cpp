@@ -211,8 +211,8 @@ size_t PtraceSession::seize_new(int process) {
   return seized;
 }
 
-// A worker of io_uring(7): a thread of the process that runs only the kernel's code. The kernel lets
-// it be traced, but it is no caller, and its registers are those of the thread that it was made by.
+// A worker of io_uring(7): a thread of the process that runs only the kernel's code. The kernel
+// lets it be traced, but it cannot call anything: it never returns to the program.
 bool PtraceSession::is_kernels(int process, int tid) const {
   const auto text = proc_.try_read(process, task_entry(tid, "stat"));
   return text && !text->empty() && parse_stat(*text).is_kernel_task();
