@@ -78,6 +78,20 @@ TEST_CASE("a target can leave its process group and its directory while its copy
   }
 }
 
+TEST_CASE("a copy has no real-time priority once its target runs again") {
+  LiveTarget target({PLACE_LEAVER});
+  FrozenProcess frozen(target.pid(), choose(FreezeChoice::kFork));
+  REQUIRE(frozen.record().method == FreezeMethod::kFork);
+  const ProcFs proc;
+  std::vector<int> copies = proc.children(target.pid());
+  std::erase_if(copies, [&proc](int child) { return proc.comm(child) != "heapsnap-copy"; });
+  REQUIRE(copies.size() == 1);
+  CHECK(::sched_getscheduler(copies.front()) == SCHED_OTHER);
+  frozen.thaw();
+  target.finish();
+  CHECK(target.exit_status() == 0);
+}
+
 TEST_CASE("a target with thousands of shared mappings is not held up by them") {
   LiveTarget target({SHARED_HOLDER, "20000"});
   target.read_line();
