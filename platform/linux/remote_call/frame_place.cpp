@@ -88,12 +88,10 @@ std::optional<uint64_t> place_on_main_stack(const ProcFs& proc, const Tracee& th
   return may_grow(proc, thread.tid(), *main, top - room) ? std::optional(top) : std::nullopt;
 }
 
-// The stack that a thread was created with, from its control block, which is at the top of it:
-// glibc keeps begin and size side by side there (struct pthread::stackblock). They are not those of
-// pages if the program supplied it (pthread_attr_setstack(3)). nullopt if there are no such words.
+// The stack that the C library gave to a thread, from its control block: glibc keeps begin and size
+// side by side there (struct pthread::stackblock). nullopt if there are no such words.
 std::optional<AddressRange> stack_by_control_block(TraceeMemory& memory, uint64_t control_block) {
   constexpr size_t kWords = 512;
-  constexpr uint64_t kLargestControlBlock = 2 * kPage;  // 2.3 KiB, and what aligns it
   std::array<uint64_t, kWords> words{};
   const size_t count =
       memory.read(Address(control_block), std::as_writable_bytes(std::span(words))) /
@@ -101,8 +99,8 @@ std::optional<AddressRange> stack_by_control_block(TraceeMemory& memory, uint64_
   for (size_t i = 0; i + 1 < count; ++i) {
     const uint64_t begin = words.at(i);
     const uint64_t size = words.at(i + 1);
-    if (begin != 0 && begin <= control_block && control_block - begin < size &&
-        size - (control_block - begin) <= kLargestControlBlock) {
+    if (begin != 0 && begin % kPage == 0 && size % kPage == 0 && begin <= control_block &&
+        control_block - begin < size) {
       return AddressRange{Address(begin), Address(control_block)};
     }
   }
@@ -120,7 +118,7 @@ bool is_on_its_stack(const Tracee& thread, const Mapping& stack) {
   TraceeMemory memory(thread);
   if (memory.read_value<uint64_t>(control_block) != control_block.value()) return false;
   const auto made_with = stack_by_control_block(memory, control_block.value());
-  return made_with && made_with->contains(stack_pointer);
+  return made_with ? made_with->contains(stack_pointer) : stack_pointer < control_block;
 }
 
 }  // namespace
