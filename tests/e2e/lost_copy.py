@@ -65,9 +65,16 @@ def opened_path(worker, tid):
         return memory.read(64).partition(b"\0")[0].decode()
 
 
+def kill_and_wait(copy):
+    """Until it is dead, it can still be read: on a busy machine that takes a while."""
+    os.kill(copy, signal.SIGKILL)
+    while stat_of(copy)[0] not in "ZX":
+        os.sched_yield()
+
+
 def kill_while_read(worker, target_pid):
     check(LIBC.ptrace(PTRACE_SETOPTIONS, worker, None, PTRACE_O_TRACESYSGOOD))
-    os.kill(hold_with_copy(worker, target_pid), signal.SIGKILL)
+    kill_and_wait(hold_with_copy(worker, target_pid))
     check(LIBC.ptrace(PTRACE_DETACH, worker, None, None))
 
 
@@ -87,9 +94,7 @@ def kill_while_target_stands(worker, target_pid):
         looked_at = is_call and copy is None and re.fullmatch(r"/proc/(\d+)/statm", opened_path(worker, tid))
         if looked_at and int(looked_at[1]) in copies_of(target_pid):
             copy = int(looked_at[1])
-            os.kill(copy, signal.SIGKILL)
-            while stat_of(copy)[0] not in "ZX":
-                os.sched_yield()
+            kill_and_wait(copy)
         is_signal = not is_call and status >> 16 == 0
         LIBC.ptrace(PTRACE_SYSCALL if copy is None else PTRACE_CONT, tid, None,
                     os.WSTOPSIG(status) if is_signal else None)
