@@ -146,8 +146,7 @@ void on_signal(int /*signal*/) {
 }
 
 // Stops `child`, has `signals` pending for it, and runs its threads out.
-MallocExit run_out_with_pending(pid_t child, std::initializer_list<int> signals,
-                                size_t& stragglers) {
+MallocExit run_out_with_pending(pid_t child, std::initializer_list<int> signals) {
   MallocExit exit;
   TracerThread tracer;
   tracer.run([&] {
@@ -160,7 +159,6 @@ MallocExit run_out_with_pending(pid_t child, std::initializer_list<int> signals,
     session.stop_all(deadline, inheritance);
     for (const int signal : signals) ::kill(child, signal);
     exit = run_out_in_target(inside(), session, memory, inheritance, deadline, deadline);
-    stragglers = session.stragglers();
     session.release();
   });
   return exit;
@@ -193,8 +191,10 @@ bool check_reader(int status) {
   return true;
 }
 
-pid_t run_inside(const Line& ready, const std::function<bool()>& then) {
-  return run_in_child([&] {
+// A child that is inside until SIGUSR1 comes, and then does what `then` says.
+pid_t run_inside(const std::function<bool()>& then) {
+  const Line ready;
+  const pid_t child = run_in_child([&] {
     ::signal(SIGTERM, SIG_DFL);  // doctest has a handler
     ::signal(SIGQUIT, SIG_IGN);
     ::signal(SIGUSR1, on_signal);
@@ -202,6 +202,8 @@ pid_t run_inside(const Line& ready, const std::function<bool()>& then) {
     spin_inside();
     return then() ? 0 : 1;
   });
+  REQUIRE(ready.wait());
+  return child;
 }
 
 }  // namespace
@@ -296,9 +298,8 @@ TEST_CASE("a thread that stops late stays stopped for the next one who stops it"
 }
 
 TEST_CASE("a thread that leaves the allocator and waits for such a page does not, either") {
-  const Line ready;
   const Line serve;
-  const pid_t child = run_inside(ready, [&] {
+  const pid_t child = run_inside([&] {
     const ServedPage page;
     if (!page.is_ready()) return true;
     std::thread([&] {
@@ -306,9 +307,7 @@ TEST_CASE("a thread that leaves the allocator and waits for such a page does not
     }).detach();
     return page.fill_by_read();
   });
-  REQUIRE(ready.wait());
-  size_t stragglers = 0;
-  CHECK_NOTHROW(run_out_with_pending(child, {SIGUSR1}, stragglers));
+  CHECK_NOTHROW(run_out_with_pending(child, {SIGUSR1}));
   CHECK(serve.pass());
   CHECK(status_of(child) == 0);
 }
@@ -381,12 +380,9 @@ TEST_CASE("a caller whose clone is refused waits on in its own call") {
 }
 
 TEST_CASE("signals that are ignored or handled do not keep a thread inside the allocator") {
-  const Line ready;
   const Line end;
-  const pid_t child = run_inside(ready, [&end] { return end.wait(); });
-  REQUIRE(ready.wait());
-  size_t stragglers = 0;
-  const MallocExit exit = run_out_with_pending(child, {SIGQUIT, SIGUSR1}, stragglers);
+  const pid_t child = run_inside([&end] { return end.wait(); });
+  const MallocExit exit = run_out_with_pending(child, {SIGQUIT, SIGUSR1});
   CHECK(exit.still_inside.empty());
   for (const StuckThread& each : exit.still_inside) MESSAGE(each.why, " at ", each.at);
   CHECK(exit.steps > 2);  // each signal stopped it
@@ -395,10 +391,8 @@ TEST_CASE("signals that are ignored or handled do not keep a thread inside the a
 }
 
 TEST_CASE("where a thread had no time to leave the allocator, a longer deadline gives it more") {
-  const Line ready;
   const Line end;
-  const pid_t child = run_inside(ready, [&end] { return end.wait(); });
-  REQUIRE(ready.wait());
+  const pid_t child = run_inside([&end] { return end.wait(); });
   FreezeOptions options = choose(FreezeChoice::kStop);
   options.malloc_text = inside();
   options.deadline = std::chrono::milliseconds(100);
@@ -422,11 +416,8 @@ TEST_CASE("where a thread had no time to leave the allocator, a longer deadline 
 
 TEST_CASE(
     "a signal that ends the process is delivered once it is let go, not while it is looked at") {
-  const Line ready;
-  const pid_t child = run_inside(ready, [] { return true; });
-  REQUIRE(ready.wait());
-  size_t stragglers = 0;
-  const MallocExit exit = run_out_with_pending(child, {SIGTERM}, stragglers);
+  const pid_t child = run_inside([] { return true; });
+  const MallocExit exit = run_out_with_pending(child, {SIGTERM});
   CHECK(exit.still_inside.size() == 1);
   const int status = status_of(child);
   CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));

@@ -15,7 +15,9 @@ constexpr std::chrono::milliseconds kBetween{1};
 thread_local std::vector<Tracee> late;
 thread_local TraceClock::time_point next_look;
 
-bool is_detached(Tracee& tracee) {
+}  // namespace
+
+bool detach_if_stopped(Tracee& tracee) {
   if (!tracee.poll()) return false;
   if (tracee.is_gone()) return true;
   if (const auto repaired = repaired_registers(tracee)) tracee.set_registers(*repaired);
@@ -23,8 +25,6 @@ bool is_detached(Tracee& tracee) {
   tracee.forget_stop();  // killed, or taken over by an execve
   return false;
 }
-
-}  // namespace
 
 void detach_when_stopped(std::vector<Tracee> tracees) {
   late.insert(late.end(), tracees.begin(), tracees.end());
@@ -39,7 +39,7 @@ void look_after_late_tracees() {
   const auto now = TraceClock::now();
   if (now < next_look) return;
   next_look = now + kBetween;
-  std::erase_if(late, is_detached);
+  std::erase_if(late, detach_if_stopped);
 }
 
 std::optional<Tracee> take_late_tracee(int tid) {

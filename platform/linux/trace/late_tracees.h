@@ -15,6 +15,9 @@
 
 namespace heapsnap {
 
+// Whether it is gone, or was stopped and is detached now, with its system call repaired.
+bool detach_if_stopped(Tracee& tracee);
+
 // Adds them to the late ones of this thread. Each is detached once it has stopped, as if it had
 // never been traced; the end of this thread does the same for those that have not stopped by then.
 void detach_when_stopped(std::vector<Tracee> tracees);

@@ -389,13 +389,7 @@ void PtraceSession::let_go(Tracee& tracee) noexcept {
 bool PtraceSession::collect_stragglers() noexcept {
   size_t left = 0;
   for (Tracee& tracee : tracees_) {
-    if (tracee.is_gone()) continue;
-    if (!tracee.poll()) {
-      ++left;
-      continue;
-    }
-    note_stop(tracee);
-    if (tracee.is_stopped() && !tracee.detach()) tracee.forget_stop();
+    if (!detach_if_stopped(tracee)) ++left;
   }
   return left != 0;
 }
