@@ -6,6 +6,7 @@ in, and what is said where they name no process or several.
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ from container_groups import SHAPES, can_unshare, group, hierarchies, namespaces
 from kernel_rules import NOBODY, Echo, as_nobody
 
 SKIP = 77
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 
 
 def skip(reason):
@@ -246,10 +248,19 @@ def look_from_beside(heapsnap, is_pivoted):
             target.check_alive()
 
 
+def wait_for_adopted():
+    """Until no process is left of those that podman has let run on: a conmon ends as `podman container cleanup`,
+    which writes into the storage."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+
+
 def podman(heapsnap):
     """A container that Podman runs, where it can."""
     if shutil.which("podman") is None or not os.path.exists("/bin/busybox"):
         skip("there is no podman with a busybox here")
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory() as name:
         place = pathlib.Path(name)
         (place / "base/bin").mkdir(parents=True)
@@ -284,6 +295,7 @@ def podman(heapsnap):
             assert (report["pid"], report["comm"]) == (inspected["State"]["Pid"], "busybox"), (report["pid"], report["comm"])
         finally:
             subprocess.run([*command, "rm", "--force", "--time", "0", "heapsnap-test"], capture_output=True, check=False)
+            wait_for_adopted()
 
 
 CASES = {case.__name__: case for case in (by_id, pods, refused, user_namespace, sidecar, podman)}
