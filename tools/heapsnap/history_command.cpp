@@ -1,24 +1,20 @@
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 
-#include "analysis/growth_history.h"
 #include "base/byte_size.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "report/history_picture.h"
 #include "report/history_report.h"
 #include "report/terminal_text.h"
-#include "store/store_folder.h"
 #include "tools/collect/collect_config.h"
-#include "tools/collect/own_host.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/config_option.h"
+#include "tools/heapsnap/history_files.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/result_file.h"
@@ -33,7 +29,8 @@ constexpr const char* kHistoryDescription =
     "Shows how a program's memory grew over many snapshots: of a target that heapsnap collect\n"
     "keeps (by its NAME), of all snapshots in a folder, or of the FILES given. Without any, of "
     "all\n"
-    "targets of this host in the store.\n"
+    "targets of this host in the store. Snapshots of different programs, or from different\n"
+    "hosts, have a history each.\n"
     "\n"
     "Each row is a figure of the snapshots: resident memory, what it is used for, block sizes,\n"
     "arenas, of a tracked process the functions that its live memory is charged to, and of\n"
@@ -68,110 +65,29 @@ struct HistoryArguments {
   ReportStyle style;
 };
 
-// Takes a file of a folder, or says why it is passed over: no link is followed there.
-void add_file(const std::string& path, HistoryFiles& files) {
-  std::error_code error;
-  const auto kind = std::filesystem::symlink_status(path, error).type();
-  if (kind == std::filesystem::file_type::symlink) {
-    files.passed_over.push_back(path + ": it is a symbolic link");
-  } else if (kind == std::filesystem::file_type::regular) {
-    files.paths.push_back(path);
-  } else if (kind != std::filesystem::file_type::not_found) {  // prune may have taken it
-    files.passed_over.push_back(path + ": it is no regular file");
-  }
-}
-
-void add_snapshots_in(const std::string& folder, HistoryFiles& files) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".hsnap") paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end());
-  for (const std::string& path : paths) add_file(path, files);
-}
-
-std::vector<HistoryFiles> of_store(const CollectConfig& config,
-                                   const std::vector<std::string>& names) {
-  const std::string host = config.store + "/" + own_host_folder();
-  const UniqueFd store = open_store(config.store);
-  const UniqueFd host_folder = open_folder_if_any(store.get(), own_host_folder(), host);
-  std::vector<std::string> wanted = names;
-  if (wanted.empty() && host_folder) {
-    for (const std::string& name : names_in(host_folder.get())) {
-      if (is_target_name(name)) wanted.push_back(name);  // what is no folder has no snapshots
-    }
-  }
-  std::vector<HistoryFiles> result;
-  for (const std::string& name : wanted) {
-    const bool may_be_there = host_folder && is_target_name(name);
-    const UniqueFd folder =
-        may_be_there ? open_folder_if_any(host_folder.get(), name, host + "/" + name) : UniqueFd();
-    HistoryFiles files{name, {}, {}};
-    if (folder) {
-      for (const SnapshotName& each : snapshot_names_in(folder.get())) {
-        const std::string path = host + "/" + name + "/" + to_text(each);
-        if (is_in_future(each.time_s, realtime_s())) {
-          files.passed_over.push_back(path + ": its time is in the future: a clock was ahead");
-        } else {
-          add_file(path, files);
-        }
-      }
-    }
-    const bool is_empty = files.paths.empty() && files.passed_over.empty();
-    if (is_empty && names.empty()) continue;  // none was collected yet
-    if (is_empty) {
-      const bool is_target = std::any_of(config.targets.begin(), config.targets.end(),
-                                         [&](const TargetRule& rule) { return rule.name == name; });
-      throw Error(ErrorKind::kUsage, "history of " + printable(name),
-                  "there are no snapshots of it in " + host,
-                  is_target ? "see what it matches now, and what is due: heapsnap collect --check"
-                            : "name a target of the configuration, a folder, or snapshots: "
-                              "heapsnap history a.hsnap b.hsnap");
-    }
-    result.push_back(std::move(files));
-  }
-  if (result.empty()) {
-    throw Error(ErrorKind::kUsage, "history", "there are no snapshots in " + host,
-                "collect some: heapsnap collect");
-  }
-  return result;
-}
-
-// Whether the store has a folder of that target: it is meant then, even if a file has its name.
-bool is_collected(const std::string& config, const std::string& name) {
-  try {
-    const UniqueFd store = open_store(read_collect_config(config).store);
-    const UniqueFd host_folder = open_folder(store.get(), own_host_folder());
-    return host_folder && is_target_name(name) && open_folder(host_folder.get(), name);
-  } catch (const Error&) {
-    return false;  // nothing was collected here
-  }
-}
-
-// Names of targets, or else folders and files, which make one history together.
-std::vector<HistoryFiles> find_files(const HistoryArguments& arguments) {
-  const auto is_path = [&](const std::string& word) {
-    std::error_code error;
-    if (word.find('/') != std::string::npos || word.ends_with(".hsnap")) return true;
-    return std::filesystem::exists(word, error) && !is_collected(arguments.config, word);
+// By their hosts, or else by their programs, where several have one name: no metric may be there
+// twice.
+void tell_names_apart(std::vector<NamedHistory>& histories) {
+  const auto are_distinct = [](const std::vector<NamedHistory*>& same, const auto& detail) {
+    std::set<std::string> details;
+    for (const NamedHistory* each : same) details.insert(detail(each->history));
+    return details.size() == same.size();
   };
-  const auto count = std::count_if(arguments.what.begin(), arguments.what.end(), is_path);
-  if (count == 0) return of_store(read_collect_config(arguments.config), arguments.what);
-  if (static_cast<size_t>(count) != arguments.what.size()) {
-    throw Error(ErrorKind::kUsage, "history", "names of targets and files were given",
-                "give the ones or the others");
-  }
-  HistoryFiles files;
-  for (const std::string& word : arguments.what) {
-    std::error_code error;
-    if (std::filesystem::is_directory(word, error)) {
-      add_snapshots_in(word, files);
-    } else {
-      files.paths.push_back(word);
+  const auto host = [](const GrowthHistory& history) { return " on " + history.host; };
+  const auto program = [](const GrowthHistory& history) {
+    return fmt::format(" ({})", history.runs.back().exe);
+  };
+  std::map<std::string, std::vector<NamedHistory*>> by_name;
+  for (NamedHistory& each : histories) by_name[each.name].push_back(&each);
+  for (const auto& [name, same] : by_name) {
+    if (same.size() == 1) continue;
+    const bool by_host = are_distinct(same, host);
+    const bool by_program = !by_host && are_distinct(same, program);
+    for (NamedHistory* each : same) {
+      if (!by_host) each->name += program(each->history);
+      if (!by_program) each->name += host(each->history);
     }
   }
-  return {std::move(files)};
 }
 
 void write_textfile(const HistoryArguments& arguments, std::span<const NamedHistory> histories,
@@ -229,7 +145,7 @@ int run_history(const std::vector<std::string>& words) {
   // A target of which nothing can be read does not keep the others from being shown.
   std::vector<NamedHistory> histories;
   std::optional<Error> unreadable;
-  for (const HistoryFiles& files : find_files(arguments)) {
+  for (const HistoryFiles& files : find_history_files(arguments.what, arguments.config)) {
     try {
       histories.push_back(read_history(files, bounds));
     } catch (const Error& error) {
@@ -240,15 +156,22 @@ int run_history(const std::vector<std::string>& words) {
   working.end();
   if (histories.empty()) throw Error(*unreadable);
   if (!arguments.picture.empty() && histories.size() != 1) {
-    throw Error(ErrorKind::kUsage, "--picture", "there is more than one history",
-                "name one target: heapsnap history NAME --picture FILE.png");
+    std::vector<std::string> names;
+    for (const NamedHistory& each : histories) names.push_back(printable(each.name));
+    throw Error(ErrorKind::kUsage, "--picture",
+                fmt::format("there is more than one history: {}", fmt::join(names, ", ")),
+                "name one target, or the snapshots of one program: heapsnap history NAME|FILE... "
+                "--picture FILE.png");
   }
   if (!arguments.picture.empty()) {
     ResultFile picture(arguments.picture, arguments.force);
     write_history_picture(histories.front(), kPictureWidth, kPictureHeight, picture.writer());
     picture.commit();
   }
-  if (!arguments.textfile.empty()) write_textfile(arguments, histories, tolerance);
+  if (!arguments.textfile.empty()) {
+    tell_names_apart(histories);
+    write_textfile(arguments, histories, tolerance);
+  }
   if (arguments.textfile.empty() && arguments.picture != "-") {
     Writer out(STDOUT_FILENO, "standard output");
     bool is_first = true;

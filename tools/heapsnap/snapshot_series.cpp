@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "analysis/growth_history.h"
+#include "analysis/program_groups.h"
 #include "base/error.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/stack_names.h"
@@ -25,17 +26,24 @@ void of_file(const std::string& path, Work work) {
   }
 }
 
-// What the snapshots allow that can be read.
-NameScope scope_of_files(const std::vector<std::string>& paths) {
+struct ReadProcesses {
   std::vector<Process> processes;
+  std::vector<std::string> paths;   // of the snapshots, as `processes`
+  std::vector<std::string> unread;  // paths of those that cannot be read
+};
+
+ReadProcesses processes_in(const std::vector<std::string>& paths) {
+  ReadProcesses read;
   for (const std::string& path : paths) {
     try {
-      processes.push_back(SnapshotReader::open(path).metadata().process);
+      read.processes.push_back(SnapshotReader::open(path).metadata().process);
+      read.paths.push_back(path);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kBadInput) throw;
+      read.unread.push_back(path);
     }
   }
-  return scope_of(processes);
+  return read;
 }
 
 }  // namespace
@@ -82,8 +90,20 @@ SnapshotDiff read_diff(const std::vector<std::string>& paths, std::vector<DiffBy
   return builder.finish();
 }
 
+std::vector<HistoryFiles> split_by_program(const HistoryFiles& files) {
+  const ReadProcesses read = processes_in(files.paths);
+  const std::vector<size_t> groups = group_by_program(read.processes);
+  if (groups.empty()) return {files};
+  std::vector<HistoryFiles> result(*std::max_element(groups.begin(), groups.end()) + 1);
+  for (size_t i = 0; i < groups.size(); ++i) result[groups[i]].paths.push_back(read.paths[i]);
+  auto& last = result.back();
+  last.paths.insert(last.paths.end(), read.unread.begin(), read.unread.end());
+  last.passed_over = files.passed_over;
+  return result;
+}
+
 NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) {
-  GrowthHistoryBuilder builder(scope_of_files(files.paths));
+  GrowthHistoryBuilder builder(scope_of(processes_in(files.paths).processes));
   std::string why;
   for (const std::string& each : files.passed_over) builder.add_unread(each);
   for (const std::string& path : files.paths) {

@@ -27,6 +27,10 @@ struct HistoryFiles {
       passed_over;  // what is called a snapshot and is none to be read, and why
 };
 
+// One for each program that the snapshots are of (analysis/program_groups.h), in the order of their
+// first files. The last one also has what cannot be read, of which no program is known.
+std::vector<HistoryFiles> split_by_program(const HistoryFiles& files);
+
 // Those that cannot be read are in the history as such. Throws Error{kBadInput} when none can.
 NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds);
 
