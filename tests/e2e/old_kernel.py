@@ -101,7 +101,7 @@ def check(said):
         "stacks PID --limit 1": "every allocation recorded",
         "eject PID": "tracker disabled",
         "report 2.hsnap": "close_range(2)",
-        "owners 1.hsnap --limit 2": " in leaky_server",
+        "owners 1.hsnap --limit 2": " (leaky_server), in main",
         "collect --config collect.toml --at-once": "leak: collected: ",
         "history leak --config collect.toml": "leak: leaky_server on ",
     }
