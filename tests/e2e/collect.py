@@ -105,10 +105,12 @@ def lock(store):
         victim.write_text("precious", encoding="ascii")
         def hard_link():
             os.link(victim, path)
+        def no_lock():
+            path.write_text("precious", encoding="ascii")
         def foreign():
             path.write_text("4711\n", encoding="ascii")
             os.chown(path, 65534, 65534)
-        faults = [(hard_link, "hard link"), (lambda: os.mkfifo(path), "not a regular file")]
+        faults = [(hard_link, "hard link"), (lambda: os.mkfifo(path), "not a regular file"), (no_lock, "other contents")]
         if os.geteuid() == 0:
             faults.append((foreign, "belongs to another user"))
         for make, why in faults:
@@ -116,6 +118,7 @@ def lock(store):
             done = store.run()
             assert done.returncode == 7 and why in done.stderr and "do:" in done.stderr, done
             assert victim.read_text(encoding="ascii") == "precious" and not store.snapshots()
+            assert make is not no_lock or path.read_text(encoding="ascii") == "precious"
             path.unlink()
         assert store.lines()[1] == 0 and path.read_text(encoding="ascii").strip().isdigit()
         # The usual place is named, too; here it is in a /run of this test's own.

@@ -46,6 +46,12 @@ class Keys {
     return value;
   }
 
+  std::optional<std::string> absolute_path(std::string_view key, const char* example) {
+    auto path = text(key, example);
+    if (path && path->front() != '/') wrong(*find(key), key, "an absolute path", example);
+    return path;
+  }
+
   bool truth(std::string_view key) {
     const toml::node* const node = find(key);
     if (node == nullptr) return false;
@@ -313,12 +319,8 @@ CollectConfig parse_collect_config(const std::string& text, const std::string& p
            "docs/collecting.md has an example of a configuration");
   }
   Keys keys(path, table, "");
-  const toml::node* const store = keys.find("store");
-  config.store = keys.text("store", "\"/var/lib/heapsnap\"").value_or(config.store);
-  if (config.store.front() != '/') {
-    keys.wrong(*store, "store", "an absolute path", "\"/var/lib/heapsnap\"");
-  }
-  config.lock = keys.text("lock", "\"/run/heapsnap/collect.lock\"").value_or("");
+  config.store = keys.absolute_path("store", "\"/var/lib/heapsnap\"").value_or(config.store);
+  config.lock = keys.absolute_path("lock", "\"/run/heapsnap/collect.lock\"").value_or("");
   config.jitter = keys.time("jitter").value_or(milliseconds(0));
   config.keep = read_keep(keys);
   config.skip = read_skip(keys);

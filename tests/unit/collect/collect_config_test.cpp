@@ -111,6 +111,9 @@ TEST_CASE("what is wrong is said with its line") {
         "c.toml:1 the value of store is not a text");
   CHECK(error_of("store = \"here\"\n" + std::string(kTarget)) ==
         "c.toml:1 the value of store is not an absolute path");
+  // Those who collect from other folders would not meet at it.
+  CHECK(error_of("lock = \"here\"\n" + std::string(kTarget)) ==
+        "c.toml:1 the value of lock is not an absolute path");
   CHECK(error_of("jitter = \"soon\"\n" + std::string(kTarget)) ==
         "c.toml:1 the value of jitter is not a time");
   CHECK(error_of("keep = { last = 0 }\n" + std::string(kTarget)) ==
