@@ -120,6 +120,23 @@ def edited(store):
         assert f"{store.host}/: 1 left alone: linked (it is no folder of a target)" in prune(store).stdout
 
 
+def no_folder(store):
+    """A store without anything of this host, and a link in place of its folder: both are told, and nothing is touched."""
+    with Program() as program:
+        store.configure({"web": store.pid_file(program)}, "keep = { last = 1 }")
+        store.store.mkdir()
+        said = prune(store)
+        assert said.returncode == 0 and said.stdout == f"{store.store}: there are no snapshots of this host ({store.host})\n", said
+        assert not prune(store, "-j").stdout
+        files = collected(store, program, 2)
+        elsewhere = store.folder / "elsewhere"
+        (store.store / store.host).rename(elsewhere)
+        (store.store / store.host).symlink_to(elsewhere)
+        said = prune(store)
+        assert said.returncode == 0 and f"{store.host}/: 1 left alone: {store.host} (it is no folder of a host)" in said.stdout, said
+        assert all(path.exists() for path in files), files
+
+
 def many_folders(store):
     """More targets than this process may open files: each of them is pruned."""
     with Program() as program:

@@ -52,9 +52,14 @@ void look_at_host(const CollectConfig& config, const std::string& host, int stor
       return UniqueFd();
     }
   };
+  const size_t seen_before_host = seen.size();
   const UniqueFd host_folder = open(store, host);
-  if (!host_folder) return;
   SeenFolder own{{host, {}, {}, 0, 0, {}, {}}, {}};
+  if (!host_folder) {
+    own.result.left_alone.push_back({host, "it is no folder of a host"});
+    if (seen.size() == seen_before_host) seen.push_back(std::move(own));
+    return;
+  }
   for (const std::string& each : names_in(host_folder.get())) {
     target = each;
     const size_t seen_before = seen.size();

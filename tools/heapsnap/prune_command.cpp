@@ -9,6 +9,7 @@
 #include "report/number_text.h"
 #include "report/terminal_text.h"
 #include "report/writer.h"
+#include "tools/collect/own_host.h"
 #include "tools/collect/prune_pass.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/config_option.h"
@@ -146,7 +147,12 @@ int run_prune(const std::vector<std::string>& arguments) {
     return kExitDone;
   }
   bool has_failed = false;
-  for (const PrunedFolder& folder : prune_store(config, options, realtime_s())) {
+  const std::vector<PrunedFolder> folders = prune_store(config, options, realtime_s());
+  if (folders.empty() && !json) {
+    out.write(printable(config.store) + ": there are no snapshots of " +
+              (options.all_hosts ? "any host" : "this host (" + own_host_folder() + ")") + "\n");
+  }
+  for (const PrunedFolder& folder : folders) {
     has_failed |= failures(folder) > 0;
     if (json) {
       print_json(out, folder, options);
