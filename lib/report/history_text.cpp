@@ -114,9 +114,12 @@ class HistoryPage {
     out_.write(ink_.bold(fmt::format("{}: {} on {}", printable(name_), printable(history_.comm),
                                      printable(history_.host))) +
                "\n");
-    field("snapshots", fmt::format("{} in {}, from {} to {}", count_text(history_.points.size()),
-                                   long_span_text(static_cast<double>(last - first) / 1e9),
-                                   time_text(first, 1), time_text(last, 1)));
+    field("snapshots",
+          history_.points.size() == 1
+              ? "1, of " + time_text(first, 1)
+              : fmt::format("{} in {}, from {} to {}", count_text(history_.points.size()),
+                            long_span_text(static_cast<double>(last - first) / 1e9),
+                            time_text(first, 1), time_text(last, 1)));
     field("program", printable(history_.runs.back().exe) +
                          (history_.upgrades == 0
                               ? ""
@@ -177,9 +180,9 @@ class HistoryPage {
            slope ? rate(slope->per_second) : "-",
            is_sure ? rate(slope->interval->low) + " to " + rate(slope->interval->high) : "-"});
     }
-    out_.write("\n" + ink_.bold("Growth, the fastest first (K, M, G: KiB, MiB, GiB)") +
-               (history_.upgrades > 0 ? " (rates since the last upgrade)" : "") + "\n");
+    out_.write("\n" + ink_.bold("Growth, the fastest first (K, M, G: KiB, MiB, GiB)") + "\n");
     table.print(out_, ink_, options_.style.width);
+    if (history_.upgrades > 0) out_.write("  The rates are those since the last upgrade.\n");
     if (shown < history_.series.size()) {
       out_.write(fmt::format("  {} more, also those that stay the same: --limit 0\n",
                              count_text(history_.series.size() - shown)));
@@ -238,7 +241,7 @@ std::string trend_text(const GrowthHistory& history) {
       fmt::format("{} in {} ({}): ", change_text(observed.change), long_span_text(observed.seconds),
                   percent_text(share_of_before(observed)));
   const auto& slope = history.resident().slope;
-  if (!slope) return now + "there are too few snapshots of one process to tell a trend";
+  if (!slope) return now + "too few snapshots of one process to tell a trend";
   if (history.trend == Trend::kTooShort) return now + change + "too short a time to tell a trend";
   if (history.trend == Trend::kTooLittle) return now + change + "too little to tell a trend";
   const RateUnit unit = rate_unit(observed.seconds);

@@ -20,9 +20,8 @@ from collect_store import SKIP, Program, Store
 from kernel_rules import as_nobody
 
 
-def history(store, *options, code=0, cwd=None):
-    done = subprocess.run([store.heapsnap, "history", *map(str, options)], capture_output=True, text=True, check=False,
-                          cwd=cwd)
+def history(store, *options, code=0, **how):
+    done = subprocess.run([store.heapsnap, "history", *map(str, options)], capture_output=True, text=True, check=False, **how)
     assert done.returncode == code, done
     return done.stdout or done.stderr
 
@@ -112,6 +111,10 @@ def passed_over(store):
     expected = {"fifo": no_file, "folder": no_file, "gone": link, "link": link}
     assert row["unread"] == [f"{place}/{name}.hsnap: {why}" for name, why in expected.items()], row
     assert len(row["runs"]) == 1 and row["runs"][0]["snapshots"] == 1, row
+    assert "\n  snapshots  1, of 20" in history(store, place)
+    (place / "0.hsnap").unlink()
+    told = history(store, place, code=6)
+    assert f"no snapshot can be read: {place}/link.hsnap: {link}" in told, told
 
 
 def steady(store):
@@ -154,6 +157,8 @@ def restarts(store):
     assert row["restarts"] == 1 and row["upgrades"] == 1, row
     builds = [run["build_id"] for run in row["runs"]]
     assert builds[0] == builds[1] != builds[2] and all(builds), builds
+    narrow = history(store, place, env=os.environ | {"COLUMNS": "60"})
+    assert max(map(len, narrow.splitlines())) <= 60 and "those since the last upgrade" in narrow, narrow
     text = history(store, place)
     assert "; 1 upgrade" in text and "3, one after the other: a restart, or" in text, text
     assert "|" in text and builds[2][:8] in text, text

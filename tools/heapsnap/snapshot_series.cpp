@@ -105,7 +105,7 @@ std::vector<HistoryFiles> split_by_program(const HistoryFiles& files) {
 NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) {
   GrowthHistoryBuilder builder(scope_of(processes_in(files.paths).processes));
   std::string why;
-  for (const std::string& each : files.passed_over) builder.add_unread(each);
+  for (const std::string& each : files.passed_over) builder.add_unread(why = each);
   for (const std::string& path : files.paths) {
     try {
       builder.add(SnapshotReader::open(path), path);
@@ -118,7 +118,7 @@ NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) 
   if (builder.size() == 0) {
     throw Error(ErrorKind::kBadInput,
                 "history" + (files.name.empty() ? std::string() : " of " + files.name),
-                files.paths.empty() ? "there are no snapshots" : "no snapshot can be read: " + why,
+                why.empty() ? "there are no snapshots" : "no snapshot can be read: " + why,
                 "collect some: heapsnap collect, or heapsnap attach PID");
   }
   NamedHistory named{files.name, builder.finish(bounds)};
