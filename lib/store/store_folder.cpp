@@ -22,6 +22,7 @@ namespace {
 
 constexpr mode_t kFolderMode = 0750;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+constexpr const char* kReadAsAnother = "run it as a user who may read the store, or with sudo";
 // Where the file system cannot tell whether somebody has a file open.
 constexpr time_t kOldTemporarySeconds = 24 * 3600;
 
@@ -52,9 +53,10 @@ bool is_left_over(const UniqueFd& file) {
 UniqueFd open_store(const std::string& path) {
   UniqueFd store(::open(path.c_str(), kFolderFlags));
   if (!store) {
-    throw Error(
-        ErrorKind::kOutput, "cannot open the store " + path, errno_text(errno),
-        errno == ENOENT ? "it is made by the first heapsnap collect" : output_remedy(errno));
+    throw Error(ErrorKind::kOutput, "cannot open the store " + path, errno_text(errno),
+                errno == ENOENT   ? "it is made by the first heapsnap collect"
+                : errno == EACCES ? kReadAsAnother
+                                  : output_remedy(errno));
   }
   return store;
 }
@@ -75,7 +77,7 @@ UniqueFd open_folder_if_any(int parent, const std::string& name, const std::stri
   UniqueFd folder = open_folder(parent, name);
   if (folder || errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return folder;
   throw Error(ErrorKind::kBadInput, "cannot open the folder " + path, errno_text(errno),
-              "run it as a user who may read the store, or with sudo");
+              kReadAsAnother);
 }
 
 UniqueFd make_folder(int parent, const std::string& name, const std::string& path) {
@@ -122,8 +124,9 @@ std::vector<SnapshotName> snapshot_names_in(int folder) {
 StoredSnapshot read_stored_snapshot(int folder, const SnapshotName& name, const std::string& path) {
   UniqueFd file = open_regular_below(folder, to_text(name));
   if (!file) {
-    throw Error(ErrorKind::kBadInput, "cannot read " + path,
-                errno == EINVAL ? "it is no regular file" : errno_text(errno));
+    throw Error(errno == EACCES ? ErrorKind::kNotPermitted : ErrorKind::kBadInput,
+                "cannot read " + path,
+                errno == EINVAL ? "it is no regular file" : errno_text(errno), kReadAsAnother);
   }
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) {

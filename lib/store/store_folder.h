@@ -44,7 +44,7 @@ struct StoredSnapshot {
 };
 
 // Reads what the snapshot says of itself. Throws Error{kBadInput} when it is no regular file or no
-// snapshot.
+// snapshot, Error{kNotPermitted} when this user may not read it.
 StoredSnapshot read_stored_snapshot(int folder, const SnapshotName& name, const std::string& path);
 
 // Why `collect` did not write `snapshot` at `place` ("HOST/NAME/FILE"); empty when it did, by what

@@ -165,9 +165,22 @@ def unreadable(store):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 7 and "closed: its folder cannot be opened: Permission denied (EACCES)" in done.stdout, done
     assert "open: 0 snapshots of 0 B, 0 removed" in done.stdout, done
+    # Whether a snapshot that may not be read is to be kept is not known.
+    with Program() as program:
+        store.configure({"web": store.pid_file(program)}, "keep = { last = 1 }")
+        (snapshot,) = collected(store, program, 1)
+    store.place().chmod(0o755)
+    shutil.rmtree(store.place("closed"))
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 7 and f"1 left alone: {snapshot.name} (Permission denied (EACCES))" in done.stdout, done
+    told = subprocess.run([*command[:-3], "history", "web", *command[-2:]], capture_output=True, text=True, check=False)
+    assert told.returncode == 6 and "check the path and that you may read it" in told.stderr, told
     store.place().parent.chmod(0o700)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 7 and f"{store.host}/: its folder cannot be opened: Permission denied (EACCES)" in done.stdout, done
+    store.store.chmod(0o700)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 7 and "do:  run it as a user who may read the store, or with sudo\n" in done.stderr, done
 
 
 def main():

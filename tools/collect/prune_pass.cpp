@@ -36,7 +36,7 @@ void look_at(const std::string& name, const std::string& store, int folder, Seen
     found.bytes += snapshot.bytes;
     seen.snapshots.push_back(std::move(snapshot));
   } catch (const Error& error) {
-    found.left_alone.push_back({name, error.why()});
+    found.left_alone.push_back({name, error.why(), error.kind() == ErrorKind::kNotPermitted});
   }
 }
 

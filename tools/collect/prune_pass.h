@@ -22,6 +22,7 @@ namespace heapsnap {
 struct LeftAlone {
   std::string name;
   std::string why;
+  bool is_closed = false;  // this user may not read it: whether it may go is not known
 };
 
 struct PrunedFile {

@@ -43,6 +43,11 @@ size_t failures(const PrunedFolder& folder) {
                     [](const PrunedFile& file) { return !file.failure.empty(); }));
 }
 
+bool has_closed_files(const PrunedFolder& folder) {
+  return std::any_of(folder.left_alone.begin(), folder.left_alone.end(),
+                     [](const LeftAlone& file) { return file.is_closed; });
+}
+
 uint64_t freed_bytes(const PrunedFolder& folder) {
   uint64_t bytes = 0;
   for (const PrunedFile& file : folder.removed) bytes += file.failure.empty() ? file.bytes : 0;
@@ -153,7 +158,7 @@ int run_prune(const std::vector<std::string>& arguments) {
               (options.all_hosts ? "any host" : "this host (" + own_host_folder() + ")") + "\n");
   }
   for (const PrunedFolder& folder : folders) {
-    has_failed |= failures(folder) > 0;
+    has_failed |= failures(folder) > 0 || has_closed_files(folder);
     if (json) {
       print_json(out, folder, options);
     } else {

@@ -105,6 +105,7 @@ std::vector<HistoryFiles> split_by_program(const HistoryFiles& files) {
 NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) {
   GrowthHistoryBuilder builder(scope_of(processes_in(files.paths).processes));
   std::string why;
+  std::string remedy;
   for (const std::string& each : files.passed_over) builder.add_unread(why = each);
   for (const std::string& path : files.paths) {
     try {
@@ -112,6 +113,7 @@ NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) 
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kBadInput) throw;
       why = error.subject() + ": " + error.why();
+      remedy = error.remedy();
       builder.add_unread(why);
     }
   }
@@ -119,7 +121,7 @@ NamedHistory read_history(const HistoryFiles& files, const TrendBounds& bounds) 
     throw Error(ErrorKind::kBadInput,
                 "history" + (files.name.empty() ? std::string() : " of " + files.name),
                 why.empty() ? "there are no snapshots" : "no snapshot can be read: " + why,
-                "collect some: heapsnap collect, or heapsnap attach PID");
+                remedy.empty() ? "collect some: heapsnap collect, or heapsnap attach PID" : remedy);
   }
   NamedHistory named{files.name, builder.finish(bounds)};
   if (named.name.empty()) named.name = named.history.comm;
