@@ -204,14 +204,25 @@ class HistoryPicture {
     const size_t run = history_.points.back().run;
     const auto begin = std::find_if(history_.points.begin(), history_.points.end(),
                                     [&](const HistoryPoint& point) { return point.run == run; });
-    const double from = seconds(begin->time_ns);
-    const auto value = [&](double time_s) {
-      return std::clamp(slope->offset + time_s * slope->per_second, 0.0, top_value_);
-    };
-    canvas_.line(x_of(from), y_of(value(from)), x_of(last_s_), y_of(value(last_s_)), Pen::kFit);
+    draw_clipped(*slope, seconds(begin->time_ns), last_s_);
     const RateUnit unit = rate_unit(history_.observed.seconds);
     explain(fmt::format("{} {}", short_change_text(slope->per_second * unit.seconds), unit.per),
             Pen::kFit);
+  }
+
+  // As far as the line is within the frame.
+  void draw_clipped(const Slope& slope, double from, double to) {
+    const auto value = [&](double time_s) { return slope.offset + time_s * slope.per_second; };
+    if (slope.per_second != 0) {
+      const auto time_of = [&](double at) { return (at - slope.offset) / slope.per_second; };
+      const auto [enters, leaves] = std::minmax({time_of(0), time_of(top_value_)});
+      from = std::max(from, enters);
+      to = std::min(to, leaves);
+    } else if (value(from) > top_value_) {
+      return;
+    }
+    if (from < to)
+      canvas_.line(x_of(from), y_of(value(from)), x_of(to), y_of(value(to)), Pen::kFit);
   }
 
   void draw_points() {

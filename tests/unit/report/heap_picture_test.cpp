@@ -1,7 +1,6 @@
 #include "report/heap_picture.h"
 
 #include <doctest/doctest.h>
-#include <png.h>
 
 #include <algorithm>
 #include <map>
@@ -13,8 +12,10 @@
 #include "report/bitmap_font.h"
 #include "report/map_labels.h"
 #include "tests/unit/analysis/handmade_snapshot.h"
+#include "tests/unit/report/decoded_png.h"
 
 using namespace heapsnap;
+using heapsnap::test::DecodedPng;
 using heapsnap::test::HandmadeSnapshot;
 
 namespace {
@@ -61,29 +62,12 @@ struct Drawn {
   }
 };
 
-struct Decoded {
-  unsigned width = 0;
-  unsigned height = 0;
-  std::vector<png_byte> colors;
-
-  Paint at(unsigned x, unsigned y) const {
-    const png_byte* pixel = &colors[(size_t{y} * width + x) * 3];
-    return {pixel[0], pixel[1], pixel[2]};
-  }
-};
-
-Decoded decoded_png(HeapPicture& picture) {
+DecodedPng decoded_png(HeapPicture& picture) {
   std::string file;
   Writer out(file);
   picture.write_png(out);
   out.flush();
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  REQUIRE(png_image_begin_read_from_memory(&image, file.data(), file.size()) != 0);
-  image.format = PNG_FORMAT_RGB;
-  Decoded decoded{image.width, image.height, std::vector<png_byte>(PNG_IMAGE_SIZE(image))};
-  REQUIRE(png_image_finish_read(&image, nullptr, decoded.colors.data(), 0, nullptr) != 0);
-  return decoded;
+  return DecodedPng(file);
 }
 
 constexpr PictureSize kScreen{1280, 800, 0, 1};
@@ -152,7 +136,7 @@ TEST_CASE("small pictures have no words, and one pixel is enough for a column") 
         CAPTURE(arenas);
         Drawn drawn(heap_of(arenas, 100), {width, height, 0, 1});
         CHECK(drawn.picture.words().texts.empty());
-        const Decoded image = decoded_png(drawn.picture);
+        const DecodedPng image = decoded_png(drawn.picture);
         CHECK(image.width == width);
         CHECK(image.height > 0);
         CHECK(image.height <= height);
@@ -183,7 +167,7 @@ TEST_CASE("with a scale of its own a picture grows, up to a bound with a way out
 
 TEST_CASE("the PNG has the colours of the legend, in proportion") {
   Drawn drawn(heap_of(1, 64 * 1024), kScreen);
-  const Decoded image = decoded_png(drawn.picture);
+  const DecodedPng image = decoded_png(drawn.picture);
   CHECK(image.width == 1280);
   CHECK(image.height == drawn.picture.height());
   const PictureFrame& frame = drawn.picture.frame();
