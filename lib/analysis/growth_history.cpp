@@ -126,6 +126,10 @@ bool GrowthHistory::grows(double tolerance_per_day) const {
 
 void GrowthHistoryBuilder::add(const SnapshotReader& snapshot, const std::string& path) {
   const SnapshotMetadata& metadata = snapshot.metadata();
+  const Process& process = metadata.process;
+  const Identity identity{process.boot_id, process.pid, process.start_time_ticks,
+                          process.taken_at_ns};
+  if (added_.contains(identity)) return;
   const SnapshotStreams streams = streams_of(snapshot);
   const HeapSummary summary = summarize(streams);
   const RssAccount account = account_rss(metadata, summary);
@@ -166,6 +170,8 @@ void GrowthHistoryBuilder::add(const SnapshotReader& snapshot, const std::string
     add_classes(metadata.runtimes, sample.values);
   }
   samples_.push_back(std::move(sample));
+  // A core has no boot id, and its time is that of a file.
+  if (!process.boot_id.empty()) added_.insert(identity);
 }
 
 bool GrowthHistoryBuilder::Sample::knows(SeriesKind kind) const {

@@ -15,7 +15,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "analysis/diff_names.h"
@@ -105,7 +107,8 @@ class GrowthHistoryBuilder {
   // `scope`: of the names of owners, that hold for all snapshots.
   explicit GrowthHistoryBuilder(NameScope scope) : scope_(scope) {}
 
-  // Reads all of the snapshot. Throws Error{kBadInput}.
+  // Reads all of the snapshot. A copy of one that was added says nothing new, and is left out.
+  // Throws Error{kBadInput}.
   void add(const SnapshotReader& snapshot, const std::string& path);
   void add_unread(std::string why) { unread_.push_back(std::move(why)); }
   size_t size() const { return samples_.size(); }
@@ -128,8 +131,12 @@ class GrowthHistoryBuilder {
     bool knows(SeriesKind kind) const;
   };
 
+  // What tells a snapshot from others: boot, pid, start time, and when it was taken.
+  using Identity = std::tuple<std::string, int, uint64_t, int64_t>;
+
   NameScope scope_;
   std::vector<Sample> samples_;
+  std::set<Identity> added_;
   std::vector<std::string> unread_;
 };
 

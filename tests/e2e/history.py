@@ -98,6 +98,7 @@ def passed_over(store):
     """What is called a snapshot in a folder and is no file is named, and nothing else of the folder is read."""
     place = store.folder / "mixed"
     place.mkdir()
+    (store.folder / "none").mkdir()
     with Program() as program:
         attach(store, program.pid, place / "0.hsnap")
         attach(store, program.pid, store.folder / "elsewhere.hsnap")
@@ -112,7 +113,11 @@ def passed_over(store):
     assert row["unread"] == [f"{place}/{name}.hsnap: {why}" for name, why in expected.items()], row
     assert len(row["runs"]) == 1 and row["runs"][0]["snapshots"] == 1, row
     assert "\n  snapshots  1, of 20" in history(store, place)
-    (place / "0.hsnap").unlink()
+    (place / "copy.hsnap").write_bytes((place / "0.hsnap").read_bytes())
+    assert len(json.loads(history(store, place, place / "0.hsnap", "-j"))["points"]) == 1, "a copy is no other snapshot"
+    assert f"there are no snapshots in {store.folder / 'none'}" in history(store, store.folder / "none", code=6)
+    for name in ("copy", "0"):
+        (place / f"{name}.hsnap").unlink()
     told = history(store, place, code=6)
     assert f"no snapshot can be read: {place}/link.hsnap: {link}" in told, told
 

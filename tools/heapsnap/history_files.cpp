@@ -1,5 +1,7 @@
 #include "tools/heapsnap/history_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -118,6 +120,13 @@ std::vector<HistoryFiles> find_history_files(const std::vector<std::string>& wha
     } else {
       files.paths.push_back(word);
     }
+  }
+  if (files.paths.empty() && files.passed_over.empty()) {
+    throw Error(ErrorKind::kBadInput, "history",
+                fmt::format("there are no snapshots in {}",
+                            printable(fmt::to_string(fmt::join(what, ", ")))),
+                "name the folder that they are in (those in folders below it do not count), or "
+                "take some: heapsnap attach PID");
   }
   return split_by_program(files);
 }
