@@ -98,6 +98,8 @@ struct GrowthHistory {
   std::vector<std::string> unread;  // snapshots that could not be read, with the reason
 
   const HistorySeries& resident() const { return series.front(); }
+  // The newest of those that are followed.
+  const HistoryRun& last_run() const { return runs[points.back().run]; }
   // By `trend`, and by more than `tolerance` bytes a day, by the lower end of the interval.
   bool grows(double tolerance_per_day) const;
 };

@@ -120,15 +120,14 @@ class HistoryPage {
               : fmt::format("{} in {}, from {} to {}", count_text(history_.points.size()),
                             long_span_text(static_cast<double>(last - first) / 1e9),
                             time_text(first, 1), time_text(last, 1)));
-    field("program", printable(history_.runs.back().exe) +
+    field("program", printable(history_.last_run().exe) +
                          (history_.upgrades == 0
                               ? ""
                               : "; " + count_text(history_.upgrades, "upgrade", "upgrades")));
     if (history_.beside > 0) {
-      const HistoryRun& run = history_.runs[history_.points.back().run];
       field("processes",
             fmt::format("{} side by side; the figures are of process {}, which grows fastest",
-                        count_text(history_.runs.size()), run.pid));
+                        count_text(history_.runs.size()), history_.last_run().pid));
     } else if (history_.restarts > 0) {
       field("processes",
             fmt::format("{}, one after the other: {}, or different processes of one program; "

@@ -75,7 +75,7 @@ void tell_names_apart(std::vector<NamedHistory>& histories) {
   };
   const auto host = [](const GrowthHistory& history) { return " on " + history.host; };
   const auto program = [](const GrowthHistory& history) {
-    return fmt::format(" ({})", history.runs.back().exe);
+    return fmt::format(" ({})", history.last_run().exe);
   };
   std::map<std::string, std::vector<NamedHistory*>> by_name;
   for (NamedHistory& each : histories) by_name[each.name].push_back(&each);

@@ -95,3 +95,11 @@ TEST_CASE("metrics are UTF-8 whatever a process is called, with quotes and lines
   CHECK(text.find("heapsnap_grows{target=\"a\\\"b\\n\xef\xbf\xbd\\\\\"} 1\n") != std::string::npos);
   CHECK(text.find('\xff') == std::string::npos);
 }
+
+TEST_CASE("of processes side by side, the program is that of the one that is followed") {
+  GrowthHistory history = history_of(7200, kMebibyte, 1, Trend::kGrows);
+  history.beside = 1;
+  history.runs.emplace_back();
+  history.runs.back().exe = "/bin/other";
+  CHECK(history_page(history).find("program    /opt/server\n") != std::string::npos);
+}
