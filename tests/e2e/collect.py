@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 
-from collect_store import SKIP, Program, Store
+from collect_store import SKIP, Program, run_case
 
 
 def due(store):
@@ -398,12 +398,5 @@ def cost(store):
             program.__exit__()
 
 
-def main():
-    case, heapsnap, shifted_clock = sys.argv[1:]
-    with Store(heapsnap, shifted_clock=shifted_clock) as store:
-        globals()[case](store)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_case(globals()))

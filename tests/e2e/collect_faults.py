@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 
-from collect_store import SKIP, TEMPORARY, Program, Store
+from collect_store import SKIP, TEMPORARY, Program, run_case
 
 
 def skip(reason):
@@ -290,12 +290,5 @@ def no_memory(store):
         group.rmdir()
 
 
-def main():
-    case, heapsnap = sys.argv[1:]
-    with Store(heapsnap) as store:
-        globals()[case](store)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_case(globals()))

@@ -113,3 +113,11 @@ class Store:
                 done = subprocess.run([self.heapsnap, "report", "-j", str(path)], capture_output=True, text=True,
                                       check=False)
                 assert done.returncode == 0, (path, done.stderr)
+
+
+def run_case(cases):
+    """The case that the command line names, in a store of its own: PROGRAM CASE HEAPSNAP [SHIFTED_CLOCK]."""
+    case, heapsnap, *shifted_clock = sys.argv[1:]
+    with Store(heapsnap, shifted_clock=next(iter(shifted_clock), None)) as store:
+        cases[case](store)
+    return 0

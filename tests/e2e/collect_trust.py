@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from collect_store import SKIP, Program, Store
+from collect_store import SKIP, Program, run_case
 from kernel_rules import as_nobody
 
 NOBODY = 65534
@@ -165,12 +165,5 @@ def lock_in_store(store):
         assert "left alone" not in done.stdout, done
 
 
-def main():
-    case, heapsnap, shifted_clock = sys.argv[1:]
-    with Store(heapsnap, shifted_clock=shifted_clock) as store:
-        globals()[case](store)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_case(globals()))

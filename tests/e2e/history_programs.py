@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from collect_store import SKIP, Program, Store
+from collect_store import SKIP, Program, run_case
 from history import attach, history
 
 
@@ -65,12 +65,5 @@ def several_hosts(store):
     assert targets == [f"{row['comm']} on {row['host']}" for row in rows], (targets, rows)
 
 
-def main():
-    case, heapsnap = sys.argv[1:]
-    with Store(heapsnap) as store:
-        globals()[case](store)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_case(globals()))

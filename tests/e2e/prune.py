@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from collect_store import SKIP, Program, Store
+from collect_store import SKIP, Program, run_case
 from kernel_rules import as_nobody
 
 DAY = 24 * 3600
@@ -183,12 +183,5 @@ def unreadable(store):
     assert done.returncode == 7 and "do:  run it as a user who may read the store, or with sudo\n" in done.stderr, done
 
 
-def main():
-    case, heapsnap, shifted_clock = sys.argv[1:]
-    with Store(heapsnap, shifted_clock=shifted_clock) as store:
-        globals()[case](store)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_case(globals()))
