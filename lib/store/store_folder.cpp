@@ -124,9 +124,12 @@ std::vector<SnapshotName> snapshot_names_in(int folder) {
 StoredSnapshot read_stored_snapshot(int folder, const SnapshotName& name, const std::string& path) {
   UniqueFd file = open_regular_below(folder, to_text(name));
   if (!file) {
-    throw Error(errno == EACCES ? ErrorKind::kNotPermitted : ErrorKind::kBadInput,
-                "cannot read " + path,
-                errno == EINVAL ? "it is no regular file" : errno_text(errno), kReadAsAnother);
+    const int why = errno;
+    if (why == EACCES) {
+      throw Error(ErrorKind::kNotPermitted, "cannot read " + path, errno_text(why), kReadAsAnother);
+    }
+    throw Error(ErrorKind::kBadInput, "cannot read " + path,
+                why == EINVAL ? "it is no regular file" : errno_text(why));
   }
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) {

@@ -7,8 +7,7 @@
 
 #include <array>
 #include <cerrno>
-#include <optional>
-#include <string_view>
+#include <string>
 
 #include "base/error.h"
 #include "platform/linux/proc/kernel_text.h"
@@ -27,13 +26,13 @@ UniqueFd open_lock(int folder, const std::string& name) {
                            kLockMode));
 }
 
-// The number that who holds the lock wrote into it.
-std::optional<uint64_t> read_number(int file) {
+// The first bytes of the file, more than a pid takes; without the end of the line.
+std::string read_start(int file) {
   std::array<char, 16> text{};
   const ssize_t size = ::pread(file, text.data(), text.size(), 0);
-  std::string_view word(text.data(), size > 0 ? static_cast<size_t>(size) : 0);
-  if (word.ends_with('\n')) word.remove_suffix(1);
-  return parse_number(word);
+  std::string word(text.data(), size > 0 ? static_cast<size_t>(size) : 0);
+  if (word.ends_with('\n')) word.pop_back();
+  return word;
 }
 
 // Why a file that is there already is no lock of ours: a PID is written into it, and whoever owns
@@ -44,7 +43,9 @@ std::string refusal_of(int file) {
   if (!S_ISREG(status.st_mode)) return "it is not a regular file";
   if (status.st_uid != ::geteuid() && status.st_uid != 0) return "it belongs to another user";
   if (status.st_nlink > 1) return "it has another name, too (a hard link)";
-  if (status.st_size != 0 && !read_number(file)) return "it is a file with other contents";
+  // Empty: nobody had it yet, or who has it is about to write into it.
+  const std::string start = read_start(file);
+  if (!start.empty() && !parse_number(start)) return "it is a file with other contents";
   return {};
 }
 
@@ -55,7 +56,7 @@ UniqueFd open_run_lock() {
 }
 
 std::string read_holder(int file) {
-  const auto pid = read_number(file);
+  const auto pid = parse_number(read_start(file));
   return pid ? "process " + std::to_string(*pid) : "another process";
 }
 
