@@ -78,7 +78,8 @@ CollectLock::CollectLock(const CollectConfig& config, int folder, const std::str
   }
   if (const std::string refusal = refusal_of(file_.get()); !refusal.empty()) {
     throw Error(ErrorKind::kOutput, "cannot use the lock " + path, refusal,
-                "remove it, or name a file in a folder that only you can write to: lock = "
+                "remove it if nobody needs it, or name a file in a folder that only you can write "
+                "to: lock = "
                 "\"/run/heapsnap/collect.lock\"");
   }
   while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
