@@ -117,9 +117,20 @@ std::string with_references_command(const SnapshotMetadata& metadata) {
              : fmt::format("heapsnap attach --references yes {}", metadata.process.pid);
 }
 
+std::string left_out_text(const Runtime& runtime) {
+  const std::string text = fmt::format("the heap of {} was not read: {}", name_of(runtime.kind),
+                                       printable(runtime.why_not));
+  const bool is_choice =
+      runtime.why_not == kRuntimeWouldHold || runtime.why_not == kRuntimeNotAsked;
+  return is_choice ? text + " (a snapshot with --runtimes yes has it)" : text;
+}
+
 std::vector<std::string> reference_remarks(const ReferenceReportInput& input) {
   std::vector<std::string> remarks;
   const ReferenceRecord& record = *input.metadata.references;
+  for (const Runtime& runtime : input.metadata.runtimes.runtimes) {
+    if (!runtime.why_not.empty()) remarks.push_back(left_out_text(runtime));
+  }
   if (record.bytes_in_swap != 0) {
     remarks.push_back(size_text(record.bytes_in_swap) +
                       " were in swap and not looked at: what only they lead to counts as leaked");

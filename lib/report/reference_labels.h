@@ -32,6 +32,9 @@ std::string source_word(const ReferenceReportInput& input);
 // The command that takes a snapshot with references of the same process or core.
 std::string with_references_command(const SnapshotMetadata& metadata);
 
+// Of a runtime with a why_not: "the heap of Python was not read: ...", with the remedy.
+std::string left_out_text(const Runtime& runtime);
+
 // What must be known to interpret any of it correctly, a sentence each.
 std::vector<std::string> reference_remarks(const ReferenceReportInput& input);
 

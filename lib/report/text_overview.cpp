@@ -5,6 +5,7 @@
 #include "report/advice_text.h"
 #include "report/next_step_text.h"
 #include "report/number_text.h"
+#include "report/reference_labels.h"
 #include "report/stack_frames.h"
 #include "report/text_page.h"
 
@@ -50,14 +51,6 @@ std::string runtime_text(const Runtime& runtime) {
     return text + ", " + count_text(runtime.contexts, "memory context", "memory contexts");
   }
   return text + ", " + count_text(runtime.objects, "object", "objects");
-}
-
-// "The heap of Python is not in the snapshot: ..."
-std::string refusal_text(const Runtime& runtime) {
-  std::string text = fmt::format("the heap of {} is not in the snapshot: {}", name_of(runtime.kind),
-                                 printable(runtime.why_not));
-  if (runtime.why_not == kRuntimeWouldHold) text += " (--runtimes yes reads it all the same)";
-  return text;
 }
 
 }  // namespace
@@ -114,7 +107,7 @@ void print_warnings(TextPage& page) {
     warnings.push_back("no glibc malloc was found: nothing is known about the heap");
   }
   for (const Runtime& runtime : metadata.runtimes.runtimes) {
-    if (!runtime.why_not.empty()) warnings.push_back(refusal_text(runtime));
+    if (!runtime.why_not.empty()) warnings.push_back(left_out_text(runtime));
   }
   for (const std::string& note : metadata.freeze.notes) warnings.push_back(printable(note));
   for (const std::string& note : metadata.notes) warnings.push_back(printable(note));

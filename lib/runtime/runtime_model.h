@@ -24,6 +24,8 @@ const char* name_of(RuntimeKind kind);    // "Python"
 
 // Why the heap of a runtime was left out of a process that stands still while it is read.
 inline constexpr const char* kRuntimeWouldHold = "the process would have been stopped for longer";
+// Why it was left out at the user's wish.
+inline constexpr const char* kRuntimeNotAsked = "the snapshot was taken with --runtimes no";
 
 struct Runtime {
   RuntimeKind kind = RuntimeKind::kUnknown;

@@ -7,7 +7,6 @@
 namespace heapsnap {
 
 void RuntimeCapture::prepare(Target& target, const LoadedModules& known) {
-  if (choice_ == CaptureChoice::kNo) return;
   try {
     places_ = find_runtimes(target, LoadedModules(target, &known));
   } catch (const Error&) {
@@ -30,6 +29,10 @@ void RuntimeCapture::begin(Target& target, bool is_held, RuntimeObjects* objects
     reading.refused.kind = place.kind;
     reading.refused.version = place.version;
     reading.refused.module = place.module;
+    if (choice_ == CaptureChoice::kNo) {
+      reading.refused.why_not = kRuntimeNotAsked;
+      continue;
+    }
     if (is_held && choice_ != CaptureChoice::kYes) {
       reading.refused.why_not = kRuntimeWouldHold;
       continue;

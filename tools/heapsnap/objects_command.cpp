@@ -40,21 +40,24 @@ void require_objects(const SnapshotMetadata& metadata, const std::string& what) 
   if (model.runtimes.empty()) {
     throw Error(
         ErrorKind::kUnsupported, what + " has no objects of a language runtime",
-        "none of its modules is a Python or Ruby interpreter or a PostgreSQL server, or the "
-        "snapshot was taken without them (--runtimes no, or by an older heapsnap)",
+        "none of its modules is a Python or Ruby interpreter or a PostgreSQL server that heapsnap "
+        "knew when the snapshot was taken",
         "to see what its blocks are: heapsnap types " + what);
   }
   const auto is_read = [](const Runtime& runtime) { return runtime.why_not.empty(); };
   if (std::any_of(model.runtimes.begin(), model.runtimes.end(), is_read)) return;
   const Runtime& runtime = model.runtimes.front();
+  const bool is_choice =
+      runtime.why_not == kRuntimeWouldHold || runtime.why_not == kRuntimeNotAsked;
+  const std::string again = metadata.freeze.method == FreezeMethod::kCore
+                                ? "take it again from the core: heapsnap core --runtimes yes CORE"
+                                : "while the process runs: heapsnap attach --runtimes yes " +
+                                      std::to_string(metadata.process.pid);
   throw Error(ErrorKind::kUnsupported,
               what + " has no objects of " + name_of(runtime.kind) +
                   (runtime.version.empty() ? "" : " " + runtime.version),
               runtime.why_not,
-              runtime.why_not == kRuntimeWouldHold
-                  ? "while the process runs: heapsnap attach --runtimes yes " +
-                        std::to_string(metadata.process.pid)
-                  : "to see what its blocks are: heapsnap types " + what);
+              is_choice ? again : "to see what its blocks are: heapsnap types " + what);
 }
 
 }  // namespace

@@ -32,9 +32,17 @@ CaptureOptions capture_options(const UniqueFd& file, const DebugFileSearch& debu
   options.output.path = temporary_folder();
   options.output.file = file.get();
   options.debug_files = debug_files;
-  options.references.choice =
-      passes == WantedPasses::kReferences ? CaptureChoice::kYes : CaptureChoice::kNo;
-  options.runtimes = passes == WantedPasses::kRuntimes ? CaptureChoice::kYes : CaptureChoice::kNo;
+  switch (passes) {
+    case WantedPasses::kNone:
+      options.references.choice = CaptureChoice::kNo;
+      options.runtimes = CaptureChoice::kNo;
+      break;
+    case WantedPasses::kReferences: options.references.choice = CaptureChoice::kYes; break;
+    case WantedPasses::kRuntimes:
+      options.references.choice = CaptureChoice::kNo;
+      options.runtimes = CaptureChoice::kYes;
+      break;
+  }
   return options;
 }
 

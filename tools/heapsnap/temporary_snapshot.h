@@ -10,7 +10,11 @@
 namespace heapsnap {
 
 // What it needs besides the heap: what takes longest is left out where nobody asks.
-enum class WantedPasses { kNone, kReferences, kRuntimes };
+enum class WantedPasses {
+  kNone,
+  kReferences,  // with those of the runtimes' objects, as `heapsnap attach --references yes`
+  kRuntimes
+};
 
 class TemporarySnapshot {
  public:
