@@ -49,9 +49,23 @@ std::string unversioned_name(std::string_view path) {
   return std::string(end == std::string_view::npos ? file : file.substr(0, end + kLibrary.size()));
 }
 
-RootNames::RootNames(const SnapshotMetadata& metadata, NameScope scope)
+ThreadNames thread_names_of(const SnapshotMetadata& metadata) {
+  const bool are_known =
+      std::all_of(metadata.threads.begin(), metadata.threads.end(), [&](const Thread& thread) {
+        return !thread.name.empty() || thread.tid == metadata.process.pid;
+      });
+  return are_known ? ThreadNames::kKnown : ThreadNames::kUnknown;
+}
+
+RootNames::RootNames(const SnapshotMetadata& metadata, NameScope scope, ThreadNames threads)
     : metadata_(metadata), scope_(scope) {
-  for (const Thread& thread : metadata.threads) threads_.try_emplace(thread.tid, thread.name);
+  for (const Thread& thread : metadata.threads) {
+    if (thread.tid == metadata.process.pid) {
+      threads_.emplace(thread.tid, metadata.process.comm);
+    } else if (threads == ThreadNames::kKnown) {
+      threads_.emplace(thread.tid, thread.name);
+    }
+  }
 }
 
 std::string RootNames::thread_name(int32_t tid) const {

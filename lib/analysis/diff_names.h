@@ -30,13 +30,18 @@ namespace heapsnap {
 // Whether addresses within modules mean the same in all snapshots.
 enum class NameScope : uint8_t { kOneBuild, kSeveralBuilds };
 
+// Whether all snapshots have the names of their threads: a core has that of the process alone.
+enum class ThreadNames : uint8_t { kKnown, kUnknown };
+ThreadNames thread_names_of(const SnapshotMetadata& metadata);
+
 // "libfoo.so" of "/usr/lib/libfoo.so.1.2".
 std::string unversioned_name(std::string_view path);
 
 // The places of roots. `metadata` must outlive it.
 class RootNames {
  public:
-  RootNames(const SnapshotMetadata& metadata, NameScope scope);
+  RootNames(const SnapshotMetadata& metadata, NameScope scope,
+            ThreadNames threads = ThreadNames::kKnown);
   std::string of(const RootPlace& place) const;
 
  private:

@@ -39,6 +39,36 @@ uint64_t whole(double number) {
   return number > 0 ? static_cast<uint64_t>(std::min(std::round(number), kMost)) : 0;
 }
 
+// All blocks and the used slots of runtimes, as owners, types and leaks count them; also where there
+// are no references, so that slots are no blocks, and blocks that hold pages of slots not malloc's
+// own.
+Tally memory_in_use(const SnapshotStreams& streams) {
+  std::vector<AddressRange> pages;  // ascending, in blocks of malloc
+  Tally in_use;
+  if (!streams.read_slots) {
+    const RuntimeModel& model = streams.metadata->runtimes;
+    for (const RuntimePages& each : model.pages) in_use.count += each.used_slots;
+    for (const RuntimeArea& area : model.areas) {
+      in_use.bytes += area.used.bytes;
+      if (area.is_in_malloc) pages.push_back(area.range);
+    }
+  }
+  // Small blocks fit between the pages of Ruby's areas, which end some bytes before a multiple of
+  // their size.
+  constexpr uint64_t kLeastPage = 4096;
+  const auto holds_pages = [&pages](const SnapshotBlock& block) {
+    if (block.usable < kLeastPage) return false;
+    const auto next =
+        std::upper_bound(pages.begin(), pages.end(), block.address,
+                         [](Address at, const AddressRange& range) { return at < range.end; });
+    return next != pages.end() && next->begin < block.address + block.usable;
+  };
+  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    if (!block.is_mallocs_own && !holds_pages(block)) in_use.add(block.usable);
+  });
+  return in_use;
+}
+
 // Fits and counts the steps. `time_s`: as the values, empty where the order is none of time.
 void judge(DiffRow& row, const std::vector<double>& time_s) {
   const auto is_known = [](const auto& value) { return value.has_value(); };
@@ -125,9 +155,11 @@ void collect_rows(const DiffTable& table, const std::vector<double>& time_s, Dif
   for (DiffRow& row : section.rows) rank(section.rows, row.held);
 }
 
+// As far as is known: a core tells neither when its process began nor on which machine.
 bool is_same_process(const Process& a, const Process& b) {
-  return a.boot_id == b.boot_id && a.pid == b.pid && a.start_time_ticks == b.start_time_ticks &&
-         !is_other_build({a.exe, a.build_id}, {b.exe, b.build_id});
+  if (a.pid != b.pid || is_other_build({a.exe, a.build_id}, {b.exe, b.build_id})) return false;
+  if (a.boot_id.empty() || b.boot_id.empty()) return true;
+  return a.boot_id == b.boot_id && a.start_time_ticks == b.start_time_ticks;
 }
 
 std::string arena_name(const HeapModel& heap, size_t index) {
@@ -195,15 +227,15 @@ const DiffRow& SnapshotDiff::measured(std::optional<DiffBy> by) const {
 }
 
 SnapshotDiffBuilder::SnapshotDiffBuilder(const std::vector<DiffBy>& wanted, NameScope scope,
-                                         PassedFrames passed)
-    : scope_(scope), passed_(std::move(passed)) {
+                                         PassedFrames passed, ThreadNames threads)
+    : scope_(scope), threads_(threads), passed_(std::move(passed)) {
   for (const DiffBy by : wanted) sections_.push_back({by, DiffTable(), {}, {}});
 }
 
 void SnapshotDiffBuilder::add_owners(Section& section, const DiffInput& input) {
   const ReferenceStreams& references = *input.references;
   const OwnerTree tree = make_owner_tree(input.streams, references);
-  const RootNames roots(*input.streams.metadata, scope_);
+  const RootNames roots(*input.streams.metadata, scope_, threads_);
   KeyedSums sums;
   struct Place {
     uint64_t key = 0;
@@ -240,7 +272,7 @@ void SnapshotDiffBuilder::add_owners(Section& section, const DiffInput& input) {
 void SnapshotDiffBuilder::add_types(Section& section, const DiffInput& input) {
   const ReferenceStreams& references = *input.references;
   const TypeCensus census = take_type_census(input.streams, references);
-  const RootNames roots(*input.streams.metadata, scope_);
+  const RootNames roots(*input.streams.metadata, scope_, threads_);
   const auto types = static_cast<uint32_t>(census.types.size());
   const auto name_of = [&](uint32_t row) {
     return row < types ? references.types[census.types[row].type].name
@@ -386,9 +418,7 @@ void SnapshotDiffBuilder::add(const DiffInput& input) {
     snapshot.why_no_references =
         has_reason ? metadata.references->why_not : "it was taken without them";
   }
-  each_snapshot_block(input.streams, [&snapshot](const SnapshotBlock& block) {
-    if (!block.is_mallocs_own && !block.is_slot) snapshot.in_use.add(block.usable);
-  });
+  snapshot.in_use = memory_in_use(input.streams);
   in_use_.emplace_back(snapshot.in_use);
   resident_.emplace_back();
   if (snapshot.process.rss != 0) resident_.back() = Tally{0, snapshot.process.rss};

@@ -53,7 +53,8 @@ enum class DiffLack : uint8_t {
 struct DiffSnapshot {
   Process process;  // with its resident memory, if that is known
   FreezeMethod method = FreezeMethod::kNone;
-  Tally in_use;                   // all blocks but malloc's own; usable bytes
+  // All blocks but malloc's own, usable bytes; with the used slots of language runtimes.
+  Tally in_use;
   std::optional<Tally> leaked;    // of these, where there are references and it was asked for
   std::string why_no_references;  // a clause
 };
@@ -109,9 +110,10 @@ struct DiffInput {
 
 class SnapshotDiffBuilder {
  public:
-  // `wanted`: the sums to be made. `scope`: of the names, that hold for all snapshots. Stacks are
-  // not charged to the functions in `passed`.
-  SnapshotDiffBuilder(const std::vector<DiffBy>& wanted, NameScope scope, PassedFrames passed = {});
+  // `wanted`: the sums to be made. `scope` and `threads`: of the names, that hold for all
+  // snapshots. Stacks are not charged to the functions in `passed`.
+  SnapshotDiffBuilder(const std::vector<DiffBy>& wanted, NameScope scope, PassedFrames passed = {},
+                      ThreadNames threads = ThreadNames::kKnown);
 
   // The next snapshot. Reads all of it and keeps the sums; memory is that of the largest analysis
   // (owner_tree.h). Throws Error{kBadInput}.
@@ -138,6 +140,7 @@ class SnapshotDiffBuilder {
   static void add_arenas(Section& section, const SnapshotMetadata& metadata);
 
   NameScope scope_;
+  ThreadNames threads_;
   PassedFrames passed_;
   std::vector<Section> sections_;
   std::vector<DiffSnapshot> snapshots_;

@@ -148,6 +148,14 @@ void CoreModules::complete(std::vector<CoreRegion>& regions) const {
   }
 }
 
+std::string CoreModules::build_id(const std::string& path) const {
+  const auto found = modules_.find(path);
+  if (found == modules_.end()) return {};
+  const Module& module = found->second;
+  if (!module.recorded_build_id.empty() || !module.image) return module.recorded_build_id;
+  return module.image->build_id();
+}
+
 std::optional<MappedFile> CoreModules::open(const std::string& path) const {
   const auto found = modules_.find(path);
   return found == modules_.end() || !found->second.fits ? std::nullopt : open(found->second);

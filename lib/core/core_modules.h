@@ -31,6 +31,9 @@ class CoreModules {
   // are not known (those of the file's segment). The regions then point into this object.
   void complete(std::vector<CoreRegion>& regions) const;
 
+  // Of the file at a path of the core; empty when neither the core nor a file that fits has it.
+  std::string build_id(const std::string& path) const;
+
   // The file at a path of the core once more; nothing when it does not fit.
   std::optional<MappedFile> open(const std::string& path) const;
 

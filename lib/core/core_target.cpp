@@ -196,6 +196,7 @@ std::unique_ptr<Target> open_core(const CoreOptions& options, std::vector<std::s
       CoreModules::Options{
           .sysroot = options.sysroot, .exe_path = process.exe, .exe_override = options.exe},
       process.page_size, notes);
+  process.build_id = contents->modules->build_id(process.exe);
   contents->modules->complete(contents->regions);
   tell_what_is_missing(*contents, options.core_path, notes);
   auto address_space = address_space_of(*contents);

@@ -93,7 +93,8 @@ class DiffPage {
     const Process& first = diff_.snapshots.front().process;
     std::string text = fmt::format("{} ({}), process {}", printable(process.exe),
                                    build_text(process), process.pid);
-    if (process.hostname != first.hostname) text += " on " + printable(process.hostname);
+    if (!process.hostname.empty() && process.hostname != first.hostname)
+      text += " on " + printable(process.hostname);
     return text + " at " + time_text(process.taken_at_ns, 1);
   }
 
@@ -338,12 +339,21 @@ class DiffPage {
                        joined(names), why);
   }
 
+  // The last one that is of a process, not of a core; null: none.
+  const DiffSnapshot* last_live() const {
+    const auto found =
+        std::find_if(diff_.snapshots.rbegin(), diff_.snapshots.rend(),
+                     [](const DiffSnapshot& each) { return each.method != FreezeMethod::kCore; });
+    return found == diff_.snapshots.rend() ? nullptr : &*found;
+  }
+
   std::string lack_command(const DiffSection& section, DiffLack lack) const {
     const DiffSnapshot& last = diff_.snapshots[lacking(section, lack).back()];
     const bool is_core = last.method == FreezeMethod::kCore;
     if (lack == DiffLack::kStacks) {
-      return is_core ? "heapsnap run -- COMMAND"
-                     : fmt::format("heapsnap inject {}", last.process.pid);
+      const DiffSnapshot* const live = last_live();
+      return live == nullptr ? "heapsnap run -- COMMAND"
+                             : fmt::format("heapsnap inject {}", live->process.pid);
     }
     if (lack != DiffLack::kReferences) return {};
     return is_core ? "heapsnap core --references yes CORE"
@@ -377,11 +387,11 @@ class DiffPage {
 
   void print_next_command() {
     if (!has_changed()) {
-      const bool is_core = diff_.snapshots.back().method == FreezeMethod::kCore;
+      const DiffSnapshot* const live = last_live();
       print_next(out_,
                  "Nothing that is compared has changed. To compare once the process has grown:",
-                 is_core ? "heapsnap core CORE"
-                         : fmt::format("heapsnap attach {}", diff_.snapshots.back().process.pid),
+                 live == nullptr ? "heapsnap core CORE"
+                                 : fmt::format("heapsnap attach {}", live->process.pid),
                  ink_, width_);
       return;
     }

@@ -8,6 +8,7 @@ import datetime
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -271,11 +272,30 @@ def lacks(heapsnap, folder, holder, _):
     assert "in some of the snapshots" in " ".join(run(heapsnap, "diff", old, middle, new).split())
 
 
+def core(heapsnap, folder, holder, _):
+    """A snapshot of a process beside one of a core of it: the same process, in which nothing grew."""
+    if not shutil.which("gcore"):
+        print("skipped: there is no gcore")
+        sys.exit(77)
+    with Holder(holder, step=1) as program:
+        live = attach(heapsnap, program.pid, folder / "live.hsnap")
+        subprocess.run(["gcore", "-o", folder / "core", str(program.pid)], check=True, capture_output=True)
+        pid = program.pid
+    dumped = folder / "core.hsnap"
+    run(heapsnap, "core", folder / f"core.{pid}", "-q", "--references", "yes", "-o", dumped)
+    found = json.loads(run(heapsnap, "diff", live, dumped, "-j"))
+    assert found["same_process"] and found["same_build"], found["snapshots"]
+    assert all(not section["rows"] for section in found["sections"]), found
+    text = run(heapsnap, "diff", live, dumped, "--color", "never")
+    assert text.startswith(f"Process {pid}: growing_holder\n") and f"heapsnap inject {pid}\n" in text, text
+    assert text.rstrip().endswith(f"heapsnap attach {pid}"), text
+
+
 def main():
     case, heapsnap, holder, other = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         {"one_process": one_process, "rebuilt": rebuilt, "tracked": tracked, "bounds": bounds,
-         "lacks": lacks}[case](heapsnap, pathlib.Path(folder), os.path.abspath(holder), os.path.abspath(other))
+         "lacks": lacks, "core": core}[case](heapsnap, pathlib.Path(folder), os.path.abspath(holder), os.path.abspath(other))
     return 0
 
 

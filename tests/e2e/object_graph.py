@@ -1,7 +1,9 @@
 """The graph of references of a snapshot with the objects of a language runtime, by address."""
 
 import collections
+import json
 import os
+import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -75,3 +77,15 @@ class ObjectGraph:
             for one in found - expected:
                 besides[self.types.get(block), self.types.get(one)] += 1
         return agree, dict(besides)
+
+
+def check_in_use(heapsnap, path, pid):
+    """diff counts what owners counts as in use, also in a snapshot without references."""
+    def run(*words):
+        return json.loads(subprocess.run([heapsnap, *words], capture_output=True, text=True, check=True).stdout)
+    without = f"{path}.without.hsnap"
+    subprocess.run([heapsnap, "attach", pid, "-q", "--references", "no", "-o", without], check=True)
+    owners = run("owners", path, "-j")
+    for snapshot in run("diff", path, without, "-j")["snapshots"]:
+        for figure in ("blocks_in_use", "bytes_in_use"):
+            assert snapshot[figure] == owners[figure], (figure, snapshot, owners[figure])

@@ -10,11 +10,12 @@ import ast
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 
-from object_graph import ObjectGraph
+from object_graph import ObjectGraph, check_in_use
 from python_heap import find_python
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -120,6 +121,15 @@ def check_pictures(heapsnap, folder, path):
         assert pathlib.Path(picture).read_bytes().startswith(b"\x89PNG")
 
 
+def check_left_out(heapsnap, folder, pid):
+    """Whoever leaves the interpreter out reads that it was."""
+    path = f"{folder}/without.hsnap"
+    run(heapsnap, "attach", pid, "--references", "yes", "--runtimes", "no", "-o", path)
+    for verb in ("owners", "types", "report"):
+        screen = " ".join(run(heapsnap, verb, path).split())
+        assert "the heap of Python was not read: the snapshot was taken with --runtimes no" in screen, screen
+
+
 def main():
     heapsnap = sys.argv[1]
     python = find_python(sys.argv[2:])
@@ -136,7 +146,13 @@ def main():
         assert len(lost) < 10, (len(lost), len(target.collected))  # what it takes to list them
         assert len(missing) < len(target.collected) // 4, (len(missing), len(target.collected))
         assert len(graph.globals["app.CACHE"]) == 1, graph.globals
+        check_in_use(heapsnap, path, target.pid)
         check_owners(heapsnap, path)
+        check_owners(heapsnap, target.pid)
+        if shutil.which("gcore"):
+            subprocess.run(["gcore", "-o", f"{folder}/core", target.pid], check=True, capture_output=True)
+            check_owners(heapsnap, f"{folder}/core.{target.pid}")
+        check_left_out(heapsnap, folder, target.pid)
         check_why(heapsnap, path, target.said)
         check_objects(heapsnap, path)
         check_pictures(heapsnap, folder, path)

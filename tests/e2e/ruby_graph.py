@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from object_graph import ObjectGraph
+from object_graph import ObjectGraph, check_in_use
 from ruby_target import RubyTarget, rubies
 
 ORDERS = 2000
@@ -45,7 +45,9 @@ def check(heapsnap, name, ruby, root):
         graph = ObjectGraph(path)
         agree, besides = graph.check_referents(target.said["references"], lambda block: block >= graph.first_slot)
         print(f"references: {agree} of {agree} that ObjectSpace gives; besides: {besides}")
+        check_in_use(heapsnap, path, target.pid)
         check_owners(heapsnap, path)
+        check_owners(heapsnap, target.pid)
         held = run(heapsnap, "why", hex(target.said["order"]), path, "-j", "--limit", "20")
         assert "Cache::STORE" in held and "Order" in held, held[:2000]
         for variable, address in target.said["variables"].items():

@@ -58,17 +58,21 @@ SnapshotDiff read_diff(const std::vector<std::string>& paths, std::vector<DiffBy
                        const PassedFrames& passed, const std::string& sysroot) {
   // Names are compared as all of the snapshots allow.
   std::vector<Process> processes;
+  ThreadNames threads = ThreadNames::kKnown;
   bool has_objects = false;
   bool has_contexts = false;
   for (const std::string& path : paths) {
     const SnapshotReader snapshot = SnapshotReader::open(path);
     processes.push_back(snapshot.metadata().process);
+    if (thread_names_of(snapshot.metadata()) == ThreadNames::kUnknown) {
+      threads = ThreadNames::kUnknown;
+    }
     has_objects |= !snapshot.metadata().runtimes.classes.empty();
     has_contexts |= !snapshot.metadata().runtimes.contexts.empty();
   }
   if (wanted.size() > 1 && !has_objects) std::erase(wanted, DiffBy::kClass);
   if (wanted.size() > 1 && !has_contexts) std::erase(wanted, DiffBy::kContext);
-  SnapshotDiffBuilder builder(wanted, scope_of(processes), passed);
+  SnapshotDiffBuilder builder(wanted, scope_of(processes), passed, threads);
   const DebugFileSearch debug_files = stack_debug_files(sysroot, false);
   const bool wants_stacks = std::any_of(wanted.begin(), wanted.end(), [](DiffBy by) {
     return by == DiffBy::kStack || by == DiffBy::kLeak;

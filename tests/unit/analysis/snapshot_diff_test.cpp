@@ -262,6 +262,27 @@ TEST_CASE("within one build, what has no name goes by its place in the file") {
   CHECK(RootNames(metadata, NameScope::kSeveralBuilds).of(place) == "count in libfoo.so");
 }
 
+TEST_CASE("threads have no names where one of the snapshots does not have them") {
+  SnapshotMetadata live;
+  live.process.pid = 41;
+  live.process.comm = "server";
+  live.threads = {{41, "server", {}}, {42, "worker", {}}};
+  SnapshotMetadata core = live;
+  for (Thread& thread : core.threads) thread.name.clear();
+  CHECK(thread_names_of(live) == ThreadNames::kKnown);
+  CHECK(thread_names_of(core) == ThreadNames::kUnknown);
+  RootPlace place;
+  place.kind = RootKind::kRegister;
+  for (const SnapshotMetadata& each : {live, core}) {
+    const RootNames names(each, NameScope::kOneBuild, ThreadNames::kUnknown);
+    place.tid = 41;
+    CHECK(names.of(place) == "server, in registers");
+    place.tid = 42;
+    CHECK(names.of(place) == "a thread, in registers");
+  }
+  CHECK(RootNames(live, NameScope::kOneBuild).of(place) == "worker, in registers");
+}
+
 TEST_CASE("snapshots that do not say it are passed over, and the rest is compared") {
   std::vector<std::unique_ptr<HandmadeHeap>> heaps;
   for (int i = 0; i < 4; ++i) heaps.push_back(heap_with({{"g_cache", "Item", 10 + 10 * i}}, i));
