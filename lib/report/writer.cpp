@@ -11,6 +11,14 @@
 
 namespace heapsnap {
 
+void throw_unwritten(const std::string& name, int error_number) {
+  const std::string what = name + " cannot be written";
+  const std::string why = errno_text(error_number);
+  const std::string remedy = output_remedy(error_number);
+  if (error_number == EPIPE) throw ReaderGone(ErrorKind::kOutput, what, why, remedy);
+  throw Error(ErrorKind::kOutput, what, why, remedy);
+}
+
 Writer::Writer(int fd, std::string name)
     : buffer_(std::make_unique<char[]>(kCapacity)), fd_(fd), name_(std::move(name)) {}
 
@@ -54,11 +62,7 @@ void Writer::drain(std::string_view text) {
         ::poll(&ready, 1, -1);
         continue;
       }
-      const std::string what = name_ + " cannot be written";
-      if (errno == EPIPE) {
-        throw ReaderGone(ErrorKind::kOutput, what, errno_text(EPIPE), output_remedy(EPIPE));
-      }
-      throw Error(ErrorKind::kOutput, what, errno_text(errno), output_remedy(errno));
+      throw_unwritten(name_, errno);
     }
     text.remove_prefix(static_cast<size_t>(written));
   }

@@ -19,6 +19,9 @@ class ReaderGone : public Error {
   using Error::Error;
 };
 
+// Throws Error{kOutput}, or ReaderGone for EPIPE. `name`: "standard output".
+[[noreturn]] void throw_unwritten(const std::string& name, int error_number);
+
 class Writer {
  public:
   // To a descriptor that stays open and the caller's; `name` is for messages ("standard output").

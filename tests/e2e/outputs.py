@@ -195,6 +195,29 @@ def standard_error(heapsnap, folder):
             check(made.returncode == code, f"{command} with {broken or 'a closed'} standard error: {made}")
 
 
+def closed_descriptors(heapsnap, folder):
+    """What is meant for a closed standard output goes into no other file, and is missed; nor is a snapshot lost to a
+    full standard error."""
+    def without(*descriptors):
+        return lambda: [os.close(each) for each in descriptors]
+    with Sleeper() as target:
+        for command in (["owners"], ["leaks"], ["types"], ["inject"], ["stacks"], ["eject"], ["trim"]):
+            made = subprocess.run([heapsnap, *command, target.pid], stderr=subprocess.PIPE, text=True, check=False,
+                                  preexec_fn=without(0, 1))
+            check(made.returncode == 7 and "standard output cannot be written" in made.stderr, f"{command}: {made}")
+        for number, prepare in enumerate((without(2), without(0, 1, 2),
+                                          lambda: os.dup2(os.open("/dev/full", os.O_WRONLY), 2))):
+            path = f"{folder}/{number}.hsnap"
+            made = subprocess.run([heapsnap, "attach", "-v", "-o", path, target.pid], stdout=subprocess.DEVNULL,
+                                  check=False, preexec_fn=prepare)
+            check(made.returncode == (7 if number == 1 else 0), f"attach -v, {number}: {made}")
+            check(run(heapsnap, "report", path).returncode == 0, f"attach -v, {number}: no snapshot")
+        # A program has what heapsnap was given.
+        look = "import os, sys; sys.exit(sum(1 << each for each in range(3) if not os.path.exists(f'/proc/self/fd/{each}')))"
+        made = subprocess.run([heapsnap, "run", "--", sys.executable, "-c", look], check=False, preexec_fn=without(0, 1))
+        check(made.returncode == 3, f"run: {made}")
+
+
 def main():
     case, heapsnap = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
@@ -204,7 +227,8 @@ def main():
             write_errors(heapsnap, folder, lambda: FullDisk(folder))
         else:
             {"arguments": arguments, "other_files": other_files,
-             "standard_output": standard_output, "standard_error": standard_error, "closed_pipe": closed_pipe}[case](heapsnap, folder)
+             "standard_output": standard_output, "standard_error": standard_error, "closed_pipe": closed_pipe,
+             "closed_descriptors": closed_descriptors}[case](heapsnap, folder)
 
 
 main()

@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/proc/kernel_text.h"
@@ -118,6 +120,35 @@ TEST_CASE("a copy is given up before the limit of the group is reached") {
       CHECK(frozen->loss()->find("are left") != std::string::npos);
     }
     CHECK(difference("child", {}, footprint_of(target.pid()).children) == "");
+    target.finish();
+    CHECK(target.exit_status() == 0);
+  });
+}
+
+TEST_CASE("a target that writes while its copy ends, near the limit, is not ended for it") {
+  in_each_version(266 * kMiB, [](const MemoryGroup& group) {
+    LiveTarget target(group.command({HEAP_WRITER, "256", "told"}));
+    const auto copy_once = [&target] {
+      FrozenProcess(target.pid(), choose(FreezeChoice::kFork)).thaw();
+      return 0;
+    };
+    // While heapsnap stands, and the copy exits: the OOM killer does not see its memory any more.
+    const auto write_all = [&] {
+      if (is_traced(target.pid())) return;
+      const std::vector<int> copies = children_of(target.pid(), false);
+      if (copies.empty()) return;
+      const auto copy = ProcFs().try_read(copies.front(), "statm");
+      if (!copy || !copy->starts_with("0 ")) return;
+      target.write_line("write");
+      REQUIRE(target.read_line() == "written");
+    };
+    constexpr int kLastSteps = 36;  // in which the copy is discarded
+    const int steps = act_after_each_step(copy_once, [] {});
+    for (int round = 0; round < scaled(2, 200); ++round) {
+      for (int step = std::max(1, steps - kLastSteps); step <= steps; ++step) {
+        act_after_step(step, copy_once, write_all);
+      }
+    }
     target.finish();
     CHECK(target.exit_status() == 0);
   });

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "report/number_text.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/error_output.h"
 #include "tools/heapsnap/output_name.h"
 
 namespace heapsnap {
@@ -27,18 +28,20 @@ bool is_foreign_heap(const SnapshotMetadata& metadata) {
 
 void print_verbose(const CaptureResult& result) {
   const SnapshotMetadata& metadata = result.metadata;
-  fmt::print(stderr, "freeze: {}\n", metadata.freeze.why);
-  for (const std::string& note : metadata.freeze.notes) fmt::print(stderr, "freeze: {}\n", note);
+  print_notice(fmt::format("freeze: {}\n", metadata.freeze.why));
+  for (const std::string& note : metadata.freeze.notes)
+    print_notice(fmt::format("freeze: {}\n", note));
   for (const MallocInstance& instance : metadata.heap.instances) {
-    fmt::print(stderr, "malloc: {} (glibc {}.{}), main_arena at {:#x} by {}, layout from {}\n",
-               instance.module, instance.version.major, instance.version.minor,
-               instance.main_arena.value(), to_string(instance.strategy), instance.layout_source);
-    for (const std::string& note : instance.notes) fmt::print(stderr, "malloc: {}\n", note);
+    print_notice(fmt::format(
+        "malloc: {} (glibc {}.{}), main_arena at {:#x} by {}, layout from {}\n", instance.module,
+        instance.version.major, instance.version.minor, instance.main_arena.value(),
+        to_string(instance.strategy), instance.layout_source));
+    for (const std::string& note : instance.notes) print_notice(fmt::format("malloc: {}\n", note));
   }
-  for (const std::string& note : metadata.notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& note : metadata.notes) print_notice(fmt::format("note: {}\n", note));
   const double seconds = static_cast<double>(result.capture_ns) / 1e9;
-  fmt::print(stderr, "capture: {} chunks in {:.3f} s from freeze to closed file, {} bytes\n",
-             result.chunks, seconds, result.file_size);
+  print_notice(fmt::format("capture: {} chunks in {:.3f} s from freeze to closed file, {} bytes\n",
+                           result.chunks, seconds, result.file_size));
 }
 
 CaptureChoice capture_choice(const char* option, const std::string& text) {
@@ -116,10 +119,10 @@ int announce_capture(const CaptureResult& result, const CaptureOptions& options,
   const bool to_stdout = options.output.path == "-";
   if (arguments.verbose) print_verbose(result);
   if (to_stdout && !arguments.quiet) {
-    fmt::print(stderr, "heapsnap: {}, {}, paused {}\n",
-               count_text(result.chunks, "chunk", "chunks"),
-               count_text(result.file_size, "byte", "bytes"),
-               duration_text(result.metadata.freeze.pause_ns));
+    print_notice(fmt::format("heapsnap: {}, {}, paused {}\n",
+                             count_text(result.chunks, "chunk", "chunks"),
+                             count_text(result.file_size, "byte", "bytes"),
+                             duration_text(result.metadata.freeze.pause_ns)));
   } else if (!arguments.quiet) {
     print_snapshot_report(SnapshotReader::open(options.output.path), options.output.path,
                           ReportDepth::kFirstScreen, arguments.report);
@@ -127,15 +130,16 @@ int announce_capture(const CaptureResult& result, const CaptureOptions& options,
   const SnapshotMetadata& metadata = result.metadata;
   if (has_walked_heap(metadata) && !is_foreign_heap(metadata)) return kExitDone;
   const std::string allocator = metadata.heap.foreign_allocator;
-  fmt::print(stderr, "heapsnap: {}: its chunks are not in the snapshot\n  why: {}\n",
-             allocator.empty() ? "no glibc malloc was found" : "the allocator is " + allocator,
-             allocator.empty() ? "no module of the process has one that passes verification"
-                               : "heapsnap walks the heaps of glibc's malloc");
+  print_notice(
+      fmt::format("heapsnap: {}: its chunks are not in the snapshot\n  why: {}\n",
+                  allocator.empty() ? "no glibc malloc was found" : "the allocator is " + allocator,
+                  allocator.empty() ? "no module of the process has one that passes verification"
+                                    : "heapsnap walks the heaps of glibc's malloc"));
   // A report ends with what to do.
   if (to_stdout || arguments.quiet) {
-    fmt::print(stderr,
-               "  do:  the snapshot accounts for all memory by mapping: heapsnap report {}\n",
-               to_stdout ? "FILE" : options.output.path);
+    print_notice(
+        fmt::format("  do:  the snapshot accounts for all memory by mapping: heapsnap report {}\n",
+                    to_stdout ? "FILE" : options.output.path));
   }
   return static_cast<int>(ErrorKind::kUnsupported);
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -40,6 +41,14 @@ void require_descriptor_room() {
                 "heapsnap cannot open the " + std::to_string(kNeeded) + " files that it needs",
                 "after opening " + std::to_string(files.size() - 1) + ": " + errno_text(refusal),
                 remedy_for(refusal));
+  }
+}
+
+void take_standard_descriptors() noexcept {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+    if (::fcntl(descriptor, F_GETFD) >= 0) continue;
+    // The lowest that is free. Closed again in a program that is executed.
+    if (::open("/", O_PATH | O_CLOEXEC) != descriptor) return;
   }
 }
 

@@ -8,4 +8,8 @@ namespace heapsnap {
 // process that /proc hides, or a program without a C library.
 void require_descriptor_room();
 
+// Takes those of standard input, output and error that are closed, so that no file of heapsnap's
+// gets their number and what is meant for them. Reading and writing them fails as before.
+void take_standard_descriptors() noexcept;
+
 }  // namespace heapsnap

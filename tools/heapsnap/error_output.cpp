@@ -17,7 +17,10 @@ void print_error(const Error& error) {
       fmt::format("{}heapsnap: {}{}\n  why: {}\n", color ? "\033[1;31m" : "",
                   printable(error.subject()), color ? "\033[0m" : "", printable(error.why()));
   if (!error.remedy().empty()) text += fmt::format("  do:  {}\n", printable(error.remedy()));
-  // Where standard error is closed or full, the exit code has to tell.
+  print_notice(text);
+}
+
+void print_notice(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

@@ -8,6 +8,7 @@
 
 #include "report/number_text.h"
 #include "report/terminal_text.h"
+#include "tools/heapsnap/error_output.h"
 #include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
@@ -71,7 +72,7 @@ void print_look_pauses(const std::vector<LookPause>& pauses) {
 }
 
 void print_notes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) fmt::print(stderr, "note: {}\n", printable(note));
+  for (const std::string& note : notes) print_notice(fmt::format("note: {}\n", printable(note)));
 }
 
 }  // namespace heapsnap

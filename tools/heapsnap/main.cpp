@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -13,6 +14,7 @@
 
 #include "base/error.h"
 #include "platform/linux/self/ending_signals.h"
+#include "platform/linux/self/oom_preference.h"
 #include "platform/linux/self/watched_work.h"
 #include "report/shell_word.h"
 #include "report/terminal_text.h"
@@ -97,9 +99,16 @@ std::string meant_command_line(const std::string& word) {
   return {};
 }
 
+// What a command said must have come out; what it wrote by a Writer has, or has thrown.
+int run_and_flush(const Command& command, const std::vector<std::string>& arguments) {
+  const int code = command.run(arguments);
+  if (std::fflush(stdout) != 0) throw_unwritten("standard output", errno);
+  return code;
+}
+
 int run(const Command& command, const std::vector<std::string>& arguments) {
-  if (command.takes_signals) return command.run(arguments);
-  return do_until_asked_to_end([&] { return command.run(arguments); });
+  if (command.takes_signals) return run_and_flush(command, arguments);
+  return do_until_asked_to_end([&] { return run_and_flush(command, arguments); });
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -167,6 +176,8 @@ int run_and_tell(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   using namespace heapsnap;
+  be_first_oom_victim();
+  take_standard_descriptors();
   // A reader that goes away (`| head`) is an error of write(2), so that all is put back first.
   std::signal(SIGPIPE, SIG_IGN);
   // The same for a file that reaches `ulimit -f`.

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "tools/heapsnap/error_output.h"
+
 namespace heapsnap {
 
 namespace {
@@ -30,7 +32,7 @@ void ProgressLine::show(uint64_t done, uint64_t total) {
   next_ = now + kInterval;
   drawn_ = true;
   const double share = total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total);
-  fmt::print(stderr, "\r\033[K{} {:.0f} %", what_, 100.0 * std::min(share, 1.0));
+  print_notice(fmt::format("\r\033[K{} {:.0f} %", what_, 100.0 * std::min(share, 1.0)));
   std::fflush(stderr);
 }
 

@@ -12,6 +12,7 @@
 #include "report/shell_word.h"
 #include "report/stack_labels.h"
 #include "tools/heapsnap/command.h"
+#include "tools/heapsnap/error_output.h"
 #include "tools/heapsnap/pass_over_options.h"
 #include "tools/heapsnap/report_output.h"
 #include "tools/heapsnap/snapshot_argument.h"
@@ -102,8 +103,8 @@ void print_chunk_at(const SnapshotReader& snapshot, const ReportArguments& argum
                        : print_chunk(out, input, text_style(arguments.style));
   out.flush();
   if (!input.read_contents) {
-    fmt::print(stderr, "note: no contents: the snapshot was taken without --contents; {}\n",
-               contents_remedy(metadata));
+    print_notice(fmt::format("note: no contents: the snapshot was taken without --contents; {}\n",
+                             contents_remedy(metadata)));
   }
 }
 

@@ -89,9 +89,9 @@ bool announce_allocator(const std::string& command) {
     why = "malloc is provided by " + verdict.interposer +
           ", and only what it passes on to glibc's malloc is recorded";
   }
-  fmt::print(stderr, "heapsnap: {}: {} of its blocks will have a call stack\n  why: {}\n",
-             printable(command),
-             is_foreign || is_checked || !found->has_loader ? "none" : "not all", printable(why));
+  print_notice(fmt::format(
+      "heapsnap: {}: {} of its blocks will have a call stack\n  why: {}\n", printable(command),
+      is_foreign || is_checked || !found->has_loader ? "none" : "not all", printable(why)));
   return !is_sanitizer;
 }
 

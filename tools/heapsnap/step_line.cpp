@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "tools/heapsnap/error_output.h"
+
 namespace heapsnap {
 
 namespace {
@@ -46,7 +48,7 @@ void StepLine::draw_until_end() {
     const auto seconds =
         std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now() - begin_);
     const std::string place = steps_ == 0 ? "" : fmt::format(" ({} of {})", number_, steps_);
-    fmt::print(stderr, "\r\033[K{}{}, {} s", name_, place, seconds.count());
+    print_notice(fmt::format("\r\033[K{}{}, {} s", name_, place, seconds.count()));
     std::fflush(stderr);
   } while (!ended_.wait_for(lock, kDrawnEvery, [this] { return has_ended_; }));
   std::fputs("\r\033[K", stderr);

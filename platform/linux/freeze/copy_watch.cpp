@@ -72,6 +72,7 @@ void CopyWatch::begin(int child, bool dies_alone) {
     child_fd_ = open_pidfd(child);
     dies_alone_ = dies_alone;
     faults_.restart();
+    most_writers_ = 0;
   }
   changed_.notify_all();
 }
@@ -114,47 +115,62 @@ void CopyWatch::serve() {
 
 std::chrono::nanoseconds CopyWatch::look() {
   if (const int64_t deadline = call_deadline_ns_; deadline != 0 && now_ns() >= deadline) {
-    give_up("it did not finish a system call in time");
+    make_void("it did not finish a system call in time");
+    kill();
     return {};
   }
-  const uint64_t left_of_budget = look_at_budget();
-  if (child_ == 0) return {};
-  // What the target can write before the copy is gone, at its current pace.
-  const double writers = dies_alone_ ? busy_.processors().value_or(1) : kAnyNumber;
+  std::chrono::nanoseconds nap = kLongestWatchNap;
+  if (is_void_) return nap;
+  if (auto reason = look_at_memory(nap)) {
+    make_void(*std::move(reason));
+    if (!dies_alone_) kill();
+  }
+  return nap;
+}
+
+std::optional<std::string> CopyWatch::look_at_memory(std::chrono::nanoseconds& nap) {
+  uint64_t left = UINT64_MAX;
+  if (budget_ != UINT64_MAX) {
+    const uint64_t copied = faults_.bytes().value_or(0);
+    if (copied > budget_) {
+      return "the process writes to its memory: up to " + bytes_text(copied) +
+             " were copied while its copy was read, more than the budget of " + bytes_text(budget_);
+    }
+    left = budget_ - copied;
+  }
+  // What the target can write before the copy is gone, at the fastest pace so far: a thread that
+  // has just not had a processor, since we took it, writes on in a moment.
+  const std::optional<double> now = busy_.processors();
+  most_writers_ = std::max(most_writers_, now.value_or(0));
+  const double writers = dies_alone_ ? std::max(most_writers_, now.value_or(1)) : kAnyNumber;
   busy_.restart();
-  const uint64_t written = written_until_gone(private_bytes_, writers);
-  const uint64_t needed = written + kSpare;
+  const uint64_t needed = written_until_gone(private_bytes_, writers) + kSpare;
   const MemoryMargin::Room room = margin_.room(needed);
   if (room.bytes < needed) {
-    // The OOM killer does not see a process that is exiting, so if a copy is killed too late, it
-    // picks the target; a live copy is picked first.
-    const bool is_late = room.bytes < written / 2;
-    if (!dies_alone_ || !is_late) {
-      give_up("the target writes to its memory, and only " + bytes_text(room.bytes) +
-              " are left of the " + room.limit);
-      return {};
-    }
-    return kShortestWatchNap;
+    return "the target writes to its memory, and only " + bytes_text(room.bytes) +
+           " are left of the " + room.limit;
   }
-  const uint64_t left = std::min(room.bytes - needed, left_of_budget);
+  left = std::min(left, room.bytes - needed);
   const double seconds = static_cast<double>(left) / kMostWrittenPerSecond / 2;
-  return std::clamp<std::chrono::nanoseconds>(
+  nap = std::clamp<std::chrono::nanoseconds>(
       std::chrono::nanoseconds(static_cast<int64_t>(std::min(seconds, 1.0) * 1e9)),
       kShortestWatchNap, kLongestWatchNap);
+  return std::nullopt;
 }
 
-uint64_t CopyWatch::look_at_budget() {
-  if (budget_ == UINT64_MAX) return budget_;
-  const uint64_t copied = faults_.bytes().value_or(0);
-  if (copied <= budget_) return budget_ - copied;
-  give_up("the process writes to its memory: up to " + bytes_text(copied) +
-          " were copied while its copy was read, more than the budget of " + bytes_text(budget_));
-  return 0;
+bool CopyWatch::has_room_for_all() {
+  const std::lock_guard lock(mutex_);
+  return margin_.room(private_bytes_).bytes >= private_bytes_;
 }
 
-void CopyWatch::give_up(std::string reason) {
-  // While it exits the OOM killer does not see it, but it still has its memory: the target would be
-  // killed next. So it must not wait for the processor that it was made to share with us.
+void CopyWatch::make_void(std::string reason) {
+  reason_ = std::move(reason);
+  is_void_ = true;
+}
+
+void CopyWatch::kill() {
+  // While it exits it still has its memory: it must not wait for the processor that it was made to
+  // share with us.
   cpu_set_t all;
   std::memset(&all, 0xff, sizeof all);
   ::sched_setaffinity(child_, sizeof all, &all);
@@ -163,7 +179,6 @@ void CopyWatch::give_up(std::string reason) {
     ::kill(child_, SIGKILL);
   }
   child_ = 0;
-  reason_ = std::move(reason);
 }
 
 }  // namespace heapsnap

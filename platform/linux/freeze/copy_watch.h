@@ -1,13 +1,17 @@
-// Watches a copy-on-write child of the target while it is read, on a thread of its own, and kills
-// it before it does harm:
+// Watches a copy-on-write child of the target while it is read, on a thread of its own, and ends
+// that before the copy does harm:
 //
 //   memory   each page that the target writes to while the copy lives takes one more page. When a
-//            limit is near, the copy is killed, before the kernel looks for a process to kill. The
-//            same when more than a budget was copied, if there is one: other threads would notice
-//            too late on a busy machine, where this one need not wait for a processor.
+//            limit is near, or more than a budget was copied, the copy is void: nothing of it can
+//            be read any more, and whoever reads it discards it. It is not killed here. A process
+//            that exits still has its memory, but the OOM killer does not see it and picks the
+//            target; as long as the copy lives, the OOM killer picks the copy.
 //   time     a call that the copy makes for us ends soon, or never: it may block in the kernel
 //            for a process that does not answer (userfaultfd(2), FUSE). We wait for it no longer
-//            than its deadline.
+//            than its deadline, and then kill the copy.
+//
+// Where the OOM killer ends whole groups, the copy had to find room for all of its memory, and is
+// killed when a limit is near all the same.
 //
 // How soon the watch looks again depends on how much room there is: a target can write 4 GB/s on
 // each processor.
@@ -44,10 +48,14 @@ class CopyWatch {
   bool group_dies_together() const { return group_dies_together_; }
 
   // From now on `child`, a tracee of ours, is watched. With `dies_alone` the kernel kills it before
-  // others when memory runs out: that is left to the kernel once it is too late to kill it here.
+  // others, and no others, when memory runs out.
   void begin(int child, bool dies_alone);
-  // From now on it is killed, too, when more than so many bytes were copied since begin().
+  // From now on it is void, too, when more than so many bytes were copied since begin().
   void set_budget(uint64_t bytes);
+  // True once the copy is void: what is read of it then is to count as lost.
+  const std::atomic<bool>& is_void() const { return is_void_; }
+  // Whether the limits leave room for all that the copy may come to take.
+  bool has_room_for_all();
   // Ends the watch: the child is not killed any more. Without begin() nothing happens.
   void end();
 
@@ -55,16 +63,17 @@ class CopyWatch {
   void begin_call();
   void end_call() { call_deadline_ns_ = 0; }
 
-  // Why the copy was killed; nullopt if it was not.
+  // Why the copy is void; nullopt if it is not.
   std::optional<std::string> reason() const;
 
  private:
   void serve();
   // Looks once; returns how long to wait until the next look.
   std::chrono::nanoseconds look();
-  // What is left of the budget; kills the child when that is nothing.
-  uint64_t look_at_budget();
-  void give_up(std::string reason);
+  // Where memory runs out, the reason; else how long to wait until the next look.
+  std::optional<std::string> look_at_memory(std::chrono::nanoseconds& nap);
+  void make_void(std::string reason);
+  void kill();
 
   uint64_t private_bytes_;
   bool group_dies_together_;
@@ -73,12 +82,14 @@ class CopyWatch {
   BusyClock busy_;
   FaultCount faults_;                         // since begin()
   std::atomic<int64_t> call_deadline_ns_{0};  // of the steady clock; 0: no call in progress
+  std::atomic<bool> is_void_{false};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int child_ = 0;      // guarded by mutex_, like all below; 0: there is none to watch
   UniqueFd child_fd_;  // a pidfd, so that no other process with that pid is killed
   bool dies_alone_ = false;
   uint64_t budget_ = UINT64_MAX;
+  double most_writers_ = 0;  // processors that the target has used since begin()
   bool ending_ = false;
   std::optional<std::string> reason_;
   std::thread thread_;

@@ -4,7 +4,8 @@
 //                               when memory runs out, takes its name, and gives up the target's
 //                               files; all threads are resumed, and the watch begins
 //   settle()   target runs      waits for what took long
-//   discard()  target runs      kills the child and makes the target reap it (copy_reaper.h)
+//   discard()  target runs      near a limit: the child gives its memory back; kills the child and
+//                               makes the target reap it (copy_reaper.h)
 //
 // The child is created with exit signal 0, so the target gets no SIGCHLD and its own wait() never
 // shows it. It stays at its first instruction, at `syscall; ret` with a stack that leads to
@@ -95,6 +96,7 @@ class ForkSnapshot {
   // Waits twice for at most `at_most`: for its birth, and for the end of the call.
   void give_up_files(std::chrono::milliseconds at_most);
   void leave_places();
+  void give_memory_back();
   void end_closing(TraceClock::time_point deadline);
   void note_closed(std::optional<long> closed);
   bool lets_fail(const SystemCall& call) const;

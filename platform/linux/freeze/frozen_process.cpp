@@ -308,8 +308,10 @@ std::optional<std::string> FrozenProcess::loss() const {
 std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& options) {
   SnapshotChild& child = snapshot_->child();
   view_.tid = child.pid();
-  view_.memory =
+  auto memory =
       std::make_unique<ProcessMemory>(view_.proc, child.pid(), ProcessMemory::Way::kProcMem);
+  memory->gone_when(watch_->is_void());
+  view_.memory = std::move(memory);
   record_.threads_in_malloc = inside_malloc_.size();
   note_handlers(options);
   if (!inside_malloc_.empty()) {

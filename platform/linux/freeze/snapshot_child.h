@@ -48,6 +48,8 @@ class SnapshotChild {
   bool begin_call(const SystemCall& call);
   std::optional<long> end_call(TraceClock::time_point deadline);
   std::optional<long> end_call();
+  // Whether its calls need the memory at `range`.
+  bool needs(const AddressRange& range) const { return range.contains(Address(stack_)); }
   // Puts at most 64 bytes where they disturb nothing, for a call to point to. 0 on failure.
   uint64_t put_bytes(const void* bytes, size_t size);
 

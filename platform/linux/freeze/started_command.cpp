@@ -13,6 +13,7 @@
 #include "base/unique_fd.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "platform/linux/self/nap.h"
+#include "platform/linux/self/oom_preference.h"
 
 namespace heapsnap {
 
@@ -111,6 +112,7 @@ void StartedCommand::become(const Options& options, int ready, int refusal) {
   std::signal(SIGPIPE, SIG_DFL);  // which heapsnap ignores
   std::signal(SIGXFSZ, SIG_DFL);  // the same
   ::pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
+  restore_oom_preference();
   ::execvp(arguments[0], arguments.data());
   const int error = errno;
   const ssize_t written = ::write(refusal, &error, sizeof error);

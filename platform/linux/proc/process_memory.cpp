@@ -31,6 +31,7 @@ ProcessMemory::ProcessMemory(const ProcFs& proc, int pid, Way way)
 size_t ProcessMemory::read(Address from, std::span<std::byte> out) {
   size_t count = 0;
   while (count < out.size()) {
+    if (is_void_ != nullptr && *is_void_) fail_gone();
     const auto piece = out.subspan(count, std::min(out.size() - count, kLargestTransfer));
     // Wraps only past the top of the address space, where nothing is readable.
     const size_t got = way_ == Way::kVmReadv ? read_by_vm_readv(from + count, piece)

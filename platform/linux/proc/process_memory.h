@@ -9,6 +9,8 @@
 //              process_vm_readv is refused (a seccomp profile around heapsnap).
 #pragma once
 
+#include <atomic>
+
 #include "base/unique_fd.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "target/memory_reader.h"
@@ -24,6 +26,9 @@ class ProcessMemory : public MemoryReader {
   // nothing.
   ProcessMemory(const ProcFs& proc, int pid, Way way);
 
+  // From now on it counts as gone while `is_void`, which outlives this, is true.
+  void gone_when(const std::atomic<bool>& is_void) { is_void_ = &is_void; }
+
   // Throws Error{kNoProcess} when the process, or the address space it had, is gone.
   size_t read(Address from, std::span<std::byte> out) override;
 
@@ -35,6 +40,7 @@ class ProcessMemory : public MemoryReader {
   int pid_;
   Way way_;
   UniqueFd mem_;
+  const std::atomic<bool>* is_void_ = nullptr;
 };
 
 }  // namespace heapsnap

@@ -51,12 +51,30 @@ bool may_be_realtime() {
 
 }  // namespace
 
-TEST_CASE("a copy that is given up waits for no processor on its way out") {
+TEST_CASE("a copy near a limit is void, and left alive for the OOM killer to see") {
   const FixtureTree tree;
   tree.write("proc/meminfo", "MemAvailable:    1024 kB\n");
   const int child = start_pinned_child();
   CopyWatch watch(child, 1 << 20, std::chrono::seconds(10), {tree.path("proc"), tree.path("sys")});
+  CHECK(watch.has_room_for_all());
   watch.begin(child, true);
+  while (!watch.is_void()) std::this_thread::yield();
+  CHECK(watch.reason().value().find("are left of the memory of this machine") != std::string::npos);
+  tree.write("proc/meminfo", "MemAvailable:    1023 kB\n");
+  CHECK_FALSE(watch.has_room_for_all());
+  watch.end();
+  CHECK(::kill(child, 0) == 0);
+  CHECK(::waitpid(child, nullptr, WNOHANG) == 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST_CASE("a copy that is killed waits for no processor on its way out") {
+  const FixtureTree tree;
+  tree.write("proc/meminfo", "MemAvailable:    1024 kB\n");
+  const int child = start_pinned_child();
+  CopyWatch watch(child, 1 << 20, std::chrono::seconds(10), {tree.path("proc"), tree.path("sys")});
+  watch.begin(child, false);  // its whole group would be killed
   siginfo_t info{};
   REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
   CHECK(watch.reason().has_value());
@@ -83,10 +101,11 @@ TEST_CASE("a copy is given up when more than the budget was copied, whoever read
   watch.set_budget(64 * page);
   CHECK_FALSE(watch.reason().has_value());
   set_faults(tree, child, 2062, 13);
-  siginfo_t info{};
-  REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
+  while (!watch.is_void()) std::this_thread::yield();
   CHECK(watch.reason() == "the process writes to its memory: up to " + bytes_text(65 * page) +
                               " were copied while its copy was read, more than the budget of " +
                               bytes_text(64 * page));
+  watch.end();
+  ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
 }
