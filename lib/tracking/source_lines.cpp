@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -80,35 +79,81 @@ Dwarf_Die declaration_of(const Dwarf_Die& die) {
   return std::bit_cast<Dwarf_Die>(entry.parts());
 }
 
+// The way from sibling to sibling. Damaged files have lists without an end, and such that lie in
+// each other, which a recursion would follow in exponential time: so each traversal only goes
+// forward, and all together go so far and no further.
+class SiblingWalk {
+ public:
+  // `most_bytes`: of entries that may be walked over.
+  explicit SiblingWalk(uint64_t most_bytes) : left_(most_bytes) {}
+
+  // A traversal in the order of the file, of which the entries are asked for one by one.
+  void begin() { furthest_ = nullptr; }
+  bool first_child(Dwarf_Die& parent, Dwarf_Die& child) {
+    return dwarf_child(&parent, &child) == 0 && is_ahead(child);
+  }
+  bool next(Dwarf_Die& die) {
+    Dwarf_Die next{};
+    const bool is_walked = dwarf_hasattr(&die, DW_AT_sibling) == 0;
+    const int result = dwarf_siblingof(&die, &next);
+    if (is_walked) {
+      // Where a list ends, `next` is there; a list without an end leads through all of its unit.
+      constexpr uint64_t kWithoutEnd = 1 << 20;
+      const auto from = static_cast<const std::byte*>(die.addr);
+      const auto to = static_cast<const std::byte*>(next.addr);
+      left_ -= std::min(left_, to > from ? static_cast<uint64_t>(to - from) : kWithoutEnd);
+    }
+    if (result != 0 || !is_ahead(next)) return false;
+    die = next;
+    return true;
+  }
+
+ private:
+  bool is_ahead(const Dwarf_Die& die) {
+    if (left_ == 0 || die.addr <= furthest_) return false;
+    furthest_ = die.addr;
+    return true;
+  }
+
+  uint64_t left_;
+  const void* furthest_ = nullptr;
+};
+
 // "outer::(anonymous namespace)::" of what the declaration stands in.
-std::string scope_prefix(Dwarf_Die declaration) {
-  struct Free {
-    void operator()(Dwarf_Die* scopes) const { std::free(scopes); }
-  };
-  Dwarf_Die* scopes = nullptr;
-  const int count = dwarf_getscopes_die(&declaration, &scopes);
-  const std::unique_ptr<Dwarf_Die, Free> owner(scopes);
+std::string scope_prefix(Dwarf_Die declaration, SiblingWalk& walk) {
+  Dwarf_Die holder;
+  if (dwarf_diecu(&declaration, &holder, nullptr, nullptr) == nullptr) return {};
   std::string prefix;
-  for (int i = std::min(count, kDeepest) - 1; i > 0; --i) {
-    const int tag = dwarf_tag(&scopes[i]);
-    const char* const name = text_attribute(scopes[i], DW_AT_name);
+  walk.begin();
+  Dwarf_Die next;
+  for (int depth = 0; depth < kDeepest && walk.first_child(holder, next); ++depth) {
+    // The last one that does not begin behind the declaration.
+    Dwarf_Die child = next;
+    while (next.addr < declaration.addr && walk.next(next) && next.addr <= declaration.addr) {
+      child = next;
+    }
+    if (child.addr >= declaration.addr) break;
+    const int tag = dwarf_tag(&child);
+    const char* const name = text_attribute(child, DW_AT_name);
     if (tag == DW_TAG_namespace) {
       prefix += std::string(name == nullptr ? "(anonymous namespace)" : name) + "::";
     } else if (name != nullptr && (tag == DW_TAG_class_type || tag == DW_TAG_structure_type ||
                                    tag == DW_TAG_union_type)) {
       prefix += std::string(name) + "::";
     }
+    holder = child;
+    walk.begin();
   }
   return prefix;
 }
 
-std::string function_name(Dwarf_Die& die) {
+std::string function_name(Dwarf_Die& die, SiblingWalk& walk) {
   const char* mangled = text_attribute(die, DW_AT_linkage_name);
   if (mangled == nullptr) mangled = text_attribute(die, DW_AT_MIPS_linkage_name);
   if (mangled != nullptr) return demangled(mangled);
   // Functions that exist inlined only have no such name.
   const char* const name = text_attribute(die, DW_AT_name);
-  return name == nullptr ? std::string() : scope_prefix(declaration_of(die)) + name;
+  return name == nullptr ? std::string() : scope_prefix(declaration_of(die), walk) + name;
 }
 
 uint32_t number_attribute(Dwarf_Die& die, unsigned name) {
@@ -129,6 +174,10 @@ struct SourceLines::State {
   std::unique_ptr<Elf, End> elf;
   std::unique_ptr<Dwarf, End> dwarf;
 
+  // Each unit's functions are listed once; names and inlined functions are looked for again and
+  // again, in parts of a unit.
+  static constexpr uint64_t kMostWalks = 256;
+  SiblingWalk walk{0};
   std::vector<Dwarf_Die> units;
   std::vector<CodeRange> unit_ranges;
   struct Functions {
@@ -144,6 +193,7 @@ struct SourceLines::State {
     if (!elf) return false;
     dwarf.reset(dwarf_begin_elf(elf.get(), DWARF_C_READ, nullptr));
     if (!dwarf || !has_terminated_strings(elf.get())) return false;
+    walk = SiblingWalk(kMostWalks * std::max(file.size(), size_t{1} << 20));
     list_units();
     return !unit_ranges.empty();
   }
@@ -179,6 +229,7 @@ struct SourceLines::State {
   const Functions& functions_of(uint64_t unit) {
     const auto [entry, is_new] = functions.try_emplace(unit);
     if (is_new) {
+      walk.begin();
       list_functions(units[unit], entry->second, 0);
       std::sort(entry->second.ranges.begin(), entry->second.ranges.end());
     }
@@ -187,7 +238,7 @@ struct SourceLines::State {
 
   void list_functions(Dwarf_Die& parent, Functions& to, int depth) {
     Dwarf_Die die;
-    if (depth == kDeepest || dwarf_child(&parent, &die) != 0) return;
+    if (depth == kDeepest || !walk.first_child(parent, die)) return;
     do {
       switch (dwarf_tag(&die)) {
         case DW_TAG_subprogram:
@@ -204,13 +255,13 @@ struct SourceLines::State {
         case DW_TAG_lexical_block: list_functions(die, to, depth + 1); break;
         default: break;
       }
-    } while (dwarf_siblingof(&die, &die) == 0);
+    } while (walk.next(die));
   }
 
   // The inlined functions that hold `address`, outermost first.
   void list_inlined(Dwarf_Die& parent, uint64_t address, std::vector<Dwarf_Die>& to, int depth) {
     Dwarf_Die die;
-    if (depth == kDeepest || dwarf_child(&parent, &die) != 0) return;
+    if (depth == kDeepest || !walk.first_child(parent, die)) return;
     do {
       const int tag = dwarf_tag(&die);
       if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block) continue;
@@ -220,14 +271,14 @@ struct SourceLines::State {
       if (tag == DW_TAG_inlined_subroutine) to.push_back(die);
       list_inlined(die, address, to, depth + 1);
       if (!is_mere_scope || to.size() != before) return;
-    } while (dwarf_siblingof(&die, &die) == 0);
+    } while (walk.next(die));
   }
 
-  // A name takes a look at all of its unit, and inlined functions occur again and again.
+  // A name takes a look at much of its unit, and inlined functions occur again and again.
   const std::string& name_of(Dwarf_Die& die) {
     Dwarf_Die declaration = declaration_of(die);
     const auto [entry, is_new] = names.try_emplace(dwarf_dieoffset(&declaration));
-    if (is_new) entry->second = function_name(die);
+    if (is_new) entry->second = function_name(die, walk);
     return entry->second;
   }
 
@@ -272,6 +323,7 @@ std::vector<CodeFrame> SourceLines::frames_at(uint64_t address) {
     Dwarf_Addr entry = 0;
     if (dwarf_entrypc(&function, &entry) == 0 && entry <= address) offset = address - entry;
     chain.push_back(function);
+    state_->walk.begin();
     state_->list_inlined(function, address, chain, 0);
   }
   std::vector<CodeFrame> frames;
