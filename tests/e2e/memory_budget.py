@@ -28,11 +28,16 @@ class Group:
     def __init__(self, folder):
         self.folder = folder
         is_v1 = (folder / "memory.usage_in_bytes").exists()
-        self.usage_name, self.peak_name = (("memory.usage_in_bytes", "memory.max_usage_in_bytes") if is_v1 else
-                                           ("memory.current", "memory.peak"))
+        self.usage_name, self.peak_name, self.limit_name = (
+            ("memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes") if is_v1 else
+            ("memory.current", "memory.peak", "memory.max"))
 
     def usage(self):
         return int((self.folder / self.usage_name).read_text())
+
+    def leave(self, room):
+        """Sets the limit to what is used and `room` bytes."""
+        (self.folder / self.limit_name).write_text(str(self.usage() + room))
 
     def peak(self):
         return int((self.folder / self.peak_name).read_text())

@@ -16,7 +16,7 @@ void add_memory_limit(OptionParser& parser, std::string& text) {
   parser.text(
       "memory-limit", text, "BYTES",
       "most memory for the tracker's tables, 2MiB or more; when it is reached, new blocks are not "
-      "recorded (default: no limit)");
+      "recorded (default: none, or for inject half of what memory limits leave, below 1 GiB)");
 }
 
 uint64_t parse_memory_limit(const std::string& text, uint64_t frames) {

@@ -6,12 +6,15 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "base/alteration.h"
 #include "base/error.h"
 #include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/memory_margin.h"
+#include "platform/linux/proc/memory_room.h"
 #include "platform/linux/proc/memory_writer.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "platform/linux/remote_call/caller_choice.h"
@@ -140,14 +143,35 @@ void check_start(int pid, int64_t result, const TrackingOptions& options) {
   }
 }
 
+// The tables are the target's memory: where a limit is near, it would be ended for them. Gives the
+// options with a limit for the tables that leaves as much as they may take, which a note tells.
+TrackingOptions fit_to_memory(int pid, TrackingOptions options, std::vector<std::string>& notes) {
+  constexpr uint64_t kAtOnce = 8 << 20;  // twice what the library and empty tables take
+  constexpr uint64_t kAmple = 1ULL << 30;
+  const MemoryMargin::Room room = MemoryMargin(pid).room(UINT64_MAX);
+  if (room.bytes < kAtOnce) {
+    throw Error(ErrorKind::kUnsupported, process_text(pid) + " cannot be tracked",
+                "only " + bytes_text(room.bytes) + " are left of the " + room.limit +
+                    ", and the tracker needs " + bytes_text(kAtOnce) + " at once",
+                "raise that limit, or take a snapshot without the tracker: heapsnap attach " +
+                    std::to_string(pid));
+  }
+  if (options.memory_limit != 0 || room.bytes / 2 >= kAmple) return options;
+  options.memory_limit = std::max(room.bytes / 2, tracker::least_memory_limit(options.max_frames));
+  notes.push_back("only " + bytes_text(room.bytes) + " are left of the " + room.limit +
+                  ": its tables may take half of that (--memory-limit BYTES allows more)");
+  return options;
+}
+
 bool is_recording(const std::optional<tracker::Directory>& directory) {
   return directory && directory->state == tracker::kStateRecording;
 }
 
 // Fills in `change` step by step.
-void start(RunningProgram& target, std::span<const std::byte> image, const TrackingOptions& options,
+void start(RunningProgram& target, std::span<const std::byte> image, const TrackingOptions& asked,
            TrackingChange& change) {
   const int pid = target.process().pid;
+  const TrackingOptions options = fit_to_memory(pid, asked, change.notes);
   const CLibrary libc = CLibrary::find(target);
   std::optional<TrackerPresence> present = find_tracker(target, libc, image);
   check_filters_alike(pid);

@@ -22,15 +22,22 @@ std::optional<uint64_t> tasks_of_machine(std::string_view average) {
   return parse_number(counts.substr(slash + 1));
 }
 
-uint64_t count_tasks(uint32_t user, const KernelFiles& files) {
-  uint64_t count = 0;
+// `of_machine`: tasks of all users. Those that /proc does not show, in a PID namespace of its own or
+// by hidepid, may all be this user's.
+UserTasks count_tasks(uint32_t user, uint64_t limit, uint64_t of_machine,
+                      const KernelFiles& files) {
+  UserTasks tasks{user, limit};
+  uint64_t shown = 0;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(files.proc, error)) {
     if (!parse_number(entry.path().filename().string())) continue;
     const auto status = parse_process_status(kernel_text_or_empty(entry.path() / "status"));
-    if (status && status->uid.real == user) count += status->threads;
+    if (!status) continue;
+    shown += status->threads;
+    if (status->uid.real == user) tasks.used += status->threads;
   }
-  return count;
+  tasks.hidden = of_machine > shown ? of_machine - shown : 0;
+  return tasks;
 }
 
 // Root of the machine; root of another user namespace is a user like any other.
@@ -51,7 +58,7 @@ std::optional<UserTasks> read_user_tasks(const ProcessStatus& process, const Ker
   if (!limit) return std::nullopt;
   const auto all = tasks_of_machine(kernel_text_or_empty(files.proc + "/loadavg"));
   if (all && *limit > 2 * *all + kLeftForTarget) return std::nullopt;
-  return UserTasks{user, *limit, count_tasks(user, files)};
+  return count_tasks(user, *limit, all.value_or(0), files);
 }
 
 std::optional<TaskRefusal> find_task_refusal(const CgroupLimits& limits,
@@ -65,10 +72,14 @@ std::optional<TaskRefusal> find_task_refusal(const CgroupLimits& limits,
                            std::to_string(limits.processes->used) + " are in use"};
   }
   if (user_tasks && user_tasks->room() < needed) {
-    return TaskRefusal{"user-tasks", "The process limit of its user is near",
-                       "ulimit -u of it is " + std::to_string(user_tasks->limit) + ", and user " +
-                           std::to_string(user_tasks->user) + " has " +
-                           std::to_string(user_tasks->used) + " processes and threads"};
+    return TaskRefusal{
+        "user-tasks", "The process limit of its user is near",
+        "ulimit -u of it is " + std::to_string(user_tasks->limit) + ", and user " +
+            std::to_string(user_tasks->user) + " has " + std::to_string(user_tasks->used) +
+            " processes and threads" +
+            (user_tasks->hidden == 0 ? ""
+                                     : ", and perhaps " + std::to_string(user_tasks->hidden) +
+                                           " that /proc does not show")};
   }
   return std::nullopt;
 }

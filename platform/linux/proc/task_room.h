@@ -20,8 +20,9 @@ struct UserTasks {
   uint32_t user = 0;
   uint64_t limit = 0;
   uint64_t used = 0;
+  uint64_t hidden = 0;  // tasks of others or of this user, which /proc does not show
 
-  uint64_t room() const { return used < limit ? limit - used : 0; }
+  uint64_t room() const { return used + hidden < limit ? limit - used - hidden : 0; }
 };
 
 // nullopt if there is no limit, if fewer tasks exist on the whole machine, or for root, whom the

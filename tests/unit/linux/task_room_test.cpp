@@ -60,6 +60,24 @@ TEST_CASE("all processes and threads of a user count for its limit") {
   CHECK_FALSE(find_task_refusal(10, 6, files));
 }
 
+TEST_CASE("tasks that /proc does not show may be the user's") {
+  const FixtureTree tree;
+  const KernelFiles files{tree.path("proc"), tree.path("sys")};
+  write_process(tree, 10, 1000, 3);
+  write_process(tree, 12, 33, 4);
+  tree.write("proc/10/limits", kHead + processes_line("25"));
+  tree.write("proc/10/cgroup", "0::/app\n");
+  tree.write("proc/loadavg", "0.00 0.00 0.00 1/7 12\n");
+  CHECK_FALSE(find_task_refusal(10, 14, files));
+  tree.write("proc/loadavg", "0.00 0.00 0.00 1/17 12\n");  // ten in other namespaces
+  CHECK_FALSE(find_task_refusal(10, 4, files));
+  const auto refusal = find_task_refusal(10, 5, files);
+  REQUIRE(refusal.has_value());
+  CHECK(refusal->why ==
+        "ulimit -u of it is 25, and user 1000 has 3 processes and threads, and perhaps 10 that "
+        "/proc does not show");
+}
+
 TEST_CASE("root of the machine has no limit of tasks, the root of a user namespace has") {
   const FixtureTree tree;
   const KernelFiles files{tree.path("proc"), tree.path("sys")};
