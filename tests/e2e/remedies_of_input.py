@@ -77,6 +77,13 @@ def run_command_line(tool):
         assert tool.follow(remedy, r"^for the program: (heapsnap run [^;]*);") == theirs, remedy
         assert tool.follow(remedy, r"; for heapsnap: (heapsnap run .*)$") == ours, remedy
     assert tool.remedy("run", show, "", "--frames").endswith(f"for heapsnap: heapsnap run --frames N -- {show} ''")
+    limited = 'ulimit -S -{} 400000; {}; exec "$@"'
+    for option in "vd":
+        command = [*tool.command("run", "--"), show]
+        said = [subprocess.run(["bash", "-c", limited.format(option, remedy), "bash", *command], capture_output=True, text=True,
+                               check=True).stderr for remedy in (":", f"ulimit -{option} unlimited")]
+        assert f"ulimit -{option} is 390.6 MiB" in said[0] and f"  do:  raise the limit: ulimit -{option} unlimited\n" in said[0], said
+        assert said[1] == "", said
     tool.follow(tool.remedy("run", "--nonsense", show), r"^see: (heapsnap run --help)$")
     tool.follow(tool.remedy("run", "--frames", "7"), r"^for example: (heapsnap run -- ls -l)$")
 

@@ -1,5 +1,6 @@
 #include "platform/linux/proc/address_room.h"
 
+#include <algorithm>
 #include <array>
 
 #include "platform/linux/proc/kernel_text.h"
@@ -49,11 +50,15 @@ std::optional<AddressRefusal> find_address_refusal(std::string_view status, std:
     if (&bound == &kBounds[kLockedMemory] && !is_locked) continue;
     const auto limit = soft_limit(limits, bound.limit);
     if (!limit) continue;
-    const uint64_t most = status_bytes(status, bound.used).value_or(0) + beyond;
+    const uint64_t used = status_bytes(status, bound.used).value_or(0);
+    // What it has mapped beyond, and may map again, need not count for this limit; what counts is
+    // at most the limit, unless that was lowered.
+    const uint64_t most = std::min(used + beyond, std::max(used, *limit));
     if (most <= *limit && wanted <= *limit - most) continue;
     return AddressRefusal{"ulimit " + std::string(bound.option) + " of it is " +
-                              bytes_text(*limit) + ", of which it has used " + bytes_text(most) +
-                              ", and " + bytes_text(wanted) + " more may be needed",
+                              bytes_text(*limit) + ", of which it has used up to " +
+                              bytes_text(most) + ", and " + bytes_text(wanted) +
+                              " more may be needed",
                           bound.raise};
   }
   return std::nullopt;

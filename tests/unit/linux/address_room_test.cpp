@@ -29,12 +29,16 @@ TEST_CASE("what a process has mapped once it may map again") {
   REQUIRE(refusal.has_value());
   CHECK(refusal->options == "--as=unlimited --data=unlimited");
   CHECK(refusal->why ==
-        "ulimit -v of it is 30.0 MiB, of which it has used 20.0 MiB, and 10.0 MiB more may be "
-        "needed");
+        "ulimit -v of it is 30.0 MiB, of which it has used up to 20.0 MiB, and 10.0 MiB more may "
+        "be needed");
   // 1 MiB now, and 10 MiB more at its peak.
   const std::string data = limit("Max data size", 12 * kMiB);
   CHECK_FALSE(find_address_refusal(kStatus, data, kMiB));
   CHECK(find_address_refusal(kStatus, data, kMiB + 1).has_value());
+  // No more than the limit was ever used of it.
+  CHECK(find_address_refusal(kStatus, limit("Max data size", 5 * kMiB), kMiB)->why ==
+        "ulimit -d of it is 5.0 MiB, of which it has used up to 5.0 MiB, and 1.0 MiB more may be "
+        "needed");
   // Lowered below what it has.
   CHECK(find_address_refusal(kStatus, limit("Max data size", kMiB), 0).has_value());
 }
