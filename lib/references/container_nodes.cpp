@@ -16,8 +16,6 @@ constexpr uint64_t kHashNodeBytes = 16;
 }  // namespace
 
 void ContainerStorage::follow_containers(const BlockEdges& edges) {
-  constexpr uint64_t kFirstParts = 256;
-  constexpr uint64_t kNodesForAPart = 8;
   // In the order of addresses, so that pages are read once: most of these are none.
   std::stable_sort(containers_.begin(), containers_.end(),
                    [](const Container& a, const Container& b) { return a.first < b.first; });
@@ -27,7 +25,6 @@ void ContainerStorage::follow_containers(const BlockEdges& edges) {
   for (const Container& container : containers_) {
     nodes_.truncate(0);
     if (!may_go_on()) return;
-    parts_of_container_ = kFirstParts + container.count / kNodesForAPart;
     if (!follow_container(edges, container)) continue;
     for (const BlockNumber node : nodes_) mark(node, container.nodes);
   }
@@ -49,17 +46,8 @@ BlockNumber ContainerStorage::block_at(uint64_t address, uint64_t bytes) {
 }
 
 bool ContainerStorage::add_node(BlockNumber block) {
-  constexpr uint32_t kBlocksOfPart = 128;
   if (block >= map_.first_slot() || !may_go_on()) return false;
   --nodes_left_;
-  const uint32_t part = block / kBlocksOfPart + 1;
-  uint32_t& near = near_parts_[part % near_parts_.size()];
-  if (near != part) {
-    if (parts_of_container_ == 0) return false;
-    --parts_of_container_;
-    --parts_left_;
-    near = part;
-  }
   nodes_.push_back(block);
   return true;
 }

@@ -45,9 +45,7 @@ ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
       tree_nodes_(map.blocks()),
       texts_(map.blocks()) {
   constexpr uint64_t kLooksABlock = 4;
-  constexpr uint64_t kFirstParts = 4096;
   nodes_left_ = kLooksABlock * (uint64_t{map.blocks()} + 1);
-  parts_left_ = kFirstParts + map.blocks() / 16;
   for (const AddressRange& range : map.memory()) most_pages_ += range.size() / kPageBytes + 2;
 }
 

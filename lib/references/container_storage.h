@@ -14,10 +14,9 @@
 //   std::unordered_set                                            that many nodes
 //
 // Nodes are followed by the references between blocks; only the first and the last one are read
-// again, and those for which the scan saw too little. A container whose nodes are scattered over
-// more parts of the heap than one for eight of them is given up, all of it. If all together take
-// more parts, or more looks, than a few for each block, no node is known. Where some of the memory
-// is in swap, neither nodes nor characters are.
+// again, and those for which the scan saw too little. If all together take more looks than a few
+// for each block, no node is known. Where some of the memory is in swap, neither nodes nor
+// characters are.
 #pragma once
 
 #include <array>
@@ -163,9 +162,7 @@ class ContainerStorage {
 
   void check_texts();
   bool is_text(Address begin, uint64_t size, uint32_t width);
-  bool may_go_on() const {
-    return nodes_left_ != 0 && parts_left_ != 0 && cache_.pages_read() < most_pages_;
-  }
+  bool may_go_on() const { return nodes_left_ != 0 && cache_.pages_read() < most_pages_; }
   void forget_nodes();
   bool follow_deque(const Deque& deque);
   bool leads_back(const Container& container);
@@ -190,11 +187,6 @@ class ContainerStorage {
   uint64_t most_pages_ = 0;  // to read again
   // To look at: a block is a node of one container; some are followed that are none.
   uint64_t nodes_left_ = 0;
-  // Parts of the heap to look at, of all containers and of the one that is followed; the parts that
-  // are in a cache, presumably.
-  uint64_t parts_left_ = 0;
-  uint64_t parts_of_container_ = 0;
-  std::array<uint32_t, 1024> near_parts_{};
   bool is_on_stack_ = false;
   BlockMap::Hint hint_;
   BlockEdges::Hint edges_hint_;

@@ -25,7 +25,7 @@ struct ContainerHeap {
   uint64_t end = kHeap;
 
   ContainerHeap() {
-    target.map(Address(kHeap), 1 << 20, "rw-p", "[heap]");
+    target.map(Address(kHeap), 8 << 20, "rw-p", "[heap]");
     target.map(kData, 0x1000);
     block(24);  // so that no block is number 0
   }
@@ -345,6 +345,30 @@ TEST_CASE("a hash table has as many buckets and nodes as it says") {
     heap.put(nodes[1], {nodes[0]});
     CHECK(heap.kind(nodes[0]) == "");
     CHECK(heap.kind(buckets) == "std::unordered_map/set buckets");
+  }
+}
+
+// As those of any large table do.
+TEST_CASE("nodes may lie anywhere, in chunks that are larger than others") {
+  constexpr int kNodes = 600;
+  ContainerHeap heap;
+  const uint64_t buckets = heap.block(8 * kNodes + 8);
+  std::vector<uint64_t> nodes;
+  const auto add_nodes = [&] {
+    for (int i = 0; i < kNodes / 2; ++i) nodes.push_back(heap.block(i == 7 ? 40 : 24));
+  };
+  add_nodes();
+  for (int i = kNodes / 2; i < 1 << 17; ++i) heap.block(24);
+  add_nodes();
+  std::vector<uint64_t> chain;
+  for (size_t i = 0; i < kNodes / 2; ++i) {
+    chain.push_back(nodes[i]);
+    chain.push_back(nodes[i + kNodes / 2]);
+  }
+  for (size_t i = 0; i + 1 < chain.size(); ++i) heap.put(chain[i], {chain[i + 1]});
+  heap.put(heap.block(72), {buckets, kNodes, chain[0], kNodes, kOne, kNodes});
+  for (const uint64_t node : {chain[0], chain[14], chain[kNodes - 1]}) {
+    CHECK(heap.kind(node) == "std::unordered_map/set node");
   }
 }
 
