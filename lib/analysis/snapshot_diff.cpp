@@ -308,6 +308,8 @@ void SnapshotDiffBuilder::add_stacks(Section& section, const DiffInput& input) {
     total += tally;
   }
   Tally without = census.without_stack;
+  without.count -= census.passed_over.count;
+  without.bytes -= census.passed_over.bytes;
   without += census.strange;
   if (without.count != 0) sums.add(KeyedSums::key_of(kWithoutStack), without, kNoStack);
   total += without;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <unordered_map>
 
@@ -9,9 +10,21 @@
 
 namespace heapsnap {
 
+namespace {
+
+// `most`: what it cannot be more than.
+uint64_t whole(double estimate, uint64_t most) {
+  if (!(estimate > 0)) return 0;
+  return estimate < static_cast<double>(most) ? static_cast<uint64_t>(std::round(estimate)) : most;
+}
+
+}  // namespace
+
 StackCensus take_stack_census(const SnapshotStreams& streams, const CallStacks& stacks) {
   StackCensus census;
   census.stacks.resize(stacks.sites.size());
+  double passed_over_blocks = 0;
+  double passed_over_bytes = 0;
   each_live_block(streams, [&](uint32_t stack, uint64_t size, uint64_t usable) {
     if (stack == tracker::kNoStack) {
       census.without_stack.add(usable);
@@ -23,12 +36,16 @@ StackCensus take_stack_census(const SnapshotStreams& streams, const CallStacks& 
       ++figures.blocks_found;
       figures.live_blocks += weight;
       figures.live_bytes += weight * static_cast<double>(size);
+      passed_over_blocks += weight - 1;
+      passed_over_bytes += (weight - 1) * static_cast<double>(usable);
     }
   });
   for (const StackFigures& figures : census.stacks) {
     census.live_blocks += figures.live_blocks;
     census.live_bytes += figures.live_bytes;
   }
+  census.passed_over = {whole(passed_over_blocks, census.without_stack.count),
+                        whole(passed_over_bytes, census.without_stack.bytes)};
   return census;
 }
 

@@ -31,6 +31,9 @@ struct StackCensus {
   Tally without_stack;
   // Blocks whose stack id is past the end of the table: the tracker's tables were damaged.
   Tally strange;
+  // Of those with no stack, what sampling passed over: an estimate, which the figures of the stacks
+  // count, too. Usable bytes, no more than there are.
+  Tally passed_over;
 };
 
 StackCensus take_stack_census(const SnapshotStreams& streams, const CallStacks& stacks);

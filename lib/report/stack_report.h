@@ -42,5 +42,7 @@ std::string old_share_text(const SnapshotMetadata& metadata, const StackCensus& 
 
 // Why blocks have no stack: "allocated before inject, or passed over by sampling".
 std::string untracked_text(const SnapshotMetadata& metadata);
+// What follows that, of the same blocks: how many of them samples stand for. Empty for none.
+std::string passed_over_text(const StackCensus& census);
 
 }  // namespace heapsnap

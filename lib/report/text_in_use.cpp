@@ -56,10 +56,11 @@ void print_owners(TextPage& page) {
   page.heading("Blocks in use, by who allocated them");
   const Tally& untracked = stacks.census.without_stack;
   if (untracked.count != 0) {
-    page.field("untracked", fmt::format("{} ({})",
-                                        live_text(static_cast<double>(untracked.bytes),
-                                                  static_cast<double>(untracked.count)),
-                                        untracked_text(page.input.metadata)));
+    page.field("untracked",
+               fmt::format("{} ({}{})",
+                           live_text(static_cast<double>(untracked.bytes),
+                                     static_cast<double>(untracked.count)),
+                           untracked_text(page.input.metadata), passed_over_text(stacks.census)));
     print_old_blocks(page);
   }
   page.field("tracked", live_text(stacks.census.live_bytes, stacks.census.live_blocks));

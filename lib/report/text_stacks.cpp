@@ -233,6 +233,12 @@ std::string untracked_text(const SnapshotMetadata& metadata) {
          (lost_some ? ", or not recorded" : "");
 }
 
+std::string passed_over_text(const StackCensus& census) {
+  if (census.passed_over.bytes == 0) return {};
+  return fmt::format("; the stacks' samples stand for about {} of it",
+                     size_text(census.passed_over.bytes));
+}
+
 std::string old_share_text(const SnapshotMetadata& metadata, const StackCensus& census) {
   const auto old = static_cast<double>(census.without_stack.bytes);
   const bool is_old = metadata.tracker->sample_bytes == 0 && was_injected(metadata);
@@ -249,9 +255,10 @@ std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata,
   const TrackerRecord& tracker = *metadata.tracker;
   std::vector<std::string> remarks;
   if (census.without_stack.count != 0) {
-    remarks.push_back(fmt::format("untracked: {} in {} ({})", size_text(census.without_stack.bytes),
+    remarks.push_back(fmt::format("untracked: {} in {} ({}{})",
+                                  size_text(census.without_stack.bytes),
                                   count_text(census.without_stack.count, "block", "blocks"),
-                                  untracked_text(metadata)));
+                                  untracked_text(metadata), passed_over_text(census)));
   }
   if (census.strange.count != 0) {
     remarks.push_back(fmt::format(

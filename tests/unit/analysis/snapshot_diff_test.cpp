@@ -7,6 +7,7 @@
 
 #include "analysis/growth_bound.h"
 #include "handmade_references.h"
+#include "tracked_snapshot.h"
 
 using namespace heapsnap;
 using namespace heapsnap::test;
@@ -362,6 +363,30 @@ TEST_CASE("a bound is a share of what was there, or a number of bytes") {
   const GrowthBound bytes{"4096", std::nullopt, 4096};
   CHECK(!bytes.is_past(0, 4096));
   CHECK(bytes.is_past(1e12, 4097));
+}
+
+TEST_CASE("what samples stand for is counted once") {
+  SnapshotDiffBuilder builder({DiffBy::kStack}, NameScope::kOneBuild);
+  for (const int blocks : {1, 3}) {
+    TrackedSnapshot tracked;
+    tracked.metadata.tracker.emplace();
+    RecordedStacks recorded;
+    recorded.stacks.nodes.resize(tracker::kFirstNode);
+    recorded.stacks.sites.resize(tracker::kFirstStack);
+    AllocationSite site;
+    site.sample_bytes = 1000;
+    recorded.stacks.sites.push_back(site);
+    for (int i = 0; i < 600 * blocks; ++i) {
+      tracked.add(1008, ChunkState::kUsed, i % 3 == 0 ? tracker::kNoStack : tracker::kFirstStack,
+                  0);
+    }
+    builder.add({tracked.tracked_streams(), nullptr, &recorded});
+  }
+  const SnapshotDiff diff = builder.finish();
+  CHECK(diff.in_use.growth == 1200 * 1000);
+  const DiffSection& stacks = *diff.section(DiffBy::kStack);
+  CHECK(stacks.total.growth == doctest::Approx(1266 * 1000).epsilon(0.01));
+  CHECK(names_of(diff, DiffBy::kStack) == Names{"a stack without frames"});
 }
 
 TEST_CASE("call stacks are matched by functions, whatever their addresses and tails") {

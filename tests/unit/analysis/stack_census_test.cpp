@@ -64,6 +64,23 @@ TEST_CASE("samples are weighted") {
   CHECK(census.stacks[4].live_bytes == doctest::Approx(3000 / (1 - 0.367879)));
 }
 
+TEST_CASE("blocks that sampling passed over are estimated, and no more than there are") {
+  Tracked tracked;
+  for (int i = 0; i < 3; ++i) tracked.add(1008, kUsed, 4, 0);
+  tracked.add(48, kUsed, 2, 0);
+  for (int i = 0; i < 4; ++i) tracked.add(1008, kUsed, 0, 0);
+  // Of each 0.63 are sampled: 4.75 blocks, of which 3 were found.
+  CHECK(take_stack_census(tracked.tracked_streams(), tracked.stacks).passed_over == Tally{2, 1746});
+  tracked.chunks.resize(5);
+  tracked.ids.resize(5);
+  tracked.slacks.resize(5);
+  CHECK(take_stack_census(tracked.tracked_streams(), tracked.stacks).passed_over == Tally{1, 1000});
+  tracked.chunks.resize(4);
+  tracked.ids.resize(4);
+  tracked.slacks.resize(4);
+  CHECK(take_stack_census(tracked.tracked_streams(), tracked.stacks).passed_over == Tally{});
+}
+
 TEST_CASE("sizes are counted for the stacks that are asked for, in bounded memory") {
   Tracked tracked;
   for (const uint64_t size : {48, 32, 48, 64, 48}) tracked.add(size, kUsed, 2, 8);

@@ -52,6 +52,17 @@ TEST_CASE(
   CHECK_FALSE(holds(text, "\x1b"));
 }
 
+TEST_CASE("what samples stand for is not taken for memory without a stack") {
+  Sample sample;
+  sample.census.without_stack = {4000, 4 << 20};
+  sample.census.passed_over = {3000, 3 << 20};
+  CHECK(holds(printed([&](Writer& out) {
+                print_stacks(out, sample.input(), {false, 140});
+              }),
+              "untracked: 4.0 MiB in 4,000 blocks (allocated before tracking began; the stacks' "
+              "samples stand for about 3.0 MiB of it)"));
+}
+
 TEST_CASE("stacks that do not explain the memory say so") {
   Sample sample;
   sample.census.without_stack = {1000, 643'500};
