@@ -14,7 +14,7 @@ BlockOwners find_block_owners(const SnapshotStreams& streams, const ReferenceStr
   found.roots = find_leading_roots(owned.graph, owned.owning.roots, owned.owning.places.size(),
                                    found.columns.sizes);
   found.places = std::move(owned.owning.places);
-  found.alike = std::move(owned.owning.alike);
+  found.threads = std::move(owned.owning.threads);
   return found;
 }
 

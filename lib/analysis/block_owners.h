@@ -16,7 +16,7 @@ namespace heapsnap {
 
 struct BlockOwners {
   std::vector<RootPlace> places;  // as OwningRoots::places
-  std::vector<uint32_t> alike;    // as OwningRoots::alike
+  std::vector<uint32_t> threads;  // as OwningRoots::threads
   LeadingRoots roots;
   BlockSet garbage;  // of language runtimes (garbage_of()), of those that nobody owns
   BlockColumns columns;

@@ -24,7 +24,7 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
   BlockOwners found = find_block_owners(streams, references);
   OwnerSums sums;
   sums.places = std::move(found.places);
-  sums.alike = std::move(found.alike);
+  sums.threads = std::move(found.threads);
   sums.of_several = std::move(found.roots.of_several);
   std::vector<Tally> by_place(sums.places.size());
   Tally of_several;
@@ -53,8 +53,8 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
 }
 
 OwnerSums sums_of(const OwnerTree& tree) {
-  OwnerSums sums{tree.places, tree.alike,  {},          tree.of_several,
-                 tree.in_use, tree.leaked, tree.garbage};
+  OwnerSums sums{tree.places, tree.threads, {},          tree.of_several,
+                 tree.in_use, tree.leaked,  tree.garbage};
   for (const uint32_t child : tree.children[0]) {
     const OwnerNode& node = tree.nodes[child];
     sums.owners.push_back({node.kind == OwnerNode::Kind::kSeveral, node.place, node.retained});

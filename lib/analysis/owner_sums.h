@@ -22,7 +22,7 @@ struct OwnerSum {
 
 struct OwnerSums {
   std::vector<RootPlace> places;     // as OwnerTree::places
-  std::vector<uint32_t> alike;       // as OwnerTree::alike
+  std::vector<uint32_t> threads;     // as OwnerTree::threads
   std::vector<OwnerSum> owners;      // by retained bytes, largest first
   std::vector<uint32_t> of_several;  // as OwnerTree::of_several
   Tally in_use;                      // all blocks but malloc's own

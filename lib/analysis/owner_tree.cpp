@@ -66,7 +66,7 @@ class Folding {
  public:
   Folding(OwnerGrouping by, OwningRoots owning) : by_(by), node_of_place_(owning.places.size(), 0) {
     tree_.places = std::move(owning.places);
-    tree_.alike = std::move(owning.alike);
+    tree_.threads = std::move(owning.threads);
     tree_.nodes.push_back({.kind = OwnerNode::Kind::kAll});
   }
 

@@ -55,7 +55,7 @@ struct OwnerNode {
 
 struct OwnerTree {
   std::vector<RootPlace> places;  // as OwningRoots::places
-  std::vector<uint32_t> alike;    // as OwningRoots::alike
+  std::vector<uint32_t> threads;  // as OwningRoots::threads
   std::vector<OwnerNode> nodes;
   std::vector<std::vector<uint32_t>> children;  // of each node, by retained bytes, largest first
   std::vector<uint32_t> of_several;             // as LeadingRoots::of_several; by root only

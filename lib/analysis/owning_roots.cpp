@@ -4,7 +4,9 @@
 #include <bit>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -12,6 +14,7 @@
 #include "analysis/owning_references.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
+#include "analysis/thread_family.h"
 #include "base/error.h"
 
 namespace heapsnap {
@@ -239,14 +242,19 @@ void leave_to_globals(ReferenceGraph& graph, const BlockSet& of_globals) {
 }
 
 // Of each place: the first one of the same kind, thread, module and name. Places without a name are
-// told apart by where they are; of thread-local variables, threads by their names.
+// told apart by where they are; of thread-local variables and frames, threads by their families.
 std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
                                     const std::vector<Thread>& threads) {
-  std::unordered_map<int32_t, int32_t> first_thread;  // of the same name
-  std::map<std::string_view, int32_t> thread_of_name;
+  std::unordered_map<int32_t, int32_t> first_thread;  // of the same family
+  std::map<std::string, int32_t> thread_of_family;
   for (const Thread& thread : threads) {
-    first_thread[thread.tid] = thread_of_name.try_emplace(thread.name, thread.tid).first->second;
+    first_thread[thread.tid] =
+        thread_of_family.try_emplace(thread_family(thread.name), thread.tid).first->second;
   }
+  const auto is_in_family = [](const RootPlace& place) {
+    return place.kind == RootKind::kThreadLocal ||
+           (place.kind == RootKind::kStack && !place.name.empty());
+  };
   std::map<std::tuple<RootKind, int32_t, std::string_view, std::string_view, uint64_t>, uint32_t>
       by_name;
   std::vector<uint32_t> first;
@@ -255,7 +263,7 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
     const RootPlace& place = places[i];
     const uint64_t begin = place.name.empty() ? place.begin.value() : 0;
     const auto thread = first_thread.find(place.tid);
-    const bool is_same = place.kind == RootKind::kThreadLocal && thread != first_thread.end();
+    const bool is_same = is_in_family(place) && thread != first_thread.end();
     const int32_t tid = is_same ? thread->second : place.tid;
     first.push_back(
         by_name.try_emplace({place.kind, tid, place.module, place.name, begin}, i).first->second);
@@ -266,13 +274,17 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
 // Gives the roots of all places of a name to the first of them.
 void merge_by_name(OwningRoots& owning, const std::vector<Thread>& threads) {
   const std::vector<uint32_t> first = first_of_name(owning.places, threads);
-  owning.alike.resize(first.size());
   std::vector<bool> has_roots(first.size());
+  std::set<std::pair<uint32_t, int32_t>> threads_of_places;
   for (PlacedRoot& root : owning.roots) {
-    if (!has_roots[root.place]) ++owning.alike[first[root.place]];
+    if (!has_roots[root.place]) {
+      threads_of_places.emplace(first[root.place], owning.places[root.place].tid);
+    }
     has_roots[root.place] = true;
     root.place = first[root.place];
   }
+  owning.threads.resize(first.size());
+  for (const auto& [place, tid] : threads_of_places) ++owning.threads[place];
   std::sort(owning.roots.begin(), owning.roots.end());
   owning.roots.erase(std::unique(owning.roots.begin(), owning.roots.end()), owning.roots.end());
 }

@@ -363,7 +363,7 @@ void write_owners(JsonWriter& json, const ReportInput& input) {
     return;
   }
   const OwnerSums& sums = *input.owners;
-  const OwnerLabels labels(input.metadata, sums.places, sums.alike, sums.of_several);
+  const OwnerLabels labels(input.metadata, sums.places, sums.threads, sums.of_several);
   objects(json, "owners", largest_owners(sums), [&](const OwnerSum& owner, size_t) {
     if (owner.is_several) {
       labels.write_json_several(json);

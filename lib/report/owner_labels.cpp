@@ -12,8 +12,7 @@
 namespace heapsnap {
 
 uint32_t OwnerLabels::threads_of(uint32_t place) const {
-  const bool is_merged = place < alike_.size() && places_[place].kind == RootKind::kThreadLocal;
-  return is_merged ? std::max(alike_[place], 1U) : 1;
+  return place < threads_.size() ? std::max(threads_[place], 1U) : 1;
 }
 
 std::string OwnerLabels::of_place(uint32_t place, size_t width) const {
@@ -51,6 +50,7 @@ void OwnerLabels::write_json_place(JsonWriter& json, uint32_t place) const {
   of_all.begin = Address();
   write_json_root(json, of_all);
   json.member("threads", threads);
+  json.member("thread_family", thread_family_of(metadata_, places_[place].tid));
 }
 
 void OwnerLabels::write_json_several(JsonWriter& json) const {

@@ -2,6 +2,7 @@
 //
 //   g_cache in server
 //   t_buffer in server, thread-local of 12 threads (worker)
+//   64 threads (worker-*), in handle(Request&) in server
 //   g_index, g_names and 3 more together
 //
 // What says least goes first: the module, then the arguments of templates, then the end.
@@ -21,8 +22,8 @@ class OwnerLabels {
  public:
   // All as in OwnerTree or OwnerSums, which must outlive it.
   OwnerLabels(const SnapshotMetadata& metadata, const std::vector<RootPlace>& places,
-              const std::vector<uint32_t>& alike, const std::vector<uint32_t>& of_several)
-      : metadata_(metadata), places_(places), alike_(alike), of_several_(of_several) {}
+              const std::vector<uint32_t>& threads, const std::vector<uint32_t>& of_several)
+      : metadata_(metadata), places_(places), threads_(threads), of_several_(of_several) {}
 
   // Of an index into the places.
   std::string of_place(uint32_t place, size_t width) const;
@@ -39,7 +40,7 @@ class OwnerLabels {
 
   const SnapshotMetadata& metadata_;
   const std::vector<RootPlace>& places_;
-  const std::vector<uint32_t>& alike_;
+  const std::vector<uint32_t>& threads_;
   const std::vector<uint32_t>& of_several_;
 };
 

@@ -51,7 +51,7 @@ std::string blocks_label(const ReferenceReportInput& input, const OwnerListing& 
 }
 
 OwnerLabels labels_of(const ReferenceReportInput& input, const OwnerTree& tree) {
-  return {input.metadata, tree.places, tree.alike, tree.of_several};
+  return {input.metadata, tree.places, tree.threads, tree.of_several};
 }
 
 // Of rows that are not printed.

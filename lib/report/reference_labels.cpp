@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "analysis/thread_family.h"
 #include "report/json_head.h"
 #include "report/number_text.h"
 #include "report/shell_word.h"
@@ -14,22 +15,21 @@ namespace heapsnap {
 
 namespace {
 
-// The name of a thread in brackets, where the walk knows one.
-std::string thread_name_label(const SnapshotMetadata& metadata, int32_t tid) {
+std::string thread_name(const SnapshotMetadata& metadata, int32_t tid) {
   const auto& threads = metadata.threads;
   const auto thread = std::find_if(threads.begin(), threads.end(),
                                    [tid](const Thread& one) { return one.tid == tid; });
-  if (thread == threads.end() || thread->name.empty()) return {};
-  return fmt::format(" ({})", printable(thread->name));
+  return thread == threads.end() ? std::string() : thread->name;
 }
 
-std::string thread_label(const SnapshotMetadata& metadata, int32_t tid) {
-  return fmt::format("thread {}{}", tid, thread_name_label(metadata, tid));
+std::string in_brackets(const std::string& name) {
+  return name.empty() ? std::string() : fmt::format(" ({})", printable(name));
 }
 
-// Of threads of the same name as `tid`.
-std::string threads_label(const SnapshotMetadata& metadata, int32_t tid, uint32_t threads) {
-  return count_text(threads, "thread", "threads") + thread_name_label(metadata, tid);
+// Of so many threads of one family with `tid`.
+std::string thread_label(const SnapshotMetadata& metadata, int32_t tid, uint32_t threads) {
+  if (threads < 2) return fmt::format("thread {}{}", tid, in_brackets(thread_name(metadata, tid)));
+  return count_text(threads, "thread", "threads") + in_brackets(thread_family_of(metadata, tid));
 }
 
 // "server+0x4010" for what has no name.
@@ -50,13 +50,12 @@ std::string label_of(const SnapshotMetadata& metadata, const RootPlace& place,
     case RootKind::kGlobal: return name;
     case RootKind::kThreadLocal:
       return fmt::format("{}, thread-local of {}", name,
-                         threads > 1 ? threads_label(metadata, place.tid, threads)
-                                     : thread_label(metadata, place.tid));
+                         thread_label(metadata, place.tid, threads));
     case RootKind::kStack:
-      if (place.name.empty()) return thread_label(metadata, place.tid) + ", on its stack";
-      return fmt::format("{}, in {}", thread_label(metadata, place.tid), name);
+      if (place.name.empty()) return thread_label(metadata, place.tid, 1) + ", on its stack";
+      return fmt::format("{}, in {}", thread_label(metadata, place.tid, threads), name);
     case RootKind::kRegister:
-      return fmt::format("{}, in register {}", thread_label(metadata, place.tid),
+      return fmt::format("{}, in register {}", thread_label(metadata, place.tid, 1),
                          printable(place.name));
     case RootKind::kMapping: break;
   }
@@ -69,6 +68,10 @@ std::string size_label(uint64_t bytes, uint64_t exact_below) {
 }
 
 }  // namespace
+
+std::string thread_family_of(const SnapshotMetadata& metadata, int32_t tid) {
+  return thread_family(thread_name(metadata, tid));
+}
 
 std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place, uint32_t threads) {
   const std::string in_module =

@@ -16,6 +16,8 @@ namespace heapsnap {
 std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place,
                        uint32_t threads = 1);
 // Without the module of what has a name: "g_cache", "thread 4711 (worker), in handle_request()".
+// The name that threads like `tid` have in common (thread_family.h); empty where it is not known.
+std::string thread_family_of(const SnapshotMetadata& metadata, int32_t tid);
 std::string short_root_label(const SnapshotMetadata& metadata, const RootPlace& place,
                              uint32_t threads = 1);
 // "48 bytes", "1,040 bytes", "1.5 MiB": exact below 1 MiB.

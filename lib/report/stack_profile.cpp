@@ -120,7 +120,7 @@ StackProfile profile_of_stacks(const SnapshotMetadata& metadata, const RecordedS
 
 StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTree& tree) {
   StackProfile profile(StackProfile::Kind::kOwners);
-  const OwnerLabels labels(input.metadata, tree.places, tree.alike, tree.of_several);
+  const OwnerLabels labels(input.metadata, tree.places, tree.threads, tree.of_several);
   std::vector<uint32_t> node_of(tree.nodes.size());
   for (size_t i = 1; i < tree.nodes.size(); ++i) {  // parents come first
     const OwnerNode& node = tree.nodes[i];

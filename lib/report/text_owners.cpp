@@ -20,7 +20,7 @@ void print_owner_table(TextPage& page, const OwnerSums& sums) {
   constexpr size_t kLeastRoot = 24;
   TextTable table;
   for (int i = 0; i < 3; ++i) table.add_column("", Align::kRight);
-  const OwnerLabels labels(page.input.metadata, sums.places, sums.alike, sums.of_several);
+  const OwnerLabels labels(page.input.metadata, sums.places, sums.threads, sums.of_several);
   const std::span<const OwnerSum> owners = largest_owners(sums);
   const auto labels_in = [&](size_t width) {
     std::vector<std::string> fitted;

@@ -86,7 +86,7 @@ TEST_CASE("what each root owns is what it retains in the tree of owners") {
     CHECK(same.leaked == sums.leaked);
     CHECK(same.garbage == sums.garbage);
     CHECK(sums.places == tree.places);
-    CHECK(sums.alike == tree.alike);
+    CHECK(sums.threads == tree.threads);
     CHECK(sums.of_several == tree.of_several);
     CHECK(sums.in_use == tree.in_use);
     const LeakCensus census = take_leak_census(streams, heap.streams);

@@ -222,11 +222,38 @@ TEST_CASE("thread-local variables of one name are one in threads of one name") {
   REQUIRE(tree.children[0].size() == 2);
   const OwnerNode& workers = tree.nodes[tree.children[0][0]];
   CHECK(tree.places[workers.place].tid == 1);
-  CHECK(tree.alike[workers.place] == 3);
+  CHECK(tree.threads[workers.place] == 3);
   CHECK(workers.retained == Tally{4, 3 * 56 + 104});
   const OwnerNode& other = tree.nodes[tree.children[0][1]];
   CHECK(tree.places[other.place].tid == 4);
-  CHECK(tree.alike[other.place] == 1);
+  CHECK(tree.threads[other.place] == 1);
+}
+
+TEST_CASE("frames of one function are one in threads whose names differ in numbers") {
+  HandmadeHeap heap;
+  const auto add_frame = [&](const char* function, int tid) {
+    const uint32_t place = heap.add_place(RootKind::kStack, function, tid);
+    const BlockNumber buffer = heap.add(56);
+    heap.hold(place, buffer);
+  };
+  for (int tid = 1; tid <= 3; ++tid) add_frame("handle", tid);
+  add_frame("handle", 3);  // that calls itself
+  add_frame("handle", 4);
+  add_frame("accept", 1);
+  add_frame("", 1);
+  add_frame("", 2);
+  const SnapshotStreams streams = heap.finish();
+  heap.snapshot.metadata.threads = {
+      {1, "worker-1", {}}, {2, "worker-2", {}}, {3, "worker-13", {}}, {4, "io", {}}};
+  const OwnerTree tree = make_owner_tree(streams, heap.streams);
+  std::vector<std::tuple<std::string, uint32_t, uint64_t>> found;
+  for (const uint32_t child : tree.children[0]) {
+    const OwnerNode& node = tree.nodes[child];
+    found.emplace_back(tree.places[node.place].name, tree.threads[node.place], node.retained.count);
+  }
+  std::sort(found.begin(), found.end());
+  CHECK(found == decltype(found){
+                     {"", 1, 1}, {"", 1, 1}, {"accept", 1, 1}, {"handle", 1, 1}, {"handle", 3, 4}});
 }
 
 TEST_CASE("in a file without symbols, words whose blocks hang together are one variable") {

@@ -148,6 +148,20 @@ TEST_CASE("nothing leaked is said, with what it cannot tell") {
   CHECK(root_label(input.metadata, heap.streams.places[0]) == "thread 7, on its stack");
 }
 
+TEST_CASE("threads that do the same are named together") {
+  SnapshotMetadata metadata;
+  metadata.threads = {{7, "worker-7", {}}, {8, "worker-8", {}}};
+  RootPlace place;
+  place.kind = RootKind::kStack;
+  place.tid = 7;
+  place.name = "handle";
+  place.module = "/opt/server";
+  CHECK(root_label(metadata, place) == "thread 7 (worker-7), in handle in server");
+  CHECK(root_label(metadata, place, 2) == "2 threads (worker-*), in handle in server");
+  place.kind = RootKind::kThreadLocal;
+  CHECK(root_label(metadata, place, 2) == "handle in server, thread-local of 2 threads (worker-*)");
+}
+
 TEST_CASE("why shows each step to the block") {
   const ReportedHeap reported;
   const Address name = reported.heap.address_of(2);

@@ -138,7 +138,7 @@ inline OwnerSums sample_owners() {
   place.tid = 4243;
   place.name = "handle_request()";
   sums.places.push_back(place);
-  sums.alike.assign(sums.places.size(), 1);
+  sums.threads.assign(sums.places.size(), 1);
   sums.of_several = {1, 2, 0, 3};
   sums.owners = {{false, 0, {1'204'118, 60 * kMiB}},
                  {true, 0, {30, 20 * kMiB}},
