@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <unordered_map>
 
 #include "analysis/live_blocks.h"
@@ -118,6 +119,22 @@ std::vector<uint32_t> ranked_stacks(const StackCensus& census, const CallStacks&
   std::vector<uint32_t> result;
   for (size_t i = 0; i < count; ++i) result.push_back(ranked[i].second);
   return result;
+}
+
+std::vector<uint32_t> ranked_threads(std::span<const TrackedThread> threads, StackOrder order,
+                                     size_t limit) {
+  const auto measure = [&](uint32_t index) {
+    const TrackedThread& thread = threads[index];
+    if (order == StackOrder::kRate) return thread.allocations;
+    const bool by_churn = order == StackOrder::kChurn;
+    return thread.allocated_bytes + (by_churn ? thread.freed_bytes : 0);
+  };
+  std::vector<uint32_t> ranked(threads.size());
+  std::iota(ranked.begin(), ranked.end(), 0);
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [&](uint32_t a, uint32_t b) { return measure(a) > measure(b); });
+  if (limit != 0 && limit < ranked.size()) ranked.resize(limit);
+  return ranked;
 }
 
 uint64_t churned_bytes(const StackCensus& census, const CallStacks& stacks) {

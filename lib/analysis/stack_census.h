@@ -13,6 +13,7 @@
 #include "analysis/size_classes.h"
 #include "analysis/snapshot_streams.h"
 #include "tracking/call_stacks.h"
+#include "tracking/tracker_record.h"
 
 namespace heapsnap {
 
@@ -67,6 +68,11 @@ double total_of(const StackCensus& census, const CallStacks& stacks, StackOrder 
 // all.
 std::vector<uint32_t> ranked_stacks(const StackCensus& census, const CallStacks& stacks,
                                     StackOrder order, size_t limit);
+
+// Indexes into `threads`, by what `order` compares, largest first; blocks do not know their thread,
+// so that what a thread allocated stands for what is in use. At most `limit`; 0: all.
+std::vector<uint32_t> ranked_threads(std::span<const TrackedThread> threads, StackOrder order,
+                                     size_t limit);
 
 // What was allocated and freed again, if that is much (16 MiB at least) and much more than is in
 // use (16 times at least); else 0.

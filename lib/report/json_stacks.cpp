@@ -148,15 +148,16 @@ void print_json_stack_groups(Writer& out, const StackReportInput& input,
   out.write("\n");
 }
 
-void print_json_tracked_threads(Writer& out, const StackReportInput& input) {
+void print_json_tracked_threads(Writer& out, const StackReportInput& input,
+                                std::span<const uint32_t> ranked) {
   JsonWriter json(out);
   json.begin_object();
   write_head(json, input, "thread");
   json.key("threads");
   json.begin_array();
-  for (const TrackedThread& thread : input.metadata.tracker->threads) {
+  for (const uint32_t index : ranked) {
     json.begin_object();
-    write_row_members(json, thread);
+    write_row_members(json, input.metadata.tracker->threads[index]);
     json.end_object();
   }
   json.end_array();

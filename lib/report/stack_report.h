@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,11 @@ void print_stack_groups(Writer& out, const StackReportInput& input, const Functi
                         const std::string& what, const TextStyle& style);
 void print_json_stack_groups(Writer& out, const StackReportInput& input,
                              const FunctionGroups& groups, const std::string& what);
-// What each thread allocated and freed; blocks do not know their thread.
-void print_tracked_threads(Writer& out, const StackReportInput& input, const TextStyle& style);
-void print_json_tracked_threads(Writer& out, const StackReportInput& input);
+// What each thread allocated and freed. `ranked`: the threads to list, indexes into the tracker's.
+void print_tracked_threads(Writer& out, const StackReportInput& input,
+                           std::span<const uint32_t> ranked, const TextStyle& style);
+void print_json_tracked_threads(Writer& out, const StackReportInput& input,
+                                std::span<const uint32_t> ranked);
 
 // What must be known to interpret any of them correctly, a sentence each: blocks without a stack,
 // what was dropped, limits that were reached, sampling.

@@ -362,38 +362,43 @@ void print_stack_groups(Writer& out, const StackReportInput& input, const Functi
   print_passed(out, all, width);
 }
 
-void print_tracked_threads(Writer& out, const StackReportInput& input, const TextStyle& style) {
+void print_tracked_threads(Writer& out, const StackReportInput& input,
+                           std::span<const uint32_t> ranked, const TextStyle& style) {
   const Ink ink(style.color);
   const size_t width = std::max(style.width, 60U);
+  const std::vector<TrackedThread>& threads = input.metadata.tracker->threads;
+  const bool has_truncated = std::any_of(threads.begin(), threads.end(),
+                                         [](const auto& thread) { return thread.truncated != 0; });
   print_head(out, input, ink, width);
   out.write("\n");
   TextTable table;
   table.add_column("thread", Align::kRight);
   table.add_column("name", Align::kLeft);
-  for (const char* title : {"allocated", "in", "freed", "in", "truncated"}) {
+  for (const char* title : {"allocated", "in", "freed", "in"}) {
     table.add_column(title, Align::kRight);
   }
-  std::vector<const TrackedThread*> threads;
-  for (const TrackedThread& thread : input.metadata.tracker->threads) threads.push_back(&thread);
-  // Blocks do not know their thread, so there is nothing live to order by.
-  const auto measure = [&](const TrackedThread& thread) {
-    if (input.order == StackOrder::kRate) return thread.allocations;
-    const bool by_churn = input.order == StackOrder::kChurn;
-    return thread.allocated_bytes + (by_churn ? thread.freed_bytes : 0);
-  };
-  std::stable_sort(threads.begin(), threads.end(),
-                   [&](const auto* a, const auto* b) { return measure(*a) > measure(*b); });
-  for (const TrackedThread* thread : threads) {
-    table.add_row(
-        {thread->tid == 0 ? "exited" : fmt::format("{}", thread->tid),
-         printable(thread->name) + (thread->exited && thread->tid != 0 ? " (exited)" : ""),
-         size_text(thread->allocated_bytes), count_text(thread->allocations),
-         size_text(thread->freed_bytes), count_text(thread->frees), count_text(thread->truncated)});
+  if (has_truncated) table.add_column("truncated", Align::kRight);
+  for (const uint32_t index : ranked) {
+    const TrackedThread& thread = threads[index];
+    std::vector<std::string> cells = {
+        thread.tid == 0 ? "exited" : fmt::format("{}", thread.tid),
+        printable(thread.name) + (thread.exited && thread.tid != 0 ? " (exited)" : ""),
+        size_text(thread.allocated_bytes),
+        count_text(thread.allocations),
+        size_text(thread.freed_bytes),
+        count_text(thread.frees)};
+    if (has_truncated) cells.push_back(count_text(thread.truncated));
+    table.add_row(cells);
   }
   table.print(out, ink, width);
-  if (std::any_of(threads.begin(), threads.end(),
-                  [](const TrackedThread* thread) { return thread->truncated != 0; })) {
-    print_wrapped(out, "  ", "truncated: stacks of which the outer frames could not be read.",
+  if (ranked.size() < threads.size()) {
+    out.write(fmt::format("  {}: --all\n", count_text(threads.size() - ranked.size(), "more thread",
+                                                      "more threads")));
+  }
+  if (has_truncated) {
+    print_wrapped(out, "  ",
+                  "truncated: allocations whose stacks lack the outer frames, since code on the "
+                  "way has no unwind information, or a damaged one.",
                   width);
   }
 }

@@ -94,8 +94,10 @@ void print_listing(const StacksArguments& arguments, const SnapshotReader& snaps
   const size_t limit = arguments.all ? 0 : arguments.limit;
   const TextStyle text = text_style(arguments.style);
   if (arguments.by == "thread") {
-    arguments.style.json ? print_json_tracked_threads(out, input)
-                         : print_tracked_threads(out, input, text);
+    const auto ranked =
+        ranked_threads(metadata.tracker->threads, input.order, arguments.style.json ? 0 : limit);
+    arguments.style.json ? print_json_tracked_threads(out, input, ranked)
+                         : print_tracked_threads(out, input, ranked, text);
     return;
   }
   if (arguments.by != "stack") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <simdjson.h>
 
+#include <array>
 #include <sstream>
 
 #include "report/churn_log.h"
@@ -420,7 +421,7 @@ TEST_CASE("from 60 columns up no line is wider than the terminal") {
             print_stack_groups(out, input, groups, "function", {false, width});
           }),
           printed([&](Writer& out) {
-            print_tracked_threads(out, input, {false, width});
+            print_tracked_threads(out, input, std::array{0U}, {false, width});
           })}) {
       std::istringstream lines(text);
       for (std::string line; std::getline(lines, line);) {
@@ -434,6 +435,27 @@ TEST_CASE("from 60 columns up no line is wider than the terminal") {
   });
   CHECK(holds(text, "--pass-over '!git+0x4000'"));
   CHECK(holds(text, "--pass-over 'space::Template::function'"));
+}
+
+TEST_CASE("as many threads are listed as are asked for, and stacks that end early are explained") {
+  Sample sample;
+  auto& threads = sample.metadata.tracker->threads;
+  threads = {{11, "small", false, 9, 1, 100, 50, 0, 0}, {12, "large", false, 2, 1, 900, 50, 0, 0}};
+  const auto listed = [&](size_t limit) {
+    return printed([&](Writer& out) {
+      const auto ranked = ranked_threads(threads, StackOrder::kLiveBytes, limit);
+      print_tracked_threads(out, sample.input(), ranked, {false, 80});
+    });
+  };
+  CHECK(ranked_threads(threads, StackOrder::kRate, 0) == std::vector<uint32_t>{0, 1});
+  CHECK(holds(listed(0), "small"));
+  CHECK_FALSE(holds(listed(0), "more thread"));
+  CHECK_FALSE(holds(listed(0), "truncated"));
+  CHECK(holds(listed(1), "large"));
+  CHECK_FALSE(holds(listed(1), "small"));
+  CHECK(holds(listed(1), "  1 more thread: --all\n"));
+  threads[0].truncated = 3;
+  CHECK(holds(listed(1), "truncated: allocations whose stacks lack the outer frames"));
 }
 
 TEST_CASE("heapprof's listing has as many sizes as are asked for") {
