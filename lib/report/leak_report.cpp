@@ -29,6 +29,21 @@ std::string group_text(const ReferenceReportInput& input, const LeakGroup& group
   return fmt::format("{} × {}", count_text(group.count), what);
 }
 
+// What the leaked blocks are, below their sum.
+void print_kinds(Writer& out, const LeakCensus& census, size_t width) {
+  const auto kind = [&](LeakKind one) { return census.kinds[static_cast<size_t>(one)]; };
+  print_lines(out, "            ",
+              fmt::format("{} directly, {} in cycles, {} held by these",
+                          count_text(kind(LeakKind::kDirect).count, "block", "blocks"),
+                          count_text(kind(LeakKind::kCycle).count),
+                          count_text(kind(LeakKind::kIndirect).count)),
+              width);
+  print_lines(out, "            ",
+              "No root leads to these blocks. Sizes include everything that is reachable only "
+              "through them.",
+              width);
+}
+
 void print_group(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
                  const LeakGroup& group, const Ink& ink, size_t width) {
   constexpr size_t kFramesShown = 6;
@@ -94,6 +109,7 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
                                  : fmt::format("{} ({} of what is in use)", tally_text(census.all),
                                                percent_text(census.all.bytes, census.in_use.bytes));
   print_lines(out, "  leaked    ", leaked, width);
+  if (census.all.count != 0) print_kinds(out, census, width);
   if (census.garbage.count != 0) {
     print_lines(out, "  garbage   ",
                 tally_text(census.garbage) + ": objects that the garbage collector will free",
@@ -111,17 +127,6 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
                ink, width);
     return;
   }
-  const auto kind = [&](LeakKind one) { return census.kinds[static_cast<size_t>(one)]; };
-  print_lines(out, "            ",
-              fmt::format("{} directly, {} in cycles, {} held by these",
-                          count_text(kind(LeakKind::kDirect).count, "block", "blocks"),
-                          count_text(kind(LeakKind::kCycle).count),
-                          count_text(kind(LeakKind::kIndirect).count)),
-              width);
-  print_lines(out, "            ",
-              "No root leads to these blocks. Sizes include everything that is reachable only "
-              "through them.",
-              width);
   const size_t shown = limit == 0 ? census.groups.size() : std::min(limit, census.groups.size());
   for (size_t i = 0; i < shown; ++i) {
     print_group(out, input, census, census.groups[i], ink, width);

@@ -132,6 +132,19 @@ TEST_CASE("leaks say what is lost, and what that led to") {
   CHECK(int64_t(document["groups"].at(0)["retained_bytes"]) == 160);
 }
 
+TEST_CASE("what is said of leaks follows their sum, before other sums") {
+  const ReportedHeap reported;
+  LeakCensus census = take_leak_census(reported.streams, reported.heap.streams);
+  census.garbage = {3, 4096};
+  const std::string text = printed_by(
+      [&](Writer& out) { print_leaks(out, reported.input(), census, 20, TextStyle{false, 80}); });
+  CHECK(says(text,
+             "            1 block directly, 0 in cycles, 1 held by these\n"
+             "            No root leads to these blocks. Sizes include everything that is\n"
+             "            reachable only through them.\n"
+             "  garbage   4.0 KiB in 3 blocks: objects that the garbage collector will free\n"));
+}
+
 TEST_CASE("nothing leaked is said, with what it cannot tell") {
   HandmadeHeap heap;
   heap.hold(heap.add_place(RootKind::kStack, "", 7), heap.add(24));
