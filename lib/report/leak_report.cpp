@@ -5,6 +5,7 @@
 #include "report/number_text.h"
 #include "report/reference_labels.h"
 #include "report/reference_report.h"
+#include "report/stack_report.h"
 #include "report/terminal_text.h"
 
 namespace heapsnap {
@@ -147,13 +148,19 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
   }
   const LeakGroup& first = census.groups.front();
   const Address example = census.blocks[census.sources[first.largest].block].address;
-  if (first.stack == 0 && input.metadata.freeze.method != FreezeMethod::kCore) {
+  const bool is_tracked = input.metadata.tracker && input.metadata.tracker->recording;
+  const bool is_running = input.metadata.freeze.method != FreezeMethod::kCore;
+  if (first.stack == 0 && is_running && !is_tracked) {
     print_next(out,
                "To learn who allocates such blocks, load the tracker, let the program work, and "
                "look again:",
                fmt::format("heapsnap inject {}", input.metadata.process.pid), ink, width);
   } else {
-    print_next(out, "To see what the largest one leads to:",
+    const std::string why = first.stack == 0 && is_tracked
+                                ? "No stack is known of the largest one (" +
+                                      untracked_text(input.metadata) + "). To see what it leads to:"
+                                : "To see what the largest one leads to:";
+    print_next(out, why,
                fmt::format("heapsnap why {} {}", address_text(example), source_word(input)), ink,
                width);
   }

@@ -136,13 +136,30 @@ TEST_CASE("what is said of leaks follows their sum, before other sums") {
   const ReportedHeap reported;
   LeakCensus census = take_leak_census(reported.streams, reported.heap.streams);
   census.garbage = {3, 4096};
-  const std::string text = printed_by(
-      [&](Writer& out) { print_leaks(out, reported.input(), census, 20, TextStyle{false, 80}); });
+  const std::string text = printed_by([&](Writer& out) {
+    print_leaks(out, reported.input(), census, 20, TextStyle{false, 80});
+  });
   CHECK(says(text,
              "            1 block directly, 0 in cycles, 1 held by these\n"
              "            No root leads to these blocks. Sizes include everything that is\n"
              "            reachable only through them.\n"
              "  garbage   4.0 KiB in 3 blocks: objects that the garbage collector will free\n"));
+}
+
+TEST_CASE("the tracker is not to be loaded where it records") {
+  ReportedHeap reported;
+  reported.heap.snapshot.metadata.tracker.emplace().recording = true;
+  const LeakCensus census = take_leak_census(reported.streams, reported.heap.streams);
+  const auto text = [&] {
+    return printed_by([&](Writer& out) {
+      print_leaks(out, reported.input(), census, 20, TextStyle{false, 80});
+    });
+  };
+  CHECK_FALSE(says(text(), "heapsnap inject"));
+  CHECK(says(text(), "No stack is known of the largest one (allocated before tracking began)."));
+  CHECK(says(text(), "    heapsnap why 0x"));
+  reported.heap.snapshot.metadata.tracker->recording = false;
+  CHECK(says(text(), "    heapsnap inject 42\n"));
 }
 
 TEST_CASE("nothing leaked is said, with what it cannot tell") {
