@@ -39,6 +39,7 @@ void add_retained(const TypeCensus& blocks, const std::vector<BlockType>& types,
       retained[types[row.type].name] = row.retained.bytes;
     }
   }
+  if (retained.empty()) return;
   std::unordered_map<std::string_view, uint32_t> runtime_of;
   std::vector<uint64_t> of_classes;
   for (const RuntimeClass& row : census.classes) {

@@ -28,7 +28,7 @@ struct ObjectCensus {
 // With buffers. Sums of damaged snapshots stop at the largest number.
 uint64_t all_bytes(const RuntimeClass& row);
 // `types`: names of the numbers in `blocks`. Two runtimes that have a class of one name cannot be
-// told apart: then nothing is added.
+// told apart: then nothing is added, as where no block has a class.
 void add_retained(const TypeCensus& blocks, const std::vector<BlockType>& types,
                   ObjectCensus& census);
 ObjectCensus take_object_census(const RuntimeModel& model, ObjectCensus::Order order);

@@ -71,6 +71,9 @@ void print_runtime(Writer& out, const ObjectReportInput& input, uint32_t number,
       "{} in {}: {} used, {} free in {}, {} in {} without an object", size_text(runtime.area_bytes),
       count_text(runtime.areas, words.area, words.areas), share(runtime.used_bytes),
       share(runtime.free_bytes), words.pages, share(runtime.free_page_bytes), words.pages);
+  if (const uint64_t rest = runtime.overhead_bytes + runtime.alignment_bytes; rest != 0) {
+    text += fmt::format(", {} in headers and what is left over", share(rest));
+  }
   print_lines(out, fmt::format("  {:<8}  ", words.areas), text, width);
   if (runtime.damaged_pages != 0) {
     print_lines(out, "  note      ",
@@ -137,6 +140,37 @@ void print_pages(Writer& out, const ObjectReportInput& input, const Ink& ink, si
   table.print(out, ink, width);
 }
 
+// What the column of that name says, or why there is none.
+std::string retained_text(const ObjectReportInput& input) {
+  if (!input.census.retained_bytes.empty()) {
+    return "retained: everything that would be freed if these objects went: objects of other "
+           "classes, and memory that is no object, too. So it may be more than all objects have.";
+  }
+  if (input.metadata.references && input.metadata.references->why_not.empty()) {
+    return "What they retain is not known: the references are not those of objects, or two "
+           "runtimes have a class of one name.";
+  }
+  return "What they retain is not known, since references were not looked at.";
+}
+
+void print_next_steps(Writer& out, const ObjectReportInput& input, const Ink& ink, size_t width) {
+  if (!input.census.retained_bytes.empty() && !input.snapshot_path.empty()) {
+    print_next(out, "To see what keeps them alive:",
+               "heapsnap owners " + shell_word(input.snapshot_path, "SNAPSHOT"), ink, width);
+  } else {
+    const bool is_core = input.metadata.freeze.method == FreezeMethod::kCore;
+    print_next(out,
+               "To see what each class retains, and what keeps them alive, take a snapshot with "
+               "references:",
+               (is_core ? "heapsnap core --references yes CORE"
+                        : with_references_command(input.metadata)) +
+                   " -o objects.hsnap",
+               ink, width);
+    out.write("    heapsnap objects objects.hsnap\n    heapsnap owners objects.hsnap\n");
+  }
+  print_growth_step(out, input.metadata, input.snapshot_path, width);
+}
+
 // Memory contexts of a snapshot without contents.
 bool has_nameless_contexts(const RuntimeModel& model) {
   return !model.contexts.empty() &&
@@ -170,10 +204,7 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
         out, "  ",
         "bytes: the objects with their own buffers, such as a list's items; own bytes: without.",
         width);
-    if (!input.census.retained_bytes.empty()) {
-      print_lines(out, "  ", "retained: everything that would be freed if these objects went.",
-                  width);
-    }
+    print_lines(out, "  ", retained_text(input), width);
   }
   print_pages(out, input, ink, width);
   if (has_nameless_contexts(model) && input.metadata.freeze.method != FreezeMethod::kCore) {
@@ -185,6 +216,7 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
     out.write("    heapsnap objects -j named.hsnap\n");
     return;
   }
+  if (shown != 0) return print_next_steps(out, input, ink, width);
   print_next_growth(out, input.metadata, input.snapshot_path, ink, width);
 }
 

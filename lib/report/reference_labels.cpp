@@ -167,26 +167,36 @@ void print_reference_head(Writer& out, const ReferenceReportInput& input, const 
   }
 }
 
-void print_next(Writer& out, const std::string& why, const std::string& command, const Ink& ink,
-                size_t width) {
-  out.write("\n" + ink.bold("What next") + "\n");
+void print_step(Writer& out, const std::string& why, const std::string& command, size_t width) {
   print_lines(out, "  ", why, width);
   out.write("    " + command + "\n");
 }
 
+void print_next(Writer& out, const std::string& why, const std::string& command, const Ink& ink,
+                size_t width) {
+  out.write("\n" + ink.bold("What next") + "\n");
+  print_step(out, why, command, width);
+}
+
 void print_next_growth(Writer& out, const SnapshotMetadata& metadata,
                        const std::string& snapshot_path, const Ink& ink, size_t width) {
+  out.write("\n" + ink.bold("What next") + "\n");
+  print_growth_step(out, metadata, snapshot_path, width);
+}
+
+void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
+                       const std::string& snapshot_path, size_t width) {
   const bool is_core = metadata.freeze.method == FreezeMethod::kCore;
   const std::string take = is_core ? "heapsnap core --references yes CORE -o "
                                    : with_references_command(metadata) + " -o ";
   if (snapshot_path.empty()) {
-    print_next(out, "To see which of these grow, take two snapshots some time apart, and compare:",
-               take + "first.hsnap", ink, width);
+    print_step(out, "To see which of these grow, take two snapshots some time apart, and compare:",
+               take + "first.hsnap", width);
     out.write("    " + take + "second.hsnap\n    heapsnap diff first.hsnap second.hsnap\n");
     return;
   }
-  print_next(out, "To see which of these grow, take another snapshot later, and compare:",
-             take + "later.hsnap", ink, width);
+  print_step(out, "To see which of these grow, take another snapshot later, and compare:",
+             take + "later.hsnap", width);
   out.write("    heapsnap diff " + shell_word(snapshot_path, "SNAPSHOT") + " later.hsnap\n");
 }
 

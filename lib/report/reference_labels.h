@@ -45,11 +45,16 @@ void print_reference_head(Writer& out, const ReferenceReportInput& input, const 
                           size_t width);
 // `front` on the first line, blanks on the others.
 void print_lines(Writer& out, const std::string& front, const std::string& text, size_t width);
+// What to do, and the command for it; print_next() with a heading.
+void print_step(Writer& out, const std::string& why, const std::string& command, size_t width);
 void print_next(Writer& out, const std::string& why, const std::string& command, const Ink& ink,
                 size_t width);
 // How to see what grows from now on, with what was just looked at as the first of two snapshots.
 void print_next_growth(Writer& out, const SnapshotMetadata& metadata,
                        const std::string& snapshot_path, const Ink& ink, size_t width);
+// The same without a heading.
+void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
+                       const std::string& snapshot_path, size_t width);
 // The frames of a stack, innermost first, `most` of them; nothing where none is known.
 void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,
                     const std::string& indent, size_t width);

@@ -86,7 +86,7 @@ int run_objects(const std::vector<std::string>& words) {
   const SnapshotMetadata& metadata = snapshot.reader().metadata();
   require_objects(metadata, source.what);
   ObjectCensus census = take_object_census(metadata.runtimes, order);
-  if (metadata.references && metadata.references->slots != 0) {
+  if (snapshot.reader().has_references()) {
     const ReferenceStreams references = references_of(snapshot.reader());
     add_retained(take_type_census(streams_of(snapshot.reader()), references), references.types,
                  census);
