@@ -64,7 +64,9 @@ class HeldAt final : public ReferenceSink {
 // Folds the tree of dominators.
 class Folding {
  public:
-  Folding(OwnerGrouping by, OwningRoots owning) : by_(by), node_of_place_(owning.places.size(), 0) {
+  // `types` outlives it.
+  Folding(OwnerGrouping by, OwningRoots owning, const std::vector<BlockType>& types)
+      : by_(by), types_(types), node_of_place_(owning.places.size(), 0) {
     tree_.places = std::move(owning.places);
     tree_.threads = std::move(owning.threads);
     tree_.nodes.push_back({.kind = OwnerNode::Kind::kAll});
@@ -175,9 +177,31 @@ class Folding {
     for (uint32_t at = parent; at < keys_.size() && keys_[at].depth > 0;
          at = tree_.nodes[at].parent) {
       const bool is_shape = key >> kKindShift == kByShape;
-      if ((is_shape ? keys_[at].key >> 32 == key >> 32 : keys_[at].key == key)) return at;
+      const bool is_alike = is_shape ? keys_[at].key >> 32 == key >> 32 : keys_[at].key == key;
+      if (is_alike && (at == parent || !is_of_runtime(key) || is_held_alike(at, parent))) return at;
     }
     return 0;
+  }
+
+  // Lists and dicts are everywhere: what an Order holds in one is not what held the Order in another.
+  bool is_of_runtime(uint64_t key) const {
+    const uint64_t type = key & ~(kByType << kKindShift);
+    return key >> kKindShift == kByType && type < types_.size() &&
+           types_[type].source == TypeSource::kRuntime;
+  }
+  // Whether `node` is held by blocks of the same sorts as a block that `parent` holds.
+  bool is_held_alike(uint32_t node, uint32_t parent) const {
+    constexpr int kHolders = 3;
+    uint32_t one = tree_.nodes[node].parent;
+    uint32_t other = parent;
+    for (int i = 0; i < kHolders; ++i) {
+      const NodeKey left = one < keys_.size() ? keys_[one] : NodeKey{};
+      const NodeKey right = other < keys_.size() ? keys_[other] : NodeKey{};
+      if ((left.depth == 0) != (right.depth == 0) || left.key != right.key) return false;
+      one = tree_.nodes[one].parent;
+      other = tree_.nodes[other].parent;
+    }
+    return true;
   }
 
   uint32_t child(uint32_t parent, uint64_t key, const Block& block) {
@@ -204,6 +228,7 @@ class Folding {
   }
 
   OwnerGrouping by_;
+  const std::vector<BlockType>& types_;
   OwnerTree tree_;
   struct NodeKey {
     uint64_t key = 0;
@@ -249,7 +274,7 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   const LargeArray<TypeNumber> types = read_types(references, blocks);
 
   const BlockSet reached = std::move(owning.reached);
-  Folding folding(by, std::move(owning));
+  Folding folding(by, std::move(owning), references.types);
   LargeArray<uint32_t> nodes(tree.size());
   for (uint32_t at = 1; at < tree.size(); ++at) {
     const BlockNumber number = tree.blocks[at];

@@ -84,7 +84,7 @@ class OwnerLines {
     const size_t shown = shown_of(top.size());
     for (size_t i = 0; i < shown; ++i) {
       out_.write("\n");
-      print_node(top[i], 0);
+      print_node(top[i], 0, listing_.depth);
     }
     if (shown == top.size()) return;
     Tally rest;
@@ -129,7 +129,8 @@ class OwnerLines {
 
   // "  462.0 MiB  90.2 %  " before the label; labels below are further in. No deeper than a few
   // levels: OwnerTree is not, either.
-  void print_node(uint32_t index, uint64_t depth) {
+  // `left`: of the levels to print below it.
+  void print_node(uint32_t index, uint64_t depth, uint64_t left) {
     const OwnerNode& node = tree_.nodes[index];
     const std::string front = fmt::format("{:>12} {:>8}  {}", size_text(node.retained.bytes),
                                           percent_text(node.retained.bytes, tree_.in_use.bytes),
@@ -141,21 +142,38 @@ class OwnerLines {
     const std::string label =
         label_of(node, room - std::min(room - 16, display_width(count))) + count;
     out_.write(front + (depth == 0 ? ink_.bold(label) : label) + "\n");
-    if (depth < listing_.depth) {
-      print_children(index, depth + 1);
+    if (listing_.depth != 0 && passes_on(index, depth)) {
+      print_children(index, depth + 1, left);
+    } else if (left != 0) {
+      print_children(index, depth + 1, left - 1);
     } else if (!tree_.children[index].empty()) {
       left_out_.is_deeper = true;
     }
   }
 
-  void print_children(uint32_t index, uint64_t depth) {
+  // Whether an object of a language runtime says little, as nearly all is held by what it leads to.
+  bool passes_on(uint32_t index, uint64_t depth) const {
+    constexpr uint64_t kDeepest = 12;
+    constexpr double kNearlyAll = 0.95;
+    const OwnerNode& node = tree_.nodes[index];
+    const std::vector<BlockType>& types = input_.references.types;
+    if (depth >= kDeepest || node.kind != OwnerNode::Kind::kBlocks || node.type >= types.size() ||
+        types[node.type].source != TypeSource::kRuntime || tree_.children[index].empty()) {
+      return false;
+    }
+    const OwnerNode& first = tree_.nodes[tree_.children[index].front()];
+    return static_cast<double>(first.retained.bytes) >=
+           kNearlyAll * static_cast<double>(node.retained.bytes);
+  }
+
+  void print_children(uint32_t index, uint64_t depth, uint64_t left) {
     const std::vector<uint32_t>& children = tree_.children[index];
     const double least = listing_.min_share * static_cast<double>(tree_.in_use.bytes);
     const size_t most = shown_of(children.size());
     size_t shown = 0;
     while (shown < most &&
            static_cast<double>(tree_.nodes[children[shown]].retained.bytes) >= least) {
-      print_node(children[shown++], depth);
+      print_node(children[shown++], depth, left);
     }
     for (size_t i = shown; i < children.size(); ++i) {
       ++left_out_.rows;

@@ -74,8 +74,9 @@ std::string thread_family_of(const SnapshotMetadata& metadata, int32_t tid) {
 }
 
 std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place, uint32_t threads) {
-  const std::string in_module =
-      place.module.empty() ? "" : " in " + printable(file_name_of(place.module));
+  const std::string in_module = place.module.empty() || place.kind == RootKind::kGlobal
+                                    ? ""
+                                    : " in " + printable(file_name_of(place.module));
   return label_of(metadata, place,
                   place.name.empty() ? unnamed_label(place) : printable(place.name) + in_module,
                   threads);

@@ -256,6 +256,44 @@ TEST_CASE("frames of one function are one in threads whose names differ in numbe
                      {"", 1, 1}, {"", 1, 1}, {"accept", 1, 1}, {"handle", 1, 1}, {"handle", 3, 4}});
 }
 
+TEST_CASE("what an object of a runtime holds in a list is apart from what holds it in another") {
+  HandmadeHeap heap;
+  const auto type = [&](const char* name) {
+    const TypeNumber number = heap.add_type(name);
+    heap.streams.types[number].source = TypeSource::kRuntime;
+    return number;
+  };
+  const TypeNumber bus = type("Bus");
+  const TypeNumber list = type("list");
+  const TypeNumber cart = type("Cart");
+  const TypeNumber link = type("Link");
+  const uint32_t place = heap.add_place(RootKind::kGlobal, "app.bus");
+  const BlockNumber first = heap.add(40, bus);
+  heap.hold(place, first);
+  const BlockNumber subscribers = heap.add(1016, list);
+  heap.link(first, 0, subscribers);
+  for (uint32_t i = 0; i < 3; ++i) {
+    const BlockNumber one = heap.add(56, cart);
+    heap.link(subscribers, 8 * i, one);
+    heap.link(one, 8, heap.add(88, list));
+  }
+  // A chain of objects of one class stays one node.
+  BlockNumber last = heap.add(24, link);
+  heap.link(first, 8, last);
+  for (int i = 0; i < 9; ++i) {
+    const BlockNumber next = heap.add(24, link);
+    heap.link(last, 0, next);
+    last = next;
+  }
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  std::vector<std::pair<TypeNumber, uint64_t>> found;
+  for (const OwnerNode& node : tree.nodes) {
+    if (node.kind == OwnerNode::Kind::kBlocks) found.emplace_back(node.type, node.own.count);
+  }
+  std::sort(found.begin(), found.end());
+  CHECK(found == decltype(found){{bus, 1}, {list, 1}, {list, 3}, {cart, 3}, {link, 10}});
+}
+
 TEST_CASE("in a file without symbols, words whose blocks hang together are one variable") {
   HandmadeHeap heap;
   const uint32_t data = heap.add_place(RootKind::kVariable, "");

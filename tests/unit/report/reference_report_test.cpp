@@ -178,6 +178,32 @@ TEST_CASE("nothing leaked is said, with what it cannot tell") {
   CHECK(root_label(input.metadata, heap.streams.places[0]) == "thread 7, on its stack");
 }
 
+TEST_CASE("objects that only hold others are no level of the tree of owners") {
+  HandmadeHeap heap;
+  const uint32_t place = heap.add_place(RootKind::kGlobal, "app.bus");
+  BlockNumber above = kNoBlock;
+  for (const char* name : {"Bus", "attributes", "list", "Cart"}) {
+    const TypeNumber type = heap.add_type(name);
+    heap.streams.types[type].source = TypeSource::kRuntime;
+    const BlockNumber block = heap.add(name == std::string("Cart") ? 8008 : 40, type);
+    above == kNoBlock ? heap.hold(place, block) : heap.link(above, 0, block);
+    above = block;
+  }
+  heap.link(above, 0, heap.add(8008));
+  heap.snapshot.metadata.references.emplace().is_complete = true;
+  const SnapshotStreams streams = heap.finish();
+  const RecordedStacks recorded;
+  OwnerListing listing;
+  listing.depth = 1;
+  const std::string text = printed_by([&](Writer& out) {
+    print_owners(out, {heap.snapshot.metadata, heap.streams, recorded, "a.hsnap"},
+                 make_owner_tree(streams, heap.streams), listing, TextStyle{});
+  });
+  CHECK(says(text, "1 × Cart"));
+  CHECK_FALSE(says(text, "8,008 bytes"));
+  CHECK(says(text, "--depth 2"));
+}
+
 TEST_CASE("threads that do the same are named together") {
   SnapshotMetadata metadata;
   metadata.threads = {{7, "worker-7", {}}, {8, "worker-8", {}}};
@@ -190,6 +216,9 @@ TEST_CASE("threads that do the same are named together") {
   CHECK(root_label(metadata, place, 2) == "2 threads (worker-*), in handle in server");
   place.kind = RootKind::kThreadLocal;
   CHECK(root_label(metadata, place, 2) == "handle in server, thread-local of 2 threads (worker-*)");
+  // The module is the interpreter, not where the variable is.
+  place.kind = RootKind::kGlobal;
+  CHECK(root_label(metadata, place) == "handle");
 }
 
 TEST_CASE("why shows each step to the block") {
