@@ -10,10 +10,10 @@
 #include "analysis/context_census.h"
 #include "analysis/heap_summary.h"
 #include "analysis/leak_census.h"
+#include "analysis/memory_in_use.h"
 #include "analysis/object_census.h"
 #include "analysis/program_build.h"
 #include "analysis/rss_account.h"
-#include "analysis/snapshot_blocks.h"
 #include "analysis/stack_census.h"
 #include "analysis/stack_groups.h"
 #include "analysis/type_census.h"
@@ -37,36 +37,6 @@ double bytes_of(const std::optional<Tally>& value) {
 uint64_t whole(double number) {
   constexpr double kMost = 4e18;
   return number > 0 ? static_cast<uint64_t>(std::min(std::round(number), kMost)) : 0;
-}
-
-// All blocks and the used slots of runtimes, as owners, types and leaks count them; also where there
-// are no references, so that slots are no blocks, and blocks that hold pages of slots not malloc's
-// own.
-Tally memory_in_use(const SnapshotStreams& streams) {
-  std::vector<AddressRange> pages;  // ascending, in blocks of malloc
-  Tally in_use;
-  if (!streams.read_slots) {
-    const RuntimeModel& model = streams.metadata->runtimes;
-    for (const RuntimePages& each : model.pages) in_use.count += each.used_slots;
-    for (const RuntimeArea& area : model.areas) {
-      in_use.bytes += area.used.bytes;
-      if (area.is_in_malloc) pages.push_back(area.range);
-    }
-  }
-  // Small blocks fit between the pages of Ruby's areas, which end some bytes before a multiple of
-  // their size.
-  constexpr uint64_t kLeastPage = 4096;
-  const auto holds_pages = [&pages](const SnapshotBlock& block) {
-    if (block.usable < kLeastPage) return false;
-    const auto next =
-        std::upper_bound(pages.begin(), pages.end(), block.address,
-                         [](Address at, const AddressRange& range) { return at < range.end; });
-    return next != pages.end() && next->begin < block.address + block.usable;
-  };
-  each_snapshot_block(streams, [&](const SnapshotBlock& block) {
-    if (!block.is_mallocs_own && !holds_pages(block)) in_use.add(block.usable);
-  });
-  return in_use;
 }
 
 // Fits and counts the steps. `time_s`: as the values, empty where the order is none of time.
