@@ -15,7 +15,8 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& path, int error_number) {
   if (error_number == EINVAL) {
-    throw Error(ErrorKind::kBadInput, "cannot read " + path, "not a regular file");
+    throw Error(ErrorKind::kBadInput, "cannot read " + path, "not a regular file",
+                "give the path of a file");
   }
   throw Error(ErrorKind::kBadInput, "cannot open " + path, errno_text(error_number),
               "check the path and that you may read it");
@@ -41,7 +42,8 @@ MappedFile MappedFile::from_fd(UniqueFd fd, const std::string& name) {
     throw Error(ErrorKind::kBadInput, "cannot read " + name, errno_text(errno));
   }
   if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorKind::kBadInput, "cannot read " + name, "not a regular file");
+    throw Error(ErrorKind::kBadInput, "cannot read " + name, "not a regular file",
+                "give the path of a file");
   }
   MappedFile file;
   if (status.st_size == 0) return file;

@@ -1,9 +1,11 @@
 #include "core/core_target.h"
 
+#include <elf.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "core/core_file.h"
@@ -58,6 +60,10 @@ class CoreTarget final : public Target {
 };
 
 ElfHeaders parse_core(std::span<const std::byte> bytes, const std::string& path) {
+  if (bytes.size() < SELFMAG || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0) {
+    throw Error(ErrorKind::kBadInput, "cannot read " + path, "not an ELF file, as a core is",
+                "give a core, as gcore(1) writes one; for a snapshot: heapsnap report FILE");
+  }
   auto headers = ElfHeaders::parse(bytes, path);
   if (headers.type != ET_CORE) {
     throw Error(ErrorKind::kBadInput, "cannot read " + path,

@@ -287,6 +287,18 @@ std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata,
                       " recorded without a stack, since a table was full");
   }
   for (const std::string& note : tracker.notes) remarks.push_back(printable(note));
+  for (const Runtime& runtime : metadata.runtimes.runtimes) {
+    const bool has_pages = runtime.areas != 0 || !runtime.why_not.empty();
+    if (has_pages && runtime.kind == RuntimeKind::kPython) {
+      remarks.push_back(
+          "of Python's objects of up to 512 bytes no stack is known, unless it was started with "
+          "PYTHONMALLOC=malloc: heapsnap objects lists them by class");
+    } else if (has_pages && runtime.kind == RuntimeKind::kRuby) {
+      remarks.push_back(
+          "of Ruby's objects only what they have besides in malloc's memory has a stack: heapsnap "
+          "objects lists them by class");
+    }
+  }
   return remarks;
 }
 

@@ -52,8 +52,15 @@ Footer read_envelope(std::span<const std::byte> file, const std::string& name) {
   ByteReader reader(file, name);
   if (file.size() < format::kFileMagic.size() ||
       reader.take_text(format::kFileMagic.size()) != format::kFileMagic) {
-    throw Error(ErrorKind::kBadInput, "cannot read " + name, "it is not a heapsnap snapshot",
-                "give a file that heapsnap wrote");
+    constexpr std::string_view kElf =
+        "\x7f"
+        "ELF";
+    const bool is_elf =
+        file.size() >= kElf.size() && std::memcmp(file.data(), kElf.data(), kElf.size()) == 0;
+    throw Error(
+        ErrorKind::kBadInput, "cannot read " + name,
+        is_elf ? "it is an ELF file, not a heapsnap snapshot" : "it is not a heapsnap snapshot",
+        is_elf ? "of a core: heapsnap core FILE" : "give a file that heapsnap wrote");
   }
   const std::string cut_off = "it was cut off: the end of the snapshot is missing";
   const std::string remedy = "copy the file again, or take the snapshot again";

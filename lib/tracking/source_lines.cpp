@@ -87,6 +87,7 @@ class SiblingWalk {
   // `most_bytes`: of entries that may be walked over.
   explicit SiblingWalk(uint64_t most_bytes) : left_(most_bytes) {}
 
+  bool is_spent() const { return left_ == 0; }
   // A traversal in the order of the file, of which the entries are asked for one by one.
   void begin() { furthest_ = nullptr; }
   bool first_child(Dwarf_Die& parent, Dwarf_Die& child) {
@@ -119,10 +120,16 @@ class SiblingWalk {
   const void* furthest_ = nullptr;
 };
 
+bool is_without_scopes(int language) {
+  return language == DW_LANG_C89 || language == DW_LANG_C || language == DW_LANG_C99 ||
+         language == DW_LANG_C11 || language == DW_LANG_Mips_Assembler;
+}
+
 // "outer::(anonymous namespace)::" of what the declaration stands in.
 std::string scope_prefix(Dwarf_Die declaration, SiblingWalk& walk) {
   Dwarf_Die holder;
   if (dwarf_diecu(&declaration, &holder, nullptr, nullptr) == nullptr) return {};
+  if (is_without_scopes(dwarf_srclang(&holder))) return {};
   std::string prefix;
   walk.begin();
   Dwarf_Die next;
@@ -132,6 +139,7 @@ std::string scope_prefix(Dwarf_Die declaration, SiblingWalk& walk) {
     while (next.addr < declaration.addr && walk.next(next) && next.addr <= declaration.addr) {
       child = next;
     }
+    if (walk.is_spent()) return {};  // `child` need not be what holds it
     if (child.addr >= declaration.addr) break;
     const int tag = dwarf_tag(&child);
     const char* const name = text_attribute(child, DW_AT_name);

@@ -3,6 +3,7 @@
 
     inside    heapsnap is in the group, as with `docker exec`: whatever becomes of it, the target lives
     inject    the tracker's tables are refused, or leave half of what is left
+    first_victim  whom the OOM killer is to pick
 
 Skipped where no group can be made."""
 
@@ -51,6 +52,22 @@ def inside(heapsnap, program, group):
     print("heapsnap ended with", sorted(outcomes))
 
 
+def first_victim(heapsnap, program, group):
+    """heapsnap is picked before others; `run`, which stays beside its program, and the program are not."""
+    def score(pid):
+        return int(pathlib.Path(f"/proc/{pid}/oom_score_adj").read_text())
+    ours = score("self")
+    with Writer(program, group) as target:
+        with subprocess.Popen([heapsnap, "watch", target.pid, "-j"], stdout=subprocess.PIPE, text=True) as watch:
+            watch.stdout.readline()
+            assert score(watch.pid) == 1000
+            watch.terminate()
+        with subprocess.Popen([heapsnap, "run", "--", "sh", "-c", "echo $$; read line"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as run:
+            assert score(run.stdout.readline().strip()) == ours == score(run.pid)
+            run.communicate("\n")
+
+
 def inject(heapsnap, program, group):
     def run(*words):
         return subprocess.run([heapsnap, *words, target.pid], capture_output=True, text=True, check=False)
@@ -78,7 +95,7 @@ def main():
         if group is None:
             print("skipped: no control group that counts memory can be made here")
             return SKIPPED
-        {"inside": inside, "inject": inject}[case](heapsnap, program, group)
+        {"inside": inside, "inject": inject, "first_victim": first_victim}[case](heapsnap, program, group)
     return 0
 
 

@@ -210,6 +210,23 @@ def find_python(arguments):
     return found[:1]
 
 
+def check_tracked(heapsnap, python):
+    """That its small objects have no stack is said, with what gives them one."""
+    script = "import os; kept = [object() for _ in range(50000)]; print(os.getpid(), flush=True); input()"
+    tracked = {}
+    for allocator in ("pymalloc", "malloc"):
+        with subprocess.Popen([heapsnap, "run", "--", *python, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              text=True, env=dict(os.environ, PYTHONMALLOC=allocator)) as process:
+            pid = process.stdout.readline().strip()
+            screen = subprocess.run([heapsnap, "stacks", pid], capture_output=True, text=True, check=True).stdout
+            rows = subprocess.run([heapsnap, "stacks", pid, "-j"], capture_output=True, text=True, check=True).stdout
+            process.communicate("\n")
+        assert "no stack is known, unless it was started with PYTHONMALLOC=malloc" in " ".join(screen.split()), screen
+        tracked[allocator] = json.loads(rows)["live_blocks"]
+    assert tracked["malloc"] > tracked["pymalloc"] + 50000, tracked
+    print("tracked:", tracked)
+
+
 def check_unknown(heapsnap, python, version):
     """One that is too old is named, and refused."""
     with subprocess.Popen([*python, "-c", "import sys; print('ready'); sys.stdout.flush(); sys.stdin.read()"],
@@ -263,6 +280,7 @@ def main():
         print(f"malloc alone: {found.runtime['objects']} objects")
     with tempfile.TemporaryDirectory() as folder:
         check_refusals(heapsnap, python, folder)
+    check_tracked(heapsnap, python)
     print("refused in words: PYTHONMALLOC=debug, what was not asked for, what would have held it")
 
 

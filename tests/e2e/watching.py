@@ -438,6 +438,7 @@ def not_permitted(heapsnap, folder):
         assert row["rss"] > MIB and row["threads"] == 1 and "arenas" not in row, row
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert "malloc's counters cannot be read: " in done.stdout and " malloc " not in done.stdout, done.stdout
+        assert "not tracked" not in done.stdout, done.stdout  # which nobody knows
         done = subprocess.run([*command, "--rss-over", "1", "-o", folder], capture_output=True, text=True, check=False)
         assert done.returncode == 4 and not done.stdout and "do:" in done.stderr, done
 

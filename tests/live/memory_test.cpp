@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/proc_fs.h"
@@ -123,6 +125,32 @@ TEST_CASE("a copy is given up before the limit of the group is reached") {
     target.finish();
     CHECK(target.exit_status() == 0);
   });
+}
+
+TEST_CASE("nothing more is read of a copy that is void, in whatever way") {
+  LiveTarget target({HEAP_WRITER, "16", "told"});
+  FrozenProcess frozen(target.pid(), choose(FreezeChoice::kFork));
+  REQUIRE(frozen.record().method == FreezeMethod::kFork);
+  const auto mappings = frozen.address_space().mappings();
+  const auto heap = std::find_if(mappings.begin(), mappings.end(),
+                                 [](const Mapping& mapping) { return mapping.path == "[heap]"; });
+  REQUIRE(heap != mappings.end());
+  std::vector<std::byte> large(1 << 20);  // by a pipe
+  std::vector<std::byte> small(64);
+  CHECK(frozen.memory().read(heap->range.begin, large) == large.size());
+  CHECK(frozen.memory().read(heap->range.begin, small) == small.size());
+  frozen.set_memory_budget(4096);
+  target.write_line("write");
+  REQUIRE(target.read_line() == "written");
+  while (!frozen.loss()) std::this_thread::yield();
+  CHECK(frozen.loss()->find("more than the budget") != std::string::npos);
+  CHECK_FALSE(children_of(target.pid(), false).empty());  // it lives
+  CHECK_THROWS_AS(frozen.memory().read(heap->range.begin, large), Error);
+  CHECK_THROWS_AS(frozen.memory().read(heap->range.begin, small), Error);
+  frozen.thaw();
+  CHECK(children_of(target.pid(), false).empty());
+  target.finish();
+  CHECK(target.exit_status() == 0);
 }
 
 TEST_CASE("a target that writes while its copy ends, near the limit, is not ended for it") {

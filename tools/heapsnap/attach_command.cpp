@@ -33,11 +33,10 @@ constexpr const char* kAttachDescription =
 constexpr uint64_t kLongestDeadline = 86'400'000;
 
 FreezeChoice parse_freeze_choice(const std::string& text) {
-  if (text == "auto") return FreezeChoice::kAuto;
+  check_choice("--freeze", text, {"auto", "fork", "stop", "none"});
   if (text == "fork") return FreezeChoice::kFork;
   if (text == "stop") return FreezeChoice::kStop;
-  if (text == "none") return FreezeChoice::kNone;
-  throw Error(ErrorKind::kUsage, "--freeze " + text, "not one of auto, fork, stop, none");
+  return text == "none" ? FreezeChoice::kNone : FreezeChoice::kAuto;
 }
 
 // For a parent that has to name its child as tracer first (prctl PR_SET_PTRACER). A byte will do: a

@@ -51,10 +51,9 @@ struct ExportArguments {
 };
 
 DumpedHeaps parse_heaps(const std::string& text) {
-  if (text == "all") return DumpedHeaps::kAll;
+  check_choice("--heaps", text, {"all", "main", "others"});
   if (text == "main") return DumpedHeaps::kMain;
-  if (text == "others") return DumpedHeaps::kNonMain;
-  throw Error(ErrorKind::kUsage, "--heaps " + text, "not one of all, main, others");
+  return text == "others" ? DumpedHeaps::kNonMain : DumpedHeaps::kAll;
 }
 
 class UnusedChunks final : public ChunkSink {

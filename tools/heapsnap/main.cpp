@@ -176,7 +176,8 @@ int run_and_tell(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   using namespace heapsnap;
-  be_first_oom_victim();
+  // `run` stands beside its program, and has nothing that could be freed.
+  if (argc < 2 || std::string_view(argv[1]) != "run") be_first_oom_victim();
   take_standard_descriptors();
   // A reader that goes away (`| head`) is an error of write(2), so that all is put back first.
   std::signal(SIGPIPE, SIG_IGN);

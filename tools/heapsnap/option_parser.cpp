@@ -295,7 +295,8 @@ void check_choice(const std::string& option, const std::string& text,
     if (text == choice) return;
     list += (list.empty() ? "" : ", ") + std::string(choice);
   }
-  throw Error(ErrorKind::kUsage, option + " " + text, "not one of " + list);
+  throw Error(ErrorKind::kUsage, option + " " + text, "not one of " + list,
+              "for example: " + option + " " + std::string(*choices.begin()));
 }
 
 }  // namespace heapsnap

@@ -12,6 +12,7 @@
 #include "platform/linux/freeze/end_watch.h"
 #include "platform/linux/freeze/running_process.h"
 #include "platform/linux/freeze/started_command.h"
+#include "platform/linux/self/oom_preference.h"
 #include "report/number_text.h"
 #include "report/terminal_text.h"
 #include "tools/capture/capture.h"
@@ -59,6 +60,7 @@ std::string preload_list(const std::string& tracker) {
 
 // Writes the snapshot of a program that stands at its end.
 void take_last_snapshot(ProgramEnd& end, const RunArguments& arguments) {
+  be_first_oom_victim();  // the program's end is near, and all of it stands still
   CaptureOptions options;
   options.output.overwrite = arguments.force;
   FreezeOptions freeze;
@@ -68,16 +70,43 @@ void take_last_snapshot(ProgramEnd& end, const RunArguments& arguments) {
   capture_process(end.tid, freeze, options);
 }
 
-// Says so when nothing will be recorded. False: the tracker must not be preloaded either, since the
+// The tables count for limits of the program's own, which it may need for itself.
+void announce_limits() {
+  struct Limit {
+    int resource;
+    const char* option;
+  };
+  for (const auto& [resource, option] : {Limit{RLIMIT_AS, "-v"}, Limit{RLIMIT_DATA, "-d"}}) {
+    rlimit limit{};
+    if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY) {
+      continue;
+    }
+    print_notice(fmt::format(
+        "heapsnap: the program may run out of memory earlier than without the tracker\n"
+        "  why: ulimit {} is {}, and the tracker's tables count for it: some 31 MiB with one\n"
+        "       thread, 90 MiB with eight, before anything is recorded\n"
+        "  do:  raise the limit: ulimit {} unlimited\n",
+        option, size_text(limit.rlim_cur), option));
+  }
+}
+
+// Says so when nothing will be recorded, or at a price. False: the tracker must not be preloaded either, since the
 // runtime of a sanitizer ends the program when another library comes before it.
 bool announce_allocator(const std::string& command) {
   const auto found = allocator_of_program(command);
-  if (!found) return true;
+  if (!found) {
+    announce_limits();
+    return true;
+  }
   const AllocatorVerdict& verdict = found->verdict;
   const bool is_foreign = verdict.kind == AllocatorVerdict::Kind::kForeign;
   const bool is_sanitizer = is_foreign && verdict.name.ends_with("Sanitizer");
   const bool is_checked = !is_foreign && !verdict.checker.empty();
-  if (found->has_loader && !is_foreign && !is_checked && verdict.interposer.empty()) return true;
+  if (found->has_loader && !is_foreign && !is_checked && verdict.interposer.empty()) {
+    announce_limits();
+    return true;
+  }
   std::string why;
   if (is_foreign) {
     why = fmt::format("malloc is provided by {}, {}: the tracker {}", verdict.name, verdict.file,
@@ -95,27 +124,6 @@ bool announce_allocator(const std::string& command) {
       "heapsnap: {}: {} of its blocks will have a call stack\n  why: {}\n", printable(command),
       is_foreign || is_checked || !found->has_loader ? "none" : "not all", printable(why)));
   return !is_sanitizer;
-}
-
-// The tables count for limits of the program's own, which it may need for itself.
-void announce_limits() {
-  struct Limit {
-    int resource;
-    const char* option;
-  };
-  for (const auto& [resource, option] : {Limit{RLIMIT_AS, "-v"}, Limit{RLIMIT_DATA, "-d"}}) {
-    rlimit limit{};
-    if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0 ||
-        limit.rlim_cur == RLIM_INFINITY) {
-      continue;
-    }
-    print_notice(fmt::format(
-        "heapsnap: the program may run out of memory earlier than without the tracker\n"
-        "  why: ulimit {} is {}, and the tracker's tables count for it: 31 MiB with one thread,\n"
-        "       90 MiB with eight, and an eighth of what is allocated\n"
-        "  do:  raise the limit: ulimit {} unlimited\n",
-        option, size_text(limit.rlim_cur), option));
-  }
 }
 
 }  // namespace
@@ -145,7 +153,6 @@ int run_run(const std::vector<std::string>& words) {
                 "for example: heapsnap run -- ls -l");
   }
   if (announce_allocator(options.arguments.front())) {
-    announce_limits();
     options.environment.emplace_back("LD_PRELOAD", preload_list(preloadable_tracker()));
   }
   options.environment.emplace_back("HEAPSNAP_FRAMES", std::to_string(arguments.frames));

@@ -62,12 +62,10 @@ struct StacksArguments {
 };
 
 StackOrder parse_order(const std::string& text) {
-  if (text == "live-bytes") return StackOrder::kLiveBytes;
+  check_choice("--sort", text, {"live-bytes", "live-blocks", "rate", "churn"});
   if (text == "live-blocks") return StackOrder::kLiveBlocks;
   if (text == "rate") return StackOrder::kRate;
-  if (text == "churn") return StackOrder::kChurn;
-  throw Error(ErrorKind::kUsage, "--sort " + text,
-              "not one of live-bytes, live-blocks, rate, churn");
+  return text == "churn" ? StackOrder::kChurn : StackOrder::kLiveBytes;
 }
 
 void print_churn_log(const SnapshotReader& snapshot, const RecordedStacks& recorded, Writer& out) {

@@ -16,7 +16,8 @@ int resolve_target(const std::string& argument) {
       std::from_chars(argument.data(), argument.data() + argument.size(), pid);
   if (error == std::errc() && end == argument.data() + argument.size()) {
     if (pid > 0) return pid;
-    throw Error(ErrorKind::kUsage, "PID " + argument, "a PID is a positive number");
+    throw Error(ErrorKind::kUsage, "PID " + argument, "a PID is a positive number",
+                "list processes: ps -eo pid,user,comm,rss --sort=-rss | head -20");
   }
   if (argument.empty()) throw Error(ErrorKind::kUsage, "PID", "it is empty");
   if (const auto container = parse_container_argument(argument)) {

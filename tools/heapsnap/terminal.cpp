@@ -10,7 +10,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/error.h"
+#include "tools/heapsnap/option_parser.h"
 
 namespace heapsnap {
 
@@ -33,10 +33,9 @@ std::optional<unsigned> number_in_environment(const char* name) {
 }  // namespace
 
 ColorChoice parse_color_choice(const std::string& text) {
-  if (text == "auto") return ColorChoice::kAuto;
+  check_choice("--color", text, {"auto", "always", "never"});
   if (text == "always") return ColorChoice::kAlways;
-  if (text == "never") return ColorChoice::kNever;
-  throw Error(ErrorKind::kUsage, "--color " + text, "not one of auto, always, never");
+  return text == "never" ? ColorChoice::kNever : ColorChoice::kAuto;
 }
 
 bool use_color(ColorChoice choice, int fd) {

@@ -286,9 +286,7 @@ void require(bool is_given, const char* option, const char* why, const char* rem
 
 // Throws Error{kUsage} for what does not go together.
 void check(const WatchArguments& arguments, const WatchRules& rules) {
-  if (arguments.format != "text" && arguments.format != "churnlog") {
-    throw Error(ErrorKind::kUsage, "--format " + arguments.format, "not one of text, churnlog");
-  }
+  check_choice("--format", arguments.format, {"text", "churnlog"});
   text_style(arguments.style);
   require(!arguments.is_churn_log() || !rules.is_empty(), "--format churnlog",
           "it needs a threshold: --every, --churn or --growth", "for example: --churn 64MiB");

@@ -30,7 +30,7 @@ WatchedProcess::WatchedProcess(int pid, std::string command)
     open();
     if (!refusal_) find_recording_tracker();
   });
-  if (!is_tracked()) {
+  if (!is_tracked() && !refusal_) {
     notes_.insert(notes_.begin(), "not tracked: heapsnap inject " + std::to_string(pid) +
                                       " adds live bytes, allocations and churn");
   }
@@ -98,6 +98,7 @@ void WatchedProcess::require_memory() const {
 }
 
 void WatchedProcess::fail_untracked(const std::string& what) const {
+  require_memory();
   throw Error(ErrorKind::kUnsupported, what, "the process is not tracked",
               "load the tracker: heapsnap inject " + std::to_string(pid_));
 }

@@ -144,20 +144,25 @@ void check_start(int pid, int64_t result, const TrackingOptions& options) {
 }
 
 // The tables are the target's memory: where a limit is near, it would be ended for them. Gives the
-// options with a limit for the tables that leaves as much as they may take, which a note tells.
-TrackingOptions fit_to_memory(int pid, TrackingOptions options, std::vector<std::string>& notes) {
-  constexpr uint64_t kAtOnce = 8 << 20;  // twice what the library and empty tables take
+// options with a limit for the tables that leaves as much as they may still take, which a note
+// tells. `in_use`: what they have already.
+TrackingOptions fit_to_memory(int pid, TrackingOptions options, uint64_t in_use,
+                              std::vector<std::string>& notes) {
   constexpr uint64_t kAmple = 1ULL << 30;
+  // The library and empty tables take half of that.
+  const uint64_t at_once =
+      std::max(uint64_t{8} << 20, 2 * tracker::least_memory_limit(options.max_frames));
   const MemoryMargin::Room room = MemoryMargin(pid).room(UINT64_MAX);
-  if (room.bytes < kAtOnce) {
+  if (in_use == 0 && room.bytes < at_once) {
     throw Error(ErrorKind::kUnsupported, process_text(pid) + " cannot be tracked",
                 "only " + bytes_text(room.bytes) + " are left of the " + room.limit +
-                    ", and the tracker needs " + bytes_text(kAtOnce) + " at once",
+                    ", and the tracker needs " + bytes_text(at_once) + " at once",
                 "raise that limit, or take a snapshot without the tracker: heapsnap attach " +
                     std::to_string(pid));
   }
   if (options.memory_limit != 0 || room.bytes / 2 >= kAmple) return options;
-  options.memory_limit = std::max(room.bytes / 2, tracker::least_memory_limit(options.max_frames));
+  options.memory_limit =
+      std::max(in_use + room.bytes / 2, tracker::least_memory_limit(options.max_frames));
   notes.push_back("only " + bytes_text(room.bytes) + " are left of the " + room.limit +
                   ": its tables may take half of that (--memory-limit BYTES allows more)");
   return options;
@@ -171,9 +176,12 @@ bool is_recording(const std::optional<tracker::Directory>& directory) {
 void start(RunningProgram& target, std::span<const std::byte> image, const TrackingOptions& asked,
            TrackingChange& change) {
   const int pid = target.process().pid;
-  const TrackingOptions options = fit_to_memory(pid, asked, change.notes);
   const CLibrary libc = CLibrary::find(target);
   std::optional<TrackerPresence> present = find_tracker(target, libc, image);
+  std::optional<tracker::Directory> directory;
+  if (present) directory = read_tracker_directory(target, *present);
+  const TrackingOptions options =
+      fit_to_memory(pid, asked, directory ? directory->memory_used : 0, change.notes);
   check_filters_alike(pid);
   change.look_pauses = require_sound_heap(target, libc);
   LibraryCallResult call;
@@ -181,7 +189,7 @@ void start(RunningProgram& target, std::span<const std::byte> image, const Track
   load.address_space = kTablesAtFirst;
   if (present) {
     change.was_loaded = true;
-    change.was_recording = is_recording(read_tracker_directory(target, *present));
+    change.was_recording = is_recording(directory);
     call = call_library(target, libc, present->loader_name, load);
   } else {
     call = load_library(target, libc, load);

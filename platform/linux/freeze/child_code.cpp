@@ -37,17 +37,17 @@ Address ChildCode::load(const PortableCode& code, uint64_t room) {
 bool ChildCode::run(size_t function, Address argument) {
   bool is_done = false;
   on_tracer_([&] {
-    is_done = child_.execute({.entry = base_ + code_.entry,
-                              .end = base_ + code_.trap,
-                              .function = base_ + function,
-                              .argument = argument.value(),
-                              .stack = end_ & ~uint64_t{15}});
+    is_done = !child_.is_void() && child_.execute({.entry = base_ + code_.entry,
+                                                   .end = base_ + code_.trap,
+                                                   .function = base_ + function,
+                                                   .argument = argument.value(),
+                                                   .stack = end_ & ~uint64_t{15}});
   });
   return is_done;
 }
 
 bool ChildCode::read(Address from, std::span<std::byte> bytes) {
-  return child_.read(from.value(), bytes);
+  return !child_.is_void() && child_.read(from.value(), bytes);
 }
 
 bool ChildCode::write(Address to, std::span<const std::byte> bytes) {

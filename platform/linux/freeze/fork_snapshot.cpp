@@ -342,7 +342,8 @@ void ForkSnapshot::give_memory_back() {
       const SystemCall call{SYS_madvise,
                             {(range.begin + at).value(), std::min(kAtOnce, range.size() - at),
                              MADV_DONTNEED, 0, 0, 0}};
-      if (!lets_fail(call) || child_.call(call) != 0) return;
+      if (!lets_fail(call) || child_.is_crippled()) return;
+      if (child_.call(call) != 0) break;  // locked, or of a device
     }
   }
 }

@@ -310,7 +310,7 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
   view_.tid = child.pid();
   auto memory =
       std::make_unique<ProcessMemory>(view_.proc, child.pid(), ProcessMemory::Way::kProcMem);
-  memory->gone_when(watch_->is_void());
+  if (const auto* const is_void = child.void_flag()) memory->gone_when(*is_void);
   view_.memory = std::move(memory);
   record_.threads_in_malloc = inside_malloc_.size();
   note_handlers(options);

@@ -48,6 +48,12 @@ class SnapshotChild {
   bool begin_call(const SystemCall& call);
   std::optional<long> end_call(TraceClock::time_point deadline);
   std::optional<long> end_call();
+  // Whether `watch` says that nothing of it may be used any more.
+  bool is_void() const { return watch_ != nullptr && watch_->is_void(); }
+  // For ProcessMemory::gone_when(); null without a watch.
+  const std::atomic<bool>* void_flag() const {
+    return watch_ == nullptr ? nullptr : &watch_->is_void();
+  }
   // Whether its calls need the memory at `range`.
   bool needs(const AddressRange& range) const { return range.contains(Address(stack_)); }
   // Puts at most 64 bytes where they disturb nothing, for a call to point to. 0 on failure.

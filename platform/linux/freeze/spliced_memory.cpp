@@ -24,6 +24,7 @@ SplicedMemory::SplicedMemory(const ProcFs& proc, SnapshotChild& child, OnTracer 
     : direct_(proc, child.pid(), ProcessMemory::Way::kProcMem),
       child_(child),
       on_tracer_(std::move(on_tracer)) {
+  if (const auto* const is_void = child.void_flag()) direct_.gone_when(*is_void);
   open_pipe(proc);
 }
 
@@ -50,7 +51,7 @@ size_t SplicedMemory::read(Address from, std::span<std::byte> out) {
 
 size_t SplicedMemory::splice(Address from, std::span<std::byte> out) {
   size_t count = 0;
-  while (pipe_ && out.size() - count >= kWorthSplicing) {
+  while (pipe_ && !child_.is_void() && out.size() - count >= kWorthSplicing) {
     const Address at = from + count;
     const uint64_t room = capacity_ - at.value() % kPage;
     const auto piece = out.subspan(count, std::min<uint64_t>(room, out.size() - count));

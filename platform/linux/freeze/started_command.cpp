@@ -13,7 +13,6 @@
 #include "base/unique_fd.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "platform/linux/self/nap.h"
-#include "platform/linux/self/oom_preference.h"
 
 namespace heapsnap {
 
@@ -92,7 +91,8 @@ void StartedCommand::start(const Options& options) {
   const std::optional<int> error = read_int(refusal.read_end.get());
   if (!error) return;
   wait({});
-  throw Error(ErrorKind::kUsage, "cannot run " + options.arguments.front(), errno_text(*error));
+  throw Error(ErrorKind::kUsage, "cannot run " + options.arguments.front(), errno_text(*error),
+              "check that there is a program of that name, and that you may execute it");
 }
 
 // In the child. Only one thread of heapsnap exists here, and this does not return.
@@ -112,7 +112,6 @@ void StartedCommand::become(const Options& options, int ready, int refusal) {
   std::signal(SIGPIPE, SIG_DFL);  // which heapsnap ignores
   std::signal(SIGXFSZ, SIG_DFL);  // the same
   ::pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
-  restore_oom_preference();
   ::execvp(arguments[0], arguments.data());
   const int error = errno;
   const ssize_t written = ::write(refusal, &error, sizeof error);

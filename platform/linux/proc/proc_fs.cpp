@@ -225,7 +225,8 @@ Process ProcFs::describe(int pid) const {
   const TaskStat leader = stat(process.pid);
   if (leader.is_kernel_task()) {
     throw Error(ErrorKind::kUnsupported, "cannot inspect process " + std::to_string(pid),
-                "it is a kernel thread and has no memory of its own");
+                "it is a kernel thread and has no memory of its own",
+                "name a program's process: ps -eo pid,user,comm,rss --sort=-rss | head -20");
   }
   const auto alive = live_tid(process.pid);
   if (!alive) {

@@ -26,7 +26,7 @@ class ProcessMemory : public MemoryReader {
   // nothing.
   ProcessMemory(const ProcFs& proc, int pid, Way way);
 
-  // From now on it counts as gone while `is_void`, which outlives this, is true.
+  // From now on it counts as gone once `is_void`, which outlives this, is true.
   void gone_when(const std::atomic<bool>& is_void) { is_void_ = &is_void; }
 
   // Throws Error{kNoProcess} when the process, or the address space it had, is gone.

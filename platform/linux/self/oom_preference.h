@@ -8,11 +8,8 @@
 
 namespace heapsnap {
 
-// From now on this process and those that it starts. Where that is not allowed, nothing happens.
+// From now on this process and those that it starts: not for one that starts a user's program, or
+// that has to outlive it. Where it is not allowed, nothing happens.
 void be_first_oom_victim() noexcept;
-
-// As before the first call of that. For a process that is about to execute another program;
-// async-signal-safe.
-void restore_oom_preference() noexcept;
 
 }  // namespace heapsnap

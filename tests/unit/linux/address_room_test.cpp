@@ -40,7 +40,7 @@ TEST_CASE("what a process has mapped once it may map again") {
         "ulimit -d of it is 5.0 MiB, of which it has used up to 5.0 MiB, and 1.0 MiB more may be "
         "needed");
   // Lowered below what it has.
-  CHECK(find_address_refusal(kStatus, limit("Max data size", kMiB), 0).has_value());
+  CHECK(find_address_refusal(kStatus, limit("Max data size", kMiB / 2), 0).has_value());
 }
 
 TEST_CASE("what is mapped into a process that has locked all counts for what it may lock") {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 #include "platform/linux/proc/memory_room.h"
 #include "tests/unit/linux/fixture_tree.h"

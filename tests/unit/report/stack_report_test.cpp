@@ -7,7 +7,6 @@
 #include <sstream>
 
 #include "report/churn_log.h"
-#include "report/heapprof_listing.h"
 #include "report/stack_frames.h"
 #include "report/stack_labels.h"
 #include "report/stack_lines.h"
@@ -193,21 +192,6 @@ TEST_CASE("JSON has the exact numbers and all frames") {
   CHECK(std::string_view(first["frames"].at(2)["module_address"]) == "0x117b");
 }
 
-TEST_CASE("heapprof's listing") {
-  const Sample sample;
-  std::string sizes = "100";
-  for (int i = 1; i < 64; ++i) sizes += ", 100";
-  CHECK(printed([&](Writer& out) { print_heapprof_listing(out, sample.input(), UINT64_MAX); }) ==
-        "98% 6400 [" + sizes +
-            "]\n"
-            "  0x401136 fill(Node*) (/src/node.h:7)\n"
-            "  0x401136 make_node(int) (/src/tree.c:12)\n"
-            "  0x40117b main\\x1b[31m (/src/tree.c:40)\n"
-            "1% 100 [100]\n"
-            "  0x402222 tree+0x2222\n"
-            "  0x7f0000001234 0x7f0000001234\n");
-}
-
 TEST_CASE("the churn log has bytes and counts, since the entry before and in all") {
   Sample sample;
   const std::string text = printed([&](Writer& out) {
@@ -297,6 +281,27 @@ struct AlikeSample : Sample {
 };
 
 }  // namespace
+
+TEST_CASE("of objects in an interpreter's own pages no stack is known, and that is said") {
+  Sample sample;
+  const auto remarks = [&] {
+    std::string all;
+    for (const std::string& each : stack_remarks(sample.metadata, sample.census))
+      all += each + "\n";
+    return all;
+  };
+  Runtime python;
+  python.kind = RuntimeKind::kPython;
+  sample.metadata.runtimes.runtimes = {python};  // with malloc for everything
+  CHECK_FALSE(holds(remarks(), "Python"));
+  sample.metadata.runtimes.runtimes[0].areas = 1;
+  CHECK(holds(remarks(), "of Python's objects of up to 512 bytes no stack is known"));
+  sample.metadata.runtimes.runtimes[0].areas = 0;
+  sample.metadata.runtimes.runtimes[0].why_not = kRuntimeNotAsked;
+  CHECK(holds(remarks(), "unless it was started with PYTHONMALLOC=malloc"));
+  sample.metadata.runtimes.runtimes[0].kind = RuntimeKind::kRuby;
+  CHECK(holds(remarks(), "heapsnap objects lists them by class"));
+}
 
 TEST_CASE("stacks that differ do not look alike") {
   AlikeSample sample;
@@ -456,16 +461,6 @@ TEST_CASE("as many threads are listed as are asked for, and stacks that end earl
   CHECK(holds(listed(1), "  1 more thread: --all\n"));
   threads[0].truncated = 3;
   CHECK(holds(listed(1), "truncated: allocations whose stacks lack the outer frames"));
-}
-
-TEST_CASE("heapprof's listing has as many sizes as are asked for") {
-  const Sample sample;
-  const std::string text =
-      printed([&](Writer& out) { print_heapprof_listing(out, sample.input(), 3); });
-  CHECK(holds(text, "98% 6400 [100, 100, 100, ... and 61 more]\n"));
-  CHECK(holds(text, "1% 100 [100]\n"));
-  CHECK(holds(printed([&](Writer& out) { print_heapprof_listing(out, sample.input(), 64); }),
-              ", 100]\n"));
 }
 
 TEST_CASE(
