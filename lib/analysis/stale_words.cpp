@@ -1,30 +1,39 @@
 #include "analysis/stale_words.h"
 
+#include <algorithm>
+
 #include "references/container_storage.h"
 
 namespace heapsnap {
 
 namespace {
 
-// The blocks that hold characters, in which words are no addresses: behind the end of a text lies
-// what was there before.
-BlockSet texts_of(const ReferenceStreams& references, BlockNumber blocks) {
-  std::vector<bool> is_text;
-  for (const BlockType& type : references.types) {
-    is_text.push_back(type.source == TypeSource::kStructure &&
-                      (type.name == to_string(StorageKind::kText) ||
-                       type.name == to_string(StorageKind::kText16) ||
-                       type.name == to_string(StorageKind::kText32)));
-  }
-  BlockSet texts(blocks);
+// Whether words of blocks of that type are no addresses: behind the end of a text lies what was
+// there before.
+bool is_text(const BlockType& type) {
+  return type.source == TypeSource::kStructure && (type.name == to_string(StorageKind::kText) ||
+                                                   type.name == to_string(StorageKind::kText16) ||
+                                                   type.name == to_string(StorageKind::kText32));
+}
+
+bool is_of_language(const BlockType& type) {
+  return type.source == TypeSource::kRuntime;
+}
+
+template <typename IsWanted>
+BlockSet blocks_of(const ReferenceStreams& references, BlockNumber blocks, IsWanted is_wanted) {
+  std::vector<bool> wanted;
+  for (const BlockType& type : references.types) wanted.push_back(is_wanted(type));
+  BlockSet found(blocks);
+  if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return found;
   references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
     for (size_t i = 0; i < types.size() && first + i < blocks; ++i) {
-      if (types[i] < is_text.size() && is_text[types[i]]) {
-        texts.insert(first + static_cast<BlockNumber>(i));
+      if (types[i] < wanted.size() && wanted[types[i]]) {
+        found.insert(first + static_cast<BlockNumber>(i));
       }
     }
   });
-  return texts;
+  return found;
 }
 
 }  // namespace
@@ -58,7 +67,8 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
       words_(kLargest / word + 1),
       blocks_(words_),
       holding_(words_ * words_),
-      texts_(texts_of(references, static_cast<BlockNumber>(sizes.size()))) {
+      texts_(blocks_of(references, static_cast<BlockNumber>(sizes.size()), is_text)),
+      of_runtimes_(blocks_of(references, static_cast<BlockNumber>(sizes.size()), is_of_language)) {
   for (size_t block = 0; block < sizes.size(); ++block) {
     const size_t size = size_of(block);
     if (size < words_) ++blocks_[size];
@@ -81,8 +91,10 @@ bool StaleWords::is_rare(size_t size, uint32_t offset) const {
 }
 
 bool StaleWords::contains(uint64_t source, uint32_t offset) const {
-  if (source < texts_.blocks() && texts_.contains(static_cast<BlockNumber>(source))) return true;
-  return is_rare(size_of(source), offset);
+  if (source >= texts_.blocks()) return is_rare(size_of(source), offset);
+  const auto block = static_cast<BlockNumber>(source);
+  if (texts_.contains(block)) return true;
+  return !of_runtimes_.contains(block) && is_rare(size_of(source), offset);
 }
 
 }  // namespace heapsnap

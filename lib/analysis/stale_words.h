@@ -5,7 +5,8 @@
 //                           | c | d | ──►     the last word
 //
 // A word may be stale when it is among the characters of a string, or when fewer than one in eight
-// of the blocks of that size hold an address at its place.
+// of the blocks of that size hold an address at its place; but not in an object of a language
+// runtime, or in what such a one has besides, whose words the runtime itself follows.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,7 @@ class StaleWords {
   std::vector<uint64_t> blocks_;   // by size in words
   std::vector<uint64_t> holding_;  // by size and offset in words
   BlockSet texts_;
+  BlockSet of_runtimes_;
 };
 
 }  // namespace heapsnap

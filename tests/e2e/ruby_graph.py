@@ -50,6 +50,10 @@ def check(heapsnap, name, ruby, root):
         check_owners(heapsnap, target.pid)
         held = run(heapsnap, "why", hex(target.said["order"]), path, "-j", "--limit", "20")
         assert "Cache::STORE" in held and "Order" in held, held[:2000]
+        # The interpreter's own words are none that may be left over.
+        stale = [path for path in json.loads(held)["paths"]
+                 if path["root"] == "Cache::STORE" and any(step["may_be_stale"] for step in path["steps"])]
+        assert not stale, stale
         for variable, address in target.said["variables"].items():
             assert graph.globals[variable] == {graph.block_of(address)}, (variable, hex(address), graph.globals[variable])
             held = run(heapsnap, "why", hex(address), path, "-j", "--limit", "20")

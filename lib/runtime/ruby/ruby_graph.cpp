@@ -107,6 +107,19 @@ void RubyGraph::add_hash_pairs(std::span<const std::byte> slot) {
             words_from(2 * pairs));
 }
 
+void RubyGraph::add_table(Address table, std::span<const std::byte> header) {
+  constexpr uint64_t kBins = 24;
+  constexpr uint64_t kEntries = 48;
+  const StructBytes words(header, 8);
+  add_block(table.value(), table_, "Hash table", 0);
+  if (const uint64_t bins = words.word_at(kBins); bins != 0) {
+    add_block(bins, table_bins_, "Hash bins", ObjectClass::kNoReferences);
+  }
+  if (const uint64_t entries = words.word_at(kEntries); entries != 0) {
+    add_block(entries, table_entries_, "Hash entries", 0);
+  }
+}
+
 void RubyGraph::add_string_bytes(std::span<const std::byte> slot) {
   constexpr uint64_t kElsewhere = RubyValue::user_flag(1);
   const StructBytes words(slot, 8);

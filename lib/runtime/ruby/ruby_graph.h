@@ -42,6 +42,9 @@ class RubyGraph {
   void add_page(const RubyPage& page, uint64_t page_bytes);
   void add_object(uint32_t index, Address at, const RubyOwner& owner,
                   std::span<const std::byte> slot, bool is_dead);
+  // A st_table in a block of malloc, with its `header`, and what it has besides: an index of its
+  // entries (bins), and these.
+  void add_table(Address table, std::span<const std::byte> header);
   // One of no type that there is.
   void add_other(uint32_t index) { objects_.slots.add_slot(index, SlotMap::kBuffers); }
   // After the last slot: global ones, and those of classes and modules.
@@ -79,8 +82,11 @@ class RubyGraph {
   const RubyTypes& types_;
   RuntimeObjects& objects_;
   std::unordered_map<Kind, uint32_t, KindHash> classes_;
-  std::array<Recent, 1024> recent_{};                  // most objects are what one before was
-  uint32_t string_bytes_ = SlotMap::kBuffers;          // until there is one
+  std::array<Recent, 1024> recent_{};          // most objects are what one before was
+  uint32_t string_bytes_ = SlotMap::kBuffers;  // until there is one, as those below
+  uint32_t table_ = SlotMap::kBuffers;
+  uint32_t table_bins_ = SlotMap::kBuffers;
+  uint32_t table_entries_ = SlotMap::kBuffers;
   std::array<uint32_t, kMostPairs + 1> hash_pairs_{};  // the same, by how many there are
   std::vector<uint64_t> modules_;                      // and classes
 };

@@ -202,6 +202,7 @@ void RubyWalk::read_tables() {
     for (size_t i = done; i < done + got; ++i) {
       const auto header = std::span<const std::byte>(headers).subspan(i * kHeader, kHeader);
       sums_.add_owned(tables_[i].owner, ruby_table_bytes(header), true);
+      if (graph_) graph_->add_table(tables_[i].at, header);
     }
     done += got + 1;  // the one that cannot be read has none
   }

@@ -44,8 +44,8 @@ struct HandmadeHeap {
   void link(BlockNumber from, uint32_t offset, BlockNumber to, bool interior = false) {
     blocks[from].references.push_back({offset, to, interior});
   }
-  TypeNumber add_type(std::string name) {
-    streams.types.push_back({std::move(name), "", TypeSource::kVtable});
+  TypeNumber add_type(std::string name, TypeSource source = TypeSource::kVtable) {
+    streams.types.push_back({std::move(name), "", source});
     return static_cast<TypeNumber>(streams.types.size() - 1);
   }
   uint32_t add_place(RootKind kind, std::string name, int32_t tid = 0) {

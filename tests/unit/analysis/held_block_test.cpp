@@ -85,6 +85,24 @@ TEST_CASE("ways by words that may be stale come last, and say so") {
   CHECK(held->paths[2].steps[2].may_be_stale);
 }
 
+TEST_CASE("words of a language runtime's own are not stale, however few blocks have any there") {
+  for (const TypeSource source : {TypeSource::kRuntime, TypeSource::kDebugInfo}) {
+    HandmadeHeap heap;
+    const TypeNumber type = heap.add_type("Hash table", source);
+    const BlockNumber wanted = heap.add(1016);
+    const BlockNumber table = heap.add(56, type);
+    for (int i = 0; i < 100; ++i) heap.add(56);  // characters
+    heap.hold(heap.add_place(RootKind::kGlobal, "Cache::STORE"), table);
+    heap.link(table, 48, wanted);
+    const SnapshotStreams streams = heap.finish();
+    const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), 10);
+    REQUIRE(held);
+    REQUIRE(held->paths.size() == 1);
+    REQUIRE(held->paths[0].steps.size() == 2);
+    CHECK(held->paths[0].steps[1].may_be_stale == (source != TypeSource::kRuntime));
+  }
+}
+
 TEST_CASE("a leaked block has no ways to it, but what it leads to") {
   HandmadeHeap heap;
   const BlockNumber kept = heap.add(24);
