@@ -43,9 +43,9 @@ struct PlacedRoot {
 
 struct OwningRoots {
   std::vector<RootPlace> places;  // those of the snapshot, then the variables told apart
-  // By place: in how many threads there are places that are one with it, which is the first of them,
-  // and so has the roots of all. Thread-local variables of one name and frames of one function are
-  // one in all threads of one family (thread_family.h).
+  // By place: in how many threads there are places that are one with it, which is the first of
+  // them, and so has the roots of all. Thread-local variables of one name and frames of one
+  // function are one in all threads of one family (thread_family.h).
   std::vector<uint32_t> threads;
   std::vector<PlacedRoot> roots;  // ascending, each once
   BlockSet reached;               // by any root

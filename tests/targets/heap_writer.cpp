@@ -22,8 +22,8 @@ std::vector<char*> blocks;
 std::atomic<long> rounds{0};
 std::atomic<bool> ending{false};
 
-// Downwards: an exiting copy gives its memory back upwards, and what it has given back costs no page
-// when it is written to.
+// Downwards: an exiting copy gives its memory back upwards, and what it has given back costs no
+// page when it is written to.
 void write_round() {
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
     for (size_t at = 0; at < kBlock; at += kPage) ++(*block)[at];

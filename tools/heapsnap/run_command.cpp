@@ -91,8 +91,8 @@ void announce_limits() {
   }
 }
 
-// Says so when nothing will be recorded, or at a price. False: the tracker must not be preloaded either, since the
-// runtime of a sanitizer ends the program when another library comes before it.
+// Says so when nothing will be recorded, or at a price. False: the tracker must not be preloaded
+// either, since the runtime of a sanitizer ends the program when another library comes before it.
 bool announce_allocator(const std::string& command) {
   const auto found = allocator_of_program(command);
   if (!found) {

@@ -22,8 +22,8 @@ std::optional<uint64_t> tasks_of_machine(std::string_view average) {
   return parse_number(counts.substr(slash + 1));
 }
 
-// `of_machine`: tasks of all users. Those that /proc does not show, in a PID namespace of its own or
-// by hidepid, may all be this user's.
+// `of_machine`: tasks of all users. Those that /proc does not show, in a PID namespace of its own
+// or by hidepid, may all be this user's.
 UserTasks count_tasks(uint32_t user, uint64_t limit, uint64_t of_machine,
                       const KernelFiles& files) {
   UserTasks tasks{user, limit};
