@@ -32,6 +32,10 @@ struct BlockType {
   bool operator==(const BlockType&) const = default;
 };
 
+// What the tables of Ruby's Hashes are called, which are blocks of malloc.
+inline constexpr const char* kRubyTableName = "Hash table";
+inline constexpr const char* kRubyEntriesName = "Hash entries";
+
 // Number of a type: index into the list of types, whose first one is the unknown type.
 using TypeNumber = uint32_t;
 

@@ -160,6 +160,9 @@ def unknown(heapsnap, _tracker, folder):
                 # Of glibc's malloc there is nothing to be said, and nothing to be tracked.
                 failures += [told([heapsnap, "attach", "-o", snapshot, pid], 5, [f"malloc is provided by {name}"]),
                              told([heapsnap, "share", "--no-names", snapshot, "-o", snapshot + ".shared"], 0)]
+                # Nor does anything leak, as far as is known.
+                failures += [told([heapsnap, verb, pid], 5, [f"malloc is provided by {name}"])
+                             for verb in ("owners", "types", "leaks")]
                 first_screen = subprocess.run([heapsnap, "report", snapshot], capture_output=True, text=True).stdout
                 if "heapsnap inject" in first_screen:
                     failures.append(f"{name}: it says to inject:\n{first_screen}")

@@ -195,6 +195,18 @@ def standard_error(heapsnap, folder):
             check(made.returncode == code, f"{command} with {broken or 'a closed'} standard error: {made}")
 
 
+def default_names(heapsnap, folder):
+    """Snapshots of one second have names of their own; one that was asked for is not changed."""
+    with Sleeper() as target:
+        for _ in range(3):
+            made = run(heapsnap, "attach", "-q", target.pid, cwd=folder)
+            check(made.returncode == 0, f"attach: {made.stderr}")
+        check(len(os.listdir(folder)) == 3, f"three snapshots: {os.listdir(folder)}")
+        run(heapsnap, "attach", "-q", "-o", "mine.hsnap", target.pid, cwd=folder)
+        again = run(heapsnap, "attach", "-q", "-o", "mine.hsnap", target.pid, cwd=folder)
+        check(again.returncode == 2 and len(os.listdir(folder)) == 4, f"{again}")
+
+
 def closed_descriptors(heapsnap, folder):
     """What is meant for a closed standard output goes into no other file, and is missed; nor is a snapshot lost to a
     full standard error."""
@@ -228,7 +240,7 @@ def main():
         else:
             {"arguments": arguments, "other_files": other_files,
              "standard_output": standard_output, "standard_error": standard_error, "closed_pipe": closed_pipe,
-             "closed_descriptors": closed_descriptors}[case](heapsnap, folder)
+             "closed_descriptors": closed_descriptors, "default_names": default_names}[case](heapsnap, folder)
 
 
 main()

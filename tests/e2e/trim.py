@@ -89,6 +89,8 @@ def main():
         ("a second trim that gives nothing back says that it does",
          "0 B given back" not in again or "resident memory did not shrink" in again),
         ("the second trim gives back what is gone", given_back_by(again) <= TOLERATED),
+        ("the prediction's pause is not told", "paused for" in told and "for the prediction" in told),
+        ("a pause that was not made is told", "for the prediction" not in again),
         ("no next step", f"\n    heapsnap watch {target.pid} --count 10\n" in told
          and told.endswith(f"    heapsnap attach {target.pid}\n")),
         ("a next step for what was not given back", "heapsnap watch" not in again and "What next" in again),

@@ -205,11 +205,16 @@ void judge_room_for_copy(const AttachFacts& facts, Checklist& list) {
   const auto refusal = find_copy_refusal(target.status, facts.machine.memory, target.limits, growth,
                                          target.user_tasks);
   if (!refusal) {
-    list.ok("memory", "There is enough memory for a copy-on-write child",
-            facts.machine.memory.available
-                ? bytes_text(*facts.machine.memory.available) + " available, " +
-                      bytes_text(room_for_copy(target.status, growth)) + " needed"
-                : "no limit is near");
+    const std::string needed = ", " + bytes_text(room_for_copy(target.status, growth)) + " needed";
+    const uint64_t available = facts.machine.memory.available.value_or(UINT64_MAX);
+    std::string why = "no limit is near";
+    if (target.limits.memory && target.limits.memory->room() < available) {
+      why = bytes_text(target.limits.memory->room()) + " left of the memory limit of " +
+            target.limits.memory->group + needed;
+    } else if (available != UINT64_MAX) {
+      why = bytes_text(available) + " available" + needed;
+    }
+    list.ok("memory", "There is enough memory for a copy-on-write child", why);
   } else if (target.status.rss < kMuchToReadStopped) {
     list.note(refusal->id, refusal->what,
               refusal->why + "; it is read while stopped, which is short for a heap of this size",

@@ -27,12 +27,21 @@ constexpr const char* kTrimDescription =
     "process stays paused until the call has returned; of several, those that allocate from the\n"
     "arena being trimmed wait for it, as they would if the program made the call.";
 
-// What a snapshot of now says would come back.
-std::optional<uint64_t> predict(int pid) {
-  const TemporarySnapshot snapshot(pid, DebugFileSearch());
-  const HeapSummary summary = summarize(SnapshotReader::open(snapshot.path()));
-  if (!summary.pages_known) return std::nullopt;
-  return summary.trim.resident();
+// What a snapshot of now says would come back, and how long that paused the process.
+struct Prediction {
+  std::optional<uint64_t> bytes;
+  uint64_t pause_ns = 0;
+};
+
+Prediction predict(int pid) {
+  const TemporarySnapshot temporary(pid, DebugFileSearch());
+  const SnapshotReader snapshot = SnapshotReader::open(temporary.path());
+  const HeapSummary summary = summarize(snapshot);
+  Prediction prediction;
+  if (summary.pages_known) prediction.bytes = summary.trim.resident();
+  const FreezeRecord& freeze = snapshot.metadata().freeze;
+  prediction.pause_ns = freeze.pause_ns + freeze.reap_pause_ns;
+  return prediction;
 }
 
 // What malloc_trim() returns tells that it gave up pages, be they in memory or not.
@@ -67,13 +76,17 @@ int run_trim(const std::vector<std::string>& arguments) {
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) fail_without_one_target("trim");
   const int pid = resolve_target(target);
-  const std::optional<uint64_t> predicted = no_estimate ? std::nullopt : predict(pid);
+  const Prediction predicted = no_estimate ? Prediction{} : predict(pid);
   const TrimResult result = trim_process(pid);
   const uint64_t given_back = result.rss_before - std::min(result.rss_before, result.rss_after);
   fmt::print("process {}: resident {} before, {} after: {} given back{}\n", pid,
              size_text(result.rss_before), size_text(result.rss_after), size_text(given_back),
-             predicted ? ", " + size_text(*predicted) + " predicted" : "");
+             predicted.bytes ? ", " + size_text(*predicted.bytes) + " predicted" : "");
   fmt::print("  {}\n", effect_text(result.gave_up_pages, given_back));
+  if (!no_estimate) {
+    fmt::print("  all threads paused for {} for the prediction (--no-estimate does without)\n",
+               duration_text(predicted.pause_ns));
+  }
   print_look_pauses(result.look_pauses);
   fmt::print("  {}\n", stolen_text(result.call.stolen));
   print_notes(result.call.notes);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "heap/struct_bytes.h"
+#include "references/block_type.h"
 
 namespace heapsnap {
 
@@ -111,12 +112,12 @@ void RubyGraph::add_table(Address table, std::span<const std::byte> header) {
   constexpr uint64_t kBins = 24;
   constexpr uint64_t kEntries = 48;
   const StructBytes words(header, 8);
-  add_block(table.value(), table_, "Hash table", 0);
+  add_block(table.value(), table_, kRubyTableName, 0);
   if (const uint64_t bins = words.word_at(kBins); bins != 0) {
     add_block(bins, table_bins_, "Hash bins", ObjectClass::kNoReferences);
   }
   if (const uint64_t entries = words.word_at(kEntries); entries != 0) {
-    add_block(entries, table_entries_, "Hash entries", 0);
+    add_block(entries, table_entries_, kRubyEntriesName, 0);
   }
 }
 

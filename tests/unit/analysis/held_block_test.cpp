@@ -85,7 +85,7 @@ TEST_CASE("ways by words that may be stale come last, and say so") {
   CHECK(held->paths[2].steps[2].may_be_stale);
 }
 
-TEST_CASE("words of a language runtime's own are not stale, however few blocks have any there") {
+TEST_CASE("words of a Hash's own table are not stale, however few blocks have any there") {
   for (const TypeSource source : {TypeSource::kRuntime, TypeSource::kDebugInfo}) {
     HandmadeHeap heap;
     const TypeNumber type = heap.add_type("Hash table", source);
