@@ -4,8 +4,8 @@
 // the child lives: at worst all of the target's private memory. It is given up when a limit is near
 // (copy_watch.h), so free memory is needed only for what can be written until it is gone:
 //
-//   |-- one look to the next --|-- the child is killed --|-- its memory is given back --|
-//        processors that write  x  4 GB/s                   (an exit frees 16 GB/s)
+//   |-- one look to the next --|-- the child is given up --|-- its memory is given back --|
+//        processors that write  x  4 GB/s                     (16 GB/s)
 //
 // If it cannot be given up in time, or if the kernel would kill the target together with it, all of
 // it must fit. Under strict overcommit the kernel charges every writable private page at the fork.

@@ -282,27 +282,6 @@ struct AlikeSample : Sample {
 
 }  // namespace
 
-TEST_CASE("of objects in an interpreter's own pages no stack is known, and that is said") {
-  Sample sample;
-  const auto remarks = [&] {
-    std::string all;
-    for (const std::string& each : stack_remarks(sample.metadata, sample.census))
-      all += each + "\n";
-    return all;
-  };
-  Runtime python;
-  python.kind = RuntimeKind::kPython;
-  sample.metadata.runtimes.runtimes = {python};  // with malloc for everything
-  CHECK_FALSE(holds(remarks(), "Python"));
-  sample.metadata.runtimes.runtimes[0].areas = 1;
-  CHECK(holds(remarks(), "of Python's objects of up to 512 bytes no stack is known"));
-  sample.metadata.runtimes.runtimes[0].areas = 0;
-  sample.metadata.runtimes.runtimes[0].why_not = kRuntimeNotAsked;
-  CHECK(holds(remarks(), "unless it was started with PYTHONMALLOC=malloc"));
-  sample.metadata.runtimes.runtimes[0].kind = RuntimeKind::kRuby;
-  CHECK(holds(remarks(), "heapsnap objects lists them by class"));
-}
-
 TEST_CASE("stacks that differ do not look alike") {
   AlikeSample sample;
   sample.add(0x403010, "f(int)", 0x10);  // 4
