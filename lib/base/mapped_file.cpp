@@ -1,9 +1,11 @@
 #include "base/mapped_file.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -20,6 +22,11 @@ namespace {
   }
   throw Error(ErrorKind::kBadInput, "cannot open " + path, errno_text(error_number),
               "check the path and that you may read it");
+}
+
+bool has_address_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
 }  // namespace
@@ -50,7 +57,10 @@ MappedFile MappedFile::from_fd(UniqueFd fd, const std::string& name) {
   const auto size = static_cast<size_t>(status.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (data == MAP_FAILED) {
-    throw Error(ErrorKind::kBadInput, "cannot map " + name, errno_text(errno));
+    const int refusal = errno;
+    // Our own limit, and no fault of the file's, which those who can do without it pass over.
+    if (refusal == ENOMEM && has_address_limit()) throw std::bad_alloc();
+    throw Error(ErrorKind::kBadInput, "cannot map " + name, errno_text(refusal));
   }
   file.data_ = static_cast<const std::byte*>(data);
   file.size_ = size;

@@ -16,7 +16,8 @@ class MappedFile {
   MappedFile() = default;
   // Maps the whole file. An empty file gives an empty span.
   // Throws Error{kBadInput} when it cannot be opened, is not a regular file or cannot be mapped.
-  // Anything else than a regular file is not even opened (base/regular_file.h).
+  // Anything else than a regular file is not even opened (base/regular_file.h). Throws
+  // std::bad_alloc when RLIMIT_AS of this process leaves no room for it.
   static MappedFile open(const std::string& path);
   // The same for a path in the root folder `root`, which no link leads out of; "": our own root.
   static MappedFile open_in(const std::string& root, const std::string& path);

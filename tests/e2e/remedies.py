@@ -341,6 +341,26 @@ def own_address_limit(tool):
         target.check_alive()
 
 
+def own_task_limit(tool):
+    """heapsnap itself may have too few tasks: what cannot do without a thread is refused, until the limit is raised."""
+    need_root()
+    with control_group("pids", "pids.max") as group, start() as target:
+        def enter():
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+
+        refused = 0
+        for limit in range(1, 6):  # itself, its watched child, and their threads
+            (group / "pids.max").write_text(str(limit))
+            done = tool.run("attach", target.pid, preexec_fn=enter)
+            assert done.returncode == 0 or "pids.max of its cgroup" in done.stderr, (limit, done)
+            assert done.returncode in (0, 4), (limit, done)
+            refused += done.returncode != 0
+        assert refused, "no limit was too low"
+        (group / "pids.max").write_text("max")
+        tool.run("attach", target.pid, preexec_fn=enter).check_returncode()
+        target.check_alive()
+
+
 def table_limit(tool):
     with start() as target:
         remedy = tool.remedy("inject", "--memory-limit", "64KiB", target.pid)
@@ -402,7 +422,7 @@ def not_followed(_):
 
 CASES = {case.__name__: case for case in (
     first_thread_ended, untracked, untracked_snapshot, untracked_core, tracker_gone, tracker_ejected, descriptors, many_threads,
-    other_user, hidden_process, user_namespace, traced, own_seccomp, at_exit_barred, stopped, task_limit, user_task_limit, address_limit, own_address_limit, table_limit,
+    other_user, hidden_process, user_namespace, traced, own_seccomp, at_exit_barred, stopped, task_limit, user_task_limit, address_limit, own_address_limit, own_task_limit, table_limit,
     static_program,
     frozen_group, zombie, no_such_process, ambiguous_name, usage, run_command_line, outputs, temporary_folder, damaged_snapshot, cores,
     not_followed)}

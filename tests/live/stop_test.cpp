@@ -12,10 +12,12 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -315,6 +317,43 @@ TEST_CASE("a thread that leaves the allocator and waits for such a page does not
   CHECK_NOTHROW(run_out_with_pending(child, {SIGUSR1}));
   CHECK(serve.pass());
   CHECK(status_of(child) == 0);
+}
+
+TEST_CASE("a thread that a timer's signals stop runs between them") {
+  constexpr int kSlices = 10;
+  void* const page =
+      ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  auto& count = *new (page) std::atomic<uint64_t>(0);
+  const Line ready;
+  const pid_t child = run_in_child([&] {
+    ::signal(SIGUSR1, on_signal);
+    ::signal(SIGALRM, [](int) {});
+    constexpr timeval kPeriod{0, 20'000};
+    constexpr itimerval kTimer{kPeriod, kPeriod};
+    if (::setitimer(ITIMER_REAL, &kTimer, nullptr) != 0 || !ready.pass()) return 1;
+    while (may_leave == 0) ++count;
+    return 0;
+  });
+  REQUIRE(ready.wait());
+  int slices_used = 0;
+  TracerThread().run([&] {
+    PtraceSession session(ProcFs(), child);
+    Tracee* const thread = session.stop_one(child, TraceClock::now() + kDeadline);
+    for (int i = 0; i < kSlices && thread != nullptr; ++i) {
+      const uint64_t before = count;
+      if (!session.let_run(*thread, std::chrono::milliseconds(100),
+                           TraceClock::now() + kDeadline)) {
+        break;
+      }
+      slices_used += count > before;
+    }
+    session.release();
+  });
+  CHECK(slices_used > kSlices / 2);
+  ::kill(child, SIGUSR1);
+  CHECK(status_of(child) == 0);
+  ::munmap(page, kPageSize);
 }
 
 TEST_CASE("a worker of io_uring is neither stopped nor made to call anything") {

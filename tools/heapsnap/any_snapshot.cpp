@@ -1,11 +1,12 @@
 #include "tools/heapsnap/any_snapshot.h"
 
+#include <unistd.h>
+
 #include <array>
-#include <filesystem>
-#include <fstream>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/regular_file.h"
 #include "tools/heapsnap/injection_text.h"
 #include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/stack_names.h"
@@ -22,10 +23,10 @@ bool is_core(const std::string& path) {
   constexpr std::string_view kZstd = "\x28\xb5\x2f\xfd";
   constexpr size_t kTypeAt = 16;  // e_type, whose low byte is ET_CORE in either order of bytes
   constexpr char kCoreType = 4;
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  // Opened so that it does not wait: trace_pipe of tracefs counts as a regular file.
+  const UniqueFd file = open_regular(path);
   std::array<char, kTypeAt + 2> begin{};
-  std::ifstream(path, std::ios::binary).read(begin.data(), begin.size());
+  if (!file || ::read(file.get(), begin.data(), begin.size()) < 0) return false;
   const std::string_view text(begin.data(), begin.size());
   if (text.starts_with(kZstd)) return true;
   return text.starts_with(kElf) && begin[kTypeAt] + begin[kTypeAt + 1] == kCoreType;

@@ -1,5 +1,6 @@
 #include "platform/linux/freeze/freeze_estimate.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "platform/linux/proc/kernel_text.h"
@@ -19,6 +20,9 @@ constexpr uint64_t kForkPerMegabyte = 21'000;  // ns
 constexpr uint64_t kStopPerMegabyte = 295'000;  // ns
 // Reading alone.
 constexpr uint64_t kReadPerMegabyte = 150'000;  // ns
+
+// Of a processor. The least that the kernel lets a control group have is 1 ms in 1 s.
+constexpr double kLeastShare = 0.001;
 
 constexpr uint64_t kMegabyte = 1'000'000;
 
@@ -43,6 +47,15 @@ FreezeEstimate estimate_freeze(std::string_view status_text) {
   const auto private_bytes = status_bytes(status_text, "RssAnon");
   return estimate_freeze(private_bytes.value_or(status_bytes(status_text, "VmRSS").value_or(0)),
                          status_number(status_text, "Threads").value_or(1));
+}
+
+FreezeEstimate FreezeEstimate::with_processors(double processors) const {
+  FreezeEstimate result = *this;
+  if (processors < 1) {
+    result.stop = std::chrono::nanoseconds(static_cast<int64_t>(static_cast<double>(stop.count()) /
+                                                                std::max(processors, kLeastShare)));
+  }
+  return result;
 }
 
 std::chrono::nanoseconds FreezeEstimate::with_kept(uint64_t bytes) const {

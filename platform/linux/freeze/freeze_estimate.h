@@ -18,6 +18,8 @@ struct FreezeEstimate {
   std::chrono::nanoseconds stop{0};
 
   bool prefers_fork() const { return fork < stop; }
+  // If heapsnap, which reads, gets only so much of a processor; a fork is made by the target.
+  FreezeEstimate with_processors(double processors) const;
   // What a fork takes if this many bytes have to be read as well while the target is stopped.
   std::chrono::nanoseconds with_kept(uint64_t bytes) const;
   // "copying page tables of 1.0 GB takes about 22 ms, reading it about 310 ms"

@@ -29,6 +29,8 @@ std::string not_copied_text(const std::string& how_much);
 std::string lost_copy_text(const std::optional<std::string>& reason);
 // The target was stopped for a copy that turned out to be unusable.
 std::string earlier_pause_note(uint64_t nanoseconds);
+// heapsnap did not run for that long of the pause, since `group` had used up its CPU quota.
+std::string throttled_note(std::chrono::nanoseconds time, const std::string& group);
 // Threads that could not be run out of the allocator, and where some of them were in `space`.
 std::string still_inside_note(const std::vector<StuckThread>& threads, const AddressSpace& space);
 // That was because `deadline` passed.

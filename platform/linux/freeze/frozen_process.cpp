@@ -114,7 +114,8 @@ void FrozenProcess::plan(const FreezeOptions& options) {
     view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
   }
   if (options.choice == FreezeChoice::kStop) return;
-  estimate_ = estimate_freeze(view_.proc.read(target_tid_, "status"));
+  estimate_ =
+      estimate_freeze(view_.proc.read(target_tid_, "status")).with_processors(quota_.processors());
   if (options.choice == FreezeChoice::kAuto) {
     record_.why = estimate_.text();
     if (!estimate_.prefers_fork()) return;
@@ -174,6 +175,7 @@ void FrozenProcess::stop_and_fork(const FreezeOptions& options, PriorityInherita
 // Without real-time priority: on the only processor of the target that would add to the pause
 // without being counted (200 busy threads: 2 ms).
 void FrozenProcess::seize_threads() {
+  quota_.begin_pause();
   session_ = std::make_unique<PtraceSession>(view_.proc, view_.process.pid);
   session_->seize_all();
 }
@@ -186,6 +188,7 @@ void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritan
 void FrozenProcess::release_in_vain() {
   const RealtimePriority priority;
   if (!session_->is_released()) session_->release();
+  quota_.end_pause();
   earlier_pause_ns_ += count_ns(session_->pause());
 }
 
@@ -421,6 +424,7 @@ void FrozenProcess::note_handlers(const FreezeOptions& options) {
 void FrozenProcess::end_session() noexcept {
   if (!session_) return;
   if (!session_->is_released()) session_->release();
+  quota_.end_pause();
   record_.pause_ns = count_ns(session_->pause());
   record_.syscalls_restarted = session_->syscalls_restarted();
   try {
@@ -438,7 +442,9 @@ void FrozenProcess::end_session() noexcept {
 
 void FrozenProcess::drop_copy() noexcept {
   if (!snapshot_) return;
+  quota_.begin_pause();
   snapshot_->discard();
+  quota_.end_pause();
   view_.code_runner.reset();
   view_.tid = target_tid_;
   record_.reap_pause_ns = count_ns(snapshot_->reap_pause());
@@ -470,6 +476,7 @@ void FrozenProcess::thaw() noexcept {
       end_session();
       drop_copy();
       reap_left_over();
+      quota_.add_note(paused_ns() + record_.reap_pause_ns, record_.notes);
       if (earlier_pause_ns_ != 0) record_.notes.push_back(earlier_pause_note(earlier_pause_ns_));
     });
   } catch (...) {

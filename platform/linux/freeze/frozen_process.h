@@ -22,6 +22,7 @@
 #include "platform/linux/freeze/freeze_options.h"
 #include "platform/linux/freeze/live_view.h"
 #include "platform/linux/freeze/malloc_exit.h"
+#include "platform/linux/freeze/own_quota.h"
 #include "platform/linux/proc/busy_clock.h"
 #include "platform/linux/proc/process_memory.h"
 #include "platform/linux/trace/ptrace_session.h"
@@ -119,6 +120,7 @@ class FrozenProcess final : public Target {
   ForkOmissions omissions_;
   std::chrono::steady_clock::time_point began_;
   FreezeRecord record_;
+  OwnQuota quota_;
   FreezeEstimate estimate_;        // unless a stop was asked for
   uint64_t earlier_pause_ns_ = 0;  // in vain
   bool has_unfinished_calls_ = false;

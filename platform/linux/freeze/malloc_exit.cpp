@@ -418,7 +418,11 @@ MallocExit run_out_in_target(const MallocText& text, PtraceSession& session, Mem
       // One that goes on outside is known to be out only after all of those slices.
       const bool has_run_out = now >= until + outside * kLongestSliceOutside;
       if (!inside || has_run_out || !may_run_on(tracee)) break;
-      outside = is_in_text(text, tracee.registers().rip) ? 0 : outside + 1;
+      if (is_in_text(text, tracee.registers().rip)) {
+        outside = 0;
+      } else if (tracee.stop() != Tracee::Stop::kSignal) {  // its slice was shorter
+        ++outside;
+      }
       was_outside = outside > kMostSlicesOutside && !interrupts(text, tracee.registers(), memory);
       if (outside > kMostSlicesOutside) break;
       const auto elapsed = std::chrono::duration_cast<std::chrono::microseconds>(now - begin);

@@ -78,7 +78,7 @@ std::optional<CgroupLimit> tightest_memory(const std::vector<MemoryLimitFiles>& 
     const std::optional<uint64_t> used = read_number(files.used);
     if (!limit || !used) continue;
     const std::string statistics = kernel_text_or_empty(files.statistics);
-    const uint64_t reclaimable = memory_statistic(statistics, files.reclaimable);
+    const uint64_t reclaimable = cgroup_statistic(statistics, files.reclaimable);
     CgroupLimit found{files.group, *limit, *used - std::min(*used, reclaimable)};
     if (!result || found.room() < result->room()) result = std::move(found);
   }
@@ -139,7 +139,7 @@ std::vector<CgroupPath> parse_cgroup(std::string_view text) {
   return paths;
 }
 
-uint64_t memory_statistic(std::string_view text, std::string_view word) {
+uint64_t cgroup_statistic(std::string_view text, std::string_view word) {
   while (const std::optional<std::string_view> line = take_line(text)) {
     if (line->size() > word.size() && line->starts_with(word) && (*line)[word.size()] == ' ') {
       return parse_number(line->substr(word.size())).value_or(0);
@@ -169,6 +169,24 @@ std::vector<MemoryLimitFiles> memory_limit_files(std::string_view cgroup_text,
     }
   }
   return limits;
+}
+
+std::vector<CgroupFolder> cgroup_folders(std::string_view cgroup_text, std::string_view controller,
+                                         const KernelFiles& files) {
+  const std::string root = files.sys + "/fs/cgroup";
+  std::vector<CgroupFolder> found;
+  const auto add = [&](const std::string& mount, const CgroupPath& cgroup) {
+    for (const std::string& folder : folders_upwards(mount, cgroup.path)) {
+      found.push_back({folder, group_name(folder, root)});
+    }
+  };
+  for (const CgroupPath& cgroup : parse_cgroup(cgroup_text)) {
+    if (cgroup.controllers.empty()) add(unified_mount(root), cgroup);
+    for (const std::string& each : cgroup.controllers) {
+      if (each == controller) add(root + "/" + each, cgroup);
+    }
+  }
+  return found;
 }
 
 CgroupLimits read_cgroup_limits(std::string_view cgroup_text, const KernelFiles& files) {

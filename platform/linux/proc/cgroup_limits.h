@@ -58,8 +58,19 @@ struct MemoryLimitFiles {
 std::vector<MemoryLimitFiles> memory_limit_files(std::string_view cgroup_text,
                                                  const KernelFiles& files);
 
-// The number after `word` in the text of memory.stat ("inactive_file 1234"); 0 if it is not there.
-uint64_t memory_statistic(std::string_view text, std::string_view word);
+// A group's folder, and its name as CgroupLimit::group.
+struct CgroupFolder {
+  std::string path;
+  std::string group;
+};
+
+// Where `controller` may limit the groups in `cgroup_text`: their own folders and those above.
+std::vector<CgroupFolder> cgroup_folders(std::string_view cgroup_text, std::string_view controller,
+                                         const KernelFiles& files);
+
+// The number after `word` in the text of memory.stat or cpu.stat ("inactive_file 1234"); 0 if it is
+// not there.
+uint64_t cgroup_statistic(std::string_view text, std::string_view word);
 
 // The number in a limit file; nullopt if there is no limit.
 std::optional<uint64_t> parse_memory_limit(std::string_view text);

@@ -41,7 +41,7 @@ std::optional<uint64_t> MemoryMargin::room_of(const Limit& limit, uint64_t enoug
   if (!used) return std::nullopt;
   const auto left = [&](uint64_t bytes) { return bytes < *most ? *most - bytes : 0; };
   if (left(*used) > enough) return left(*used);
-  const uint64_t reclaimable = memory_statistic(read(limit.statistics), limit.reclaimable);
+  const uint64_t reclaimable = cgroup_statistic(read(limit.statistics), limit.reclaimable);
   return left(*used - std::min(*used, reclaimable));
 }
 

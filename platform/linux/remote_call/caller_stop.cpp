@@ -135,13 +135,15 @@ std::string CallerStop::why_not_left(
       why_not = look_at_thread(task, list_caller_candidates(proc_, pid_)).why_not;
       if (why_not.empty()) return {};
     }
-    if (!patience.bears_another(TraceClock::now()) ||
-        !session_->let_run(*thread_, slice, patience.end())) {
+    const auto begin = TraceClock::now();
+    if (!patience.bears_another(begin) || !session_->let_run(*thread_, slice, patience.end())) {
       release();
       return why_not + patience.text(TraceClock::now());
     }
-    ran_ += slice;
-    slice = std::min(slice * 2, kLongestCallerSlice);
+    ran_ += std::min<std::chrono::nanoseconds>(TraceClock::now() - begin, slice);
+    // Of a slice that a signal has ended, the next must be shorter than the time between two.
+    slice = thread_->stop() == Tracee::Stop::kSignal ? kFirstCallerSlice
+                                                     : std::min(slice * 2, kLongestCallerSlice);
   }
 }
 

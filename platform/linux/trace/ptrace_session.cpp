@@ -130,10 +130,10 @@ Tracee* PtraceSession::stop_one(int tid, TraceClock::time_point deadline) {
 bool PtraceSession::let_run(Tracee& tracee, std::chrono::microseconds slice,
                             TraceClock::time_point deadline) {
   if (!tracee.resume()) return false;
-  nap(slice);
-  // Of a thread that a signal has stopped, the interrupt would be left over: it would end the next
-  // slice before it begins, and so forth.
-  if (!tracee.poll()) tracee.interrupt();
+  // A thread that a signal stops is not left stopped until the slice ends: by then a timer of the
+  // program's would have sent the next signal, and so forth, and it would never run. The interrupt,
+  // too, would be left over and end the next slice before it begins.
+  if (!tracee.wait(TraceClock::now() + slice)) tracee.interrupt();
   if (!tracee.wait(deadline)) return false;
   note_stop(tracee);
   return tracee.is_stopped();

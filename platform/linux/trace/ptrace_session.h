@@ -56,7 +56,8 @@ class PtraceSession {
   Tracee* stop_one(int tid, TraceClock::time_point deadline);
 
   // Lets one stopped thread run for about `slice` while the others stay stopped, then stops it
-  // again. Returns false if it has not stopped by `deadline`.
+  // again; or until a signal for it stops it, which the next call delivers. Returns false if it has
+  // not stopped by `deadline`.
   bool let_run(Tracee& tracee, std::chrono::microseconds slice, TraceClock::time_point deadline);
   // Stops those that let_run() has not, and those created meanwhile. Throws as stop_all() does.
   void stop_new(TraceClock::time_point deadline);

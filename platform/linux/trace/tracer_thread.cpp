@@ -2,23 +2,14 @@
 
 #include <chrono>
 #include <exception>
-#include <system_error>
 #include <utility>
 
-#include "base/error.h"
 #include "platform/linux/self/helper_thread.h"
 #include "platform/linux/trace/late_tracees.h"
 
 namespace heapsnap {
 
-TracerThread::TracerThread() {
-  try {
-    thread_ = start_helper_thread([this] { serve(); });
-  } catch (const std::system_error& error) {
-    throw Error(ErrorKind::kInternal, "cannot start a tracer thread", error.what(),
-                "raise the limits of heapsnap itself and try again: ulimit -u, ulimit -v");
-  }
-}
+TracerThread::TracerThread() : thread_(start_helper_thread([this] { serve(); })) {}
 
 TracerThread::~TracerThread() {
   {

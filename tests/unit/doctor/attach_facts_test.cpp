@@ -47,10 +47,6 @@ void write_process(const FixtureTree& tree) {
   tree.write("proc/70/uid_map", "         0     100000      65536\n");
 }
 
-KernelFiles files_of(const FixtureTree& tree) {
-  return {tree.path("proc"), tree.path("sys")};
-}
-
 }  // namespace
 
 TEST_CASE("kernel versions") {

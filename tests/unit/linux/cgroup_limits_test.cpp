@@ -6,14 +6,6 @@
 
 using namespace heapsnap;
 
-namespace {
-
-KernelFiles files_of(const FixtureTree& tree) {
-  return {tree.path("proc"), tree.path("sys")};
-}
-
-}  // namespace
-
 TEST_CASE("cgroup lines of both versions") {
   const auto paths = parse_cgroup(
       "12:cpu,cpuacct:/docker/ab:cd\n9:memory:/docker/x\n1:name=systemd:/init.scope\n"

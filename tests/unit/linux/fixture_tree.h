@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "platform/linux/proc/kernel_files.h"
+
 namespace heapsnap {
 
 class FixtureTree {
@@ -43,5 +45,9 @@ class FixtureTree {
  private:
   std::filesystem::path root_;
 };
+
+inline KernelFiles files_of(const FixtureTree& tree) {
+  return {tree.path("proc"), tree.path("sys")};
+}
 
 }  // namespace heapsnap
