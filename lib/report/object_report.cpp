@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/free_name.h"
 #include "report/context_report.h"
 #include "report/json_head.h"
 #include "report/json_row.h"
@@ -159,14 +160,15 @@ void print_next_steps(Writer& out, const ObjectReportInput& input, const Ink& in
                "heapsnap owners " + shell_word(input.snapshot_path, "SNAPSHOT"), ink, width);
   } else {
     const bool is_core = input.metadata.freeze.method == FreezeMethod::kCore;
+    const std::string file = free_file_name("objects.hsnap");
     print_next(out,
                "To see what each class retains, and what keeps them alive, take a snapshot with "
                "references:",
                (is_core ? "heapsnap core --references yes CORE"
                         : with_references_command(input.metadata)) +
-                   " -o objects.hsnap",
+                   " -o " + file,
                ink, width);
-    out.write("    heapsnap objects objects.hsnap\n    heapsnap owners objects.hsnap\n");
+    out.write(fmt::format("    heapsnap objects {}\n    heapsnap owners {}\n", file, file));
   }
   print_growth_step(out, input.metadata, input.snapshot_path, width);
 }
@@ -212,7 +214,9 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
         out,
         "To see what each context is for (names of tables, queries), take the next snapshot with "
         "contents; objects -j then gives each context's ident:",
-        fmt::format("heapsnap attach {} --contents -o named.hsnap", process.pid), ink, width);
+        fmt::format("heapsnap attach {} --contents -o {}", process.pid,
+                    free_file_name("named.hsnap")),
+        ink, width);
     out.write("    heapsnap objects -j named.hsnap\n");
     return;
   }

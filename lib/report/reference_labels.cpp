@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/thread_family.h"
+#include "base/free_name.h"
 #include "report/json_head.h"
 #include "report/number_text.h"
 #include "report/shell_word.h"
@@ -191,14 +192,18 @@ void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
   const std::string take = is_core ? "heapsnap core --references yes CORE -o "
                                    : with_references_command(metadata) + " -o ";
   if (snapshot_path.empty()) {
+    const std::string first = free_file_name("first.hsnap");
+    const std::string second = free_file_name("second.hsnap");
     print_step(out, "To see which of these grow, take two snapshots some time apart, and compare:",
-               take + "first.hsnap", width);
-    out.write("    " + take + "second.hsnap\n    heapsnap diff first.hsnap second.hsnap\n");
+               take + first, width);
+    out.write(fmt::format("    {}{}\n    heapsnap diff {} {}\n", take, second, first, second));
     return;
   }
-  print_step(out, "To see which of these grow, take another snapshot later, and compare:",
-             take + "later.hsnap", width);
-  out.write("    heapsnap diff " + shell_word(snapshot_path, "SNAPSHOT") + " later.hsnap\n");
+  const std::string later = free_file_name("later.hsnap");
+  print_step(out,
+             "To see which of these grow, take another snapshot later, and compare:", take + later,
+             width);
+  out.write(fmt::format("    heapsnap diff {} {}\n", shell_word(snapshot_path, "SNAPSHOT"), later));
 }
 
 void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <string_view>
 
 #include "base/byte_size.h"
 #include "base/error.h"
+#include "base/free_name.h"
 #include "report/number_text.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/error_output.h"
@@ -18,18 +18,6 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kDefaultName = "%n.%p.%t.hsnap";
-
-// A name of our own choice, or one like it: two snapshots may be of one second.
-std::string free_name(const std::string& name) {
-  constexpr int kMost = 1000;
-  constexpr std::string_view kEnd = ".hsnap";
-  std::string candidate = name;
-  std::error_code ignored;
-  for (int number = 2; number < kMost && std::filesystem::exists(candidate, ignored); ++number) {
-    candidate = fmt::format("{}.{}{}", name.substr(0, name.size() - kEnd.size()), number, kEnd);
-  }
-  return candidate;
-}
 
 bool has_walked_heap(const SnapshotMetadata& metadata) {
   return !metadata.heap.instances.empty();
@@ -107,7 +95,9 @@ CaptureOptions to_capture_options(const CaptureArguments& arguments, const Proce
   const std::string pattern = arguments.output.empty() ? kDefaultName : arguments.output;
   options.output.path =
       arguments.literal_name ? pattern : expand_output_name(pattern, process, taken_at_ns);
-  if (arguments.output.empty()) options.output.path = free_name(options.output.path);
+  if (arguments.output.empty()) {
+    options.output.path = free_file_name(options.output.path);  // two may be of one second
+  }
   options.output.overwrite = arguments.force;
   options.keep_contents = arguments.contents;
   options.keep_arguments = arguments.with_arguments;

@@ -8,6 +8,7 @@
 #include "analysis/snapshot_diff.h"
 #include "base/byte_size.h"
 #include "base/error.h"
+#include "base/free_name.h"
 #include "report/diff_report.h"
 #include "report/terminal_text.h"
 #include "tools/heapsnap/command.h"
@@ -105,7 +106,7 @@ std::vector<std::string> snapshot_paths(const std::vector<std::string>& words) {
     if (!source.is_file) {
       throw Error(ErrorKind::kUsage, printable(word), "that is a process, and diff reads snapshots",
                   "take one: heapsnap attach --references yes " + std::to_string(source.pid) +
-                      " -o new.hsnap");
+                      " -o " + free_file_name("new.hsnap"));
     }
     paths.push_back(source.path);
   }

@@ -7,6 +7,7 @@
 #include "analysis/stack_groups.h"
 #include "analysis/unnamed_share.h"
 #include "base/error.h"
+#include "base/free_name.h"
 #include "report/churn_log.h"
 #include "report/heapprof_listing.h"
 #include "report/number_text.h"
@@ -151,7 +152,7 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
     print_step(out,
                "To keep the stacks and the heap in a file, and see later what grew since: take a "
                "snapshot now and another one then, and compare them with heapsnap diff:",
-               fmt::format("heapsnap attach {} -o first.hsnap", what), width);
+               fmt::format("heapsnap attach {} -o {}", what, free_file_name("first.hsnap")), width);
     print_step(out, "To disable the tracker when you have seen enough:", "heapsnap eject " + what,
                width);
   } else if (!is_by_stack) {
