@@ -16,11 +16,8 @@ bool is_text(const BlockType& type) {
                                                    type.name == to_string(StorageKind::kText32));
 }
 
-// Objects of Ruby and the tables of its Hashes. Python's lists and dicts have spare ends, and dead
-// ones that are kept for later their old words.
-bool is_of_ruby(const BlockType& type) {
-  return type.source == TypeSource::kRuntime &&
-         (!type.builtin.empty() || type.name == kRubyTableName || type.name == kRubyEntriesName);
+bool is_exact(const BlockType& type) {
+  return type.is_exact;
 }
 
 template <typename IsWanted>
@@ -71,7 +68,7 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
       blocks_(words_),
       holding_(words_ * words_),
       texts_(blocks_of(references, static_cast<BlockNumber>(sizes.size()), is_text)),
-      of_ruby_(blocks_of(references, static_cast<BlockNumber>(sizes.size()), is_of_ruby)) {
+      exact_(blocks_of(references, static_cast<BlockNumber>(sizes.size()), is_exact)) {
   for (size_t block = 0; block < sizes.size(); ++block) {
     const size_t size = size_of(block);
     if (size < words_) ++blocks_[size];
@@ -97,7 +94,7 @@ bool StaleWords::contains(uint64_t source, uint32_t offset) const {
   if (source >= texts_.blocks()) return is_rare(size_of(source), offset);
   const auto block = static_cast<BlockNumber>(source);
   if (texts_.contains(block)) return true;
-  return !of_ruby_.contains(block) && is_rare(size_of(source), offset);
+  return !exact_.contains(block) && is_rare(size_of(source), offset);
 }
 
 }  // namespace heapsnap

@@ -5,8 +5,8 @@
 //                           | c | d | ──►     the last word
 //
 // A word may be stale when it is among the characters of a string, or when fewer than one in eight
-// of the blocks of that size hold an address at its place; but not in an object of Ruby or a table
-// of a Hash, whose words Ruby itself follows.
+// of the blocks of that size hold an address at its place; but not in a block of which a language
+// runtime has said which words are references (BlockType::is_exact).
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class StaleWords {
   std::vector<uint64_t> blocks_;   // by size in words
   std::vector<uint64_t> holding_;  // by size and offset in words
   BlockSet texts_;
-  BlockSet of_ruby_;
+  BlockSet exact_;
 };
 
 }  // namespace heapsnap

@@ -284,6 +284,7 @@ constexpr FieldDecision kDecisions[] = {
     {"types", "source", kKeep},
     {"types", "builtin", kWord},
     {"types", "part", kTypeName},
+    {"types", "is_exact", kKeep},
     // Columns of sections that are no tables, by their headings in docs/snapshot-format.md.
     {"Chunk blocks", "runs", kRebase},
     {"Chunk blocks", "size codes", kKeep},

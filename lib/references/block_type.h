@@ -29,12 +29,10 @@ struct BlockType {
   // and of objects that its collector knows to be dead: empty.
   std::string builtin = {};
   std::string part = {};
+  // A language runtime says which words of such blocks are references: none is left over.
+  bool is_exact = false;
   bool operator==(const BlockType&) const = default;
 };
-
-// What the tables of Ruby's Hashes are called, which are blocks of malloc.
-inline constexpr const char* kRubyTableName = "Hash table";
-inline constexpr const char* kRubyEntriesName = "Hash entries";
 
 // Number of a type: index into the list of types, whose first one is the unknown type.
 using TypeNumber = uint32_t;

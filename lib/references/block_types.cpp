@@ -100,7 +100,11 @@ class FileStructures {
 TypeNumber BlockTypeList::add(BlockType type) {
   const auto [entry, is_new] = number_of_.try_emplace(
       {type.name, type.module, type.builtin, type.part}, static_cast<TypeNumber>(types_.size()));
-  if (is_new) types_.push_back(std::move(type));
+  if (is_new) {
+    types_.push_back(std::move(type));
+  } else if (!type.is_exact) {
+    types_[entry->second].is_exact = false;
+  }
   return entry->second;
 }
 

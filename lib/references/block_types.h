@@ -31,6 +31,7 @@ namespace heapsnap {
 // Types, each once; number 0 is the unknown type.
 class BlockTypeList {
  public:
+  // One that is there is exact only if all that were added were.
   TypeNumber add(BlockType type);
   const std::vector<BlockType>& all() const { return types_; }
 

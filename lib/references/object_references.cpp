@@ -22,20 +22,32 @@ ObjectReferences::ObjectReferences(const BlockMap& map, const RuntimeObjects& ob
   find_words(objects);
 }
 
+std::optional<std::pair<BlockNumber, uint64_t>> ObjectReferences::find_word(
+    Address at, BlockMap::Hint& hint) const {
+  constexpr uint64_t kWord = 8;
+  const auto place = map_.find(at.value(), hint);
+  if (!place) return std::nullopt;
+  // Of a slot, the offset counts from where its object begins.
+  const bool is_slot = place->block >= map_.first_slot();
+  const uint64_t offset = is_slot ? at - map_.slots().begin_of(at.value()) : place->offset;
+  return std::pair(place->block, offset / kWord);
+}
+
 void ObjectReferences::find_words(const RuntimeObjects& objects) {
   constexpr uint64_t kWord = 8;
   BlockMap::Hint hint;
   for (uint32_t i = 0; i < objects.variables.size(); ++i) {
-    const Address at = objects.variables[i].word;
-    auto place = map_.find(at.value(), hint);
-    if (!place) continue;
-    // Of a slot, the offset counts from where its object begins.
-    if (place->block >= map_.first_slot()) {
-      place->offset = at - map_.slots().begin_of(at.value());
-    }
-    words_.push_back({place->block, static_cast<uint32_t>(place->offset / kWord), i});
+    const auto word = find_word(objects.variables[i].word, hint);
+    if (word) words_.push_back({word->first, static_cast<uint32_t>(word->second), i});
   }
   std::sort(words_.begin(), words_.end());
+  for (const RuntimeObjects::LeftOver& one : objects.left_over) {
+    const auto word = find_word(one.in, hint);
+    if (!word) continue;
+    left_over_.push_back(
+        {word->first, word->second + one.from / kWord, word->second + one.to / kWord});
+  }
+  std::sort(left_over_.begin(), left_over_.end());
 }
 
 void ObjectReferences::on_references(const ReferenceBatch& batch) {
@@ -56,7 +68,7 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
     for (const size_t end = at + batch.counts[i]; at < end; ++at) {
       const uint32_t offset = batch.offsets[at];
       const BlockNumber target = batch.targets[at];
-      if (!is_slot && known.skips(offset)) continue;
+      if ((!is_slot && known.skips(offset)) || is_left_over(source, offset)) continue;
       const bool interior = batch.interior[at] != 0 && class_of(target) == 0;
       while (next_word_ < words_.size() && words_[next_word_].block == source &&
              words_[next_word_].offset < offset) {

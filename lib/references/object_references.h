@@ -1,6 +1,7 @@
 // What the words of a language runtime's objects mean, applied to the references that a scan finds:
 //
 //   - a variable's word is a root, and no reference of the table that it lies in;
+//   - words that are left over are none, either;
 //   - words of objects in blocks of malloc that are no references are left out, as those of slots
 //     were before (slot_map.h), and a reference to such an object is one to its block's begin;
 //   - a word that leads to a buffer of the object says what kind of buffer its target is.
@@ -8,6 +9,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/large_memory.h"
@@ -43,7 +46,25 @@ class ObjectReferences final : public ReferenceSink {
     uint32_t variable = 0;
     auto operator<=>(const Word&) const = default;
   };
+  struct Words {  // of a block, left over
+    BlockNumber block = kNoBlock;
+    uint64_t first = 0;
+    uint64_t end = 0;
+    auto operator<=>(const Words&) const = default;
+  };
   void find_words(const RuntimeObjects& objects);
+  // The block and the number of a word in it.
+  std::optional<std::pair<BlockNumber, uint64_t>> find_word(Address at, BlockMap::Hint& hint) const;
+  // Asked in ascending order.
+  bool is_left_over(BlockNumber block, uint64_t word) {
+    while (next_left_over_ < left_over_.size() && (left_over_[next_left_over_].block < block ||
+                                                   (left_over_[next_left_over_].block == block &&
+                                                    left_over_[next_left_over_].end <= word))) {
+      ++next_left_over_;
+    }
+    return next_left_over_ < left_over_.size() && left_over_[next_left_over_].block == block &&
+           left_over_[next_left_over_].first <= word;
+  }
 
   const BlockMap& map_;
   ReferenceSink& next_;
@@ -52,6 +73,8 @@ class ObjectReferences final : public ReferenceSink {
   LargeArray<uint8_t> kinds_;      // of all blocks
   std::vector<Word> words_;        // of variables, ascending
   size_t next_word_ = 0;
+  std::vector<Words> left_over_;  // ascending
+  size_t next_left_over_ = 0;
   std::vector<uint32_t> counts_;
   std::vector<uint32_t> offsets_;
   std::vector<BlockNumber> targets_;

@@ -1,17 +1,25 @@
 // What a language runtime's walk says of its objects, for the graph of references: which slots and
-// which blocks of malloc are objects, of which class, and which words are variables with a name.
+// which blocks of malloc are objects, of which class, which words are left over, and which are
+// variables with a name.
 //
 //   module app   __dict__ ──►  keys ──►  | "CACHE" | value |      the value's word: "app.CACHE"
 //
 // A variable is a root: its word lies in a block or slot all the same, but is no reference of it.
+//
+// Which words of a buffer are references, its object says; a walk comes by the two in any order:
+//
+//   list   ob_item ──►  | item | item | item | .... | .... |     three are, the rest is left over
+//          ob_size 3
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/address.h"
+#include "base/large_memory.h"
 #include "references/slot_map.h"
 
 namespace heapsnap {
@@ -26,16 +34,42 @@ struct RuntimeObjects {
     std::string name;    // "app.CACHE"
     std::string module;  // path of the runtime
   };
+  struct LeftOver {  // words in the slot or block of malloc in which an address lies
+    static constexpr uint64_t kToEnd = UINT64_MAX;
+    Address in;
+    uint64_t from = 0;  // bytes behind it
+    uint64_t to = kToEnd;
+  };
+  struct BufferKind {
+    std::string name;       // "list items"
+    bool is_exact = false;  // BlockType's: its words were said
+  };
   SlotMap slots;  // classes of blocks are among its own
   std::vector<Block> blocks;
   std::vector<Variable> variables;
-  std::vector<AddressRange> unused;       // of the runtime's memory: words there are left over
-  std::vector<std::string> buffer_kinds;  // "list items"
+  std::vector<AddressRange> unused;  // of the runtime's memory: words there are left over
+  std::vector<LeftOver> left_over;
+  std::vector<BufferKind> buffer_kinds;
 
-  uint8_t add_buffer_kind(std::string name) {
-    buffer_kinds.push_back(std::move(name));
+  uint8_t add_buffer_kind(std::string name, bool is_exact) {
+    buffer_kinds.push_back({std::move(name), is_exact});
     return static_cast<uint8_t>(buffer_kinds.size() - 1);
   }
+  // A buffer of at most 512 bytes, by the address that its object has of it: nothing before that,
+  // and none of the words that `skip` has a bit for (as ObjectClass::skip) is a reference.
+  void add_buffer(Address at, uint64_t skip);
+  // After the last slot and buffer.
+  void seal();
+
+ private:
+  // An address, of which eight bytes are one, and in the low bits the number of what to skip.
+  static constexpr unsigned kSkipBits = 18;
+  uint32_t class_that_skips(uint64_t skip);
+
+  LargeArray<uint64_t> buffers_;
+  std::vector<uint64_t> skips_;
+  std::unordered_map<uint64_t, uint32_t> number_of_skip_;
+  std::unordered_map<uint64_t, uint32_t> class_of_skip_;
 };
 
 }  // namespace heapsnap

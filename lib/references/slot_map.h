@@ -35,14 +35,32 @@ struct ObjectClass {
     uint8_t kind = 0;  // index into RuntimeObjects::buffer_kinds
     bool operator==(const Buffer&) const = default;
   };
+  // Of a block of malloc: rows of so many words behind the first ones, each with one word that is a
+  // number.
+  struct Rows {
+    uint32_t first = 0;
+    uint32_t words = 0;  // 0: there are none
+    uint32_t number = 0;
+  };
   std::string name;     // empty: no object, but a buffer of one
   std::string builtin;  // these two: as BlockType's
   std::string part;
   uint32_t object_at = 0;  // 0, 16 or 32: bytes from the begin of the slot
   uint64_t skip = 0;       // a bit for each word that is no reference; the last one for the rest
   std::vector<Buffer> buffers;  // few
+  Rows rows = {};
+  bool is_exact = false;  // BlockType's
   static constexpr uint64_t word_bit(uint64_t offset) { return uint64_t{1} << (offset / 8); }
-  bool skips(uint64_t word) const { return (skip >> std::min<uint64_t>(word, 63) & 1) != 0; }
+  // From a word on.
+  static constexpr uint64_t words_from(uint64_t word) {
+    return word >= 64 ? 0 : kNoReferences << word;
+  }
+  bool skips(uint64_t word) const {
+    if (rows.words != 0 && word >= rows.first && (word - rows.first) % rows.words == rows.number) {
+      return true;
+    }
+    return (skip >> std::min<uint64_t>(word, 63) & 1) != 0;
+  }
 };
 
 // The used slots of one page, as a snapshot has them.
@@ -83,6 +101,8 @@ class SlotMap {
   uint32_t size() const { return static_cast<uint32_t>(class_of_.size()); }
   uint32_t class_number(uint32_t slot) const { return class_of_[slot]; }
   const ObjectClass& class_of(uint32_t slot) const { return classes_[class_of_[slot]]; }
+  // Once sealed: of a slot that is no object, another class without a name.
+  void set_class(uint32_t slot, uint32_t of_class) { class_of_[slot] = of_class; }
   // Whole pages, ascending; those that follow each other are one.
   std::vector<AddressRange> memory() const;
 

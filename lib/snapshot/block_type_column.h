@@ -27,6 +27,7 @@ struct TableOf<BlockType> {
     column("source", row.source);
     column("builtin", row.builtin);
     column("part", row.part);
+    column("is_exact", row.is_exact);
   }
 };
 

@@ -135,7 +135,7 @@ StartThread ReferenceCapture::helper_thread() const {
 
 void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
                             SnapshotWriter& writer) {
-  objects_.slots.seal();
+  objects_.seal();
   map_->set_slots(std::move(objects_.slots));
   map_->seal();
   if (!map_->why_not().empty()) throw GivenUp{map_->why_not()};
@@ -198,9 +198,10 @@ void ReferenceCapture::add_objects(SnapshotWriter& writer) {
   map_->slots().each_page([&writer](const SlotPage& page) { writer.on_slots(page); });
   std::vector<TypeNumber> entries;
   for (const ObjectClass& one : map_->slots().classes()) {
-    entries.push_back(one.name.empty() ? 0
-                                       : entry_of(types_.add({one.name, "", TypeSource::kRuntime,
-                                                              one.builtin, one.part})));
+    entries.push_back(one.name.empty()
+                          ? 0
+                          : entry_of(types_.add({one.name, "", TypeSource::kRuntime, one.builtin,
+                                                 one.part, one.is_exact})));
   }
   for (BlockNumber block = 0; block < map_->first_slot(); ++block) {
     const uint32_t known = object_references_->class_of(block);
@@ -430,8 +431,8 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   for (int kind = 1; kind < kStorageKindCount; ++kind) {
     names.push_back({to_string(static_cast<StorageKind>(kind)), "", TypeSource::kStructure});
   }
-  for (const std::string& kind : objects_.buffer_kinds) {
-    names.push_back({kind, "", TypeSource::kRuntime});
+  for (const RuntimeObjects::BufferKind& kind : objects_.buffer_kinds) {
+    names.push_back({kind.name, "", TypeSource::kRuntime, "", "", kind.is_exact});
   }
   const auto& found = debug_types_->types();
   names.insert(names.end(), found.begin(), found.end());

@@ -23,43 +23,91 @@ bool is_plain(const PythonType& type) {
   return type.is_static && (type.name == "float" || type.name == "complex");
 }
 
+// Whether all words of its instances are written by those that know what they are: also where its
+// sizes say that there are none behind.
+bool is_known(const PythonType& type) {
+  if (type.family == Family::kHidden) return false;
+  return type.is_own || !type.is_static || type.family == Family::kArray;
+}
+
+// Before values behind an instance: how many there are.
+constexpr uint64_t kInlineHeader = kPythonWord;
+
 }  // namespace
 
 PythonGraph::PythonGraph(Target& target, const PythonLayout& layout, RuntimeObjects& objects)
     : layout_(layout),
       objects_(objects),
       cache_(target.memory()),
-      list_items_(objects.add_buffer_kind("list items")),
-      dict_keys_(objects.add_buffer_kind("dict keys")),
-      dict_values_(objects.add_buffer_kind("dict values")),
-      set_table_(objects.add_buffer_kind("set table")),
-      instance_values_(objects.add_buffer_kind("instance attributes")),
-      bytes_(objects.add_buffer_kind("bytearray bytes")),
-      characters_(objects.add_buffer_kind("str characters")),
-      array_data_(objects.add_buffer_kind("ndarray data")),
-      array_shape_(objects.add_buffer_kind("ndarray shape")) {}
+      list_items_(objects.add_buffer_kind("list items", true)),
+      dict_keys_(objects.add_buffer_kind("dict keys", true)),
+      dict_values_(objects.add_buffer_kind("dict values", true)),
+      set_table_(objects.add_buffer_kind("set table", true)),
+      instance_values_(objects.add_buffer_kind("instance attributes", true)),
+      bytes_(objects.add_buffer_kind("bytearray bytes", false)),
+      characters_(objects.add_buffer_kind("str characters", false)),
+      array_data_(objects.add_buffer_kind("ndarray data", false)),
+      array_shape_(objects.add_buffer_kind("ndarray shape", false)) {}
 
-uint32_t PythonGraph::class_of(const PythonObject& object, std::span<const std::byte> bytes) {
+unsigned PythonGraph::kind_of(const PythonObject& object, Address at,
+                              std::span<const std::byte> bytes) const {
   const PythonType& type = *object.type;
-  unsigned kind = 0;
   if (type.family == Family::kText) {
     // unicodeobject.h: see PythonObjects.
     const uint64_t state = python_word(bytes, type.header + layout_.text_state);
     const bool is_compact = (state >> 5 & 1) != 0;
     const bool is_ascii = (state >> 6 & 1) != 0;
-    kind = !is_compact ? 2 : is_ascii ? 0 : 1;
+    return !is_compact ? 2 : is_ascii ? 0 : 1;
   }
-  const size_t index = size_t{type.number} * kTexts + kind;
-  if (index >= classes_.size()) classes_.resize(index + kTexts);
-  uint32_t& known = classes_[index];
-  if (known == 0) {
-    known = objects_.slots.add_class(type.family == Family::kText ? make_text_class(type, kind)
-                                                                  : make_class(type));
+  if (type.family == Family::kSet) {
+    const Address table(python_word(bytes, type.header + layout_.set_table));
+    return table == at + type.header + layout_.set_small_table ? 0 : kElsewhere;
+  }
+  if (type.has_inline_values) {
+    const uint64_t valid_at = type.header + type.basic_size + layout_.values_valid;
+    return valid_at < bytes.size() && bytes[valid_at] == std::byte{0} ? kElsewhere : 0;
+  }
+  return 0;
+}
+
+uint32_t PythonGraph::class_of(const PythonObject& object, Address at,
+                               std::span<const std::byte> bytes, uint64_t room) {
+  const PythonType& type = *object.type;
+  Shape shape{type.number, static_cast<uint8_t>(kind_of(object, at, bytes)), 0};
+  const uint64_t words = (object.bytes + kPythonWord - 1) / kPythonWord;
+  if (words < room / kPythonWord && words < 64 && is_known(type)) {
+    shape.words = static_cast<uint8_t>(words);
+  }
+  const uint64_t key = uint64_t{shape.type} << 16 | uint64_t{shape.kind} << 8 | shape.words;
+  Recent& recent = recent_[(key ^ key >> 16) % recent_.size()];
+  if (recent.of_class != SlotMap::kBuffers && recent.shape == shape) return recent.of_class;
+  uint32_t& known = classes_[key];
+  if (known == SlotMap::kBuffers) {
+    ObjectClass made = type.family == Family::kText ? make_text_class(type, shape.kind)
+                                                    : make_class(type, shape.kind == kElsewhere);
+    if (shape.words != 0) made.skip |= ObjectClass::words_from(shape.words);
+    made.is_exact = is_known(type);
+    known = objects_.slots.add_class(std::move(made));
+  }
+  recent = {shape, known};
+  return known;
+}
+
+uint32_t PythonGraph::class_of_free(const PythonType* type, uint32_t link) {
+  const uint64_t number = type == nullptr ? 0 : uint64_t{type->number} + 1;
+  uint32_t& known = free_classes_[number << 8 | (link & UINT8_MAX)];
+  if (known == SlotMap::kBuffers) {
+    ObjectClass made;
+    made.name = type == nullptr ? "dict keys (free)" : type->name + " (free)";
+    made.object_at = type == nullptr ? 0 : PythonLayout::kCollectorHeader;
+    made.skip = ObjectClass::kNoReferences;
+    if (link != 0) made.skip &= ~ObjectClass::word_bit(link);
+    known = objects_.slots.add_class(std::move(made));
   }
   return known;
 }
 
-ObjectClass PythonGraph::make_class(const PythonType& type) {
+ObjectClass PythonGraph::make_class(const PythonType& type, bool is_elsewhere) {
   ObjectClass made;
   made.name = type.name;
   made.object_at = type.header;
@@ -87,7 +135,15 @@ ObjectClass PythonGraph::make_class(const PythonType& type) {
       buffer(at + layout_.dict_keys, dict_keys_);
       buffer(at + layout_.dict_values, dict_values_);
       break;
-    case Family::kSet: buffer(at + layout_.set_table, set_table_); break;
+    case Family::kSet:
+      buffer(at + layout_.set_table, set_table_);
+      // Eight entries, each with a hash behind its key; old ones, once there is a table elsewhere.
+      for (uint64_t i = 0; i < 8; ++i) {
+        const uint64_t entry = at + layout_.set_small_table + i * layout_.set_entry;
+        if (is_elsewhere) skip(entry);
+        skip(entry + kPythonWord);
+      }
+      break;
     case Family::kByteArray: buffer(at + layout_.bytearray_allocated + kPythonWord, bytes_); break;
     case Family::kArray:
       buffer(at + PythonArray::kData, array_data_);
@@ -99,6 +155,13 @@ ObjectClass PythonGraph::make_class(const PythonType& type) {
       skip(at + kWeakNext);
       break;
     default: break;
+  }
+  if (type.is_own && type.item_size != 0 && type.item_size < kPythonWord) {
+    made.skip |= ObjectClass::words_from((at + type.basic_size) / kPythonWord);
+  }
+  if (type.has_inline_values && type.values_bytes != 0) {
+    const uint64_t values = (at + type.basic_size + kInlineHeader) / kPythonWord;
+    made.skip |= ObjectClass::words_from(values + (is_elsewhere ? 0 : type.values_entries));
   }
   return made;
 }
@@ -125,12 +188,88 @@ ObjectClass PythonGraph::make_text_class(const PythonType& type, unsigned kind) 
   return made;
 }
 
-void PythonGraph::see(const PythonObject& object, std::span<const std::byte> bytes) {
+void PythonGraph::see(const PythonObject& object, Address at, std::span<const std::byte> bytes,
+                      uint64_t room) {
   constexpr size_t kMostModules = 1 << 16;
-  if (object.type->family != Family::kModule || modules_.size() == kMostModules) return;
-  const uint64_t at = object.type->header;
-  modules_.push_back({Address(python_word(bytes, at + kModuleDict)),
-                      Address(python_word(bytes, at + kModuleName))});
+  constexpr uint64_t kItems = 16;  // ob_size
+  using Values = PythonLayout::Values;
+  const PythonType& type = *object.type;
+  const uint64_t header = type.header;
+  const uint64_t words = (object.bytes + kPythonWord - 1) / kPythonWord;
+  if (words >= 64 && words < room / kPythonWord && is_known(type)) {
+    objects_.left_over.push_back({at, words * kPythonWord});
+  }
+  if (header == 32 && object.values_bytes != 0) {
+    const bool is_tagged = layout_.values == Values::kTagged;
+    const uint64_t word = python_word(bytes, is_tagged ? kPythonWord : 0) + (is_tagged ? 1 : 0);
+    objects_.add_buffer(Address(word), ObjectClass::words_from(type.values_entries));
+  }
+  if (type.family == Family::kList) {
+    const Address items(python_word(bytes, header + layout_.list_allocated - kPythonWord));
+    const uint64_t used = python_word(bytes, header + kItems);
+    add_items(items, used, object.owned_bytes);
+  } else if (type.family == Family::kSet && object.owned_bytes != 0) {
+    const Address table(python_word(bytes, header + layout_.set_table));
+    if (object.owned_bytes <= PythonLayout::kLargestSlot) {
+      uint64_t skip = 0;
+      for (uint64_t i = 1; i < 64; i += 2) skip |= uint64_t{1} << i;
+      objects_.add_buffer(table, skip);
+    } else {
+      add_hashed(table, 0, 2, 1);
+    }
+  } else if (type.family == Family::kModule && modules_.size() != kMostModules) {
+    modules_.push_back({Address(python_word(bytes, header + kModuleDict)),
+                        Address(python_word(bytes, header + kModuleName))});
+  }
+}
+
+void PythonGraph::add_items(Address first, uint64_t items, uint64_t room) {
+  if (first.is_null() || items * kPythonWord > room) return;
+  if (room <= PythonLayout::kLargestSlot) {
+    objects_.add_buffer(first, ObjectClass::words_from(items));
+  } else {
+    objects_.left_over.push_back({first, items * kPythonWord});
+  }
+}
+
+// A large table of rows, each with a word that is a hash.
+void PythonGraph::add_hashed(Address table, uint32_t first, uint32_t words, uint32_t number) {
+  uint32_t& known = of_large_[{first, words, number}];
+  if (known == SlotMap::kBuffers) {
+    ObjectClass made;
+    made.rows = {first, words, number};
+    known = objects_.slots.add_class(std::move(made));
+  }
+  objects_.blocks.push_back({table, known});
+}
+
+void PythonGraph::add_table(Address keys, const PythonTable& table, Address values) {
+  if (!values.is_null()) {
+    // The word before them says how many there are, since 3.13.
+    const uint64_t before = layout_.values == PythonLayout::Values::kInline ? kInlineHeader : 0;
+    objects_.add_buffer(values + before, ObjectClass::words_from(table.entries));
+  }
+  // Of several dicts that share it, one suffices: they come together.
+  if (keys == last_table_) return;
+  last_table_ = keys;
+  const bool has_hashes = table.entry_bytes == 3 * kPythonWord;
+  const uint64_t first = (table.first_entry - keys) / kPythonWord;
+  const uint64_t words = table.entry_bytes / kPythonWord;
+  const uint64_t end = first + table.entries * words;
+  if (table.bytes <= PythonLayout::kLargestSlot) {
+    uint64_t skip = ~ObjectClass::words_from(first) | ObjectClass::words_from(end);
+    for (uint64_t i = first; has_hashes && i < end; i += words) skip |= uint64_t{1} << i;
+    return objects_.add_buffer(keys, skip);
+  }
+  if (has_hashes) add_hashed(keys, static_cast<uint32_t>(first), 3, 0);
+  objects_.left_over.push_back({keys, 0, first * kPythonWord});
+  objects_.left_over.push_back({keys, end * kPythonWord});
+}
+
+void PythonGraph::add_left_over(std::span<const AddressRange> words) {
+  objects_.unused.insert(objects_.unused.end(), words.begin(), words.end());
+  for (const AddressRange& range : words)
+    objects_.left_over.push_back({range.begin, 0, range.size()});
 }
 
 void PythonGraph::add_variables(const std::string& module) {

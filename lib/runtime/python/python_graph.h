@@ -7,12 +7,18 @@
 //              md_name ──►  "app"
 //
 // A module's own __names__ are no variables: what they lead to is part of the module.
+//
+// Of lists, dicts, sets and instances it says how much of their buffers is in use, of tuples and the
+// like where they end in their block: words behind are left over, and so are those of free objects.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "references/runtime_objects.h"
@@ -28,21 +34,43 @@ class PythonGraph {
   // All outlive it.
   PythonGraph(Target& target, const PythonLayout& layout, RuntimeObjects& objects);
 
-  // The class of the object in a block of which `bytes` are the first ones.
-  uint32_t class_of(const PythonObject& object, std::span<const std::byte> bytes);
-  // Remembers a module; other objects are ignored.
-  void see(const PythonObject& object, std::span<const std::byte> bytes);
+  // The class of the object in the block at `at` of `room` bytes, of which `bytes` are the first
+  // ones.
+  uint32_t class_of(const PythonObject& object, Address at, std::span<const std::byte> bytes,
+                    uint64_t room);
+  // That of a free one, of which at most one word is a link; `type`: null of a dict's table.
+  uint32_t class_of_free(const PythonType* type, uint32_t link);
+  // What the object in the block at `at` says of its buffers; remembers modules.
+  void see(const PythonObject& object, Address at, std::span<const std::byte> bytes, uint64_t room);
+  // The table of a dict, and its values where it has them apart from that.
+  void add_table(Address keys, const PythonTable& table, Address values);
+  // Words, in blocks or elsewhere.
+  void add_left_over(std::span<const AddressRange> words);
   // After the last object. `module`: path of the interpreter.
   void add_variables(const std::string& module);
 
  private:
-  static constexpr uint32_t kTexts = 3;  // kinds of str: see text_class()
-
   struct Module {
     Address dict;
     Address name;
   };
-  ObjectClass make_class(const PythonType& type);
+  // What blocks of one class have in common.
+  struct Shape {
+    uint32_t type = 0;
+    uint8_t kind = 0;   // of a str: see make_text_class(); of others: see kind_of()
+    uint8_t words = 0;  // that are the object's, from the block's begin on; 0: all
+    bool operator==(const Shape&) const = default;
+  };
+  struct Recent {
+    Shape shape;
+    uint32_t of_class = SlotMap::kBuffers;
+  };
+  static constexpr uint8_t kElsewhere = 1;  // a set's table, or an instance's values
+
+  unsigned kind_of(const PythonObject& object, Address at, std::span<const std::byte> bytes) const;
+  ObjectClass make_class(const PythonType& type, bool is_elsewhere);
+  void add_items(Address first, uint64_t items, uint64_t room);
+  void add_hashed(Address table, uint32_t first, uint32_t words, uint32_t number);
   ObjectClass make_text_class(const PythonType& type, unsigned kind);
   void add_variables_of(const Module& module, const std::string& path);
   std::optional<std::string> text_at(Address at);
@@ -59,7 +87,11 @@ class PythonGraph {
   uint8_t characters_;
   uint8_t array_data_;
   uint8_t array_shape_;
-  std::vector<uint32_t> classes_;  // by number of the type, kTexts each; 0: not made yet
+  std::unordered_map<uint64_t, uint32_t> classes_;        // by shape
+  std::array<Recent, 1024> recent_{};                     // most objects are what one before was
+  std::unordered_map<uint64_t, uint32_t> free_classes_;   // by type, and one, and link
+  std::map<std::array<uint32_t, 3>, uint32_t> of_large_;  // by rows
+  Address last_table_;
   std::vector<Module> modules_;
 };
 

@@ -15,6 +15,44 @@ struct PythonLayout {
   uint32_t interpreter_next = 0;
   uint32_t interpreter_runtime = 0;
   bool has_own_arenas = false;  // each interpreter may
+  uint32_t interpreter_threads = 0;
+  // The same: objects that were freed and are kept for the next of their type. Either an array of
+  // which the first ones are in use, by count,
+  struct FreeArray {
+    uint32_t array = 0;
+    uint32_t capacity = 0;  // 0: there is none
+    uint32_t count = 0;
+  };
+  // or the first ones of lists, and where each object has the next one.
+  struct FreeList {
+    uint32_t first = 0;
+    uint32_t lists = 0;  // as many, one behind the other
+    uint32_t next = 0;   // 0: there is only one object
+  };
+  // What it remembers and does not own
+  struct Cache {
+    uint32_t begin = 0;
+    uint32_t size = 0;
+  };
+  Cache type_cache = {};      // attributes of types
+  Cache function_cache = {};  // functions, by version
+  FreeArray free_lists = {};
+  FreeArray free_dicts = {};
+  FreeArray free_keys = {};
+  FreeArray free_values = {};  // two of asynchronous generators
+  FreeArray free_sends = {};
+  FreeList free_tuples = {};
+  FreeList free_slices = {};
+  FreeList free_frames = {};
+  // PyThreadState, since 3.11: the stack of frames of Python's functions
+  uint32_t thread_next = 0;
+  uint32_t thread_stack_chunk = 0;
+  uint32_t thread_stack_top = 0;
+  // _PyStackChunk
+  uint32_t chunk_previous = 0;
+  uint32_t chunk_size = 0;
+  uint32_t chunk_top = 0;  // in words from there on:
+  uint32_t chunk_data = 0;
   // What an arena and a pool are (ARENA_SIZE, POOL_SIZE of obmalloc.c)
   uint64_t arena_bytes = 0;
   uint64_t pool_bytes = 0;
@@ -68,6 +106,7 @@ struct PythonLayout {
   };
   Values values = Values::kNone;
   uint32_t values_embedded = 0;  // kInline: a byte that says whether they are behind an instance
+  uint32_t values_valid = 0;     // and one that says whether they are in use there
   // PyLongObject: bits of the size that say something else
   uint32_t long_size_shift = 0;
   // PySetObject
@@ -90,6 +129,8 @@ struct PythonLayout {
   uint32_t debug_runtime_size = 0;
   uint32_t debug_first_interpreter = 0;
   uint32_t debug_interpreter_next = 0;
+  uint32_t debug_interpreter_threads = 0;
+  uint32_t debug_thread_stack_chunk = 0;
   uint32_t debug_type_name = 0;
   uint32_t debug_type_flags = 0;
   uint32_t debug_dict_keys = 0;

@@ -28,6 +28,7 @@ ONLY = {
     "keys_log2_index_bytes": lambda version: version >= (3, 11),
     "keys_kind": lambda version: version >= (3, 11),
     "values_embedded": lambda version: version >= (3, 13),
+    "values_valid": lambda version: version >= (3, 13),
 }
 # Members of _Py_DebugOffsets, with which _PyRuntime begins.
 DEBUG_OFFSETS = {
@@ -36,6 +37,8 @@ DEBUG_OFFSETS = {
     "runtime_size": "runtime_state.size",
     "first_interpreter": "runtime_state.interpreters_head",
     "interpreter_next": "interpreter_state.next",
+    "interpreter_threads": "interpreter_state.threads_head",
+    "thread_stack_chunk": "thread_state.datastack_chunk",
     "type_name": "type_object.tp_name",
     "type_flags": "type_object.tp_flags",
     "dict_keys": "dict_object.ma_keys",
@@ -44,6 +47,56 @@ DEBUG_OFFSETS = {
     "text_state": "unicode_object.state",
     "text_ascii_size": "unicode_object.asciiobject_size",
 }
+# Where an interpreter keeps what it does not own: objects for reuse, and what it remembers.
+FREE = "((PyInterpreterState*)0)->"
+
+
+def free_array(items, count):
+    return [f"&{FREE}{items}", f"sizeof({FREE}{items}) / sizeof(void*)", f"&{FREE}{count}"]
+
+
+def free_objects(version):
+    if version < (3, 10):
+        return {}  # variables of C files, whose places differ between builds
+    if version >= (3, 13):
+        lists = "object_state.freelists"
+        names = {"lists": "lists", "dicts": "dicts", "keys": "dictkeys", "values": "async_gens", "sends": "async_gen_asends"}
+        found = {f"free_{name}": free_array(f"{lists}.{one}.items", f"{lists}.{one}.numfree") for name, one in names.items()}
+        tuples, slices = f"{lists}.tuples.items", f"{lists}.slices.slice_cache"
+    else:
+        found = {
+            "free_lists": free_array("list.free_list", "list.numfree"),
+            "free_dicts": free_array("dict_state.free_list", "dict_state.numfree"),
+            "free_keys": free_array("dict_state.keys_free_list", "dict_state.keys_numfree"),
+            "free_values": free_array("async_gen.value_freelist", "async_gen.value_numfree"),
+            "free_sends": free_array("async_gen.asend_freelist", "async_gen.asend_numfree"),
+        }
+        tuples, slices = "tuple.free_list", "slice_cache"
+    # In 3.10, the first one is the tuple of no items, which is no list.
+    others = 1 if version < (3, 11) else 0
+    found["free_tuples"] = [f"&{FREE}{tuples}[{others}]", f"sizeof({FREE}{tuples}) / sizeof(void*) - {others}",
+                            "&((PyTupleObject*)0)->ob_item"]
+    found["free_slices"] = [f"&{FREE}{slices}", "1", "0"]
+    cache = "type_cache" if version < (3, 12) else "types.type_cache"
+    found["type_cache"] = [f"&{FREE}{cache}", f"sizeof({FREE}{cache})"]
+    if version >= (3, 13):
+        functions = "func_state.func_version_cache"
+        found["function_cache"] = [f"&{FREE}{functions}", f"sizeof({FREE}{functions})"]
+    if version < (3, 11):
+        found["free_frames"] = [f"&{FREE}frame.free_list", "1", "&((PyFrameObject*)0)->f_back"]
+        return found
+    return found | {
+        "interpreter_threads": f"&{FREE}threads.head",
+        "thread_next": "&((PyThreadState*)0)->next",
+        "thread_stack_chunk": "&((PyThreadState*)0)->datastack_chunk",
+        "thread_stack_top": "&((PyThreadState*)0)->datastack_top",
+        "chunk_previous": "&((_PyStackChunk*)0)->previous",
+        "chunk_size": "&((_PyStackChunk*)0)->size",
+        "chunk_top": "&((_PyStackChunk*)0)->top",
+        "chunk_data": "&((_PyStackChunk*)0)->data",
+    }
+
+
 ONLY |= {f"debug_{name}": lambda version: version >= (3, 13) for name in DEBUG_OFFSETS}
 FIELDS = {
     "runtime_size": "sizeof(_PyRuntime)",
@@ -82,6 +135,7 @@ FIELDS = {
     "keys_usable": "&((PyDictKeysObject*)0)->dk_usable",
     "keys_entries": "&((PyDictKeysObject*)0)->dk_nentries",
     "values_embedded": "&((struct _dictvalues*)0)->embedded",
+    "values_valid": "&((struct _dictvalues*)0)->valid",
     "set_mask": "&((PySetObject*)0)->mask",
     "set_table": "&((PySetObject*)0)->table",
     "set_small_table": "&((PySetObject*)0)->smalltable",
@@ -99,7 +153,7 @@ FIELDS = {
 
 # In the order in which they are declared, as an initializer needs them.
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_layout.h"), encoding="utf-8") as header:
-    MEMBERS = re.findall(r"^  (?:unsigned|uint\d+_t|bool|Values) (\w+) = ", header.read(), re.MULTILINE)
+    MEMBERS = re.findall(r"^  (?:unsigned|uint\d+_t|bool|Values|FreeArray|FreeList|Cache) (\w+) = ", header.read(), re.MULTILINE)
 
 
 def ask(path, expressions):
@@ -113,12 +167,23 @@ def ask(path, expressions):
     return values
 
 
+def ask_all(path, fields):
+    """The value of each expression; of a list of them, an initializer."""
+    lists = [one if isinstance(one, list) else [one] for one in fields.values()]
+    values = iter(ask(path, [expression for each in lists for expression in each]))
+    found = {}
+    for name, one in fields.items():
+        words = [next(values) for _ in (one if isinstance(one, list) else [one])]
+        found[name] = f"{{{', '.join(map(str, words))}}}" if isinstance(one, list) else words[0]
+    return found
+
+
 def main():
     print("// Made by python_layouts.py: do not edit.")
     for path in sys.argv[1:]:
         version = tuple(map(int, re.search(r"python(\d+)\.(\d+)[^/]*$", path).groups()))
-        names = [name for name in FIELDS if ONLY.get(name, lambda _: True)(version)]
-        values = dict(zip(names, ask(path, [FIELDS[name] for name in names])))
+        fields = {name: one for name, one in FIELDS.items() if ONLY.get(name, lambda _: True)(version)}
+        values = ask_all(path, fields | free_objects(version))
         for since, constants in CONSTANTS.items():
             if since <= version:
                 values |= constants

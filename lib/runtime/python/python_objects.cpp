@@ -237,16 +237,14 @@ std::optional<PythonTable> python_table(PageCache& cache, const PythonLayout& la
   return table;
 }
 
-uint64_t PythonObjects::table_bytes(Address keys, Address values) {
-  const auto table = python_table(cache_, layout_, keys);
-  if (!table) return 0;
+uint64_t PythonObjects::table_bytes(const PythonTable& table, Address values) {
   uint64_t own = 0;
   if (!values.is_null() && !are_embedded(values)) {
     // Of a class's own keys, as many as there are in them and will be.
-    const uint64_t count = layout_.keys_size != 0 ? table->most : table->usable + table->entries;
+    const uint64_t count = layout_.keys_size != 0 ? table.most : table.usable + table.entries;
     if (count <= kMostItems) own += count * kPointer;
   }
-  return table->references == 1 ? own + table->bytes : own;
+  return table.references == 1 ? own + table.bytes : own;
 }
 
 }  // namespace heapsnap

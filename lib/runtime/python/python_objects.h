@@ -78,8 +78,10 @@ class PythonObjects {
 
   // `bytes`: of a block of `room` bytes, from its first on, min(room, kLooksAt) or more.
   std::optional<PythonObject> find(std::span<const std::byte> bytes, uint64_t room);
+  // The table of a dict, if there is one.
+  std::optional<PythonTable> table(Address keys) { return python_table(cache_, layout_, keys); }
   // What is a dict's own of its table and of its values apart from that, if there are any.
-  uint64_t table_bytes(Address keys, Address values);
+  uint64_t table_bytes(const PythonTable& table, Address values);
 
  private:
   bool are_references(uint64_t word);

@@ -155,9 +155,21 @@ std::vector<PythonPlace> find_pythons(const LoadedModules& modules) {
   return places;
 }
 
-std::string check_python(Target& target, const PythonPlace& place, uint64_t* interpreters) {
-  constexpr uint64_t kMost = 100'000;
-  *interpreters = 0;
+bool has_known_interpreters(Target& target, const PythonPlace& place) {
+  const PythonLayout& layout = *place.layout;
+  if (place.runtime_size == layout.runtime_size) return true;
+  const auto says = [&](uint32_t offset, uint64_t expected) {
+    return target.memory().read_value<uint64_t>(place.runtime + offset) == expected;
+  };
+  return layout.debug_version != 0 &&
+         says(layout.debug_interpreter_threads, layout.interpreter_threads) &&
+         says(layout.debug_thread_stack_chunk, layout.thread_stack_chunk);
+}
+
+std::string check_python(Target& target, const PythonPlace& place,
+                         std::vector<Address>* interpreters) {
+  constexpr size_t kMost = 100'000;
+  interpreters->clear();
   if (place.layout == nullptr) return place.why_not;
   MemoryReader& memory = target.memory();
   const InterpreterList list = interpreter_list(memory, place);
@@ -173,7 +185,8 @@ std::string check_python(Target& target, const PythonPlace& place, uint64_t* int
         return "its list of interpreters leads to something else";
       }
     }
-    if (++*interpreters > kMost) return "its list of interpreters does not end";
+    if (interpreters->size() == kMost) return "its list of interpreters does not end";
+    interpreters->push_back(at);
     next = memory.read_value<uint64_t>(at + list.next);
     if (!next) return "an interpreter's state cannot be read";
   }

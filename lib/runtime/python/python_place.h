@@ -28,8 +28,13 @@ struct PythonPlace {
 // Modules that are interpreters: mostly none. Reads files only.
 std::vector<PythonPlace> find_pythons(const LoadedModules& modules);
 
-// Whether the runtime's state in `target` is what the layout says, and how many interpreters there
-// are. Throws nothing but what reading throws; gives why it is refused, empty: it is not.
-std::string check_python(Target& target, const PythonPlace& place, uint64_t* interpreters);
+// Whether the runtime's state in `target` is what the layout says, and where the states of its
+// interpreters are. Throws nothing but what reading throws; gives why it is refused, empty: it is
+// not.
+std::string check_python(Target& target, const PythonPlace& place,
+                         std::vector<Address>* interpreters);
+// Whether these states are laid out as the layout says, as far as can be told: the same in all
+// builds with a _PyRuntime of that size; since 3.13, it says itself where some of it is.
+bool has_known_interpreters(Target& target, const PythonPlace& place);
 
 }  // namespace heapsnap

@@ -1,6 +1,7 @@
 #include "runtime/python/python_types.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "heap/struct_bytes.h"
 
@@ -35,8 +36,11 @@ bool is_weak(std::string_view name) {
 
 }  // namespace
 
-PythonTypes::PythonTypes(Target& target, const PythonLayout& layout)
-    : space_(target.address_space()), layout_(layout), cache_(target.memory()) {}
+PythonTypes::PythonTypes(Target& target, const PythonLayout& layout, std::vector<AddressRange> own)
+    : space_(target.address_space()),
+      own_(std::move(own)),
+      layout_(layout),
+      cache_(target.memory()) {}
 
 bool PythonTypes::search_arenas(Address at) {
   const auto after = std::upper_bound(
@@ -143,6 +147,8 @@ const PythonType* PythonTypes::read(Address at) {
   found->basic_size = basic_size;
   found->is_long = (flags & kLongSubclass) != 0;
   found->is_static = (flags & kHeapType) == 0;
+  found->is_own = std::any_of(own_.begin(), own_.end(),
+                              [at](const AddressRange& range) { return range.contains(at); });
   found->item_size = found->is_long ? 4 : item_size;
   found->family = family_of(at, flags);
   found->has_inline_values = (flags & layout_.inline_flag) != 0;
@@ -156,6 +162,7 @@ const PythonType* PythonTypes::read(Address at) {
       const uint64_t count =
           shared.word_at(layout_.keys_usable) + shared.word_at(layout_.keys_entries);
       if (count <= PythonType::kMostValues) {
+        found->values_entries = shared.word_at(layout_.keys_entries);
         found->values_bytes = found->has_inline_values ? PythonType::inline_bytes(count)
                                                        : PythonType::array_bytes(count);
       }

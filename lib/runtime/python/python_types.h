@@ -40,10 +40,12 @@ struct PythonType {
   bool is_collected = false;
   bool is_long = false;    // int, and what is derived from it
   bool is_static = false;  // of the interpreter or of an extension, and no class of a program
+  bool is_own = false;     // of the interpreter
   Family family = Family::kOther;
   uint64_t basic_size = 0;
   uint64_t item_size = 0;
   uint64_t values_bytes = 0;       // of an instance whose attributes are in an array of its own
+  uint64_t values_entries = 0;     // how many of them any instance has by now
   bool has_inline_values = false;  // they are behind it
 
   static constexpr uint64_t kMostValues = 30;  // SHARED_KEYS_MAX_SIZE
@@ -62,7 +64,8 @@ class PythonTypes {
   static constexpr size_t kMostTypes = 1 << 20;
   static constexpr size_t kMostOthers = 4 << 20;
 
-  PythonTypes(Target& target, const PythonLayout& layout);
+  // `own`: the data of the interpreter.
+  PythonTypes(Target& target, const PythonLayout& layout, std::vector<AddressRange> own);
   // Memory in which no type lies, as they are larger than what is kept there: ascending, disjoint.
   void set_arenas(std::vector<AddressRange> arenas) { arenas_ = std::move(arenas); }
 
@@ -95,6 +98,7 @@ class PythonTypes {
   PythonType::Family family_of(Address at, uint64_t flags);
 
   const AddressSpace& space_;
+  const std::vector<AddressRange> own_;
   std::vector<AddressRange> arenas_;
   AddressRange last_arena_;  // neighbours lead to neighbours
   const PythonLayout& layout_;

@@ -25,14 +25,16 @@ PythonWalk::PythonWalk(Target& target, PythonPlace place, RuntimeOptions options
     : target_(target),
       place_(std::move(place)),
       options_(std::move(options)),
-      types_(target, layout_of(place_)),
+      types_(target, layout_of(place_), place_.data),
       objects_(target, layout_of(place_), types_),
       size_classes_(PythonLayout::kSizeClasses) {
   runtime_.kind = RuntimeKind::kPython;
   runtime_.version = place_.version;
   runtime_.module = place_.module;
   runtime_.place = place_.runtime;
-  runtime_.why_not = check_python(target, place_, &runtime_.interpreters);
+  std::vector<Address> interpreters;
+  runtime_.why_not = check_python(target, place_, &interpreters);
+  runtime_.interpreters = interpreters.size();
   if (!runtime_.why_not.empty()) return;
   if (place_.layout->has_own_arenas && runtime_.interpreters > 1) {
     runtime_.why_not = "it has " + std::to_string(runtime_.interpreters) +
@@ -44,7 +46,12 @@ PythonWalk::PythonWalk(Target& target, PythonPlace place, RuntimeOptions options
   std::vector<AddressRange> ranges;
   for (const PythonArena& arena : arenas_.all) ranges.push_back(arena.range);
   types_.set_arenas(std::move(ranges));
-  if (options_.objects != nullptr) graph_.emplace(target, *place_.layout, *options_.objects);
+  if (options_.objects != nullptr) {
+    graph_.emplace(target, *place_.layout, *options_.objects);
+    if (!has_known_interpreters(target, place_)) interpreters.clear();
+    leftovers_.emplace(target, *place_.layout, interpreters);
+    graph_->add_left_over(leftovers_->words());
+  }
   // Smaller ones are in pools, unless Python was told to take everything from malloc.
   least_room_ = arenas_.all.empty() ? 16 : PythonLayout::kLargestSlot + 1;
 }
@@ -110,13 +117,14 @@ void PythonWalk::read_blocks() {
   }
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const auto known = std::min<uint64_t>(blocks_[i].room, kPiece);
-    const auto object = objects_.find(std::span(bytes).subspan(i * kPiece, known), blocks_[i].room);
-    if (!object) continue;
-    add(*object, true);
-    if (!graph_) continue;
     const auto block = std::span<const std::byte>(bytes).subspan(i * kPiece, known);
-    options_.objects->blocks.push_back({blocks_[i].at, graph_->class_of(*object, block)});
-    graph_->see(*object, block);
+    const auto object = objects_.find(block, blocks_[i].room);
+    if (object) add(*object, true);
+    if (!graph_) continue;
+    const uint32_t of_class =
+        class_in_graph(object ? &*object : nullptr, blocks_[i].at, block, blocks_[i].room);
+    if (of_class == SlotMap::kBuffers) continue;
+    options_.objects->blocks.push_back({blocks_[i].at, of_class});
   }
   blocks_.clear();
 }
@@ -150,7 +158,10 @@ void PythonWalk::add(const PythonObject& object, bool is_in_malloc) {
 void PythonWalk::read_tables() {
   std::sort(tables_.begin(), tables_.end());
   for (const Table& table : tables_) {
-    const uint64_t bytes = objects_.table_bytes(table.at, table.values);
+    const auto known = objects_.table(table.at);
+    if (!known) continue;
+    const uint64_t bytes = objects_.table_bytes(*known, table.values);
+    if (graph_) graph_->add_table(table.at, *known, table.values);
     Sum& sum = sum_of(table.type);
     sum.owned_bytes += bytes;
     if (is_of_malloc(bytes)) sum.malloc_bytes += bytes;
@@ -158,11 +169,16 @@ void PythonWalk::read_tables() {
   tables_.clear();
 }
 
-void PythonWalk::add_to_graph(const PythonObject* object, std::span<const std::byte> block,
-                              uint32_t slot) {
-  if (object == nullptr) return options_.objects->slots.add_slot(slot, SlotMap::kBuffers);
-  options_.objects->slots.add_slot(slot, graph_->class_of(*object, block));
-  graph_->see(*object, block);
+uint32_t PythonWalk::class_in_graph(const PythonObject* object, Address at,
+                                    std::span<const std::byte> block, uint64_t room) {
+  if (object == nullptr) {
+    const PythonLeftovers::Free* const free = leftovers_->find(at);
+    if (free == nullptr) return SlotMap::kBuffers;
+    const uint64_t type = python_word(block, PythonLayout::kCollectorHeader + kPythonTypeAt);
+    return graph_->class_of_free(free->is_object ? types_.find(type) : nullptr, free->link);
+  }
+  graph_->see(*object, at, block, room);
+  return graph_->class_of(*object, at, block, room);
 }
 
 bool PythonWalk::walk_pool(Address at, std::span<const std::byte> pool, uint32_t arena,
@@ -221,7 +237,10 @@ bool PythonWalk::walk_pool(Address at, std::span<const std::byte> pool, uint32_t
       ++runtime_.other_slots;
       runtime_.other_slot_bytes += size;
     }
-    if (graph_) add_to_graph(object ? &*object : nullptr, block, static_cast<uint32_t>(i));
+    if (!graph_) continue;
+    options_.objects->slots.add_slot(
+        static_cast<uint32_t>(i),
+        class_in_graph(object ? &*object : nullptr, at + header + i * size, block, size));
   }
   return true;
 }

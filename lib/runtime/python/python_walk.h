@@ -14,6 +14,7 @@
 
 #include "runtime/python/python_arenas.h"
 #include "runtime/python/python_graph.h"
+#include "runtime/python/python_leftovers.h"
 #include "runtime/python/python_objects.h"
 #include "runtime/python/python_place.h"
 #include "runtime/python/python_types.h"
@@ -69,7 +70,9 @@ class PythonWalk final : public RuntimeWalk {
   void walk_arena(const PythonArena& arena);
   // False where the pool contradicts itself.
   bool walk_pool(Address at, std::span<const std::byte> pool, uint32_t arena, PoolUse* use);
-  void add_to_graph(const PythonObject* object, std::span<const std::byte> block, uint32_t slot);
+  // Of a block of `room` bytes with that object, or, if it is null, with none.
+  uint32_t class_in_graph(const PythonObject* object, Address at, std::span<const std::byte> block,
+                          uint64_t room);
   void add(const PythonObject& object, bool is_in_malloc);
   void add_block(Address at, uint64_t room);
   void read_blocks();
@@ -87,9 +90,10 @@ class PythonWalk final : public RuntimeWalk {
   Runtime runtime_;
   PythonTypes types_;
   PythonObjects objects_;
-  std::optional<PythonGraph> graph_;  // none: not wanted
-  uint64_t least_room_ = 0;           // of a block of malloc that may be an object
-  std::vector<Sum> sums_;             // by number of type
+  std::optional<PythonGraph> graph_;          // none: not wanted
+  std::optional<PythonLeftovers> leftovers_;  // the same
+  uint64_t least_room_ = 0;                   // of a block of malloc that may be an object
+  std::vector<Sum> sums_;                     // by number of type
   std::vector<SizeClass> size_classes_;
   std::vector<RuntimeArea> areas_;
   std::vector<Block> blocks_;

@@ -86,13 +86,15 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   if (builtin == RubyType::kHash) add_hash_pairs(slot);
 }
 
-void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip) {
+void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,
+                          bool is_exact) {
   constexpr size_t kMostBlocks = 1 << 24;
   if (objects_.blocks.size() >= kMostBlocks) return;
   if (of_class == SlotMap::kBuffers) {
     ObjectClass made;
     made.name = name;
     made.skip = skip;
+    made.is_exact = is_exact;
     of_class = objects_.slots.add_class(std::move(made));
   }
   objects_.blocks.push_back({Address(at), of_class});
@@ -112,12 +114,12 @@ void RubyGraph::add_table(Address table, std::span<const std::byte> header) {
   constexpr uint64_t kBins = 24;
   constexpr uint64_t kEntries = 48;
   const StructBytes words(header, 8);
-  add_block(table.value(), table_, kRubyTableName, 0);
+  add_block(table.value(), table_, "Hash table", 0, true);
   if (const uint64_t bins = words.word_at(kBins); bins != 0) {
     add_block(bins, table_bins_, "Hash bins", ObjectClass::kNoReferences);
   }
   if (const uint64_t entries = words.word_at(kEntries); entries != 0) {
-    add_block(entries, table_entries_, kRubyEntriesName, 0);
+    add_block(entries, table_entries_, "Hash entries", 0, true);
   }
 }
 
@@ -138,6 +140,7 @@ uint32_t RubyGraph::make_class(const RubyOwner& owner, const Kind& kind) {
   } else {
     made.builtin = RubyValue::type_name(type.builtin);
     made.part = type.part;
+    made.is_exact = true;
   }
   made.skip = kind.skip;
   if (type.part == "constcache") made.skip |= ObjectClass::word_bit(kCachedValue);

@@ -75,7 +75,8 @@ class RubyGraph {
   void add_string_bytes(std::span<const std::byte> slot);
   // Where the pairs of a small hash are (up to 3.1).
   void add_hash_pairs(std::span<const std::byte> slot);
-  void add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip);
+  void add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,
+                 bool is_exact = false);
   uint32_t make_class(const RubyOwner& owner, const Kind& kind);
 
   const RubyLayout& layout_;

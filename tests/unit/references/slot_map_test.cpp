@@ -184,7 +184,7 @@ TEST_CASE("a variable's word is a root, and words of objects in blocks count as 
   map.on_batch({0, 0, Address(0x10000), sizes, states});
   RuntimeObjects objects;
   ObjectClass large = class_with(16, 3);
-  large.buffers.push_back({4, objects.add_buffer_kind("list items")});
+  large.buffers.push_back({4, objects.add_buffer_kind("list items", true)});
   objects.blocks.push_back({Address(0x10000 + 64 + 16), objects.slots.add_class(large)});
   objects.variables.push_back({Address(0x10000 + 16 + 8), "app.CACHE", "python"});
   objects.slots.seal();
@@ -207,4 +207,49 @@ TEST_CASE("a variable's word is a root, and words of objects in blocks count as 
   CHECK(kept.all == std::vector<Kept::One>{{0, 0, 1, false}, {1, 2, 1, false}, {1, 4, 2, true}});
   CHECK(references.buffer_kind(2) == 1);
   CHECK(references.buffer_kind(1) == 0);
+}
+
+TEST_CASE("words that a runtime says are left over are no references, in slots and in blocks") {
+  BlockMap map(Machine::kX86_64, 1 << 20);
+  const std::vector<uint64_t> sizes = {64, 1040, 48};
+  const std::vector<ChunkState> states(3, ChunkState::kUsed);
+  map.on_batch({0, 0, Address(0x10000), sizes, states});
+  RuntimeObjects objects;
+  const uint32_t thing = objects.slots.add_class(class_with(16, 3));
+  objects.slots.add_page({Address(0x8000), Address(0xc000)}, Address(0x8000), 64, 256);
+  // Slots that are no objects come before what says how much of them is in use, and after.
+  objects.add_buffer(Address(0x8040 + 16), ObjectClass::words_from(3));
+  for (const uint32_t slot : {0U, 1U, 2U}) {
+    objects.slots.add_slot(slot, slot == 2 ? thing : SlotMap::kBuffers);
+  }
+  objects.add_buffer(Address(0x8000), ObjectClass::words_from(1));
+  objects.add_buffer(Address(0x8080), ObjectClass::kNoReferences);  // an object after all
+  objects.add_buffer(Address(0x80c0), ObjectClass::kNoReferences);  // in no use
+  objects.add_buffer(Address(0x10010), ObjectClass::words_from(2));
+  ObjectClass rows;
+  rows.rows = {1, 3, 0};
+  const Address large(0x10000 + 64 + 16);
+  objects.blocks.push_back({large, objects.slots.add_class(rows)});
+  objects.left_over.push_back({large, 0, 8});
+  objects.left_over.push_back({large, 64});
+  objects.left_over.push_back({Address(0x8080), 56});
+  objects.left_over.push_back({Address(0x20000), 0});
+  objects.seal();
+  CHECK(objects.slots.class_of(0).skip == ObjectClass::words_from(1));
+  CHECK(objects.slots.class_of(1).skip == (ObjectClass::words_from(5) | 3));
+  CHECK(objects.slots.class_number(2) == thing);
+  map.set_slots(std::move(objects.slots));
+  map.seal();
+  REQUIRE(map.blocks() == 6);
+  Kept kept;
+  ObjectReferences references(map, objects, kept, [](uint32_t, BlockNumber, bool) {});
+  const std::vector<uint32_t> counts = {3, 10, 0, 0, 0, 2};
+  const std::vector<uint32_t> offsets = {0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8, 126, 6, 7};
+  const std::vector<BlockNumber> targets(offsets.size(), 2);
+  const std::vector<uint8_t> interior(offsets.size(), 0);
+  references.on_references({0, counts, offsets, targets, interior});
+  std::vector<std::pair<BlockNumber, uint32_t>> words;
+  for (const Kept::One& one : kept.all) words.emplace_back(one.source, one.offset);
+  using Words = std::vector<std::pair<BlockNumber, uint32_t>>;
+  CHECK(words == Words{{0, 0}, {0, 1}, {1, 2}, {1, 3}, {1, 5}, {1, 6}, {5, 6}});
 }

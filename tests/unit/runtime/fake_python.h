@@ -143,7 +143,7 @@ class FakePython {
     options.objects = &objects;
     PythonWalk walk(target, place, options);
     walk.take(model);
-    objects.slots.seal();
+    objects.seal();
     return model;
   }
 

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 #include <span>
 #include <string_view>
@@ -159,7 +160,7 @@ TEST_CASE("arrays of numpy own their data, and what says of what shape it is") {
   const ObjectClass& of_array = python.objects.slots.class_of(0);
   REQUIRE(of_array.buffers.size() == 2);
   CHECK(of_array.buffers[0].word == 2);
-  CHECK(python.objects.buffer_kinds[of_array.buffers[0].kind] == "ndarray data");
+  CHECK(python.objects.buffer_kinds[of_array.buffers[0].kind].name == "ndarray data");
 }
 
 TEST_CASE("several interpreters may have arenas of their own since 3.12") {
@@ -310,10 +311,139 @@ TEST_CASE("slots have classes, and globals of modules are variables") {
   CHECK(slots.class_of(4).object_at == 16);
   CHECK(slots.class_of(4).skip == 7);  // the collector's links, and the count of references
   REQUIRE(slots.class_of(4).buffers.size() == 2);
-  CHECK(python.objects.buffer_kinds[slots.class_of(4).buffers[0].kind] == "dict keys");
+  CHECK(python.objects.buffer_kinds[slots.class_of(4).buffers[0].kind].name == "dict keys");
   CHECK(slots.class_of(6).skips(4));  // what it refers to
   CHECK_FALSE(slots.class_of(6).skips(5));
   REQUIRE(python.objects.variables.size() == 1);
   CHECK(python.objects.variables[0].name == "application_of_orders.CACHE_OF_ALL_THE_ORDERS");
   CHECK(python.objects.variables[0].word == Address(entries + 8));
+}
+
+TEST_CASE("what an object does not use of its buffer is no reference") {
+  constexpr uint64_t kList = 1 << 25;
+  constexpr uint64_t kDict = 1 << 29;
+  FakePython python(11);
+  const PythonLayout& layout = python.layout;
+  const uint64_t list =
+      python.add_type("list", python.object_type, 40, 0, FakePython::kCollected | kList);
+  const uint64_t dict =
+      python.add_type("dict", python.object_type, 48, 0, FakePython::kCollected | kDict);
+  const uint64_t set = python.add_type("set", python.object_type, 200, 0, FakePython::kCollected);
+  const uint64_t pool = python.add_pool(64, 3);
+  const uint64_t items = python.block(pool, 64, 0);
+  const uint64_t one = python.block(pool, 64, 1) + 16;
+  python.put(one, 1);
+  python.put(one + 8, list);
+  python.put(one + 16, 3);
+  python.put(one + layout.list_allocated - 8, items);
+  python.put(one + layout.list_allocated, 8);
+  const uint64_t other = python.block(pool, 64, 2) + 16;
+  python.put(other, 1);
+  python.put(other + 8, dict);
+  const uint64_t tables = python.add_pool(240, 1);
+  const uint64_t keys = python.block(tables, 240, 0);
+  python.put(other + layout.dict_keys, keys);
+  python.put(keys, 1);
+  python.target.put(Address(keys + layout.keys_log2_size), uint8_t{3});
+  python.target.put(Address(keys + layout.keys_log2_index_bytes), uint8_t{3});
+  python.put(keys + layout.keys_entries, 2);
+  const uint64_t sets = python.add_pool(224, 2);
+  for (uint64_t i = 0; i < 2; ++i) {
+    const uint64_t at = python.block(sets, 224, i) + 16;
+    python.put(at, 1);
+    python.put(at + 8, set);
+    python.put(at + layout.set_mask, i == 0 ? 7 : 31);
+    python.put(at + layout.set_table, i == 0 ? at + layout.set_small_table : 0x270000);
+  }
+  python.walk();
+  const SlotMap& slots = python.objects.slots;
+  CHECK(slots.class_of(0).name.empty());
+  CHECK(slots.class_of(0).skip == ObjectClass::words_from(3));
+  CHECK(slots.class_of(1).name == "list");
+  CHECK(python.objects.buffer_kinds[slots.class_of(1).buffers[0].kind].is_exact);
+  // A header of four words, one of indices, and entries of a hash, a key and a value.
+  const ObjectClass& table = slots.class_of(3);
+  for (const uint64_t word : {0U, 4U, 5U, 8U, 11U, 12U, 13U}) CHECK(table.skips(word));
+  for (const uint64_t word : {6U, 7U, 9U, 10U}) CHECK_FALSE(table.skips(word));
+  const uint64_t small = (16 + layout.set_small_table) / 8;
+  for (const uint64_t slot : {4U, 5U}) {
+    CHECK(slots.class_of(slot).skips(small) == (slot == 5));
+    CHECK(slots.class_of(slot).skips(small + 1));
+    CHECK_FALSE(slots.class_of(slot).skips((16 + layout.set_table) / 8));
+  }
+}
+
+TEST_CASE("what an interpreter keeps for reuse holds nothing, and neither do places behind") {
+  for (const unsigned minor : {10U, 11U, 12U, 13U}) {
+    FakePython python(minor);
+    const PythonLayout& layout = python.layout;
+    const uint64_t dict =
+        python.add_type("dict", python.object_type, 48, 0, FakePython::kCollected | 1 << 29);
+    const uint64_t tuple =
+        python.add_type("tuple", python.object_type, 24, 8, FakePython::kCollected);
+    const uint64_t pool = python.add_pool(64, 6);
+    const auto object = [&](uint64_t slot, uint64_t type, uint64_t references) {
+      const uint64_t at = python.block(pool, 64, slot) + 16;
+      python.put(at, references);
+      python.put(at + 8, type);
+      python.put(at + layout.dict_keys, python.block(pool, 64, 5));
+      return at;
+    };
+    const uint64_t free = object(0, dict, 0);
+    const uint64_t alive = object(1, dict, 1);
+    const uint64_t first = object(2, tuple, 0);
+    const uint64_t second = object(3, tuple, 0);
+    const uint64_t other = object(4, dict, 0);  // in no list
+    const uint64_t dicts = FakePython::kInterpreter + layout.free_dicts.array;
+    python.put(dicts, free);
+    python.put(dicts + 8, alive);
+    python.put_int(FakePython::kInterpreter + layout.free_dicts.count, 1);
+    python.put(FakePython::kInterpreter + layout.free_tuples.first + 2 * 8, first);
+    python.put(first + layout.free_tuples.next, second);
+    python.put(second + layout.free_tuples.next, 0);
+    python.walk();
+    const SlotMap& slots = python.objects.slots;
+    CHECK(slots.class_of(0).name == "dict (free)");
+    CHECK(slots.class_of(0).skip == ObjectClass::kNoReferences);
+    CHECK(slots.class_of(0).object_at == 16);
+    CHECK(slots.class_of(1).name == "dict");
+    CHECK(slots.class_of(2).name == "tuple (free)");
+    CHECK_FALSE(slots.class_of(2).skips((16 + layout.free_tuples.next) / 8));
+    CHECK(slots.class_of(2).skips((16 + layout.free_tuples.next) / 8 + 1));
+    CHECK(slots.class_of(3).name == "tuple (free)");
+    CHECK(slots.class_of(4).name.empty());
+    CHECK(other != 0);
+    const AddressRange behind{Address(dicts + 8), Address(dicts) + layout.free_dicts.capacity * 8};
+    const auto& unused = python.objects.unused;
+    CHECK(std::find(unused.begin(), unused.end(), behind) != unused.end());
+    const Address cache = Address(FakePython::kInterpreter) + layout.type_cache.begin;
+    const AddressRange cached{cache, cache + 4096 * 3 * 8};
+    CHECK(std::find(unused.begin(), unused.end(), cached) != unused.end());
+    // Where something else lies there, nothing is believed.
+    python.put_int(FakePython::kInterpreter + layout.free_dicts.count, 81);
+    python.walk();
+    CHECK(slots.class_of(0).name.empty());
+    CHECK(slots.class_of(2).name.empty());
+    CHECK(std::find(unused.begin(), unused.end(), cached) == unused.end());
+  }
+}
+
+TEST_CASE("memory behind the frames of a thread is left over") {
+  constexpr uint64_t kThread = 0x270000;
+  constexpr uint64_t kChunk = 0x271000;
+  constexpr uint64_t kBefore = 0x272000;
+  FakePython python(11);
+  const PythonLayout& layout = python.layout;
+  python.put(FakePython::kInterpreter + layout.interpreter_threads, kThread);
+  python.put(kThread + layout.thread_stack_chunk, kChunk);
+  python.put(kThread + layout.thread_stack_top, kChunk + layout.chunk_data + 5 * 8);
+  python.put(kChunk + layout.chunk_previous, kBefore);
+  for (const uint64_t chunk : {kChunk, kBefore}) python.put(chunk + layout.chunk_size, 0x800);
+  python.put(kBefore + layout.chunk_top, 7);
+  python.walk();
+  const auto& unused = python.objects.unused;
+  const AddressRange behind{Address(kChunk) + layout.chunk_data + 5 * 8, Address(kChunk) + 0x800};
+  const AddressRange before{Address(kBefore) + layout.chunk_data + 7 * 8, Address(kBefore) + 0x800};
+  CHECK(std::find(unused.begin(), unused.end(), behind) != unused.end());
+  CHECK(std::find(unused.begin(), unused.end(), before) != unused.end());
 }

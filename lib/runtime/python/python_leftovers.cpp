@@ -1,0 +1,120 @@
+#include "runtime/python/python_leftovers.h"
+
+#include <algorithm>
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kLeftWord = 8;
+// All types of which any are kept have the collector's header, but tables of dicts have none.
+constexpr uint64_t kFreeHeader = PythonLayout::kCollectorHeader;
+
+}  // namespace
+
+PythonLeftovers::PythonLeftovers(Target& target, const PythonLayout& layout,
+                                 std::span<const Address> interpreters)
+    : layout_(layout), cache_(target.memory()) {
+  const auto arrays = {&layout.free_lists, &layout.free_dicts, &layout.free_values,
+                       &layout.free_sends, &layout.free_keys};
+  for (const Address interpreter : interpreters) {
+    const bool are_right = std::all_of(
+        arrays.begin(), arrays.end(),
+        [&](const PythonLayout::FreeArray* array) { return fits(interpreter, *array); });
+    if (!are_right) continue;
+    for (const auto* array : arrays) add_array(interpreter, *array, array != &layout.free_keys);
+    for (const auto* list : {&layout.free_tuples, &layout.free_slices, &layout.free_frames}) {
+      add_lists(interpreter, *list);
+    }
+    for (const PythonLayout::Cache& cache : {layout.type_cache, layout.function_cache}) {
+      const Address begin = interpreter + cache.begin;
+      if (cache.size != 0) words_.push_back({begin, begin + cache.size});
+    }
+    add_frames(interpreter);
+  }
+}
+
+bool PythonLeftovers::is_free(Address at) {
+  return !at.is_null() && at.is_aligned(kLeftWord) && cache_.word(at, kLeftWord) == uint64_t{0};
+}
+
+void PythonLeftovers::add_free(Address object, bool is_object, uint32_t link) {
+  const Address block = is_object ? object - kFreeHeader : object;
+  free_[block.value()] = {is_object, link == 0 ? 0 : static_cast<uint32_t>(link + kFreeHeader)};
+  filter_.set(filter_bit(block));
+}
+
+uint64_t PythonLeftovers::count_of(Address interpreter, const PythonLayout::FreeArray& array) {
+  return cache_.word(interpreter + array.count, 4).value_or(UINT32_MAX);
+}
+
+bool PythonLeftovers::fits(Address interpreter, const PythonLayout::FreeArray& array) {
+  const uint64_t count = count_of(interpreter, array);
+  if (array.capacity == 0) return true;
+  if (count > array.capacity) return false;
+  // One that is being put there just now may be missing yet.
+  uint64_t others = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto at = cache_.word(interpreter + array.array + i * kLeftWord, kLeftWord);
+    if (!at || !is_free(Address(*at))) ++others;
+  }
+  return others <= 1;
+}
+
+void PythonLeftovers::add_array(Address interpreter, const PythonLayout::FreeArray& array,
+                                bool are_objects) {
+  if (array.capacity == 0) return;
+  const uint64_t count = count_of(interpreter, array);
+  const Address first = interpreter + array.array;
+  for (uint64_t i = 0; i < count; ++i) {
+    const auto at = cache_.word(first + i * kLeftWord, kLeftWord);
+    if (at && is_free(Address(*at))) add_free(Address(*at), are_objects, 0);
+  }
+  if (count != array.capacity) {
+    words_.push_back({first + count * kLeftWord, first + array.capacity * kLeftWord});
+  }
+}
+
+void PythonLeftovers::add_lists(Address interpreter, const PythonLayout::FreeList& list) {
+  constexpr size_t kMost = 1 << 17;  // 2,000 of each of 20 lengths, and some more
+  for (uint64_t i = 0; i < list.lists; ++i) {
+    auto next = cache_.word(interpreter + list.first + i * kLeftWord, kLeftWord);
+    while (next && is_free(Address(*next)) && free_.size() < kMost) {
+      const Address at(*next);
+      if (free_.contains((at - kFreeHeader).value())) break;
+      add_free(at, true, list.next);
+      if (list.next == 0) break;
+      next = cache_.word(at + list.next, kLeftWord);
+    }
+  }
+}
+
+// Each thread has chunks of memory for its frames, the last one not full.
+void PythonLeftovers::add_frames(Address interpreter) {
+  constexpr uint64_t kMostBytes = 1ULL << 32;
+  constexpr size_t kMost = 1 << 20;
+  if (layout_.interpreter_threads == 0) return;
+  size_t seen = 0;
+  auto thread = cache_.word(interpreter + layout_.interpreter_threads, kLeftWord);
+  for (; thread && *thread != 0 && seen < kMost; ++seen) {
+    const Address at(*thread);
+    auto top = cache_.word(at + layout_.thread_stack_top, kLeftWord);
+    auto chunk = cache_.word(at + layout_.thread_stack_chunk, kLeftWord);
+    for (; chunk && *chunk != 0 && seen < kMost; ++seen) {
+      const Address begin(*chunk);
+      const auto size = cache_.word(begin + layout_.chunk_size, kLeftWord);
+      if (!top || !size || *size > kMostBytes) break;
+      const AddressRange unused{Address(*top), begin + *size};
+      if (unused.begin < begin + layout_.chunk_data || !unused.begin.is_aligned(kLeftWord)) break;
+      if (unused.begin < unused.end) words_.push_back(unused);
+      chunk = cache_.word(begin + layout_.chunk_previous, kLeftWord);
+      if (!chunk || *chunk == 0) break;
+      const auto used = cache_.word(Address(*chunk) + layout_.chunk_top, kLeftWord);
+      if (!used || *used > kMostBytes) break;
+      top = (Address(*chunk) + layout_.chunk_data + *used * kLeftWord).value();
+    }
+    thread = cache_.word(at + layout_.thread_next, kLeftWord);
+  }
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,70 @@
+// What a Python interpreter leaves in its own memory: objects that were freed and are kept for the
+// next of their type, and words that nobody uses any more.
+//
+//   free_list   | dict | dict | dict | old  | old  |     below numfree, dicts that are free; behind,
+//   numfree 3   '--------------------'                   those that were taken since
+//
+//   frames      | main() | load() | locals of functions that have returned |
+//               '-----------------' up to datastack_top
+//
+// A free object keeps its old words: the table of a dict, the items of a tuple. None is a
+// reference, but for the link to the next free one. What the interpreter has found as attributes of
+// types, and functions, it remembers without owning them.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/address.h"
+#include "runtime/python/python_layout.h"
+#include "target/page_cache.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+class PythonLeftovers {
+ public:
+  // Of `interpreters`, addresses of PyInterpreterState. Nothing where the layout does not say, or
+  // where something else is there.
+  PythonLeftovers(Target& target, const PythonLayout& layout,
+                  std::span<const Address> interpreters);
+
+  struct Free {
+    bool is_object = false;  // else a table of a dict
+    uint32_t link = 0;       // byte of the block that leads to the next free one; 0: none
+  };
+  // Whether a block is free, by its address.
+  const Free* find(Address block) const {
+    if (!filter_[filter_bit(block)]) return nullptr;
+    const auto found = free_.find(block.value());
+    return found == free_.end() ? nullptr : &found->second;
+  }
+  // Words that own nothing: in the interpreters' states, and behind the frames of threads.
+  const std::vector<AddressRange>& words() const { return words_; }
+
+ private:
+  static constexpr size_t kFilterBits = 1 << 16;
+  static size_t filter_bit(Address block) { return block.value() / 16 % kFilterBits; }
+
+  uint64_t count_of(Address interpreter, const PythonLayout::FreeArray& array);
+  // Whether what there should be in the array is free.
+  bool fits(Address interpreter, const PythonLayout::FreeArray& array);
+  void add_array(Address interpreter, const PythonLayout::FreeArray& array, bool are_objects);
+  void add_lists(Address interpreter, const PythonLayout::FreeList& list);
+  void add_frames(Address interpreter);
+  // Whether nothing refers to what lies there.
+  bool is_free(Address at);
+  void add_free(Address object, bool is_object, uint32_t link);
+
+  const PythonLayout& layout_;
+  PageCache cache_;
+  std::unordered_map<uint64_t, Free> free_;
+  std::bitset<kFilterBits> filter_;  // false for most that are not in it
+  std::vector<AddressRange> words_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Who keeps the memory of a Python program that has made and dropped much before: python_owners.py HEAPSNAP [VERSION]
+
+What it keeps lies in objects that came from the interpreter's lists of free ones, where their addresses are still, and the
+next thing that is made there would seem to hold it. owners names what holds it, and no step to it may be stale: of the
+process, a snapshot, and, where there is gcore, a core."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from python_heap import find_python
+
+COUNT = 30_000
+BEGIN = """
+import sys
+
+def churn():
+    dicts = [{i: str(i), "x": [i]} for i in range(5000)]
+    lists = [[i] * 5 for i in range(5000)]
+    tuples = [(i,) * (i % 19 + 1) for i in range(5000)]
+    def deep(n):
+        words = list(range(20))
+        return deep(n - 1) if n else words
+    deep(100)
+
+taken = []
+def take(count):
+    # From the lists of free objects.
+    taken.extend([{"a": i}, [i], (i, i)] for i in range(count))
+"""
+END = """
+print(wanted(), flush=True)
+sys.stdin.read()
+"""
+# What holds it, what the first row is called, and types on the way.
+PROGRAMS = {
+    "an attribute of a class": ("__main__.Store", ("type", "dict", "dict keys"), f"""
+class Store:
+    pass
+churn(); take(40)
+Store.cache = {{}}
+take(60)
+for i in range({COUNT}):
+    Store.cache["key %d" % i] = [i + 1000000]
+def wanted():
+    return id(Store.cache["key 700"])
+{END}
+"""),
+    "a cell of a closure": ("__main__.get", ("function", "tuple", "cell", "dict", "dict keys"), f"""
+def make():
+    cache = {{}}
+    def get(key):
+        if key not in cache:
+            cache[key] = ["value %d" % key]
+        return cache[key]
+    return get
+churn(); take(40)
+get = make()
+take(60)
+for i in range({COUNT}):
+    get(i + 1000)
+def wanted():
+    return id(get(1700))
+{END}
+"""),
+    "a list of instances": ("__main__.orders", ("list", "list items"), f"""
+class Order:
+    def __init__(self, number):
+        self.number = number + 1000000
+        self.lines = [number + 2000000]
+churn(); take(40)
+orders = []
+take(60)
+orders.extend(Order(i) for i in range({COUNT}))
+def wanted():
+    return id(orders[700].lines)
+{END}
+"""),
+    "a set": ("__main__.seen", ("set", "set table"), f"""
+churn(); take(40)
+seen = set()
+take(60)
+seen.update((i, "number %d" % i) for i in range({COUNT}))
+def wanted():
+    return id(next(iter(seen)))
+{END}
+"""),
+}
+
+
+def run(heapsnap, *words, codes=(0,)):
+    done = subprocess.run([heapsnap, *words], capture_output=True, text=True, check=False)
+    assert done.returncode in codes, (words, done.stdout, done.stderr)
+    return done.stdout
+
+
+def check(heapsnap, what, root, types, wanted):
+    printed = json.loads(run(heapsnap, "owners", what, "-j", "--depth", "8"))
+    first = printed["owners"][0]
+    assert first["root"] == root, [node["root"] for node in printed["owners"]]
+    # A list, what is in it, and what leads to it, at least.
+    assert first["retained_bytes"] > COUNT * 100, first
+    text = json.dumps(first)
+    for name in types:
+        assert f'"{name}"' in text, (name, text[:3000])
+    # A frame of C may hold it as well, but nothing that the interpreter has of its own.
+    paths = json.loads(run(heapsnap, "why", hex(wanted), what, "-j", "--limit", "20"))["paths"]
+    assert not any(path["root"] == "_PyRuntime" for path in paths), paths
+    path = next(path for path in paths if path["root"] == root)
+    assert not any(step["may_be_stale"] for step in path["steps"]), path
+
+
+def check_program(heapsnap, python, folder, name):
+    root, types, text = PROGRAMS[name]
+    with subprocess.Popen([*python, "-c", BEGIN + text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          cwd="/") as process:
+        wanted = int(process.stdout.readline())
+        pid = str(process.pid)
+        check(heapsnap, pid, root, types, wanted)
+        # 3.13 has mimalloc in it, which counts as its allocator where the file has symbols: 5.
+        run(heapsnap, "attach", pid, "--references", "yes", "-o", f"{folder}/a.hsnap", codes=(0, 5))
+        check(heapsnap, f"{folder}/a.hsnap", root, types, wanted)
+        if shutil.which("gcore"):
+            subprocess.run(["gcore", "-o", f"{folder}/core", pid], check=True, capture_output=True)
+            check(heapsnap, f"{folder}/core.{pid}", root, types, wanted)
+        process.communicate("")
+        assert process.returncode == 0, "the process was harmed"
+    print(f"{name}: {root}")
+
+
+def main():
+    heapsnap = sys.argv[1]
+    python = find_python(sys.argv[2:])
+    for name in PROGRAMS:
+        with tempfile.TemporaryDirectory() as folder:
+            check_program(heapsnap, python, folder, name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
