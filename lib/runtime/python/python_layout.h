@@ -44,6 +44,8 @@ struct PythonLayout {
   FreeList free_tuples = {};
   FreeList free_slices = {};
   FreeList free_frames = {};
+  // PyFrameObject, before 3.11: each function keeps the last one of its frames. 0: none does
+  uint32_t frame_back = 0;
   // PyThreadState, since 3.11: the stack of frames of Python's functions
   uint32_t thread_next = 0;
   uint32_t thread_stack_chunk = 0;

@@ -23,6 +23,7 @@ CONSTANTS = {
 }
 # Member of PythonLayout: expression for gdb; of some versions only.
 ONLY = {
+    "frame_back": lambda version: version < (3, 11),
     "keys_size": lambda version: version < (3, 11),
     "keys_log2_size": lambda version: version >= (3, 11),
     "keys_log2_index_bytes": lambda version: version >= (3, 11),
@@ -122,6 +123,7 @@ FIELDS = {
     "type_item_size": "&((PyTypeObject*)0)->tp_itemsize",
     "type_flags": "&((PyTypeObject*)0)->tp_flags",
     "type_base": "&((PyTypeObject*)0)->tp_base",
+    "frame_back": "&((PyFrameObject*)0)->f_back",
     "heap_type_keys": "&((PyHeapTypeObject*)0)->ht_cached_keys",
     "list_allocated": "&((PyListObject*)0)->allocated",
     "dict_keys": "&((PyDictObject*)0)->ma_keys",

@@ -172,10 +172,17 @@ void PythonWalk::read_tables() {
 uint32_t PythonWalk::class_in_graph(const PythonObject* object, Address at,
                                     std::span<const std::byte> block, uint64_t room) {
   if (object == nullptr) {
-    const PythonLeftovers::Free* const free = leftovers_->find(at);
-    if (free == nullptr) return SlotMap::kBuffers;
-    const uint64_t type = python_word(block, PythonLayout::kCollectorHeader + kPythonTypeAt);
-    return graph_->class_of_free(free->is_object ? types_.find(type) : nullptr, free->link);
+    constexpr uint64_t kHeader = PythonLayout::kCollectorHeader;
+    const uint64_t word = python_word(block, kHeader + kPythonTypeAt);
+    if (const PythonLeftovers::Free* const free = leftovers_->find(at)) {
+      return graph_->class_of_free(free->is_object ? types_.find(word) : nullptr, free->link);
+    }
+    const uint32_t back = place_.layout->frame_back;
+    if (back == 0 || python_word(block, kHeader) != 0) return SlotMap::kBuffers;
+    const PythonType* const type = types_.find(word);
+    const bool is_frame = type != nullptr && type->is_static && type->name == "frame";
+    if (!is_frame || type->basic_size + kHeader > room) return SlotMap::kBuffers;
+    return graph_->class_of_free(type, static_cast<uint32_t>(kHeader + back));
   }
   graph_->see(*object, at, block, room);
   return graph_->class_of(*object, at, block, room);

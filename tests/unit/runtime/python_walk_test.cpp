@@ -447,3 +447,23 @@ TEST_CASE("memory behind the frames of a thread is left over") {
   CHECK(std::find(unused.begin(), unused.end(), behind) != unused.end());
   CHECK(std::find(unused.begin(), unused.end(), before) != unused.end());
 }
+
+TEST_CASE("before 3.11, the frame that a function keeps for its next call holds nothing") {
+  for (const unsigned minor : {10U, 11U}) {
+    FakePython python(minor);
+    const uint64_t frame =
+        python.add_type("frame", python.object_type, 360, 8, FakePython::kCollected);
+    const uint64_t pool = python.add_pool(432, 2);
+    for (const uint64_t references : {0U, 1U}) {
+      python.put(python.block(pool, 432, references) + 16, references);
+      python.put(python.block(pool, 432, references) + 24, frame);
+    }
+    python.walk();
+    const SlotMap& slots = python.objects.slots;
+    CHECK(slots.class_of(0).name == (minor == 10 ? "frame (free)" : ""));
+    CHECK(slots.class_of(1).name == "frame");
+    if (minor != 10) continue;
+    CHECK(slots.class_of(0).skips(47));
+    CHECK_FALSE(slots.class_of(0).skips((16 + python.layout.frame_back) / 8));
+  }
+}
