@@ -47,7 +47,7 @@ PythonGraph::PythonGraph(Target& target, const PythonLayout& layout, RuntimeObje
       bytes_(objects.add_buffer_kind("bytearray bytes", false)),
       characters_(objects.add_buffer_kind("str characters", false)),
       array_data_(objects.add_buffer_kind("ndarray data", false)),
-      array_shape_(objects.add_buffer_kind("ndarray shape", false)) {}
+      array_shape_(objects.add_buffer_kind("ndarray shape", true)) {}
 
 unsigned PythonGraph::kind_of(const PythonObject& object, Address at,
                               std::span<const std::byte> bytes) const {
@@ -102,6 +102,7 @@ uint32_t PythonGraph::class_of_free(const PythonType* type, uint32_t link) {
     made.object_at = type == nullptr ? 0 : PythonLayout::kCollectorHeader;
     made.skip = ObjectClass::kNoReferences;
     if (link != 0) made.skip &= ~ObjectClass::word_bit(link);
+    made.is_exact = true;
     known = objects_.slots.add_class(std::move(made));
   }
   return known;
@@ -217,6 +218,10 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
     } else {
       add_hashed(table, 0, 2, 1);
     }
+  } else if (type.family == Family::kArray) {
+    // Numbers, in the smallest blocks that there are.
+    objects_.add_buffer(Address(python_word(bytes, header + PythonArray::kShape)),
+                        ObjectClass::kNoReferences);
   } else if (type.family == Family::kModule && modules_.size() != kMostModules) {
     modules_.push_back({Address(python_word(bytes, header + kModuleDict)),
                         Address(python_word(bytes, header + kModuleName))});

@@ -157,6 +157,10 @@ TEST_CASE("arrays of numpy own their data, and what says of what shape it is") {
   CHECK(row.bytes == 6 * 96);
   CHECK(row.owned_bytes == (10 * 20 * 8 + 2 * 16) + 3 * 16 + 16);
   CHECK(row.malloc_bytes == row.owned_bytes);
+  REQUIRE_FALSE(python.objects.blocks.empty());
+  CHECK(python.objects.blocks[0].at == Address(FakePython::kShapes));
+  const uint32_t of_shape = python.objects.blocks[0].of_class;
+  CHECK(python.objects.slots.classes()[of_shape].skip == ObjectClass::kNoReferences);
   const ObjectClass& of_array = python.objects.slots.class_of(0);
   REQUIRE(of_array.buffers.size() == 2);
   CHECK(of_array.buffers[0].word == 2);
@@ -409,6 +413,7 @@ TEST_CASE("what an interpreter keeps for reuse holds nothing, and neither do pla
     CHECK(slots.class_of(1).name == "dict");
     CHECK(slots.class_of(2).name == "tuple (free)");
     CHECK_FALSE(slots.class_of(2).skips((16 + layout.free_tuples.next) / 8));
+    CHECK(slots.class_of(2).is_exact);
     CHECK(slots.class_of(2).skips((16 + layout.free_tuples.next) / 8 + 1));
     CHECK(slots.class_of(3).name == "tuple (free)");
     CHECK(slots.class_of(4).name.empty());
