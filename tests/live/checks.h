@@ -2,8 +2,8 @@
 #pragma once
 
 #include <doctest/doctest.h>
-#include <sched.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include <chrono>
 #include <string>
@@ -28,13 +28,15 @@ inline std::string notes_of(const FreezeRecord& record) {
   return text;
 }
 
-// Calls `done` until it gives true. False when it has not by the end of `patience`.
+// Calls `done` until it gives true, at intervals that are short, but leave the processor to what is
+// waited for. False when it has not by the end of `patience`.
 template <typename Condition>
 bool eventually(Condition done, std::chrono::seconds patience = std::chrono::seconds(10)) {
+  constexpr timespec kInterval{0, 200'000};
   const auto deadline = std::chrono::steady_clock::now() + patience;
   while (!done()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
-    ::sched_yield();
+    ::nanosleep(&kInterval, nullptr);
   }
   return true;
 }
