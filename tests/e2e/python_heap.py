@@ -246,7 +246,8 @@ def main():
     if arguments[:1] in (["2.7"], ["3.6"], ["3.8"]):
         check_unknown(heapsnap, python, arguments[0])
         return
-    with Target(python, 4000) as target, tempfile.TemporaryDirectory() as folder:
+    rounds = 4000 if os.environ.get("HEAPSNAP_LONG") == "1" else 1000
+    with Target(python, rounds) as target, tempfile.TemporaryDirectory() as folder:
         live = Found(heapsnap, target.pid)
         check_objects(live, target.said)
         check_pools(live, target)

@@ -136,6 +136,10 @@ ADDRESSES = {"mappings": ("begin", "end"), "arenas": ("address", "top"), "segmen
              "code_frames": ("return_address",), "root_places": ("begin",)}
 
 
+# Where every program is that is not position-independent: it tells nothing, and 4 MiB is a size, too.
+FIXED_PROGRAM = 0x400000
+
+
 def addresses_of(snapshot):
     for table, columns in ADDRESSES.items():
         for row in snapshot.tables.get(table, []):
@@ -157,6 +161,8 @@ def check_addresses(before, after):
     assert any(begin <= address < end for address in addresses_of(old) for begin, end in ranges)
     parts = decoded(after)
     for begin, _ in ranges:
+        if begin == FIXED_PROGRAM:
+            continue
         forms = (begin.to_bytes(8, "little"), f"{begin:x}".encode(), str(begin).encode())
         assert not any(form in part for form in forms for part in parts), hex(begin)
 
