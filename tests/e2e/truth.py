@@ -17,6 +17,7 @@ Exit code: 0 the truth was told, 1 it was not (each lie is printed with its neig
 
 import argparse
 import contextlib
+import gc
 import json
 import pathlib
 import subprocess
@@ -207,6 +208,7 @@ def run_view(arguments, heapsnap, choice, work, failures):
 
 
 def main():
+    gc.disable()  # chunks by the ten thousand, which live as long as this
     arguments = parse_arguments()
     failures = Failures()
     with tempfile.TemporaryDirectory(prefix="heapsnap-truth.") as folder, contextlib.ExitStack() as stack:

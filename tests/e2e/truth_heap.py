@@ -66,21 +66,23 @@ class Chunk:
 
 
 class Export:
-    """`heapsnap export --format ndjson`. `earlier` is another: what both say in the same words is parsed once."""
+    """`heapsnap export --format ndjson`. `earlier` is another: a line that both have is parsed once, and is the same
+    Chunk in both."""
 
     def __init__(self, text, earlier=None):
-        first, _, self.body = text.partition("\n")
+        first, _, body = text.partition("\n")
         self.header = json.loads(first)
         if self.header["kind"] != "snapshot":
             raise ValueError("the first line of the export is not of kind snapshot")
-        if earlier is not None and earlier.body == self.body:
-            self.chunks, self.pointers, self.by_pointer = earlier.chunks, earlier.pointers, earlier.by_pointer
-            return
-        lines = self.body.splitlines()
-        rows = json.loads(f"[{','.join(lines)}]")  # a call for each line takes twice as long
-        if len(rows) != len(lines):
-            raise ValueError(f"{len(rows)} values on {len(lines)} lines of the export")
-        self.chunks = [Chunk(row) for row in rows if row["kind"] == "chunk"]
+        lines = body.splitlines()
+        known = earlier.of_line if earlier is not None else {}
+        new = [line for line in lines if line not in known]
+        rows = json.loads(f"[{','.join(new)}]")  # a call for each line takes twice as long
+        if len(rows) != len(new):
+            raise ValueError(f"{len(rows)} values on {len(new)} lines of the export")
+        parsed = {line: Chunk(row) if row["kind"] == "chunk" else None for line, row in zip(new, rows)}
+        self.of_line = known | parsed if known else parsed  # of earlier ones, too
+        self.chunks = [chunk for line in lines if (chunk := self.of_line[line]) is not None]
         self.chunks.sort(key=lambda chunk: chunk.pointer)
         self.pointers = [chunk.pointer for chunk in self.chunks]
         self.by_pointer = dict(zip(self.pointers, self.chunks))
@@ -211,10 +213,9 @@ def check_threads(truth, report):
 def compare_exports(left, right, left_name, right_name):
     """Both must hold the same chunks, each the same in all that is said of it."""
     complaints = Complaints()
-    if left.chunks is right.chunks:
-        return complaints
-    left_keys = {chunk.key for chunk in left.chunks}
-    right_keys = {chunk.key for chunk in right.chunks}
+    common = set(left.chunks).intersection(right.chunks)  # which were the same line
+    left_keys = {chunk.key for chunk in left.chunks if chunk not in common}
+    right_keys = {chunk.key for chunk in right.chunks if chunk not in common}
     for mine, others, name, export in ((left_keys, right_keys, left_name, right), (right_keys, left_keys, right_name, left)):
         for key in sorted(mine - others):
             complaints.add(f"only in the {name} view", f"{key[0]:#x} {key[1:]}; the other has: {export.around(key[0])}")
