@@ -118,6 +118,9 @@ class RunningTarget(OwnedProcess):
             if abort:
                 unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
                 resource.setrlimit(resource.RLIMIT_CORE, unlimited)
+            if churn:
+                # It takes what processor time others leave; in the long form as much as anybody.
+                os.nice(0 if os.environ.get("HEAPSNAP_LONG") == "1" else 10)
             if root:
                 os.chroot(root)
                 os.chdir("/tmp/" + folder.name)
