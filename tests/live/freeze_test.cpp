@@ -221,7 +221,7 @@ TEST_CASE("nobody is inside the allocator in what is read, and the target's heap
     for (const std::string threads : {"0", "1", "4"}) {
       CAPTURE(std::string(to_string(method_of(choice))));
       CAPTURE(threads);
-      LiveTarget target({MALLOC_CHURN, threads});
+      LiveTarget target({MALLOC_CHURN, threads, "greedy"});
       FreezeOptions options = choose(choice);
       options.malloc_text = malloc_text_of(target.pid());
       uint64_t met_inside = 0;
@@ -311,7 +311,7 @@ TEST_CASE("a freezer that is killed at any moment harms nobody") {
   }
   SUBCASE("the allocator") {
     for (const FreezeChoice choice : kBothWays) {
-      LiveTarget target({MALLOC_CHURN, "3"});
+      LiveTarget target({MALLOC_CHURN, "3", "greedy"});
       FreezeOptions options = choose(choice);
       options.malloc_text = malloc_text_of(target.pid());
       kill_freezers(target, options, scaled(10, 300));
@@ -366,7 +366,7 @@ TEST_CASE("a freezer that is killed after any of its acts harms nobody") {
   }
   SUBCASE("the allocator") {
     for (const FreezeChoice choice : kBothWays) {
-      LiveTarget target({MALLOC_CHURN, "3"});
+      LiveTarget target({MALLOC_CHURN, "3", "greedy"});
       FreezeOptions options = choose(choice);
       options.malloc_text = malloc_text_of(target.pid());
       die_everywhere(target, options);

@@ -176,7 +176,7 @@ TEST_CASE("a target that is busy on the only processor lets heapsnap work") {
   const OnOneProcessor here;
   for (const char* threads : {"0", "3"}) {
     CAPTURE(std::string(threads));
-    LiveTarget target({MALLOC_CHURN, threads});
+    LiveTarget target({MALLOC_CHURN, threads, "greedy"});
     CHECK(status_of(start_cycles(target.pid(), scaled(5, 300))) == 0);
     CHECK(target.finish().at("errors") == 0);
   }
@@ -186,7 +186,9 @@ TEST_CASE("targets that are busy on all processors can be tracked at the same ti
   const size_t count = std::max(2U, std::thread::hardware_concurrency());
   std::vector<std::unique_ptr<LiveTarget>> targets;
   std::vector<pid_t> injectors;
-  for (size_t i = 0; i < count; ++i) targets.push_back(std::make_unique<LiveTarget>(kOneThread));
+  Command greedy = kOneThread;
+  greedy.push_back("greedy");
+  for (size_t i = 0; i < count; ++i) targets.push_back(std::make_unique<LiveTarget>(greedy));
   for (const auto& target : targets) {
     injectors.push_back(start_cycles(target->pid(), scaled(5, 300)));
   }

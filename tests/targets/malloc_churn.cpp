@@ -1,6 +1,9 @@
 // A target whose threads do nothing but malloc, realloc, calloc and free, and check every byte.
 //
-//   malloc_churn THREADS     0: the first thread alone, in a process that never had another
+//   malloc_churn THREADS [greedy]     0: the first thread alone, in a process that never had another
+//
+// They take all the processor time that others leave, or with `greedy` and in long forms of tests
+// (HEAPSNAP_LONG) as much as anybody: then whoever works on them comes to its turn late.
 //
 // Says "ready", runs until its standard input ends, and then says "errors=0 calls=123".
 #include <fcntl.h>
@@ -102,6 +105,8 @@ class Churn {
 
 int main(int argc, char** argv) {
   const int count = argc > 1 ? std::atoi(argv[1]) : 4;
+  const bool is_greedy = argc > 2 || std::getenv("HEAPSNAP_LONG") != nullptr;
+  if (!is_greedy && nice(10) == -1) return 2;
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i) {
     threads.emplace_back([i] {
