@@ -35,7 +35,7 @@ class Work:
     def track(self):
         """A snapshot of a program that was tracked from its start, and what is in use by its call stacks."""
         path = self.folder / "tracked.hsnap"
-        subprocess.run([self.heapsnap, "run", "--at-exit", path, "--", "python3", "-c",
+        subprocess.run([self.heapsnap, "run", "--at-exit", path, "--", sys.executable, "-c",
                         "kept = [bytes(i) for i in range(600, 3000)]"], check=True)
         stacks = self.json("stacks", path, "--all")
         return path, stacks["live_blocks"], stacks["live_bytes"]

@@ -38,7 +38,7 @@ def main():
         snapshot = f"{folder}/self.hsnap"
         tracked = f"{folder}/tracked.hsnap"
         pid = str(os.getpid())
-        subprocess.run([heapsnap, "run", "--at-exit", tracked, "--", "python3", "-c", "pass"], check=True)
+        subprocess.run([heapsnap, "run", "--at-exit", tracked, "--", sys.executable, "-c", "pass"], check=True)
         with_contents = f"{folder}/contents.hsnap"
         subprocess.run([heapsnap, "attach", pid, "-q", "--contents", "-o", with_contents], check=True)
         block = largest_block(heapsnap, with_contents)

@@ -16,7 +16,7 @@ import sys
 import tempfile
 
 SKIP = 77
-STOPS_ITSELF = ["python3", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTSTP); os._exit(7)"]
+STOPS_ITSELF = [sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTSTP); os._exit(7)"]
 
 
 def stopped_child_of(pid):
@@ -61,7 +61,7 @@ def small_stack(heapsnap):
     """`ulimit -s 64`: the demangler and the reports need more."""
     def limit():
         resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, resource.getrlimit(resource.RLIMIT_STACK)[1]))
-    program = ["python3", "-c", "import json, ssl, decimal; print(flush=True); input()"]
+    program = [sys.executable, "-c", "import json, ssl, decimal; print(flush=True); input()"]
     with tempfile.TemporaryDirectory() as folder, \
             subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target:
         target.stdout.readline()
@@ -84,7 +84,7 @@ def hidden_name(heapsnap):
     """A process that calls itself ".x": its snapshot is to be seen."""
     rename = "import ctypes; ctypes.CDLL(None).prctl(15, b'.x', 0, 0, 0); print(flush=True); input()"
     with tempfile.TemporaryDirectory() as folder, \
-            subprocess.Popen(["python3", "-c", rename], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            subprocess.Popen([sys.executable, "-c", rename], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              text=True) as target:
         target.stdout.readline()
         subprocess.run([heapsnap, "attach", "-q", "-o", f"{folder}/%n.hsnap", str(target.pid)], check=True)

@@ -86,7 +86,7 @@ class Work:
 
     def track(self):
         """A snapshot of a program that was tracked from its start."""
-        subprocess.run([self.heapsnap, "run", "--at-exit", self.snapshot, "--", "python3", "-c",
+        subprocess.run([self.heapsnap, "run", "--at-exit", self.snapshot, "--", sys.executable, "-c",
                         "kept = [bytes(i) for i in range(600, 3000)]"], check=True)
         return self.snapshot
 

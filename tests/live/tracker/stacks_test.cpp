@@ -171,7 +171,7 @@ TEST_CASE("code without unwind information ends a stack, and says so") {
 TEST_CASE("programs of the system") {
   SUBCASE("python3") {
     const Outcome outcome = run_checked(
-        {"python3", "-c",
+        {"/usr/bin/python3", "-c",
          "import json, re\nfor i in range(100): json.loads(json.dumps({'a': [i, str(i)]}))"},
         {"PYTHONMALLOC=malloc"});
     check_all_equal(outcome);
