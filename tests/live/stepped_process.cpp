@@ -25,7 +25,7 @@ namespace heapsnap::live {
 namespace {
 
 // Stops this process, its threads and its children before each call that acts on others, for their
-// tracer to see. One that stopped at every call would take ten times the time of the process itself.
+// tracer to see. One that stopped at every call would take most of the time for stops in between.
 void stop_at_acts() {
   constexpr std::array<uint32_t, 7> kActs{
       SYS_ptrace,   SYS_process_vm_writev, SYS_kill, SYS_tgkill, SYS_write,

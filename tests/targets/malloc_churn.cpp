@@ -1,6 +1,6 @@
 // A target whose threads do nothing but malloc, realloc, calloc and free, and check every byte.
 //
-//   malloc_churn THREADS [greedy]     0: the first thread alone, in a process that never had another
+//   malloc_churn THREADS [greedy]   0: the first thread alone, in a process that never had another
 //
 // They take all the processor time that others leave, or with `greedy` and in long forms of tests
 // (HEAPSNAP_LONG) as much as anybody: then whoever works on them comes to its turn late.
