@@ -136,7 +136,8 @@ ADDRESSES = {"mappings": ("begin", "end"), "arenas": ("address", "top"), "segmen
              "code_frames": ("return_address",), "root_places": ("begin",)}
 
 
-# Where every program is that is not position-independent: it tells nothing, and 4 MiB is a size, too.
+# Where every program is that is not position-independent. It tells nothing, and its eight bytes, all zeros but one,
+# are those of flags and counts side by side, too.
 FIXED_PROGRAM = 0x400000
 
 
