@@ -210,14 +210,13 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
   }
   print_pages(out, input, ink, width);
   if (has_nameless_contexts(model) && input.metadata.freeze.method != FreezeMethod::kCore) {
+    const std::string file = free_file_name("named.hsnap");
     print_next(
         out,
         "To see what each context is for (names of tables, queries), take the next snapshot with "
         "contents; objects -j then gives each context's ident:",
-        fmt::format("heapsnap attach {} --contents -o {}", process.pid,
-                    free_file_name("named.hsnap")),
-        ink, width);
-    out.write("    heapsnap objects -j named.hsnap\n");
+        fmt::format("heapsnap attach {} --contents -o {}", process.pid, file), ink, width);
+    out.write(fmt::format("    heapsnap objects -j {}\n", file));
     return;
   }
   if (shown != 0) return print_next_steps(out, input, ink, width);

@@ -10,6 +10,7 @@ has the remedies that no test can follow.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -349,9 +350,10 @@ def own_task_limit(tool):
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
         refused = 0
-        for limit in range(1, 6):  # itself, its watched child, and their threads
+        # Itself, its watched child, and their threads.
+        for limit, freeze in itertools.product(range(1, 6), ("stop", "fork")):
             (group / "pids.max").write_text(str(limit))
-            done = tool.run("attach", target.pid, preexec_fn=enter)
+            done = tool.run("attach", "--freeze", freeze, target.pid, preexec_fn=enter)
             assert done.returncode == 0 or "pids.max of its cgroup" in done.stderr, (limit, done)
             assert done.returncode in (0, 4), (limit, done)
             refused += done.returncode != 0

@@ -10,7 +10,6 @@
 #include <numeric>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -150,19 +149,6 @@ Error out_of_memory() {
                      : "free some memory on this machine and try again"};
 }
 
-Error internal_error(const std::exception& error) {
-  return {ErrorKind::kInternal, "internal error", error.what(),
-          "please report it with the command line that you used"};
-}
-
-// pthread_create(3) fails with EAGAIN for each limit, also when there is no room for a stack.
-Error out_of_threads(const std::system_error& error) {
-  return {ErrorKind::kNotPermitted, "cannot start a thread of heapsnap itself",
-          errno_text(error.code().value()),
-          "raise the limits of heapsnap and try again: ulimit -u, ulimit -v, pids.max of its "
-          "cgroup"};
-}
-
 // With each error told, and the exit code that it has.
 int run_and_tell(const std::vector<std::string>& arguments) {
   try {
@@ -177,15 +163,9 @@ int run_and_tell(const std::vector<std::string>& arguments) {
     return told.exit_code();
   } catch (const std::bad_alloc&) {
     print_error(out_of_memory());
-  } catch (const std::system_error& error) {
-    if (error.code() == std::errc::resource_unavailable_try_again) {
-      const Error told = out_of_threads(error);
-      print_error(told);
-      return told.exit_code();
-    }
-    print_error(internal_error(error));
   } catch (const std::exception& error) {
-    print_error(internal_error(error));
+    print_error(Error(ErrorKind::kInternal, "internal error", error.what(),
+                      "please report it with the command line that you used"));
   }
   return static_cast<int>(ErrorKind::kInternal);
 }

@@ -48,11 +48,7 @@ CopyWatch::CopyWatch(int pid, uint64_t private_bytes, std::chrono::nanoseconds p
       margin_(pid, files),
       busy_(pid),
       faults_(pid, files) {
-  try {
-    thread_ = start_helper_thread([this] { serve(); });
-  } catch (const std::system_error& error) {
-    throw Error(ErrorKind::kInternal, "cannot start a thread to watch the copy", error.what());
-  }
+  thread_ = start_needed_thread([this] { serve(); });
 }
 
 CopyWatch::~CopyWatch() {

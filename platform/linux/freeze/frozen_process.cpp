@@ -172,8 +172,7 @@ void FrozenProcess::stop_and_fork(const FreezeOptions& options, PriorityInherita
   if (gadget_) try_to_fork(options, inheritance);
 }
 
-// Without real-time priority: on the only processor of the target that would add to the pause
-// without being counted (200 busy threads: 2 ms).
+// Without real-time priority, which would add to the pause uncounted (200 busy threads: 2 ms).
 void FrozenProcess::seize_threads() {
   quota_.begin_pause();
   session_ = std::make_unique<PtraceSession>(view_.proc, view_.process.pid);
@@ -476,7 +475,7 @@ void FrozenProcess::thaw() noexcept {
       end_session();
       drop_copy();
       reap_left_over();
-      quota_.add_note(paused_ns() + record_.reap_pause_ns, record_.notes);
+      quota_.add_note(earlier_pause_ns_, record_);
       if (earlier_pause_ns_ != 0) record_.notes.push_back(earlier_pause_note(earlier_pause_ns_));
     });
   } catch (...) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "platform/linux/freeze/freeze_notes.h"
+#include "platform/linux/self/realtime_priority.h"
 
 namespace heapsnap {
 
@@ -26,11 +27,12 @@ void OwnQuota::end_pause() noexcept try {
   throttled_before_.reset();
 }
 
-void OwnQuota::add_note(uint64_t paused_ns, std::vector<std::string>& notes) const {
+void OwnQuota::add_note(uint64_t earlier_ns, FreezeRecord& record) const {
   if (throttled_.count() <= 0) return;
+  if (record.method != FreezeMethod::kStop && gets_realtime_priority()) return;
   // Several processors together may have been kept from its threads for longer.
-  const auto time = std::min(throttled_, std::chrono::nanoseconds(paused_ns));
-  notes.push_back(throttled_note(time, quota_->group()));
+  const std::chrono::nanoseconds paused(earlier_ns + record.pause_ns + record.reap_pause_ns);
+  record.notes.push_back(throttled_note(std::min(throttled_, paused), quota_->group()));
 }
 
 }  // namespace heapsnap

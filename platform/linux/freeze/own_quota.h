@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "platform/linux/freeze/freeze_options.h"
 #include "platform/linux/self/cpu_quota.h"
 
 namespace heapsnap {
@@ -22,8 +22,9 @@ class OwnQuota {
   // there, at most for a little more than a period of it.
   void begin_pause() noexcept;
   void end_pause() noexcept;
-  // If heapsnap could not run for some time in pauses that took `paused_ns` together.
-  void add_note(uint64_t paused_ns, std::vector<std::string>& notes) const;
+  // To `record`, if heapsnap could not run for some time in its pauses and those before, which took
+  // `earlier_ns`. heapsnap stops and resumes at real-time priority, if it gets that, but reads without.
+  void add_note(uint64_t earlier_ns, FreezeRecord& record) const;
 
  private:
   std::optional<CpuQuota> quota_;

@@ -1,11 +1,8 @@
 #include "platform/linux/self/cpu_quota.h"
 
-#include <sched.h>
-
 #include "platform/linux/proc/cgroup_limits.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/self/nap.h"
-#include "platform/linux/self/realtime_priority.h"
 
 namespace heapsnap {
 
@@ -36,12 +33,6 @@ uint64_t statistic(const std::string& folder, std::string_view word) {
   return cgroup_statistic(kernel_text_or_empty(folder + "/cpu.stat"), word);
 }
 
-bool gets_realtime_priority() {
-  const RealtimePriority priority;
-  const int policy = ::sched_getscheduler(0);
-  return policy == SCHED_FIFO || policy == SCHED_RR;
-}
-
 }  // namespace
 
 std::optional<CpuQuota> CpuQuota::read(std::string_view cgroup_text, const KernelFiles& files) {
@@ -61,8 +52,7 @@ std::optional<CpuQuota> CpuQuota::read(std::string_view cgroup_text, const Kerne
 }
 
 std::optional<CpuQuota> CpuQuota::of_self() {
-  std::optional<CpuQuota> quota = read(kernel_text_or_empty("/proc/self/cgroup"));
-  return quota && !gets_realtime_priority() ? quota : std::nullopt;
+  return read(kernel_text_or_empty("/proc/self/cgroup"));
 }
 
 std::chrono::nanoseconds CpuQuota::throttled() const {

@@ -20,7 +20,7 @@ class CpuQuota {
   // The least quota of the groups in `cgroup_text`, the text of /proc/PID/cgroup, and of those above.
   // nullopt if none has one.
   static std::optional<CpuQuota> read(std::string_view cgroup_text, const KernelFiles& files = {});
-  // That of this process; nullopt, too, if the calling thread can get real-time priority.
+  // That of this process.
   static std::optional<CpuQuota> of_self();
 
   // As CgroupLimit::group.

@@ -3,7 +3,10 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <system_error>
 #include <utility>
+
+#include "base/error.h"
 
 namespace heapsnap {
 
@@ -29,6 +32,18 @@ class AllSignalsBlocked {
 std::thread start_helper_thread(std::function<void()> body) {
   const AllSignalsBlocked blocked;  // the new thread inherits the mask
   return std::thread(std::move(body));
+}
+
+std::thread start_needed_thread(std::function<void()> body) {
+  try {
+    return start_helper_thread(std::move(body));
+  } catch (const std::system_error& error) {
+    // EAGAIN for each limit, also when there is no room for a stack (pthread_create(3)).
+    throw Error(ErrorKind::kNotPermitted, "cannot start a thread of heapsnap itself",
+                errno_text(error.code().value()),
+                "raise the limits of heapsnap and try again: ulimit -u, ulimit -v, pids.max of its "
+                "cgroup");
+  }
 }
 
 }  // namespace heapsnap

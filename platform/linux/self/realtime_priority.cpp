@@ -51,6 +51,11 @@ RealtimePriority::RealtimePriority() noexcept {
   }
 }
 
+bool gets_realtime_priority() noexcept {
+  const RealtimePriority priority;
+  return is_realtime(::sched_getscheduler(0));
+}
+
 bool has_realtime_limit(int tid) noexcept {
   rlimit limit{};
   return ::prlimit(tid, RLIMIT_RTTIME, nullptr, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;

@@ -35,6 +35,9 @@ class RealtimePriority {
   bool raised_ = false;
 };
 
+// Whether RealtimePriority has an effect on the calling thread, or it has such a priority.
+bool gets_realtime_priority() noexcept;
+
 // Whether the kernel kills the process of `tid` (SIGXCPU) when a thread of it has run for some time
 // as SCHED_FIFO or SCHED_RR, or at a priority of theirs that it inherits (RLIMIT_RTTIME,
 // setrlimit(2)). True also if that cannot be known. 0: the caller's.

@@ -9,7 +9,7 @@
 
 namespace heapsnap {
 
-TracerThread::TracerThread() : thread_(start_helper_thread([this] { serve(); })) {}
+TracerThread::TracerThread() : thread_(start_needed_thread([this] { serve(); })) {}
 
 TracerThread::~TracerThread() {
   {

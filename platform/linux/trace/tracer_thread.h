@@ -16,7 +16,7 @@ namespace heapsnap {
 
 class TracerThread {
  public:
-  // Throws std::system_error if no thread can be started.
+  // Throws Error{kNotPermitted} if no thread can be started.
   TracerThread();
   TracerThread(const TracerThread&) = delete;
   TracerThread& operator=(const TracerThread&) = delete;
