@@ -75,6 +75,8 @@ class Attach:
         self.wrong = []
         if run.returncode != 0:
             self.wrong.append(f"attach failed ({run.returncode}): {run.stderr.strip()}")
+        elif not os.path.exists(self.snapshot):
+            self.wrong.append("attach succeeded, and there is no snapshot")
 
     def check(self, server_name):
         """Prints what it saw and what is wrong; the number of that."""

@@ -132,9 +132,41 @@ def check_program(heapsnap, python, folder, name):
     print(f"{name}: {root}")
 
 
+# Objects whose fields their sizes do not tell, and names that only the cache of attributes keeps: after a collection
+# no object is garbage.
+KEPT = """
+import collections, csv, decimal, functools, gc, hashlib, io, re, sys, time, xml.etree.ElementTree
+times = [time.localtime(i * 86400) for i in range(2000)]
+trees = [xml.etree.ElementTree.fromstring("<a><b c='1'/></a>") for _ in range(500)]
+patterns = [re.compile("a%d" % i) for i in range(200)]
+numbers = [decimal.Decimal(i) / 7 for i in range(500)]
+queues = [collections.deque(range(i)) for i in range(100)]
+ordered = collections.OrderedDict((i, str(i)) for i in range(500))
+calls = [functools.partial(print, [i]) for i in range(100)]
+hashes = [hashlib.sha256(b"a") for _ in range(100)]
+writers = [csv.writer(io.StringIO()) for _ in range(100)]
+for i in range(500):
+    getattr(sys, "name_%d" % i, None)
+gc.collect()
+print(0, flush=True)
+sys.stdin.read()
+"""
+
+
+def check_nothing_is_garbage(heapsnap, python):
+    with subprocess.Popen([*python, "-c", KEPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          cwd="/") as process:
+        process.stdout.readline()
+        leaks = json.loads(run(heapsnap, "leaks", str(process.pid), "-j"))
+        print({key: leaks[key] for key in ("leaked_blocks", "garbage_blocks")})
+        assert leaks["garbage_blocks"] == 0, leaks
+        process.communicate("")
+
+
 def main():
     heapsnap = sys.argv[1]
     python = find_python(sys.argv[2:])
+    check_nothing_is_garbage(heapsnap, python)
     for name in PROGRAMS:
         with tempfile.TemporaryDirectory() as folder:
             check_program(heapsnap, python, folder, name)

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/free_name.h"
 #include "platform/linux/proc/named_processes.h"
 #include "report/shell_word.h"
 #include "report/terminal_text.h"
@@ -98,7 +99,8 @@ int meant_process(const std::string& word) {
 void refuse_process(const std::string& argument, int pid, const std::string& command) {
   throw Error(ErrorKind::kUsage, printable(argument),
               "that is a process, and " + command + " reads snapshots",
-              "take one: heapsnap attach --references yes " + std::to_string(pid) + " -o a.hsnap");
+              "take one: heapsnap attach --references yes " + std::to_string(pid) + " -o " +
+                  free_file_name("a.hsnap"));
 }
 
 SnapshotReader open_snapshot(const std::string& argument, const std::string& command) {

@@ -23,11 +23,16 @@ bool is_plain(const PythonType& type) {
   return type.is_static && (type.name == "float" || type.name == "complex");
 }
 
-// Whether all words of its instances are written by those that know what they are: also where its
-// sizes say that there are none behind.
+// Whether all words of its instances are known: those of the interpreter's own types, and those of
+// classes that have no fields but __dict__ and __weakref__. An extension's type may leave fields as
+// they were. A structure of the library (time.struct_time) has more items than its size says.
 bool is_known(const PythonType& type) {
+  constexpr uint64_t kBareObject = 4 * kPythonWord;
   if (type.family == Family::kHidden) return false;
-  return type.is_own || !type.is_static || type.family == Family::kArray;
+  if (type.item_size != 0 && type.name != "tuple")
+    return type.is_own && type.item_size < kPythonWord;
+  if (type.is_own || type.family == Family::kArray) return true;
+  return !type.is_static && type.basic_size <= kBareObject;
 }
 
 // Before values behind an instance: how many there are.

@@ -8,8 +8,8 @@
 //
 // A module's own __names__ are no variables: what they lead to is part of the module.
 //
-// Of lists, dicts, sets and instances it says how much of their buffers is in use, of tuples and the
-// like where they end in their block: words behind are left over, and so are those of free objects.
+// Of lists, dicts, sets and instances it says how much of their buffers is in use, of tuples and
+// such where they end in their block: words behind are left over, and so are those of free objects.
 #pragma once
 
 #include <array>

@@ -7,6 +7,10 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kLeftWord = 8;
+// Of all interpreters: free objects (one has 2,000 tuples of each of 20 lengths at most, and some
+// more), and ranges of words.
+constexpr size_t kMostFree = 1 << 18;
+constexpr size_t kMostWords = 1 << 20;
 // All types of which any are kept have the collector's header, but tables of dicts have none.
 constexpr uint64_t kFreeHeader = PythonLayout::kCollectorHeader;
 
@@ -26,11 +30,9 @@ PythonLeftovers::PythonLeftovers(Target& target, const PythonLayout& layout,
     for (const auto* list : {&layout.free_tuples, &layout.free_slices, &layout.free_frames}) {
       add_lists(interpreter, *list);
     }
-    for (const PythonLayout::Cache& cache : {layout.type_cache, layout.function_cache}) {
-      const Address begin = interpreter + cache.begin;
-      if (cache.size != 0) words_.push_back({begin, begin + cache.size});
-    }
+    add_caches(interpreter);
     add_frames(interpreter);
+    if (words_.size() >= kMostWords) break;
   }
 }
 
@@ -63,7 +65,7 @@ bool PythonLeftovers::fits(Address interpreter, const PythonLayout::FreeArray& a
 
 void PythonLeftovers::add_array(Address interpreter, const PythonLayout::FreeArray& array,
                                 bool are_objects) {
-  if (array.capacity == 0) return;
+  if (array.capacity == 0 || free_.size() >= kMostFree) return;
   const uint64_t count = count_of(interpreter, array);
   const Address first = interpreter + array.array;
   for (uint64_t i = 0; i < count; ++i) {
@@ -76,10 +78,9 @@ void PythonLeftovers::add_array(Address interpreter, const PythonLayout::FreeArr
 }
 
 void PythonLeftovers::add_lists(Address interpreter, const PythonLayout::FreeList& list) {
-  constexpr size_t kMost = 1 << 17;  // 2,000 of each of 20 lengths, and some more
   for (uint64_t i = 0; i < list.lists; ++i) {
     auto next = cache_.word(interpreter + list.first + i * kLeftWord, kLeftWord);
-    while (next && is_free(Address(*next)) && free_.size() < kMost) {
+    while (next && is_free(Address(*next)) && free_.size() < kMostFree) {
       const Address at(*next);
       if (free_.contains((at - kFreeHeader).value())) break;
       add_free(at, true, list.next);
@@ -89,18 +90,31 @@ void PythonLeftovers::add_lists(Address interpreter, const PythonLayout::FreeLis
   }
 }
 
+// Of an attribute, the cache owns the name but not the value; of a function it owns nothing
+// (Objects/typeobject.c, funcobject.c).
+void PythonLeftovers::add_caches(Address interpreter) {
+  constexpr uint64_t kEntry = 3 * kLeftWord;  // version, name, value
+  const Address types = interpreter + layout_.type_cache.begin;
+  for (uint64_t at = 0; at + kEntry <= layout_.type_cache.size; at += kEntry) {
+    words_.push_back({types + at + 2 * kLeftWord, types + at + kEntry});
+  }
+  const Address functions = interpreter + layout_.function_cache.begin;
+  if (layout_.function_cache.size != 0) {
+    words_.push_back({functions, functions + layout_.function_cache.size});
+  }
+}
+
 // Each thread has chunks of memory for its frames, the last one not full.
 void PythonLeftovers::add_frames(Address interpreter) {
   constexpr uint64_t kMostBytes = 1ULL << 32;
-  constexpr size_t kMost = 1 << 20;
   if (layout_.interpreter_threads == 0) return;
-  size_t seen = 0;
+  size_t seen = words_.size();
   auto thread = cache_.word(interpreter + layout_.interpreter_threads, kLeftWord);
-  for (; thread && *thread != 0 && seen < kMost; ++seen) {
+  for (; thread && *thread != 0 && seen < kMostWords; ++seen) {
     const Address at(*thread);
     auto top = cache_.word(at + layout_.thread_stack_top, kLeftWord);
     auto chunk = cache_.word(at + layout_.thread_stack_chunk, kLeftWord);
-    for (; chunk && *chunk != 0 && seen < kMost; ++seen) {
+    for (; chunk && *chunk != 0 && seen < kMostWords; ++seen) {
       const Address begin(*chunk);
       const auto size = cache_.word(begin + layout_.chunk_size, kLeftWord);
       if (!top || !size || *size > kMostBytes) break;

@@ -1,8 +1,8 @@
 // What a Python interpreter leaves in its own memory: objects that were freed and are kept for the
 // next of their type, and words that nobody uses any more.
 //
-//   free_list   | dict | dict | dict | old  | old  |     below numfree, dicts that are free; behind,
-//   numfree 3   '--------------------'                   those that were taken since
+//   free_list   | dict | dict | dict | old  | old  |     below numfree, dicts that are free;
+//   numfree 3   '--------------------'                   behind, those that were taken since
 //
 //   frames      | main() | load() | locals of functions that have returned |
 //               '-----------------' up to datastack_top
@@ -55,6 +55,7 @@ class PythonLeftovers {
   bool fits(Address interpreter, const PythonLayout::FreeArray& array);
   void add_array(Address interpreter, const PythonLayout::FreeArray& array, bool are_objects);
   void add_lists(Address interpreter, const PythonLayout::FreeList& list);
+  void add_caches(Address interpreter);
   void add_frames(Address interpreter);
   // Whether nothing refers to what lies there.
   bool is_free(Address at);

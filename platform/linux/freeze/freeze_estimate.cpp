@@ -26,13 +26,13 @@ constexpr double kLeastShare = 0.001;
 
 constexpr uint64_t kMegabyte = 1'000'000;
 
+}  // namespace
+
 std::string milliseconds_text(std::chrono::nanoseconds time) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(time.count()) / 1e6);
   return text;
 }
-
-}  // namespace
 
 FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads) {
   const uint64_t bytes = private_bytes / kMegabyte * kForkPerMegabyte;

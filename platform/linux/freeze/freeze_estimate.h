@@ -26,6 +26,9 @@ struct FreezeEstimate {
   std::string text() const;
 };
 
+// "14.1 ms"
+std::string milliseconds_text(std::chrono::nanoseconds time);
+
 FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads);
 // The same from the text of /proc/PID/status.
 FreezeEstimate estimate_freeze(std::string_view status_text);

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/count_text.h"
+#include "platform/linux/freeze/freeze_estimate.h"
 
 namespace heapsnap {
 
@@ -14,12 +15,6 @@ namespace {
 constexpr const char* kHalfChanged =
     " changing may be inconsistent in the snapshot; corruption and wrong sums there are not the "
     "program's fault";
-
-// "14.1 ms"
-std::string milliseconds_text(uint64_t nanoseconds) {
-  const uint64_t tenths = nanoseconds / 100'000;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " ms";
-}
 
 // "libc.so.6+0x9c1d3": relative to the first mapping of the file.
 std::string place_text(uint64_t address, const AddressSpace& space) {
@@ -64,13 +59,12 @@ std::string lost_copy_text(const std::optional<std::string>& reason) {
 }
 
 std::string earlier_pause_note(uint64_t nanoseconds) {
-  return "it had already been paused for " + milliseconds_text(nanoseconds) +
-         ", for an attempt that failed";
+  return "it had already been paused for " +
+         milliseconds_text(std::chrono::nanoseconds(nanoseconds)) + ", for an attempt that failed";
 }
 
 std::string throttled_note(std::chrono::nanoseconds time, const std::string& group) {
-  return "heapsnap itself could not run for " +
-         milliseconds_text(static_cast<uint64_t>(time.count())) +
+  return "heapsnap itself could not run for " + milliseconds_text(time) +
          " of the pause: its control group " + group +
          " had used up its CPU quota. Start it outside of that group for a shorter pause";
 }

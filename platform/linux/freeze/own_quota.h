@@ -1,5 +1,5 @@
-// What the CPU quota of heapsnap's own control group does to a pause: the target stays stopped while
-// heapsnap may not run (self/cpu_quota.h).
+// What the CPU quota of heapsnap's own control group does to a pause: the target stays stopped
+// while heapsnap may not run (self/cpu_quota.h).
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,8 @@ class OwnQuota {
   void begin_pause() noexcept;
   void end_pause() noexcept;
   // To `record`, if heapsnap could not run for some time in its pauses and those before, which took
-  // `earlier_ns`. heapsnap stops and resumes at real-time priority, if it gets that, but reads without.
+  // `earlier_ns`. heapsnap stops and resumes at real-time priority, if it gets that, but does not
+  // read so.
   void add_note(uint64_t earlier_ns, FreezeRecord& record) const;
 
  private:

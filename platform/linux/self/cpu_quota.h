@@ -1,5 +1,5 @@
-// The processor time that a control group allows heapsnap itself (cpu.max of v2; cpu.cfs_quota_us of
-// v1). When it is used up, the kernel keeps the whole group from running until the next period
+// The processor time that a control group allows heapsnap itself (cpu.max of v2, cpu.cfs_quota_us
+// of v1). When it is used up, the kernel keeps the whole group from running until the next period
 // begins, 100 ms after the last one in general: a target that we have stopped stays stopped.
 //
 // It does not bind threads with real-time priority (self/realtime_priority.h).
@@ -17,8 +17,8 @@ namespace heapsnap {
 
 class CpuQuota {
  public:
-  // The least quota of the groups in `cgroup_text`, the text of /proc/PID/cgroup, and of those above.
-  // nullopt if none has one.
+  // The least quota of the groups in `cgroup_text`, the text of /proc/PID/cgroup, and of those
+  // above; nullopt if none has one.
   static std::optional<CpuQuota> read(std::string_view cgroup_text, const KernelFiles& files = {});
   // That of this process.
   static std::optional<CpuQuota> of_self();

@@ -2,6 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <string>
+#include <thread>
+
 #include "tests/unit/linux/fixture_tree.h"
 
 using namespace heapsnap;
@@ -50,5 +54,26 @@ TEST_CASE("the wait for a period ends also if none begins") {
   tree.write("sys/fs/cgroup/a/cpu.max", "2000 50000\n");
   const auto quota = CpuQuota::read("0::/a\n", files_of(tree));
   REQUIRE(quota.has_value());
+  const auto begin = std::chrono::steady_clock::now();
   quota->await_period();
+  CHECK(std::chrono::steady_clock::now() - begin >= std::chrono::milliseconds(50));
+}
+
+TEST_CASE("the wait ends when a period has begun") {
+  const FixtureTree tree;
+  tree.write("sys/fs/cgroup/a/cpu.max", "2000 60000000\n");
+  tree.write("sys/fs/cgroup/a/cpu.stat", "nr_periods 1\n");
+  const auto quota = CpuQuota::read("0::/a\n", files_of(tree));
+  REQUIRE(quota.has_value());
+  std::atomic<bool> has_ended = false;
+  std::thread waiter([&] {
+    quota->await_period();
+    has_ended = true;
+  });
+  // Whatever it read first, one of these is another one.
+  for (int period = 2; !has_ended; ++period) {
+    tree.write("sys/fs/cgroup/a/cpu.stat", "nr_periods " + std::to_string(period) + "\n");
+    std::this_thread::yield();
+  }
+  waiter.join();
 }
