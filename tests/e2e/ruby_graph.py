@@ -34,6 +34,9 @@ def check_owners(heapsnap, path):
     assert '"Hash"' in text and '"Order"' in text, text[:2000]
     assert {"Cache::SEEN", "Service::Registry::ITEMS", "$queue", "Service::Registry.@@known",
             "Service::Registry.@last"} <= by_name.keys(), list(by_name)[:60]
+    # A thousand strings, which the end of another array had, too.
+    kept = by_name.get("Cache::KEPT")
+    assert kept and kept["retained_bytes"] > 1000 * 150, (kept, list(by_name)[:20])
     print(f"owners: Cache::STORE keeps {store['retained_bytes']} bytes")
 
 

@@ -16,6 +16,10 @@ Pair = Struct.new(:left, :right)
 module Cache
   STORE = {}
   SEEN = []
+  KEPT = Array.new(1000) { |number| "kept #{number} " * 20 }
+  # Its end still has what it no longer holds.
+  DRAINED = [0] * 1000 + KEPT
+  1000.times { DRAINED.pop }
 end
 
 module Service

@@ -30,12 +30,13 @@ uint64_t words_from(uint64_t word) {
   return ~uint64_t{0} << word;
 }
 
+constexpr uint64_t kItemsInSlot = RubyValue::user_flag(1);  // of arrays and objects
+constexpr uint64_t kArrayItems = 32;
+
 // The words of a slot that are no references, by what its flags say.
 uint64_t words_to_skip(std::span<const std::byte> slot, const RubyLayout& layout) {
   constexpr uint64_t kNotEmbedded = RubyValue::user_flag(1);  // of strings
-  constexpr uint64_t kEmbedded = RubyValue::user_flag(1);     // of arrays and objects
   constexpr uint64_t kBignumEmbedded = RubyValue::user_flag(2);
-  constexpr uint64_t kArrayItems = 32;
   constexpr uint64_t kObjectNames = 32;  // the table of its class, up to 3.1
   uint64_t flags = 0;
   std::memcpy(&flags, slot.data(), sizeof flags);
@@ -47,10 +48,10 @@ uint64_t words_to_skip(std::span<const std::byte> slot, const RubyLayout& layout
       return is_shared ? kFlags | ObjectClass::word_bit(kStringBytes) : kFlags;
     case RubyType::kBignum: return (flags & kBignumEmbedded) != 0 ? kAllButClass : kFlags;
     case RubyType::kArray:
-      return is_shared && (flags & kEmbedded) == 0 ? kFlags | ObjectClass::word_bit(kArrayItems)
-                                                   : kFlags;
+      return is_shared && (flags & kItemsInSlot) == 0 ? kFlags | ObjectClass::word_bit(kArrayItems)
+                                                      : kFlags;
     case RubyType::kObject:
-      return layout.object_count != RubyLayout::kNone && (flags & kEmbedded) == 0
+      return layout.object_count != RubyLayout::kNone && (flags & kItemsInSlot) == 0
                  ? kFlags | ObjectClass::word_bit(kObjectNames)
                  : kFlags;
     case RubyType::kHash:
@@ -84,6 +85,7 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   objects_.slots.add_slot(index, recent.number);
   if (builtin == RubyType::kString) add_string_bytes(slot);
   if (builtin == RubyType::kHash) add_hash_pairs(slot);
+  if (builtin == RubyType::kArray) add_array_end(slot);
 }
 
 void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,
@@ -98,6 +100,29 @@ void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uin
     of_class = objects_.slots.add_class(std::move(made));
   }
   objects_.blocks.push_back({Address(at), of_class});
+}
+
+void RubyGraph::add_array_end(std::span<const std::byte> slot) {
+  constexpr uint64_t kMostItems = uint64_t{1} << 40;
+  constexpr size_t kMostLarge = 1 << 22;
+  constexpr uint64_t kSmall =
+      64;  // of which RuntimeObjects::add_buffer() can say it in less memory
+  const bool has_transient_heap = layout_.hash_table != RubyLayout::kNone;
+  const uint64_t is_root = RubyValue::user_flag(has_transient_heap ? 5 : 12);
+  const uint64_t is_transient = has_transient_heap ? RubyValue::user_flag(13) : 0;
+  const StructBytes words(slot, 8);
+  if ((words.word_at(0) & (kItemsInSlot | layout_.flag_shared | is_root | is_transient)) != 0) {
+    return;
+  }
+  const uint64_t items = words.word_at(16);
+  const uint64_t room = words.word_at(24);
+  const Address first(words.word_at(kArrayItems));
+  if (first.is_null() || items >= room || room > kMostItems) return;
+  if (room <= kSmall) {
+    objects_.add_buffer(first, ObjectClass::words_from(items));
+  } else if (objects_.left_over.size() < kMostLarge) {
+    objects_.left_over.push_back({first, items * 8});
+  }
 }
 
 void RubyGraph::add_hash_pairs(std::span<const std::byte> slot) {

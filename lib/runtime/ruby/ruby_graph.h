@@ -73,6 +73,8 @@ class RubyGraph {
   // Where the characters of a string are that has a block of malloc: nothing there is a reference,
   // though the block may have been something else before.
   void add_string_bytes(std::span<const std::byte> slot);
+  // Behind the items of an array that has room for more.
+  void add_array_end(std::span<const std::byte> slot);
   // Where the pairs of a small hash are (up to 3.1).
   void add_hash_pairs(std::span<const std::byte> slot);
   void add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,
