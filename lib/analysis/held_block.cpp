@@ -106,10 +106,9 @@ std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const Stal
   return paths;
 }
 
-// What is reached with the block and not without.
+// What is reached with the block and not without, from `starts`.
 Tally retained_by(const SnapshotStreams& streams, const ReferenceGraph& graph,
-                  const std::vector<Root>& roots, BlockNumber block, bool is_leaked) {
-  const std::vector<BlockNumber> starts = targets_of(roots);
+                  std::span<const BlockNumber> starts, BlockNumber block, bool is_leaked) {
   const BlockSet with_roots = reachable_blocks(graph, starts);
   BlockSet other(graph.blocks());
   if (is_leaked) {
@@ -168,10 +167,18 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   sources.erase(std::unique(sources.begin(), sources.end()), sources.end());
   result.source_count = sources.size();
   sources.resize(std::min(sources.size(), limit));
-  if (number < graph.blocks()) {
-    result.retained = retained_by(streams, graph, roots, number, paths.empty());
+  if (number < graph.blocks() && paths.empty()) {
+    result.retained = retained_by(streams, graph, targets_of(roots), number, true);
   }
+  const bool is_held = number < graph.blocks() && !paths.empty();
   graph.release();
+  if (is_held) {
+    // As owners and types count: what a root owns is not kept by a frame that works on it.
+    const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
+    std::vector<BlockNumber> starts;
+    for (const PlacedRoot& root : owned.owning.roots) starts.push_back(root.target);
+    result.retained = retained_by(streams, owned.graph, starts, number, false);
+  }
 
   std::set<PairOfBlocks> pairs;
   for (const BlockNumber source : sources) pairs.emplace(source, number);

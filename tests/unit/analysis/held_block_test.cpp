@@ -51,6 +51,23 @@ TEST_CASE("a block is explained by the ways to it, and by what would go with it"
   CHECK(!explain_block(streams, heap.streams, heap.address_of(text) + 56, 1));
 }
 
+TEST_CASE("a block retains what its root owns, also while a frame works on a part of it") {
+  HandmadeHeap heap;
+  const uint32_t cache = heap.add_place(RootKind::kVariable, "cache");
+  const uint32_t frame = heap.add_place(RootKind::kStack, "insert", 7);
+  const BlockNumber map = heap.add(40);
+  const BlockNumber node = heap.add(56);
+  const BlockNumber next = heap.add(72);
+  heap.hold(cache, map, 0);
+  heap.hold(frame, node, 0x10);
+  heap.link(map, 8, node);
+  heap.link(node, 0, next);
+  const SnapshotStreams streams = heap.finish();
+  const auto held = explain_block(streams, heap.streams, heap.address_of(map), 10);
+  REQUIRE(held);
+  CHECK(held->retained == Tally{3, 168});
+}
+
 TEST_CASE("ways by words that may be stale come last, and say so") {
   HandmadeHeap heap;
   const uint32_t near = heap.add_place(RootKind::kVariable, "near");
