@@ -100,7 +100,8 @@ def run(heapsnap, *words, codes=(0,)):
 def check(heapsnap, what, root, types, wanted):
     printed = json.loads(run(heapsnap, "owners", what, "-j", "--depth", "8"))
     first = printed["owners"][0]
-    assert first["root"] == root, [node["root"] for node in printed["owners"]]
+    assert first["root"] == root, [(node["root"], node["kind"], node["retained_bytes"], node["holds"][:1])
+                                   for node in printed["owners"][:4]]
     # A list, what is in it, and what leads to it, at least.
     assert first["retained_bytes"] > COUNT * 100, first
     text = json.dumps(first)
