@@ -29,7 +29,7 @@ struct PythonLayout {
     uint32_t lists = 0;  // as many, one behind the other
     uint32_t next = 0;   // 0: there is only one object
   };
-  // What it remembers and does not own
+  // What it remembers: of attributes it owns the names, and nothing else.
   struct Cache {
     uint32_t begin = 0;
     uint32_t size = 0;
@@ -39,7 +39,7 @@ struct PythonLayout {
   FreeArray free_lists = {};
   FreeArray free_dicts = {};
   FreeArray free_keys = {};
-  FreeArray free_values = {};  // two of asynchronous generators
+  FreeArray free_values = {};  // of asynchronous generators, as the next ones
   FreeArray free_sends = {};
   FreeList free_tuples = {};
   FreeList free_slices = {};

@@ -26,10 +26,6 @@ uint64_t pairs_of_hash(uint64_t flags) {
   return std::min<uint64_t>(flags >> kBound & 0xf, RubyGraph::kMostPairs);
 }
 
-uint64_t words_from(uint64_t word) {
-  return ~uint64_t{0} << word;
-}
-
 constexpr uint64_t kItemsInSlot = RubyValue::user_flag(1);  // of arrays and objects
 constexpr uint64_t kArrayItems = 32;
 
@@ -56,7 +52,7 @@ uint64_t words_to_skip(std::span<const std::byte> slot, const RubyLayout& layout
                  : kFlags;
     case RubyType::kHash:
       if (layout.hash_table != RubyLayout::kNone || (flags & kHashTable) != 0) return kFlags;
-      return kFlags | words_from(kFirstPair + 2 * pairs_of_hash(flags));
+      return kFlags | ObjectClass::words_from(kFirstPair + 2 * pairs_of_hash(flags));
     default: return kFlags;
   }
 }
@@ -132,7 +128,7 @@ void RubyGraph::add_hash_pairs(std::span<const std::byte> slot) {
   if ((flags & kHashTable) != 0) return;
   const uint64_t pairs = pairs_of_hash(flags);
   add_block(words.word_at(layout_.hash_table), hash_pairs_[pairs], "Hash pairs",
-            words_from(2 * pairs));
+            ObjectClass::words_from(2 * pairs));
 }
 
 void RubyGraph::add_table(Address table, std::span<const std::byte> header) {
