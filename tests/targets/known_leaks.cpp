@@ -23,6 +23,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -33,11 +34,13 @@ struct Line {
   uintptr_t hidden;
 };
 std::vector<Line> g_lines;
+std::mutex g_lines_mutex;
 
 uintptr_t hide(const void* pointer) {
   return ~reinterpret_cast<uintptr_t>(pointer);
 }
 void say(const char* text, void* pointer) {
+  const std::lock_guard lock(g_lines_mutex);
   g_lines.push_back({text, hide(pointer)});
 }
 
