@@ -19,10 +19,12 @@ ScaledSize scale(uint64_t bytes) {
   size_t unit = 0;
   while (unit + 1 < kUnits.size() && bytes >> (10 * unit) >= 1024) ++unit;
   if (unit == 0) return {bytes, 0, 0};
-  const uint64_t whole = bytes >> (10 * unit);
-  // Ten times the ten bits below the unit: exact enough for one digit, and never overflows.
-  const uint64_t fraction = bytes >> (10 * (unit - 1)) & 1023;
-  return {whole, static_cast<unsigned>(fraction * 10 / 1024), unit};
+  const size_t bits = 10 * unit;
+  const uint64_t fraction = bytes & ((uint64_t{1} << bits) - 1);  // below 2^60: no overflow
+  const uint64_t tenths = (fraction * 10 + (uint64_t{1} << (bits - 1))) >> bits;
+  const uint64_t whole = (bytes >> bits) + tenths / 10;
+  if (whole == 1024 && unit + 1 < kUnits.size()) return {1, 0, unit + 1};
+  return {whole, static_cast<unsigned>(tenths % 10), unit};
 }
 
 std::string tenths_text(const ScaledSize& size) {

@@ -35,8 +35,9 @@ std::string short_change_text(int64_t bytes) {
 std::string duration_text(uint64_t nanoseconds) {
   const double value = static_cast<double>(nanoseconds);
   if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);
-  if (nanoseconds < 1000000) return fmt::format("{:.1f} µs", value / 1e3);
-  if (nanoseconds < 1000000000) return fmt::format("{:.1f} ms", value / 1e6);
+  // What would round up to 1000 of a unit is one of the next.
+  if (nanoseconds < 999950) return fmt::format("{:.1f} µs", value / 1e3);
+  if (nanoseconds < 999950000) return fmt::format("{:.1f} ms", value / 1e6);
   return fmt::format("{:.1f} s", value / 1e9);
 }
 

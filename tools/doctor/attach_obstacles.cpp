@@ -78,7 +78,7 @@ bool judge_existence(const AttachFacts& facts, std::vector<Obstacle>& found) {
   std::string what = "It is " + target.stat.comm + ", pid " +
                      std::to_string(target.status.thread_group) + " with " +
                      count_text(target.status.threads, "thread", "threads");
-  std::string why = bytes_text(target.status.rss) + " resident";
+  std::string why = size_text(target.status.rss) + " resident";
   if (target.stat.is_dead()) why += "; its main thread has ended, others run";
   if (target.pid != target.status.thread_group) {
     why += "; " + std::to_string(target.pid) + " is one of its threads";

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/count_text.h"
 #include "tools/doctor/attach_permission.h"
 
 namespace heapsnap {
@@ -205,14 +206,14 @@ void judge_room_for_copy(const AttachFacts& facts, Checklist& list) {
   const auto refusal = find_copy_refusal(target.status, facts.machine.memory, target.limits, growth,
                                          target.user_tasks);
   if (!refusal) {
-    const std::string needed = ", " + bytes_text(room_for_copy(target.status, growth)) + " needed";
+    const std::string needed = ", " + size_text(room_for_copy(target.status, growth)) + " needed";
     const uint64_t available = facts.machine.memory.available.value_or(UINT64_MAX);
     std::string why = "no limit is near";
     if (target.limits.memory && target.limits.memory->room() < available) {
-      why = bytes_text(target.limits.memory->room()) + " left of the memory limit of " +
+      why = size_text(target.limits.memory->room()) + " left of the memory limit of " +
             target.limits.memory->group + needed;
     } else if (available != UINT64_MAX) {
-      why = bytes_text(available) + " available" + needed;
+      why = size_text(available) + " available" + needed;
     }
     list.ok("memory", "There is enough memory for a copy-on-write child", why);
   } else if (target.status.rss < kMuchToReadStopped) {
@@ -239,13 +240,13 @@ void judge_copy(const AttachFacts& facts, Checklist& list) {
   if (target.status.hugetlb != 0) {
     list.note(
         "huge-pages", "It uses hugetlb pages",
-        bytes_text(target.status.hugetlb) +
+        size_text(target.status.hugetlb) +
             "; no copy is made if any are private, and it is read while stopped: to write to one "
             "that a copy shares takes another one from the pool, and may end it if none is left");
   }
   if (target.status.locked != 0) {
     list.note("locked-memory", "It locks memory",
-              bytes_text(target.status.locked) + " by mlock(2); the copy is not locked");
+              size_text(target.status.locked) + " by mlock(2); the copy is not locked");
   }
   if (target.status.shadow_stack) {
     list.degraded("shadow-stack", "It runs with a shadow stack",

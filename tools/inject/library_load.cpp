@@ -11,6 +11,7 @@
 #include <random>
 #include <string_view>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/page.h"
 #include "platform/linux/inject/descriptor_path.h"
@@ -103,8 +104,8 @@ void check_file_size(int pid, const LibraryLoad& load) {
   if (!limit || *limit >= load.bytes.size()) return;
   throw Error(
       ErrorKind::kUnsupported, load.name + " cannot be loaded into process " + std::to_string(pid),
-      "ulimit -f of it allows files of " + bytes_text(*limit) +
-          ", and it would have to write one of " + bytes_text(load.bytes.size()) + " in memory",
+      "ulimit -f of it allows files of " + size_text(*limit) +
+          ", and it would have to write one of " + size_text(load.bytes.size()) + " in memory",
       "raise the limit: prlimit --pid " + std::to_string(pid) + " --fsize=unlimited");
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/alteration.h"
+#include "base/count_text.h"
 #include "base/error.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/memory_margin.h"
@@ -155,15 +156,15 @@ TrackingOptions fit_to_memory(int pid, TrackingOptions options, uint64_t in_use,
   const MemoryMargin::Room room = MemoryMargin(pid).room(UINT64_MAX);
   if (in_use == 0 && room.bytes < at_once) {
     throw Error(ErrorKind::kUnsupported, process_text(pid) + " cannot be tracked",
-                "only " + bytes_text(room.bytes) + " are left of the " + room.limit +
-                    ", and the tracker needs " + bytes_text(at_once) + " at once",
+                "only " + size_text(room.bytes) + " are left of the " + room.limit +
+                    ", and the tracker needs " + size_text(at_once) + " at once",
                 "raise that limit, or take a snapshot without the tracker: heapsnap attach " +
                     std::to_string(pid));
   }
   if (options.memory_limit != 0 || room.bytes / 2 >= kAmple) return options;
   options.memory_limit =
       std::max(in_use + room.bytes / 2, tracker::least_memory_limit(options.max_frames));
-  notes.push_back("only " + bytes_text(room.bytes) + " are left of the " + room.limit +
+  notes.push_back("only " + size_text(room.bytes) + " are left of the " + room.limit +
                   ": its tables may take half of that (--memory-limit BYTES allows more)");
   return options;
 }

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/error.h"
 #include "platform/linux/proc/cgroup_limits.h"
 #include "platform/linux/proc/memory_room.h"
@@ -129,8 +130,8 @@ std::optional<std::string> CopyWatch::look_at_memory(std::chrono::nanoseconds& n
   if (budget_ != UINT64_MAX) {
     const uint64_t copied = faults_.bytes().value_or(0);
     if (copied > budget_) {
-      return "the process writes to its memory: up to " + bytes_text(copied) +
-             " were copied while its copy was read, more than the budget of " + bytes_text(budget_);
+      return "the process writes to its memory: up to " + size_text(copied) +
+             " were copied while its copy was read, more than the budget of " + size_text(budget_);
     }
     left = budget_ - copied;
   }
@@ -143,7 +144,7 @@ std::optional<std::string> CopyWatch::look_at_memory(std::chrono::nanoseconds& n
   const uint64_t needed = written_until_gone(private_bytes_, writers) + kSpare;
   const MemoryMargin::Room room = margin_.room(needed);
   if (room.bytes < needed) {
-    return "the target writes to its memory, and only " + bytes_text(room.bytes) +
+    return "the target writes to its memory, and only " + size_text(room.bytes) +
            " are left of the " + room.limit;
   }
   left = std::min(left, room.bytes - needed);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/count_text.h"
 #include "platform/linux/freeze/freeze_notes.h"
 #include "platform/linux/proc/memory_room.h"
 #include "platform/linux/proc/page_map.h"
@@ -26,7 +27,7 @@ std::optional<std::string> ForkOmissions::foresee(
   }
   if (kept == 0) return std::nullopt;
   if (kept > MissingMemory::kMost || takes_longer(kept)) {
-    return not_copied_text(bytes_text(kept));
+    return not_copied_text(size_text(kept));
   }
   kept_.reserve(kept + kept / 8);
   return std::nullopt;
@@ -51,7 +52,7 @@ std::optional<std::string> ForkOmissions::keep(const ProcFs& proc, int tid, int 
       return "a thread is inside the allocator, and memory is wiped in a fork (MADV_WIPEONFORK)";
     }
     if (!kept_.keep(mapping, pages, memory)) {
-      return not_copied_text("more than " + bytes_text(MissingMemory::kMost));
+      return not_copied_text("more than " + size_text(MissingMemory::kMost));
     }
   }
   return std::nullopt;

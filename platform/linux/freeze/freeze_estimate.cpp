@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/count_text.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/memory_room.h"
 
@@ -63,7 +64,7 @@ std::chrono::nanoseconds FreezeEstimate::with_kept(uint64_t bytes) const {
 }
 
 std::string FreezeEstimate::text() const {
-  return "copying the page tables of " + bytes_text(private_bytes) + " should take about " +
+  return "copying the page tables of " + size_text(private_bytes) + " should take about " +
          milliseconds_text(fork) + ", reading it " + milliseconds_text(stop);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/count_text.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/memory_room.h"
 #include "platform/linux/proc/resource_limits.h"
@@ -55,10 +56,9 @@ std::optional<AddressRefusal> find_address_refusal(std::string_view status, std:
     // at most the limit, unless that was lowered.
     const uint64_t most = std::min(used + beyond, std::max(used, *limit));
     if (most <= *limit && wanted <= *limit - most) continue;
-    return AddressRefusal{"ulimit " + std::string(bound.option) + " of it is " +
-                              bytes_text(*limit) + ", of which it has used up to " +
-                              bytes_text(most) + ", and " + bytes_text(wanted) +
-                              " more may be needed",
+    return AddressRefusal{"ulimit " + std::string(bound.option) + " of it is " + size_text(*limit) +
+                              ", of which it has used up to " + size_text(most) + ", and " +
+                              size_text(wanted) + " more may be needed",
                           bound.raise};
   }
   return std::nullopt;

@@ -3,9 +3,9 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
+#include "base/count_text.h"
 #include "platform/linux/proc/kernel_text.h"
 
 namespace heapsnap {
@@ -58,16 +58,16 @@ std::optional<CopyRefusal> find_copy_refusal(const ProcessStatus& process,
                                              const std::optional<UserTasks>& user_tasks) {
   const uint64_t wanted = room_for_copy(process, growth);
   const std::string needs =
-      "a copy of " + bytes_text(process.rss) + " may need " + bytes_text(wanted);
+      "a copy of " + size_text(process.rss) + " may need " + size_text(wanted);
   if (machine.available && *machine.available < wanted) {
     return CopyRefusal{"memory", "Too little memory for a copy-on-write child",
-                       needs + ", and MemAvailable is " + bytes_text(*machine.available), ""};
+                       needs + ", and MemAvailable is " + size_text(*machine.available), ""};
   }
   if (limits.memory && limits.memory->room() < wanted) {
     return CopyRefusal{"memory-cgroup", "The memory limit of its control group is near",
                        needs + ", and " + limits.memory->group + " has " +
-                           bytes_text(limits.memory->room()) + " left of " +
-                           bytes_text(limits.memory->limit),
+                           size_text(limits.memory->room()) + " left of " +
+                           size_text(limits.memory->limit),
                        ""};
   }
   if (machine.strict_overcommit && machine.commit_limit && machine.committed) {
@@ -76,8 +76,8 @@ std::optional<CopyRefusal> find_copy_refusal(const ProcessStatus& process,
     if (left < process.writable) {
       return CopyRefusal{"commit-limit", "The commit limit refuses a copy-on-write child",
                          "vm.overcommit_memory is 2, a fork is charged for all " +
-                             bytes_text(process.writable) + " of writable memory, and " +
-                             bytes_text(left) + " is left",
+                             size_text(process.writable) + " of writable memory, and " +
+                             size_text(left) + " is left",
                          "sudo sysctl vm.overcommit_ratio=90"};
     }
   }
@@ -99,18 +99,6 @@ std::optional<CopyRefusal> find_copy_refusal(int pid, double writers, const Kern
   const bool may_kill = ::kill(pid, 0) == 0 || errno != EPERM;
   return find_copy_refusal(*status, machine, limits, {writers, may_kill && !limits.dies_together},
                            read_user_tasks(*status, files));
-}
-
-std::string bytes_text(uint64_t bytes) {
-  constexpr std::array<const char*, 7> kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  size_t unit = 0;
-  uint64_t tenths = 0;
-  for (uint64_t rest = bytes; rest >= 1024; rest /= 1024) {
-    tenths = rest / 1024 * 10 + rest % 1024 * 10 / 1024;
-    ++unit;
-  }
-  if (unit == 0) return std::to_string(bytes) + " B";
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " " + kUnits[unit];
 }
 
 }  // namespace heapsnap

@@ -63,7 +63,4 @@ std::optional<CopyRefusal> find_copy_refusal(const ProcessStatus& process,
 std::optional<CopyRefusal> find_copy_refusal(int pid, double writers,
                                              const KernelFiles& files = {});
 
-// "1.5 GiB", one decimal, truncated; for sentences.
-std::string bytes_text(uint64_t bytes);
-
 }  // namespace heapsnap

@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "base/count_text.h"
 #include "platform/linux/proc/memory_room.h"
 #include "tests/unit/linux/fixture_tree.h"
 
@@ -103,9 +104,9 @@ TEST_CASE("a copy is given up when more than the budget was copied, whoever read
   CHECK_FALSE(watch.reason().has_value());
   set_faults(tree, child, 2062, 13);
   while (!watch.is_void()) std::this_thread::yield();
-  CHECK(watch.reason() == "the process writes to its memory: up to " + bytes_text(65 * page) +
+  CHECK(watch.reason() == "the process writes to its memory: up to " + size_text(65 * page) +
                               " were copied while its copy was read, more than the budget of " +
-                              bytes_text(64 * page));
+                              size_text(64 * page));
   watch.end();
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);

@@ -119,13 +119,3 @@ TEST_CASE("the limits of one process are read from its files") {
   tree.write("sys/fs/cgroup/app/memory.oom.group", "1\n");
   CHECK(find_copy_refusal(pid, 0.0, files).has_value());
 }
-
-TEST_CASE("byte counts in sentences") {
-  CHECK(bytes_text(0) == "0 B");
-  CHECK(bytes_text(1023) == "1023 B");
-  CHECK(bytes_text(1024) == "1.0 KiB");
-  CHECK(bytes_text(1536) == "1.5 KiB");
-  CHECK(bytes_text(kGiB - 1) == "1023.9 MiB");
-  CHECK(bytes_text(10 * kGiB) == "10.0 GiB");
-  CHECK(bytes_text(UINT64_MAX) == "15.9 EiB");
-}

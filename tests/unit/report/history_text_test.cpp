@@ -43,9 +43,9 @@ std::string history_page(const GrowthHistory& history) {
 
 TEST_CASE("a change that was observed for seconds is no rate") {
   CHECK(trend_text(history_of(36, 0.6 * kMebibyte, 1, Trend::kTooShort)) ==
-        "200.0 MiB, +614.3 KiB in 36 seconds (0.3 %): too short a time to tell a trend");
+        "200.0 MiB, +614.4 KiB in 36 seconds (0.3 %): too short a time to tell a trend");
   CHECK(trend_text(history_of(2 * 86400, -0.6 * kMebibyte, -1, Trend::kTooLittle)) ==
-        "200.0 MiB, -614.3 KiB in 2 days (0.3 %): too little to tell a trend");
+        "200.0 MiB, -614.4 KiB in 2 days (0.3 %): too little to tell a trend");
 }
 
 TEST_CASE("a rate has the unit that fits the time observed") {

@@ -4,19 +4,36 @@
 
 using namespace heapsnap;
 
-TEST_CASE("sizes are binary, with one decimal that never exaggerates") {
+TEST_CASE("sizes are binary, with one decimal, rounded to the nearest") {
   CHECK(size_text(0) == "0 B");
   CHECK(size_text(1023) == "1023 B");
   CHECK(size_text(1024) == "1.0 KiB");
-  CHECK(size_text(1535) == "1.4 KiB");
+  CHECK(size_text(1535) == "1.5 KiB");
   CHECK(size_text(1536) == "1.5 KiB");
-  CHECK(size_text((1 << 20) - 1) == "1023.9 KiB");
-  CHECK(size_text(1 << 20) == "1.0 MiB");
+  CHECK(size_text(1587) == "1.5 KiB");  // 1.5498
+  CHECK(size_text(1588) == "1.6 KiB");  // 1.5508
+  CHECK(size_text(3957000000) == "3.7 GiB");
   CHECK(size_text(uint64_t{5} << 30) == "5.0 GiB");
-  CHECK(size_text(UINT64_MAX) == "15.9 EiB");
+  CHECK(size_text(uint64_t{10} << 60) == "10.0 EiB");
   CHECK(short_size_text(512) == "512");
-  CHECK(short_size_text(1536) == "1.5K");
-  CHECK(short_size_text((uint64_t{1} << 40) - 1) == "1023.9G");
+  CHECK(short_size_text(1588) == "1.6K");
+}
+
+TEST_CASE("a size that rounds up to 1024 is one of the next unit") {
+  for (unsigned unit = 1; unit < 6; ++unit) {
+    CAPTURE(unit);
+    const uint64_t step = uint64_t{1} << (10 * unit);
+    const uint64_t next = step * 1024;
+    const std::string letter(1, "KMGTPE"[unit - 1]);
+    const std::string next_letter(1, "KMGTPE"[unit]);
+    // A twentieth of the unit below the next one is the first size that rounds up.
+    CHECK(short_size_text(next - step / 20 - 1) == "1023.9" + letter);
+    CHECK(short_size_text(next - step / 20) == "1.0" + next_letter);
+    CHECK(short_size_text(next - 1) == "1.0" + next_letter);
+    CHECK(short_size_text(next) == "1.0" + next_letter);
+  }
+  CHECK(size_text((1 << 20) - 1) == "1.0 MiB");
+  CHECK(size_text(UINT64_MAX) == "16.0 EiB");  // there is no next one
 }
 
 TEST_CASE("percentages tell little from nothing") {
@@ -42,6 +59,10 @@ TEST_CASE("durations take the unit that fits") {
   CHECK(duration_text(1500) == "1.5 µs");
   CHECK(duration_text(1900000) == "1.9 ms");
   CHECK(duration_text(2500000000) == "2.5 s");
+  CHECK(duration_text(999949) == "999.9 µs");
+  CHECK(duration_text(999950) == "1.0 ms");
+  CHECK(duration_text(999949999) == "999.9 ms");
+  CHECK(duration_text(999950000) == "1.0 s");
 }
 
 TEST_CASE("times are ISO 8601, UTC") {

@@ -262,8 +262,8 @@ TEST_CASE("types are a table, and what has none is what holds it") {
   };
   const std::string text = print(TypeListing{}, 80);
   CHECK(says(text, "in use    5.0 KiB in 103 blocks\n"));
-  CHECK(says(text, "typed     1.9 KiB in 50 blocks (38.8 %): 38.8 % by vtables\n"));
-  CHECK(says(text, "unknown   3.0 KiB in 53 blocks (61.2 %): listed by size"));
+  CHECK(says(text, "typed     2.0 KiB in 50 blocks (38.8 %): 38.8 % by vtables\n"));
+  CHECK(says(text, "unknown   3.1 KiB in 53 blocks (61.2 %): listed by size"));
   CHECK(says(text, "  Session\\x1b\n"));
   CHECK(says(text, "  24 to 56 bytes, held by Session\\x1b+0x18\n"));
   CHECK(says(text, "  1,016 bytes, held by g_cache in server\n"));

@@ -43,9 +43,9 @@ TEST_CASE(
   CAPTURE(text);
   CHECK(holds(text, "6.3 KiB in 65 blocks"));
   CHECK(holds(text, "untracked: 48 B in 2 blocks (allocated before tracking began)"));
-  CHECK(holds(text, "1. 98.5 %  6.2 KiB in 64 blocks"));
+  CHECK(holds(text, "1. 98.5 %  6.3 KiB in 64 blocks"));
   CHECK(holds(text, "100 B × 64"));
-  CHECK(holds(text, "8.7 KiB in 90, 45/s; freed 2.5 KiB in 26"));
+  CHECK(holds(text, "8.8 KiB in 90, 45/s; freed 2.5 KiB in 26"));
   CHECK(holds(text, "      fill(Node*)  node.h:7 (inlined)\n      make_node(int)  tree.c:12\n"));
   CHECK(holds(text, "      tree+0x2222\n      0x7f0000001234\n"));
   CHECK(holds(text, "cut off: no unwind information"));
@@ -118,20 +118,20 @@ TEST_CASE("each order has its own unit, and shares of its own total") {
   };
   const std::string blocks = lines(StackOrder::kLiveBlocks);
   CAPTURE(blocks);
-  CHECK(holds(blocks, "\n1. 98.5 %  64 blocks with 6.2 KiB\n    requested  "));
+  CHECK(holds(blocks, "\n1. 98.5 %  64 blocks with 6.3 KiB\n    requested  "));
   CHECK(holds(blocks, "\n2. 1.5 %  1 block with 100 B\n"));
   CHECK_FALSE(holds(blocks, "  sorted "));
 
   const std::string rate = lines(StackOrder::kRate);
   CAPTURE(rate);
   CHECK(holds(rate, "\n  sorted    by allocations: 91 in total, 46/s\n"));
-  CHECK(holds(rate, "\n1. 98.9 %  90 allocations, 45/s\n    live       6.2 KiB in 64 blocks\n"));
+  CHECK(holds(rate, "\n1. 98.9 %  90 allocations, 45/s\n    live       6.3 KiB in 64 blocks\n"));
   CHECK(holds(rate, "\n2. 1.1 %  1 allocation, 0.5/s\n    live       100 B in 1 block\n"));
 
   const std::string churn = lines(StackOrder::kChurn);
   CAPTURE(churn);
   CHECK(holds(churn, "\n  sorted    by churn: 11.4 KiB allocated plus freed, in total\n"));
-  CHECK(holds(churn, "\n1. 99.1 %  11.3 KiB allocated plus freed\n    live       6.2 KiB in 64"));
+  CHECK(holds(churn, "\n1. 99.1 %  11.3 KiB allocated plus freed\n    live       6.3 KiB in 64"));
 
   const std::string json = printed([&](Writer& out) { print_json_stacks(out, input); });
   simdjson::dom::parser parser;
@@ -154,7 +154,7 @@ TEST_CASE("a stack that holds nothing is listed with what it is listed for") {
   const std::string text = printed([&](Writer& out) { print_stacks(out, input, {false, 80}); });
   CAPTURE(text);
   CHECK(
-      holds(text, "\n1. 99.4 %  17.5 KiB allocated plus freed\n    live       0 B in 0 blocks\n"));
+      holds(text, "\n1. 99.4 %  17.6 KiB allocated plus freed\n    live       0 B in 0 blocks\n"));
 
   const FunctionGroups groups{{{.name = "idle", .live_bytes = 100, .allocations = 1},
                                {.name = "busy", .allocations = 90, .allocated_bytes = 18000}},
@@ -466,14 +466,14 @@ TEST_CASE(
   CAPTURE(text);
   CHECK(holds(text,
               "\nBlocks in use, by size (malloc's header included)\n"
-              "  53.4 %    1.0 MiB  10,000 blocks  of 112 B\n"
-              "  33.4 %  683.5 KiB     300 blocks  of 2.0 KiB to 4.0 KiB\n"
+              "  53.4 %    1.1 MiB  10,000 blocks  of 112 B\n"
+              "  33.4 %  683.6 KiB     300 blocks  of 2.0 KiB to 4.0 KiB\n"
               "\nBlocks in use, by who allocated them\n"
               "  untracked  48 B in 2 blocks (allocated before inject)\n"
               "             9,936 of 112 B: probably allocated by fill(Node*), like all 64\n"
               "             newer blocks of this size in use\n"
               "  tracked    6.3 KiB in 65 blocks\n"
-              "  98.5 %  6.2 KiB  64 blocks  fill(Node*) node.h:7\n"
+              "  98.5 %  6.3 KiB  64 blocks  fill(Node*) node.h:7\n"
               "   1.5 %    100 B    1 block  tree+0x2222\n"));
   // Where most blocks have a stack, their sizes say less than who allocated them.
   used.chunks = {70, 8192};

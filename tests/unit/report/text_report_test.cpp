@@ -45,25 +45,25 @@ size_t widest_line(const std::string& text) {
 TEST_CASE("the first screen, as it stands") {
   CHECK(first_screen(SampleReport(test::sample_snapshot())) == R"(Process 4242: server
   program    /opt/server
-  snapshot   server.hsnap (12.0 KiB)
+  snapshot   server.hsnap (12.1 KiB)
   taken      2026-01-31T23:59:59.123Z on box
   paused     1.9 ms (2 threads) to fork it, then 40.0 µs to reap the fork
   malloc     glibc 2.36 in /usr/lib/x86_64-linux-gnu/libc.so.6, found by
              debug-symbol, layout from debug info
 
 Resident memory: 24.1 MiB
-                                          resident    share  in swap
-  used by the program (malloc)             5.9 MiB   24.8 %      0 B
-  used by the program (mmapped chunks)  1023.9 KiB    4.1 %      0 B
-  malloc's own structures and headers     16.0 KiB   <0.1 %      0 B
-  free in thread caches (tcache)           1.0 MiB    4.1 %      0 B
-  free in bins                             7.0 MiB   29.0 %      0 B
-  free in top chunks                       4.0 MiB   16.6 %  2.0 MiB
-  heap that could not be walked            4.0 MiB   16.6 %      0 B
-  thread stacks                          128.0 KiB    0.5 %      0 B
-  libraries and other mapped files       960.0 KiB    3.9 %      0 B
-  private pages of mapped files           64.0 KiB    0.3 %      0 B
-  total                                   24.1 MiB  100.0 %  2.0 MiB
+                                         resident    share  in swap
+  used by the program (malloc)            6.0 MiB   24.8 %      0 B
+  used by the program (mmapped chunks)    1.0 MiB    4.1 %      0 B
+  malloc's own structures and headers    16.0 KiB   <0.1 %      0 B
+  free in thread caches (tcache)          1.0 MiB    4.1 %      0 B
+  free in bins                            7.0 MiB   29.0 %      0 B
+  free in top chunks                      4.0 MiB   16.6 %  2.0 MiB
+  heap that could not be walked           4.0 MiB   16.6 %      0 B
+  thread stacks                         128.0 KiB    0.5 %      0 B
+  libraries and other mapped files      960.0 KiB    3.9 %      0 B
+  private pages of mapped files          64.0 KiB    0.3 %      0 B
+  total                                  24.1 MiB  100.0 %  2.0 MiB
   The kernel's counter for the whole process was 30.0 MiB at the freeze.
 
 Blocks in use, by size (malloc's header included)
@@ -72,7 +72,7 @@ Blocks in use, by size (malloc's header included)
   14.3 %  1.0 MiB       1 block  of 1.0 MiB
 
 What can be done
-  1. malloc_trim(0) would give back 7.9 MiB in whole free pages.
+  1. malloc_trim(0) would give back 8.0 MiB in whole free pages.
      → heapsnap trim 4242 does it once; to keep it low, call malloc_trim(0) in
      the program after it has freed a lot.
   2. 1.0 MiB is free in thread caches (1,024 chunks); each keeps up to 7 chunks
@@ -96,11 +96,11 @@ TEST_CASE("the whole report has all sections") {
   CHECK(text.starts_with(first_screen(SampleReport(test::sample_snapshot()))));
   CHECK(contains(text,
                  "  arena   system  used  tcache  bins   top    free  resident  trim\n"
-                 "  0 main   16.0M  4.0M    1.0M  7.0M  4.0M  66.7 %     14.0M  7.9M\n"
+                 "  0 main   16.0M  4.0M    1.0M  7.0M  4.0M  66.7 %     14.0M  8.0M\n"
                  "  1         8.0M  2.0M       0     0  2.0M   0.0 %      4.0M     0\n"));
   CHECK(contains(text,
                  "  given back by malloc_trim(0), from bins  6.0 MiB\n"
-                 "  given back by malloc_trim(0), from top   1.9 MiB\n"
+                 "  given back by malloc_trim(0), from top   2.0 MiB\n"
                  "  kept in thread caches                    1.0 MiB\n"
                  "  kept in pages shared with used chunks    1.0 MiB\n"
                  "  kept in top of the main arena            4.0 KiB\n"
@@ -221,13 +221,13 @@ TEST_CASE("a large row is followed by what it consists of, and the parts add up 
   const std::string text = first_screen(SampleReport(snapshot));
   CAPTURE(text);
   CHECK(contains(text,
-                 "  libraries and other mapped files         4.9 MiB   11.2 %      0 B\n"
-                 "    /var/lib/data.db                       3.0 MiB    6.8 %      0 B\n"
-                 "    /usr/lib/libpython3.11.so.1.0          1.0 MiB    2.3 %      0 B\n"
-                 "    /opt/server                          960.0 KiB    2.1 %      0 B\n"));
+                 "  libraries and other mapped files        4.9 MiB   11.2 %      0 B\n"
+                 "    /var/lib/data.db                      3.0 MiB    6.8 %      0 B\n"
+                 "    /usr/lib/libpython3.11.so.1.0         1.0 MiB    2.3 %      0 B\n"
+                 "    /opt/server                         960.0 KiB    2.1 %      0 B\n"));
   CHECK(contains(text,
-                 "  other anonymous memory                  16.0 MiB   36.3 %      0 B\n"
-                 "    4 of 4.0 MiB, like pymalloc arenas    16.0 MiB   36.3 %      0 B\n"));
+                 "  other anonymous memory                 16.0 MiB   36.3 %      0 B\n"
+                 "    4 of 4.0 MiB, like pymalloc arenas   16.0 MiB   36.3 %      0 B\n"));
   CHECK(contains(text, "  Like pymalloc arenas: libpython3.11.so.1.0 is mapped, and their sizes"));
   CHECK(widest_line(text) <= 80);
 }
@@ -328,19 +328,19 @@ TEST_CASE("each screen ends with a next step") {
 TEST_CASE("numbers of any size stay whole from 60 columns up") {
   auto sample = test::sample_snapshot();
   for (Arena& arena : sample.metadata.heap.arenas) {
-    arena.system_mem = arena.walked = (1024ULL << 40) - 1;
+    arena.system_mem = arena.walked = (1ULL << 50) - (1ULL << 36);
   }
   sample.metadata.heap.instances[0].mmapped_mem = (1024ULL << 50) - 1;
   SampleReport report(sample);
   for (auto& arena : report.summary.arenas) {
     for (auto& state : arena.states) {
-      state.chunks = {(1ULL << 50) - 1, (1024ULL << 40) - 1};
-      state.pages.resident = (1024ULL << 40) - 1;
+      state.chunks = {(1ULL << 50) - 1, (1ULL << 50) - (1ULL << 36)};
+      state.pages.resident = (1ULL << 50) - (1ULL << 36);
     }
   }
   for (auto& state : report.summary.totals) {
-    state.chunks = {(1ULL << 50) - 1, (1024ULL << 40) - 1};
-    state.pages = {(1024ULL << 40) - 1, (1024ULL << 40) - 1};
+    state.chunks = {(1ULL << 50) - 1, (1ULL << 50) - (1ULL << 36)};
+    state.pages = {(1ULL << 50) - (1ULL << 36), (1ULL << 50) - (1ULL << 36)};
   }
   for (unsigned width = 60; width < 120; ++width) {
     CAPTURE(width);

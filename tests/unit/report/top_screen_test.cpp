@@ -121,7 +121,7 @@ TEST_CASE("stacks: names, those that are looked for, all frames of one") {
   std::string text = text_of(top_screen(model, kProcess, 120, 24));
   CHECK(has(text, R"(parse(int) ← \x1b[2Jload\x0a)"));
   CHECK(has(text, "(its name is looked for)"));
-  CHECK(has(text, "-2.8M"));
+  CHECK(has(text, "-2.9M"));
   CHECK(has(text, "1-2 of 2 (700 in all)"));
   model.press(TopKey::kOpen);
   text = text_of(top_screen(model, kProcess, 120, 24));

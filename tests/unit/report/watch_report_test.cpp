@@ -82,8 +82,8 @@ TEST_CASE("a row of an untracked process") {
   const auto lines = page.lines();
   REQUIRE(lines.size() == 3);
   CHECK(words(lines[0]) == words("2026-01-31 rss rss/s anon file shmem swap thr malloc arenas"));
-  CHECK(words(lines[1]) == words("12:00:00Z 182.6M -1.5M 179.0M 3.0M 0 0 5 178.0M 4"));
-  CHECK(words(lines[2]) == words("12:00:01Z 182.6M - 179.0M 3.0M 0 0 5 - -"));
+  CHECK(words(lines[1]) == words("12:00:00Z 182.7M -1.5M 179.0M 3.0M 0 0 5 178.0M 4"));
+  CHECK(words(lines[2]) == words("12:00:01Z 182.7M - 179.0M 3.0M 0 0 5 - -"));
 }
 
 TEST_CASE("a row of a tracked process") {
@@ -93,7 +93,7 @@ TEST_CASE("a row of a tracked process") {
   REQUIRE(lines.size() == 2);
   CHECK(words(lines[0]) == words("2026-01-31 live live/s growth churn/s allocs/s rss rss/s anon "
                                  "file shmem swap thr"));
-  CHECK(words(lines[1]) == words("12:00:00.25Z 8.0M +1.0M +8.0M 4.0M 1,234,567 182.6M -1.5M 179.0M "
+  CHECK(words(lines[1]) == words("12:00:00.25Z 8.0M +1.0M +8.0M 4.0M 1,234,567 182.7M -1.5M 179.0M "
                                  "3.0M 0 0 5"));
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("a snapshot and notes stand below their row, and cannot break the page
   page.table.add(row);
   const auto lines = page.lines();
   REQUIRE(lines.size() == 4);
-  CHECK(lines[2] == "  grew by 2.0 MiB: /tmp/a\\x1b.hsnap, 75.1 KiB, paused 1.2 ms");
+  CHECK(lines[2] == "  grew by 2.0 MiB: /tmp/a\\x1b.hsnap, 75.2 KiB, paused 1.2 ms");
   CHECK(lines[3] == "  a note\\x0a");
 }
 

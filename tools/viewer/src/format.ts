@@ -5,7 +5,8 @@ const units = ["B", "KiB", "MiB", "GiB", "TiB"];
 export function size(bytes: number): string {
   let value = Math.abs(bytes);
   let unit = 0;
-  while (value >= 1024 && unit + 1 < units.length) {
+  // In tenths, as printed: what rounds up to 1024 is one of the next unit.
+  while ((unit === 0 ? value : Math.round(value * 10) / 10) >= 1024 && unit + 1 < units.length) {
     value /= 1024;
     ++unit;
   }
@@ -48,6 +49,6 @@ export function time(text: string): string {
 
 export function duration(ns: number): string {
   if (ns < 1e3) return `${ns} ns`;
-  if (ns < 1e6) return `${(ns / 1e3).toFixed(1)} µs`;
-  return ns < 1e9 ? `${(ns / 1e6).toFixed(1)} ms` : `${(ns / 1e9).toFixed(1)} s`;
+  if (ns < 999950) return `${(ns / 1e3).toFixed(1)} µs`;
+  return ns < 999950000 ? `${(ns / 1e6).toFixed(1)} ms` : `${(ns / 1e9).toFixed(1)} s`;
 }
