@@ -16,26 +16,6 @@ bool is_text(const BlockType& type) {
                                                    type.name == to_string(StorageKind::kText32));
 }
 
-bool is_exact(const BlockType& type) {
-  return type.is_exact;
-}
-
-template <typename IsWanted>
-BlockSet blocks_of(const ReferenceStreams& references, BlockNumber blocks, IsWanted is_wanted) {
-  std::vector<bool> wanted;
-  for (const BlockType& type : references.types) wanted.push_back(is_wanted(type));
-  BlockSet found(blocks);
-  if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return found;
-  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
-    for (size_t i = 0; i < types.size() && first + i < blocks; ++i) {
-      if (types[i] < wanted.size() && wanted[types[i]]) {
-        found.insert(first + static_cast<BlockNumber>(i));
-      }
-    }
-  });
-  return found;
-}
-
 }  // namespace
 
 // Of how many blocks of each size each word holds an address. Larger ones are arrays, whose words
@@ -67,14 +47,45 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
       words_(kLargest / word + 1),
       blocks_(words_),
       holding_(words_ * words_),
-      texts_(blocks_of(references, static_cast<BlockNumber>(sizes.size()), is_text)),
-      exact_(blocks_of(references, static_cast<BlockNumber>(sizes.size()), is_exact)) {
+      texts_(static_cast<BlockNumber>(sizes.size())),
+      exact_(static_cast<BlockNumber>(sizes.size())) {
+  for (BlockSet& links : links_) links = BlockSet(static_cast<BlockNumber>(sizes.size()));
+  read_types(references);
   for (size_t block = 0; block < sizes.size(); ++block) {
     const size_t size = size_of(block);
     if (size < words_) ++blocks_[size];
   }
   Counting counting(*this);
   references.read_references(counting);
+}
+
+void StaleWords::read_types(const ReferenceStreams& references) {
+  struct Words {
+    bool are_text;
+    bool are_exact;
+    uint8_t links;
+    bool is_plain() const { return !are_text && !are_exact && links == 0; }
+  };
+  std::vector<Words> words;
+  for (const BlockType& type : references.types) {
+    const NodeLinks links = node_links(type);
+    words.push_back({is_text(type), type.is_exact || links.are_all, links.words});
+  }
+  if (std::all_of(words.begin(), words.end(), [](const Words& each) { return each.is_plain(); })) {
+    return;
+  }
+  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+    for (size_t i = 0; i < types.size() && first + i < texts_.blocks(); ++i) {
+      if (types[i] >= words.size() || words[types[i]].is_plain()) continue;
+      const Words& known = words[types[i]];
+      const BlockNumber block = first + static_cast<BlockNumber>(i);
+      if (known.are_text) texts_.insert(block);
+      if (known.are_exact) exact_.insert(block);
+      for (size_t word = 0; word < kNodeWords; ++word) {
+        if ((known.links >> word & 1) != 0) links_[word].insert(block);
+      }
+    }
+  });
 }
 
 size_t StaleWords::size_of(uint64_t block) const {
@@ -94,6 +105,7 @@ bool StaleWords::contains(uint64_t source, uint32_t offset) const {
   if (source >= texts_.blocks()) return is_rare(size_of(source), offset);
   const auto block = static_cast<BlockNumber>(source);
   if (texts_.contains(block)) return true;
+  if (offset < kNodeWords && links_[offset].contains(block)) return false;
   return !exact_.contains(block) && is_rare(size_of(source), offset);
 }
 

@@ -6,13 +6,17 @@
 //
 // A word may be stale when it is among the characters of a string, or when fewer than one in eight
 // of the blocks of that size hold an address at its place; but not in a block of which a language
-// runtime has said which words are references (BlockType::is_exact).
+// runtime has said which words are references (BlockType::is_exact), and not where a node of a
+// container leads to the next one (node_links.h): a container would change its shape as it grows
+// to more than one in eight of the blocks of its nodes' size.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "analysis/block_facts.h"
+#include "analysis/node_links.h"
 #include "analysis/reference_streams.h"
 
 namespace heapsnap {
@@ -29,6 +33,7 @@ class StaleWords {
   static constexpr uint64_t kLargest = 512;
 
   class Counting;
+  void read_types(const ReferenceStreams& references);
   // In words; of an array more than any that is counted.
   size_t size_of(uint64_t block) const;
   bool is_rare(size_t size, uint32_t offset) const;
@@ -40,6 +45,7 @@ class StaleWords {
   std::vector<uint64_t> holding_;  // by size and offset in words
   BlockSet texts_;
   BlockSet exact_;
+  std::array<BlockSet, kNodeWords> links_;  // by word: the blocks of which it is a link
 };
 
 }  // namespace heapsnap

@@ -174,7 +174,8 @@ class DiffPage {
     return text;
   }
 
-  // The rows to show, each with what grew most below it, as long as that is most of it.
+  // The rows to show, each with what grew most below it, as long as that is most of it. What grew
+  // by more than the whole is followed by what shrank most beside it.
   std::vector<ShownRow> shown_rows(const DiffSection& section) const {
     constexpr size_t kDeepest = 3;
     std::vector<ShownRow> shown;
@@ -183,6 +184,7 @@ class DiffPage {
     for (size_t i = 0; i < most; ++i) {
       uint32_t at = section.ranked[i];
       shown.push_back({at, 0});
+      std::vector<ShownRow> shrunk;
       for (size_t depth = 1; depth <= kDeepest; ++depth) {
         const DiffRow& row = section.rows[at];
         const auto grew_most =
@@ -191,9 +193,18 @@ class DiffPage {
             });
         if (grew_most == row.held.end() || row.growth <= 0) break;
         if (2 * section.rows[*grew_most].growth < row.growth) break;
+        const uint32_t grew_least =
+            *std::min_element(row.held.begin(), row.held.end(), [&](uint32_t a, uint32_t b) {
+              return section.rows[a].growth < section.rows[b].growth;
+            });
+        const bool explains = section.rows[grew_least].growth < 0;
+        if (explains && section.rows[*grew_most].growth > row.growth) {
+          shrunk.push_back({grew_least, depth});
+        }
         at = *grew_most;
         shown.push_back({at, depth});
       }
+      shown.insert(shown.end(), shrunk.rbegin(), shrunk.rend());
     }
     return shown;
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "handmade_references.h"
+#include "references/container_storage.h"
 
 using namespace heapsnap;
 using namespace heapsnap::test;
@@ -360,6 +361,46 @@ TEST_CASE("a word that is left from before does not take a container from its ow
     CHECK(second.place == buffers);
     CHECK(second.retained.count == 102);
     CHECK(tree.leaked == Tally{});
+  }
+}
+
+TEST_CASE("what the nodes of a hash map belong to does not depend on what else is of their size") {
+  const std::pair<std::string, TypeSource> types[] = {
+      {to_string(StorageKind::kHashNode), TypeSource::kStructure},
+      {"std::__detail::_Hash_node<std::pair<long const, Visit>, false>", TypeSource::kDebugInfo}};
+  for (const auto& [name, source] : types) {
+    // Without others of their size, with some, and with so many that what leads from node to node
+    // is a rare word among them.
+    for (const uint32_t others : {0U, 100U, 2000U}) {
+      CAPTURE(name);
+      CAPTURE(others);
+      HandmadeHeap heap;
+      const TypeNumber node = heap.add_type(name, source);
+      const uint32_t visits = heap.add_place(RootKind::kVariable, "g_visits");
+      const BlockNumber buckets = heap.add(1016);
+      heap.hold(visits, buckets);
+      for (uint32_t i = 0; i < 100; ++i) {
+        const BlockNumber added = heap.add(40, node);
+        if (i == 0) {
+          heap.hold(visits, added, 0x10);
+        } else {
+          heap.link(buckets, 8 * i, added - 1);
+          heap.link(added - 1, 0, added);
+        }
+      }
+      const uint32_t buffers = heap.add_place(RootKind::kVariable, "g_buffers");
+      for (uint32_t i = 0; i < others; ++i) heap.hold(buffers, heap.add(40), 8 * uint64_t{i});
+      const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+      const auto owner = std::find_if(tree.nodes.begin(), tree.nodes.end(), [&](const auto& each) {
+        return each.kind == OwnerNode::Kind::kPlace && each.place == visits;
+      });
+      REQUIRE(owner != tree.nodes.end());
+      CHECK(owner->retained == Tally{101, 1016 + 100 * 40});
+      const auto& held = tree.children[static_cast<size_t>(owner - tree.nodes.begin())];
+      REQUIRE(held.size() == 2);  // beside each other, whatever there is
+      CHECK(tree.nodes[held[0]].own == Tally{100, 100 * 40});
+      CHECK(tree.nodes[held[1]].retained == Tally{1, 1016});
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "analysis/growth_bound.h"
 #include "handmade_references.h"
+#include "references/container_storage.h"
 #include "tracked_snapshot.h"
 
 using namespace heapsnap;
@@ -168,6 +169,43 @@ TEST_CASE("what only grows comes first, by its slope, and what grew more after i
   CHECK(diff.in_use.growth == owners.total.growth);
   CHECK(!diff.section(DiffBy::kStack)->is_comparable());
   CHECK(diff.section(DiffBy::kStack)->lacks.front() == DiffLack::kStacks);
+}
+
+TEST_CASE("what is held grows with what holds it while a hash map outgrows its like") {
+  // Its nodes are few among blocks of their size at first, and many of them later.
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  for (const uint32_t nodes : {10U, 110U}) {
+    heaps.push_back(heap_with({}, static_cast<int64_t>(nodes)));
+    HandmadeHeap& heap = *heaps.back();
+    const TypeNumber node =
+        heap.add_type(to_string(StorageKind::kHashNode), TypeSource::kStructure);
+    const uint32_t visits = heap.add_place(RootKind::kVariable, "g_visits");
+    const uint32_t buffers = heap.add_place(RootKind::kVariable, "g_buffers");
+    for (const uint32_t place : {visits, buffers}) {
+      heap.streams.places[place].module = heap.snapshot.metadata.process.exe;
+    }
+    const BlockNumber buckets = heap.add(1016);
+    heap.hold(visits, buckets);
+    for (uint32_t i = 0; i < nodes; ++i) {
+      const BlockNumber added = heap.add(40, node);
+      if (i == 0) {
+        heap.hold(visits, added, 0x10);
+      } else {
+        heap.link(buckets, 8 * i, added - 1);
+        heap.link(added - 1, 0, added);
+      }
+    }
+    for (uint32_t i = 0; i < 100; ++i) heap.hold(buffers, heap.add(40), 8 * uint64_t{i});
+  }
+  const SnapshotDiff diff = diff_of(heaps);
+  CHECK(names_of(diff, DiffBy::kOwner) == Names{"g_visits"});
+  const DiffRow& visits = row_of(diff, DiffBy::kOwner, "g_visits");
+  CHECK(visits.growth == 100 * 40);
+  CHECK(visits.more_blocks == 100);
+  REQUIRE(visits.held.size() == 1);
+  const DiffRow& nodes = diff.section(DiffBy::kOwner)->rows[visits.held.front()];
+  CHECK(nodes.growth == 100 * 40);
+  CHECK(nodes.more_blocks == 100);
 }
 
 TEST_CASE("a staircase of no weight does not come before what matters") {

@@ -1,0 +1,44 @@
+#include "analysis/node_links.h"
+
+#include <string_view>
+
+#include "references/container_storage.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint8_t kNext = 1;
+constexpr uint8_t kNextAndPrevious = 1 | 2;
+constexpr uint8_t kParentAndChildren = 2 | 4 | 8;
+
+struct KnownNode {
+  StorageKind kind;
+  std::string_view debug_name;  // up to its arguments; empty: debug information has no other name
+  NodeLinks links;
+};
+
+constexpr KnownNode kKnownNodes[] = {
+    {StorageKind::kTreeNode, "std::_Rb_tree_node<", {kParentAndChildren}},
+    {StorageKind::kListNode, "std::_List_node<", {kNextAndPrevious}},
+    {StorageKind::kNone, "std::_Fwd_list_node<", {kNext}},
+    {StorageKind::kHashNode, "std::__detail::_Hash_node<", {kNext}},
+    {StorageKind::kHashBuckets, "", {0, true}},
+    {StorageKind::kDequeMap, "", {0, true}},
+};
+
+}  // namespace
+
+NodeLinks node_links(const BlockType& type) {
+  for (const KnownNode& known : kKnownNodes) {
+    const bool is_known =
+        type.source == TypeSource::kStructure
+            ? known.kind != StorageKind::kNone && type.name == to_string(known.kind)
+            : type.source == TypeSource::kDebugInfo && !known.debug_name.empty() &&
+                  type.name.starts_with(known.debug_name);
+    if (is_known) return known.links;
+  }
+  return {};
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,29 @@
+// The words by which the nodes of libstdc++'s containers lead to each other, as the type of a block
+// says it:
+//
+//   std::list                     | next   | previous |
+//   std::forward_list             | next   |
+//   std::map, std::set            | colour | parent   | left | right |
+//   std::unordered_map/set        | next   |
+//   buckets, map of a std::deque  all words
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "references/block_type.h"
+
+namespace heapsnap {
+
+// The words of a node that may be links are among its first ones.
+inline constexpr size_t kNodeWords = 4;
+
+struct NodeLinks {
+  uint8_t words = 0;     // a bit for each of the first kNodeWords
+  bool are_all = false;  // every word of the block
+};
+
+// Whether the type is known by what lies in the blocks, or by debug information.
+NodeLinks node_links(const BlockType& type);
+
+}  // namespace heapsnap
