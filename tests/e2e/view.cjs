@@ -20,7 +20,7 @@ const done = [];
 function size(bytes) {
   const units = ['B', 'KiB', 'MiB', 'GiB'];
   let unit = 0;
-  for (; bytes >= 1024 && unit < 3; ++unit) bytes /= 1024;
+  for (; (unit === 0 ? bytes : Math.round(bytes * 10) / 10) >= 1024 && unit < 3; ++unit) bytes /= 1024;
   return unit === 0 ? `${bytes.toLocaleString('en-US')} B` : `${bytes.toFixed(1)} ${units[unit]}`;
 }
 
@@ -86,6 +86,8 @@ async function ownersTable(page) {
 
 async function owners(page, { file, owners: said }) {
   await redrawn(page, /^#owners$/, () => page.getByRole('link', { name: 'Owners', exact: true }).click());
+  const swatches = await page.locator('.keys .swatch').evaluateAll((all) => all.map((swatch) => getComputedStyle(swatch).backgroundColor));
+  assert.equal(new Set(swatches).size, swatches.length, `kinds of owners share a color: ${swatches}`);
   const rows = await ownersTable(page);
   said.owners.slice(0, 20).forEach((owner, i) => {
     assert.equal(rows[i][1], size(owner.retained_bytes), `owner ${i}`);
@@ -162,7 +164,8 @@ async function map(page, { file, report }) {
     await redrawn(page, new RegExp(`at=${chunk.addr}`), () => page.getByRole('button', { name: 'Find' }).click());
     await page.waitForSelector('.chunk dl');
     const found = await text(page, '.chunk');
-    assert(found.includes(`(${chunk.size.toLocaleString('en-US')} bytes)`), `${JSON.stringify(chunk)}: ${found}`);
+    const exact = chunk.size < 1024 ? '' : ` (${chunk.size.toLocaleString('en-US')} bytes)`;
+    assert(found.includes(`size ${size(chunk.size)}${exact} state`), `${JSON.stringify(chunk)}: ${found}`);
     assert(found.includes(chunk.state === 'used' || chunk.state === 'mmapped' ? 'in use' : 'free'), found);
   }
   await sameAgain(page);

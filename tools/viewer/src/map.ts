@@ -49,7 +49,7 @@ function chunkText(data: Data, address: number, chunk: Chunk | undefined): Node[
   const names = stackNames(data, chunk.stack);
   const segment = data.report.segments.find((each) => Number(each.begin) <= chunk.begin && chunk.begin < Number(each.end));
   const facts: [string, string][] = [
-    ["address", hex(chunk.begin)], ["size", `${size(chunk.size)} (${count(chunk.size)} bytes)`], ["state", stateTexts[chunk.state] ?? chunk.state],
+    ["address", hex(chunk.begin)], ["size", chunk.size < 1024 ? size(chunk.size) : `${size(chunk.size)} (${count(chunk.size)} bytes)`], ["state", stateTexts[chunk.state] ?? chunk.state],
     ["arena", segment === undefined ? "none" : segment.arena === 0 ? "0 (main)" : String(segment.arena)],
   ];
   if (type !== "") facts.push(["type", type]);
