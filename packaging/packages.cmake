@@ -18,6 +18,8 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
 set(CPACK_COMPONENTS_ALL program)
 
 if(HEAPSNAP_PACKAGES)
+  # The program loads libcapstone at run time, so the tools that make packages do not see that it is needed.
+  string(REGEX MATCH "^[0-9]+" capstone_major "${CAPSTONE_VERSION}")
   set(CPACK_GENERATOR DEB)
   list(APPEND CPACK_COMPONENTS_ALL library development)
   if(HEAPSNAP_POSTGRESQL_MAJOR)

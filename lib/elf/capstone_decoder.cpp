@@ -13,7 +13,7 @@ CapstoneDecoder::CapstoneDecoder(Machine machine) {
   if (machine == Machine::kI386) mode = CS_MODE_32;
   const cs_err opened = cs_open(arch, mode, &handle_);
   if (opened != CS_ERR_OK) {
-    throw Error(ErrorKind::kInternal, "cannot disassemble", cs_strerror(opened));
+    throw Error(ErrorKind::kInternal, "machine code cannot be disassembled", cs_strerror(opened));
   }
   cs_option(handle_, CS_OPT_DETAIL, CS_OPT_ON);
   decoded_ = cs_malloc(handle_);

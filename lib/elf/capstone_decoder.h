@@ -13,7 +13,8 @@ namespace heapsnap {
 
 class CapstoneDecoder {
  public:
-  // Throws Error{kInternal} when Capstone was built without the machine.
+  // Throws Error{kUnsupported} when Capstone cannot be loaded, Error{kInternal} when it was built
+  // without the machine.
   explicit CapstoneDecoder(Machine machine);
   CapstoneDecoder(const CapstoneDecoder&) = delete;
   CapstoneDecoder& operator=(const CapstoneDecoder&) = delete;

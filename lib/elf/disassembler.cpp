@@ -33,4 +33,8 @@ std::vector<Instruction> disassemble(Machine machine, std::span<const std::byte>
   return instructions;
 }
 
+void load_disassembler() {
+  const CapstoneDecoder loaded(Machine::kX86_64);
+}
+
 }  // namespace heapsnap

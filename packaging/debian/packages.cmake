@@ -13,7 +13,7 @@ set(extension postgresql-${HEAPSNAP_POSTGRESQL_MAJOR}-heapsnap)
 
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME heapsnap)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION devel)
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "init-system-helpers (>= 1.52), passwd")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "init-system-helpers (>= 1.52), libcapstone${capstone_major}, passwd")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "libcap2-bin, libcurl3-gnutls | libcurl4, libdebuginfod1, systemd | cron-daemon")
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "shows where the memory of a running process went
 heapsnap pauses a native process for milliseconds, finds the structures of

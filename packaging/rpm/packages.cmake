@@ -1,5 +1,5 @@
 # What the .rpm says of itself. It has the files of the Debian package `heapsnap`, and needs the libraries that the
-# program was linked with: it is for the distribution that it is built on.
+# program was linked with, and libcapstone: it is for the distribution that it is built on.
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/components.cmake)
 set(CPACK_RPM_COMPONENT_INSTALL ON)
 set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
@@ -13,7 +13,7 @@ set(CPACK_RPM_PROGRAM_PACKAGE_SUMMARY "shows where the memory of a running proce
 set(CPACK_RPM_PROGRAM_PACKAGE_DESCRIPTION
   "heapsnap pauses a native process for milliseconds, finds the structures of glibc's malloc without debug symbols or
 preparation, and writes a snapshot: a small file that accounts for the resident memory of the process.")
-set(CPACK_RPM_PROGRAM_PACKAGE_REQUIRES "shadow-utils")
+set(CPACK_RPM_PROGRAM_PACKAGE_REQUIRES "shadow-utils, libcapstone.so.${capstone_major}()(64bit)")
 set(CPACK_RPM_PROGRAM_POST_INSTALL_SCRIPT_FILE ${CMAKE_CURRENT_LIST_DIR}/post)
 set(CPACK_RPM_PROGRAM_PRE_UNINSTALL_SCRIPT_FILE ${CMAKE_CURRENT_LIST_DIR}/preun)
 set(CPACK_RPM_PROGRAM_POST_UNINSTALL_SCRIPT_FILE ${CMAKE_CURRENT_LIST_DIR}/postun)

@@ -61,6 +61,9 @@ def build_packages(build, packages, components="program;library;development;post
         assert f"\nVersion: {version_of(build)}\n" in "\n" + fields, (name, fields)
         if name.endswith("-dbgsym"):
             check_debug_files(found[name.removesuffix("-dbgsym")], path)
+    # Libraries that it is linked with, and one that it loads.
+    depends = output_of("dpkg-deb", "--field", found["heapsnap"], "Depends")
+    assert re.search(r"\blibdw1\b", depends) and re.search(r"\blibcapstone\d+(,|$)", depends, re.MULTILINE), depends
 
 
 def build_all_packages(build, packages):

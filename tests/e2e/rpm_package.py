@@ -61,7 +61,10 @@ def check_words(rpm, build):
                         ("Architecture", "x86_64")):
         assert re.search(rf"^{name} *: {value}$", said, re.MULTILINE), said
     needed = output_of("rpm", "-qRp", rpm).split("\n")
-    assert "Relocations" not in said and "shadow-utils" in needed and any(line.startswith("libdw.so.1") for line in needed), needed
+    assert "Relocations" not in said and "shadow-utils" in needed, (said, needed)
+    # Libraries that it is linked with, and one that it loads.
+    for library in (r"libdw\.so\.1", r"libcapstone\.so\.\d+\(\)\(64bit\)$"):
+        assert any(re.match(library, line) for line in needed), (library, needed)
 
 
 def check_use(rpm):

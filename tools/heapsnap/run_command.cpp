@@ -9,6 +9,7 @@
 #include "base/byte_size.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "elf/disassembler.h"
 #include "platform/linux/freeze/end_watch.h"
 #include "platform/linux/freeze/running_process.h"
 #include "platform/linux/freeze/started_command.h"
@@ -165,6 +166,7 @@ int run_run(const std::vector<std::string>& words) {
   }
   if (!arguments.follow_children) options.pid_variable = "HEAPSNAP_ONLY_PID";
   options.hold_at_end = !arguments.at_exit.empty();
+  if (options.hold_at_end) load_disassembler();  // what lacks is told before the program has run
 
   StartedCommand command(options);
   std::optional<Error> missing;

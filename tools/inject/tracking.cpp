@@ -13,6 +13,7 @@
 #include "base/alteration.h"
 #include "base/count_text.h"
 #include "base/error.h"
+#include "elf/disassembler.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/memory_margin.h"
 #include "platform/linux/proc/memory_room.h"
@@ -176,6 +177,7 @@ bool is_recording(const std::optional<tracker::Directory>& directory) {
 // Fills in `change` step by step.
 void start(RunningProgram& target, std::span<const std::byte> image, const TrackingOptions& asked,
            TrackingChange& change) {
+  load_disassembler();  // for the hooks: it is not missed when the tracker is there already
   const int pid = target.process().pid;
   const CLibrary libc = CLibrary::find(target);
   std::optional<TrackerPresence> present = find_tracker(target, libc, image);
