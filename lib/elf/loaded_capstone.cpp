@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <cstring>
 #include <new>
 #include <string>
 
@@ -32,10 +31,8 @@ struct Capstone {
 
 [[noreturn]] void refuse_library() {
   const char* const text = ::dlerror();
-  const std::string why = text != nullptr ? text : "libcapstone cannot be loaded";
-  // heapsnap's own limits are told as they are anywhere else.
-  if (why.ends_with(std::strerror(ENOMEM))) throw std::bad_alloc();
-  throw Error(ErrorKind::kUnsupported, "machine code cannot be disassembled", why,
+  throw Error(ErrorKind::kUnsupported, "machine code cannot be disassembled",
+              text != nullptr ? text : "libcapstone cannot be loaded",
               fmt::format("apt-get install --reinstall libcapstone{}", CS_API_MAJOR));
 }
 
@@ -49,7 +46,12 @@ Capstone load_capstone() {
   // The one whose header this is. Never unloaded: decoders come and go.
   const std::string name = fmt::format("libcapstone.so.{}", CS_API_MAJOR);
   void* const library = ::dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr) refuse_library();
+  if (library == nullptr) {
+    // glibc's text of a mapping that failed does not say why (2.36: "failed to map segment from
+    // shared object").
+    if (errno == ENOMEM) throw std::bad_alloc();
+    refuse_library();
+  }
   Capstone capstone;
   look_up(library, "cs_open", capstone.open);
   look_up(library, "cs_close", capstone.close);
