@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "analysis/block_ages.h"
 #include "analysis/block_facts.h"
 #include "analysis/leak_census.h"
 #include "analysis/packed_references.h"
@@ -259,6 +260,16 @@ MapClasses MapClasses::by_stack(const SnapshotStreams& streams, size_t stacks) {
                others);
   classes.by_stack_[0] = classes.add(Kind::kNoStack);
   classes.add_free();
+  return classes;
+}
+
+MapClasses MapClasses::by_age(std::span<const SnapshotStreams> snapshots) {
+  MapClasses classes;
+  for (uint32_t age = 0; age < snapshots.size(); ++age) {
+    classes.in_use_ = classes.add(MapClass{Kind::kAge, 0, 0, age});
+  }
+  classes.add_free();
+  classes.by_block_ = block_ages(snapshots);
   return classes;
 }
 

@@ -6,6 +6,7 @@
 //   by type        Session | std::string characters | … | other types | unknown type | free | …
 //   by stack       stack 17 | stack 4 | … | other stacks | no stack known | free | …
 //   by leak        in use | leaked | free | …
+//   by age         older than the first snapshot | newer than it | newer than the second | …
 //
 // A chunk is of a class by its state, its size, the stack or the type of its block; where pages
 // matter, the state of the page that a byte lies in decides in the end.
@@ -50,11 +51,12 @@ struct MapClass {
     kOtherStacks,
     kNoStack,
     kLeaked,
+    kAge,  // in use, with the age that block_ages.h gives it
   };
   Kind kind = Kind::kInUse;
   uint64_t begin = 0;   // of kSize
   uint64_t end = 0;     // the same; 0: no upper bound
-  uint32_t number = 0;  // of kType: a TypeNumber; of kStack: a stack id
+  uint32_t number = 0;  // of kType: a TypeNumber; of kStack: a stack id; of kAge: it
   bool operator==(const MapClass&) const = default;
 };
 
@@ -62,6 +64,7 @@ class MapClasses {
  public:
   static constexpr size_t kMost = 16;
   static constexpr size_t kRanked = 7;  // types or stacks that get a class of their own
+  static constexpr size_t kMostAges = 8;
 
   static MapClasses by_state();
   static MapClasses by_residency();
@@ -73,6 +76,8 @@ class MapClasses {
   static MapClasses by_leak(const SnapshotStreams& streams, const ReferenceStreams& references);
   // `stacks`: how many stack ids there are. Ids past them are of no stack.
   static MapClasses by_stack(const SnapshotStreams& streams, size_t stacks);
+  // Of the last of these, up to kMostAges, as block_ages() takes them.
+  static MapClasses by_age(std::span<const SnapshotStreams> snapshots);
 
   std::span<const MapClass> list() const { return list_; }
 

@@ -13,4 +13,10 @@ bool is_other_build(const ProgramBuild& a, const ProgramBuild& b) {
   return path_of_program(a.exe) != path_of_program(b.exe);
 }
 
+bool is_same_process(const Process& a, const Process& b) {
+  if (a.pid != b.pid || is_other_build({a.exe, a.build_id}, {b.exe, b.build_id})) return false;
+  if (a.boot_id.empty() || b.boot_id.empty()) return true;
+  return a.boot_id == b.boot_id && a.start_time_ticks == b.start_time_ticks;
+}
+
 }  // namespace heapsnap

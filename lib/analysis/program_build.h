@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "target/process.h"
+
 namespace heapsnap {
 
 // The path of a program, without what the kernel adds where the file was removed or replaced since.
@@ -15,5 +17,8 @@ struct ProgramBuild {
 
 // By the build ids, where both are known; else by the paths.
 bool is_other_build(const ProgramBuild& a, const ProgramBuild& b);
+
+// As far as is known: a core tells neither when its process began nor on which machine.
+bool is_same_process(const Process& a, const Process& b);
 
 }  // namespace heapsnap

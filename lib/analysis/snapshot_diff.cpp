@@ -125,13 +125,6 @@ void collect_rows(const DiffTable& table, const std::vector<double>& time_s, Dif
   for (DiffRow& row : section.rows) rank(section.rows, row.held);
 }
 
-// As far as is known: a core tells neither when its process began nor on which machine.
-bool is_same_process(const Process& a, const Process& b) {
-  if (a.pid != b.pid || is_other_build({a.exe, a.build_id}, {b.exe, b.build_id})) return false;
-  if (a.boot_id.empty() || b.boot_id.empty()) return true;
-  return a.boot_id == b.boot_id && a.start_time_ticks == b.start_time_ticks;
-}
-
 std::string arena_name(const HeapModel& heap, size_t index) {
   const Arena& arena = heap.arenas[index];
   if (!arena.is_main) return "arena " + std::to_string(index);

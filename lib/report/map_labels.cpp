@@ -50,7 +50,8 @@ std::string plain_label(ClassKind kind, bool has_huge, bool has_leaks) {
     case ClassKind::kLeaked: return "leaked: nothing leads to it";
     case ClassKind::kSize:
     case ClassKind::kType:
-    case ClassKind::kStack: break;
+    case ClassKind::kStack:
+    case ClassKind::kAge: break;
   }
   return {};
 }
@@ -59,26 +60,27 @@ std::string plain_label(ClassKind kind, bool has_huge, bool has_leaks) {
 
 std::vector<std::string> map_labels(std::span<const MapClass> classes,
                                     std::span<const BlockType> types,
-                                    std::span<const std::string> stacks) {
+                                    std::span<const std::string> names) {
   const auto has = [&](ClassKind kind) {
     return std::any_of(classes.begin(), classes.end(),
                        [&](const MapClass& each) { return each.kind == kind; });
   };
   const bool has_huge = has(ClassKind::kInUseHuge);
   const bool has_leaks = has(ClassKind::kLeaked);
-  std::vector<std::string> names;
+  std::vector<std::string> full_names;
   for (const MapClass& each : classes) {
-    if (each.kind == ClassKind::kType) names.push_back(printable(types[each.number].name));
+    if (each.kind == ClassKind::kType) full_names.push_back(printable(types[each.number].name));
   }
-  const std::vector<std::string> type_names = fitted_names(names, kMapLabelWidth);
+  const std::vector<std::string> type_names = fitted_names(full_names, kMapLabelWidth);
   std::vector<std::string> labels;
   size_t type = 0;
-  size_t stack = 0;
+  size_t name = 0;
   for (const MapClass& each : classes) {
     switch (each.kind) {
       case ClassKind::kSize: labels.push_back(size_label(each)); break;
       case ClassKind::kType: labels.push_back(type_names[type++]); break;
-      case ClassKind::kStack: labels.push_back(stacks[stack++]); break;
+      case ClassKind::kStack:
+      case ClassKind::kAge: labels.push_back(names[name++]); break;
       default: labels.push_back(plain_label(each.kind, has_huge, has_leaks));
     }
   }

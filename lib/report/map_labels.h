@@ -14,10 +14,10 @@ namespace heapsnap {
 // Columns that a label takes at most.
 inline constexpr size_t kMapLabelWidth = 32;
 
-// As `classes`, printable. `types` names those of kind kType; `stacks` has a label of
-// kMapLabelWidth columns for each of kind kStack, in their order.
+// As `classes`, printable. `types` names those of kind kType; `names` has a label of
+// kMapLabelWidth columns for each of kind kStack or kAge, in their order.
 std::vector<std::string> map_labels(std::span<const MapClass> classes,
                                     std::span<const BlockType> types,
-                                    std::span<const std::string> stacks);
+                                    std::span<const std::string> names);
 
 }  // namespace heapsnap

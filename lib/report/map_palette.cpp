@@ -12,9 +12,10 @@ namespace {
 
 using ClassKind = MapClass::Kind;
 
-constexpr Paint kBySize[] = {{0x44, 0x01, 0x54}, {0x47, 0x2f, 0x7d}, {0x39, 0x56, 0x8c},
-                             {0x28, 0x7c, 0x8e}, {0x1f, 0x98, 0x8b}, {0x35, 0xb7, 0x79},
-                             {0x6d, 0xcd, 0x59}, {0xb4, 0xde, 0x2c}};
+// From little to much, by size or by age.
+constexpr Paint kByDegree[] = {{0x44, 0x01, 0x54}, {0x47, 0x2f, 0x7d}, {0x39, 0x56, 0x8c},
+                               {0x28, 0x7c, 0x8e}, {0x1f, 0x98, 0x8b}, {0x35, 0xb7, 0x79},
+                               {0x6d, 0xcd, 0x59}, {0xb4, 0xde, 0x2c}};
 constexpr Paint kByRank[] = {{0x33, 0x22, 0x88}, {0xcc, 0x66, 0x77}, {0x11, 0x77, 0x33},
                              {0xdd, 0xcc, 0x77}, {0x88, 0x22, 0x55}, {0x44, 0xaa, 0x99},
                              {0x88, 0xcc, 0xee}};
@@ -27,8 +28,8 @@ constexpr unsigned kBayer[8][8] = {
     {15, 47, 7, 39, 13, 45, 5, 37}, {63, 31, 55, 23, 61, 29, 53, 21}};
 
 // `standing_out`: what "in use" and "free" must leave room for, or kInUse. `rank`: which one it is
-// of its kind.
-Paint paint_of(ClassKind kind, ClassKind standing_out, size_t rank) {
+// of the `count` of its kind.
+Paint paint_of(ClassKind kind, ClassKind standing_out, size_t rank, size_t count) {
   switch (kind) {
     case ClassKind::kInUse:
       if (standing_out == ClassKind::kLeaked) return {0x7d, 0xa7, 0xcf};
@@ -49,7 +50,10 @@ Paint paint_of(ClassKind kind, ClassKind standing_out, size_t rank) {
     case ClassKind::kAbsent:
     case ClassKind::kFreeElsewhere: return {0xee, 0xee, 0xee};
     case ClassKind::kUnknownPages: return {0x88, 0x88, 0x88};
-    case ClassKind::kSize: return kBySize[std::min(rank, std::size(kBySize) - 1)];
+    case ClassKind::kSize: return kByDegree[std::min(rank, std::size(kByDegree) - 1)];
+    case ClassKind::kAge:
+      // As far apart as they can be.
+      return kByDegree[rank * (std::size(kByDegree) - 1) / std::max<size_t>(count - 1, 1)];
     case ClassKind::kType:
     case ClassKind::kStack: return kByRank[std::min(rank, std::size(kByRank) - 1)];
     case ClassKind::kOtherTypes:
@@ -75,8 +79,11 @@ MapPalette::MapPalette(std::span<const MapClass> classes) {
   }
   std::array<size_t, 32> met{};
   for (const MapClass& each : classes) {
+    const auto count = std::count_if(classes.begin(), classes.end(), [&](const MapClass& other) {
+      return other.kind == each.kind;
+    });
     const size_t rank = met[static_cast<size_t>(each.kind)]++;
-    paints_.push_back(paint_of(each.kind, standing_out, rank));
+    paints_.push_back(paint_of(each.kind, standing_out, rank, static_cast<size_t>(count)));
   }
 }
 

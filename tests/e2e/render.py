@@ -165,6 +165,48 @@ def leaks_and_stacks(heapsnap, demos, folder):
     assert by_stack[next(label for label in by_stack if label.startswith("make_reply"))] >= leaks["leaked_bytes"] // 2
 
 
+def age(heapsnap, demos, folder):
+    """What all snapshots have at the same address and of the same size is old, and the rest as new as it is."""
+    paths = [os.path.join(folder, f"{name}.hsnap") for name in ("first", "second", "third")]
+
+    def chunks(path):
+        rows = map(json.loads, run(heapsnap, "export", path, "--format", "ndjson").stdout.splitlines())
+        return {(row["addr"], row["size"]) for row in rows if row["kind"] == "chunk" and row["state"] in ("used", "mmapped")}
+    with subprocess.Popen([os.path.join(demos, "leaky_server"), "20"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as program:
+        pid = program.stdout.readline().split()[-1]
+        taken = []
+        while len(taken) < len(paths):
+            path = paths[len(taken)]
+            run(heapsnap, "attach", "-q", "-f", "-o", path, pid)
+            now = chunks(path)
+            if not taken or now - taken[-1]:
+                taken.append(now)
+        program.stdin.close()
+    first, second, third = taken
+    moments = [json.loads(run(heapsnap, "report", "-j", path).stdout)["taken_at"][:19] + "Z" for path in paths]
+    if moments[0] == moments[1] or moments[1] == moments[2]:
+        moments = [os.path.basename(path) for path in paths]
+    expected = {f"older than {moments[0]}": third & second & first, f"newer than {moments[0]}": (third & second) - first,
+                f"newer than {moments[1]}": third - second}
+    expected = {label: sum(size for _, size in part) for label, part in expected.items() if part}
+    assert len(expected) >= 2, expected
+    picture = os.path.join(folder, "age.png")
+    run(heapsnap, "render", *paths, "--color-by", "age", "-o", picture)
+    account = account_in(Png(picture).texts["Description"])
+    assert {label: number for label, number in account.items() if label.startswith(("older", "newer"))} == expected, account
+
+    def refused(words, *said):
+        done = run(heapsnap, "render", *words, "-f", "-o", picture, code=5 if "diff" in said[-1] else 2)
+        assert all(part in done.stderr for part in said), done.stderr
+    refused(paths, "one snapshot", "--color-by age")
+    refused([*reversed(paths), "--color-by", "age"], "the oldest snapshot first")
+    refused([*paths * 3, "--color-by", "age"], "8 of them apart at most")
+    other = Snapshot(heapsnap, folder, [os.path.join(demos, "leaky_server"), "5"])
+    refused([paths[0], other.path, "--color-by", "age"], "not of the same process", f"heapsnap diff {paths[0]} {other.path}")
+    run(heapsnap, "diff", paths[0], other.path)
+
+
 def squares(heapsnap, demos, folder):
     """Colours cover as much of a picture as the legend says, and of a part what lies there."""
     snapshot = Snapshot(heapsnap, folder, [os.path.join(demos, "leaky_server"), "40"])
@@ -233,7 +275,7 @@ def refusals(heapsnap, demos, folder):
     """Each says why, and what to do."""
     snapshot = Snapshot(heapsnap, folder, [os.path.join(demos, "leaky_server"), "10"])
     for options, code, words in (
-            (["--color-by", "age"], 5, ["do not record when", "--color-by stack"]),
+            (["--color-by", "age"], 2, ["it takes an older one", "heapsnap render OLDER.hsnap"]),
             (["--color-by", "colour"], 2, ["state", "leak"]),
             (["--color-by", "stack"], 5, ["not tracked", "heapsnap inject"]),
             (["--region", "arena 99"], 2, ["arenas 0 to 4"]),
@@ -259,7 +301,7 @@ def refusals(heapsnap, demos, folder):
     assert "no references" in said and "--references" in said, said
 
 
-CASES = {case.__name__: case for case in (legend, leaks_and_stacks, squares, formats, refusals)}
+CASES = {case.__name__: case for case in (legend, leaks_and_stacks, age, squares, formats, refusals)}
 
 
 def main():

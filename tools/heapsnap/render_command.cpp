@@ -1,17 +1,23 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
+#include <filesystem>
 
 #include "analysis/heap_regions.h"
 #include "analysis/map_classes.h"
 #include "analysis/map_painter.h"
+#include "analysis/program_build.h"
 #include "analysis/reference_streams.h"
 #include "base/byte_size.h"
 #include "base/count_text.h"
 #include "base/error.h"
 #include "report/heap_picture.h"
 #include "report/map_labels.h"
+#include "report/number_text.h"
+#include "report/shell_word.h"
 #include "report/stack_labels.h"
+#include "report/terminal_text.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/explained_snapshot.h"
@@ -82,6 +88,55 @@ ColorKey key_by_stack(const SnapshotReader& snapshot, const std::string& path) {
   return key;
 }
 
+// When the snapshots were taken, to the second; the names of their files where that tells no two
+// apart.
+std::vector<std::string> moments_of(std::span<const SnapshotReader> snapshots,
+                                    std::span<const std::string> paths) {
+  std::vector<std::string> moments;
+  for (const SnapshotReader& each : snapshots) {
+    moments.push_back(time_text(each.metadata().process.taken_at_ns, 1).substr(0, 19) + "Z");
+  }
+  if (std::adjacent_find(moments.begin(), moments.end()) == moments.end()) return moments;
+  std::transform(paths.begin(), paths.end(), moments.begin(), [](const std::string& path) {
+    return printable(std::filesystem::path(path).filename().string());
+  });
+  return moments;
+}
+
+ColorKey key_by_age(std::span<const SnapshotReader> snapshots, std::span<const std::string> paths) {
+  std::vector<SnapshotStreams> streams;
+  for (const SnapshotReader& each : snapshots) streams.push_back(streams_of(each));
+  const std::vector<std::string> moments = moments_of(snapshots, paths);
+  std::vector<std::string> ages{"older than " + moments.front()};
+  for (size_t i = 0; i + 1 < moments.size(); ++i) ages.push_back("newer than " + moments[i]);
+  MapClasses classes = MapClasses::by_age(streams);
+  std::vector<std::string> labels = map_labels(classes.list(), {}, ages);
+  return {std::move(classes), std::move(labels)};
+}
+
+// Opened, and of one process in the order in which they were taken.
+std::vector<SnapshotReader> open_series(const std::vector<std::string>& paths) {
+  std::vector<SnapshotReader> snapshots;
+  for (const std::string& path : paths) {
+    snapshots.push_back(open_snapshot(path, "render"));
+    if (snapshots.size() == 1) continue;
+    const Process& before = snapshots[snapshots.size() - 2].metadata().process;
+    const Process& process = snapshots.back().metadata().process;
+    const std::string& path_before = paths[snapshots.size() - 2];
+    if (!is_same_process(before, process)) {
+      throw Error(ErrorKind::kUnsupported, fmt::format("{} and {}", path_before, path),
+                  "they are not of the same process: addresses say nothing about age",
+                  fmt::format("to see what grew from one process to the other: heapsnap diff {} {}",
+                              shell_word(path_before, "FILE"), shell_word(path, "FILE")));
+    }
+    if (process.taken_at_ns < before.taken_at_ns) {
+      throw Error(ErrorKind::kUsage, fmt::format("{} and {}", path_before, path),
+                  "the second was taken before the first", "name the oldest snapshot first");
+    }
+  }
+  return snapshots;
+}
+
 ColorKey color_key(const SnapshotReader& snapshot, const std::string& path,
                    const std::string& color_by) {
   const SnapshotStreams streams = streams_of(snapshot);
@@ -101,21 +156,33 @@ ColorKey color_key(const SnapshotReader& snapshot, const std::string& path,
   return {std::move(classes), std::move(labels)};
 }
 
-void check_color_by(const std::string& color_by) {
-  if (color_by == "age") {
-    throw Error(
-        ErrorKind::kUnsupported, "--color-by age",
-        "snapshots do not record when a block was allocated",
-        "with --color-by stack, the blocks that are older than the tracker have a colour of "
-        "their own; heapsnap diff OLD NEW shows what is newer than a snapshot");
+// How many snapshots a picture by these colours is made of.
+void check_color_by(const std::string& color_by, const std::vector<std::string>& paths) {
+  check_choice("--color-by", color_by,
+               {"state", "residency", "size", "type", "stack", "leak", "age"});
+  if (color_by != "age" && paths.size() > 1) {
+    throw Error(ErrorKind::kUsage, fmt::format("{} snapshots", paths.size()),
+                fmt::format("by {}, a picture is of one snapshot", color_by),
+                "add --color-by age to see what is older than the first of them and what is newer");
   }
-  check_choice("--color-by", color_by, {"state", "residency", "size", "type", "stack", "leak"});
+  if (color_by == "age" && paths.size() < 2) {
+    throw Error(ErrorKind::kUsage, "--color-by age",
+                "no snapshot records when a block was allocated: it takes an older one of the same "
+                "process to tell",
+                fmt::format("heapsnap render OLDER.hsnap {} --color-by age -o FILE",
+                            shell_word(paths.front(), "FILE")));
+  }
+  if (paths.size() > MapClasses::kMostAges) {
+    throw Error(ErrorKind::kUsage, fmt::format("{} snapshots", paths.size()),
+                fmt::format("a picture tells {} of them apart at most", MapClasses::kMostAges),
+                "leave some out: the first, the last and those between them that matter");
+  }
 }
 
 }  // namespace
 
 int run_render(const std::vector<std::string>& arguments) {
-  std::string path;
+  std::vector<std::string> paths;
   std::string output;
   std::string color_by = "state";
   std::string region;
@@ -124,11 +191,12 @@ int run_render(const std::vector<std::string>& arguments) {
   uint64_t width = 1280;
   uint64_t height = 800;
   bool force = false;
-  OptionParser parser("render [options] SNAPSHOT -o FILE", kRenderDescription);
+  OptionParser parser("render [options] [OLDER...] SNAPSHOT -o FILE", kRenderDescription);
   parser.text("output,o", output, "FILE", "the picture; - for standard output");
   parser.flag("force,f", force, "replace FILE if it exists");
   parser.text("color-by", color_by, "COLOURS",
-              "state (default), residency, size, type, stack or leak");
+              "state (default), residency, size, type, stack, leak, or age as older "
+              "snapshots of the process tell it");
   parser.text("region", region, "PART",
               "'arena N', mmapped, an address in it, a range of addresses, or a mapping's name");
   parser.text("scale", scale, "BYTES",
@@ -137,18 +205,20 @@ int run_render(const std::vector<std::string>& arguments) {
   parser.number("width", width, "PIXELS", "width of the picture (default: 1280)");
   parser.number("height", height, "PIXELS",
                 "maximum height (default: 800); with --scale, it may be higher");
-  parser.positional("SNAPSHOT", path);
+  parser.positionals("SNAPSHOT", paths);
   parser.example("heapsnap render a.hsnap -o a.png", "see fragmentation at a glance");
   parser.example("heapsnap render a.hsnap -o a.png --region 'arena 1' --scale 16",
                  "see every chunk of an arena");
   parser.example("heapsnap render a.hsnap -o a.svg --color-by type",
                  "where objects of which type lie, for a document");
+  parser.example("heapsnap render monday.hsnap friday.hsnap -o a.png --color-by age",
+                 "what has been there since Monday, and between what the new lies");
   if (!parser.parse(arguments)) return kExitDone;
-  if (path.empty() || output.empty()) {
+  if (paths.empty() || output.empty()) {
     throw Error(ErrorKind::kUsage, "render", "it needs a snapshot and -o FILE",
                 "for example: heapsnap render a.hsnap -o a.png");
   }
-  check_color_by(color_by);
+  check_color_by(color_by, paths);
   const bool as_svg = is_svg(format, output);
   PictureSize size{picture_side("width", width), picture_side("height", height), parse_scale(scale),
                    as_svg ? kSvgSquare : 1};
@@ -156,7 +226,9 @@ int run_render(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::kUsage, "--scale " + scale, "an SVG is an overview",
                 "leave --scale out, or make a PNG");
   }
-  const SnapshotReader snapshot = open_snapshot(path, "render");
+  const std::vector<SnapshotReader> snapshots = open_series(paths);
+  const SnapshotReader& snapshot = snapshots.back();
+  const std::string& path = paths.back();
   const SnapshotStreams streams = streams_of(snapshot);
   std::vector<HeapRegion> all = heap_regions(streams);
   if (all.empty()) {
@@ -166,7 +238,8 @@ int run_render(const std::vector<std::string>& arguments) {
   const bool needs_references = color_by == "type" || color_by == "leak";
   StepLine working(needs_references ? "reading the references" : "reading the heap", 2);
   PictureFrame frame = plan_picture(snapshot.metadata().heap, chosen.regions, size);
-  const ColorKey key = color_key(snapshot, path, color_by);
+  const ColorKey key =
+      color_by == "age" ? key_by_age(snapshots, paths) : color_key(snapshot, path, color_by);
   HeapPicture picture(std::move(frame), key.classes,
                       {snapshot.metadata(), "by " + color_by, chosen.name, key.labels}, size.height,
                       [&](const HeapMap& map, MapBand& band) {
