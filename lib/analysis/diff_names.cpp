@@ -103,6 +103,14 @@ std::string RootNames::of(const RootPlace& place) const {
   return place.name.empty() ? "anonymous memory" : place.name;
 }
 
+std::string RootNames::shown(const RootPlace& place) const {
+  const uint64_t word = word_size(metadata_.process.machine);
+  const bool is_variable = place.kind == RootKind::kVariable && place.name.empty();
+  const bool has_offset = scope_ == NameScope::kOneBuild && !place.module.empty();
+  if (!is_variable || !has_offset || place.size <= word) return of(place);
+  return of(place) + " to +" + hex(place.module_offset + place.size - word);
+}
+
 std::string owner_name(const OwnerSum& owner, const OwnerSums& sums, const RootNames& roots) {
   return owner.is_several ? std::string(kSeveralRoots) : roots.of(sums.places[owner.place]);
 }

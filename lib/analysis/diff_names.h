@@ -42,7 +42,11 @@ class RootNames {
  public:
   RootNames(const SnapshotMetadata& metadata, NameScope scope,
             ThreadNames threads = ThreadNames::kKnown);
+  // The same in each snapshot.
   std::string of(const RootPlace& place) const;
+  // To be shown: of what has no name, where its words end, too, which may be elsewhere in another
+  // snapshot.
+  std::string shown(const RootPlace& place) const;
 
  private:
   std::string thread_name(int32_t tid) const;

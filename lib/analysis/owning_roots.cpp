@@ -188,6 +188,11 @@ void tell_apart(std::vector<Root>& roots, std::vector<RootPlace>& places,
   NamelessWords words(graph, sizes, word);
   words.unite(nameless, reachable_blocks(graph, of_named));
 
+  std::vector<uint64_t> end_of(nameless.size());  // by first word: behind the last one
+  for (uint32_t i = 0; i < nameless.size(); ++i) {
+    uint64_t& end = end_of[words.first(i)];
+    end = std::max(end, nameless[i]->offset + word);
+  }
   std::unordered_map<uint32_t, uint32_t> place_of;  // by first word
   std::vector<uint32_t> new_places(nameless.size());
   for (uint32_t i = 0; i < nameless.size(); ++i) {
@@ -197,7 +202,7 @@ void tell_apart(std::vector<Root>& roots, std::vector<RootPlace>& places,
       RootPlace place = places[root.place];
       place.begin = place.begin + root.offset;
       place.module_offset += root.offset;
-      place.size = 0;
+      place.size = end_of[first] - root.offset;
       place_of.emplace(first, static_cast<uint32_t>(places.size()));
       places.push_back(std::move(place));
     }

@@ -20,7 +20,8 @@
 //            a       b ──► c       blocks of one size
 //
 // Words near each other are one variable when what they lead to hangs together, as in the header of
-// a map, and so are neighbours that lead to blocks of one size, as in an array.
+// a map, and so are neighbours that lead to blocks of one size, as in an array. What they are a
+// place of reaches from the first of these words to the last, which may be two variables in truth.
 #pragma once
 
 #include <cstdint>

@@ -224,7 +224,11 @@ void SnapshotDiffBuilder::add_owners(Section& section, const DiffInput& input) {
     places[i] = {key, depth};
     sums.add(key, node.retained, i, above, depth);
   }
-  section.table.add(sums, name_of);
+  section.table.add(sums, [&](uint32_t index) {
+    const OwnerNode& node = tree.nodes[index];
+    return node.kind == OwnerNode::Kind::kPlace ? roots.shown(tree.places[node.place])
+                                                : name_of(index);
+  });
   Tally total = tree.in_use;
   total.bytes -= tree.leaked.bytes;
   total.count -= tree.leaked.count;

@@ -23,10 +23,27 @@ bool may_be_stale(const HeldPath& path) {
                      [](const HeldStep& step) { return step.may_be_stale; });
 }
 
+bool is_nameless_variable(const RootPlace& place) {
+  return place.name.empty() &&
+         (place.kind == RootKind::kVariable || place.kind == RootKind::kThreadLocal);
+}
+
+// The place that a path begins in: of a variable without a name, the word.
+RootPlace start_of(const ReferenceReportInput& input, const HeldPath& path) {
+  RootPlace place = input.references.places[path.place];
+  if (!is_nameless_variable(place) || path.steps.empty()) return place;
+  const uint64_t offset = path.steps.front().held_at;
+  place.begin = place.begin + offset;
+  place.module_offset += offset;
+  place.size = word_size(input.metadata.process.machine);
+  return place;
+}
+
 void print_path(Writer& out, const ReferenceReportInput& input, const HeldPath& path,
                 const Ink& ink, size_t width) {
   constexpr size_t kStepsShown = 24;
-  const RootPlace& place = input.references.places[path.place];
+  const RootPlace place = start_of(input, path);
+  const bool is_word = place.begin.is_null() || is_nameless_variable(place);
   out.write("\n");
   print_lines(out, "  ", ink.bold(root_label(input.metadata, place)), width);
   const size_t steps = path.steps.size();
@@ -37,8 +54,7 @@ void print_path(Writer& out, const ReferenceReportInput& input, const HeldPath& 
       i += skipped;
     }
     const HeldStep& step = path.steps[i];
-    const std::string where =
-        i == 0 && place.begin.is_null() ? "" : fmt::format("+{:#x}  ", step.held_at);
+    const std::string where = i == 0 && is_word ? "" : fmt::format("+{:#x}  ", step.held_at);
     print_lines(
         out, "    ",
         fmt::format("{}→ {}  {}{}", where, address_text(step.block.address),

@@ -33,10 +33,18 @@ std::string thread_label(const SnapshotMetadata& metadata, int32_t tid, uint32_t
   return count_text(threads, "thread", "threads") + in_brackets(thread_family_of(metadata, tid));
 }
 
-// "server+0x4010" for what has no name.
-std::string unnamed_label(const RootPlace& place) {
-  if (place.module.empty()) return address_text(place.begin);
-  return fmt::format("{}+{:#x}", printable(file_name_of(place.module)), place.module_offset);
+// "server+0x4010" for what has no name, "server+0x4010 to +0x4038" for several words.
+std::string unnamed_label(const SnapshotMetadata& metadata, const RootPlace& place) {
+  const uint64_t word = word_size(metadata.process.machine);
+  const uint64_t last = place.size > word ? place.size - word : 0;
+  if (place.module.empty()) {
+    const std::string begin = address_text(place.begin);
+    return last == 0 ? begin : begin + " to " + address_text(place.begin + last);
+  }
+  std::string label =
+      fmt::format("{}+{:#x}", printable(file_name_of(place.module)), place.module_offset);
+  if (last != 0) label += fmt::format(" to +{:#x}", place.module_offset + last);
+  return label;
 }
 
 bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
@@ -78,15 +86,17 @@ std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place,
   const std::string in_module = place.module.empty() || place.kind == RootKind::kGlobal
                                     ? ""
                                     : " in " + printable(file_name_of(place.module));
-  return label_of(metadata, place,
-                  place.name.empty() ? unnamed_label(place) : printable(place.name) + in_module,
-                  threads);
+  return label_of(
+      metadata, place,
+      place.name.empty() ? unnamed_label(metadata, place) : printable(place.name) + in_module,
+      threads);
 }
 
 std::string short_root_label(const SnapshotMetadata& metadata, const RootPlace& place,
                              uint32_t threads) {
   return label_of(metadata, place,
-                  place.name.empty() ? unnamed_label(place) : printable(place.name), threads);
+                  place.name.empty() ? unnamed_label(metadata, place) : printable(place.name),
+                  threads);
 }
 
 std::string block_size_label(uint64_t bytes) {
@@ -230,6 +240,7 @@ void write_json_root(JsonWriter& json, const RootPlace& place) {
     json.member("module", place.module);
     json.member("module_offset", place.module_offset);
   }
+  if (place.name.empty() && place.size != 0) json.member("size", place.size);
   if (place.tid != 0) json.member("tid", place.tid);
   if (!place.begin.is_null()) json.member("addr", place.begin);
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "handmade_references.h"
@@ -321,15 +322,17 @@ TEST_CASE("in a file without symbols, words whose blocks hang together are one v
   heap.link(single, 0, shared);
   const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
 
-  std::vector<std::pair<uint64_t, uint64_t>> found;  // offset in the module, retained blocks
+  // Offset in the module, bytes of its words, retained blocks.
+  std::vector<std::array<uint64_t, 3>> found;
   for (const uint32_t child : tree.children[0]) {
     const OwnerNode& node = tree.nodes[child];
     const bool is_place = node.kind == OwnerNode::Kind::kPlace;
-    found.emplace_back(is_place ? tree.places[node.place].module_offset : 0, node.retained.count);
+    const RootPlace place = is_place ? tree.places[node.place] : RootPlace{};
+    found.push_back({place.module_offset, place.size, node.retained.count});
   }
   std::sort(found.begin(), found.end());
-  const std::vector<std::pair<uint64_t, uint64_t>> expected = {
-      {0, 1}, {0x4018, 3}, {0x4048, 1}, {0x4100, 4}, {0x5000, 1}};
+  const std::vector<std::array<uint64_t, 3>> expected = {
+      {0, 0, 1}, {0x4018, 0x18, 3}, {0x4048, 8, 1}, {0x4100, 0x20, 4}, {0x5000, 8, 1}};
   CHECK(found == expected);
 }
 

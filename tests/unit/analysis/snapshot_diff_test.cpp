@@ -294,6 +294,14 @@ TEST_CASE("within one build, what has no name goes by its place in the file") {
   CHECK(RootNames(metadata, NameScope::kOneBuild).of(place) == "handmade+0x4010");
   CHECK(RootNames(metadata, NameScope::kSeveralBuilds).of(place) ==
         "variables without a name in the program");
+  // Of several words, where the last one is, but not in the name that is looked for.
+  place.size = 0x30;
+  CHECK(RootNames(metadata, NameScope::kOneBuild).of(place) == "handmade+0x4010");
+  CHECK(RootNames(metadata, NameScope::kOneBuild).shown(place) == "handmade+0x4010 to +0x4038");
+  CHECK(RootNames(metadata, NameScope::kSeveralBuilds).shown(place) ==
+        "variables without a name in the program");
+  place.size = 8;
+  CHECK(RootNames(metadata, NameScope::kOneBuild).shown(place) == "handmade+0x4010");
   place.name = "count.0";
   CHECK(RootNames(metadata, NameScope::kOneBuild).of(place) == "count.0");
   CHECK(RootNames(metadata, NameScope::kSeveralBuilds).of(place) == "count");

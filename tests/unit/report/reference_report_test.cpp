@@ -221,6 +221,41 @@ TEST_CASE("threads that do the same are named together") {
   CHECK(root_label(metadata, place) == "handle");
 }
 
+TEST_CASE("a variable without a name is where its words are") {
+  HandmadeHeap heap;
+  const uint32_t data = heap.add_place(RootKind::kVariable, "");
+  heap.streams.places[data].module = "/opt/server";
+  heap.streams.places[data].module_offset = 0x9000;
+  // Two words that lead to the same: an owner of 0x91c0, whose block 0x91f8 leads to.
+  const BlockNumber table = heap.add(1016);
+  const BlockNumber session = heap.add(40);
+  heap.link(table, 0, session);
+  heap.hold(data, session, 0x1c0);
+  heap.hold(data, table, 0x1f8);
+  heap.hold(data, heap.add(104), 0x800);
+  heap.snapshot.metadata.references.emplace().is_complete = true;
+  const SnapshotStreams streams = heap.finish();
+  const RecordedStacks recorded;
+  const ReferenceReportInput input{heap.snapshot.metadata, heap.streams, recorded, "a.hsnap"};
+  const OwnerTree tree = make_owner_tree(streams, heap.streams);
+  const std::string owners =
+      printed_by([&](Writer& out) { print_owners(out, input, tree, OwnerListing{}, TextStyle{}); });
+  CHECK(says(owners, "server+0x91c0 to +0x91f8, 2 blocks\n"));
+  CHECK(says(owners, "server+0x9800, 1 block\n"));
+  const std::string json =
+      printed_by([&](Writer& out) { print_json_owners(out, input, tree, OwnerListing{}); });
+  simdjson::dom::parser parser;
+  simdjson::dom::element owner = simdjson::dom::element(parser.parse(json))["owners"].at(0);
+  CHECK(int64_t(owner["module_offset"]) == 0x91c0);
+  CHECK(int64_t(owner["size"]) == 0x40);
+
+  const auto held = explain_block(streams, heap.streams, heap.address_of(table), 5);
+  REQUIRE(held);
+  const std::string why =
+      printed_by([&](Writer& out) { print_held_block(out, input, *held, TextStyle{}); });
+  CHECK(says(why, "  server+0x91f8\n    → 0x"));
+}
+
 TEST_CASE("why shows each step to the block") {
   const ReportedHeap reported;
   const Address name = reported.heap.address_of(2);
