@@ -69,7 +69,7 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
       const uint32_t offset = batch.offsets[at];
       const BlockNumber target = batch.targets[at];
       if ((!is_slot && known.skips(offset)) || is_left_over(source, offset)) continue;
-      const bool interior = batch.interior[at] != 0 && class_of(target) == 0;
+      const bool interior = batch.interior[at] != 0 && !begins_inside(target, batch.interior[at]);
       while (next_word_ < words_.size() && words_[next_word_].block == source &&
              words_[next_word_].offset < offset) {
         ++next_word_;

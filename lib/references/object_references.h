@@ -3,7 +3,8 @@
 //   - a variable's word is a root, and no reference of the table that it lies in;
 //   - words that are left over are none, either;
 //   - words of objects in blocks of malloc that are no references are left out, as those of slots
-//     were before (slot_map.h), and a reference to such an object is one to its block's begin;
+//     were before (slot_map.h), and a reference to where such an object begins is none past its
+//     block's first byte;
 //   - a word that leads to a buffer of the object says what kind of buffer its target is.
 #pragma once
 
@@ -52,6 +53,11 @@ class ObjectReferences final : public ReferenceSink {
     uint64_t end = 0;
     auto operator<=>(const Words&) const = default;
   };
+  // Whether it is there, `inside` of a block of malloc, that its object begins.
+  bool begins_inside(BlockNumber block, uint8_t inside) const {
+    const uint32_t object_at = map_.slots().classes()[class_of(block)].object_at;
+    return object_at != 0 && how_far_inside(object_at) == inside;
+  }
   void find_words(const RuntimeObjects& objects);
   // The block and the number of a word in it.
   std::optional<std::pair<BlockNumber, uint64_t>> find_word(Address at, BlockMap::Hint& hint) const;

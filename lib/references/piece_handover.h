@@ -26,7 +26,7 @@ namespace heapsnap {
 struct FoundWord {
   Address at;
   BlockNumber target = kNoBlock;
-  bool interior = false;
+  uint8_t inside = 0;  // how_far_inside()
 };
 
 // One that lies in a block.

@@ -19,6 +19,15 @@ namespace heapsnap {
 using BlockNumber = uint32_t;
 inline constexpr BlockNumber kNoBlock = UINT32_MAX;
 
+// How far past a block's first byte, or past where the object in a slot begins, a reference points:
+// in words of eight bytes, if it is a few of them.
+inline constexpr uint8_t kFarInside = UINT8_MAX;
+constexpr uint8_t how_far_inside(uint64_t bytes) {
+  constexpr uint64_t kWord = 8;
+  const bool is_near = bytes % kWord == 0 && bytes / kWord < kFarInside;
+  return is_near ? static_cast<uint8_t>(bytes / kWord) : kFarInside;
+}
+
 // The references of consecutive blocks: counts[i] of them belong to block first + i.
 struct ReferenceBatch {
   BlockNumber first = 0;
@@ -26,7 +35,7 @@ struct ReferenceBatch {
   // Of each reference, those of a block in ascending order of `offsets`:
   std::span<const uint32_t> offsets;     // of the word in its block, in words of the target
   std::span<const BlockNumber> targets;  // the block that it points into
-  std::span<const uint8_t> interior;     // 0: at the block's first byte; 1: further inside
+  std::span<const uint8_t> interior;     // 0: at the block's first byte; else further inside
 };
 
 // Takes the references of all blocks, in ascending order of the blocks' numbers, none left out.

@@ -74,7 +74,7 @@ class References {
     ++counts_.back();
     offsets_.push_back(found.offset);
     targets_.push_back(found.word.target);
-    interior_.push_back(found.word.interior ? 1 : 0);
+    interior_.push_back(found.word.inside);
   }
   // All blocks below `end` are complete.
   void finish(BlockNumber end) {
@@ -114,7 +114,7 @@ class References {
 void show(ContainerStorage* storage, const BlockMap& map, Address from,
           std::span<const std::byte> bytes, const FoundWord& word, BlockNumber source = kNoBlock,
           uint64_t offset_in_block = 0) {
-  if (storage == nullptr || word.interior || word.target >= map.first_slot()) return;
+  if (storage == nullptr || word.inside != 0 || word.target >= map.first_slot()) return;
   storage->look_at({word.at, word.at - from, bytes, source, offset_in_block}, word.target);
 }
 
@@ -178,7 +178,7 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
   bool in_slots = false;
   Lookup lookup(map, [&filled](const WordPlace& at, const BlockMap::Place& target) {
     filled.words.push_back(
-        {{Address(at.at), target.block, target.offset != 0}, at.source, at.offset});
+        {{Address(at.at), target.block, how_far_inside(target.offset)}, at.source, at.offset});
   });
   const auto look = [&](Address from, std::span<const std::byte> bytes) {
     filled = handover.make_piece();
@@ -219,7 +219,7 @@ ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRan
   Address piece;
   std::span<const std::byte> piece_bytes;
   const auto found = [&](const WordPlace& at, const BlockMap::Place& target) {
-    const FoundWord each{Address(at.at), target.block, target.offset != 0};
+    const FoundWord each{Address(at.at), target.block, how_far_inside(target.offset)};
     receive(each);
     show(storage, map, piece, piece_bytes, each);
   };

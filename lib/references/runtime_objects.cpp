@@ -17,11 +17,12 @@ void RuntimeObjects::add_buffer(Address at, uint64_t skip) {
   buffers_.push_back(at.value() / kWord << kSkipBits | known->second);
 }
 
-uint32_t RuntimeObjects::class_that_skips(uint64_t skip) {
-  uint32_t& known = class_of_skip_[skip];
+uint32_t RuntimeObjects::class_that_skips(uint64_t skip, uint32_t object_at) {
+  uint32_t& known = class_of_skip_[{skip, object_at}];
   if (known == SlotMap::kBuffers) {
     ObjectClass made;
     made.skip = skip;
+    made.object_at = object_at;
     known = slots.add_class(std::move(made));
   }
   return known;
@@ -34,14 +35,15 @@ void RuntimeObjects::seal() {
     const uint64_t at = (buffer >> kSkipBits) * kWord;
     const uint64_t skip = skips_[buffer & ((uint64_t{1} << kSkipBits) - 1)];
     if (!slots.contains(at)) {
-      blocks.push_back({Address(at), class_that_skips(skip)});
+      blocks.push_back({Address(at), class_that_skips(skip, 0)});
       continue;
     }
     const auto slot = slots.find(at);
     if (!slot || slots.class_number(slot->number) != SlotMap::kBuffers) continue;
     const uint64_t before = (at - slots.begin_of(at).value()) / kWord;
     const uint64_t behind = before >= 64 ? 0 : skip << before;
-    slots.set_class(slot->number, class_that_skips(~ObjectClass::words_from(before) | behind));
+    slots.set_class(slot->number, class_that_skips(~ObjectClass::words_from(before) | behind,
+                                                   static_cast<uint32_t>(before * kWord)));
   }
   buffers_.release();
 }

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -64,12 +65,13 @@ struct RuntimeObjects {
  private:
   // An address, of which eight bytes are one, and in the low bits the number of what to skip.
   static constexpr unsigned kSkipBits = 18;
-  uint32_t class_that_skips(uint64_t skip);
+  // Of a buffer that begins so many bytes inside of its slot.
+  uint32_t class_that_skips(uint64_t skip, uint32_t object_at);
 
   LargeArray<uint64_t> buffers_;
   std::vector<uint64_t> skips_;
   std::unordered_map<uint64_t, uint32_t> number_of_skip_;
-  std::unordered_map<uint64_t, uint32_t> class_of_skip_;
+  std::map<std::pair<uint64_t, uint32_t>, uint32_t> class_of_skip_;  // and where it begins
 };
 
 }  // namespace heapsnap

@@ -45,8 +45,9 @@ struct ObjectClass {
   std::string name;     // empty: no object, but a buffer of one
   std::string builtin;  // these two: as BlockType's
   std::string part;
-  uint32_t object_at = 0;  // 0, 16 or 32: bytes from the begin of the slot
-  uint64_t skip = 0;       // a bit for each word that is no reference; the last one for the rest
+  // Bytes from the begin of the slot, or of the block: 0, 16 or 32; of a buffer any multiple of 8.
+  uint32_t object_at = 0;
+  uint64_t skip = 0;  // a bit for each word that is no reference; the last one for the rest
   std::vector<Buffer> buffers;  // few
   Rows rows = {};
   bool is_exact = false;  // BlockType's
@@ -116,9 +117,10 @@ class SlotMap {
     const uint64_t bit = uint64_t{1} << (index % 64);
     if ((cell.used & bit) == 0) return std::nullopt;
     const uint64_t object_at = (cell.at_16 & bit) != 0 ? 16 : (cell.at_32 & bit) != 0 ? 32 : 0;
-    const bool is_any = (cell.is_buffer & bit) != 0;
-    return Place{cell.rank + count_bits(cell.used & (bit - 1)),
-                 is_any ? 0 : into - index * page->slot_bytes - object_at};
+    const uint32_t number = cell.rank + count_bits(cell.used & (bit - 1));
+    const uint64_t in_slot = into - index * page->slot_bytes;
+    if ((cell.is_buffer & bit) != 0) return Place{number, offset_in_buffer(number, in_slot)};
+    return Place{number, in_slot - object_at};
   }
   // Fetches what find() will look at first.
   void prefetch(uint64_t address) const { __builtin_prefetch(&table_[slot_of_table(address)]); }
@@ -165,6 +167,17 @@ class SlotMap {
     uint32_t page = 0;
   };
 
+  // A buffer may have words in front of where its object's reference to it leads, which is a byte
+  // less where Python 3.12 tags it. What nobody has said anything of may be an object of a type
+  // that is not known.
+  uint64_t offset_in_buffer(uint32_t number, uint64_t in_slot) const {
+    if (in_slot == 0) return 0;
+    const uint32_t of_class = class_of_[number];
+    const uint64_t begin = classes_[of_class].object_at;
+    const bool may_begin = of_class == kBuffers ? in_slot == 16 || in_slot == 32
+                                                : in_slot == begin || in_slot + 1 == begin;
+    return may_begin ? 0 : in_slot;
+  }
   static uint32_t count_bits(uint64_t bits) { return static_cast<uint32_t>(std::popcount(bits)); }
   size_t slot_of_table(uint64_t address) const {
     return ((address >> part_shift_) * 0x9e3779b97f4a7c15) >> table_shift_;

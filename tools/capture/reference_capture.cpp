@@ -235,7 +235,7 @@ void ReferenceCapture::scan_roots() {
     if (storage_) storage_->set_on_stack(regions_.regions[i].kind == RootKind::kStack);
     const auto receive = [&](const FoundWord& word) {
       if (roots_.size() == kMostRoots) throw GivenUp{"it has more roots than are kept"};
-      roots_.push_back({0, 0, word.target, word.interior});
+      roots_.push_back({0, 0, word.target, word.inside != 0});
       words_.push_back({word.at, i});
     };
     count(scan_outside(*target_, *map_, regions_.regions[i].range, receive, storage_.get()));

@@ -170,10 +170,10 @@ TEST_CASE("words outside are those of a range that point to blocks, in ascending
   REQUIRE(words.size() == 2);
   CHECK(words[0].at == data + 8);
   CHECK(words[0].target == 0);
-  CHECK_FALSE(words[0].interior);
+  CHECK(words[0].inside == 0);
   CHECK(words[1].at == data + 0x8000);
   CHECK(words[1].target == blocks.size() - 1);
-  CHECK(words[1].interior);
+  CHECK(words[1].inside != 0);
   CHECK(scanned.bytes == 3 * 0x1000);  // pages that were never touched are passed over
 }
 
