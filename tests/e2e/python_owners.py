@@ -164,10 +164,55 @@ def check_nothing_is_garbage(heapsnap, python):
         process.communicate("")
 
 
+# A table on both sides of a multiple of 4 GiB: a word seems to lead there when a small number was written over the lower
+# half of an address, as of a function's version.
+BETWEEN = """
+import ctypes
+LARGE = 1 << 32
+mmap = ctypes.CDLL(None).mmap
+mmap.restype = ctypes.c_void_p
+mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+
+def is_between(numbers):
+    # PySetObject: mask, table
+    mask, table = (ctypes.c_size_t.from_address(id(numbers) + offset).value for offset in (32, 40))
+    return table < border < table + mask * 16
+
+numbers = list(range(1000000, 1030000))  # the arenas before that
+# All between the border and what is mapped: without access, no backing, and where it is (MAP_FIXED_NOREPLACE).
+libc = next(int(line.split("-")[0], 16) for line in open("/proc/self/maps") if "libc.so" in line or "libc-" in line)
+border = libc // LARGE * LARGE
+begins = [int(line.split("-")[0], 16) for line in open("/proc/self/maps")]
+lowest = min(begin for begin in begins if begin > border)
+assert mmap(border + (1 << 20), lowest - border - (1 << 20), 0, 0x104022, -1, 0) == border + (1 << 20)
+seen = set(numbers)
+del numbers
+print(int(is_between(seen)), flush=True)
+sys.stdin.read()
+"""
+
+
+def check_between(heapsnap, python):
+    for _ in range(8):  # as its memory happens to lie, there may be no room for that
+        with subprocess.Popen([*python, "-c", "import sys\n" + BETWEEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.DEVNULL, cwd="/") as process:
+            if process.stdout.readline() != "1\n":
+                process.communicate("")
+                continue
+            owners = json.loads(run(heapsnap, "owners", str(process.pid), "-j", "--limit", "0"))["owners"]
+            process.communicate("")
+            kept = {node["root"]: node["retained_bytes"] for node in owners}
+            print("on both sides of a multiple of 4 GiB:", kept.get("__main__.seen"))
+            assert kept.get("__main__.seen", 0) > COUNT * 60, [(node["root"], node["retained_bytes"]) for node in owners[:4]]
+            return
+    raise AssertionError("no table lies on both sides of a multiple of 4 GiB")
+
+
 def main():
     heapsnap = sys.argv[1]
     python = find_python(sys.argv[2:])
     check_nothing_is_garbage(heapsnap, python)
+    check_between(heapsnap, python)
     for name in PROGRAMS:
         with tempfile.TemporaryDirectory() as folder:
             check_program(heapsnap, python, folder, name)
