@@ -16,4 +16,7 @@ struct ProgramBuild {
 // By the build ids, where both are known; else by the paths.
 bool is_other_build(const ProgramBuild& a, const ProgramBuild& b);
 
+// Whether it is PostgreSQL's server, whose postmaster forks a backend for each session.
+bool is_postgres(std::string_view exe);
+
 }  // namespace heapsnap
