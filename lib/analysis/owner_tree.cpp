@@ -178,17 +178,18 @@ class Folding {
          at = tree_.nodes[at].parent) {
       const bool is_shape = key >> kKindShift == kByShape;
       const bool is_alike = is_shape ? keys_[at].key >> 32 == key >> 32 : keys_[at].key == key;
-      if (is_alike && (at == parent || !is_of_runtime(key) || is_held_alike(at, parent))) return at;
+      if (is_alike && (at == parent || !is_everywhere(key) || is_held_alike(at, parent))) return at;
     }
     return 0;
   }
 
-  // Lists and dicts are everywhere: what an Order holds in one is not what held the Order in
-  // another.
-  bool is_of_runtime(uint64_t key) const {
+  // Lists and dicts of a runtime are everywhere, and so are nodes of containers: what an Order holds
+  // in one is not what held the Order in another.
+  bool is_everywhere(uint64_t key) const {
     const uint64_t type = key & ~(kByType << kKindShift);
     return key >> kKindShift == kByType && type < types_.size() &&
-           types_[type].source == TypeSource::kRuntime;
+           (types_[type].source == TypeSource::kRuntime ||
+            types_[type].source == TypeSource::kStructure);
   }
   // Whether `node` is held by blocks of the same sorts as a block that `parent` holds.
   bool is_held_alike(uint32_t node, uint32_t parent) const {
@@ -241,6 +242,16 @@ class Folding {
   std::unordered_map<Edge, uint32_t, EdgeHash> by_edge_;
   std::optional<std::pair<Edge, uint32_t>> last_;
 };
+
+// The block that says most of what the largest owner holds.
+BlockNumber example_of(const OwnerTree& tree) {
+  uint32_t at = 0;
+  while (tree.nodes[at].kind != OwnerNode::Kind::kBlocks) {
+    if (tree.children[at].empty()) return kNoBlock;
+    at = tree.children[at].front();
+  }
+  return tree.nodes[at].example;
+}
 
 LargeArray<uint32_t> positions_of(const DominatorTree& tree, size_t nodes) {
   LargeArray<uint32_t> positions(nodes);
@@ -302,7 +313,9 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   }
   OwnerTree result = std::move(folding).finish();
   result.of_several = std::move(of_several);
+  const BlockNumber example = example_of(result);
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    if (block.number == example) result.example = block.address;
     if (block.is_mallocs_own) return;
     result.in_use.add(block.usable);
     if (reached.contains(block.number)) return;

@@ -9,8 +9,8 @@
 //
 // A chain of blocks of one sort, such as a list, is one node: what is held by its like belongs to
 // the node of that. Of a language runtime's objects, which all hold each other by lists and dicts,
-// only where what holds both is alike, too. What several roots lead to is below none of them, but
-// below a node of its own.
+// and of the nodes of containers only where what holds both is alike, too. What several roots lead
+// to is below none of them, but below a node of its own.
 //
 // Roots that pass, on stacks and in registers, own only what nothing that lasts leads to
 // (owning_roots.h), and references that are no members only what no others lead to
@@ -23,6 +23,7 @@
 #include "analysis/reference_streams.h"
 #include "analysis/size_classes.h"
 #include "analysis/snapshot_streams.h"
+#include "base/address.h"
 #include "references/block_type.h"
 #include "references/root.h"
 
@@ -65,6 +66,8 @@ struct OwnerTree {
   Tally in_use;                                 // all blocks but malloc's own
   Tally leaked;                                 // of these, what no root leads to, and no
   Tally garbage;                                // of language runtimes (garbage_of())
+  // The first block of the largest kind that the largest owner holds; null: there are none.
+  Address example;
 };
 
 // At most 40 bytes a block where each has one reference and a half. Throws Error{kBadInput} when
