@@ -2,8 +2,10 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "odd_process.h"
@@ -95,7 +97,9 @@ static void loading_libraries(void) {
   pthread_join(thread, NULL);
 }
 
-// In a namespace of the loader, where each library has a C library and a malloc of its own.
+// In a namespace of the loader, where each library has a C library and a malloc of its own. Nobody
+// gives back what that malloc had from the kernel: it is unmapped here, or a debugger beside would
+// soon have gigabytes to read.
 static void loader_namespaces(void) {
   say_ready();
   while (!is_over()) {
@@ -106,12 +110,18 @@ static void loader_namespaces(void) {
     }
     void* (*allocate)(size_t) = NULL;
     void (*release)(void*) = NULL;
+    struct mallinfo2 (*statistics)(void) = NULL;
     *(void**)&allocate = dlsym(library, "malloc");
     *(void**)&release = dlsym(library, "free");
+    *(void**)&statistics = dlsym(library, "mallinfo2");
     void* const block = allocate(1000);
     EXPECT(block != NULL);
     release(block);
+    // The first block lies in the first page of its arena.
+    void* const arena = (void*)((uintptr_t)block & -(uintptr_t)sysconf(_SC_PAGESIZE));
+    const size_t size = statistics().arena;
     EXPECT_EQUAL(dlclose(library), 0);
+    EXPECT_EQUAL(munmap(arena, size), 0);
     churn();
   }
 }
