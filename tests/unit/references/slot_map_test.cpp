@@ -210,8 +210,8 @@ TEST_CASE("a variable's word is a root, and words of objects in blocks count as 
   CHECK(references.buffer_kind(1) == 0);
 }
 
-// A word of two halves: a number that was written over the lower one of an address. Where memory lies
-// on both sides of a multiple of 4 GiB, there are many that seem to lead there.
+// A word of two halves: a number that was written over the lower one of an address. Where memory
+// lies on both sides of a multiple of 4 GiB, there are many that seem to lead there.
 TEST_CASE("only where an object or a buffer begins, a reference is none past its first byte") {
   BlockMap map(Machine::kX86_64, 1 << 20);
   const std::vector<uint64_t> sizes = {64, 4112, 1040};
