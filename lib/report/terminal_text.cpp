@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "report/own_types.h"
 #include "report/utf8.h"
 
 namespace heapsnap {
@@ -166,6 +167,10 @@ std::string clipped(std::string_view text, size_t width) {
 
 std::string cut_name(std::string_view name, size_t width) {
   if (display_width(name) <= width) return std::string(name);
+  for (const OwnTypesForm form : {OwnTypesForm::kNested, OwnTypesForm::kFlat}) {
+    std::string own = with_own_types(name, form);
+    if (!own.empty() && display_width(own) <= width) return own;
+  }
   std::string cut = without_template_arguments(name);
   if (display_width(cut) <= width) return cut;
   if (width == 0) return {};

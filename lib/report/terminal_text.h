@@ -20,8 +20,9 @@ size_t display_width(std::string_view text);
 // Cuts the middle out of printable text that is wider than `width` columns: "/usr/l…/libc.so.6".
 std::string clipped(std::string_view text, size_t width);
 
-// Makes a printable name no wider than `width` columns: without what is in the angle brackets of
-// templates, and where that is not enough, without its end: "std::vector<…>", "handle_req…".
+// Makes a printable name no wider than `width` columns: of what is in the angle brackets of
+// templates, only with the program's own types (own_types.h), then without all of it, and where that
+// is not enough, without its end: "std::map<…, Session>", "std::vector<…>", "handle_req…".
 std::string cut_name(std::string_view name, size_t width);
 
 // Breaks at spaces into lines of at most `width` columns, but not between a number and its unit; a
