@@ -6,6 +6,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import stat
@@ -195,6 +196,24 @@ def standard_error(heapsnap, folder):
             check(made.returncode == code, f"{command} with {broken or 'a closed'} standard error: {made}")
 
 
+def full_output(heapsnap, folder):
+    """What cannot be written is an error, of heapsnap itself and of each command, and also of what prints only help."""
+    def onto_full_disk(*words):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            return subprocess.run([heapsnap, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    commands = re.findall(r"^  (\w+) ", run(heapsnap, "--help").stdout.partition("Start here")[0], re.MULTILINE)
+    check(len(commands) > 20, f"{commands}")
+    with Sleeper() as target:
+        path = f"{folder}/a.hsnap"
+        check(run(heapsnap, "attach", "--references", "yes", "-q", "-o", path, target.pid).returncode == 0, "attach")
+        reading = [[command, path] for command in ("report", "owners", "leaks", "types")]
+        for words in ([["--help"], ["help"], ["--version"], []] + [[command, "--help"] for command in commands] + reading +
+                      [["diff", path, path], ["doctor"], ["completions", "bash"], ["inject", target.pid]]):
+            made = onto_full_disk(*words)
+            check(made.returncode == 7 and "standard output cannot be written" in made.stderr and "  do:" in made.stderr,
+                  f"{words}: {made}")
+
+
 def default_names(heapsnap, folder):
     """Snapshots of one second have names of their own; one that was asked for is not changed."""
     with Sleeper() as target:
@@ -240,7 +259,8 @@ def main():
         else:
             {"arguments": arguments, "other_files": other_files,
              "standard_output": standard_output, "standard_error": standard_error, "closed_pipe": closed_pipe,
-             "closed_descriptors": closed_descriptors, "default_names": default_names}[case](heapsnap, folder)
+             "closed_descriptors": closed_descriptors, "default_names": default_names,
+             "full_output": full_output}[case](heapsnap, folder)
 
 
 main()

@@ -218,7 +218,7 @@ Error explain_attach_refusal(const AttachFacts& facts, const TargetRefusal& refu
   // The state has changed since, or the cause does not show: what the kernel said is all there is.
   std::string remedy;
   if (refusal.kind() == ErrorKind::kNoProcess) {
-    remedy = "find its successor: ps -eo pid,lstart,comm --sort=-start_time | head";
+    remedy = kFindSuccessor;
   } else if (refusal.error_number() == EPERM || refusal.error_number() == EACCES) {
     remedy = remedy_by_capability(facts);
   }

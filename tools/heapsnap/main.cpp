@@ -10,6 +10,7 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/error.h"
@@ -99,11 +100,23 @@ std::string meant_command_line(const std::string& word) {
   return {};
 }
 
-// What a command said must have come out; what it wrote by a Writer has, or has thrown.
-int run_and_flush(const Command& command, const std::vector<std::string>& arguments) {
-  const int code = command.run(arguments);
+// What was said must have come out; what was written by a Writer has, or has thrown.
+template <typename Work>
+int do_and_flush(const Work& work) {
+  int code = 0;
+  try {
+    code = work();
+  } catch (const std::system_error& error) {
+    // From fmt::print(), where the buffer is full before the end.
+    if (std::ferror(stdout) == 0) throw;
+    throw_unwritten("standard output", error.code().value());
+  }
   if (std::fflush(stdout) != 0) throw_unwritten("standard output", errno);
   return code;
+}
+
+int run_and_flush(const Command& command, const std::vector<std::string>& arguments) {
+  return do_and_flush([&] { return command.run(arguments); });
 }
 
 int run(const Command& command, const std::vector<std::string>& arguments) {
@@ -115,12 +128,16 @@ int run(const std::vector<std::string>& arguments) {
   const std::string_view name = arguments.empty() ? "--help" : std::string_view(arguments.front());
   if (name == "help" && arguments.size() > 1) return run({arguments[1], "--help"});
   if (name == "--help" || name == "-h" || name == "help") {
-    print_help();
-    return arguments.empty() ? static_cast<int>(ErrorKind::kUsage) : kExitDone;
+    return do_and_flush([&] {
+      print_help();
+      return arguments.empty() ? static_cast<int>(ErrorKind::kUsage) : kExitDone;
+    });
   }
   if (name == "--version" || name == "-V") {
-    fmt::print("{}\n", kWriterName);
-    return kExitDone;
+    return do_and_flush([] {
+      fmt::print("{}\n", kWriterName);
+      return kExitDone;
+    });
   }
   for (const Command& command : commands()) {
     if (name != command.name) continue;

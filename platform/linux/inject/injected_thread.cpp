@@ -24,6 +24,7 @@
 #include "platform/linux/proc/memory_writer.h"
 #include "platform/linux/proc/process_status.h"
 #include "platform/linux/proc/seccomp_filter.h"
+#include "platform/linux/proc/target_refusal.h"
 #include "platform/linux/proc/task_room.h"
 #include "platform/linux/remote_call/caller_stop.h"
 #include "platform/linux/self/nap.h"
@@ -407,7 +408,8 @@ class Injection {
 
   [[noreturn]] void fail_gone() const {
     throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid_),
-                "it ended, or executed another program, while heapsnap's thread was running in it");
+                "it ended, or executed another program, while heapsnap's thread was running in it",
+                kFindSuccessor);
   }
 
   [[noreturn]] void fail_to_create(int error) {

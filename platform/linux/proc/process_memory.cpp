@@ -90,7 +90,7 @@ size_t ProcessMemory::read_by_proc_mem(Address from, std::span<std::byte> out) {
 
 void ProcessMemory::fail_gone() const {
   throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid_) + " is gone",
-              "it ended or executed another program while it was read");
+              "it ended or executed another program while it was read", kFindSuccessor);
 }
 
 }  // namespace heapsnap

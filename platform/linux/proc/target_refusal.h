@@ -7,6 +7,10 @@
 
 namespace heapsnap {
 
+// What to do where a process has ended, or is another program now.
+inline constexpr const char* kFindSuccessor =
+    "find its successor: ps -eo pid,lstart,comm --sort=-start_time | head";
+
 class TargetRefusal : public Error {
  public:
   // `error_number`: ESRCH, EPERM, EACCES, ENOENT or another errno of ptrace(2), of

@@ -36,7 +36,8 @@ void check_program(int pid, const CallerTask& task, MemoryReader& memory) {
   std::array<std::byte, kSyscall.size()> code{};
   if (memory.read_exact(Address(task.gadget), code) && code == kSyscall) return;
   throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid),
-              "it executed another program while heapsnap was working in it");
+              "it executed another program while heapsnap was working in it",
+              "try again: its PID is that of the other program now");
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ CallerStop::CallerStop(const ProcFs& proc, int pid, const CallerTask& task, Memo
 CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, Obstacle& obstacle) {
   const CallerCandidates candidates = list_caller_candidates(proc_, pid_);
   if (candidates.alive == 0) {
-    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_), "it has just ended");
+    throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_), "it has just ended",
+                kFindSuccessor);
   }
   Answer answer = Answer::kNever;
   obstacle = {"no thread of it could be stopped", {}};

@@ -165,7 +165,7 @@ void PtraceSession::stop_new(TraceClock::time_point deadline) {
   if (std::none_of(tracees_.begin(), tracees_.end(),
                    [](const Tracee& tracee) { return !tracee.is_gone(); })) {
     throw Error(ErrorKind::kNoProcess, "no process " + std::to_string(pid_),
-                "it ended while it was being stopped");
+                "it ended while it was being stopped", kFindSuccessor);
   }
 }
 

@@ -5,8 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <span>
 #include <thread>
 
+#include "platform/linux/proc/process_memory.h"
 #include "platform/linux/proc/target_refusal.h"
 
 using namespace heapsnap;
@@ -52,6 +54,22 @@ TEST_CASE("a process that runs has not ended, and a wait lasts until its deadlin
   const EndClock::time_point deadline = EndClock::now() + std::chrono::milliseconds(20);
   CHECK_FALSE(end.wait_until(deadline));
   CHECK(EndClock::now() >= deadline);
+}
+
+TEST_CASE("memory of a process that has ended says what to do") {
+  EndlessChild child;
+  std::byte byte{};
+  ProcessMemory memory(ProcFs(), child.pid(), ProcessMemory::Way::kProcMem);
+  CHECK(memory.read(Address(reinterpret_cast<uintptr_t>(&byte)), std::span(&byte, 1)) == 1);
+  child.kill();
+  child.reap();
+  try {
+    memory.read(Address(reinterpret_cast<uintptr_t>(&byte)), std::span(&byte, 1));
+    FAIL("it was read");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kNoProcess);
+    CHECK(error.remedy() == kFindSuccessor);
+  }
 }
 
 TEST_CASE("the end of a process ends a wait, and nobody need have reaped it") {
