@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/language_runtime.h"
+#include "analysis/program_build.h"
 
 namespace heapsnap {
 
@@ -113,8 +114,7 @@ uint64_t worth_trimming(const NextStepFacts& facts) {
 }
 
 NextRuntime runtime_of(const SnapshotMetadata& metadata) {
-  const std::string_view program = metadata.process.exe;
-  if (program.substr(program.rfind('/') + 1) == "postgres") return NextRuntime::kPostgres;
+  if (is_postgres(metadata.process.exe)) return NextRuntime::kPostgres;
   for (const LanguageRuntime& runtime : mapped_runtimes(metadata.mappings)) {
     if (runtime.language == Language::kPython) return NextRuntime::kPython;
     if (runtime.language == Language::kRuby) return NextRuntime::kRuby;

@@ -242,6 +242,16 @@ class Folding {
   std::optional<std::pair<Edge, uint32_t>> last_;
 };
 
+// The block that says most of what the largest owner holds.
+BlockNumber example_of(const OwnerTree& tree) {
+  uint32_t at = 0;
+  while (tree.nodes[at].kind != OwnerNode::Kind::kBlocks) {
+    if (tree.children[at].empty()) return kNoBlock;
+    at = tree.children[at].front();
+  }
+  return tree.nodes[at].example;
+}
+
 LargeArray<uint32_t> positions_of(const DominatorTree& tree, size_t nodes) {
   LargeArray<uint32_t> positions(nodes);
   std::fill(positions.begin(), positions.end(), UINT32_MAX);
@@ -302,7 +312,9 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   }
   OwnerTree result = std::move(folding).finish();
   result.of_several = std::move(of_several);
+  const BlockNumber example = example_of(result);
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
+    if (block.number == example) result.example = block.address;
     if (block.is_mallocs_own) return;
     result.in_use.add(block.usable);
     if (reached.contains(block.number)) return;

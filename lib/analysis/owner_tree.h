@@ -23,6 +23,7 @@
 #include "analysis/reference_streams.h"
 #include "analysis/size_classes.h"
 #include "analysis/snapshot_streams.h"
+#include "base/address.h"
 #include "references/block_type.h"
 #include "references/root.h"
 
@@ -65,6 +66,8 @@ struct OwnerTree {
   Tally in_use;                                 // all blocks but malloc's own
   Tally leaked;                                 // of these, what no root leads to, and no
   Tally garbage;                                // of language runtimes (garbage_of())
+  // The first block of the largest kind that the largest owner holds; null: there are none.
+  Address example;
 };
 
 // At most 40 bytes a block where each has one reference and a half. Throws Error{kBadInput} when

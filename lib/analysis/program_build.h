@@ -21,4 +21,7 @@ bool is_other_build(const ProgramBuild& a, const ProgramBuild& b);
 // As far as is known: a core tells neither when its process began nor on which machine.
 bool is_same_process(const Process& a, const Process& b);
 
+// Whether it is PostgreSQL's server, whose postmaster forks a backend for each session.
+bool is_postgres(std::string_view exe);
+
 }  // namespace heapsnap

@@ -137,6 +137,12 @@ std::vector<uint32_t> ranked_threads(std::span<const TrackedThread> threads, Sta
   return ranked;
 }
 
+StackOrder listing_order(const StackCensus& census, const CallStacks& stacks, StackOrder wanted) {
+  const bool is_live = wanted == StackOrder::kLiveBytes || wanted == StackOrder::kLiveBlocks;
+  if (!is_live || total_of(census, stacks, wanted) > 0) return wanted;
+  return total_of(census, stacks, StackOrder::kChurn) > 0 ? StackOrder::kChurn : wanted;
+}
+
 uint64_t churned_bytes(const StackCensus& census, const CallStacks& stacks) {
   constexpr uint64_t kMuch = 16 << 20;
   constexpr double kMuchMore = 16;

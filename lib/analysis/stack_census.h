@@ -64,6 +64,10 @@ double measure_of(const StackCensus& census, const CallStacks& stacks, StackOrde
                   uint32_t stack);
 double total_of(const StackCensus& census, const CallStacks& stacks, StackOrder order);
 
+// What to list by where `wanted` is asked for: the churn, where nothing that was recorded is still
+// in use and `wanted` is of that.
+StackOrder listing_order(const StackCensus& census, const CallStacks& stacks, StackOrder wanted);
+
 // The stacks by that measure, largest first, without those of which it is 0. At most `limit`; 0:
 // all.
 std::vector<uint32_t> ranked_stacks(const StackCensus& census, const CallStacks& stacks,

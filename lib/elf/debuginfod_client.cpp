@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <elfutils/debuginfod.h>
 
+#include <cstdlib>
 #include <memory>
 
 #include "base/error.h"
@@ -17,11 +18,21 @@ Function* entry(void* library, const char* name) {
   return reinterpret_cast<Function*>(::dlsym(library, name));
 }
 
+// Null: not installed. Never unloaded: libcurl keeps state of its own until the process ends.
+void* loaded_library() {
+  return ::dlopen("libdebuginfod.so.1", RTLD_LAZY | RTLD_LOCAL);
+}
+
 }  // namespace
 
+std::string why_debuginfod_is_not_asked() {
+  const char* const servers = std::getenv("DEBUGINFOD_URLS");
+  if (servers == nullptr || *servers == 0) return "DEBUGINFOD_URLS names no server";
+  return loaded_library() == nullptr ? "libdebuginfod.so.1 is not installed" : "";
+}
+
 std::optional<MappedFile> ask_debuginfod(const std::string& build_id) {
-  // Never unloaded: libcurl keeps state of its own until the process ends.
-  void* const library = ::dlopen("libdebuginfod.so.1", RTLD_LAZY | RTLD_LOCAL);
+  void* const library = loaded_library();
   if (library == nullptr) return std::nullopt;
   const auto begin = entry<decltype(debuginfod_begin)>(library, "debuginfod_begin");
   const auto end = entry<decltype(debuginfod_end)>(library, "debuginfod_end");

@@ -14,4 +14,7 @@ namespace heapsnap {
 // nothing when no server has it or the library is not installed.
 std::optional<MappedFile> ask_debuginfod(const std::string& build_id);
 
+// Why no server is asked at all, as a clause; empty: they are asked.
+std::string why_debuginfod_is_not_asked();
+
 }  // namespace heapsnap

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "report/number_text.h"
+#include "report/shell_word.h"
 
 namespace heapsnap {
 
@@ -96,7 +97,8 @@ AdviceText tcache_text(const Advice& advice) {
 
 }  // namespace
 
-AdviceText advice_text(const Advice& advice, const SnapshotMetadata& metadata) {
+AdviceText advice_text(const Advice& advice, const SnapshotMetadata& metadata,
+                       const std::string& snapshot_path) {
   switch (advice.kind) {
     case AdviceKind::kTrim: return trim_text(advice, metadata);
     case AdviceKind::kArenaMax: return arena_max_text(advice);
@@ -106,7 +108,9 @@ AdviceText advice_text(const Advice& advice, const SnapshotMetadata& metadata) {
       return {fmt::format("{} is free but shares pages with chunks in use: fragmentation, which "
                           "malloc_trim(0) cannot give back{}",
                           size_text(advice.bytes), counted_text(advice)),
-              "look for long-lived blocks allocated between short-lived ones"};
+              fmt::format("look for long-lived blocks allocated between short-lived ones: heapsnap "
+                          "render {} -o heap.png draws where they lie",
+                          shell_word(snapshot_path, "FILE"))};
     case AdviceKind::kPythonPools:
       return {fmt::format("{} is free in Python's arenas ({}); an arena goes back to the system "
                           "only when no object is left in it",

@@ -15,6 +15,7 @@
 #include "report/stack_frames.h"
 #include "report/terminal_text.h"
 #include "report/text_table.h"
+#include "report/tracked_start.h"
 
 namespace heapsnap {
 
@@ -363,7 +364,7 @@ class DiffPage {
     const bool is_core = last.method == FreezeMethod::kCore;
     if (lack == DiffLack::kStacks) {
       const DiffSnapshot* const live = last_live();
-      return live == nullptr ? "heapsnap run -- COMMAND"
+      return live == nullptr ? tracked_start_command(last.process)
                              : fmt::format("heapsnap inject {}", live->process.pid);
     }
     if (lack != DiffLack::kReferences) return {};
@@ -394,6 +395,22 @@ class DiffPage {
   bool has_changed() const {
     return std::any_of(diff_.sections.begin(), diff_.sections.end(),
                        [](const DiffSection& section) { return !section.ranked.empty(); });
+  }
+
+  bool has_changed(DiffBy by) const {
+    const DiffSection* const section = diff_.section(by);
+    return section != nullptr && section->is_comparable() && !section->ranked.empty();
+  }
+
+  void print_more_steps(const std::string& newest) {
+    if (has_changed(DiffBy::kClass)) {
+      print_step(out_, "To see all objects of the language runtime, by class:",
+                 "heapsnap objects " + newest, width_);
+    }
+    if (has_changed(DiffBy::kType)) {
+      print_step(out_, "To see all blocks added up by type, also those that did not change:",
+                 "heapsnap types " + newest, width_);
+    }
   }
 
   void print_next_command() {
@@ -427,6 +444,7 @@ class DiffPage {
                  "To see what the largest of them hold, and by which blocks (heapsnap why shows "
                  "what leads to one):",
                  "heapsnap owners " + newest, ink_, width_);
+      print_more_steps(newest);
       return;
     }
     const bool is_core = last.method == FreezeMethod::kCore;

@@ -219,7 +219,7 @@ void write_rss(JsonWriter& json, const ReportInput& input) {
 
 void write_advice(JsonWriter& json, const ReportInput& input) {
   objects(json, "advice", input.advice, [&](const Advice& advice, size_t) {
-    const AdviceText text = advice_text(advice, input.metadata);
+    const AdviceText text = advice_text(advice, input.metadata, input.snapshot_path);
     json.member("kind", to_string(advice.kind));
     members(json, {{"bytes", advice.bytes},
                    {"saves_least", advice.saves_least},

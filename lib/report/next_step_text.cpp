@@ -6,6 +6,7 @@
 #include "report/shell_word.h"
 #include "report/stack_report.h"
 #include "report/terminal_text.h"
+#include "report/tracked_start.h"
 
 namespace heapsnap {
 
@@ -117,6 +118,10 @@ NextStepText action_text(const ReportInput& input) {
               {fmt::format("heapsnap trim {}", pid)}};
     case NextAction::kTrack: return to_call_stacks(next.subject, next.runtime, pid);
     case NextAction::kTrackNextRun:
+      if (next.runtime == NextRuntime::kPostgres) {
+        return {"To record call stacks, " + tracked_start_reason(input.metadata.process) + ":",
+                {tracked_start_command(input.metadata.process)}};
+      }
       return {"To record call stacks in the next run, from its first allocation on:",
               {fmt::format("heapsnap run -- {} ARGUMENTS", program)}};
     case NextAction::kStacks:

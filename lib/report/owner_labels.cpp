@@ -29,7 +29,19 @@ std::string OwnerLabels::several_of(size_t named) const {
     text += short_root_label(metadata_, places_[of_several_[i]], threads_of(of_several_[i]));
   }
   const size_t more = of_several_.size() - named;
-  if (more != 0) text += fmt::format(" and {} more", count_text(more));
+  if (more != 0) {
+    // Of a variable, or of whatever else a root may be.
+    const bool are_variables = std::all_of(
+        of_several_.begin() + static_cast<ptrdiff_t>(named), of_several_.end(), [&](uint32_t one) {
+          const RootKind kind = places_[one].kind;
+          return kind == RootKind::kVariable || kind == RootKind::kThreadLocal ||
+                 kind == RootKind::kGlobal;
+        });
+    text += are_variables
+                ? fmt::format(" and {}", count_text(more, "more variable", "more variables"))
+                : fmt::format(" and {}", count_text(more, "more root", "more roots"));
+    return text + ", together";
+  }
   return text + " together";
 }
 

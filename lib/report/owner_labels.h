@@ -3,7 +3,7 @@
 //   g_cache in server
 //   t_buffer in server, thread-local of 12 threads (worker)
 //   64 threads (worker-*), in handle(Request&) in server
-//   g_index, g_names and 3 more together
+//   g_index, g_names and 3 more variables, together
 //
 // What says least goes first: the module, then the arguments of templates, then the end.
 #pragma once

@@ -233,6 +233,33 @@ const char* name_of(OwnerGrouping by) {
   return "unknown";
 }
 
+bool has_objects(const RuntimeModel& runtimes) {
+  return !runtimes.classes.empty() || !runtimes.contexts.empty();
+}
+
+// What one of the blocks of the largest owner is held by; what the blocks are; what grows.
+void print_next_steps(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,
+                      const Ink& ink, size_t width) {
+  const std::string source = source_word(input);
+  if (tree.leaked.bytes > tree.in_use.bytes / 2) {
+    print_next(out, "Most of it is leaked. To see what:", "heapsnap leaks " + source, ink, width);
+    return;
+  }
+  print_next(out, "To see all blocks added up by type:", "heapsnap types " + source, ink, width);
+  if (has_objects(input.metadata.runtimes)) {
+    const bool are_contexts = input.metadata.runtimes.classes.empty();
+    print_step(out,
+               are_contexts ? "To see PostgreSQL's memory contexts, by name:"
+                            : "To see the objects of the language runtime, by class:",
+               "heapsnap objects " + source, width);
+  }
+  if (!tree.example.is_null()) {
+    print_step(out, "To see each step that leads to a block of the largest owner:",
+               fmt::format("heapsnap why {} {}", address_text(tree.example), source), width);
+  }
+  print_growth_step(out, input.metadata, input.snapshot_path, width);
+}
+
 }  // namespace
 
 void print_owners(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,
@@ -264,12 +291,7 @@ void print_owners(Writer& out, const ReferenceReportInput& input, const OwnerTre
           : "Sizes include everything that is reachable only through these blocks.";
   print_lines(out, "            ", what, width);
   OwnerLines(out, input, tree, listing, style).print_all();
-  if (tree.leaked.bytes > tree.in_use.bytes / 2) {
-    print_next(out, "Most of it is leaked. To see what:", "heapsnap leaks " + source_word(input),
-               ink, width);
-  } else {
-    print_next_growth(out, input.metadata, input.snapshot_path, ink, width);
-  }
+  print_next_steps(out, input, tree, ink, width);
 }
 
 void print_json_owners(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,

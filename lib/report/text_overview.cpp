@@ -86,7 +86,7 @@ void print_advice(TextPage& page) {
   size_t number = 0;
   for (const Advice& advice : page.input.advice) {
     if (number == kAdviceOnFirstScreen) break;
-    const AdviceText text = advice_text(advice, page.input.metadata);
+    const AdviceText text = advice_text(advice, page.input.metadata, page.input.snapshot_path);
     std::string front = fmt::format("  {}. ", ++number);
     for (const std::string& line : wrapped(text.finding + ".", page.width - front.size())) {
       page.out.write(front + line + "\n");

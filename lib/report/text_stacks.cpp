@@ -12,6 +12,7 @@
 #include "report/stack_report.h"
 #include "report/text_page.h"
 #include "report/text_table.h"
+#include "report/tracked_start.h"
 #include "tracking/function_name.h"
 #include "tracking/tracker_library.h"
 
@@ -243,11 +244,14 @@ std::string old_share_text(const SnapshotMetadata& metadata, const StackCensus& 
   const auto old = static_cast<double>(census.without_stack.bytes);
   const bool is_old = metadata.tracker->sample_bytes == 0 && was_injected(metadata);
   if (!is_old || old <= census.live_bytes) return {};
+  // Of so little that says nothing: what counts may have been freed.
+  constexpr double kLittle = 1 << 20;
+  if (old < kLittle) return {};
   return fmt::format(
-      "{} of malloc's memory in use is older than the tracker; these stacks do not explain it. If "
-      "it "
-      "stays and the program has stopped growing, start it under heapsnap: heapsnap run -- COMMAND",
-      share_text(old, old + census.live_bytes));
+      "{} of malloc's memory in use ({}) are older than the tracker; these stacks do not explain "
+      "them. If they stay and the program has stopped growing, {}",
+      size_text(census.without_stack.bytes), share_text(old, old + census.live_bytes),
+      tracked_start_text(metadata.process));
 }
 
 std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata,

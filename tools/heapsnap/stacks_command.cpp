@@ -8,6 +8,7 @@
 #include "analysis/unnamed_share.h"
 #include "base/error.h"
 #include "base/free_name.h"
+#include "elf/debuginfod_client.h"
 #include "report/churn_log.h"
 #include "report/heapprof_listing.h"
 #include "report/number_text.h"
@@ -161,6 +162,20 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
                               : "To see the stacks themselves, with all frames:",
                has_references ? "heapsnap owners " + what : listing + sort, width);
   }
+  if (arguments.ask_debuginfod && unnamed.share > 0) {
+    const std::string why = why_debuginfod_is_not_asked();
+    const std::string still = fmt::format(
+        "{} is still charged to functions without a name, most "
+        "of it in {}: ",
+        percent_text(unnamed.share), printable(unnamed.module));
+    print_step(
+        out,
+        still + (why.empty() ? "no server in DEBUGINFOD_URLS has debug symbols of it. To "
+                               "ask the servers of all distributions:"
+                             : why + ", so that --debuginfod fetched nothing. With a server:"),
+        "DEBUGINFOD_URLS=https://debuginfod.elfutils.org " + listing + " --debuginfod", width);
+    return;
+  }
   if (unnamed.share < kWorthSaying || arguments.ask_debuginfod) return;
   print_step(out,
              fmt::format("{} is charged to functions without a name, most of it in {}. For names, "
@@ -245,6 +260,10 @@ int run_stacks(const std::vector<std::string>& words) {
     functions = group_by_function(census, recorded, *snapshot.metadata().tracker, passed);
   }
   working.end();
+  // Programs get what they have asked for.
+  if (has_next_steps && listing_order(census, recorded.stacks, order) == StackOrder::kChurn) {
+    arguments.sort = "churn";
+  }
   print_listing(arguments, snapshot, recorded, census, functions, passed,
                 own ? std::string() : path, out);
   if (has_next_steps) {

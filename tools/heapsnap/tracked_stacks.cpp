@@ -1,6 +1,7 @@
 #include "tools/heapsnap/tracked_stacks.h"
 
 #include "base/error.h"
+#include "report/tracked_start.h"
 #include "tools/heapsnap/stack_names.h"
 
 namespace heapsnap {
@@ -10,7 +11,7 @@ namespace {
 // How a process comes to be tracked: one that runs, or may still run, by inject.
 std::string tracking_remedy(const SnapshotMetadata& metadata, bool runs) {
   if (metadata.freeze.method == FreezeMethod::kCore) {
-    return "start the program with the tracker: heapsnap run -- COMMAND";
+    return tracked_start_text(metadata.process);
   }
   const std::string inject = "heapsnap inject " + std::to_string(metadata.process.pid);
   if (runs) return "load the tracker: " + inject;

@@ -111,6 +111,21 @@ TEST_CASE("stacks are ranked by each measure") {
   CHECK(ranked(StackOrder::kChurn, 2) == std::vector<uint32_t>{4, 3});
 }
 
+TEST_CASE("where nothing that was recorded is in use, stacks are listed by what they churned") {
+  Tracked tracked;
+  StackCensus census = take_stack_census(tracked.tracked_streams(), tracked.stacks);
+  for (const StackOrder live : {StackOrder::kLiveBytes, StackOrder::kLiveBlocks}) {
+    for (AllocationSite& site : tracked.stacks.sites) site.allocated_bytes = site.freed_bytes = 0;
+    CHECK(listing_order(census, tracked.stacks, live) == live);  // nothing was recorded at all
+    tracked.stacks.sites[2].allocated_bytes = tracked.stacks.sites[2].freed_bytes = 4096;
+    CHECK(listing_order(census, tracked.stacks, live) == StackOrder::kChurn);
+  }
+  CHECK(listing_order(census, tracked.stacks, StackOrder::kRate) == StackOrder::kRate);
+  tracked.add(48, kUsed, 2, 3);
+  census = take_stack_census(tracked.tracked_streams(), tracked.stacks);
+  CHECK(listing_order(census, tracked.stacks, StackOrder::kLiveBytes) == StackOrder::kLiveBytes);
+}
+
 TEST_CASE("stacks are grouped by the innermost function that explains something") {
   Tracked tracked;
   tracked.add(1040, kUsed, 2, 0);

@@ -56,6 +56,19 @@ bool says(const std::string& text, const std::string& part) {
 
 }  // namespace
 
+TEST_CASE("what grew leads to its owners, and to the objects and types that changed") {
+  SnapshotDiff diff = diff_of_entries(0);
+  CHECK(says(text_of(diff), "    heapsnap owners b.hsnap\n"));
+  CHECK(!says(text_of(diff), "heapsnap types"));
+  for (const DiffBy by : {DiffBy::kType, DiffBy::kClass}) {
+    DiffSection section = diff.sections.front();
+    section.by = by;
+    diff.sections.push_back(std::move(section));
+  }
+  CHECK(says(text_of(diff), "    heapsnap types b.hsnap\n"));
+  CHECK(says(text_of(diff), "    heapsnap objects b.hsnap\n"));
+}
+
 TEST_CASE("what grew by more than what holds it is followed by what shrank beside it") {
   std::string text = text_of(diff_of_entries(0));
   CAPTURE(text);

@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include "report/advice_text.h"
 #include "report/mapping_group_text.h"
 #include "report/shell_word.h"
+#include "report/tracked_start.h"
 #include "tests/unit/report/sample_snapshot.h"
 
 using namespace heapsnap;
@@ -90,6 +92,23 @@ TEST_CASE("it says what inject cannot show, and what else gives memory back or t
   next.runtime = NextRuntime::kNone;
   CHECK(text_of(next).more[0].text.ends_with("heapsnap run -- COMMAND"));
   CHECK(text_of({NextSubject::kInUse, NextAction::kStacks, 0, {}}).more.empty());
+}
+
+TEST_CASE("fragmentation is drawn, by a command") {
+  Advice advice;
+  advice.kind = AdviceKind::kFragmentation;
+  advice.bytes = 8 << 20;
+  CHECK(advice_text(advice, {}, "my snap.hsnap").action ==
+        "look for long-lived blocks allocated between short-lived ones: heapsnap render 'my "
+        "snap.hsnap' -o heap.png draws where they lie");
+}
+
+TEST_CASE("PostgreSQL's backends are tracked by way of the postmaster that forks them") {
+  Process process;
+  process.exe = "/usr/lib/postgresql/15/bin/postgres (deleted)";
+  CHECK(tracked_start_command(process) == "heapsnap inject POSTMASTER");
+  process.exe = "/usr/bin/psql";
+  CHECK(tracked_start_text(process) == "start it under heapsnap: heapsnap run -- COMMAND");
 }
 
 TEST_CASE("words of a shell") {

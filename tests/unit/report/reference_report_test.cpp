@@ -1,6 +1,7 @@
 #include "report/reference_report.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <simdjson.h>
 
 #include <string>
@@ -69,7 +70,12 @@ TEST_CASE("owners are a tree, with what is alike on one line") {
   CHECK(says(text, "      50 × Session\\x1b, in an array\n"));
   CHECK(says(text, "        50 × 24 to 56 bytes, held at +0x18\n"));
   CHECK(says(text, "leaked    160 B in 2 blocks"));
-  // The owner does not lead back to itself: what grows is seen in a second snapshot.
+  // What leads to one of its blocks, with its real address; what they are; and what grows, which is
+  // seen in a second snapshot.
+  CHECK(says(text, fmt::format("    heapsnap why {:#x} a.hsnap\n",
+                               reported.heap.address_of(reported.table).value())));
+  CHECK(says(text, "    heapsnap types a.hsnap\n"));
+  CHECK(!says(text, "heapsnap objects"));
   CHECK(says(text,
              "    heapsnap attach --references yes 42 -o later.hsnap\n"
              "    heapsnap diff a.hsnap later.hsnap\n"));

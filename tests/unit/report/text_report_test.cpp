@@ -240,7 +240,7 @@ TEST_CASE("the largest owners are named, and what is leaked") {
   CHECK(contains(text, R"(
 What keeps the blocks in use (usable bytes)
   60.0 %  60.0 MiB  1,204,118 blocks  g_cache\x1b in server
-  20.0 %  20.0 MiB         30 blocks  g_index, g_names and 2 more together
+  20.0 %  20.0 MiB         30 blocks  g_index and 3 more roots, together
   10.0 %  10.0 MiB           1 block  thread 4243 (worker), in handle_request()
   To see what these consist of, and the other owners:
     heapsnap owners server.hsnap
@@ -248,6 +248,10 @@ What keeps the blocks in use (usable bytes)
     heapsnap leaks server.hsnap
 )"));
   CHECK(!contains(text, " 9 blocks"));  // the fourth
+  for (const uint32_t place : report.owners->of_several) {
+    report.owners->places[place].kind = RootKind::kVariable;
+  }
+  CHECK(contains(first_screen(report), "g_index and 3 more variables, together\n"));
   for (const unsigned width : {60U, 72U, 100U}) {
     CHECK(widest_line(first_screen(report, {false, width})) <= width);
   }
