@@ -178,17 +178,18 @@ class Folding {
          at = tree_.nodes[at].parent) {
       const bool is_shape = key >> kKindShift == kByShape;
       const bool is_alike = is_shape ? keys_[at].key >> 32 == key >> 32 : keys_[at].key == key;
-      if (is_alike && (at == parent || !is_of_runtime(key) || is_held_alike(at, parent))) return at;
+      if (is_alike && (at == parent || !is_everywhere(key) || is_held_alike(at, parent))) return at;
     }
     return 0;
   }
 
-  // Lists and dicts are everywhere: what an Order holds in one is not what held the Order in
-  // another.
-  bool is_of_runtime(uint64_t key) const {
+  // Lists and dicts of a runtime are everywhere, and so are nodes of containers: what an Order holds
+  // in one is not what held the Order in another.
+  bool is_everywhere(uint64_t key) const {
     const uint64_t type = key & ~(kByType << kKindShift);
     return key >> kKindShift == kByType && type < types_.size() &&
-           types_[type].source == TypeSource::kRuntime;
+           (types_[type].source == TypeSource::kRuntime ||
+            types_[type].source == TypeSource::kStructure);
   }
   // Whether `node` is held by blocks of the same sorts as a block that `parent` holds.
   bool is_held_alike(uint32_t node, uint32_t parent) const {

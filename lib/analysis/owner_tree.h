@@ -9,8 +9,8 @@
 //
 // A chain of blocks of one sort, such as a list, is one node: what is held by its like belongs to
 // the node of that. Of a language runtime's objects, which all hold each other by lists and dicts,
-// only where what holds both is alike, too. What several roots lead to is below none of them, but
-// below a node of its own.
+// and of the nodes of containers only where what holds both is alike, too. What several roots lead
+// to is below none of them, but below a node of its own.
 //
 // Roots that pass, on stacks and in registers, own only what nothing that lasts leads to
 // (owning_roots.h), and references that are no members only what no others lead to

@@ -296,6 +296,32 @@ TEST_CASE("what an object of a runtime holds in a list is apart from what holds 
   CHECK(found == decltype(found){{bus, 1}, {list, 1}, {list, 3}, {cart, 3}, {link, 10}});
 }
 
+TEST_CASE("nodes of the maps in a map's elements are not those of the map") {
+  HandmadeHeap heap;
+  const TypeNumber node = heap.add_type(to_string(StorageKind::kTreeNode), TypeSource::kStructure);
+  const TypeNumber session = heap.add_type("Session");
+  const uint32_t sessions = heap.add_place(RootKind::kVariable, "g_sessions");
+  // Three nodes, of which the first holds the others, and a session in each with a map of its own.
+  BlockNumber top = kNoBlock;
+  for (uint32_t i = 0; i < 3; ++i) {
+    const BlockNumber outer = heap.add(56, node);
+    i == 0 ? heap.hold(sessions, outer) : heap.link(top, 8 + 8 * i, outer);
+    if (i == 0) top = outer;
+    const BlockNumber element = heap.add(104, session);
+    heap.link(outer, 40, element);
+    const BlockNumber inner = heap.add(72, node);
+    heap.link(element, 64, inner);
+    heap.link(inner, 16, heap.add(72, node));
+  }
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  const OwnerNode& outer = only_child(tree, only_child(tree, tree.nodes[0]));
+  CHECK(outer.own == Tally{3, 3 * 56});
+  const OwnerNode& elements = only_child(tree, outer);
+  CHECK(elements.type == session);
+  CHECK(elements.own.count == 3);
+  CHECK(only_child(tree, elements).own == Tally{6, 6 * 72});
+}
+
 TEST_CASE("in a file without symbols, words whose blocks hang together are one variable") {
   HandmadeHeap heap;
   const uint32_t data = heap.add_place(RootKind::kVariable, "");
