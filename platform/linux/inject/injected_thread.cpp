@@ -281,8 +281,7 @@ class Injection {
 
   // Each thread of glibc has a word that tells it whether to lock: malloc's fastbins use it up to
   // 2.36, all else up to 2.34. pthread_create sets it for the thread that calls it, and later
-  // versions still do. The process's only thread, stopped outside malloc, will soon have a second
-  // one.
+  // versions still do. The process's only thread, stopped outside malloc, is not so for long.
   void have_it_lock(const Tracee& only_thread) {
     constexpr uint64_t kMultipleThreads = 0x18;
     writer_.write_value(Address(only_thread.registers().fs_base) + kMultipleThreads, uint32_t{1});
@@ -408,8 +407,7 @@ class Injection {
 
   [[noreturn]] void fail_gone() const {
     throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid_),
-                "it ended, or executed another program, while heapsnap's thread was running in it",
-                kFindSuccessor);
+                "it ended or executed another program while the thread ran in it", kFindSuccessor);
   }
 
   [[noreturn]] void fail_to_create(int error) {
