@@ -197,11 +197,18 @@ def age(heapsnap, demos, folder):
     assert {label: number for label, number in account.items() if label.startswith(("older", "newer"))} == expected, account
 
     def refused(words, *said):
-        done = run(heapsnap, "render", *words, "-f", "-o", picture, code=5 if "diff" in said[-1] else 2)
+        done = run(heapsnap, "render", *words, "-f", "-o", picture, code=5 if "heapsnap diff" in said[-1] else 2)
         assert all(part in done.stderr for part in said), done.stderr
     refused(paths, "one snapshot", "--color-by age")
     refused([*reversed(paths), "--color-by", "age"], "the oldest snapshot first")
     refused([*paths * 3, "--color-by", "age"], "8 of them apart at most")
+    # Reduced snapshots of one process can be told to be that, but each has addresses of its own.
+    shared = [path.replace(".hsnap", ".shared.hsnap") for path in paths[:2]]
+    for path, reduced in zip(paths, shared):
+        run(heapsnap, "share", path, "-o", reduced)
+    for pair in (shared, [paths[0], shared[1]], [shared[0], paths[1]]):
+        refused([*pair, "--color-by", "age"], "heapsnap share has replaced its addresses", "heapsnap diff")
+    run(heapsnap, "render", shared[0], "-f", "-o", picture)
     other = Snapshot(heapsnap, folder, [os.path.join(demos, "leaky_server"), "5"])
     refused([paths[0], other.path, "--color-by", "age"], "not of the same process", f"heapsnap diff {paths[0]} {other.path}")
     run(heapsnap, "diff", paths[0], other.path)

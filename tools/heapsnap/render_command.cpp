@@ -12,6 +12,7 @@
 #include "base/byte_size.h"
 #include "base/count_text.h"
 #include "base/error.h"
+#include "redaction/shared_snapshot.h"
 #include "report/heap_picture.h"
 #include "report/map_labels.h"
 #include "report/number_text.h"
@@ -114,11 +115,20 @@ ColorKey key_by_age(std::span<const SnapshotReader> snapshots, std::span<const s
   return {std::move(classes), std::move(labels)};
 }
 
+void refuse_shared(const SnapshotReader& snapshot, const std::string& path) {
+  if (!is_shared(snapshot.metadata())) return;
+  throw Error(ErrorKind::kUnsupported, path,
+              "heapsnap share has replaced its addresses, in each snapshot by others: they say "
+              "nothing about age",
+              "draw it of the snapshots that were not reduced, or see what grew: heapsnap diff");
+}
+
 // Opened, and of one process in the order in which they were taken.
 std::vector<SnapshotReader> open_series(const std::vector<std::string>& paths) {
   std::vector<SnapshotReader> snapshots;
   for (const std::string& path : paths) {
     snapshots.push_back(open_snapshot(path, "render"));
+    if (paths.size() > 1) refuse_shared(snapshots.back(), path);
     if (snapshots.size() == 1) continue;
     const Process& before = snapshots[snapshots.size() - 2].metadata().process;
     const Process& process = snapshots.back().metadata().process;
