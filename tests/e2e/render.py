@@ -209,6 +209,19 @@ def age(heapsnap, demos, folder):
     for pair in (shared, [paths[0], shared[1]], [shared[0], paths[1]]):
         refused([*pair, "--color-by", "age"], "heapsnap share has replaced its addresses", "heapsnap diff")
     run(heapsnap, "render", shared[0], "-f", "-o", picture)
+    # A process that executes itself keeps its number, its start time and its program, and has none of its blocks.
+    again = "import os, sys; print('ready', flush=True); sys.stdin.readline() and os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])"
+    executed = [os.path.join(folder, f"{name}.hsnap") for name in ("before", "after")]
+    with subprocess.Popen([sys.executable, "-S", "-c", again], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        for path in executed:
+            assert program.stdout.readline() == "ready\n"
+            run(heapsnap, "attach", "-q", "-o", path, str(program.pid))
+            if path == executed[0]:
+                program.stdin.write("\n")
+                program.stdin.flush()
+        program.stdin.close()
+    refused([*executed, "--color-by", "age"], "was started anew in between", f"heapsnap diff {executed[0]} {executed[1]}")
+    run(heapsnap, "diff", *executed)
     other = Snapshot(heapsnap, folder, [os.path.join(demos, "leaky_server"), "5"])
     refused([paths[0], other.path, "--color-by", "age"], "not of the same process", f"heapsnap diff {paths[0]} {other.path}")
     run(heapsnap, "diff", paths[0], other.path)

@@ -139,6 +139,14 @@ std::vector<SnapshotReader> open_series(const std::vector<std::string>& paths) {
                   fmt::format("to see what grew from one process to the other: heapsnap diff {} {}",
                               shell_word(path_before, "FILE"), shell_word(path, "FILE")));
     }
+    if (is_started_anew(process.exe, snapshots[snapshots.size() - 2].metadata().mappings,
+                        snapshots.back().metadata().mappings)) {
+      throw Error(ErrorKind::kUnsupported, fmt::format("{} and {}", path_before, path),
+                  "the program was started anew in between, at other addresses: these say nothing "
+                  "about age",
+                  fmt::format("to see what grew all the same: heapsnap diff {} {}",
+                              shell_word(path_before, "FILE"), shell_word(path, "FILE")));
+    }
     if (process.taken_at_ns < before.taken_at_ns) {
       throw Error(ErrorKind::kUsage, fmt::format("{} and {}", path_before, path),
                   "the second was taken before the first", "name the oldest snapshot first");
