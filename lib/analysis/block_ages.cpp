@@ -11,7 +11,7 @@ constexpr size_t kKeysAtOnce = 8 << 20;  // 64 MiB: larger snapshots are read mo
 
 // Address and size of a chunk in one word, in ascending order of address. Chunks begin at multiples
 // of 16 (of 8 in 32-bit processes, where the address has bits to spare). Sizes below 4 MiB are told
-// apart for certain, larger ones by a hash: two at the same address are alike once in 500,000 times.
+// apart for certain, larger ones by a hash: two at one address are alike once in 500,000 times.
 uint64_t chunk_key(Address begin, uint64_t size) {
   constexpr unsigned kSizeBits = 19;
   constexpr uint64_t kSizes = uint64_t{1} << kSizeBits;

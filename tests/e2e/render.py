@@ -282,6 +282,8 @@ def formats(heapsnap, demos, folder):
         with open(path, encoding="utf-8") as file:
             assert "href" not in file.read(), "nothing is loaded from elsewhere"
     Png(snapshot.render("--format", "png", name="c.svg"))
+    hostile = os.path.join(folder, "\x1b[2J.png")
+    assert run(heapsnap, "render", snapshot.path, "-o", hostile).stdout.startswith(hostile.replace("\x1b", "\\x1b") + ": ")
     for width, height in ((16, 16), (8192, 300), (900, 600), (1920, 1080)):
         sized = Png(snapshot.render("--width", str(width), "--height", str(height)))
         assert sized.width == width and sized.height <= height

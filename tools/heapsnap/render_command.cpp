@@ -269,8 +269,8 @@ int run_render(const std::vector<std::string>& arguments) {
   result.commit();
   working.end();
   if (output != "-") {
-    fmt::print("{}: {} x {} pixels, a square is {}, {}\n", output, size.width, picture.height(),
-               count_text(picture.frame().map.scale(), "byte", "bytes"),
+    fmt::print("{}: {} x {} pixels, a square is {}, {}\n", printable(output), size.width,
+               picture.height(), count_text(picture.frame().map.scale(), "byte", "bytes"),
                count_text(chosen.regions.size(), "region", "regions"));
   }
   return kExitDone;
