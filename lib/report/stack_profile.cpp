@@ -137,10 +137,12 @@ StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTre
     node_of[i] = profile.child(node_of[node.parent], frame);
     profile.add(node_of[i], node.own.count, node.own.bytes);
   }
-  if (tree.leaked.count != 0) {
-    profile.add(profile.child(0, {"leaked: no root leads to it", {}, 0, {}}), tree.leaked.count,
-                tree.leaked.bytes);
-  }
+  const auto add_unowned = [&](const char* what, const Tally& blocks) {
+    if (blocks.count == 0) return;
+    profile.add(profile.child(0, {what, {}, 0, {}}), blocks.count, blocks.bytes);
+  };
+  add_unowned("leaked: no root leads to it", tree.leaked);
+  add_unowned("garbage: the garbage collector will free it", tree.garbage);
   return profile;
 }
 

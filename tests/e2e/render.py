@@ -197,11 +197,31 @@ def age(heapsnap, demos, folder):
     assert {label: number for label, number in account.items() if label.startswith(("older", "newer"))} == expected, account
 
     def refused(words, *said):
-        done = run(heapsnap, "render", *words, "-f", "-o", picture, code=5 if "diff" in said[-1] else 2)
+        done = run(heapsnap, "render", *words, "-f", "-o", picture, code=5 if "heapsnap diff" in said[-1] else 2)
         assert all(part in done.stderr for part in said), done.stderr
     refused(paths, "one snapshot", "--color-by age")
     refused([*reversed(paths), "--color-by", "age"], "the oldest snapshot first")
     refused([*paths * 3, "--color-by", "age"], "8 of them apart at most")
+    # Reduced snapshots of one process can be told to be that, but each has addresses of its own.
+    shared = [path.replace(".hsnap", ".shared.hsnap") for path in paths[:2]]
+    for path, reduced in zip(paths, shared):
+        run(heapsnap, "share", path, "-o", reduced)
+    for pair in (shared, [paths[0], shared[1]], [shared[0], paths[1]]):
+        refused([*pair, "--color-by", "age"], "heapsnap share has replaced its addresses", "heapsnap diff")
+    run(heapsnap, "render", shared[0], "-f", "-o", picture)
+    # A process that executes itself keeps its number, its start time and its program, and has none of its blocks.
+    again = "import os, sys; print('ready', flush=True); sys.stdin.readline() and os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])"
+    executed = [os.path.join(folder, f"{name}.hsnap") for name in ("before", "after")]
+    with subprocess.Popen([sys.executable, "-S", "-c", again], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as program:
+        for path in executed:
+            assert program.stdout.readline() == "ready\n"
+            run(heapsnap, "attach", "-q", "-o", path, str(program.pid))
+            if path == executed[0]:
+                program.stdin.write("\n")
+                program.stdin.flush()
+        program.stdin.close()
+    refused([*executed, "--color-by", "age"], "was started anew in between", f"heapsnap diff {executed[0]} {executed[1]}")
+    run(heapsnap, "diff", *executed)
     other = Snapshot(heapsnap, folder, [os.path.join(demos, "leaky_server"), "5"])
     refused([paths[0], other.path, "--color-by", "age"], "not of the same process", f"heapsnap diff {paths[0]} {other.path}")
     run(heapsnap, "diff", paths[0], other.path)
@@ -262,6 +282,8 @@ def formats(heapsnap, demos, folder):
         with open(path, encoding="utf-8") as file:
             assert "href" not in file.read(), "nothing is loaded from elsewhere"
     Png(snapshot.render("--format", "png", name="c.svg"))
+    hostile = os.path.join(folder, "\x1b[2J.png")
+    assert run(heapsnap, "render", snapshot.path, "-o", hostile).stdout.startswith(hostile.replace("\x1b", "\\x1b") + ": ")
     for width, height in ((16, 16), (8192, 300), (900, 600), (1920, 1080)):
         sized = Png(snapshot.render("--width", str(width), "--height", str(height)))
         assert sized.width == width and sized.height <= height

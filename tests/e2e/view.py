@@ -21,7 +21,8 @@ from fleet import install_package, skip
 
 HERE = pathlib.Path(__file__).parent
 MOST_LOOKS = 40
-HOSTILE_COMM = "</script><b>x"  # at most 15 bytes
+HOSTILE_COMM = "</script><b>\u202e"  # at most 15 bytes; what follows is written from right to left
+HOSTILE_SHOWN = "</script><b>\\u202e process "
 
 
 class Work:
@@ -222,7 +223,7 @@ def browser(work, npm_folder):
                   "stacks": work.json("stacks", newest, "--all"), "diff": work.json("diff", *snapshots)},
         "leaking": {"file": str(work.view(leaking)), "leaks": work.json("leaks", leaking)},
         "large": {"file": str(work.view(large)), "report": work.json("report", large)},
-        "hostile": {"file": str(work.view(hostile)), "comm": HOSTILE_COMM},
+        "hostile": {"file": str(work.view(hostile)), "title": HOSTILE_SHOWN},
         "servers": work.served("nginx") if servers.Nginx.missing() is None and os.getuid() == 0 else [],
     }
     assert expected["leaking"]["leaks"]["groups"], "nothing is leaked"

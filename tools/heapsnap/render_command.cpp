@@ -12,6 +12,7 @@
 #include "base/byte_size.h"
 #include "base/count_text.h"
 #include "base/error.h"
+#include "redaction/shared_snapshot.h"
 #include "report/heap_picture.h"
 #include "report/map_labels.h"
 #include "report/number_text.h"
@@ -114,11 +115,20 @@ ColorKey key_by_age(std::span<const SnapshotReader> snapshots, std::span<const s
   return {std::move(classes), std::move(labels)};
 }
 
+void refuse_shared(const SnapshotReader& snapshot, const std::string& path) {
+  if (!is_shared(snapshot.metadata())) return;
+  throw Error(ErrorKind::kUnsupported, path,
+              "heapsnap share has replaced its addresses, in each snapshot by others: they say "
+              "nothing about age",
+              "draw it of the snapshots that were not reduced, or see what grew: heapsnap diff");
+}
+
 // Opened, and of one process in the order in which they were taken.
 std::vector<SnapshotReader> open_series(const std::vector<std::string>& paths) {
   std::vector<SnapshotReader> snapshots;
   for (const std::string& path : paths) {
     snapshots.push_back(open_snapshot(path, "render"));
+    if (paths.size() > 1) refuse_shared(snapshots.back(), path);
     if (snapshots.size() == 1) continue;
     const Process& before = snapshots[snapshots.size() - 2].metadata().process;
     const Process& process = snapshots.back().metadata().process;
@@ -127,6 +137,14 @@ std::vector<SnapshotReader> open_series(const std::vector<std::string>& paths) {
       throw Error(ErrorKind::kUnsupported, fmt::format("{} and {}", path_before, path),
                   "they are not of the same process: addresses say nothing about age",
                   fmt::format("to see what grew from one process to the other: heapsnap diff {} {}",
+                              shell_word(path_before, "FILE"), shell_word(path, "FILE")));
+    }
+    if (is_started_anew(process.exe, snapshots[snapshots.size() - 2].metadata().mappings,
+                        snapshots.back().metadata().mappings)) {
+      throw Error(ErrorKind::kUnsupported, fmt::format("{} and {}", path_before, path),
+                  "the program was started anew in between, at other addresses: these say nothing "
+                  "about age",
+                  fmt::format("to see what grew all the same: heapsnap diff {} {}",
                               shell_word(path_before, "FILE"), shell_word(path, "FILE")));
     }
     if (process.taken_at_ns < before.taken_at_ns) {
@@ -251,8 +269,8 @@ int run_render(const std::vector<std::string>& arguments) {
   result.commit();
   working.end();
   if (output != "-") {
-    fmt::print("{}: {} x {} pixels, a square is {}, {}\n", output, size.width, picture.height(),
-               count_text(picture.frame().map.scale(), "byte", "bytes"),
+    fmt::print("{}: {} x {} pixels, a square is {}, {}\n", printable(output), size.width,
+               picture.height(), count_text(picture.frame().map.scale(), "byte", "bytes"),
                count_text(chosen.regions.size(), "region", "regions"));
   }
   return kExitDone;

@@ -49,6 +49,9 @@ TEST_CASE("a block is as old as the first of the snapshots from which on all hav
 TEST_CASE("a block of another size at the same address is another block") {
   CHECK(ages_of({snapshot_of({{32, kUsed}, {64, kUsed}}, 0x21000),
                  snapshot_of({{48, kUsed}, {48, kUsed}}, 0x22000)}) == std::vector<int>{1, 1, 1});
+  CHECK(ages_of({snapshot_of({{32, kUsed}}, 5 << 20), snapshot_of({{32, kUsed}}, 6 << 20)}) ==
+        std::vector<int>{0, 1});
+  CHECK(ages_of({snapshot_of({}, 6ULL << 30), snapshot_of({}, 6ULL << 30)}) == std::vector<int>{0});
   // What follows is found by its own address.
   CHECK(ages_of({snapshot_of({{32, kUsed}, {64, kUsed}, {32, kUsed}}),
                  snapshot_of({{96, kUsed}, {32, kUsed}})}) == std::vector<int>{1, 0});

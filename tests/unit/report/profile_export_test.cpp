@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "report/reference_report.h"
+
 using namespace heapsnap;
 
 namespace {
@@ -40,6 +42,24 @@ std::string text_of(Export write) {
 }
 
 }  // namespace
+
+TEST_CASE("a profile of owners has what no root leads to, be it leaked or garbage") {
+  const SnapshotMetadata metadata = small_metadata();
+  const RecordedStacks no_stacks;
+  OwnerTree tree;
+  tree.nodes.emplace_back();
+  tree.children.emplace_back();
+  tree.in_use = {6, 600};
+  tree.leaked = {2, 200};
+  tree.garbage = {4, 400};
+  const ReferenceStreams references{{}, {}, {}, {}, {}};
+  const StackProfile profile = profile_of_owners({metadata, references, no_stacks, ""}, tree);
+  CHECK(profile.blocks() == tree.in_use.count);
+  CHECK(profile.bytes() == tree.in_use.bytes);
+  CHECK(text_of([&](Writer& out) { export_folded(profile, out); }) ==
+        "leaked: no root leads to it 200\n"
+        "garbage: the garbage collector will free it 400\n");
+}
 
 TEST_CASE("a profile has each frame, node and sample once") {
   const StackProfile profile = small_profile();

@@ -83,9 +83,22 @@ export interface Data {
   report: Report; view: Left; owners?: Owners; leaks?: Leaks; trails?: { trails: LeakStep[][] }; flame?: Flame; map?: HeapMap; diff?: Diff; history?: History;
 }
 
+// What cannot be seen, or moves the text around it: controls, zero-width characters, overrides of direction.
+const kInvisible = /[\p{Cc}\p{Cf}\p{Co}\u2028\u2029\u115f\u1160\u3164\ufe00-\ufe0f\u{e0000}-\u{e0fff}]/gu;
+
+// As heapsnap's text writes such characters: "\x1b", "\u202e".
+function visible(text: string): string {
+  return text.replace(kInvisible, (character) => {
+    const code = character.codePointAt(0)!;
+    return code < 0xa0 ? `\\x${code.toString(16).padStart(2, "0")}` : `\\u${code.toString(16).padStart(4, "0")}`;
+  });
+}
+
+// Every name in it can be shown: nothing of it moves what stands beside it.
 function parsed<T>(id: string): T | undefined {
   const script = document.getElementById(id);
-  return script === null ? undefined : JSON.parse(script.textContent ?? "") as T;
+  const readable = (_: string, value: unknown) => typeof value === "string" ? visible(value) : value;
+  return script === null ? undefined : JSON.parse(script.textContent ?? "", readable) as T;
 }
 
 export function readData(): Data {
