@@ -89,8 +89,9 @@ std::string RootNames::variable_name(const RootPlace& place) const {
 
 std::string RootNames::of(const RootPlace& place) const {
   switch (place.kind) {
-    case RootKind::kVariable:
-    case RootKind::kGlobal: return variable_name(place);
+    case RootKind::kVariable: return variable_name(place);
+    case RootKind::kGlobal:  // of the interpreted program, whatever file the interpreter is
+      return place.name.empty() ? variable_name(place) : place.name;
     case RootKind::kThreadLocal:
       return (place.name.empty() ? "a variable" : variable_name(place)) + ", thread-local of " +
              thread_name(place.tid);

@@ -65,6 +65,13 @@ void print_largest_owners(TextPage& page) {
   if (sums.in_use.count == 0) return;
   page.heading(kOwnersHeading);
   print_owner_table(page, sums);
+  if (sums.garbage.count != 0) {
+    page.sentence(fmt::format(
+        "{} of them, {} in {}, is garbage: objects that the garbage collector "
+        "will free.",
+        percent_text(sums.garbage.bytes, sums.in_use.bytes), size_text(sums.garbage.bytes),
+        count_text(sums.garbage.count, "block", "blocks")));
+  }
   const OwnerCommands commands = owner_commands(page.input);
   if (!sums.owners.empty()) {
     print_command(page, "To see what these consist of, and the other owners:", commands.owners);

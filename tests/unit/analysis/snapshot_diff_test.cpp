@@ -284,6 +284,18 @@ TEST_CASE("names match across builds: addresses, numbers and threads differ") {
   }
 }
 
+TEST_CASE("a global of an interpreted program has no module") {
+  SnapshotMetadata metadata;
+  metadata.process.exe = "/usr/bin/ruby3.1";
+  RootPlace place;
+  place.kind = RootKind::kGlobal;
+  place.module = "/usr/lib/libruby-3.1.so.3.1.2";
+  place.name = "KEPT";
+  CHECK(RootNames(metadata, NameScope::kOneBuild).of(place) == "KEPT");
+  place.kind = RootKind::kVariable;
+  CHECK(RootNames(metadata, NameScope::kOneBuild).of(place) == "KEPT in libruby-3.1.so");
+}
+
 TEST_CASE("within one build, what has no name goes by its place in the file") {
   SnapshotMetadata metadata;
   metadata.process.exe = "/opt/handmade";

@@ -255,6 +255,11 @@ What keeps the blocks in use (usable bytes)
   for (const unsigned width : {60U, 72U, 100U}) {
     CHECK(widest_line(first_screen(report, {false, width})) <= width);
   }
+  CHECK(!contains(text, "garbage"));
+  report.owners->garbage = {300, 25 << 20};
+  CHECK(contains(first_screen(report),
+                 "  25.0 % of them, 25.0 MiB in 300 blocks, is garbage: objects that the garbage\n"
+                 "  collector will free.\n"));
   report.owners->leaked = {};
   CHECK(contains(first_screen(report), "\n  Nothing is leaked.\n"));
   CHECK(!contains(first_screen(report), "heapsnap leaks"));

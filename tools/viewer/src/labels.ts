@@ -22,7 +22,7 @@ function rootLabel(owner: Root): string {
   let name = owner.root;
   if (name === "" && module !== "") name = `${module}+0x${(owner.module_offset ?? 0).toString(16)}`;
   else if (name === "") name = `a ${owner.kind}`;
-  else if (module !== "" && owner.kind !== "mapping") name = `${name} in ${module}`;
+  else if (module !== "" && owner.kind !== "mapping" && owner.kind !== "global") name = `${name} in ${module}`;
   const isOfThread = owner.tid !== undefined && owner.kind !== "variable" && owner.kind !== "mapping";
   return isOfThread ? `thread ${owner.tid}, ${owner.kind === "stack" ? "in " : ""}${name}` : name;
 }
