@@ -183,8 +183,8 @@ class Folding {
     return 0;
   }
 
-  // Lists and dicts of a runtime are everywhere, and so are nodes of containers: what an Order holds
-  // in one is not what held the Order in another.
+  // Lists and dicts of a runtime are everywhere, and so are nodes of containers: what an Order
+  // holds in one is not what held the Order in another.
   bool is_everywhere(uint64_t key) const {
     const uint64_t type = key & ~(kByType << kKindShift);
     return key >> kKindShift == kByType && type < types_.size() &&

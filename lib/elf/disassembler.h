@@ -37,8 +37,8 @@ std::vector<Instruction> disassemble(Machine machine, std::span<const std::byte>
                                      uint64_t address, uint64_t got_base = 0);
 
 // Loads what disassembling takes (loaded_capstone.cpp) before the first use does: files are read
-// for that, so it is done before a target is stopped or altered. Throws Error{kUnsupported} where it
-// is not installed, as the first use would.
+// for that, so it is done before a target is stopped or altered. Throws Error{kUnsupported} where
+// it is not installed, as the first use would.
 void load_disassembler();
 
 }  // namespace heapsnap

@@ -397,14 +397,15 @@ TEST_CASE("what the nodes of a hash map belong to does not depend on what else i
   const std::pair<std::string, TypeSource> types[] = {
       {to_string(StorageKind::kHashNode), TypeSource::kStructure},
       {"std::__detail::_Hash_node<std::pair<long const, Visit>, false>", TypeSource::kDebugInfo}};
-  for (const auto& [name, source] : types) {
+  for (const auto& type : types) {
+    const std::string& name = type.first;
     // Without others of their size, with some, and with so many that what leads from node to node
     // is a rare word among them.
     for (const uint32_t others : {0U, 100U, 2000U}) {
       CAPTURE(name);
       CAPTURE(others);
       HandmadeHeap heap;
-      const TypeNumber node = heap.add_type(name, source);
+      const TypeNumber node = heap.add_type(name, type.second);
       const uint32_t visits = heap.add_place(RootKind::kVariable, "g_visits");
       const BlockNumber buckets = heap.add(1016);
       heap.hold(visits, buckets);
