@@ -84,14 +84,15 @@ std::string RootNames::variable_name(const RootPlace& place) const {
   }
   const std::string name(scope_ == NameScope::kOneBuild ? std::string_view(place.name)
                                                         : unnumbered(place.name));
-  return is_program || module.empty() ? name : name + " in " + module;
+  // A global is of the interpreted program, whatever file the interpreter is.
+  const bool is_of_program = is_program || place.kind == RootKind::kGlobal;
+  return is_of_program || module.empty() ? name : name + " in " + module;
 }
 
 std::string RootNames::of(const RootPlace& place) const {
   switch (place.kind) {
-    case RootKind::kVariable: return variable_name(place);
-    case RootKind::kGlobal:  // of the interpreted program, whatever file the interpreter is
-      return place.name.empty() ? variable_name(place) : place.name;
+    case RootKind::kVariable:
+    case RootKind::kGlobal: return variable_name(place);
     case RootKind::kThreadLocal:
       return (place.name.empty() ? "a variable" : variable_name(place)) + ", thread-local of " +
              thread_name(place.tid);

@@ -123,34 +123,41 @@ void refuse_shared(const SnapshotReader& snapshot, const std::string& path) {
               "draw it of the snapshots that were not reduced, or see what grew: heapsnap diff");
 }
 
+// Throws Error unless the addresses of both tell how old a block of the second is.
+void require_series(const SnapshotReader& before, const std::string& path_before,
+                    const SnapshotReader& after, const std::string& path_after) {
+  const std::string both = fmt::format("{} and {}", path_before, path_after);
+  const auto refuse = [&](const char* why, const char* purpose) {
+    throw Error(ErrorKind::kUnsupported, both, why,
+                fmt::format("{}: heapsnap diff {} {}", purpose, shell_word(path_before, "FILE"),
+                            shell_word(path_after, "FILE")));
+  };
+  const SnapshotMetadata& first = before.metadata();
+  const SnapshotMetadata& then = after.metadata();
+  if (!is_same_process(first.process, then.process)) {
+    refuse("they are not of the same process: addresses say nothing about age",
+           "to see what grew from one process to the other");
+  }
+  if (is_started_anew(then.process.exe, first.mappings, then.mappings)) {
+    refuse(
+        "the program was started anew in between, at other addresses: these say nothing about age",
+        "to see what grew all the same");
+  }
+  if (then.process.taken_at_ns < first.process.taken_at_ns) {
+    throw Error(ErrorKind::kUsage, both, "the second was taken before the first",
+                "name the oldest snapshot first");
+  }
+}
+
 // Opened, and of one process in the order in which they were taken.
 std::vector<SnapshotReader> open_series(const std::vector<std::string>& paths) {
   std::vector<SnapshotReader> snapshots;
   for (const std::string& path : paths) {
     snapshots.push_back(open_snapshot(path, "render"));
     if (paths.size() > 1) refuse_shared(snapshots.back(), path);
-    if (snapshots.size() == 1) continue;
-    const Process& before = snapshots[snapshots.size() - 2].metadata().process;
-    const Process& process = snapshots.back().metadata().process;
-    const std::string& path_before = paths[snapshots.size() - 2];
-    if (!is_same_process(before, process)) {
-      throw Error(ErrorKind::kUnsupported, fmt::format("{} and {}", path_before, path),
-                  "they are not of the same process: addresses say nothing about age",
-                  fmt::format("to see what grew from one process to the other: heapsnap diff {} {}",
-                              shell_word(path_before, "FILE"), shell_word(path, "FILE")));
-    }
-    if (is_started_anew(process.exe, snapshots[snapshots.size() - 2].metadata().mappings,
-                        snapshots.back().metadata().mappings)) {
-      throw Error(ErrorKind::kUnsupported, fmt::format("{} and {}", path_before, path),
-                  "the program was started anew in between, at other addresses: these say nothing "
-                  "about age",
-                  fmt::format("to see what grew all the same: heapsnap diff {} {}",
-                              shell_word(path_before, "FILE"), shell_word(path, "FILE")));
-    }
-    if (process.taken_at_ns < before.taken_at_ns) {
-      throw Error(ErrorKind::kUsage, fmt::format("{} and {}", path_before, path),
-                  "the second was taken before the first", "name the oldest snapshot first");
-    }
+  }
+  for (size_t i = 1; i < paths.size(); ++i) {
+    require_series(snapshots[i - 1], paths[i - 1], snapshots[i], paths[i]);
   }
   return snapshots;
 }
