@@ -210,8 +210,13 @@ NextStep main_step(const NextStepFacts& facts) {
     return {NextSubject::kLittle, to_growth(facts), in_use + free + other + runtime, {}};
   }
   if (runtime != 0 && runtime >= std::max({in_use, free, other})) {
-    return {NextSubject::kRuntime, NextAction::kObjects, runtime,
-            name_of(kind_of_largest_heap(facts.metadata))};
+    const uint64_t free_in_runtime = resident(
+        facts.account,
+        {RssRow::kPythonPools, RssRow::kPythonArenas, RssRow::kRubyPages, RssRow::kRubyFreePages});
+    NextStep step{NextSubject::kRuntime, NextAction::kObjects, runtime,
+                  name_of(kind_of_largest_heap(facts.metadata))};
+    step.free_bytes = free_in_runtime;
+    return step;
   }
   if (other > std::max(in_use, free)) return of_other_memory(facts, other);
   if (free > in_use) {

@@ -73,6 +73,7 @@ struct NextStep {
   uint64_t trim_bytes = 0;
   NextRuntime runtime = NextRuntime::kNone;
   bool has_objects = false;  // its objects are in the snapshot, and the action is another one
+  uint64_t free_bytes = 0;   // kRuntime: of `bytes`, what is free in the runtime's areas
   bool operator==(const NextStep&) const = default;
 };
 

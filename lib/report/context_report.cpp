@@ -107,6 +107,34 @@ void print_context_names(Writer& out, const RuntimeModel& model, uint64_t limit,
                         size_text(rest)));
 }
 
+void print_context_uses(Writer& out, const RuntimeModel& model, uint64_t limit, const Ink& ink,
+                        size_t width) {
+  std::vector<const RuntimeContext*> rows;
+  for (const RuntimeContext& context : model.contexts) {
+    if (!context.ident.empty()) rows.push_back(&context);
+  }
+  if (rows.empty()) return;
+  std::stable_sort(rows.begin(), rows.end(), [](const RuntimeContext* a, const RuntimeContext* b) {
+    return a->bytes > b->bytes;
+  });
+  const size_t shown = limit == 0 ? rows.size() : std::min<size_t>(limit, rows.size());
+  constexpr size_t kNumbers = 28;
+  const size_t words = width > kNumbers + 24 ? width - kNumbers : 24;
+  TextTable table;
+  for (const char* title : {"bytes", "free"}) table.add_column(title, TextTable::Align::kRight);
+  for (const char* title : {"name", "for"}) table.add_column(title, TextTable::Align::kLeft);
+  for (size_t i = 0; i < shown; ++i) {
+    table.add_row({size_text(rows[i]->bytes), size_text(rows[i]->free_bytes),
+                   clipped(printable(rows[i]->name), words / 3),
+                   clipped(printable(rows[i]->ident), words - words / 3)});
+  }
+  out.write("\n" + ink.bold("Contexts by what they are for") + "\n");
+  table.print(out, ink, width);
+  if (shown == rows.size()) return;
+  out.write(fmt::format("  {}: --limit 0\n",
+                        count_text(rows.size() - shown, "more context", "more contexts")));
+}
+
 void write_json_context(JsonWriter& json, const RuntimeModel& model,
                         const RuntimeContext& context) {
   const auto amount = [&](const char* name, const RuntimeArea::Amount& value) {

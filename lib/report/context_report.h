@@ -18,6 +18,11 @@ void print_context_sums(Writer& out, const RuntimeModel& model, uint32_t runtime
 // All contexts by name: the first `limit` (0: all).
 void print_context_names(Writer& out, const RuntimeModel& model, uint64_t limit, const Ink& ink,
                          size_t width);
+// Of the contexts of which the snapshot has contents, those with the most bytes (the first `limit`,
+// 0: all), and what each is for: the name of an index, the text of a query. Nothing where there are
+// none.
+void print_context_uses(Writer& out, const RuntimeModel& model, uint64_t limit, const Ink& ink,
+                        size_t width);
 // The members of one context, into the object that is open.
 void write_json_context(JsonWriter& json, const RuntimeModel& model, const RuntimeContext& context);
 

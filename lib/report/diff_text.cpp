@@ -441,8 +441,7 @@ class DiffPage {
     }
     if (last.why_no_references.empty()) {
       print_next(out_,
-                 "To see what the largest of them hold, and by which blocks (heapsnap why shows "
-                 "what leads to one):",
+                 "To see what the largest of them hold, by which blocks, and what leads to one:",
                  "heapsnap owners " + newest, ink_, width_);
       print_more_steps(newest);
       return;

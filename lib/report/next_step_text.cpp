@@ -26,7 +26,11 @@ std::string subject_text(const NextStep& next) {
       return fmt::format("Heaps and other anonymous memory take only {}.", size);
     case NextSubject::kOtherMemory:
       return fmt::format("{} of anonymous memory is not malloc's.", size);
-    case NextSubject::kRuntime: return fmt::format("{}'s heap takes {}.", next.name, size);
+    case NextSubject::kRuntime:
+      return next.free_bytes > next.bytes / 2
+                 ? fmt::format("{}'s heap takes {}, {} of it free.", next.name, size,
+                               size_text(next.free_bytes))
+                 : fmt::format("{}'s heap takes {}.", next.name, size);
     case NextSubject::kFree: return fmt::format("{} is free in malloc's heaps.", size);
     case NextSubject::kInUse: return fmt::format("The program has {} in use.", size);
   }

@@ -76,6 +76,13 @@ void print_runtime(Writer& out, const ObjectReportInput& input, uint32_t number,
     text += fmt::format(", {} in headers and what is left over", share(rest));
   }
   print_lines(out, fmt::format("  {:<8}  ", words.areas), text, width);
+  if (runtime.unswept_slots != 0) {
+    print_lines(out, "  note      ",
+                fmt::format("{} of the used slots ({}) have objects that the garbage collector has "
+                            "found dead and not freed yet; they are not among the objects",
+                            count_text(runtime.unswept_slots), size_text(runtime.unswept_bytes)),
+                width);
+  }
   if (runtime.damaged_pages != 0) {
     print_lines(out, "  note      ",
                 fmt::format("{} did not make sense: being changed, or overwritten",
@@ -191,6 +198,7 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
   out.write(ink.bold(fmt::format("Process {}: {}", process.pid, printable(process.comm))) + "\n");
   for (uint32_t i = 0; i < model.runtimes.size(); ++i) print_runtime(out, input, i, width);
   print_context_names(out, model, limit, ink, width);
+  print_context_uses(out, model, limit, ink, width);
   const auto& classes = input.census.classes;
   const size_t shown = limit == 0 ? classes.size() : std::min<size_t>(limit, classes.size());
   if (shown != 0) print_classes(out, input, shown, ink, width);
@@ -214,9 +222,9 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
     print_next(
         out,
         "To see what each context is for (names of tables, queries), take the next snapshot with "
-        "contents; objects -j then gives each context's ident:",
+        "contents:",
         fmt::format("heapsnap attach {} --contents -o {}", process.pid, file), ink, width);
-    out.write(fmt::format("    heapsnap objects -j {}\n", file));
+    out.write(fmt::format("    heapsnap objects {}\n", file));
     return;
   }
   if (shown != 0) return print_next_steps(out, input, ink, width);

@@ -118,8 +118,10 @@ void print_rss_table(TextPage& page) {
     if (!is_empty || row == RssRow::kProgram) add(rss_row_text(row), amount);
     if (row == RssRow::kMmapped) {
       for (const ContextAccount::Row& part : contexts.rows) {
-        const std::string name = part.name.empty() ? "others" : printable(part.name);
-        add(clipped("PostgreSQL contexts: " + name, label_width(page, has_swap)), part.amount);
+        std::string text =
+            "PostgreSQL contexts: " + (part.name.empty() ? "others" : printable(part.name));
+        if (!part.name.empty() && part.contexts > 1) text += " and below";
+        add(clipped(text, label_width(page, has_swap)), part.amount);
       }
     }
     const std::vector<MappingGroup>* const groups = groups_of(page.input.rest_groups, row);

@@ -308,8 +308,10 @@ def check_program(heapsnap, pid, found):
     assert abs(parts - resident) <= resident // 100, (parts, resident)
     assert sum(row["resident"] for row in rss["rows"].values()) == rss["resident"], rss
     assert rss["contexts"][0]["name"] == "CacheMemoryContext" and rss["contexts"][-1]["name"] == "", rss["contexts"]
-    assert "PostgreSQL contexts: CacheMemoryContext" in screen and "PostgreSQL contexts: others" in screen, screen
+    assert "PostgreSQL contexts: CacheMemoryContext and below" in screen and "PostgreSQL contexts: others" in screen, screen
     assert "index info" in listed and "CacheMemoryContext" in listed, listed
+    uses = listed.partition("Contexts by what they are for")[2]
+    assert re.search(r"^ +\S+ \w+ +\S+ \w+  index info +pg_\w+", uses, re.M), listed
     print(f"heapsnap: the same; contexts have {malloc_bytes} bytes of malloc's {in_use}, {parts} of {rss['resident']} resident")
 
 

@@ -21,8 +21,10 @@ def ambiguous_name(tool):
     shutil.copy(shutil.which("cat"), program)
     with start(program), start(program):
         assert tool.remedy("attach", "twin") == "give one of the PIDs"
-        pid = re.search(r"have this name: (\d+),", tool.run("attach", "twin").stderr)[1]
-        tool.succeed("attach", pid)
+        listed = re.search(r"2 processes have this name: (.*)", tool.run("attach", "twin").stderr)[1]
+        rows = re.findall(r"(\d+) \(([\d.]+ \w+): ([^)]*)\)", listed)
+        assert len(rows) == 2 and all(command.endswith("/twin") for _, _, command in rows), listed
+        tool.succeed("attach", rows[0][0])
 
 
 def usage(tool):

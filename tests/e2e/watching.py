@@ -99,6 +99,9 @@ def tracked(heapsnap, folder):
         watcher.stop()
     # Its thresholds are of live bytes; memory that was live before the begin does not count.
     with Target(heapsnap, "run", "--") as target:
+        _, lines = page(heapsnap, target, 2, {})
+        assert lines[-3:] == ["What next", "  To see which code allocated what is in use:",
+                              f"    heapsnap stacks {target.pid}"], lines
         target.do("grow", 8 * MIB)
         with Watcher(heapsnap, target, "--growth", "16MiB", "--count", "1", "-o", folder) as watcher:
             watcher.row()

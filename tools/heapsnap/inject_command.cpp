@@ -70,9 +70,9 @@ std::string need_text(std::optional<uint64_t> bytes, const TrackingOptions& opti
                        size_text(options.memory_limit));
   }
   std::string text =
-      "the tracker's tables will take some MiB, and an eighth of what is allocated from now on";
+      "the tracker's tables will take some MiB, and an eighth of the heap that new blocks use";
   if (bytes) {
-    text += fmt::format(": {} if that is as much as malloc has now ({})",
+    text += fmt::format(": {} once that is as much as malloc has now ({})",
                         size_text(*bytes / kSlotShare), size_text(*bytes));
   }
   return text;

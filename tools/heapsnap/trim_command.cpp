@@ -48,7 +48,8 @@ Prediction predict(int pid) {
 const char* effect_text(bool gave_up_pages, uint64_t given_back) {
   if (!gave_up_pages) return "malloc_trim(0) found no page to give back";
   if (given_back != 0) return "malloc_trim(0) gave back pages of free blocks";
-  return "malloc_trim(0) gave back pages of free blocks, but resident memory did not shrink: they\n"
+  return "malloc_trim(0) gave back pages of free blocks, but anonymous memory did not shrink: "
+         "they\n"
          "  were not resident, or the process used as many new pages meanwhile";
 }
 
@@ -72,15 +73,17 @@ int run_trim(const std::vector<std::string>& arguments) {
   OptionParser parser("trim [options] PID|NAME|container:ID|pod:UID", kTrimDescription);
   parser.flag("no-estimate", no_estimate, "do not take a snapshot first for the prediction");
   parser.positional("PID", target);
-  parser.example("heapsnap trim 4242", "print resident memory before and after");
+  parser.example("heapsnap trim 4242", "print its anonymous memory before and after");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty()) fail_without_one_target("trim");
   const int pid = resolve_target(target);
   const Prediction predicted = no_estimate ? Prediction{} : predict(pid);
   const TrimResult result = trim_process(pid);
-  const uint64_t given_back = result.rss_before - std::min(result.rss_before, result.rss_after);
-  fmt::print("process {}: resident {} before, {} after: {} given back{}\n", pid,
-             size_text(result.rss_before), size_text(result.rss_after), size_text(given_back),
+  const uint64_t given_back =
+      result.anonymous_before - std::min(result.anonymous_before, result.anonymous_after);
+  fmt::print("process {}: anonymous memory {} before, {} after: {} given back{}\n", pid,
+             size_text(result.anonymous_before), size_text(result.anonymous_after),
+             size_text(given_back),
              predicted.bytes ? ", " + size_text(*predicted.bytes) + " predicted" : "");
   fmt::print("  {}\n", effect_text(result.gave_up_pages, given_back));
   if (!no_estimate) {

@@ -169,6 +169,8 @@ class Watch {
     if (has_ended) {
       print_step("To have a snapshot of its end, start it again with:",
                  "heapsnap run --at-exit last.hsnap -- COMMAND");
+    } else if (process_.is_tracked()) {
+      print_step("To see which code allocated what is in use:", "heapsnap stacks " + pid);
     } else {
       print_step("To see what its memory is used for:", "heapsnap attach " + pid);
     }
@@ -228,10 +230,10 @@ class Watch {
                            printable(process_.comm())));
     std::vector<std::string> notes = process_.notes();
     if (arguments_.count == 0) {
-      notes.push_back(
-          fmt::format("Ctrl-C ends this; heapsnap attach {} then shows what its memory "
-                      "is used for",
-                      process_.pid()));
+      notes.push_back(fmt::format("Ctrl-C ends this; heapsnap {} {} then shows {}",
+                                  process_.is_tracked() ? "stacks" : "attach", process_.pid(),
+                                  process_.is_tracked() ? "which code allocated what is in use"
+                                                        : "what its memory is used for"));
     }
     for (const std::string& note : notes) {
       for (const std::string& line : wrapped(printable(note), width() - 2)) {

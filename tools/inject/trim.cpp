@@ -1,6 +1,7 @@
 #include "tools/inject/trim.h"
 
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/proc/process_status.h"
 #include "tools/inject/c_library.h"
 #include "tools/inject/heap_look.h"
 #include "tools/inject/library_load.h"
@@ -17,9 +18,12 @@ TrimResult trim(RunningProgram& target) {
   const ProcFs proc;
   const int tid = proc.live_tid(pid).value_or(pid);
   TrimResult result;
-  result.rss_before = proc.resident_bytes(tid);
+  const auto status = [&] { return read_process_status(proc, tid).value_or(ProcessStatus()); };
+  result.anonymous_before = status().anonymous_or_rss();
   LibraryCallResult call = call_function(target, libc, libc.function("malloc_trim"), uint64_t{0});
-  result.rss_after = proc.resident_bytes(tid);
+  const ProcessStatus after = status();
+  result.anonymous_after = after.anonymous_or_rss();
+  result.rss_after = after.rss;
   result.gave_up_pages = call.value != 0;
   result.call = std::move(call.injection);
   result.look_pauses = std::move(look_pauses);

@@ -23,10 +23,6 @@ constexpr uint64_t kSmallChange = 1 << 20;
 // More than this contend: for one address space, and for one group that is charged.
 constexpr double kMostWriters = 4;
 
-uint64_t private_bytes(const ProcessStatus& process) {
-  return process.rss_anonymous != 0 ? process.rss_anonymous : process.rss;  // before 4.5
-}
-
 }  // namespace
 
 MachineMemory parse_machine_memory(std::string_view meminfo, std::string_view overcommit) {
@@ -46,7 +42,7 @@ uint64_t written_until_gone(uint64_t private_bytes, double writers) {
 }
 
 uint64_t room_for_copy(const ProcessStatus& process, const CopyGrowth& growth) {
-  const uint64_t own = private_bytes(process);
+  const uint64_t own = process.anonymous_or_rss();
   const uint64_t tables = process.page_tables != 0 ? process.page_tables : process.rss / 512;
   return tables + kSmallChange +
          (growth.can_be_given_up ? written_until_gone(own, growth.writers) : own);

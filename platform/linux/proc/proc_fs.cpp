@@ -166,6 +166,13 @@ std::string ProcFs::comm(int pid) const {
   return name;
 }
 
+std::string ProcFs::command_line(int pid) const {
+  std::string line = read_front(path(pid, "cmdline"), kLongestCommandLine);
+  while (line.ends_with('\0')) line.pop_back();
+  std::replace(line.begin(), line.end(), '\0', ' ');
+  return line;
+}
+
 std::vector<int> ProcFs::task_list(int pid) const {
   return numbers_in(path(pid, "task"));
 }
@@ -243,9 +250,7 @@ Process ProcFs::describe(int pid) const {
   if (process.exe.empty() && live_tid(process.pid) != alive) throw TargetRefusal(pid, ESRCH);
   process.comm = leader.comm;
   process.machine = machine_of(path(*alive, "exe"));
-  process.command_line = read_front(path(*alive, "cmdline"), kLongestCommandLine);
-  while (process.command_line.ends_with('\0')) process.command_line.pop_back();
-  std::replace(process.command_line.begin(), process.command_line.end(), '\0', ' ');
+  process.command_line = command_line(*alive);
   utsname host{};
   if (::uname(&host) == 0) process.hostname = host.nodename;
   process.boot_id = trimmed(kernel_text_or_empty(root_ + "/sys/kernel/random/boot_id"));

@@ -65,6 +65,9 @@ class ProcFs {
   // nullopt if the task is gone.
   std::optional<TaskStat> try_stat(int pid) const;
   std::string comm(int pid) const;
+  // Its arguments with a space between them, not longer than 4 KiB; empty if it has none (a kernel
+  // thread, a zombie) or is gone.
+  std::string command_line(int pid) const;
   std::vector<Mapping> maps(int pid) const {
     return parse_maps(read(pid, "maps"), TornText::kMend);
   }

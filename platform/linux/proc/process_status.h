@@ -59,6 +59,8 @@ struct ProcessStatus {
   bool shadow_stack = false;
 
   bool is_zombie() const { return state == 'Z'; }
+  // Resident anonymous bytes; all resident ones where the kernel does not tell.
+  uint64_t anonymous_or_rss() const { return rss_anonymous != 0 ? rss_anonymous : rss; }
 };
 
 // Parses the text of /proc/PID/status; nullopt without a name and a state. Other missing lines

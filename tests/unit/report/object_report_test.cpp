@@ -100,6 +100,16 @@ TEST_CASE("what retains more than all objects have says so, and leads to owners"
   CHECK(printed("").find("    heapsnap owners objects.hsnap\n") != std::string::npos);
 }
 
+TEST_CASE("dead objects that the collector has not freed yet are told of") {
+  SnapshotMetadata metadata = sample();
+  metadata.runtimes.runtimes[0].unswept_slots = 1500;
+  metadata.runtimes.runtimes[0].unswept_bytes = 60000;
+  CHECK(text_of(metadata, 1, 200)
+            .find("1,500 of the used slots (58.6 KiB) have objects that the "
+                  "garbage collector has found dead and not freed yet") != std::string::npos);
+  CHECK(text_of(sample(), 1, 200).find("not freed yet") == std::string::npos);
+}
+
 TEST_CASE("names of classes are harmless, and lines keep to the width") {
   for (const unsigned width : {60U, 80U, 200U}) {
     const std::string text = text_of(sample(), 0, width);
