@@ -120,13 +120,18 @@ void print_context_uses(Writer& out, const RuntimeModel& model, uint64_t limit, 
   const size_t shown = limit == 0 ? rows.size() : std::min<size_t>(limit, rows.size());
   constexpr size_t kNumbers = 28;
   const size_t words = width > kNumbers + 24 ? width - kNumbers : 24;
+  size_t names = 0;
+  for (size_t i = 0; i < shown; ++i) {
+    names = std::max(names, display_width(printable(rows[i]->name)));
+  }
+  names = std::min(names, words / 3);
   TextTable table;
   for (const char* title : {"bytes", "free"}) table.add_column(title, TextTable::Align::kRight);
   for (const char* title : {"name", "for"}) table.add_column(title, TextTable::Align::kLeft);
   for (size_t i = 0; i < shown; ++i) {
     table.add_row({size_text(rows[i]->bytes), size_text(rows[i]->free_bytes),
-                   clipped(printable(rows[i]->name), words / 3),
-                   clipped(printable(rows[i]->ident), words - words / 3)});
+                   clipped(printable(rows[i]->name), names),
+                   clipped(printable(rows[i]->ident), words - names)});
   }
   out.write("\n" + ink.bold("Contexts by what they are for") + "\n");
   table.print(out, ink, width);

@@ -24,7 +24,7 @@ import tempfile
 import kernel_rules
 from kernel_rules import as_nobody
 from remedies_of_input import (ambiguous_name, cores, damaged_snapshot, no_such_process, outputs, run_command_line,
-                               temporary_folder, usage)
+                               run_in_background, temporary_folder, usage)
 from remedy_tool import make_core, need_root, Skip, start, Tool
 
 SKIPPED = 77
@@ -429,7 +429,7 @@ CASES = {case.__name__: case for case in (
     first_thread_ended, untracked, untracked_snapshot, untracked_core, tracker_gone, tracker_ejected, descriptors, many_threads,
     other_user, hidden_process, user_namespace, traced, own_seccomp, at_exit_barred, stopped, task_limit, user_task_limit, address_limit, own_address_limit, own_task_limit, table_limit,
     static_program,
-    frozen_group, zombie, no_such_process, ambiguous_name, usage, run_command_line, outputs, temporary_folder, damaged_snapshot, cores,
+    frozen_group, zombie, no_such_process, ambiguous_name, run_in_background, usage, run_command_line, outputs, temporary_folder, damaged_snapshot, cores,
     not_followed)}
 
 

@@ -27,6 +27,19 @@ def ambiguous_name(tool):
         tool.succeed("attach", rows[0][0])
 
 
+def run_in_background(tool):
+    """A shell's $! is the PID of heapsnap: what is asked of it is asked of the program that it runs."""
+    with subprocess.Popen([*tool.command("run", "--"), "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        running.stdin.write(b"it runs\n")
+        running.stdin.flush()
+        assert running.stdout.readline() == b"it runs\n"
+        done = tool.run("stacks", running.pid)
+        assert done.returncode == 0 and re.match(r"Process \d+: cat\n", done.stdout), (done.stdout, done.stderr)
+        program = re.match(r"Process (\d+)", done.stdout)[1]
+        assert f"PID {running.pid} is heapsnap run; the program that it started, PID {program}, is meant" in done.stderr, done.stderr
+        running.stdin.close()
+
+
 def usage(tool):
     """Wrong words: what to look at, and an example."""
     tool.follow(tool.remedy("nonsense"), r"(heapsnap --help)$")

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "report/number_text.h"
 #include "report/terminal_text.h"
 #include "tools/heapsnap/container_argument.h"
+#include "tools/heapsnap/error_output.h"
 
 namespace heapsnap {
 
@@ -38,6 +41,21 @@ std::string listed(const std::vector<int>& pids) {
   return pids.size() > kShown ? list + ", ..." : list;
 }
 
+// Where `pid` is a `heapsnap run`: the program that it started.
+std::optional<int> program_run_by(int pid) {
+  const std::string folder = "/proc/" + std::to_string(pid);
+  std::error_code cannot_be_seen;
+  if (!std::filesystem::equivalent(folder + "/exe", "/proc/self/exe", cannot_be_seen)) {
+    return std::nullopt;
+  }
+  const ProcFs proc;
+  const std::string command = proc.command_line(pid);
+  const size_t verb = command.find(' ') + 1;
+  const std::vector<int> children = proc.children(pid);
+  if (command.compare(verb, 4, "run ") != 0 || children.size() != 1) return std::nullopt;
+  return children.front();
+}
+
 }  // namespace
 
 int resolve_target(const std::string& argument) {
@@ -45,7 +63,15 @@ int resolve_target(const std::string& argument) {
   const auto [end, error] =
       std::from_chars(argument.data(), argument.data() + argument.size(), pid);
   if (error == std::errc() && end == argument.data() + argument.size()) {
-    if (pid > 0) return pid;
+    if (pid > 0) {
+      const std::optional<int> program = program_run_by(pid);
+      if (!program) return pid;
+      print_notice(
+          fmt::format("heapsnap: PID {} is heapsnap run; the program that it started, PID "
+                      "{}, is meant\n",
+                      pid, *program));
+      return *program;
+    }
     throw Error(ErrorKind::kUsage, "PID " + argument, "a PID is a positive number",
                 "list processes: ps -eo pid,user,comm,rss --sort=-rss | head -20");
   }

@@ -5,7 +5,8 @@
 
 namespace heapsnap {
 
-// "1234" is that PID; "container:ID" and "pod:UID" are the main process of these
+// "1234" is that PID, or the program that it started where it is a `heapsnap run`, as a shell's $!
+// may be (a notice says so); "container:ID" and "pod:UID" are the main process of these
 // (container_argument.h). Anything else is a name: the process whose comm, or whose executable's
 // file name, is exactly that. Throws Error{kUsage} when several match (listing them) and
 // Error{kNoProcess} when none does. heapsnap itself and its ancestors never match a name.

@@ -168,8 +168,9 @@ std::string ProcFs::comm(int pid) const {
 
 std::string ProcFs::command_line(int pid) const {
   std::string line = read_front(path(pid, "cmdline"), kLongestCommandLine);
-  while (line.ends_with('\0')) line.pop_back();
   std::replace(line.begin(), line.end(), '\0', ' ');
+  // A program that writes a title of its own fills what is left.
+  while (line.ends_with(' ')) line.pop_back();
   return line;
 }
 
