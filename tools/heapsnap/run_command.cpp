@@ -34,7 +34,7 @@ namespace {
 constexpr const char* kRunDescription =
     "Starts COMMAND with the tracker loaded, so that every block of its heap has the call stack\n"
     "that allocated it, for heapsnap stacks, attach, core and watch. Passes signals on to COMMAND\n"
-    "and exits with its exit code.\n"
+    "and exits with its exit code. Its own PID, a shell's $!, stands for that of COMMAND.\n"
     "\n"
     "What it does to COMMAND: LD_PRELOAD names the tracker, which keeps tables in memory and does\n"
     "nothing else. Its file can be replaced by nobody but you and root, and is not removed: the\n"
