@@ -1,6 +1,7 @@
 // The section about what keeps the blocks in use: the largest roots, and how much is leaked.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 
 #include "report/largest_owners.h"
@@ -57,6 +58,12 @@ void print_why_no_owners(TextPage& page) {
                 with_references_command(page.input.metadata));
 }
 
+// A few blocks that a library leaks once are not where the memory went.
+bool is_worth_a_look(const OwnerSums& sums) {
+  constexpr uint64_t kMuch = 1 << 20;
+  return sums.leaked.bytes >= std::min(kMuch, sums.in_use.bytes / 100);
+}
+
 }  // namespace
 
 void print_largest_owners(TextPage& page) {
@@ -80,11 +87,15 @@ void print_largest_owners(TextPage& page) {
     page.sentence("Nothing is leaked.");
     return;
   }
-  print_command(
-      page,
-      fmt::format("{} in {} are leaked: nothing leads to them. To list them:",
-                  size_text(sums.leaked.bytes), count_text(sums.leaked.count, "block", "blocks")),
-      commands.leaks);
+  const std::string leaked =
+      fmt::format("{} in {} ({}) are leaked: nothing leads to them.", size_text(sums.leaked.bytes),
+                  count_text(sums.leaked.count, "block", "blocks"),
+                  percent_text(sums.leaked.bytes, sums.in_use.bytes));
+  if (is_worth_a_look(sums)) {
+    print_command(page, leaked + " To list them:", commands.leaks);
+  } else {
+    page.sentence(leaked);
+  }
 }
 
 }  // namespace heapsnap

@@ -244,7 +244,7 @@ What keeps the blocks in use (usable bytes)
   10.0 %  10.0 MiB           1 block  thread 4243 (worker), in handle_request()
   To see what these consist of, and the other owners:
     heapsnap owners server.hsnap
-  1.0 MiB in 2 blocks are leaked: nothing leads to them. To list them:
+  1.0 MiB in 2 blocks (1.0 %) are leaked: nothing leads to them. To list them:
     heapsnap leaks server.hsnap
 )"));
   CHECK(!contains(text, " 9 blocks"));  // the fourth
@@ -255,6 +255,10 @@ What keeps the blocks in use (usable bytes)
   for (const unsigned width : {60U, 72U, 100U}) {
     CHECK(widest_line(first_screen(report, {false, width})) <= width);
   }
+  report.owners->leaked = {2, 4096};
+  CHECK(contains(first_screen(report),
+                 "  4.0 KiB in 2 blocks (<0.1 %) are leaked: nothing leads to them.\n"));
+  CHECK(!contains(first_screen(report), "heapsnap leaks"));
   CHECK(!contains(text, "garbage"));
   report.owners->garbage = {300, 25 << 20};
   CHECK(contains(first_screen(report),
