@@ -25,6 +25,15 @@ void require_block_count(BlockNumber of_references, uint64_t of_snapshot) {
                   std::to_string(of_snapshot));
 }
 
+BlockNumber count_blocks(const SnapshotStreams& streams) {
+  uint64_t blocks = 0;
+  each_snapshot_block(streams, [&](const SnapshotBlock& /*block*/) { ++blocks; });
+  if (const auto& references = streams.metadata->references) {
+    require_block_count(references->blocks, blocks);
+  }
+  return static_cast<BlockNumber>(blocks);
+}
+
 BlockSet blocks_with_references(const ReferenceGraph& graph) {
   BlockSet result(graph.blocks());
   for (BlockNumber block = 0; block < graph.blocks(); ++block) {

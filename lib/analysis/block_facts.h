@@ -54,6 +54,9 @@ BlockColumns read_block_columns(const SnapshotStreams& streams, std::optional<Bl
                                 bool with_stacks = false);
 // Throws that.
 void require_block_count(BlockNumber of_references, uint64_t of_snapshot);
+// How many blocks a snapshot has, slots of language runtimes included. Throws that where it has
+// references of more or fewer.
+BlockNumber count_blocks(const SnapshotStreams& streams);
 
 // Those that point to any.
 BlockSet blocks_with_references(const ReferenceGraph& graph);

@@ -74,16 +74,6 @@ void each_live_chunk(const SnapshotStreams& streams, Visit visit) {
   streams.read_chunks(sink);
 }
 
-// Slots of language runtimes included; as many as there are references of, where the snapshot says
-// how many that is.
-BlockNumber count_blocks(const SnapshotStreams& streams) {
-  uint64_t blocks = slots_of(streams);
-  each_live_chunk(streams, [&](uint64_t /*size*/, uint32_t /*stack*/) { ++blocks; });
-  const auto& references = streams.metadata->references;
-  require_block_count(references ? references->blocks : static_cast<BlockNumber>(blocks), blocks);
-  return static_cast<BlockNumber>(blocks);
-}
-
 // The indices of the largest values, largest first, without `except` and those of 0.
 std::vector<uint32_t> largest_of(const std::vector<uint64_t>& values, size_t most,
                                  uint32_t except) {

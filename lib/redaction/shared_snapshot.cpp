@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/block_facts.h"
 #include "redaction/address_rebase.h"
 #include "redaction/name_cut.h"
 #include "redaction/shared_rows.h"
@@ -100,6 +101,7 @@ class Sharing {
         names_(keeps_names),
         rows_(rebase_, names_) {
     if (snapshot.has_references()) {
+      count_blocks(streams_of(snapshot));  // throws unless the references are of these blocks
       places_ = snapshot.read_root_places();
       types_ = snapshot.read_type_names();
     }

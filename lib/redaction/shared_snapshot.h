@@ -33,8 +33,9 @@ struct SharedSnapshot {
 // How many chunks of how many have been read, for a person who waits.
 using SharingProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-// Reads the chunks of `snapshot` twice, in memory that does not grow with its chunks. Throws
-// Error{kBadInput} for damage in it and as SnapshotWriter does; then there is no file.
+// Reads the chunks of `snapshot` twice, and once more where it has references, in memory that does
+// not grow with its chunks. Throws Error{kBadInput} for damage in it, also for references of more
+// or fewer blocks than it has, and as SnapshotWriter does; then there is no file.
 SharedSnapshot share_snapshot(const SnapshotReader& snapshot, const SnapshotOutput& output,
                               bool keeps_names, const SharingProgress& progress = {});
 

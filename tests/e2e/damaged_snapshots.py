@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Snapshots of several kinds are damaged, most of them behind right checksums, and given to all commands that read
 one: each ends in bounded time and memory, with an exit code of the manual, and says in words why it refuses. An export
-that refuses has written nothing.
+that refuses has written nothing. What share writes is whole: it shares nothing that report refuses.
 
     damaged_snapshots.py HEAPSNAP TARGETS [--count N] [--seed FIRST]
 
@@ -24,6 +24,7 @@ COMMANDS = [["report"], ["report", "-j"], ["render", "-o", "PICTURE", "-f"], ["e
             ["export", "--format", "ndjson", "--rows", "sums"], ["export", "--format", "ndjson", "--rows", "flat"],
             ["export", "--format", "ndjson", "--rows", "frames"], ["export", "--format", "pprof"],
             ["export", "--format", "ptmallocdump"], ["view", "-o", "PICTURE", "-f"]]
+SHARE = ["share", "-o", "SHARED", "-f"]
 STACK_COMMANDS = [["stacks"], ["stacks", "-j"], ["stacks", "--by", "function"], ["stacks", "--by", "module"],
                   ["stacks", "--by", "thread"], ["stacks", "--sort", "churn"], ["stacks", "--sort", "rate"],
                   ["stacks", "--format", "heapprof"], ["stacks", "--format", "churnlog"]]
@@ -99,7 +100,7 @@ def main():
         folder = pathlib.Path(name)
         run = BoundedRun(arguments.heapsnap, folder)
         bases = base_snapshots(arguments.taker or arguments.heapsnap, arguments.targets, folder)
-        path = folder / "changed.hsnap"
+        path, shared = folder / "changed.hsnap", folder / "shared.hsnap"
         for seed in range(arguments.seed, arguments.seed + arguments.count):
             damage = SnapshotDamage(bases, seed)
             data = damage.make()
@@ -109,18 +110,24 @@ def main():
                 kinds[kind] = kinds.get(kind, 0) + 1
             refused_now = False
             undamaged = folder / f"{damage.name}.hsnap"
-            commands = [*COMMANDS, *(REFERENCE_COMMANDS[(seed + 5 * i) % len(REFERENCE_COMMANDS)] for i in range(3)),
+            commands = [*COMMANDS, SHARE, *(REFERENCE_COMMANDS[(seed + 5 * i) % len(REFERENCE_COMMANDS)] for i in range(3)),
                         STACK_COMMANDS[0], STACK_COMMANDS[1 + seed % (len(STACK_COMMANDS) - 1)]]
             for i, words in enumerate(commands):
-                # Refused by report: by the others in the same way, of which each file gets two.
-                if not arguments.all and refused_now and i not in (1 + seed % (len(COMMANDS) - 1), len(commands) - 1):
+                # Refused by report: by the others in the same way, of which each file gets two besides share.
+                if (not arguments.all and refused_now and words is not SHARE
+                        and i not in (1 + seed % (len(COMMANDS) - 1), len(commands) - 1)):
                     continue
-                places = {"PICTURE": str(folder / "picture.png"), "SAME": str(undamaged)}
+                places = {"PICTURE": str(folder / "picture.png"), "SAME": str(undamaged), "SHARED": str(shared)}
+                is_share = words is SHARE
                 words = [places.get(word, word) for word in words]
                 output = subprocess.PIPE if words[0] == "export" else subprocess.DEVNULL
                 verdict = run(*words, path, codes=CODES, input_size=len(data), name=what, output=output)
                 if verdict.code == BAD_INPUT and verdict.written and not verdict.fault:
                     verdict.fault = f"{verdict.written} bytes are written before it refuses"
+                if is_share and verdict.code == DONE and not verdict.fault:
+                    verdict = run("report", shared, codes=(DONE,), input_size=len(data), name=what)
+                    if refused_now:
+                        verdict.fault = "it shares what report refuses"
                 if verdict.fault:
                     failures.append(what)
                     print(f"FAILED: {what}: {' '.join(words)}: {verdict.fault}\n{verdict.errors[-3000:]}", flush=True)

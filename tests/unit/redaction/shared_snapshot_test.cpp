@@ -28,6 +28,12 @@ struct SharedSample {
   TemporaryDirectory folder;
 };
 
+// In the first segment of full_metadata(), end to end.
+OwnedBatch used_chunks(size_t count) {
+  return {0, 0, full_metadata(1, 1).heap.segments[0].range.begin, std::vector<uint64_t>(count, 64),
+          std::vector<ChunkState>(count, ChunkState::kUsed)};
+}
+
 }  // namespace
 
 TEST_CASE("chunks and pages are the same elsewhere") {
@@ -203,6 +209,7 @@ TEST_CASE("references, roots and types stay, also of a block that has very many"
   metadata.references->blocks = kBlocks;
   {
     SnapshotWriter writer({folder.file("a.hsnap"), false});
+    writer.on_batch(used_chunks(kBlocks).view());
     const std::vector<uint32_t> counts = {1, kMany, 2};
     std::vector<uint32_t> offsets = {5};
     for (uint32_t i = 0; i < kMany; ++i) offsets.push_back(i);
@@ -256,6 +263,38 @@ TEST_CASE("references, roots and types stay, also of a block that has very many"
   after.read_roots(places.size(), [&](const Root& root) { roots.push_back(root); });
   CHECK(roots == std::vector<Root>{{0, 8, 2, true}, {1, 0, 1, false}});
   CHECK(after.read_type_names()[1] == BlockType{"Ann", "/cut/x", TypeSource::kVtable});
+}
+
+TEST_CASE("references of more or fewer blocks than there are chunks in use are refused") {
+  const TemporaryDirectory folder;
+  for (const size_t chunks : {2, 3, 4}) {
+    CAPTURE(chunks);
+    SnapshotMetadata metadata = full_metadata(1, 1);
+    metadata.references.emplace();
+    metadata.references->is_complete = true;
+    metadata.references->blocks = 3;
+    {
+      SnapshotWriter writer({folder.file("a.hsnap"), true});
+      writer.on_batch(used_chunks(chunks).view());
+      const std::vector<uint32_t> counts = {0, 0, 0};
+      writer.on_references({0, counts, {}, {}, {}});
+      writer.finish(metadata);
+    }
+    const SnapshotReader reader = SnapshotReader::open(folder.file("a.hsnap"));
+    const auto share = [&] { share_snapshot(reader, {folder.file("b.hsnap"), false}, true); };
+    if (chunks == metadata.references->blocks) {
+      CHECK_NOTHROW(share());
+      std::remove(folder.file("b.hsnap").c_str());
+      continue;
+    }
+    try {
+      share();
+      FAIL("it was shared");
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::kBadInput);
+    }
+    CHECK(folder.names() == std::vector<std::string>{"a.hsnap"});
+  }
 }
 
 TEST_CASE("a damaged snapshot is refused and leaves no file") {
