@@ -261,6 +261,40 @@ def bundle(source, npm_folder):
     subprocess.run(["node", "build.mjs", made], cwd=folder, check=True)
     assert made.read_bytes() == (viewer / "dist/page.html").read_bytes(), \
         "tools/viewer/dist/page.html is not what its sources give: cd tools/viewer && npm ci && node build.mjs"
+    check_labels(folder)
+
+
+# What heapsnap's text calls such owners (lib/report/owner_labels.h has examples).
+LABELS = {
+    "g_cache in server": {"root": "g_cache", "kind": "variable", "module": "/opt/server", "module_offset": 64},
+    "server+0x40": {"root": "", "kind": "variable", "module": "/opt/server", "module_offset": 64},
+    "Cache::STORE": {"root": "Cache::STORE", "kind": "global", "module": "/usr/lib/libruby.so", "module_offset": 64},
+    "t_buffer in server, thread-local of 12 threads (worker)":
+        {"root": "t_buffer", "kind": "thread-local", "module": "/opt/server", "threads": 12, "thread_family": "worker"},
+    "t_buffer in server, thread-local of thread 7": {"root": "t_buffer", "kind": "thread-local", "module": "/opt/server", "tid": 7},
+    "64 threads (worker-*), in handle(Request&) in server":
+        {"root": "handle(Request&)", "kind": "stack", "module": "/opt/server", "threads": 64, "thread_family": "worker-*"},
+    "thread 7, on its stack": {"root": "", "kind": "stack", "tid": 7, "addr": "0x7f00"},
+    "thread 7, in register rbx": {"root": "rbx", "kind": "register", "tid": 7},
+    "anonymous memory at 0x7f00": {"root": "", "kind": "mapping", "addr": "0x7f00"},
+    "[heap]": {"root": "[heap]", "kind": "mapping", "addr": "0x7f00"},
+    "g_0 and g_1 together": {"root": "", "kind": "several", "root_count": 2,
+                             "roots": [{"root": f"g_{i}", "kind": "variable", "module": "/opt/server"} for i in range(2)]},
+    "g_0, g_1, g_2 and 2 more variables, together":
+        {"root": "", "kind": "several", "root_count": 5, "roots": [{"root": f"g_{i}", "kind": "variable"} for i in range(5)]},
+    "g_0, g_1, g_2 and 1 more root, together":
+        {"root": "", "kind": "several", "root_count": 4,
+         "roots": [{"root": f"g_{i}", "kind": "variable"} for i in range(3)] + [{"root": "main", "kind": "stack", "tid": 1}]},
+}
+
+
+def check_labels(folder):
+    """The page calls owners what the text calls them."""
+    made = folder / "labels.cjs"
+    subprocess.run(["npx", "esbuild", "src/labels.ts", "--bundle", "--format=cjs", "--log-level=error", f"--outfile={made}"], cwd=folder, check=True)
+    program = "const {ownerLabel} = require(process.argv[1]); console.log(JSON.stringify(JSON.parse(process.argv[2]).map(ownerLabel)));"
+    said = subprocess.run(["node", "-e", program, made, json.dumps(list(LABELS.values()))], capture_output=True, text=True, check=True).stdout
+    assert json.loads(said) == list(LABELS), said
 
 
 def main():

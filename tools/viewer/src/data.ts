@@ -11,7 +11,10 @@ export interface Arena {
   index: number; main: boolean; system_mem: number; attached_threads: number; states: Record<string, Figures>;
   own: Pages; trim: { resident: number }; largest_free: number; free_share: number; scatter: number;
 }
-export interface Root { root: string; kind: string; module?: string; module_offset?: number; tid?: number; addr?: string }
+export interface Root {
+  root: string; kind: string; module?: string; module_offset?: number; tid?: number; addr?: string;
+  threads?: number; thread_family?: string;  // in place of tid and addr: of how many threads it is one
+}
 export interface Owner extends Root {
   retained_bytes: number; retained_blocks: number; holds?: Blocks[];
   roots?: Root[]; root_count?: number;  // of kind "several": those that share the blocks

@@ -1,30 +1,44 @@
-// Names of owners and blocks, as heapsnap's text has them.
+// Names of owners and blocks, as heapsnap's text has them (lib/report/owner_labels, reference_labels).
 import type { Blocks, Frame, Owner, Root } from "./data";
-import { count, fileName, size } from "./format";
+import { count, counted, fileName, size } from "./format";
 
 const kMostNamed = 3;
 
 function severalLabel(roots: Root[], total: number): string {
   if (roots.length === 0) return "several roots together";
-  const named = roots.slice(0, kMostNamed).map(rootLabel);
+  const named = roots.slice(0, kMostNamed).map((root) => rootLabel(root, false));
   const more = total - named.length;
-  const last = more > 0 ? `${count(more)} more` : named.pop()!;
-  return `${named.join(", ")}${named.length === 0 ? "" : " and "}${last} together`;
+  if (more <= 0) {
+    const last = named.pop()!;
+    return `${named.length === 0 ? "" : `${named.join(", ")} and `}${last} together`;
+  }
+  const areVariables = roots.length === total && roots.slice(kMostNamed).every((root) => ["variable", "thread-local", "global"].includes(root.kind));
+  return `${named.join(", ")} and ${areVariables ? counted(more, "more variable", "more variables") : counted(more, "more root", "more roots")}, together`;
 }
 
 export function ownerLabel(owner: Owner): string {
   if (owner.kind === "several") return severalLabel(owner.roots ?? [], owner.root_count ?? 0);
-  return rootLabel(owner);
+  return rootLabel(owner, true);
 }
 
-function rootLabel(owner: Root): string {
-  const module = owner.module === undefined || owner.module === "" ? "" : fileName(owner.module);
-  let name = owner.root;
-  if (name === "" && module !== "") name = `${module}+0x${(owner.module_offset ?? 0).toString(16)}`;
-  else if (name === "") name = `a ${owner.kind}`;
-  else if (module !== "" && owner.kind !== "mapping" && owner.kind !== "global") name = `${name} in ${module}`;
-  const isOfThread = owner.tid !== undefined && owner.kind !== "variable" && owner.kind !== "mapping";
-  return isOfThread ? `thread ${owner.tid}, ${owner.kind === "stack" ? "in " : ""}${name}` : name;
+// "thread 4711", or of all that share the root "64 threads (worker-*)".
+function threadLabel(root: Root): string {
+  if (root.threads === undefined) return `thread ${root.tid ?? "?"}`;
+  return counted(root.threads, "thread", "threads") + (root.thread_family ? ` (${root.thread_family})` : "");
+}
+
+function rootLabel(root: Root, withModule: boolean): string {
+  const module = root.module === undefined || root.module === "" ? "" : fileName(root.module);
+  let name = root.root;
+  if (name === "") name = module === "" ? root.addr ?? `a ${root.kind}` : `${module}+0x${(root.module_offset ?? 0).toString(16)}`;
+  else if (withModule && module !== "" && root.kind !== "global") name = `${name} in ${module}`;
+  switch (root.kind) {
+    case "thread-local": return `${name}, thread-local of ${threadLabel(root)}`;
+    case "stack": return root.root === "" ? `${threadLabel(root)}, on its stack` : `${threadLabel(root)}, in ${name}`;
+    case "register": return `${threadLabel(root)}, in register ${root.root}`;
+    case "mapping": return root.root === "" ? `anonymous memory at ${root.addr ?? "?"}` : root.root;
+    default: return name;
+  }
 }
 
 export function sizeRange(least: number, most: number): string {
