@@ -262,6 +262,18 @@ def bundle(source, npm_folder):
     assert made.read_bytes() == (viewer / "dist/page.html").read_bytes(), \
         "tools/viewer/dist/page.html is not what its sources give: cd tools/viewer && npm ci && node build.mjs"
     check_labels(folder)
+    check_growth_words(source)
+
+
+def check_growth_words(source):
+    """Growth has a title for all that a diff adds up by, and words for each reason why it may not: those of docs/json.md."""
+    [row] = re.findall(r"^\| `sections\[\]` \|.*$", pathlib.Path(source, "docs/json.md").read_text(encoding="utf-8"), re.MULTILINE)
+    kinds = re.findall(r"`(\w+)`", re.search(r"`by` \(([^)]*)\)", row)[1])
+    reasons = re.findall(r"`([\w-]+)`", re.search(r"`lacks\[\]` \(([^)]*)\)", row)[1])
+    growth = pathlib.Path(source, "tools/viewer/src/growth.ts").read_text(encoding="utf-8")
+    assert len(kinds) >= 9 and len(reasons) >= 5, row
+    assert [word for word in kinds if f" {word}: " not in growth] == []
+    assert [word for word in reasons if f'"{word}": ' not in growth] == []
 
 
 # What heapsnap's text calls such owners (lib/report/owner_labels.h has examples).

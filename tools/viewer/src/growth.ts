@@ -7,11 +7,14 @@ import { bar, filterField, parseSort, sortText, table } from "./table";
 import { rowTexts } from "./vocabulary";
 import type { View } from "./views";
 
+// Of all that heapsnap diff adds up by, and why it may not: the words of its JSON (docs/json.md).
 const titles: Record<string, string> = {
   owner: "Owners", type: "Types", stack: "Functions and stacks", leak: "Leaks", size: "Sizes", arena: "Arenas", rss: "Account",
+  class: "Classes", context: "Memory contexts",
 };
 const lacks: Record<string, string> = {
   "no-references": "a snapshot has no references", "not-tracked": "the process was not tracked", "residency-unknown": "what is resident is not known",
+  "no-objects": "a snapshot has no objects of a language runtime", "no-contexts": "a snapshot has no memory contexts of PostgreSQL",
 };
 
 export function sparkline(values: number[], label: string): SVGElement {
