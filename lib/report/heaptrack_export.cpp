@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "report/profile_export.h"
-#include "report/terminal_text.h"
 
 namespace heapsnap {
 
@@ -51,8 +50,7 @@ class HeaptrackLines {
     if (what.empty()) return 0;
     const auto [entry, is_new] = texts_.try_emplace(what, static_cast<uint32_t>(texts_.size() + 1));
     if (is_new) {
-      const std::string line = printable(what);
-      put_(fmt::format("s {:x} {}\n", line.size(), line));
+      put_(fmt::format("s {:x} {}\n", what.size(), what));
     }
     return entry->second;
   }
@@ -77,7 +75,7 @@ void export_heaptrack(const SnapshotMetadata& metadata, const StackProfile& prof
                       const std::function<void(std::string_view)>& put) {
   constexpr uint64_t kBytesOfPage = 4096;
   put("v 10400 3\n");  // as heaptrack 1.4.0 writes
-  put(fmt::format("X {}\n", printable(profile_title(metadata, profile))));
+  put(fmt::format("X {}\n", profile_title(metadata, profile)));
   const Process& process = metadata.process;
   const uint64_t page = process.page_size == 0 ? kBytesOfPage : process.page_size;
   put(fmt::format("I {:x} 0\n", page));

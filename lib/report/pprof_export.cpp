@@ -14,7 +14,7 @@
 #include "report/gzip_stream.h"
 #include "report/number_text.h"
 #include "report/stack_frames.h"
-#include "report/utf8.h"
+#include "report/terminal_text.h"
 
 namespace heapsnap {
 
@@ -58,8 +58,9 @@ class ProfileStream {
   void write_sample(const std::vector<uint64_t>& path, const std::vector<int64_t>& values);
   void finish() { gzip_.finish(); }
 
-  int64_t text(std::string_view bytes);
-  uint64_t function(std::string_view name, std::string_view file);
+  // Both of printable() texts.
+  int64_t text(const std::string& what);
+  uint64_t function(const std::string& name, const std::string& file);
   void message(uint32_t field, const std::string& body);
   const SnapshotMetadata& metadata() const { return metadata_; }
 
@@ -99,9 +100,8 @@ void ProfileStream::message(uint32_t field, const std::string& body) {
   gzip_.write(whole);
 }
 
-int64_t ProfileStream::text(std::string_view bytes) {
-  const auto [entry, is_new] =
-      texts_.try_emplace(valid_utf8(bytes), static_cast<int64_t>(texts_.size()));
+int64_t ProfileStream::text(const std::string& what) {
+  const auto [entry, is_new] = texts_.try_emplace(what, static_cast<int64_t>(texts_.size()));
   if (is_new) message(profile_field::kString, entry->first);
   return entry->second;
 }
@@ -114,7 +114,7 @@ void ProfileStream::value_type(uint32_t field, const char* type, const char* uni
   message(field, body);
 }
 
-uint64_t ProfileStream::function(std::string_view name, std::string_view file) {
+uint64_t ProfileStream::function(const std::string& name, const std::string& file) {
   const std::pair key{text(name), text(file)};
   const auto [entry, is_new] = functions_.try_emplace(key, functions_.size() + 1);
   if (is_new) {
@@ -135,15 +135,14 @@ void CallLocations::write_mappings() {
   // loader's does.
   for (size_t i = 0; i < modules.size(); ++i) {
     const TrackedModule& module = modules[i];
-    const std::string_view path =
-        module.path.empty() ? stream_.metadata().process.exe : module.path;
+    const std::string& path = module.path.empty() ? stream_.metadata().process.exe : module.path;
     std::string body;
     protozero::pbf_writer pbf(body);
     pbf.add_uint64(1, i + 1);
     pbf.add_uint64(2, module.range.begin.value());
     pbf.add_uint64(3, module.range.end.value());
-    pbf.add_int64(5, stream_.text(path));
-    pbf.add_int64(6, stream_.text(module.build_id));
+    pbf.add_int64(5, stream_.text(printable(path)));
+    pbf.add_int64(6, stream_.text(printable(module.build_id)));
     pbf.add_bool(7, true);   // functions
     pbf.add_bool(8, true);   // files
     pbf.add_bool(9, true);   // lines
@@ -163,10 +162,11 @@ uint64_t CallLocations::location(uint32_t node) {
   if (call.module >= 0) pbf.add_uint64(2, static_cast<uint64_t>(call.module) + 1);
   pbf.add_uint64(3, call.return_address.value() - 1);
   for (const NamedFrame& frame : frames_of_node(recorded_, tracker_, node)) {
-    const uint64_t id = stream_.function(function_label(frame), frame.file);
+    const ProfileFrame shown = profile_frame(frame);
+    const uint64_t id = stream_.function(shown.name, shown.file);
     protozero::pbf_writer line(pbf, 4);
     line.add_uint64(1, id);
-    line.add_int64(2, frame.line);
+    line.add_int64(2, shown.line);
   }
   stream_.message(profile_field::kLocation, body);
   return entry->second;
@@ -192,14 +192,12 @@ void ProfileStream::write_sample(const std::vector<uint64_t>& path,
 }
 
 void ProfileStream::write_head() {
-  const Process& process = metadata_.process;
   value_type(profile_field::kPeriodType, "space", "bytes");
-  const int64_t comment = text(fmt::format("{}: process {} ({}) on {}", metadata_.writer,
-                                           process.pid, process.comm, process.hostname));
+  const int64_t comment = text(snapshot_title(metadata_));
   const int64_t preferred = text("inuse_space");
   std::string body;
   protozero::pbf_writer pbf(body);
-  pbf.add_int64(profile_field::kTime, process.taken_at_ns);
+  pbf.add_int64(profile_field::kTime, metadata_.process.taken_at_ns);
   const uint64_t recorded_ns = metadata_.tracker ? metadata_.tracker->recorded_ns : 0;
   const uint64_t sample_bytes = metadata_.tracker ? metadata_.tracker->sample_bytes : 0;
   if (recorded_ns != 0) pbf.add_int64(profile_field::kDuration, static_cast<int64_t>(recorded_ns));

@@ -9,7 +9,8 @@
 //   mapping   an ELF file that was loaded, the program first, with its build-id
 //
 // Functions without a name are called by module and address ("libfoo.so+0x1234"), since the file
-// may not be where the profile is read. Texts are UTF-8: each byte that is none becomes U+FFFD.
+// may not be where the profile is read. Texts are printable(), for `go tool pprof` prints them on a
+// terminal.
 #pragma once
 
 #include "analysis/stack_census.h"

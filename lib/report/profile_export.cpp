@@ -51,7 +51,7 @@ void write_speedscope_profile(JsonWriter& json, const StackProfile& profile, con
 void export_folded(const StackProfile& profile, Writer& out) {
   std::vector<std::string> names;
   for (const ProfileFrame& frame : profile.frames()) {
-    names.push_back(printable(frame.name));
+    names.push_back(frame.name);
     std::replace(names.back().begin(), names.back().end(), ';', ',');
   }
   std::vector<uint32_t> path;
@@ -72,7 +72,7 @@ void export_speedscope(const SnapshotMetadata& metadata, const StackProfile& pro
   JsonWriter json(out);
   json.begin_object();
   json.member("$schema", "https://www.speedscope.app/file-format-schema.json");
-  json.member("exporter", metadata.writer);
+  json.member("exporter", printable(metadata.writer));
   json.member("name", profile_title(metadata, profile));
   json.member("activeProfileIndex", 0);
   json.key("shared");

@@ -11,7 +11,8 @@
 //                allocation for each block in use, none freed. Blocks of a stack differ by a byte
 //                at most, so that their sum is right: the profile does not know more of them.
 //
-// All are written front to back. The texts are UTF-8; control characters are escaped.
+// All are written front to back. Names are as heapsnap's own listings print them (printable()): an
+// ESC byte in one is "\x1b" in all of these.
 #pragma once
 
 #include <functional>

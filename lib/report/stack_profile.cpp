@@ -8,6 +8,7 @@
 #include "report/owner_labels.h"
 #include "report/reference_labels.h"
 #include "report/stack_frames.h"
+#include "report/terminal_text.h"
 
 namespace heapsnap {
 
@@ -39,8 +40,7 @@ class CallPaths {
       const uint32_t node = path_[next];
       const auto frames = frames_of_node(recorded_, tracker_, node);
       for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-        at = profile_.child(at, {function_label(*frame), std::string(frame->file), frame->line,
-                                 std::string(frame->module)});
+        at = profile_.child(at, profile_frame(*frame));
       }
       node_of_[node] = at;
     }
@@ -128,7 +128,7 @@ StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTre
     switch (node.kind) {
       case OwnerNode::Kind::kPlace:
         frame.name = labels.of_place(node.place, SIZE_MAX);
-        frame.module = tree.places[node.place].module;
+        frame.module = printable(tree.places[node.place].module);
         break;
       case OwnerNode::Kind::kBlocks: frame.name = kind_of_blocks(input, node); break;
       case OwnerNode::Kind::kSeveral:
@@ -146,11 +146,20 @@ StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTre
   return profile;
 }
 
-std::string profile_title(const SnapshotMetadata& metadata, const StackProfile& profile) {
+ProfileFrame profile_frame(const NamedFrame& frame) {
+  return {printable(function_label(frame)), printable(frame.file), frame.line,
+          printable(frame.module)};
+}
+
+std::string snapshot_title(const SnapshotMetadata& metadata) {
   const Process& process = metadata.process;
+  return printable(fmt::format("{}: process {} ({}) on {}", metadata.writer, process.pid,
+                               process.comm, process.hostname));
+}
+
+std::string profile_title(const SnapshotMetadata& metadata, const StackProfile& profile) {
   const bool is_by_stack = profile.kind() == StackProfile::Kind::kCallStacks;
-  return fmt::format("{}: process {} ({}) on {}, bytes in use by {}", metadata.writer, process.pid,
-                     process.comm, process.hostname, is_by_stack ? "call stack" : "owner");
+  return snapshot_title(metadata) + ", bytes in use by " + (is_by_stack ? "call stack" : "owner");
 }
 
 }  // namespace heapsnap

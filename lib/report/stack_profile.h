@@ -26,6 +26,9 @@
 
 namespace heapsnap {
 
+struct NamedFrame;  // stack_frames.h
+
+// Its texts are printable(), once: what is made of them needs no other escapes than its format's.
 struct ProfileFrame {
   std::string name;    // "parse(int)", "libfoo.so+0x1234", "g_cache in server"; never empty
   std::string file;    // of the source; empty: not known
@@ -86,7 +89,12 @@ StackProfile profile_of_stacks(const SnapshotMetadata& metadata, const RecordedS
 // Of all blocks in use but malloc's own.
 StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTree& tree);
 
-// "heapsnap 0.1.0: process 4711 (server) on host, bytes in use by call stack"
+// "parse(int)", "libfoo.so+0x1234", with what is known of where that is.
+ProfileFrame profile_frame(const NamedFrame& frame);
+
+// "heapsnap 0.1.0: process 4711 (server) on host": printable().
+std::string snapshot_title(const SnapshotMetadata& metadata);
+// The same with ", bytes in use by call stack", or "by owner".
 std::string profile_title(const SnapshotMetadata& metadata, const StackProfile& profile);
 
 }  // namespace heapsnap

@@ -2,9 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
 #include <string>
 
 #include "report/reference_report.h"
+#include "tests/unit/report/sample_stacks.h"
 
 using namespace heapsnap;
 
@@ -13,7 +15,7 @@ namespace {
 StackProfile small_profile() {
   StackProfile profile(StackProfile::Kind::kCallStacks);
   const uint32_t main = profile.child(0, {"main", "/src/a.cpp", 3, "/bin/a"});
-  const uint32_t parse = profile.child(main, {"parse(char; int)\n", "", 0, "/bin/a"});
+  const uint32_t parse = profile.child(main, {"parse(char; int)", "", 0, "/bin/a"});
   profile.add(parse, 3, 10);
   profile.add(main, 1, 5);
   profile.add(parse, 1, 2);
@@ -41,7 +43,60 @@ std::string text_of(Export write) {
   return text;
 }
 
+// Of every format that is text.
+std::map<std::string, std::string> all_texts_of(const SnapshotMetadata& metadata,
+                                                const StackProfile& profile) {
+  std::map<std::string, std::string> texts;
+  texts["folded"] = text_of([&](Writer& out) { export_folded(profile, out); });
+  texts["speedscope"] = text_of([&](Writer& out) { export_speedscope(metadata, profile, out); });
+  texts["dhat"] = text_of([&](Writer& out) { export_dhat(metadata, profile, out); });
+  export_heaptrack(metadata, profile,
+                   [&texts](std::string_view piece) { texts["heaptrack"] += piece; });
+  return texts;
+}
+
+// An escape and a backslash in a name, as all listings print them, once; in JSON its own escapes
+// besides.
+void check_escaped_once(const std::map<std::string, std::string>& texts, const std::string& front) {
+  for (const auto& [format, text] : texts) {
+    CAPTURE(format);
+    CAPTURE(text);
+    const bool is_json = format == "speedscope" || format == "dhat";
+    CHECK(text.find(front + (is_json ? R"(\\x1b[1m\\\\)" : R"(\x1b[1m\\)")) != std::string::npos);
+    CHECK(text.find('\x1b') == std::string::npos);
+    CHECK(text.find("u001b") == std::string::npos);
+  }
+}
+
 }  // namespace
+
+TEST_CASE("names of the target are escaped once, in all formats alike") {
+  SnapshotMetadata metadata = small_metadata();
+  const std::string hostile = "x\x1b[1m\\";
+  const RecordedStacks no_stacks;
+  OwnerTree tree;
+  tree.places = {{RootKind::kVariable, 0, "", "g_" + hostile, Address(0x4000), 8, 0}};
+  tree.threads = {1};
+  tree.nodes.resize(3);
+  tree.nodes[1] = {.kind = OwnerNode::Kind::kPlace, .place = 0};
+  tree.nodes[2] = {.kind = OwnerNode::Kind::kBlocks, .parent = 1, .type = 1, .own = {2, 96}};
+  const ReferenceStreams references{tree.places, {{}, {"T_" + hostile, "", {}}}, {}, {}, {}};
+  const ReferenceReportInput input{metadata, references, no_stacks, ""};
+  const StackProfile owners = profile_of_owners(input, tree);
+  check_escaped_once(all_texts_of(metadata, owners), "g_x");
+  check_escaped_once(all_texts_of(metadata, owners), "T_x");
+
+  test::SampleStacks sample;
+  sample.metadata.process.hostname = hostile;
+  CallStacks& stacks = sample.recorded.stacks;
+  SourceFrames& symbols = sample.recorded.symbols;
+  const SourceFrame frame[] = {{symbols.intern("f_" + hostile), 0, 0, 0, false}};
+  symbols.add(0, stacks.nodes[stacks.sites[3].node].return_address, frame);
+  symbols.sort();
+  const StackProfile called =
+      profile_of_stacks(sample.metadata, sample.recorded, sample.census, nullptr);
+  check_escaped_once(all_texts_of(sample.metadata, called), "f_x");
+}
 
 TEST_CASE("a profile of owners has what no root leads to, be it leaked or garbage") {
   const SnapshotMetadata metadata = small_metadata();
@@ -74,7 +129,7 @@ TEST_CASE("a profile has each frame, node and sample once") {
 
 TEST_CASE("folded: one line a stack, whatever is in a name") {
   const std::string text = text_of([](Writer& out) { export_folded(small_profile(), out); });
-  CHECK(text == "main;parse(char, int)\\x0a 12\nmain 5\n");
+  CHECK(text == "main;parse(char, int) 12\nmain 5\n");
 }
 
 TEST_CASE("speedscope: both profiles, outermost frame first") {
@@ -93,7 +148,7 @@ TEST_CASE("dhat: innermost frame first, frame 0 is the root") {
       text_of([](Writer& out) { export_dhat(small_metadata(), small_profile(), out); });
   CHECK(text.find(R"("tb":12,"mb":12,"gb":12,"eb":12,"tbk":4,"mbk":4,"gbk":4,"ebk":4,"tl":0,)"
                   R"("fs":[2,1])") != std::string::npos);
-  CHECK(text.find(R"x("ftbl":["[root]","main (a.cpp:3)","parse(char; int)\n"])x") !=
+  CHECK(text.find(R"x("ftbl":["[root]","main (a.cpp:3)","parse(char; int)"])x") !=
         std::string::npos);
 }
 
@@ -104,7 +159,7 @@ TEST_CASE("heaptrack: blocks of a stack add up to its bytes") {
   CHECK(text ==
         "v 10400 3\nX heapsnap 1: process 7 (a) on h\", bytes in use by call stack\nI 1000 0\n"
         "s 6 /bin/a\ns 4 main\ns a /src/a.cpp\ni 1 1 2 3 3\n"
-        "s 14 parse(char; int)\\x0a\ni 2 1 4 0 0\n"
+        "s 10 parse(char; int)\ni 2 1 4 0 0\n"
         "t 1 0\nt 2 1\nc 0\n"
         "a 3 2\n+ 0\n+ 0\n+ 0\n+ 0\na 5 1\n+ 1\nR 2\nc 0\n");
 }
