@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/count_text.h"
+#include "base/error.h"
 #include "report/profile_export.h"
 
 namespace heapsnap {
@@ -74,6 +76,18 @@ class HeaptrackLines {
 void export_heaptrack(const SnapshotMetadata& metadata, const StackProfile& profile,
                       const std::function<void(std::string_view)>& put) {
   constexpr uint64_t kBytesOfPage = 4096;
+  // Estimates of sampled stacks may be anything in a damaged snapshot.
+  constexpr uint64_t kMostBlocks = uint64_t{1} << 27;
+  uint64_t left = kMostBlocks;
+  for (const StackProfile::Sample& sample : profile.samples()) {
+    if (sample.blocks > left) {
+      throw Error(
+          ErrorKind::kUnsupported, "heaptrack's format",
+          "it has a line for each block in use, and these are more than " + count_text(kMostBlocks),
+          "choose a format that has sums, for example: --format pprof");
+    }
+    left -= sample.blocks;
+  }
   put("v 10400 3\n");  // as heaptrack 1.4.0 writes
   put(fmt::format("X {}\n", profile_title(metadata, profile)));
   const Process& process = metadata.process;

@@ -26,7 +26,8 @@ namespace heapsnap {
 void export_folded(const StackProfile& profile, Writer& out);
 void export_speedscope(const SnapshotMetadata& metadata, const StackProfile& profile, Writer& out);
 void export_dhat(const SnapshotMetadata& metadata, const StackProfile& profile, Writer& out);
-// `put` takes the text piece by piece.
+// `put` takes the text piece by piece. Throws Error{kUnsupported} before the first one when there
+// are more than 2^27 blocks.
 void export_heaptrack(const SnapshotMetadata& metadata, const StackProfile& profile,
                       const std::function<void(std::string_view)>& put);
 

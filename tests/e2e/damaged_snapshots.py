@@ -27,7 +27,8 @@ COMMANDS = [["report"], ["report", "-j"], ["render", "-o", "PICTURE", "-f"], ["e
 SHARE = ["share", "-o", "SHARED", "-f"]
 STACK_COMMANDS = [["stacks"], ["stacks", "-j"], ["stacks", "--by", "function"], ["stacks", "--by", "module"],
                   ["stacks", "--by", "thread"], ["stacks", "--sort", "churn"], ["stacks", "--sort", "rate"],
-                  ["stacks", "--format", "heapprof"], ["stacks", "--format", "churnlog"]]
+                  ["stacks", "--format", "heapprof"], ["stacks", "--format", "churnlog"],
+                  *(["export", "--format", name, "--by", "stacks"] for name in ("folded", "speedscope", "dhat", "heaptrack"))]
 # Of these each file gets three. SAME: the snapshot that was damaged.
 REFERENCE_COMMANDS = [["owners"], ["owners", "-j", "--by", "type"], ["owners", "--depth", "100", "--limit", "0"],
                       ["leaks"], ["leaks", "-j", "--all"], ["types", "--sort", "retained"], ["diff", "SAME"],

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "base/error.h"
 #include "report/reference_report.h"
 #include "tests/unit/report/sample_stacks.h"
 
@@ -162,4 +163,21 @@ TEST_CASE("heaptrack: blocks of a stack add up to its bytes") {
         "s 10 parse(char; int)\ni 2 1 4 0 0\n"
         "t 1 0\nt 2 1\nc 0\n"
         "a 3 2\n+ 0\n+ 0\n+ 0\n+ 0\na 5 1\n+ 1\nR 2\nc 0\n");
+}
+
+TEST_CASE("heaptrack: more blocks than it could have lines are refused before a byte is written") {
+  // Two of them, whose sum would wrap around.
+  StackProfile profile(StackProfile::Kind::kCallStacks);
+  profile.add(profile.child(0, {"main", "", 0, ""}), 1, 8);
+  profile.add(profile.child(0, {"a", "", 0, ""}), uint64_t{1} << 63, 8);
+  profile.add(profile.child(0, {"b", "", 0, ""}), uint64_t{1} << 63, 8);
+  std::string text;
+  try {
+    export_heaptrack(small_metadata(), profile, [&text](std::string_view piece) { text += piece; });
+    FAIL("it was written");
+  } catch (const Error& error) {
+    CHECK(error.kind() == ErrorKind::kUnsupported);
+    CHECK(!error.remedy().empty());
+  }
+  CHECK(text.empty());
 }
