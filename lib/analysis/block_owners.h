@@ -39,11 +39,12 @@ class ExplainedBlocks {
   TypeNumber type_of(BlockNumber block) const { return types_[block]; }
   // An index into owner_names(); 0, which has no name: nobody.
   uint32_t owner_of(BlockNumber block) const;
-  // malloc's own blocks, which nobody asked for, have no owner and are not leaked, nor is a
-  // language runtime's garbage.
+  // Nobody asked for it (snapshot_blocks.h): it has no owner and is not leaked.
+  bool is_mallocs_own(BlockNumber block) const { return owners_.columns.is_mallocs_own(block); }
+  // A language runtime's garbage is not leaked either.
   bool is_leaked(BlockNumber block) const {
-    return owners_.roots.of_blocks[block] == LeadingRoots::kNobody &&
-           !owners_.columns.is_mallocs_own(block) && !owners_.garbage.contains(block);
+    return owners_.roots.of_blocks[block] == LeadingRoots::kNobody && !is_mallocs_own(block) &&
+           !owners_.garbage.contains(block);
   }
   const std::vector<std::string>& owner_names() const { return names_; }
 

@@ -170,16 +170,17 @@ class GraphFile {
     for (TypeNumber type = 0; type < input_.references.types.size(); ++type) {
       type_names.push_back(names_.number_of(type_label(input_, type)));
     }
-    const uint64_t own_name = names_.number_of("cache of a thread");
+    const uint64_t own_name = names_.number_of("(malloc's own)");
     std::unordered_map<uint64_t, uint64_t> size_names;
     for (BlockNumber block = 0; block < graph_.columns.sizes.size(); ++block) {
-      const uint64_t size = graph_.columns.sizes[block];
+      uint64_t size = graph_.columns.sizes[block];
       const TypeNumber type = graph_.types[block];
       NodeType node_type = kObject;
       uint64_t name = 0;
       if (graph_.columns.is_mallocs_own(block)) {
         node_type = kHidden;
         name = own_name;
+        size = 0;
       } else if (type != 0 && type < type_names.size()) {
         name = type_names[type];
       } else {

@@ -107,6 +107,7 @@ class ChunkLines final : public ChunkSink {
   char* put_explanation(char* at) {
     if (next_ >= blocks_->blocks()) return at;
     const BlockNumber block = next_++;
+    if (blocks_->is_mallocs_own(block)) at = put_text(at, ",\"mallocs_own\":true");
     if (const TypeNumber type = blocks_->type_of(block); type != 0) {
       at = put_decimal(put_text(at, ",\"type\":"), type);
     }

@@ -10,7 +10,8 @@
 //   {"kind":"stack","stack":7,"allocations":12,...,"frames":[{"address":"0x4011...",...}]}
 //
 // Of a snapshot with references a chunk in use says its type, where that is known, and its owner,
-// or that it is leaked; types and owners follow, by the names that they have in this snapshot:
+// or that it is leaked, or malloc's own; types and owners follow, by the names that they have in
+// this snapshot:
 //
 //   {"kind":"chunk","addr":"0x5581...",...,"type":3,"owner":5,"state":"used","arena":0}
 //   {"kind":"type","type":3,"name":"Session","source":"vtable"}

@@ -139,7 +139,11 @@ class FlatRows final : public ChunkSink {
     out_.write(type < types_.size() ? std::string_view(types_[type]) : "null");
     out_.write(",\"owner\":");
     out_.write(owners_[blocks_->owner_of(block)]);
-    out_.write(blocks_->is_leaked(block) ? ",\"leaked\":true}\n" : ",\"leaked\":false}\n");
+    if (blocks_->is_mallocs_own(block)) {
+      out_.write(",\"leaked\":null}\n");  // no block of the program
+    } else {
+      out_.write(blocks_->is_leaked(block) ? ",\"leaked\":true}\n" : ",\"leaked\":false}\n");
+    }
   }
 
   unsigned word_;

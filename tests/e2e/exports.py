@@ -243,6 +243,8 @@ def heapsnapshot(work):
     nodes, targets = node_graph(work.export(snapshot, "heapsnapshot"))
     of_blocks = [node for node in nodes if node[0] not in ("synthetic", "hidden")]
     assert (len(of_blocks), sum(node[2] for node in of_blocks)) == (blocks, size), (len(of_blocks), blocks, size)
+    # Of all nodes, too: those that are malloc's own have no size.
+    assert sum(node[2] for node in nodes) == size and {node[1:] for node in nodes if node[0] == "hidden"} == {("(malloc's own)", 0)}
     assert [node[1] for node in nodes[:3]] == ["", "(GC roots)", "(leaked)"] and targets[0] == [1, 2]
     assert len(reached(targets, [0])) == len(nodes), "not all nodes are below the root"
     leaked = [nodes[at] for at in set(range(len(nodes))) - reached(targets, [1]) - {0, 2}]
@@ -278,6 +280,9 @@ def ndjson(work):
             assert (len(known), sum(row["usable"] - row["slack"] % 31 for row in known)) == (blocks, size), (len(known), blocks)
             assert {row["stack"] for row in known} <= {row["stack"] for row in rows_of(exported, "stack")}
             continue
+        own = [row for row in live if row.get("mallocs_own")]
+        assert own and not any(row.get("owner") or row.get("leaked") for row in own), own
+        assert (len(live) - len(own), sum(row["usable"] for row in live) - sum(row["usable"] for row in own)) == (blocks, size), own
         leaked = [row for row in live if row.get("leaked")]
         said = work.json("leaks", snapshot)
         assert (len(leaked), sum(row["usable"] for row in leaked)) == (said["leaked_blocks"], said["leaked_bytes"]) and leaked
@@ -335,7 +340,7 @@ def parquet(work):
     assert by_pid[work.json("report", tracked)["pid"]]["requested"] == stack_bytes, (sums, stack_bytes)
     said = by_pid[work.json("report", leaking)["pid"]]
     leaks = work.json("leaks", leaking)
-    assert said["leaked"] == leaks["leaked_bytes"] and said["known"] >= in_use and said["requested"] is None, (said, leaks)
+    assert said["leaked"] == leaks["leaked_bytes"] and said["known"] == in_use and said["requested"] is None, (said, leaks)
     # Types and owners, by their names.
     sums_of = {}
     for line in work.export(leaking, "ndjson", "--rows", "sums").read_text(encoding="utf-8").splitlines():
