@@ -7,12 +7,10 @@
 #include "analysis/heap_regions.h"
 #include "analysis/map_classes.h"
 #include "analysis/map_painter.h"
-#include "analysis/program_build.h"
 #include "analysis/reference_streams.h"
 #include "base/byte_size.h"
 #include "base/count_text.h"
 #include "base/error.h"
-#include "redaction/shared_snapshot.h"
 #include "report/heap_picture.h"
 #include "report/map_labels.h"
 #include "report/number_text.h"
@@ -26,7 +24,7 @@
 #include "tools/heapsnap/pass_over_options.h"
 #include "tools/heapsnap/region_choice.h"
 #include "tools/heapsnap/result_file.h"
-#include "tools/heapsnap/snapshot_argument.h"
+#include "tools/heapsnap/snapshot_series.h"
 #include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/tracked_stacks.h"
@@ -113,53 +111,6 @@ ColorKey key_by_age(std::span<const SnapshotReader> snapshots, std::span<const s
   MapClasses classes = MapClasses::by_age(streams);
   std::vector<std::string> labels = map_labels(classes.list(), {}, ages);
   return {std::move(classes), std::move(labels)};
-}
-
-void refuse_shared(const SnapshotReader& snapshot, const std::string& path) {
-  if (!is_shared(snapshot.metadata())) return;
-  throw Error(ErrorKind::kUnsupported, path,
-              "heapsnap share has replaced its addresses, in each snapshot by others: they say "
-              "nothing about age",
-              "draw it of the snapshots that were not reduced, or see what grew: heapsnap diff");
-}
-
-// Throws Error unless the addresses of both tell how old a block of the second is.
-void require_series(const SnapshotReader& before, const std::string& path_before,
-                    const SnapshotReader& after, const std::string& path_after) {
-  const std::string both = fmt::format("{} and {}", path_before, path_after);
-  const auto refuse = [&](const char* why, const char* purpose) {
-    throw Error(ErrorKind::kUnsupported, both, why,
-                fmt::format("{}: heapsnap diff {} {}", purpose, shell_word(path_before, "FILE"),
-                            shell_word(path_after, "FILE")));
-  };
-  const SnapshotMetadata& first = before.metadata();
-  const SnapshotMetadata& then = after.metadata();
-  if (!is_same_process(first.process, then.process)) {
-    refuse("they are not of the same process: addresses say nothing about age",
-           "to see what grew from one process to the other");
-  }
-  if (is_started_anew(then.process.exe, first.mappings, then.mappings)) {
-    refuse(
-        "the program was started anew in between, at other addresses: these say nothing about age",
-        "to see what grew all the same");
-  }
-  if (then.process.taken_at_ns < first.process.taken_at_ns) {
-    throw Error(ErrorKind::kUsage, both, "the second was taken before the first",
-                "name the oldest snapshot first");
-  }
-}
-
-// Opened, and of one process in the order in which they were taken.
-std::vector<SnapshotReader> open_series(const std::vector<std::string>& paths) {
-  std::vector<SnapshotReader> snapshots;
-  for (const std::string& path : paths) {
-    snapshots.push_back(open_snapshot(path, "render"));
-    if (paths.size() > 1) refuse_shared(snapshots.back(), path);
-  }
-  for (size_t i = 1; i < paths.size(); ++i) {
-    require_series(snapshots[i - 1], paths[i - 1], snapshots[i], paths[i]);
-  }
-  return snapshots;
 }
 
 ColorKey color_key(const SnapshotReader& snapshot, const std::string& path,
@@ -251,7 +202,7 @@ int run_render(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::kUsage, "--scale " + scale, "an SVG is an overview",
                 "leave --scale out, or make a PNG");
   }
-  const std::vector<SnapshotReader> snapshots = open_series(paths);
+  const std::vector<SnapshotReader> snapshots = open_series(paths, "render");
   const SnapshotReader& snapshot = snapshots.back();
   const std::string& path = paths.back();
   const SnapshotStreams streams = streams_of(snapshot);

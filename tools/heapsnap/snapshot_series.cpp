@@ -1,12 +1,17 @@
 #include "tools/heapsnap/snapshot_series.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
 #include "analysis/growth_history.h"
+#include "analysis/program_build.h"
 #include "analysis/program_groups.h"
 #include "base/error.h"
-#include "snapshot/snapshot_reader.h"
+#include "redaction/shared_snapshot.h"
+#include "report/shell_word.h"
+#include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/stack_names.h"
 
 namespace heapsnap {
@@ -46,7 +51,54 @@ ReadProcesses processes_in(const std::vector<std::string>& paths) {
   return read;
 }
 
+void refuse_shared(const SnapshotReader& snapshot, const std::string& path) {
+  if (!is_shared(snapshot.metadata())) return;
+  throw Error(ErrorKind::kUnsupported, path,
+              "heapsnap share has replaced its addresses, in each snapshot by others: they say "
+              "nothing about age",
+              "give the snapshots that were not reduced, or see what grew: heapsnap diff");
+}
+
+// Throws Error unless the addresses of both tell how old a block of the second is.
+void require_series(const SnapshotReader& before, const std::string& path_before,
+                    const SnapshotReader& after, const std::string& path_after) {
+  const std::string both = fmt::format("{} and {}", path_before, path_after);
+  const auto refuse = [&](const char* why, const char* purpose) {
+    throw Error(ErrorKind::kUnsupported, both, why,
+                fmt::format("{}: heapsnap diff {} {}", purpose, shell_word(path_before, "FILE"),
+                            shell_word(path_after, "FILE")));
+  };
+  const SnapshotMetadata& first = before.metadata();
+  const SnapshotMetadata& then = after.metadata();
+  if (!is_same_process(first.process, then.process)) {
+    refuse("they are not of the same process: addresses say nothing about age",
+           "to see what grew from one process to the other");
+  }
+  if (is_started_anew(then.process.exe, first.mappings, then.mappings)) {
+    refuse(
+        "the program was started anew in between, at other addresses: these say nothing about age",
+        "to see what grew all the same");
+  }
+  if (then.process.taken_at_ns < first.process.taken_at_ns) {
+    throw Error(ErrorKind::kUsage, both, "the second was taken before the first",
+                "name the oldest snapshot first");
+  }
+}
+
 }  // namespace
+
+std::vector<SnapshotReader> open_series(const std::vector<std::string>& paths,
+                                        const std::string& command) {
+  std::vector<SnapshotReader> snapshots;
+  for (const std::string& path : paths) {
+    snapshots.push_back(open_snapshot(path, command));
+    if (paths.size() > 1) refuse_shared(snapshots.back(), path);
+  }
+  for (size_t i = 1; i < paths.size(); ++i) {
+    require_series(snapshots[i - 1], paths[i - 1], snapshots[i], paths[i]);
+  }
+  return snapshots;
+}
 
 std::vector<DiffBy> all_sums() {
   std::vector<DiffBy> all;

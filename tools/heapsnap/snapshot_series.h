@@ -1,4 +1,5 @@
-// Several snapshots, read one after the other: what grew between them, and how memory went on.
+// Several snapshots: those of one process in their order, what grew between them, and how memory
+// went on.
 #pragma once
 
 #include <string>
@@ -8,8 +9,16 @@
 #include "analysis/passed_frames.h"
 #include "analysis/snapshot_diff.h"
 #include "report/history_report.h"
+#include "snapshot/snapshot_reader.h"
 
 namespace heapsnap {
+
+// Opened: several are of one process that was not started anew in between, in the order in which
+// they were taken, so that addresses in one say something of those in the next; a single one may be
+// any. `command`: "render". Throws Error{kUnsupported} or Error{kUsage}, with what to do, where
+// they are not that, and as open_snapshot() does.
+std::vector<SnapshotReader> open_series(const std::vector<std::string>& paths,
+                                        const std::string& command);
 
 // Every kind of rows that a diff can have.
 std::vector<DiffBy> all_sums();
