@@ -2,8 +2,8 @@
 // was allocated.
 //
 //   snapshot 0    A  B
-//   snapshot 1    A     C  D         of the last one: A is of age 0, C of age 1 (newer than
-//   snapshot 2    A  B  C     E      snapshot 0), B and E of age 2 (newer than snapshot 1)
+//   snapshot 1    A     C  D         of the last one: A is of age 0, C of age 1 (first seen in
+//   snapshot 2    A  B  C     E      snapshot 1), B and E of age 2 (first seen in snapshot 2)
 //
 // A block is the same one as in the snapshot before when it has the same address and chunk size:
 // one that took the place of another of its size in between cannot be told from that.

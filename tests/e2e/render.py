@@ -187,14 +187,14 @@ def age(heapsnap, demos, folder):
     moments = [json.loads(run(heapsnap, "report", "-j", path).stdout)["taken_at"][:19] + "Z" for path in paths]
     if moments[0] == moments[1] or moments[1] == moments[2]:
         moments = [os.path.basename(path) for path in paths]
-    expected = {f"older than {moments[0]}": third & second & first, f"newer than {moments[0]}": (third & second) - first,
-                f"newer than {moments[1]}": third - second}
+    expected = {f"there by {moments[0]}": third & second & first, f"first seen {moments[1]}": (third & second) - first,
+                f"first seen {moments[2]}": third - second}
     expected = {label: sum(size for _, size in part) for label, part in expected.items() if part}
     assert len(expected) >= 2, expected
     picture = os.path.join(folder, "age.png")
     run(heapsnap, "render", *paths, "--color-by", "age", "-o", picture)
     account = account_in(Png(picture).texts["Description"])
-    assert {label: number for label, number in account.items() if label.startswith(("older", "newer"))} == expected, account
+    assert {label: number for label, number in account.items() if label.startswith(("there by", "first seen"))} == expected, account
 
     def refused(words, *said):
         done = run(heapsnap, "render", *words, "-f", "-o", picture, code=5 if "heapsnap diff" in said[-1] else 2)

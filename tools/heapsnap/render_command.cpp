@@ -46,8 +46,10 @@ unsigned picture_side(const char* option, uint64_t pixels) {
   if (pixels >= PictureFrame::kLeastHeight && pixels <= kLargestSide) {
     return static_cast<unsigned>(pixels);
   }
-  throw Error(ErrorKind::kUsage, fmt::format("--{} {}", option, pixels),
-              fmt::format("not between {} and {}", PictureFrame::kLeastHeight, kLargestSide));
+  throw Error(
+      ErrorKind::kUsage, fmt::format("--{} {}", option, pixels),
+      fmt::format("not between {} and {}", PictureFrame::kLeastHeight, kLargestSide),
+      fmt::format("leave it out, or give a number of pixels, for example: --{} 1024", option));
 }
 
 uint64_t parse_scale(const std::string& text) {
@@ -106,8 +108,10 @@ ColorKey key_by_age(std::span<const SnapshotReader> snapshots, std::span<const s
   std::vector<SnapshotStreams> streams;
   for (const SnapshotReader& each : snapshots) streams.push_back(streams_of(each));
   const std::vector<std::string> moments = moments_of(snapshots, paths);
-  std::vector<std::string> ages{"older than " + moments.front()};
-  for (size_t i = 0; i + 1 < moments.size(); ++i) ages.push_back("newer than " + moments[i]);
+  std::vector<std::string> ages;
+  for (const std::string& moment : moments) {
+    ages.push_back(cut_name((ages.empty() ? "there by " : "first seen ") + moment, kMapLabelWidth));
+  }
   MapClasses classes = MapClasses::by_age(streams);
   std::vector<std::string> labels = map_labels(classes.list(), {}, ages);
   return {std::move(classes), std::move(labels)};
@@ -208,7 +212,8 @@ int run_render(const std::vector<std::string>& arguments) {
   const SnapshotStreams streams = streams_of(snapshot);
   std::vector<HeapRegion> all = heap_regions(streams);
   if (all.empty()) {
-    throw Error(ErrorKind::kUnsupported, "cannot draw " + path, "the heap in it has no chunks");
+    throw Error(ErrorKind::kUnsupported, "cannot draw " + path, "the heap in it has no chunks",
+                "see what it has: heapsnap report " + shell_word(path, "FILE"));
   }
   const ChosenRegions chosen = choose_regions(snapshot.metadata(), std::move(all), region);
   const bool needs_references = color_by == "type" || color_by == "leak";
