@@ -223,8 +223,7 @@ std::string panel_name(const MapPanel& panel, const SnapshotMetadata& metadata) 
     case MapPanel::Kind::kArena: break;
   }
   const bool is_main = metadata.heap.arenas[static_cast<size_t>(panel.arena)].is_main;
-  std::string name =
-      is_main ? fmt::format("main arena", panel.arena) : fmt::format("arena {}", panel.arena);
+  std::string name = is_main ? std::string("main arena") : fmt::format("arena {}", panel.arena);
   if (is_main && panel.arena != 0) name += fmt::format(" ({})", panel.arena);
   if (panel.kind == MapPanel::Kind::kArena) {
     if (panel.count > 1) name += fmt::format(", {} segments", count_text(panel.count));
