@@ -125,6 +125,29 @@ def outputs(tool):
         assert "remove the link" in tool.remedy(*words)
         link.unlink()
         tool.succeed(*words)
+        keeps_what_is_read(tool, existing)
+
+
+def keeps_what_is_read(tool, snapshot):
+    """No command replaces its own input, by whatever name it is given, with -f or without."""
+    before = snapshot.read_bytes()
+    linked, later = snapshot.with_name("linked.hsnap"), snapshot.with_name("later.hsnap")
+    linked.hardlink_to(snapshot)
+    later.write_bytes(before)
+    dotted = snapshot.parent / "." / ".." / snapshot.parent.name / snapshot.name
+    for words in (["share", snapshot], ["view", snapshot], ["view", snapshot, later], ["render", snapshot],
+                  ["render", snapshot, later, "--color-by", "age"], ["export", snapshot, "--format", "ndjson"]):
+        for output in (snapshot, linked, dotted):
+            for force in ([], ["-f"]):
+                why = f"it is the file that is read ({snapshot})"
+                assert tool.remedy(*words, "-o", output, *force, why=why) == "choose another name for the output"
+        assert snapshot.read_bytes() == before and linked.samefile(snapshot), words
+        tool.succeed(*words, "-o", snapshot.with_name("other"), "-f")
+    image = snapshot.with_name("image")
+    image.write_bytes(bytes(4096))
+    words = ("core", "--image", f"0x10000:{image}", "-f", "-o")
+    assert tool.remedy(*words, image, why="it is the file that is read") == "choose another name for the output"
+    assert image.read_bytes() == bytes(4096)
 
 
 def temporary_folder(tool):

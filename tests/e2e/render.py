@@ -314,10 +314,14 @@ def refusals(heapsnap, demos, folder):
         said = snapshot.render(*options, name="refused.png", code=code)
         assert all(word in said for word in words), (options, said)
         assert not os.path.exists(os.path.join(folder, "refused.png")), options
-    for command in ("render", "share", "report", "export"):
+    for command in ("render", "share", "report", "export", "view"):
         options = ["-o", os.path.join(folder, "refused.png")] if command != "report" else []
         said = run(heapsnap, command, *options, *(["--format", "folded"] if command == "export" else []), str(os.getpid()), code=2).stderr
         assert f"that is a process, and {command} reads snapshots" in said and f"attach --references yes {os.getpid()}" in said, said
+        # Of a word that names neither a file nor a process: these take files.
+        said = run(heapsnap, command, *options, *(["--format", "folded"] if command == "export" else []), "nonesuch", code=6).stderr
+        assert "cannot open nonesuch" in said and "check the path" in said, said
+    assert "cannot open nonesuch" in run(heapsnap, "diff", "nonesuch", snapshot.path, code=6).stderr
     run(heapsnap, "attach", "-q", "-f", "--references", "no", "-o", snapshot.path, str(os.getpid()))
     said = snapshot.render("--color-by", "type", code=5)
     assert "no references" in said and "--references" in said, said

@@ -3,6 +3,7 @@
 #include "tools/heapsnap/capture_options.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/progress_line.h"
+#include "tools/heapsnap/result_file.h"
 #include "tools/heapsnap/typed_address.h"
 
 namespace heapsnap {
@@ -54,6 +55,9 @@ int run_core(const std::vector<std::string>& arguments) {
   const std::unique_ptr<Target> target = open_core(core, notes);
   const Process& process = target->process();
   CaptureOptions options = to_capture_options(capture, process, process.taken_at_ns, core.sysroot);
+  std::vector<std::string> inputs = {core.core_path, core.exe};
+  for (const auto& image : core.images) inputs.push_back(image.path);
+  refuse_to_replace_input(options.output.path, inputs);
   CaptureResult result;
   {
     ProgressLine progress("walking the heap:", capture.quiet);

@@ -8,7 +8,6 @@
 #include "analysis/snapshot_diff.h"
 #include "base/byte_size.h"
 #include "base/error.h"
-#include "base/free_name.h"
 #include "report/diff_report.h"
 #include "report/terminal_text.h"
 #include "tools/heapsnap/command.h"
@@ -88,7 +87,8 @@ std::optional<GrowthBound> parse_bound(const std::string& text) {
   return bound;
 }
 
-std::vector<std::string> snapshot_paths(const std::vector<std::string>& words) {
+// Throws Error unless these are snapshots, and as many as can be compared.
+void check_snapshots_to_compare(const std::vector<std::string>& words) {
   if (words.size() < 2) {
     throw Error(ErrorKind::kUsage, "diff",
                 words.empty() ? "it compares two snapshots or more"
@@ -100,17 +100,7 @@ std::vector<std::string> snapshot_paths(const std::vector<std::string>& words) {
                 "it compares at most " + std::to_string(kMostSnapshots) + " snapshots",
                 "leave some out, or see how memory grew over all of them: heapsnap history");
   }
-  std::vector<std::string> paths;
-  for (const std::string& word : words) {
-    const SnapshotArgument source = resolve_snapshot(word, "heapsnap diff");
-    if (!source.is_file) {
-      throw Error(ErrorKind::kUsage, printable(word), "that is a process, and diff reads snapshots",
-                  "take one: heapsnap attach --references yes " + std::to_string(source.pid) +
-                      " -o " + free_file_name("new.hsnap"));
-    }
-    paths.push_back(source.path);
-  }
-  return paths;
+  for (const std::string& word : words) open_snapshot(word, "diff");
 }
 
 // A bound on what cannot be compared would never be reached.
@@ -149,7 +139,8 @@ int run_diff(const std::vector<std::string>& words) {
   const std::optional<DiffBy> by = parse_sums(arguments.by);
   std::optional<GrowthBound> bound = parse_bound(arguments.fail_on_growth);
   const TextStyle style = text_style(arguments.style);
-  std::vector<std::string> paths = snapshot_paths(arguments.snapshots);
+  check_snapshots_to_compare(arguments.snapshots);
+  std::vector<std::string> paths = arguments.snapshots;
   StepLine working("comparing the snapshots");
   const SnapshotDiff diff = read_diff(paths, by ? std::vector<DiffBy>{*by} : all_sums(),
                                       passed_frames(arguments.pass_over), arguments.sysroot);

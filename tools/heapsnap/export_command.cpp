@@ -143,13 +143,16 @@ int run_export(const std::vector<std::string>& words) {
     check_choice("--by", arguments.by, {"stacks", "owners"});
     if (!is_profile_format(arguments.format)) {
       throw Error(ErrorKind::kUsage, "--by " + arguments.by,
-                  "--format " + arguments.format + " is not by stacks or owners");
+                  "--format " + arguments.format + " is not by stacks or owners",
+                  "leave --by out, or choose one that is, for example: --format folded");
     }
   }
   check_choice("--rows", arguments.rows, {"chunks", "flat", "frames", "sums"});
   if (arguments.rows != "chunks" && arguments.format != "ndjson") {
-    throw Error(ErrorKind::kUsage, "--rows " + arguments.rows, "only --format ndjson has rows");
+    throw Error(ErrorKind::kUsage, "--rows " + arguments.rows, "only --format ndjson has rows",
+                "leave --rows out, or give --format ndjson");
   }
+  refuse_to_replace_input(arguments.output, {arguments.path});
   const SnapshotReader snapshot = open_snapshot(arguments.path, "export");
   std::optional<StepLine> working(std::in_place, "writing " + arguments.format);
   check_columns(arguments, snapshot);

@@ -206,6 +206,7 @@ int run_render(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::kUsage, "--scale " + scale, "an SVG is an overview",
                 "leave --scale out, or make a PNG");
   }
+  refuse_to_replace_input(output, paths);
   const std::vector<SnapshotReader> snapshots = open_series(paths, "render");
   const SnapshotReader& snapshot = snapshots.back();
   const std::string& path = paths.back();

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "report/writer.h"
 #include "snapshot/output_file.h"
@@ -24,5 +25,9 @@ class ResultFile {
   std::optional<OutputFile> file_;
   std::optional<Writer> writer_;
 };
+
+// Throws Error{kUsage} where `output` is the file of one of `inputs`, by whatever path: to replace
+// it, as with -f, would lose what was read. To be called before anything is.
+void refuse_to_replace_input(const std::string& output, const std::vector<std::string>& inputs);
 
 }  // namespace heapsnap

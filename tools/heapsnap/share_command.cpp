@@ -13,6 +13,7 @@
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/progress_line.h"
+#include "tools/heapsnap/result_file.h"
 #include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/terminal.h"
 
@@ -115,6 +116,7 @@ int run_share(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "share", "it needs a snapshot and -o FILE",
                 "for example: heapsnap share server.hsnap -o bug.hsnap");
   }
+  refuse_to_replace_input(arguments.output, {arguments.path});
   const SnapshotReader snapshot = open_snapshot(arguments.path, "share");
   std::optional<ProgressLine> progress(std::in_place, "reducing the snapshot:", false);
   const SharedSnapshot shared =

@@ -94,14 +94,14 @@ int meant_process(const std::string& word) {
   }
 }
 
-}  // namespace
-
-void refuse_process(const std::string& argument, int pid, const std::string& command) {
+[[noreturn]] void refuse_process(const std::string& argument, int pid, const std::string& command) {
   throw Error(ErrorKind::kUsage, printable(argument),
               "that is a process, and " + command + " reads snapshots",
               "take one: heapsnap attach --references yes " + std::to_string(pid) + " -o " +
                   free_file_name("a.hsnap"));
 }
+
+}  // namespace
 
 SnapshotReader open_snapshot(const std::string& argument, const std::string& command) {
   if (const int pid = meant_process(argument); pid != 0) refuse_process(argument, pid, command);

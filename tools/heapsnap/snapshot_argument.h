@@ -31,6 +31,5 @@ SnapshotArgument resolve_snapshot(const std::string& argument, const std::string
 // For commands that read snapshots only. `command`: "view". Throws Error{kUsage}, with how to take
 // one, where the word can only mean a process, and as SnapshotReader::open() does.
 SnapshotReader open_snapshot(const std::string& argument, const std::string& command);
-[[noreturn]] void refuse_process(const std::string& argument, int pid, const std::string& command);
 
 }  // namespace heapsnap

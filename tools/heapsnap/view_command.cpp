@@ -53,18 +53,13 @@ struct ViewArguments {
   bool force = false;
 };
 
-std::vector<std::string> viewed_paths(const std::vector<std::string>& words) {
-  if (words.size() > kMostViewed) {
+// Throws Error unless each is a snapshot: what would be found after minutes is found at once.
+void check_snapshots_to_view(const std::vector<std::string>& paths) {
+  if (paths.size() > kMostViewed) {
     throw Error(ErrorKind::kUsage, "view",
                 fmt::format("a page shows at most {} snapshots", kMostViewed), "leave some out");
   }
-  std::vector<std::string> paths;
-  for (const std::string& word : words) {
-    const SnapshotArgument source = resolve_snapshot(word, "heapsnap view");
-    if (!source.is_file) refuse_process(word, source.pid, "view");
-    paths.push_back(source.path);
-  }
-  return paths;
+  for (const std::string& path : paths) open_snapshot(path, "view");
 }
 
 // What is printed into text.
@@ -163,7 +158,7 @@ class ViewBuilder {
     return stacks != nullptr && is_known ? charged_function(*stacks, stack) : std::string();
   }
 
-  // The same of the first snapshot, where both are known by the same.
+  // The profile of the first of several snapshots, if one of that kind can be made.
   std::optional<StackProfile> earlier_profile(StackProfile::Kind kind) const {
     if (paths_.size() < 2) return std::nullopt;
     const SnapshotReader first = SnapshotReader::open(paths_.front());
@@ -260,9 +255,11 @@ int run_view(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "view", "it needs a snapshot and -o FILE",
                 "for example: heapsnap view a.hsnap -o a.html");
   }
-  const std::vector<std::string> paths = viewed_paths(arguments.snapshots);
+  check_snapshots_to_view(arguments.snapshots);
+  refuse_to_replace_input(arguments.output, arguments.snapshots);
   ResultFile result(arguments.output, arguments.force);
-  print_view_page(result.writer(), viewer_page(), ViewBuilder(paths, arguments.sysroot).build());
+  print_view_page(result.writer(), viewer_page(),
+                  ViewBuilder(arguments.snapshots, arguments.sysroot).build());
   result.commit();
   if (arguments.output != "-") {
     fmt::print("{}: open it in a browser\n", printable(arguments.output));
