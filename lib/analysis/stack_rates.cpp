@@ -68,8 +68,9 @@ std::vector<StackRate> StackRates::next(const CallStacks& stacks, uint64_t monot
     if (has_rates) {
       const double churn = rise(before.allocated_bytes, site.allocated_bytes) +
                            rise(before.freed_bytes, site.freed_bytes);
-      const double growth = static_cast<double>(
-          rate.live_bytes - live_bytes(before.allocated_bytes, before.freed_bytes));
+      const double growth =
+          static_cast<double>(rate.live_bytes) -
+          static_cast<double>(live_bytes(before.allocated_bytes, before.freed_bytes));
       AllocationSite change = site;
       change.allocations =
           site.allocations > before.allocations ? site.allocations - before.allocations : 0;

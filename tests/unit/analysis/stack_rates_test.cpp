@@ -99,4 +99,12 @@ TEST_CASE("counts of a damaged table overflow nothing") {
   const auto rows = rates.next(stacks, 2, StackMeasure::kChurn, 5);
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].churn_per_s > uint64_t{1} << 60);
+  // From the most that can be live to the least.
+  StackRates falling;
+  stacks.sites = {counted_site(1, 0, INT64_MAX, 0)};
+  falling.next(stacks, kOneSecond, StackMeasure::kLive, 5);
+  stacks.sites = {counted_site(1, 0, INT64_MAX, UINT64_MAX)};
+  const auto fallen = falling.next(stacks, 2 * kOneSecond, StackMeasure::kLive, 5);
+  REQUIRE(fallen.size() == 1);
+  CHECK(fallen[0].live_per_s < -(int64_t{1} << 60));
 }
