@@ -49,12 +49,18 @@ bool has_own_word(std::string_view text) {
   return false;
 }
 
+// How much deeper in brackets what follows text[i] is.
+int step_at(std::string_view text, size_t i) {
+  const bool is_arrow = text[i] == '>' && i != 0 && text[i - 1] == '-';
+  if (text[i] == '<' || text[i] == '(') return 1;
+  return text[i] == ')' || (text[i] == '>' && !is_arrow) ? -1 : 0;
+}
+
 // Past the bracket that closes the one at `open`; nothing where none does.
 std::optional<size_t> end_of_arguments(std::string_view text, size_t open) {
   int depth = 0;
   for (size_t i = open; i < text.size(); ++i) {
-    if (text[i] == '<' || text[i] == '(') ++depth;
-    if (text[i] == ')' || (text[i] == '>' && text[i - 1] != '-')) --depth;
+    depth += step_at(text, i);
     if (depth == 0) return i + 1;
   }
   return std::nullopt;
@@ -66,10 +72,10 @@ std::vector<std::string_view> arguments_of(std::string_view text) {
   size_t begin = 0;
   int depth = 0;
   for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && text[i] == '<') ++depth;
-    if (i < text.size() && text[i] == '(') ++depth;
-    if (i < text.size() && (text[i] == '>' || text[i] == ')')) --depth;
-    if (i < text.size() && (text[i] != ',' || depth != 0)) continue;
+    if (i < text.size()) {
+      depth += step_at(text, i);
+      if (text[i] != ',' || depth != 0) continue;
+    }
     std::string_view argument = text.substr(begin, i - begin);
     while (argument.starts_with(' ')) argument.remove_prefix(1);
     while (argument.ends_with(' ')) argument.remove_suffix(1);

@@ -34,6 +34,7 @@ TEST_CASE("of template arguments, the program's own types are kept") {
   CHECK(flat_types("Cache<Page<int>, 16ul>") == "Cache<Page<…>>");
   CHECK(flat_types("std::map<int, (anonymous namespace)::Row>") ==
         "std::map<…, (anonymous namespace)::Row>");
+  CHECK(flat_types("std::pair<decltype (std::a->std::b), Session>") == "std::pair<…, Session>");
   CHECK(flat_types("std::function<void (Event const&)>") == "std::function<void (Event const&)>");
 }
 
