@@ -3,12 +3,10 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <cerrno>
 
 #include "base/alteration.h"
 #include "base/error.h"
@@ -217,13 +215,17 @@ class Injection {
       Tracee clone(pid_, thread.clone_pid());
       thread.give_back([&] { let_go(clone); });
     }
-    caller.release();
-    result_.stolen.push_back({caller.tid(), caller.pause()});
+    release(caller);
     // The next clone uses the same memory.
     while (!mapping_.begin().is_null() && !is_word_zero(bootstrap_tid())) {
       if (TraceClock::now() >= deadline_) refuse("a clone of it did not finish", "");
       nap_beside_late_tracees(std::chrono::microseconds(50));
     }
+  }
+
+  void release(CallerStop& caller) {
+    caller.release();
+    for (const auto pause : caller.pauses()) result_.stolen.push_back({caller.tid(), pause});
   }
 
   void start(PriorityInheritance& inheritance) {
@@ -240,6 +242,7 @@ class Injection {
       caller.leave(task, layout_.relies_on_being_alone);
     } else if (may_hold && caller.is_only_thread() &&
                !caller.try_leave(task, layout_.relies_on_being_alone)) {
+      release(caller);
       return false;
     }
     bool is_held = may_hold && caller.is_only_thread();
@@ -263,8 +266,7 @@ class Injection {
       }
     }
     if (is_held) hold(caller.tid(), inheritance);
-    caller.release();
-    result_.stolen.push_back({caller.tid(), caller.pause()});
+    release(caller);
     return true;
   }
 
@@ -356,14 +358,12 @@ class Injection {
 
   // Writes everything into the mapping. Returns the stack pointer for the clone.
   uint64_t furnish(const InjectedMapping::Contents& contents) {
-    for (const auto& [address, bytes] : contents.pieces) write(address, bytes);
-    return contents.clone_stack;
-  }
-
-  void write(Address to, std::span<const std::byte> bytes) {
-    if (!writer_.write(to, bytes)) {
-      refuse("its memory could not be written: " + errno_text(errno), "");
+    for (const auto& [address, bytes] : contents.pieces) {
+      if (!writer_.write(address, bytes)) {
+        refuse("its memory could not be written: " + errno_text(errno), "");
+      }
     }
+    return contents.clone_stack;
   }
 
   // Where the clone's tid is. The kernel clears it last of all when a thread ends.
@@ -458,8 +458,7 @@ class Injection {
         if (gone != 0) note_left();
         thread.give_back();
       }
-      caller.release();
-      result_.stolen.push_back({caller.tid(), caller.pause()});
+      release(caller);
     } catch (const Error&) {
       note_left();
     }

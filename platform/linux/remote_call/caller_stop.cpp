@@ -78,6 +78,7 @@ CallerStop::Answer CallerStop::ask_threads(const CallerTask& task, Obstacle& obs
   obstacle = {"no thread of it could be stopped", {}};
   for (const int tid : candidates.tids) {
     inheritance_.raise(tid);
+    tid_ = tid;
     session_ = std::make_unique<PtraceSession>(proc_, pid_);
     const bool is_last = tid == candidates.tids.back();
     thread_ = session_->stop_one(
@@ -125,11 +126,33 @@ Fitness CallerStop::look_at_thread(const CallerTask& task, const CallerCandidate
   return fitness;
 }
 
+bool CallerStop::let_run(std::chrono::microseconds slice, TraceClock::time_point deadline) {
+  const auto begin = TraceClock::now();
+  if (!session_->let_run(*thread_, slice, deadline)) return false;
+  ran_ += std::min<std::chrono::nanoseconds>(TraceClock::now() - begin, slice);
+  return true;
+}
+
+// A traced thread stops for each signal. Where a timer sends the next one before it is looked at
+// and runs on, nothing but handlers would run.
+bool CallerStop::let_run_untraced(std::chrono::microseconds slice,
+                                  TraceClock::time_point deadline) {
+  session_->release();
+  earlier_pauses_.push_back(pause());
+  ran_ = {};
+  nap_beside_late_tracees(slice);
+  session_ = std::make_unique<PtraceSession>(proc_, pid_);
+  thread_ = session_->stop_one(tid_, deadline);
+  return thread_ != nullptr;
+}
+
 std::string CallerStop::why_not_left(
     const CallerTask& task, const std::function<bool(const user_regs_struct&)>& is_inside) {
   LookPatience patience(TraceClock::now());
   std::chrono::microseconds slice = kFirstCallerSlice;
+  bool has_signals = false;
   while (true) {
+    const auto look = TraceClock::now();
     std::string why_not;
     if (is_inside(thread_->registers())) {
       why_not = "its only thread is inside the allocator, the loader or fork";
@@ -137,15 +160,18 @@ std::string CallerStop::why_not_left(
       why_not = look_at_thread(task, list_caller_candidates(proc_, pid_)).why_not;
       if (why_not.empty()) return {};
     }
-    const auto begin = TraceClock::now();
-    if (!patience.bears_another(begin) || !session_->let_run(*thread_, slice, patience.end())) {
+    const auto now = TraceClock::now();
+    has_signals |= thread_->stop() == Tracee::Stop::kSignal;
+    // It runs as long as it stands, at least.
+    const auto untraced =
+        std::max(slice, std::chrono::duration_cast<std::chrono::microseconds>(now - look));
+    if (!patience.bears_another(now) || !(has_signals ? let_run_untraced(untraced, patience.end())
+                                                      : let_run(slice, patience.end()))) {
       release();
       return why_not + patience.text(TraceClock::now());
     }
-    ran_ += std::min<std::chrono::nanoseconds>(TraceClock::now() - begin, slice);
-    // Of a slice that a signal has ended, the next must be shorter than the time between two.
-    slice = thread_->stop() == Tracee::Stop::kSignal ? kFirstCallerSlice
-                                                     : std::min(slice * 2, kLongestCallerSlice);
+    check_program(pid_, task, memory_);
+    slice = std::min(slice * 2, kLongestCallerSlice);
   }
 }
 
@@ -160,6 +186,12 @@ void CallerStop::leave(const CallerTask& task,
 bool CallerStop::try_leave(const CallerTask& task,
                            const std::function<bool(const user_regs_struct&)>& is_inside) {
   return why_not_left(task, is_inside).empty();
+}
+
+std::vector<std::chrono::nanoseconds> CallerStop::pauses() const {
+  std::vector<std::chrono::nanoseconds> pauses = earlier_pauses_;
+  pauses.push_back(pause());
+  return pauses;
 }
 
 void CallerStop::release() noexcept {
