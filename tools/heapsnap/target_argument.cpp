@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -43,11 +42,7 @@ std::string listed(const std::vector<int>& pids) {
 
 // Where `pid` is a `heapsnap run`: the program that it started.
 std::optional<int> program_run_by(int pid) {
-  const std::string folder = "/proc/" + std::to_string(pid);
-  std::error_code cannot_be_seen;
-  if (!std::filesystem::equivalent(folder + "/exe", "/proc/self/exe", cannot_be_seen)) {
-    return std::nullopt;
-  }
+  if (!executes_own_file(pid)) return std::nullopt;
   const ProcFs proc;
   const std::string command = proc.command_line(pid);
   const size_t verb = command.find(' ') + 1;

@@ -28,8 +28,6 @@ constexpr std::chrono::microseconds kShortestWatchNap{500};
 constexpr std::chrono::milliseconds kLongestWatchNap{20};
 // No target writes more than this: 4 processors, 4 GB/s each.
 constexpr double kMostWrittenPerSecond = 16e9;
-// Always left free: other processes of the group need some too.
-constexpr uint64_t kSpare = 2 << 20;
 constexpr double kAnyNumber = 1e3;  // of processors
 
 constexpr long kPidfdSendSignal = 424;  // 5.1
@@ -141,7 +139,7 @@ std::optional<std::string> CopyWatch::look_at_memory(std::chrono::nanoseconds& n
   most_writers_ = std::max(most_writers_, now.value_or(0));
   const double writers = dies_alone_ ? std::max(most_writers_, now.value_or(1)) : kAnyNumber;
   busy_.restart();
-  const uint64_t needed = written_until_gone(private_bytes_, writers) + kSpare;
+  const uint64_t needed = written_until_gone(private_bytes_, writers) + kSpareBesideCopy;
   const MemoryMargin::Room room = margin_.room(needed);
   if (room.bytes < needed) {
     return "the target writes to its memory, and only " + size_text(room.bytes) +

@@ -20,6 +20,9 @@ constexpr double kGivenBackPerSecond = 16e9;
 constexpr double kSecondsUntilKilled = 0.004;
 // What a copy takes in the kernel besides page tables, and a few pages of its own.
 constexpr uint64_t kSmallChange = 1 << 20;
+// What a target can always write before a copy is gone, however little of a processor it has had
+// lately: it may have had none because of other processes, and has one when they sleep.
+constexpr uint64_t kLeastWritten = 8 << 20;
 // More than this contend: for one address space, and for one group that is charged.
 constexpr double kMostWriters = 4;
 
@@ -38,14 +41,15 @@ uint64_t written_until_gone(uint64_t private_bytes, double writers) {
   const double seconds =
       kSecondsUntilKilled + static_cast<double>(private_bytes) / kGivenBackPerSecond;
   const double written = std::clamp(writers, 0.0, kMostWriters) * kWrittenPerSecond * seconds;
-  return std::min(private_bytes, static_cast<uint64_t>(written));
+  return std::min(private_bytes, std::max(kLeastWritten, static_cast<uint64_t>(written)));
 }
 
 uint64_t room_for_copy(const ProcessStatus& process, const CopyGrowth& growth) {
   const uint64_t own = process.anonymous_or_rss();
   const uint64_t tables = process.page_tables != 0 ? process.page_tables : process.rss / 512;
   return tables + kSmallChange +
-         (growth.can_be_given_up ? written_until_gone(own, growth.writers) : own);
+         (growth.can_be_given_up ? written_until_gone(own, growth.writers) + kSpareBesideCopy
+                                 : own);
 }
 
 std::optional<CopyRefusal> find_copy_refusal(const ProcessStatus& process,

@@ -7,6 +7,7 @@
 //   |-- one look to the next --|-- the child is given up --|-- its memory is given back --|
 //        processors that write  x  4 GB/s                     (16 GB/s)
 //
+// Never for less than 8 MiB: how many processors write is an estimate, from what they did before.
 // If it cannot be given up in time, or if the kernel would kill the target together with it, all of
 // it must fit. Under strict overcommit the kernel charges every writable private page at the fork.
 #pragma once
@@ -38,6 +39,9 @@ struct CopyGrowth {
   double writers = 1;           // processors that the process keeps busy (busy_clock.h)
   bool can_be_given_up = true;  // it may be killed at any time, and dies alone
 };
+
+// Bytes that stay free while a copy lives: other processes of its control group need some, too.
+inline constexpr uint64_t kSpareBesideCopy = 2 << 20;
 
 // Bytes that the process can write before a copy that is given up now is gone.
 uint64_t written_until_gone(uint64_t private_bytes, double writers);

@@ -21,6 +21,12 @@ bool is_named(const std::filesystem::path& folder, const std::string& name) {
 
 }  // namespace
 
+bool executes_own_file(int pid, const std::string& proc) {
+  std::error_code cannot_be_seen;
+  return std::filesystem::equivalent(proc + "/" + std::to_string(pid) + "/exe", proc + "/self/exe",
+                                     cannot_be_seen);
+}
+
 std::set<int> own_ancestry(const std::string& proc) {
   std::set<int> ancestry;
   for (int pid = ::getpid(); pid > 0 && ancestry.insert(pid).second;) {

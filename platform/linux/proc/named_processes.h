@@ -12,6 +12,9 @@ namespace heapsnap {
 // `proc` is where the proc file system is mounted. Processes that end meanwhile are skipped.
 std::vector<int> processes_named(const std::string& name, const std::string& proc = "/proc");
 
+// Whether it executes the same file as the caller; false where that cannot be seen.
+bool executes_own_file(int pid, const std::string& proc = "/proc");
+
 // The caller, its parent, and so on, as far as this /proc shows them.
 std::set<int> own_ancestry(const std::string& proc = "/proc");
 
