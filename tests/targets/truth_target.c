@@ -17,10 +17,10 @@
 // freed; exit code 0 means that all held what they should. With --abort it dies of SIGABRT instead,
 // to leave a core. With --lone the main thread is the only one.
 //
-// Modes: `plain`; `foreign` moves the program break between allocations; `blocked` puts a mapping
-// right behind the heap half-way, so that the main arena goes on in mapped segments;
-// `foreign-blocked` does one after the other, and the mapping looks like heap; `blocked-early`
-// blocks before the first allocation.
+// Modes: `plain`; `foreign` moves the program break between allocations, and at the end leaves top
+// alone behind such a place; `blocked` puts a mapping right behind the heap half-way, so that the
+// main arena goes on in mapped segments; `foreign-blocked` does one after the other, and the
+// mapping looks like heap; `blocked-early` blocks before the first allocation.
 //
 // It is C and uses nothing newer than glibc 2.31, and keeps its records outside of the heap.
 #define _GNU_SOURCE
@@ -74,7 +74,7 @@ static struct block g_mapped[kMapped];
 static struct {
   char* begin;
   char* end;
-} g_foreign[kForeign + 1];  // and the wall
+} g_foreign[kForeign + 1];  // and the wall, or the last move of the break
 static int g_foreign_count;
 static pthread_barrier_t g_barrier;
 static pthread_barrier_t g_published;
@@ -184,12 +184,30 @@ static void note_foreign(char* begin, size_t size) {
 
 // Only the main thread runs here: the program break has no lock.
 static void move_break(struct worker* self) {
-  static const intptr_t kSteps[kForeign] = {4096, 100000, 16, 24, 1 << 20, 4097, 64, 8192};
+  static const intptr_t kSteps[] = {4096, 100000, 16, 24, 1 << 20, 4097, 64, 8192, 4096};
   intptr_t step = kSteps[g_foreign_count];
   char* begin = sbrk(step);
   if (begin == (char*)-1) die("sbrk");
   memset(begin, (int)next_random(self), (size_t)step);
   note_foreign(begin, (size_t)step);
+}
+
+// Leaves top as the only chunk behind a foreign sbrk. Blocks of this size have no mapping of their
+// own and fit into no tcache; some may still fit before the break.
+static void leave_top_alone(struct worker* self) {
+  enum { kMost = 64 };
+  void* before[kMost];
+  int count = 0;
+  move_break(self);
+  const char* behind = g_foreign[g_foreign_count - 1].end;
+  void* memory = malloc(100000);
+  while (memory != NULL && (char*)memory < behind && count < kMost) {
+    before[count++] = memory;
+    memory = malloc(100000);
+  }
+  if ((char*)memory < behind) die("top");
+  free(memory);
+  while (count > 0) free(before[--count]);
 }
 
 static void block_break(int protection) {
@@ -275,6 +293,7 @@ static void build_heap(struct worker* self) {
   pthread_barrier_wait(&g_barrier);
   free_neighbours(self);
   pthread_barrier_wait(&g_barrier);
+  if (self->number == 0 && g_mode == kForeignBreak) leave_top_alone(self);
 }
 
 static void* run_worker(void* argument) {

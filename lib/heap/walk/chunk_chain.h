@@ -62,6 +62,9 @@ class ChunkChain {
   // From here on chunks are of another malloc; the budget stays.
   void use_format(const ChunkFormat& format) { format_ = format; }
 
+  // Whether it has no steps left, so that a search which found nothing says nothing.
+  bool is_exhausted() const { return budget_ == 0; }
+
   // Follows the chain from `from` on; at most `most_chunks` of them, then it is kLong.
   Chain follow(Address from, const ChainGoal& goal, uint64_t most_chunks = kConvincing);
   // The first place from `from` up to `goal.known` (when there is one) or `goal.limit` where a

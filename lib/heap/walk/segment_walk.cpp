@@ -270,7 +270,7 @@ bool SegmentWalk::close_with(const Fence& fence) {
   // A foreign sbrk call took what follows; the next segment of the area begins somewhere behind it.
   auto next = chain_.resync(at(), goal(), true);
   if (!next && !area_.top.is_null()) {
-    log(at(), "no chunks were found between the fencepost and top");
+    if (!may_begin_with_top()) log(at(), "no chunks were found between the fencepost and top");
     next = area_.top;
   }
   if (!next) return false;
@@ -278,6 +278,14 @@ bool SegmentWalk::close_with(const Fence& fence) {
   open_segment(*next);
   drop_listed_before(*next, false);
   return true;
+}
+
+// sysmalloc() makes all of a new segment top, and what is freed beside top becomes part of it. So a
+// segment whose chunks are all free again is top alone, which says that the chunk before it is in
+// use, as every first chunk does.
+bool SegmentWalk::may_begin_with_top() {
+  if (chain_.is_exhausted() || !has_header(area_.top)) return false;
+  return (window_word(area_.top + format_.word) & ChunkFormat::kPreviousInUse) != 0;
 }
 
 void SegmentWalk::damage(Address where, const std::string& what) {

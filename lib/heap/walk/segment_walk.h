@@ -77,6 +77,9 @@ class SegmentWalk {
   ChunkState listed_state(bool in_use, ChunkState by_flags);
   bool at_limit();
   bool close_with(const Fence& fence);
+  // Whether top may be all there is of the segment behind a foreign sbrk call, where no chunk was
+  // found before it.
+  bool may_begin_with_top();
   void damage(Address where, const std::string& what);
   void drop_listed_before(Address end, bool is_silent);
 

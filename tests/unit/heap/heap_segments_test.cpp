@@ -103,6 +103,32 @@ TEST_CASE("foreign sbrk calls leave fences and holes, in which any bytes may lie
   }
 }
 
+TEST_CASE("behind a foreign sbrk call, top is the whole segment once all its chunks are free") {
+  for (const Machine machine : kMachines) {
+    for (const uint64_t hole : {uint64_t{0x40}, uint64_t{0x1000}, uint64_t{0x12358}}) {
+      CAPTURE(hole);
+      SyntheticHeap heap(machine, 36);
+      SyntheticArena& main = heap.brk_arena(64);
+      fill(main, 100);
+      const Address end = heap.heap_begin() + 10 * kPage;
+      close_segment(heap, main, end);
+      for (uint64_t i = 0; i + 64 < hole; i += 40) {
+        heap.target.put_word(end + i, i % 0x91);
+      }
+      const Address begin = heap.format.align_up(end + hole);
+      main.go_to(begin);
+      end_with_top(main, heap.heap_begin() + 64 * kPage);
+      main.system_mem = 64 * kPage;
+      check_all_found(heap);
+
+      // It says that the chunk before it is free, but there is none.
+      const Address field = begin + heap.format.word;
+      heap.target.put_word(field, heap.heap_begin() + 64 * kPage - begin);
+      CHECK(RecordedWalk(heap).has_complaint("no chunks were found between the fencepost and top"));
+    }
+  }
+}
+
 TEST_CASE("the first fencepost may say that the chunk before it is free or in use") {
   for (const ChunkState last : {ChunkState::kUsed, ChunkState::kUnsorted}) {
     SyntheticHeap heap(Machine::kX86_64, 36);
