@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/most_mapped_bytes.h"
 #include "core/core_file.h"
 #include "core/core_memory.h"
 #include "core/core_modules.h"
@@ -123,6 +124,20 @@ AddressSpace address_space_of(const CoreContents& contents) {
   return AddressSpace(std::move(mappings));
 }
 
+// Disjoint as regions are, their sizes cannot overflow the sum.
+void check_sizes(const std::vector<CoreRegion>& regions, const std::string& path) {
+  uint64_t sum = 0;
+  for (const CoreRegion& region : regions) {
+    sum += region.range.size();
+    if (sum <= kMostMappedBytes) continue;
+    throw Error(ErrorKind::kBadInput, path + " is damaged",
+                fmt::format("the memory that it lists is larger than an address space: {} bytes at "
+                            "{:#x} alone",
+                            region.range.size(), region.range.begin.value()),
+                "copy it again, or take another core");
+  }
+}
+
 void tell_what_is_missing(const CoreContents& contents, const std::string& path,
                           std::vector<std::string>& notes) {
   uint64_t claimed = 0;
@@ -197,6 +212,7 @@ std::unique_ptr<Target> open_core(const CoreOptions& options, std::vector<std::s
 
   contents->regions = core_regions(
       contents->images, contents->headers ? &*contents->headers : nullptr, contents->notes.files);
+  check_sizes(contents->regions, options.core_path);
   contents->modules.emplace(
       contents->regions,
       CoreModules::Options{

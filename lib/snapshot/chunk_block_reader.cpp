@@ -4,6 +4,7 @@
 
 #include "base/byte_reader.h"
 #include "base/error.h"
+#include "base/most_mapped_bytes.h"
 #include "snapshot/chunk_block.h"
 
 namespace heapsnap {
@@ -156,7 +157,7 @@ void ChunkBlockReader::read(const Columns& columns, uint32_t count, Address begi
       const auto take = static_cast<size_t>(std::min<uint64_t>(left, kBatchSize));
       const uint64_t length = decoder.decode({codes + done, take}, sizes_.data());
       if (length > ~at.value()) fail(source, "a chunk ends beyond the address space");
-      if (__builtin_add_overflow(total_, length, &total_)) {
+      if (__builtin_add_overflow(total_, length, &total_) || total_ > kMostMappedBytes) {
         fail(source, "the chunks together are larger than the address space");
       }
       ChunkBatch batch{static_cast<int32_t>(arena), static_cast<uint32_t>(segment), at,

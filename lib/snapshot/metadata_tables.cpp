@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/most_mapped_bytes.h"
 #include "snapshot/metadata_rows.h"
 #include "snapshot/runtime_tables.h"
 #include "snapshot/table_check.h"
@@ -59,6 +60,30 @@ void shorten_path(std::string& path, size_t longest) {
   if (path.size() <= longest) return;
   path.erase(0, path.size() - longest);
   if (longest > kCut.size()) path.replace(0, kCut.size(), kCut);
+}
+
+// Whether all of one kind, together, may be in the memory of a process.
+template <typename Rows, typename Bytes>
+bool fit_in_memory(const Rows& rows, Bytes bytes) {
+  uint64_t sum = 0;
+  return std::all_of(rows.begin(), rows.end(), [&](const auto& row) {
+    const uint64_t more = bytes(row);
+    if (more > kMostMappedBytes - sum) return false;
+    sum += more;
+    return true;
+  });
+}
+
+void check_sizes(const SnapshotMetadata& all, const std::string& source) {
+  check_table(all.process.rss <= kMostMappedBytes && all.process.swap <= kMostMappedBytes, source,
+              "the process has more memory than an address space can hold");
+  check_table(fit_in_memory(all.mappings, [](const Mapping& row) { return row.range.size(); }),
+              source, "the mappings are larger than an address space");
+  for (const auto field : {&MappingUsage::rss, &MappingUsage::pss, &MappingUsage::anonymous,
+                           &MappingUsage::swap, &MappingUsage::anon_huge, &MappingUsage::hugetlb}) {
+    check_table(fit_in_memory(all.usage, [field](const MappingUsage& row) { return row.*field; }),
+                source, "the mappings use more memory than an address space can hold");
+  }
 }
 
 }  // namespace
@@ -216,6 +241,7 @@ SnapshotMetadata MetadataBuilder::take(const std::string& source) {
     check_table(i == 0 || all.mappings[i - 1].range.end <= range.begin, source,
                 "mappings overlap or are not in order");
   }
+  check_sizes(all, source);
   for (const Arena& arena : heap.arenas) {
     check_table(arena.instance < heap.instances.size(), source,
                 "an arena of a malloc that does not exist");

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/most_mapped_bytes.h"
 #include "base/page.h"
 #include "snapshot/block_type_column.h"
 #include "snapshot/chunk_block.h"
@@ -218,7 +219,8 @@ void SnapshotReader::State::read_chunks(ChunkSink& sink) const {
     for (MmappedChunk chunk; table.next(chunk); chunk = MmappedChunk{}) {
       if (chunk.instance >= heap.instances.size() ||
           __builtin_add_overflow(total, std::max({chunk.total, chunk.size, chunk.usable}),
-                                 &total)) {
+                                 &total) ||
+          total > kMostMappedBytes) {
         throw Error(ErrorKind::kBadInput, source + " is damaged",
                     "an mmapped chunk has no malloc, or is larger than the address space");
       }

@@ -265,6 +265,37 @@ TEST_CASE("a dump without writable memory is told apart from an empty heap") {
   CHECK(joined(notes).find("contains no writable memory") != std::string::npos);
 }
 
+TEST_CASE("a core whose memory no address space can hold is refused") {
+  TemporaryFolder folder;
+  std::vector<std::string> notes;
+  const auto why_refused = [&](const std::vector<CoreSegment>& segments) -> std::string {
+    CoreNotesBuilder builder(Machine::kX86_64);
+    builder.thread(1, 0, 1, 1, 1);
+    try {
+      open({.core_path =
+                folder.write("core", make_core(Machine::kX86_64, builder.bytes(), segments))},
+           notes);
+    } catch (const Error& error) {
+      CHECK(error.kind() == ErrorKind::kBadInput);
+      CHECK_FALSE(error.remedy().empty());
+      return error.why();
+    }
+    return {};
+  };
+  const auto segment = [](uint64_t address, uint64_t size) {
+    return CoreSegment{
+        .address = address, .memory_size = size, .flags = PF_R | PF_W, .contents = Bytes(16)};
+  };
+  constexpr uint64_t kHalf = uint64_t{1} << 56;
+  const CoreSegment vsyscall = segment(0xffffffffff600000, 0x1000);
+  CHECK(why_refused({segment(0x1000, 0x1000), vsyscall}) == "");
+  CHECK(why_refused({segment(0x1000, kHalf), segment(kHalf * 2, kHalf)}) == "");
+  CHECK(why_refused({segment(0x1000, kHalf), segment(kHalf * 2, kHalf), vsyscall})
+            .find("larger than an address space") != std::string::npos);
+  CHECK(why_refused({segment(0x7fd987e14000, kHalf << 6)})
+            .find("4611686018427387904 bytes at 0x7fd987e14000") != std::string::npos);
+}
+
 TEST_CASE("threads without thread pointers are told") {
   TemporaryFolder folder;
   CoreNotesBuilder builder(Machine::kX86_64);

@@ -130,7 +130,7 @@ TEST_CASE("chunks that leave the address space, and sums that overflow") {
   CraftedFile file;
   file.add_metadata();
   CraftedBlock block;
-  block.large_sizes = varints({uint64_t{1} << 63});
+  block.large_sizes = varints({uint64_t{1} << 56});
   block.add_to(file);
   CHECK(error_of(file.finish()) == "");
   block.add_to(file);
@@ -306,6 +306,42 @@ TEST_CASE("metadata that do not fit together") {
   CHECK(error_of(CraftedFile().finish()) != "");  // no process
 }
 
+TEST_CASE("sizes that no address space has, alone and together") {
+  using M = SnapshotMetadata;
+  const auto error_with_mapping = [](uint64_t begin, uint64_t end) {
+    return error_of_metadata([&](M& m) {
+      m.mappings.emplace_back().range = {Address(begin), Address(end)};
+      m.usage.emplace_back();
+    });
+  };
+  constexpr uint64_t kSpace = uint64_t{1} << 57;
+  constexpr uint64_t kVsyscall = 0xffffffffff600000;
+  CHECK(error_with_mapping(kVsyscall, kVsyscall + 0x1000) == "");
+  CHECK(error_with_mapping(kSpace, kSpace + kSpace / 2) == "");
+  // The sample has five others, of 32 KiB each.
+  CHECK(error_with_mapping(kSpace, kSpace * 2 - 5 * 0x8000) == "");
+  CHECK(
+      mentions(error_with_mapping(kSpace, kSpace * 2 - 5 * 0x8000 + 1), "larger than an address"));
+  CHECK(mentions(error_with_mapping(kSpace, kVsyscall), "larger than an address"));
+
+  for (const auto field : {&MappingUsage::rss, &MappingUsage::pss, &MappingUsage::anonymous,
+                           &MappingUsage::swap, &MappingUsage::anon_huge, &MappingUsage::hugetlb}) {
+    const auto error_with = [field](uint64_t first, uint64_t second) {
+      return error_of_metadata([&](M& m) {
+        for (MappingUsage& usage : m.usage) usage.*field = 0;
+        m.usage[0].*field = first;
+        m.usage[3].*field = second;
+      });
+    };
+    CHECK(error_with(kSpace, 0) == "");
+    CHECK(mentions(error_with(kSpace, 1), "more memory than an address space"));
+    CHECK(mentions(error_with(0, kMost), "more memory than an address space"));
+  }
+  CHECK(error_of_metadata([](M& m) { m.process.rss = kSpace; }) == "");
+  CHECK(mentions(error_of_metadata([](M& m) { m.process.rss = kSpace + 1; }), "more memory than"));
+  CHECK(mentions(error_of_metadata([](M& m) { m.process.swap = kMost; }), "more memory than"));
+}
+
 TEST_CASE("build-ids that are none, which would get to a terminal as they are") {
   using M = SnapshotMetadata;
   for (const char* text : {"\x1b[2J", "\r", "ab/../", "AB"}) {
@@ -342,7 +378,9 @@ TEST_CASE("mmapped chunks of no malloc, and larger than all memory") {
   chunk.instance = 2;
   CHECK(error_with(chunk) != "");
   chunk.instance = 0;
-  chunk.usable = uint64_t{1} << 63;
+  chunk.usable = uint64_t{1} << 56;
+  CHECK(error_with(chunk) == "");
+  ++chunk.usable;
   CHECK(error_with(chunk) != "");
 }
 

@@ -146,8 +146,8 @@ TEST_CASE("sizes of every kind") {
   for (const uint64_t size :
        {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{8}, uint64_t{15}, uint64_t{16},
         uint64_t{24}, uint64_t{254 * 16}, uint64_t{255 * 16}, uint64_t{256 * 16}, uint64_t{254 * 8},
-        uint64_t{255 * 8}, uint64_t{65} << 30, uint64_t{1} << 46, (uint64_t{1} << 62) + 3,
-        uint64_t{1} << 63}) {
+        uint64_t{255 * 8}, uint64_t{65} << 30, uint64_t{1} << 46, (uint64_t{1} << 55) + 3,
+        uint64_t{1} << 56}) {
     batch.sizes.push_back(size);
     batch.states.push_back(static_cast<ChunkState>(batch.sizes.size() % kChunkStateCount));
   }

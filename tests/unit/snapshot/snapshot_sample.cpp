@@ -171,7 +171,7 @@ SnapshotMetadata full_metadata(size_t arenas, size_t segments) {
     mapping.path = std::string(i * 10, 'x');
     mapping.deleted = i == 3;
     all.mappings.push_back(mapping);
-    all.usage.push_back({i, i + 1, i + 2, i + 3, i + 4, UINT64_MAX});
+    all.usage.push_back({i, i + 1, i + 2, i + 3, i + 4, uint64_t{1} << 54});
   }
   HeapModel& heap = all.heap;
   heap.foreign_allocator = "jemalloc";
