@@ -306,6 +306,39 @@ def target_bars_giving_up_files(tool):
             target.check_alive()
 
 
+# The children of its only thread, or of one besides one that works all the time, come into a PID namespace in which
+# none is yet. Told "fork", that thread creates the first one, and answers.
+UNSHARES = """
+import ctypes, os, sys, threading
+def serve():
+    if ctypes.CDLL(None).unshare(0x20000000): os._exit(1)  # CLONE_NEWPID
+    for line in sys.stdin:
+        if line == "fork\\n":
+            child = os.fork()
+            if child == 0: os._exit(os.getpid())
+            assert os.waitpid(child, 0)[1] == 1 << 8
+        print(line, end="", flush=True)
+    os._exit(0)
+if sys.argv[1] == "alone": serve()
+threading.Thread(target=serve).start()
+while True: sum(range(100))
+"""
+
+
+def target_unshares_children(tool):
+    """No copy becomes the init of a PID namespace: when that ends, no more children can be created in it."""
+    need_root()
+    for mode in ("alone", "pair"):
+        with Echo([sys.executable, "-c", UNSHARES, mode]) as target:
+            if mode == "alone":
+                assert tool.doctor(target.pid)[1]["child-namespace"]["severity"] == "degraded"
+            freeze = tool.expect_attached(target.pid, "--freeze", "fork")
+            assert freeze["method"] == "stop" and "another PID namespace" in freeze["why"], freeze
+            target.process.stdin.write(b"fork\n")
+            target.process.stdin.flush()
+            assert target.process.stdout.readline() == b"fork\n"
+
+
 def target_strict(tool):
     with kernel_rules.strictly_confined() as (pid, ask):
         _, checks = tool.doctor(pid)
@@ -356,7 +389,7 @@ CASES = {case.__name__: case for case in (
     no_such_process, zombie, kernel_thread, other_user, more_capabilities, not_dumpable,
     memory_file, two_capabilities, own_process_of_a_user, yama_parent, outer_user_namespace, traced, ptrace_barred, process_vm_readv_barred,
     target_bars_clone, target_filter_unreadable, target_allows_clone, target_bars_the_rest,
-    target_bars_giving_up_files, target_strict, program_32_bit,
+    target_bars_giving_up_files, target_unshares_children, target_strict, program_32_bit,
     program_without_allocator)}
 
 

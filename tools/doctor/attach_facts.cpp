@@ -18,6 +18,7 @@
 #include "elf/elf_headers.h"
 #include "platform/linux/proc/busy_clock.h"
 #include "platform/linux/proc/kernel_text.h"
+#include "platform/linux/proc/pid_namespaces.h"
 
 namespace heapsnap {
 
@@ -172,8 +173,7 @@ void look_at_process(const ProcFs& proc, const KernelFiles& files, TargetFacts& 
   if (::stat((folder + "/status").c_str(), &owner) == 0) target.files_owner = owner.st_uid;
   target.user_namespace = compare_user_namespaces(self, folder);
   target.other_pid_namespace = differ(self + "/ns/pid", folder + "/ns/pid");
-  target.children_in_other_pid_namespace =
-      differ(folder + "/ns/pid", folder + "/ns/pid_for_children");
+  target.children_in_other_pid_namespace = creates_children_elsewhere(proc, pid);
   target.other_mount_namespace = differ(self + "/ns/mnt", folder + "/ns/mnt");
   target.label = read_label(folder + "/attr/current");
   target.limits = read_cgroup_limits(kernel_text_or_empty(folder + "/cgroup"), files);

@@ -22,6 +22,7 @@
 #include "platform/linux/freeze/freeze_notes.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/memory_room.h"
+#include "platform/linux/proc/pid_namespaces.h"
 #include "platform/linux/proc/process_status.h"
 #include "platform/linux/proc/seccomp_filter.h"
 #include "platform/linux/remote_call/caller_choice.h"
@@ -81,12 +82,8 @@ CallerTask caller_task(std::vector<SystemCall> chain, const SyscallGadget& gadge
   return task;
 }
 
-bool is_same_namespace(const std::string& a, const std::string& b) {
-  struct stat first {};
-  struct stat second {};
-  return ::stat(a.c_str(), &first) != 0 || ::stat(b.c_str(), &second) != 0 ||
-         (first.st_ino == second.st_ino && first.st_dev == second.st_dev);
-}
+constexpr const char* kChildrenElsewhere =
+    "children of the target are created in another PID namespace";
 
 }  // namespace
 
@@ -100,10 +97,7 @@ std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process
     return "the kernel has no close_range(2) (Linux before 5.9), by which the copy gives up the "
            "target's files";
   }
-  // The first child in a new pid namespace is its init; once that ends, no other can be created.
-  if (!is_same_namespace(proc.path(tid, "ns/pid"), proc.path(tid, "ns/pid_for_children"))) {
-    return "children of the target are created in another PID namespace";
-  }
+  if (creates_children_elsewhere(proc, tid)) return kChildrenElsewhere;
   if (const auto no_room = find_copy_refusal(process, writers)) {
     return no_room->what + ": " + no_room->why;
   }
@@ -119,6 +113,11 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
   const auto chosen = choose_caller(proc, process, session.tracees(), task, why_not);
   if (!chosen) return nullptr;
   Tracee& caller = session.tracees()[chosen->index];
+  // Each thread has its own namespace for children, and may have got another one a moment ago.
+  if (creates_children_elsewhere(proc, caller.tid())) {
+    why_not = kChildrenElsewhere;
+    return nullptr;
+  }
   inheritance.raise(caller.tid());
   StoppedCaller stopped_caller(caller, gadget, chosen->frame_top);
   // If it is released by accident, it takes its name before it exits, to mark its zombie.
