@@ -19,6 +19,19 @@ from odd_process import OddProcess, Skipped
 SKIP = 77
 NO_PROCESS, NOT_PERMITTED, UNSUPPORTED = 3, 4, 5
 KILL_PROCESS, MEMFD_CREATE = 0x80000000, 319
+ERRNO, EPERM, ENOSYS, EAGAIN, CLONE3 = 0x00050000, 1, 38, 11, 435
+CLONE_NEWPID = 0x20000000
+
+# Answers as Echo wants it to; its children come into another PID namespace until it is told "back".
+RETURNS = f"""
+import ctypes, sys
+libc = ctypes.CDLL(None)
+own = open("/proc/self/ns/pid")
+if libc.unshare({CLONE_NEWPID}): sys.exit(1)
+for line in sys.stdin:
+    if line == "back\\n": assert libc.setns(own.fileno(), {CLONE_NEWPID}) == 0
+    print(line, end="", flush=True)
+"""
 
 
 def expect_refusal(heapsnap, command, pid, code, words):
@@ -154,6 +167,44 @@ def dispatched_thread(heapsnap, _):
     return 0
 
 
+def children_elsewhere(heapsnap, _):
+    """The kernel lets a process create no thread while its children come into another PID namespace."""
+    if os.geteuid() != 0:
+        return SKIP
+    with Echo([sys.executable, "-c", RETURNS]) as target, tempfile.TemporaryDirectory() as folder:
+        for command in ("inject", "trim"):
+            expect_refusal(heapsnap, command, target.pid, UNSUPPORTED,
+                           ["in another PID namespace", "/proc/self/ns/pid", f"heapsnap attach {target.pid}"])
+        subprocess.run([heapsnap, "attach", "-o", f"{folder}/a.hsnap", str(target.pid)], check=True, capture_output=True)
+        target.process.stdin.write(b"back\n")
+        target.process.stdin.flush()
+        assert target.process.stdout.readline() == b"back\n"
+        for command in (["inject"], ["trim", "--no-estimate"], ["eject"]):
+            subprocess.run([heapsnap, *command, str(target.pid)], check=True, capture_output=True)
+        target.check_alive()
+    return 0
+
+
+def refused_clone3(heapsnap, _):
+    """Its filter answers clone3, which a new thread is made by: with EPERM that is told; with ENOSYS glibc does without."""
+    def answering(error):
+        return Echo(prepare=lambda: kernel_rules.install_filter({CLONE3: ERRNO | error}))
+
+    with answering(EPERM) as target:
+        if subprocess.run([heapsnap, "trim", "--no-estimate", str(target.pid)], capture_output=True).returncode == 0:
+            return SKIP  # glibc before 2.34
+        for command in ("inject", "trim"):
+            expect_refusal(heapsnap, command, target.pid, UNSUPPORTED,
+                           ["EPERM", "its seccomp filter forbids clone3", "ENOSYS", f"heapsnap attach {target.pid}"])
+        target.check_alive()
+    with answering(EAGAIN) as target:
+        expect_refusal(heapsnap, "trim", target.pid, UNSUPPORTED, ["EAGAIN", "task limit"])
+    with answering(ENOSYS) as target:
+        subprocess.run([heapsnap, "inject", str(target.pid)], check=True, capture_output=True)
+        target.check_alive()
+    return 0
+
+
 def ends_meanwhile(heapsnap, _):
     """Killed at some moment of the injection: told to be gone, and heapsnap comes to an end."""
     ended = 0
@@ -174,7 +225,7 @@ def ends_meanwhile(heapsnap, _):
 
 CASES = {case.__name__: case for case in
          (static_program, just_loading, stopped, traced, barred_call, no_file_growth, deadline_scheduling, dispatched_thread,
-          nothing_to_eject, ends_meanwhile)}
+          children_elsewhere, refused_clone3, nothing_to_eject, ends_meanwhile)}
 
 
 if __name__ == "__main__":

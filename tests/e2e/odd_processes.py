@@ -57,7 +57,7 @@ REFUSALS = {
     "executes_itself": {"attach": "", "inject": "", "trim": "", "eject": ""},
     "executes_on_a_thread": {"attach": "", "inject": "", "trim": "", "eject": ""},
     "deadline_scheduling": no_thread("SCHED_DEADLINE"),
-    "children_in_a_namespace": no_thread("clone did not succeed"),
+    "children_in_a_namespace": no_thread("its children are created in another PID namespace"),
     "code_of_32_bits": no_thread("32-bit code"),
     "borrowed_stack_pointer": no_thread("not known to run on its own stack"),
     "foreign_thread_pointer": no_thread("its thread control blocks do not have the layout"),

@@ -15,6 +15,7 @@
 #include "platform/linux/inject/injected_mapping.h"
 #include "platform/linux/inject/sole_thread_hold.h"
 #include "platform/linux/inject/thread_calls.h"
+#include "platform/linux/inject/thread_refusal.h"
 #include "platform/linux/proc/address_room.h"
 #include "platform/linux/proc/cgroup_limits.h"
 #include "platform/linux/proc/kernel_files.h"
@@ -31,23 +32,18 @@
 #include "platform/linux/trace/tracer_thread.h"
 
 namespace heapsnap {
-
 namespace {
 
 // How long to wait for the worker when heapsnap is asked to end.
 constexpr std::chrono::seconds kPatienceAtEnd{3};
-// How long a caller may be needed for.
-constexpr std::chrono::milliseconds kCallerDeadline{2000};
+constexpr std::chrono::milliseconds kCallerDeadline{2000};  // for which a caller is needed
 
 // Without CLONE_FS: the two have their own root and working directory. The kernel refuses
 // setns(CLONE_NEWNS) to a thread that shares its own with another.
 constexpr uint64_t kThreadFlags = CLONE_VM | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
                                   CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID |
                                   CLONE_CHILD_CLEARTID;
-// The bootstrap and the worker.
-constexpr uint64_t kTasksAtOnce = 2;
-constexpr const char* kMoreTasks =
-    "check whether a task limit has been reached: pids.max of its cgroup, ulimit -u";
+constexpr uint64_t kTasksAtOnce = 2;  // the bootstrap and the worker
 
 class Injection {
  public:
@@ -164,11 +160,13 @@ class Injection {
     return {SYS_munmap, {mapping_.begin().value(), mapping_.size(), 0, 0, 0, 0}};
   }
   // Some seccomp filters allow the flags of pthread_create(3) and no others.
-  uint64_t flags_for(const StoppedCaller& caller) const {
-    const SystemCall clone{SYS_clone, {kThreadFlags, 0, 0, 0, 0, 0}};
-    const auto verdict =
-        read_seccomp_filters(caller.tid()).verdict(as_filter_sees(clone, gadget_.syscall_ret));
-    return verdict == SeccompVerdict::kBarred ? kThreadFlags | CLONE_FS : kThreadFlags;
+  uint64_t flags_for(const StoppedCaller& caller) {
+    const SeccompFilters filters = read_seccomp_filters(caller.tid());
+    const auto is_barred = [&](const SystemCall& call) {
+      return filters.verdict(as_filter_sees(call, gadget_.syscall_ret)) == SeccompVerdict::kBarred;
+    };
+    bars_clone3_ = is_barred({SYS_clone3, {}});
+    return is_barred({SYS_clone, {kThreadFlags}}) ? kThreadFlags | CLONE_FS : kThreadFlags;
   }
   SystemCall clone_call(uint64_t stack, uint64_t flags, bool holds_caller) const {
     const uint64_t thread_pointer = mapping_.thread_pointer().value();
@@ -298,10 +296,10 @@ class Injection {
     const auto outcome =
         thread.clone(clone_call(stack, flags_for(thread), holds_caller), deadline_);
     if (outcome == StoppedCaller::Outcome::kCloned) return;
-    if (outcome == StoppedCaller::Outcome::kRefused) give_up(thread);
-    refuse("clone did not succeed" +
-               (thread.refusal() != 0 ? ": " + errno_text(thread.refusal()) : std::string()),
-           kMoreTasks);
+    if (outcome != StoppedCaller::Outcome::kRefused) refuse("clone did not succeed", "try again");
+    give_up(thread);
+    const ThreadRefusal refusal = clone_refusal(proc_, pid_, thread.tid(), thread.refusal());
+    refuse(refusal.why, refusal.remedy);
   }
 
   // The clone is stopped at its very beginning; from here on it runs by itself.
@@ -415,7 +413,8 @@ class Injection {
       PriorityInheritance inheritance;
       clean_up(inheritance);
     });
-    refuse("pthread_create failed in it: " + errno_text(error), kMoreTasks);
+    const ThreadRefusal refusal = creation_refusal(pid_, error, bars_clone3_);
+    refuse(refusal.why, refusal.remedy);
   }
 
   [[noreturn]] void fail_ended() const {
@@ -483,6 +482,7 @@ class Injection {
   int named_tid_ = 0;
   int name_inside_ = 0;
   bool handed_over_ = false;
+  bool bars_clone3_ = false;  // a filter, to the thread that was cloned
   TraceClock::time_point deadline_;
   InjectionResult result_;
   TracerThread tracer_;
