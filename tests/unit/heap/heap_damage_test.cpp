@@ -121,6 +121,33 @@ TEST_CASE("a footer that contradicts the size makes the state unknown, not the c
   CHECK(walk.sink.chunks == expected);
 }
 
+TEST_CASE("PREV_INUSE alone tells whether a chunk is in a small bin") {
+  SyntheticHeap heap(Machine::kX86_64, 36);
+  SyntheticArena& main = heap.brk_arena();
+  main.add(0x50, ChunkState::kUsed);
+  const Address in_bin = main.add(0x300, ChunkState::kSmallbin);
+  const Address behind = main.add(0x60, ChunkState::kUsed);
+  const Address last = main.add(0x50, ChunkState::kUsed);
+  main.top(heap.heap_begin() + 64 * kPage - main.cursor());
+  main.system_mem = 64 * kPage;
+  heap.finish();
+  CHECK(complaints(RecordedWalk(heap)) == "");
+  CHECK(RecordedWalk(heap).sink.chunks == heap.expected);
+  SUBCASE("set behind one that is: nobody can tell (docs/threats.md)") {
+    heap.target.put_word(behind + 8, 0x61);
+    const RecordedWalk walk(heap);
+    CHECK(complaints(walk) == "");
+    auto expected = heap.expected;
+    expected[1].state = ChunkState::kUsed;
+    REQUIRE(expected[1].at == in_bin);
+    CHECK(walk.sink.chunks == expected);
+  }
+  SUBCASE("cleared behind one that is not") {
+    heap.target.put_word(last + 8, 0x50);
+    CHECK(RecordedWalk(heap).has_complaint("has size 0x60, but its footer says"));
+  }
+}
+
 TEST_CASE("memory that cannot be read in the midst of a heap is bridged") {
   RegularHeap it(2000);
   const Address hole = it.heap.heap_begin() + 10 * kPage;
