@@ -207,7 +207,8 @@ NextStep main_step(const NextStepFacts& facts) {
       resident(facts.account, {RssRow::kRubyObjects, RssRow::kRubyPages, RssRow::kRubyFreePages});
   const uint64_t runtime = python + ruby + of_runtime;
   if (std::max({in_use, free, other, runtime}) < kLittle) {
-    return {NextSubject::kLittle, to_growth(facts), in_use + free + other + runtime, {}};
+    const uint64_t overhead = resident(facts.account, {RssRow::kOverhead});
+    return {NextSubject::kLittle, to_growth(facts), in_use + overhead + free + other + runtime, {}};
   }
   if (runtime != 0 && runtime >= std::max({in_use, free, other})) {
     const uint64_t free_in_runtime = resident(

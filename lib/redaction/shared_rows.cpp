@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "snapshot/metadata_rows.h"
+#include "target/user_id.h"
 
 namespace heapsnap {
 
 namespace {
 
-constexpr uint32_t kNobody = UINT32_MAX;  // (uid_t)-1 is no user
-constexpr uint64_t kStarted = 1;          // not 0, which would say: unknown
+constexpr uint64_t kStarted = 1;  // not 0, which would say: unknown
 
 // Tells snapshots of one process from those of others, and nothing more: a boot id is random.
 std::string identity_of(const Process& process) {

@@ -51,7 +51,7 @@ std::string saving_text(const Advice& advice) {
 AdviceText trim_text(const Advice& advice, const SnapshotMetadata& metadata) {
   const bool is_live = metadata.freeze.method != FreezeMethod::kCore;
   const std::string lasting = "call malloc_trim(0) in the program after it has freed a lot";
-  const std::string now = fmt::format("heapsnap trim {} does it once", metadata.process.pid);
+  const std::string now = fmt::format("heapsnap trim {} does it once", pid_word(metadata.process));
   return {fmt::format("malloc_trim(0) would give back {}{} in whole free pages",
                       advice.saves_least == advice.saves_most ? size_text(advice.bytes)
                                                               : saving_text(advice),

@@ -369,7 +369,7 @@ class DiffPage {
     }
     if (lack != DiffLack::kReferences) return {};
     return is_core ? "heapsnap core --references yes CORE"
-                   : fmt::format("heapsnap attach --references yes {}", last.process.pid);
+                   : fmt::format("heapsnap attach --references yes {}", pid_word(last.process));
   }
 
   void print_bound() {
@@ -449,7 +449,7 @@ class DiffPage {
     const bool is_core = last.method == FreezeMethod::kCore;
     print_next(out_, "To see who holds what grew, take the next snapshots with references:",
                is_core ? "heapsnap core --references yes CORE"
-                       : fmt::format("heapsnap attach --references yes {}", last.process.pid),
+                       : fmt::format("heapsnap attach --references yes {}", pid_word(last.process)),
                ink_, width_);
   }
 

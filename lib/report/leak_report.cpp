@@ -5,6 +5,7 @@
 #include "report/number_text.h"
 #include "report/reference_labels.h"
 #include "report/reference_report.h"
+#include "report/shell_word.h"
 #include "report/stack_report.h"
 #include "report/terminal_text.h"
 
@@ -154,7 +155,7 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
     print_next(out,
                "To learn who allocates such blocks, load the tracker, let the program work, and "
                "look again:",
-               fmt::format("heapsnap inject {}", input.metadata.process.pid), ink, width);
+               fmt::format("heapsnap inject {}", pid_word(input.metadata.process)), ink, width);
   } else {
     const std::string why = first.stack == 0 && is_tracked
                                 ? "No stack is known of the largest one (" +

@@ -37,7 +37,7 @@ std::string subject_text(const NextStep& next) {
   return {};
 }
 
-NextStepText to_call_stacks(NextSubject subject, NextRuntime runtime, int pid) {
+NextStepText to_call_stacks(NextSubject subject, NextRuntime runtime, const std::string& pid) {
   const char* const what = subject == NextSubject::kFree
                                ? "allocates the blocks that remain between the free ones"
                                : "allocates the blocks that remain";
@@ -54,7 +54,7 @@ NextStepText to_call_stacks(NextSubject subject, NextRuntime runtime, int pid) {
 }
 
 // What the runtime's own tools say of its memory.
-std::string runtime_text(const NextStep& next, int pid) {
+std::string runtime_text(const NextStep& next, const std::string& pid) {
   if (next.has_objects) return {};
   switch (next.runtime) {
     case NextRuntime::kNone: break;
@@ -99,7 +99,7 @@ NextStepText own_account(const NextStep& next, const std::string& program) {
 
 NextStepText action_text(const ReportInput& input) {
   const NextStep& next = input.next;
-  const int pid = input.metadata.process.pid;
+  const std::string pid = pid_word(input.metadata.process);
   const std::string file = shell_word(input.snapshot_path, "FILE");
   const std::string program = shell_word(input.metadata.process.exe, "PROGRAM");
   switch (next.action) {
@@ -169,7 +169,7 @@ NextStepText action_text(const ReportInput& input) {
 
 NextStepText next_step_text(const ReportInput& input) {
   const NextStep& next = input.next;
-  const int pid = input.metadata.process.pid;
+  const std::string pid = pid_word(input.metadata.process);
   NextStepText text = action_text(input);
   // The runtime's own tools come first: they name what its memory is for.
   if (const std::string own = runtime_text(next, pid); !own.empty()) {

@@ -143,7 +143,12 @@ void print_pages(Writer& out, const ObjectReportInput& input, const Ink& ink, si
     table.add_row({size_text(row.slot_bytes), count_text(row.pages), count_text(row.used_slots),
                    count_text(row.free_slots), size_text(free_bytes(row))});
   }
-  out.write("\n" + ink.bold(fmt::format("Free slots in {} that have used ones", words.pages)) +
+  const bool has_empty_ones =
+      input.metadata.runtimes.runtimes[sizes.front().runtime].kind == RuntimeKind::kRuby;
+  out.write("\n" +
+            ink.bold(fmt::format(
+                "Free slots in {}{}", words.pages,
+                has_empty_ones ? ", also in those without an object" : " that have used ones")) +
             "\n");
   table.print(out, ink, width);
 }
@@ -223,7 +228,7 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
         out,
         "To see what each context is for (names of tables, queries), take the next snapshot with "
         "contents:",
-        fmt::format("heapsnap attach {} --contents -o {}", process.pid, file), ink, width);
+        fmt::format("heapsnap attach {} --contents -o {}", pid_word(process), file), ink, width);
     out.write(fmt::format("    heapsnap objects {}\n", file));
     return;
   }

@@ -47,6 +47,11 @@ std::string OwnerLabels::several_of(size_t named) const {
 
 std::string OwnerLabels::of_several(size_t width) const {
   constexpr size_t kMostNamed = 3;
+  // Of so many, the few that there is room for say nothing of the rest.
+  constexpr size_t kFew = 8;
+  if (of_several_.size() > kFew) {
+    return cut_name(fmt::format("two or more of {} roots", count_text(of_several_.size())), width);
+  }
   for (size_t named = std::min(kMostNamed, of_several_.size()); named > 0; --named) {
     std::string label = several_of(named);
     if (named == 1 || display_width(label) <= width) return cut_name(label, width);

@@ -123,13 +123,13 @@ std::string block_label(const ReferenceReportInput& input, TypeNumber type, uint
 std::string source_word(const ReferenceReportInput& input) {
   if (!input.snapshot_path.empty()) return shell_word(input.snapshot_path, "SNAPSHOT");
   if (input.metadata.freeze.method == FreezeMethod::kCore) return "CORE";
-  return std::to_string(input.metadata.process.pid);
+  return pid_word(input.metadata.process);
 }
 
 std::string with_references_command(const SnapshotMetadata& metadata) {
   return metadata.freeze.method == FreezeMethod::kCore
              ? "heapsnap core --references yes CORE"
-             : fmt::format("heapsnap attach --references yes {}", metadata.process.pid);
+             : fmt::format("heapsnap attach --references yes {}", pid_word(metadata.process));
 }
 
 std::string left_out_text(const Runtime& runtime) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "report/terminal_text.h"
+#include "target/user_id.h"
 
 namespace heapsnap {
 
@@ -24,6 +25,10 @@ std::string shell_word(std::string_view text, std::string_view stand_in) {
     }
   }
   return word + "'";
+}
+
+std::string pid_word(const Process& process) {
+  return process.uid == kNobody ? "PID" : std::to_string(process.pid);
 }
 
 }  // namespace heapsnap

@@ -14,6 +14,9 @@ def no_such_process(tool):
     assert "PID" in shown, shown
     shown = tool.follow(tool.remedy("attach", "no-such-name"), r"^list them with: (ps -eo .*)$")
     assert "python" in shown, shown
+    snapshot = tool.folder / "mistaken.hsnap"
+    tool.succeed("attach", os.getpid(), "-o", snapshot)
+    tool.follow(tool.remedy("attach", snapshot), r"^to read a snapshot: (heapsnap report [^;]*); a core: heapsnap core ")
 
 
 def ambiguous_name(tool):

@@ -221,7 +221,6 @@ TEST_CASE("memory is trimmed on a thread of which nothing stays") {
       const TrimResult result = trim_process(target.pid());
       for (const std::string& note : result.call.notes) FAIL_CHECK(note);
       CHECK(result.anonymous_before > 0);
-      CHECK(result.rss_after >= result.anonymous_after);
     }
     const bool is_as_before = eventually(
         [&] {

@@ -31,7 +31,7 @@ void require_blocks(const SnapshotMetadata& metadata, const AnySnapshot& snapsho
   std::string see = "heapsnap report " + shell_word(snapshot.path(), "SNAPSHOT");
   if (snapshot.path().empty()) {
     see =
-        is_core ? "heapsnap core CORE" : "heapsnap attach " + std::to_string(metadata.process.pid);
+        is_core ? "heapsnap core CORE" : "heapsnap attach " + pid_word(metadata.process);
   }
   throw Error(ErrorKind::kUnsupported, what + " has no blocks of glibc's malloc",
               heap.foreign_allocator.empty()

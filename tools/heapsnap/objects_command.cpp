@@ -8,6 +8,7 @@
 #include "analysis/type_census.h"
 #include "base/error.h"
 #include "report/object_report.h"
+#include "report/shell_word.h"
 #include "tools/heapsnap/any_snapshot.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/option_parser.h"
@@ -49,10 +50,10 @@ void require_objects(const SnapshotMetadata& metadata, const std::string& what) 
   const Runtime& runtime = model.runtimes.front();
   const bool is_choice =
       runtime.why_not == kRuntimeWouldHold || runtime.why_not == kRuntimeNotAsked;
-  const std::string again = metadata.freeze.method == FreezeMethod::kCore
-                                ? "take it again from the core: heapsnap core --runtimes yes CORE"
-                                : "while the process runs: heapsnap attach --runtimes yes " +
-                                      std::to_string(metadata.process.pid);
+  const std::string again =
+      metadata.freeze.method == FreezeMethod::kCore
+          ? "take it again from the core: heapsnap core --runtimes yes CORE"
+          : "while the process runs: heapsnap attach --runtimes yes " + pid_word(metadata.process);
   throw Error(ErrorKind::kUnsupported,
               what + " has no objects of " + name_of(runtime.kind) +
                   (runtime.version.empty() ? "" : " " + runtime.version),

@@ -5,6 +5,7 @@
 #include "analysis/owner_tree.h"
 #include "base/error.h"
 #include "report/reference_report.h"
+#include "report/shell_word.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/explained_snapshot.h"
 #include "tools/heapsnap/option_parser.h"
@@ -84,7 +85,7 @@ int run_owners(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUnsupported, arguments.explain.what,
                 "the process was not tracked, so that no stacks are known",
                 "leave --by out, or load the tracker: heapsnap inject " +
-                    std::to_string(snapshot.metadata().process.pid));
+                    pid_word(snapshot.metadata().process));
   }
   const OwnerTree tree = make_owner_tree(snapshot.streams(), snapshot.references(), listing.by);
   working.end();

@@ -54,7 +54,7 @@ std::string contents_remedy(const SnapshotMetadata& metadata) {
     return "take it again from the core: heapsnap core CORE --contents -o FILE";
   }
   return fmt::format("while the process runs, take one with them: heapsnap attach {} --contents",
-                     metadata.process.pid);
+                     pid_word(metadata.process));
 }
 
 // Of a block without a stack; the same function that the report names.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "platform/linux/proc/named_processes.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "report/number_text.h"
+#include "report/shell_word.h"
 #include "report/terminal_text.h"
 #include "tools/heapsnap/container_argument.h"
 #include "tools/heapsnap/error_output.h"
@@ -76,6 +78,14 @@ int resolve_target(const std::string& argument) {
   }
 
   const std::vector<int> matches = processes_named(argument);
+  std::error_code unreadable;
+  if (matches.empty() && std::filesystem::is_regular_file(argument, unreadable)) {
+    const std::string word = shell_word(argument, "FILE");
+    throw Error(ErrorKind::kUsage, "\"" + argument + "\"",
+                "it is a file, and no process has this name",
+                fmt::format("to read a snapshot: heapsnap report {}; a core: heapsnap core {}",
+                            word, word));
+  }
   if (matches.empty()) {
     throw Error(ErrorKind::kNoProcess, "process \"" + argument + "\"", "no process has this name",
                 "list them with: ps -eo pid,comm,rss --sort=-rss");

@@ -1,6 +1,7 @@
 #include "tools/heapsnap/tracked_stacks.h"
 
 #include "base/error.h"
+#include "report/shell_word.h"
 #include "report/tracked_start.h"
 #include "tools/heapsnap/stack_names.h"
 
@@ -13,7 +14,7 @@ std::string tracking_remedy(const SnapshotMetadata& metadata, bool runs) {
   if (metadata.freeze.method == FreezeMethod::kCore) {
     return tracked_start_text(metadata.process);
   }
-  const std::string inject = "heapsnap inject " + std::to_string(metadata.process.pid);
+  const std::string inject = "heapsnap inject " + pid_word(metadata.process);
   if (runs) return "load the tracker: " + inject;
   return "while the process runs, load the tracker (" + inject + "), then take a snapshot again";
 }

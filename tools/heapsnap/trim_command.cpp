@@ -53,14 +53,14 @@ const char* effect_text(bool gave_up_pages, uint64_t given_back) {
          "  were not resident, or the process used as many new pages meanwhile";
 }
 
-std::vector<WhatNext> next_steps(int pid, uint64_t given_back, uint64_t rss_after) {
+std::vector<WhatNext> next_steps(int pid, uint64_t given_back, uint64_t anonymous_after) {
   constexpr uint64_t kMuch = 1 << 20;
   std::vector<WhatNext> steps;
   if (given_back >= kMuch) {
     steps.push_back({"To see whether it grows back as the program goes on:",
                      fmt::format("heapsnap watch {} --count 10", pid)});
   }
-  steps.push_back({fmt::format("To see what the remaining {} is used for:", size_text(rss_after)),
+  steps.push_back({fmt::format("To see what the remaining {} is used for:", size_text(anonymous_after)),
                    fmt::format("heapsnap attach {}", pid)});
   return steps;
 }
@@ -93,7 +93,7 @@ int run_trim(const std::vector<std::string>& arguments) {
   print_look_pauses(result.look_pauses);
   fmt::print("  {}\n", stolen_text(result.call.stolen));
   print_notes(result.call.notes);
-  print_what_next(next_steps(pid, given_back, result.rss_after));
+  print_what_next(next_steps(pid, given_back, result.anonymous_after));
   return kExitDone;
 }
 

@@ -21,9 +21,7 @@ TrimResult trim(RunningProgram& target) {
   const auto status = [&] { return read_process_status(proc, tid).value_or(ProcessStatus()); };
   result.anonymous_before = status().anonymous_or_rss();
   LibraryCallResult call = call_function(target, libc, libc.function("malloc_trim"), uint64_t{0});
-  const ProcessStatus after = status();
-  result.anonymous_after = after.anonymous_or_rss();
-  result.rss_after = after.rss;
+  result.anonymous_after = status().anonymous_or_rss();
   result.gave_up_pages = call.value != 0;
   result.call = std::move(call.injection);
   result.look_pauses = std::move(look_pauses);

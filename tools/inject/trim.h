@@ -14,7 +14,6 @@ struct TrimResult {
   // itself makes pages of files resident. All resident bytes before Linux 4.5.
   uint64_t anonymous_before = 0;
   uint64_t anonymous_after = 0;
-  uint64_t rss_after = 0;              // all resident bytes
   bool gave_up_pages = false;          // what malloc_trim() says; they need not have been in memory
   std::vector<LookPause> look_pauses;  // before the call
   InjectionResult call;

@@ -255,6 +255,13 @@ What keeps the blocks in use (usable bytes)
   for (const unsigned width : {60U, 72U, 100U}) {
     CHECK(widest_line(first_screen(report, {false, width})) <= width);
   }
+  const std::vector<uint32_t> few = report.owners->of_several;
+  while (report.owners->of_several.size() < 20) {
+    report.owners->of_several.push_back(report.owners->of_several.front());
+  }
+  CHECK(contains(first_screen(report),
+                 "  20.0 %  20.0 MiB         30 blocks  two or more of 20 roots\n"));
+  report.owners->of_several = few;
   report.owners->leaked = {2, 4096};
   CHECK(contains(first_screen(report),
                  "  4.0 KiB in 2 blocks (<0.1 %) are leaked: nothing leads to them.\n"));

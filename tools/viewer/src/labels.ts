@@ -6,6 +6,7 @@ const kMostNamed = 3;
 
 function severalLabel(roots: Root[], total: number): string {
   if (roots.length === 0) return "several roots together";
+  if (total > 8) return `two or more of ${count(total)} roots`;
   const named = roots.slice(0, kMostNamed).map((root) => rootLabel(root, false));
   const more = total - named.length;
   if (more <= 0) {
