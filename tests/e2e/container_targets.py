@@ -70,7 +70,7 @@ def by_id(heapsnap):
             target.check_alive()
         assert "recorded" in run(heapsnap, "stacks", word)
         run(heapsnap, "watch", word, "--count", "1", "--interval", "10ms")
-        assert f"process {pid}: resident" in run(heapsnap, "trim", word)
+        assert f"process {pid}: anonymous memory" in run(heapsnap, "trim", word)
         assert f"process {pid}: tracker disabled" in run(heapsnap, "eject", word)
         # What docker exec brings in is not the main process, nor is what that one starts.
         enter = ["nsenter", "--target", str(pid), "--pid", "--mount", "cat"]

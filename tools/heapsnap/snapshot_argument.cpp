@@ -78,7 +78,7 @@ SnapshotArgument named(const std::string& name, const std::string& command) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNoProcess || !is_file(name)) throw;
     throw Error(error.kind(), error.subject(),
-                error.why() + ", and the file of this name is no snapshot", error.remedy());
+                error.why() + ", and the file of this name is no snapshot", kListProcesses);
   }
 }
 

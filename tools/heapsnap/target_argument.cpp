@@ -78,17 +78,15 @@ int resolve_target(const std::string& argument) {
   }
 
   const std::vector<int> matches = processes_named(argument);
-  std::error_code unreadable;
-  if (matches.empty() && std::filesystem::is_regular_file(argument, unreadable)) {
-    const std::string word = shell_word(argument, "FILE");
-    throw Error(ErrorKind::kUsage, "\"" + argument + "\"",
-                "it is a file, and no process has this name",
-                fmt::format("to read a snapshot: heapsnap report {}; a core: heapsnap core {}",
-                            word, word));
-  }
   if (matches.empty()) {
-    throw Error(ErrorKind::kNoProcess, "process \"" + argument + "\"", "no process has this name",
-                "list them with: ps -eo pid,comm,rss --sort=-rss");
+    std::error_code unreadable;
+    const std::string word = shell_word(argument, "FILE");
+    throw Error(
+        ErrorKind::kNoProcess, "process \"" + argument + "\"", "no process has this name",
+        std::filesystem::is_regular_file(argument, unreadable)
+            ? fmt::format("to read a snapshot: heapsnap report {}; a core: heapsnap core {}", word,
+                          word)
+            : kListProcesses);
   }
   if (matches.size() > 1) {
     throw Error(ErrorKind::kUsage, "process \"" + argument + "\"",

@@ -5,6 +5,9 @@
 
 namespace heapsnap {
 
+// The remedy where no process has a name.
+inline constexpr const char* kListProcesses = "list them with: ps -eo pid,comm,rss --sort=-rss";
+
 // "1234" is that PID, or the program that it started where it is a `heapsnap run`, as a shell's $!
 // may be (a notice says so); "container:ID" and "pod:UID" are the main process of these
 // (container_argument.h). Anything else is a name: the process whose comm, or whose executable's
