@@ -12,8 +12,8 @@ namespace heapsnap {
 // "'my file'". `stand_in` for what cannot be printed as it is.
 std::string shell_word(std::string_view text, std::string_view stand_in);
 
-// The process in a command: its PID, or "PID" where that is not known. Of a snapshot that was shared
-// it is not: another process of the reader's has the number that stands for it.
+// The process in a command: its PID, or "PID" where that is not known. Of a snapshot that was
+// shared it is not: another process of the reader's has the number that stands for it.
 std::string pid_word(const Process& process);
 
 }  // namespace heapsnap

@@ -195,6 +195,11 @@ class Case:
         # Who did it is known, but the process is gone.
         later = Screen(self.heapsnap_text("report", "a.hsnap"))
         assert later.commands == ["heapsnap stacks a.hsnap"], later.commands
+        export = [self.heapsnap, "export", "--format", "folded", "a.hsnap"]
+        said = subprocess.run(export, cwd=self.folder, capture_output=True, text=True, check=True).stderr
+        assert re.search(r"65\.\d MiB in 200,\d\d\d blocks have no call stack and are not in the profile\n", said), said
+        assert "--by owners" in said, said
+        assert not subprocess.run([*export, "--by", "owners"], cwd=self.folder, capture_output=True, check=True).stderr
 
     def python(self):
         """Python's objects are told from buffers of malloc and listed by class, and can be made malloc's."""

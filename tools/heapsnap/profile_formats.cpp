@@ -1,5 +1,7 @@
 #include "tools/heapsnap/profile_formats.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <string_view>
 
@@ -11,10 +13,12 @@
 #include "report/gzip_stream.h"
 #include "report/heap_dump_export.h"
 #include "report/heapsnapshot_export.h"
+#include "report/number_text.h"
 #include "report/pprof_export.h"
 #include "report/profile_export.h"
 #include "report/reference_labels.h"
 #include "report/ruby_dump_export.h"
+#include "tools/heapsnap/error_output.h"
 #include "tools/heapsnap/explained_snapshot.h"
 #include "tools/heapsnap/stack_names.h"
 #include "tools/heapsnap/tracked_stacks.h"
@@ -43,11 +47,27 @@ void write_stacks(const SnapshotMetadata& metadata, const std::string& format,
   }
 }
 
+// What a profile by stack leaves out, where that is not little: its reader takes the sum for all.
+void tell_what_has_no_stack(const SnapshotReader& snapshot, const StackCensus& census) {
+  constexpr uint64_t kMuch = 1 << 20;
+  const Tally& missing = census.without_stack;
+  // Samples stand for blocks without a stack, too.
+  if (snapshot.metadata().tracker->sample_bytes != 0 || missing.bytes < kMuch) return;
+  print_notice(
+      fmt::format("heapsnap: {} in {} have no call stack and are not in the profile\n"
+                  "  why: they were allocated before the tracker was loaded\n{}",
+                  size_text(missing.bytes), count_text(missing.count, "block", "blocks"),
+                  snapshot.has_references()
+                      ? "  do:  for all that is in use, by what keeps it alive: --by owners\n"
+                      : ""));
+}
+
 void write_by_stack(const SnapshotReader& snapshot, const ProfileRequest& request, Writer& out) {
   const SnapshotMetadata& metadata = snapshot.metadata();
   const RecordedStacks recorded =
       read_tracked_stacks(snapshot, {request.path, false}, stack_debug_files({}, false), {});
   const StackCensus census = take_stack_census(streams_of(snapshot), recorded.stacks);
+  tell_what_has_no_stack(snapshot, census);
   if (request.format == "pprof") {
     export_pprof(metadata, recorded, census, PprofValues::kAll, out);
     return;

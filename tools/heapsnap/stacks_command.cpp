@@ -170,8 +170,9 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
         percent_text(unnamed.share), printable(unnamed.module));
     print_step(
         out,
-        still + (why.empty() ? "no server in DEBUGINFOD_URLS has debug symbols of it. To "
-                               "ask the servers of all distributions:"
+        still + (why.empty() ? "no debug symbols of it came from the servers in DEBUGINFOD_URLS: "
+                               "they have none, or cannot be reached. To ask the servers of all "
+                               "distributions:"
                              : why + ", so that --debuginfod fetched nothing. With a server:"),
         "DEBUGINFOD_URLS=https://debuginfod.elfutils.org " + listing + " --debuginfod", width);
     return;

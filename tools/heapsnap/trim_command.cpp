@@ -60,8 +60,9 @@ std::vector<WhatNext> next_steps(int pid, uint64_t given_back, uint64_t anonymou
     steps.push_back({"To see whether it grows back as the program goes on:",
                      fmt::format("heapsnap watch {} --count 10", pid)});
   }
-  steps.push_back({fmt::format("To see what the remaining {} is used for:", size_text(anonymous_after)),
-                   fmt::format("heapsnap attach {}", pid)});
+  steps.push_back(
+      {fmt::format("To see what the remaining {} is used for:", size_text(anonymous_after)),
+       fmt::format("heapsnap attach {}", pid)});
   return steps;
 }
 

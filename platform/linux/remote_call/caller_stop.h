@@ -36,9 +36,10 @@ class CallerStop {
   // As of its last stop; a thread that is alone stays alone while it is stopped.
   bool is_only_thread() const { return is_only_thread_; }
 
-  // Lets it run in short slices, untraced once a signal has stopped it in one, until `is_inside` returns false for its registers and it is fit for
-  // `task` where it has stopped: it may have switched to another stack, or to 32-bit code. Throws
-  // Error{kUnsupported} if that does not happen, with the thread detached.
+  // Lets it run in short slices, untraced once a signal has stopped it in one, until `is_inside`
+  // returns false for its registers and it is fit for `task` where it has stopped: it may have
+  // switched to another stack, or to 32-bit code. Throws Error{kUnsupported} if that does not
+  // happen, with the thread detached.
   void leave(const CallerTask& task, const std::function<bool(const user_regs_struct&)>& is_inside);
   // The same, but returns false instead of throwing.
   bool try_leave(const CallerTask& task,

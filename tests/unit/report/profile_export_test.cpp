@@ -59,7 +59,9 @@ std::map<std::string, std::string> all_texts_of(const SnapshotMetadata& metadata
 // An escape and a backslash in a name, as all listings print them, once; in JSON its own escapes
 // besides.
 void check_escaped_once(const std::map<std::string, std::string>& texts, const std::string& front) {
-  for (const auto& [format, text] : texts) {
+  for (const auto& each : texts) {
+    const std::string& format = each.first;
+    const std::string& text = each.second;
     CAPTURE(format);
     CAPTURE(text);
     const bool is_json = format == "speedscope" || format == "dhat";
