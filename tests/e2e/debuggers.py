@@ -28,9 +28,12 @@ class Tool:
         self.pid, self.program, self.core = str(pid), program, f"{folder}/core.{pid}"
         self.folder = folder
 
-    def run(self, *words):
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    def ended(self, *words):
+        return subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", timeout=PATIENCE, close_fds=False, cwd=self.folder)
+
+    def run(self, *words):
+        done = self.ended(*words)
         assert done.returncode == 0, (words, done.stdout)
         return done.stdout
 
@@ -60,16 +63,16 @@ class Tool:
 
     def unwound(self, words):
         """eu-stack fails where a thread is in code without unwind information, such as a stub of ld.so. Not in ours."""
-        while True:
-            done = subprocess.run(["eu-stack", *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, errors="replace", timeout=PATIENCE, close_fds=False, cwd=self.folder, check=False)
+        for _ in range(20):
+            done = self.ended("eu-stack", *words)
             without = [line for line in done.stdout.splitlines() if line.endswith("no matching address range")]
             assert not [line for line in without if LIBRARY in line], without
-            if done.returncode == 0:
-                return done.stdout
-            assert without, done.stdout
+            if done.returncode == 0 or not without:
+                break
             if words[0] != "-p":
                 self.gcore()
+        assert done.returncode == 0, (words, done.stdout)
+        return done.stdout
 
     def perf(self):
         self.run("perf", "record", "-q", "-e", "cpu-clock", "-g", "-o", "data", "-p", self.pid, "--", "sleep", "0.2")
