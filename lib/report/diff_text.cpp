@@ -365,7 +365,7 @@ class DiffPage {
     if (lack == DiffLack::kStacks) {
       const DiffSnapshot* const live = last_live();
       return live == nullptr ? tracked_start_command(last.process)
-                             : fmt::format("heapsnap inject {}", live->process.pid);
+                             : fmt::format("heapsnap inject {}", pid_word(live->process));
     }
     if (lack != DiffLack::kReferences) return {};
     return is_core ? "heapsnap core --references yes CORE"
@@ -419,7 +419,7 @@ class DiffPage {
       print_next(out_,
                  "Nothing that is compared has changed. To compare once the process has grown:",
                  live == nullptr ? "heapsnap core CORE"
-                                 : fmt::format("heapsnap attach {}", live->process.pid),
+                                 : fmt::format("heapsnap attach {}", pid_word(live->process)),
                  ink_, width_);
       return;
     }

@@ -251,6 +251,7 @@ def same_sums(heapsnap, folder, known_leaks, leak_holder):
     assert report(heapsnap, "leaks", after)["leaked_bytes"] > 0
     # The reader's machine has another process with the number that stands for the PID.
     screens = "".join(run([heapsnap, command, after], (0, 1)) for command in ("report", "owners", "leaks", "types"))
+    screens += run([heapsnap, "diff", after, after])
     assert not re.search(r"heapsnap .* \d+( |$)", screens, re.M), screens
     assert re.search(r"    heapsnap .* PID$", screens, re.M), screens
     check_addresses(before, after)

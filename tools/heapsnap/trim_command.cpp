@@ -48,9 +48,8 @@ Prediction predict(int pid) {
 const char* effect_text(bool gave_up_pages, uint64_t given_back) {
   if (!gave_up_pages) return "malloc_trim(0) found no page to give back";
   if (given_back != 0) return "malloc_trim(0) gave back pages of free blocks";
-  return "malloc_trim(0) gave back pages of free blocks, but anonymous memory did not shrink: "
-         "they\n"
-         "  were not resident, or the process used as many new pages meanwhile";
+  return "malloc_trim(0) gave back pages of free blocks, but anonymous memory did not shrink:\n"
+         "  they were not resident, or the process used as many new pages meanwhile";
 }
 
 std::vector<WhatNext> next_steps(int pid, uint64_t given_back, uint64_t anonymous_after) {

@@ -32,6 +32,7 @@
 #include "platform/linux/trace/tracer_thread.h"
 
 namespace heapsnap {
+
 namespace {
 
 // How long to wait for the worker when heapsnap is asked to end.
