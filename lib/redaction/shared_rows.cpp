@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "snapshot/metadata_rows.h"
-#include "target/user_id.h"
+#include "target/shared_process.h"
 
 namespace heapsnap {
 

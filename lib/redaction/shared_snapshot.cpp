@@ -19,9 +19,9 @@ namespace heapsnap {
 
 namespace {
 
-constexpr std::string_view kSharedMark = "reduced by heapsnap share: ";
-constexpr std::string_view kSharedWords =
-    "names of paths, hosts and users are cut, addresses are others than those of the process";
+constexpr const char* kSharedWords =
+    "reduced by heapsnap share: names of paths, hosts and users are cut, addresses are others than "
+    "those of the process";
 constexpr uint64_t kLeastPage = 512;  // that a snapshot may have
 
 // A range of so many bytes; of one where they would leave the address space.
@@ -251,7 +251,7 @@ class Sharing {
       shared.references = rows_.plain(ReferenceRow(*metadata_.references)).record();
     }
     if (metadata_.tracker) shared.tracker = rows_.tracker(*metadata_.tracker);
-    shared.notes = {std::string(kSharedMark) + std::string(kSharedWords)};
+    shared.notes = {kSharedWords};
     return shared;
   }
 
@@ -312,11 +312,6 @@ class Sharing {
 SharedSnapshot share_snapshot(const SnapshotReader& snapshot, const SnapshotOutput& output,
                               bool keeps_names, const SharingProgress& progress) {
   return Sharing(snapshot, keeps_names, progress).write(output);
-}
-
-bool is_shared(const SnapshotMetadata& metadata) {
-  return std::any_of(metadata.notes.begin(), metadata.notes.end(),
-                     [](const std::string& note) { return note.starts_with(kSharedMark); });
 }
 
 }  // namespace heapsnap

@@ -39,8 +39,4 @@ using SharingProgress = std::function<void(uint64_t done, uint64_t total)>;
 SharedSnapshot share_snapshot(const SnapshotReader& snapshot, const SnapshotOutput& output,
                               bool keeps_names, const SharingProgress& progress = {});
 
-// Whether share_snapshot() wrote it, as a note of it says. The addresses of such a snapshot can be
-// compared with each other, but not with those of another one: each is laid out by itself.
-bool is_shared(const SnapshotMetadata& metadata);
-
 }  // namespace heapsnap

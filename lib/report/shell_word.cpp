@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "report/terminal_text.h"
-#include "target/user_id.h"
+#include "target/shared_process.h"
 
 namespace heapsnap {
 
@@ -28,7 +28,7 @@ std::string shell_word(std::string_view text, std::string_view stand_in) {
 }
 
 std::string pid_word(const Process& process) {
-  return process.uid == kNobody ? "PID" : std::to_string(process.pid);
+  return is_shared(process) ? "PID" : std::to_string(process.pid);
 }
 
 }  // namespace heapsnap

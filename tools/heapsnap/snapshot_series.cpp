@@ -9,8 +9,8 @@
 #include "analysis/program_build.h"
 #include "analysis/program_groups.h"
 #include "base/error.h"
-#include "redaction/shared_snapshot.h"
 #include "report/shell_word.h"
+#include "target/shared_process.h"
 #include "tools/heapsnap/snapshot_argument.h"
 #include "tools/heapsnap/stack_names.h"
 
@@ -52,7 +52,7 @@ ReadProcesses processes_in(const std::vector<std::string>& paths) {
 }
 
 void refuse_shared(const SnapshotReader& snapshot, const std::string& path) {
-  if (!is_shared(snapshot.metadata())) return;
+  if (!is_shared(snapshot.metadata().process)) return;
   throw Error(ErrorKind::kUnsupported, path,
               "heapsnap share has replaced its addresses, in each snapshot by others: they say "
               "nothing about age",
