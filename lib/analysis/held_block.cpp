@@ -66,7 +66,7 @@ class WhereHeld final : public ReferenceSink {
     const PairOfBlocks pair{source, batch.targets[word]};
     if (!wanted_.contains(pair)) return;
     const Word found{batch.offsets[word], batch.interior[word] != 0,
-                     stale_.contains(source, batch.offsets[word])};
+                     stale_.contains(source, batch.offsets[word], batch.targets[word])};
     Word& known = words_.try_emplace(pair, found).first->second;
     if (known.may_be_stale && !found.may_be_stale) known = found;
   }
@@ -90,7 +90,7 @@ std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const Stal
     fresh_roots.push_back(roots[i]);
   }
   const auto is_fresh = [&stale](const ReferenceBatch& batch, uint64_t source, size_t i) {
-    return !stale.contains(source, batch.offsets[i]);
+    return !stale.contains(source, batch.offsets[i], batch.targets[i]);
   };
   std::vector<HoldingPath> paths =
       holding_paths(reversed(graph_of_some(references, is_fresh)), fresh_roots, block, limit);

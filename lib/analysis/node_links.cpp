@@ -19,11 +19,11 @@ struct KnownNode {
 };
 
 constexpr KnownNode kKnownNodes[] = {
-    {StorageKind::kTreeNode, "std::_Rb_tree_node<", {kParentAndChildren}},
-    {StorageKind::kListNode, "std::_List_node<", {kNextAndPrevious}},
+    {StorageKind::kTreeNode, "std::_Rb_tree_node<", {kParentAndChildren, false, true}},
+    {StorageKind::kListNode, "std::_List_node<", {kNextAndPrevious, false, true}},
     {StorageKind::kNone, "std::_Fwd_list_node<", {kNext}},
     {StorageKind::kHashNode, "std::__detail::_Hash_node<", {kNext}},
-    {StorageKind::kHashBuckets, "", {0, true}},
+    {StorageKind::kHashBuckets, "", {0, true, true}},
     {StorageKind::kDequeMap, "", {0, true}},
 };
 

@@ -6,6 +6,11 @@
 //   std::map, std::set            | colour | parent   | left | right |
 //   std::unordered_map/set        | next   |
 //   buckets, map of a std::deque  all words
+//
+// The parent of a tree's root is the tree itself, a list is a circle through its own words, and a
+// bucket leads to what is before its first node:
+//
+//   std::set | root | ... |  ──►  node | parent | ...        parent: the std::set
 #pragma once
 
 #include <cstddef>
@@ -19,8 +24,9 @@ namespace heapsnap {
 inline constexpr size_t kNodeWords = 4;
 
 struct NodeLinks {
-  uint8_t words = 0;     // a bit for each of the first kNodeWords
-  bool are_all = false;  // every word of the block
+  uint8_t words = 0;          // a bit for each of the first kNodeWords
+  bool are_all = false;       // every word of the block
+  bool lead_to_head = false;  // one of the container's also leads to the container itself
 };
 
 // Whether the type is known by what lies in the blocks, or by debug information.

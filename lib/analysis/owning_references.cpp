@@ -10,7 +10,7 @@ ReferenceGraph owning_references(const ReferenceStreams& references, const Block
                                  unsigned word, std::span<const BlockNumber> roots) {
   const StaleWords stale(references, sizes, word);
   const auto is_weak = [&stale](const ReferenceBatch& batch, uint64_t source, size_t i) {
-    return batch.interior[i] != 0 || stale.contains(source, batch.offsets[i]);
+    return batch.interior[i] != 0 || stale.contains(source, batch.offsets[i], batch.targets[i]);
   };
   const BlockSet strongly = reachable_blocks(
       graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source,

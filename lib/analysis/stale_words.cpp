@@ -29,6 +29,7 @@ class StaleWords::Counting final : public ReferenceSink {
     for (size_t i = 0; i < batch.counts.size(); ++i) {
       const size_t end = next + batch.counts[i];
       const size_t size = words_.size_of(batch.first + i);
+      words_.find_heads(batch, i, next, end);
       for (; next < end; ++next) {
         if (size < count && batch.offsets[next] < count) {
           ++words_.holding_[size * count + batch.offsets[next]];
@@ -41,6 +42,18 @@ class StaleWords::Counting final : public ReferenceSink {
   StaleWords& words_;
 };
 
+void StaleWords::find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end) {
+  const auto node = static_cast<BlockNumber>(batch.first + i);
+  if (node >= nodes_.blocks() || !nodes_.contains(node)) return;
+  const bool are_all = all_links_.contains(node);
+  for (size_t at = begin; at < end; ++at) {
+    const uint32_t offset = batch.offsets[at];
+    const BlockNumber target = batch.targets[at];
+    const bool is_link = are_all || (offset < kNodeWords && links_[offset].contains(node));
+    if (is_link && target < nodes_.blocks() && !nodes_.contains(target)) heads_.insert(target);
+  }
+}
+
 StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word)
     : sizes_(sizes),
       word_(word),
@@ -48,7 +61,10 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
       blocks_(words_),
       holding_(words_ * words_),
       texts_(static_cast<BlockNumber>(sizes.size())),
-      exact_(static_cast<BlockNumber>(sizes.size())) {
+      exact_(static_cast<BlockNumber>(sizes.size())),
+      nodes_(static_cast<BlockNumber>(sizes.size())),
+      all_links_(static_cast<BlockNumber>(sizes.size())),
+      heads_(static_cast<BlockNumber>(sizes.size())) {
   for (BlockSet& links : links_) links = BlockSet(static_cast<BlockNumber>(sizes.size()));
   read_types(references);
   for (size_t block = 0; block < sizes.size(); ++block) {
@@ -63,13 +79,13 @@ void StaleWords::read_types(const ReferenceStreams& references) {
   struct Words {
     bool are_text;
     bool are_exact;
-    uint8_t links;
-    bool is_plain() const { return !are_text && !are_exact && links == 0; }
+    NodeLinks links;
+    bool is_plain() const { return !are_text && !are_exact && links.words == 0 && !links.are_all; }
   };
   std::vector<Words> words;
   for (const BlockType& type : references.types) {
     const NodeLinks links = node_links(type);
-    words.push_back({is_text(type), type.is_exact || links.are_all, links.words});
+    words.push_back({is_text(type), type.is_exact || links.are_all, links});
   }
   if (std::all_of(words.begin(), words.end(), [](const Words& each) { return each.is_plain(); })) {
     return;
@@ -82,8 +98,10 @@ void StaleWords::read_types(const ReferenceStreams& references) {
       if (known.are_text) texts_.insert(block);
       if (known.are_exact) exact_.insert(block);
       for (size_t word = 0; word < kNodeWords; ++word) {
-        if ((known.links >> word & 1) != 0) links_[word].insert(block);
+        if ((known.links.words >> word & 1) != 0) links_[word].insert(block);
       }
+      if (known.links.lead_to_head) nodes_.insert(block);
+      if (known.links.lead_to_head && known.links.are_all) all_links_.insert(block);
     }
   });
 }
@@ -101,11 +119,12 @@ bool StaleWords::is_rare(size_t size, uint32_t offset) const {
   return holding_[size * words_ + offset] * kOneIn < blocks_[size];
 }
 
-bool StaleWords::contains(uint64_t source, uint32_t offset) const {
+bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) const {
   if (source >= texts_.blocks()) return is_rare(size_of(source), offset);
   const auto block = static_cast<BlockNumber>(source);
   if (texts_.contains(block)) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
+  if (heads_.contains(block) && target < nodes_.blocks() && nodes_.contains(target)) return false;
   return !exact_.contains(block) && is_rare(size_of(source), offset);
 }
 

@@ -8,7 +8,10 @@
 // of the blocks of that size hold an address at its place; but not in a block of which a language
 // runtime has said which words are references (BlockType::is_exact), and not where a node of a
 // container leads to the next one (node_links.h): a container would change its shape as it grows
-// to more than one in eight of the blocks of its nodes' size.
+// to more than one in eight of the blocks of its nodes' size. Nor is the word by which the block
+// that a container itself lies in leads to such a node, when another node leads back to the block:
+//
+//   new std::set   | root | ... |  ──►  node  ──► ... ──►  node | parent |  ──►  the block
 #pragma once
 
 #include <array>
@@ -26,14 +29,16 @@ class StaleWords {
   // Reads all references once. `sizes`: of all blocks, must outlive it. `word`: bytes of one.
   StaleWords(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word);
 
-  // Of a word that holds an address in the block `source`; `offset` in words.
-  bool contains(uint64_t source, uint32_t offset) const;
+  // Of a word of the block `source` that holds an address in `target`; `offset` in words.
+  bool contains(uint64_t source, uint32_t offset, BlockNumber target) const;
 
  private:
   static constexpr uint64_t kLargest = 512;
 
   class Counting;
   void read_types(const ReferenceStreams& references);
+  // The references from `begin` to `end` are of the block `i` of the batch.
+  void find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   // In words; of an array more than any that is counted.
   size_t size_of(uint64_t block) const;
   bool is_rare(size_t size, uint32_t offset) const;
@@ -46,6 +51,9 @@ class StaleWords {
   BlockSet texts_;
   BlockSet exact_;
   std::array<BlockSet, kNodeWords> links_;  // by word: the blocks of which it is a link
+  BlockSet nodes_;                          // and their like, that lead to a container itself
+  BlockSet all_links_;                      // of these, those of which every word is a link
+  BlockSet heads_;                          // blocks that nodes_ lead to, which are no nodes
 };
 
 }  // namespace heapsnap

@@ -19,7 +19,14 @@ ObjectReferences::ObjectReferences(const BlockMap& map, const RuntimeObjects& ob
       of_block_[place->block] = block.of_class;
     }
   }
+  for (const ObjectClass& one : map.slots().classes()) have_links_ |= one.is_held_by_links;
   find_words(objects);
+}
+
+bool ObjectReferences::only_knows(const ObjectClass& source, uint32_t offset,
+                                  BlockNumber target) const {
+  if (!have_links_ || !map_.slots().classes()[class_of(target)].is_held_by_links) return false;
+  return offset >= 64 || (source.links >> offset & 1) == 0;
 }
 
 std::optional<std::pair<BlockNumber, uint64_t>> ObjectReferences::find_word(
@@ -70,6 +77,7 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
       const BlockNumber target = batch.targets[at];
       if ((!is_slot && known.skips(offset)) || is_left_over(source, offset)) continue;
       const bool interior = batch.interior[at] != 0 && !begins_inside(target, batch.interior[at]);
+      if (!interior && only_knows(known, offset, target)) continue;
       while (next_word_ < words_.size() && words_[next_word_].block == source &&
              words_[next_word_].offset < offset) {
         ++next_word_;

@@ -5,6 +5,7 @@
 //   - words of objects in blocks of malloc that are no references are left out, as those of slots
 //     were before (slot_map.h), and a reference to where such an object begins is none past its
 //     block's first byte;
+//   - what is held by links alone has no other references to its first byte;
 //   - a word that leads to a buffer of the object says what kind of buffer its target is.
 #pragma once
 
@@ -58,6 +59,8 @@ class ObjectReferences final : public ReferenceSink {
     const uint32_t object_at = map_.slots().classes()[class_of(block)].object_at;
     return object_at != 0 && how_far_inside(object_at) == inside;
   }
+  // Whether a word of the class leads to the first byte of a block that it does not hold.
+  bool only_knows(const ObjectClass& source, uint32_t offset, BlockNumber target) const;
   void find_words(const RuntimeObjects& objects);
   // The block and the number of a word in it.
   std::optional<std::pair<BlockNumber, uint64_t>> find_word(Address at, BlockMap::Hint& hint) const;
@@ -73,6 +76,7 @@ class ObjectReferences final : public ReferenceSink {
   }
 
   const BlockMap& map_;
+  bool have_links_ = false;  // some of the classes
   ReferenceSink& next_;
   ReceiveVariable receive_;
   LargeArray<uint32_t> of_block_;  // of malloc: class, 0 none

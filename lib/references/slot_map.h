@@ -51,6 +51,10 @@ struct ObjectClass {
   std::vector<Buffer> buffers;  // few
   Rows rows = {};
   bool is_exact = false;  // BlockType's
+  // Whether nothing that leads to its first byte is a reference but the words of others that have a
+  // bit in `links`.
+  bool is_held_by_links = false;
+  uint64_t links = 0;
   static constexpr uint64_t word_bit(uint64_t offset) { return uint64_t{1} << (offset / 8); }
   // From a word on.
   static constexpr uint64_t words_from(uint64_t word) {

@@ -139,7 +139,7 @@ const char* evidence_text(TypeSource source) {
     case TypeSource::kVtable: return "by vtables";
     case TypeSource::kStructure: return "by structure";
     case TypeSource::kDebugInfo: return "by debug information";
-    case TypeSource::kRuntime: return "by a language runtime";
+    case TypeSource::kRuntime: return "by the runtime";
     case TypeSource::kUnknown: break;
   }
   return "by other means";

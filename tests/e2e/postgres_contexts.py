@@ -270,10 +270,32 @@ def check_view(found, view):
     assert same > len(view) * 3 // 4
 
 
-def run(heapsnap, *words):
+def run(heapsnap, *words, codes=(0,)):
     done = subprocess.run([heapsnap, *words], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
+    assert done.returncode in codes, (words, done.returncode, done.stdout, done.stderr)
     return done.stdout
+
+
+def check_graph(heapsnap, snapshot):
+    """In the graph of references a context's blocks are its own, and what it holds are those below it."""
+    objects = json.loads(run(heapsnap, "objects", snapshot, "-j"))["contexts"]
+    of_name = collections.Counter()
+    for row in objects:
+        of_name[f"memory context {row['name']}"] += row["in_heaps"]["bytes"] + row["in_mappings"]["bytes"]
+    typed = {row["type"]: row["bytes"] for row in json.loads(run(heapsnap, "types", snapshot, "-j"))["types"]}
+    assert all(typed.get(name, 0) == size for name, size in of_name.items()), (of_name, typed)
+    level = [row["level"] for row in objects]
+    top = {row["name"]: index for index, row in enumerate(objects) if row["level"] == 1}
+    owners = json.loads(run(heapsnap, "owners", snapshot, "-j", "--limit", "0"))["owners"]
+    held = {row["root"]: row["retained_bytes"] for row in owners if row["kind"] == "global"}
+    for name in ("CacheMemoryContext", "Timezones"):
+        first = top[name]
+        last = next((index for index in range(first + 1, len(level)) if level[index] <= 1), len(level))
+        below = sum(row[place]["bytes"] for row in objects[first:last] for place in ("in_heaps", "in_mappings"))
+        # Libraries' own blocks may hang from it, too.
+        assert below <= held[f"memory context {name}"] <= below * 1.3, (name, below, held)
+    leaks = run(heapsnap, "leaks", snapshot, "-j", "--all", codes=(0, 1))
+    assert "memory context" not in leaks, leaks
 
 
 def check_program(heapsnap, pid, found):
@@ -286,6 +308,8 @@ def check_program(heapsnap, pid, found):
         report = json.loads(run(heapsnap, "report", snapshot, "-j"))
         listed = run(heapsnap, "objects", snapshot, "--limit", "0")
         without = json.loads(run(heapsnap, "objects", pid, "-j"))
+        run(heapsnap, "attach", pid, "--references", "yes", "-o", snapshot, "--force")
+        check_graph(heapsnap, snapshot)
     ours = [Context(row["level"], row["name"], row["ident"], row["bytes"], row["blocks"], row["free_bytes"],
                     row["free_chunks"]) for row in objects["contexts"]]
     assert ours == [row["context"] for row in rows], (ours[:3], rows[:3])

@@ -65,7 +65,7 @@ void PostgresBlocks::read(RuntimeContext& context, uint32_t number, uint64_t all
 }
 
 bool PostgresBlocks::add_block(RuntimeContext& context, Address block, uint64_t bytes,
-                               uint64_t own_size) {
+                               uint64_t free, uint64_t own_size) {
   if (!memory_.is_writable(block, bytes))
     return tell_problem(context, "not all of a block is memory: that at", block);
   if (all_.size() >= kMostBlocks || bytes > room_) {
@@ -76,9 +76,9 @@ bool PostgresBlocks::add_block(RuntimeContext& context, Address block, uint64_t 
   context.bytes += bytes;
   if (own_size != 0 && block == context.at + own_size && !has_first_) {
     has_first_ = true;
-    all_.push_back({context.at, own_size + bytes, number_});
+    all_.push_back({context.at, own_size + bytes, own_size + bytes - free, number_});
   } else {
-    all_.push_back({block, bytes, number_});
+    all_.push_back({block, bytes, bytes - free, number_});
   }
   return true;
 }
@@ -121,7 +121,7 @@ bool PostgresBlocks::read_set(RuntimeContext& context) {
     const Address next(words.word_at(layout_.set_block_next));
     if (free < begin || end < free)
       return tell_problem(context, "the ends do not fit of a block at", block);
-    if (!add_block(context, block, end - block, layout_.set_size)) return false;
+    if (!add_block(context, block, end - block, end - free, layout_.set_size)) return false;
     context.free_bytes += end - free;
     if (context.counts_chunks) {
       context.counts_chunks =
@@ -143,7 +143,9 @@ bool PostgresBlocks::read_generation(RuntimeContext& context) {
   context.bytes = layout_.generation_size;
   const bool has_keeper = layout_.has_generation_keeper();
   const uint64_t own_size = has_keeper ? layout_.generation_size : 0;
-  if (!has_keeper) all_.push_back({context.at, layout_.generation_size, number_});
+  if (!has_keeper) {
+    all_.push_back({context.at, layout_.generation_size, layout_.generation_size, number_});
+  }
   const bool closes = visit_nodes(context.at + layout_.generation_blocks, [&](Address node) {
     const Address block = node - layout_.generation_block_node;
     const StructBytes words(memory_.structure(block, layout_.generation_block_header), 8);
@@ -157,7 +159,7 @@ bool PostgresBlocks::read_generation(RuntimeContext& context) {
         free_chunks > chunks || chunks > size / layout_.generation_chunk_header) {
       return tell_problem(context, "the ends do not fit of a block at", block);
     }
-    if (!add_block(context, block, size, own_size)) return false;
+    if (!add_block(context, block, size, end - free, own_size)) return false;
     context.free_bytes += end - free;
     context.free_chunks += free_chunks;
     context.used_chunks += chunks - free_chunks;
@@ -179,7 +181,7 @@ bool PostgresBlocks::read_slab_list(RuntimeContext& context, Address head, uint6
     if (words.size() == 0 || free > chunks) {
       return tell_problem(context, "the chunks do not fit of a block at", block);
     }
-    if (!add_block(context, block, bytes, 0)) return false;
+    if (!add_block(context, block, bytes, 0, 0)) return false;
     context.free_bytes += free * chunk_bytes;
     context.free_chunks += free;
     context.used_chunks += chunks - free;
@@ -209,7 +211,7 @@ bool PostgresBlocks::read_slab(RuntimeContext& context) {
     return tell_problem(context, "not all of it is memory: it is at", context.at);
   }
   context.bytes = own;
-  all_.push_back({context.at, own, number_});
+  all_.push_back({context.at, own, own, number_});
   for (uint64_t i = 0; i < lists; ++i) {
     const Address head = context.at + layout_.slab_lists + i * kListHead;
     if (!read_slab_list(context, head, bytes, chunk_bytes, chunks)) {
@@ -237,7 +239,7 @@ bool PostgresBlocks::read_bump(RuntimeContext& context) {
       return tell_problem(context, "the ends do not fit of a block at", block);
     }
     context.free_bytes += end - free;
-    return add_block(context, block, end - block, layout_.bump_size);
+    return add_block(context, block, end - block, end - free, layout_.bump_size);
   });
   if (!closes) return tell_problem(context, "its list of blocks does not close, at", context.at);
   if (!has_first_)

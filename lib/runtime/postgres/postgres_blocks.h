@@ -30,6 +30,7 @@ namespace heapsnap {
 struct PostgresBlock {
   Address at;
   uint64_t bytes = 0;
+  uint64_t given = 0;    // of these, what was handed out, from the first one on
   uint32_t context = 0;  // index into the contexts
 };
 
@@ -58,8 +59,10 @@ class PostgresBlocks {
                       uint64_t chunks);
   bool read_bump(RuntimeContext& context);
 
-  // Keeps a block of a context that begins with its first one, if `own_size` says so.
-  bool add_block(RuntimeContext& context, Address block, uint64_t bytes, uint64_t own_size);
+  // Keeps a block of a context that begins with its first one, if `own_size` says so. `free`: what
+  // is free at its end.
+  bool add_block(RuntimeContext& context, Address block, uint64_t bytes, uint64_t free,
+                 uint64_t own_size);
   bool is_in_swap(Address at, uint64_t bytes);
 
   Target& target_;

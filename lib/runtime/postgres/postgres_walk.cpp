@@ -1,6 +1,7 @@
 #include "runtime/postgres/postgres_walk.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "heap/struct_bytes.h"
@@ -28,7 +29,7 @@ bool may_be_spare(uint64_t usable) {
 
 PostgresWalk::PostgresWalk(Target& target, const PostgresPlace& place,
                            const RuntimeOptions& options)
-    : target_(target), layout_(place.layout) {
+    : target_(target), objects_(options.objects), layout_(place.layout) {
   runtime_.kind = RuntimeKind::kPostgres;
   runtime_.version = place.version;
   runtime_.module = place.module;
@@ -58,6 +59,33 @@ void PostgresWalk::add_amount(RuntimeArea::Amount& amount, AddressRange range) {
   }
 }
 
+uint32_t PostgresWalk::class_of(const PostgresBlock& block) {
+  constexpr size_t kMostNames = 4096;
+  const RuntimeContext& context = contexts_.all[block.context];
+  const bool is_first = block.at == context.at;
+  const bool is_one_more = classes_.size() >= 2 * kMostNames;
+  const std::string name = is_one_more ? "" : context.name;
+  const auto [found, is_new] = classes_.try_emplace({name, is_first}, 0);
+  if (is_new) {
+    ObjectClass one;
+    one.name = name.empty() ? "memory context" : "memory context " + name;
+    if (is_first) {
+      one.is_held_by_links = true;
+      one.links = ObjectClass::word_bit(layout_->context_first_child) |
+                  ObjectClass::word_bit(layout_->context_next);
+    }
+    found->second = objects_->slots.add_class(std::move(one));
+  }
+  return found->second;
+}
+
+void PostgresWalk::tell_graph(const PostgresBlock& block) {
+  objects_->blocks.push_back({block.at, class_of(block)});
+  if (block.given < block.bytes) {
+    objects_->left_over.push_back({block.at, block.given, RuntimeObjects::LeftOver::kToEnd});
+  }
+}
+
 RuntimeContext* PostgresWalk::add_block(Address at, uint64_t usable, size_t& hint) {
   constexpr size_t kMostSpares = 1 << 16;
   const std::vector<PostgresBlock>& blocks = contexts_.blocks;
@@ -65,6 +93,7 @@ RuntimeContext* PostgresWalk::add_block(Address at, uint64_t usable, size_t& hin
   if (hint < blocks.size() && blocks[hint].at == at && blocks[hint].bytes <= usable) {
     RuntimeContext& context = contexts_.all[blocks[hint].context];
     ++context.malloc_blocks;
+    if (objects_ != nullptr) tell_graph(blocks[hint]);
     return &context;
   }
   ++runtime_.other_malloc_blocks;
@@ -108,14 +137,39 @@ void PostgresWalk::on_mmapped(const MmappedChunk& chunk) {
   }
 }
 
+// The contexts right below the top have a name where they hang.
+void PostgresWalk::name_roots() {
+  for (const RuntimeContext& context : contexts_.all) {
+    if (context.level != 1) continue;
+    const Address before(
+        target_.memory().read_value<uint64_t>(context.at + layout_->context_previous).value_or(0));
+    const Address parent = contexts_.all[static_cast<size_t>(context.parent)].at;
+    const Address word =
+        before.is_null() ? parent + layout_->context_first_child : before + layout_->context_next;
+    objects_->variables.push_back({word, "memory context " + context.name, runtime_.module});
+  }
+}
+
 void PostgresWalk::read_spares() {
   std::vector<std::byte> bytes(layout_->context_size);
+  uint32_t spare_class = 0;
   for (size_t i = 0; i < spares_.size(); ++i) {
     if (!target_.memory().read_exact(spares_[i], bytes)) continue;
     const StructBytes words(bytes, 8);
     if (words.int_at(0) != layout_->set_tag || words.word_at(layout_->context_parent) != 0 ||
         Address(words.word_at(layout_->context_methods)) != contexts_.set_methods) {
       continue;
+    }
+    if (objects_ != nullptr) {
+      if (spare_class == 0) {
+        ObjectClass deleted;
+        deleted.name = "deleted memory context";
+        spare_class = objects_->slots.add_class(std::move(deleted));
+      }
+      objects_->blocks.push_back({spares_[i], spare_class});
+      // They are a list by words of their own.
+      objects_->left_over.push_back(
+          {spares_[i], layout_->set_size, RuntimeObjects::LeftOver::kToEnd});
     }
     ++runtime_.spare_contexts;
     runtime_.spare_bytes += spare_bytes_[i];
@@ -128,6 +182,7 @@ void PostgresWalk::take(RuntimeModel& model) {
   const auto number = static_cast<uint32_t>(model.runtimes.size());
   const auto first = static_cast<int32_t>(model.contexts.size());
   if (why_not().empty()) read_spares();
+  if (why_not().empty() && objects_ != nullptr) name_roots();
   runtime_.contexts = contexts_.all.size();
   for (RuntimeContext& context : contexts_.all) {
     context.runtime = number;

@@ -6,10 +6,18 @@
 //
 // What malloc has given and no context has is counted, too: libraries' own memory, and contexts
 // that were deleted and are kept, with their first block, for the next one that is made.
+//
+// In the graph of references a block has its context for a type, and what is free at its end holds
+// nothing. Whoever knows a context does not hold it, but the one above it does; each of those right
+// below the top is a root, with all below it:
+//
+//   TopMemoryContext ──►  CacheMemoryContext ──►  index info      "memory context CacheMemoryContext"
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/postgres/postgres_contexts.h"
@@ -38,13 +46,19 @@ class PostgresWalk final : public RuntimeWalk {
   RuntimeContext* add_block(Address at, uint64_t usable, size_t& hint);
   void add_amount(RuntimeArea::Amount& amount, AddressRange range);
   void read_spares();
+  void tell_graph(const PostgresBlock& block);
+  uint32_t class_of(const PostgresBlock& block);
+  void name_roots();
 
   Target& target_;
+  RuntimeObjects* objects_;  // null: nothing is wanted
   const PostgresLayout* layout_;
   Runtime runtime_;
   PostgresContexts contexts_;
   std::vector<Address> spares_;  // what may be a deleted context, by its size
   std::vector<uint64_t> spare_bytes_;
+  // By the context's name, and whether a block is its first one.
+  std::map<std::pair<std::string, bool>, uint32_t> classes_;
   // States of pages from window_ on.
   Address window_;
   std::vector<PageState> states_;

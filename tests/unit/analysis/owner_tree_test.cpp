@@ -393,6 +393,37 @@ TEST_CASE("a word that is left from before does not take a container from its ow
   }
 }
 
+TEST_CASE(
+    "a container in a block of its own owns its nodes, whatever else has blocks of that size") {
+  for (const uint32_t others : {0U, 100U}) {
+    CAPTURE(others);
+    HandmadeHeap heap;
+    const TypeNumber node =
+        heap.add_type(to_string(StorageKind::kTreeNode), TypeSource::kStructure);
+    const uint32_t names = heap.add_place(RootKind::kVariable, "g_names");
+    const uint32_t frame = heap.add_place(RootKind::kStack, "start", 7);
+    const BlockNumber set = heap.add(56);
+    heap.hold(names, set);
+    const BlockNumber root = heap.add(72, node);
+    const BlockNumber left = heap.add(72, node);
+    heap.link(set, 16, root);
+    heap.link(set, 24, left);
+    heap.link(root, 8, set, true);
+    heap.link(root, 16, left);
+    heap.link(left, 8, root);
+    // What a frame has left, and characters of the set's size.
+    heap.hold(frame, left, 0x40);
+    const uint32_t texts = heap.add_place(RootKind::kVariable, "g_texts");
+    for (uint32_t i = 0; i < others; ++i) heap.hold(texts, heap.add(56), 8 * uint64_t{i});
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const auto owner = std::find_if(tree.nodes.begin(), tree.nodes.end(), [&](const auto& each) {
+      return each.kind == OwnerNode::Kind::kPlace && each.place == names;
+    });
+    REQUIRE(owner != tree.nodes.end());
+    CHECK(owner->retained == Tally{3, 56 + 2 * 72});
+  }
+}
+
 TEST_CASE("what the nodes of a hash map belong to does not depend on what else is of their size") {
   const std::pair<std::string, TypeSource> types[] = {
       {to_string(StorageKind::kHashNode), TypeSource::kStructure},

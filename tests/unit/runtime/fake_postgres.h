@@ -178,10 +178,11 @@ class FakePostgres {
   }
   uint64_t heap_used() const { return next_ - kHeap; }
 
-  RuntimeModel walk(bool idents = false) {
+  RuntimeModel walk(bool idents = false, RuntimeObjects* objects = nullptr) {
     RuntimeModel model;
     RuntimeOptions options;
     options.keep_texts = idents;
+    options.objects = objects;
     PostgresWalk walk(target, place, options);
     const std::vector<ChunkState> states(sizes_.size(), ChunkState::kUsed);
     ChunkBatch batch;

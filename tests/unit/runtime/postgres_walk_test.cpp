@@ -118,6 +118,46 @@ TEST_CASE("generations, slabs and bumps are counted") {
   }
 }
 
+TEST_CASE("in the graph a block is of its context, and what is free at its end holds nothing") {
+  for (const unsigned version : kVersions) {
+    CAPTURE(version);
+    FakePostgres postgres(version);
+    const uint64_t set = postgres.add_set(postgres.top, "CacheMemoryContext", 8192);
+    postgres.add_chunk(set, 3);
+    const uint64_t more = postgres.add_set_block(set, 16384);
+    RuntimeObjects objects;
+    const RuntimeModel model = postgres.walk(false, &objects);
+    REQUIRE(objects.blocks.size() == 3);
+    const auto class_at = [&](uint64_t at) {
+      for (const RuntimeObjects::Block& block : objects.blocks) {
+        if (block.at == Address(at)) return objects.slots.classes()[block.of_class];
+      }
+      return ObjectClass{};
+    };
+    CHECK(class_at(postgres.top).name == "memory context TopMemoryContext");
+    CHECK(class_at(set).name == "memory context CacheMemoryContext");
+    CHECK(class_at(more).name == "memory context CacheMemoryContext");
+    CHECK(class_at(set).is_held_by_links);
+    CHECK(class_at(set).links == (ObjectClass::word_bit(postgres.layout.context_first_child) |
+                                  ObjectClass::word_bit(postgres.layout.context_next)));
+    CHECK(!class_at(more).is_held_by_links);
+    CHECK(class_at(more).links == 0);
+    REQUIRE(objects.variables.size() == 1);
+    CHECK(objects.variables[0].name == "memory context CacheMemoryContext");
+    CHECK(postgres.word(objects.variables[0].word.value()) == set);
+    uint64_t left_over = 0;
+    for (const RuntimeObjects::LeftOver& words : objects.left_over) {
+      CHECK(words.to == RuntimeObjects::LeftOver::kToEnd);
+      const uint64_t bytes = words.in == Address(more) ? 16384 : 8192;
+      REQUIRE(words.from < bytes);
+      left_over += bytes - words.from;
+    }
+    uint64_t free_bytes = 0;
+    for (const RuntimeContext& context : model.contexts) free_bytes += context.free_bytes;
+    CHECK(left_over == free_bytes);
+  }
+}
+
 TEST_CASE("the tree is read from the top, each context behind its parent") {
   FakePostgres postgres;
   const uint64_t cache = postgres.add_set(postgres.top, "CacheMemoryContext", 8192);
