@@ -243,14 +243,17 @@ class Folding {
   std::optional<std::pair<Edge, uint32_t>> last_;
 };
 
-// The block that says most of what the largest owner holds.
+// A block of those that the largest owner's memory spreads to: what leads to it is the most that
+// there is to tell.
 BlockNumber example_of(const OwnerTree& tree) {
   uint32_t at = 0;
-  while (tree.nodes[at].kind != OwnerNode::Kind::kBlocks) {
-    if (tree.children[at].empty()) return kNoBlock;
-    at = tree.children[at].front();
+  while (!tree.children[at].empty()) {
+    const uint32_t next = tree.children[at].front();
+    const bool are_blocks = tree.nodes[at].kind == OwnerNode::Kind::kBlocks;
+    if (are_blocks && tree.nodes[next].retained.bytes < tree.nodes[at].retained.bytes / 2) break;
+    at = next;
   }
-  return tree.nodes[at].example;
+  return tree.nodes[at].kind == OwnerNode::Kind::kBlocks ? tree.nodes[at].example : kNoBlock;
 }
 
 LargeArray<uint32_t> positions_of(const DominatorTree& tree, size_t nodes) {

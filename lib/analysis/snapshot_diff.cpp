@@ -78,6 +78,7 @@ bool changes(const DiffRow& row) {
   return false;
 }
 
+// What only grows, by its slope; what grew; then what shrank: each with the largest change first.
 void rank(const std::vector<DiffRow>& rows, std::vector<uint32_t>& order) {
   double most = 0;
   for (const uint32_t row : order) most = std::max(most, std::abs(rows[row].growth));
@@ -85,7 +86,7 @@ void rank(const std::vector<DiffRow>& rows, std::vector<uint32_t>& order) {
     const DiffRow& row = rows[index];
     const bool is_first = row.only_grows && row.growth >= kLeastStaircase * most;
     const double slope = row.slope ? row.slope->per_second : row.per_step.value_or(0);
-    return std::tuple(is_first, is_first ? slope : 0.0, row.growth);
+    return std::tuple(is_first, is_first ? slope : 0.0, row.growth > 0, std::abs(row.growth));
   };
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
     const auto left = measure(a);

@@ -79,7 +79,8 @@ struct DiffSection {
   DiffRow total;
   std::vector<DiffRow> rows;  // that changed
   // Those that are not held by others: what only grows first, by its slope, if it matters (1 % of
-  // what grew most); then the rest by growth, what shrank last.
+  // what grew most); then what grew, and what shrank: the largest change
+  // first.
   std::vector<uint32_t> ranked;
   size_t unchanged = 0;         // rows
   std::vector<Tally> left_out;  // of each snapshot: too small for so many rows

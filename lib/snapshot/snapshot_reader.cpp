@@ -1,9 +1,12 @@
 #include "snapshot/snapshot_reader.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -160,6 +163,12 @@ struct SnapshotReader::State {
 };
 
 SnapshotReader SnapshotReader::open(const std::string& path) {
+  const std::string with_ending = path + ".hsnap";
+  if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT &&
+      ::access(with_ending.c_str(), F_OK) == 0) {
+    throw Error(ErrorKind::kBadInput, "cannot open " + path, errno_text(ENOENT),
+                "did you mean " + with_ending + "?");
+  }
   return SnapshotReader(std::make_unique<State>(MappedFile::open(path), path));
 }
 

@@ -165,7 +165,27 @@ def ending_threads(heapsnap, relay):
     return 0
 
 
-CASES = {case.__name__: case for case in (own_stop, small_stack, hidden_name, checked_malloc, changing_mounts,
+def slips(heapsnap, target):
+    """The words of a command in the other order, and a name without its ending."""
+    with tempfile.TemporaryDirectory() as folder, \
+            subprocess.Popen([target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        while process.stdout.readline() != "ready\n":
+            pass
+        snapshot = f"{folder}/a.hsnap"
+
+        def said(*words, code=0):
+            done = subprocess.run([heapsnap, *words], capture_output=True, text=True, check=False)
+            assert done.returncode == code, done
+            return done.stdout or done.stderr
+
+        said("attach", str(process.pid), "--references", "yes", "-o", snapshot)
+        addr = re.search(r"heapsnap why (0x[0-9a-f]+) ", said("owners", snapshot)).group(1)
+        assert said("why", snapshot, addr) == said("why", addr, snapshot)
+        assert f"did you mean {snapshot}?" in said("owners", f"{folder}/a", code=6)
+        process.communicate("")
+
+
+CASES = {case.__name__: case for case in (own_stop, slips, small_stack, hidden_name, checked_malloc, changing_mounts,
                                             ending_threads)}
 
 

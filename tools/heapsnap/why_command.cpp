@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <utility>
+
 #include "analysis/held_block.h"
 #include "base/error.h"
 #include "report/number_text.h"
@@ -39,6 +41,9 @@ int run_why(const std::vector<std::string>& words) {
   parser.positional("SNAPSHOT", explain.what);
   parser.example("heapsnap why 0x55d0c8a00050 a.hsnap", "what leads to the block at that address");
   if (!parser.parse(words)) return kExitDone;
+  if (!parse_address(address_word) && parse_address(explain.what)) {
+    std::swap(address_word, explain.what);
+  }
   const auto address = parse_address(address_word);
   if (!address) {
     throw Error(ErrorKind::kUsage,

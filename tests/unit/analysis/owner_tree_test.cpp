@@ -58,6 +58,8 @@ TEST_CASE("a table's elements are one node, and what each holds another") {
   CHECK(!texts.has_references);
   CHECK(texts.least_size == 24);
   CHECK(texts.most_size == 56);
+  // What leads to the table itself, the first line says.
+  CHECK(tree.example == heap.address_of(table + 1));
 }
 
 TEST_CASE("a list and a tree are one node each, however deep") {

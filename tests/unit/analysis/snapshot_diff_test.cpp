@@ -208,6 +208,20 @@ TEST_CASE("what is held grows with what holds it while a hash map outgrows its l
   CHECK(nodes.more_blocks == 100);
 }
 
+TEST_CASE("what shrank comes last, what shrank most before the rest of it") {
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  constexpr int kBlocks[3][4] = {{50, 10, 20, 90}, {40, 10, 26, 20}, {45, 9, 25, 10}};
+  for (int i = 0; i < 3; ++i) {
+    const int* const blocks = kBlocks[i];
+    heaps.push_back(heap_with({{"g_less", nullptr, blocks[0]},
+                               {"g_least", nullptr, blocks[1]},
+                               {"g_more", nullptr, blocks[2]},
+                               {"g_gone", nullptr, blocks[3]}},
+                              i));
+  }
+  CHECK(names_of(diff_of(heaps), DiffBy::kOwner) == Names{"g_more", "g_gone", "g_less", "g_least"});
+}
+
 TEST_CASE("a staircase of no weight does not come before what matters") {
   std::vector<std::unique_ptr<HandmadeHeap>> heaps;
   constexpr int kLarge[] = {0, 121, 110, 120};
