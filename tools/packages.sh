@@ -28,7 +28,7 @@ test_packages="doctest-dev libsimdjson-dev zstd clang clang-format clang-tidy ll
   make zsh fish bindfs bash-completion mandoc lintian systemd libcap2-bin libunwind-dev libjemalloc-dev libgoogle-perftools-dev
   libmimalloc-dev musl-tools lldb elfutils linux-perf strace prometheus podman runc busybox-static python3-kubernetes
   rpm debootstrap tmux clickhouse-server golang-go openssl curl heaptrack valgrind chromium
-  ruby-heapy libbson-1.0-0 python3-numpy"
+  ruby-heapy libbson-1.0-0 python3-numpy ruby-rack puma python3-flask gunicorn"
 # npm, which installs DuckDB's package; it may have come with another node than Debian's.
 command -v npm >/dev/null || test_packages="$test_packages npm"
 # Not in every release of Debian; the tests that need it are skipped where it is not.
