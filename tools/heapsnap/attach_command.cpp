@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "platform/linux/freeze/running_process.h"
 #include "platform/linux/proc/blocking_call.h"
+#include "tools/heapsnap/attach_via_ruby.h"
 #include "tools/heapsnap/capture_options.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/progress_line.h"
@@ -27,7 +28,15 @@ constexpr const char* kAttachDescription =
     "What it does to the process: all threads are paused for milliseconds while it is forked (its\n"
     "page tables are copied, its memory is not). heapsnap reads the fork and kills it before it\n"
     "exits. It writes no code into the process, sends it no signal, and leaves no file descriptor\n"
-    "or mapping behind. While the fork exists, the first write to a page copies that page.";
+    "or mapping behind. While the fork exists, the first write to a page copies that page.\n"
+    "\n"
+    "With --via ruby a Ruby process writes its objects itself, by ObjectSpace.dump_all, as lines "
+    "of\n"
+    "JSON: where heapsnap does not know the version of Ruby, or where only Ruby's own code knows\n"
+    "what an object refers to. That runs code in the process: a thread is created in it and hands "
+    "a\n"
+    "job to Ruby, a thread of Ruby's forks, and the child writes. Hooks that the program has on\n"
+    "fork run, and SIGVTALRM and SIGCHLD wake threads that wait.";
 
 // A day, in ms: more could overflow what is computed with it.
 constexpr uint64_t kLongestDeadline = 86'400'000;
@@ -56,6 +65,7 @@ int run_attach(const std::vector<std::string>& arguments) {
   std::string freeze = "auto";
   uint64_t deadline_ms = 2000;
   bool start_at_eof = false;
+  std::string via;
   OptionParser parser("attach [options] PID|NAME|container:ID|pod:UID", kAttachDescription);
   parser.text("pid,p", target_option, "PID", "PID, unique name, container or pod of the process");
   parser.text("freeze", freeze, "HOW",
@@ -65,16 +75,23 @@ int run_attach(const std::vector<std::string>& arguments) {
                 "give up if the threads cannot be stopped, or a piece of memory cannot be read, "
                 "within this time (default: 2000)");
   add_capture_options(parser, capture);
+  parser.text("via", via, "RUNTIME", "ruby: let the process write its objects itself (see above)");
   parser.flag("start-at-eof", start_at_eof, "first wait for a byte or the end of standard input");
   parser.positional("PID", target);
   parser.example("heapsnap attach 4242", "write a snapshot of PID 4242 here, and summarize it");
   parser.example("heapsnap attach nginx -o /var/tmp/%n-%p-%t.hsnap",
                  "by name, to a file of your choice");
   parser.example("heapsnap attach container:3f2a8c91d0b4", "the main process of that container");
+  parser.example("heapsnap attach --via ruby 4242 -o objects.json",
+                 "let a Ruby process write its objects itself, for heapy");
   parser.example("heapsnap attach 4242 -q -o - | ssh host 'cat > a.hsnap'",
                  "write the snapshot to another machine");
   if (!parser.parse(arguments)) return kExitDone;
   if (target.empty() == target_option.empty()) fail_without_one_target("attach");
+  if (!via.empty()) {
+    check_choice("--via", via, {"ruby"});
+    return attach_via_ruby(resolve_target(target.empty() ? target_option : target), capture);
+  }
   FreezeOptions freeze_options;
   freeze_options.choice = parse_freeze_choice(freeze);
   freeze_options.deadline = std::chrono::milliseconds(std::min(deadline_ms, kLongestDeadline));

@@ -1,0 +1,305 @@
+#include "tools/inject/ruby_dump.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "base/count_text.h"
+#include "base/error.h"
+#include "base/unique_fd.h"
+#include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/proc/process_status.h"
+#include "references/loaded_modules.h"
+#include "tools/inject/c_library.h"
+#include "tools/inject/library_load.h"
+#include "tools/inject/ruby_dump_text.h"
+#include "tools/inject/running_program.h"
+
+namespace heapsnap {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr const char* kWhat = "the Ruby process cannot dump itself";
+
+struct RubyFunctions {
+  Address register_job;
+  Address evaluate;
+};
+
+// Throws Error{kUnsupported} where there is no Ruby that has been started.
+RubyFunctions find_functions(RunningProgram& target) {
+  const LoadedModules modules(target);
+  bool is_ruby = false;
+  for (const LoadedModule& module : modules.all()) {
+    const auto address_of = [&module](const char* name) {
+      const ElfSymbol* const symbol = module.image().find_dynamic_symbol(name);
+      return symbol == nullptr ? Address() : module.bias + symbol->value;
+    };
+    const Address evaluate = address_of("rb_eval_string");
+    const Address machine_class = address_of("rb_cRubyVM");
+    if (evaluate.is_null() || machine_class.is_null()) continue;
+    is_ruby = true;
+    const Address register_job = address_of("rb_postponed_job_register_one");
+    if (register_job.is_null()) continue;
+    for (const Address variable : {machine_class, address_of("ruby_current_vm_ptr")}) {
+      if (variable.is_null()) continue;
+      if (target.memory().read_value<uint64_t>(variable).value_or(0) == 0) {
+        throw Error(ErrorKind::kUnsupported, kWhat,
+                    "its interpreter has not been started, or has ended",
+                    "try again when it is at work");
+      }
+    }
+    return {register_job, evaluate};
+  }
+  throw Error(ErrorKind::kUnsupported, kWhat,
+              is_ruby ? "its Ruby does not export rb_postponed_job_register_one, by which work is "
+                        "handed to it (2.7 to 3.4 do)"
+                      : "no module of it exports rb_eval_string: it runs no Ruby",
+              "to see what it is: heapsnap attach " + std::to_string(target.process().pid));
+}
+
+std::string random_name() {
+  std::random_device random;
+  return ".heapsnap-ruby-" + std::to_string(random()) + "-" + std::to_string(random());
+}
+
+// Wakes threads of Ruby's that wait in the kernel.
+//
+//   SIGVTALRM   Ruby's own, by which it interrupts a system call of a thread
+//   SIGCHLD     makes Ruby wake its first thread wherever that waits; a handler of the program's
+//               for it finds that no child has ended
+//
+// Each is sent only where the process has a handler for it: else SIGVTALRM would end it.
+class Alarm {
+ public:
+  Alarm(const ProcFs& proc, int pid) : proc_(proc), pid_(pid) {}
+
+  // The first thread alone, so that it is the one that runs.
+  void ring_first() { ring(false); }
+  void ring_all() { ring(true); }
+  uint64_t signals() const { return signals_; }
+
+ private:
+  void ring(bool are_all) {
+    const auto status = read_process_status(proc_, proc_.live_tid(pid_).value_or(pid_));
+    if (!status) return;
+    const auto is_caught = [&](int signal) {
+      return (status->caught_signals >> (signal - 1) & 1) != 0;
+    };
+    if (is_caught(SIGVTALRM)) {
+      for (const int tid : proc_.task_list(pid_)) {
+        if (!are_all && tid != pid_) continue;
+        if (::syscall(SYS_tgkill, pid_, tid, SIGVTALRM) == 0) ++signals_;
+      }
+    }
+    if (is_caught(SIGCHLD) && ::kill(pid_, SIGCHLD) == 0) ++signals_;
+  }
+
+  const ProcFs& proc_;
+  int pid_;
+  uint64_t signals_ = 0;
+};
+
+class DumpReader {
+ public:
+  DumpReader(const ProcFs& proc, int pid, const RubyDumpOptions& options,
+             const ReceiveDump& receive)
+      : proc_(proc), pid_(pid), options_(options), answer_(receive) {}
+
+  // Returns when the dump has begun. `remind` is called now and then until then, with how often it
+  // has been.
+  template <typename Remind>
+  void await_begin(const std::string& name, Remind remind) {
+    constexpr milliseconds kBetween{500};
+    Clock::time_point next = Clock::now();
+    unsigned times = 0;
+    const Clock::time_point deadline = Clock::now() + options_.patience;
+    while (answer_.version().empty()) {
+      if (Clock::now() >= deadline) {
+        throw Error(
+            ErrorKind::kUnsupported, kWhat,
+            "it has not begun within " + std::to_string(options_.patience.count() / 1000) +
+                " s: none of its Ruby threads came to look for interrupts, or its child could "
+                "make no FIFO in /dev/shm, /run, /tmp or /var/tmp",
+            "heapsnap attach reads its heap without its help: heapsnap attach " +
+                std::to_string(pid_));
+      }
+      check_alive();
+      if (!fifo_) {
+        if (Clock::now() >= next) {
+          remind(times++);
+          next = Clock::now() + kBetween;
+        }
+        open_fifo(name);
+      }
+      if (!fifo_) {
+        std::this_thread::sleep_for(milliseconds(10));
+        continue;
+      }
+      // Nobody has opened it for writing where that is an end.
+      if (read_part() == Part::kEnd) std::this_thread::sleep_for(milliseconds(10));
+    }
+  }
+
+  void read_to_end() {
+    Clock::time_point deadline = Clock::now() + options_.patience;
+    while (!answer_.has_ended()) {
+      const Part part = read_part();
+      if (part == Part::kEnd) {
+        throw Error(ErrorKind::kUnsupported, kWhat,
+                    "its child ended after " + count_text(answer_.lines()) +
+                        " lines: it may have been killed, or there was no memory",
+                    "look into the kernel's log: dmesg | tail");
+      }
+      if (part == Part::kSome) deadline = Clock::now() + options_.patience;
+      if (Clock::now() >= deadline) {
+        throw Error(ErrorKind::kUnsupported, kWhat,
+                    "its child has written nothing for " +
+                        std::to_string(options_.patience.count() / 1000) + " s");
+      }
+    }
+  }
+
+  const RubyDumpAnswer& answer() const { return answer_; }
+
+ private:
+  enum class Part { kNone, kSome, kEnd };
+
+  void check_alive() const {
+    if (proc_.live_tid(pid_)) return;
+    throw Error(ErrorKind::kNoProcess, "process " + std::to_string(pid_) + " is gone",
+                "it ended before it began to dump itself");
+  }
+
+  // As the child made it: a FIFO of the process's own user, in a folder that it sees.
+  void open_fifo(const std::string& name) {
+    const int tid = proc_.live_tid(pid_).value_or(pid_);
+    const auto status = read_process_status(proc_, tid);
+    for (const char* const folder : kFifoFolders) {
+      const std::string path = proc_.path(tid, "root") + folder + "/" + name;
+      UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+      struct stat state {};
+      if (!fd || !status || ::fstat(fd.get(), &state) != 0 || !S_ISFIFO(state.st_mode)) continue;
+      if (state.st_uid != status->uid.filesystem) continue;
+      fifo_ = std::move(fd);
+      return;
+    }
+  }
+
+  Part read_part() {
+    constexpr int kLook = 100;  // ms
+    pollfd wanted{fifo_.get(), POLLIN, 0};
+    if (::poll(&wanted, 1, kLook) <= 0) return Part::kNone;
+    const ssize_t got = ::read(fifo_.get(), buffer_.data(), buffer_.size());
+    if (got < 0) return errno == EAGAIN || errno == EINTR ? Part::kNone : Part::kEnd;
+    if (got == 0) return Part::kEnd;
+    answer_.take(std::span(buffer_).first(static_cast<size_t>(got)));
+    return Part::kSome;
+  }
+
+  const ProcFs& proc_;
+  int pid_;
+  const RubyDumpOptions& options_;
+  RubyDumpAnswer answer_;
+  UniqueFd fifo_;
+  std::array<char, 64 << 10> buffer_{};
+};
+
+// A job goes to the thread that ran last, which may wait for long, or have ended.
+void let_first_run(Alarm& alarm) {
+  constexpr milliseconds kToRun{20};
+  alarm.ring_first();
+  std::this_thread::sleep_for(kToRun);
+}
+
+RubyDump dump(RunningProgram& target, const RubyDumpOptions& options, const ReceiveDump& receive) {
+  const int pid = target.process().pid;
+  const ProcFs proc;
+  const RubyFunctions ruby = find_functions(target);
+  const CLibrary libc = CLibrary::find(target);
+  RubyDump result;
+  result.look_pauses = require_sound_heap(target, libc);
+
+  Alarm alarm(proc, pid);
+  let_first_run(alarm);
+  const std::string name = random_name();
+  CallList copy;
+  const auto text = copy.call(CallList::address(libc.function("strdup")),
+                              {CallList::address_of(copy.put_text(ruby_dump_text(name)))});
+  InjectedWork copying;
+  copying.calls = &copy;
+  result.call = run_on_injected_thread(proc, pid, libc.thread_layout(), copying, target.memory());
+  const Address text_at(result.call.results.at(text));
+  if (text_at.is_null()) {
+    throw Error(ErrorKind::kUnsupported, kWhat, "it has no memory left: strdup(3) failed in it");
+  }
+  const auto free_text = [&] {
+    call_function(target, libc, libc.function("free"), text_at.value());
+  };
+  unsigned told = 0;
+  const auto tell = [&] {
+    let_first_run(alarm);
+    CallList job;
+    const auto registered = job.call(
+        CallList::address(ruby.register_job),
+        {CallList::number(0), CallList::address(ruby.evaluate), CallList::address(text_at)});
+    InjectedWork work;
+    work.calls = &job;
+    const InjectionResult call =
+        run_on_injected_thread(proc, pid, libc.thread_layout(), work, target.memory());
+    result.call.stolen.insert(result.call.stolen.end(), call.stolen.begin(), call.stolen.end());
+    alarm.ring_first();
+    ++told;
+    return static_cast<int>(call.results.at(registered));
+  };
+  // 1: it will be evaluated.
+  if (tell() != 1) {
+    free_text();
+    throw Error(ErrorKind::kUnsupported, kWhat,
+                "its list of jobs is full, or it still has to do such a one", "try again");
+  }
+  DumpReader reader(proc, pid, options, receive);
+  // Where it was told twice, it may come to the text again.
+  const auto tidy_up = [&] {
+    if (told == 1 && !reader.answer().version().empty()) free_text();
+  };
+  try {
+    reader.await_begin(name, [&](unsigned times) {
+      constexpr unsigned kFirstAlone = 3;
+      constexpr unsigned kTellAgain = 4;
+      alarm.ring_first();
+      if (times > kFirstAlone) alarm.ring_all();
+      if (times % kTellAgain == kTellAgain - 1) tell();
+    });
+  } catch (const Error&) {
+    tidy_up();
+    throw;
+  }
+  tidy_up();
+  reader.read_to_end();
+  result.version = reader.answer().version();
+  result.lines = reader.answer().lines();
+  result.bytes = reader.answer().bytes();
+  result.signals = alarm.signals();
+  return result;
+}
+
+}  // namespace
+
+RubyDump dump_ruby(int pid, const RubyDumpOptions& options, const ReceiveDump& receive) {
+  return work_on(pid, [&](RunningProgram& program) { return dump(program, options, receive); });
+}
+
+}  // namespace heapsnap
