@@ -7,13 +7,8 @@
 //           └──► c ─► d                             ├──► c
 //                                                   └──► d      d has two ways from a
 //
-// Semi-NCA: Loukas Georgiadis, "Linear-Time Algorithms for Dominators and Related Problems", PhD
-// thesis, Princeton 2005, chapter 2; after Lengauer and Tarjan, "A Fast Algorithm for Finding
-// Dominators in a Flowgraph", TOPLAS 1 (1979). The walk up the tree for the nearest common ancestor
-// takes jumps (Myers, "An Applicative Random-Access Stack", IPL 17 (1983)), so that all of it is
-// O(m log n) for any graph. Nothing recurses.
-//
-// Blocks are numbered by their places in a depth-first order: a dominator comes before what it
+// Blocks are numbered by their places in the order of a search, breadth first (broad_dominators.h)
+// or, where that is of no use, depth first (deep_dominators.h): a dominator comes before what it
 // dominates, and what is near in the tree is near in memory.
 #pragma once
 
@@ -35,7 +30,7 @@ struct DominatorTree {
 };
 
 // At most 40 bytes a block where each has one reference and a half, the graph included, which is
-// given back as soon as it is not needed.
+// given back as soon as it is not needed. Empty where `root` is none of the blocks.
 DominatorTree dominator_tree(ReferenceGraph graph, BlockNumber root);
 
 // What each position retains: itself and all that it dominates.

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "analysis/broad_dominators.h"
+#include "analysis/deep_dominators.h"
 #include "analysis/near_order.h"
 #include "random_graph.h"
 
@@ -36,8 +38,7 @@ std::vector<BlockNumber> true_dominators(const Edges& edges, BlockNumber root) {
   return result;
 }
 
-void check_against_truth(const Edges& edges, BlockNumber root) {
-  const DominatorTree tree = dominator_tree(graph_of(edges), root);
+void check_against_truth(const DominatorTree& tree, const Edges& edges, BlockNumber root) {
   const std::vector<bool> alive = reached(edges, {root});
   const std::vector<BlockNumber> truth = true_dominators(edges, root);
   REQUIRE(tree.size() == static_cast<uint32_t>(std::count(alive.begin(), alive.end(), true)));
@@ -67,6 +68,23 @@ void check_against_truth(const Edges& edges, BlockNumber root) {
     REQUIRE(sizes.bytes[at] == bytes);
     REQUIRE(sizes.blocks[at] == blocks);
   }
+}
+
+void check_against_truth(const Edges& edges, BlockNumber root) {
+  check_against_truth(dominator_tree(graph_of(edges), root), edges, root);
+  check_against_truth(deep_dominator_tree(graph_of(edges), root), edges, root);
+  // What it takes too long for, it leaves alone.
+  const auto broad = broad_dominator_tree(graph_of(edges), root);
+  if (broad) check_against_truth(*broad, edges, root);
+}
+
+// Of each block, its immediate dominator; kNoBlock for the root and what it does not reach.
+std::vector<BlockNumber> dominators_by_block(const DominatorTree& tree, size_t blocks) {
+  std::vector<BlockNumber> result(blocks, kNoBlock);
+  for (uint32_t at = 1; at < tree.size(); ++at) {
+    result[tree.blocks[at]] = tree.blocks[tree.dominators[at]];
+  }
+  return result;
 }
 
 }  // namespace
@@ -101,6 +119,47 @@ TEST_CASE("ladders, whose dominators are far away") {
     check_against_truth(both, 0);
     check_against_truth(both, count / 2);
   }
+}
+
+TEST_CASE("large graphs have the same dominators, searched breadth first or depth first") {
+  std::mt19937 random(12);
+  constexpr BlockNumber kBlocks = 100'000;
+  Edges edges(kBlocks);
+  for (BlockNumber block = 1; block < kBlocks; ++block) {
+    edges[random() % block].push_back(block);
+    if (block % 2 == 0) edges[random() % kBlocks].push_back(block);
+  }
+  const auto broad = broad_dominator_tree(graph_of(edges), 0);
+  REQUIRE(broad);
+  CHECK(dominators_by_block(*broad, kBlocks) ==
+        dominators_by_block(deep_dominator_tree(graph_of(edges), 0), kBlocks));
+}
+
+TEST_CASE("where a tree breadth first takes too many steps to be put right, there is another") {
+  // Two chains, one of which can be entered from each block of the other.
+  constexpr BlockNumber kLength = 2000;
+  constexpr BlockNumber kOne = 2;
+  constexpr BlockNumber kOther = kOne + kLength;
+  Edges edges(kOther + kLength);
+  edges[0] = {1};
+  edges[1] = {kOne, kOther};
+  for (BlockNumber i = 0; i + 1 < kLength; ++i) {
+    edges[kOne + i] = {kOne + i + 1, kOther + i + 1};
+    edges[kOther + i] = {kOther + i + 1};
+  }
+  REQUIRE(!broad_dominator_tree(graph_of(edges), 0));
+  const std::vector<BlockNumber> dominators =
+      dominators_by_block(dominator_tree(graph_of(edges), 0), edges.size());
+  CHECK(dominators == dominators_by_block(deep_dominator_tree(graph_of(edges), 0), edges.size()));
+  CHECK(dominators[kOther + kLength - 1] == 1);
+}
+
+TEST_CASE("a graph in which one block leads to the next is not searched breadth first") {
+  constexpr BlockNumber kBlocks = 600'000;
+  Edges edges(kBlocks);
+  for (BlockNumber block = 1; block < kBlocks; ++block) edges[block - 1] = {block};
+  CHECK(!broad_dominator_tree(graph_of(edges), 0));
+  CHECK(dominator_tree(graph_of(edges), 0).size() == kBlocks);
 }
 
 TEST_CASE("in near order, the graph is the same by other numbers") {
