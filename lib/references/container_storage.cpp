@@ -92,7 +92,9 @@ void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block,
     const bool is_long = capacity << i >= kTextInString;
     if (is_long && is_filled(address, (capacity + 1) << i)) widths |= 1U << i;
   }
-  if (widths != 0) texts_[block] = {static_cast<uint32_t>(size) + 1, widths};
+  if (widths == 0) return;
+  texts_[block] = {static_cast<uint32_t>(size) + 1, widths};
+  has_texts_ = true;
 }
 
 void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
@@ -105,7 +107,7 @@ void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
   word.beside(1, second);
   if (containers_.size() >= kMostContainers || second % kWordBytes != 0) return;
   if (third != 0 && third <= map_.blocks()) {
-    containers_.push_back({StorageKind::kListNode, word.at.value(), first, second, third});
+    add_container(word, {StorageKind::kListNode, word.at.value(), first, second, third});
     return;
   }
   uint64_t color = 0;
@@ -115,8 +117,18 @@ void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
       count > map_.blocks()) {
     return;
   }
-  containers_.push_back(
-      {StorageKind::kTreeNode, word.at.value() - kWordBytes, first, third, count});
+  add_container(word, {StorageKind::kTreeNode, word.at.value() - kWordBytes, first, third, count});
+}
+
+// Nodes of trees look like lists whose length is their key: there can be as many as blocks. Most
+// are told by words that are at hand, so that leads_back() need not read them again.
+void ContainerStorage::add_container(const WordInMemory& word, const Container& container) {
+  if (word.is_contradicted(container.first + kWordBytes, container.header)) return;
+  if (container.nodes == StorageKind::kListNode &&
+      word.is_contradicted(container.last, container.header)) {
+    return;
+  }
+  containers_.push_back(container);
 }
 
 void ContainerStorage::look_at_node(const WordInMemory& word, uint64_t left, uint64_t right) {
@@ -211,6 +223,7 @@ void ContainerStorage::forget_nodes() {
 
 // In the order of addresses, so that each page is read once.
 void ContainerStorage::check_texts() {
+  if (!has_texts_) return;
   for (const AddressRange& memory : map_.memory()) {
     map_.each_part(memory, [this](const BlockMap::Part& whole) {
       const Text text = texts_[whole.block];

@@ -70,6 +70,14 @@ struct WordInMemory {
     std::memcpy(&value, bytes.data() + wanted, sizeof value);
     return true;
   }
+  // Whether the word at `address` is one of the bytes, and is not `value`.
+  bool is_contradicted(uint64_t address, uint64_t value) const {
+    const uint64_t wanted = address - (at.value() - index);
+    uint64_t there = 0;
+    if (wanted > bytes.size() || bytes.size() - wanted < sizeof there) return false;
+    std::memcpy(&there, bytes.data() + wanted, sizeof there);
+    return there != value;
+  }
 };
 
 class ContainerStorage {
@@ -85,10 +93,10 @@ class ContainerStorage {
   void set_on_stack(bool is_on_stack) { is_on_stack_ = is_on_stack; }
   // Looks at a word that holds the address of the first byte of a block, and is not in free memory.
   void look_at(const WordInMemory& word, BlockNumber block) {
-    uint64_t address = 0;
-    uint64_t second = 0;
-    uint64_t third = 0;
-    if (!word.beside(0, address) || !word.beside(1, second) || !word.beside(2, third)) return;
+    std::array<uint64_t, 3> words{};
+    if (word.bytes.size() - word.index < sizeof words) return;
+    std::memcpy(words.data(), word.bytes.data() + word.index, sizeof words);
+    const auto [address, second, third] = words;
     if (second > address) {
       if (third >= second && third - address < kMostBytes) look_at_array(word, block, third);
     } else if (second <= third && third >= kShortestText && third < kMostBytes) {
@@ -149,6 +157,7 @@ class ContainerStorage {
     uint32_t widths : 3;  // a bit each: characters of 1, 2, 4 bytes would fill the block
   };
 
+  void add_container(const WordInMemory& word, const Container& container);
   void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end_of_capacity);
   void look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size, uint64_t capacity);
   void look_at_lists(const WordInMemory& word, uint64_t third);
@@ -193,6 +202,7 @@ class ContainerStorage {
   LargeArray<uint8_t> kinds_;       // of each block
   LargeArray<uint8_t> tree_nodes_;  // of each block: the marks above
   LargeArray<Text> texts_;          // of each block; of size 0: none
+  bool has_texts_ = false;
   std::vector<Container> containers_;
   std::vector<Deque> deques_;
   LargeArray<BlockNumber> nodes_;  // of the container that is followed

@@ -24,8 +24,8 @@ struct ContainerHeap {
   std::vector<ChunkState> states;
   uint64_t end = kHeap;
 
-  ContainerHeap() {
-    target.map(Address(kHeap), 8 << 20, "rw-p", "[heap]");
+  explicit ContainerHeap(uint64_t bytes = 8 << 20) {
+    target.map(Address(kHeap), bytes, "rw-p", "[heap]");
     target.map(kData, 0x1000);
     block(24);  // so that no block is number 0
   }
@@ -50,7 +50,7 @@ struct ContainerHeap {
     map.seal();
     REQUIRE(map.why_not().empty());
     ContainerStorage storage(target, map);
-    BlockEdges edges(sink, 1 << 20);
+    BlockEdges edges(sink, 1 << 26);
     scan_blocks(target, map, edges, {}, {}, &storage);
     edges.seal(map);
     storage.set_on_stack(is_on_stack);
@@ -106,6 +106,22 @@ TEST_CASE("the storage of a vector reaches from its begin to the end of its bloc
     heap.put(freed + 8, {storage, storage + 40, storage + 96});
     CHECK(heap.kind(storage) == "");
   }
+}
+
+TEST_CASE("a list is found behind a million nodes that look like lists") {
+  constexpr uint64_t kNodes = (1 << 20) + 10'000;
+  const uint64_t header = ContainerHeap::kData.value() + 64;
+  ContainerHeap heap(64 << 20);
+  uint64_t before = heap.block(24);
+  for (uint64_t i = 0; i < kNodes; ++i) {
+    const uint64_t node = heap.block(24);
+    heap.put(node, {before, before, 1});  // | left | right | key |
+    before = node;
+  }
+  const uint64_t element = heap.block(24);
+  heap.put(element, {header, header});
+  heap.put(header, {element, element, 1});
+  CHECK(heap.kind(element) == "std::list node");
 }
 
 TEST_CASE("a variable holds a vector, a stack may have held one") {
