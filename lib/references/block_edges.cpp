@@ -21,10 +21,8 @@ uint64_t BlockEdges::take_long(const uint8_t*& in) {
   return length;
 }
 
-void BlockEdges::append(const ReferenceBatch& batch, size_t first, size_t end, BlockNumber block) {
-  constexpr size_t kMostOfNumber = 5;
-  constexpr size_t kMostOfLength = 1 + sizeof(uint64_t);
-  uint8_t* const begin = bytes_.room((end - first) * 2 * kMostOfNumber + kMostOfLength);
+uint8_t* BlockEdges::put_block(uint8_t* begin, const ReferenceBatch& batch, size_t first,
+                               size_t end, BlockNumber block) {
   uint8_t* out = begin + 1;
   uint32_t offset = 0;
   BlockNumber target = block;
@@ -38,25 +36,33 @@ void BlockEdges::append(const ReferenceBatch& batch, size_t first, size_t end, B
   const auto length = static_cast<uint64_t>(out - begin - 1);
   if (length < kLongCode) {
     *begin = static_cast<uint8_t>(length);
-  } else {
-    std::memmove(begin + kMostOfLength, begin + 1, length);
-    *begin = kLongCode;
-    std::memcpy(begin + 1, &length, sizeof length);
-    out += sizeof length;
+    return out;
   }
-  bytes_.add_filled(static_cast<size_t>(out - begin));
+  std::memmove(begin + 1 + sizeof length, begin + 1, length);
+  *begin = kLongCode;
+  std::memcpy(begin + 1, &length, sizeof length);
+  return out + sizeof length;
 }
 
 void BlockEdges::on_references(const ReferenceBatch& batch) {
+  constexpr size_t kMostOfNumber = 5;
+  constexpr size_t kMostOfLength = 1 + sizeof(uint64_t);
   next_.on_references(batch);
   if (is_cut_off_) return;
+  const uint64_t before = bytes_.size();
+  uint8_t* const begin =
+      bytes_.room(batch.targets.size() * 2 * kMostOfNumber + batch.counts.size() * kMostOfLength);
+  uint8_t* out = begin;
   size_t at = 0;
   for (const uint32_t count : batch.counts) {
-    if (blocks_ % (1U << kGroupBits) == 0) groups_.push_back(bytes_.size());
-    append(batch, at, at + count, blocks_);
+    if (blocks_ % (1U << kGroupBits) == 0) {
+      groups_.push_back(before + static_cast<uint64_t>(out - begin));
+    }
+    out = put_block(out, batch, at, at + count, blocks_);
     at += count;
     ++blocks_;
   }
+  bytes_.add_filled(static_cast<size_t>(out - begin));
   if (bytes_.size() + groups_.size() * sizeof(uint64_t) > most_bytes_) give_up();
 }
 

@@ -103,7 +103,9 @@ class BlockEdges final : public ReferenceSink {
     hint = {block, static_cast<uint64_t>(in - bytes_.data())};
     return in;
   }
-  void append(const ReferenceBatch& batch, size_t first, size_t end, BlockNumber block);
+  // Writes a block's references to `out`, and gives where they end.
+  static uint8_t* put_block(uint8_t* out, const ReferenceBatch& batch, size_t first, size_t end,
+                            BlockNumber block);
   void give_up();
 
   ReferenceSink& next_;

@@ -1,6 +1,6 @@
 #include "snapshot/reference_block.h"
 
-#include <bit>
+#include <algorithm>
 
 #include "base/byte_reader.h"
 #include "snapshot/byte_writer.h"
@@ -23,9 +23,11 @@ enum ReferenceColumn : size_t {
 constexpr uint32_t kMostInSection = 256U << 10;  // blocks, and references
 constexpr uint8_t kLargeCode = format::kLargeReferenceCode;
 
-void append_code(Bytes& codes, Bytes& large, uint64_t value) {
-  codes.push_back(static_cast<std::byte>(value < kLargeCode ? value : kLargeCode));
-  if (value >= kLargeCode) append_varint(large, value);
+// What stands for a value in a column of bytes; one that does not fit goes to `large`.
+std::byte code_of(uint32_t value, Bytes& large) {
+  if (value < kLargeCode) return static_cast<std::byte>(value);
+  append_varint(large, value);
+  return std::byte{kLargeCode};
 }
 
 constexpr uint32_t fold(uint32_t difference) {
@@ -46,30 +48,51 @@ ReferenceBlockBuilder::ReferenceBlockBuilder(SectionSink& sink) : sink_(sink) {
 }
 
 void ReferenceBlockBuilder::open_block(BlockNumber block) {
-  if (items_ == 0) append_varint(section_.columns[kFirst].bytes, block);
-  ++items_;
+  if (items_ == 0) {
+    append_varint(section_.columns[kFirst].bytes, block);
+    section_.columns[kCounts].bytes.resize(kMostInSection);
+    section_.columns[kOffsets].bytes.resize(kMostInSection);
+    section_.columns[kInteriorBits].bytes.assign(kMostInSection / 8, std::byte{});
+    targets_.resize(kMostInSection);
+  }
   count_ = 0;
 }
 
 void ReferenceBlockBuilder::close_block() {
-  append_code(section_.columns[kCounts].bytes, section_.columns[kLargeCounts].bytes, count_);
+  section_.columns[kCounts].bytes[items_++] = code_of(count_, section_.columns[kLargeCounts].bytes);
 }
 
-void ReferenceBlockBuilder::append(uint32_t offset, BlockNumber target, bool interior) {
-  append_code(section_.columns[kOffsets].bytes, section_.columns[kLargeOffsets].bytes,
-              offset - last_offset_);
-  targets_.push_back(fold(target - last_target_));
-  interior_.push_back(interior ? 1 : 0);
-  last_offset_ = offset;
-  last_target_ = target;
-  ++count_;
+void ReferenceBlockBuilder::append(const ReferenceBatch& batch, size_t first, uint32_t count) {
+  // Bytes may be anything, also members: what is used in the loop is not read from there.
+  std::byte* const offsets = section_.columns[kOffsets].bytes.data() + section_references_;
+  uint32_t* const targets = targets_.data() + section_references_;
+  const uint32_t* const from_offsets = batch.offsets.data() + first;
+  const BlockNumber* const from_targets = batch.targets.data() + first;
+  const uint8_t* const interior = batch.interior.data() + first;
+  uint32_t last_offset = last_offset_;
+  BlockNumber last_target = last_target_;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t offset = from_offsets[i];
+    const BlockNumber target = from_targets[i];
+    offsets[i] = code_of(offset - last_offset, section_.columns[kLargeOffsets].bytes);
+    targets[i] = fold(target - last_target);
+    last_offset = offset;
+    last_target = target;
+    if (interior[i] == 0) continue;
+    const uint32_t bit = section_references_ + i;
+    section_.columns[kInteriorBits].bytes[bit / 8] |= std::byte{1} << (bit % 8);
+  }
+  last_offset_ = last_offset;
+  last_target_ = last_target;
+  section_references_ += count;
+  count_ += count;
 }
 
 void ReferenceBlockBuilder::add(const ReferenceBatch& batch) {
   size_t reference = 0;
   bool goes_on = continues(batch);
-  for (const uint32_t count : batch.counts) {
-    if (goes_on || items_ >= kMostInSection || targets_.size() >= kMostInSection) flush();
+  for (uint32_t left : batch.counts) {
+    if (goes_on || items_ >= kMostInSection || section_references_ >= kMostInSection) flush();
     const BlockNumber block = goes_on ? batch.first : next_++;
     open_block(block);
     if (!goes_on) {
@@ -77,15 +100,16 @@ void ReferenceBlockBuilder::add(const ReferenceBatch& batch) {
       last_target_ = block;
     }
     goes_on = false;
-    for (uint32_t i = 0; i < count; ++i, ++reference) {
-      if (targets_.size() >= kMostInSection) {
-        close_block();
-        flush();
-        open_block(block);
-      }
-      append(batch.offsets[reference], batch.targets[reference], batch.interior[reference] != 0);
+    for (;;) {
+      const uint32_t fit = std::min(left, kMostInSection - section_references_);
+      append(batch, reference, fit);
+      reference += fit;
+      left -= fit;
+      close_block();
+      if (left == 0) break;
+      flush();
+      open_block(block);
     }
-    close_block();
   }
   references_ += reference;
 }
@@ -93,21 +117,21 @@ void ReferenceBlockBuilder::add(const ReferenceBatch& batch) {
 void ReferenceBlockBuilder::flush() {
   if (items_ == 0) return;
   Bytes& planes = section_.columns[kTargets].bytes;
-  planes.resize(targets_.size() * sizeof(uint32_t));
-  std::byte* out = planes.data();
-  for (unsigned plane = 0; plane < 32; plane += 8) {
-    for (const uint32_t target : targets_) *out++ = static_cast<std::byte>(target >> plane);
+  planes.resize(section_references_ * sizeof(uint32_t));
+  const uint32_t* const targets = targets_.data();
+  for (unsigned plane = 0; plane < sizeof(uint32_t); ++plane) {
+    std::byte* const out = planes.data() + size_t{plane} * section_references_;
+    for (uint32_t i = 0; i < section_references_; ++i) {
+      out[i] = static_cast<std::byte>(targets[i] >> (8 * plane));
+    }
   }
-  Bytes& bits = section_.columns[kInteriorBits].bytes;
-  bits.assign((interior_.size() + 7) / 8, std::byte{});
-  for (size_t i = 0; i < interior_.size(); ++i) {
-    bits[i / 8] |= static_cast<std::byte>(interior_[i] << (i % 8));
-  }
+  section_.columns[kCounts].bytes.resize(items_);
+  section_.columns[kOffsets].bytes.resize(section_references_);
+  section_.columns[kInteriorBits].bytes.resize((section_references_ + 7) / 8);
   section_.items = items_;
   sink_.add(section_);
   for (Section::Column& column : section_.columns) column.bytes.clear();
-  targets_.clear();
-  interior_.clear();
+  section_references_ = 0;
   items_ = 0;
 }
 

@@ -44,18 +44,20 @@ class ReferenceBlockBuilder {
  private:
   void open_block(BlockNumber block);
   void close_block();
-  void append(uint32_t offset, BlockNumber target, bool interior);
+  // References of the open block, from `first` on; the section has room for them.
+  void append(const ReferenceBatch& batch, size_t first, uint32_t count);
 
   SectionSink& sink_;
   Section section_;
   BlockNumber next_ = 0;  // the one after the open block
   uint64_t references_ = 0;
-  uint32_t count_ = 0;        // references of the open block in this section
+  uint32_t count_ = 0;  // references of the open block in this section
+  uint32_t section_references_ = 0;
   uint32_t last_offset_ = 0;  // of the reference before, in the open block and over sections
   BlockNumber last_target_ = 0;
-  uint32_t items_ = 0;             // blocks in the section
-  std::vector<uint32_t> targets_;  // of the section, as they are stored
-  std::vector<uint8_t> interior_;
+  uint32_t items_ = 0;  // blocks in the section
+  // Of the section, with room for a full one, as the columns that have one entry each.
+  std::vector<uint32_t> targets_;  // as they are stored
 };
 
 // Decodes sections, in their order.
