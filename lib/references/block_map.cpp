@@ -128,6 +128,10 @@ void BlockMap::number_slots() {
 }
 
 void BlockMap::fill_filter(uint64_t begin, uint64_t end) {
+  const uint64_t first_address = begin + header_;
+  const uint64_t lowest = extent_ == 0 ? first_address : std::min(lowest_, first_address);
+  extent_ = std::max(lowest_ + extent_, end + header_) - lowest;
+  lowest_ = lowest;
   const uint64_t first = begin >> kFilterShift;
   const uint64_t last = (end - 1) >> kFilterShift;
   const uint64_t count = std::min<uint64_t>(last - first + 1, kFilterBits);

@@ -30,6 +30,8 @@
 namespace heapsnap {
 
 class BlockMap final : public ChunkSink {
+  struct Span;
+
  public:
   struct Place {
     BlockNumber block = kNoBlock;
@@ -38,6 +40,10 @@ class BlockMap final : public ChunkSink {
   // Where a caller found its last address; each caller (thread) keeps its own.
   struct Hint {
     uint32_t span = 0;
+  };
+  // What prefetch() knows of an address.
+  struct Fetched {
+    const Span* span = nullptr;
   };
 
   // `most_bytes`: of memory for all of it; a heap that takes more is not mapped (why_not()).
@@ -92,6 +98,8 @@ class BlockMap final : public ChunkSink {
     });
   }
 
+  // False for what lies before or behind all blocks.
+  bool is_among_blocks(uint64_t address) const { return address - lowest_ < extent_; }
   // False for most words that are no address in a block.
   bool may_hold(uint64_t address) const {
     const uint64_t part = (address - header_) >> kFilterShift;
@@ -101,29 +109,28 @@ class BlockMap final : public ChunkSink {
   // object begins.
   std::optional<Place> find(uint64_t address, Hint& hint) const {
     if (slots_.has_pages()) {
-      if (const auto slot = slots_.find(address)) {
-        return Place{first_slot_ + slot->number, slot->offset};
-      }
+      if (const auto place = place_in_slot(address)) return place;
     }
     const uint64_t at = address - header_;
-    const Span* const span = span_of(at, hint);
-    if (span == nullptr) return std::nullopt;
-    const uint64_t into = at - span->begin;
-    if (span->first_cell == kNoCells) return Place{span->first, into};
-    const uint64_t place = into >> place_shift_;
-    const Cell& cell = cells_[span->first_cell + place / kPlaces];
-    const uint64_t bit = uint64_t{1} << (place % kPlaces);
-    // Most addresses are of first bytes.
-    if ((cell.live & bit) == 0 || (into & (header_ - 1)) != 0) return find_inside(*span, into);
-    return Place{span->first + cell.rank + count_bits(cell.live & (bit - 1)), 0};
+    return place_in(span_of(at, hint), at);
   }
-  // Fetches what find() will look at.
-  void prefetch(uint64_t address, Hint& hint) const {
+  // Fetches what find_fetched() will look at.
+  Fetched prefetch(uint64_t address, Hint& hint) const {
     if (slots_.has_pages()) slots_.prefetch(address);
     const uint64_t at = address - header_;
     const Span* const span = span_of(at, hint);
-    if (span == nullptr || span->first_cell == kNoCells) return;
-    __builtin_prefetch(&cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces]);
+    if (span != nullptr && span->first_cell != kNoCells) {
+      __builtin_prefetch(
+          &cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces]);
+    }
+    return {span};
+  }
+  // find() of an address that was fetched.
+  std::optional<Place> find_fetched(uint64_t address, const Fetched& fetched) const {
+    if (slots_.has_pages()) {
+      if (const auto place = place_in_slot(address)) return place;
+    }
+    return place_in(fetched.span, address - header_);
   }
 
  private:
@@ -165,6 +172,23 @@ class BlockMap final : public ChunkSink {
     return search_span(at, hint);
   }
   const Span* search_span(uint64_t at, Hint& hint) const;
+  std::optional<Place> place_in_slot(uint64_t address) const {
+    const auto slot = slots_.find(address);
+    if (!slot) return std::nullopt;
+    return Place{first_slot_ + slot->number, slot->offset};
+  }
+  // Of what lies at `at` in a span, or in none.
+  std::optional<Place> place_in(const Span* span, uint64_t at) const {
+    if (span == nullptr) return std::nullopt;
+    const uint64_t into = at - span->begin;
+    if (span->first_cell == kNoCells) return Place{span->first, into};
+    const uint64_t place = into >> place_shift_;
+    const Cell& cell = cells_[span->first_cell + place / kPlaces];
+    const uint64_t bit = uint64_t{1} << (place % kPlaces);
+    // Most addresses are of first bytes.
+    if ((cell.live & bit) == 0 || (into & (header_ - 1)) != 0) return find_inside(*span, into);
+    return Place{span->first + cell.rank + count_bits(cell.live & (bit - 1)), 0};
+  }
   std::optional<Place> find_inside(const Span& span, uint64_t into) const;
   // The place at or before `place` where a chunk begins.
   static uint64_t last_begin(const Cell* cells, uint64_t place) {
@@ -202,6 +226,8 @@ class BlockMap final : public ChunkSink {
   SlotMap slots_;
   bool has_pages_in_blocks_ = false;  // blocks of malloc are pages of slots
   std::string why_not_;
+  uint64_t lowest_ = 0;  // address in a block; all of them lie in `extent_` bytes from there on
+  uint64_t extent_ = 0;
   std::array<uint64_t, kFilterBits / 64> filter_{};
 };
 

@@ -1,6 +1,8 @@
 #include "references/reference_scan.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -19,17 +21,65 @@ struct WordPlace {
 // Words are looked up some at a time, so that their cache misses overlap.
 constexpr size_t kTogether = 32;
 
-// Calls `receive(at, value)` for the words of `bytes` that may be addresses in blocks.
-template <typename Word, typename Receive>
-void each_candidate(const BlockMap& map, uint64_t from, std::span<const std::byte> bytes,
-                    Receive receive) {
-  const uint64_t skip = (sizeof(Word) - from % sizeof(Word)) % sizeof(Word);
-  for (uint64_t i = skip; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
-    Word value;
-    std::memcpy(&value, bytes.data() + i, sizeof value);
-    if (value != 0 && map.may_hold(value)) receive(from + i, value);
+// Which words of some bytes may be addresses in blocks: of all of them at once, as that takes no
+// branches, and most are none.
+template <typename Word>
+class Candidates {
+ public:
+  Candidates(const BlockMap& map, Address from, std::span<const std::byte> bytes)
+      : map_(map), begin_(from.align_up(sizeof(Word))) {
+    const uint64_t skipped = begin_ - from;
+    if (bytes.size() < skipped) return;
+    bytes_ = bytes.data() + skipped;
+    words_ = (bytes.size() - skipped) / sizeof(Word);
   }
-}
+
+  // Writes the bits to `room`, for each().
+  void mark(std::vector<uint64_t>& room) {
+    room.resize((words_ + kBits - 1) / kBits);
+    bits_ = room.data();
+    for (uint64_t first = 0; first < words_; first += kBits) {
+      uint64_t bits = 0;
+      for (uint64_t i = 0, end = std::min(kBits, words_ - first); i < end; ++i) {
+        bits |= uint64_t{map_.is_among_blocks(word(first + i))} << i;
+      }
+      room[first / kBits] = bits;
+    }
+  }
+  // Calls `receive(at, value)` for those in `range`, which lies in the bytes.
+  template <typename Receive>
+  void each(const AddressRange& range, Receive receive) const {
+    uint64_t at = (range.begin.align_up(sizeof(Word)) - begin_) / sizeof(Word);
+    const Address last = range.end.align_down(sizeof(Word));
+    const uint64_t end = last < begin_ ? 0 : (last - begin_) / sizeof(Word);
+    while (at < end) {
+      const uint64_t first = at / kBits * kBits;
+      uint64_t bits = bits_[first / kBits] >> (at - first) << (at - first);
+      if (end - first < kBits) bits &= (uint64_t{1} << (end - first)) - 1;
+      for (; bits != 0; bits &= bits - 1) {
+        const uint64_t i = first + static_cast<uint64_t>(std::countr_zero(bits));
+        const Word value = word(i);
+        if (map_.may_hold(value)) receive((begin_ + i * sizeof(Word)).value(), value);
+      }
+      at = first + kBits;
+    }
+  }
+
+ private:
+  static constexpr uint64_t kBits = 64;
+
+  Word word(uint64_t i) const {
+    Word value;
+    std::memcpy(&value, bytes_ + i * sizeof(Word), sizeof value);
+    return value;
+  }
+
+  const BlockMap& map_;
+  Address begin_;  // of the first word
+  const std::byte* bytes_ = nullptr;
+  uint64_t words_ = 0;
+  const uint64_t* bits_ = nullptr;
+};
 
 // Looks words up in the order in which they come.
 template <typename Receive>
@@ -38,14 +88,14 @@ class Lookup {
   Lookup(const BlockMap& map, Receive receive) : map_(map), receive_(receive) {}
 
   void add(const WordPlace& place, uint64_t value) {
-    map_.prefetch(value, ahead_);
-    waiting_[count_++] = {place, value};
+    waiting_[count_++] = {place, value, map_.prefetch(value, hint_)};
     if (count_ == kTogether) flush();
   }
   void flush() {
     for (size_t i = 0; i < count_; ++i) {
       const Candidate& candidate = waiting_[i];
-      if (const auto target = map_.find(candidate.value, hint_)) receive_(candidate.place, *target);
+      const auto target = map_.find_fetched(candidate.value, candidate.fetched);
+      if (target) receive_(candidate.place, *target);
     }
     count_ = 0;
   }
@@ -54,11 +104,11 @@ class Lookup {
   struct Candidate {
     WordPlace place;
     uint64_t value = 0;
+    BlockMap::Fetched fetched;
   };
 
   const BlockMap& map_;
   Receive receive_;
-  BlockMap::Hint ahead_;
   BlockMap::Hint hint_;
   std::array<Candidate, kTogether> waiting_;
   size_t count_ = 0;
@@ -69,41 +119,51 @@ class References {
  public:
   explicit References(ReferenceSink& sink) : sink_(sink) {}
 
+  // References to come, so many at most: add() needs room for them.
+  void expect(size_t count) {
+    const size_t most = used_ + count;
+    if (most <= targets_.size()) return;
+    offsets_.resize(most);
+    targets_.resize(most);
+    interior_.resize(most);
+  }
   void add(const FoundReference& found) {
-    move_to(found.source);
-    ++counts_.back();
-    offsets_.push_back(found.offset);
-    targets_.push_back(found.word.target);
-    interior_.push_back(found.word.inside);
+    if (first_ + blocks_ <= found.source) move_to(found.source);
+    ++counts_[blocks_ - 1];
+    offsets_[used_] = found.offset;
+    targets_[used_] = found.word.target;
+    interior_[used_++] = found.word.inside;
   }
   // All blocks below `end` are complete.
   void finish(BlockNumber end) {
-    if (end != 0) move_to(end - 1);
+    if (end != 0 && first_ + blocks_ < end) move_to(end - 1);
     hand_over();
   }
 
  private:
-  static constexpr size_t kFull = 1 << 16;
+  static constexpr uint32_t kFull = 1 << 16;
 
   void move_to(BlockNumber block) {
-    while (first_ + counts_.size() <= block) {
-      if (counts_.size() >= kFull || targets_.size() >= kFull) hand_over();
-      counts_.push_back(0);
-    }
+    do {
+      if (blocks_ == kFull || used_ >= kFull) hand_over();
+      counts_[blocks_++] = 0;
+    } while (first_ + blocks_ <= block);
   }
   void hand_over() {
-    if (counts_.empty()) return;
-    sink_.on_references({first_, counts_, offsets_, targets_, interior_});
-    first_ += static_cast<BlockNumber>(counts_.size());
-    counts_.clear();
-    offsets_.clear();
-    targets_.clear();
-    interior_.clear();
+    if (blocks_ == 0) return;
+    sink_.on_references({first_, std::span(counts_).first(blocks_),
+                         std::span(offsets_).first(used_), std::span(targets_).first(used_),
+                         std::span(interior_).first(used_)});
+    first_ += blocks_;
+    blocks_ = 0;
+    used_ = 0;
   }
 
   ReferenceSink& sink_;
   BlockNumber first_ = 0;
-  std::vector<uint32_t> counts_;
+  uint32_t blocks_ = 0;  // begun so far, from first_ on
+  size_t used_ = 0;      // of what follows
+  std::vector<uint32_t> counts_ = std::vector<uint32_t>(kFull);
   std::vector<uint32_t> offsets_;
   std::vector<BlockNumber> targets_;
   std::vector<uint8_t> interior_;
@@ -121,8 +181,10 @@ void show(ContainerStorage* storage, const BlockMap& map, Address from,
 // Looks at the words of bytes that lie in no block.
 template <typename Word, typename Found>
 void look_outside(Address from, std::span<const std::byte> bytes, const BlockMap& map,
-                  Lookup<Found>& lookup) {
-  each_candidate<Word>(map, from.value(), bytes, [&lookup](uint64_t at, uint64_t value) {
+                  Lookup<Found>& lookup, std::vector<uint64_t>& room) {
+  Candidates<Word> candidates(map, from, bytes);
+  candidates.mark(room);
+  candidates.each({from, from + bytes.size()}, [&lookup](uint64_t at, uint64_t value) {
     lookup.add({at, kNoBlock, 0}, value);
   });
   lookup.flush();
@@ -133,7 +195,10 @@ void look_outside(Address from, std::span<const std::byte> bytes, const BlockMap
 template <typename Word, typename Found>
 void look_at_blocks(Address from, std::span<const std::byte> bytes, const BlockMap& map,
                     Lookup<Found>& lookup, bool in_slots,
-                    const std::function<void(const FirstWord&)>& first_word) {
+                    const std::function<void(const FirstWord&)>& first_word,
+                    std::vector<uint64_t>& room) {
+  Candidates<Word> candidates(map, from, bytes);
+  candidates.mark(room);
   const auto look = [&](const BlockMap::Part& part) {
     const uint64_t index = part.bytes.begin - from;
     if (!in_slots && first_word && part.bytes.begin == part.block_begin &&
@@ -143,12 +208,11 @@ void look_at_blocks(Address from, std::span<const std::byte> bytes, const BlockM
       first_word(first);
     }
     const uint64_t block_begin = part.block_begin.value();
-    each_candidate<Word>(map, part.bytes.begin.value(), bytes.subspan(index, part.bytes.size()),
-                         [&](uint64_t at, uint64_t value) {
-                           const uint64_t offset = (at - block_begin) / sizeof(Word);
-                           if (offset > UINT32_MAX) return;
-                           lookup.add({at, part.block, static_cast<uint32_t>(offset)}, value);
-                         });
+    candidates.each(part.bytes, [&](uint64_t at, uint64_t value) {
+      const uint64_t offset = (at - block_begin) / sizeof(Word);
+      if (offset > UINT32_MAX) return;
+      lookup.add({at, part.block, static_cast<uint32_t>(offset)}, value);
+    });
   };
   const AddressRange range{from, from + bytes.size()};
   in_slots ? map.each_slot_part(range, look) : map.each_part(range, look);
@@ -169,11 +233,13 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
   MemoryPieces pieces(target);
   References collected(references);
   PieceHandover handover(start_thread, [&](const ScannedPiece& piece) {
+    collected.expect(piece.words.size());
     for (const FoundReference& each : piece.words) {
       collected.add(each);
       show(storage, map, piece.from, piece.bytes, each.word, each.source, each.offset * word);
     }
   });
+  std::vector<uint64_t> room;
   ScannedPiece filled;
   bool in_slots = false;
   Lookup lookup(map, [&filled](const WordPlace& at, const BlockMap::Place& target) {
@@ -185,9 +251,9 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
     filled.from = from;
     filled.bytes = bytes;
     if (word == sizeof(uint32_t)) {
-      look_at_blocks<uint32_t>(from, bytes, map, lookup, in_slots, first_word);
+      look_at_blocks<uint32_t>(from, bytes, map, lookup, in_slots, first_word, room);
     } else {
-      look_at_blocks<uint64_t>(from, bytes, map, lookup, in_slots, first_word);
+      look_at_blocks<uint64_t>(from, bytes, map, lookup, in_slots, first_word, room);
     }
     if (handover.has_thread()) pieces.exchange(filled.memory);
     handover.give(std::move(filled));
@@ -216,6 +282,7 @@ ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRan
                            ContainerStorage* storage) {
   const uint64_t word = word_size(target.process().machine);
   MemoryPieces pieces(target);
+  std::vector<uint64_t> room;
   Address piece;
   std::span<const std::byte> piece_bytes;
   const auto found = [&](const WordPlace& at, const BlockMap::Place& target) {
@@ -228,9 +295,9 @@ ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRan
     piece = from;
     piece_bytes = bytes;
     if (word == sizeof(uint32_t)) {
-      look_outside<uint32_t>(from, bytes, map, lookup);
+      look_outside<uint32_t>(from, bytes, map, lookup, room);
     } else {
-      look_outside<uint64_t>(from, bytes, map, lookup);
+      look_outside<uint64_t>(from, bytes, map, lookup, room);
     }
   });
   return scanned(pieces);

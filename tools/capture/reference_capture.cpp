@@ -11,6 +11,7 @@
 #include "references/object_rows.h"
 #include "references/reference_scan.h"
 #include "references/scan_estimate.h"
+#include "references/side_work.h"
 #include "report/number_text.h"
 
 namespace heapsnap {
@@ -180,16 +181,17 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   if (has_objects) add_objects(writer);
   scan_roots();
   if (edges_) edges_->seal(*map_);
+  const bool has_sizes = debug_types_->is_wanted();
+  SideWork sizes(has_sizes ? helper_thread() : StartThread(), [&] {
+    if (has_sizes) edges_->keep_sizes(*map_);
+  });
   if (storage_) {
     storage_->follow(*edges_);
     storage_of_block_ = storage_->take_kinds();
     storage_.reset();
   }
-  if (debug_types_->is_wanted()) {
-    edges_->keep_sizes(*map_);
-  } else {
-    edges_.reset();
-  }
+  sizes.finish();
+  if (!has_sizes) edges_.reset();
 }
 
 // The slots, and the types of objects in them and in blocks.
