@@ -40,8 +40,8 @@ class Candidates {
     bits_ = room.data();
     for (uint64_t first = 0; first < words_; first += kBits) {
       uint64_t bits = 0;
-      for (uint64_t i = 0, end = std::min(kBits, words_ - first); i < end; ++i) {
-        bits |= uint64_t{map_.is_among_blocks(word(first + i))} << i;
+      for (uint64_t i = std::min(first + kBits, words_); i-- > first;) {
+        bits = 2 * bits + (map_.is_among_blocks(word(i)) ? 1 : 0);
       }
       room[first / kBits] = bits;
     }
