@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "references/local_name.h"
 
 namespace heapsnap {
 
@@ -15,16 +16,18 @@ uint32_t first_alike(
     const RootPlace& place, uint32_t number,
     std::map<std::tuple<RootKind, std::string, std::string, uint64_t>, uint32_t>& by_name) {
   const bool is_register = place.kind == RootKind::kRegister;
+  const std::string name(place.kind == RootKind::kLocal ? local_without_line(place.name)
+                                                        : std::string_view(place.name));
   const bool is_apart = place.name.empty() && place.kind != RootKind::kStack;
   return by_name
-      .try_emplace({place.kind, is_register ? "" : place.module, is_register ? "" : place.name,
+      .try_emplace({place.kind, is_register ? "" : place.module, is_register ? "" : name,
                     is_apart ? place.begin.value() : 0},
                    number)
       .first->second;
 }
 
 bool passes(RootKind kind) {
-  return kind == RootKind::kStack || kind == RootKind::kRegister;
+  return kind == RootKind::kStack || kind == RootKind::kRegister || kind == RootKind::kLocal;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "analysis/diff_table.h"
 #include "analysis/program_build.h"
+#include "references/local_name.h"
 #include "tracking/function_name.h"
 
 namespace heapsnap {
@@ -93,6 +94,8 @@ std::string RootNames::of(const RootPlace& place) const {
   switch (place.kind) {
     case RootKind::kVariable:
     case RootKind::kGlobal: return variable_name(place);
+    // Of the same function elsewhere in it, and in whatever thread.
+    case RootKind::kLocal: return std::string(local_without_line(place.name));
     case RootKind::kThreadLocal:
       return (place.name.empty() ? "a variable" : variable_name(place)) + ", thread-local of " +
              thread_name(place.tid);

@@ -16,6 +16,7 @@
 #include "analysis/snapshot_blocks.h"
 #include "analysis/thread_family.h"
 #include "base/error.h"
+#include "references/local_name.h"
 
 namespace heapsnap {
 
@@ -24,9 +25,11 @@ namespace {
 // The lower, the longer it lasts.
 using Rank = uint32_t;
 constexpr Rank kGlobals = 0;  // of language runtimes: what they name comes before what they keep
-constexpr Rank kLasting = 1;
-constexpr Rank kFrames = 2;        // and on: the outermost first
 constexpr Rank kMostFrames = 256;  // all further in are of one rank
+constexpr Rank kLocals = 1;        // and on, of the runtimes' functions: the outermost call first
+constexpr Rank kTemporaries = kLocals + kMostFrames;  // and on: what those have no variable for
+constexpr Rank kLasting = kTemporaries + kMostFrames;
+constexpr Rank kFrames = kLasting + 1;  // and on: the outermost first
 constexpr Rank kInterior = kFrames + kMostFrames;
 constexpr Rank kRegisters = kInterior + 1;
 
@@ -61,6 +64,7 @@ class Ranks {
 
  private:
   static std::vector<Rank> of_places(const std::vector<RootPlace>& places);
+  static void rank_locals(const std::vector<RootPlace>& places, std::vector<Rank>& ranks);
 
   const std::vector<RootPlace>& places_;
   std::vector<Rank> of_places_;
@@ -85,7 +89,27 @@ std::vector<Rank> Ranks::of_places(const std::vector<RootPlace>& places) {
       ranks[of_thread[i]] = kFrames + static_cast<Rank>(std::min<size_t>(depth, kMostFrames - 1));
     }
   }
+  rank_locals(places, ranks);
   return ranks;
+}
+
+// Places of local variables come by threads, of each the outermost call first.
+void Ranks::rank_locals(const std::vector<RootPlace>& places, std::vector<Rank>& ranks) {
+  struct Call {
+    std::string_view name;
+    Rank depth = 0;
+  };
+  std::unordered_map<int32_t, Call> last;  // of each thread
+  for (uint32_t i = 0; i < places.size(); ++i) {
+    if (places[i].kind != RootKind::kLocal) continue;
+    const std::string_view name = call_of_local(places[i].name);
+    const auto [entry, is_first] = last.try_emplace(places[i].tid, Call{name, 0});
+    Call& call = entry->second;
+    if (!is_first && call.name != name) {
+      call = {name, std::min(call.depth + 1, kMostFrames - 1)};
+    }
+    ranks[i] = (is_temporary(places[i].name) ? kTemporaries : kLocals) + call.depth;
+  }
 }
 
 // Finds which words of places without a name are one variable.
@@ -235,13 +259,13 @@ void reach_next(ReferenceGraph& graph, std::span<const BlockNumber> targets, Blo
   }
 }
 
-// Does the same to all references from what globals do not lead to, also of blocks that no root
-// leads to.
-void leave_to_globals(ReferenceGraph& graph, const BlockSet& of_globals) {
+// Does the same to all references from what variables of language runtimes do not lead to, also of
+// blocks that no root leads to.
+void leave_to_variables(ReferenceGraph& graph, const BlockSet& of_variables) {
   for (BlockNumber block = 0; block < graph.blocks(); ++block) {
-    if (of_globals.contains(block)) continue;
+    if (of_variables.contains(block)) continue;
     for (BlockNumber& target : graph.targets(block)) {
-      if (of_globals.contains(target)) target = block;
+      if (of_variables.contains(target)) target = block;
     }
   }
 }
@@ -257,7 +281,7 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
         thread_of_family.try_emplace(thread_family(thread.name), thread.tid).first->second;
   }
   const auto is_in_family = [](const RootPlace& place) {
-    return place.kind == RootKind::kThreadLocal ||
+    return place.kind == RootKind::kThreadLocal || place.kind == RootKind::kLocal ||
            (place.kind == RootKind::kStack && !place.name.empty());
   };
   std::map<std::tuple<RootKind, int32_t, std::string_view, std::string_view, uint64_t>, uint32_t>
@@ -266,12 +290,14 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
   first.reserve(places.size());
   for (uint32_t i = 0; i < places.size(); ++i) {
     const RootPlace& place = places[i];
+    const std::string_view name =
+        place.kind == RootKind::kLocal ? local_without_line(place.name) : place.name;
     const uint64_t begin = place.name.empty() ? place.begin.value() : 0;
     const auto thread = first_thread.find(place.tid);
     const bool is_same = is_in_family(place) && thread != first_thread.end();
     const int32_t tid = is_same ? thread->second : place.tid;
     first.push_back(
-        by_name.try_emplace({place.kind, tid, place.module, place.name, begin}, i).first->second);
+        by_name.try_emplace({place.kind, tid, place.module, name, begin}, i).first->second);
   }
   return first;
 }
@@ -353,7 +379,8 @@ OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& 
       targets.push_back(roots[end].target);
     }
     if (!targets.empty()) reach_next(graph, targets, result.reached);
-    if (rank == kGlobals) leave_to_globals(graph, result.reached);
+    const bool are_more_variables = end < roots.size() && ranks.of(roots[end]) < kLasting;
+    if (rank < kLasting && !are_more_variables) leave_to_variables(graph, result.reached);
     begin = end;
   }
   result.reached.count();

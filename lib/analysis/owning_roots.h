@@ -1,8 +1,9 @@
 // The roots that own what they lead to, and the variables of files without symbols.
 //
-// What lasts longer owns: a variable of a language runtime before a variable, thread-local variable
-// or mapping (where it keeps its frames and caches), these before a stack frame, of the frames the
-// outermost, words that point past a block's first byte after those that do not, and registers
+// What lasts longer owns: a variable of a language runtime, then a local one of its functions that
+// run, of the outermost call first, and what these calls have without a variable; all of them before
+// a variable, thread-local variable or mapping (where the runtime keeps its frames and caches), these
+// before a stack frame, of the frames the outermost, words that point past a block's first byte after those that do not, and registers
 // last, with the words below a stack pointer, which mostly are of calls that have returned. A root
 // owns only what none before it leads to, neither by a word of its own nor by way of blocks:
 //
@@ -10,7 +11,7 @@
 //
 // page is g_cache's, and insert() owns the new node alone, until that is linked. In the same way
 // what a language runtime keeps for itself (caches, tables of all strings, leftovers of its
-// collector) does not own what its globals lead to.
+// collector) does not own what its globals and functions lead to.
 //
 // Where a file has no symbols, all words of a section are in one place. They are told apart again:
 //
@@ -45,8 +46,9 @@ struct PlacedRoot {
 struct OwningRoots {
   std::vector<RootPlace> places;  // those of the snapshot, then the variables told apart
   // By place: in how many threads there are places that are one with it, which is the first of
-  // them, and so has the roots of all. Thread-local variables of one name and frames of one
-  // function are one in all threads of one family (thread_family.h).
+  // them, and so has the roots of all. Thread-local variables of one name, frames of one function
+  // and its local variables, at whatever line, are one in all threads of one family
+  // (thread_family.h).
   std::vector<uint32_t> threads;
   std::vector<PlacedRoot> roots;  // ascending, each once
   BlockSet reached;               // by any root

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "references/local_name.h"
 #include "tracking/function_name.h"
 #include "tracking/tracker_library.h"
 
@@ -213,6 +214,14 @@ std::string NameCut::function(const std::string& name) {
 std::string NameCut::variable(const std::string& name) {
   if (name.empty() || keeps_names_) return kept_name(name);
   return numbered(variables_, name, "variable_");
+}
+
+std::string NameCut::local(const std::string& name) {
+  if (name.empty() || keeps_names_) return kept_name(name);
+  const LocalName parts = split_local(name);
+  if (parts.function.empty()) return variable(name);
+  const std::string cut_variable = variable(std::string(parts.variable));
+  return local_name({cut_variable, function(std::string(parts.function)), "", 0});
 }
 
 std::string NameCut::type(const std::string& name, TypeSource source) {

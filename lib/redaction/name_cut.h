@@ -38,6 +38,7 @@ class NameCut {
   std::string path(const std::string& path);
   std::string function(const std::string& name);
   std::string variable(const std::string& name);
+  std::string local(const std::string& name);  // as in local_name.h
   // `source`: names that heapsnap gave by itself stay.
   std::string type(const std::string& name, TypeSource source);
   std::string source_file(const std::string& path) const;

@@ -107,6 +107,7 @@ RootPlace SharedRows::place(const RootPlace& place) {
     case RootKind::kVariable:
     case RootKind::kThreadLocal:
     case RootKind::kGlobal: shared.name = names_.variable(place.name); break;
+    case RootKind::kLocal: shared.name = names_.local(place.name); break;
     case RootKind::kStack: shared.name = names_.function(place.name); break;
     case RootKind::kRegister: shared.name = NameCut::word(place.name); break;
     case RootKind::kMapping: shared.name = names_.path(place.name); break;

@@ -11,6 +11,7 @@ const char* to_string(RootKind kind) {
     case RootKind::kRegister: return "register";
     case RootKind::kMapping: return "mapping";
     case RootKind::kGlobal: return "global";
+    case RootKind::kLocal: return "local";
   }
   return "unknown";
 }

@@ -1,5 +1,5 @@
 // Roots: the words outside of malloc's memory that hold addresses in blocks, and the variables of
-// language runtimes.
+// language runtimes, global ones and those of functions that run.
 //
 // A block is alive when a path of references leads to it from a root. What holds a root is its
 // place: a variable, the stack frame of a thread, a register, a mapping.
@@ -21,14 +21,15 @@ enum class RootKind : uint8_t {
   kRegister = 3,     // `name`: "rbx"
   kMapping = 4,      // any other memory; `name`: the mapping's as the kernel gives it, or empty
   kGlobal = 5,       // a variable of a language runtime; `name`: "app.CACHE"; `module`: the runtime
+  kLocal = 6,  // a variable of a function that runs; `name`: local_name.h; `module`: as kGlobal
 };
-inline constexpr int kRootKindCount = 6;
+inline constexpr int kRootKindCount = 7;
 
 const char* to_string(RootKind kind);  // "variable", "thread-local", ...
 
 struct RootPlace {
   RootKind kind = RootKind::kMapping;
-  int32_t tid = 0;     // of the thread whose stack, register or TLS it is; else 0
+  int32_t tid = 0;     // of the thread whose stack, register, TLS or local variable it is; else 0
   std::string module;  // path of the module whose variable or function it is; else empty
   std::string name;    // demangled
   // Where its words lie; of a variable without a name, from where its module's data begins on. Null

@@ -118,7 +118,8 @@ class RootNaming {
         }
         break;
       case RootKind::kRegister:
-      case RootKind::kGlobal: break;
+      case RootKind::kGlobal:
+      case RootKind::kLocal: break;
     }
     found_.place_of[number] =
         region.kind == RootKind::kStack ? stack_place(region) : mapping_place(region);

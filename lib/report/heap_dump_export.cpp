@@ -89,8 +89,9 @@ class HeapDump {
     objects_.each_root([&](const RubyRoot& root) {
       const RootKind kind = root.place->kind;
       if (kind == RootKind::kGlobal) return;
+      const bool is_of_call = kind == RootKind::kStack || kind == RootKind::kLocal;
       std::vector<BlockNumber>& all = kind == RootKind::kRegister ? registers
-                                      : kind == RootKind::kStack  ? stack
+                                      : is_of_call                ? stack
                                                                   : globals;
       all.insert(all.end(), root.references.begin(), root.references.end());
     });

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/diff_names.h"
+#include "references/local_name.h"
 #include "report/number_text.h"
 #include "report/reference_labels.h"
 #include "report/terminal_text.h"
@@ -35,7 +36,7 @@ std::string OwnerLabels::several_of(size_t named) const {
         of_several_.begin() + static_cast<ptrdiff_t>(named), of_several_.end(), [&](uint32_t one) {
           const RootKind kind = places_[one].kind;
           return kind == RootKind::kVariable || kind == RootKind::kThreadLocal ||
-                 kind == RootKind::kGlobal;
+                 kind == RootKind::kGlobal || kind == RootKind::kLocal;
         });
     text += are_variables
                 ? fmt::format(" and {}", count_text(more, "more variable", "more variables"))
@@ -65,6 +66,7 @@ void OwnerLabels::write_json_place(JsonWriter& json, uint32_t place) const {
   RootPlace of_all = places_[place];
   of_all.tid = 0;
   of_all.begin = Address();
+  if (of_all.kind == RootKind::kLocal) of_all.name = local_without_line(of_all.name);
   write_json_root(json, of_all);
   json.member("threads", threads);
   json.member("thread_family", thread_family_of(metadata_, places_[place].tid));

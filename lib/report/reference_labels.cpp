@@ -6,6 +6,7 @@
 
 #include "analysis/thread_family.h"
 #include "base/free_name.h"
+#include "references/local_name.h"
 #include "report/json_head.h"
 #include "report/number_text.h"
 #include "report/shell_word.h"
@@ -57,6 +58,7 @@ std::string label_of(const SnapshotMetadata& metadata, const RootPlace& place,
   switch (place.kind) {
     case RootKind::kVariable:
     case RootKind::kGlobal: return name;
+    case RootKind::kLocal: return std::string(threads < 2 ? name : local_without_line(name));
     case RootKind::kThreadLocal:
       return fmt::format("{}, thread-local of {}", name,
                          thread_label(metadata, place.tid, threads));
@@ -83,13 +85,18 @@ std::string thread_family_of(const SnapshotMetadata& metadata, int32_t tid) {
 }
 
 std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place, uint32_t threads) {
-  const std::string in_module = place.module.empty() || place.kind == RootKind::kGlobal
-                                    ? ""
-                                    : " in " + printable(file_name_of(place.module));
-  return label_of(
+  // Variables of an interpreted program are not the interpreter's.
+  const bool is_interpreted = place.kind == RootKind::kGlobal || place.kind == RootKind::kLocal;
+  const std::string in_module =
+      place.module.empty() || is_interpreted ? "" : " in " + printable(file_name_of(place.module));
+  std::string label = label_of(
       metadata, place,
       place.name.empty() ? unnamed_label(metadata, place) : printable(place.name) + in_module,
       threads);
+  if (place.kind == RootKind::kLocal && place.tid != 0) {
+    label += ", " + thread_label(metadata, place.tid, threads);
+  }
+  return label;
 }
 
 std::string short_root_label(const SnapshotMetadata& metadata, const RootPlace& place,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "references/local_name.h"
 #include "report/number_text.h"
 #include "report/reference_labels.h"
 #include "report/reference_report.h"
@@ -50,6 +51,7 @@ std::vector<const TypeRow*> in_order(const TypeCensus& census, Order order) {
 // Of threads nothing but what they run: the row is for all of them.
 std::string holding_root_label(const ReferenceReportInput& input, const RootPlace& place) {
   if (place.kind == RootKind::kRegister) return "a register";
+  if (place.kind == RootKind::kLocal) return printable(local_without_line(place.name));
   if (place.kind != RootKind::kStack) return root_label(input.metadata, place);
   if (place.name.empty()) return "a stack";
   return "the stack of " + printable(place.name);

@@ -9,7 +9,7 @@ namespace heapsnap {
 template <>
 struct EnumRange<RootKind> {
   static constexpr auto kFirst = RootKind::kVariable;
-  static constexpr auto kLast = RootKind::kGlobal;
+  static constexpr auto kLast = RootKind::kLocal;
   static constexpr auto kUnknown = RootKind::kMapping;
 };
 

@@ -281,6 +281,11 @@ LABELS = {
     "g_cache in server": {"root": "g_cache", "kind": "variable", "module": "/opt/server", "module_offset": 64},
     "server+0x40": {"root": "", "kind": "variable", "module": "/opt/server", "module_offset": 64},
     "Cache::STORE": {"root": "Cache::STORE", "kind": "global", "module": "/usr/lib/libruby.so", "module_offset": 64},
+    "orders in handle() at app.py:42, thread 7":
+        {"root": "orders in handle() at app.py:42", "kind": "local", "module": "/usr/bin/python3.11", "module_offset": 0, "tid": 7},
+    "orders in handle() at app.py, 64 threads (worker-*)":
+        {"root": "orders in handle() at app.py", "kind": "local", "module": "/usr/bin/python3.11", "threads": 64,
+         "thread_family": "worker-*"},
     "t_buffer in server, thread-local of 12 threads (worker)":
         {"root": "t_buffer", "kind": "thread-local", "module": "/opt/server", "threads": 12, "thread_family": "worker"},
     "t_buffer in server, thread-local of thread 7": {"root": "t_buffer", "kind": "thread-local", "module": "/opt/server", "tid": 7},

@@ -308,6 +308,10 @@ TEST_CASE("a global of an interpreted program has no module") {
   CHECK(RootNames(metadata, NameScope::kOneBuild).of(place) == "KEPT");
   place.kind = RootKind::kVariable;
   CHECK(RootNames(metadata, NameScope::kOneBuild).of(place) == "KEPT in libruby-3.1.so");
+  // The function may be elsewhere in itself by now.
+  place.kind = RootKind::kLocal;
+  place.name = "orders in handle() at app.py:42";
+  CHECK(RootNames(metadata, NameScope::kOneBuild).of(place) == "orders in handle() at app.py");
 }
 
 TEST_CASE("within one build, what has no name goes by its place in the file") {

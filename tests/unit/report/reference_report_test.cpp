@@ -225,6 +225,13 @@ TEST_CASE("threads that do the same are named together") {
   // The module is the interpreter, not where the variable is.
   place.kind = RootKind::kGlobal;
   CHECK(root_label(metadata, place) == "handle");
+  place.kind = RootKind::kLocal;
+  place.name = "orders in handle() at app.py:42";
+  CHECK(root_label(metadata, place) == "orders in handle() at app.py:42, thread 7 (worker-7)");
+  CHECK(root_label(metadata, place, 2) == "orders in handle() at app.py, 2 threads (worker-*)");
+  CHECK(short_root_label(metadata, place) == "orders in handle() at app.py:42");
+  place.tid = 0;
+  CHECK(root_label(metadata, place) == "orders in handle() at app.py:42");
 }
 
 TEST_CASE("a variable without a name is where its words are") {

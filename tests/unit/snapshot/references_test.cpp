@@ -106,7 +106,8 @@ TEST_CASE("roots and types come back as they were") {
   const std::vector<RootPlace> places{
       {RootKind::kVariable, 0, "/bin/server", "g_cache", Address(0x4010), 8, 0x4010},
       {RootKind::kStack, 4711, "/bin/server", "handle_request()", Address(0x7ff000), 0, 0},
-      {RootKind::kRegister, 4711, "", "rbx", Address(), 0, 0}};
+      {RootKind::kRegister, 4711, "", "rbx", Address(), 0, 0},
+      {RootKind::kLocal, 4711, "/bin/python", "x in f() at a.py:1", Address(0x7ff100), 8, 0}};
   const std::vector<Root> roots{{0, 0, 7, false}, {1, 24, 3, true}, {2, 0, 9, false}};
   const std::vector<BlockType> names{{"", "", TypeSource::kUnknown},
                                      {"Session", "/bin/server", TypeSource::kVtable}};

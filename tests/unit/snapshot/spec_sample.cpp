@@ -131,9 +131,10 @@ class Sample {
     }
     const std::vector<RootPlace> places = {
         {RootKind::kVariable, 0, "/bin/a", "g_cache", Address(0x4000), 8, 0x3000},
-        {RootKind::kStack, 12, "", "main", Address(0x7ff000000000), 0, 0}};
+        {RootKind::kStack, 12, "", "main", Address(0x7ff000000000), 0, 0},
+        {RootKind::kLocal, 12, "/bin/a", "x in f() at a.py:1", Address(0x7ff000001000), 8, 0}};
     for (uint32_t i = 0; i < 5; ++i) {
-      const Root root{i % 2, uint64_t{16} * (5 - i), BlockNumber{2999} / (i + 1), i == 2};
+      const Root root{i % 3, uint64_t{16} * (5 - i), BlockNumber{2999} / (i + 1), i == 2};
       writer_.on_root(root);
       line("roots place={} offset={} target={} interior={:d}", root.place, root.offset, root.target,
            root.interior);

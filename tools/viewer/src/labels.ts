@@ -13,7 +13,7 @@ function severalLabel(roots: Root[], total: number): string {
     const last = named.pop()!;
     return `${named.length === 0 ? "" : `${named.join(", ")} and `}${last} together`;
   }
-  const areVariables = roots.length === total && roots.slice(kMostNamed).every((root) => ["variable", "thread-local", "global"].includes(root.kind));
+  const areVariables = roots.length === total && roots.slice(kMostNamed).every((root) => ["variable", "thread-local", "global", "local"].includes(root.kind));
   return `${named.join(", ")} and ${areVariables ? counted(more, "more variable", "more variables") : counted(more, "more root", "more roots")}, together`;
 }
 
@@ -32,9 +32,10 @@ function rootLabel(root: Root, withModule: boolean): string {
   const module = root.module === undefined || root.module === "" ? "" : fileName(root.module);
   let name = root.root;
   if (name === "") name = module === "" ? root.addr ?? `a ${root.kind}` : `${module}+0x${(root.module_offset ?? 0).toString(16)}`;
-  else if (withModule && module !== "" && root.kind !== "global") name = `${name} in ${module}`;
+  else if (withModule && module !== "" && root.kind !== "global" && root.kind !== "local") name = `${name} in ${module}`;
   switch (root.kind) {
     case "thread-local": return `${name}, thread-local of ${threadLabel(root)}`;
+    case "local": return withModule && (root.threads !== undefined || root.tid !== undefined) ? `${name}, ${threadLabel(root)}` : name;
     case "stack": return root.root === "" ? `${threadLabel(root)}, on its stack` : `${threadLabel(root)}, in ${name}`;
     case "register": return `${threadLabel(root)}, in register ${root.root}`;
     case "mapping": return root.root === "" ? `anonymous memory at ${root.addr ?? "?"}` : root.root;

@@ -66,7 +66,7 @@ function depthOf(item: Item): number {
 
 const kindTexts: Record<string, string> = {
   variable: "variable", "thread-local": "thread-local variable", stack: "stack frame", register: "register", mapping: "mapping",
-  global: "global of the language runtime", several: "several roots", blocks: "blocks",
+  global: "global of the language runtime", local: "local variable of the language runtime", several: "several roots", blocks: "blocks",
 };
 
 // Places are shares, as a page that is printed is narrower than the one that was laid out.
