@@ -93,22 +93,27 @@ std::vector<Rank> Ranks::of_places(const std::vector<RootPlace>& places) {
   return ranks;
 }
 
-// Places of local variables come by threads, of each the outermost call first.
+// Places of local variables come by threads, of each the outermost call first. Of one call there may
+// be two parts, each with words that ascend: what is in the first one other variables may lead to,
+// too, as functions do to what they share with the call that made them.
 void Ranks::rank_locals(const std::vector<RootPlace>& places, std::vector<Rank>& ranks) {
-  struct Call {
-    std::string_view name;
+  struct Part {
+    std::string_view call;
+    Address last;
     Rank depth = 0;
   };
-  std::unordered_map<int32_t, Call> last;  // of each thread
+  std::unordered_map<int32_t, Part> parts;  // of each thread, the one before
   for (uint32_t i = 0; i < places.size(); ++i) {
     if (places[i].kind != RootKind::kLocal) continue;
-    const std::string_view name = call_of_local(places[i].name);
-    const auto [entry, is_first] = last.try_emplace(places[i].tid, Call{name, 0});
-    Call& call = entry->second;
-    if (!is_first && call.name != name) {
-      call = {name, std::min(call.depth + 1, kMostFrames - 1)};
+    const std::string_view call = call_of_local(places[i].name);
+    const auto [entry, is_first] = parts.try_emplace(places[i].tid, Part{call, {}, 0});
+    Part& part = entry->second;
+    if (!is_first && (part.call != call || places[i].begin < part.last)) {
+      part.depth = std::min(part.depth + 1, kMostFrames - 1);
     }
-    ranks[i] = (is_temporary(places[i].name) ? kTemporaries : kLocals) + call.depth;
+    part.call = call;
+    part.last = places[i].begin;
+    ranks[i] = (is_temporary(places[i].name) ? kTemporaries : kLocals) + part.depth;
   }
 }
 

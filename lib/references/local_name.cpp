@@ -21,7 +21,11 @@ std::string local_name(const LocalName& parts) {
 }
 
 bool is_temporary(std::string_view name) {
-  return split_local(name).variable == kTemporary;
+  return split_local(name).variable == kTemporary || may_be_left_over(name);
+}
+
+bool may_be_left_over(std::string_view name) {
+  return split_local(name).variable == kPerhapsTemporary;
 }
 
 std::string_view local_without_line(std::string_view name) {

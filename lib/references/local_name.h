@@ -23,7 +23,10 @@ struct LocalName {
 std::string local_name(const LocalName& parts);
 
 inline constexpr std::string_view kTemporary = "a temporary";
+inline constexpr std::string_view kPerhapsTemporary = "perhaps a temporary";  // or left over
+// Either of them.
 bool is_temporary(std::string_view name);
+bool may_be_left_over(std::string_view name);
 
 // The parts of such a name, of any text: what is not there is empty.
 LocalName split_local(std::string_view name);

@@ -38,6 +38,11 @@ class ObjectReferences final : public ReferenceSink {
   uint32_t class_of(BlockNumber block) const {
     return block < of_block_.size() ? of_block_[block] : 0;
   }
+  // Whether it is there, `inside` of a block of malloc, that its object begins.
+  bool begins_inside(BlockNumber block, uint8_t inside) const {
+    const uint32_t object_at = map_.slots().classes()[class_of(block)].object_at;
+    return object_at != 0 && how_far_inside(object_at) == inside;
+  }
   // The kind of a buffer, an index into RuntimeObjects::buffer_kinds, and one; 0: not known.
   uint8_t buffer_kind(BlockNumber block) const { return kinds_[block]; }
 
@@ -54,11 +59,6 @@ class ObjectReferences final : public ReferenceSink {
     uint64_t end = 0;
     auto operator<=>(const Words&) const = default;
   };
-  // Whether it is there, `inside` of a block of malloc, that its object begins.
-  bool begins_inside(BlockNumber block, uint8_t inside) const {
-    const uint32_t object_at = map_.slots().classes()[class_of(block)].object_at;
-    return object_at != 0 && how_far_inside(object_at) == inside;
-  }
   // Whether a word of the class leads to the first byte of a block that it does not hold.
   bool only_knows(const ObjectClass& source, uint32_t offset, BlockNumber target) const;
   void find_words(const RuntimeObjects& objects);

@@ -4,7 +4,9 @@
 //
 //   module app   __dict__ ──►  keys ──►  | "CACHE" | value |      the value's word: "app.CACHE"
 //
-// A variable is a root: its word lies in a block or slot all the same, but is no reference of it.
+// A variable is a root: its word lies in a block or slot all the same, but is no reference of it. So
+// is a local variable of a function that runs. Those of a thread are in order: the outermost call's
+// first.
 //
 // Which words of a buffer are references, its object says; a walk comes by the two in any order:
 //
@@ -21,6 +23,7 @@
 
 #include "base/address.h"
 #include "base/large_memory.h"
+#include "references/root.h"
 #include "references/slot_map.h"
 
 namespace heapsnap {
@@ -31,9 +34,11 @@ struct RuntimeObjects {
     uint32_t of_class = 0;
   };
   struct Variable {
-    Address word;
-    std::string name;    // "app.CACHE"
+    Address word;        // of a local one, perhaps outside of all blocks and slots
+    std::string name;    // "app.CACHE"; of a local one, as in local_name.h
     std::string module;  // path of the runtime
+    RootKind kind = RootKind::kGlobal;
+    int32_t tid = 0;  // of a local one: the thread whose call it is
   };
   struct LeftOver {  // words in the slot or block of malloc in which an address lies
     static constexpr uint64_t kToEnd = UINT64_MAX;

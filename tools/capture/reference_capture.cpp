@@ -231,11 +231,34 @@ void ReferenceCapture::count(const ScannedMemory& scanned) {
   record_.bytes_unreadable += scanned.bytes_unreadable;
 }
 
+void ReferenceCapture::find_outer_variables() {
+  BlockMap::Hint hint;
+  for (uint32_t i = 0; i < objects_.variables.size(); ++i) {
+    const RuntimeObjects::Variable& one = objects_.variables[i];
+    if (one.kind != RootKind::kLocal || map_->find(one.word.value(), hint)) continue;
+    outer_variables_.emplace_back(one.word, i);
+  }
+  std::sort(outer_variables_.begin(), outer_variables_.end());
+}
+
+bool ReferenceCapture::is_variable(const FoundWord& word) {
+  const auto found = std::lower_bound(outer_variables_.begin(), outer_variables_.end(),
+                                      std::pair(word.at, uint32_t{0}));
+  if (found == outer_variables_.end() || found->first != word.at) return false;
+  const bool is_inside =
+      word.inside != 0 &&
+      !(object_references_ && object_references_->begins_inside(word.target, word.inside));
+  variables_.push_back({found->second, 0, word.target, is_inside});
+  return true;
+}
+
 void ReferenceCapture::scan_roots() {
+  find_outer_variables();
   for (uint32_t i = 0; i < regions_.regions.size(); ++i) {
     check_budget();
     if (storage_) storage_->set_on_stack(regions_.regions[i].kind == RootKind::kStack);
     const auto receive = [&](const FoundWord& word) {
+      if (is_variable(word)) return;
       if (roots_.size() == kMostRoots) throw GivenUp{"it has more roots than are kept"};
       roots_.push_back({0, 0, word.target, word.inside != 0});
       words_.push_back({word.at, i});
@@ -361,12 +384,15 @@ void ReferenceCapture::write_roots(SnapshotWriter& writer) {
     if (i < words_.size()) root.offset = words_[i].address - named.places[root.place].begin;
     writer.on_root(root);
   }
+  // As the runtimes named them: locals of outer calls come first.
+  std::stable_sort(variables_.begin(), variables_.end(),
+                   [](const Root& a, const Root& b) { return a.place < b.place; });
   for (const Root& variable : variables_) {
     const RuntimeObjects::Variable& known = objects_.variables[variable.place];
     writer.on_root(
         {static_cast<uint32_t>(named.places.size()), 0, variable.target, variable.interior});
     named.places.push_back(
-        {RootKind::kGlobal, 0, known.module, known.name, known.word, sizeof(uint64_t), 0});
+        {known.kind, known.tid, known.module, known.name, known.word, sizeof(uint64_t), 0});
   }
   writer.on_root_places(named.places);
 }

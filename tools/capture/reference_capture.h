@@ -106,6 +106,9 @@ class ReferenceCapture final : public ChunkSink {
   StartThread helper_thread() const;
   void scan(const HeapModel& heap, const MemoryTaken& taken, SnapshotWriter& writer);
   void scan_roots();
+  void find_outer_variables();
+  // Whether the word is a variable's: then it is that one's root.
+  bool is_variable(const FoundWord& word);
   void add_objects(SnapshotWriter& writer);
   void find_known_blocks(const HeapModel& heap);
   TypeNumber type_of(const FirstWord& first);
@@ -142,6 +145,8 @@ class ReferenceCapture final : public ChunkSink {
 
   RuntimeObjects objects_;
   std::unique_ptr<ObjectReferences> object_references_;  // null: there are no objects
+  // Words of local variables that lie in no block; ascending, with indices into those.
+  std::vector<std::pair<Address, uint32_t>> outer_variables_;
   std::vector<Root> variables_;  // of the runtimes: `place` is an index into objects_.variables
 
   BlockTypeList types_;

@@ -1,6 +1,9 @@
 #include "runtime/python/python_graph.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "runtime/python/python_text.h"
 
 namespace heapsnap {
 
@@ -286,26 +289,21 @@ void PythonGraph::add_variables(const std::string& module) {
   for (const Module& one : modules_) add_variables_of(one, module);
 }
 
-// A str of ASCII characters, as names are.
+void PythonGraph::add_locals(const PythonFrames& frames, const std::string& module) {
+  for (const PythonLocal& local : frames.locals()) {
+    objects_.variables.push_back({local.word, local.name, module, RootKind::kLocal, local.tid});
+  }
+  add_left_over(frames.free_words());
+}
+
+// A str without blanks, as names are.
 std::optional<std::string> PythonGraph::text_at(Address at) {
   constexpr uint64_t kLongest = 200;
-  std::vector<std::byte> head(layout_.text_ascii_size);
-  if (at.is_null() || !at.is_aligned(kPythonWord) || cache_.read(at, head) != head.size()) {
-    return std::nullopt;
-  }
-  const uint64_t state = python_word(head, layout_.text_state);
-  const uint64_t length = python_word(head, layout_.text_length);
-  const bool is_ascii = (state >> 5 & 3) == 3;
-  if (!is_ascii || length == 0 || length > kLongest) return std::nullopt;
-  std::string text(length, '\0');
-  if (cache_.read(at + layout_.text_ascii_size, std::as_writable_bytes(std::span(text))) !=
-      length) {
-    return std::nullopt;
-  }
-  for (const char c : text) {
-    if (c <= 0x20 || c == 0x7f) return std::nullopt;
-  }
-  return text;
+  auto text = python_text(cache_, layout_, at, kLongest);
+  const bool has_blanks = text && std::any_of(text->begin(), text->end(), [](char one) {
+                            return static_cast<unsigned char>(one) <= 0x20 || one == 0x7f;
+                          });
+  return has_blanks ? std::nullopt : std::move(text);
 }
 
 void PythonGraph::add_variables_of(const Module& module, const std::string& path) {

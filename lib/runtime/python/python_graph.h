@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "references/runtime_objects.h"
+#include "runtime/python/python_frames.h"
 #include "runtime/python/python_layout.h"
 #include "runtime/python/python_objects.h"
 #include "target/page_cache.h"
@@ -48,6 +49,7 @@ class PythonGraph {
   void add_left_over(std::span<const AddressRange> words);
   // After the last object. `module`: path of the interpreter.
   void add_variables(const std::string& module);
+  void add_locals(const PythonFrames& frames, const std::string& module);
 
  private:
   struct Module {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "runtime/python/python_lines.h"
+
 namespace heapsnap {
 
 struct PythonLayout {
@@ -46,8 +48,13 @@ struct PythonLayout {
   FreeList free_frames = {};
   // PyFrameObject, before 3.11: each function keeps the last one of its frames. 0: none does
   uint32_t frame_back = 0;
-  // PyThreadState, since 3.11: the stack of frames of Python's functions
+  // PyThreadState
   uint32_t thread_next = 0;
+  uint32_t thread_id = 0;     // pthread_self()
+  uint32_t thread_frame = 0;  // the innermost one, or what leads to it:
+  bool has_c_frame = false;   // a _PyCFrame
+  uint32_t c_frame_current = 0;
+  // Since 3.11: the stack of frames of Python's functions
   uint32_t thread_stack_chunk = 0;
   uint32_t thread_stack_top = 0;
   // _PyStackChunk
@@ -55,6 +62,24 @@ struct PythonLayout {
   uint32_t chunk_size = 0;
   uint32_t chunk_top = 0;  // in words from there on:
   uint32_t chunk_data = 0;
+  // PyFrameObject, since 3.11 _PyInterpreterFrame
+  uint32_t frame_previous = 0;
+  uint32_t frame_code = 0;
+  uint32_t frame_instruction = 0;  // the last one: its number, since 3.11 where it is
+  uint32_t frame_stack_top = 0;    // since 3.11, in words from the first variable on
+  uint32_t frame_owner = 0;        // 0: it is an object
+  uint32_t frame_locals = 0;
+  // PyCodeObject
+  uint32_t code_variables = 0;  // names: since 3.11 of all three
+  uint32_t code_cells = 0;
+  uint32_t code_free = 0;
+  uint32_t code_stack_size = 0;
+  uint32_t code_name = 0;
+  uint32_t code_file = 0;
+  uint32_t code_first_line = 0;
+  uint32_t code_lines = 0;
+  uint32_t code_instructions = 0;  // since 3.11
+  PythonLineTable lines = PythonLineTable::kAddresses;
   // What an arena and a pool are (ARENA_SIZE, POOL_SIZE of obmalloc.c)
   uint64_t arena_bytes = 0;
   uint64_t pool_bytes = 0;
@@ -133,6 +158,19 @@ struct PythonLayout {
   uint32_t debug_interpreter_next = 0;
   uint32_t debug_interpreter_threads = 0;
   uint32_t debug_thread_stack_chunk = 0;
+  uint32_t debug_thread_id = 0;
+  uint32_t debug_thread_frame = 0;
+  uint32_t debug_frame_previous = 0;
+  uint32_t debug_frame_code = 0;
+  uint32_t debug_frame_instruction = 0;
+  uint32_t debug_frame_owner = 0;
+  uint32_t debug_frame_locals = 0;
+  uint32_t debug_code_variables = 0;
+  uint32_t debug_code_name = 0;
+  uint32_t debug_code_file = 0;
+  uint32_t debug_code_first_line = 0;
+  uint32_t debug_code_lines = 0;
+  uint32_t debug_code_instructions = 0;
   uint32_t debug_type_name = 0;
   uint32_t debug_type_flags = 0;
   uint32_t debug_dict_keys = 0;

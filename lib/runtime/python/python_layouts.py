@@ -15,11 +15,12 @@ import sys
 # What is in no debug information, of the versions since that one: obmalloc.c, object.h, pycore_dict.h, longintrepr.h.
 CONSTANTS = {
     (3, 9): {"arena_bytes": 256 << 10, "pool_bytes": 4 << 10},
-    (3, 10): {"arena_bytes": 1 << 20, "pool_bytes": 16 << 10},
-    (3, 11): {"header_flags": 1 << 4, "values": "PythonLayout::Values::kFirst"},
+    (3, 10): {"arena_bytes": 1 << 20, "pool_bytes": 16 << 10, "lines": "PythonLineTable::kRanges"},
+    (3, 11): {"header_flags": 1 << 4, "values": "PythonLayout::Values::kFirst", "has_c_frame": "true",
+              "lines": "PythonLineTable::kLocations"},
     (3, 12): {"has_own_arenas": "true", "header_flags": 3 << 3, "values": "PythonLayout::Values::kTagged",
               "long_size_shift": 3},
-    (3, 13): {"inline_flag": 1 << 2, "values": "PythonLayout::Values::kInline"},
+    (3, 13): {"has_c_frame": "false", "inline_flag": 1 << 2, "values": "PythonLayout::Values::kInline"},
 }
 # Member of PythonLayout: expression for gdb; of some versions only.
 ONLY = {
@@ -40,6 +41,19 @@ DEBUG_OFFSETS = {
     "interpreter_next": "interpreter_state.next",
     "interpreter_threads": "interpreter_state.threads_head",
     "thread_stack_chunk": "thread_state.datastack_chunk",
+    "thread_id": "thread_state.thread_id",
+    "thread_frame": "thread_state.current_frame",
+    "frame_previous": "interpreter_frame.previous",
+    "frame_code": "interpreter_frame.executable",
+    "frame_instruction": "interpreter_frame.instr_ptr",
+    "frame_owner": "interpreter_frame.owner",
+    "frame_locals": "interpreter_frame.localsplus",
+    "code_variables": "code_object.localsplusnames",
+    "code_name": "code_object.qualname",
+    "code_file": "code_object.filename",
+    "code_first_line": "code_object.firstlineno",
+    "code_lines": "code_object.linetable",
+    "code_instructions": "code_object.co_code_adaptive",
     "type_name": "type_object.tp_name",
     "type_flags": "type_object.tp_flags",
     "dict_keys": "dict_object.ma_keys",
@@ -87,14 +101,54 @@ def free_objects(version):
         found["free_frames"] = [f"&{FREE}frame.free_list", "1", "&((PyFrameObject*)0)->f_back"]
         return found
     return found | {
-        "interpreter_threads": f"&{FREE}threads.head",
-        "thread_next": "&((PyThreadState*)0)->next",
         "thread_stack_chunk": "&((PyThreadState*)0)->datastack_chunk",
         "thread_stack_top": "&((PyThreadState*)0)->datastack_top",
         "chunk_previous": "&((_PyStackChunk*)0)->previous",
         "chunk_size": "&((_PyStackChunk*)0)->size",
         "chunk_top": "&((_PyStackChunk*)0)->top",
         "chunk_data": "&((_PyStackChunk*)0)->data",
+    }
+
+
+def frames(version):
+    """Calls of functions, and what each of a function has in common."""
+    threads = "tstate_head" if version < (3, 11) else "threads.head"
+    innermost = "frame" if version < (3, 11) else "cframe" if version < (3, 13) else "current_frame"
+    code = "&((PyCodeObject*)0)->"
+    found = {
+        "interpreter_threads": f"&{FREE}{threads}",
+        "thread_next": "&((PyThreadState*)0)->next",
+        "thread_id": "&((PyThreadState*)0)->thread_id",
+        "thread_frame": f"&((PyThreadState*)0)->{innermost}",
+        "code_stack_size": f"{code}co_stacksize",
+        "code_file": f"{code}co_filename",
+        "code_first_line": f"{code}co_firstlineno",
+        "code_lines": f"{code}{'co_lnotab' if version < (3, 10) else 'co_linetable'}",
+    }
+    if version < (3, 11):
+        return found | {
+            "frame_previous": "&((PyFrameObject*)0)->f_back",
+            "frame_code": "&((PyFrameObject*)0)->f_code",
+            "frame_instruction": "&((PyFrameObject*)0)->f_lasti",
+            "frame_locals": "&((PyFrameObject*)0)->f_localsplus",
+            "code_variables": f"{code}co_varnames",
+            "code_cells": f"{code}co_cellvars",
+            "code_free": f"{code}co_freevars",
+            "code_name": f"{code}co_name",
+        }
+    frame = "&((struct _PyInterpreterFrame*)0)->"
+    if version < (3, 13):
+        found["c_frame_current"] = "&((_PyCFrame*)0)->current_frame"
+    return found | {
+        "frame_previous": f"{frame}previous",
+        "frame_code": f"{frame}{'f_code' if version < (3, 13) else 'f_executable'}",
+        "frame_instruction": f"{frame}{'prev_instr' if version < (3, 13) else 'instr_ptr'}",
+        "frame_stack_top": f"{frame}stacktop",
+        "frame_owner": f"{frame}owner",
+        "frame_locals": f"{frame}localsplus",
+        "code_variables": f"{code}co_localsplusnames",
+        "code_name": f"{code}co_qualname",
+        "code_instructions": f"{code}co_code_adaptive",
     }
 
 
@@ -155,7 +209,7 @@ FIELDS = {
 
 # In the order in which they are declared, as an initializer needs them.
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_layout.h"), encoding="utf-8") as header:
-    MEMBERS = re.findall(r"^  (?:unsigned|uint\d+_t|bool|Values|FreeArray|FreeList|Cache) (\w+) = ", header.read(), re.MULTILINE)
+    MEMBERS = re.findall(r"^  (?:unsigned|uint\d+_t|bool|Values|FreeArray|FreeList|Cache|PythonLineTable) (\w+) = ", header.read(), re.MULTILINE)
 
 
 def ask(path, expressions):
@@ -185,7 +239,7 @@ def main():
     for path in sys.argv[1:]:
         version = tuple(map(int, re.search(r"python(\d+)\.(\d+)[^/]*$", path).groups()))
         fields = {name: one for name, one in FIELDS.items() if ONLY.get(name, lambda _: True)(version)}
-        values = ask_all(path, fields | free_objects(version))
+        values = ask_all(path, fields | free_objects(version) | frames(version))
         for since, constants in CONSTANTS.items():
             if since <= version:
                 values |= constants

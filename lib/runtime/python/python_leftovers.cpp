@@ -107,7 +107,7 @@ void PythonLeftovers::add_caches(Address interpreter) {
 // Each thread has chunks of memory for its frames, the last one not full.
 void PythonLeftovers::add_frames(Address interpreter) {
   constexpr uint64_t kMostBytes = 1ULL << 32;
-  if (layout_.interpreter_threads == 0) return;
+  if (layout_.thread_stack_chunk == 0) return;
   size_t seen = words_.size();
   auto thread = cache_.word(interpreter + layout_.interpreter_threads, kLeftWord);
   for (; thread && *thread != 0 && seen < kMostWords; ++seen) {

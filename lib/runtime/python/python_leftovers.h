@@ -43,6 +43,8 @@ class PythonLeftovers {
     const auto found = free_.find(block.value());
     return found == free_.end() ? nullptr : &found->second;
   }
+  // Whether there is an object that nothing refers to.
+  bool is_free(Address at);
   // Words that own nothing: in the interpreters' states, and behind the frames of threads.
   const std::vector<AddressRange>& words() const { return words_; }
 
@@ -57,8 +59,6 @@ class PythonLeftovers {
   void add_lists(Address interpreter, const PythonLayout::FreeList& list);
   void add_caches(Address interpreter);
   void add_frames(Address interpreter);
-  // Whether nothing refers to what lies there.
-  bool is_free(Address at);
   void add_free(Address object, bool is_object, uint32_t link);
 
   const PythonLayout& layout_;

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -161,9 +162,25 @@ bool has_known_interpreters(Target& target, const PythonPlace& place) {
   const auto says = [&](uint32_t offset, uint64_t expected) {
     return target.memory().read_value<uint64_t>(place.runtime + offset) == expected;
   };
+  const std::pair<uint32_t, uint32_t> members[] = {
+      {layout.debug_interpreter_threads, layout.interpreter_threads},
+      {layout.debug_thread_stack_chunk, layout.thread_stack_chunk},
+      {layout.debug_thread_id, layout.thread_id},
+      {layout.debug_thread_frame, layout.thread_frame},
+      {layout.debug_frame_previous, layout.frame_previous},
+      {layout.debug_frame_code, layout.frame_code},
+      {layout.debug_frame_instruction, layout.frame_instruction},
+      {layout.debug_frame_owner, layout.frame_owner},
+      {layout.debug_frame_locals, layout.frame_locals},
+      {layout.debug_code_variables, layout.code_variables},
+      {layout.debug_code_name, layout.code_name},
+      {layout.debug_code_file, layout.code_file},
+      {layout.debug_code_first_line, layout.code_first_line},
+      {layout.debug_code_lines, layout.code_lines},
+      {layout.debug_code_instructions, layout.code_instructions}};
   return layout.debug_version != 0 &&
-         says(layout.debug_interpreter_threads, layout.interpreter_threads) &&
-         says(layout.debug_thread_stack_chunk, layout.thread_stack_chunk);
+         std::all_of(std::begin(members), std::end(members),
+                     [&](const auto& member) { return says(member.first, member.second); });
 }
 
 std::string check_python(Target& target, const PythonPlace& place,

@@ -51,6 +51,7 @@ PythonWalk::PythonWalk(Target& target, PythonPlace place, RuntimeOptions options
     if (!has_known_interpreters(target, place_)) interpreters.clear();
     leftovers_.emplace(target, *place_.layout, interpreters);
     graph_->add_left_over(leftovers_->words());
+    frames_.emplace(target, *place_.layout, types_, interpreters);
   }
   // Smaller ones are in pools, unless Python was told to take everything from malloc.
   least_room_ = arenas_.all.empty() ? 16 : PythonLayout::kLargestSlot + 1;
@@ -182,7 +183,10 @@ uint32_t PythonWalk::class_in_graph(const PythonObject* object, Address at,
     const PythonType* const type = types_.find(word);
     const bool is_frame = type != nullptr && type->is_static && type->name == "frame";
     if (!is_frame || type->basic_size + kHeader > room) return SlotMap::kBuffers;
-    return graph_->class_of_free(type, static_cast<uint32_t>(kHeader + back));
+    // In the interpreter's list of free ones, the next; else what called it once.
+    const Address next(python_word(block, kHeader + back));
+    const bool is_link = leftovers_->is_free(next);
+    return graph_->class_of_free(type, is_link ? static_cast<uint32_t>(kHeader + back) : 0);
   }
   graph_->see(*object, at, block, room);
   return graph_->class_of(*object, at, block, room);
@@ -324,7 +328,10 @@ void PythonWalk::take(RuntimeModel& model) {
       walk_arena(arena);
     }
     read_tables();
-    if (graph_) graph_->add_variables(place_.module);
+    if (graph_) {
+      graph_->add_variables(place_.module);
+      graph_->add_locals(*frames_, place_.module);
+    }
     const bool has_objects =
         std::any_of(sums_.begin(), sums_.end(), [](const Sum& sum) { return sum.count != 0; });
     if (!has_objects) {

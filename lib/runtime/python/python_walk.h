@@ -92,6 +92,7 @@ class PythonWalk final : public RuntimeWalk {
   PythonObjects objects_;
   std::optional<PythonGraph> graph_;          // none: not wanted
   std::optional<PythonLeftovers> leftovers_;  // the same
+  std::optional<PythonFrames> frames_;        // the same
   uint64_t least_room_ = 0;                   // of a block of malloc that may be an object
   std::vector<Sum> sums_;                     // by number of type
   std::vector<SizeClass> size_classes_;

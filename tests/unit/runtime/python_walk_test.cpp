@@ -458,17 +458,23 @@ TEST_CASE("before 3.11, the frame that a function keeps for its next call holds 
     FakePython python(minor);
     const uint64_t frame =
         python.add_type("frame", python.object_type, 360, 8, FakePython::kCollected);
-    const uint64_t pool = python.add_pool(432, 2);
-    for (const uint64_t references : {0U, 1U}) {
-      python.put(python.block(pool, 432, references) + 16, references);
-      python.put(python.block(pool, 432, references) + 24, frame);
+    const uint64_t pool = python.add_pool(432, 3);
+    for (uint64_t i = 0; i < 3; ++i) {
+      python.put(python.block(pool, 432, i) + 16, i % 2);
+      python.put(python.block(pool, 432, i) + 24, frame);
     }
+    // The list of free frames leads on, but what called the function once is nobody's.
+    const uint64_t back = 16 + python.layout.frame_back;
+    python.put(python.block(pool, 432, 0) + back, python.block(pool, 432, 2) + 16);
+    python.put(python.block(pool, 432, 2) + back, python.block(pool, 432, 1) + 16);
     python.walk();
     const SlotMap& slots = python.objects.slots;
     CHECK(slots.class_of(0).name == (minor == 10 ? "frame (free)" : ""));
     CHECK(slots.class_of(1).name == "frame");
     if (minor != 10) continue;
     CHECK(slots.class_of(0).skips(47));
-    CHECK_FALSE(slots.class_of(0).skips((16 + python.layout.frame_back) / 8));
+    CHECK_FALSE(slots.class_of(0).skips(back / 8));
+    CHECK(slots.class_of(2).name == "frame (free)");
+    CHECK(slots.class_of(2).skips(back / 8));
   }
 }

@@ -1,0 +1,268 @@
+#include "runtime/python/python_frames.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "references/local_name.h"
+#include "runtime/python/python_objects.h"
+#include "runtime/python/python_text.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kFrameWord = 8;
+constexpr uint64_t kCodeUnit = 2;
+// Of a program that recurses as deep as it may; more is a chain that does not end.
+constexpr size_t kMostFrames = 1 << 17;
+constexpr size_t kMostThreads = 1 << 16;
+constexpr size_t kMostLocals = 1 << 18;
+constexpr uint64_t kMostBytes = 1 << 26;  // of names and tables of all functions
+constexpr uint32_t kMostSlots = 1 << 16;
+constexpr uint64_t kMostLineBytes = 1 << 20;
+constexpr size_t kLongestText = 4096;
+constexpr size_t kLongestName = 200;
+// PyTupleObject, PyBytesObject, PyVarObject: the same since 3.9.
+constexpr uint64_t kSizeAt = 16;
+constexpr uint64_t kTupleItems = 24;
+constexpr uint64_t kBytesAt = 32;
+// enum _frameowner
+constexpr uint8_t kOwnedByThread = 0;
+constexpr uint8_t kOwnedByStackOfC = 3;
+
+// One line, of which nothing is cut but what nobody gives a name to.
+bool is_printable(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char one) {
+    return static_cast<unsigned char>(one) >= 0x20 && one != 0x7f;
+  });
+}
+
+std::string shown_function(std::string name) {
+  // "<module>" and "<listcomp>" are called by nobody.
+  return name.ends_with('>') ? name : name + "()";
+}
+
+}  // namespace
+
+PythonFrames::PythonFrames(Target& target, const PythonLayout& layout, PythonTypes& types,
+                           std::span<const Address> interpreters)
+    : layout_(layout),
+      types_(types),
+      threads_(target.threads()),
+      cache_(target.memory()),
+      budget_(kMostBytes) {
+  if (layout.frame_locals == 0) return;
+  for (const Address interpreter : interpreters) add_threads(interpreter);
+}
+
+bool PythonFrames::spend(uint64_t bytes) {
+  if (bytes > budget_) return false;
+  budget_ -= bytes;
+  return true;
+}
+
+std::optional<uint32_t> PythonFrames::number_at(Address at) {
+  const auto word = cache_.word(at, sizeof(uint32_t));
+  return word ? std::optional(static_cast<uint32_t>(*word)) : std::nullopt;
+}
+
+std::optional<Address> PythonFrames::address_at(Address at) {
+  const auto word = cache_.word(at, kFrameWord);
+  if (!word || *word % kFrameWord != 0) return std::nullopt;
+  return Address(*word);
+}
+
+bool PythonFrames::is_of_type(Address object, const char* name) {
+  if (object.is_null() || !object.is_aligned(kFrameWord)) return false;
+  const auto type = cache_.word(object + kPythonTypeAt, kFrameWord);
+  const PythonType* const known = type ? types_.find(*type) : nullptr;
+  return known != nullptr && known->is_own && known->name == name;
+}
+
+void PythonFrames::add_threads(Address interpreter) {
+  auto thread = address_at(interpreter + layout_.interpreter_threads);
+  for (size_t i = 0; i < kMostThreads && thread && !thread->is_null(); ++i) {
+    if (!seen_.insert(thread->value()).second) return;
+    add_thread(*thread);
+    thread = address_at(*thread + layout_.thread_next);
+  }
+}
+
+// By pthread_self(): the thread pointer, or what lies less than a control block below it.
+int32_t PythonFrames::tid_of(Address thread) {
+  constexpr uint64_t kMostBelow = 4096;
+  const auto id = cache_.word(thread + layout_.thread_id, kFrameWord);
+  if (!id) return 0;
+  int32_t nearest = 0;
+  uint64_t least = kMostBelow;
+  for (const Thread& one : threads_) {
+    if (!one.registers) continue;
+    const uint64_t below = one.registers->thread_pointer.value() - *id;
+    if (below < least) {
+      least = below;
+      nearest = one.tid;
+    }
+  }
+  return nearest;
+}
+
+std::optional<Address> PythonFrames::innermost(Address thread) {
+  const auto at = address_at(thread + layout_.thread_frame);
+  if (!at || !layout_.has_c_frame || at->is_null()) return at;
+  return address_at(*at + layout_.c_frame_current);
+}
+
+void PythonFrames::add_thread(Address thread) {
+  std::vector<Frame> frames;
+  auto at = innermost(thread);
+  while (at && !at->is_null()) {
+    Frame frame;
+    if (seen_.size() >= kMostFrames || !seen_.insert(at->value()).second) return;
+    if (!read_frame(*at, frame)) return;
+    if (frame.code != nullptr) frames.push_back(frame);
+    at = address_at(*at + layout_.frame_previous);
+  }
+  if (!at) return;
+  const int32_t tid = tid_of(thread);
+  std::for_each(frames.rbegin(), frames.rend(), [&](const Frame& one) { add_locals(one, tid); });
+}
+
+bool PythonFrames::read_frame(Address at, Frame& frame) {
+  const bool is_object = layout_.frame_owner == 0;
+  if (is_object && !is_of_type(at, "frame")) return false;
+  if (!is_object) {
+    const auto owner = number_at(at + layout_.frame_owner);
+    if (!owner || (*owner & 0xff) > kOwnedByStackOfC) return false;
+    // Where C calls: no function's.
+    if ((*owner & 0xff) == kOwnedByStackOfC) return true;
+    frame.is_of_thread = (*owner & 0xff) == kOwnedByThread;
+  }
+  const auto code = address_at(at + layout_.frame_code);
+  Code* const known = code ? code_at(*code) : nullptr;
+  if (known == nullptr) return false;
+  frame.locals = at + layout_.frame_locals;
+  if (!is_object) {
+    // -1 while its function runs, or has called one of C.
+    const auto top = number_at(at + layout_.frame_stack_top);
+    if (!top) return false;
+    const auto locals = static_cast<uint32_t>(known->names.size());
+    if (*top != UINT32_MAX) {
+      if (*top < locals || *top - locals > known->stack) return false;
+      frame.depth = *top - locals;
+    }
+  }
+  frame.code = known;
+  return read_instruction(at, frame);
+}
+
+bool PythonFrames::read_instruction(Address at, Frame& frame) {
+  Code& code = *frame.code;
+  uint64_t offset = 0;
+  if (layout_.frame_owner == 0) {
+    const auto last = number_at(at + layout_.frame_instruction);
+    if (!last) return false;
+    // -1: it has not begun.
+    const uint64_t unit = layout_.lines == PythonLineTable::kAddresses ? 1 : kCodeUnit;
+    offset = *last == UINT32_MAX ? 0 : *last * unit;
+  } else {
+    const auto last = cache_.word(at + layout_.frame_instruction, kFrameWord);
+    // One before the first: it has not begun.
+    if (!last || *last + kCodeUnit < code.instructions.value()) return false;
+    offset = *last < code.instructions.value() ? 0 : *last - code.instructions.value();
+    if (offset > code.bytes) return false;
+  }
+  if (offset != code.last_at) {
+    if (!spend(code.lines.size())) return false;
+    code.last_at = offset;
+    code.last_line = python_line(layout_.lines, code.lines, code.first_line, offset);
+  }
+  frame.line = code.last_line;
+  return true;
+}
+
+PythonFrames::Code* PythonFrames::code_at(Address at) {
+  const auto [entry, is_new] = codes_.try_emplace(at.value());
+  if (is_new) entry->second = read_code(at);
+  return entry->second ? &*entry->second : nullptr;
+}
+
+bool PythonFrames::add_names(Address tuple, Code& code) {
+  if (!is_of_type(tuple, "tuple")) return false;
+  const auto size = cache_.word(tuple + kSizeAt, kFrameWord);
+  if (!size || *size > kMostSlots - code.names.size()) return false;
+  for (uint64_t i = 0; i < *size; ++i) {
+    const auto item = address_at(tuple + kTupleItems + i * kFrameWord);
+    if (!item || !spend(kLongestName)) return false;
+    auto name = python_text(cache_, layout_, *item, kLongestName);
+    code.names.push_back(name && is_printable(*name) ? std::move(*name) : std::string());
+  }
+  return true;
+}
+
+std::optional<PythonFrames::Code> PythonFrames::read_code(Address at) {
+  if (!is_of_type(at, "code")) return std::nullopt;
+  Code code;
+  for (const uint32_t names : {layout_.code_variables, layout_.code_cells, layout_.code_free}) {
+    if (names == 0) continue;
+    const auto tuple = address_at(at + names);
+    if (!tuple || !add_names(*tuple, code)) return std::nullopt;
+  }
+  const auto stack = number_at(at + layout_.code_stack_size);
+  const auto first_line = number_at(at + layout_.code_first_line);
+  if (!stack || *stack > kMostSlots || !first_line) return std::nullopt;
+  code.stack = *stack;
+  code.first_line = *first_line;
+  if (layout_.code_instructions != 0) {
+    const auto units = cache_.word(at + kSizeAt, kFrameWord);
+    if (!units || *units > UINT32_MAX) return std::nullopt;
+    code.instructions = at + layout_.code_instructions;
+    code.bytes = *units * kCodeUnit;
+  }
+  const auto text = [&](uint32_t member) {
+    const auto object = address_at(at + member);
+    auto found = object ? python_text(cache_, layout_, *object, kLongestText) : std::nullopt;
+    return found && is_printable(*found) ? std::move(*found) : std::string();
+  };
+  code.function = text(layout_.code_name);
+  if (!code.function.empty()) code.function = shown_function(std::move(code.function));
+  code.file = text(layout_.code_file);
+  code.file.erase(0, code.file.rfind('/') + 1);  // npos + 1 is 0
+  const auto lines = address_at(at + layout_.code_lines);
+  if (!lines || !is_of_type(*lines, "bytes")) return std::nullopt;
+  const auto size = cache_.word(*lines + kSizeAt, kFrameWord);
+  if (!size || *size > kMostLineBytes || !spend(*size)) return std::nullopt;
+  code.lines.resize(*size);
+  if (cache_.read(*lines + kBytesAt, code.lines) != *size) return std::nullopt;
+  return code;
+}
+
+void PythonFrames::add_locals(const Frame& frame, int32_t tid) {
+  if (locals_.size() >= kMostLocals) return;
+  const Code& code = *frame.code;
+  const auto add = [&](uint64_t slot, std::string_view variable) {
+    locals_.push_back({frame.locals + slot * kFrameWord, tid,
+                       local_name({variable, code.function, code.file, frame.line})});
+  };
+  std::vector<bool> are_cells;
+  for (size_t i = 0; i < code.names.size(); ++i) {
+    const auto value = address_at(frame.locals + i * kFrameWord);
+    are_cells.push_back(value && is_of_type(*value, "cell"));
+    if (are_cells.back() && !code.names[i].empty()) add(i, code.names[i]);
+  }
+  for (size_t i = 0; i < code.names.size(); ++i) {
+    if (are_cells[i]) continue;
+    // ".0": what a comprehension goes through.
+    const std::string& name = code.names[i];
+    add(i, name.empty() ? "a variable" : name.starts_with('.') ? kTemporary : name);
+  }
+  const uint32_t depth = frame.depth.value_or(code.stack);
+  for (uint32_t i = 0; i < depth; ++i) {
+    add(code.names.size() + i, frame.depth ? kTemporary : kPerhapsTemporary);
+  }
+  if (frame.is_of_thread && depth < code.stack) {
+    const Address stack = frame.locals + code.names.size() * kFrameWord;
+    free_words_.push_back({stack + depth * kFrameWord, stack + code.stack * kFrameWord});
+  }
+}
+
+}  // namespace heapsnap
