@@ -152,7 +152,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   const BlockColumns columns = read_block_columns(streams, std::nullopt);
   const StaleWords stale(references, columns.sizes, word);
   const std::vector<bool> is_stale_root =
-      below_stack_pointers(roots, references.places, streams.metadata->threads);
+      stale_roots(roots, references.places, streams.metadata->threads);
   std::vector<HoldingPath> paths;
   std::vector<BlockNumber> sources;
   {

@@ -355,14 +355,17 @@ std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
   return targets;
 }
 
-std::vector<bool> below_stack_pointers(const std::vector<Root>& roots,
-                                       const std::vector<RootPlace>& places,
-                                       const std::vector<Thread>& threads) {
+std::vector<bool> stale_roots(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
+                              const std::vector<Thread>& threads) {
   const Ranks ranks(places, threads);
-  std::vector<bool> below;
-  below.reserve(roots.size());
-  for (const Root& root : roots) below.push_back(ranks.is_below_stack(root));
-  return below;
+  std::vector<bool> are_stale;
+  are_stale.reserve(roots.size());
+  for (const Root& root : roots) {
+    const RootPlace& place = places[root.place];
+    const bool is_local = place.kind == RootKind::kLocal;
+    are_stale.push_back(is_local ? may_be_left_over(place.name) : ranks.is_below_stack(root));
+  }
+  return are_stale;
 }
 
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,

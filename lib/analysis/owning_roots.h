@@ -64,11 +64,10 @@ std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
                                        const std::vector<RootPlace>& places,
                                        const std::vector<Thread>& threads);
 
-// Of each root, whether its word lies below the stack pointer of its thread, where most are of
-// calls that have returned.
-std::vector<bool> below_stack_pointers(const std::vector<Root>& roots,
-                                       const std::vector<RootPlace>& places,
-                                       const std::vector<Thread>& threads);
+// Of each root, whether its word may be left over: below the stack pointer of its thread most are of
+// calls that have returned, and of some calls of language runtimes it is not known where they end.
+std::vector<bool> stale_roots(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
+                              const std::vector<Thread>& threads);
 
 // `graph`: of the references by which blocks own each other (owning_references.h); those to what a
 // root before owns are made to lead to their own block. Four bytes a block at most, besides it.

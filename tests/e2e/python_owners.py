@@ -2,10 +2,11 @@
 """Who keeps the memory of a Python program that has made and dropped much before: python_owners.py HEAPSNAP [VERSION]
 
 What it keeps lies in objects that came from the interpreter's lists of free ones, where their addresses are still, and the
-next thing that is made there would seem to hold it. owners names what holds it, and no step to it may be stale: of the
-process, a snapshot, and, where there is gcore, a core."""
+next thing that is made there would seem to hold it. owners names what holds it, a global or a local variable of a call, and
+no step to it may be stale: of the process, a snapshot, and, where there is gcore, a core."""
 
 import json
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,96 @@ def wanted():
 }
 
 
+# What a call holds while it waits: the root, without the line, which is the one marked "# here", and types on the way. It
+# is of the thread that was made last.
+HOLD = """
+import threading
+def hold(wanted):
+    print(id(wanted), flush=True)
+    sys.stdin.read()
+churn(); take(40)
+"""
+LOCALS = {
+    "a local variable that is passed on": ("cache in main()", ("dict", "dict keys"), f"""
+def serve(store, key):
+    same = store
+    hold(store[key])
+def main():
+    cache = {{}}
+    for i in range({COUNT}):
+        cache["key %d" % i] = [i + 1000000]
+    serve(cache, "key 700")  # here
+main()
+"""),
+    "a local variable of a thread": ("jobs in work()", ("list", "list items"), f"""
+def work():
+    jobs = [["job %d" % i] for i in range({COUNT})]
+    hold(jobs[700])  # here
+worker = threading.Thread(target=work, name="worker")
+worker.start()
+worker.join()
+"""),
+    "a variable that a closure shares": ("shared in main()", ("cell", "list", "list items"), f"""
+def main():
+    shared = [["number %d" % i] for i in range({COUNT})]
+    def count():
+        return len(shared)
+    def begin():
+        hold(shared[700])
+    begin()  # here
+main()
+"""),
+    "a generator that does not run": ("numbers in main()", ("generator", "list", "list items"), f"""
+def generate():
+    own = [["number %d" % i] for i in range({COUNT})]
+    while True:
+        yield own[700]
+def main():
+    numbers = generate()
+    hold(next(numbers))  # here
+worker = threading.Thread(target=main, name="worker")
+worker.start()
+worker.join()
+"""),
+    "a generator that runs": ("own in generate()", ("list", "list items"), f"""
+def generate():
+    own = [["number %d" % i] for i in range({COUNT})]
+    hold(own[700])  # here
+    yield 1
+def main():
+    for number in generate():
+        pass
+main()
+"""),
+    "a list that a loop goes through": ("a temporary in main()", ("list", "list items"), f"""
+def main():
+    for order in [["order %d" % i] for i in range({COUNT})]:
+        hold(order)  # here
+main()
+"""),
+    "a list that is an argument": ("orders in serve()", ("list", "list items"), f"""
+def serve(orders):
+    hold(orders[700])  # here
+def main():
+    serve([["order %d" % i] for i in range({COUNT})])
+main()
+"""),
+    "a list that is an argument of C": ("perhaps a temporary in main()", ("list", "list items"), f"""
+def main():
+    for order in map(hold, [["order %d" % i] for i in range({COUNT})]):  # here
+        pass
+main()
+"""),
+    "a local variable that is a global, too": ("__main__.CACHE", ("list", "list items"), f"""
+CACHE = [["order %d" % i] for i in range({COUNT})]
+def main():
+    cache = CACHE
+    hold(cache[700])  # here
+main()
+"""),
+}
+
+
 def run(heapsnap, *words, codes=(0,)):
     done = subprocess.run([heapsnap, *words], capture_output=True, text=True, check=False)
     assert done.returncode in codes, (words, done.stdout, done.stderr)
@@ -128,6 +219,56 @@ def check_program(heapsnap, python, folder, name):
         if shutil.which("gcore"):
             subprocess.run(["gcore", "-o", f"{folder}/core", pid], check=True, capture_output=True)
             check(heapsnap, f"{folder}/core.{pid}", root, types, wanted)
+        process.communicate("")
+        assert process.returncode == 0, "the process was harmed"
+    print(f"{name}: {root}")
+
+
+def check_local(heapsnap, what, root, kind, types, wanted):
+    owners = json.loads(run(heapsnap, "owners", what, "-j", "--depth", "8"))["owners"]
+    first = owners[0]
+    assert (first["root"], first["kind"]) == (root, kind), [(node["root"], node["kind"], node["retained_bytes"])
+                                                            for node in owners[:4]]
+    assert first["retained_bytes"] > COUNT * 100, first
+    assert all(node["retained_bytes"] < COUNT * 20 for node in owners[1:] if node["kind"] == "local"), owners[1:4]
+    text = json.dumps(first)
+    for name in types:
+        assert f'"{name}"' in text, (name, text[:3000])
+    paths = json.loads(run(heapsnap, "why", hex(wanted), what, "-j", "--limit", "20"))["paths"]
+    held = next(path for path in paths if path["root"] == root)
+    # Of a value on the stack of a call of C's functions it is not known whether it is there still.
+    assert held["steps"][0]["may_be_stale"] == root.startswith("perhaps "), held
+    assert not any(step["may_be_stale"] for step in held["steps"][1:]), held
+    if kind == "local":
+        assert root in run(heapsnap, "owners", what, "--width", "120"), first
+        return first["tid"], held["tid"]
+    return None
+
+
+def check_locals(heapsnap, python, folder, name):
+    root, types, text = LOCALS[name]
+    program = BEGIN + HOLD + text
+    line = next(number for number, row in enumerate(program.splitlines(), 1) if "# here" in row)
+    kind = "global" if root.startswith("__main__.") else "local"
+    with subprocess.Popen([*python, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          cwd="/") as process:
+        wanted = int(process.stdout.readline())
+        pid = str(process.pid)
+        tasks = sorted(int(task.name) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
+        # Before 3.11 no frame that runs says how deep its stack is.
+        version = run(heapsnap, "objects", pid, "-j")
+        minor = int(json.loads(version)["runtimes"][0]["version"].split(".")[1])
+        if root.startswith("a temporary") and minor < 11:
+            root = f"perhaps {root}"
+        if kind == "local":
+            root += f" at <string>:{line}"
+        tids = (tasks[-1], tasks[-1]) if kind == "local" else None
+        assert check_local(heapsnap, pid, root, kind, types, wanted) == tids, (tids, tasks)
+        run(heapsnap, "attach", pid, "--references", "yes", "-o", f"{folder}/a.hsnap", codes=(0, 5))
+        assert check_local(heapsnap, f"{folder}/a.hsnap", root, kind, types, wanted) == tids
+        if shutil.which("gcore"):
+            subprocess.run(["gcore", "-o", f"{folder}/core", pid], check=True, capture_output=True)
+            assert check_local(heapsnap, f"{folder}/core.{pid}", root, kind, types, wanted) == tids
         process.communicate("")
         assert process.returncode == 0, "the process was harmed"
     print(f"{name}: {root}")
@@ -216,6 +357,9 @@ def main():
     for name in PROGRAMS:
         with tempfile.TemporaryDirectory() as folder:
             check_program(heapsnap, python, folder, name)
+    for name in LOCALS:
+        with tempfile.TemporaryDirectory() as folder:
+            check_locals(heapsnap, python, folder, name)
     return 0
 
 

@@ -119,7 +119,10 @@ void PythonFrames::add_thread(Address thread) {
     Frame frame;
     if (seen_.size() >= kMostFrames || !seen_.insert(at->value()).second) return;
     if (!read_frame(*at, frame)) return;
-    if (frame.code != nullptr) frames.push_back(frame);
+    if (frame.code != nullptr) {
+      if (!read_instruction(*at, frame)) return;
+      frames.push_back(frame);
+    }
     at = address_at(*at + layout_.frame_previous);
   }
   if (!at) return;
@@ -141,18 +144,53 @@ bool PythonFrames::read_frame(Address at, Frame& frame) {
   Code* const known = code ? code_at(*code) : nullptr;
   if (known == nullptr) return false;
   frame.locals = at + layout_.frame_locals;
-  if (!is_object) {
-    // -1 while its function runs, or has called one of C.
-    const auto top = number_at(at + layout_.frame_stack_top);
-    if (!top) return false;
-    const auto locals = static_cast<uint32_t>(known->names.size());
-    if (*top != UINT32_MAX) {
-      if (*top < locals || *top - locals > known->stack) return false;
-      frame.depth = *top - locals;
-    }
-  }
   frame.code = known;
-  return read_instruction(at, frame);
+  return read_depth(at, frame);
+}
+
+bool PythonFrames::read_depth(Address at, Frame& frame) {
+  using StackTop = PythonLayout::StackTop;
+  const uint64_t locals = frame.code->names.size();
+  const Address place = at + layout_.frame_stack_top;
+  uint64_t depth = 0;
+  if (layout_.stack_top == StackTop::kAddress) {
+    const auto top = address_at(place);
+    if (!top) return false;
+    if (top->is_null()) return true;
+    depth = (*top - (frame.locals + locals * kFrameWord)) / kFrameWord;
+  } else {
+    const auto top = number_at(place);
+    if (!top) return false;
+    if (*top == UINT32_MAX) return true;
+    depth = layout_.stack_top == StackTop::kDepth ? *top : *top - locals;
+  }
+  if (depth > frame.code->stack) return false;
+  frame.depth = static_cast<uint32_t>(depth);
+  return true;
+}
+
+std::optional<Address> PythonFrames::end_of(const PythonType& type, Address object) {
+  if (!type.is_own || layout_.frame_locals == 0) return std::nullopt;
+  Address at = object;
+  if (type.name == "frame") {
+    if (layout_.frame_owner != 0) {
+      at = object + layout_.frame_object_data;
+      const auto leads_to = address_at(object + layout_.frame_object_frame);
+      if (!leads_to) return std::nullopt;
+      // Of a call that has not ended: in the memory of its thread.
+      if (*leads_to != at) return at;
+    }
+  } else if (type.name == "generator" || type.name == "coroutine" ||
+             type.name == "async_generator") {
+    if (layout_.frame_owner == 0) return object + type.basic_size;
+    at = object + layout_.generator_frame;
+  } else {
+    return std::nullopt;
+  }
+  Frame frame;
+  if (!read_frame(at, frame) || frame.code == nullptr) return std::nullopt;
+  const uint64_t slots = frame.code->names.size() + frame.depth.value_or(frame.code->stack);
+  return frame.locals + slots * kFrameWord;
 }
 
 bool PythonFrames::read_instruction(Address at, Frame& frame) {

@@ -43,6 +43,9 @@ class PythonFrames {
 
   // By threads; of each, those of the outermost call first, and of a call those in cells.
   const std::vector<PythonLocal>& locals() const { return locals_; }
+  // Of an object that has a frame in it, or is one, where the words end that are in use. Nothing of
+  // others, and where the frame does not fit.
+  std::optional<Address> end_of(const PythonType& type, Address object);
   // Places of stacks of values that are free.
   const std::vector<AddressRange>& free_words() const { return free_words_; }
 
@@ -75,6 +78,7 @@ class PythonFrames {
   std::optional<Address> innermost(Address thread);
   // False where it does not fit. `code` of the result is null of a frame that is no call.
   bool read_frame(Address at, Frame& frame);
+  bool read_depth(Address at, Frame& frame);
   bool read_instruction(Address at, Frame& frame);
   Code* code_at(Address at);
   std::optional<Code> read_code(Address at);

@@ -29,9 +29,9 @@ bool is_plain(const PythonType& type) {
 // Whether all words of its instances are known: those of the interpreter's own types, and those of
 // classes that have no fields but __dict__ and __weakref__. An extension's type may leave fields as
 // they were. A structure of the library (time.struct_time) has more items than its size says.
-bool is_known(const PythonType& type) {
+bool is_known(const PythonType& type, bool is_frame) {
   constexpr uint64_t kBareObject = 4 * kPythonWord;
-  if (type.family == Family::kHidden) return false;
+  if (type.family == Family::kHidden) return is_frame;
   if (type.item_size != 0 && type.name != "tuple")
     return type.is_own && type.item_size < kPythonWord;
   if (type.is_own || type.family == Family::kArray) return true;
@@ -60,6 +60,7 @@ PythonGraph::PythonGraph(Target& target, const PythonLayout& layout, RuntimeObje
 unsigned PythonGraph::kind_of(const PythonObject& object, Address at,
                               std::span<const std::byte> bytes) const {
   const PythonType& type = *object.type;
+  if (object.is_frame) return kFrame;
   if (type.family == Family::kText) {
     // unicodeobject.h: see PythonObjects.
     const uint64_t state = python_word(bytes, type.header + layout_.text_state);
@@ -83,7 +84,7 @@ uint32_t PythonGraph::class_of(const PythonObject& object, Address at,
   const PythonType& type = *object.type;
   Shape shape{type.number, static_cast<uint8_t>(kind_of(object, at, bytes)), 0};
   const uint64_t words = (object.bytes + kPythonWord - 1) / kPythonWord;
-  if (words < room / kPythonWord && words < 64 && is_known(type)) {
+  if (words < room / kPythonWord && words < 64 && is_known(type, object.is_frame)) {
     shape.words = static_cast<uint8_t>(words);
   }
   const uint64_t key = uint64_t{shape.type} << 16 | uint64_t{shape.kind} << 8 | shape.words;
@@ -92,9 +93,9 @@ uint32_t PythonGraph::class_of(const PythonObject& object, Address at,
   uint32_t& known = classes_[key];
   if (known == SlotMap::kBuffers) {
     ObjectClass made = type.family == Family::kText ? make_text_class(type, shape.kind)
-                                                    : make_class(type, shape.kind == kElsewhere);
+                                                    : make_class(type, shape.kind);
     if (shape.words != 0) made.skip |= ObjectClass::words_from(shape.words);
-    made.is_exact = is_known(type);
+    made.is_exact = is_known(type, object.is_frame);
     known = objects_.slots.add_class(std::move(made));
   }
   recent = {shape, known};
@@ -116,7 +117,8 @@ uint32_t PythonGraph::class_of_free(const PythonType* type, uint32_t link) {
   return known;
 }
 
-ObjectClass PythonGraph::make_class(const PythonType& type, bool is_elsewhere) {
+ObjectClass PythonGraph::make_class(const PythonType& type, uint8_t kind) {
+  const bool is_elsewhere = kind == kElsewhere;
   ObjectClass made;
   made.name = type.name;
   made.object_at = type.header;
@@ -205,7 +207,7 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
   const PythonType& type = *object.type;
   const uint64_t header = type.header;
   const uint64_t words = (object.bytes + kPythonWord - 1) / kPythonWord;
-  if (words >= 64 && words < room / kPythonWord && is_known(type)) {
+  if (words >= 64 && words < room / kPythonWord && is_known(type, object.is_frame)) {
     objects_.left_over.push_back({at, words * kPythonWord});
   }
   if (header == 32 && object.values_bytes != 0) {
@@ -230,6 +232,8 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
     // Numbers, in the smallest blocks that there are.
     objects_.add_buffer(Address(python_word(bytes, header + PythonArray::kShape)),
                         ObjectClass::kNoReferences);
+  } else if (type.name == "collections.deque") {
+    add_deque(at, bytes, header);
   } else if (type.family == Family::kModule && modules_.size() != kMostModules) {
     modules_.push_back({Address(python_word(bytes, header + kModuleDict)),
                         Address(python_word(bytes, header + kModuleName))});
@@ -242,6 +246,35 @@ void PythonGraph::add_items(Address first, uint64_t items, uint64_t room) {
     objects_.add_buffer(first, ObjectClass::words_from(items));
   } else {
     objects_.left_over.push_back({first, items * kPythonWord});
+  }
+}
+
+// Of its blocks, what lies in front of the first item and behind the last one, and those that it
+// keeps for reuse (Modules/_collectionsmodule.c: the same since 3.9, but that these are since 3.11).
+void PythonGraph::add_deque(Address at, std::span<const std::byte> bytes, uint64_t header) {
+  constexpr uint64_t kItems = 64;  // of a block, between links to the one before and the next
+  constexpr uint64_t kFirstBlock = 24;
+  constexpr uint64_t kLastBlock = 32;
+  constexpr uint64_t kFirstIndex = 40;
+  constexpr uint64_t kLastIndex = 48;
+  constexpr uint64_t kFreeCount = 72;
+  constexpr uint64_t kFree = 80;
+  constexpr uint64_t kMostFree = 16;
+  const std::span<const std::byte> deque = bytes.subspan(std::min(header, bytes.size()));
+  const uint64_t first = python_word(deque, kFirstIndex);
+  const uint64_t last = python_word(deque, kLastIndex);
+  if (first >= kItems || last >= kItems) return;
+  const Address first_block(python_word(deque, kFirstBlock));
+  const Address last_block(python_word(deque, kLastBlock));
+  objects_.left_over.push_back({first_block, 0, (1 + first) * kPythonWord});
+  objects_.left_over.push_back({last_block, (1 + last + 1) * kPythonWord});
+  if (layout_.frame_owner == 0) return;
+  const uint64_t free = std::min(python_word(deque, kFreeCount), kMostFree);
+  const uint64_t free_at = header + kFree;
+  objects_.left_over.push_back(
+      {at, free_at + free * kPythonWord, free_at + kMostFree * kPythonWord});
+  for (uint64_t i = 0; i < free; ++i) {
+    objects_.left_over.push_back({Address(python_word(deque, kFree + i * kPythonWord))});
   }
 }
 

@@ -68,10 +68,12 @@ class PythonGraph {
     uint32_t of_class = SlotMap::kBuffers;
   };
   static constexpr uint8_t kElsewhere = 1;  // a set's table, or an instance's values
+  static constexpr uint8_t kFrame = 2;      // of which all words are known
 
   unsigned kind_of(const PythonObject& object, Address at, std::span<const std::byte> bytes) const;
-  ObjectClass make_class(const PythonType& type, bool is_elsewhere);
+  ObjectClass make_class(const PythonType& type, uint8_t kind);
   void add_items(Address first, uint64_t items, uint64_t room);
+  void add_deque(Address at, std::span<const std::byte> bytes, uint64_t header);
   void add_hashed(Address table, uint32_t first, uint32_t words, uint32_t number);
   ObjectClass make_text_class(const PythonType& type, unsigned kind);
   void add_variables_of(const Module& module, const std::string& path);

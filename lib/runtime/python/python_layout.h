@@ -66,9 +66,20 @@ struct PythonLayout {
   uint32_t frame_previous = 0;
   uint32_t frame_code = 0;
   uint32_t frame_instruction = 0;  // the last one: its number, since 3.11 where it is
-  uint32_t frame_stack_top = 0;    // since 3.11, in words from the first variable on
-  uint32_t frame_owner = 0;        // 0: it is an object
+  enum class StackTop : uint8_t {
+    kAddress,     // 3.9; null while its function runs
+    kDepth,       // 3.10; as the next one, -1 while it runs
+    kFromLocals,  // since 3.11; with all variables, -1 also while it has called a function of C
+  };
+  StackTop stack_top = StackTop::kAddress;
+  uint32_t frame_stack_top = 0;
+  uint32_t frame_owner = 0;  // 0: it is an object
   uint32_t frame_locals = 0;
+  // Since 3.11: where generators have theirs, and PyFrameObject that of a call that has ended, and
+  // what leads to it
+  uint32_t generator_frame = 0;
+  uint32_t frame_object_data = 0;
+  uint32_t frame_object_frame = 0;
   // PyCodeObject
   uint32_t code_variables = 0;  // names: since 3.11 of all three
   uint32_t code_cells = 0;

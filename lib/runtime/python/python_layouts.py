@@ -15,9 +15,10 @@ import sys
 # What is in no debug information, of the versions since that one: obmalloc.c, object.h, pycore_dict.h, longintrepr.h.
 CONSTANTS = {
     (3, 9): {"arena_bytes": 256 << 10, "pool_bytes": 4 << 10},
-    (3, 10): {"arena_bytes": 1 << 20, "pool_bytes": 16 << 10, "lines": "PythonLineTable::kRanges"},
+    (3, 10): {"arena_bytes": 1 << 20, "pool_bytes": 16 << 10, "lines": "PythonLineTable::kRanges",
+              "stack_top": "PythonLayout::StackTop::kDepth"},
     (3, 11): {"header_flags": 1 << 4, "values": "PythonLayout::Values::kFirst", "has_c_frame": "true",
-              "lines": "PythonLineTable::kLocations"},
+              "lines": "PythonLineTable::kLocations", "stack_top": "PythonLayout::StackTop::kFromLocals"},
     (3, 12): {"has_own_arenas": "true", "header_flags": 3 << 3, "values": "PythonLayout::Values::kTagged",
               "long_size_shift": 3},
     (3, 13): {"has_c_frame": "false", "inline_flag": 1 << 2, "values": "PythonLayout::Values::kInline"},
@@ -130,6 +131,7 @@ def frames(version):
             "frame_previous": "&((PyFrameObject*)0)->f_back",
             "frame_code": "&((PyFrameObject*)0)->f_code",
             "frame_instruction": "&((PyFrameObject*)0)->f_lasti",
+            "frame_stack_top": f"&((PyFrameObject*)0)->{'f_stacktop' if version < (3, 10) else 'f_stackdepth'}",
             "frame_locals": "&((PyFrameObject*)0)->f_localsplus",
             "code_variables": f"{code}co_varnames",
             "code_cells": f"{code}co_cellvars",
@@ -146,6 +148,9 @@ def frames(version):
         "frame_stack_top": f"{frame}stacktop",
         "frame_owner": f"{frame}owner",
         "frame_locals": f"{frame}localsplus",
+        "generator_frame": "&((PyGenObject*)0)->gi_iframe",
+        "frame_object_data": "&((PyFrameObject*)0)->_f_frame_data",
+        "frame_object_frame": "&((PyFrameObject*)0)->f_frame",
         "code_variables": f"{code}co_localsplusnames",
         "code_name": f"{code}co_qualname",
         "code_instructions": f"{code}co_code_adaptive",
@@ -209,7 +214,7 @@ FIELDS = {
 
 # In the order in which they are declared, as an initializer needs them.
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_layout.h"), encoding="utf-8") as header:
-    MEMBERS = re.findall(r"^  (?:unsigned|uint\d+_t|bool|Values|FreeArray|FreeList|Cache|PythonLineTable) (\w+) = ", header.read(), re.MULTILINE)
+    MEMBERS = re.findall(r"^  (?:unsigned|uint\d+_t|bool|Values|FreeArray|FreeList|Cache|PythonLineTable|StackTop) (\w+) = ", header.read(), re.MULTILINE)
 
 
 def ask(path, expressions):

@@ -34,6 +34,7 @@ struct PythonObject {
   uint64_t values_bytes = 0;  // of the array of its attributes
   Address keys;               // of a dict: its table, perhaps its own; null: none
   Address values;             // of a dict, apart from its table
+  bool is_frame = false;      // or has one in it, of which `bytes` are in use
 };
 
 // A table of a dict: its entries are keys and values, with a hash in front where not all keys are

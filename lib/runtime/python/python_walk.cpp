@@ -188,8 +188,14 @@ uint32_t PythonWalk::class_in_graph(const PythonObject* object, Address at,
     const bool is_link = leftovers_->is_free(next);
     return graph_->class_of_free(type, is_link ? static_cast<uint32_t>(kHeader + back) : 0);
   }
-  graph_->see(*object, at, block, room);
-  return graph_->class_of(*object, at, block, room);
+  PythonObject seen = *object;
+  const auto end = frames_->end_of(*seen.type, at + seen.type->header);
+  if (end && at < *end && *end <= at + room) {
+    seen.bytes = *end - at;
+    seen.is_frame = true;
+  }
+  graph_->see(seen, at, block, room);
+  return graph_->class_of(seen, at, block, room);
 }
 
 bool PythonWalk::walk_pool(Address at, std::span<const std::byte> pool, uint32_t arena,
