@@ -1,12 +1,13 @@
-// A Python heap whose words the input changes: whatever they are, its walk ends, and what it says
-// adds up.
+// A Python heap, and calls of functions, whose words the input changes: whatever they are, its walk
+// ends, and what it says adds up.
 #include <cstdint>
 #include <cstring>
 #include <span>
 
-#include "tests/unit/runtime/fake_python.h"
+#include "tests/unit/runtime/fake_calls.h"
 
 using namespace heapsnap;
+using test::FakeCalls;
 using test::FakePython;
 
 // The length chooses the version. Ten bytes for each change: a place in one of several parts, and
@@ -36,8 +37,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (uint64_t i = 0; i < 10; ++i) python.put_array(python.block(arrays, 96, i), array, {i, 8});
   python.put(python.block(pool, 64, 0) + 32, 1);
   python.put(python.block(pool, 64, 0) + 40, instance);
-  const uint64_t parts[] = {FakePython::kTable,       order, pool, FakePython::kState,
-                            FakePython::kInterpreter, arrays};
+  // main() calls serve(), which runs.
+  FakeCalls calls(python);
+  const uint64_t main = calls.add_code("main", {"cache"}, {"shared"}, 3);
+  const uint64_t serve = calls.add_code("serve", {"store"}, {}, 2);
+  const uint64_t outer = calls.frame_at(0);
+  const uint64_t inner = calls.frame_at(1);
+  calls.put_frame(outer, main, 0, 2, 1, 2);
+  calls.put_frame(inner, serve, outer, 4, -1, 1);
+  calls.set_innermost(inner);
+  const uint64_t parts[] = {FakePython::kTable,
+                            order,
+                            pool,
+                            FakePython::kState,
+                            FakePython::kInterpreter,
+                            arrays,
+                            FakeCalls::kThread,
+                            FakeCalls::kObjects,
+                            outer,
+                            inner};
   constexpr size_t kParts = std::size(parts);
   for (size_t i = 0; i + kChange <= size && i < 64 * kChange; i += kChange) {
     uint16_t place = 0;

@@ -102,6 +102,26 @@ TEST_CASE("ways by words that may be stale come last, and say so") {
   CHECK(held->paths[2].steps[2].may_be_stale);
 }
 
+TEST_CASE("of a stack of values whose end is not known, a word may be stale") {
+  HandmadeHeap heap;
+  const uint32_t perhaps =
+      heap.add_place(RootKind::kLocal, "perhaps a temporary in main() at app.py:3", 7);
+  const uint32_t local = heap.add_place(RootKind::kLocal, "a temporary in serve() at app.py:9", 7);
+  const BlockNumber wanted = heap.add(56);
+  const BlockNumber list = heap.add(24);
+  heap.hold(perhaps, wanted);
+  heap.hold(local, list);
+  heap.link(list, 0, wanted);
+  const SnapshotStreams streams = heap.finish();
+  const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), 10);
+  REQUIRE(held);
+  REQUIRE(held->paths.size() == 2);
+  CHECK(held->paths[0].place == local);
+  CHECK(!held->paths[0].steps[0].may_be_stale);
+  CHECK(held->paths[1].place == perhaps);
+  CHECK(held->paths[1].steps[0].may_be_stale);
+}
+
 TEST_CASE("words that a runtime has said are not stale, however few blocks have any there") {
   for (const bool is_exact : {false, true}) {
     HandmadeHeap heap;

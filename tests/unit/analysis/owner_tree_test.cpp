@@ -296,6 +296,26 @@ TEST_CASE("local variables own after globals and before all else, the outermost 
                                  {"", 1}});
 }
 
+TEST_CASE("what closures share is the variable's, not that of the function that leads there") {
+  HandmadeHeap heap;
+  // The words of a call ascend twice: what is in cells comes first.
+  const uint32_t shared = heap.add_place(RootKind::kLocal, "shared in main() at a.py:9", 7);
+  const uint32_t count = heap.add_place(RootKind::kLocal, "count in main() at a.py:9", 7);
+  heap.streams.places[shared].begin = Address(0x7f0000001010);
+  heap.streams.places[count].begin = Address(0x7f0000001000);
+  const BlockNumber cell = heap.add(40);
+  const BlockNumber function = heap.add(136);
+  heap.hold(shared, cell);
+  heap.hold(count, function);
+  heap.link(function, 8, cell);
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  REQUIRE(tree.children[0].size() == 2);
+  for (const uint32_t child : tree.children[0]) {
+    CHECK(tree.nodes[child].kind == OwnerNode::Kind::kPlace);
+    CHECK(tree.nodes[child].retained.count == 1);
+  }
+}
+
 TEST_CASE("a local variable is one in threads of a family, at whatever line its function is") {
   HandmadeHeap heap;
   for (int tid = 1; tid <= 3; ++tid) {
