@@ -93,9 +93,9 @@ std::vector<Rank> Ranks::of_places(const std::vector<RootPlace>& places) {
   return ranks;
 }
 
-// Places of local variables come by threads, of each the outermost call first. Of one call there may
-// be two parts, each with words that ascend: what is in the first one other variables may lead to,
-// too, as functions do to what they share with the call that made them.
+// Places of local variables come by threads, of each the outermost call first. Of one call there
+// may be two parts, each with words that ascend: what is in the first one other variables may lead
+// to, too, as functions do to what they share with the call that made them.
 void Ranks::rank_locals(const std::vector<RootPlace>& places, std::vector<Rank>& ranks) {
   struct Part {
     std::string_view call;

@@ -1,11 +1,12 @@
 // The roots that own what they lead to, and the variables of files without symbols.
 //
 // What lasts longer owns: a variable of a language runtime, then a local one of its functions that
-// run, of the outermost call first, and what these calls have without a variable; all of them before
-// a variable, thread-local variable or mapping (where the runtime keeps its frames and caches), these
-// before a stack frame, of the frames the outermost, words that point past a block's first byte after those that do not, and registers
-// last, with the words below a stack pointer, which mostly are of calls that have returned. A root
-// owns only what none before it leads to, neither by a word of its own nor by way of blocks:
+// run, of the outermost call first, and what these calls have without a variable. All of them own
+// before a variable, thread-local variable or mapping (where the runtime keeps its frames and
+// caches), these before a stack frame, of the frames the outermost, words that point past a block's
+// first byte after those that do not, and registers last, with the words below a stack pointer,
+// which mostly are of calls that have returned. A root owns only what none before it leads to,
+// neither by a word of its own nor by way of blocks:
 //
 //   g_cache ──► table ──► page ◄── new node ◄── insert()     a thread in the middle of an insert
 //
@@ -64,8 +65,9 @@ std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
                                        const std::vector<RootPlace>& places,
                                        const std::vector<Thread>& threads);
 
-// Of each root, whether its word may be left over: below the stack pointer of its thread most are of
-// calls that have returned, and of some calls of language runtimes it is not known where they end.
+// Of each root, whether its word may be left over: below the stack pointer of its thread most are
+// of calls that have returned, and of some calls of language runtimes it is not known where they
+// end.
 std::vector<bool> stale_roots(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
                               const std::vector<Thread>& threads);
 

@@ -250,7 +250,7 @@ void PythonGraph::add_items(Address first, uint64_t items, uint64_t room) {
 }
 
 // Of its blocks, what lies in front of the first item and behind the last one, and those that it
-// keeps for reuse (Modules/_collectionsmodule.c: the same since 3.9, but that these are since 3.11).
+// keeps for reuse, since 3.11 (Modules/_collectionsmodule.c: else the same since 3.9).
 void PythonGraph::add_deque(Address at, std::span<const std::byte> bytes, uint64_t header) {
   constexpr uint64_t kItems = 64;  // of a block, between links to the one before and the next
   constexpr uint64_t kFirstBlock = 24;

@@ -1,0 +1,54 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tests/unit/runtime/fake_python.h"
+
+using namespace heapsnap;
+using test::FakePython;
+
+TEST_CASE("what lies around the items of a deque is left over") {
+  for (const unsigned minor : {10U, 12U}) {
+    FakePython python(minor);
+    const bool keeps_blocks = minor > 10;
+    const uint64_t deque = python.add_type("collections.deque", python.object_type,
+                                           keeps_blocks ? 216 : 80, 0, FakePython::kCollected);
+    const uint64_t slot = keeps_blocks ? 240 : 96;
+    const uint64_t pool = python.add_pool(slot, 1);
+    const uint64_t block = python.block(pool, slot, 0);
+    const uint64_t at = block + 16;
+    constexpr uint64_t kFirst = 0x27d000, kLast = 0x27d400, kKept = 0x27d800;
+    python.put(at, 1);
+    python.put(at + 8, deque);
+    python.put(at + 24, kFirst);
+    python.put(at + 32, kLast);
+    python.put(at + 40, 60);  // the first item's number in its block
+    python.put(at + 48, 2);   // the last one's
+    if (keeps_blocks) {
+      python.put(at + 72, 1);
+      python.put(at + 80, kKept);
+    }
+    python.walk();
+    using LeftOver = RuntimeObjects::LeftOver;
+    std::vector<std::array<uint64_t, 3>> found;
+    for (const LeftOver& one : python.objects.left_over) {
+      found.push_back({one.in.value(), one.from, one.to});
+    }
+    std::vector<std::array<uint64_t, 3>> expected = {{kFirst, 0, 8 + 60 * 8},
+                                                     {kLast, 8 + 3 * 8, LeftOver::kToEnd}};
+    if (keeps_blocks) {
+      expected.push_back({block, 16 + 88, 16 + 80 + 16 * 8});
+      expected.push_back({kKept, 0, LeftOver::kToEnd});
+    }
+    for (const auto& one : expected) {
+      CHECK(std::find(found.begin(), found.end(), one) != found.end());
+    }
+    // Where it says nonsense, nothing is left out.
+    python.put(at + 48, 64);
+    python.walk();
+    CHECK(std::none_of(python.objects.left_over.begin(), python.objects.left_over.end(),
+                       [](const LeftOver& one) { return one.in == Address(kFirst); }));
+  }
+}
