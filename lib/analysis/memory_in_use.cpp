@@ -14,6 +14,7 @@ Tally memory_in_use(const SnapshotStreams& streams) {
     const RuntimeModel& model = streams.metadata->runtimes;
     for (const RuntimePages& each : model.pages) in_use.count += each.used_slots;
     for (const RuntimeArea& area : model.areas) {
+      if (area.is_transient) continue;
       in_use.bytes += area.used.bytes;
       if (area.is_in_malloc) pages.push_back(area.range);
     }

@@ -203,8 +203,8 @@ NextStep main_step(const NextStepFacts& facts) {
   const uint64_t other = resident(facts.account, {RssRow::kOtherAnonymous});
   const uint64_t python = resident(
       facts.account, {RssRow::kPythonObjects, RssRow::kPythonPools, RssRow::kPythonArenas});
-  const uint64_t ruby =
-      resident(facts.account, {RssRow::kRubyObjects, RssRow::kRubyPages, RssRow::kRubyFreePages});
+  const uint64_t ruby = resident(facts.account, {RssRow::kRubyObjects, RssRow::kRubyPages,
+                                                 RssRow::kRubyFreePages, RssRow::kRubyTransient});
   const uint64_t runtime = python + ruby + of_runtime;
   if (std::max({in_use, free, other, runtime}) < kLittle) {
     const uint64_t overhead = resident(facts.account, {RssRow::kOverhead});

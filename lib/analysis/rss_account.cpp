@@ -176,6 +176,12 @@ std::vector<RuntimeBytes> find_runtime_bytes(const SnapshotMetadata& metadata) {
       RuntimeBytes& bytes = found[static_cast<size_t>(mapping - metadata.mappings.begin())];
       bytes.all += part;
       size_t next = row_index(row);
+      if (area.is_transient) {
+        RuntimeArea::Amount whole = area.used;
+        whole += area.free_in_area;
+        bytes.rows[row_index(RssRow::kRubyTransient)] += part_of(whole, part, area.range.size());
+        continue;
+      }
       for (const auto& amount : {area.used, area.free_in_page, area.free_in_area}) {
         bytes.rows[next++] += part_of(amount, part, area.range.size());
       }
@@ -281,6 +287,7 @@ const char* to_string(RssRow row) {
     case RssRow::kRubyObjects: return "ruby_objects";
     case RssRow::kRubyPages: return "ruby_pages";
     case RssRow::kRubyFreePages: return "ruby_free_pages";
+    case RssRow::kRubyTransient: return "ruby_transient";
     case RssRow::kOtherAnonymous: return "other_anonymous";
     case RssRow::kUnknown: return "unknown";
   }

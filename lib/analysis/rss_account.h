@@ -39,14 +39,15 @@ enum class RssRow : uint8_t {
   kRubyObjects = 16,    // the same of Ruby's pages, but for those in blocks of malloc
   kRubyPages = 17,
   kRubyFreePages = 18,
-  kOtherAnonymous = 19,  // other allocators, JIT code, .bss of libraries, mmap by the program
-  kUnknown = 20,         // chunks in pages of unknown state: resident, but not known which
+  kRubyTransient = 19,   // all of RuntimeArea::is_transient, unless in a block of malloc
+  kOtherAnonymous = 20,  // other allocators, JIT code, .bss of libraries, mmap by the program
+  kUnknown = 21,         // chunks in pages of unknown state: resident, but not known which
 };
-inline constexpr int kRssRowCount = 21;
+inline constexpr int kRssRowCount = 22;
 const char* to_string(RssRow row);  // "used", "mmapped", "overhead", ...
 // Of a language runtime, which few processes have.
 constexpr bool is_of_runtime(RssRow row) {
-  return row >= RssRow::kPythonObjects && row <= RssRow::kRubyFreePages;
+  return row >= RssRow::kPythonObjects && row <= RssRow::kRubyTransient;
 }
 
 enum class RssBasis : uint8_t {

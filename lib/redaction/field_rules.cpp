@@ -116,6 +116,7 @@ constexpr FieldDecision kDecisions[] = {
     {"runtime_areas", "free_in_area_resident", kKeep},
     {"runtime_areas", "free_in_area_swapped", kKeep},
     {"runtime_areas", "is_in_malloc", kKeep},
+    {"runtime_areas", "is_transient", kKeep},
     {"runtime_contexts", "runtime", kKeep},
     {"runtime_contexts", "parent", kKeep},
     {"runtime_contexts", "level", kKeep},

@@ -23,6 +23,7 @@ const char* rss_row_text(RssRow row) {
     case RssRow::kRubyObjects: return "Ruby objects (slots in use)";
     case RssRow::kRubyPages: return "free slots in Ruby's pages";
     case RssRow::kRubyFreePages: return "free pages of Ruby";
+    case RssRow::kRubyTransient: return "Ruby's transient heap (young objects)";
     case RssRow::kOtherAnonymous: return "other anonymous memory";
     case RssRow::kUnknown: return "heap in an unknown state";
   }

@@ -77,6 +77,14 @@ void print_remarks(TextPage& page) {
                               size_text(in_malloc),
                               name_of(metadata.runtimes.runtimes.front().kind)));
   }
+  for (const RuntimeArea& area : metadata.runtimes.areas) {
+    if (!area.is_transient || !area.is_in_malloc) continue;
+    const bool is_known = account.basis == RssBasis::kResident;
+    const uint64_t resident = area.used.resident + area.free_in_area.resident;
+    page.sentence(fmt::format(
+        "One of the mmapped chunks is Ruby's transient heap, for buffers of young objects: {}.",
+        size_text(is_known ? resident : area.range.size())));
+  }
   if (!metadata.runtimes.contexts.empty()) {
     page.sentence(
         fmt::format("heapsnap objects lists all {} memory contexts of PostgreSQL, with what is "

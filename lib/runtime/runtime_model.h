@@ -116,6 +116,9 @@ struct RuntimeArea {
   Amount free_in_page;        // free slots, and what pages that are in use lose to headers and ends
   Amount free_in_area;        // pages not in use, and what areas lose to alignment
   bool is_in_malloc = false;  // lies in blocks of malloc, and is part of what those take
+  // Ruby's heap for buffers of young objects, which has no slots: not in the sums of Runtime, and
+  // all that is not `used` is in free_in_area.
+  bool is_transient = false;
   bool operator==(const RuntimeArea&) const = default;
 };
 

@@ -124,6 +124,7 @@ struct TableOf<RuntimeArea> {
     column("free_in_area_resident", row.free_in_area.resident);
     column("free_in_area_swapped", row.free_in_area.swapped);
     column("is_in_malloc", row.is_in_malloc);
+    column("is_transient", row.is_transient);
   }
 };
 

@@ -5,6 +5,7 @@
 //   type count unswept bytes owned malloc NAME PART    of those that the interpreter has built in
 //   slots bytes pages used free unswept            of pages with slots of one size
 //   area begin end in_malloc used free_in_page free_in_area
+//   transient begin end in_malloc used free        Ruby's heap for buffers of young objects
 //   context NUMBER KIND ...                        of each context: words with tabs between them
 //
 // A process is read in a copy, a core as it is.
@@ -39,6 +40,12 @@ void print_slots(const RuntimeModel& model) {
                 row.free_slots, row.unswept_slots);
   }
   for (const RuntimeArea& area : model.areas) {
+    if (area.is_transient) {
+      std::printf("transient %lx %lx %d %lu %lu\n", area.range.begin.value(),
+                  area.range.end.value(), area.is_in_malloc ? 1 : 0, area.used.bytes,
+                  area.free_in_area.bytes);
+      continue;
+    }
     std::printf("area %lx %lx %d %lu %lu %lu\n", area.range.begin.value(), area.range.end.value(),
                 area.is_in_malloc ? 1 : 0, area.used.bytes, area.free_in_page.bytes,
                 area.free_in_area.bytes);

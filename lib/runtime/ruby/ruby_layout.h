@@ -50,6 +50,51 @@ struct RubyLayout {
   uint32_t shape_edge = kNone;
   uint32_t shape_type_complex = kNone;
   uint32_t tree_next_shape = kNone;
+  // struct transient_heap, struct transient_heap_block
+  uint32_t transient_bytes = kNone;  // of the first one; kNone: there is none
+  uint32_t transient_using = 0;
+  uint32_t transient_marked = 0;
+  uint32_t transient_free = 0;
+  uint32_t transient_blocks = 0;
+  uint32_t transient_status = 0;
+  uint32_t transient_arena = 0;
+  uint32_t transient_arena_index = 0;
+  uint32_t transient_block_bytes = 0;
+  uint32_t transient_header_bytes = 0;
+  uint32_t transient_index = 0;
+  uint32_t transient_next = 0;
+  // rb_thread_t, struct rb_native_thread, rb_fiber_t
+  uint32_t thread_ec = 0;
+  uint32_t thread_native = kNone;  // kNone: thread_id is in rb_thread_t
+  uint32_t thread_id = 0;          // a pthread_t
+  uint32_t thread_root_fiber = 0;
+  uint32_t fiber_ec = 0;  // in it
+  // rb_execution_context_t, rb_control_frame_t, rb_iseq_t
+  uint32_t ec_stack = 0;
+  uint32_t ec_stack_size = 0;
+  uint32_t ec_frame = 0;
+  uint32_t ec_thread = 0;
+  uint32_t frame_bytes = 0;
+  uint32_t frame_pc = 0;
+  uint32_t frame_sp = 0;
+  uint32_t frame_iseq = 0;
+  uint32_t frame_self = 0;
+  uint32_t frame_ep = 0;
+  uint32_t iseq_body = 0;
+  // struct rb_iseq_constant_body, struct iseq_insn_info_entry, struct succ_index_table
+  uint32_t code_size = 0;
+  uint32_t code_begin = 0;
+  uint32_t code_path = 0;
+  uint32_t code_label = 0;
+  uint32_t code_lines = 0;
+  uint32_t code_line_count = 0;
+  uint32_t code_line_index = 0;
+  uint32_t code_locals = 0;
+  uint32_t code_local_count = 0;
+  uint32_t line_bytes = 0;
+  uint32_t line_number = 0;
+  uint32_t line_index_blocks = 0;
+  uint32_t line_index_block_bytes = 0;
 
   // Not in debug information, and the same in all the releases: gc.c, ruby.h, st.c, string.c,
   // id_table.h.
@@ -60,6 +105,7 @@ struct RubyLayout {
   static constexpr uint32_t kDuringCollection = 1 << 5;
   static constexpr uint32_t kBeforeSweep = 1;  // of heap_page.flags
 
+  bool has_transient_heap() const { return transient_bytes != kNone; }
   bool has_shapes() const { return shape_bytes != kNone; }
   uint64_t mark_bytes() const { return (page_bytes / kLeastSlot + 63) / 64 * 8; }
   std::string version() const;

@@ -3,8 +3,8 @@
 
     ruby_layouts.py BUILD... > ruby_layouts.inc
 
-BUILD: a folder in which the `configure` of Ruby's source has been run; its gc.o (and, since 3.4, the collector's
-own object) is compiled there with debug information of all types. Needs gdb, gcc and make. The numbers are
+BUILD: a folder in which the `configure` of Ruby's source has been run; a few of its objects (OBJECTS)
+are compiled there with debug information of all types. Needs gdb, gcc and make. The numbers are
 the same for every build of a release for 64-bit machines with the default options: debug information of
 distributions says the same."""
 
@@ -45,17 +45,61 @@ FIELDS = {
     "shape_edge": ["&((rb_shape_t*)0)->edge_name"],
     "shape_type_complex": ["SHAPE_OBJ_TOO_COMPLEX"],
     "tree_next_shape": ["&((rb_shape_tree_t*)0)->next_shape_id"],
+    "transient_bytes": ["sizeof(struct transient_heap)"],
+    "transient_using": ["&((struct transient_heap*)0)->using_blocks"],
+    "transient_marked": ["&((struct transient_heap*)0)->marked_blocks"],
+    "transient_free": ["&((struct transient_heap*)0)->free_blocks"],
+    "transient_blocks": ["&((struct transient_heap*)0)->total_blocks"],
+    "transient_status": ["&((struct transient_heap*)0)->status"],
+    "transient_arena": ["&((struct transient_heap*)0)->arena"],
+    "transient_arena_index": ["&((struct transient_heap*)0)->arena_index"],
+    "transient_block_bytes": ["sizeof(struct transient_heap_block)"],
+    "transient_header_bytes": ["&((struct transient_heap_block*)0)->buff"],
+    "transient_index": ["&((struct transient_heap_block*)0)->info.index"],
+    "transient_next": ["&((struct transient_heap_block*)0)->info.next_block"],
+    "thread_ec": ["&((rb_thread_t*)0)->ec"],
+    "thread_native": ["&((rb_thread_t*)0)->nt"],
+    "thread_id": ["&((rb_thread_t*)0)->thread_id", "&((struct rb_native_thread*)0)->thread_id"],
+    "thread_root_fiber": ["&((rb_thread_t*)0)->root_fiber"],
+    "fiber_ec": ["&((rb_fiber_t*)0)->cont.saved_ec"],
+    "ec_stack": ["&((rb_execution_context_t*)0)->vm_stack"],
+    "ec_stack_size": ["&((rb_execution_context_t*)0)->vm_stack_size"],
+    "ec_frame": ["&((rb_execution_context_t*)0)->cfp"],
+    "ec_thread": ["&((rb_execution_context_t*)0)->thread_ptr"],
+    "frame_bytes": ["sizeof(rb_control_frame_t)"],
+    "frame_pc": ["&((rb_control_frame_t*)0)->pc"],
+    "frame_sp": ["&((rb_control_frame_t*)0)->sp"],
+    "frame_iseq": ["&((rb_control_frame_t*)0)->iseq"],
+    "frame_self": ["&((rb_control_frame_t*)0)->self"],
+    "frame_ep": ["&((rb_control_frame_t*)0)->ep"],
+    "iseq_body": ["&((rb_iseq_t*)0)->body"],
+    "code_size": ["&((struct rb_iseq_constant_body*)0)->iseq_size"],
+    "code_begin": ["&((struct rb_iseq_constant_body*)0)->iseq_encoded"],
+    "code_path": ["&((struct rb_iseq_constant_body*)0)->location.pathobj"],
+    "code_label": ["&((struct rb_iseq_constant_body*)0)->location.label"],
+    "code_lines": ["&((struct rb_iseq_constant_body*)0)->insns_info.body"],
+    "code_line_count": ["&((struct rb_iseq_constant_body*)0)->insns_info.size"],
+    "code_line_index": ["&((struct rb_iseq_constant_body*)0)->insns_info.succ_index_table"],
+    "code_locals": ["&((struct rb_iseq_constant_body*)0)->local_table"],
+    "code_local_count": ["&((struct rb_iseq_constant_body*)0)->local_table_size"],
+    "line_bytes": ["sizeof(struct iseq_insn_info_entry)"],
+    "line_number": ["&((struct iseq_insn_info_entry*)0)->line_no"],
+    "line_index_blocks": ["&((struct succ_index_table*)0)->succ_part"],
+    "line_index_block_bytes": ["sizeof(struct succ_dict_block)"],
 }
+# Those of which a version that has no such file has none.
+OBJECTS = {"gc.o": "gc.c", "gc/default/default.o": "gc/default/default.c", "transient_heap.o": "transient_heap.c",
+           "cont.o": "cont.c", "iseq.o": "iseq.c"}
 REQUIRED = ["vm_self", "vm_objspace", "space_flags", "space_pages", "space_page_count", "page_bytes", "page_total_slots", "page_flags",
-            "page_start", "page_mark_bits", "class_super", "flag_singleton", "flag_shared", "struct_length_mask"]
+            "page_start", "page_mark_bits", "class_super", "flag_singleton", "flag_shared", "struct_length_mask", "thread_ec",
+            "thread_id", "thread_root_fiber", "fiber_ec", "ec_stack", "ec_frame", "frame_bytes", "iseq_body", "code_locals",
+            "line_bytes", "line_index_blocks"]
 
 
-def compile_collector(build):
-    objects = ["gc.o"]
-    if os.path.exists(f"{build}/../gc/default/default.c"):
-        objects.append("gc/default/default.o")
-        os.makedirs(f"{build}/gc/default", exist_ok=True)
+def compile_objects(build):
+    objects = [name for name, source in OBJECTS.items() if os.path.exists(f"{build}/../{source}")]
     for name in objects:
+        os.makedirs(os.path.dirname(f"{build}/{name}"), exist_ok=True)
         if os.path.exists(f"{build}/{name}"):
             os.remove(f"{build}/{name}")
     subprocess.run(["make", *objects, "-o", "revision.h", "CFLAGS=-g -O0 -fPIC -fno-eliminate-unused-debug-types"],
@@ -88,7 +132,7 @@ def main():
     print("// Made by ruby_layouts.py: do not edit.")
     for build in sys.argv[1:]:
         version = version_of(build)
-        objects = compile_collector(build)
+        objects = compile_objects(build)
         print("{")
         for name, value in zip(("major", "minor", "patch"), version):
             print(f"    .{name} = {value},")

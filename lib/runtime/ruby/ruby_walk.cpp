@@ -78,6 +78,8 @@ void RubyWalk::walk_pages() {
     first = end;
   }
   read_tables();
+  transient_ =
+      ruby_transient_area(target_, find_ruby_transient_heap(target_, *layout_, place_.data));
   if (graph_) {
     RubyConstants constants(target_, *layout_, place_, *classes_);
     RubyVariables variables(target_, *layout_, place_, *classes_, shapes_, constants);
@@ -294,6 +296,7 @@ void RubyWalk::mark_areas(AddressRange range) {
     return one.range.end <= range.begin;
   });
   for (; area != areas_.end() && area->range.begin < range.end; ++area) area->is_in_malloc = true;
+  if (transient_ && transient_->range.overlaps(range)) transient_->is_in_malloc = true;
 }
 
 void RubyWalk::take(RuntimeModel& model) {
@@ -320,6 +323,12 @@ void RubyWalk::take(RuntimeModel& model) {
     area.runtime = number;
     model.areas.push_back(area);
   }
+  if (!transient_) return;
+  transient_->runtime = number;
+  const auto after = std::find_if(
+      model.areas.end() - static_cast<ptrdiff_t>(areas_.size()), model.areas.end(),
+      [this](const RuntimeArea& area) { return area.range.begin > transient_->range.begin; });
+  model.areas.insert(after, *transient_);
 }
 
 }  // namespace heapsnap

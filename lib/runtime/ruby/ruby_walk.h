@@ -20,6 +20,7 @@
 #include "runtime/ruby/ruby_pages.h"
 #include "runtime/ruby/ruby_place.h"
 #include "runtime/ruby/ruby_sums.h"
+#include "runtime/ruby/ruby_transient.h"
 #include "runtime/ruby/ruby_types.h"
 #include "runtime/runtime_model.h"
 #include "runtime/runtime_walk.h"
@@ -83,6 +84,7 @@ class RubyWalk final : public RuntimeWalk {
   std::optional<RubyGraph> graph_;  // none: not wanted
   std::vector<SlotSize> slot_sizes_;
   std::vector<RuntimeArea> areas_;
+  std::optional<RuntimeArea> transient_;
   std::vector<Owned> tables_;
   std::vector<Owned> blocks_;  // ascending once all slots are walked
   uint64_t other_slots_ = 0;

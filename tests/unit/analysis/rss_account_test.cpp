@@ -330,6 +330,20 @@ TEST_CASE("areas of a language runtime are told by what they consist of") {
     CHECK(account[RssRow::kOtherAnonymous].resident == 0x300000);
     CHECK(account.total.resident == 0x400000);
   }
+  SUBCASE("Ruby's heap for young objects has a row of its own") {
+    RuntimeArea area = test::area_at(0x2000000, 0x100000);
+    area.is_transient = true;
+    area.used = {0x20000, 0x18000, 0};
+    area.free_in_page = {};
+    area.free_in_area = {0xe0000, 0x28000, 0x1000};
+    test::add_python(snapshot, {area});
+    snapshot.metadata.runtimes.runtimes[0].kind = RuntimeKind::kRuby;
+    snapshot.metadata.usage[1].swap = 0x1000;
+    const RssAccount account = account_of(snapshot);
+    CHECK(account[RssRow::kRubyTransient] == RssAccount::Amount{0x100000, 0x1000});
+    CHECK(account[RssRow::kRubyObjects] == RssAccount::Amount{});
+    CHECK(account[RssRow::kOtherAnonymous].resident == 0x190000);
+  }
   SUBCASE("one that lies in two mappings, and beside them") {
     snapshot.add_mapping(0x2100000, 0x2180000, "", {.rss = 0x80000});
     test::add_python(snapshot, {test::area_at(0x2080000, 0x200000), test::area_at(0x9000000, 1)});

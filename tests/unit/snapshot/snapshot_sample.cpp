@@ -93,7 +93,7 @@ RuntimeModel full_runtimes() {
                          {0x40000, 1, 2},
                          {0x40000, 0, 0},
                          true});
-  model.areas.push_back({1, {Address(0x1000), Address(0x1000)}, {}, {}, {}});
+  model.areas.push_back({1, {Address(0x1000), Address(0x1000)}, {}, {}, {}, false, true});
   RuntimeContext top;
   top.runtime = 2;
   top.kind = ContextKind::kAllocSet;

@@ -342,11 +342,11 @@ class Sample {
       line(
           "runtime_areas runtime={} begin={} end={} used={} used_resident={} used_swapped={} "
           "free_in_page={} free_in_page_resident={} free_in_page_swapped={} free_in_area={} "
-          "free_in_area_resident={} free_in_area_swapped={} is_in_malloc={}",
+          "free_in_area_resident={} free_in_area_swapped={} is_in_malloc={} is_transient={}",
           one.runtime, one.range.begin.value(), one.range.end.value(), one.used.bytes,
           one.used.resident, one.used.swapped, one.free_in_page.bytes, one.free_in_page.resident,
           one.free_in_page.swapped, one.free_in_area.bytes, one.free_in_area.resident,
-          one.free_in_area.swapped, one.is_in_malloc ? 1 : 0);
+          one.free_in_area.swapped, one.is_in_malloc ? 1 : 0, one.is_transient ? 1 : 0);
     }
     for (const RuntimeContext& one : model.contexts) {
       line(

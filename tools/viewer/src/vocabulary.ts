@@ -35,6 +35,8 @@ export const rowTexts: Record<string, RowText> = {
   ruby_pages: { title: "free slots in Ruby's pages", group: "other",
                 what: "Free slots of pages that have used ones, and the pages' headers." },
   ruby_free_pages: { title: "free pages of Ruby", group: "other", what: "Pages of Ruby's heap without a used slot." },
+  ruby_transient: { title: "Ruby's transient heap (young objects)", group: "other",
+                    what: "Where buffers of young arrays, hashes and objects lie. It does not shrink, and stays below 32 MiB." },
   other_anonymous: { title: "other anonymous memory", group: "other",
                      what: "Memory that the program mapped without malloc: other allocators, language runtimes, JIT code." },
   unknown: { title: "chunks in pages of unknown state", group: "other", what: "The kernel did not say whether these pages are in memory." },
