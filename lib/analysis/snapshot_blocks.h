@@ -18,7 +18,8 @@ struct SnapshotBlock {
   uint32_t stack = 0;    // of a tracked process; 0: none that is known
   uint8_t slack = 0;     // of a tracked process: bytes not asked for, as the tracker counts
   bool is_slot = false;  // of a runtime's page: no block of malloc
-  // Nobody asked for it: the cache of a thread, or the page of a runtime, whose slots are blocks.
+  // Nobody asked for it: the cache of a thread, the page of a runtime, whose slots are blocks, or
+  // Ruby's transient heap.
   bool is_mallocs_own = false;
 };
 
@@ -38,6 +39,10 @@ class SnapshotBlockSink final : public ChunkSink {
       if (!cache.tcache.is_null()) own_.push_back(cache.tcache);
     }
     std::sort(own_.begin(), own_.end());
+    for (const RuntimeArea& area : metadata.runtimes.areas) {
+      if (area.is_transient && area.is_in_malloc) arenas_.push_back(area.range.begin);
+    }
+    std::sort(arenas_.begin(), arenas_.end());
   }
   // Before the chunks: pages of slots that may lie in blocks of malloc, ascending.
   void add_page(const SlotPage& page) { pages_.push_back(page.begin); }
@@ -70,12 +75,13 @@ class SnapshotBlockSink final : public ChunkSink {
  private:
   void give(Address address, uint64_t usable, uint32_t stack, uint8_t slack) {
     const bool is_own = std::binary_search(own_.begin(), own_.end(), address) ||
-                        (!pages_.empty() && holds_page(address, usable));
+                        holds_one(pages_, address, usable) || holds_one(arenas_, address, usable);
     visit_(SnapshotBlock{next_++, address, usable, stack, slack, false, is_own});
   }
-  bool holds_page(Address address, uint64_t usable) const {
-    const auto page = std::lower_bound(pages_.begin(), pages_.end(), address);
-    return page != pages_.end() && *page - address < usable;
+  static bool holds_one(const std::vector<Address>& places, Address address, uint64_t usable) {
+    if (places.empty()) return false;
+    const auto place = std::lower_bound(places.begin(), places.end(), address);
+    return place != places.end() && *place - address < usable;
   }
 
   unsigned word_;
@@ -83,6 +89,7 @@ class SnapshotBlockSink final : public ChunkSink {
   BlockNumber next_ = 0;
   std::vector<Address> own_;
   std::vector<Address> pages_;
+  std::vector<Address> arenas_;  // Ruby's transient heaps, whose buffers count to their objects
 };
 
 // Calls visit(block) for each, in ascending order of numbers.

@@ -57,6 +57,28 @@ void ObjectReferences::find_words(const RuntimeObjects& objects) {
   std::sort(left_over_.begin(), left_over_.end());
 }
 
+void ObjectReferences::set_apart(std::vector<ApartReference> apart) {
+  apart_ = std::move(apart);
+  const auto place = [](const ApartReference& one) { return std::pair(one.source, one.offset); };
+  std::sort(apart_.begin(), apart_.end(),
+            [&](const ApartReference& a, const ApartReference& b) { return place(a) < place(b); });
+  // Of two objects in one slot, which damage may bring about, one counts.
+  const auto repeated = std::unique(
+      apart_.begin(), apart_.end(),
+      [&](const ApartReference& a, const ApartReference& b) { return place(a) == place(b); });
+  apart_.erase(repeated, apart_.end());
+}
+
+void ObjectReferences::add_apart(BlockNumber source) {
+  while (next_apart_ < apart_.size() && apart_[next_apart_].source < source) ++next_apart_;
+  for (; next_apart_ < apart_.size() && apart_[next_apart_].source == source; ++next_apart_) {
+    const ApartReference& one = apart_[next_apart_];
+    offsets_.push_back(one.offset);
+    targets_.push_back(one.target);
+    interior_.push_back(one.inside != 0 && !begins_inside(one.target, one.inside) ? 1 : 0);
+  }
+}
+
 void ObjectReferences::on_references(const ReferenceBatch& batch) {
   counts_.clear();
   offsets_.clear();
@@ -94,6 +116,7 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
       targets_.push_back(target);
       interior_.push_back(interior ? 1 : 0);
     }
+    add_apart(source);
     counts_.push_back(static_cast<uint32_t>(targets_.size() - before));
   }
   next_.on_references({batch.first, counts_, offsets_, targets_, interior_});

@@ -2,6 +2,7 @@
 //
 //   - a variable's word is a root, and no reference of the table that it lies in;
 //   - words that are left over are none, either;
+//   - what was found in words of an object that lie apart is added to its references;
 //   - words of objects in blocks of malloc that are no references are left out, as those of slots
 //     were before (slot_map.h), and a reference to where such an object begins is none past its
 //     block's first byte;
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "base/large_memory.h"
+#include "references/apart_scan.h"
 #include "references/block_map.h"
 #include "references/reference.h"
 #include "references/runtime_objects.h"
@@ -32,6 +34,8 @@ class ObjectReferences final : public ReferenceSink {
   ObjectReferences(const BlockMap& map, const RuntimeObjects& objects, ReferenceSink& next,
                    ReceiveVariable receive);
 
+  // Before the first batch; in any order.
+  void set_apart(std::vector<ApartReference> apart);
   void on_references(const ReferenceBatch& batch) override;
 
   // The class of a block of malloc that is an object; 0: none.
@@ -64,6 +68,8 @@ class ObjectReferences final : public ReferenceSink {
   void find_words(const RuntimeObjects& objects);
   // The block and the number of a word in it.
   std::optional<std::pair<BlockNumber, uint64_t>> find_word(Address at, BlockMap::Hint& hint) const;
+  // Those of this block, which ends with them.
+  void add_apart(BlockNumber source);
   // Asked in ascending order.
   bool is_left_over(BlockNumber block, uint64_t word) {
     while (next_left_over_ < left_over_.size() && (left_over_[next_left_over_].block < block ||
@@ -85,6 +91,8 @@ class ObjectReferences final : public ReferenceSink {
   size_t next_word_ = 0;
   std::vector<Words> left_over_;  // ascending
   size_t next_left_over_ = 0;
+  std::vector<ApartReference> apart_;  // ascending
+  size_t next_apart_ = 0;
   std::vector<uint32_t> counts_;
   std::vector<uint32_t> offsets_;
   std::vector<BlockNumber> targets_;

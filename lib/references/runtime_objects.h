@@ -46,6 +46,12 @@ struct RuntimeObjects {
     uint64_t from = 0;  // bytes behind it
     uint64_t to = kToEnd;
   };
+  struct Apart {  // words of an object that lie in no block and no slot: references of it
+    Address words;
+    uint32_t bytes = 0;
+    uint32_t offset = 0;  // in words: as though they lay there in its slot or block, behind its end
+    Address object;
+  };
   struct BufferKind {
     std::string name;       // "list items"
     bool is_exact = false;  // BlockType's: its words were said
@@ -55,6 +61,7 @@ struct RuntimeObjects {
   std::vector<Variable> variables;
   std::vector<AddressRange> unused;  // of the runtime's memory: words there are left over
   std::vector<LeftOver> left_over;
+  std::vector<Apart> apart;
   std::vector<BufferKind> buffer_kinds;
 
   uint8_t add_buffer_kind(std::string name, bool is_exact) {

@@ -37,6 +37,9 @@ def check_owners(heapsnap, path):
     # A thousand strings, which the end of another array had, too.
     kept = by_name.get("Cache::KEPT")
     assert kept and kept["retained_bytes"] > 1000 * 150, (kept, list(by_name)[:20])
+    # What is in Ruby's heap for young objects is theirs.
+    young = by_name.get("Cache::YOUNG")
+    assert young and young["retained_bytes"] > 300 * (300 + 300 + 200 + 150), (young, list(by_name)[:20])
     print(f"owners: Cache::STORE keeps {store['retained_bytes']} bytes")
 
 
@@ -47,6 +50,9 @@ def check(heapsnap, name, ruby, root):
         run(heapsnap, "attach", target.pid, "--references", "yes", "-o", path)
         graph = ObjectGraph(path)
         agree, besides = graph.check_referents(target.said["references"], lambda block: block >= graph.first_slot)
+        # Ruby gives the class of an object apart; nothing else is found besides.
+        others = {pair: number for pair, number in besides.items() if pair[1] != "Class"}
+        assert not others, others
         print(f"references: {agree} of {agree} that ObjectSpace gives; besides: {besides}")
         check_in_use(heapsnap, path, target.pid)
         check_owners(heapsnap, path)

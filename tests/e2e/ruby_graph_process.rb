@@ -16,6 +16,7 @@ Pair = Struct.new(:left, :right)
 module Cache
   STORE = {}
   SEEN = []
+  YOUNG = []
   KEPT = Array.new(1000) { |number| "kept #{number} " * 20 }
   # Its end still has what it no longer holds.
   DRAINED = [0] * 1000 + KEPT
@@ -35,6 +36,21 @@ module Service
   end
 end
 
+# What was taken out of these is still in their memory, and Cache::TAKEN has it.
+module Cache
+  TAKEN = Array.new(100) { |number| "taken #{number} " * 9 }
+  HOLES = TAKEN.each_slice(25).map do |some|
+    table = (some + Array.new(20) { |number| "stays #{number} " * 9 }).to_h { |one| [one, [one]] }
+    some.each { |one| table.delete(one) }
+    short = some.first(3)
+    2.times { short.pop }
+    few = some.first(4).to_h { |one| [one, one] }
+    few.delete(some[1])
+    3.times { few.shift }
+    [table, short, few]
+  end.flatten(1)
+end
+
 count = Integer(ARGV[0])
 $queue = Array.new(50) { |number| "queued #{number} " * 9 }
 $other = nil
@@ -50,6 +66,20 @@ end
 6.times { GC.start }
 GC.disable
 
+# What these have beside their slot lies in Ruby's heap for young objects (up to 3.2).
+Trade = Struct.new(:a, :b, :c, :d, :e)
+class Wide
+  def initialize(number)
+    @a = @b = @c = @d = "wide #{number}" * 20
+    @e = [number.to_s * 30] * 5
+  end
+end
+300.times do |number|
+  text = "young #{number}" * 30
+  Cache::YOUNG << [text] * 6 << Trade.new(text, [1], nil, 2, text.dup) << Wide.new(number) << { text => [number.to_s] }
+  Cache::YOUNG.last.delete(text) if number % 3 == 0
+end
+
 def references(object)
   JSON.parse(ObjectSpace.dump(object)).fetch('references', []).map { |text| Integer(text, 16) }
 end
@@ -61,7 +91,7 @@ end
 some = Cache::STORE.values.first(50)
 some += some.map { |order| order.instance_variable_get(:@lines) }
 some += some.first(50).map { |order| order.instance_variable_get(:@lines)[1] }
-some += Service::Registry::ITEMS + [Cache::STORE, Cache::SEEN, Service::Registry::ITEMS]
+some += Cache::YOUNG + Cache::HOLES + Service::Registry::ITEMS + [Cache::STORE, Cache::SEEN, Service::Registry::ITEMS]
 said = { references: some.map { |object| [address(object), references(object)] },
          order: address(Cache::STORE.values[3]),
          variables: { '$queue' => $queue }.merge(Service::Registry.variables).transform_values { |one| address(one) } }

@@ -169,6 +169,12 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
           variables_.push_back({variable, 0, target, interior});
         });
   }
+  if (has_objects) {
+    check_budget();
+    object_references_->set_apart(
+        scan_apart(*target_, *map_, std::move(objects_.apart),
+                   [this](const ScannedMemory& scanned) { count(scanned); }));
+  }
   count(scan_blocks(
       *target_, *map_, has_objects ? *object_references_ : kept,
       [&](const FirstWord& first) {

@@ -28,6 +28,7 @@
 #include "heap/chunk.h"
 #include "heap/heap_model.h"
 #include "heap/located_malloc.h"
+#include "references/apart_scan.h"
 #include "references/block_edges.h"
 #include "references/block_map.h"
 #include "references/block_types.h"

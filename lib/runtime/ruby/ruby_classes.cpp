@@ -21,14 +21,14 @@ std::string address_text(uint64_t at) {
   return text.data();
 }
 
-bool has_no_controls(std::string_view name) {
-  return std::all_of(name.begin(), name.end(), [](char c) {
+}  // namespace
+
+bool RubyClasses::has_no_controls(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
     return byte >= 0x20 && byte != 0x7f;
   });
 }
-
-}  // namespace
 
 RubyClasses::RubyClasses(Target& target, const RubyLayout& layout)
     : space_(target.address_space()), layout_(layout), cache_(target.memory()) {}

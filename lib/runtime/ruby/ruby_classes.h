@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -58,6 +59,8 @@ class RubyClasses {
   void each_variable(uint64_t at, See see);
   // A string's bytes, up to `longest`; none where there is no string.
   std::optional<std::string> text_of(uint64_t value, size_t longest);
+  // Whether it can be shown as it is.
+  static bool has_no_controls(std::string_view text);
 
  private:
   struct Recent {

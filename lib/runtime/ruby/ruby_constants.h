@@ -32,6 +32,8 @@ class RubyConstants {
   bool has_names() const { return names_ != 0; }
   // Of the number of a name, which an ID has above its four lowest bits.
   std::optional<std::string> name_of(uint64_t key);
+  // Of an array of Ruby; nothing where there is none, or no such item.
+  std::optional<uint64_t> element(uint64_t array, uint64_t index);
   // Where in a class's extension, or in its slot, its table is; RubyLayout::kNone: not known.
   uint32_t table_offset() const { return table_offset_; }
   // Those of a class or module: nothing where they were not found.
@@ -43,7 +45,6 @@ class RubyConstants {
   void find_table();
   void find_names(Target& target);
   std::optional<uint64_t> table_word(uint64_t of_class);
-  std::optional<uint64_t> element(uint64_t array, uint64_t index);
 
   const RubyLayout& layout_;
   const RubyPlace& place_;

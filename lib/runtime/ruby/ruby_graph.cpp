@@ -6,6 +6,8 @@
 
 #include "heap/struct_bytes.h"
 #include "references/block_type.h"
+#include "runtime/ruby/ruby_objects.h"
+#include "runtime/ruby/ruby_words.h"
 
 namespace heapsnap {
 
@@ -14,49 +16,9 @@ namespace {
 constexpr uint64_t kCachedValue = 8;  // iseq_inline_constant_cache_entry
 
 constexpr uint64_t kStringBytes = 24;
-constexpr uint64_t kFlags = ObjectClass::word_bit(0);
-constexpr uint64_t kAllButClass = ~ObjectClass::word_bit(RubyValue::kClass);
-
 constexpr uint64_t kHashTable = RubyValue::user_flag(3);
-constexpr uint64_t kFirstPair = 4;  // word of a slot in which the pairs are (since 3.3)
-
-// Of a hash with up to eight pairs of key and value: how many there are, or were.
-uint64_t pairs_of_hash(uint64_t flags) {
-  constexpr unsigned kBound = 12 + 8;  // RHASH_AR_TABLE_BOUND_SHIFT
-  return std::min<uint64_t>(flags >> kBound & 0xf, RubyGraph::kMostPairs);
-}
-
 constexpr uint64_t kItemsInSlot = RubyValue::user_flag(1);  // of arrays and objects
 constexpr uint64_t kArrayItems = 32;
-
-// The words of a slot that are no references, by what its flags say.
-uint64_t words_to_skip(std::span<const std::byte> slot, const RubyLayout& layout) {
-  constexpr uint64_t kNotEmbedded = RubyValue::user_flag(1);  // of strings
-  constexpr uint64_t kBignumEmbedded = RubyValue::user_flag(2);
-  constexpr uint64_t kObjectNames = 32;  // the table of its class, up to 3.1
-  uint64_t flags = 0;
-  std::memcpy(&flags, slot.data(), sizeof flags);
-  const bool is_shared = (flags & layout.flag_shared) != 0;
-  switch (RubyValue::type_of(flags)) {
-    case RubyType::kFloat: return kAllButClass;
-    case RubyType::kString:
-      if ((flags & kNotEmbedded) == 0) return kAllButClass;
-      return is_shared ? kFlags | ObjectClass::word_bit(kStringBytes) : kFlags;
-    case RubyType::kBignum: return (flags & kBignumEmbedded) != 0 ? kAllButClass : kFlags;
-    case RubyType::kArray:
-      return is_shared && (flags & kItemsInSlot) == 0 ? kFlags | ObjectClass::word_bit(kArrayItems)
-                                                      : kFlags;
-    case RubyType::kObject:
-      return layout.object_count != RubyLayout::kNone && (flags & kItemsInSlot) == 0
-                 ? kFlags | ObjectClass::word_bit(kObjectNames)
-                 : kFlags;
-    case RubyType::kHash:
-      if (layout.hash_table != RubyLayout::kNone || (flags & kHashTable) != 0) return kFlags;
-      return kFlags | ObjectClass::words_from(kFirstPair + 2 * pairs_of_hash(flags));
-    default: return kFlags;
-  }
-}
-
 }  // namespace
 
 void RubyGraph::add_page(const RubyPage& page, uint64_t page_bytes) {
@@ -70,7 +32,7 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   const RubyType builtin = types_.all()[owner.type].builtin;
   const bool is_module = builtin == RubyType::kClass || builtin == RubyType::kModule;
   if (is_module && modules_.size() < kMostModules) modules_.push_back(at.value());
-  const Kind kind{words_to_skip(slot, layout_),
+  const Kind kind{ruby_words_to_skip(slot, layout_, shapes_),
                   owner.of_class != nullptr ? owner.of_class->number + 1 : 0, owner.type, is_dead};
   Recent& recent = recent_[KindHash()(kind) % recent_.size()];
   if (recent.number == SlotMap::kBuffers || recent.kind != kind) {
@@ -81,11 +43,75 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   objects_.slots.add_slot(index, recent.number);
   if (builtin == RubyType::kString) add_string_bytes(slot);
   if (builtin == RubyType::kHash) add_hash_pairs(slot);
-  if (builtin == RubyType::kArray) add_array_end(slot);
+  add_buffer_end(slot);
+  if (!transient_.is_empty()) add_transient(at, slot);
+  if (builtin == RubyType::kData && !is_dead) add_data(types_.all()[owner.type], slot);
+}
+
+void RubyGraph::set_transient_heap(AddressRange arena) {
+  if (arena.is_empty()) return;
+  transient_ = arena;
+  // What lies there is their objects'; the rest of it is left over.
+  objects_.unused.push_back(arena);
+  objects_.left_over.push_back({arena.begin, 0, arena.size()});
+}
+
+void RubyGraph::add_transient(Address at, std::span<const std::byte> slot) {
+  constexpr uint64_t kArray = RubyValue::user_flag(13);
+  constexpr uint64_t kObject = RubyValue::user_flag(13);
+  constexpr uint64_t kHash = RubyValue::user_flag(12);
+  constexpr uint64_t kStruct = RubyValue::user_flag(3);
+  constexpr uint64_t kLength = 16;
+  constexpr uint64_t kSecond = 24;
+  constexpr uint64_t kLongest = 2048;  // TRANSIENT_HEAP_ALLOC_MAX
+  const StructBytes words(slot, 8);
+  const uint64_t flags = words.word_at(0);
+  uint64_t first = 0;
+  uint64_t count = 0;
+  switch (RubyValue::type_of(flags)) {
+    case RubyType::kArray:
+      if ((flags & kItemsInSlot) != 0 || (flags & kArray) == 0) return;
+      first = words.word_at(kArrayItems);
+      count = words.word_at(kLength);
+      break;
+    case RubyType::kObject:
+      if ((flags & kItemsInSlot) != 0 || (flags & kObject) == 0) return;
+      first = words.word_at(kSecond);
+      count = words.int_at(layout_.object_count);
+      break;
+    case RubyType::kHash:
+      if ((flags & kHashTable) != 0 || (flags & kHash) == 0) return;
+      first = words.word_at(layout_.hash_table);
+      count = 2 * ruby_pairs_of_hash(flags);
+      break;
+    case RubyType::kStruct:
+      if ((flags & layout_.struct_length_mask) != 0 || (flags & kStruct) == 0) return;
+      first = words.word_at(kSecond);
+      count = words.word_at(kLength);
+      break;
+    default: return;
+  }
+  const Address begin(first);
+  if (count == 0 || count > kLongest / 8 || !transient_.contains(begin) || !begin.is_aligned(8) ||
+      transient_.end - begin < count * 8) {
+    return;
+  }
+  objects_.apart.push_back(
+      {begin, static_cast<uint32_t>(count * 8), static_cast<uint32_t>(slot.size() / 8), at});
+}
+
+void RubyGraph::add_data(const RubyTypes::Type& type, std::span<const std::byte> slot) {
+  constexpr size_t kMost = 1 << 18;
+  constexpr uint64_t kNotInSlot = 1;
+  const StructBytes words(slot, 8);
+  const uint64_t at = words.word_at(RubyValue::kDataPointer);
+  if (at == 0 || words.word_at(RubyValue::kDataTyped) != kNotInSlot) return;
+  if (type.part == "VM/thread" && threads_.size() < kMost) threads_.push_back(at);
+  if (type.part == "fiber" && fibers_.size() < kMost) fibers_.push_back(at);
 }
 
 void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,
-                          bool is_exact) {
+                          bool is_exact, ObjectClass::Rows rows) {
   constexpr size_t kMostBlocks = 1 << 24;
   if (objects_.blocks.size() >= kMostBlocks) return;
   if (of_class == SlotMap::kBuffers) {
@@ -93,55 +119,146 @@ void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uin
     made.name = name;
     made.skip = skip;
     made.is_exact = is_exact;
+    made.rows = rows;
     of_class = objects_.slots.add_class(std::move(made));
   }
   objects_.blocks.push_back({Address(at), of_class});
 }
 
-void RubyGraph::add_array_end(std::span<const std::byte> slot) {
-  constexpr uint64_t kMostItems = uint64_t{1} << 40;
+void RubyGraph::add_buffer_end(std::span<const std::byte> slot) {
+  constexpr uint64_t kMostWords = uint64_t{1} << 40;
   constexpr size_t kMostLarge = 1 << 22;
-  constexpr uint64_t kSmall =
-      64;  // of which RuntimeObjects::add_buffer() can say it in less memory
-  const bool has_transient_heap = layout_.hash_table != RubyLayout::kNone;
-  const uint64_t is_root = RubyValue::user_flag(has_transient_heap ? 5 : 12);
-  const uint64_t is_transient = has_transient_heap ? RubyValue::user_flag(13) : 0;
-  const StructBytes words(slot, 8);
-  if ((words.word_at(0) & (kItemsInSlot | layout_.flag_shared | is_root | is_transient)) != 0) {
-    return;
-  }
-  const uint64_t items = words.word_at(16);
-  const uint64_t room = words.word_at(24);
-  const Address first(words.word_at(kArrayItems));
-  if (first.is_null() || items >= room || room > kMostItems) return;
-  if (room <= kSmall) {
-    objects_.add_buffer(first, ObjectClass::words_from(items));
+  constexpr uint64_t kSmall = 62;  // RuntimeObjects::add_buffer() can say it in less memory
+  const RubyBuffer buffer = ruby_buffer(slot, layout_, shapes_);
+  if (buffer.at.is_null() || buffer.words > kMostWords) return;
+  if (buffer.words <= kSmall) {
+    objects_.add_buffer(buffer.at, ObjectClass::words_from(buffer.words));
   } else if (objects_.left_over.size() < kMostLarge) {
-    objects_.left_over.push_back({first, items * 8});
+    objects_.left_over.push_back({buffer.at, buffer.words * 8});
   }
 }
 
 void RubyGraph::add_hash_pairs(std::span<const std::byte> slot) {
-  if (layout_.hash_table == RubyLayout::kNone) return;
+  constexpr uint64_t kTableInSlot = 24;
   const StructBytes words(slot, 8);
   const uint64_t flags = words.word_at(0);
+  if (layout_.hash_table == RubyLayout::kNone) {
+    const bool has_table =
+        (flags & kHashTable) != 0 && slot.size() >= kTableInSlot + kRubyTableHeader;
+    if (has_table) add_table_parts(slot.subspan(kTableInSlot, kRubyTableHeader));
+    return;
+  }
   if ((flags & kHashTable) != 0) return;
-  const uint64_t pairs = pairs_of_hash(flags);
+  const uint64_t pairs = ruby_pairs_of_hash(flags);
   add_block(words.word_at(layout_.hash_table), hash_pairs_[pairs], "Hash pairs",
             ObjectClass::words_from(2 * pairs));
 }
 
 void RubyGraph::add_table(Address table, std::span<const std::byte> header) {
-  constexpr uint64_t kBins = 24;
-  constexpr uint64_t kEntries = 48;
-  const StructBytes words(header, 8);
   add_block(table.value(), table_, "Hash table", 0, true);
+  add_table_parts(header);
+}
+
+// What is behind their last entries, or deleted, would lead to whatever was there before.
+void RubyGraph::add_tables_of_machine(const AddressSpace& space, Address vm,
+                                      const std::string& module) {
+  constexpr uint64_t kMostOfMachine = 16 << 10;
+  constexpr uint64_t kType = 8;
+  std::vector<std::byte> bytes(kMostOfMachine);
+  bytes.resize(memory_.read(vm, bytes));
+  const StructBytes machine(bytes, 8);
+  std::array<std::byte, kRubyTableHeader> header;
+  for (size_t offset = 0; offset + 8 <= bytes.size(); offset += 8) {
+    const uint64_t at = machine.word_at(offset);
+    if (!RubyValue::is_object(at) || !memory_.read_exact(Address(at), header)) continue;
+    // A table leads to the functions that compare its keys.
+    const StructBytes table(header, 8);
+    const Mapping* const mapping = space.find(Address(table.word_at(kType)));
+    const bool is_table = mapping != nullptr && mapping->path == module &&
+                          ruby_table_bytes(header) > kRubyTableHeader;
+    if (is_table) add_table(Address(at), header);
+  }
+}
+
+void RubyGraph::add_mark_stack(Address space) {
+  constexpr unsigned kMostChunks = 1 << 20;
+  for (const uint32_t list : {layout_.space_mark_chunk, layout_.space_mark_cache}) {
+    uint64_t chunk = memory_.read_value<uint64_t>(space + list).value_or(0);
+    for (unsigned i = 0; i < kMostChunks && RubyValue::is_object(chunk); ++i) {
+      objects_.left_over.push_back({Address(chunk), 0, layout_.mark_chunk_next});
+      const auto next = memory_.read_value<uint64_t>(Address(chunk) + layout_.mark_chunk_next);
+      if (next == chunk) break;
+      chunk = next.value_or(0);
+    }
+  }
+}
+
+void RubyGraph::add_table_parts(std::span<const std::byte> header) {
+  constexpr uint64_t kCount = 16;  // st_table (st.h): of entries that are not deleted
+  constexpr uint64_t kBins = 24;
+  constexpr uint64_t kFirst = 32;
+  constexpr uint64_t kBound = 40;
+  constexpr uint64_t kEntries = 48;
+  constexpr uint64_t kEntryWords = 3;  // hash, key, value
+  constexpr uint64_t kMostEntries = uint64_t{1} << 32;
+  constexpr unsigned kMostPower = 32;
+  const StructBytes words(header, 8);
+  const unsigned power = words.int_at(0) & 0xff;
+  const uint64_t first = words.word_at(kFirst);
+  const uint64_t bound = words.word_at(kBound);
+  const uint64_t entries = words.word_at(kEntries);
   if (const uint64_t bins = words.word_at(kBins); bins != 0) {
     add_block(bins, table_bins_, "Hash bins", ObjectClass::kNoReferences);
   }
-  if (const uint64_t entries = words.word_at(kEntries); entries != 0) {
+  if (entries == 0) return;
+  if (power > kMostPower || bound > std::min(uint64_t{1} << power, kMostEntries) || first > bound) {
     add_block(entries, table_entries_, "Hash entries", 0, true);
+    return;
   }
+  if (bound < table_entries_of_.size()) {
+    // Small ones are a class each, by how much of them is in use.
+    uint64_t skip = ObjectClass::words_from(bound * kEntryWords);
+    for (uint64_t i = 0; i < bound; ++i) skip |= uint64_t{1} << i * kEntryWords;
+    add_block(entries, table_entries_of_[bound], "Hash entries", skip, true);
+  } else {
+    add_block(entries, table_rows_, "Hash entries", 0, true, {0, kEntryWords, 0});
+    add_left_over(Address(entries), bound, RuntimeObjects::LeftOver::kToEnd);
+  }
+  if (words.word_at(kCount) < bound) add_deleted(Address(entries), first, bound);
+}
+
+// Entries of a hash from `from` to before `to`.
+void RubyGraph::add_left_over(Address entries, uint64_t from, uint64_t to) {
+  constexpr size_t kMost = 1 << 22;
+  constexpr uint64_t kEntry = 24;
+  if (objects_.left_over.size() >= kMost) return;
+  const uint64_t end = to == RuntimeObjects::LeftOver::kToEnd ? to : to * kEntry;
+  objects_.left_over.push_back({entries, from * kEntry, end});
+}
+
+// A deleted entry has another hash, and its key and value are still there.
+void RubyGraph::add_deleted(Address entries, uint64_t first, uint64_t bound) {
+  constexpr uint64_t kDeleted = ~uint64_t{0};  // RESERVED_HASH_VAL
+  constexpr uint64_t kEntry = 24;
+  constexpr uint64_t kTogether = 1 << 15;
+  if (first != 0) add_left_over(entries, 0, first);
+  uint64_t begin = bound;  // of deleted ones that follow each other; bound: there are none
+  std::vector<std::byte> bytes;
+  for (uint64_t at = first; at < bound;) {
+    bytes.resize(std::min(kTogether, bound - at) * kEntry);
+    const uint64_t count = memory_.read(entries + at * kEntry, bytes) / kEntry;
+    const StructBytes read(bytes, 8);
+    for (uint64_t i = 0; i < count; ++i) {
+      const bool is_deleted = read.word_at(i * kEntry) == kDeleted;
+      if (is_deleted && begin == bound) begin = at + i;
+      if (is_deleted || begin == bound) continue;
+      add_left_over(entries, begin, at + i);
+      begin = bound;
+    }
+    if (count * kEntry < bytes.size()) break;
+    at += count;
+  }
+  if (begin < bound) add_left_over(entries, begin, bound);
 }
 
 void RubyGraph::add_string_bytes(std::span<const std::byte> slot) {
@@ -174,6 +291,18 @@ void RubyGraph::add_variables(RubyConstants& constants, RubyVariables& variables
     variables.add_of_class(module, objects_);
   }
   variables.add_globals(objects_);
+}
+
+void RubyGraph::add_locals(RubyFrames& frames, const std::string& module) {
+  for (RubyLocal& local : frames.take_locals()) {
+    objects_.variables.push_back(
+        {local.word, std::move(local.name), module, RootKind::kLocal, local.tid});
+  }
+  const std::vector<AddressRange>& left_over = frames.left_over();
+  objects_.unused.insert(objects_.unused.end(), left_over.begin(), left_over.end());
+  for (const AddressRange& range : left_over) {
+    objects_.left_over.push_back({range.begin, 0, range.size()});
+  }
 }
 
 }  // namespace heapsnap

@@ -1,14 +1,13 @@
 // What the graph of references needs to know of Ruby's objects: their classes, with the words of
 // slots that are no references.
 //
-//   all of them                                flags
-//   strings, numbers that lie in the slot      all but the class
+//   of slots                                   what ruby_words.h says
 //   what code remembers of a constant          its value
 //   characters in a block of malloc            all of it
-//   a small hash                               what is behind its last pair
-//   strings and arrays that share what         where that is: it belongs to the other one, which
-//   another one has                            they refer to, too
-//   objects, up to 3.1                         the names of their variables, which are the class's
+//   pairs of a small hash in a block           what is behind the last one
+//   entries of a hash                          numbers (hashes), deleted ones, and room for more
+//   items, members, variables in a block       what is behind the last one
+//   what is left over in the transient heap    all of it: what objects have there is theirs
 //
 // What a dead object leads to that the collector has not freed yet is garbage as it is itself. Dead
 // ones are classes of their own: "Order (unswept)".
@@ -22,21 +21,24 @@
 
 #include "references/runtime_objects.h"
 #include "runtime/ruby/ruby_constants.h"
+#include "runtime/ruby/ruby_frames.h"
 #include "runtime/ruby/ruby_layout.h"
 #include "runtime/ruby/ruby_pages.h"
 #include "runtime/ruby/ruby_sums.h"
 #include "runtime/ruby/ruby_types.h"
 #include "runtime/ruby/ruby_variables.h"
+#include "runtime/ruby/ruby_words.h"
+#include "target/address_space.h"
+#include "target/memory_reader.h"
 
 namespace heapsnap {
 
 class RubyGraph {
  public:
-  static constexpr uint64_t kMostPairs = 8;  // RHASH_AR_TABLE_MAX_SIZE
-
   // All outlive it.
-  RubyGraph(const RubyLayout& layout, const RubyTypes& types, RuntimeObjects& objects)
-      : layout_(layout), types_(types), objects_(objects) {}
+  RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyTypes& types,
+            const RubyShapes& shapes, RuntimeObjects& objects)
+      : memory_(memory), layout_(layout), types_(types), shapes_(shapes), objects_(objects) {}
 
   // Then those of its slots that are used, ascending.
   void add_page(const RubyPage& page, uint64_t page_bytes);
@@ -45,10 +47,20 @@ class RubyGraph {
   // A st_table in a block of malloc, with its `header`, and what it has besides: an index of its
   // entries (bins), and these.
   void add_table(Address table, std::span<const std::byte> header);
+  // The tables that the state of the interpreter (rb_vm_t) has itself.
+  void add_tables_of_machine(const AddressSpace& space, Address vm, const std::string& module);
+  // While nothing is marked: what the collector's stack of values has been is left over.
+  void add_mark_stack(Address space);
   // One of no type that there is.
   void add_other(uint32_t index) { objects_.slots.add_slot(index, SlotMap::kBuffers); }
+  // Before the first page: where buffers of young objects may lie, in no block. Empty: nowhere.
+  void set_transient_heap(AddressRange arena);
   // After the last slot: global ones, and those of classes and modules.
   void add_variables(RubyConstants& constants, RubyVariables& variables);
+  // Where the states of threads and fibers are: what those of their objects that live lead to.
+  const std::vector<uint64_t>& threads() const { return threads_; }
+  const std::vector<uint64_t>& fibers() const { return fibers_; }
+  void add_locals(RubyFrames& frames, const std::string& module);
 
  private:
   // What objects have in common that are one class of the graph.
@@ -70,28 +82,43 @@ class RubyGraph {
       return ((key ^ kind.skip << 20) * 0x9e3779b97f4a7c15) >> 32;
     }
   };
+  // The words of an object that it has in the transient heap.
+  void add_transient(Address at, std::span<const std::byte> slot);
+  void add_data(const RubyTypes::Type& type, std::span<const std::byte> slot);
   // Where the characters of a string are that has a block of malloc: nothing there is a reference,
   // though the block may have been something else before.
   void add_string_bytes(std::span<const std::byte> slot);
-  // Behind the items of an array that has room for more.
-  void add_array_end(std::span<const std::byte> slot);
+  // Behind the items of an array, members of a struct, variables of an object that has room for
+  // more, or whose block has.
+  void add_buffer_end(std::span<const std::byte> slot);
   // Where the pairs of a small hash are (up to 3.1).
   void add_hash_pairs(std::span<const std::byte> slot);
   void add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,
-                 bool is_exact = false);
+                 bool is_exact = false, ObjectClass::Rows rows = {});
+  // What a table has besides: an index of its entries (bins), and these.
+  void add_table_parts(std::span<const std::byte> header);
+  void add_left_over(Address entries, uint64_t from, uint64_t to);
+  void add_deleted(Address entries, uint64_t first, uint64_t bound);
   uint32_t make_class(const RubyOwner& owner, const Kind& kind);
 
+  MemoryReader& memory_;
   const RubyLayout& layout_;
   const RubyTypes& types_;
+  const RubyShapes& shapes_;
   RuntimeObjects& objects_;
   std::unordered_map<Kind, uint32_t, KindHash> classes_;
   std::array<Recent, 1024> recent_{};          // most objects are what one before was
   uint32_t string_bytes_ = SlotMap::kBuffers;  // until there is one, as those below
   uint32_t table_ = SlotMap::kBuffers;
   uint32_t table_bins_ = SlotMap::kBuffers;
-  uint32_t table_entries_ = SlotMap::kBuffers;
-  std::array<uint32_t, kMostPairs + 1> hash_pairs_{};  // the same, by how many there are
-  std::vector<uint64_t> modules_;                      // and classes
+  uint32_t table_entries_ = SlotMap::kBuffers;  // of a table that does not fit
+  uint32_t table_rows_ = SlotMap::kBuffers;
+  std::array<uint32_t, 21> table_entries_of_{};  // by how many there are, with deleted ones
+  std::array<uint32_t, kRubyMostPairs + 1> hash_pairs_{};  // the same, by how many there are
+  std::vector<uint64_t> modules_;                          // and classes
+  AddressRange transient_;
+  std::vector<uint64_t> threads_;
+  std::vector<uint64_t> fibers_;
 };
 
 }  // namespace heapsnap

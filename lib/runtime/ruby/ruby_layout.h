@@ -21,6 +21,9 @@ struct RubyLayout {
   uint32_t space_pages = 0;       // pointer to an array of pointers to them
   uint32_t space_page_count = 0;  // in the space, unless the array is a rb_darray's
   uint32_t space_pages_data = 0;  // where in a rb_darray it begins; 0: it is none
+  uint32_t space_mark_chunk = 0;  // what is to be marked: a list of chunks, and of spare ones
+  uint32_t space_mark_cache = 0;
+  uint32_t mark_chunk_next = 0;  // in each, behind its values
   // struct heap_page
   uint32_t page_bytes = 0;           // of the page itself
   uint32_t page_slot_bytes = kNone;  // kNone: all slots have 40 bytes

@@ -187,6 +187,13 @@ bool RubyShapes::read(Target& target, const RubyLayout& layout, Address tree) {
     const bool is_table = type == layout.shape_type_complex;
     shapes_[i] = {shape.word_at(layout.shape_edge), shape.int_at(layout.shape_parent),
                   is_table ? kTable : shape.int_at(layout.shape_capacity), type == kVariableShape};
+    // A parent is older.
+    const uint32_t parent = shapes_[i].parent;
+    const uint32_t before = parent < i            ? shapes_[parent].variables
+                            : parent == kNoParent ? 0
+                                                  : kTable;
+    const bool is_known = before != kTable;
+    shapes_[i].variables = is_known ? before + (shapes_[i].is_variable ? 1 : 0) : kTable;
   }
   return true;
 }

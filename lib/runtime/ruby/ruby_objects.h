@@ -39,6 +39,10 @@ class RubyShapes {
   // For how many variables there is room; kTable: they are in a table.
   static constexpr uint32_t kTable = UINT32_MAX;
   uint32_t capacity(uint64_t id) const { return id < shapes_.size() ? shapes_[id].capacity : 0; }
+  // How many it has; kTable where that is not known, or they are in a table.
+  uint32_t variables(uint64_t id) const {
+    return id < shapes_.size() && shapes_[id].capacity != kTable ? shapes_[id].variables : kTable;
+  }
   // Calls see(ID, index) for the variables of what has that shape, the last one first; none where
   // they are in a table.
   template <typename See>
@@ -51,6 +55,7 @@ class RubyShapes {
     uint32_t parent = 0;
     uint32_t capacity = 0;
     bool is_variable = false;  // whether it has one
+    uint32_t variables = 0;    // with its parents
   };
   bool read(Target& target, const RubyLayout& layout, Address tree);
 

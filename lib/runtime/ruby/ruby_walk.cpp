@@ -22,7 +22,8 @@ RubyWalk::RubyWalk(Target& target, RubyPlace place, RuntimeOptions options)
   runtime_.module = place_.module;
   find();
   if (layout_ == nullptr) return;
-  if (options_.objects != nullptr) graph_.emplace(*layout_, types_, *options_.objects);
+  if (options_.objects != nullptr)
+    graph_.emplace(target_.memory(), *layout_, types_, shapes_, *options_.objects);
   walk_pages();
 }
 
@@ -57,6 +58,7 @@ std::string RubyWalk::try_layout(const RubyLayout& layout) {
   shapes_ = RubyShapes(target_, layout, place_.data);
   if (layout.has_shapes() && shapes_.count() == 0) return "its shapes of objects were not found";
   runtime_.place = machine.vm;
+  space_ = machine.space;
   runtime_.interpreters = 1;
   runtime_.damaged_pages = pages_.damaged;
   runtime_.collector = pages_.collector;
@@ -66,6 +68,9 @@ std::string RubyWalk::try_layout(const RubyLayout& layout) {
 void RubyWalk::walk_pages() {
   const uint64_t distance = ruby_page_distance(*layout_);
   const std::span<const RubyPage> pages = pages_.all;
+  const RubyTransientHeap heap = find_ruby_transient_heap(target_, *layout_, place_.data);
+  transient_ = ruby_transient_area(target_, heap);
+  if (graph_) graph_->set_transient_heap(heap.arena);
   for (size_t first = 0; first < pages.size();) {
     check_end();
     if (options_.check) options_.check();
@@ -78,12 +83,15 @@ void RubyWalk::walk_pages() {
     first = end;
   }
   read_tables();
-  transient_ =
-      ruby_transient_area(target_, find_ruby_transient_heap(target_, *layout_, place_.data));
   if (graph_) {
+    if (runtime_.collector != "marking") graph_->add_mark_stack(space_);
+    graph_->add_tables_of_machine(target_.address_space(), runtime_.place, place_.module);
     RubyConstants constants(target_, *layout_, place_, *classes_);
     RubyVariables variables(target_, *layout_, place_, *classes_, shapes_, constants);
     graph_->add_variables(constants, variables);
+    RubyFunctions functions(target_, *layout_, *classes_, constants);
+    RubyFrames frames(target_, *layout_, functions, graph_->threads(), graph_->fibers());
+    graph_->add_locals(frames, place_.module);
   }
   std::sort(blocks_.begin(), blocks_.end());
   // What two objects have in common counts once.

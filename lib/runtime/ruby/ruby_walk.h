@@ -76,6 +76,7 @@ class RubyWalk final : public RuntimeWalk {
   const RuntimeOptions options_;
   const RubyLayout* layout_ = nullptr;  // null: see why_not()
   Runtime runtime_;
+  Address space_;  // rb_objspace_t
   RubyPages pages_;
   RubyShapes shapes_;
   std::unique_ptr<RubyClasses> classes_;

@@ -129,3 +129,45 @@ TEST_CASE("newer releases have no transient heap") {
   FakeRuby ruby(3, 4);
   CHECK(find_ruby_transient_heap(ruby.target, ruby.layout, ruby.place.data).arena.is_empty());
 }
+
+TEST_CASE("what objects have in the transient heap is apart from their slots") {
+  FakeTransientHeap fake;
+  FakeRuby& ruby = fake.ruby;
+  const uint64_t page = ruby.add_page(40, 100);
+  const uint64_t inside = FakeTransientHeap::kArena + 0x100;
+  const auto add = [&](RubyType type, uint64_t flags, std::vector<uint64_t> words) {
+    const uint64_t at = ruby.add(page, ruby.object_class, type, flags);
+    for (size_t i = 0; i < words.size(); ++i) ruby.put(at + 16 + i * 8, words[i]);
+    return at;
+  };
+  const uint64_t young = RubyValue::user_flag(13);
+  std::vector<uint64_t> expected;
+  expected.push_back(add(RubyType::kArray, young, {3, 6, inside}));
+  expected.push_back(add(RubyType::kObject, young, {5, inside}));
+  // Two pairs, and room for eight.
+  expected.push_back(add(RubyType::kHash, RubyValue::user_flag(12) | uint64_t{2} << 20, {inside}));
+  expected.push_back(add(RubyType::kStruct, RubyValue::user_flag(3), {4, inside}));
+  // Not there, or not any more.
+  add(RubyType::kArray, 0, {3, 6, inside});
+  add(RubyType::kArray, young | FakeRuby::kEmbedded, {3, 6, inside});
+  add(RubyType::kArray, young, {3, 6, FakeRuby::kVm});
+  add(RubyType::kArray, young, {3, 6, inside + 4});
+  add(RubyType::kArray, young, {1000, 1000, inside});
+  add(RubyType::kArray, young, {3, 6, 0x50020000 - 16});
+  add(RubyType::kArray, young, {0, 6, inside});
+  add(RubyType::kHash, RubyValue::user_flag(12) | RubyValue::user_flag(3), {inside});
+  REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
+  std::vector<uint64_t> found;
+  std::vector<uint32_t> sizes;
+  for (const RuntimeObjects::Apart& part : ruby.objects.apart) {
+    CHECK(part.words == Address(inside));
+    CHECK(part.offset == 5);
+    found.push_back(part.object.value());
+    sizes.push_back(part.bytes);
+  }
+  CHECK(found == expected);
+  CHECK(sizes == std::vector<uint32_t>{24, 40, 32, 32});
+  // Nothing else in the arena counts.
+  CHECK(ruby.objects.unused ==
+        std::vector<AddressRange>{{Address(0x50000000), Address(0x50020000)}});
+}

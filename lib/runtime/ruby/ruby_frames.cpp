@@ -1,0 +1,187 @@
+#include "runtime/ruby/ruby_frames.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "heap/struct_bytes.h"
+#include "references/local_name.h"
+
+namespace heapsnap {
+
+namespace {
+
+constexpr uint64_t kWord = 8;
+// VM_ENV_DATA_SIZE: method or block, link, flags. `ep` leads to the last one.
+constexpr uint64_t kEnvWords = 3;
+constexpr uint64_t kEscaped = 4;  // VM_ENV_FLAG_ESCAPED
+
+}  // namespace
+
+RubyFrames::RubyFrames(Target& target, const RubyLayout& layout, RubyFunctions& functions,
+                       std::span<const uint64_t> threads, std::span<const uint64_t> fibers)
+    : target_(target), layout_(layout), functions_(functions), cache_(target.memory()) {
+  for (const Context& context : find_contexts(threads, fibers)) add_stack(context);
+}
+
+std::vector<RubyFrames::Context> RubyFrames::find_contexts(std::span<const uint64_t> threads,
+                                                           std::span<const uint64_t> fibers) {
+  struct Thread {
+    size_t number = 0;
+    int32_t tid = 0;
+  };
+  std::unordered_map<uint64_t, Thread> known;
+  std::unordered_set<uint64_t> seen;
+  std::vector<Context> found;
+  const auto add = [&](Address at) {
+    const uint64_t thread = cache_.word(at + layout_.ec_thread, kWord).value_or(0);
+    const auto of_thread = known.find(thread);
+    if (of_thread == known.end() || found.size() >= kMostContexts) return;
+    if (seen.insert(at.value()).second) found.push_back({at, thread, of_thread->second.tid});
+  };
+  for (const uint64_t thread : threads) {
+    known.try_emplace(thread, Thread{known.size(), tid_of(thread)});
+  }
+  // What a thread began with is further out than the fiber that it runs now.
+  for (const uint64_t thread : threads) {
+    const auto root = cache_.word(Address(thread) + layout_.thread_root_fiber, kWord);
+    if (root && *root != 0) add(Address(*root) + layout_.fiber_ec);
+    const auto current = cache_.word(Address(thread) + layout_.thread_ec, kWord);
+    if (current && *current != 0) add(Address(*current));
+  }
+  for (const uint64_t fiber : fibers) add(Address(fiber) + layout_.fiber_ec);
+  std::stable_sort(found.begin(), found.end(), [&](const Context& a, const Context& b) {
+    return known[a.thread].number < known[b.thread].number;
+  });
+  return found;
+}
+
+int32_t RubyFrames::tid_of(uint64_t thread) {
+  Address place(thread);
+  if (layout_.thread_native != RubyLayout::kNone) {
+    // A thread that waits for its turn may have none.
+    const auto native = cache_.word(place + layout_.thread_native, kWord);
+    if (!native || *native == 0) return 0;
+    place = Address(*native);
+  }
+  const auto pointer = cache_.word(place + layout_.thread_id, kWord);
+  for (const heapsnap::Thread& one : target_.threads()) {
+    if (pointer && one.registers && one.registers->thread_pointer == Address(*pointer)) {
+      return one.tid;
+    }
+  }
+  return 0;
+}
+
+bool RubyFrames::read_stack(const Context& context, Stack& stack, std::vector<Frame>& frames) {
+  constexpr uint64_t kMostWords = 1 << 24;
+  const auto word_at = [&](uint32_t offset) {
+    return cache_.word(context.at + offset, kWord).value_or(0);
+  };
+  const uint64_t words = word_at(layout_.ec_stack_size);
+  stack.begin = Address(word_at(layout_.ec_stack));
+  stack.frames = Address(word_at(layout_.ec_frame));
+  // One that has ended has no stack.
+  if (stack.begin.is_null() || !stack.begin.is_aligned(kWord) || words > kMostWords) return false;
+  stack.end = stack.begin + words * kWord;
+  if (stack.frames < stack.begin || stack.frames >= stack.end) return false;
+  const uint64_t bytes = stack.end - stack.frames;
+  if (bytes % layout_.frame_bytes != 0) return false;
+  std::vector<std::byte> all(bytes);
+  if (!target_.memory().read_exact(stack.frames, all)) return false;
+  frames.clear();
+  for (uint64_t at = 0; at < bytes; at += layout_.frame_bytes) {
+    const StructBytes frame(std::span<const std::byte>(all).subspan(at, layout_.frame_bytes),
+                            kWord);
+    frames.push_back({stack.frames + at, frame.word_at(layout_.frame_pc),
+                      Address(frame.word_at(layout_.frame_sp)), frame.word_at(layout_.frame_iseq),
+                      Address(frame.word_at(layout_.frame_ep))});
+  }
+  std::reverse(frames.begin(), frames.end());
+  // Each frame's values lie behind those of the one around it.
+  Address before = stack.begin;
+  for (const Frame& frame : frames) {
+    if (frame.sp < before || frame.sp > stack.frames || !frame.sp.is_aligned(kWord)) return false;
+    before = frame.sp;
+  }
+  stack.values.resize(before - stack.begin);
+  if (!target_.memory().read_exact(stack.begin, stack.values)) return false;
+  left_over_.push_back({before, stack.frames});
+  return true;
+}
+
+Address RubyFrames::locals_of(const Frame& frame, const Stack& stack, uint64_t count) {
+  constexpr uint64_t kEnv = 0;     // imemo_env
+  constexpr uint64_t kEnvEp = 16;  // rb_env_t: flags, iseq, ep, env, env_size
+  constexpr uint64_t kEnvValues = 24;
+  const uint64_t bytes = (count + kEnvWords - 1) * kWord;
+  if (!frame.ep.is_aligned(kWord) || frame.ep.value() < bytes) return {};
+  const Address first(frame.ep.value() - bytes);
+  if (frame.ep >= stack.begin && frame.ep < stack.end) {
+    return first >= stack.begin && frame.ep < frame.sp ? first : Address();
+  }
+  const auto flags = cache_.word(frame.ep, kWord);
+  const auto env = cache_.word(frame.ep + kWord, kWord);
+  if (!flags || (*flags & kEscaped) == 0 || !env || !RubyValue::is_object(*env)) return {};
+  const auto env_flags = cache_.word(Address(*env), kWord);
+  if (!env_flags || RubyValue::type_of(*env_flags) != RubyType::kImemo ||
+      (*env_flags >> 12 & 0xf) != kEnv) {
+    return {};
+  }
+  const auto values = cache_.word(Address(*env) + kEnvValues, kWord);
+  const bool is_same = cache_.word(Address(*env) + kEnvEp, kWord) == frame.ep.value();
+  return is_same && values && Address(*values) <= first ? first : Address();
+}
+
+void RubyFrames::add(Address word, uint64_t value, std::string_view variable, const Call& call,
+                     int32_t tid) {
+  if (!RubyValue::is_object(value) || locals_.size() >= kMostLocals) return;
+  locals_.push_back(
+      {word, tid, local_name({variable, call.function->name, call.function->file, call.line})});
+}
+
+// What is in the stack and no local: arguments of calls in the making, what functions in C keep.
+void RubyFrames::add_words(AddressRange range, const Frame& frame, AddressRange locals,
+                           const Stack& stack, const Call& call, int32_t tid) {
+  const StructBytes values(stack.values, kWord);
+  for (Address at = range.begin; at < range.end; at = at + kWord) {
+    const bool is_env = at <= frame.ep && frame.ep - at < kEnvWords * kWord;
+    if (is_env || locals.contains(at)) continue;
+    add(at, values.word_at(at - stack.begin), kTemporary, call, tid);
+  }
+}
+
+void RubyFrames::add_stack(const Context& context) {
+  Stack stack;
+  std::vector<Frame> frames;
+  if (!read_stack(context, stack, frames)) return;
+  Call call;
+  Address before = stack.begin;
+  for (const Frame& frame : frames) {
+    const AddressRange values{before, frame.sp};
+    before = frame.sp;
+    const RubyFunction* const function = functions_.find(frame.iseq);
+    if (function != nullptr) call = {function, functions_.line(*function, frame.pc)};
+    // The first frame is of no function.
+    if (call.function == nullptr) continue;
+    const auto self = cache_.word(frame.at + layout_.frame_self, kWord);
+    AddressRange locals;
+    if (function != nullptr) {
+      const Address first = locals_of(frame, stack, function->locals.size());
+      if (!first.is_null()) {
+        locals = {first, first + function->locals.size() * kWord};
+        for (size_t i = 0; i < function->locals.size(); ++i) {
+          const Address at = first + i * kWord;
+          const std::string& name = function->locals[i];
+          add(at, cache_.word(at, kWord).value_or(0), name.empty() ? kTemporary : name, call,
+              context.tid);
+        }
+      }
+    }
+    add(frame.at + layout_.frame_self, self.value_or(0), function != nullptr ? "self" : kTemporary,
+        call, context.tid);
+    add_words(values, frame, locals, stack, call, context.tid);
+  }
+}
+
+}  // namespace heapsnap

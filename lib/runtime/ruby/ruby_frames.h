@@ -1,0 +1,100 @@
+// The local variables of the methods and blocks that run, as variables of the graph of references:
+// of each thread, and of each of its fibers.
+//
+//   rb_execution_context_t | vm_stack | size | cfp |
+//
+//   vm_stack ─►  | locals | env | temporaries | locals | env | temp.. | left over .. | frame | frame |
+//                           ^ ep of the outer frame      ^ ep         ^ sp           ^ cfp     outermost
+//
+//   env      method or block of its caller, a link to the frame around a block, flags: `ep` leads to
+//            these
+//   frame    pc, sp, iseq (ruby_functions.h), self, ep. Functions in C have a frame without an
+//            iseq: what they have counts as of the Ruby that calls them
+//
+// Where a block or binding has been kept, the locals are elsewhere, and `ep` leads there:
+//
+//   imemo_env | ep | env | size |      env ─►  | locals | env | ─► the imemo_env
+//
+// What lies between the innermost frame's sp and its frame is left over.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/ruby/ruby_functions.h"
+#include "runtime/ruby/ruby_layout.h"
+#include "target/page_cache.h"
+#include "target/target.h"
+
+namespace heapsnap {
+
+struct RubyLocal {
+  Address word;
+  int32_t tid = 0;   // 0: not known
+  std::string name;  // as in local_name.h
+};
+
+class RubyFrames {
+ public:
+  // `threads` and `fibers`: what their objects (T_DATA) lead to, rb_thread_t and rb_fiber_t. All
+  // outlive it. Nothing of a stack from the first frame on, seen from the outermost, that does not
+  // fit.
+  RubyFrames(Target& target, const RubyLayout& layout, RubyFunctions& functions,
+             std::span<const uint64_t> threads, std::span<const uint64_t> fibers);
+
+  // By threads; of each, those of the outermost frame first.
+  std::vector<RubyLocal> take_locals() { return std::move(locals_); }
+  // Of the stacks of values: what is left over.
+  const std::vector<AddressRange>& left_over() const { return left_over_; }
+
+ private:
+  struct Context {  // a rb_execution_context_t
+    Address at;
+    uint64_t thread = 0;
+    int32_t tid = 0;
+  };
+  struct Stack {
+    Address begin;
+    Address frames;  // the innermost one
+    Address end;
+    std::vector<std::byte> values;  // from begin on, up to what is left over
+  };
+  struct Frame {
+    Address at;
+    uint64_t pc = 0;
+    Address sp;
+    uint64_t iseq = 0;
+    Address ep;
+  };
+  // What is said of all words of a frame.
+  struct Call {
+    const RubyFunction* function = nullptr;
+    uint32_t line = 0;
+  };
+  static constexpr size_t kMostContexts = 1 << 18;
+  static constexpr size_t kMostLocals = 1 << 20;
+
+  std::vector<Context> find_contexts(std::span<const uint64_t> threads,
+                                     std::span<const uint64_t> fibers);
+  int32_t tid_of(uint64_t thread);
+  bool read_stack(const Context& context, Stack& stack, std::vector<Frame>& frames);
+  void add_stack(const Context& context);
+  // Where the first of so many locals of a frame is; null: it cannot be told.
+  Address locals_of(const Frame& frame, const Stack& stack, uint64_t count);
+  void add_words(AddressRange range, const Frame& frame, AddressRange locals, const Stack& stack,
+                 const Call& call, int32_t tid);
+  void add(Address word, uint64_t value, std::string_view variable, const Call& call, int32_t tid);
+
+  Target& target_;
+  const RubyLayout& layout_;
+  RubyFunctions& functions_;
+  PageCache cache_;
+  std::vector<RubyLocal> locals_;
+  std::vector<AddressRange> left_over_;
+};
+
+}  // namespace heapsnap

@@ -1,0 +1,129 @@
+#include "runtime/ruby/ruby_functions.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace heapsnap {
+
+namespace {
+
+constexpr size_t kLongestLabel = 200;
+constexpr unsigned kScopeBits = 4;  // ID_SCOPE_SHIFT
+
+// What a program calls a local variable: no operator, and nothing that Ruby has made up.
+bool is_local_name(std::string_view name) {
+  if (name.empty()) return false;
+  const auto first = static_cast<unsigned char>(name.front());
+  return (first >= 'a' && first <= 'z') || first == '_' || first >= 0x80;
+}
+
+}  // namespace
+
+const RubyFunction* RubyFunctions::find(uint64_t iseq) {
+  const auto known = known_.find(iseq);
+  if (known != known_.end()) return known->second.get();
+  if (known_.size() >= kMostFunctions) return nullptr;
+  auto function = read(iseq);
+  auto& kept = known_[iseq];
+  if (function) kept = std::make_unique<RubyFunction>(std::move(*function));
+  return kept.get();
+}
+
+std::optional<RubyFunction> RubyFunctions::read(uint64_t iseq) {
+  constexpr uint64_t kIseq = 7;  // imemo_iseq
+  constexpr uint64_t kMostLocals = 1 << 12;
+  constexpr uint64_t kMostWords = 1 << 28;
+  if (!RubyValue::is_object(iseq)) return std::nullopt;
+  const auto flags = cache_.word(Address(iseq), 8);
+  if (!flags || RubyValue::type_of(*flags) != RubyType::kImemo || (*flags >> 12 & 0xf) != kIseq) {
+    return std::nullopt;
+  }
+  const auto body = cache_.word(Address(iseq) + layout_.iseq_body, 8);
+  if (!body || !RubyValue::is_object(*body)) return std::nullopt;
+  const auto word = [&](uint32_t offset, unsigned bytes = 8) {
+    return cache_.word(Address(*body) + offset, bytes).value_or(0);
+  };
+  RubyFunction function;
+  const auto label = classes_.text_of(word(layout_.code_label), kLongestLabel);
+  if (!label || label->empty() || !RubyClasses::has_no_controls(*label)) return std::nullopt;
+  // "<main>", "<class:Order>" are no calls.
+  function.name = label->back() == '>' ? *label : *label + "()";
+  function.file = file_of(word(layout_.code_path)).value_or("");
+  function.code = Address(word(layout_.code_begin));
+  function.code_words = std::min(word(layout_.code_size, 4), kMostWords);
+  function.lines = Address(word(layout_.code_lines));
+  function.line_count = std::min(word(layout_.code_line_count, 4), function.code_words);
+  function.line_index = Address(word(layout_.code_line_index));
+  const uint64_t locals = word(layout_.code_local_count, 4);
+  const Address table(word(layout_.code_locals));
+  if (locals > kMostLocals || (locals != 0 && table.is_null())) return std::nullopt;
+  for (uint64_t i = 0; i < locals; ++i) {
+    const auto id = cache_.word(table + i * 8, 8);
+    if (!id) return std::nullopt;
+    function.locals.push_back(local_of(*id));
+  }
+  return function;
+}
+
+std::optional<std::string> RubyFunctions::file_of(uint64_t path) {
+  constexpr size_t kLongestPath = 4096;
+  auto text = classes_.text_of(path, kLongestPath);
+  // Or an array of the path as it was asked for, and the real one.
+  if (!text) {
+    const auto first = constants_.element(path, 0);
+    if (first) text = classes_.text_of(*first, kLongestPath);
+  }
+  if (!text || !RubyClasses::has_no_controls(*text)) return std::nullopt;
+  return text->substr(text->rfind('/') + 1);
+}
+
+std::string RubyFunctions::local_of(uint64_t id) {
+  auto name = constants_.name_of(id >> kScopeBits);
+  if (!name || !is_local_name(*name) || !RubyClasses::has_no_controls(*name)) return {};
+  return std::move(*name);
+}
+
+uint32_t RubyFunctions::line(const RubyFunction& function, uint64_t pc) {
+  if (function.code.is_null() || function.lines.is_null() || function.line_count == 0) return 0;
+  const uint64_t begin = function.code.value();
+  if (pc < begin || pc % 8 != 0 || (pc - begin) / 8 > function.code_words) return 0;
+  // It leads to the next instruction.
+  const uint64_t word = std::max<uint64_t>((pc - begin) / 8, 1) - 1;
+  const auto count = function.line_count == 1 ? 1 : lines_up_to(function, word);
+  if (!count || *count == 0 || *count > function.line_count) return 0;
+  const auto line =
+      cache_.word(function.lines + (*count - 1) * layout_.line_bytes + layout_.line_number, 4);
+  return static_cast<uint32_t>(line.value_or(0));
+}
+
+// struct succ_index_table (iseq.c): a count for each of the first 54 words, seven bits each and nine
+// to a word; then for each 512 words a count, the counts that the eight parts of it add, nine bits
+// each but the first, and a bit for each word at which a line begins.
+std::optional<uint64_t> RubyFunctions::lines_up_to(const RubyFunction& function, uint64_t word) {
+  constexpr uint64_t kInWord = 9;
+  constexpr unsigned kCountBits = 7;
+  constexpr uint64_t kBlockWords = 512;
+  constexpr uint64_t kPartWords = 64;
+  constexpr unsigned kPartBits = 9;
+  const uint64_t counted = layout_.line_index_blocks / 8 * kInWord;
+  if (function.line_index.is_null()) return std::nullopt;
+  if (word < counted) {
+    const auto counts = cache_.word(function.line_index + word / kInWord * 8, 8);
+    if (!counts) return std::nullopt;
+    return *counts >> (word % kInWord * kCountBits) & 0x7f;
+  }
+  const uint64_t in_blocks = word - counted;
+  const Address block = function.line_index + layout_.line_index_blocks +
+                        in_blocks / kBlockWords * layout_.line_index_block_bytes;
+  const uint64_t part = in_blocks % kBlockWords / kPartWords;
+  const auto before = cache_.word(block, 4);
+  const auto of_parts = cache_.word(block + 8, 8);
+  const auto bits = cache_.word(block + 16 + part * 8, 8);
+  if (!before || !of_parts || !bits) return std::nullopt;
+  const uint64_t of_part = part == 0 ? 0 : *of_parts >> ((part - 1) * kPartBits) & 0x1ff;
+  return *before + of_part +
+         static_cast<unsigned>(std::popcount(*bits << (kPartWords - 1 - in_blocks % kPartWords)));
+}
+
+}  // namespace heapsnap

@@ -1,0 +1,123 @@
+#include "runtime/ruby/ruby_words.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "references/slot_map.h"
+#include "tests/unit/runtime/fake_ruby.h"
+
+using namespace heapsnap;
+using test::FakeRuby;
+
+namespace {
+
+// The words of a slot that may be references.
+std::vector<unsigned> kept(unsigned minor, RubyType type, uint64_t flags, size_t words) {
+  const RubyLayout& layout = *ruby_layouts(3, minor).at(0);
+  std::vector<uint64_t> slot(words);
+  slot[0] = static_cast<uint64_t>(type) | flags;
+  ObjectClass one;
+  one.skip = ruby_words_to_skip(std::as_bytes(std::span(slot)), layout, RubyShapes());
+  std::vector<unsigned> found;
+  for (unsigned i = 0; i < words; ++i) {
+    if (!one.skips(i)) found.push_back(i);
+  }
+  return found;
+}
+
+using Words = std::vector<unsigned>;
+constexpr uint64_t kUser1 = RubyValue::user_flag(1);
+constexpr uint64_t kUser3 = RubyValue::user_flag(3);
+
+}  // namespace
+
+TEST_CASE("in a slot, what is behind the last item is left over") {
+  CHECK(kept(1, RubyType::kArray, kUser1 | 2 << 15, 5) == Words{1, 2, 3});
+  CHECK(kept(4, RubyType::kArray, kUser1 | 5 << 15, 10) == Words{1, 2, 3, 4, 5, 6});
+  CHECK(kept(4, RubyType::kArray, kUser1, 10) == Words{1});
+  CHECK(kept(4, RubyType::kArray, kUser1 | 78 << 15, 80).size() == 79);
+  CHECK(kept(1, RubyType::kStruct, 2 << 13, 5) == Words{1, 2, 3});
+  CHECK(kept(4, RubyType::kStruct, 4 << 13, 10) == Words{1, 2, 3, 4, 5});
+  CHECK(kept(4, RubyType::kHash, uint64_t{2} << 20, 20) == Words{1, 2, 4, 5, 6, 7});
+}
+
+TEST_CASE("of what lies elsewhere, only its place is a reference, and what it is shared with") {
+  const RubyLayout& old = *ruby_layouts(3, 1).at(0);
+  const RubyLayout& current = *ruby_layouts(3, 4).at(0);
+  CHECK(kept(1, RubyType::kArray, 0, 5) == Words{1, 4});
+  CHECK(kept(4, RubyType::kArray, 0, 10) == Words{1, 4});
+  CHECK(kept(1, RubyType::kArray, old.flag_shared, 5) == Words{1, 3});
+  CHECK(kept(4, RubyType::kArray, current.flag_shared, 10) == Words{1, 3});
+  CHECK(kept(4, RubyType::kString, kUser1, 10) == Words{1, 3});
+  CHECK(kept(4, RubyType::kString, kUser1 | current.flag_shared, 10) == Words{1, 4});
+  CHECK(kept(4, RubyType::kString, 0, 10) == Words{1});
+  CHECK(kept(1, RubyType::kStruct, 0, 5) == Words{1, 3});
+  CHECK(kept(4, RubyType::kStruct, 0, 10) == Words{1, 3});
+  CHECK(kept(1, RubyType::kObject, 0, 5) == Words{1, 3});
+  CHECK(kept(4, RubyType::kObject, 0, 10) == Words{1, 2});
+  CHECK(kept(1, RubyType::kHash, kUser3, 5) == Words{1, 2, 3});
+  CHECK(kept(4, RubyType::kHash, kUser3, 20) == Words{1, 2, 4, 6, 9});
+}
+
+TEST_CASE("entries of a hash that are deleted, behind the last one, or hashes are left over") {
+  for (const unsigned minor : {1U, 4U}) {
+    CAPTURE(minor);
+    FakeRuby ruby(3, minor);
+    const bool is_in_slot = minor == 4;
+    const uint64_t page = ruby.add_page(is_in_slot ? 160 : 40, 10);
+    // A hash with entries, of which those with a number in `deleted` are.
+    const auto add = [&](uint64_t power, uint64_t first, uint64_t bound,
+                         const std::vector<uint64_t>& deleted) {
+      const uint64_t hash = ruby.add(page, ruby.object_class, RubyType::kHash, kUser3);
+      const uint64_t table = is_in_slot ? hash + 24 : ruby.next_table(56);
+      const uint64_t entries = ruby.next_table((uint64_t{1} << power) * 24);
+      if (!is_in_slot) ruby.put(hash + 16, table);
+      ruby.put(table, power);
+      ruby.put(table + 16, bound - first - deleted.size());
+      ruby.put(table + 32, first);
+      ruby.put(table + 40, bound);
+      ruby.put(table + 48, entries);
+      for (const uint64_t number : deleted) ruby.put(entries + number * 24, ~uint64_t{0});
+      return entries;
+    };
+    const uint64_t small = add(4, 0, 5, {});
+    const uint64_t holes = add(4, 2, 9, {4, 5, 8});
+    const uint64_t large = add(6, 0, 40, {});
+    const uint64_t damaged = add(4, 0, 5000, {});
+    REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
+    std::vector<std::array<uint64_t, 3>> left_over;
+    for (const RuntimeObjects::LeftOver& one : ruby.objects.left_over) {
+      left_over.push_back({one.in.value(), one.from, one.to});
+    }
+    std::sort(left_over.begin(), left_over.end());
+    std::vector<std::array<uint64_t, 3>> expected = {
+        {holes, 0, 48},
+        {holes, 96, 144},
+        {holes, 192, 216},
+        {large, 960, RuntimeObjects::LeftOver::kToEnd}};
+    std::sort(expected.begin(), expected.end());
+    CHECK(left_over == expected);
+    const auto class_of = [&](uint64_t at) -> const ObjectClass& {
+      for (const RuntimeObjects::Block& block : ruby.objects.blocks) {
+        if (block.at == Address(at)) return ruby.objects.slots.classes()[block.of_class];
+      }
+      FAIL("no block");
+      return ruby.objects.slots.classes()[0];
+    };
+    const auto words_of = [&](uint64_t at, unsigned count) {
+      Words found;
+      for (unsigned i = 0; i < count; ++i) {
+        if (!class_of(at).skips(i)) found.push_back(i);
+      }
+      return found;
+    };
+    CHECK(class_of(small).name == "Hash entries");
+    CHECK(words_of(small, 100) == Words{1, 2, 4, 5, 7, 8, 10, 11, 13, 14});
+    CHECK(words_of(large, 7) == Words{1, 2, 4, 5});
+    CHECK(words_of(damaged, 3) == Words{0, 1, 2});
+  }
+}
