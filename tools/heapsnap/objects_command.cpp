@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "analysis/object_census.h"
+#include "analysis/object_counts.h"
 #include "analysis/reference_streams.h"
 #include "analysis/snapshot_streams.h"
 #include "analysis/type_census.h"
 #include "base/error.h"
+#include "report/object_counts_json.h"
 #include "report/object_report.h"
 #include "report/shell_word.h"
 #include "tools/heapsnap/any_snapshot.h"
@@ -61,6 +63,33 @@ void require_objects(const SnapshotMetadata& metadata, const std::string& what) 
               is_choice ? again : "to see what its blocks are: heapsnap types " + what);
 }
 
+// "Shop,Order" are two; what is given twice is asked for once.
+std::vector<std::string> split_namespaces(const std::vector<std::string>& given) {
+  std::vector<std::string> namespaces;
+  for (const std::string& words : given) {
+    for (size_t begin = 0; begin <= words.size();) {
+      const size_t end = std::min(words.find(',', begin), words.size());
+      if (end != begin) namespaces.push_back(words.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return namespaces;
+}
+
+void print_counts(Writer& out, const RuntimeModel& model, const std::string& what,
+                  const std::vector<std::string>& namespaces) {
+  const auto ruby = std::find_if(
+      model.runtimes.begin(), model.runtimes.end(),
+      [](const Runtime& one) { return one.kind == RuntimeKind::kRuby && one.why_not.empty(); });
+  if (ruby == model.runtimes.end()) {
+    throw Error(ErrorKind::kUnsupported, what + " has no objects of Ruby",
+                "--count-objects counts those of a Ruby interpreter",
+                "to list objects by class: heapsnap objects " + what);
+  }
+  const auto number = static_cast<uint32_t>(ruby - model.runtimes.begin());
+  print_object_counts(out, count_objects(model, number, split_namespaces(namespaces)));
+}
+
 }  // namespace
 
 int run_objects(const std::vector<std::string>& words) {
@@ -72,6 +101,12 @@ int run_objects(const std::vector<std::string>& words) {
                       kObjectsDescription);
   parser.text("sort", sort, "COLUMN", "bytes (default), count or own: the largest first");
   parser.number("limit", limit, "N", "list N classes (default: 20; 0: all)");
+  std::vector<std::string> namespaces;
+  parser.texts(
+      "count-objects", namespaces, "NAMESPACE",
+      "of Ruby: print as JSON how many objects of each built-in type there are, and of the "
+      "classes that are called that or NAMESPACE::...; as HeapDump.count_objects of the "
+      "gem heap_dump (repeatable, or several with commas between)");
   add_source_options(parser, source);
   add_report_options(parser, style, "print one JSON object, with all classes");
   parser.positional("SNAPSHOT", source.what);
@@ -79,6 +114,8 @@ int run_objects(const std::vector<std::string>& words) {
   parser.example("heapsnap objects 5432", "the memory contexts of a PostgreSQL backend");
   parser.example("heapsnap objects a.hsnap --sort count --limit 0",
                  "all classes, by number of objects");
+  parser.example("heapsnap objects --count-objects Shop,Order 4242",
+                 "counts of PID 4242's Ruby objects, for what reads those of heap_dump");
   if (!parser.parse(words)) return kExitDone;
   const ObjectCensus::Order order = parse_column(sort);
   const TextStyle text = text_style(style);
@@ -86,6 +123,13 @@ int run_objects(const std::vector<std::string>& words) {
   const AnySnapshot snapshot("objects", source, WantedPasses::kRuntimes);
   const SnapshotMetadata& metadata = snapshot.reader().metadata();
   require_objects(metadata, source.what);
+  if (!namespaces.empty()) {
+    working.end();
+    Writer out(STDOUT_FILENO, "standard output");
+    print_counts(out, metadata.runtimes, source.what, namespaces);
+    out.flush();
+    return kExitDone;
+  }
   ObjectCensus census = take_object_census(metadata.runtimes, order);
   if (snapshot.reader().has_references()) {
     const ReferenceStreams references = references_of(snapshot.reader());
