@@ -3,11 +3,11 @@
 //
 //   rb_execution_context_t | vm_stack | size | cfp |
 //
-//   vm_stack ─►  | locals | env | temporaries | locals | env | temp.. | left over .. | frame | frame |
-//                           ^ ep of the outer frame      ^ ep         ^ sp           ^ cfp     outermost
+//   vm_stack ─►  | locals | env | temp.. | locals | env | temp.. | left over .. | frame | frame |
+//                            ^ ep of the outer frame  ^ ep      ^ sp          ^ cfp   outermost
 //
-//   env      method or block of its caller, a link to the frame around a block, flags: `ep` leads to
-//            these
+//   env      method or block of its caller, a link to the frame around a block, flags: `ep` leads
+//            to these
 //   frame    pc, sp, iseq (ruby_functions.h), self, ep. Functions in C have a frame without an
 //            iseq: what they have counts as of the Ruby that calls them
 //

@@ -97,9 +97,9 @@ uint32_t RubyFunctions::line(const RubyFunction& function, uint64_t pc) {
   return static_cast<uint32_t>(line.value_or(0));
 }
 
-// struct succ_index_table (iseq.c): a count for each of the first 54 words, seven bits each and nine
-// to a word; then for each 512 words a count, the counts that the eight parts of it add, nine bits
-// each but the first, and a bit for each word at which a line begins.
+// struct succ_index_table (iseq.c): a count for each of the first 54 words, seven bits each and
+// nine to a word; then for each 512 words a count, the counts that the eight parts of it add, nine
+// bits each but the first, and a bit for each word at which a line begins.
 std::optional<uint64_t> RubyFunctions::lines_up_to(const RubyFunction& function, uint64_t word) {
   constexpr uint64_t kInWord = 9;
   constexpr unsigned kCountBits = 7;

@@ -5,7 +5,7 @@
 //                                    |       |                     |
 //                                    v       v                     v
 //   arena  32 MiB                 +-------+-------+- - -        +-------+
-//                                 | block | block |             | block |    32 KiB, aligned to that
+//                                 | block | block |             | block |    of 32 KiB, aligned
 //                                 +-------+-------+- - -        +-------+
 //     block  | index | ... | next |  buffer | buffer | ... free      `index` bytes of buffers
 //     buffer | magic, size | object |  what the object has there

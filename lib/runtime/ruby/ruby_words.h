@@ -30,8 +30,8 @@ uint64_t ruby_pairs_of_hash(uint64_t flags);
 uint64_t ruby_words_to_skip(std::span<const std::byte> slot, const RubyLayout& layout,
                             const RubyShapes& shapes);
 
-// Words that an object has in a buffer of its own in a block of malloc. What is behind them there is
-// left over.
+// Words that an object has in a buffer of its own in a block of malloc. What is behind them there
+// is left over.
 struct RubyBuffer {
   Address at;  // null: it has none
   uint64_t words = 0;
