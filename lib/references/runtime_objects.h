@@ -6,7 +6,7 @@
 //
 // A variable is a root: its word lies in a block or slot all the same, but is no reference of it.
 // So is a local variable of a function that runs. Those of a thread are in order: the outermost
-// call's first, and where the words of one call begin anew, what follows owns after what was before.
+// call's first; where the words of one call begin anew, what follows owns after what was before.
 //
 // Which words of a buffer are references, its object says; a walk comes by the two in any order:
 //

@@ -1,6 +1,6 @@
 // A Ruby process writes its own objects, by ObjectSpace.dump_all in a child that it forks.
 //
-//   our threads in the target    strdup(text); rb_postponed_job_register_one(0, rb_eval_string, text)
+//   threads of ours in it        rb_postponed_job_register_one(0, rb_eval_string, strdup(text))
 //   some thread of Ruby's        at its next look for interrupts: Thread.new { fork ... }
 //     └─ a thread of Ruby's      forks a child, which forks another and exits; waits for it
 //          └─ └─ the dump        makes a FIFO, waits until we have opened it, removes it, writes
@@ -14,10 +14,10 @@
 // minute where nobody opened the FIFO, at its next write where nobody reads any more; the text,
 // about a kilobyte, stays then.
 //
-// A thread of Ruby's that waits in the kernel looks for interrupts when a signal wakes it: SIGVTALRM,
-// by which Ruby wakes its threads itself, and SIGCHLD; each only where the process has a handler. A
-// job that is not begun within two seconds is handed over again (Ruby 3.4 may forget one in the first
-// tenth of a second of a program); then the text stays.
+// A thread of Ruby's that waits in the kernel looks for interrupts when a signal wakes it:
+// SIGVTALRM, by which Ruby wakes its threads itself, and SIGCHLD; each only where the process has a
+// handler. A job that is not begun within two seconds is handed over again (Ruby 3.4 may forget one
+// in the first tenth of a second of a program); then the text stays.
 #pragma once
 
 #include <chrono>

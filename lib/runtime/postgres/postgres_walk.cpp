@@ -65,14 +65,21 @@ uint32_t PostgresWalk::class_of(const PostgresBlock& block) {
   const bool is_first = block.at == context.at;
   const bool is_one_more = classes_.size() >= 2 * kMostNames;
   const std::string name = is_one_more ? "" : context.name;
-  const auto [found, is_new] = classes_.try_emplace({name, is_first}, 0);
+  const bool is_set = context.kind == ContextKind::kAllocSet;
+  const auto [found, is_new] = classes_.try_emplace({name, is_first, is_set}, 0);
   if (is_new) {
     ObjectClass one;
     one.name = name.empty() ? "memory context" : "memory context " + name;
+    // Blocks of other kinds are linked by words inside of them, which nothing else leads to.
+    one.is_held_by_links = is_first || is_set;
     if (is_first) {
-      one.is_held_by_links = true;
       one.links = ObjectClass::word_bit(layout_->context_first_child) |
                   ObjectClass::word_bit(layout_->context_next);
+    }
+    if (is_set) {
+      const uint64_t block = is_first ? layout_->set_size : 0;
+      one.links |= ObjectClass::word_bit(block + layout_->set_block_next);
+      if (is_first) one.links |= ObjectClass::word_bit(layout_->set_blocks);
     }
     found->second = objects_->slots.add_class(std::move(one));
   }

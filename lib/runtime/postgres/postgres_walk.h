@@ -11,13 +11,13 @@
 // nothing. Whoever knows a context does not hold it, but the one above it does; each of those right
 // below the top is a root, with all below it:
 //
-//   TopMemoryContext ──►  CacheMemoryContext ──►  index info      "memory context CacheMemoryContext"
+//   TopMemoryContext ─► CacheMemoryContext ─► index info    "memory context CacheMemoryContext"
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "runtime/postgres/postgres_contexts.h"
@@ -57,8 +57,8 @@ class PostgresWalk final : public RuntimeWalk {
   PostgresContexts contexts_;
   std::vector<Address> spares_;  // what may be a deleted context, by its size
   std::vector<uint64_t> spare_bytes_;
-  // By the context's name, and whether a block is its first one.
-  std::map<std::pair<std::string, bool>, uint32_t> classes_;
+  // By the context's name, whether a block is its first one, and whether it is an AllocSet.
+  std::map<std::tuple<std::string, bool, bool>, uint32_t> classes_;
   // States of pages from window_ on.
   Address window_;
   std::vector<PageState> states_;

@@ -138,10 +138,13 @@ TEST_CASE("in the graph a block is of its context, and what is free at its end h
     CHECK(class_at(set).name == "memory context CacheMemoryContext");
     CHECK(class_at(more).name == "memory context CacheMemoryContext");
     CHECK(class_at(set).is_held_by_links);
+    const uint32_t next = postgres.layout.set_block_next;
     CHECK(class_at(set).links == (ObjectClass::word_bit(postgres.layout.context_first_child) |
-                                  ObjectClass::word_bit(postgres.layout.context_next)));
-    CHECK(!class_at(more).is_held_by_links);
-    CHECK(class_at(more).links == 0);
+                                  ObjectClass::word_bit(postgres.layout.context_next) |
+                                  ObjectClass::word_bit(postgres.layout.set_blocks) |
+                                  ObjectClass::word_bit(postgres.layout.set_size + next)));
+    CHECK(class_at(more).is_held_by_links);
+    CHECK(class_at(more).links == ObjectClass::word_bit(next));
     REQUIRE(objects.variables.size() == 1);
     CHECK(objects.variables[0].name == "memory context CacheMemoryContext");
     CHECK(postgres.word(objects.variables[0].word.value()) == set);
