@@ -21,6 +21,17 @@ ObjectReferences::ObjectReferences(const BlockMap& map, const RuntimeObjects& ob
   }
   for (const ObjectClass& one : map.slots().classes()) have_links_ |= one.is_held_by_links;
   find_words(objects);
+  add_listed(objects);
+}
+
+void ObjectReferences::add_listed(const RuntimeObjects& objects) {
+  BlockMap::Hint hint;
+  for (const RuntimeObjects::Listed& one : objects.listed) {
+    const auto by = map_.find(one.by.value(), hint);
+    const auto at = map_.find(one.at.value(), hint);
+    if (by && at) apart_.push_back({by->block, one.offset, at->block, 0});
+  }
+  sort_apart();
 }
 
 bool ObjectReferences::only_knows(const ObjectClass& source, uint32_t offset,
@@ -57,8 +68,12 @@ void ObjectReferences::find_words(const RuntimeObjects& objects) {
   std::sort(left_over_.begin(), left_over_.end());
 }
 
-void ObjectReferences::set_apart(std::vector<ApartReference> apart) {
-  apart_ = std::move(apart);
+void ObjectReferences::add_apart_found(std::vector<ApartReference> apart) {
+  apart_.insert(apart_.end(), apart.begin(), apart.end());
+  sort_apart();
+}
+
+void ObjectReferences::sort_apart() {
   const auto place = [](const ApartReference& one) { return std::pair(one.source, one.offset); };
   std::sort(apart_.begin(), apart_.end(),
             [&](const ApartReference& a, const ApartReference& b) { return place(a) < place(b); });
@@ -99,7 +114,6 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
       const BlockNumber target = batch.targets[at];
       if ((!is_slot && known.skips(offset)) || is_left_over(source, offset)) continue;
       const bool interior = batch.interior[at] != 0 && !begins_inside(target, batch.interior[at]);
-      if (!interior && only_knows(known, offset, target)) continue;
       while (next_word_ < words_.size() && words_[next_word_].block == source &&
              words_[next_word_].offset < offset) {
         ++next_word_;
@@ -109,6 +123,7 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
         receive_(words_[next_word_].variable, target, interior);
         continue;
       }
+      if (!interior && only_knows(known, offset, target)) continue;
       for (const ObjectClass::Buffer& buffer : known.buffers) {
         if (buffer.word == offset) kinds_[target] = static_cast<uint8_t>(buffer.kind + 1);
       }

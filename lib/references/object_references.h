@@ -2,7 +2,8 @@
 //
 //   - a variable's word is a root, and no reference of the table that it lies in;
 //   - words that are left over are none, either;
-//   - what was found in words of an object that lie apart is added to its references;
+//   - what was found in words of an object that lie apart is added to its references, and so is what
+//     it holds by a list;
 //   - words of objects in blocks of malloc that are no references are left out, as those of slots
 //     were before (slot_map.h), and a reference to where such an object begins is none past its
 //     block's first byte;
@@ -35,7 +36,7 @@ class ObjectReferences final : public ReferenceSink {
                    ReceiveVariable receive);
 
   // Before the first batch; in any order.
-  void set_apart(std::vector<ApartReference> apart);
+  void add_apart_found(std::vector<ApartReference> apart);
   void on_references(const ReferenceBatch& batch) override;
 
   // The class of a block of malloc that is an object; 0: none.
@@ -69,6 +70,8 @@ class ObjectReferences final : public ReferenceSink {
   // The block and the number of a word in it.
   std::optional<std::pair<BlockNumber, uint64_t>> find_word(Address at, BlockMap::Hint& hint) const;
   // Those of this block, which ends with them.
+  void add_listed(const RuntimeObjects& objects);
+  void sort_apart();
   void add_apart(BlockNumber source);
   // Asked in ascending order.
   bool is_left_over(BlockNumber block, uint64_t word) {

@@ -62,6 +62,14 @@ struct RuntimeObjects {
   std::vector<AddressRange> unused;  // of the runtime's memory: words there are left over
   std::vector<LeftOver> left_over;
   std::vector<Apart> apart;
+  // A block that another one holds by a list through blocks of the same sort, as though the list lay
+  // behind that block's end: `offset` in words.
+  struct Listed {
+    Address by;  // both: what malloc returned
+    Address at;
+    uint32_t offset = 0;
+  };
+  std::vector<Listed> listed;
   std::vector<BufferKind> buffer_kinds;
 
   uint8_t add_buffer_kind(std::string name, bool is_exact) {

@@ -282,8 +282,12 @@ def check_graph(heapsnap, snapshot):
     of_name = collections.Counter()
     for row in objects:
         of_name[f"memory context {row['name']}"] += row["in_heaps"]["bytes"] + row["in_mappings"]["bytes"]
-    typed = {row["type"]: row["bytes"] for row in json.loads(run(heapsnap, "types", snapshot, "-j"))["types"]}
+    types = json.loads(run(heapsnap, "types", snapshot, "-j"))["types"]
+    typed = {row["type"]: row["bytes"] for row in types}
     assert all(typed.get(name, 0) == size for name, size in of_name.items()), (of_name, typed)
+    # These have nothing below them, and hold nothing of what comes after them in their parent's list.
+    row, = (row for row in types if row["type"] == "memory context index info")
+    assert row["bytes"] <= row["retained_bytes"] <= row["bytes"] + 2000, row
     level = [row["level"] for row in objects]
     top = {row["name"]: index for index, row in enumerate(objects) if row["level"] == 1}
     owners = json.loads(run(heapsnap, "owners", snapshot, "-j", "--limit", "0"))["owners"]

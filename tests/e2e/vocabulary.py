@@ -8,8 +8,8 @@ import pathlib
 import re
 import sys
 
-# Names that other tools gave.
-OTHERS = {'"(GC roots)"'}
+# Names that other tools, and CPython's types, have.
+OTHERS = {'"(GC roots)"', '"cell"'}
 
 
 def table(text):

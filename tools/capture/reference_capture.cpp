@@ -171,7 +171,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   }
   if (has_objects) {
     check_budget();
-    object_references_->set_apart(
+    object_references_->add_apart_found(
         scan_apart(*target_, *map_, std::move(objects_.apart),
                    [this](const ScannedMemory& scanned) { count(scanned); }));
   }

@@ -72,10 +72,6 @@ uint32_t PostgresWalk::class_of(const PostgresBlock& block) {
     one.name = name.empty() ? "memory context" : "memory context " + name;
     // Blocks of other kinds are linked by words inside of them, which nothing else leads to.
     one.is_held_by_links = is_first || is_set;
-    if (is_first) {
-      one.links = ObjectClass::word_bit(layout_->context_first_child) |
-                  ObjectClass::word_bit(layout_->context_next);
-    }
     if (is_set) {
       const uint64_t block = is_first ? layout_->set_size : 0;
       one.links |= ObjectClass::word_bit(block + layout_->set_block_next);
@@ -144,13 +140,27 @@ void PostgresWalk::on_mmapped(const MmappedChunk& chunk) {
   }
 }
 
-// The contexts right below the top have a name where they hang.
-void PostgresWalk::name_roots() {
+// The contexts right below the top have a name where they hang. Each other one is its parent's,
+// though its word lies in the one before it.
+void PostgresWalk::tell_tree() {
+  constexpr uint64_t kWord = 8;
+  constexpr uint64_t kBehind = 32;  // what malloc may have given besides
+  std::vector<uint32_t> next_offset(contexts_.all.size());
+  for (const PostgresBlock& block : contexts_.blocks) {
+    if (block.at != contexts_.all[block.context].at) continue;
+    next_offset[block.context] =
+        static_cast<uint32_t>(std::min<uint64_t>((block.bytes + kBehind) / kWord, 1U << 31));
+  }
   for (const RuntimeContext& context : contexts_.all) {
-    if (context.level != 1) continue;
+    if (context.level == 0) continue;
+    const auto above = static_cast<size_t>(context.parent);
+    const Address parent = contexts_.all[above].at;
+    if (context.level > 1) {
+      objects_->listed.push_back({parent, context.at, next_offset[above]++});
+      continue;
+    }
     const Address before(
         target_.memory().read_value<uint64_t>(context.at + layout_->context_previous).value_or(0));
-    const Address parent = contexts_.all[static_cast<size_t>(context.parent)].at;
     const Address word =
         before.is_null() ? parent + layout_->context_first_child : before + layout_->context_next;
     objects_->variables.push_back({word, "memory context " + context.name, runtime_.module});
@@ -171,6 +181,8 @@ void PostgresWalk::read_spares() {
       if (spare_class == 0) {
         ObjectClass deleted;
         deleted.name = "deleted memory context";
+        deleted.is_held_by_links = true;
+        deleted.links = ObjectClass::word_bit(layout_->context_next);
         spare_class = objects_->slots.add_class(std::move(deleted));
       }
       objects_->blocks.push_back({spares_[i], spare_class});
@@ -189,7 +201,7 @@ void PostgresWalk::take(RuntimeModel& model) {
   const auto number = static_cast<uint32_t>(model.runtimes.size());
   const auto first = static_cast<int32_t>(model.contexts.size());
   if (why_not().empty()) read_spares();
-  if (why_not().empty() && objects_ != nullptr) name_roots();
+  if (why_not().empty() && objects_ != nullptr) tell_tree();
   runtime_.contexts = contexts_.all.size();
   for (RuntimeContext& context : contexts_.all) {
     context.runtime = number;

@@ -48,7 +48,7 @@ class PostgresWalk final : public RuntimeWalk {
   void read_spares();
   void tell_graph(const PostgresBlock& block);
   uint32_t class_of(const PostgresBlock& block);
-  void name_roots();
+  void tell_tree();
 
   Target& target_;
   RuntimeObjects* objects_;  // null: nothing is wanted

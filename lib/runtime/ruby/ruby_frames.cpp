@@ -21,6 +21,8 @@ constexpr uint64_t kEscaped = 4;  // VM_ENV_FLAG_ESCAPED
 RubyFrames::RubyFrames(Target& target, const RubyLayout& layout, RubyFunctions& functions,
                        std::span<const uint64_t> threads, std::span<const uint64_t> fibers)
     : target_(target), layout_(layout), functions_(functions), cache_(target.memory()) {
+  of_interpreter_.insert(threads.begin(), threads.end());
+  of_interpreter_.insert(fibers.begin(), fibers.end());
   for (const Context& context : find_contexts(threads, fibers)) add_stack(context);
 }
 
@@ -136,8 +138,17 @@ Address RubyFrames::locals_of(const Frame& frame, const Stack& stack, uint64_t c
 void RubyFrames::add(Address word, uint64_t value, std::string_view variable, const Call& call,
                      int32_t tid) {
   if (!RubyValue::is_object(value) || locals_.size() >= kMostLocals) return;
+  if (is_of_interpreter(value)) return;
   locals_.push_back(
       {word, tid, local_name({variable, call.function->name, call.function->file, call.line})});
+}
+
+// A Thread or Fiber leads to all that the interpreter has, which is not the variable's.
+bool RubyFrames::is_of_interpreter(uint64_t value) {
+  const auto flags = cache_.word(Address(value), kWord);
+  if (!flags || RubyValue::type_of(*flags) != RubyType::kData) return false;
+  const auto data = cache_.word(Address(value) + RubyValue::kDataPointer, kWord);
+  return data && of_interpreter_.contains(*data);
 }
 
 // What is in the stack and no local: arguments of calls in the making, what functions in C keep.

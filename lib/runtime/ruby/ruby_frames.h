@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -87,12 +88,14 @@ class RubyFrames {
   Address locals_of(const Frame& frame, const Stack& stack, uint64_t count);
   void add_words(AddressRange range, const Frame& frame, AddressRange locals, const Stack& stack,
                  const Call& call, int32_t tid);
+  bool is_of_interpreter(uint64_t value);
   void add(Address word, uint64_t value, std::string_view variable, const Call& call, int32_t tid);
 
   Target& target_;
   const RubyLayout& layout_;
   RubyFunctions& functions_;
   PageCache cache_;
+  std::unordered_set<uint64_t> of_interpreter_;  // what threads and fibers lead to
   std::vector<RubyLocal> locals_;
   std::vector<AddressRange> left_over_;
 };

@@ -71,7 +71,7 @@ TEST_CASE("words of objects that lie apart are references of them, behind their 
   Kept kept;
   ObjectReferences references(sample.map, sample.objects, kept, [](uint32_t, BlockNumber, bool) {});
   found.push_back(found.front());  // once
-  references.set_apart(std::move(found));
+  references.add_apart_found(std::move(found));
   const std::vector<uint32_t> counts = {1, 0, 0, 0, 1};
   const std::vector<uint32_t> offsets = {0, 4};
   const std::vector<BlockNumber> targets = {1, 1};

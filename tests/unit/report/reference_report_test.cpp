@@ -70,10 +70,10 @@ TEST_CASE("owners are a tree, with what is alike on one line") {
   CHECK(says(text, "      50 × Session\\x1b, in an array\n"));
   CHECK(says(text, "        50 × 24 to 56 bytes, held at +0x18\n"));
   CHECK(says(text, "leaked    160 B in 2 blocks"));
-  // What leads to one of its blocks, with its real address; what they are; and what grows, which is
-  // seen in a second snapshot.
+  // What leads to one of the Sessions, with its real address; what they are; and what grows, which
+  // is seen in a second snapshot.
   CHECK(says(text, fmt::format("    heapsnap why {:#x} a.hsnap\n",
-                               reported.heap.address_of(reported.table).value())));
+                               reported.heap.address_of(reported.table + 1).value())));
   CHECK(says(text, "    heapsnap types a.hsnap\n"));
   CHECK(!says(text, "heapsnap objects"));
   CHECK(says(text,

@@ -125,9 +125,20 @@ TEST_CASE("in the graph a block is of its context, and what is free at its end h
     const uint64_t set = postgres.add_set(postgres.top, "CacheMemoryContext", 8192);
     postgres.add_chunk(set, 3);
     const uint64_t more = postgres.add_set_block(set, 16384);
+    const uint64_t below[] = {postgres.add_set(set, "index info", 8192),
+                              postgres.add_set(set, "index info", 8192)};
     RuntimeObjects objects;
     const RuntimeModel model = postgres.walk(false, &objects);
-    REQUIRE(objects.blocks.size() == 3);
+    REQUIRE(objects.blocks.size() == 5);
+    // Both are the one's above, not the one the other's.
+    REQUIRE(objects.listed.size() == 2);
+    for (const RuntimeObjects::Listed& one : objects.listed) {
+      CHECK(one.by == Address(set));
+      CHECK((one.at == Address(below[0]) || one.at == Address(below[1])));
+      CHECK(one.offset * 8 >= 8192);
+    }
+    CHECK(objects.listed[0].at != objects.listed[1].at);
+    CHECK(objects.listed[0].offset != objects.listed[1].offset);
     const auto class_at = [&](uint64_t at) {
       for (const RuntimeObjects::Block& block : objects.blocks) {
         if (block.at == Address(at)) return objects.slots.classes()[block.of_class];
@@ -139,9 +150,7 @@ TEST_CASE("in the graph a block is of its context, and what is free at its end h
     CHECK(class_at(more).name == "memory context CacheMemoryContext");
     CHECK(class_at(set).is_held_by_links);
     const uint32_t next = postgres.layout.set_block_next;
-    CHECK(class_at(set).links == (ObjectClass::word_bit(postgres.layout.context_first_child) |
-                                  ObjectClass::word_bit(postgres.layout.context_next) |
-                                  ObjectClass::word_bit(postgres.layout.set_blocks) |
+    CHECK(class_at(set).links == (ObjectClass::word_bit(postgres.layout.set_blocks) |
                                   ObjectClass::word_bit(postgres.layout.set_size + next)));
     CHECK(class_at(more).is_held_by_links);
     CHECK(class_at(more).links == ObjectClass::word_bit(next));
