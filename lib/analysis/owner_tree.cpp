@@ -244,9 +244,14 @@ class Folding {
 };
 
 // A block of those that the largest owner's memory spreads to: what leads to it is the most that
-// there is to tell.
+// there is to tell. Of what several hold together there is less, so others come before it.
 BlockNumber example_of(const OwnerTree& tree) {
-  uint32_t at = 0;
+  const std::vector<uint32_t>& owners = tree.children[0];
+  if (owners.empty()) return kNoBlock;
+  const auto named = std::find_if(owners.begin(), owners.end(), [&tree](uint32_t owner) {
+    return tree.nodes[owner].kind != OwnerNode::Kind::kSeveral;
+  });
+  uint32_t at = named == owners.end() ? owners.front() : *named;
   while (!tree.children[at].empty()) {
     const uint32_t next = tree.children[at].front();
     const bool are_blocks = tree.nodes[at].kind == OwnerNode::Kind::kBlocks;

@@ -66,8 +66,8 @@ struct OwnerTree {
   Tally in_use;                                 // all blocks but malloc's own
   Tally leaked;                                 // of these, what no root leads to, and no
   Tally garbage;                                // of language runtimes (garbage_of())
-  // The first block of the kind that most of what the largest owner holds spreads to; null: there
-  // are none.
+  // The first block of the kind that most of what the largest owner holds spreads to, of one that
+  // has it alone if there is any; null: there are none.
   Address example;
 };
 

@@ -1,0 +1,146 @@
+// Which words own is seen in the tree of owners.
+#include "analysis/stale_words.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "analysis/owner_tree.h"
+#include "handmade_references.h"
+#include "references/container_storage.h"
+
+using namespace heapsnap;
+using namespace heapsnap::test;
+
+TEST_CASE("a word that is left from before does not take a container from its owner") {
+  for (const bool is_stale_everywhere : {false, true}) {
+    HandmadeHeap heap;
+    const uint32_t matrix = heap.add_place(RootKind::kVariable, "g_matrix");
+    const uint32_t buffers = heap.add_place(RootKind::kVariable, "g_buffers");
+    const BlockNumber rows = heap.add(1016);
+    heap.hold(matrix, rows);
+    for (uint32_t i = 0; i < 20; ++i) heap.link(rows, 8 * i, heap.add(4008));
+    const BlockNumber table = heap.add(2040);
+    heap.hold(buffers, table);
+    for (uint32_t i = 0; i < 100; ++i) {
+      const BlockNumber buffer = heap.add(88);
+      heap.link(table, 8 * i, buffer);
+      if (i == 7 || is_stale_everywhere) heap.link(buffer, 0x20, rows);
+    }
+    const BlockNumber only_here = heap.add(24);
+    heap.link(table + 1 + 50, 0x30, only_here);  // rare, and its only owner
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const OwnerNode& first = tree.nodes[tree.children[0][0]];
+    CHECK(first.retained.count == 21);
+    CHECK(first.retained.bytes == 1016 + 20 * 4008);
+    // A word that all of them hold is a member of theirs.
+    CHECK(first.kind ==
+          (is_stale_everywhere ? OwnerNode::Kind::kSeveral : OwnerNode::Kind::kPlace));
+    const OwnerNode& second = tree.nodes[tree.children[0][1]];
+    CHECK(second.place == buffers);
+    CHECK(second.retained.count == 102);
+    CHECK(tree.leaked == Tally{});
+  }
+}
+
+TEST_CASE(
+    "a container in a block of its own owns its nodes, whatever else has blocks of that size") {
+  for (const uint32_t others : {0U, 100U}) {
+    CAPTURE(others);
+    HandmadeHeap heap;
+    const TypeNumber node =
+        heap.add_type(to_string(StorageKind::kTreeNode), TypeSource::kStructure);
+    const uint32_t names = heap.add_place(RootKind::kVariable, "g_names");
+    const uint32_t frame = heap.add_place(RootKind::kStack, "start", 7);
+    const BlockNumber set = heap.add(56);
+    heap.hold(names, set);
+    const BlockNumber root = heap.add(72, node);
+    const BlockNumber left = heap.add(72, node);
+    heap.link(set, 16, root);
+    heap.link(set, 24, left);
+    heap.link(root, 8, set, true);
+    heap.link(root, 16, left);
+    heap.link(left, 8, root);
+    // What a frame has left, and characters of the set's size.
+    heap.hold(frame, left, 0x40);
+    const uint32_t texts = heap.add_place(RootKind::kVariable, "g_texts");
+    for (uint32_t i = 0; i < others; ++i) heap.hold(texts, heap.add(56), 8 * uint64_t{i});
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const auto owner = std::find_if(tree.nodes.begin(), tree.nodes.end(), [&](const auto& each) {
+      return each.kind == OwnerNode::Kind::kPlace && each.place == names;
+    });
+    REQUIRE(owner != tree.nodes.end());
+    CHECK(owner->retained == Tally{3, 56 + 2 * 72});
+  }
+}
+
+TEST_CASE("what the nodes of a hash map belong to does not depend on what else is of their size") {
+  const std::pair<std::string, TypeSource> types[] = {
+      {to_string(StorageKind::kHashNode), TypeSource::kStructure},
+      {"std::__detail::_Hash_node<std::pair<long const, Visit>, false>", TypeSource::kDebugInfo}};
+  for (const auto& type : types) {
+    const std::string& name = type.first;
+    // Without others of their size, with some, and with so many that what leads from node to node
+    // is a rare word among them.
+    for (const uint32_t others : {0U, 100U, 2000U}) {
+      CAPTURE(name);
+      CAPTURE(others);
+      HandmadeHeap heap;
+      const TypeNumber node = heap.add_type(name, type.second);
+      const uint32_t visits = heap.add_place(RootKind::kVariable, "g_visits");
+      const BlockNumber buckets = heap.add(1016);
+      heap.hold(visits, buckets);
+      for (uint32_t i = 0; i < 100; ++i) {
+        const BlockNumber added = heap.add(40, node);
+        if (i == 0) {
+          heap.hold(visits, added, 0x10);
+        } else {
+          heap.link(buckets, 8 * i, added - 1);
+          heap.link(added - 1, 0, added);
+        }
+      }
+      const uint32_t buffers = heap.add_place(RootKind::kVariable, "g_buffers");
+      for (uint32_t i = 0; i < others; ++i) heap.hold(buffers, heap.add(40), 8 * uint64_t{i});
+      const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+      const auto owner = std::find_if(tree.nodes.begin(), tree.nodes.end(), [&](const auto& each) {
+        return each.kind == OwnerNode::Kind::kPlace && each.place == visits;
+      });
+      REQUIRE(owner != tree.nodes.end());
+      CHECK(owner->retained == Tally{101, 1016 + 100 * 40});
+      const auto& held = tree.children[static_cast<size_t>(owner - tree.nodes.begin())];
+      REQUIRE(held.size() == 2);  // beside each other, whatever there is
+      CHECK(tree.nodes[held[0]].own == Tally{100, 100 * 40});
+      CHECK(tree.nodes[held[1]].retained == Tally{1, 1016});
+    }
+  }
+}
+
+TEST_CASE("what lies behind the end of a text owns nothing that something else owns") {
+  HandmadeHeap heap;
+  heap.streams.types.push_back({"std::string characters", "", TypeSource::kStructure});
+  const auto text = static_cast<TypeNumber>(heap.streams.types.size() - 1);
+  const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
+  const uint32_t names = heap.add_place(RootKind::kVariable, "g_names");
+  const BlockNumber table = heap.add(1016);
+  heap.hold(cache, table);
+  const BlockNumber name_table = heap.add(520);
+  heap.hold(names, name_table);
+  for (uint32_t i = 0; i < 50; ++i) {
+    const BlockNumber node = heap.add(104);
+    heap.link(table, 8 * i, node);
+    const BlockNumber name = heap.add(56, text);
+    heap.link(name_table, 8 * i, name);
+    heap.link(name, 48, node);
+  }
+  const BlockNumber only_here = heap.add(24);
+  heap.link(name_table + 2, 40, only_here);  // nothing else leads to it: then it does
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  REQUIRE(tree.children[0].size() == 2);
+  const OwnerNode& first = tree.nodes[tree.children[0][0]];
+  CHECK(first.place == cache);
+  CHECK(first.retained == Tally{51, 1016 + 50 * 104});
+  CHECK(tree.nodes[tree.children[0][1]].retained == Tally{52, 520 + 50 * 56 + 24});
+  CHECK(tree.leaked == Tally{});
+}
