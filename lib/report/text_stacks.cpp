@@ -43,6 +43,15 @@ std::string recording_text(uint64_t sample_bytes) {
                            : fmt::format("one sample per {} on average", size_text(sample_bytes));
 }
 
+// A second inject can change what is sampled, and the counters go on.
+bool has_other_sampling(const StackReportInput& input) {
+  const std::vector<AllocationSite>& sites = input.recorded.stacks.sites;
+  const uint64_t now = input.metadata.tracker->sample_bytes;
+  return std::any_of(sites.begin(), sites.end(), [now](const AllocationSite& site) {
+    return site.allocations != 0 && site.sample_bytes != now;
+  });
+}
+
 // What the order compares, in its own unit.
 std::string measure_text(const StackReportInput& input, uint32_t id) {
   const StackFigures& figures = input.census.stacks[id];
@@ -124,6 +133,7 @@ void print_head(Writer& out, const StackReportInput& input, const Ink& ink, size
   out.write(ink.bold(fmt::format("Process {}: {}", process.pid, printable(process.comm))) + "\n");
   std::string what = recording_text(tracker.sample_bytes);
   if (tracker.recorded_ns != 0) what += " for " + duration_text(tracker.recorded_ns);
+  if (has_other_sampling(input)) what += ", part of the time with another --sample";
   if (!tracker.recording) what += ", recording has stopped";
   print_wrapped(out, "  tracked   ", what, width);
   print_wrapped(out, "  live      ", live_text(input.census.live_bytes, input.census.live_blocks),

@@ -140,7 +140,14 @@ int start_locked(const HeapsnapTrackerOptions& options) {
   if (!is_running && has_records) {  // a stop that could not come to its end
     if (const int result = clear_when_quiet(); result != 0) return result;
   }
-  set_memory_limit(options.memory_limit);
+  const uint32_t max_frames = options.max_frames != 0 ? options.max_frames : kFramesAtMost;
+  const bool is_changed = !is_running || options.sample_bytes != directory.sample_bytes ||
+                          max_frames != directory.max_frames ||
+                          options.memory_limit != directory.memory_limit;
+  // What ended recording may be over where it was not the limit, which is as it was.
+  if (is_changed || (load(directory.limits) & kLimitAddressSpace) != 0) {
+    set_memory_limit(options.memory_limit);
+  }
   if (options.sample_bytes == 0) expect_recorded_everywhere();
   store(control.sample_bytes, options.sample_bytes);
   if (!is_running) {
@@ -157,9 +164,10 @@ int start_locked(const HeapsnapTrackerOptions& options) {
   }
   make_missing_rows();
   directory.sample_bytes = options.sample_bytes;
-  directory.max_frames = options.max_frames != 0 ? options.max_frames : kFramesAtMost;
-  directory.start_count += 1;
-  directory.started_monotonic_ns = monotonic_ns();
+  directory.max_frames = max_frames;
+  if (is_changed) directory.start_count += 1;
+  // The counters go on where it runs already, so the time that they are of does, too.
+  if (!is_running) directory.started_monotonic_ns = monotonic_ns();
   store(control.max_frames, directory.max_frames);
   if (directory.sample_bytes != 0) store(control.ever_sampled, 1);
   store_release(heapsnap_tracker_directory, directory.self);

@@ -238,7 +238,7 @@ struct Directory {
   uint32_t pid;                   // as getpid() gives it inside; a forked child sets its own
   uint64_t process_generation;    // 1; one more in each forked child that inherits the tables
   uint64_t start_count;           // how often recording was started, or its options changed
-  uint64_t started_monotonic_ns;  // CLOCK_MONOTONIC of the last of these
+  uint64_t started_monotonic_ns;  // CLOCK_MONOTONIC of the last start, from which counters count
 
   // Options in force.
   uint64_t sample_bytes;  // 0: every allocation

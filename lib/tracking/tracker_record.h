@@ -42,7 +42,7 @@ struct TrackerRecord {
   uint32_t pid = 0;           // as the process itself has it, in its own namespace
   uint64_t generation = 0;    // 1; more in forked children that inherited the tables
   uint64_t start_count = 0;   // how often recording was started or its options changed
-  uint64_t started_ns = 0;    // CLOCK_MONOTONIC of the last time
+  uint64_t started_ns = 0;    // CLOCK_MONOTONIC of the last start, not of a change
   uint64_t recorded_ns = 0;   // from then to the snapshot; 0: not known (cores)
   uint64_t sample_bytes = 0;  // 0: every allocation
   uint32_t max_frames = 0;

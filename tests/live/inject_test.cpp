@@ -198,18 +198,47 @@ TEST_CASE("targets that are busy on all processors can be tracked at the same ti
 
 TEST_CASE("a second inject changes the options of the first") {
   LiveTarget target({MALLOC_CHURN, "2"});
-  start_tracking(target.pid(), tracker_image(), {});
+  const TrackingChange first = start_tracking(target.pid(), tracker_image(), {});
+  REQUIRE(first.directory);
   TrackingOptions options;
   options.sample_bytes = 4096;
   options.max_frames = 7;
   const TrackingChange change = start_tracking(target.pid(), tracker_image(), options);
   CHECK(change.was_loaded);
   CHECK(change.was_recording);
+  CHECK(change.has_new_options);
   CHECK(change.hooks.entry_points == 0);
   REQUIRE(change.directory);
   CHECK(change.directory->sample_bytes == 4096);
   CHECK(change.directory->max_frames == 7);
+  CHECK(change.directory->start_count == first.directory->start_count + 1);
+  // The counters are of the time since then.
+  CHECK(change.directory->started_monotonic_ns == first.directory->started_monotonic_ns);
   CHECK(target.finish().at("errors") == 0);
+}
+
+TEST_CASE("a second inject with the options of the first changes nothing") {
+  TrackingOptions bounded;
+  bounded.memory_limit = tracker::least_memory_limit(bounded.max_frames);
+  for (const TrackingOptions& options : {TrackingOptions{}, TrackingOptions{4096, 0, 0}, bounded}) {
+    CAPTURE(options.sample_bytes);
+    LiveTarget target({MALLOC_CHURN, "2"});
+    const TrackingChange first = start_tracking(target.pid(), tracker_image(), options);
+    REQUIRE(first.directory);
+    CHECK_FALSE(first.has_new_options);
+    const TrackingChange second = start_tracking(target.pid(), tracker_image(), options);
+    REQUIRE(second.directory);
+    CHECK(second.was_recording);
+    CHECK_FALSE(second.has_new_options);
+    CHECK(second.directory->start_count == first.directory->start_count);
+    CHECK(second.directory->started_monotonic_ns == first.directory->started_monotonic_ns);
+    stop_tracking(target.pid(), tracker_image());
+    const TrackingChange third = start_tracking(target.pid(), tracker_image(), options);
+    REQUIRE(third.directory);
+    CHECK_FALSE(third.has_new_options);
+    CHECK(third.directory->started_monotonic_ns > first.directory->started_monotonic_ns);
+    CHECK(target.finish().at("errors") == 0);
+  }
 }
 
 TEST_CASE("memory is trimmed on a thread of which nothing stays") {

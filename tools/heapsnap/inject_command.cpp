@@ -24,7 +24,8 @@ namespace {
 
 constexpr const char* kInjectDescription =
     "Loads the tracker into a running process: from then on, it records the call stack of every\n"
-    "allocation. If the tracker is already loaded, only its options change.\n"
+    "allocation. If the tracker is already loaded, only its options change; what it has counted\n"
+    "stays.\n"
     "\n"
     "What it does to the process: one thread is paused while a new thread is created beside it,\n"
     "which loads a library from memory and exits; the only thread of a process stays paused until\n"
@@ -113,9 +114,11 @@ int run_inject(const std::vector<std::string>& arguments) {
   }
   std::fflush(stdout);
   const TrackingChange change = start_tracking(pid, tracker_image(), options);
-  const char* const done = !change.was_loaded     ? "tracker loaded"
-                           : change.was_recording ? "tracker already loaded: options changed"
-                                                  : "tracker already loaded: enabled again";
+  const char* const done = !change.was_loaded      ? "tracker loaded"
+                           : !change.was_recording ? "tracker already loaded: enabled again"
+                           : change.has_new_options
+                               ? "tracker already loaded: options changed"
+                               : "tracker already loaded: it goes on as before";
   fmt::print("process {}: {}\n", pid, done);
   fmt::print("  records {}\n", options_text(*change.directory));
   fmt::print("  its tables take {} now\n", size_text(change.directory->memory_used));

@@ -206,6 +206,8 @@ void start(RunningProgram& target, std::span<const std::byte> image, const Track
     throw Error(ErrorKind::kInternal, "the tracker in " + process_text(pid),
                 "it was started but cannot be found");
   }
+  change.has_new_options =
+      change.was_recording && change.directory->start_count != directory->start_count;
   change.is_preloaded = present->is_preloaded;
   if (!present->is_preloaded) {
     change.hooks = hook_allocator(target, libc, read_hook_table(target, *change.directory),

@@ -23,6 +23,7 @@ struct TrackingOptions {
 struct TrackingChange {
   bool was_loaded = false;
   bool was_recording = false;
+  bool has_new_options = false;  // it was recording, with other ones
   bool is_preloaded = false;
   std::vector<LookPause> look_pauses;  // before it
   InjectionResult call;                // of the thread that loaded, started or stopped it

@@ -31,3 +31,18 @@ TEST_CASE("of objects in an interpreter's own pages no stack is known, and that 
   sample.metadata.runtimes.runtimes[0].kind = RuntimeKind::kRuby;
   CHECK(remarks_hold("heapsnap objects lists them by class"));
 }
+
+TEST_CASE("where a second inject changed the sampling, the head of the listing says so") {
+  Sample sample;
+  const auto tracked = [&sample] {
+    std::string text;
+    Writer out(text);
+    print_stacks(out, sample.input(), {false, 140});
+    out.flush();
+    const size_t begin = text.find("  tracked   ") + 12;
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  CHECK(tracked() == "every allocation recorded for 2.0 s");
+  sample.recorded.stacks.sites.back().sample_bytes = 4096;
+  CHECK(tracked() == "every allocation recorded for 2.0 s, part of the time with another --sample");
+}
