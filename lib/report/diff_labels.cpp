@@ -107,4 +107,13 @@ std::vector<std::string> fitted_labels(DiffBy by, const std::vector<std::string>
   return result;
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " and " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
 }  // namespace heapsnap

@@ -20,5 +20,7 @@ std::string row_label(DiffBy by, const std::string& name, size_t depth);
 // ends.
 std::vector<std::string> fitted_labels(DiffBy by, const std::vector<std::string>& labels,
                                        size_t width);
+// "a", "a and b", "a, b and c"
+std::string joined(const std::vector<std::string>& words);
 
 }  // namespace heapsnap

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "report/diff_labels.h"
+#include "report/diff_lacks.h"
 #include "report/diff_report.h"
 #include "report/growth_text.h"
 #include "report/number_text.h"
@@ -15,7 +16,6 @@
 #include "report/stack_frames.h"
 #include "report/terminal_text.h"
 #include "report/text_table.h"
-#include "report/tracked_start.h"
 
 namespace heapsnap {
 
@@ -25,16 +25,6 @@ constexpr size_t kBuildDigits = 8;
 constexpr size_t kTrendWidth = 10;
 constexpr size_t kLeastName = 20;
 constexpr const char* kNoRows = "nothing changed";
-
-// "a", "a and b", "a, b and c"
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) text += i + 1 == words.size() ? " and " : ", ";
-    text += words[i];
-  }
-  return text;
-}
 
 std::string short_value(const std::optional<Tally>& value) {
   return value ? short_size_text(value->bytes) : "-";
@@ -73,7 +63,7 @@ class DiffPage {
     for (const DiffSection& section : diff_.sections) {
       if (section.is_comparable()) print_section(section);
     }
-    print_lacks();
+    print_diff_lacks(out_, input_, ink_, width_);
     print_bound();
     print_next_command();
   }
@@ -282,96 +272,6 @@ class DiffPage {
     return sparkline(values, runs, kTrendWidth);
   }
 
-  // Which sums are not there, of which snapshots, why, and how to have them.
-  void print_lacks() {
-    bool is_first = true;
-    for (const DiffLack lack : {DiffLack::kReferences, DiffLack::kStacks, DiffLack::kResidency,
-                                DiffLack::kObjects, DiffLack::kContexts}) {
-      std::vector<std::string> sums;
-      const DiffSection* example = nullptr;
-      for (const DiffSection& section : diff_.sections) {
-        if (std::count(section.lacks.begin(), section.lacks.end(), lack) == 0) continue;
-        sums.emplace_back(plural_of(section.by));
-        example = &section;
-      }
-      if (example == nullptr) continue;
-      if (is_first) out_.write("\n" + ink_.bold("Not compared") + "\n");
-      is_first = false;
-      print_lines(out_, "  ", lack_sentence(*example, lack, joined(sums)), width_);
-      const std::string command = lack_command(*example, lack);
-      if (!command.empty()) out_.write("    " + command + "\n");
-    }
-  }
-
-  std::vector<size_t> lacking(const DiffSection& section, DiffLack lack) const {
-    std::vector<size_t> found;
-    for (size_t i = 0; i < section.lacks.size(); ++i) {
-      if (section.lacks[i] == lack) found.push_back(i);
-    }
-    return found;
-  }
-
-  std::string lack_sentence(const DiffSection& section, DiffLack lack,
-                            const std::string& sums) const {
-    constexpr size_t kMostNamed = 3;
-    const std::vector<size_t> without = lacking(section, lack);
-    std::vector<std::string> names;
-    for (size_t i = 0; i < std::min(without.size(), kMostNamed); ++i) {
-      names.push_back(printable(input_.paths[without[i]]));
-    }
-    if (without.size() > kMostNamed) {
-      names.push_back(fmt::format("{} more", count_text(without.size() - kMostNamed)));
-    }
-    const DiffSnapshot& last = diff_.snapshots[without.back()];
-    std::string why;
-    switch (lack) {
-      case DiffLack::kReferences:
-        why = fmt::format("{} without references between blocks ({}). While the process runs:",
-                          without.size() == 1 ? "is" : "are", printable(last.why_no_references));
-        break;
-      case DiffLack::kStacks:
-        why = fmt::format("{} of a process that was not tracked. While it runs, before it grows:",
-                          without.size() == 1 ? "is" : "are");
-        break;
-      case DiffLack::kObjects:
-        why = fmt::format("{} without the objects of a language runtime",
-                          without.size() == 1 ? "is" : "are");
-        break;
-      case DiffLack::kContexts:
-        why = fmt::format("{} without PostgreSQL's memory contexts",
-                          without.size() == 1 ? "is" : "are");
-        break;
-      default:
-        why = fmt::format("{} of a core, which does not say what was resident",
-                          without.size() == 1 ? "is" : "are");
-        break;
-    }
-    const bool is_partial = section.is_comparable();
-    return fmt::format("{}{}: {} {}", sums, is_partial ? ", in some of the snapshots" : "",
-                       joined(names), why);
-  }
-
-  // The last one that is of a process, not of a core; null: none.
-  const DiffSnapshot* last_live() const {
-    const auto found =
-        std::find_if(diff_.snapshots.rbegin(), diff_.snapshots.rend(),
-                     [](const DiffSnapshot& each) { return each.method != FreezeMethod::kCore; });
-    return found == diff_.snapshots.rend() ? nullptr : &*found;
-  }
-
-  std::string lack_command(const DiffSection& section, DiffLack lack) const {
-    const DiffSnapshot& last = diff_.snapshots[lacking(section, lack).back()];
-    const bool is_core = last.method == FreezeMethod::kCore;
-    if (lack == DiffLack::kStacks) {
-      const DiffSnapshot* const live = last_live();
-      return live == nullptr ? tracked_start_command(last.process)
-                             : fmt::format("heapsnap inject {}", pid_word(live->process));
-    }
-    if (lack != DiffLack::kReferences) return {};
-    return is_core ? "heapsnap core --references yes CORE"
-                   : fmt::format("heapsnap attach --references yes {}", pid_word(last.process));
-  }
-
   void print_bound() {
     if (!input_.bound) return;
     const DiffRow& row = input_.measured();
@@ -415,7 +315,7 @@ class DiffPage {
 
   void print_next_command() {
     if (!has_changed()) {
-      const DiffSnapshot* const live = last_live();
+      const DiffSnapshot* const live = last_live(diff_);
       print_next(out_,
                  "Nothing that is compared has changed. To compare once the process has grown:",
                  live == nullptr ? "heapsnap core CORE"

@@ -42,10 +42,11 @@ SnapshotDiff diff_of_entries(uint64_t old_entries_left) {
   return diff;
 }
 
-std::string text_of(const SnapshotDiff& diff) {
+std::string text_of(const SnapshotDiff& diff,
+                    const std::vector<std::string>& paths = {"a.hsnap", "b.hsnap"}) {
   std::string text;
   Writer out(text);
-  print_diff(out, {diff, {"a.hsnap", "b.hsnap"}, {}, {}}, 10, TextStyle{.width = 80});
+  print_diff(out, {diff, paths, {}, {}}, 10, TextStyle{.width = 80});
   out.flush();
   return text;
 }
@@ -80,4 +81,49 @@ TEST_CASE("what grew by more than what holds it is followed by what shrank besid
   text = text_of(diff_of_entries(3 * kMiB));
   CHECK(says(text, "    Entry "));
   CHECK(!says(text, "OldEntry"));
+}
+
+TEST_CASE(
+    "where the process came to be tracked in between, the newer snapshot is the one to keep") {
+  SnapshotDiff diff = diff_of_entries(0);
+  DiffSection stacks = diff.sections.front();
+  stacks.by = DiffBy::kStack;
+  stacks.rows.clear();
+  stacks.ranked.clear();
+  stacks.lacks = {DiffLack::kStacks, DiffLack::kNone};
+  stacks.steps = 0;
+  diff.sections.push_back(stacks);
+  CHECK(says(text_of(diff),
+             "  call stacks: a.hsnap is of a process that was not tracked. It is tracked by\n"
+             "  now: to compare call stacks, take another snapshot later, and compare with\n"
+             "  that:\n"
+             "    heapsnap attach 42 -o later.hsnap\n"
+             "    heapsnap diff b.hsnap later.hsnap\n"));
+  CHECK(!says(text_of(diff), "heapsnap inject"));
+  diff.sections.back().lacks = {DiffLack::kStacks, DiffLack::kStacks};
+  CHECK(says(text_of(diff),
+             "  call stacks: a.hsnap and b.hsnap are of a process that was not tracked. To\n"
+             "  compare call stacks, load the tracker before the process grows, and take both\n"
+             "  snapshots after that:\n"
+             "    heapsnap inject 42\n"));
+  // Two that are tracked have been compared.
+  SnapshotDiff longer = diff;
+  longer.snapshots.push_back(longer.snapshots.back());
+  for (DiffSection& section : longer.sections) {
+    section.left_out.resize(3);
+    for (DiffRow& row : section.rows) row.values.push_back(row.values.back());
+  }
+  longer.sections.back().lacks = {DiffLack::kStacks, DiffLack::kNone, DiffLack::kNone};
+  longer.sections.back().steps = 1;
+  const std::string partly = text_of(longer, {"a.hsnap", "b.hsnap", "c.hsnap"});
+  CHECK(says(partly, "Not compared\n  call stacks, in some of the snapshots: a.hsnap is"));
+  CHECK(!says(partly, "later.hsnap"));
+  CHECK(!says(partly, "heapsnap inject"));
+  // Of another process that was not tracked, the tracked one says nothing.
+  diff.sections.back().lacks = {DiffLack::kStacks, DiffLack::kNone};
+  diff.is_one_process = false;
+  diff.snapshots.front().process.pid = 41;
+  CHECK(says(text_of(diff), "    heapsnap inject 41\n"));
+  diff.snapshots.front().method = diff.snapshots.back().method = FreezeMethod::kCore;
+  CHECK(says(text_of(diff), "start it under heapsnap:\n    heapsnap run -- COMMAND\n"));
 }
