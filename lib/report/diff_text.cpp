@@ -313,17 +313,37 @@ class DiffPage {
     }
   }
 
+  // In number, in size or by any sum that is compared; or it is not known.
+  bool have_blocks_changed() const {
+    const bool is_known = diff_.in_use.values.front() && diff_.in_use.values.back();
+    return !is_known || diff_.in_use.growth != 0 || diff_.in_use.more_blocks != 0 ||
+           std::any_of(diff_.sections.begin(), diff_.sections.end(),
+                       [](const DiffSection& section) {
+                         return section.by != DiffBy::kArena && section.by != DiffBy::kAccount &&
+                                !section.ranked.empty();
+                       });
+  }
+
+  void print_next_comparison(const std::string& what) {
+    const DiffSnapshot* const live = last_live(diff_);
+    print_next(out_, what + ". To compare once the process has grown:",
+               live == nullptr ? "heapsnap core CORE"
+                               : fmt::format("heapsnap attach {}", pid_word(live->process)),
+               ink_, width_);
+  }
+
   void print_next_command() {
     if (!has_changed()) {
-      const DiffSnapshot* const live = last_live(diff_);
-      print_next(out_,
-                 "Nothing that is compared has changed. To compare once the process has grown:",
-                 live == nullptr ? "heapsnap core CORE"
-                                 : fmt::format("heapsnap attach {}", pid_word(live->process)),
-                 ink_, width_);
+      print_next_comparison("Nothing that is compared has changed");
       return;
     }
     const std::string newest = shell_word(input_.paths.back(), "SNAPSHOT");
+    if (!have_blocks_changed()) {
+      print_next_comparison("The program has as much in use as before");
+      print_step(out_, "To see what takes memory besides, such as what is free in malloc's heaps:",
+                 "heapsnap report " + newest, width_);
+      return;
+    }
     const DiffSnapshot& first = diff_.snapshots.front();
     const DiffSnapshot& last = diff_.snapshots.back();
     if (last.leaked && first.leaked && last.leaked->bytes > first.leaked->bytes) {
@@ -341,7 +361,10 @@ class DiffPage {
     }
     if (last.why_no_references.empty()) {
       print_next(out_,
-                 "To see what the largest of them hold, by which blocks, and what leads to one:",
+                 has_changed(DiffBy::kOwner)
+                     ? "To see what the largest of them hold, by which blocks, and what leads to "
+                       "one:"
+                     : "To see what holds the blocks in use, also what did not change:",
                  "heapsnap owners " + newest, ink_, width_);
       print_more_steps(newest);
       return;

@@ -89,6 +89,19 @@ def untracked_snapshot(tool):
         tool.succeed("stacks", tool.snapshot)
 
 
+def nothing_recorded(tool):
+    """No obstacle, but a listing without a row, of which nothing can be added up."""
+    with start() as target:
+        tool.succeed("inject", target.pid)
+        page = " ".join(tool.succeed("stacks", target.pid).split())
+        assert "live 0 B in 0 blocks" in page and "--by function" not in page, page
+        tool.follow(page, rf"No allocation has been recorded yet\. [^:]*: (heapsnap stacks {target.pid})")
+        tool.succeed("attach", target.pid)
+        page = tool.succeed("stacks", tool.snapshot)
+        assert "--by function" not in page, page
+        tool.follow(page, r"No allocation had been recorded by then\. [^:]*:\n *(heapsnap report \S+)")
+
+
 def untracked_core(tool):
     """A core: the program must be started under the tracker."""
     core = make_core(tool, [sys.executable, "-c", "import os; os.abort()"])
@@ -426,7 +439,7 @@ def not_followed(_):
 
 
 CASES = {case.__name__: case for case in (
-    first_thread_ended, untracked, untracked_snapshot, untracked_core, tracker_gone, tracker_ejected, descriptors, many_threads,
+    first_thread_ended, untracked, untracked_snapshot, nothing_recorded, untracked_core, tracker_gone, tracker_ejected, descriptors, many_threads,
     other_user, hidden_process, user_namespace, traced, own_seccomp, at_exit_barred, stopped, task_limit, user_task_limit, address_limit, own_address_limit, own_task_limit, table_limit,
     static_program,
     frozen_group, zombie, no_such_process, ambiguous_name, run_in_background, usage, run_command_line, outputs, temporary_folder, damaged_snapshot, cores,

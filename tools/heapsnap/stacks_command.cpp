@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "analysis/old_blocks.h"
@@ -128,6 +129,32 @@ void print_step(Writer& out, const std::string& why, const std::string& command,
   out.write("    " + command + "\n");
 }
 
+bool has_allocations(const CallStacks& stacks) {
+  return std::any_of(stacks.sites.begin(), stacks.sites.end(),
+                     [](const AllocationSite& site) { return site.allocations != 0; });
+}
+
+// For a listing without a row.
+void print_step_from_nothing(Writer& out, const std::string& listing, const std::string& what,
+                             bool is_running, const CallStacks& stacks, size_t width) {
+  if (has_allocations(stacks)) {
+    print_step(out,
+               "No block that was recorded is still in use. To see which functions allocated "
+               "those that have been freed:",
+               listing + " --by function --sort rate", width);
+  } else if (is_running) {
+    print_step(out,
+               "No allocation has been recorded yet. Let the program run for a while, and list "
+               "again:",
+               listing, width);
+  } else {
+    print_step(out,
+               "No allocation had been recorded by then. To see what the process used its memory "
+               "for:",
+               "heapsnap report " + what, width);
+  }
+}
+
 // `what`: the snapshot or the PID, as a word of a command. `is_running`: it is a PID.
 void print_next_steps(Writer& out, const StacksArguments& arguments, const std::string& what,
                       bool is_running, bool has_references, const RecordedStacks& recorded,
@@ -145,6 +172,8 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
                    " was allocated and freed again, much more than is in use. To see by which "
                    "functions:",
                listing + " --by function --sort churn", width);
+  } else if (total_of(census, recorded.stacks, parse_order(arguments.sort)) == 0) {
+    print_step_from_nothing(out, listing, what, is_running, recorded.stacks, width);
   } else if (is_by_stack) {
     print_step(out, "To add them up by the function that they are charged to:",
                listing + " --by function" + sort, width);

@@ -127,3 +127,25 @@ TEST_CASE(
   diff.snapshots.front().method = diff.snapshots.back().method = FreezeMethod::kCore;
   CHECK(says(text_of(diff), "start it under heapsnap:\n    heapsnap run -- COMMAND\n"));
 }
+
+TEST_CASE("where no owner changed, the next step does not lead to those that did") {
+  SnapshotDiff diff = diff_of_entries(0);
+  CHECK(says(text_of(diff), "what the largest of them hold"));
+  DiffSection account = diff.sections.front();
+  account.by = DiffBy::kAccount;
+  diff.sections.front().ranked.clear();
+  diff.sections.push_back(std::move(account));
+  // More is in use, which no owner tells.
+  CHECK(says(text_of(diff),
+             "  To see what holds the blocks in use, also what did not change:\n"
+             "    heapsnap owners b.hsnap\n"));
+  diff.in_use = changed_row("in use", 4 * kMiB, 4 * kMiB);
+  const std::string text = text_of(diff);
+  CHECK(says(text,
+             "What next\n"
+             "  The program has as much in use as before. To compare once the process has\n"
+             "  grown:\n"
+             "    heapsnap attach 42\n"));
+  CHECK(says(text, "    heapsnap report b.hsnap\n"));
+  CHECK(!says(text, "heapsnap owners"));
+}
