@@ -6,6 +6,7 @@ the process goes on with the same threads, descriptors and objects, and no child
 moment: then the child ends by itself, and leaves no FIFO. Without FOLDER for the Ruby of this system; the versions are
 kept in FOLDER."""
 
+import ctypes
 import json
 import os
 import pathlib
@@ -18,10 +19,16 @@ import time
 
 from ruby_target import HERE, rubies
 
-STATES = ("reading", "sleeping", "busy", "threads", "collecting", "trapping")
+STATES = ("reading", "reaping", "sleeping", "busy", "threads", "collecting", "trapping")
 COUNT = 3000
 KILLS = 300 if os.environ.get("HEAPSNAP_LONG") else 12
 FOLDERS = ("dev/shm", "run", "tmp", "var/tmp")
+
+
+def take_orphans():
+    """As the first process of a container has to: what this process executes keeps that."""
+    pr_set_child_subreaper = 36
+    assert ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1, 0, 0, 0) == 0
 
 
 class Target:
@@ -33,7 +40,8 @@ class Target:
             (self.root / "tmp/via_ruby_process.rb").write_text(pathlib.Path(script).read_text(encoding="ascii"), encoding="ascii")
             command, script = ["chroot", root, *command], "/tmp/via_ruby_process.rb"
         self.process = subprocess.Popen([*command, script, state, str(COUNT)], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        preexec_fn=take_orphans if state == "reaping" else None)
         self.pid = self.process.pid
         assert self.process.stdout.readline() == "ready\n"
         self.before = self.look()

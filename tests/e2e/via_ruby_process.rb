@@ -1,6 +1,7 @@
 # A Ruby process in one of the states in which it may be asked to dump itself: via_ruby_process.rb STATE COUNT
 #
 #   reading     its only thread waits for input
+#   reaping     the same; it is told beforehand to take orphans as its children
 #   sleeping    it sleeps, and another waits for the input
 #   busy        it computes, and never waits
 #   threads     four make garbage, one waits for input, one for a queue
@@ -30,7 +31,7 @@ end
 $stdout.puts "ready"
 $stdout.flush
 case STATE
-when "reading"
+when "reading", "reaping"
   wait_for_input
 when "sleeping"
   input = in_background

@@ -2,7 +2,8 @@
 //
 //   threads of ours in it        rb_postponed_job_register_one(0, rb_eval_string, strdup(text))
 //   some thread of Ruby's        at its next look for interrupts: Thread.new { fork ... }
-//     └─ a thread of Ruby's      forks a child, which forks another and exits; waits for it
+//     └─ a thread of Ruby's      forks a child, which forks another and exits; waits for it, and
+//          │                     for the other where that has become the process's own child
 //          └─ └─ the dump        makes a FIFO, waits until we have opened it, removes it, writes
 //   heapsnap                     opens /proc/PID/root/FIFO and reads
 //
@@ -12,7 +13,7 @@
 // with exit!. No folder but that of the FIFO is written to, nothing is held while the child writes,
 // and the text is freed afterwards. If heapsnap is killed, the child ends by itself: within half a
 // minute where nobody opened the FIFO, at its next write where nobody reads any more; the text,
-// about a kilobyte, stays then.
+// about 1.5 KB, stays then.
 //
 // A thread of Ruby's that waits in the kernel looks for interrupts when a signal wakes it:
 // SIGVTALRM, by which Ruby wakes its threads itself, and SIGCHLD; each only where the process has a
@@ -43,7 +44,7 @@ struct RubyDump {
   uint64_t bytes = 0;
   uint64_t signals = 0;                // that woke threads
   std::vector<LookPause> look_pauses;  // before the call
-  InjectionResult call;
+  InjectionResult call;  // of several: threads that all of them stopped, and their notes
 };
 
 // Lines of JSON, complete ones or parts, in order.

@@ -16,11 +16,16 @@ constexpr const char* kFailed = "the Ruby process cannot dump itself";
 // Jobs run where nothing may be required or waited for, and what they raise ends the program: so
 // all is done in a thread. $0 tells a listing of processes what the child is. ObjectSpace.dump_all
 // of Ruby 2.7 writes by a FILE of its own, which is flushed when its IO is closed: so it has one.
+//
+// The first child makes a process group, by which the second one is waited for where it has become
+// the process's own child: in the first process of a container, or one that is a subreaper
+// (prctl(2)). Elsewhere nobody of that group is, and the wait fails at once.
 constexpr const char* kText = R"(Thread.new do
   begin
     Thread.current.report_on_exception = false
     child = fork do
       begin
+        Process.setpgid(0, 0)
         fork do
           begin
             $0 = "heapsnap: dump of Ruby's objects"
@@ -68,6 +73,7 @@ constexpr const char* kText = R"(Thread.new do
       end
     end
     Process.wait(child)
+    Process.wait(-child)
   rescue Exception
   end
 end
