@@ -78,8 +78,8 @@ std::string random_name() {
 // Wakes threads of Ruby's that wait in the kernel.
 //
 //   SIGVTALRM   Ruby's own, by which it interrupts a system call of a thread
-//   SIGCHLD     makes Ruby wake its first thread wherever that waits; a handler of the program's
-//               for it finds that no child has ended
+//   SIGCHLD     makes Ruby wake its first thread wherever that waits. A handler of the program's
+//               runs, too: it finds no child, or waits where it waits for one without WNOHANG
 //
 // Each is sent only where the process has a handler for it: else SIGVTALRM would end it.
 class Alarm {
@@ -224,6 +224,11 @@ void let_first_run(Alarm& alarm) {
   std::this_thread::sleep_for(kToRun);
 }
 
+void add_call(InjectionResult& all, const InjectionResult& call) {
+  all.stolen.insert(all.stolen.end(), call.stolen.begin(), call.stolen.end());
+  all.notes.insert(all.notes.end(), call.notes.begin(), call.notes.end());
+}
+
 RubyDump dump(RunningProgram& target, const RubyDumpOptions& options, const ReceiveDump& receive) {
   const int pid = target.process().pid;
   const ProcFs proc;
@@ -246,7 +251,8 @@ RubyDump dump(RunningProgram& target, const RubyDumpOptions& options, const Rece
     throw Error(ErrorKind::kUnsupported, kWhat, "it has no memory left: strdup(3) failed in it");
   }
   const auto free_text = [&] {
-    call_function(target, libc, libc.function("free"), text_at.value());
+    add_call(result.call,
+             call_function(target, libc, libc.function("free"), text_at.value()).injection);
   };
   unsigned told = 0;
   const auto tell = [&] {
@@ -259,7 +265,7 @@ RubyDump dump(RunningProgram& target, const RubyDumpOptions& options, const Rece
     work.calls = &job;
     const InjectionResult call =
         run_on_injected_thread(proc, pid, libc.thread_layout(), work, target.memory());
-    result.call.stolen.insert(result.call.stolen.end(), call.stolen.begin(), call.stolen.end());
+    add_call(result.call, call);
     alarm.ring_first();
     ++told;
     return static_cast<int>(call.results.at(registered));
