@@ -12,6 +12,7 @@
 #include "platform/linux/freeze/running_process.h"
 #include "report/number_text.h"
 #include "report/shell_word.h"
+#include "report/terminal_text.h"
 #include "tools/heapsnap/error_output.h"
 #include "tools/heapsnap/injection_text.h"
 #include "tools/heapsnap/result_file.h"
@@ -42,15 +43,15 @@ void refuse_snapshot_options(const CaptureArguments& arguments) {
 }
 
 void announce(const RubyDump& dump, const Process& process, const std::string& path) {
-  fmt::print("Process {}: {}\n", process.pid, process.comm);
+  fmt::print("Process {}: {}\n", process.pid, printable(process.comm));
   fmt::print("  dump      {} ({})\n", path, size_text(dump.bytes));
-  fmt::print("  ruby      {}, {} of ObjectSpace.dump_all: objects and roots\n", dump.version,
-             count_text(dump.lines, "line", "lines"));
-  fmt::print("  forked itself twice, and waited for none but the child that ended at once\n");
+  fmt::print("  ruby      {}, {} of ObjectSpace.dump_all: objects and roots\n",
+             printable(dump.version), count_text(dump.lines, "line", "lines"));
+  fmt::print("  forked a child, which forked the one that wrote, and ended at once\n");
   print_look_pauses(dump.look_pauses);
   fmt::print("  {}\n", stolen_text(dump.call.stolen));
   if (dump.signals != 0) {
-    fmt::print("  woken by {}: SIGVTALRM and SIGCHLD, for which Ruby has handlers\n",
+    fmt::print("  woken by {}: SIGVTALRM and SIGCHLD, where it has handlers for them\n",
                count_text(dump.signals, "signal", "signals"));
   }
   print_notes(dump.call.notes);
