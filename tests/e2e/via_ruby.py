@@ -157,7 +157,8 @@ def check_refusals(heapsnap, folder):
         assert done.returncode == 5 and "it runs no Ruby" in done.stderr, done
         assert not os.listdir(folder), os.listdir(folder)
         other.send_signal(signal.SIGTERM)
-    for words in (["--via", "perl", "1"], ["--via", "ruby", "--contents", "1"]):
+    for words in (["--via", "perl", "1"], ["--via", "ruby", "--contents", "1"], ["--via", "ruby", "--freeze", "stop", "1"],
+                  ["--via", "ruby", "--deadline", "100", "1"]):
         done = subprocess.run([heapsnap, "attach", *words], capture_output=True, text=True, check=False)
         assert done.returncode == 2, done
 

@@ -36,10 +36,14 @@ constexpr const char* kAttachDescription =
     "what an object refers to. That runs code in the process: a thread is created in it and hands "
     "a\n"
     "job to Ruby, a thread of Ruby's forks, and the child writes. Hooks that the program has on\n"
-    "fork run, and SIGVTALRM and SIGCHLD wake threads that wait.";
+    "fork run, and SIGVTALRM and SIGCHLD wake threads that wait. A handler of the program's for\n"
+    "SIGCHLD runs, too: one that waits for a child without WNOHANG may block the program, or end\n"
+    "it by Errno::ECHILD.";
 
 // A day, in ms: more could overflow what is computed with it.
 constexpr uint64_t kLongestDeadline = 86'400'000;
+constexpr uint64_t kUsualDeadline = 2000;
+constexpr const char* kUsualFreeze = "auto";
 
 FreezeChoice parse_freeze_choice(const std::string& text) {
   check_choice("--freeze", text, {"auto", "fork", "stop", "none"});
@@ -62,8 +66,8 @@ int run_attach(const std::vector<std::string>& arguments) {
   CaptureArguments capture;
   std::string target;
   std::string target_option;
-  std::string freeze = "auto";
-  uint64_t deadline_ms = 2000;
+  std::string freeze = kUsualFreeze;
+  uint64_t deadline_ms = kUsualDeadline;
   bool start_at_eof = false;
   std::string via;
   OptionParser parser("attach [options] PID|NAME|container:ID|pod:UID", kAttachDescription);
@@ -90,6 +94,12 @@ int run_attach(const std::vector<std::string>& arguments) {
   if (target.empty() == target_option.empty()) fail_without_one_target("attach");
   if (!via.empty()) {
     check_choice("--via", via, {"ruby"});
+    if (freeze != kUsualFreeze || deadline_ms != kUsualDeadline) {
+      throw Error(ErrorKind::kUsage, "attach --via ruby with --freeze or --deadline",
+                  "the process writes its objects itself and is not read",
+                  "leave these out, or --via ruby for a snapshot");
+    }
+    if (start_at_eof) wait_for_input();
     return attach_via_ruby(resolve_target(target.empty() ? target_option : target), capture);
   }
   FreezeOptions freeze_options;
