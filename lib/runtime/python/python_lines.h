@@ -2,7 +2,7 @@
 //
 // Each version has a table of bytes that says so, from the first instruction on:
 //
-//   3.9     pairs: so many bytes of instructions further, so many lines further (PEP 3147's lnotab,
+//   3.9     pairs: so many bytes of instructions further, so many lines further (co_lnotab,
 //           Objects/lnotab_notes.txt)
 //   3.10    pairs: the next so many bytes are of a line so many further; -128: of none (PEP 626)
 //   3.11    entries: a first byte with the highest bit, a code and a number of instructions, then
