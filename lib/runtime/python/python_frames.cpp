@@ -42,6 +42,12 @@ std::string shown_function(std::string name) {
   return name.ends_with('>') ? name : name + "()";
 }
 
+std::string_view shown_variable(std::string_view name) {
+  if (name.empty()) return "a variable";
+  // ".0": what a comprehension goes through.
+  return name.starts_with('.') ? kTemporary : name;
+}
+
 }  // namespace
 
 PythonFrames::PythonFrames(Target& target, const PythonLayout& layout, PythonTypes& types,
@@ -285,13 +291,10 @@ void PythonFrames::add_locals(const Frame& frame, int32_t tid) {
   for (size_t i = 0; i < code.names.size(); ++i) {
     const auto value = address_at(frame.locals + i * kFrameWord);
     are_cells.push_back(value && is_of_type(*value, "cell"));
-    if (are_cells.back() && !code.names[i].empty()) add(i, code.names[i]);
+    if (are_cells.back()) add(i, shown_variable(code.names[i]));
   }
   for (size_t i = 0; i < code.names.size(); ++i) {
-    if (are_cells[i]) continue;
-    // ".0": what a comprehension goes through.
-    const std::string& name = code.names[i];
-    add(i, name.empty() ? "a variable" : name.starts_with('.') ? kTemporary : name);
+    if (!are_cells[i]) add(i, shown_variable(code.names[i]));
   }
   const uint32_t depth = frame.depth.value_or(code.stack);
   for (uint32_t i = 0; i < depth; ++i) {

@@ -17,10 +17,10 @@ constexpr unsigned kAllMinors[] = {9, 10, 11, 12, 13};
 
 // main() calls serve(), which runs.
 struct Program {
-  explicit Program(unsigned minor)
+  explicit Program(unsigned minor, const std::string& shared = "shared")
       : python(minor),
         calls(python),
-        main(calls.add_code("main", {"cache"}, {"shared"}, 3)),
+        main(calls.add_code("main", {"cache"}, {shared}, 3)),
         serve(calls.add_code("serve", {"store", ".0"}, {}, 2)),
         outer(calls.frame_at(0)),
         inner(calls.frame_at(1)) {
@@ -74,6 +74,14 @@ TEST_CASE("variables of calls have names, the outermost call's come first, and o
     const bool has_free = std::find(unused.begin(), unused.end(),
                                     AddressRange{stack + 8, stack + 24}) != unused.end();
     CHECK(has_free == (minor >= 11));
+  }
+}
+
+TEST_CASE("what closures share is a variable, also where its name cannot be shown") {
+  for (const unsigned minor : kAllMinors) {
+    for (const std::string& name : {std::string(201, 'x'), std::string("a\nb")}) {
+      CHECK(Program(minor, name).names().front() == "a variable in main() at app.py:13");
+    }
   }
 }
 
