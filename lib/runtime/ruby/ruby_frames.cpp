@@ -75,6 +75,12 @@ int32_t RubyFrames::tid_of(uint64_t thread) {
   return 0;
 }
 
+bool RubyFrames::spend(uint64_t bytes) {
+  if (bytes > budget_) return false;
+  budget_ -= bytes;
+  return true;
+}
+
 bool RubyFrames::read_stack(const Context& context, Stack& stack, std::vector<Frame>& frames) {
   constexpr uint64_t kMostWords = 1 << 24;
   const auto word_at = [&](uint32_t offset) {
@@ -88,7 +94,7 @@ bool RubyFrames::read_stack(const Context& context, Stack& stack, std::vector<Fr
   stack.end = stack.begin + words * kWord;
   if (stack.frames < stack.begin || stack.frames >= stack.end) return false;
   const uint64_t bytes = stack.end - stack.frames;
-  if (bytes % layout_.frame_bytes != 0) return false;
+  if (bytes % layout_.frame_bytes != 0 || !spend(bytes)) return false;
   std::vector<std::byte> all(bytes);
   if (!target_.memory().read_exact(stack.frames, all)) return false;
   frames.clear();
@@ -106,6 +112,7 @@ bool RubyFrames::read_stack(const Context& context, Stack& stack, std::vector<Fr
     if (frame.sp < before || frame.sp > stack.frames || !frame.sp.is_aligned(kWord)) return false;
     before = frame.sp;
   }
+  if (!spend(before - stack.begin)) return false;
   stack.values.resize(before - stack.begin);
   if (!target_.memory().read_exact(stack.begin, stack.values)) return false;
   left_over_.push_back({before, stack.frames});

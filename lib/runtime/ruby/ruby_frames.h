@@ -78,10 +78,13 @@ class RubyFrames {
   };
   static constexpr size_t kMostContexts = 1 << 18;
   static constexpr size_t kMostLocals = 1 << 20;
+  // Of all stacks. Damaged contexts could all say that a large one is theirs.
+  static constexpr uint64_t kMostBytes = 1 << 30;
 
   std::vector<Context> find_contexts(std::span<const uint64_t> threads,
                                      std::span<const uint64_t> fibers);
   int32_t tid_of(uint64_t thread);
+  bool spend(uint64_t bytes);
   bool read_stack(const Context& context, Stack& stack, std::vector<Frame>& frames);
   void add_stack(const Context& context);
   // Where the first of so many locals of a frame is; null: it cannot be told.
@@ -96,6 +99,7 @@ class RubyFrames {
   RubyFunctions& functions_;
   PageCache cache_;
   std::unordered_set<uint64_t> of_interpreter_;  // what threads and fibers lead to
+  uint64_t budget_ = kMostBytes;
   std::vector<RubyLocal> locals_;
   std::vector<AddressRange> left_over_;
 };

@@ -246,6 +246,8 @@ void RubyGraph::add_deleted(Address entries, uint64_t first, uint64_t bound) {
   std::vector<std::byte> bytes;
   for (uint64_t at = first; at < bound;) {
     bytes.resize(std::min(kTogether, bound - at) * kEntry);
+    if (bytes.size() > budget_) break;
+    budget_ -= bytes.size();
     const uint64_t count = memory_.read(entries + at * kEntry, bytes) / kEntry;
     const StructBytes read(bytes, 8);
     for (uint64_t i = 0; i < count; ++i) {

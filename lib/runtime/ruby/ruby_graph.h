@@ -119,6 +119,9 @@ class RubyGraph {
   AddressRange transient_;
   std::vector<uint64_t> threads_;
   std::vector<uint64_t> fibers_;
+  // Of bytes of entries to look through for deleted ones: damaged tables could all have the same
+  // large ones.
+  uint64_t budget_ = uint64_t{1} << 34;
 };
 
 }  // namespace heapsnap
