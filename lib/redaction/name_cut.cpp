@@ -219,8 +219,9 @@ std::string NameCut::variable(const std::string& name) {
 std::string NameCut::local(const std::string& name) {
   if (name.empty() || keeps_names_) return kept_name(name);
   const LocalName parts = split_local(name);
-  if (parts.function.empty()) return variable(name);
-  const std::string cut_variable = variable(std::string(parts.variable));
+  // What no variable holds owns later, and may be left over: both are known by these words.
+  const std::string told(parts.variable);
+  const std::string cut_variable = is_temporary(name) ? told : variable(told);
   return local_name({cut_variable, function(std::string(parts.function)), "", 0});
 }
 

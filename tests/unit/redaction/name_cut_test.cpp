@@ -98,6 +98,9 @@ TEST_CASE("without names there are numbers, the same for the same name") {
   CHECK(names.function("libtax.so+0x1a2b0()") == "module-3+0x1a2b0()");
   CHECK(names.variable("g_sessions") == "variable_1");
   CHECK(names.local("g_sessions in Session::close() at a.py:42") == "variable_1 in function_2");
+  CHECK(names.local("perhaps a temporary in Session::close() at a.py:42") ==
+        "perhaps a temporary in function_2");
+  CHECK(names.local("a temporary") == "a temporary");
   CHECK(names.type("Session", TypeSource::kVtable) == "Type_1");
   CHECK(names.type("", TypeSource::kUnknown).empty());
   CHECK(names.source_file("/home/ann/src/s.cpp").empty());
