@@ -150,6 +150,35 @@ def check_kills(heapsnap, name, ruby, root, folder):
     print(f"{name}: killed {KILLS - complete} times of {KILLS}")
 
 
+def check_interrupt(heapsnap, name, ruby, root, folder):
+    """heapsnap ends when it is asked to, also while the child writes nothing."""
+    target = Target(ruby, root, "reading")
+    stops = 0
+    while stops < 5:  # some come when all is written
+        started = subprocess.Popen([heapsnap, "attach", "--via", "ruby", str(target.pid), "-o", f"{folder}/asked.json", "-f", "-q"])
+        while not (found := dumpers()):
+            pass
+        # The FIFO is gone once both have opened it.
+        for is_there in (True, False):
+            while bool(target.fifos()) != is_there and started.poll() is None:
+                pass
+        child = int(found[0])
+        try:
+            os.kill(child, signal.SIGSTOP)
+            started.send_signal(signal.SIGINT)
+            result = started.wait(timeout=10)
+            stops += 1
+            assert result == -signal.SIGINT, result
+            os.kill(child, signal.SIGCONT)
+        except ProcessLookupError:  # it was ready before
+            started.wait()
+        except subprocess.TimeoutExpired:
+            os.kill(child, signal.SIGCONT)
+            raise
+    target.finish()
+    print(f"{name}: ends when it is asked to")
+
+
 def check_refusals(heapsnap, folder):
     with subprocess.Popen(["sleep", "600"]) as other:
         done = subprocess.run([heapsnap, "attach", "--via", "ruby", str(other.pid), "-o", f"{folder}/no.json"],
@@ -169,6 +198,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             check_refusals(heapsnap, folder)
             check_states(heapsnap, name, ruby, root, folder)
+            check_interrupt(heapsnap, name, ruby, root, folder)
             check_kills(heapsnap, name, ruby, root, folder)
 
 

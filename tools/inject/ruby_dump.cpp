@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 
+#include "base/alteration.h"
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/unique_fd.h"
@@ -127,6 +128,7 @@ class DumpReader {
     unsigned times = 0;
     const Clock::time_point deadline = Clock::now() + options_.patience;
     while (answer_.version().empty()) {
+      check_end();
       if (Clock::now() >= deadline) {
         throw Error(
             ErrorKind::kUnsupported, kWhat,
@@ -156,6 +158,7 @@ class DumpReader {
   void read_to_end() {
     Clock::time_point deadline = Clock::now() + options_.patience;
     while (!answer_.has_ended()) {
+      check_end();
       const Part part = read_part();
       if (part == Part::kEnd) {
         throw Error(ErrorKind::kUnsupported, kWhat,
