@@ -42,6 +42,12 @@ class StaleWords::Counting final : public ReferenceSink {
   StaleWords& words_;
 };
 
+bool StaleWords::is_of_container(BlockNumber block) const {
+  return exact_.contains(block) ||
+         std::any_of(links_.begin(), links_.end(),
+                     [&](const BlockSet& of_word) { return of_word.contains(block); });
+}
+
 void StaleWords::find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end) {
   const auto node = static_cast<BlockNumber>(batch.first + i);
   if (node >= nodes_.blocks() || !nodes_.contains(node)) return;
@@ -50,7 +56,7 @@ void StaleWords::find_heads(const ReferenceBatch& batch, size_t i, size_t begin,
     const uint32_t offset = batch.offsets[at];
     const BlockNumber target = batch.targets[at];
     const bool is_link = are_all || (offset < kNodeWords && links_[offset].contains(node));
-    if (is_link && target < nodes_.blocks() && !nodes_.contains(target)) heads_.insert(target);
+    if (is_link && target < nodes_.blocks() && !is_of_container(target)) heads_.insert(target);
   }
 }
 

@@ -39,6 +39,7 @@ class StaleWords {
   void read_types(const ReferenceStreams& references);
   // The references from `begin` to `end` are of the block `i` of the batch.
   void find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
+  bool is_of_container(BlockNumber block) const;
   // In words; of an array more than any that is counted.
   size_t size_of(uint64_t block) const;
   bool is_rare(size_t size, uint32_t offset) const;

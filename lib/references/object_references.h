@@ -2,8 +2,8 @@
 //
 //   - a variable's word is a root, and no reference of the table that it lies in;
 //   - words that are left over are none, either;
-//   - what was found in words of an object that lie apart is added to its references, and so is what
-//     it holds by a list;
+//   - what was found in words of an object that lie apart is added to its references, as is what it
+//     holds by a list;
 //   - words of objects in blocks of malloc that are no references are left out, as those of slots
 //     were before (slot_map.h), and a reference to where such an object begins is none past its
 //     block's first byte;

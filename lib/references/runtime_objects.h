@@ -62,8 +62,8 @@ struct RuntimeObjects {
   std::vector<AddressRange> unused;  // of the runtime's memory: words there are left over
   std::vector<LeftOver> left_over;
   std::vector<Apart> apart;
-  // A block that another one holds by a list through blocks of the same sort, as though the list lay
-  // behind that block's end: `offset` in words.
+  // A block that another one holds by a list through blocks of the same sort, as though the list
+  // lay behind that block's end: `offset` in words.
   struct Listed {
     Address by;  // both: what malloc returned
     Address at;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "base/alteration.h"
@@ -37,7 +38,18 @@ constexpr const char* kWhat = "the Ruby process cannot dump itself";
 struct RubyFunctions {
   Address register_job;
   Address evaluate;
+  bool handles_sigchld = false;  // Ruby itself, not the program: up to 3.2
 };
+
+// By the constant in which it has its version.
+bool is_before_33(RunningProgram& target, Address version) {
+  std::array<char, 4> text{};  // "3.1."
+  if (version.is_null() ||
+      !target.memory().read_exact(version, std::as_writable_bytes(std::span(text)))) {
+    return false;
+  }
+  return std::string_view(text.data(), 3) < "3.3" && text[1] == '.' && text[3] == '.';
+}
 
 // Throws Error{kUnsupported} where there is no Ruby that has been started.
 RubyFunctions find_functions(RunningProgram& target) {
@@ -62,7 +74,7 @@ RubyFunctions find_functions(RunningProgram& target) {
                     "try again when it is at work");
       }
     }
-    return {register_job, evaluate};
+    return {register_job, evaluate, is_before_33(target, address_of("ruby_version"))};
   }
   throw Error(ErrorKind::kUnsupported, kWhat,
               is_ruby ? "its Ruby does not export rb_postponed_job_register_one, by which work is "
@@ -85,7 +97,9 @@ std::string random_name() {
 // Each is sent only where the process has a handler for it: else SIGVTALRM would end it.
 class Alarm {
  public:
-  Alarm(const ProcFs& proc, int pid) : proc_(proc), pid_(pid) {}
+  // `may_send_sigchld`: once SIGVTALRM has not been enough.
+  Alarm(const ProcFs& proc, int pid, bool may_send_sigchld)
+      : proc_(proc), pid_(pid), may_send_sigchld_(may_send_sigchld) {}
 
   // The first thread alone, so that it is the one that runs.
   void ring_first() { ring(false); }
@@ -105,11 +119,15 @@ class Alarm {
         if (::syscall(SYS_tgkill, pid_, tid, SIGVTALRM) == 0) ++signals_;
       }
     }
-    if (is_caught(SIGCHLD) && ::kill(pid_, SIGCHLD) == 0) ++signals_;
+    constexpr unsigned kAlone = 4;
+    if (++rounds_ <= kAlone || !may_send_sigchld_ || !is_caught(SIGCHLD)) return;
+    if (::kill(pid_, SIGCHLD) == 0) ++signals_;
   }
 
   const ProcFs& proc_;
   int pid_;
+  bool may_send_sigchld_;
+  unsigned rounds_ = 0;
   uint64_t signals_ = 0;
 };
 
@@ -134,7 +152,7 @@ class DumpReader {
             ErrorKind::kUnsupported, kWhat,
             "it has not begun within " + std::to_string(options_.patience.count() / 1000) +
                 " s: none of its Ruby threads came to look for interrupts, or its child could "
-                "make no FIFO in /dev/shm, /run, /tmp or /var/tmp",
+                "make no FIFO in /dev/shm, /run, /tmp or /var/tmp. It may still fork once, in vain",
             "heapsnap attach reads its heap without its help: heapsnap attach " +
                 std::to_string(pid_));
       }
@@ -240,7 +258,7 @@ RubyDump dump(RunningProgram& target, const RubyDumpOptions& options, const Rece
   RubyDump result;
   result.look_pauses = require_sound_heap(target, libc);
 
-  Alarm alarm(proc, pid);
+  Alarm alarm(proc, pid, ruby.handles_sigchld);
   let_first_run(alarm);
   const std::string name = random_name();
   CallList copy;

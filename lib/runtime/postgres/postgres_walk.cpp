@@ -63,9 +63,10 @@ uint32_t PostgresWalk::class_of(const PostgresBlock& block) {
   constexpr size_t kMostNames = 4096;
   const RuntimeContext& context = contexts_.all[block.context];
   const bool is_first = block.at == context.at;
-  const bool is_one_more = classes_.size() >= 2 * kMostNames;
-  const std::string name = is_one_more ? "" : context.name;
   const bool is_set = context.kind == ContextKind::kAllocSet;
+  std::string name = context.name;
+  const bool is_one_more = classes_.size() >= 2 * kMostNames;
+  if (is_one_more && !classes_.contains({name, is_first, is_set})) name.clear();
   const auto [found, is_new] = classes_.try_emplace({name, is_first, is_set}, 0);
   if (is_new) {
     ObjectClass one;
