@@ -16,7 +16,8 @@ import tempfile
 from ruby_target import RubyTarget, rubies
 
 COUNT = 20_000
-PROGRAMS = ("main", "method_local", "block_local", "argument", "captured", "thread_local", "fiber_local", "self", "many_lines")
+PROGRAMS = ("main", "method_local", "block_local", "argument", "captured", "beside_thread", "thread_local", "fiber_local",
+            "self", "many_lines")
 
 
 def run(heapsnap, *words):
@@ -34,6 +35,8 @@ def check(heapsnap, what, said, tid):
     # An order, its array, and two strings of more than 100 bytes.
     assert first["retained_bytes"] > COUNT * 300, first
     assert '"Order"' in json.dumps(first), first
+    others = [node for node in owners[1:] if node["kind"] == "local" and node["retained_bytes"] > 200_000]
+    assert not others, [(node["root"], node["retained_bytes"]) for node in others]
     paths = json.loads(run(heapsnap, "why", hex(said["address"]), what, "-j", "--limit", "20"))["paths"]
     # A fiber that waits has a stack for functions in C, too, with what is left over there.
     locals_only = [path for path in paths if path["kind"] == "local" or "fiber_local" not in said["name"]]

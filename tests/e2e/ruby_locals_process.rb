@@ -79,6 +79,17 @@ def captured(count)
   get.call.size
 end
 
+# What leads to the interpreter, whose table of strings is large, is no variable's: the thread, and
+# what its block has captured.
+def beside_thread(count)
+  HELD.concat((1..30_000).map { |number| -"string number #{number} of those that are kept once" })
+  other = Thread.new { sleep }
+  items = make(count)
+  finish(address_of(items[700]), "items in beside_thread() at #{FILE}:#{__LINE__}")
+  other.kill
+  items.size
+end
+
 def thread_local(count)
   Thread.new do
     Thread.current.name = 'worker'
@@ -127,6 +138,7 @@ when 'main'
   orders = make(count)
   finish(address_of(orders[700]), "orders in <main> at #{FILE}:#{__LINE__}")
   orders.size
+when 'beside_thread' then beside_thread(count)
 when 'argument' then argument(make(count))
 when 'self' then Worker.new(count).run
 else send(ARGV[0], count)

@@ -150,10 +150,14 @@ void RubyFrames::add(Address word, uint64_t value, std::string_view variable, co
       {word, tid, local_name({variable, call.function->name, call.function->file, call.line})});
 }
 
-// A Thread or Fiber leads to all that the interpreter has, which is not the variable's.
+// A Thread or Fiber leads to all that the interpreter has, and so does what it keeps among objects
+// itself (an environment that a thread's block has captured): none of it is the variable's.
 bool RubyFrames::is_of_interpreter(uint64_t value) {
   const auto flags = cache_.word(Address(value), kWord);
-  if (!flags || RubyValue::type_of(*flags) != RubyType::kData) return false;
+  if (!flags) return false;
+  const RubyType type = RubyValue::type_of(*flags);
+  if (type == RubyType::kImemo) return true;
+  if (type != RubyType::kData) return false;
   const auto data = cache_.word(Address(value) + RubyValue::kDataPointer, kWord);
   return data && of_interpreter_.contains(*data);
 }
