@@ -37,7 +37,7 @@ bool is_printable(const std::string& text) {
   });
 }
 
-std::string shown_function(std::string name) {
+std::string shown_function(const std::string& name) {
   // "<module>" and "<listcomp>" are called by nobody.
   return name.ends_with('>') ? name : name + "()";
 }
@@ -268,7 +268,7 @@ std::optional<PythonFrames::Code> PythonFrames::read_code(Address at) {
     return found && is_printable(*found) ? std::move(*found) : std::string();
   };
   code.function = text(layout_.code_name);
-  if (!code.function.empty()) code.function = shown_function(std::move(code.function));
+  if (!code.function.empty()) code.function = shown_function(code.function);
   code.file = text(layout_.code_file);
   code.file.erase(0, code.file.rfind('/') + 1);  // npos + 1 is 0
   const auto lines = address_at(at + layout_.code_lines);
