@@ -51,7 +51,7 @@ bool StaleWords::is_of_container(BlockNumber block) const {
 void StaleWords::find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end) {
   const auto node = static_cast<BlockNumber>(batch.first + i);
   if (node >= nodes_.blocks() || !nodes_.contains(node)) return;
-  const bool are_all = all_links_.contains(node);
+  const bool are_all = exact_.contains(node);
   for (size_t at = begin; at < end; ++at) {
     const uint32_t offset = batch.offsets[at];
     const BlockNumber target = batch.targets[at];
@@ -69,7 +69,6 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
       texts_(static_cast<BlockNumber>(sizes.size())),
       exact_(static_cast<BlockNumber>(sizes.size())),
       nodes_(static_cast<BlockNumber>(sizes.size())),
-      all_links_(static_cast<BlockNumber>(sizes.size())),
       heads_(static_cast<BlockNumber>(sizes.size())) {
   for (BlockSet& links : links_) links = BlockSet(static_cast<BlockNumber>(sizes.size()));
   read_types(references);
@@ -107,7 +106,6 @@ void StaleWords::read_types(const ReferenceStreams& references) {
         if ((known.links.words >> word & 1) != 0) links_[word].insert(block);
       }
       if (known.links.lead_to_head) nodes_.insert(block);
-      if (known.links.lead_to_head && known.links.are_all) all_links_.insert(block);
     }
   });
 }

@@ -53,7 +53,6 @@ class StaleWords {
   BlockSet exact_;
   std::array<BlockSet, kNodeWords> links_;  // by word: the blocks of which it is a link
   BlockSet nodes_;                          // and their like, that lead to a container itself
-  BlockSet all_links_;                      // of these, those of which every word is a link
   BlockSet heads_;                          // blocks that nodes_ lead to, which are no nodes
 };
 

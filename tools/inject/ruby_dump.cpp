@@ -259,7 +259,6 @@ RubyDump dump(RunningProgram& target, const RubyDumpOptions& options, const Rece
   result.look_pauses = require_sound_heap(target, libc);
 
   Alarm alarm(proc, pid, ruby.handles_sigchld);
-  let_first_run(alarm);
   const std::string name = random_name();
   CallList copy;
   const auto text = copy.call(CallList::address(libc.function("strdup")),

@@ -1,3 +1,4 @@
+// One thing, though long: each case compares heaps that the helpers below make.
 #include "analysis/snapshot_diff.h"
 
 #include <doctest/doctest.h>
