@@ -28,9 +28,11 @@ def be_target():
     ctypes.memmove(large + FAR, b"far away", 8)
     ctypes.memset(freed, ord("x"), 3000)
     libc.free.argtypes = [ctypes.c_void_p]
+    line = f"{os.getpid()} {small} {large} {freed}\n".encode()
     libc.free(freed)
-    print(os.getpid(), small, large, freed, flush=True)
-    sys.stdin.read()
+    # Not print() and sys.stdin: their buffers could be malloc'd from what was just freed.
+    os.write(1, line)
+    os.read(0, 1)
 
 
 class Tool:

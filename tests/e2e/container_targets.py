@@ -43,9 +43,9 @@ def pid_of(heapsnap, name):
 
 
 @contextlib.contextmanager
-def container(shape, hierarchy, uid=None, more=(), argv=("cat",), first=()):
+def container(shape, hierarchy, uid=None, more=(), argv=("cat",), first=(), prefix=""):
     """A process that is 1 of its pid namespace and sees its control group as the root; its id, itself and its pid."""
-    name = new_id()
+    name = prefix + new_id()[len(prefix):]
     with group(shaped(shape, name, uid or new_uid()), hierarchy) as folder:
         with Echo([*first, *namespaces(*more), *argv], prepare=lambda: put_into(folder, os.getpid())) as target:
             put_into(hierarchy, target.pid)  # unshare(1) stays outside, as a runtime's monitor does
@@ -114,10 +114,12 @@ def refused(heapsnap):
         said = run(heapsnap, "attach", word, code=2)
         assert why in said and "do:" in said, said
     hierarchy = hierarchies()[0]
-    with container("docker", hierarchy) as (name, target, pid, folder):
+    # The first id is the one that is suggested: one of another test's containers may end before it is tried.
+    with container("docker", hierarchy, prefix="0000") as (name, target, pid, folder):
         said = run(heapsnap, "attach", "container:0123456789ab", code=3)
         assert "no process is in it; there are processes in " in said and name[:24] in said, said
         suggested = re.search(r"give one of these: (container:[0-9a-f]+)$", said, re.MULTILINE)[1]
+        assert suggested == f"container:{name[:12]}", said
         run(heapsnap, "doctor", suggested)
         # Beside it one that is in no pid namespace: neither is the other's.
         with Echo(prepare=lambda: put_into(folder, os.getpid())) as other:
