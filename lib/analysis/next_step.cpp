@@ -39,14 +39,14 @@ NextAction more_of_snapshot(const NextStepFacts& facts) {
   return has_chunks ? NextAction::kExport : NextAction::kJson;
 }
 
-bool has_churn(const NextStepFacts& facts) {
-  return facts.census != nullptr && churned_bytes(*facts.census, *facts.stacks) != 0;
+uint64_t churned(const NextStepFacts& facts) {
+  return facts.census == nullptr ? 0 : churned_bytes(*facts.census, *facts.stacks);
 }
 
 NextAction to_call_stacks(const NextStepFacts& facts) {
   if (facts.census != nullptr) {
     if (facts.census->live_bytes > 0) return NextAction::kStacks;
-    if (has_churn(facts)) return NextAction::kChurn;
+    if (churned(facts) != 0) return NextAction::kChurn;
     if (facts.process_runs && facts.metadata.tracker->recording) return NextAction::kStacksLater;
     return more_of_snapshot(facts);
   }
@@ -57,7 +57,7 @@ NextAction to_call_stacks(const NextStepFacts& facts) {
 }
 
 NextAction to_growth(const NextStepFacts& facts) {
-  if (has_churn(facts)) return NextAction::kChurn;
+  if (churned(facts) != 0) return NextAction::kChurn;
   if (!facts.process_runs || !can_be_tracked(facts.metadata)) return to_call_stacks(facts);
   const bool is_watched = facts.census != nullptr && facts.metadata.tracker->recording;
   return is_watched ? NextAction::kWatch : NextAction::kTrackAndWatch;
@@ -171,6 +171,7 @@ NextStep next_step(const NextStepFacts& facts) {
   NextStep step = main_step(facts);
   if (step.subject == NextSubject::kDamage || step.subject == NextSubject::kAllocator) return step;
   if (step.action != NextAction::kTrim) step.trim_bytes = worth_trimming(facts);
+  if (step.action == NextAction::kStacks) step.churned_bytes = churned(facts);
   if (step.subject == NextSubject::kLittle || step.action == NextAction::kObjects) return step;
   step.runtime = runtime_of(facts.metadata);
   const RuntimeModel& runtimes = facts.metadata.runtimes;

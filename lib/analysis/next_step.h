@@ -71,6 +71,8 @@ struct NextStep {
   std::string name = {};  // of an allocator or a runtime's file; else empty
   // What a trim gives back besides, where that is 10 % of resident memory at least; else 0.
   uint64_t trim_bytes = 0;
+  // kStacks: what was allocated and freed again, where that is much more than is in use; else 0.
+  uint64_t churned_bytes = 0;
   NextRuntime runtime = NextRuntime::kNone;
   bool has_objects = false;  // its objects are in the snapshot, and the action is another one
   uint64_t free_bytes = 0;   // kRuntime: of `bytes`, what is free in the runtime's areas

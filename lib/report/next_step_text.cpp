@@ -181,6 +181,13 @@ NextStepText next_step_text(const ReportInput& input) {
       text.more.push_back({std::move(old), {}});
     }
   }
+  if (next.churned_bytes != 0) {
+    text.more.push_back({fmt::format("{} was allocated and freed again, much more than is in use. "
+                                     "To see by which functions:",
+                                     size_text(next.churned_bytes)),
+                         {fmt::format("heapsnap stacks {} --by function --sort churn",
+                                      shell_word(input.snapshot_path, "FILE"))}});
+  }
   if (next.has_objects) {
     NextStepPart objects{next.runtime == NextRuntime::kPostgres
                              ? "To see the server's memory contexts, by name:"

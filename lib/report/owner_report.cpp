@@ -291,10 +291,11 @@ void print_owners(Writer& out, const ReferenceReportInput& input, const OwnerTre
   }
   const char* const what =
       listing.by == OwnerGrouping::kRoot
-          ? "The size of each is what would be freed if it let go: everything that is reachable "
-            "only through it."
-          : "Sizes include everything that is reachable only through these blocks.";
-  print_lines(out, "            ", what, width);
+          ? "Each size below is what would be freed if that owner let go: everything that is "
+            "reachable only through it."
+          : "Each size below includes everything that is reachable only through these blocks.";
+  out.write("\n");
+  print_lines(out, "  ", what, width);
   OwnerLines(out, input, tree, listing, style).print_all();
   print_next_steps(out, input, tree, ink, width);
 }

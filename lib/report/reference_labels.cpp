@@ -113,8 +113,10 @@ std::string block_size_label(uint64_t bytes) {
 std::string block_sizes_label(uint64_t least, uint64_t most) {
   if (least == most) return block_size_label(least);
   constexpr uint64_t kExact = 1024;
-  return fmt::format("{} to {}", most < kExact ? count_text(least) : size_label(least, kExact),
-                     size_label(most, kExact));
+  const std::string to = size_label(most, kExact);
+  const std::string from = size_label(least, kExact);
+  if (from == to) return to;  // as they are rounded
+  return fmt::format("{} to {}", most < kExact ? count_text(least) : from, to);
 }
 
 std::string type_label(const ReferenceReportInput& input, TypeNumber type) {

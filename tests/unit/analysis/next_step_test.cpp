@@ -175,6 +175,18 @@ TEST_CASE("little memory leads to its counters, or to the churn that they show")
   CHECK(state.action() == NextAction::kStacks);
 }
 
+TEST_CASE("churn is said where stacks are the next step") {
+  State state;
+  state.set(RssRow::kProgram, 20 * kMiB);
+  state.track(1000);
+  state.census.live_bytes = kMiB;
+  state.stacks.sites[2].freed_bytes = 16 * kMiB - 1;
+  CHECK(state.action() == NextAction::kStacks);
+  CHECK(state.next().churned_bytes == 0);
+  state.stacks.sites[2].freed_bytes = 16 * kMiB;
+  CHECK(state.next().churned_bytes == 16 * kMiB);
+}
+
 TEST_CASE("damage comes before all else") {
   State state;
   state.metadata.freeze.method = FreezeMethod::kFork;

@@ -80,6 +80,14 @@ TEST_CASE("it says what inject cannot show, and what else gives memory back or t
   CHECK(more[1].commands == std::vector<std::string>{"heapsnap trim 4242"});
   const std::string why = text_of(next).why;
   CHECK(why.find("SELECT pg_log_backend_memory_contexts(4242)") < why.find("record call stacks"));
+  NextStep stacks{NextSubject::kInUse, NextAction::kStacks, 1 << 20, {}};
+  stacks.churned_bytes = 1 << 30;
+  REQUIRE(text_of(stacks).more.size() == 1);
+  CHECK(text_of(stacks).more[0].text ==
+        "1.0 GiB was allocated and freed again, much more than is in use. To see by which "
+        "functions:");
+  CHECK(text_of(stacks).more[0].commands ==
+        std::vector<std::string>{"heapsnap stacks server.hsnap --by function --sort churn"});
   // Contexts that are in the snapshot need no server to say what they are.
   next.has_objects = true;
   // They come before call stacks.

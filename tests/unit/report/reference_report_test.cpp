@@ -106,6 +106,13 @@ TEST_CASE("owners are a tree, with what is alike on one line") {
   CHECK(int64_t(sessions["holds"].at(0)["held_at"]) == 0x18);
 }
 
+TEST_CASE("a range of sizes is one size where both look alike") {
+  CHECK(block_sizes_label(40, 40) == "40 bytes");
+  CHECK(block_sizes_label(40, 56) == "40 to 56 bytes");
+  CHECK(block_sizes_label(1736, 1752) == "1.7 KiB");
+  CHECK(block_sizes_label(1736, 3000) == "1.7 KiB to 2.9 KiB");
+}
+
 TEST_CASE("leaks say what is lost, and what that led to") {
   const ReportedHeap reported;
   const LeakCensus census = take_leak_census(reported.streams, reported.heap.streams);
