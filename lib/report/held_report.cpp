@@ -39,27 +39,65 @@ RootPlace start_of(const ReferenceReportInput& input, const HeldPath& path) {
   return place;
 }
 
+bool are_alike(const BlockFacts& a, const BlockFacts& b) {
+  return a.type == b.type && a.bytes == b.bytes;
+}
+
+// Behind the last of the blocks from `first` on that are alike and held alike, as the nodes of a
+// list are.
+size_t end_of_alike(const std::vector<HeldStep>& steps, size_t first) {
+  size_t end = first + 1;
+  while (end < steps.size() && are_alike(steps[end].block, steps[first].block) &&
+         steps[end].held_at == steps[first + 1].held_at &&
+         steps[end].interior == steps[first + 1].interior &&
+         steps[end].may_be_stale == steps[first + 1].may_be_stale) {
+    ++end;
+  }
+  return end;
+}
+
+// A line for each step; of many that are alike the first and the last.
+std::vector<std::string> lines_of(const ReferenceReportInput& input, const HeldPath& path,
+                                  bool starts_with_word) {
+  constexpr size_t kAlikeShown = 3;
+  const std::vector<HeldStep>& steps = path.steps;
+  std::vector<std::string> lines;
+  const auto add = [&](size_t i) {
+    const BlockFacts& block = steps[i].block;
+    const std::string where =
+        i == 0 && starts_with_word ? "" : fmt::format("+{:#x}  ", steps[i].held_at);
+    lines.push_back(fmt::format("{}→ {}  {}{}", where, address_text(block.address),
+                                block_label(input, block.type, block.bytes),
+                                remark_text(steps[i])));
+  };
+  for (size_t i = 0; i < steps.size(); ++i) {
+    add(i);
+    const size_t end = end_of_alike(steps, i);
+    if (end - i <= kAlikeShown) continue;
+    lines.push_back(fmt::format("… {} like it, each at +{:#x} of the one before{}",
+                                count_text(end - i - 2, "more", "more"), steps[i + 1].held_at,
+                                remark_text(steps[i + 1])));
+    i = end - 1;
+    add(i);
+  }
+  return lines;
+}
+
 void print_path(Writer& out, const ReferenceReportInput& input, const HeldPath& path,
                 const Ink& ink, size_t width) {
-  constexpr size_t kStepsShown = 24;
+  constexpr size_t kLinesShown = 24;
   const RootPlace place = start_of(input, path);
-  const bool is_word = place.begin.is_null() || is_nameless_variable(place);
   out.write("\n");
   print_lines(out, "  ", ink.bold(root_label(input.metadata, place)), width);
-  const size_t steps = path.steps.size();
-  for (size_t i = 0; i < steps; ++i) {
-    if (steps > kStepsShown && i == kStepsShown / 2) {
-      const size_t skipped = steps - kStepsShown;
-      out.write(fmt::format("    … {}\n", count_text(skipped, "more block", "more blocks")));
+  const std::vector<std::string> lines =
+      lines_of(input, path, place.begin.is_null() || is_nameless_variable(place));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines.size() > kLinesShown && i == kLinesShown / 2) {
+      const size_t skipped = lines.size() - kLinesShown;
+      out.write(fmt::format("    … {}\n", count_text(skipped, "more step", "more steps")));
       i += skipped;
     }
-    const HeldStep& step = path.steps[i];
-    const std::string where = i == 0 && is_word ? "" : fmt::format("+{:#x}  ", step.held_at);
-    print_lines(
-        out, "    ",
-        fmt::format("{}→ {}  {}{}", where, address_text(step.block.address),
-                    block_label(input, step.block.type, step.block.bytes), remark_text(step)),
-        width);
+    print_lines(out, "    ", lines[i], width);
   }
 }
 
@@ -131,9 +169,13 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
     return;
   }
   out.write("\n" + ink.bold("Held by") + "\n");
-  print_lines(out, "  ", "The shortest way from each root, the nearest roots first.", width);
+  const bool some_may_be_stale = std::any_of(held.paths.begin(), held.paths.end(), may_be_stale);
+  print_lines(out, "  ",
+              fmt::format("The shortest way from each root, the nearest roots first{}.",
+                          some_may_be_stale ? ", those that may be stale last" : ""),
+              width);
   for (const HeldPath& path : held.paths) print_path(out, input, path, ink, width);
-  if (std::any_of(held.paths.begin(), held.paths.end(), may_be_stale)) {
+  if (some_may_be_stale) {
     out.write("\n");
     print_lines(out, "  ",
                 "May be stale: a word where few blocks of that size hold an address, behind the "

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
 #include <string>
 
 #include "report/reference_labels.h"
@@ -305,6 +306,36 @@ TEST_CASE("why shows each step to the block") {
       printed_by([&](Writer& out) { print_held_block(out, reported.input(), *lost, TextStyle{}); });
   CHECK(says(of_lost, "No root leads to it: it is leaked\n"));
   CHECK(says(of_lost, "No block points to it, either.\n"));
+}
+
+TEST_CASE("why shows the first and the last of many steps that are alike") {
+  HandmadeHeap heap;
+  const TypeNumber node_type = heap.add_type("Node");
+  const uint32_t list = heap.add_place(RootKind::kVariable, "g_list");
+  BlockNumber node = heap.add(40, node_type);
+  heap.hold(list, node, 0);
+  for (int i = 1; i < 1000; ++i) {
+    const BlockNumber next = heap.add(40, node_type);
+    heap.link(node, 0, next);
+    node = next;
+  }
+  const BlockNumber last = heap.add(104);
+  heap.link(node, 8, last);
+  heap.snapshot.metadata.references.emplace().is_complete = true;
+  const SnapshotStreams streams = heap.finish();
+  const RecordedStacks recorded;
+  const auto held = explain_block(streams, heap.streams, heap.address_of(last), 5);
+  REQUIRE(held);
+  const std::string text = printed_by([&](Writer& out) {
+    print_held_block(out, {heap.snapshot.metadata, heap.streams, recorded, "a.hsnap"}, *held,
+                     {.color = false, .width = 100});
+  });
+  CHECK(says(text, "  g_list\n    +0x0 → "));
+  CHECK(says(text,
+             " Node of 40 bytes\n    … 998 more like it, each at +0x0 of the one before\n"
+             "    +0x0 → "));
+  CHECK(says(text, " Node of 40 bytes\n    +0x8 → "));
+  CHECK(std::count(text.begin(), text.end(), '\n') < 24);
 }
 
 TEST_CASE("types are a table, and what has none is what holds it") {
