@@ -156,7 +156,7 @@ class DiffPage {
     if (with_blocks) text += " in " + count_text(last->count, "block", "blocks");
     text += ", " + change_text(row.growth);
     if (first->bytes != 0) {
-      text += fmt::format(" ({})",
+      text += fmt::format(" ({}{})", row.growth < 0 ? "-" : "",
                           percent_text(std::abs(row.growth) / static_cast<double>(first->bytes)));
     }
     if (with_blocks && row.more_blocks != 0) {

@@ -156,6 +156,7 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
                "To learn who allocates such blocks, load the tracker, let the program work, and "
                "look again:",
                fmt::format("heapsnap inject {}", pid_word(input.metadata.process)), ink, width);
+    out.write(fmt::format("    heapsnap leaks {}\n", pid_word(input.metadata.process)));
   } else {
     const std::string why = first.stack == 0 && is_tracked
                                 ? "No stack is known of the largest one (" +

@@ -149,3 +149,10 @@ TEST_CASE("where no owner changed, the next step does not lead to those that did
   CHECK(says(text, "    heapsnap report b.hsnap\n"));
   CHECK(!says(text, "heapsnap owners"));
 }
+
+TEST_CASE("the share of what shrank has its sign") {
+  SnapshotDiff diff = diff_of_entries(0);
+  diff.resident = changed_row("resident", 8 * kMiB, 2 * kMiB);
+  CHECK(says(text_of(diff), "2.0 MiB, -6.0 MiB (-75.0 %)\n"));
+  CHECK(says(text_of(diff), ", +2.0 MiB (50.0 %)"));
+}

@@ -173,7 +173,7 @@ TEST_CASE("the tracker is not to be loaded where it records") {
   CHECK(says(text(), "No stack is known of the largest one (allocated before tracking began)."));
   CHECK(says(text(), "    heapsnap why 0x"));
   reported.heap.snapshot.metadata.tracker->recording = false;
-  CHECK(says(text(), "    heapsnap inject 42\n"));
+  CHECK(says(text(), "    heapsnap inject 42\n    heapsnap leaks 42\n"));
 }
 
 TEST_CASE("nothing leaked is said, with what it cannot tell") {
