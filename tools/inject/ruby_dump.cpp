@@ -17,6 +17,7 @@
 #include "base/alteration.h"
 #include "base/count_text.h"
 #include "base/error.h"
+#include "base/regular_file.h"
 #include "base/unique_fd.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "platform/linux/proc/process_status.h"
@@ -208,14 +209,17 @@ class DumpReader {
   void open_fifo(const std::string& name) {
     const int tid = proc_.live_tid(pid_).value_or(pid_);
     const auto status = read_process_status(proc_, tid);
+    const UniqueFd root(::open(proc_.path(tid, "root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     for (const char* const folder : kFifoFolders) {
-      const std::string path = proc_.path(tid, "root") + folder + "/" + name;
-      UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+      const UniqueFd found = find_in_root(root.get(), std::string(folder) + "/" + name);
       struct stat state {};
-      if (!fd || !status || ::fstat(fd.get(), &state) != 0 || !S_ISFIFO(state.st_mode)) continue;
+      if (!found || !status || ::fstat(found.get(), &state) != 0 || !S_ISFIFO(state.st_mode)) {
+        continue;
+      }
       if (state.st_uid != status->uid.filesystem) continue;
-      fifo_ = std::move(fd);
-      return;
+      fifo_ = UniqueFd(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(),
+                              O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+      if (fifo_) return;
     }
   }
 
@@ -245,10 +249,65 @@ void let_first_run(Alarm& alarm) {
   std::this_thread::sleep_for(kToRun);
 }
 
-void add_call(InjectionResult& all, const InjectionResult& call) {
-  all.stolen.insert(all.stolen.end(), call.stolen.begin(), call.stolen.end());
-  all.notes.insert(all.notes.end(), call.notes.begin(), call.notes.end());
-}
+// The text of the dump in the target's memory, and the jobs by which Ruby evaluates it.
+class DumpJobs {
+ public:
+  // Copies the text. Throws Error{kUnsupported} when there is no room for it.
+  DumpJobs(RunningProgram& target, const CLibrary& libc, const RubyFunctions& ruby,
+           const std::string& text)
+      : target_(target), libc_(libc), ruby_(ruby) {
+    CallList copy;
+    const auto copied = copy.call(CallList::address(libc.function("strdup")),
+                                  {CallList::address_of(copy.put_text(text))});
+    text_ = Address(make(copy).results.at(copied));
+    if (text_.is_null()) {
+      throw Error(ErrorKind::kUnsupported, kWhat, "it has no memory left: strdup(3) failed in it");
+    }
+  }
+
+  // False: Ruby did not take the job.
+  bool hand_over() {
+    CallList job;
+    const auto registered = job.call(
+        CallList::address(ruby_.register_job),
+        {CallList::number(0), CallList::address(ruby_.evaluate), CallList::address(text_)});
+    const InjectionResult call = make(job);
+    ++handed_over_;
+    return static_cast<int>(call.results.at(registered)) == 1;  // it will be evaluated
+  }
+
+  // `has_begun`: the text is being evaluated. What was handed over twice may be evaluated again, so
+  // that its text stays; and what has not begun may still begin.
+  void free_text(bool has_begun) {
+    if (handed_over_ == 1 && has_begun) free_text_of_no_job();
+  }
+  void free_text_of_no_job() {
+    add(call_function(target_, libc_, libc_.function("free"), text_.value()).injection);
+  }
+
+  const InjectionResult& calls() const { return calls_; }
+
+ private:
+  InjectionResult make(const CallList& calls) {
+    InjectedWork work;
+    work.calls = &calls;
+    InjectionResult made = run_on_injected_thread(ProcFs(), target_.process().pid,
+                                                  libc_.thread_layout(), work, target_.memory());
+    add(made);
+    return made;
+  }
+  void add(const InjectionResult& call) {
+    calls_.stolen.insert(calls_.stolen.end(), call.stolen.begin(), call.stolen.end());
+    calls_.notes.insert(calls_.notes.end(), call.notes.begin(), call.notes.end());
+  }
+
+  RunningProgram& target_;
+  const CLibrary& libc_;
+  const RubyFunctions& ruby_;
+  Address text_;
+  unsigned handed_over_ = 0;
+  InjectionResult calls_;
+};
 
 RubyDump dump(RunningProgram& target, const RubyDumpOptions& options, const ReceiveDump& receive) {
   const int pid = target.process().pid;
@@ -260,61 +319,34 @@ RubyDump dump(RunningProgram& target, const RubyDumpOptions& options, const Rece
 
   Alarm alarm(proc, pid, ruby.handles_sigchld);
   const std::string name = random_name();
-  CallList copy;
-  const auto text = copy.call(CallList::address(libc.function("strdup")),
-                              {CallList::address_of(copy.put_text(ruby_dump_text(name)))});
-  InjectedWork copying;
-  copying.calls = &copy;
-  result.call = run_on_injected_thread(proc, pid, libc.thread_layout(), copying, target.memory());
-  const Address text_at(result.call.results.at(text));
-  if (text_at.is_null()) {
-    throw Error(ErrorKind::kUnsupported, kWhat, "it has no memory left: strdup(3) failed in it");
-  }
-  const auto free_text = [&] {
-    add_call(result.call,
-             call_function(target, libc, libc.function("free"), text_at.value()).injection);
-  };
-  unsigned told = 0;
-  const auto tell = [&] {
+  DumpJobs jobs(target, libc, ruby, ruby_dump_text(name));
+  const auto hand_over = [&] {
     let_first_run(alarm);
-    CallList job;
-    const auto registered = job.call(
-        CallList::address(ruby.register_job),
-        {CallList::number(0), CallList::address(ruby.evaluate), CallList::address(text_at)});
-    InjectedWork work;
-    work.calls = &job;
-    const InjectionResult call =
-        run_on_injected_thread(proc, pid, libc.thread_layout(), work, target.memory());
-    add_call(result.call, call);
+    const bool is_taken = jobs.hand_over();
     alarm.ring_first();
-    ++told;
-    return static_cast<int>(call.results.at(registered));
+    return is_taken;
   };
-  // 1: it will be evaluated.
-  if (tell() != 1) {
-    free_text();
+  if (!hand_over()) {
+    jobs.free_text_of_no_job();
     throw Error(ErrorKind::kUnsupported, kWhat,
                 "its list of jobs is full, or it still has to do such a one", "try again");
   }
   DumpReader reader(proc, pid, options, receive);
-  // Where it was told twice, it may come to the text again.
-  const auto tidy_up = [&] {
-    if (told == 1 && !reader.answer().version().empty()) free_text();
-  };
   try {
     reader.await_begin(name, [&](unsigned times) {
       constexpr unsigned kFirstAlone = 3;
-      constexpr unsigned kTellAgain = 4;
+      constexpr unsigned kHandOverAgain = 4;
       alarm.ring_first();
       if (times > kFirstAlone) alarm.ring_all();
-      if (times % kTellAgain == kTellAgain - 1) tell();
+      if (times % kHandOverAgain == kHandOverAgain - 1) hand_over();
     });
   } catch (const Error&) {
-    tidy_up();
+    jobs.free_text(!reader.answer().version().empty());
     throw;
   }
-  tidy_up();
+  jobs.free_text(true);
   reader.read_to_end();
+  result.call = jobs.calls();
   result.version = reader.answer().version();
   result.lines = reader.answer().lines();
   result.bytes = reader.answer().bytes();
