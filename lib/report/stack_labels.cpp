@@ -74,9 +74,11 @@ struct Distinction {
   bool is_outwards;  // by who called, or by what was called
   Detail detail;
 };
-// The better ones first.
+// The better ones first. What was called may have to be told twice: of three stacks the first time
+// tells one from the other two.
 constexpr Distinction kDistinctions[] = {{true, Detail::kNothing},
                                          {true, Detail::kLine},
+                                         {false, Detail::kNothing},
                                          {false, Detail::kNothing},
                                          {true, Detail::kOffset}};
 
@@ -107,30 +109,56 @@ std::optional<size_t> distance_of_difference(const std::vector<ChargedStack>& st
   }
 }
 
-std::string label_with(const ChargedStack& stack, size_t distance, const Distinction& by,
-                       size_t width) {
+// What a label says: the charged frame, and what tells it apart from those that are alike.
+struct Told {
+  Detail charged = Detail::kFile;
+  std::optional<size_t> inner = {};  // how far inside of the charged frame
+  std::optional<size_t> outer = {};
+  Detail outer_detail = Detail::kNothing;
+
+  void add(size_t distance, const Distinction& by) {
+    if (distance == 0) {
+      charged = by.detail;
+      return;
+    }
+    charged = Detail::kLine;
+    (by.is_outwards ? outer : inner) = distance;
+    if (by.is_outwards) outer_detail = by.detail;
+  }
+};
+
+std::string label_of(const ChargedStack& stack, const Told& told, size_t width) {
   constexpr std::string_view kCalledBy = " ← ";
-  const RepeatedFrame& charged = stack.frames[stack.charged];
-  if (distance == 0) return label_of(charged, by.detail, width);
-  const RepeatedFrame& other = *frame_at(stack, distance, by.is_outwards);
-  const size_t room = width - std::min(width, display_width(kCalledBy));
-  std::string second = label_of(other, by.detail, room / 2);
-  std::string first = label_of(charged, Detail::kLine, room - display_width(second));
-  if (!by.is_outwards) std::swap(first, second);
-  return first + std::string(kCalledBy) + second;
+  const size_t others = size_t{told.inner.has_value()} + size_t{told.outer.has_value()};
+  const size_t room = width - std::min(width, others * display_width(kCalledBy));
+  const size_t room_of_other = room / (others + 1);
+  std::string inner;
+  std::string outer;
+  if (told.inner) {
+    inner = label_of(*frame_at(stack, *told.inner, false), Detail::kNothing, room_of_other);
+    inner += kCalledBy;
+  }
+  if (told.outer) {
+    outer = kCalledBy;
+    outer += label_of(*frame_at(stack, *told.outer, true), told.outer_detail, room_of_other);
+  }
+  const size_t taken = display_width(inner) + display_width(outer);
+  return inner +
+         label_of(stack.frames[stack.charged], told.charged, width - std::min(width, taken)) +
+         outer;
 }
 
 }  // namespace
 
 std::vector<std::string> stack_labels(const StackReportInput& input, size_t width) {
   std::vector<ChargedStack> stacks;
+  std::vector<Told> told;
   std::vector<std::string> labels;
   for (const uint32_t id : input.ranked) {
     stacks.push_back(charged_stack(input, id));
     const ChargedStack& stack = stacks.back();
-    labels.push_back(stack.frames.empty()
-                         ? "no call stack"
-                         : label_of(stack.frames[stack.charged], Detail::kFile, width));
+    told.emplace_back();
+    labels.push_back(stack.frames.empty() ? "no call stack" : label_of(stack, told.back(), width));
   }
   for (const Distinction& by : kDistinctions) {
     std::map<std::string, std::vector<size_t>> by_label;
@@ -139,7 +167,8 @@ std::vector<std::string> stack_labels(const StackReportInput& input, size_t widt
       if (alike.size() < 2) continue;
       for (const size_t i : alike) {
         if (const auto distance = distance_of_difference(stacks, alike, i, by)) {
-          labels[i] = label_with(stacks[i], *distance, by, width);
+          told[i].add(*distance, by);
+          labels[i] = label_of(stacks[i], told[i], width);
         }
       }
     }

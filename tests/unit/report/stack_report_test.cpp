@@ -341,6 +341,54 @@ TEST_CASE("a function that calls itself is one line") {
   CHECK(charged_function(sample.input_of({}), deep) == "visit(Node*)");
 }
 
+namespace {
+
+std::string texts_of(const std::vector<std::string>& labels) {
+  std::string text;
+  for (const std::string& label : labels) text += label + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("what tells stacks apart inside of the charged frame stays when its callers do, too") {
+  AlikeSample sample;
+  std::vector<uint32_t> ranked;
+  const auto add = [&](uint64_t address, const char* name, uint64_t offset, uint32_t parent) {
+    sample.add(address, name, offset, parent);
+    return static_cast<uint32_t>(sample.recorded.stacks.nodes.size() - 1);
+  };
+  for (const uint64_t call : {0x16, 0x73}) {
+    const uint32_t serve = add(0x402000 + call, "serve()", call, 8);
+    const uint32_t handle = add(0x403010, "handle(int)", 0x10, serve);
+    for (const char* inside :
+         {"std::vector::resize(unsigned long)", "std::string::assign(unsigned long, char)"}) {
+      add(inside[5] == 'v' ? 0x404010 : 0x405010, inside, 0x10, handle);
+      ranked.push_back(static_cast<uint32_t>(sample.recorded.stacks.sites.size() - 1));
+    }
+  }
+  CHECK(texts_of(stack_labels(sample.input_of(ranked), 80)) ==
+        "std::vector::resize(…) ← handle(int) ← serve()+0x16\n"
+        "std::string::assign(…) ← handle(int) ← serve()+0x16\n"
+        "std::vector::resize(…) ← handle(int) ← serve()+0x73\n"
+        "std::string::assign(…) ← handle(int) ← serve()+0x73\n");
+}
+
+TEST_CASE("of three stacks each is told apart by what was called") {
+  AlikeSample sample;
+  sample.add(0x403010, "handle(int)", 0x10);
+  const auto charged = static_cast<uint32_t>(sample.recorded.stacks.nodes.size() - 1);
+  sample.add(0x404010, "std::map<int, int>::rehash()", 0x10, charged);  // 5
+  sample.add(0x405010, "std::map<int, int>::node()", 0x10, charged);
+  const auto node = static_cast<uint32_t>(sample.recorded.stacks.nodes.size() - 1);
+  sample.add(0x406010, "std::allocator<int>::allocate()", 0x10, node);   // 7
+  sample.add(0x407010, "std::allocator<int>::construct()", 0x10, node);  // 8
+  CHECK(texts_of(stack_labels(sample.input_of({5, 7, 8}), 80)) ==
+        "std::map<int, int>::rehash() ← handle(int)\n"
+        "std::allocator<int>::allocate() ← handle(int)\n"
+        "std::allocator<int>::construct() ← handle(int)\n");
+}
+
 TEST_CASE("one call path recorded in two ways says which") {
   AlikeSample sample;
   sample.add(0x403010, "f(int)", 0x10);
