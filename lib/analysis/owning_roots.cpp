@@ -29,13 +29,18 @@ constexpr Rank kMostFrames = 256;  // all further in are of one rank
 constexpr Rank kLocals = 1;        // and on, of the runtimes' functions: the outermost call first
 constexpr Rank kTemporaries = kLocals + kMostFrames;  // and on: what those have no variable for
 constexpr Rank kLasting = kTemporaries + kMostFrames;
-constexpr Rank kFrames = kLasting + 1;  // and on: the outermost first
+constexpr Rank kControlBlocks = kLasting + 1;  // of threads: what they were started with
+constexpr Rank kFrames = kControlBlocks + 1;   // and on: the outermost first
 constexpr Rank kInterior = kFrames + kMostFrames;
 constexpr Rank kRegisters = kInterior + 1;
 
 bool is_nameless(const RootPlace& place) {
   return place.name.empty() &&
          (place.kind == RootKind::kVariable || place.kind == RootKind::kThreadLocal);
+}
+
+bool is_control_block(const RootPlace& place) {
+  return place.kind == RootKind::kThreadLocal && place.name == kControlBlockName;
 }
 
 class Ranks {
@@ -50,7 +55,7 @@ class Ranks {
 
   Rank of(const Root& root) const {
     const Rank rank = of_places_[root.place];
-    if (rank <= kLasting || rank == kRegisters) return rank;
+    if (rank < kFrames || rank == kRegisters) return rank;
     if (is_below_stack(root)) return kRegisters;
     return root.interior ? kInterior : rank;
   }
@@ -77,6 +82,7 @@ std::vector<Rank> Ranks::of_places(const std::vector<RootPlace>& places) {
   std::map<int32_t, std::vector<uint32_t>> frames;
   for (uint32_t i = 0; i < places.size(); ++i) {
     if (places[i].kind == RootKind::kGlobal) ranks[i] = kGlobals;
+    if (is_control_block(places[i])) ranks[i] = kControlBlocks;
     if (places[i].kind == RootKind::kRegister) ranks[i] = kRegisters;
     if (places[i].kind == RootKind::kStack) frames[places[i].tid].push_back(i);
   }

@@ -3,10 +3,11 @@
 // What lasts longer owns: a variable of a language runtime, then a local one of its functions that
 // run, of the outermost call first, and what these calls have without a variable. All of them own
 // before a variable, thread-local variable or mapping (where the runtime keeps its frames and
-// caches), these before a stack frame, of the frames the outermost, words that point past a block's
-// first byte after those that do not, and registers last, with the words below a stack pointer,
-// which mostly are of calls that have returned. A root owns only what none before it leads to,
-// neither by a word of its own nor by way of blocks:
+// caches), these before a thread's control block (the object that a thread was started with is
+// mostly a variable's), that before a stack frame, of the frames the outermost, words that point
+// past a block's first byte after those that do not, and registers last, with the words below a
+// stack pointer, which mostly are of calls that have returned. A root owns only what none before it
+// leads to, neither by a word of its own nor by way of blocks:
 //
 //   g_cache ──► table ──► page ◄── new node ◄── insert()     a thread in the middle of an insert
 //

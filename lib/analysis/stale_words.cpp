@@ -1,6 +1,8 @@
 #include "analysis/stale_words.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 
 #include "references/container_storage.h"
 
@@ -18,22 +20,18 @@ bool is_text(const BlockType& type) {
 
 }  // namespace
 
-// Of how many blocks of each size each word holds an address. Larger ones are arrays, whose words
-// are alike.
+// Of how many blocks of each kind each word holds an address.
 class StaleWords::Counting final : public ReferenceSink {
  public:
   explicit Counting(StaleWords& words) : words_(words) {}
   void on_references(const ReferenceBatch& batch) override {
-    const size_t count = words_.words_;
     size_t next = 0;
     for (size_t i = 0; i < batch.counts.size(); ++i) {
       const size_t end = next + batch.counts[i];
-      const size_t size = words_.size_of(batch.first + i);
       words_.find_heads(batch, i, next, end);
+      const Kind& kind = words_.kind_of(batch.first + i);
       for (; next < end; ++next) {
-        if (size < count && batch.offsets[next] < count) {
-          ++words_.holding_[size * count + batch.offsets[next]];
-        }
+        if (batch.offsets[next] < kind.words) ++words_.holding_[kind.first + batch.offsets[next]];
       }
     }
   }
@@ -63,19 +61,13 @@ void StaleWords::find_heads(const ReferenceBatch& batch, size_t i, size_t begin,
 StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word)
     : sizes_(sizes),
       word_(word),
-      words_(kLargest / word + 1),
-      blocks_(words_),
-      holding_(words_ * words_),
       texts_(static_cast<BlockNumber>(sizes.size())),
       exact_(static_cast<BlockNumber>(sizes.size())),
       nodes_(static_cast<BlockNumber>(sizes.size())),
       heads_(static_cast<BlockNumber>(sizes.size())) {
   for (BlockSet& links : links_) links = BlockSet(static_cast<BlockNumber>(sizes.size()));
   read_types(references);
-  for (size_t block = 0; block < sizes.size(); ++block) {
-    const size_t size = size_of(block);
-    if (size < words_) ++blocks_[size];
-  }
+  assign_kinds(references);
   Counting counting(*this);
   references.read_references(counting);
 }
@@ -110,26 +102,50 @@ void StaleWords::read_types(const ReferenceStreams& references) {
   });
 }
 
-size_t StaleWords::size_of(uint64_t block) const {
-  if (block >= sizes_.size()) return words_;
-  const uint64_t size = sizes_[static_cast<BlockNumber>(block)] / word_;
-  return size < words_ ? size : words_;
+void StaleWords::assign_kinds(const ReferenceStreams& references) {
+  const auto blocks = static_cast<BlockNumber>(sizes_.size());
+  kinds_.resize(1);  // kNotCompared
+  kind_of_.assign(blocks, kNotCompared);
+  std::map<std::pair<TypeNumber, size_t>, KindNumber> numbers;
+  // Larger ones are arrays, whose words are alike.
+  const auto assign = [&](BlockNumber block, TypeNumber type) {
+    const size_t words = sizes_[block] / word_;
+    if (words == 0 || words > kLargest / word_ || texts_.contains(block)) return;
+    const auto [known, is_new] = numbers.try_emplace({type, words}, kNotCompared);
+    if (is_new && kinds_.size() <= std::numeric_limits<KindNumber>::max()) {
+      known->second = static_cast<KindNumber>(kinds_.size());
+      kinds_.push_back({0, words, holding_.size()});
+      holding_.resize(holding_.size() + words);
+    }
+    ++kinds_[known->second].blocks;
+    kind_of_[block] = known->second;
+  };
+  BlockNumber next = 0;
+  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+    for (; next < first && next < blocks; ++next) assign(next, 0);
+    for (size_t i = 0; i < types.size() && next < blocks; ++i) assign(next++, types[i]);
+  });
+  for (; next < blocks; ++next) assign(next, 0);
 }
 
-bool StaleWords::is_rare(size_t size, uint32_t offset) const {
+const StaleWords::Kind& StaleWords::kind_of(uint64_t block) const {
+  return kinds_[block < kind_of_.size() ? kind_of_[block] : kNotCompared];
+}
+
+bool StaleWords::is_rare(const Kind& kind, uint32_t offset) const {
   constexpr uint64_t kFewBlocks = 16;
   constexpr uint64_t kOneIn = 8;
-  if (size >= words_ || offset >= words_ || blocks_[size] < kFewBlocks) return false;
-  return holding_[size * words_ + offset] * kOneIn < blocks_[size];
+  if (offset >= kind.words || kind.blocks < kFewBlocks) return false;
+  return holding_[kind.first + offset] * kOneIn < kind.blocks;
 }
 
 bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) const {
-  if (source >= texts_.blocks()) return is_rare(size_of(source), offset);
+  if (source >= texts_.blocks()) return false;
   const auto block = static_cast<BlockNumber>(source);
   if (texts_.contains(block)) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
   if (heads_.contains(block) && target < nodes_.blocks() && nodes_.contains(target)) return false;
-  return !exact_.contains(block) && is_rare(size_of(source), offset);
+  return !exact_.contains(block) && is_rare(kind_of(source), offset);
 }
 
 }  // namespace heapsnap

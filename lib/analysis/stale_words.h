@@ -5,11 +5,13 @@
 //                           | c | d | ──►     the last word
 //
 // A word may be stale when it is among the characters of a string, or when fewer than one in eight
-// of the blocks of that size hold an address at its place; but not in a block of which a language
-// runtime has said which words are references (BlockType::is_exact), and not where a node of a
-// container leads to the next one (node_links.h): a container would change its shape as it grows
-// to more than one in eight of the blocks of its nodes' size. Nor is the word by which the block
-// that a container itself lies in leads to such a node, when another node leads back to the block:
+// of the blocks of that type and size hold an address at its place (where no type is known, of
+// those of that size without a type: texts of 40 bytes say nothing of a Server of 40 bytes); but
+// not in a block of which a language runtime has said which words are references
+// (BlockType::is_exact), and not where a node of a container leads to the next one (node_links.h):
+// a container would change its shape as it grows to more than one in eight of the blocks of its
+// nodes' size. Nor is the word by which the block that a container itself lies in leads to such a
+// node, when another node leads back to the block:
 //
 //   new std::set   | root | ... |  ──►  node  ──► ... ──►  node | parent |  ──►  the block
 #pragma once
@@ -36,19 +38,28 @@ class StaleWords {
   static constexpr uint64_t kLargest = 512;
 
   class Counting;
+  // Blocks of one type and size, which are compared.
+  struct Kind {
+    uint64_t blocks = 0;
+    size_t words = 0;  // of a block
+    size_t first = 0;  // of them in holding_
+  };
+  using KindNumber = uint16_t;  // index into kinds_
+  static constexpr KindNumber kNotCompared = 0;
+
   void read_types(const ReferenceStreams& references);
+  void assign_kinds(const ReferenceStreams& references);
   // The references from `begin` to `end` are of the block `i` of the batch.
   void find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   bool is_of_container(BlockNumber block) const;
-  // In words; of an array more than any that is counted.
-  size_t size_of(uint64_t block) const;
-  bool is_rare(size_t size, uint32_t offset) const;
+  const Kind& kind_of(uint64_t block) const;
+  bool is_rare(const Kind& kind, uint32_t offset) const;
 
   const BlockSizes& sizes_;
   unsigned word_;
-  size_t words_;
-  std::vector<uint64_t> blocks_;   // by size in words
-  std::vector<uint64_t> holding_;  // by size and offset in words
+  std::vector<KindNumber> kind_of_;  // by block
+  std::vector<Kind> kinds_;
+  std::vector<uint64_t> holding_;  // blocks, by kind and word: those that hold an address there
   BlockSet texts_;
   BlockSet exact_;
   std::array<BlockSet, kNodeWords> links_;  // by word: the blocks of which it is a link

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/address.h"
 #include "references/reference.h"
@@ -24,6 +25,9 @@ enum class RootKind : uint8_t {
   kLocal = 6,  // a variable of a function that runs; `name`: local_name.h; `module`: as kGlobal
 };
 inline constexpr int kRootKindCount = 7;
+
+// The name of a thread's control block, among what is thread-local of it.
+inline constexpr std::string_view kControlBlockName = "struct pthread";
 
 const char* to_string(RootKind kind);  // "variable", "thread-local", ...
 

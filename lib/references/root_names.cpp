@@ -15,8 +15,6 @@ namespace heapsnap {
 
 namespace {
 
-constexpr const char* kControlBlockName = "struct pthread";
-
 // The frames of all threads, to find the one that holds a word.
 class FrameIndex {
  public:

@@ -22,6 +22,21 @@ std::string OwnerLabels::of_place(uint32_t place, size_t width) const {
   return cut_name(short_root_label(metadata_, places_[place], threads_of(place)), width);
 }
 
+std::string OwnerLabels::others_of_several(size_t named) const {
+  const size_t more = of_several_.size() - named;
+  if (more == 0) return " together";
+  // Of a variable, or of whatever else a root may be.
+  const bool are_variables = std::all_of(
+      of_several_.begin() + static_cast<ptrdiff_t>(named), of_several_.end(), [&](uint32_t one) {
+        const RootKind kind = places_[one].kind;
+        return kind == RootKind::kVariable || kind == RootKind::kThreadLocal ||
+               kind == RootKind::kGlobal || kind == RootKind::kLocal;
+      });
+  return fmt::format(" and {}, together", are_variables
+                                              ? count_text(more, "more variable", "more variables")
+                                              : count_text(more, "more root", "more roots"));
+}
+
 std::string OwnerLabels::several_of(size_t named) const {
   std::string text;
   for (size_t i = 0; i < named; ++i) {
@@ -29,21 +44,7 @@ std::string OwnerLabels::several_of(size_t named) const {
     text += i == 0 ? "" : is_last ? " and " : ", ";
     text += short_root_label(metadata_, places_[of_several_[i]], threads_of(of_several_[i]));
   }
-  const size_t more = of_several_.size() - named;
-  if (more != 0) {
-    // Of a variable, or of whatever else a root may be.
-    const bool are_variables = std::all_of(
-        of_several_.begin() + static_cast<ptrdiff_t>(named), of_several_.end(), [&](uint32_t one) {
-          const RootKind kind = places_[one].kind;
-          return kind == RootKind::kVariable || kind == RootKind::kThreadLocal ||
-                 kind == RootKind::kGlobal || kind == RootKind::kLocal;
-        });
-    text += are_variables
-                ? fmt::format(" and {}", count_text(more, "more variable", "more variables"))
-                : fmt::format(" and {}", count_text(more, "more root", "more roots"));
-    return text + ", together";
-  }
-  return text + " together";
+  return text + others_of_several(named);
 }
 
 std::string OwnerLabels::of_several(size_t width) const {
@@ -53,11 +54,15 @@ std::string OwnerLabels::of_several(size_t width) const {
   if (of_several_.size() > kFew) {
     return cut_name(fmt::format("two or more of {} roots", count_text(of_several_.size())), width);
   }
+  if (of_several_.empty()) return cut_name(kSeveralRoots, width);
   for (size_t named = std::min(kMostNamed, of_several_.size()); named > 0; --named) {
     std::string label = several_of(named);
-    if (named == 1 || display_width(label) <= width) return cut_name(label, width);
+    if (display_width(label) <= width) return label;
   }
-  return cut_name(kSeveralRoots, width);
+  const std::string others = others_of_several(1);
+  const std::string first =
+      short_root_label(metadata_, places_[of_several_.front()], threads_of(of_several_.front()));
+  return cut_name(first, width - std::min(width, display_width(others))) + others;
 }
 
 void OwnerLabels::write_json_place(JsonWriter& json, uint32_t place) const {

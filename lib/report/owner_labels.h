@@ -36,7 +36,9 @@ class OwnerLabels {
 
  private:
   uint32_t threads_of(uint32_t place) const;
+  // With so many of them by name; and what such a text ends in.
   std::string several_of(size_t named) const;
+  std::string others_of_several(size_t named) const;
 
   const SnapshotMetadata& metadata_;
   const std::vector<RootPlace>& places_;

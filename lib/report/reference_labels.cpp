@@ -28,10 +28,13 @@ std::string in_brackets(const std::string& name) {
   return name.empty() ? std::string() : fmt::format(" ({})", printable(name));
 }
 
-// Of so many threads of one family with `tid`.
+// Of so many threads of one family with `tid`. A name that the program gave them is told.
 std::string thread_label(const SnapshotMetadata& metadata, int32_t tid, uint32_t threads) {
-  if (threads < 2) return fmt::format("thread {}{}", tid, in_brackets(thread_name(metadata, tid)));
-  return count_text(threads, "thread", "threads") + in_brackets(thread_family_of(metadata, tid));
+  const std::string name = thread_name(metadata, tid);
+  const bool is_given = name != metadata.process.comm;
+  if (threads < 2) return fmt::format("thread {}{}", tid, is_given ? in_brackets(name) : "");
+  return count_text(threads, "thread", "threads") +
+         (is_given ? in_brackets(thread_family_of(metadata, tid)) : "");
 }
 
 // "server+0x4010" for what has no name, "server+0x4010 to +0x4038" for several words.

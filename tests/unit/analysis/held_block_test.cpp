@@ -129,7 +129,7 @@ TEST_CASE("words that a runtime has said are not stale, however few blocks have 
     heap.streams.types[type].is_exact = is_exact;
     const BlockNumber wanted = heap.add(1016);
     const BlockNumber table = heap.add(56, type);
-    for (int i = 0; i < 100; ++i) heap.add(56);  // characters
+    for (int i = 0; i < 100; ++i) heap.add(56, type);  // empty ones
     heap.hold(heap.add_place(RootKind::kGlobal, "Cache::STORE"), table);
     heap.link(table, 48, wanted);
     const SnapshotStreams streams = heap.finish();

@@ -159,6 +159,30 @@ TEST_CASE("what two variables share belongs to neither, and stacks only own the 
   }
 }
 
+TEST_CASE("what threads were started with is the variable's that leads to it") {
+  HandmadeHeap heap;
+  const uint32_t app = heap.add_place(RootKind::kVariable, "g_app");
+  const uint32_t control =
+      heap.add_place(RootKind::kThreadLocal, std::string(kControlBlockName), 7);
+  const uint32_t own = heap.add_place(RootKind::kThreadLocal, "t_cache", 7);
+  const uint32_t frame = heap.add_place(RootKind::kStack, "work", 7);
+  const BlockNumber application = heap.add(24);
+  const BlockNumber argument = heap.add(40);
+  const BlockNumber specific = heap.add(104);
+  heap.hold(app, application);
+  heap.hold(control, argument);
+  heap.link(argument, 8, application);
+  heap.hold(control, specific, 16);
+  heap.hold(frame, specific);
+  heap.hold(own, application);
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  REQUIRE(tree.children[0].size() == 2);
+  // Thread-specific data is its own, not a frame's.
+  CHECK(tree.nodes[tree.children[0][0]].place == control);
+  CHECK(tree.nodes[tree.children[0][0]].retained == Tally{2, 144});
+  CHECK(tree.of_several == std::vector<uint32_t>{app, own});
+}
+
 TEST_CASE("the example is of an owner that has its blocks alone, if there is any") {
   for (const bool is_any : {false, true}) {
     HandmadeHeap heap;

@@ -76,6 +76,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("texts and objects of other types that have its size do not make a member stale") {
+  for (const bool is_typed : {false, true}) {
+    CAPTURE(is_typed);
+    HandmadeHeap heap;
+    const TypeNumber text = heap.add_type(to_string(StorageKind::kText), TypeSource::kStructure);
+    const TypeNumber request = heap.add_type("Request");
+    const TypeNumber server_type = heap.add_type("Server");
+    const uint32_t place = heap.add_place(RootKind::kVariable, "g_server");
+    const uint32_t frame = heap.add_place(RootKind::kStack, "serve", 7);
+    const BlockNumber server = heap.add(40, is_typed ? server_type : 0);
+    const BlockNumber cache = heap.add(1016);
+    heap.hold(place, server);
+    heap.link(server, 0x20, cache);
+    heap.hold(frame, cache);
+    for (uint32_t i = 0; i < 100; ++i) {
+      heap.link(cache, 8 * i, heap.add(40, i % 2 == 0 ? text : request));
+    }
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const OwnerNode& first = tree.nodes[tree.children[0][0]];
+    CHECK(first.place == place);
+    CHECK(first.retained == Tally{102, 101 * 40 + 1016});
+  }
+}
+
 TEST_CASE("what the nodes of a hash map belong to does not depend on what else is of their size") {
   const std::pair<std::string, TypeSource> types[] = {
       {to_string(StorageKind::kHashNode), TypeSource::kStructure},

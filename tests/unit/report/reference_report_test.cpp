@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <string>
 
+#include "report/owner_labels.h"
 #include "report/reference_labels.h"
+#include "report/terminal_text.h"
 #include "tests/unit/analysis/handmade_references.h"
 
 using namespace heapsnap;
@@ -230,6 +232,10 @@ TEST_CASE("threads that do the same are named together") {
   CHECK(root_label(metadata, place, 2) == "2 threads (worker-*), in handle in server");
   place.kind = RootKind::kThreadLocal;
   CHECK(root_label(metadata, place, 2) == "handle in server, thread-local of 2 threads (worker-*)");
+  // What the threads have from the process tells nothing.
+  SnapshotMetadata unnamed = metadata;
+  unnamed.process.comm = "worker-7";
+  CHECK(root_label(unnamed, place) == "handle in server, thread-local of thread 7");
   // The module is the interpreter, not where the variable is.
   place.kind = RootKind::kGlobal;
   CHECK(root_label(metadata, place) == "handle");
@@ -240,6 +246,23 @@ TEST_CASE("threads that do the same are named together") {
   CHECK(short_root_label(metadata, place) == "orders in handle() at app.py:42");
   place.tid = 0;
   CHECK(root_label(metadata, place) == "orders in handle() at app.py:42");
+}
+
+TEST_CASE("however little room there is, it is said that more than one root holds it") {
+  SnapshotMetadata metadata;
+  std::vector<RootPlace> places(2);
+  for (RootPlace& place : places) place.kind = RootKind::kVariable;
+  places[0].name = "gateway::detail::connections_by_peer_address";
+  places[1].name = "gateway::detail::connections_by_number";
+  const std::vector<uint32_t> threads;
+  const std::vector<uint32_t> of_several = {0, 1};
+  const OwnerLabels labels(metadata, places, threads, of_several);
+  CHECK(labels.of_several(100) == places[0].name + " and " + places[1].name + " together");
+  const std::string cut = labels.of_several(50);
+  CAPTURE(cut);
+  CHECK(display_width(cut) <= 50);
+  CHECK(cut.starts_with("gateway::"));
+  CHECK(cut.ends_with("and 1 more variable, together"));
 }
 
 TEST_CASE("a variable without a name is where its words are") {
