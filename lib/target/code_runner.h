@@ -29,10 +29,13 @@ class CodeRunner {
   // Maps memory there for `code` and behind it, from a multiple of the page size on, `room` bytes
   // to work with. Gives where that room begins; null when it cannot be had.
   virtual Address load(const PortableCode& code, uint64_t room) = 0;
-  // Calls the function at offset `function` of the code that was loaded last, with `argument`, and
-  // waits for its end. False when it ran into something else, such as a page that cannot be read.
-  virtual bool run(size_t function, Address argument) = 0;
-  // Memory there. False when a byte is missing.
+  // Begins a call of the function at offset `function` of the code that was loaded last, with
+  // `argument`. Waits first for the end of the one before.
+  virtual void start(size_t function, Address argument) = 0;
+  // Waits for the end of the call. False when it ran into something else, such as a page that
+  // cannot be read.
+  virtual bool finish() = 0;
+  // Memory there, also during a call. False when a byte is missing.
   virtual bool read(Address from, std::span<std::byte> bytes) = 0;
   virtual bool write(Address to, std::span<const std::byte> bytes) = 0;
 };

@@ -28,6 +28,8 @@ struct ChunkScan {
   Address readable_end;     // headers are read up to here
   uint64_t min_size = 0;    // of a chunk
   uint64_t impossible = 0;  // bits that no size field has set
+
+  bool operator==(const ChunkScan&) const = default;
 };
 
 // Chunks of one free list, link by link; a list with back links also from its other end.

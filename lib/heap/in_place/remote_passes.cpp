@@ -9,12 +9,13 @@ namespace {
 // Offsets in the room.
 constexpr uint64_t kTaskAt = 0;
 constexpr uint64_t kHeapsAt = kTaskAt + 4096;
-static_assert(sizeof(ScanTask) <= kHeapsAt - kTaskAt);
 static_assert(sizeof(ListsTask) <= kHeapsAt - kTaskAt);
 constexpr size_t kMostHeaps = 4096;
 constexpr uint64_t kAnswersAt = kHeapsAt + kMostHeaps * sizeof(PlacedMemory);
 constexpr uint64_t kAnswersSize = 256 << 10;  // about half a second-level cache
 constexpr uint64_t kRoom = kAnswersAt + kAnswersSize;
+constexpr uint64_t kHalf = kAnswersSize / 2;
+static_assert(sizeof(ScanTask) < kHalf && sizeof(ScanTask) % sizeof(uint32_t) == 0);
 
 // As code there names it.
 template <typename Value>
@@ -31,25 +32,48 @@ RemotePasses::RemotePasses(CodeRunner& runner)
       links_(kAnswersSize / sizeof(uint64_t)) {}
 
 template <typename Task>
-bool RemotePasses::run(size_t function, Task& task) {
-  const auto bytes = std::as_writable_bytes(std::span(&task, 1));
-  const bool is_done = runner_.write(room_ + kTaskAt, bytes) &&
-                       runner_.run(function, room_ + kTaskAt) &&
-                       runner_.read(room_ + kTaskAt, bytes);
+bool RemotePasses::start(size_t function, Address place, const Task& task) {
+  const bool is_there = runner_.write(place, std::as_bytes(std::span(&task, 1)));
+  if (is_there) {
+    runner_.start(function, place);
+  } else {
+    room_ = Address();
+  }
+  return is_there;
+}
+
+template <typename Task>
+bool RemotePasses::finish(Address place, Task& task) {
+  const bool is_done =
+      runner_.finish() && runner_.read(place, std::as_writable_bytes(std::span(&task, 1)));
   if (!is_done) room_ = Address();
   return is_done;
 }
 
-std::span<const uint32_t> RemotePasses::scan(ChunkScan& scan) {
-  if (!is_usable()) return {};
+Address RemotePasses::scan_place() const {
+  return room_ + kAnswersAt + (in_second_half_ ? kHalf : 0);
+}
+
+void RemotePasses::start_scan(const ChunkScan& scan) {
+  in_second_half_ = !in_second_half_;
   ScanTask task;
   task.scan = scan;
   task.memory = {scan.at.value(), scan.readable_end.value(), 0};
-  task.answers = pointer_there<uint32_t>(room_ + kAnswersAt);
-  task.room = kAnswersSize / sizeof(uint32_t);
-  if (!run(loops_.scan, task) || task.count > task.room) return {};
+  task.answers = pointer_there<uint32_t>(scan_place() + sizeof task);
+  task.room = (kHalf - sizeof task) / sizeof(uint32_t);
+  if (start(loops_.scan, scan_place(), task)) begun_ = scan;
+}
+
+std::span<const uint32_t> RemotePasses::scan(ChunkScan& scan) {
+  if (is_usable() && begun_ != scan) start_scan(scan);
+  if (!is_usable()) return {};
+  begun_.reset();
+  const Address place = scan_place();
+  ScanTask task;
+  if (!finish(place, task) || task.count > task.room) return {};
+  if (task.count == task.room) start_scan(task.scan);
   chunks_.resize(task.count);
-  if (!runner_.read(room_ + kAnswersAt, std::as_writable_bytes(std::span(chunks_)))) return {};
+  if (!runner_.read(place + sizeof task, std::as_writable_bytes(std::span(chunks_)))) return {};
   scan = task.scan;
   return chunks_;
 }
@@ -74,7 +98,9 @@ std::span<const ListedChunks> RemotePasses::follow(std::span<ListScan> lists,
   task.memories = {pointer_there<const PlacedMemory>(room_ + kHeapsAt), heaps.size()};
   task.count = passes.size();
   std::copy(passes.begin(), passes.end(), task.lists);
-  if (!run(loops_.follow, task)) return {};
+  const Address place = room_ + kTaskAt;
+  begun_.reset();
+  if (!start(loops_.follow, place, task) || !finish(place, task)) return {};
   for (size_t i = 0; i < passes.size(); ++i) {
     passes[i].scan = task.lists[i].scan;
     passes[i].forward = task.lists[i].forward;

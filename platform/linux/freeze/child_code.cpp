@@ -29,21 +29,24 @@ Address ChildCode::load(const PortableCode& code, uint64_t room) {
   if (room > kMostRoom || code.bytes.size() > kMostRoom) return {};
   const uint64_t code_size = (code.bytes.size() + kPage - 1) / kPage * kPage;
   bool is_loaded = false;
-  on_tracer_([&] { is_loaded = map(code, code_size, code_size + room + kStackSize); });
+  tracer_.run([&] { is_loaded = map(code, code_size, code_size + room + kStackSize); });
   code_ = code;
   return is_loaded ? Address(base_ + code_size) : Address();
 }
 
-bool ChildCode::run(size_t function, Address argument) {
-  bool is_done = false;
-  on_tracer_([&] {
-    is_done = !child_.is_void() && child_.execute({.entry = base_ + code_.entry,
-                                                   .end = base_ + code_.trap,
-                                                   .function = base_ + function,
-                                                   .argument = argument.value(),
-                                                   .stack = end_ & ~uint64_t{15}});
+void ChildCode::start(size_t function, Address argument) {
+  tracer_.start([this, function, argument] {
+    is_done_ = !child_.is_void() && child_.execute({.entry = base_ + code_.entry,
+                                                    .end = base_ + code_.trap,
+                                                    .function = base_ + function,
+                                                    .argument = argument.value(),
+                                                    .stack = end_ & ~uint64_t{15}});
   });
-  return is_done;
+}
+
+bool ChildCode::finish() {
+  tracer_.wait();
+  return is_done_;
 }
 
 bool ChildCode::read(Address from, std::span<std::byte> bytes) {

@@ -8,24 +8,20 @@
 // It remains a tracee: any fault (a page that cannot be read) stops it.
 #pragma once
 
-#include <functional>
-
 #include "platform/linux/freeze/snapshot_child.h"
+#include "platform/linux/trace/tracer_thread.h"
 #include "target/code_runner.h"
 
 namespace heapsnap {
 
 class ChildCode final : public CodeRunner {
  public:
-  // Runs work on the thread that traces the child, and waits for it.
-  using OnTracer = std::function<void(const std::function<void()>&)>;
-
-  // For a child that has no seccomp filters and outlives this.
-  ChildCode(SnapshotChild& child, OnTracer on_tracer)
-      : child_(child), on_tracer_(std::move(on_tracer)) {}
+  // For a child that has no seccomp filters, traced by `tracer`. Both outlive this.
+  ChildCode(SnapshotChild& child, TracerThread& tracer) : child_(child), tracer_(tracer) {}
 
   Address load(const PortableCode& code, uint64_t room) override;
-  bool run(size_t function, Address argument) override;
+  void start(size_t function, Address argument) override;
+  bool finish() override;
   bool read(Address from, std::span<std::byte> bytes) override;
   bool write(Address to, std::span<const std::byte> bytes) override;
 
@@ -33,10 +29,11 @@ class ChildCode final : public CodeRunner {
   bool map(const PortableCode& code, uint64_t code_size, uint64_t size);
 
   SnapshotChild& child_;
-  OnTracer on_tracer_;
+  TracerThread& tracer_;
   uint64_t base_ = 0;  // of the mapping
   uint64_t end_ = 0;
   PortableCode code_;
+  bool is_done_ = false;  // the call, as it should be
 };
 
 }  // namespace heapsnap

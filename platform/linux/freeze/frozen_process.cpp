@@ -369,7 +369,7 @@ void FrozenProcess::use_child(SnapshotChild& child) {
   }
   // Where the copy does not show all of the target's memory, code in it would see too little.
   if (omissions_.kept().is_empty())
-    view_.code_runner = std::make_unique<ChildCode>(child, on_tracer);
+    view_.code_runner = std::make_unique<ChildCode>(child, *tracer_);
 }
 
 void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritance& inheritance) {

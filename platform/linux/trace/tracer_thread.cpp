@@ -22,26 +22,35 @@ TracerThread::~TracerThread() {
 
 void TracerThread::run(const std::function<void()>& work) {
   std::exception_ptr thrown;
-  const std::function<void()> guarded = [&] {
+  start([&] {
     try {
       work();
     } catch (...) {
       thrown = std::current_exception();
     }
-  };
+  });
+  wait();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+void TracerThread::start(std::function<void()> work) {
   std::unique_lock lock(mutex_);
-  work_ = &guarded;
+  changed_.wait(lock, [this] { return done_; });
+  work_ = std::move(work);
   done_ = false;
   changed_.notify_all();
+}
+
+void TracerThread::wait() {
+  std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return done_; });
-  if (thrown) std::rethrow_exception(thrown);
 }
 
 void TracerThread::serve() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
-    if (work_ != nullptr) {
-      const auto& work = *std::exchange(work_, nullptr);
+    if (work_) {
+      const auto work = std::exchange(work_, nullptr);
       lock.unlock();
       work();
       look_after_late_tracees();
@@ -50,7 +59,7 @@ void TracerThread::serve() {
       changed_.notify_all();
     } else if (has_late_tracees()) {
       changed_.wait_for(lock, std::chrono::milliseconds(1));
-      if (work_ == nullptr && !ending_) look_after_late_tracees();
+      if (!work_ && !ending_) look_after_late_tracees();
     } else {
       changed_.wait(lock);
     }

@@ -26,14 +26,18 @@ class TracerThread {
   // Runs `work` on the thread and returns when it is done; throws what it throws. All signals are
   // blocked there. One caller at a time.
   void run(const std::function<void()>& work);
+  // Begins `work`, which throws nothing, on the thread once what was begun before is done.
+  void start(std::function<void()> work);
+  // Waits until it is done.
+  void wait();
 
  private:
   void serve();
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  const std::function<void()>* work_ = nullptr;  // guarded by mutex_, like all below
-  bool done_ = false;
+  std::function<void()> work_;  // guarded by mutex_, like all below; empty: none is waiting
+  bool done_ = true;            // what was begun
   bool ending_ = false;
   std::thread thread_;
 };
