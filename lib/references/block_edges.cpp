@@ -23,15 +23,21 @@ uint64_t BlockEdges::take_long(const uint8_t*& in) {
 
 uint8_t* BlockEdges::put_block(uint8_t* begin, const ReferenceBatch& batch, size_t first,
                                size_t end, BlockNumber block) {
+  // Bytes may be anything, also members: what is used in the loop is not read from there.
+  const uint32_t* const offsets = batch.offsets.data();
+  const BlockNumber* const targets = batch.targets.data();
+  const uint8_t* const interior = batch.interior.data();
   uint8_t* out = begin + 1;
-  uint32_t offset = 0;
-  BlockNumber target = block;
+  uint32_t last_offset = 0;
+  BlockNumber last_target = block;
   for (size_t i = first; i < end; ++i) {
-    if (batch.interior[i] != 0) continue;
-    put_number(out, batch.offsets[i] - offset);
-    put_number(out, fold(batch.targets[i] - target));
-    offset = batch.offsets[i];
-    target = batch.targets[i];
+    if (interior[i] != 0) continue;
+    const uint32_t offset = offsets[i];
+    const BlockNumber target = targets[i];
+    put_number(out, offset - last_offset);
+    put_number(out, fold(target - last_target));
+    last_offset = offset;
+    last_target = target;
   }
   const auto length = static_cast<uint64_t>(out - begin - 1);
   if (length < kLongCode) {

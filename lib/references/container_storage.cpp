@@ -106,15 +106,14 @@ void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
   word.beside(0, first);
   word.beside(1, second);
   if (containers_.size() >= kMostContainers || second % kWordBytes != 0) return;
-  if (third != 0 && third <= map_.blocks()) {
+  if (may_count_blocks(third)) {
     add_container(word, {StorageKind::kListNode, word.at.value(), first, second, third});
     return;
   }
   uint64_t color = 0;
   uint64_t count = 0;
-  if (!map_.may_hold(third) || word.index < kWordBytes || !word.beside(-1, color) ||
-      (color & UINT32_MAX) != 0 || is_second_word || !word.beside(3, count) || count == 0 ||
-      count > map_.blocks()) {
+  if (word.index < kWordBytes || !word.beside(-1, color) || (color & UINT32_MAX) != 0 ||
+      is_second_word || !word.beside(3, count) || !may_count_blocks(count)) {
     return;
   }
   add_container(word, {StorageKind::kTreeNode, word.at.value() - kWordBytes, first, third, count});

@@ -105,7 +105,9 @@ class ContainerStorage {
     if (word.source != kNoBlock && word.offset_in_block == kParentAt) {
       look_at_node(word, second, third);
     }
-    if (map_.may_hold(second)) look_at_lists(word, third);
+    if (map_.may_hold(second) && (may_count_blocks(third) || map_.may_hold(third))) {
+      look_at_lists(word, third);
+    }
     if (second != 0 && second < kMostBytes) {
       look_at_buckets(word, block, second, third);
       if (map_.may_hold(third)) look_at_deque(word, block, second);
@@ -157,6 +159,7 @@ class ContainerStorage {
     uint32_t widths : 3;  // a bit each: characters of 1, 2, 4 bytes would fill the block
   };
 
+  bool may_count_blocks(uint64_t word) const { return word != 0 && word <= map_.blocks(); }
   void add_container(const WordInMemory& word, const Container& container);
   void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end_of_capacity);
   void look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size, uint64_t capacity);

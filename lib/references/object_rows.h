@@ -22,11 +22,13 @@ namespace heapsnap {
 // Whether there are more objects of the class whose vptr the block begins with.
 bool is_row_of_objects(std::span<const std::byte> bytes, uint64_t usable, unsigned word);
 
+constexpr bool may_count_objects(uint64_t first_word) {
+  return first_word >= 2 && first_word <= INT32_MAX;
+}
 // The second word of a block whose first, `first`, may count objects.
 inline std::optional<uint64_t> counted_vptr(uint64_t first, std::span<const std::byte> bytes,
                                             unsigned word) {
-  constexpr uint64_t kMostObjects = INT32_MAX;
-  if (first < 2 || first > kMostObjects || bytes.size() / word < 3) return std::nullopt;
+  if (!may_count_objects(first) || bytes.size() / word < 3) return std::nullopt;
   uint64_t second = 0;
   std::memcpy(&second, bytes.data() + word, word);
   return second;

@@ -37,6 +37,15 @@ constexpr uint32_t unfold(uint32_t folded) {
   return (folded >> 1) ^ (0 - (folded & 1));
 }
 
+// `planes` lie apart from `values`, which a compiler cannot know: bytes may be anything.
+void split_planes(const uint32_t* __restrict values, size_t count, std::byte* __restrict planes) {
+  for (unsigned plane = 0; plane < sizeof(uint32_t); ++plane) {
+    for (size_t i = 0; i < count; ++i) {
+      planes[plane * count + i] = static_cast<std::byte>(values[i] >> (8 * plane));
+    }
+  }
+}
+
 }  // namespace
 
 ReferenceBlockBuilder::ReferenceBlockBuilder(SectionSink& sink) : sink_(sink) {
@@ -47,22 +56,16 @@ ReferenceBlockBuilder::ReferenceBlockBuilder(SectionSink& sink) : sink_(sink) {
   }
 }
 
-void ReferenceBlockBuilder::open_block(BlockNumber block) {
-  if (items_ == 0) {
-    append_varint(section_.columns[kFirst].bytes, block);
-    section_.columns[kCounts].bytes.resize(kMostInSection);
-    section_.columns[kOffsets].bytes.resize(kMostInSection);
-    section_.columns[kInteriorBits].bytes.assign(kMostInSection / 8, std::byte{});
-    targets_.resize(kMostInSection);
-  }
-  count_ = 0;
+void ReferenceBlockBuilder::open_section(BlockNumber first) {
+  append_varint(section_.columns[kFirst].bytes, first);
+  section_.columns[kCounts].bytes.resize(kMostInSection);
+  section_.columns[kOffsets].bytes.resize(kMostInSection);
+  section_.columns[kInteriorBits].bytes.assign(kMostInSection / 8, std::byte{});
+  targets_.resize(kMostInSection);
 }
 
-void ReferenceBlockBuilder::close_block() {
-  section_.columns[kCounts].bytes[items_++] = code_of(count_, section_.columns[kLargeCounts].bytes);
-}
-
-void ReferenceBlockBuilder::append(const ReferenceBatch& batch, size_t first, uint32_t count) {
+inline void ReferenceBlockBuilder::append(const ReferenceBatch& batch, size_t first,
+                                          uint32_t count) {
   // Bytes may be anything, also members: what is used in the loop is not read from there.
   std::byte* const offsets = section_.columns[kOffsets].bytes.data() + section_references_;
   uint32_t* const targets = targets_.data() + section_references_;
@@ -85,7 +88,7 @@ void ReferenceBlockBuilder::append(const ReferenceBatch& batch, size_t first, ui
   last_offset_ = last_offset;
   last_target_ = last_target;
   section_references_ += count;
-  count_ += count;
+  section_.columns[kCounts].bytes[items_++] = code_of(count, section_.columns[kLargeCounts].bytes);
 }
 
 void ReferenceBlockBuilder::add(const ReferenceBatch& batch) {
@@ -94,21 +97,19 @@ void ReferenceBlockBuilder::add(const ReferenceBatch& batch) {
   for (uint32_t left : batch.counts) {
     if (goes_on || items_ >= kMostInSection || section_references_ >= kMostInSection) flush();
     const BlockNumber block = goes_on ? batch.first : next_++;
-    open_block(block);
     if (!goes_on) {
       last_offset_ = 0;
       last_target_ = block;
     }
     goes_on = false;
     for (;;) {
+      if (items_ == 0) open_section(block);
       const uint32_t fit = std::min(left, kMostInSection - section_references_);
       append(batch, reference, fit);
       reference += fit;
       left -= fit;
-      close_block();
       if (left == 0) break;
       flush();
-      open_block(block);
     }
   }
   references_ += reference;
@@ -118,13 +119,7 @@ void ReferenceBlockBuilder::flush() {
   if (items_ == 0) return;
   Bytes& planes = section_.columns[kTargets].bytes;
   planes.resize(section_references_ * sizeof(uint32_t));
-  const uint32_t* const targets = targets_.data();
-  for (unsigned plane = 0; plane < sizeof(uint32_t); ++plane) {
-    std::byte* const out = planes.data() + size_t{plane} * section_references_;
-    for (uint32_t i = 0; i < section_references_; ++i) {
-      out[i] = static_cast<std::byte>(targets[i] >> (8 * plane));
-    }
-  }
+  split_planes(targets_.data(), section_references_, planes.data());
   section_.columns[kCounts].bytes.resize(items_);
   section_.columns[kOffsets].bytes.resize(section_references_);
   section_.columns[kInteriorBits].bytes.resize((section_references_ + 7) / 8);

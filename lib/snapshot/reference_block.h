@@ -42,8 +42,7 @@ class ReferenceBlockBuilder {
   uint64_t references() const { return references_; }
 
  private:
-  void open_block(BlockNumber block);
-  void close_block();
+  void open_section(BlockNumber first);
   // References of the open block, from `first` on; the section has room for them.
   void append(const ReferenceBatch& batch, size_t first, uint32_t count);
 
@@ -51,7 +50,6 @@ class ReferenceBlockBuilder {
   Section section_;
   BlockNumber next_ = 0;  // the one after the open block
   uint64_t references_ = 0;
-  uint32_t count_ = 0;  // references of the open block in this section
   uint32_t section_references_ = 0;
   uint32_t last_offset_ = 0;  // of the reference before, in the open block and over sections
   BlockNumber last_target_ = 0;

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "elf/unpacked_size.h"
 #include "platform/linux/self/helper_thread.h"
-#include "references/object_rows.h"
 #include "references/reference_scan.h"
 #include "references/scan_estimate.h"
 #include "references/side_work.h"
@@ -178,6 +177,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   count(scan_blocks(
       *target_, *map_, has_objects ? *object_references_ : kept,
       [&](const FirstWord& first) {
+        if (!may_have_type(first)) return;
         if (const TypeNumber entry = type_of(first); entry != 0) {
           entry_of_block_[first.block] = entry;
         }

@@ -35,6 +35,7 @@
 #include "references/container_storage.h"
 #include "references/loaded_modules.h"
 #include "references/object_references.h"
+#include "references/object_rows.h"
 #include "references/reference_record.h"
 #include "references/reference_scan.h"
 #include "references/root_names.h"
@@ -112,9 +113,18 @@ class ReferenceCapture final : public ChunkSink {
   bool is_variable(const FoundWord& word);
   void add_objects(SnapshotWriter& writer);
   void find_known_blocks(const HeapModel& heap);
+  // False for most blocks of which type_of() knows nothing.
+  bool may_have_type(const FirstWord& first) const {
+    return may_be_vtable(first.value) || may_begin_structure(first.value) ||
+           may_count_objects(first.value) ||
+           (next_known_ < known_blocks_.size() && known_blocks_[next_known_].first <= first.block);
+  }
   TypeNumber type_of(const FirstWord& first);
+  bool may_be_vtable(uint64_t word) const {
+    return vtable_parts_[(word >> kVtablePartShift) % kVtableParts];
+  }
   TypeNumber type_by_vtable(uint64_t word) {
-    return vtable_parts_[(word >> kVtablePartShift) % kVtableParts] ? type_in_modules(word) : 0;
+    return may_be_vtable(word) ? type_in_modules(word) : 0;
   }
   TypeNumber type_in_modules(uint64_t word);
   void find_vtable_ranges();
