@@ -184,14 +184,14 @@ const BlockMap::Span* BlockMap::search_span(uint64_t at, Hint& hint) const {
   if (after == begins_.begin()) return nullptr;
   const auto index = static_cast<uint32_t>(after - begins_.begin() - 1);
   if (at >= spans_[index].end) return nullptr;
-  hint.span = index;
-  return &spans_[index];
+  hint.span = &spans_[index];
+  return hint.span;
 }
 
 uint64_t BlockMap::usable(Address address, Hint& hint) const {
   const auto place = find(address.value(), hint);
   if (!place || place->offset != 0 || place->block >= first_slot_) return 0;
-  const Span& span = spans_[hint.span];
+  const Span& span = *hint.span;
   const uint64_t begin = address.value() - header_;
   if (span.first_cell == kNoCells) return span.end - begin;
   const uint64_t places = (span.end - span.begin) >> place_shift_;

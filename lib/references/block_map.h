@@ -30,6 +30,7 @@
 namespace heapsnap {
 
 class BlockMap final : public ChunkSink {
+  struct Cell;
   struct Span;
 
  public:
@@ -39,11 +40,12 @@ class BlockMap final : public ChunkSink {
   };
   // Where a caller found its last address; each caller (thread) keeps its own.
   struct Hint {
-    uint32_t span = 0;
+    const Span* span = nullptr;
   };
   // What prefetch() knows of an address.
   struct Fetched {
     const Span* span = nullptr;
+    const Cell* cell = nullptr;  // null: in none
   };
 
   // `most_bytes`: of memory for all of it; a heap that takes more is not mapped (why_not()).
@@ -119,18 +121,22 @@ class BlockMap final : public ChunkSink {
     if (slots_.has_pages()) slots_.prefetch(address);
     const uint64_t at = address - header_;
     const Span* const span = span_of(at, hint);
-    if (span != nullptr && span->first_cell != kNoCells) {
-      __builtin_prefetch(
-          &cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces]);
-    }
-    return {span};
+    if (span == nullptr || span->first_cell == kNoCells) return {span, nullptr};
+    const Cell* const cell =
+        &cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces];
+    __builtin_prefetch(cell);
+    return {span, cell};
   }
   // find() of an address that was fetched.
   std::optional<Place> find_fetched(uint64_t address, const Fetched& fetched) const {
     if (slots_.has_pages()) {
       if (const auto place = place_in_slot(address)) return place;
     }
-    return place_in(fetched.span, address - header_);
+    const Span* const span = fetched.span;
+    if (span == nullptr) return std::nullopt;
+    const uint64_t into = address - header_ - span->begin;
+    if (fetched.cell == nullptr) return Place{span->first, into};
+    return place_in_cell(*span, *fetched.cell, into);
   }
 
  private:
@@ -165,10 +171,8 @@ class BlockMap final : public ChunkSink {
   void number_slots();
   void fill_filter(uint64_t begin, uint64_t end);
   const Span* span_of(uint64_t at, Hint& hint) const {
-    if (hint.span < spans_.size()) {
-      const Span& span = spans_[hint.span];
-      if (at - span.begin < span.end - span.begin) return &span;
-    }
+    const Span* const span = hint.span;
+    if (span != nullptr && at - span->begin < span->end - span->begin) return span;
     return search_span(at, hint);
   }
   const Span* search_span(uint64_t at, Hint& hint) const;
@@ -182,12 +186,14 @@ class BlockMap final : public ChunkSink {
     if (span == nullptr) return std::nullopt;
     const uint64_t into = at - span->begin;
     if (span->first_cell == kNoCells) return Place{span->first, into};
-    const uint64_t place = into >> place_shift_;
-    const Cell& cell = cells_[span->first_cell + place / kPlaces];
-    const uint64_t bit = uint64_t{1} << (place % kPlaces);
+    return place_in_cell(*span, cells_[span->first_cell + (into >> place_shift_) / kPlaces], into);
+  }
+  // Of what lies `into` bytes behind a span's begin, in `cell`.
+  std::optional<Place> place_in_cell(const Span& span, const Cell& cell, uint64_t into) const {
+    const uint64_t bit = uint64_t{1} << ((into >> place_shift_) % kPlaces);
     // Most addresses are of first bytes.
-    if ((cell.live & bit) == 0 || (into & (header_ - 1)) != 0) return find_inside(*span, into);
-    return Place{span->first + cell.rank + count_bits(cell.live & (bit - 1)), 0};
+    if ((cell.live & bit) == 0 || (into & (header_ - 1)) != 0) return find_inside(span, into);
+    return Place{span.first + cell.rank + count_bits(cell.live & (bit - 1)), 0};
   }
   std::optional<Place> find_inside(const Span& span, uint64_t into) const;
   // The place at or before `place` where a chunk begins.

@@ -42,12 +42,7 @@ void BlockTypeBuilder::flush() {
   if (types_.empty()) return;
   section_.columns[0].bytes.clear();
   append_varint(section_.columns[0].bytes, first_);
-  Bytes& planes = section_.columns[1].bytes;
-  planes.resize(types_.size() * sizeof(TypeNumber));
-  std::byte* out = planes.data();
-  for (unsigned plane = 0; plane < 32; plane += 8) {
-    for (const TypeNumber type : types_) *out++ = static_cast<std::byte>(type >> plane);
-  }
+  write_planes(section_.columns[1].bytes, types_);
   section_.items = static_cast<uint32_t>(types_.size());
   sink_.add(section_);
   first_ += static_cast<BlockNumber>(types_.size());

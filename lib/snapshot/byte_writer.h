@@ -28,6 +28,10 @@ void append_value(Bytes& out, T value) {
   append_bytes(out, std::as_bytes(std::span(&value, 1)));
 }
 
+// The lowest bytes of all values, then the next ones, ...: what is alike comes to lie together. In
+// place of what `out` held.
+void write_planes(Bytes& out, std::span<const uint32_t> values);
+
 inline void append_varint(Bytes& out, uint64_t value) {
   while (value >= 0x80) {
     out.push_back(static_cast<std::byte>(value | 0x80));

@@ -166,12 +166,7 @@ void ChunkBlockBuilder::pack_stacks() {
   section_.columns.resize(has_stacks_ ? kColumns + 2 : size_t{kColumns});
   if (!has_stacks_) return;
   section_.columns[kColumns].id = format::kChunkStackIds;
-  Bytes& ids = section_.columns[kColumns].bytes;
-  ids.resize(size_t{count_} * sizeof(uint32_t));
-  std::byte* out = ids.data();
-  for (unsigned plane = 0; plane < 32; plane += 8) {
-    for (size_t i = 0; i < count_; ++i) *out++ = static_cast<std::byte>(stacks_[i] >> plane);
-  }
+  write_planes(section_.columns[kColumns].bytes, std::span(stacks_).first(count_));
   section_.columns[kColumns + 1].id = format::kChunkSlacks;
   const auto slacks = std::as_bytes(std::span(slacks_).first(count_));
   section_.columns[kColumns + 1].bytes.assign(slacks.begin(), slacks.end());

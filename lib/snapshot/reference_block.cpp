@@ -37,15 +37,6 @@ constexpr uint32_t unfold(uint32_t folded) {
   return (folded >> 1) ^ (0 - (folded & 1));
 }
 
-// `planes` lie apart from `values`, which a compiler cannot know: bytes may be anything.
-void split_planes(const uint32_t* __restrict values, size_t count, std::byte* __restrict planes) {
-  for (unsigned plane = 0; plane < sizeof(uint32_t); ++plane) {
-    for (size_t i = 0; i < count; ++i) {
-      planes[plane * count + i] = static_cast<std::byte>(values[i] >> (8 * plane));
-    }
-  }
-}
-
 }  // namespace
 
 ReferenceBlockBuilder::ReferenceBlockBuilder(SectionSink& sink) : sink_(sink) {
@@ -117,9 +108,7 @@ void ReferenceBlockBuilder::add(const ReferenceBatch& batch) {
 
 void ReferenceBlockBuilder::flush() {
   if (items_ == 0) return;
-  Bytes& planes = section_.columns[kTargets].bytes;
-  planes.resize(section_references_ * sizeof(uint32_t));
-  split_planes(targets_.data(), section_references_, planes.data());
+  write_planes(section_.columns[kTargets].bytes, std::span(targets_).first(section_references_));
   section_.columns[kCounts].bytes.resize(items_);
   section_.columns[kOffsets].bytes.resize(section_references_);
   section_.columns[kInteriorBits].bytes.resize((section_references_ + 7) / 8);
