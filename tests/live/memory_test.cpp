@@ -135,7 +135,7 @@ TEST_CASE("nothing more is read of a copy that is void, in whatever way") {
   const auto heap = std::find_if(mappings.begin(), mappings.end(),
                                  [](const Mapping& mapping) { return mapping.path == "[heap]"; });
   REQUIRE(heap != mappings.end());
-  std::vector<std::byte> large(1 << 20);  // by a pipe
+  std::vector<std::byte> large(1 << 20);
   std::vector<std::byte> small(64);
   CHECK(frozen.memory().read(heap->range.begin, large) == large.size());
   CHECK(frozen.memory().read(heap->range.begin, small) == small.size());

@@ -74,8 +74,6 @@ class ForkSnapshot {
   void unshield_shared_memory();
 
   SnapshotChild& child() { return child_; }
-  // Whether the child may open files of its own: its table is no longer the target's.
-  bool owns_files() const { return owns_files_; }
 
   // Kills the child and makes the target reap it. Later calls do nothing.
   void discard() noexcept;
@@ -114,8 +112,8 @@ class ForkSnapshot {
   bool is_born_ = false;
   bool is_closing_ = false;    // its call has not ended
   bool is_giving_up_ = false;  // the same
-  bool owns_files_ = false;
-  bool has_left_ = false;  // leave_places()
+  bool owns_files_ = false;    // its table is no longer the target's: it may open some
+  bool has_left_ = false;      // leave_places()
   bool discarded_ = false;
   std::chrono::nanoseconds reap_pause_{0};
   GivenUpMappings given_up_;

@@ -12,7 +12,6 @@
 #include "platform/linux/freeze/copy_reaper.h"
 #include "platform/linux/freeze/end_watch.h"
 #include "platform/linux/freeze/freeze_notes.h"
-#include "platform/linux/freeze/spliced_memory.h"
 #include "platform/linux/proc/ask_again.h"
 #include "platform/linux/proc/page_map.h"
 #include "platform/linux/proc/process_memory.h"
@@ -362,14 +361,10 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
 void FrozenProcess::use_child(SnapshotChild& child) {
   const auto status = read_process_status(view_.proc, child.pid());
   if (!status || status->seccomp != SeccompMode::kNone) return;
-  child.share_processor();
-  const auto on_tracer = [this](const std::function<void()>& work) { tracer_->run(work); };
-  if (snapshot_->owns_files()) {
-    view_.memory = std::make_unique<SplicedMemory>(view_.proc, child, on_tracer);
-  }
   // Where the copy does not show all of the target's memory, code in it would see too little.
-  if (omissions_.kept().is_empty())
-    view_.code_runner = std::make_unique<ChildCode>(child, *tracer_);
+  if (!omissions_.kept().is_empty()) return;
+  child.share_processor();
+  view_.code_runner = std::make_unique<ChildCode>(child, *tracer_);
 }
 
 void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritance& inheritance) {
