@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 
 #include "base/page.h"
+#include "platform/linux/proc/blocking_call.h"
 
 namespace heapsnap {
 
@@ -45,6 +46,7 @@ void ChildCode::start(size_t function, Address argument) {
 }
 
 bool ChildCode::finish() {
+  const BlockingCall waiting(kWorkOfCopy);
   tracer_.wait();
   return is_done_;
 }

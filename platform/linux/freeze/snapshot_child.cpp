@@ -46,10 +46,14 @@ bool SnapshotChild::resume(int request) {
 }
 
 std::optional<int> SnapshotChild::await_stop() {
+  const BlockingCall waiting(kWorkOfCopy);
+  return await_stop_of_code();
+}
+
+std::optional<int> SnapshotChild::await_stop_of_code() {
   // Not WEXITED: its zombie is kept, and the call fails with ECHILD here.
   siginfo_t info{};
   int waited = 0;
-  const BlockingCall waiting("work of the copy of the process");
   if (watch_ != nullptr) watch_->begin_call();
   // The next call would not return in time to look after late tracees.
   if (has_late_tracees())
@@ -142,7 +146,7 @@ bool SnapshotChild::execute(const Execution& execution) {
   if (::ptrace(PTRACE_SETREGS, pid_, nullptr, &*wanted) != 0) return false;
   // A SIGSTOP to the whole process group, or the like, may come in between.
   for (int stops = 0; stops < kMostForeignStops; ++stops) {
-    const auto signal = resume_by(PTRACE_CONT);
+    const auto signal = resume(PTRACE_CONT) ? await_stop_of_code() : std::nullopt;
     if (!signal || is_fault(*signal)) return false;
     const auto now = registers();
     if (!now) return false;

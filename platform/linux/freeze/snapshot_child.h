@@ -72,7 +72,8 @@ class SnapshotChild {
     uint64_t argument = 0;
     uint64_t stack = 0;
   };
-  // Waits until it reaches `end`. Returns false if it ran into something else.
+  // Waits until it reaches `end`. Returns false if it ran into something else. Others may go on
+  // meanwhile: who waits for this makes a BlockingCall (kWorkOfCopy) of it.
   bool execute(const Execution& execution);
 
   // Moves it to the caller's processor. Two threads that wait for each other all the time need a
@@ -108,6 +109,7 @@ class SnapshotChild {
   bool resume(int request);
   // Waits for its next stop and returns the stop's code; nullopt if it is gone.
   std::optional<int> await_stop();
+  std::optional<int> await_stop_of_code();  // the same, but no BlockingCall
   std::optional<int> resume_by(int request);
   template <typename NextStop>
   std::optional<long> end_call_by(NextStop next_stop);

@@ -17,7 +17,8 @@
 namespace heapsnap {
 
 // Brackets one such call. Costs two stores, or nothing if no process is watching. One at a time per
-// process: while the tracing thread works, the others wait for it.
+// process: while the tracing thread works, the others wait for it. Of work that it was only made to
+// begin (TracerThread::start()), the wait for its end is the call.
 class BlockingCall {
  public:
   explicit BlockingCall(const char* what) noexcept;
@@ -25,6 +26,8 @@ class BlockingCall {
   BlockingCall& operator=(const BlockingCall&) = delete;
   ~BlockingCall();
 };
+
+inline constexpr const char* kWorkOfCopy = "work of the copy of the process";
 
 // How long such a call may take: the value of `--deadline`.
 void set_call_patience(std::chrono::milliseconds patience) noexcept;

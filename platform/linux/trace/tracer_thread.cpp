@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "platform/linux/proc/blocking_call.h"
 #include "platform/linux/self/helper_thread.h"
 #include "platform/linux/trace/late_tracees.h"
 
@@ -35,7 +36,10 @@ void TracerThread::run(const std::function<void()>& work) {
 
 void TracerThread::start(std::function<void()> work) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return done_; });
+  if (!done_) {
+    const BlockingCall waiting(kWorkOfCopy);
+    changed_.wait(lock, [this] { return done_; });
+  }
   work_ = std::move(work);
   done_ = false;
   changed_.notify_all();

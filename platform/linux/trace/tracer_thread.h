@@ -26,7 +26,8 @@ class TracerThread {
   // Runs `work` on the thread and returns when it is done; throws what it throws. All signals are
   // blocked there. One caller at a time.
   void run(const std::function<void()>& work);
-  // Begins `work`, which throws nothing, on the thread once what was begun before is done.
+  // Begins `work`, which throws nothing, on the thread once what was begun before is done: code of
+  // the copy, which makes no BlockingCall.
   void start(std::function<void()> work);
   // Waits until it is done.
   void wait();
