@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/free_name.h"
 #include "report/diff_labels.h"
 #include "report/diff_lacks.h"
 #include "report/diff_report.h"
@@ -326,10 +327,17 @@ class DiffPage {
 
   void print_next_comparison(const std::string& what) {
     const DiffSnapshot* const live = last_live(diff_);
+    const std::string references =
+        diff_.snapshots.back().why_no_references.empty() ? " --references yes" : "";
+    const std::string later = free_file_name("later.hsnap");
     print_next(out_, what + ". To compare once the process has grown:",
-               live == nullptr ? "heapsnap core CORE"
-                               : fmt::format("heapsnap attach {}", pid_word(live->process)),
+               (live == nullptr
+                    ? fmt::format("heapsnap core{} CORE", references)
+                    : fmt::format("heapsnap attach{} {}", references, pid_word(live->process))) +
+                   " -o " + later,
                ink_, width_);
+    out_.write(fmt::format("    heapsnap diff {} {}\n", shell_word(input_.paths.back(), "SNAPSHOT"),
+                           later));
   }
 
   void print_next_command() {

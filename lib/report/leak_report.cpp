@@ -160,8 +160,8 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
   } else {
     const std::string why = first.stack == 0 && is_tracked
                                 ? "No stack is known of the largest one (" +
-                                      untracked_text(input.metadata) + "). To see what it leads to:"
-                                : "To see what the largest one leads to:";
+                                      untracked_text(input.metadata) + "). To see what it retains:"
+                                : "To see what the largest one retains, and what points to it:";
     print_next(out, why,
                fmt::format("heapsnap why {} {}", address_text(example), source_word(input)), ink,
                width);

@@ -59,10 +59,12 @@ std::string OwnerLabels::of_several(size_t width) const {
     std::string label = several_of(named);
     if (display_width(label) <= width) return label;
   }
+  constexpr size_t kLeastName = 12;
   const std::string others = others_of_several(1);
-  const std::string first =
-      short_root_label(metadata_, places_[of_several_.front()], threads_of(of_several_.front()));
-  return cut_name(first, width - std::min(width, display_width(others))) + others;
+  if (display_width(others) + kLeastName > width) return cut_name(kSeveralRoots, width);
+  const std::string first = short_root_label(metadata_, places_[of_several_.front()],
+                                             threads_of(of_several_.front()));
+  return cut_name(first, width - display_width(others)) + others;
 }
 
 void OwnerLabels::write_json_place(JsonWriter& json, uint32_t place) const {

@@ -57,7 +57,6 @@ OwnerLabels labels_of(const ReferenceReportInput& input, const OwnerTree& tree) 
 // Of rows that are not printed.
 struct LeftOut {
   uint64_t rows = 0;
-  uint64_t bytes = 0;
   bool is_deeper = false;  // below what is printed there are more
 };
 
@@ -100,9 +99,8 @@ class OwnerLines {
     out_.write("\n");
     if (left_out_.rows != 0) {
       print_lines(out_, "  ",
-                  fmt::format("{} with {} below these: --limit 0 --min-share 0",
-                              count_text(left_out_.rows, "smaller row", "smaller rows"),
-                              size_text(left_out_.bytes)),
+                  fmt::format("{}, counted in the sizes above: --limit 0 --min-share 0",
+                              count_text(left_out_.rows, "smaller row", "smaller rows")),
                   width_);
     }
     if (left_out_.is_deeper) {
@@ -175,10 +173,9 @@ class OwnerLines {
            static_cast<double>(tree_.nodes[children[shown]].retained.bytes) >= least) {
       print_node(children[shown++], depth, left);
     }
-    for (size_t i = shown; i < children.size(); ++i) {
-      ++left_out_.rows;
-      left_out_.bytes += tree_.nodes[children[i]].retained.bytes;
-    }
+    const bool is_same_again =
+        children.size() == 1 && tree_.nodes[children[0]].retained == tree_.nodes[index].retained;
+    if (!is_same_again) left_out_.rows += children.size() - shown;
   }
 
   Writer& out_;
@@ -246,6 +243,10 @@ void print_next_steps(Writer& out, const ReferenceReportInput& input, const Owne
     return;
   }
   print_next(out, "To see all blocks added up by type:", "heapsnap types " + source, ink, width);
+  constexpr uint64_t kWorthSaying = 100;  // one part in a hundred
+  if (tree.leaked.count != 0 && tree.leaked.bytes >= tree.in_use.bytes / kWorthSaying) {
+    print_step(out, "To list what is leaked:", "heapsnap leaks " + source, width);
+  }
   if (has_objects(input.metadata.runtimes)) {
     const bool are_contexts = input.metadata.runtimes.classes.empty();
     print_step(out,

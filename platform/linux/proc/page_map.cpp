@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <vector>
 
 namespace heapsnap {
 
@@ -69,7 +70,15 @@ PageState page_state_of_entry(uint64_t entry) {
   }
   // A guard region is a marker where a swap entry would be; it holds no page.
   if ((entry & kGuardRegion) != 0) return PageState::kAbsent;
-  return (entry & kSwapped) != 0 ? PageState::kSwapped : PageState::kAbsent;
+  if ((entry & kSwapped) == 0) return PageState::kAbsent;
+  // The lowest bits number the swap file; to who may not see them they are 0. The kernel's own
+  // entries have the numbers above (include/linux/swap.h): pages on their way to another place in
+  // memory, of a device, poisoned; the last one marks that there is none.
+  constexpr uint64_t kSwapFile = 0x1f;
+  constexpr uint64_t kMostSwapFiles = 23;
+  if ((entry & kSwapFile) == kSwapFile) return PageState::kAbsent;
+  if ((entry & kSwapFile) < kMostSwapFiles) return PageState::kSwapped;
+  return (entry & kFileOrShared) != 0 ? PageState::kResidentFile : PageState::kResident;
 }
 
 PageState page_state_of_categories(uint64_t categories) {
@@ -103,7 +112,11 @@ void PageMap::read(Address first_page, std::span<PageState> out, Pages pages) {
   const auto set_states = [&](AddressRange run, uint64_t categories) {
     const auto begin = static_cast<ptrdiff_t>((run.begin - first_page) / page_size_);
     const auto end = static_cast<ptrdiff_t>((run.end - first_page) / page_size_);
-    std::fill(out.begin() + begin, out.begin() + end, page_state_of_categories(categories));
+    const PageState state = page_state_of_categories(categories);
+    const auto states = out.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+    std::fill(states.begin(), states.end(), state);
+    // The scan does not tell a page in swap from one that the kernel is moving.
+    if (state == PageState::kSwapped) read_entries(run.begin, states);
   };
   if (scan(range, pages, set_states)) return;
   read_entries(first_page, out);
@@ -132,7 +145,15 @@ std::optional<PageMap::Bytes> PageMap::count(AddressRange range, Pages pages) {
         bytes.huge += run.size();
         [[fallthrough]];
       case PageState::kResident: bytes.resident += run.size(); break;
-      case PageState::kSwapped: bytes.swapped += run.size(); break;
+      case PageState::kSwapped: {
+        std::vector<PageState> states(run.size() / page_size_, PageState::kSwapped);
+        read_entries(run.begin, states);
+        const auto moved = std::count(states.begin(), states.end(), PageState::kResident);
+        const auto swapped = std::count(states.begin(), states.end(), PageState::kSwapped);
+        bytes.resident += static_cast<uint64_t>(moved) * page_size_;
+        bytes.swapped += static_cast<uint64_t>(swapped) * page_size_;
+        break;
+      }
       default: break;
     }
   });

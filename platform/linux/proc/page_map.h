@@ -1,7 +1,7 @@
 // Which pages of a process are in memory, from /proc/PID/pagemap.
 //
-//   bit 63        62       61                       58
-//   in memory  in swap  of a file or shared      guard region (6.15)
+//   bit 63        62       61                       58                      4 to 0
+//   in memory  in swap  of a file or shared      guard region (6.15)   swap file, 23 and more: none
 //
 // Where the kernel has it (6.7), the ioctl PAGEMAP_SCAN of the same file is used instead: it
 // returns runs, not pages, so an absent terabyte costs nothing; and only it recognizes huge pages,

@@ -54,7 +54,14 @@ PageMap own_page_map() {
 
 TEST_CASE("a page's 64 bits tell its state") {
   CHECK(page_state_of_entry(uint64_t{1} << 63) == PageState::kResident);
-  CHECK(page_state_of_entry(uint64_t{1} << 62) == PageState::kSwapped);
+  constexpr uint64_t kSwapped = uint64_t{1} << 62;
+  CHECK(page_state_of_entry(kSwapped) == PageState::kSwapped);
+  // In the fourth file, at its page 1000.
+  CHECK(page_state_of_entry(kSwapped | 1000 << 5 | 3) == PageState::kSwapped);
+  // On its way to another place in memory, of which there may be no swap at all; and a marker.
+  CHECK(page_state_of_entry(kSwapped | 1000 << 5 | 29) == PageState::kResident);
+  CHECK(page_state_of_entry(kSwapped | uint64_t{1} << 61 | 29) == PageState::kResidentFile);
+  CHECK(page_state_of_entry(kSwapped | 31) == PageState::kAbsent);
   CHECK(page_state_of_entry(0) == PageState::kAbsent);
 }
 

@@ -145,7 +145,8 @@ TEST_CASE("where no owner changed, the next step does not lead to those that did
              "What next\n"
              "  The program has as much in use as before. To compare once the process has\n"
              "  grown:\n"
-             "    heapsnap attach 42\n"));
+             "    heapsnap attach --references yes 42 -o later.hsnap\n"
+             "    heapsnap diff b.hsnap later.hsnap\n"));
   CHECK(says(text, "    heapsnap report b.hsnap\n"));
   CHECK(!says(text, "heapsnap owners"));
 }

@@ -78,6 +78,7 @@ TEST_CASE("owners are a tree, with what is alike on one line") {
   CHECK(says(text, fmt::format("    heapsnap why {:#x} a.hsnap\n",
                                reported.heap.address_of(reported.table + 1).value())));
   CHECK(says(text, "    heapsnap types a.hsnap\n"));
+  CHECK(says(text, "    heapsnap leaks a.hsnap\n"));
   CHECK(!says(text, "heapsnap objects"));
   CHECK(says(text,
              "    heapsnap attach --references yes 42 -o later.hsnap\n"
@@ -93,7 +94,7 @@ TEST_CASE("owners are a tree, with what is alike on one line") {
   CHECK(says(printed_by([&](Writer& out) {
                print_owners(out, reported.input(), tree, coarse, TextStyle{});
              }),
-             "\n  1 smaller row with 1.9 KiB below these: --limit 0 --min-share 0\n"));
+             "\n  1 smaller row, counted in the sizes above: --limit 0 --min-share 0\n"));
   const std::string json = printed_by(
       [&](Writer& out) { print_json_owners(out, reported.input(), tree, OwnerListing{}); });
   simdjson::dom::parser parser;
@@ -263,6 +264,7 @@ TEST_CASE("however little room there is, it is said that more than one root hold
   CHECK(display_width(cut) <= 50);
   CHECK(cut.starts_with("gateway::"));
   CHECK(cut.ends_with("and 1 more variable, together"));
+  CHECK(labels.of_several(30) == kSeveralRoots);
 }
 
 TEST_CASE("a variable without a name is where its words are") {
