@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "report/garbage_text.h"
 #include "report/number_text.h"
 #include "report/reference_labels.h"
 #include "report/reference_report.h"
@@ -114,7 +115,8 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
   if (census.all.count != 0) print_kinds(out, census, width);
   if (census.garbage.count != 0) {
     print_lines(out, "  garbage   ",
-                tally_text(census.garbage) + ": objects that the garbage collector will free",
+                tally_text(census.garbage) + ": " +
+                    garbage_text(input.metadata.runtimes, census.garbage, census.in_use),
                 width);
   }
   if (census.suppressed.count != 0) {

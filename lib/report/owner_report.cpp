@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "report/garbage_text.h"
 #include "report/number_text.h"
 #include "report/owner_labels.h"
 #include "report/reference_labels.h"
@@ -279,9 +280,9 @@ void print_owners(Writer& out, const ReferenceReportInput& input, const OwnerTre
               width);
   if (tree.garbage.count != 0) {
     print_lines(out, "  garbage   ",
-                fmt::format("{} in {}: objects that the garbage collector will free",
-                            size_text(tree.garbage.bytes),
-                            count_text(tree.garbage.count, "block", "blocks")),
+                fmt::format("{} in {}: {}", size_text(tree.garbage.bytes),
+                            count_text(tree.garbage.count, "block", "blocks"),
+                            garbage_text(input.metadata.runtimes, tree.garbage, tree.in_use)),
                 width);
   }
   if (tree.leaked.count != 0) {

@@ -142,7 +142,7 @@ StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTre
     profile.add(profile.child(0, {what, {}, 0, {}}), blocks.count, blocks.bytes);
   };
   add_unowned("leaked: no root leads to it", tree.leaked);
-  add_unowned("garbage: the garbage collector will free it", tree.garbage);
+  add_unowned("garbage: freed by the next full garbage collection", tree.garbage);
   return profile;
 }
 

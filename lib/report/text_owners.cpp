@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 
+#include "report/garbage_text.h"
 #include "report/largest_owners.h"
 #include "report/number_text.h"
 #include "report/owner_labels.h"
@@ -74,10 +75,10 @@ void print_largest_owners(TextPage& page) {
   print_owner_table(page, sums);
   if (sums.garbage.count != 0) {
     page.sentence(fmt::format(
-        "{} of them, {} in {}, is garbage: objects that the garbage collector "
-        "will free.",
+        "{} of them, {} in {}, is garbage: {}.",
         percent_text(sums.garbage.bytes, sums.in_use.bytes), size_text(sums.garbage.bytes),
-        count_text(sums.garbage.count, "block", "blocks")));
+        count_text(sums.garbage.count, "block", "blocks"),
+        garbage_text(page.input.metadata.runtimes, sums.garbage, sums.in_use)));
   }
   const OwnerCommands commands = owner_commands(page.input);
   if (!sums.owners.empty()) {

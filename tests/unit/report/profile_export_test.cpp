@@ -116,7 +116,7 @@ TEST_CASE("a profile of owners has what no root leads to, be it leaked or garbag
   CHECK(profile.bytes() == tree.in_use.bytes);
   CHECK(text_of([&](Writer& out) { export_folded(profile, out); }) ==
         "leaked: no root leads to it 200\n"
-        "garbage: the garbage collector will free it 400\n");
+        "garbage: freed by the next full garbage collection 400\n");
 }
 
 TEST_CASE("a profile has each frame, node and sample once") {

@@ -150,17 +150,31 @@ TEST_CASE("leaks say what is lost, and what that led to") {
 }
 
 TEST_CASE("what is said of leaks follows their sum, before other sums") {
-  const ReportedHeap reported;
+  ReportedHeap reported;
   LeakCensus census = take_leak_census(reported.streams, reported.heap.streams);
   census.garbage = {3, 4096};
-  const std::string text = printed_by([&](Writer& out) {
-    print_leaks(out, reported.input(), census, 20, TextStyle{false, 80});
-  });
-  CHECK(says(text,
+  const auto text = [&] {
+    return printed_by([&](Writer& out) {
+      print_leaks(out, reported.input(), census, 20, TextStyle{false, 80});
+    });
+  };
+  CHECK(says(text(),
              "            1 block directly, 0 in cycles, 1 held by these\n"
              "            No root leads to these blocks. Sizes include everything that is\n"
              "            reachable only through them.\n"
-             "  garbage   4.0 KiB in 3 blocks: objects that the garbage collector will free\n"));
+             "  garbage   4.0 KiB in 3 blocks: objects that no root leads to, freed by the\n"
+             "            next full garbage collection\n"));
+  // Much garbage, and a runtime whose collector can be told to run.
+  auto& runtimes = reported.heap.snapshot.metadata.runtimes.runtimes;
+  runtimes.emplace_back().kind = RuntimeKind::kPython;
+  CHECK(says(text(),
+             "freed by the\n            next full garbage collection (in Python: gc.collect())\n"));
+  runtimes.emplace_back().kind = RuntimeKind::kRuby;
+  CHECK(says(text(), "(in Python: gc.collect(); in Ruby:\n            GC.start)\n"));
+  runtimes.erase(runtimes.begin());
+  CHECK(says(text(), "next full garbage collection (in Ruby: GC.start)\n"));
+  census.in_use.bytes = census.garbage.bytes * 11;
+  CHECK(says(text(), "next full garbage collection\n"));
 }
 
 TEST_CASE("the tracker is not to be loaded where it records") {

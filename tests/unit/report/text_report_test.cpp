@@ -268,9 +268,10 @@ What keeps the blocks in use (usable bytes)
   CHECK(!contains(first_screen(report), "heapsnap leaks"));
   CHECK(!contains(text, "garbage"));
   report.owners->garbage = {300, 25 << 20};
-  CHECK(contains(first_screen(report),
-                 "  25.0 % of them, 25.0 MiB in 300 blocks, is garbage: objects that the garbage\n"
-                 "  collector will free.\n"));
+  CHECK(
+      contains(first_screen(report),
+               "  25.0 % of them, 25.0 MiB in 300 blocks, is garbage: objects that no root leads\n"
+               "  to, freed by the next full garbage collection.\n"));
   report.owners->leaked = {};
   CHECK(contains(first_screen(report), "\n  Nothing is leaked.\n"));
   CHECK(!contains(first_screen(report), "heapsnap leaks"));
