@@ -43,6 +43,15 @@ def check_owners(heapsnap, path):
     print(f"owners: Cache::STORE keeps {store['retained_bytes']} bytes")
 
 
+def check_buffers(heapsnap, path):
+    """What objects have in blocks of malloc has a name, as often as the program made it."""
+    counts = {row["type"]: row["count"] for row in json.loads(run(heapsnap, "types", path, "-j"))["types"]}
+    for kind, least in (("Array items", 500), ("Struct members", 500), ("Object variables", 500), ("Integer digits", 500),
+                        ("method code", 100), ("method definition", 100)):
+        assert counts.get(kind, 0) >= least, (kind, counts.get(kind), counts)
+    print("buffers:", ", ".join(f"{counts[kind]} {kind}" for kind in ("Array items", "Struct members", "Object variables")))
+
+
 def check(heapsnap, name, ruby, root):
     with tempfile.TemporaryDirectory() as folder, RubyTarget(ruby, root, "ruby_graph_process.rb", ORDERS) as target:
         print(f"Ruby {name}:")
@@ -55,6 +64,7 @@ def check(heapsnap, name, ruby, root):
         assert not others, others
         print(f"references: {agree} of {agree} that ObjectSpace gives; besides: {besides}")
         check_in_use(heapsnap, path, target.pid)
+        check_buffers(heapsnap, path)
         check_owners(heapsnap, path)
         check_owners(heapsnap, target.pid)
         held = run(heapsnap, "why", hex(target.said["order"]), path, "-j", "--limit", "20")

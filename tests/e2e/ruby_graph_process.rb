@@ -58,6 +58,17 @@ count.times { |number| Cache::STORE["key #{number}"] = Order.new(number) }
 200.times { |number| Cache::SEEN << "seen #{number} " * 10 }
 100.times { |number| Service::Registry::ITEMS << Pair.new("left #{number}" * 9, [number.to_s]) }
 
+# What these have beside their slot lies in blocks of malloc.
+LongStruct = Struct.new(*(0...100).map { |number| :"field#{number}" })
+class LongObject
+  def initialize
+    100.times { |number| instance_variable_set(:"@field#{number}", number) }
+  end
+end
+Cache::LONG = Array.new(500) do |number|
+  [Array.new(100, number), LongStruct.new(*(0...100)), LongObject.new, 1 << (4000 + number)]
+end
+
 def look
   Cache::STORE.size + Cache::SEEN.size + Service::Registry::ITEMS.size
 end

@@ -14,12 +14,27 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kCachedValue = 8;  // iseq_inline_constant_cache_entry
+constexpr uint64_t kDefinition = 16;  // rb_method_entry_t
 
 constexpr uint64_t kStringBytes = 24;
 constexpr uint64_t kHashTable = RubyValue::user_flag(3);
 constexpr uint64_t kItemsInSlot = RubyValue::user_flag(1);  // of arrays and objects
 constexpr uint64_t kArrayItems = 32;
 }  // namespace
+
+RubyGraph::RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyTypes& types,
+                     const RubyShapes& shapes, RuntimeObjects& objects)
+    : memory_(memory),
+      layout_(layout),
+      types_(types),
+      shapes_(shapes),
+      objects_(objects),
+      array_items_(objects.add_buffer_kind("Array items", true)),
+      struct_members_(objects.add_buffer_kind("Struct members", true)),
+      object_variables_(objects.add_buffer_kind("Object variables", true)),
+      class_data_(objects.add_buffer_kind("Class data", false)),
+      code_(objects.add_buffer_kind("method code", false)),
+      definition_(objects.add_buffer_kind("method definition", false)) {}
 
 void RubyGraph::add_page(const RubyPage& page, uint64_t page_bytes) {
   objects_.slots.add_page({page.body, page.body + page_bytes}, page.body + page.start,
@@ -32,8 +47,10 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   const RubyType builtin = types_.all()[owner.type].builtin;
   const bool is_module = builtin == RubyType::kClass || builtin == RubyType::kModule;
   if (is_module && modules_.size() < kMostModules) modules_.push_back(at.value());
+  const RubyBuffer buffer = ruby_buffer(slot, layout_, shapes_);
   const Kind kind{ruby_words_to_skip(slot, layout_, shapes_),
-                  owner.of_class != nullptr ? owner.of_class->number + 1 : 0, owner.type, is_dead};
+                  owner.of_class != nullptr ? owner.of_class->number + 1 : 0, owner.type, buffer.by,
+                  is_dead};
   Recent& recent = recent_[KindHash()(kind) % recent_.size()];
   if (recent.number == SlotMap::kBuffers || recent.kind != kind) {
     uint32_t& known = classes_[kind];
@@ -42,8 +59,9 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   }
   objects_.slots.add_slot(index, recent.number);
   if (builtin == RubyType::kString) add_string_bytes(slot);
+  if (builtin == RubyType::kBignum) add_digits(slot);
   if (builtin == RubyType::kHash) add_hash_pairs(slot);
-  add_buffer_end(slot);
+  add_buffer_end(buffer);
   if (!transient_.is_empty()) add_transient(at, slot);
   if (builtin == RubyType::kData && !is_dead) add_data(types_.all()[owner.type], slot);
 }
@@ -125,11 +143,10 @@ void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uin
   objects_.blocks.push_back({Address(at), of_class});
 }
 
-void RubyGraph::add_buffer_end(std::span<const std::byte> slot) {
+void RubyGraph::add_buffer_end(const RubyBuffer& buffer) {
   constexpr uint64_t kMostWords = uint64_t{1} << 40;
   constexpr size_t kMostLarge = 1 << 22;
   constexpr uint64_t kSmall = 62;  // RuntimeObjects::add_buffer() can say it in less memory
-  const RubyBuffer buffer = ruby_buffer(slot, layout_, shapes_);
   if (buffer.at.is_null() || buffer.words > kMostWords) return;
   if (buffer.words <= kSmall) {
     objects_.add_buffer(buffer.at, ObjectClass::words_from(buffer.words));
@@ -271,6 +288,22 @@ void RubyGraph::add_string_bytes(std::span<const std::byte> slot) {
   add_block(words.word_at(kStringBytes), string_bytes_, "String bytes", ObjectClass::kNoReferences);
 }
 
+void RubyGraph::add_digits(std::span<const std::byte> slot) {
+  constexpr uint64_t kInSlot = RubyValue::user_flag(2);
+  constexpr uint64_t kDigits = 24;
+  const StructBytes words(slot, 8);
+  if ((words.word_at(0) & kInSlot) != 0) return;
+  add_block(words.word_at(kDigits), digits_, "Integer digits", ObjectClass::kNoReferences);
+}
+
+uint8_t RubyGraph::buffer_kind(RubyType builtin) const {
+  switch (builtin) {
+    case RubyType::kArray: return array_items_;
+    case RubyType::kStruct: return struct_members_;
+    default: return object_variables_;
+  }
+}
+
 uint32_t RubyGraph::make_class(const RubyOwner& owner, const Kind& kind) {
   const RubyTypes::Type& type = types_.all()[owner.type];
   ObjectClass made;
@@ -283,6 +316,13 @@ uint32_t RubyGraph::make_class(const RubyOwner& owner, const Kind& kind) {
     made.is_exact = true;
   }
   made.skip = kind.skip;
+  if (kind.buffer_by != 0) made.buffers.push_back({kind.buffer_by, buffer_kind(type.builtin)});
+  const bool is_module = type.builtin == RubyType::kClass || type.builtin == RubyType::kModule;
+  if (is_module && layout_.class_extension != RubyLayout::kNone) {
+    made.buffers.push_back({layout_.class_extension / 8, class_data_});
+  }
+  if (type.part == "iseq") made.buffers.push_back({layout_.iseq_body / 8, code_});
+  if (type.part == "ment") made.buffers.push_back({kDefinition / 8, definition_});
   if (type.part == "constcache") made.skip |= ObjectClass::word_bit(kCachedValue);
   return objects_.slots.add_class(std::move(made));
 }

@@ -3,7 +3,7 @@
 //
 //   of slots                                   what ruby_words.h says
 //   what code remembers of a constant          its value
-//   characters in a block of malloc            all of it
+//   characters, digits in a block of malloc    all of it
 //   pairs of a small hash in a block           what is behind the last one
 //   entries of a hash                          numbers (hashes), deleted ones, and room for more
 //   items, members, variables in a block       what is behind the last one
@@ -37,8 +37,7 @@ class RubyGraph {
  public:
   // All outlive it.
   RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyTypes& types,
-            const RubyShapes& shapes, RuntimeObjects& objects)
-      : memory_(memory), layout_(layout), types_(types), shapes_(shapes), objects_(objects) {}
+            const RubyShapes& shapes, RuntimeObjects& objects);
 
   // Then those of its slots that are used, ascending.
   void add_page(const RubyPage& page, uint64_t page_bytes);
@@ -68,6 +67,7 @@ class RubyGraph {
     uint64_t skip = 0;      // words
     uint32_t of_class = 0;  // number, and one; 0: none
     uint32_t type = 0;
+    uint32_t buffer_by = 0;  // RubyBuffer::by
     bool is_dead = false;
     bool operator==(const Kind&) const = default;
   };
@@ -85,12 +85,13 @@ class RubyGraph {
   // The words of an object that it has in the transient heap.
   void add_transient(Address at, std::span<const std::byte> slot);
   void add_data(const RubyTypes::Type& type, std::span<const std::byte> slot);
-  // Where the characters of a string are that has a block of malloc: nothing there is a reference,
-  // though the block may have been something else before.
+  // Where the characters of a string, or the digits of a number, are that has a block of malloc:
+  // nothing there is a reference, though the block may have been something else before.
   void add_string_bytes(std::span<const std::byte> slot);
+  void add_digits(std::span<const std::byte> slot);
   // Behind the items of an array, members of a struct, variables of an object that has room for
   // more, or whose block has.
-  void add_buffer_end(std::span<const std::byte> slot);
+  void add_buffer_end(const RubyBuffer& buffer);
   // Where the pairs of a small hash are (up to 3.1).
   void add_hash_pairs(std::span<const std::byte> slot);
   void add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,
@@ -99,6 +100,8 @@ class RubyGraph {
   void add_table_parts(std::span<const std::byte> header);
   void add_left_over(Address entries, uint64_t from, uint64_t to);
   void add_deleted(Address entries, uint64_t first, uint64_t bound);
+  // Of a built-in type's objects: what their buffer is called.
+  uint8_t buffer_kind(RubyType builtin) const;
   uint32_t make_class(const RubyOwner& owner, const Kind& kind);
 
   MemoryReader& memory_;
@@ -107,8 +110,15 @@ class RubyGraph {
   const RubyShapes& shapes_;
   RuntimeObjects& objects_;
   std::unordered_map<Kind, uint32_t, KindHash> classes_;
-  std::array<Recent, 1024> recent_{};          // most objects are what one before was
+  std::array<Recent, 1024> recent_{};  // most objects are what one before was
+  uint8_t array_items_;                // kinds of buffers
+  uint8_t struct_members_;
+  uint8_t object_variables_;
+  uint8_t class_data_;
+  uint8_t code_;
+  uint8_t definition_;
   uint32_t string_bytes_ = SlotMap::kBuffers;  // until there is one, as those below
+  uint32_t digits_ = SlotMap::kBuffers;
   uint32_t table_ = SlotMap::kBuffers;
   uint32_t table_bins_ = SlotMap::kBuffers;
   uint32_t table_entries_ = SlotMap::kBuffers;  // of a table that does not fit

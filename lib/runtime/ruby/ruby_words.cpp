@@ -110,21 +110,21 @@ RubyBuffer ruby_buffer(std::span<const std::byte> slot, const RubyLayout& layout
   switch (RubyValue::type_of(flags)) {
     case RubyType::kArray:
       if ((flags & (kInSlot | layout.flag_shared | is_young)) != 0) return {};
-      return {Address(words.word_at(32)), words.word_at(16)};
+      return {Address(words.word_at(32)), words.word_at(16), 4};
     case RubyType::kObject: {
       if ((flags & (kInSlot | is_young)) != 0) return {};
       if (!layout.has_shapes()) {
-        return {Address(words.word_at(24)), words.int_at(layout.object_count)};
+        return {Address(words.word_at(24)), words.int_at(layout.object_count), 3};
       }
       const uint32_t count = shapes.variables(flags >> 32);
       if (count == RubyShapes::kTable) return {};
-      return {Address(words.word_at(16)), count};
+      return {Address(words.word_at(16)), count, 2};
     }
     case RubyType::kStruct: {
       const bool is_there = (flags & layout.struct_length_mask) == 0 &&
                             (!has_transient_heap(layout) || (flags & kYoungStruct) == 0);
       if (!is_there) return {};
-      return {Address(words.word_at(24)), words.word_at(16)};
+      return {Address(words.word_at(24)), words.word_at(16), 3};
     }
     default: return {};
   }

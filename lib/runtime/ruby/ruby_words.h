@@ -35,6 +35,7 @@ uint64_t ruby_words_to_skip(std::span<const std::byte> slot, const RubyLayout& l
 struct RubyBuffer {
   Address at;  // null: it has none
   uint64_t words = 0;
+  uint32_t by = 0;  // word of the slot that leads there
 };
 // Of arrays, structs and objects.
 RubyBuffer ruby_buffer(std::span<const std::byte> slot, const RubyLayout& layout,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "references/slot_map.h"
@@ -119,5 +120,50 @@ TEST_CASE("entries of a hash that are deleted, behind the last one, or hashes ar
     CHECK(words_of(small, 100) == Words{1, 2, 4, 5, 7, 8, 10, 11, 13, 14});
     CHECK(words_of(large, 7) == Words{1, 2, 4, 5});
     CHECK(words_of(damaged, 3) == Words{0, 1, 2});
+  }
+}
+
+TEST_CASE("buffers of an object's own are called by what they hold") {
+  for (const unsigned minor : {1U, 4U}) {
+    CAPTURE(minor);
+    FakeRuby ruby(3, minor);
+    const uint64_t page = ruby.add_page(40, 10);
+    const uint64_t place = ruby.next_table(256);
+    const auto add = [&](RubyType type, uint64_t flags, unsigned word) {
+      const uint64_t slot = ruby.add(page, ruby.object_class, type, flags);
+      ruby.put(slot + 16, 2);
+      ruby.put(slot + word * 8, place);
+      return slot;
+    };
+    const unsigned of_object = ruby.layout.has_shapes() ? 2 : 3;
+    const uint64_t array = add(RubyType::kArray, 0, 4);
+    const uint64_t shares = add(RubyType::kArray, ruby.layout.flag_shared, 4);
+    const uint64_t in_slot = add(RubyType::kArray, kUser1 | 1 << 15, 2);
+    const uint64_t structure = add(RubyType::kStruct, 0, 3);
+    const uint64_t object = add(RubyType::kObject, 0, of_object);
+    const uint64_t number = add(RubyType::kBignum, 0, 3);
+    const uint64_t digits = ruby.next_table(16);
+    ruby.put(number + 24, digits);
+    REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
+    // "4 Array items": the word that leads there, and what is there.
+    const auto buffer_of = [&](uint64_t slot) -> std::string {
+      const SlotMap& slots = ruby.objects.slots;
+      const auto& buffers = slots.class_of(slots.find(slot)->number).buffers;
+      if (buffers.empty()) return "";
+      return std::to_string(buffers.front().word) + " " +
+             ruby.objects.buffer_kinds[buffers.front().kind].name;
+    };
+    CHECK(buffer_of(array) == "4 Array items");
+    CHECK(buffer_of(shares).empty());
+    CHECK(buffer_of(in_slot).empty());
+    CHECK(buffer_of(structure) == "3 Struct members");
+    CHECK(buffer_of(object) == std::to_string(of_object) + " Object variables");
+    bool has_digits = false;
+    for (const RuntimeObjects::Block& block : ruby.objects.blocks) {
+      if (block.at != Address(digits)) continue;
+      const ObjectClass& known = ruby.objects.slots.classes()[block.of_class];
+      has_digits = known.name == "Integer digits" && known.skips(0);
+    }
+    CHECK(has_digits);
   }
 }
