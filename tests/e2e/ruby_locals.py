@@ -2,7 +2,7 @@
 """Who keeps the memory of a Ruby program that holds it in local variables: ruby_locals.py HEAPSNAP [FOLDER VERSION...]
 
 Each program keeps what it has made in one variable: of the main program, a method, a block, a thread, a fiber, in an
-argument that is passed down, in one that a block has kept, in the object whose method runs. The first row of owners
+argument that is passed down, in one that a block has kept, in the object whose method runs, in Thread.current. The first row of owners
 names that, with the method, file and line, and why begins there: of the process, a snapshot, and, where there is
 gcore, a core."""
 
@@ -17,7 +17,7 @@ from ruby_target import RubyTarget, rubies
 
 COUNT = 20_000
 PROGRAMS = ("main", "method_local", "block_local", "argument", "captured", "beside_thread", "thread_local", "fiber_local",
-            "self", "many_lines")
+            "self", "many_lines", "kept_by_thread", "kept_by_worker")
 
 
 def run(heapsnap, *words):
@@ -47,7 +47,7 @@ def check_program(heapsnap, ruby, root, program):
     with tempfile.TemporaryDirectory() as folder, RubyTarget(ruby, root, "ruby_locals_process.rb", program, COUNT) as target:
         pid, said = target.pid, target.said
         tid = int(pid)
-        if program == "thread_local":
+        if program in ("thread_local", "kept_by_worker"):
             tid, = (int(one) for one in os.listdir(f"/proc/{pid}/task")
                     if open(f"/proc/{pid}/task/{one}/comm", encoding="utf-8").read() == "worker\n")
         path = f"{folder}/a.hsnap"

@@ -111,6 +111,20 @@ def fiber_local(count)
   fiber.resume
 end
 
+# What Rails keeps between its calls: of the main thread, and of one that works.
+def kept_by_thread(count)
+  Thread.current[:orders] = make(count)
+  finish(address_of(Thread.current[:orders][700]), 'Thread.current[:orders]')
+end
+
+def kept_by_worker(count)
+  Thread.new do
+    Thread.current.name = 'worker'
+    Thread.current[:orders] = make(count)
+    finish(address_of(Thread.current[:orders][700]), 'Thread.current[:orders]')
+  end.join
+end
+
 def many_lines(count)
   orders = make(count)
   number = 0

@@ -57,6 +57,9 @@ class RubyClasses {
   // (up to 3.1).
   template <typename See>
   void each_variable(uint64_t at, See see);
+  // The same of a st_table.
+  template <typename See>
+  void each_entry(Address table, See see);
   // A string's bytes, up to `longest`; none where there is no string.
   std::optional<std::string> text_of(uint64_t value, size_t longest);
   // Whether it can be shown as it is.
@@ -94,17 +97,21 @@ class RubyClasses {
 
 template <typename See>
 void RubyClasses::each_variable(uint64_t at, See see) {
+  const auto extension = cache_.word(Address(at) + layout_.class_extension, 8);
+  if (!extension || *extension == 0) return;
+  const auto table = cache_.word(Address(*extension) + layout_.class_variables, 8);
+  if (table && *table != 0) each_entry(Address(*table), see);
+}
+
+template <typename See>
+void RubyClasses::each_entry(Address table, See see) {
   constexpr uint64_t kMost = 1 << 16;
   constexpr uint64_t kEntry = 24;  // st_table_entry: hash, key, record
   constexpr uint64_t kBound = 40;  // st_table: entries_bound, entries
   constexpr uint64_t kEntries = 48;
   constexpr uint64_t kDeleted = ~uint64_t{0};
-  const auto extension = cache_.word(Address(at) + layout_.class_extension, 8);
-  if (!extension || *extension == 0) return;
-  const auto table = cache_.word(Address(*extension) + layout_.class_variables, 8);
-  if (!table || *table == 0) return;
-  const auto bound = cache_.word(Address(*table) + kBound, 8);
-  const auto entries = cache_.word(Address(*table) + kEntries, 8);
+  const auto bound = cache_.word(table + kBound, 8);
+  const auto entries = cache_.word(table + kEntries, 8);
   if (!bound || !entries || *bound > kMost) return;
   for (uint64_t i = 0; i < *bound; ++i) {
     std::array<uint64_t, 3> entry;

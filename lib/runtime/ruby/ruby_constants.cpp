@@ -36,7 +36,7 @@ void RubyConstants::find_table() {
     const auto word = table_word(object_);
     const auto table = word ? RubyIdTable::at(cache_, *word) : std::nullopt;
     if (!table) continue;
-    table->each([this](uint64_t key, Address entry) {
+    table->each([this](uint64_t key, Address entry, Address) {
       if (cache_.word(entry + kConstantValue, 8) == string_) string_key_ = key;
       return true;
     });
@@ -100,7 +100,7 @@ void RubyConstants::add_variables(uint64_t of_class, RuntimeObjects& objects) {
   const auto table = word ? RubyIdTable::at(cache_, *word) : std::nullopt;
   if (!table) return;
   const std::string prefix = of_class == object_ ? "" : classes_.name_of(of_class) + "::";
-  table->each([&](uint64_t key, Address entry) {
+  table->each([&](uint64_t key, Address entry, Address) {
     if (objects.variables.size() >= kMostVariables) return false;
     const auto value = cache_.word(entry + kConstantValue, 8);
     if (!value || !RubyValue::is_object(*value)) return true;

@@ -30,7 +30,8 @@ class RubyConstants {
                 RubyClasses& classes);
 
   bool has_names() const { return names_ != 0; }
-  // Of the number of a name, which an ID has above its four lowest bits.
+  // Of the number of a name, which an ID has above its lowest bits.
+  static constexpr unsigned kScopeBits = 4;  // ID_SCOPE_SHIFT
   std::optional<std::string> name_of(uint64_t key);
   // Of an array of Ruby; nothing where there is none, or no such item.
   std::optional<uint64_t> element(uint64_t array, uint64_t index);

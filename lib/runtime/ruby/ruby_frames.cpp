@@ -19,11 +19,15 @@ constexpr uint64_t kEscaped = 4;  // VM_ENV_FLAG_ESCAPED
 }  // namespace
 
 RubyFrames::RubyFrames(Target& target, const RubyLayout& layout, RubyFunctions& functions,
-                       std::span<const uint64_t> threads, std::span<const uint64_t> fibers)
+                       RubyFiberLocals& fiber_locals, std::span<const uint64_t> threads,
+                       std::span<const uint64_t> fibers)
     : target_(target), layout_(layout), functions_(functions), cache_(target.memory()) {
   of_interpreter_.insert(threads.begin(), threads.end());
   of_interpreter_.insert(fibers.begin(), fibers.end());
-  for (const Context& context : find_contexts(threads, fibers)) add_stack(context);
+  for (const Context& context : find_contexts(threads, fibers)) {
+    add_fiber_locals(context, fiber_locals);
+    add_stack(context);
+  }
 }
 
 std::vector<RubyFrames::Context> RubyFrames::find_contexts(std::span<const uint64_t> threads,
@@ -170,6 +174,13 @@ void RubyFrames::add_words(AddressRange range, const Frame& frame, AddressRange 
     const bool is_env = at <= frame.ep && frame.ep - at < kEnvWords * kWord;
     if (is_env || locals.contains(at)) continue;
     add(at, values.word_at(at - stack.begin), kTemporary, call, tid);
+  }
+}
+
+void RubyFrames::add_fiber_locals(const Context& context, RubyFiberLocals& fiber_locals) {
+  for (RubyFiberLocal& one : fiber_locals.of(context.at)) {
+    if (locals_.size() >= kMostLocals || is_of_interpreter(one.value)) continue;
+    locals_.push_back({one.word, context.tid, std::move(one.name)});
   }
 }
 

@@ -1,5 +1,6 @@
 // The local variables of the methods and blocks that run, as variables of the graph of references:
-// of each thread, and of each of its fibers.
+// of each thread, and of each of its fibers. Those that a fiber has beside its calls are among them
+// (ruby_fiber_locals.h).
 //
 //   rb_execution_context_t | vm_stack | size | cfp |
 //
@@ -26,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/ruby/ruby_fiber_locals.h"
 #include "runtime/ruby/ruby_functions.h"
 #include "runtime/ruby/ruby_layout.h"
 #include "target/page_cache.h"
@@ -45,7 +47,8 @@ class RubyFrames {
   // outlive it. Nothing of a stack from the first frame on, seen from the outermost, that does not
   // fit.
   RubyFrames(Target& target, const RubyLayout& layout, RubyFunctions& functions,
-             std::span<const uint64_t> threads, std::span<const uint64_t> fibers);
+             RubyFiberLocals& fiber_locals, std::span<const uint64_t> threads,
+             std::span<const uint64_t> fibers);
 
   // By threads; of each, those of the outermost frame first.
   std::vector<RubyLocal> take_locals() { return std::move(locals_); }
@@ -86,6 +89,8 @@ class RubyFrames {
   int32_t tid_of(uint64_t thread);
   bool spend(uint64_t bytes);
   bool read_stack(const Context& context, Stack& stack, std::vector<Frame>& frames);
+  // They last longer than any call: each comes before what the fiber runs.
+  void add_fiber_locals(const Context& context, RubyFiberLocals& fiber_locals);
   void add_stack(const Context& context);
   // Where the first of so many locals of a frame is; null: it cannot be told.
   Address locals_of(const Frame& frame, const Stack& stack, uint64_t count);

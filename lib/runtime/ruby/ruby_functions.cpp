@@ -9,7 +9,6 @@ namespace heapsnap {
 namespace {
 
 constexpr size_t kLongestLabel = 200;
-constexpr unsigned kScopeBits = 4;  // ID_SCOPE_SHIFT
 
 // What a program calls a local variable: no operator, and nothing that Ruby has made up.
 bool is_local_name(std::string_view name) {
@@ -79,7 +78,7 @@ std::optional<std::string> RubyFunctions::file_of(uint64_t path) {
 }
 
 std::string RubyFunctions::local_of(uint64_t id) {
-  auto name = constants_.name_of(id >> kScopeBits);
+  auto name = constants_.name_of(id >> RubyConstants::kScopeBits);
   if (!name || !is_local_name(*name) || !RubyClasses::has_no_controls(*name)) return {};
   return std::move(*name);
 }

@@ -19,7 +19,8 @@ class RubyIdTable {
   // Nothing where there cannot be one. `cache` outlives it.
   static std::optional<RubyIdTable> at(PageCache& cache, uint64_t address);
 
-  // Calls see(key, value as an address) until it returns false.
+  // Calls see(key, value as an address, where the value is), ascending by place, until it returns
+  // false.
   template <typename See>
   void each(See see) const;
 
@@ -43,7 +44,10 @@ void RubyIdTable::each(See see) const {
     const auto key = cache_->word(item, 4);
     const auto value = cache_->word(item + kItemValue, 8);
     if (!key || !value) return;
-    if (*key != 0 && *value % 8 == 0 && *value != 0 && !see(*key, Address(*value))) return;
+    if (*key != 0 && *value % 8 == 0 && *value != 0 &&
+        !see(*key, Address(*value), item + kItemValue)) {
+      return;
+    }
   }
 }
 

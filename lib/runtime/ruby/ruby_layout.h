@@ -77,6 +77,8 @@ struct RubyLayout {
   uint32_t ec_stack_size = 0;
   uint32_t ec_frame = 0;
   uint32_t ec_thread = 0;
+  uint32_t ec_locals = 0;       // Thread.current[...]
+  uint32_t ec_storage = kNone;  // Fiber.current.storage; kNone: there is none
   uint32_t frame_bytes = 0;
   uint32_t frame_pc = 0;
   uint32_t frame_sp = 0;
@@ -109,6 +111,8 @@ struct RubyLayout {
   static constexpr uint32_t kBeforeSweep = 1;  // of heap_page.flags
 
   bool has_transient_heap() const { return transient_bytes != kNone; }
+  // Of what Thread.current[...] has; before, it is a st_table.
+  bool has_id_table_of_locals() const { return major >= 3; }
   bool has_shapes() const { return shape_bytes != kNone; }
   uint64_t mark_bytes() const { return (page_bytes / kLeastSlot + 63) / 64 * 8; }
   std::string version() const;

@@ -69,6 +69,8 @@ FIELDS = {
     "ec_stack_size": ["&((rb_execution_context_t*)0)->vm_stack_size"],
     "ec_frame": ["&((rb_execution_context_t*)0)->cfp"],
     "ec_thread": ["&((rb_execution_context_t*)0)->thread_ptr"],
+    "ec_locals": ["&((rb_execution_context_t*)0)->local_storage"],
+    "ec_storage": ["&((rb_execution_context_t*)0)->storage"],
     "frame_bytes": ["sizeof(rb_control_frame_t)"],
     "frame_pc": ["&((rb_control_frame_t*)0)->pc"],
     "frame_sp": ["&((rb_control_frame_t*)0)->sp"],

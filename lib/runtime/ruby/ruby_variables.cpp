@@ -11,7 +11,6 @@ namespace heapsnap {
 
 namespace {
 
-constexpr unsigned kScopeBits = 4;  // ID_SCOPE_SHIFT
 // rb_global_entry, rb_global_variable: the same from 2.7 to 3.4.
 constexpr uint64_t kEntryId = 8;
 constexpr uint64_t kVariableValue = 8;
@@ -30,7 +29,7 @@ RubyVariables::RubyVariables(Target& target, const RubyLayout& layout, const Rub
       cache_(target.memory()) {}
 
 std::optional<std::string> RubyVariables::name_of(uint64_t id) {
-  auto name = constants_.name_of(id >> kScopeBits);
+  auto name = constants_.name_of(id >> RubyConstants::kScopeBits);
   if (!name || name->size() < 2 || ((*name)[0] != '@' && (*name)[0] != '$')) return std::nullopt;
   return name;
 }
@@ -54,9 +53,9 @@ bool RubyVariables::is_object_at(uint64_t value) {
 bool RubyVariables::are_globals(const RubyIdTable& table) {
   constexpr unsigned kEnough = 8;
   unsigned good = 0;
-  table.each([&](uint64_t key, Address entry) {
+  table.each([&](uint64_t key, Address entry, Address) {
     const auto id = cache_.word(entry + kEntryId, 8);
-    const auto name = id && *id >> kScopeBits == key ? name_of(*id) : std::nullopt;
+    const auto name = id && *id >> RubyConstants::kScopeBits == key ? name_of(*id) : std::nullopt;
     return name && (*name)[0] == '$' && ++good < kEnough;
   });
   return good == kEnough;
@@ -73,7 +72,7 @@ void RubyVariables::add_globals(RuntimeObjects& objects) {
       const uint64_t at = words.word_at(offset);
       const auto table = RubyIdTable::at(cache_, at);
       if (!table || !are_globals(*table)) continue;
-      table->each([&](uint64_t, Address entry) {
+      table->each([&](uint64_t, Address entry, Address) {
         const auto id = cache_.word(entry + kEntryId, 8);
         const auto variable = cache_.word(entry, 8);
         auto name = id ? name_of(*id) : std::nullopt;

@@ -90,7 +90,9 @@ void RubyWalk::walk_pages() {
     RubyVariables variables(target_, *layout_, place_, *classes_, shapes_, constants);
     graph_->add_variables(constants, variables);
     RubyFunctions functions(target_, *layout_, *classes_, constants);
-    RubyFrames frames(target_, *layout_, functions, graph_->threads(), graph_->fibers());
+    RubyFiberLocals fiber_locals(target_, *layout_, *classes_, constants);
+    RubyFrames frames(target_, *layout_, functions, fiber_locals, graph_->threads(),
+                      graph_->fibers());
     graph_->add_locals(frames, place_.module);
   }
   std::sort(blocks_.begin(), blocks_.end());

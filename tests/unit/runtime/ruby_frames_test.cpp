@@ -120,7 +120,8 @@ struct FakeRubyCalls {
     RubyConstants constants(ruby.target, layout, ruby.place, classes);
     REQUIRE(constants.has_names());
     RubyFunctions functions(ruby.target, layout, classes, constants);
-    RubyFrames found(ruby.target, layout, functions, std::span(&thread, 1), {});
+    RubyFiberLocals fiber_locals(ruby.target, layout, classes, constants);
+    RubyFrames found(ruby.target, layout, functions, fiber_locals, std::span(&thread, 1), {});
     left_over = found.left_over();
     std::vector<std::string> texts;
     for (const RubyLocal& local : found.take_locals()) {
@@ -156,6 +157,70 @@ TEST_CASE("local variables of Ruby's frames have names, with method, file and li
     CHECK(fake.left_over[0] ==
           AddressRange{Address(FakeRubyCalls::kStack + 144), Address(fake.frames.back())});
   }
+}
+
+TEST_CASE("what a fiber keeps by name comes before the locals of what it runs") {
+  for (const unsigned minor : kBothMinors) {
+    CAPTURE(minor);
+    FakeRubyCalls fake(minor);
+    const uint64_t table = fake.ruby.next_table(24);
+    const uint64_t items = fake.ruby.next_table(8 * 16);
+    fake.put(fake.context + fake.layout.ec_locals, table);
+    fake.ruby.put_int(table, 8);
+    fake.put(table + 16, items);
+    // A number, names that are symbols or need quotes, one that cannot be told from a function's.
+    const std::vector<std::string> names = {"count", "rows", "rows.all", "a in b", "done?"};
+    for (size_t i = 0; i < names.size(); ++i) {
+      fake.name(10 + i, names[i]);
+      fake.ruby.put_int(items + (i + 1) * 16, FakeRubyCalls::kFirstName + 10 + i);
+      fake.put(items + (i + 1) * 16 + 8, i == 0 ? 85 : fake.held);
+    }
+    if (fake.layout.ec_storage != RubyLayout::kNone) {
+      fake.put(fake.context + fake.layout.ec_storage, fake.held);
+    }
+    const auto text = [&](const std::string& name, uint64_t word) {
+      return name + " " + std::to_string(word - FakeRubyCalls::kStack);
+    };
+    LocalTexts expected = {text("Thread.current[:rows]", items + 40),
+                           text("Thread.current[:\"rows.all\"]", items + 56),
+                           text("Thread.current[:done?]", items + 88)};
+    if (fake.layout.ec_storage != RubyLayout::kNone) {
+      expected.push_back(text("Fiber.current.storage", fake.context + fake.layout.ec_storage));
+    }
+    const LocalTexts found = fake.locals();
+    REQUIRE(found.size() > expected.size());
+    CHECK(LocalTexts(found.begin(), found.begin() + static_cast<ptrdiff_t>(expected.size())) ==
+          expected);
+    CHECK(found[expected.size()] == "orders in handle() at app.rb:43 24");
+  }
+}
+
+TEST_CASE("before 3.0 what a fiber keeps by name is in another kind of table") {
+  FakeRuby ruby(2, 7);
+  const uint64_t page = ruby.add_page(40, 100);
+  const uint64_t held = ruby.add(page, ruby.object_class, RubyType::kObject, FakeRuby::kEmbedded);
+  ruby.add_variables(page, held);
+  const uint64_t context = ruby.next_table(256);
+  const uint64_t table = ruby.next_table(56);
+  const uint64_t entries = ruby.next_table(2 * 24);
+  constexpr uint64_t kStore = 301;  // the name that FakeRuby gives a constant
+  ruby.put(context + ruby.layout.ec_locals, table);
+  ruby.put(table + 40, 2);
+  ruby.put(table + 48, entries);
+  ruby.put(entries, ~uint64_t{0});  // deleted
+  ruby.put(entries + 8, kStore << 4);
+  ruby.put(entries + 16, held);
+  ruby.put(entries + 24 + 8, kStore << 4);
+  ruby.put(entries + 24 + 16, held);
+  RubyClasses classes(ruby.target, ruby.layout);
+  REQUIRE(classes.check(ruby.place).empty());
+  RubyConstants constants(ruby.target, ruby.layout, ruby.place, classes);
+  const auto found =
+      RubyFiberLocals(ruby.target, ruby.layout, classes, constants).of(Address(context));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].name == "Thread.current[:STORE]");
+  CHECK(found[0].word == Address(entries + 24 + 16));
+  CHECK(found[0].value == held);
 }
 
 TEST_CASE("locals that a block has kept lie elsewhere") {
