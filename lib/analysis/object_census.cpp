@@ -50,6 +50,17 @@ void add_retained(const TypeCensus& blocks, const std::vector<BlockType>& types,
   census.retained_bytes = std::move(of_classes);
 }
 
+uint64_t slot_rest(const RuntimeModel& model, size_t runtime) {
+  const Runtime& known = model.runtimes[runtime];
+  if (known.kind != RuntimeKind::kPython) return 0;
+  ObjectCensus::Sum sum;
+  for (const RuntimeClass& row : model.classes) {
+    if (row.runtime == runtime) add(sum, row);
+  }
+  const uint64_t in_slots = sum.bytes - std::min(sum.bytes, sum.malloc_bytes);
+  return known.used_bytes - std::min(known.used_bytes, in_slots);
+}
+
 ObjectCensus take_object_census(const RuntimeModel& model, ObjectCensus::Order order) {
   ObjectCensus census;
   census.classes = model.classes;

@@ -1,6 +1,7 @@
 // The objects of language runtimes in a snapshot, by class, and what their pools have free.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -31,6 +32,10 @@ uint64_t all_bytes(const RuntimeClass& row);
 // told apart: then nothing is added, as where no block has a class.
 void add_retained(const TypeCensus& blocks, const std::vector<BlockType>& types,
                   ObjectCensus& census);
+// What the used slots of a Python have besides its objects and their own buffers: bytes that each
+// slot is rounded up by, and buffers that no one object has. 0 of other runtimes, whose objects
+// count with all of their slot.
+uint64_t slot_rest(const RuntimeModel& model, size_t runtime);
 ObjectCensus take_object_census(const RuntimeModel& model, ObjectCensus::Order order);
 
 }  // namespace heapsnap

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analysis/context_account.h"
+#include "analysis/object_census.h"
 #include "report/advice_text.h"
 #include "report/json_row.h"
 #include "report/json_writer.h"
@@ -317,8 +318,10 @@ void write_heap(JsonWriter& json, const HeapSummary& summary) {
 
 // `heapsnap objects -j` has their objects by class.
 void write_runtimes(JsonWriter& json, const RuntimeModel& model) {
-  objects(json, "runtimes", model.runtimes,
-          [&](const Runtime& runtime, size_t) { write_row_members(json, runtime); });
+  objects(json, "runtimes", model.runtimes, [&](const Runtime& runtime, size_t number) {
+    write_row_members(json, runtime);
+    json.member("slot_rest_bytes", slot_rest(model, number));
+  });
 }
 
 void write_findings(JsonWriter& json, const SnapshotMetadata& metadata) {

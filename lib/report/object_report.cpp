@@ -76,6 +76,14 @@ void print_runtime(Writer& out, const ObjectReportInput& input, uint32_t number,
     text += fmt::format(", {} in headers and what is left over", share(rest));
   }
   print_lines(out, fmt::format("  {:<8}  ", words.areas), text, width);
+  if (const uint64_t rest = slot_rest(input.metadata.runtimes, number); rest != 0) {
+    print_lines(out, "  slots     ",
+                fmt::format("{} used: {} by these objects and their buffers, {} by rounding up to "
+                            "multiples of 16 bytes and by buffers that no one object has",
+                            size_text(runtime.used_bytes), size_text(runtime.used_bytes - rest),
+                            size_text(rest)),
+                width);
+  }
   if (runtime.unswept_slots != 0) {
     print_lines(out, "  note      ",
                 fmt::format("{} of the used slots ({}) have objects that the garbage collector has "
@@ -251,8 +259,12 @@ void print_json_objects(Writer& out, const ObjectReportInput& input) {
   };
   json.begin_object();
   write_json_head(json, "objects", input.metadata, input.snapshot_path);
-  objects("runtimes", model.runtimes, [&](const Runtime& row) { write_row_members(json, row); });
   size_t next = 0;
+  objects("runtimes", model.runtimes, [&](const Runtime& row) {
+    write_row_members(json, row);
+    json.member("slot_rest_bytes", slot_rest(model, next++));
+  });
+  next = 0;
   objects("objects", input.census.classes, [&](const RuntimeClass& row) {
     json.member("runtime", to_string(model.runtimes[row.runtime].kind));
     json.member("type", row.name);

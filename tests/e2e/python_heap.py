@@ -104,6 +104,11 @@ def check_objects(found, said):
             # They are behind the instance: 30 at most, the order in which they came, and how many there are.
             assert size + 3 * 8 * count < row["bytes"] <= size + (31 * 8 + 32) * count, (name, row, size)
             assert row["owned_bytes"] == 0, (name, row, size)
+    # The figures add up, and what is left over is rounding up, and buffers of no one object.
+    in_slots = sum(row["bytes"] + row["owned_bytes"] - row["malloc_bytes"] for row in found.classes.values())
+    assert in_slots + runtime["slot_rest_bytes"] == runtime["used_bytes"], (in_slots, runtime)
+    used_slots = sum(row["used_slots"] for row in found.pages)
+    assert runtime["slot_rest_bytes"] <= 15 * used_slots + runtime["other_slot_bytes"], (used_slots, runtime)
     # Types call themselves "weakref.ReferenceType"; __name__ is the last word.
     tracked = {}
     for name, row in found.classes.items():
@@ -174,6 +179,7 @@ def check_text(heapsnap, snapshot, found):
     shown = re.findall(r"^ .* ([\d,]+) +[\d.]+ [KMG]?i?B +(?:[\d.]+ [KMG]?i?B +)?(\S+)$", text, re.MULTILINE)
     assert [(int(count.replace(",", "")), name) for count, name in shown] == \
         [(row["count"], row["type"]) for row in most], (shown, text)
+    assert " by rounding up to multiples of 16 bytes" in " ".join(text.split()), text
     assert f"{len(found.classes) - 3:,} more classes" in text and "--limit 0" in text, text
     assert max(map(len, text.splitlines())) <= 60, text
 
