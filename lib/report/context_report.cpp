@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analysis/bounded_sum.h"
@@ -50,6 +53,35 @@ void print_problems(Writer& out, const RuntimeModel& model, uint32_t runtime, si
                 "of " + printable(context.name) + ", " + printable(context.problem), width);
     ++shown;
   }
+}
+
+// Contexts of a name of which it is known what they are for.
+struct ContextUses {
+  std::vector<const RuntimeContext*> contexts;  // the largest first
+  uint64_t bytes = 0;                           // of them all
+  uint64_t free_bytes = 0;
+};
+
+// The largest first.
+std::vector<ContextUses> uses_by_name(const RuntimeModel& model) {
+  std::map<std::string_view, ContextUses> by_name;
+  for (const RuntimeContext& context : model.contexts) {
+    if (context.ident.empty()) continue;
+    ContextUses& uses = by_name[context.name];
+    uses.contexts.push_back(&context);
+    uses.bytes = bounded_sum(uses.bytes, context.bytes);
+    uses.free_bytes = bounded_sum(uses.free_bytes, context.free_bytes);
+  }
+  std::vector<ContextUses> found;
+  for (auto& [name, uses] : by_name) {
+    std::stable_sort(
+        uses.contexts.begin(), uses.contexts.end(),
+        [](const RuntimeContext* a, const RuntimeContext* b) { return a->bytes > b->bytes; });
+    found.push_back(std::move(uses));
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const ContextUses& a, const ContextUses& b) { return a.bytes > b.bytes; });
+  return found;
 }
 
 }  // namespace
@@ -109,35 +141,43 @@ void print_context_names(Writer& out, const RuntimeModel& model, uint64_t limit,
 
 void print_context_uses(Writer& out, const RuntimeModel& model, uint64_t limit, const Ink& ink,
                         size_t width) {
-  std::vector<const RuntimeContext*> rows;
-  for (const RuntimeContext& context : model.contexts) {
-    if (!context.ident.empty()) rows.push_back(&context);
-  }
-  if (rows.empty()) return;
-  std::stable_sort(rows.begin(), rows.end(), [](const RuntimeContext* a, const RuntimeContext* b) {
-    return a->bytes > b->bytes;
-  });
-  const size_t shown = limit == 0 ? rows.size() : std::min<size_t>(limit, rows.size());
+  const std::vector<ContextUses> uses = uses_by_name(model);
+  if (uses.empty()) return;
+  // What takes most may be many small contexts of one name: each name has a share of the rows.
+  const uint64_t of_each = limit == 0 ? UINT64_MAX : std::max<uint64_t>(limit / uses.size(), 1);
+  const size_t names_shown = limit == 0 ? uses.size() : std::min<size_t>(limit, uses.size());
   constexpr size_t kNumbers = 28;
   const size_t words = width > kNumbers + 24 ? width - kNumbers : 24;
   size_t names = 0;
-  for (size_t i = 0; i < shown; ++i) {
-    names = std::max(names, display_width(printable(rows[i]->name)));
+  for (size_t i = 0; i < names_shown; ++i) {
+    names = std::max(names, display_width(printable(uses[i].contexts.front()->name)));
   }
   names = std::min(names, words / 3);
   TextTable table;
   for (const char* title : {"bytes", "free"}) table.add_column(title, TextTable::Align::kRight);
   for (const char* title : {"name", "for"}) table.add_column(title, TextTable::Align::kLeft);
-  for (size_t i = 0; i < shown; ++i) {
-    table.add_row({size_text(rows[i]->bytes), size_text(rows[i]->free_bytes),
-                   clipped(printable(rows[i]->name), names),
-                   clipped(printable(rows[i]->ident), words - names)});
+  for (size_t i = 0; i < names_shown; ++i) {
+    const ContextUses& use = uses[i];
+    const size_t shown = std::min<uint64_t>(of_each, use.contexts.size());
+    const std::string name = clipped(printable(use.contexts.front()->name), names);
+    uint64_t bytes = use.bytes;
+    uint64_t free_bytes = use.free_bytes;
+    for (size_t k = 0; k < shown; ++k) {
+      const RuntimeContext& context = *use.contexts[k];
+      table.add_row({size_text(context.bytes), size_text(context.free_bytes), name,
+                     clipped(printable(context.ident), words - names)});
+      bytes -= std::min(bytes, context.bytes);
+      free_bytes -= std::min(free_bytes, context.free_bytes);
+    }
+    if (shown == use.contexts.size()) continue;
+    table.add_row({size_text(bytes), size_text(free_bytes), name,
+                   "(" + count_text(use.contexts.size() - shown) + " more: --limit 0)"});
   }
   out.write("\n" + ink.bold("Contexts by what they are for") + "\n");
   table.print(out, ink, width);
-  if (shown == rows.size()) return;
+  if (names_shown == uses.size()) return;
   out.write(fmt::format("  {}: --limit 0\n",
-                        count_text(rows.size() - shown, "more context", "more contexts")));
+                        count_text(uses.size() - names_shown, "more name", "more names")));
 }
 
 void write_json_context(JsonWriter& json, const RuntimeModel& model,

@@ -154,3 +154,39 @@ TEST_CASE("JSON has every class") {
   CHECK(uint64_t(first["owned_bytes"]) == 1 << 20);
   CHECK(uint64_t(root["pages"].at(0)["free_slots"]) == 6200);
 }
+
+TEST_CASE("of contexts with a use, those of the names that have most come first") {
+  SnapshotMetadata metadata;
+  Runtime& postgres = metadata.runtimes.runtimes.emplace_back();
+  postgres.kind = RuntimeKind::kPostgres;
+  postgres.contexts = 40;
+  const auto add = [&](const char* name, uint64_t bytes, unsigned number) {
+    RuntimeContext& context = metadata.runtimes.contexts.emplace_back();
+    context.name = name;
+    context.ident = "use " + std::to_string(number);
+    context.bytes = bytes;
+    context.free_bytes = 1024;
+  };
+  // The larger ones are fewer.
+  for (unsigned i = 0; i < 5; ++i) add("function", 16 << 10, i);
+  for (unsigned i = 0; i < 30; ++i) add("plan", i == 20 ? 8 << 10 : 4 << 10, i);
+  add("index", 2048, 0);
+  const auto uses_of = [&](uint64_t limit) {
+    const std::string text = text_of(metadata, limit);
+    return text.substr(text.find("Contexts by what they are for\n"));
+  };
+  const std::string text = uses_of(6);
+  CAPTURE(text);
+  CHECK(text.find("Contexts by what they are for\n"
+                  "      bytes      free  name      for\n"
+                  "    8.0 KiB   1.0 KiB  plan      use 20\n"
+                  "    4.0 KiB   1.0 KiB  plan      use 0\n"
+                  "  112.0 KiB  28.0 KiB  plan      (28 more: --limit 0)\n"
+                  "   16.0 KiB   1.0 KiB  function  use 0\n"
+                  "   16.0 KiB   1.0 KiB  function  use 1\n"
+                  "   48.0 KiB   3.0 KiB  function  (3 more: --limit 0)\n"
+                  "    2.0 KiB   1.0 KiB  index     use 0\n") == 0);
+  CHECK(uses_of(2).find("  2.0 KiB") == std::string::npos);
+  CHECK(uses_of(2).find("  1 more name: --limit 0\n") != std::string::npos);
+  CHECK(uses_of(0).find("more") == std::string::npos);
+}
