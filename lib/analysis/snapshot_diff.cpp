@@ -235,6 +235,7 @@ void SnapshotDiffBuilder::add_owners(Section& section, const DiffInput& input) {
   total.count -= tree.leaked.count;
   section.totals.emplace_back(total);
   snapshots_.back().leaked = tree.leaked;
+  snapshots_.back().garbage = tree.garbage;
 }
 
 void SnapshotDiffBuilder::add_types(Section& section, const DiffInput& input) {
@@ -316,6 +317,7 @@ void SnapshotDiffBuilder::add_leaks(Section& section, const DiffInput& input) {
   section.table.add(sums, name_of);
   section.totals.emplace_back(census.all);
   snapshots_.back().leaked = census.all;
+  snapshots_.back().garbage = census.garbage;
 }
 
 void SnapshotDiffBuilder::add_sizes(Section& section, const std::vector<SizeClass>& sizes) {

@@ -55,7 +55,10 @@ struct DiffSnapshot {
   FreezeMethod method = FreezeMethod::kNone;
   // All blocks but malloc's own, usable bytes; with the used slots of language runtimes.
   Tally in_use;
-  std::optional<Tally> leaked;    // of these, where there are references and it was asked for
+  // Of these, where there are references and it was asked for: what no root leads to, and no object
+  // of a language runtime; what its collector would free (garbage_of()).
+  std::optional<Tally> leaked;
+  std::optional<Tally> garbage;
   std::string why_no_references;  // a clause
 };
 

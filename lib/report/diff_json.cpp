@@ -123,6 +123,10 @@ void write_snapshot(JsonWriter& json, const DiffSnapshot& snapshot, const std::s
     json.member("leaked_blocks", snapshot.leaked->count);
     json.member("leaked_bytes", snapshot.leaked->bytes);
   }
+  if (snapshot.garbage) {
+    json.member("garbage_blocks", snapshot.garbage->count);
+    json.member("garbage_bytes", snapshot.garbage->bytes);
+  }
   json.member("why_no_references", snapshot.why_no_references);
   json.end_object();
 }

@@ -80,6 +80,14 @@ class DiffPage {
     print_lines(out_, fmt::format("  {:<10}", name), text, width_);
   }
 
+  // What no root leads to, where either snapshot has any.
+  void unowned_field(const char* name, const std::optional<Tally>& before,
+                     const std::optional<Tally>& after) {
+    if (!before || !after || (before->bytes == 0 && after->bytes == 0)) return;
+    const double change = static_cast<double>(after->bytes) - static_cast<double>(before->bytes);
+    field(name, fmt::format("{}, {}", size_text(after->bytes), change_text(change)));
+  }
+
   // "/opt/server (build 1a2b3c4d), process 41 at 2026-11-23T09:00:00.1Z"
   std::string process_text(const Process& process) const {
     const Process& first = diff_.snapshots.front().process;
@@ -138,12 +146,10 @@ class DiffPage {
     }
     field("in use", total_text(diff_.in_use, true));
     field("resident", total_text(diff_.resident, false));
-    const auto& before = diff_.snapshots.front().leaked;
-    const auto& after = diff_.snapshots.back().leaked;
-    if (before && after && (before->bytes != 0 || after->bytes != 0)) {
-      const double change = static_cast<double>(after->bytes) - static_cast<double>(before->bytes);
-      field("leaked", fmt::format("{}, {}", size_text(after->bytes), change_text(change)));
-    }
+    const DiffSnapshot& old = diff_.snapshots.front();
+    const DiffSnapshot& now = diff_.snapshots.back();
+    unowned_field("leaked", old.leaked, now.leaked);
+    unowned_field("garbage", old.garbage, now.garbage);
     if (has_steps_) {
       field("order", "what never shrank and grew in most steps comes first, by its slope");
     }

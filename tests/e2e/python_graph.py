@@ -89,6 +89,8 @@ def check_leaks(heapsnap, path, collected):
     leaks = json.loads(run(heapsnap, "leaks", path, "-j"))
     # 50 rings of two lists with their items, less what is left on a stack, and what else only the collector frees.
     assert 160 <= leaks["garbage_blocks"] <= 4 * collected + 500, (leaks["garbage_blocks"], collected)
+    snapshots = json.loads(run(heapsnap, "diff", path, path, "--by", "owner", "-j"))["snapshots"]
+    assert [one["garbage_bytes"] for one in snapshots] == [leaks["garbage_bytes"]] * 2, snapshots
     rows = run(heapsnap, "export", path, "--format", "ndjson", "--rows", "flat")
     assert rows.count('"leaked":true') == leaks["leaked_blocks"], leaks["leaked_blocks"]
     print(f"leaks: {leaks['garbage_blocks']} blocks are garbage, {leaks['leaked_blocks']} leaked; the collector finds "

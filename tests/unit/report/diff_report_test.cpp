@@ -83,6 +83,22 @@ TEST_CASE("what grew by more than what holds it is followed by what shrank besid
   CHECK(!says(text, "OldEntry"));
 }
 
+TEST_CASE("what no root leads to is said where either snapshot has some") {
+  SnapshotDiff diff = diff_of_entries(0);
+  for (DiffSnapshot& snapshot : diff.snapshots) snapshot.leaked = snapshot.garbage = Tally{};
+  CHECK(!says(text_of(diff), "  garbage "));
+  diff.snapshots.back().garbage = Tally{3, 2 * kMiB};
+  CHECK(says(text_of(diff), "  garbage   2.0 MiB, +2.0 MiB\n"));
+  CHECK(!says(text_of(diff), "  leaked "));
+  std::swap(diff.snapshots.front(), diff.snapshots.back());
+  CHECK(says(text_of(diff), "  garbage   0 B, -2.0 MiB\n"));
+  std::string json;
+  Writer out(json);
+  print_json_diff(out, {diff, {"a.hsnap", "b.hsnap"}, {}, {}});
+  out.flush();
+  CHECK(says(json, "\"garbage_blocks\":3,\"garbage_bytes\":2097152,"));
+}
+
 TEST_CASE(
     "where the process came to be tracked in between, the newer snapshot is the one to keep") {
   SnapshotDiff diff = diff_of_entries(0);
