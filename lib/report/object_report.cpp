@@ -165,7 +165,8 @@ void print_pages(Writer& out, const ObjectReportInput& input, const Ink& ink, si
 std::string retained_text(const ObjectReportInput& input) {
   if (!input.census.retained_bytes.empty()) {
     return "retained: everything that would be freed if these objects went: objects of other "
-           "classes, and memory that is no object, too. So it may be more than all objects have.";
+           "classes, and memory that is no object, too. So it may be more than all objects have, "
+           "and less than bytes where something else leads to their buffers, too.";
   }
   if (input.metadata.references && input.metadata.references->why_not.empty()) {
     return "What they retain is not known: the references are not those of objects, or two "

@@ -79,6 +79,9 @@ def check(heapsnap, name, ruby, root):
             assert json.dumps(variable) in held, (variable, held[:2000])
         rows = {row["type"]: row for row in json.loads(run(heapsnap, "objects", path, "-j"))["objects"]}
         assert rows["Order"]["count"] == ORDERS and rows["Order"]["retained_bytes"] > ORDERS * 350, rows["Order"]
+        # The state of the interpreter is not what this object frees.
+        assert rows["RubyVM"]["owned_bytes"] == 0, rows["RubyVM"]
+        assert rows["RubyVM"]["retained_bytes"] >= rows["RubyVM"]["bytes"], rows["RubyVM"]
         # It ends with another status where something is leaked.
         done = subprocess.run([heapsnap, "leaks", path, "-j"], capture_output=True, text=True, check=False)
         leaks = json.loads(done.stdout)

@@ -33,6 +33,17 @@ std::string RubyTypes::name_of(Address type) {
   return {text.begin(), end};
 }
 
+bool RubyTypes::frees_data(std::span<const std::byte> slot) {
+  constexpr uint64_t kTyped = 1;
+  constexpr uint64_t kFlags = 3;
+  constexpr uint64_t kFree = 16;  // rb_data_type_t: wrap_struct_name, dmark, dfree
+  const StructBytes words(slot, 8);
+  const uint64_t typed = words.word_at(RubyValue::kDataTyped);
+  if ((typed & kTyped) == 0 || typed > kFlags) return typed != 0;
+  const Address type(words.word_at(RubyValue::kDataType));
+  return cache_.word(type + kFree, 8).value_or(0) != 0;
+}
+
 uint32_t RubyTypes::find_data(std::span<const std::byte> slot) {
   constexpr auto kNameless = static_cast<uint32_t>(RubyType::kData);
   constexpr uint64_t kTyped = 1;  // and 2: its data is in the slot; else a function that frees it

@@ -40,6 +40,8 @@ class RubyTypes {
     if (builtin == RubyType::kData) return find_data(slot);
     return static_cast<uint32_t>(builtin);
   }
+  // Whether a T_DATA has a function that frees its data: else that is somebody else's.
+  bool frees_data(std::span<const std::byte> slot);
   // What objects of this type are called that have no class.
   std::string internal_name(size_t number) const;
   const std::vector<Type>& all() const { return all_; }

@@ -194,7 +194,10 @@ void RubyWalk::add_object(std::span<const std::byte> slot, const RubyOwner& owne
   sums_.add_object(owner, slot.size());
   const RubyObject object = measure_ruby_object(*layout_, shapes_, slot);
   if (object.owned_bytes != 0) sums_.add_owned(owner, object.owned_bytes, !object.is_transient);
-  if (!object.block.is_null()) blocks_.push_back({object.block, owner});
+  const bool is_data = types_.all()[owner.type].builtin == RubyType::kData;
+  if (!object.block.is_null() && (!is_data || types_.frees_data(slot))) {
+    blocks_.push_back({object.block, owner});
+  }
   if (object.table.is_null()) return;
   tables_.push_back({object.table, owner});
   if (tables_.size() >= kTogether) read_tables();

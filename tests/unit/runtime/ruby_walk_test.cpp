@@ -181,9 +181,10 @@ TEST_CASE("blocks that only malloc knows the size of are those of its chunks") {
   FakeRuby ruby;
   const uint64_t page = ruby.add_page(40, 100);
   const uint64_t own = ruby.add_class("Own", ruby.object_class);
-  const uint64_t type = ruby.next_table(8);
+  const uint64_t type = ruby.next_table(24);
   const uint64_t name = ruby.next_table(16);
   ruby.put(type, name);
+  ruby.put(type + 16, 0x100500);  // the function that frees
   ruby.target.put_bytes(Address(name), std::as_bytes(std::span("VM/thread")));
   constexpr uint64_t kChunks = 0x300000;
   // Two of them have the second chunk; the third one has what is free, the last one what is mapped.
@@ -193,6 +194,15 @@ TEST_CASE("blocks that only malloc knows the size of are those of its chunks") {
     ruby.put(at + 16, type);
     ruby.put(at + 24, 1);
     ruby.put(at + 32, block);
+  }
+  // Nothing frees with these what they have: the interpreter's own state, what C code keeps.
+  const uint64_t shown = ruby.next_table(24);
+  ruby.put(shown, name);
+  for (const uint64_t typed : {1, 0}) {
+    const uint64_t at = ruby.add(page, own, RubyType::kData);
+    ruby.put(at + 16, shown);
+    ruby.put(at + 24, typed);
+    ruby.put(at + 32, kChunks + 0x10);
   }
   const uint64_t embedded = ruby.add(page, own, RubyType::kData);
   ruby.put(embedded + 16, type);
@@ -221,7 +231,7 @@ TEST_CASE("blocks that only malloc knows the size of are those of its chunks") {
   RuntimeModel model;
   walk.take(model);
   CHECK(class_row(model, "Own").malloc_bytes == 0xf8 + 0x3fff0);
-  CHECK(type_row(model, "DATA", "VM/thread").count == 5);
+  CHECK(type_row(model, "DATA", "VM/thread").count == 6);
   REQUIRE(model.areas.size() == 3);
   CHECK(model.areas[0].is_in_malloc);
   CHECK(model.areas[1].is_in_malloc);
