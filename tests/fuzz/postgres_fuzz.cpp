@@ -5,6 +5,7 @@
 #include <span>
 
 #include "tests/unit/runtime/fake_postgres.h"
+#include "tests/unit/runtime/model_sums.h"
 
 using namespace heapsnap;
 using test::FakePostgres;
@@ -36,6 +37,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (value % 2 == 0) value = parts[value / 2 % 8] + value / 16 % 0x400 * 8 % 0x2000;
     postgres.put(parts[place % 8] + place / 8 % 0x80 * 8, value);
   }
-  if (!test::adds_up(postgres, postgres.walk(true))) __builtin_trap();
+  RuntimeObjects objects;
+  if (!test::adds_up(postgres, postgres.walk(true, &objects))) __builtin_trap();
+  if (!test::is_sound(objects)) __builtin_trap();
   return 0;
 }

@@ -14,7 +14,7 @@ using test::FakePython;
 // the word that comes there.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kChange = 10;
-  FakePython python(10 + size % 4);
+  FakePython python(9 + size % 5);
   const uint64_t order =
       python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected);
   const uint64_t list =
@@ -66,6 +66,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (value % 2 == 0) value = parts[value / 2 % kParts] + value / 16 % 0x2000;
     python.put(parts[place % kParts] + place / kParts % 0x3ff * 8, value);
   }
-  if (!test::adds_up(python.walk()) || !test::fits(python.objects)) __builtin_trap();
+  if (!test::adds_up(python.walk())) __builtin_trap();
+  if (!test::fits(python.objects) || !test::is_sound(python.objects)) __builtin_trap();
   return 0;
 }

@@ -1,13 +1,36 @@
-// A Ruby heap whose words the input changes: whatever they are, its walk ends, and what it says
+// A Ruby heap, calls of methods, and a heap of young objects, whose words the input changes: whatever they are, its walk ends, and what it says
 // adds up.
 #include <cstdint>
 #include <cstring>
 #include <span>
 
-#include "tests/unit/runtime/fake_ruby.h"
+#include "tests/unit/runtime/fake_ruby_calls.h"
+#include "tests/unit/runtime/fake_transient_heap.h"
 
 using namespace heapsnap;
 using test::FakeRuby;
+using test::FakeRubyCalls;
+using test::FakeTransientHeap;
+
+namespace {
+
+// Objects whose buffers lie in the transient heap.
+void add_young(FakeRuby& ruby, uint64_t page) {
+  constexpr uint64_t kBuffer = FakeTransientHeap::kArena + 0x100;
+  const auto add = [&](RubyType type, uint64_t flags, std::initializer_list<uint64_t> words) {
+    uint64_t at = ruby.add(page, ruby.object_class, type, flags) + 16;
+    for (const uint64_t word : words) {
+      ruby.put(at, word);
+      at += 8;
+    }
+  };
+  add(RubyType::kArray, RubyValue::user_flag(13), {3, 6, kBuffer});
+  add(RubyType::kObject, RubyValue::user_flag(13), {5, kBuffer + 0x80});
+  add(RubyType::kHash, RubyValue::user_flag(12) | uint64_t{2} << 20, {kBuffer + 0x100});
+  add(RubyType::kStruct, RubyValue::user_flag(3), {4, kBuffer + 0x180});
+}
+
+}  // namespace
 
 // The first byte chooses a version; then ten bytes for each change: a place in one of many parts,
 // and the word that comes there.
@@ -28,22 +51,33 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     ruby.put(at + 16, FakeRuby::kTables + i * 64);
     ruby.put(at + 24, i % 4);
   }
-  const FakeRuby::VariableWords words = ruby.add_variables(ruby.add_page(40, 8), order);
   ruby.leave_unswept(page, 30);
-  const uint64_t parts[] = {FakeRuby::kVm, FakeRuby::kSpace, FakeRuby::kList, FakeRuby::kHeaders,
-                            FakeRuby::kTree, FakeRuby::kTables, order, ruby.slot(page, 0),
-                            // The variables of Ruby, and the tables that lead to them.
-                            FakeRuby::kVariables, words.constant - 0x200, words.global - 0x200,
-                            words.of_class - 0x100};
-  constexpr size_t kParts = std::size(parts);
+  const FakeRubyCalls calls(ruby);
+  const FakeRuby::VariableWords& words = calls.variables;
+  std::vector<uint64_t> parts = {
+      FakeRuby::kVm, FakeRuby::kSpace, FakeRuby::kList, FakeRuby::kHeaders, FakeRuby::kTree,
+      FakeRuby::kTables, order, ruby.slot(page, 0),
+      // The variables of Ruby, and the tables that lead to them.
+      FakeRuby::kVariables, words.constant - 0x200, words.global - 0x200, words.of_class - 0x100,
+      // Calls of methods.
+      FakeRubyCalls::kStack, calls.frames.back(), calls.thread, calls.context, calls.outer_code,
+      calls.inner_code};
+  if (ruby.layout.has_transient_heap()) {
+    add_young(ruby, ruby.add_page(40, 8));
+    FakeTransientHeap{ruby};
+    for (const uint64_t part : {FakeTransientHeap::kState, FakeTransientHeap::kArena,
+                                FakeTransientHeap::kArena + FakeTransientHeap::kBlock}) {
+      parts.push_back(part);
+    }
+  }
   for (size_t i = 1; i + kChange <= size && i < 64 * kChange; i += kChange) {
     uint16_t place = 0;
     uint64_t value = 0;
     std::memcpy(&place, data + i, sizeof place);
     std::memcpy(&value, data + i + sizeof place, sizeof value);
     // Half of the words are addresses in the parts: nothing else leads anywhere.
-    if (value % 2 == 0) value = parts[value / 2 % kParts] + value / 32 % 0x2000;
-    ruby.put(parts[place % kParts] + place / kParts % 0x1ff * 8, value);
+    if (value % 2 == 0) value = parts[value / 2 % parts.size()] + value / 32 % 0x2000;
+    ruby.put(parts[place % parts.size()] + place / parts.size() % 0x1ff * 8, value);
   }
   RubyWalk walk(ruby.target, ruby.place, ruby.wanted());
   // Chunks at the places of all that objects own.
@@ -58,6 +92,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   walk.take(model);
   if (!test::adds_up(model)) __builtin_trap();
   ruby.objects.slots.seal();
-  if (!test::fits(ruby.objects)) __builtin_trap();
+  if (!test::fits(ruby.objects) || !test::is_sound(ruby.objects)) __builtin_trap();
   return 0;
 }

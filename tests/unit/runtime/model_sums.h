@@ -1,6 +1,9 @@
 // Sums of a RuntimeModel that hold whatever the memory held that it was read from.
 #pragma once
 
+#include <algorithm>
+#include <string>
+
 #include "references/runtime_objects.h"
 #include "runtime/runtime_model.h"
 
@@ -21,6 +24,35 @@ inline bool adds_up(const RuntimeModel& model) {
     }
   }
   return true;
+}
+
+// What holds of all else that is said for the graph of references.
+inline bool is_sound(const RuntimeObjects& objects) {
+  constexpr size_t kLongestName = 1024;
+  const auto is_range = [](const AddressRange& range) { return range.begin < range.end; };
+  const auto has_class = [&](uint32_t number) { return number < objects.slots.classes().size(); };
+  const auto is_shown = [](const std::string& name) {
+    return !name.empty() && name.size() <= kLongestName &&
+           std::all_of(name.begin(), name.end(), [](char c) { return c < 0 || c >= ' '; });
+  };
+  for (const auto& variable : objects.variables) {
+    const bool is_local = variable.kind == RootKind::kLocal;
+    if (!is_shown(variable.name) || variable.module.empty()) return false;
+    if (!is_local && variable.tid != 0) return false;
+  }
+  for (const auto& part : objects.apart) {
+    if (part.bytes == 0 || !is_range({part.words, part.words + part.bytes})) return false;
+  }
+  const bool are_ranges =
+      std::all_of(objects.unused.begin(), objects.unused.end(), is_range) &&
+      std::all_of(objects.left_over.begin(), objects.left_over.end(),
+                  [](const RuntimeObjects::LeftOver& words) { return words.from < words.to; });
+  return are_ranges &&
+         std::all_of(
+             objects.blocks.begin(), objects.blocks.end(),
+             [&](const RuntimeObjects::Block& block) { return has_class(block.of_class); }) &&
+         std::all_of(objects.listed.begin(), objects.listed.end(),
+                     [](const RuntimeObjects::Listed& one) { return one.by != one.at; });
 }
 
 // What holds of slots, sealed: each is found where it is, and gives no words that are not its own.

@@ -6,131 +6,42 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/runtime/fake_ruby.h"
+#include "tests/unit/runtime/fake_ruby_calls.h"
 
 using namespace heapsnap;
 using test::FakeRuby;
+using test::FakeRubyCalls;
 
 namespace {
 
 // The versions whose structures differ most.
 constexpr unsigned kBothMinors[] = {1, 4};
 
-// A thread of a fake Ruby that runs two methods, and what a function in C has between them:
-//
-//   stack   | dummy: env | orders, 7, env, temporary | C: argument, env | one, env, temporary | ...
-struct FakeRubyCalls {
-  static constexpr uint64_t kStack = 0x60000000;
-  static constexpr uint64_t kStackBytes = 0x8000;
-  static constexpr uint64_t kThreadPointer = 0x7f0000001000;
-  static constexpr uint64_t kFirstName = 320;
-
-  FakeRuby ruby;
-  const RubyLayout& layout = ruby.layout;
-  uint64_t page = 0;
-  uint64_t held = 0;  // an object, which the words lead to
-  uint64_t thread = 0;
-  uint64_t context = 0;
-  uint64_t outer_code = 0;  // struct rb_iseq_constant_body
-  uint64_t inner_code = 0;
-  // Of the frames, the outermost first: dummy, outer, C, inner.
-  std::vector<uint64_t> frames;
-
-  explicit FakeRubyCalls(unsigned minor) : ruby(3, minor) {
-    ruby.target.map("60000000-60010000 rw-p 00000000 00:00 0");
-    page = ruby.add_page(40, 100);
-    const uint64_t order = ruby.add_class("Order", ruby.object_class);
-    held = ruby.add(page, order, RubyType::kObject, FakeRuby::kEmbedded);
-    ruby.add_variables(page, held);
-    name(0, "orders");
-    name(1, "one");
-    name(2, "+");
-    const uint64_t outer = add_iseq("handle", {0, 2}, outer_code);
-    const uint64_t inner = add_iseq("block in handle", {1}, inner_code);
-    ruby.target.add_thread(4711, Address(kThreadPointer));
-    thread = ruby.next_table(512);
-    context = ruby.next_table(256);
-    put(thread + layout.thread_ec, context);
-    const bool has_native = layout.thread_native != RubyLayout::kNone;
-    const uint64_t native = has_native ? ruby.next_table(64) : thread;
-    if (has_native) put(thread + layout.thread_native, native);
-    put(native + layout.thread_id, kThreadPointer);
-    put(context + layout.ec_thread, thread);
-    put(context + layout.ec_stack, kStack);
-    put(context + layout.ec_stack_size, kStackBytes / 8);
-
-    push_frame(0, kStack, 3, 0, 0);
-    push_frame(outer, kStack + 24, 2 + 3 + 1, 4, 0x20);
-    push_frame(0, kStack + 72, 1 + 3, 3, 0);
-    push_frame(inner, kStack + 104, 1 + 3 + 1, 3, 0x18);
-    put(context + layout.ec_frame, frames.back());
-    put(kStack + 24, held);        // orders
-    put(kStack + 32, held);        // what has no name
-    put(kStack + 64, held);        // a temporary
-    put(kStack + 72, held);        // the argument of C
-    put(kStack + 104, held);       // one
-    put(kStack + 104 + 32, 85);    // a number
-    put(kStack + 104 + 40, held);  // left over
-    put(frames[1] + layout.frame_self, held);
-    put(frames[2] + layout.frame_self, held);
-  }
-
-  void put(uint64_t at, uint64_t value) { ruby.put(at, value); }
-  void name(uint64_t number, const std::string& text) {
-    const uint64_t some = ruby.word(ruby.word(FakeRuby::kNames) + 16);
-    put(ruby.word(some + 32) + (kFirstName + number) * 16, ruby.add_text(text));
-  }
-  uint64_t add_iseq(const std::string& label, const std::vector<uint64_t>& locals, uint64_t& code) {
-    constexpr uint64_t kIseq = uint64_t{7} << 12;
-    const uint64_t iseq = ruby.add(page, 0, RubyType::kImemo, kIseq);
-    code = ruby.next_table(512);
-    put(iseq + layout.iseq_body, code);
-    put(code + layout.code_label, ruby.add_text(label));
-    put(code + layout.code_path, ruby.add_text("/srv/app.rb"));
-    const uint64_t table = ruby.next_table(64);
-    put(code + layout.code_locals, table);
-    ruby.put_int(code + layout.code_local_count, locals.size());
-    for (size_t i = 0; i < locals.size(); ++i) put(table + i * 8, (kFirstName + locals[i]) << 4);
-    // Lines 42, 43: the second one begins at the second word.
-    const uint64_t lines = ruby.next_table(64);
-    const uint64_t index = ruby.next_table(layout.line_index_blocks);
-    put(code + layout.code_begin, 0x70000000);
-    ruby.put_int(code + layout.code_size, 20);
-    put(code + layout.code_lines, lines);
-    ruby.put_int(code + layout.code_line_count, 2);
-    put(code + layout.code_line_index, index);
-    ruby.put_int(lines + layout.line_number, 42);
-    ruby.put_int(lines + layout.line_bytes + layout.line_number, 43);
-    put(index, uint64_t{1} | uint64_t{2} << 7 | uint64_t{2} << 14 | uint64_t{2} << 21);
-    return iseq;
-  }
-  // Of so many words, whose env ends before the `env_end`th.
-  void push_frame(uint64_t iseq, uint64_t values, uint64_t words, uint64_t ep, uint64_t pc) {
-    const uint64_t at = kStack + kStackBytes - (frames.size() + 1) * layout.frame_bytes;
-    frames.push_back(at);
-    put(at + layout.frame_iseq, iseq);
-    put(at + layout.frame_sp, values + words * 8);
-    put(at + layout.frame_ep, values + ep * 8);
-    put(at + layout.frame_pc, pc == 0 ? 0 : 0x70000000 + pc);
-  }
+// What is found of the calls of a fake Ruby.
+struct FoundCalls {
+  explicit FoundCalls(unsigned minor) : ruby(3, minor), calls(ruby) {}
 
   std::vector<std::string> locals() {
-    RubyClasses classes(ruby.target, layout);
+    RubyClasses classes(ruby.target, ruby.layout);
     REQUIRE(classes.check(ruby.place).empty());
-    RubyConstants constants(ruby.target, layout, ruby.place, classes);
+    RubyConstants constants(ruby.target, ruby.layout, ruby.place, classes);
     REQUIRE(constants.has_names());
-    RubyFunctions functions(ruby.target, layout, classes, constants);
-    RubyFiberLocals fiber_locals(ruby.target, layout, classes, constants);
-    RubyFrames found(ruby.target, layout, functions, fiber_locals, std::span(&thread, 1), {});
+    RubyFunctions functions(ruby.target, ruby.layout, classes, constants);
+    RubyFiberLocals fiber_locals(ruby.target, ruby.layout, classes, constants);
+    RubyFrames found(ruby.target, ruby.layout, functions, fiber_locals,
+                     std::span(&calls.thread, 1), {});
     left_over = found.left_over();
     std::vector<std::string> texts;
     for (const RubyLocal& local : found.take_locals()) {
-      CHECK(local.tid == 4711);
-      texts.push_back(local.name + " " + std::to_string(local.word.value() - kStack));
+      CHECK(local.tid == FakeRubyCalls::kTid);
+      texts.push_back(local.name + " " +
+                      std::to_string(local.word.value() - FakeRubyCalls::kStack));
     }
     return texts;
   }
 
+  FakeRuby ruby;
+  FakeRubyCalls calls;
   std::vector<AddressRange> left_over;
 };
 
@@ -141,10 +52,11 @@ using LocalTexts = std::vector<std::string>;
 TEST_CASE("local variables of Ruby's frames have names, with method, file and line") {
   for (const unsigned minor : kBothMinors) {
     CAPTURE(minor);
-    FakeRubyCalls fake(minor);
+    FoundCalls found(minor);
+    FakeRubyCalls& fake = found.calls;
     const uint64_t self_of_outer = fake.frames[1] + fake.layout.frame_self - FakeRubyCalls::kStack;
     const uint64_t self_of_c = fake.frames[2] + fake.layout.frame_self - FakeRubyCalls::kStack;
-    CHECK(fake.locals() ==
+    CHECK(found.locals() ==
           LocalTexts{"orders in handle() at app.rb:43 24",
                      "a temporary in handle() at app.rb:43 32",
                      "self in handle() at app.rb:43 " + std::to_string(self_of_outer),
@@ -153,8 +65,8 @@ TEST_CASE("local variables of Ruby's frames have names, with method, file and li
                      "a temporary in handle() at app.rb:43 " + std::to_string(self_of_c),
                      "a temporary in handle() at app.rb:43 72",
                      "one in block in handle() at app.rb:43 104"});
-    REQUIRE(fake.left_over.size() == 1);
-    CHECK(fake.left_over[0] ==
+    REQUIRE(found.left_over.size() == 1);
+    CHECK(found.left_over[0] ==
           AddressRange{Address(FakeRubyCalls::kStack + 144), Address(fake.frames.back())});
   }
 }
@@ -226,7 +138,8 @@ TEST_CASE("before 3.0 what a fiber keeps by name is in another kind of table") {
 TEST_CASE("locals that a block has kept lie elsewhere") {
   for (const unsigned minor : kBothMinors) {
     CAPTURE(minor);
-    FakeRubyCalls fake(minor);
+    FoundCalls found(minor);
+    FakeRubyCalls& fake = found.calls;
     // env: orders, what has no name, three words, and the object that it is of.
     const uint64_t values = fake.ruby.next_table(64);
     const uint64_t ep = values + 32;
@@ -237,8 +150,8 @@ TEST_CASE("locals that a block has kept lie elsewhere") {
     fake.put(ep + 8, env);
     fake.put(values, fake.held);
     fake.put(fake.frames[1] + fake.layout.frame_ep, ep);
-    const auto has_orders = [&fake] {
-      const auto texts = fake.locals();
+    const auto has_orders = [&found] {
+      const auto texts = found.locals();
       return texts.front().starts_with("orders in handle() at app.rb:43");
     };
     CHECK(has_orders());
@@ -259,7 +172,8 @@ TEST_CASE("locals that a block has kept lie elsewhere") {
 }
 
 TEST_CASE("a line is found by an index of the words of the code at which lines begin") {
-  FakeRubyCalls fake(1);
+  FoundCalls found(1);
+  FakeRubyCalls& fake = found.calls;
   const RubyLayout& layout = fake.layout;
   const uint64_t code = fake.outer_code;
   const uint64_t index = fake.ruby.next_table(layout.line_index_blocks + 2 * 80);
@@ -308,13 +222,14 @@ TEST_CASE("a line is found by an index of the words of the code at which lines b
     line = "app.rb ";
   }
   fake.put(fake.frames[1] + layout.frame_pc, 0x70000000 + (word + 1) * 8);
-  const auto texts = fake.locals();
+  const auto texts = found.locals();
   CAPTURE(texts.front());
   CHECK(texts.front().find(line) != std::string::npos);
 }
 
 TEST_CASE("stacks that do not fit have no locals") {
-  FakeRubyCalls fake(1);
+  FoundCalls found(1);
+  FakeRubyCalls& fake = found.calls;
   const RubyLayout& layout = fake.layout;
   SUBCASE("a state of another thread") {
     fake.put(fake.context + layout.ec_thread, fake.held);
@@ -340,12 +255,13 @@ TEST_CASE("stacks that do not fit have no locals") {
   SUBCASE("values in the frames") {
     fake.put(fake.frames[3] + layout.frame_sp, fake.frames.back() + 8);
   }
-  CHECK(fake.locals().empty());
-  CHECK(fake.left_over.empty());
+  CHECK(found.locals().empty());
+  CHECK(found.left_over.empty());
 }
 
 TEST_CASE("frames without code that fits count as of the one around them") {
-  FakeRubyCalls fake(1);
+  FoundCalls found(1);
+  FakeRubyCalls& fake = found.calls;
   const RubyLayout& layout = fake.layout;
   SUBCASE("a label that is none") {
     fake.put(fake.inner_code + layout.code_label, fake.held);
@@ -356,7 +272,23 @@ TEST_CASE("frames without code that fits count as of the one around them") {
   SUBCASE("no code") {
     fake.put(fake.frames[3] + layout.frame_iseq, fake.held);
   }
-  const auto texts = fake.locals();
+  const auto texts = found.locals();
   CHECK(texts.size() == 7);
   CHECK(texts.back() == "a temporary in handle() at app.rb:43 104");
+}
+
+TEST_CASE("a walk reads the calls of threads whose objects Ruby has") {
+  for (const unsigned minor : kBothMinors) {
+    CAPTURE(minor);
+    FoundCalls found(minor);
+    REQUIRE(found.ruby.walk().runtimes.at(0).why_not.empty());
+    size_t locals = 0;
+    for (const auto& variable : found.ruby.objects.variables) {
+      if (variable.kind != RootKind::kLocal) continue;
+      CHECK(variable.tid == FakeRubyCalls::kTid);
+      ++locals;
+    }
+    CHECK(locals == 7);
+    CHECK(test::is_sound(found.ruby.objects));
+  }
 }

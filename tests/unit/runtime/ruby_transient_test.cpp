@@ -4,47 +4,19 @@
 
 #include <string>
 
-#include "tests/unit/runtime/fake_ruby.h"
+#include "tests/unit/runtime/fake_transient_heap.h"
 
 using namespace heapsnap;
 using test::FakeRuby;
-
-namespace {
-
-// The transient heap of Ruby 3.1: an arena of four blocks, of which two are in use.
-struct FakeTransientHeap {
-  static constexpr uint64_t kState = FakeRuby::kVariables + 0x100;
-  static constexpr uint64_t kArena = 0x50000000;
-  static constexpr uint64_t kBlock = 0x8000;
-
-  FakeRuby ruby;
-  const RubyLayout& layout = ruby.layout;
-
-  FakeTransientHeap() {
-    ruby.target.map("50000000-50020000 rw-p 00000000 00:00 0");
-    ruby.put(kState + layout.transient_using, kArena);
-    ruby.put(kState + layout.transient_marked, kArena + kBlock);
-    ruby.put(kState + layout.transient_free, kArena + 2 * kBlock);
-    ruby.put_int(kState + layout.transient_blocks, 2);
-    ruby.put(kState + layout.transient_arena, kArena);
-    ruby.put_int(kState + layout.transient_arena_index, 4);
-    ruby.put_short(kArena + layout.transient_index, 0x1200);
-    ruby.put_short(kArena + kBlock + layout.transient_index, 0x7ff0);
-    ruby.put(kArena + 2 * kBlock + layout.transient_next, kArena + 3 * kBlock);
-  }
-  RubyTransientHeap find() {
-    return find_ruby_transient_heap(ruby.target, layout, ruby.place.data);
-  }
-};
-
-}  // namespace
+using test::FakeTransientHeap;
 
 TEST_CASE("Ruby's transient heap is found by its state, with what its blocks have in use") {
-  FakeTransientHeap fake;
+  FakeRuby ruby;
+  FakeTransientHeap fake(ruby);
   const RubyTransientHeap heap = fake.find();
   CHECK(heap.arena == AddressRange{Address(0x50000000), Address(0x50020000)});
   CHECK(heap.used == std::vector<uint32_t>{0x1210, 0x8000, 0, 0});
-  const RuntimeModel model = fake.ruby.walk();
+  const RuntimeModel model = ruby.walk();
   REQUIRE(model.runtimes.at(0).why_not.empty());
   const RuntimeArea& area = model.areas.back();
   CHECK(area.is_transient);
@@ -58,8 +30,9 @@ TEST_CASE("Ruby's transient heap is found by its state, with what its blocks hav
 }
 
 TEST_CASE("a transient heap that lies in a block of malloc is told apart") {
-  FakeTransientHeap fake;
-  RubyWalk walk(fake.ruby.target, fake.ruby.place, fake.ruby.wanted());
+  FakeRuby ruby;
+  FakeTransientHeap fake(ruby);
+  RubyWalk walk(ruby.target, ruby.place, ruby.wanted());
   MmappedChunk chunk;
   chunk.chunk = Address(0x4ffff000);
   chunk.size = 0x22000;
@@ -73,55 +46,58 @@ TEST_CASE("a transient heap that lies in a block of malloc is told apart") {
 }
 
 TEST_CASE("what is no transient heap is not taken for one") {
-  FakeTransientHeap fake;
+  FakeRuby ruby;
+  FakeTransientHeap fake(ruby);
   const uint64_t state = FakeTransientHeap::kState;
   SUBCASE("an arena beside its alignment") {
-    fake.ruby.put(state + fake.layout.transient_arena, FakeTransientHeap::kArena + 0x1000);
+    ruby.put(state + fake.layout.transient_arena, FakeTransientHeap::kArena + 0x1000);
   }
   SUBCASE("an arena that ends outside of memory") {
-    fake.ruby.put_int(state + fake.layout.transient_arena_index, 5);
+    ruby.put_int(state + fake.layout.transient_arena_index, 5);
   }
   SUBCASE("an arena without a block") {
-    fake.ruby.put_int(state + fake.layout.transient_arena_index, 0);
+    ruby.put_int(state + fake.layout.transient_arena_index, 0);
   }
   SUBCASE("a list that leads out of it") {
-    fake.ruby.put(state + fake.layout.transient_marked, FakeRuby::kVm);
+    ruby.put(state + fake.layout.transient_marked, FakeRuby::kVm);
   }
   SUBCASE("a list that leads into a block") {
-    fake.ruby.put(state + fake.layout.transient_free, FakeTransientHeap::kArena + 8);
+    ruby.put(state + fake.layout.transient_free, FakeTransientHeap::kArena + 8);
   }
   SUBCASE("no list at all") {
     for (const uint32_t list :
          {fake.layout.transient_using, fake.layout.transient_marked, fake.layout.transient_free}) {
-      fake.ruby.put(state + list, 0);
+      ruby.put(state + list, 0);
     }
   }
   SUBCASE("more blocks in use than there are") {
-    fake.ruby.put_int(state + fake.layout.transient_blocks, 5);
+    ruby.put_int(state + fake.layout.transient_blocks, 5);
   }
   SUBCASE("a status that there is not") {
-    fake.ruby.put_int(state + fake.layout.transient_status, 3);
+    ruby.put_int(state + fake.layout.transient_status, 3);
   }
   CHECK(fake.find().arena.is_empty());
-  CHECK(fake.ruby.walk().runtimes.at(0).why_not.empty());
+  CHECK(ruby.walk().runtimes.at(0).why_not.empty());
 }
 
 TEST_CASE("damaged blocks of a transient heap end their list") {
-  FakeTransientHeap fake;
+  FakeRuby ruby;
+  FakeTransientHeap fake(ruby);
   const uint64_t arena = FakeTransientHeap::kArena;
   const uint64_t block = FakeTransientHeap::kBlock;
   SUBCASE("a ring") {
-    fake.ruby.put(arena + block + fake.layout.transient_next, arena);
+    ruby.put(arena + block + fake.layout.transient_next, arena);
   }
   SUBCASE("a link out of it") {
-    fake.ruby.put(arena + fake.layout.transient_next, 0x1234);
+    ruby.put(arena + fake.layout.transient_next, 0x1234);
   }
   CHECK(fake.find().used == std::vector<uint32_t>{0x1210, 0x8000, 0, 0});
 }
 
 TEST_CASE("a block of a transient heap that says more than it has is taken for free") {
-  FakeTransientHeap fake;
-  fake.ruby.put_short(FakeTransientHeap::kArena + fake.layout.transient_index, 0x7ff1);
+  FakeRuby ruby;
+  FakeTransientHeap fake(ruby);
+  ruby.put_short(FakeTransientHeap::kArena + fake.layout.transient_index, 0x7ff1);
   CHECK(fake.find().used == std::vector<uint32_t>{0, 0x8000, 0, 0});
 }
 
@@ -131,8 +107,8 @@ TEST_CASE("newer releases have no transient heap") {
 }
 
 TEST_CASE("what objects have in the transient heap is apart from their slots") {
-  FakeTransientHeap fake;
-  FakeRuby& ruby = fake.ruby;
+  FakeRuby ruby;
+  FakeTransientHeap fake(ruby);
   const uint64_t page = ruby.add_page(40, 100);
   const uint64_t inside = FakeTransientHeap::kArena + 0x100;
   const auto add = [&](RubyType type, uint64_t flags, std::vector<uint64_t> words) {
