@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_set>
+#include <utility>
 
 #include "heap/struct_bytes.h"
 
@@ -10,6 +12,17 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kMostArenas = 1 << 24;  // 16 TiB
+
+// Sorts them by address; false where two overlap.
+bool sort_apart(std::vector<PythonArena>& arenas) {
+  std::sort(arenas.begin(), arenas.end(), [](const PythonArena& a, const PythonArena& b) {
+    return a.range.begin < b.range.begin;
+  });
+  return std::adjacent_find(arenas.begin(), arenas.end(),
+                            [](const PythonArena& a, const PythonArena& b) {
+                              return a.range.overlaps(b.range);
+                            }) == arenas.end();
+}
 
 // One array of arenas, as far as it can be believed.
 class ArenaArray {
@@ -36,12 +49,7 @@ class ArenaArray {
       if (!fits(StructBytes(bytes, 8), at, count, &arena)) return std::nullopt;
       if (!arena.range.is_empty()) found.push_back(arena);
     }
-    std::sort(found.begin(), found.end(), [](const PythonArena& a, const PythonArena& b) {
-      return a.range.begin < b.range.begin;
-    });
-    for (size_t i = 1; i < found.size(); ++i) {
-      if (found[i - 1].range.overlaps(found[i].range)) return std::nullopt;
-    }
+    if (!sort_apart(found)) return std::nullopt;
     return found;
   }
   PageCache& cache() { return cache_; }
@@ -109,12 +117,17 @@ bool holds_all(const std::vector<PythonArena>& arenas, const std::vector<PythonA
   });
 }
 
-}  // namespace
-
-PythonArenas find_python_arenas(Target& target, const PythonPlace& place) {
-  constexpr uint64_t kMostData = 256 << 20;
-  std::vector<PythonArena> found;
+// What was found by searching.
+struct FoundArray {
+  Address at;
+  std::vector<PythonArena> arenas;
   bool is_ambiguous = false;
+};
+
+// By what `arenas` must point to.
+FoundArray search_array(Target& target, const PythonPlace& place) {
+  constexpr uint64_t kMostData = 256 << 20;
+  FoundArray found;
   ArenaArray array(target, *place.layout);
   for (const AddressRange& range : place.data) {
     std::vector<std::byte> data(std::min(range.size(), kMostData));
@@ -127,14 +140,91 @@ PythonArenas find_python_arenas(Target& target, const PythonPlace& place) {
         auto arenas = array.read(at, count);
         if (!arenas || arenas->empty()) continue;
         // Other variables lead into the same array.
-        if (arenas->size() > found.size()) arenas->swap(found);
-        is_ambiguous |= !holds_all(found, *arenas);
+        if (arenas->size() > found.arenas.size()) {
+          arenas->swap(found.arenas);
+          found.at = at;
+        }
+        found.is_ambiguous |= !holds_all(found.arenas, *arenas);
         break;
       }
     }
   }
-  if (is_ambiguous) return {{}, "several places look like the table of its arenas"};
-  return {std::move(found), {}};
+  return found;
+}
+
+PythonArenas searched(FoundArray found) {
+  if (found.is_ambiguous) return {{}, "several places look like the table of its arenas"};
+  return {std::move(found.arenas), {}};
+}
+
+// Where in an interpreter's state its allocator is: the main one's has that array.
+std::optional<uint64_t> offset_of_allocator(Target& target, const PythonPlace& place, Address main,
+                                            Address array) {
+  const PythonLayout& layout = *place.layout;
+  const AddressRange runtime{place.runtime, place.runtime + place.runtime_size};
+  if (!runtime.contains(main)) return std::nullopt;
+  std::vector<std::byte> state(runtime.end - main);
+  if (!target.memory().read_exact(main, state)) return std::nullopt;
+  PageCache cache(target.memory());
+  const StructBytes words(state, 8);
+  for (uint64_t offset = 0; offset + 8 <= state.size(); offset += 8) {
+    const Address word(words.word_at(offset));
+    if (layout.is_obmalloc_elsewhere) {
+      const bool is_data =
+          std::any_of(place.data.begin(), place.data.end(),
+                      [&](const AddressRange& range) { return range.contains(word); });
+      if (is_data && cache.word(word + layout.obmalloc_arenas, 8) == array.value()) return offset;
+    } else if (word == array && offset >= layout.obmalloc_arenas) {
+      return offset - layout.obmalloc_arenas;
+    }
+  }
+  return std::nullopt;
+}
+
+// By the states of interpreters: each one's allocator, which several may have in common.
+PythonArenas arenas_of(Target& target, const PythonLayout& layout, uint64_t allocator_at,
+                       std::span<const Address> interpreters) {
+  std::vector<PythonArena> all;
+  ArenaArray array(target, layout);
+  std::unordered_set<uint64_t> seen;
+  for (const Address interpreter : interpreters) {
+    Address allocator = interpreter + allocator_at;
+    if (layout.is_obmalloc_elsewhere) {
+      const auto at = array.cache().word(allocator, 8);
+      if (!at) return {{}, "an interpreter's state cannot be read"};
+      allocator = Address(*at);
+      // It is being made.
+      if (allocator.is_null()) continue;
+    }
+    if (!seen.insert(allocator.value()).second) continue;
+    const auto at = array.cache().word(allocator + layout.obmalloc_arenas, 8);
+    const auto count = array.cache().word(allocator + layout.obmalloc_arena_count, 4);
+    if (!at || !count) return {{}, "the allocator of an interpreter cannot be read"};
+    if (*at == 0) continue;
+    auto arenas = *count > kMostArenas ? std::nullopt : array.read(Address(*at), *count);
+    if (!arenas) return {{}, "what an interpreter's state says of its arenas does not fit"};
+    all.insert(all.end(), arenas->begin(), arenas->end());
+  }
+  if (!sort_apart(all)) return {{}, "arenas of its interpreters overlap"};
+  return {std::move(all), {}};
+}
+
+}  // namespace
+
+PythonArenas find_python_arenas(Target& target, const PythonPlace& place,
+                                std::span<const Address> interpreters) {
+  const PythonLayout& layout = *place.layout;
+  if (layout.interpreter_obmalloc == 0) return searched(search_array(target, place));
+  if (place.runtime_size == layout.runtime_size) {
+    return arenas_of(target, layout, layout.interpreter_obmalloc, interpreters);
+  }
+  FoundArray found = search_array(target, place);
+  if (found.is_ambiguous || interpreters.size() <= 1) return searched(std::move(found));
+  const auto offset = offset_of_allocator(target, place, interpreters.back(), found.at);
+  if (offset) return arenas_of(target, layout, *offset, interpreters);
+  return {{},
+          "it has " + std::to_string(interpreters.size()) +
+              " interpreters, and its build does not tell where the arenas of each are"};
 }
 
 }  // namespace heapsnap

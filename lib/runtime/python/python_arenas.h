@@ -9,11 +9,23 @@
 //                    +------+------+-- - --+------+
 //                                   ▲ pool_address: from here on no pool was ever made
 //
-// The variable `arenas` has no exported symbol. It is found by what it points to: each word of the
-// module's data is tried, and accepted only if all structures of the array fit.
+// Up to 3.11 `arenas` is a variable without an exported symbol. It is found by what it points to:
+// each word of the module's data is tried, and accepted only if all structures of the array fit.
+//
+// Since 3.12 it is in the state of an interpreter, each of which has an array of its own, or the one
+// of the main interpreter:
+//
+//   main interpreter    | ... | obmalloc | ...    since 3.13 a pointer: others may have the same
+//                                   |
+//                                   v
+//   _obmalloc_state     | pools | arenas, maxarenas, ... |
+//
+// In a build whose states are not known, the main interpreter's array is searched for as before, and
+// where its state leads there is where those of others do.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,7 +36,7 @@
 namespace heapsnap {
 
 struct PythonArena {
-  uint32_t index = 0;       // in the array: what its pools say
+  uint32_t index = 0;       // in its array: what its pools say
   AddressRange range;       // all of it
   AddressRange pools;       // those that were made; aligned to their size
   uint32_t free_pools = 0;  // made or not
@@ -36,7 +48,9 @@ struct PythonArenas {
   std::string why_not;           // one clause: why they could not be told; empty: they are all
 };
 
-// Without arenas where Python takes its memory from elsewhere (PYTHONMALLOC=malloc).
-PythonArenas find_python_arenas(Target& target, const PythonPlace& place);
+// Without arenas where Python takes its memory from elsewhere (PYTHONMALLOC=malloc). Of all
+// `interpreters`, addresses of PyInterpreterState, the main one last.
+PythonArenas find_python_arenas(Target& target, const PythonPlace& place,
+                                std::span<const Address> interpreters);
 
 }  // namespace heapsnap

@@ -16,7 +16,13 @@ struct PythonLayout {
   // PyInterpreterState
   uint32_t interpreter_next = 0;
   uint32_t interpreter_runtime = 0;
-  bool has_own_arenas = false;  // each interpreter may
+  // Since 3.12: its allocator, or, if `is_obmalloc_elsewhere`, what leads to that
+  uint32_t interpreter_obmalloc = 0;  // 0: there is one for all
+  bool is_obmalloc_elsewhere = false;
+  // struct _obmalloc_state
+  uint32_t obmalloc_arenas = 0;
+  uint32_t obmalloc_arena_count = 0;
+  // PyInterpreterState
   uint32_t interpreter_threads = 0;
   // The same: objects that were freed and are kept for the next of their type. Either an array of
   // which the first ones are in use, by count,

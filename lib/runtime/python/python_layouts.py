@@ -19,9 +19,9 @@ CONSTANTS = {
               "stack_top": "PythonLayout::StackTop::kDepth"},
     (3, 11): {"header_flags": 1 << 4, "values": "PythonLayout::Values::kFirst", "has_c_frame": "true",
               "lines": "PythonLineTable::kLocations", "stack_top": "PythonLayout::StackTop::kFromLocals"},
-    (3, 12): {"has_own_arenas": "true", "header_flags": 3 << 3, "values": "PythonLayout::Values::kTagged",
+    (3, 12): {"header_flags": 3 << 3, "values": "PythonLayout::Values::kTagged",
               "long_size_shift": 3},
-    (3, 13): {"has_c_frame": "false", "inline_flag": 1 << 2, "values": "PythonLayout::Values::kInline"},
+    (3, 13): {"has_c_frame": "false", "is_obmalloc_elsewhere": "true", "inline_flag": 1 << 2, "values": "PythonLayout::Values::kInline"},
 }
 # Member of PythonLayout: expression for gdb; of some versions only.
 ONLY = {
@@ -30,6 +30,9 @@ ONLY = {
     "keys_log2_size": lambda version: version >= (3, 11),
     "keys_log2_index_bytes": lambda version: version >= (3, 11),
     "keys_kind": lambda version: version >= (3, 11),
+    "interpreter_obmalloc": lambda version: version >= (3, 12),
+    "obmalloc_arenas": lambda version: version >= (3, 12),
+    "obmalloc_arena_count": lambda version: version >= (3, 12),
     "values_embedded": lambda version: version >= (3, 13),
     "values_valid": lambda version: version >= (3, 13),
 }
@@ -163,6 +166,9 @@ FIELDS = {
     "runtime_first_interpreter": "&((_PyRuntimeState*)0)->interpreters.head",
     "interpreter_next": "&((PyInterpreterState*)0)->next",
     "interpreter_runtime": "&((PyInterpreterState*)0)->runtime",
+    "interpreter_obmalloc": "&((PyInterpreterState*)0)->obmalloc",
+    "obmalloc_arenas": "&((struct _obmalloc_state*)0)->mgmt.arenas",
+    "obmalloc_arena_count": "&((struct _obmalloc_state*)0)->mgmt.maxarenas",
     "arena_size": "sizeof(struct arena_object)",
     "arena_address": "&((struct arena_object*)0)->address",
     "arena_pool_address": "&((struct arena_object*)0)->pool_address",

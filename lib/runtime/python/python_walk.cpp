@@ -36,12 +36,7 @@ PythonWalk::PythonWalk(Target& target, PythonPlace place, RuntimeOptions options
   runtime_.why_not = check_python(target, place_, &interpreters);
   runtime_.interpreters = interpreters.size();
   if (!runtime_.why_not.empty()) return;
-  if (place_.layout->has_own_arenas && runtime_.interpreters > 1) {
-    runtime_.why_not = "it has " + std::to_string(runtime_.interpreters) +
-                       " interpreters, each of which may have arenas of its own";
-    return;
-  }
-  arenas_ = find_python_arenas(target, place_);
+  arenas_ = find_python_arenas(target, place_, interpreters);
   runtime_.why_not = arenas_.why_not;
   std::vector<AddressRange> ranges;
   for (const PythonArena& arena : arenas_.all) ranges.push_back(arena.range);

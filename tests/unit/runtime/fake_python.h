@@ -2,12 +2,13 @@
 // that a test puts into pools.
 //
 //   0x100000 data: _PyRuntime, then `maxarenas` and `arenas`
-//   0x200000 heap: the interpreter's state, the table of arenas, types and their names
-//   0x40000000 one arena, whose first pool begins 0x1000 behind its begin
+//   0x200000 heap: states of interpreters, their tables of arenas, types and their names
+//   0x40000000 arenas, each of whose first pool begins 0x1000 behind its begin
 #pragma once
 
 #include <sys/mman.h>
 
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -23,10 +24,15 @@ class FakePython {
  public:
   static constexpr uint64_t kState = 0x100000;
   static constexpr uint64_t kVariables = 0x130000;  // maxarenas, arenas
+  static constexpr uint64_t kAllocator = 0x120000;  // of the main interpreter, since 3.13
   static constexpr uint64_t kInterpreter = 0x200000;
+  static constexpr uint64_t kOtherInterpreter = 0x220000;
+  static constexpr uint64_t kOtherAllocator = 0x23f000;
   static constexpr uint64_t kTable = 0x240000;
   static constexpr uint64_t kTypes = 0x250000;
   static constexpr uint64_t kArena = 0x4000b000;
+  static constexpr uint64_t kArenaDistance = 0x200000;
+  static constexpr uint64_t kTableDistance = 0x4000;
   static constexpr uint64_t kFirstPool = 0x4000c000;
   static constexpr uint64_t kPool = PythonLayout::kLargestPool;
   static constexpr uint64_t kSharedKeys = 0x27f000;
@@ -37,6 +43,7 @@ class FakePython {
     target.map("00100000-00140000 rw-p 00000000 08:01 4711 /usr/bin/python3.11");
     target.map("00200000-00280000 rw-p 00000000 00:00 0 [heap]");
     target.map("4000b000-4010b000 rw-p 00000000 00:00 0");
+    target.map("4020b000-4030b000 rw-p 00000000 00:00 0");
     place.module = "/usr/bin/python3.11";
     place.version = "3.11.2";
     place.runtime = Address(kState);
@@ -47,12 +54,8 @@ class FakePython {
     put(kInterpreter + layout.interpreter_runtime, kState);
     put_int(kVariables, PythonLayout::kFirstArenas);
     put(kVariables + 8, kTable);
-    for (uint64_t i = 1; i + 1 < PythonLayout::kFirstArenas; ++i) {
-      put(kTable + i * layout.arena_size + layout.arena_next, kTable + (i + 1) * layout.arena_size);
-    }
-    put(kTable + layout.arena_address, kArena);
-    put_int(kTable + layout.arena_total_pools, 63);
-    set_pools(0);
+    put_arena(0);
+    if (layout.interpreter_obmalloc != 0) put_allocator(kInterpreter, kAllocator, kTable);
     type_type = add_type("type", 0, 904, 0, kTypeFlags);
     object_type = add_type("object", 0, 16, 0, kReady);
   }
@@ -88,15 +91,49 @@ class FakePython {
     return at;
   }
 
+  // Another interpreter, since 3.12 with an arena of its own: the second one; or with the first
+  // one's.
+  void add_interpreter(bool has_arena) {
+    // The newest one is the first.
+    put(kState + layout.runtime_first_interpreter, kOtherInterpreter);
+    put(kOtherInterpreter + layout.interpreter_next, kInterpreter);
+    put(kOtherInterpreter + layout.interpreter_runtime, kState);
+    if (has_arena) {
+      put_arena(1);
+      put_allocator(kOtherInterpreter, kOtherAllocator, kTable + kTableDistance);
+    } else if (layout.is_obmalloc_elsewhere) {
+      put(kOtherInterpreter + layout.interpreter_obmalloc, kAllocator);
+    }
+  }
+  // Where the state of its allocator is.
+  uint64_t allocator_of(uint64_t interpreter) {
+    const uint64_t at = interpreter + layout.interpreter_obmalloc;
+    return layout.is_obmalloc_elsewhere ? word(at) : at;
+  }
+
   // A pool with `made` blocks of `size` bytes, all in use.
-  uint64_t add_pool(uint64_t size, uint64_t made) {
-    const uint64_t at = kFirstPool + pools_ * kPool;
-    set_pools(pools_ + 1);
+  uint64_t add_pool(uint64_t size, uint64_t made, uint64_t arena = 0) {
+    const uint64_t at = kFirstPool + arena * kArenaDistance + pools_[arena] * kPool;
+    set_pools(arena, pools_[arena] + 1);
     put(at + layout.pool_count, made);
     put_int(at + layout.pool_arena, 0);
     put_int(at + layout.pool_size_class, size / PythonLayout::kAlignment - 1);
     put_int(at + layout.pool_next_offset, layout.pool_header + made * size);
     return at;
+  }
+  // 20 objects of 48 bytes with a header of the collector, the first ten of them tracked, in a pool.
+  uint64_t add_orders(uint64_t type, uint64_t arena = 0) {
+    const uint64_t pool = add_pool(48, 20, arena);
+    for (uint64_t i = 0; i < 20; ++i) {
+      const uint64_t at = block(pool, 48, i);
+      if (i < 10) {
+        put(at, at + 48);
+        put(at + 8, at);
+      }
+      put(at + 16, 1);
+      put(at + 24, type);
+    }
+    return pool;
   }
   // Frees the block of a pool.
   void free_block(uint64_t pool, uint64_t block) {
@@ -155,15 +192,32 @@ class FakePython {
   uint64_t object_type = 0;
 
  private:
-  void set_pools(uint64_t count) {
-    pools_ = count;
-    put(kTable + layout.arena_pool_address, kFirstPool + pools_ * kPool);
-    put_int(kTable + layout.arena_free_pools, 63 - pools_);
+  void put_allocator(uint64_t interpreter, uint64_t elsewhere, uint64_t table) {
+    if (layout.is_obmalloc_elsewhere) put(interpreter + layout.interpreter_obmalloc, elsewhere);
+    const uint64_t at = allocator_of(interpreter);
+    put(at + layout.obmalloc_arenas, table);
+    put_int(at + layout.obmalloc_arena_count, PythonLayout::kFirstArenas);
+  }
+  // The only one of its table.
+  void put_arena(uint64_t number) {
+    const uint64_t table = kTable + number * kTableDistance;
+    for (uint64_t i = 1; i + 1 < PythonLayout::kFirstArenas; ++i) {
+      put(table + i * layout.arena_size + layout.arena_next, table + (i + 1) * layout.arena_size);
+    }
+    put(table + layout.arena_address, kArena + number * kArenaDistance);
+    put_int(table + layout.arena_total_pools, 63);
+    set_pools(number, 0);
+  }
+  void set_pools(uint64_t arena, uint64_t count) {
+    pools_[arena] = count;
+    const uint64_t table = kTable + arena * kTableDistance;
+    put(table + layout.arena_pool_address, kFirstPool + arena * kArenaDistance + count * kPool);
+    put_int(table + layout.arena_free_pools, 63 - count);
   }
 
   uint64_t types_ = 0;
   uint64_t shapes_ = 0;
-  uint64_t pools_ = 0;
+  std::array<uint64_t, 2> pools_{};
 };
 
 }  // namespace heapsnap::test

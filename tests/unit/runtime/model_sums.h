@@ -9,6 +9,14 @@
 
 namespace heapsnap::test {
 
+// Null: there is no row of that name.
+inline const RuntimeClass* find_class(const RuntimeModel& model, const std::string& name) {
+  for (const RuntimeClass& row : model.classes) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
 // What of a runtime has to add up, whatever its memory holds.
 inline bool adds_up(const RuntimeModel& model) {
   for (const Runtime& runtime : model.runtimes) {

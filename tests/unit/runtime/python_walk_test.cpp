@@ -12,38 +12,12 @@
 using namespace heapsnap;
 using test::FakePython;
 
-namespace {
-
-const RuntimeClass* find_class(const RuntimeModel& model, const std::string& name) {
-  for (const RuntimeClass& row : model.classes) {
-    if (row.name == name) return &row;
-  }
-  return nullptr;
-}
-
-// 20 objects of 48 bytes with a header of the collector, the first ten of them tracked.
-uint64_t add_orders(FakePython& python, uint64_t type) {
-  const uint64_t pool = python.add_pool(48, 20);
-  for (uint64_t i = 0; i < 20; ++i) {
-    const uint64_t at = python.block(pool, 48, i);
-    if (i < 10) {
-      python.put(at, at + 48);
-      python.put(at + 8, at);
-    }
-    python.put(at + 16, 1);
-    python.put(at + 24, type);
-  }
-  return pool;
-}
-
-}  // namespace
-
 TEST_CASE("objects are counted by type, free blocks and buffers are none") {
   FakePython python;
   const uint64_t order =
       python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected);
   const uint64_t number = python.add_type("Number", python.object_type, 24, 0, FakePython::kReady);
-  const uint64_t pool = add_orders(python, order);
+  const uint64_t pool = python.add_orders(order);
   python.free_block(pool, python.block(pool, 48, 3));
   python.free_block(pool, python.block(pool, 48, 15));
   const uint64_t numbers = python.add_pool(32, 5);
@@ -57,10 +31,10 @@ TEST_CASE("objects are counted by type, free blocks and buffers are none") {
   CHECK(runtime.why_not == "");
   CHECK(runtime.interpreters == 1);
   CHECK(runtime.objects == 20);
-  REQUIRE(find_class(model, "Order") != nullptr);
-  CHECK(*find_class(model, "Order") == RuntimeClass{0, "Order", 18, 9, 18 * 48, 0, 0});
-  REQUIRE(find_class(model, "Number") != nullptr);
-  CHECK(*find_class(model, "Number") == RuntimeClass{0, "Number", 2, 0, 2 * 24, 0, 0});
+  REQUIRE(test::find_class(model, "Order") != nullptr);
+  CHECK(*test::find_class(model, "Order") == RuntimeClass{0, "Order", 18, 9, 18 * 48, 0, 0});
+  REQUIRE(test::find_class(model, "Number") != nullptr);
+  CHECK(*test::find_class(model, "Number") == RuntimeClass{0, "Number", 2, 0, 2 * 24, 0, 0});
   CHECK(runtime.used_bytes == 18 * 48 + 5 * 32);
   CHECK(runtime.other_slots == 3);
   CHECK(runtime.other_slot_bytes == 3 * 32);
@@ -96,8 +70,8 @@ TEST_CASE("attributes of instances are counted where a version keeps them") {
     python.put(first + (minor == 11 ? 8 : 0), 0x240000);
     const RuntimeModel model = python.walk();
     const uint64_t owned = minor == 13 ? 0 : 2 * kAttributes;
-    REQUIRE(find_class(model, "Order") != nullptr);
-    CHECK(*find_class(model, "Order") == RuntimeClass{0, "Order", 3, 0, 3 * slot, owned, 0});
+    REQUIRE(test::find_class(model, "Order") != nullptr);
+    CHECK(*test::find_class(model, "Order") == RuntimeClass{0, "Order", 3, 0, 3 * slot, owned, 0});
   }
 }
 
@@ -105,17 +79,17 @@ TEST_CASE("objects are objects while the collector counts what leads to them") {
   FakePython python;
   const uint64_t order =
       python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected);
-  const uint64_t pool = add_orders(python, order);
+  const uint64_t pool = python.add_orders(order);
   // Of the ten that are tracked, three are counted, and one was found to be garbage.
   for (const uint64_t number : {1U, 2U, 3U}) {
     python.put(python.block(pool, 48, number) + 8, (number - 1) << 2 | 2);
   }
   python.put(python.block(pool, 48, 4), python.block(pool, 48, 5) | 2);
   const RuntimeModel model = python.walk();
-  CHECK(*find_class(model, "Order") == RuntimeClass{0, "Order", 20, 10, 20 * 48, 0, 0});
+  CHECK(*test::find_class(model, "Order") == RuntimeClass{0, "Order", 20, 10, 20 * 48, 0, 0});
   // A small word that is no count is none.
   python.put(python.block(pool, 48, 1) + 8, 4);
-  CHECK(find_class(python.walk(), "Order")->count == 19);
+  CHECK(test::find_class(python.walk(), "Order")->count == 19);
 }
 
 TEST_CASE("numbers say how long they are, in the version's way") {
@@ -131,8 +105,8 @@ TEST_CASE("numbers say how long they are, in the version's way") {
       python.put(at + 16, minor < 12 ? 0 - uint64_t{4} : 4 << 3 | 2);  // four digits, negative
     }
     const RuntimeModel model = python.walk();
-    REQUIRE(find_class(model, "int") != nullptr);
-    CHECK(*find_class(model, "int") == RuntimeClass{0, "int", 2, 0, 2 * 40, 0, 0});
+    REQUIRE(test::find_class(model, "int") != nullptr);
+    CHECK(*test::find_class(model, "int") == RuntimeClass{0, "int", 2, 0, 2 * 40, 0, 0});
   }
 }
 
@@ -151,8 +125,8 @@ TEST_CASE("arrays of numpy own their data, and what says of what shape it is") {
   python.put(at(4) + PythonArray::kShape, 0xdead000);
   python.put_array(at(5), array, {uint64_t{1} << 39});
   const RuntimeModel model = python.walk();
-  REQUIRE(find_class(model, "numpy.ndarray") != nullptr);
-  const RuntimeClass& row = *find_class(model, "numpy.ndarray");
+  REQUIRE(test::find_class(model, "numpy.ndarray") != nullptr);
+  const RuntimeClass& row = *test::find_class(model, "numpy.ndarray");
   CHECK(row.count == 6);
   CHECK(row.bytes == 6 * 96);
   CHECK(row.owned_bytes == (10 * 20 * 8 + 2 * 16) + 3 * 16 + 16);
@@ -165,19 +139,6 @@ TEST_CASE("arrays of numpy own their data, and what says of what shape it is") {
   REQUIRE(of_array.buffers.size() == 2);
   CHECK(of_array.buffers[0].word == 2);
   CHECK(python.objects.buffer_kinds[of_array.buffers[0].kind].name == "ndarray data");
-}
-
-TEST_CASE("several interpreters may have arenas of their own since 3.12") {
-  for (const unsigned minor : {11U, 12U}) {
-    FakePython python(minor);
-    const uint64_t other = FakePython::kInterpreter + 0x20000;
-    python.put(FakePython::kInterpreter + python.layout.interpreter_next, other);
-    python.put(other + python.layout.interpreter_runtime, FakePython::kState);
-    add_orders(python, python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected));
-    const Runtime runtime = python.walk().runtimes[0];
-    CHECK(runtime.interpreters == 2);
-    CHECK((runtime.why_not.find("arenas of its own") != std::string::npos) == (minor == 12));
-  }
 }
 
 TEST_CASE("items that are objects and a type are no object") {
@@ -199,8 +160,8 @@ TEST_CASE("a pool that contradicts itself is left out, and said so") {
   FakePython python;
   const uint64_t order =
       python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected);
-  add_orders(python, order);
-  const uint64_t pool = add_orders(python, order);
+  python.add_orders(order);
+  const uint64_t pool = python.add_orders(order);
   SUBCASE("a free list that leaves it") {
     python.free_block(pool, python.block(pool, 48, 3));
     python.put(python.block(pool, 48, 3), pool + FakePython::kPool + 48);
@@ -247,7 +208,7 @@ TEST_CASE("random damage never adds up to more than there is") {
     FakePython python(10 + static_cast<unsigned>(round) % 4);
     const uint64_t order =
         python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected);
-    const uint64_t pool = add_orders(python, order);
+    const uint64_t pool = python.add_orders(order);
     for (int i = 0; i < 8; ++i) {
       const uint64_t places[] = {FakePython::kTable, order, pool, FakePython::kState,
                                  python.type_type};
