@@ -15,7 +15,10 @@ UBUNTU_KEYRING = "pool/main/u/ubuntu-keyring/ubuntu-keyring_2021.03.26_all.deb"
 # Of "Ubuntu Archive Automatic Signing Key (2018)".
 UBUNTU_KEY = "F6ECB3762474EDA9D21B7022871920D1991BC93C"
 UBUNTU_SUITES = ("jammy",)
+SCRIPTS = pathlib.Path("/usr/share/debootstrap/scripts")
 LEAST = ("python3-minimal",)
+# Of the suite with the newest Python, its library as well.
+MORE = {"forky": ("python3",)}
 # What the collected servers take.
 SERVERS = ("cron", "nginx-light", "postgresql", "procps", "python3-minimal")
 
@@ -66,12 +69,15 @@ def make(folder, suite, packages=()):
     folder.mkdir(parents=True, exist_ok=True)
     new = folder / f"{suite}.new"
     shutil.rmtree(new, ignore_errors=True)
-    packages = packages or (SERVERS if suite == "bookworm" else LEAST)
+    packages = packages or (SERVERS if suite == "bookworm" else MORE.get(suite, LEAST))
     words = ["--variant=minbase", f"--include={','.join(packages)}"]
     if suite in UBUNTU_SUITES:
         words += ["--components=main,universe", f"--keyring={ubuntu_keyring(folder)}", suite, new, UBUNTU]
     else:
         words += [suite, new, system_mirror()]
+        # One that is newer than debootstrap: all since sarge are made in the same way.
+        if not (SCRIPTS / suite).exists():
+            words.append(SCRIPTS / "sid")
     done = subprocess.run(["debootstrap", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)
     if done.returncode != 0:

@@ -96,7 +96,10 @@ def check_objects(found, said):
         if name in ("Name", "Whole"):
             continue
         has_array = name in ("Order", "Derived") or name.startswith("Made")
-        if not has_array:
+        if minor >= 14 and name in ("Table", "Row", "Numbers", "Buffer"):
+            # All that have no items have such an array, which __sizeof__ of the built-in types leaves out.
+            assert size < row["bytes"] + row["owned_bytes"] <= size + (31 * 8 + 32) * count, (name, row, size)
+        elif not has_array:
             assert row["bytes"] + row["owned_bytes"] == size, (name, row, size)
         elif minor < 13:
             assert row["bytes"] == size, (name, row, size)

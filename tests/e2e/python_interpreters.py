@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Objects of all interpreters of a Python process, against what each says of itself: python_interpreters.py HEAPSNAP VERSION
+"""Objects of all interpreters of a Python process, against what each says of itself:
+
+    python_interpreters.py HEAPSNAP VERSION
+    python_interpreters.py HEAPSNAP SUITE ROOTS    of another Debian suite, in a root folder that ROOTS keeps
 
 Two of four have arenas of their own, one has the main one's. Of the process, a snapshot and, where there is gcore, a core."""
 
@@ -87,7 +90,7 @@ def check_owners(heapsnap, what, target):
     assert orders["retained_bytes"] > 4 * COUNT * 48, orders
     text = json.dumps(orders)
     assert all(f'"{name}"' in text for name in target.counts), text[:3000]
-    cache, = (node for root, node in found.items() if root.startswith("cache in serve() at <string>:"))
+    cache, = (node for root, node in found.items() if root.startswith("cache in serve() at <"))
     assert cache["kind"] == "local" and cache["tid"] == int(target.pid), cache
     assert cache["retained_bytes"] > COUNT * 48, cache
     paths = json.loads(run(heapsnap, "why", hex(target.cache), what, "-j"))["paths"]

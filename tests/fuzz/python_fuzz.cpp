@@ -14,7 +14,7 @@ using test::FakePython;
 // the word that comes there.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kChange = 10;
-  FakePython python(9 + size % 5);
+  FakePython python(9 + size % 6);
   python.add_interpreter(python.layout.interpreter_obmalloc != 0);
   const uint64_t order =
       python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected);

@@ -65,8 +65,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (ruby.layout.has_transient_heap()) {
     add_young(ruby, ruby.add_page(40, 8));
     FakeTransientHeap{ruby};
-    for (const uint64_t part : {FakeTransientHeap::kState, FakeTransientHeap::kArena,
-                                FakeTransientHeap::kArena + FakeTransientHeap::kBlock}) {
+    for (const uint64_t part :
+         {FakeTransientHeap::kArena, FakeTransientHeap::kArena + FakeTransientHeap::kBlock}) {
       parts.push_back(part);
     }
   }

@@ -22,7 +22,7 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kObjectsDescription =
-    "Lists the objects of a Python interpreter (CPython 3.9 to 3.13) or a Ruby interpreter (CRuby\n"
+    "Lists the objects of a Python interpreter (CPython 3.9 to 3.14) or a Ruby interpreter (CRuby\n"
     "2.7 to 3.4) in the process, by class: how many, how many bytes they take themselves, and "
     "with\n"
     "the buffers of their own (items of lists, tables of dicts); and what is free in the\n"

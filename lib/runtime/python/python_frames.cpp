@@ -22,13 +22,13 @@ constexpr uint32_t kMostSlots = 1 << 16;
 constexpr uint64_t kMostLineBytes = 1 << 20;
 constexpr size_t kLongestText = 4096;
 constexpr size_t kLongestName = 200;
-// PyTupleObject, PyBytesObject, PyVarObject: the same since 3.9.
+// PyBytesObject, PyVarObject: the same since 3.9.
 constexpr uint64_t kSizeAt = 16;
-constexpr uint64_t kTupleItems = 24;
 constexpr uint64_t kBytesAt = 32;
 // enum _frameowner
 constexpr uint8_t kOwnedByThread = 0;
-constexpr uint8_t kOwnedByStackOfC = 3;
+constexpr uint8_t kOwnedByNone = 3;  // and what is greater: where C calls
+constexpr uint8_t kExecuting = 0;    // enum _framestate
 
 // One line, of which nothing is cut but what nobody gives a name to.
 bool is_printable(const std::string& text) {
@@ -78,6 +78,15 @@ std::optional<Address> PythonFrames::address_at(Address at) {
   return Address(*word);
 }
 
+// What is on the stack, and variables, are tagged since 3.14 (pycore_stackref.h).
+std::optional<Address> PythonFrames::value_at(Address at) {
+  const auto word = cache_.word(at, kFrameWord);
+  if (!word) return std::nullopt;
+  const uint64_t value = *word & ~uint64_t{layout_.stack_tag};
+  if (value % kFrameWord != 0) return std::nullopt;
+  return Address(value);
+}
+
 bool PythonFrames::is_of_type(Address object, const char* name) {
   if (object.is_null() || !object.is_aligned(kFrameWord)) return false;
   const auto type = cache_.word(object + kPythonTypeAt, kFrameWord);
@@ -121,12 +130,16 @@ std::optional<Address> PythonFrames::innermost(Address thread) {
 void PythonFrames::add_thread(Address thread) {
   std::vector<Frame> frames;
   auto at = innermost(thread);
+  const Address first = at.value_or(Address());
   while (at && !at->is_null()) {
     Frame frame;
     if (seen_.size() >= kMostFrames || !seen_.insert(at->value()).second) return;
     if (!read_frame(*at, frame)) return;
     if (frame.code != nullptr) {
       if (!read_instruction(*at, frame)) return;
+      // The innermost one may run, with more or less on its stack than when it called last.
+      const bool is_innermost = *at == first;
+      if (is_innermost && layout_.stack_top == PythonLayout::StackTop::kSaved) frame.depth.reset();
       frames.push_back(frame);
     }
     at = address_at(*at + layout_.frame_previous);
@@ -141,12 +154,11 @@ bool PythonFrames::read_frame(Address at, Frame& frame) {
   if (is_object && !is_of_type(at, "frame")) return false;
   if (!is_object) {
     const auto owner = number_at(at + layout_.frame_owner);
-    if (!owner || (*owner & 0xff) > kOwnedByStackOfC) return false;
-    // Where C calls: no function's.
-    if ((*owner & 0xff) == kOwnedByStackOfC) return true;
+    if (!owner || (*owner & 0xff) > layout_.last_frame_owner) return false;
+    if ((*owner & 0xff) >= kOwnedByNone) return true;
     frame.is_of_thread = (*owner & 0xff) == kOwnedByThread;
   }
-  const auto code = address_at(at + layout_.frame_code);
+  const auto code = value_at(at + layout_.frame_code);
   Code* const known = code ? code_at(*code) : nullptr;
   if (known == nullptr) return false;
   frame.locals = at + layout_.frame_locals;
@@ -159,7 +171,7 @@ bool PythonFrames::read_depth(Address at, Frame& frame) {
   const uint64_t locals = frame.code->names.size();
   const Address place = at + layout_.frame_stack_top;
   uint64_t depth = 0;
-  if (layout_.stack_top == StackTop::kAddress) {
+  if (layout_.stack_top == StackTop::kAddress || layout_.stack_top == StackTop::kSaved) {
     const auto top = address_at(place);
     if (!top) return false;
     if (top->is_null()) return true;
@@ -178,6 +190,7 @@ bool PythonFrames::read_depth(Address at, Frame& frame) {
 std::optional<Address> PythonFrames::end_of(const PythonType& type, Address object) {
   if (!type.is_own || layout_.frame_locals == 0) return std::nullopt;
   Address at = object;
+  bool is_running = false;
   if (type.name == "frame") {
     if (layout_.frame_owner != 0) {
       at = object + layout_.frame_object_data;
@@ -190,11 +203,14 @@ std::optional<Address> PythonFrames::end_of(const PythonType& type, Address obje
              type.name == "async_generator") {
     if (layout_.frame_owner == 0) return object + type.basic_size;
     at = object + layout_.generator_frame;
+    is_running = layout_.stack_top == PythonLayout::StackTop::kSaved &&
+                 (number_at(object + layout_.generator_state).value_or(0) & 0xff) == kExecuting;
   } else {
     return std::nullopt;
   }
   Frame frame;
   if (!read_frame(at, frame) || frame.code == nullptr) return std::nullopt;
+  if (is_running) frame.depth.reset();
   const uint64_t slots = frame.code->names.size() + frame.depth.value_or(frame.code->stack);
   return frame.locals + slots * kFrameWord;
 }
@@ -235,7 +251,7 @@ bool PythonFrames::add_names(Address tuple, Code& code) {
   const auto size = cache_.word(tuple + kSizeAt, kFrameWord);
   if (!size || *size > kMostSlots - code.names.size()) return false;
   for (uint64_t i = 0; i < *size; ++i) {
-    const auto item = address_at(tuple + kTupleItems + i * kFrameWord);
+    const auto item = address_at(tuple + layout_.tuple_items + i * kFrameWord);
     if (!item || !spend(kLongestName)) return false;
     auto name = python_text(cache_, layout_, *item, kLongestName);
     code.names.push_back(name && is_printable(*name) ? std::move(*name) : std::string());
@@ -289,7 +305,7 @@ void PythonFrames::add_locals(const Frame& frame, int32_t tid) {
   };
   std::vector<bool> are_cells;
   for (size_t i = 0; i < code.names.size(); ++i) {
-    const auto value = address_at(frame.locals + i * kFrameWord);
+    const auto value = value_at(frame.locals + i * kFrameWord);
     are_cells.push_back(value && is_of_type(*value, "cell"));
     if (are_cells.back()) add(i, shown_variable(code.names[i]));
   }

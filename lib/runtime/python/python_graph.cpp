@@ -102,15 +102,17 @@ uint32_t PythonGraph::class_of(const PythonObject& object, Address at,
   return known;
 }
 
-uint32_t PythonGraph::class_of_free(const PythonType* type, uint32_t link) {
+uint32_t PythonGraph::class_of_free(const PythonType* type, const PythonLeftovers::Free& free) {
+  const bool has_link = free.link != PythonLeftovers::kNoLink;
   const uint64_t number = type == nullptr ? 0 : uint64_t{type->number} + 1;
-  uint32_t& known = free_classes_[number << 8 | (link & UINT8_MAX)];
+  const uint64_t key = number << 16 | free.object_at << 8 | (has_link ? free.link + 1 : 0);
+  uint32_t& known = free_classes_[key];
   if (known == SlotMap::kBuffers) {
     ObjectClass made;
     made.name = type == nullptr ? "dict keys (free)" : type->name + " (free)";
-    made.object_at = type == nullptr ? 0 : PythonLayout::kCollectorHeader;
+    made.object_at = type == nullptr ? 0 : free.object_at;
     made.skip = ObjectClass::kNoReferences;
-    if (link != 0) made.skip &= ~ObjectClass::word_bit(link);
+    if (has_link) made.skip &= ~ObjectClass::word_bit(free.link);
     made.is_exact = true;
     known = objects_.slots.add_class(std::move(made));
   }
@@ -139,6 +141,12 @@ ObjectClass PythonGraph::make_class(const PythonType& type, uint8_t kind) {
   if (type.header == 32) {
     if (layout_.values == PythonLayout::Values::kFirst) buffer(0, instance_values_);
     if (layout_.values == PythonLayout::Values::kTagged) buffer(kPythonWord, instance_values_);
+  }
+  constexpr uint64_t kVariableHead = 3 * kPythonWord;  // PyVarObject
+  if (type.is_own && type.name == "tuple") {
+    for (uint64_t word = kVariableHead; word < layout_.tuple_items; word += kPythonWord) {
+      skip(at + word);
+    }
   }
   switch (type.family) {
     case Family::kList: buffer(at + layout_.list_allocated - kPythonWord, list_items_); break;

@@ -24,6 +24,7 @@
 #include "references/runtime_objects.h"
 #include "runtime/python/python_frames.h"
 #include "runtime/python/python_layout.h"
+#include "runtime/python/python_leftovers.h"
 #include "runtime/python/python_objects.h"
 #include "target/page_cache.h"
 #include "target/target.h"
@@ -39,8 +40,8 @@ class PythonGraph {
   // ones.
   uint32_t class_of(const PythonObject& object, Address at, std::span<const std::byte> bytes,
                     uint64_t room);
-  // That of a free one, of which at most one word is a link; `type`: null of a dict's table.
-  uint32_t class_of_free(const PythonType* type, uint32_t link);
+  // That of a free one; `type`: null of a dict's table.
+  uint32_t class_of_free(const PythonType* type, const PythonLeftovers::Free& free);
   // What the object in the block at `at` says of its buffers; remembers modules.
   void see(const PythonObject& object, Address at, std::span<const std::byte> bytes, uint64_t room);
   // The table of a dict, and its values where it has them apart from that.
@@ -93,7 +94,7 @@ class PythonGraph {
   uint8_t array_shape_;
   std::unordered_map<uint64_t, uint32_t> classes_;        // by shape
   std::array<Recent, 1024> recent_{};                     // most objects are what one before was
-  std::unordered_map<uint64_t, uint32_t> free_classes_;   // by type, and one, and link
+  std::unordered_map<uint64_t, uint32_t> free_classes_;   // by type, and one, and what is where
   std::map<std::array<uint32_t, 3>, uint32_t> of_large_;  // by rows
   Address last_table_;
   std::vector<Module> modules_;

@@ -37,6 +37,12 @@ struct PythonLayout {
     uint32_t lists = 0;  // as many, one behind the other
     uint32_t next = 0;   // 0: there is only one object
   };
+  // or, since 3.14, the first words of lists, as many, one behind the other: each with a count
+  // behind, and the next object where an object has its count of references.
+  struct FreeChain {
+    uint32_t first = 0;
+    uint32_t lists = 0;
+  };
   // What it remembers: of attributes it owns the names, and nothing else.
   struct Cache {
     uint32_t begin = 0;
@@ -52,6 +58,13 @@ struct PythonLayout {
   FreeList free_tuples = {};
   FreeList free_slices = {};
   FreeList free_frames = {};
+  FreeChain chained_numbers = {};     // float, int
+  FreeChain chained_containers = {};  // tuples by size, lists, iterators of both, dicts
+  FreeChain chained_keys = {};        // of dicts
+  FreeChain chained_slices = {};
+  FreeChain chained_ranges = {};     // and their iterators
+  FreeChain chained_contexts = {};   // and objects of asynchronous generators and futures
+  FreeChain chained_functions = {};  // methods
   // PyFrameObject, before 3.11: each function keeps the last one of its frames. 0: none does
   uint32_t frame_back = 0;
   // PyThreadState
@@ -75,15 +88,19 @@ struct PythonLayout {
   enum class StackTop : uint8_t {
     kAddress,     // 3.9; null while its function runs
     kDepth,       // 3.10; as the next one, -1 while it runs
-    kFromLocals,  // since 3.11; with all variables, -1 also while it has called a function of C
+    kFromLocals,  // 3.11 to 3.13; with all variables, -1 also while it has called a function of C
+    kSaved,       // since 3.14; as the first one, but what was at the last call while it runs
   };
   StackTop stack_top = StackTop::kAddress;
   uint32_t frame_stack_top = 0;
-  uint32_t frame_owner = 0;  // 0: it is an object
+  uint32_t frame_owner = 0;       // 0: it is an object
+  uint32_t last_frame_owner = 0;  // the greatest one that there is
+  uint32_t stack_tag = 0;  // bits of values on the stack, of variables, and of the code object
   uint32_t frame_locals = 0;
   // Since 3.11: where generators have theirs, and PyFrameObject that of a call that has ended, and
   // what leads to it
   uint32_t generator_frame = 0;
+  uint32_t generator_state = 0;
   uint32_t frame_object_data = 0;
   uint32_t frame_object_frame = 0;
   // PyCodeObject
@@ -127,6 +144,9 @@ struct PythonLayout {
   uint64_t inline_flag = 0;   // its values are behind it
   // PyHeapTypeObject
   uint32_t heap_type_keys = 0;
+  // PyObject: the count of references is the lower half of its word, and there are flags in the
+  // upper one
+  bool has_object_flags = false;
   // PyListObject
   uint32_t list_allocated = 0;
   // PyDictObject
@@ -165,6 +185,8 @@ struct PythonLayout {
   uint32_t text_compact_size = 0;
   uint32_t text_utf8_length = 0;
   uint32_t text_utf8 = 0;
+  // PyTupleObject: since 3.14 its hash is before its items
+  uint32_t tuple_items = 0;
   // PyByteArrayObject
   uint32_t bytearray_allocated = 0;
   // _Py_DebugOffsets, with which _PyRuntime begins: where it says what is above. 0: there is none.

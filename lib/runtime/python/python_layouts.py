@@ -4,24 +4,29 @@
     python_layouts.py FILE... > python_layouts.inc
 
 FILE: an interpreter, or the libpython it uses (named after its version), built with debug information
-(python3.11-dbgsym, or a build from source with -g). Needs gdb. The numbers are the same for every build of a version for 64-bit machines
-with the default options (without Py_DEBUG, Py_TRACE_REFS): libpython3.11-dev's headers say the same."""
+(python3.11-dbgsym, or a build from source with -g). Since 3.14 also the folder of its headers, named after its version
+(/usr/include/python3.14 of libpython3.14-dev): these are compiled. Needs gdb, and for headers gcc. The numbers are the
+same for every build of a version for 64-bit machines with the default options (without Py_DEBUG, Py_TRACE_REFS):
+libpython3.11-dev's headers say the same."""
 
 import os
 import re
 import subprocess
 import sys
+import tempfile
 
 # What is in no debug information, of the versions since that one: obmalloc.c, object.h, pycore_dict.h, longintrepr.h.
 CONSTANTS = {
     (3, 9): {"arena_bytes": 256 << 10, "pool_bytes": 4 << 10},
     (3, 10): {"arena_bytes": 1 << 20, "pool_bytes": 16 << 10, "lines": "PythonLineTable::kRanges",
               "stack_top": "PythonLayout::StackTop::kDepth"},
-    (3, 11): {"header_flags": 1 << 4, "values": "PythonLayout::Values::kFirst", "has_c_frame": "true",
+    (3, 11): {"header_flags": 1 << 4, "values": "PythonLayout::Values::kFirst", "has_c_frame": "true", "last_frame_owner": 3,
               "lines": "PythonLineTable::kLocations", "stack_top": "PythonLayout::StackTop::kFromLocals"},
-    (3, 12): {"header_flags": 3 << 3, "values": "PythonLayout::Values::kTagged",
-              "long_size_shift": 3},
-    (3, 13): {"has_c_frame": "false", "is_obmalloc_elsewhere": "true", "inline_flag": 1 << 2, "values": "PythonLayout::Values::kInline"},
+    (3, 12): {"header_flags": 3 << 3, "values": "PythonLayout::Values::kTagged", "long_size_shift": 3},
+    (3, 13): {"has_c_frame": "false", "is_obmalloc_elsewhere": "true", "inline_flag": 1 << 2,
+              "values": "PythonLayout::Values::kInline"},
+    (3, 14): {"stack_top": "PythonLayout::StackTop::kSaved", "stack_tag": 3, "last_frame_owner": 4,
+              "has_object_flags": "true"},
 }
 # Member of PythonLayout: expression for gdb; of some versions only.
 ONLY = {
@@ -70,6 +75,11 @@ DEBUG_OFFSETS = {
 FREE = "((PyInterpreterState*)0)->"
 
 
+# Since 3.14: lists of free ones, of which several lie one behind the other (struct _Py_freelists).
+CHAINS = (("numbers", "floats", 2), ("containers", "tuples", 24), ("keys", "dictkeys", 1), ("slices", "slices", 1),
+          ("ranges", "ranges", 2), ("contexts", "contexts", 4), ("functions", "pycfunctionobject", 3))
+
+
 def free_array(items, count):
     return [f"&{FREE}{items}", f"sizeof({FREE}{items}) / sizeof(void*)", f"&{FREE}{count}"]
 
@@ -77,6 +87,9 @@ def free_array(items, count):
 def free_objects(version):
     if version < (3, 10):
         return {}  # variables of C files, whose places differ between builds
+    if version >= (3, 14):
+        lists = f"{FREE}object_state.freelists."
+        return {f"chained_{name}": [f"&{lists}{first}", str(count)] for name, first, count in CHAINS} | memories(version)
     if version >= (3, 13):
         lists = "object_state.freelists"
         names = {"lists": "lists", "dicts": "dicts", "keys": "dictkeys", "values": "async_gens", "sends": "async_gen_asends"}
@@ -96,13 +109,19 @@ def free_objects(version):
     found["free_tuples"] = [f"&{FREE}{tuples}[{others}]", f"sizeof({FREE}{tuples}) / sizeof(void*) - {others}",
                             "&((PyTupleObject*)0)->ob_item"]
     found["free_slices"] = [f"&{FREE}{slices}", "1", "0"]
+    if version < (3, 11):
+        found["free_frames"] = [f"&{FREE}frame.free_list", "1", "&((PyFrameObject*)0)->f_back"]
+    return found | memories(version)
+
+
+def memories(version):
+    """What an interpreter remembers without owning it, and the memory of its threads' frames."""
     cache = "type_cache" if version < (3, 12) else "types.type_cache"
-    found["type_cache"] = [f"&{FREE}{cache}", f"sizeof({FREE}{cache})"]
+    found = {"type_cache": [f"&{FREE}{cache}", f"sizeof({FREE}{cache})"]}
     if version >= (3, 13):
         functions = "func_state.func_version_cache"
         found["function_cache"] = [f"&{FREE}{functions}", f"sizeof({FREE}{functions})"]
     if version < (3, 11):
-        found["free_frames"] = [f"&{FREE}frame.free_list", "1", "&((PyFrameObject*)0)->f_back"]
         return found
     return found | {
         "thread_stack_chunk": "&((PyThreadState*)0)->datastack_chunk",
@@ -148,10 +167,11 @@ def frames(version):
         "frame_previous": f"{frame}previous",
         "frame_code": f"{frame}{'f_code' if version < (3, 13) else 'f_executable'}",
         "frame_instruction": f"{frame}{'prev_instr' if version < (3, 13) else 'instr_ptr'}",
-        "frame_stack_top": f"{frame}stacktop",
+        "frame_stack_top": f"{frame}{'stacktop' if version < (3, 14) else 'stackpointer'}",
         "frame_owner": f"{frame}owner",
         "frame_locals": f"{frame}localsplus",
         "generator_frame": "&((PyGenObject*)0)->gi_iframe",
+        "generator_state": "&((PyGenObject*)0)->gi_frame_state",
         "frame_object_data": "&((PyFrameObject*)0)->_f_frame_data",
         "frame_object_frame": "&((PyFrameObject*)0)->f_frame",
         "code_variables": f"{code}co_localsplusnames",
@@ -213,6 +233,7 @@ FIELDS = {
     "text_compact_size": "sizeof(PyCompactUnicodeObject)",
     "text_utf8_length": "&((PyCompactUnicodeObject*)0)->utf8_length",
     "text_utf8": "&((PyCompactUnicodeObject*)0)->utf8",
+    "tuple_items": "&((PyTupleObject*)0)->ob_item",
     "bytearray_allocated": "&((PyByteArrayObject*)0)->ob_alloc",
     **{f"debug_{name}": f"&((struct _Py_DebugOffsets*)0)->{member}" for name, member in DEBUG_OFFSETS.items()},
 }
@@ -220,7 +241,33 @@ FIELDS = {
 
 # In the order in which they are declared, as an initializer needs them.
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "python_layout.h"), encoding="utf-8") as header:
-    MEMBERS = re.findall(r"^  (?:unsigned|uint\d+_t|bool|Values|FreeArray|FreeList|Cache|PythonLineTable|StackTop) (\w+) = ", header.read(), re.MULTILINE)
+    MEMBERS = re.findall(r"^  (?:unsigned|uint\d+_t|bool|Values|FreeArray|FreeList|FreeChain|Cache|PythonLineTable|StackTop) (\w+) = ", header.read(), re.MULTILINE)
+
+
+# What the headers of a version declare, with a variable as the program has it.
+HEADERS = """#define Py_BUILD_CORE 1
+#include <Python.h>
+#include "pycore_runtime.h"
+#include "pycore_runtime_structs.h"
+#include "pycore_interp_structs.h"
+#include "pycore_obmalloc.h"
+#include "pycore_dict.h"
+#include "pycore_frame.h"
+#include "pycore_interpframe.h"
+#include "pycore_genobject.h"
+#include "pycore_debug_offsets.h"
+_PyRuntimeState _PyRuntime;
+"""
+
+
+def compiled(headers, folder):
+    """An object file with the debug information of all types that the headers declare."""
+    with open(f"{folder}/headers.c", "w", encoding="utf-8") as source:
+        source.write(HEADERS)
+    path = f"{folder}/{os.path.basename(os.path.normpath(headers))}"
+    subprocess.run(["gcc", "-g", "-c", "-fno-eliminate-unused-debug-types", f"-I{headers}", f"-I{headers}/internal",
+                    f"-I{headers}/..", source.name, "-o", path], check=True)
+    return path
 
 
 def ask(path, expressions):
@@ -250,7 +297,9 @@ def main():
     for path in sys.argv[1:]:
         version = tuple(map(int, re.search(r"python(\d+)\.(\d+)[^/]*$", path).groups()))
         fields = {name: one for name, one in FIELDS.items() if ONLY.get(name, lambda _: True)(version)}
-        values = ask_all(path, fields | free_objects(version) | frames(version))
+        with tempfile.TemporaryDirectory() as folder:
+            built = compiled(path, folder) if os.path.isdir(path) else path
+            values = ask_all(built, fields | free_objects(version) | frames(version))
         for since, constants in CONSTANTS.items():
             if since <= version:
                 values |= constants

@@ -11,8 +11,8 @@ constexpr uint64_t kLeftWord = 8;
 // more), and ranges of words.
 constexpr size_t kMostFree = 1 << 18;
 constexpr size_t kMostWords = 1 << 20;
-// All types of which any are kept have the collector's header, but tables of dicts have none.
-constexpr uint64_t kFreeHeader = PythonLayout::kCollectorHeader;
+// Before 3.14 all types of which any are kept have the collector's header, but tables of dicts have none.
+constexpr uint32_t kFreeHeader = PythonLayout::kCollectorHeader;
 
 }  // namespace
 
@@ -30,6 +30,13 @@ PythonLeftovers::PythonLeftovers(Target& target, const PythonLayout& layout,
     for (const auto* list : {&layout.free_tuples, &layout.free_slices, &layout.free_frames}) {
       add_lists(interpreter, *list);
     }
+    add_chains(interpreter, layout.chained_numbers, true, false);
+    add_chains(interpreter, layout.chained_ranges, true, false);
+    add_chains(interpreter, layout.chained_keys, false, false);
+    for (const auto* chain : {&layout.chained_containers, &layout.chained_slices,
+                              &layout.chained_contexts, &layout.chained_functions}) {
+      add_chains(interpreter, *chain, true, true);
+    }
     add_caches(interpreter);
     add_frames(interpreter);
     if (words_.size() >= kMostWords) break;
@@ -40,9 +47,9 @@ bool PythonLeftovers::is_free(Address at) {
   return !at.is_null() && at.is_aligned(kLeftWord) && cache_.word(at, kLeftWord) == uint64_t{0};
 }
 
-void PythonLeftovers::add_free(Address object, bool is_object, uint32_t link) {
-  const Address block = is_object ? object - kFreeHeader : object;
-  free_[block.value()] = {is_object, link == 0 ? 0 : static_cast<uint32_t>(link + kFreeHeader)};
+void PythonLeftovers::add_free(Address object, bool is_object, uint32_t object_at, uint32_t link) {
+  const Address block = object - object_at;
+  free_[block.value()] = {is_object, object_at, link == kNoLink ? kNoLink : link + object_at};
   filter_.set(filter_bit(block));
 }
 
@@ -70,7 +77,9 @@ void PythonLeftovers::add_array(Address interpreter, const PythonLayout::FreeArr
   const Address first = interpreter + array.array;
   for (uint64_t i = 0; i < count; ++i) {
     const auto at = cache_.word(first + i * kLeftWord, kLeftWord);
-    if (at && is_free(Address(*at))) add_free(Address(*at), are_objects, 0);
+    if (at && is_free(Address(*at))) {
+      add_free(Address(*at), are_objects, are_objects ? kFreeHeader : 0, kNoLink);
+    }
   }
   if (count != array.capacity) {
     words_.push_back({first + count * kLeftWord, first + array.capacity * kLeftWord});
@@ -83,10 +92,30 @@ void PythonLeftovers::add_lists(Address interpreter, const PythonLayout::FreeLis
     while (next && is_free(Address(*next)) && free_.size() < kMostFree) {
       const Address at(*next);
       if (free_.contains((at - kFreeHeader).value())) break;
-      add_free(at, true, list.next);
+      add_free(at, true, kFreeHeader, list.next == 0 ? kNoLink : list.next);
       if (list.next == 0) break;
       next = cache_.word(at + list.next, kLeftWord);
     }
+  }
+}
+
+// A list counts only where it has as many as it says: struct _Py_freelist.
+void PythonLeftovers::add_chains(Address interpreter, const PythonLayout::FreeChain& chain,
+                                 bool are_objects, bool have_header) {
+  constexpr uint64_t kChainBytes = 2 * kLeftWord;
+  const uint32_t object_at = have_header ? kFreeHeader : 0;
+  for (uint64_t i = 0; i < chain.lists; ++i) {
+    const Address list = interpreter + chain.first + i * kChainBytes;
+    const auto count = cache_.word(list + kLeftWord, kLeftWord);
+    if (!count || *count > kMostFree - std::min(kMostFree, free_.size())) continue;
+    std::vector<Address> found;
+    auto next = cache_.word(list, kLeftWord);
+    while (next && *next != 0 && *next % kLeftWord == 0 && found.size() < *count) {
+      found.emplace_back(*next);
+      next = cache_.word(found.back(), kLeftWord);
+    }
+    if (found.size() != *count || next != uint64_t{0}) continue;
+    for (const Address at : found) add_free(at, are_objects, object_at, 0);
   }
 }
 

@@ -4,6 +4,8 @@
 //   free_list   | dict | dict | dict | old  | old  |     below numfree, dicts that are free;
 //   numfree 3   '--------------------'                   behind, those that were taken since
 //
+//   since 3.14  | first | 3 |  ─►  | next | type | ..    in place of its count of references
+//
 //   frames      | main() | load() | locals of functions that have returned |
 //               '-----------------' up to datastack_top
 //
@@ -33,9 +35,11 @@ class PythonLeftovers {
   PythonLeftovers(Target& target, const PythonLayout& layout,
                   std::span<const Address> interpreters);
 
+  static constexpr uint32_t kNoLink = UINT32_MAX;
   struct Free {
-    bool is_object = false;  // else a table of a dict
-    uint32_t link = 0;       // byte of the block that leads to the next free one; 0: none
+    bool is_object = false;   // else a table of a dict
+    uint32_t object_at = 0;   // behind the collector's header, if its type has one
+    uint32_t link = kNoLink;  // byte of the block that leads to the next free one
   };
   // Whether a block is free, by its address.
   const Free* find(Address block) const {
@@ -43,7 +47,7 @@ class PythonLeftovers {
     const auto found = free_.find(block.value());
     return found == free_.end() ? nullptr : &found->second;
   }
-  // Whether there is an object that nothing refers to.
+  // Whether there is an object that nothing refers to: before 3.14, a free one.
   bool is_free(Address at);
   // Words that own nothing: in the interpreters' states, and behind the frames of threads.
   const std::vector<AddressRange>& words() const { return words_; }
@@ -59,7 +63,10 @@ class PythonLeftovers {
   void add_lists(Address interpreter, const PythonLayout::FreeList& list);
   void add_caches(Address interpreter);
   void add_frames(Address interpreter);
-  void add_free(Address object, bool is_object, uint32_t link);
+  void add_chains(Address interpreter, const PythonLayout::FreeChain& chain, bool are_objects,
+                  bool have_header);
+  // `object_at`: how far behind the block's begin; `link`: behind the object's.
+  void add_free(Address object, bool is_object, uint32_t object_at, uint32_t link);
 
   const PythonLayout& layout_;
   PageCache cache_;

@@ -46,6 +46,14 @@ bool fits_in(uint64_t bytes, uint64_t room) {
 bool PythonObjects::are_references(uint64_t word) {
   constexpr uint64_t kMost = 1ULL << 40;
   constexpr uint64_t kFewReferences = 1 << 16;
+  if (layout_.has_object_flags) {
+    // refcount.h: the greatest flag is 8; between the two halves is nothing.
+    constexpr uint64_t kMostFlags = 0xf;
+    const uint64_t flags = word >> 32;
+    if (flags >> 16 > kMostFlags || (flags & 0xffff) != 0) return false;
+    word &= UINT32_MAX;
+    if (flags != 0) return word != 0;
+  }
   if (word == 0 || word > kMost) return false;
   if (word < kFewReferences || word % 8 != 0) return true;
   // A program at a fixed place has objects at low addresses. An address of one, and then that of a
@@ -91,10 +99,15 @@ bool PythonObjects::find_values(uint64_t first, uint64_t second, PythonObject& o
   return true;
 }
 
-// Of the values behind an instance. The first ones of a class have room for more than later ones.
-uint64_t PythonObjects::inline_bytes(std::span<const std::byte> bytes, const PythonType& type) {
+// Of the values behind an instance. The first ones of a class have room for more than later ones;
+// where it is not known for how many, as many as the block has.
+uint64_t PythonObjects::inline_bytes(std::span<const std::byte> bytes, uint64_t room,
+                                     const PythonType& type) {
   const uint64_t at = type.basic_size;
-  if (at >= bytes.size()) return type.values_bytes;
+  if (at >= bytes.size()) {
+    const uint64_t most = PythonType::inline_bytes(PythonType::kMostValues);
+    return std::clamp(room - std::min(room, at), std::min(type.values_bytes, most), most);
+  }
   const auto capacity = static_cast<uint64_t>(bytes[at]);
   return capacity > PythonType::kMostValues ? type.values_bytes
                                             : PythonType::inline_bytes(capacity);
@@ -103,7 +116,7 @@ uint64_t PythonObjects::inline_bytes(std::span<const std::byte> bytes, const Pyt
 bool PythonObjects::measure(std::span<const std::byte> bytes, uint64_t room,
                             PythonObject& object) const {
   const PythonType& type = *object.type;
-  object.bytes = type.basic_size + (type.has_inline_values ? inline_bytes(bytes, type) : 0);
+  object.bytes = type.basic_size + (type.has_inline_values ? inline_bytes(bytes, room, type) : 0);
   // Most strings lack the members of a str whose characters are elsewhere.
   if (object.bytes > room && type.family != Family::kText) return false;
   if (type.item_size != 0 && type.family != Family::kHidden) {

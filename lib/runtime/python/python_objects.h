@@ -88,7 +88,8 @@ class PythonObjects {
   bool are_references(uint64_t word);
   bool find_values(uint64_t first, uint64_t second, PythonObject& object) const;
   bool are_embedded(Address values);
-  static uint64_t inline_bytes(std::span<const std::byte> bytes, const PythonType& type);
+  static uint64_t inline_bytes(std::span<const std::byte> bytes, uint64_t room,
+                               const PythonType& type);
   bool measure(std::span<const std::byte> bytes, uint64_t room, PythonObject& object) const;
   void measure_array(std::span<const std::byte> bytes, PythonObject& object);
   void measure_text(std::span<const std::byte> bytes, uint64_t room, PythonObject& object) const;

@@ -169,10 +169,11 @@ uint32_t PythonWalk::class_in_graph(const PythonObject* object, Address at,
                                     std::span<const std::byte> block, uint64_t room) {
   if (object == nullptr) {
     constexpr uint64_t kHeader = PythonLayout::kCollectorHeader;
-    const uint64_t word = python_word(block, kHeader + kPythonTypeAt);
     if (const PythonLeftovers::Free* const free = leftovers_->find(at)) {
-      return graph_->class_of_free(free->is_object ? types_.find(word) : nullptr, free->link);
+      const uint64_t type = python_word(block, free->object_at + kPythonTypeAt);
+      return graph_->class_of_free(free->is_object ? types_.find(type) : nullptr, *free);
     }
+    const uint64_t word = python_word(block, kHeader + kPythonTypeAt);
     const uint32_t back = place_.layout->frame_back;
     if (back == 0 || python_word(block, kHeader) != 0) return SlotMap::kBuffers;
     const PythonType* const type = types_.find(word);
@@ -181,7 +182,8 @@ uint32_t PythonWalk::class_in_graph(const PythonObject* object, Address at,
     // In the interpreter's list of free ones, the next; else what called it once.
     const Address next(python_word(block, kHeader + back));
     const bool is_link = leftovers_->is_free(next);
-    return graph_->class_of_free(type, is_link ? static_cast<uint32_t>(kHeader + back) : 0);
+    const auto link = static_cast<uint32_t>(kHeader + back);
+    return graph_->class_of_free(type, {true, kHeader, is_link ? link : PythonLeftovers::kNoLink});
   }
   PythonObject seen = *object;
   const auto end = frames_->end_of(*seen.type, at + seen.type->header);

@@ -55,9 +55,10 @@ class FakeCalls {
     return at;
   }
   uint64_t add_names(const std::vector<std::string>& names) {
-    const uint64_t at = add_object(tuple, 24 + names.size() * 8);
+    const uint64_t at = add_object(tuple, layout.tuple_items + names.size() * 8);
     python.put(at + 16, names.size());
-    for (size_t i = 0; i < names.size(); ++i) python.put(at + 24 + i * 8, add_text(names[i]));
+    for (size_t i = 0; i < names.size(); ++i)
+      python.put(at + layout.tuple_items + i * 8, add_text(names[i]));
     return at;
   }
   // Of a function that begins at line 10 and goes on to the next line with each instruction.
@@ -103,7 +104,7 @@ class FakeCalls {
   void put_frame(uint64_t at, uint64_t of_code, uint64_t previous, uint64_t instruction,
                  int64_t depth, uint64_t variables) {
     using StackTop = PythonLayout::StackTop;
-    python.put(at + layout.frame_code, of_code);
+    python.put(at + layout.frame_code, layout.stack_tag == 0 ? of_code : of_code + 1);  // borrowed
     python.put(at + layout.frame_previous, previous);
     const uint64_t unit = layout.lines == PythonLineTable::kAddresses ? 2 : 1;
     if (layout.frame_owner == 0) {
@@ -116,7 +117,7 @@ class FakeCalls {
     const uint64_t locals = at + layout.frame_locals + variables * 8;
     const auto top = static_cast<uint64_t>(depth);
     const uint64_t place = at + layout.frame_stack_top;
-    if (layout.stack_top == StackTop::kAddress) {
+    if (layout.stack_top == StackTop::kAddress || layout.stack_top == StackTop::kSaved) {
       python.put(place, depth < 0 ? 0 : locals + top * 8);
     } else {
       const bool are_counted = layout.stack_top == StackTop::kFromLocals && depth >= 0;

@@ -13,7 +13,7 @@ using test::FakePython;
 
 namespace {
 
-constexpr unsigned kAllMinors[] = {9, 10, 11, 12, 13};
+constexpr unsigned kAllMinors[] = {9, 10, 11, 12, 13, 14};
 
 // main() calls serve(), which runs.
 struct Program {
@@ -24,7 +24,7 @@ struct Program {
         serve(calls.add_code("serve", {"store", ".0"}, {}, 2)),
         outer(calls.frame_at(0)),
         inner(calls.frame_at(1)) {
-    const bool has_depth = python.layout.stack_top == PythonLayout::StackTop::kFromLocals;
+    const bool has_depth = python.layout.frame_owner != 0;
     calls.put_frame(outer, main, 0, 2, has_depth ? 1 : -1, 2);
     calls.put_frame(inner, serve, outer, 4, -1, 2);
     python.put(outer + python.layout.frame_locals + 8, calls.add_object(calls.cell, 24));
@@ -133,7 +133,7 @@ TEST_CASE("a thread is known by its thread pointer, or by what lies just below i
 }
 
 TEST_CASE("what a generator has in use of its frame is known, and the rest is left over") {
-  for (const unsigned minor : {10U, 11U, 12U, 13U}) {
+  for (const unsigned minor : {10U, 11U, 12U, 13U, 14U}) {
     FakePython python(minor);
     FakeCalls calls(python);
     const PythonLayout& layout = python.layout;
@@ -147,6 +147,8 @@ TEST_CASE("what a generator has in use of its frame is known, and the rest is le
     python.put(object + 8, calls.generator);
     calls.put_frame(frame, code, 0, 1, 1, 1);
     if (!is_old) python.target.put(Address(frame + layout.frame_owner), uint8_t{1});
+    constexpr auto kSuspended = static_cast<uint8_t>(-2);
+    if (!is_old) python.target.put(Address(object + layout.generator_state), kSuspended);
     python.walk();
     const ObjectClass& known = python.objects.slots.class_of(0);
     CHECK(known.name == (is_old ? "frame" : "generator"));
@@ -161,7 +163,7 @@ TEST_CASE("what a generator has in use of its frame is known, and the rest is le
 TEST_CASE("random damage of frames and what they lead to ends, too") {
   std::mt19937_64 random(5);
   for (int round = 0; round < 300; ++round) {
-    Program program(kAllMinors[round % 5]);
+    Program program(kAllMinors[round % 6]);
     const uint64_t parts[] = {program.outer, program.inner,       program.main,
                               program.serve, FakeCalls::kObjects, FakeCalls::kThread};
     for (int i = 0; i < 3; ++i) {

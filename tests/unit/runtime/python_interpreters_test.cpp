@@ -11,7 +11,7 @@ using namespace heapsnap;
 using test::FakePython;
 
 TEST_CASE("objects of all interpreters are counted, wherever their arenas are") {
-  for (const unsigned minor : {11U, 12U, 13U}) {
+  for (const unsigned minor : {11U, 12U, 13U, 14U}) {
     for (const bool has_arena : {false, true}) {
       if (has_arena && minor == 11) continue;
       CAPTURE(minor);
@@ -74,7 +74,7 @@ TEST_CASE("where allocators are in other builds, the main interpreter's says") {
 }
 
 TEST_CASE("an interpreter's arenas that do not fit are refused in words") {
-  for (const unsigned minor : {12U, 13U}) {
+  for (const unsigned minor : {12U, 13U, 14U}) {
     CAPTURE(minor);
     FakePython python(minor);
     python.add_interpreter(true);
