@@ -188,6 +188,7 @@ bool PythonFrames::read_depth(Address at, Frame& frame) {
 }
 
 std::optional<Address> PythonFrames::end_of(const PythonType& type, Address object) {
+  if (type.family != PythonType::Family::kHidden) return std::nullopt;
   if (!type.is_own || layout_.frame_locals == 0) return std::nullopt;
   Address at = object;
   bool is_running = false;

@@ -32,8 +32,7 @@ bool is_plain(const PythonType& type) {
 bool is_known(const PythonType& type, bool is_frame) {
   constexpr uint64_t kBareObject = 4 * kPythonWord;
   if (type.family == Family::kHidden) return is_frame;
-  if (type.item_size != 0 && type.name != "tuple")
-    return type.is_own && type.item_size < kPythonWord;
+  if (type.item_size != 0 && !type.is_tuple) return type.is_own && type.item_size < kPythonWord;
   if (type.is_own || type.family == Family::kArray) return true;
   return !type.is_static && type.basic_size <= kBareObject;
 }
@@ -143,7 +142,7 @@ ObjectClass PythonGraph::make_class(const PythonType& type, uint8_t kind) {
     if (layout_.values == PythonLayout::Values::kTagged) buffer(kPythonWord, instance_values_);
   }
   constexpr uint64_t kVariableHead = 3 * kPythonWord;  // PyVarObject
-  if (type.is_own && type.name == "tuple") {
+  if (type.is_own && type.is_tuple) {
     for (uint64_t word = kVariableHead; word < layout_.tuple_items; word += kPythonWord) {
       skip(at + word);
     }
@@ -240,7 +239,7 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
     // Numbers, in the smallest blocks that there are.
     objects_.add_buffer(Address(python_word(bytes, header + PythonArray::kShape)),
                         ObjectClass::kNoReferences);
-  } else if (type.name == "collections.deque") {
+  } else if (type.is_deque) {
     add_deque(at, bytes, header);
   } else if (type.family == Family::kModule && modules_.size() != kMostModules) {
     modules_.push_back({Address(python_word(bytes, header + kModuleDict)),

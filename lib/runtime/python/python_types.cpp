@@ -139,6 +139,8 @@ const PythonType* PythonTypes::read(Address at) {
 
   auto found = std::make_unique<PythonType>();
   found->name = std::move(*name);
+  found->is_tuple = found->name == "tuple";
+  found->is_deque = found->name == "collections.deque";
   found->number = static_cast<uint32_t>(all_.size());
   found->is_collected = (flags & kHasCollector) != 0;
   const bool has_header = (flags & layout_.header_flags) != 0;

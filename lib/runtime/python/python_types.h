@@ -41,6 +41,8 @@ struct PythonType {
   bool is_long = false;    // int, and what is derived from it
   bool is_static = false;  // of the interpreter or of an extension, and no class of a program
   bool is_own = false;     // of the interpreter
+  bool is_tuple = false;   // by its name, as the next one
+  bool is_deque = false;
   Family family = Family::kOther;
   uint64_t basic_size = 0;
   uint64_t item_size = 0;
