@@ -74,7 +74,8 @@ TEST_CASE("local variables of Ruby's frames have names, with method, file and li
 TEST_CASE("what a fiber keeps by name comes before the locals of what it runs") {
   for (const unsigned minor : kBothMinors) {
     CAPTURE(minor);
-    FakeRubyCalls fake(minor);
+    FoundCalls calls(minor);
+    FakeRubyCalls& fake = calls.calls;
     const uint64_t table = fake.ruby.next_table(24);
     const uint64_t items = fake.ruby.next_table(8 * 16);
     fake.put(fake.context + fake.layout.ec_locals, table);
@@ -99,7 +100,7 @@ TEST_CASE("what a fiber keeps by name comes before the locals of what it runs") 
     if (fake.layout.ec_storage != RubyLayout::kNone) {
       expected.push_back(text("Fiber.current.storage", fake.context + fake.layout.ec_storage));
     }
-    const LocalTexts found = fake.locals();
+    const LocalTexts found = calls.locals();
     REQUIRE(found.size() > expected.size());
     CHECK(LocalTexts(found.begin(), found.begin() + static_cast<ptrdiff_t>(expected.size())) ==
           expected);
