@@ -62,8 +62,8 @@ std::string OwnerLabels::of_several(size_t width) const {
   constexpr size_t kLeastName = 12;
   const std::string others = others_of_several(1);
   if (display_width(others) + kLeastName > width) return cut_name(kSeveralRoots, width);
-  const std::string first = short_root_label(metadata_, places_[of_several_.front()],
-                                             threads_of(of_several_.front()));
+  const std::string first =
+      short_root_label(metadata_, places_[of_several_.front()], threads_of(of_several_.front()));
   return cut_name(first, width - display_width(others)) + others;
 }
 
