@@ -18,6 +18,12 @@ bool is_text(const BlockType& type) {
                                                    type.name == to_string(StorageKind::kText32));
 }
 
+// Whether the program or its runtime says the type; else how blocks look tells it, so that some of
+// those without one may be the same.
+bool is_told(const BlockType& type) {
+  return type.source != TypeSource::kUnknown && type.source != TypeSource::kStructure;
+}
+
 }  // namespace
 
 // Of how many blocks of each kind each word holds an address.
@@ -31,7 +37,12 @@ class StaleWords::Counting final : public ReferenceSink {
       words_.find_heads(batch, i, next, end);
       const Kind& kind = words_.kind_of(batch.first + i);
       for (; next < end; ++next) {
-        if (batch.offsets[next] < kind.words) ++words_.holding_[kind.first + batch.offsets[next]];
+        const uint32_t offset = batch.offsets[next];
+        if (offset >= kind.words) continue;
+        ++words_.holding_[kind.first + offset];
+        if (kind.of_size != kNotCompared) {
+          ++words_.holding_[words_.kinds_[kind.of_size].first + offset];
+        }
       }
     }
   }
@@ -104,21 +115,31 @@ void StaleWords::read_types(const ReferenceStreams& references) {
 
 void StaleWords::assign_kinds(const ReferenceStreams& references) {
   const auto blocks = static_cast<BlockNumber>(sizes_.size());
-  kinds_.resize(1);  // kNotCompared
+  // Those of a size have its words as number; larger ones are arrays, whose words are alike.
+  const size_t most_words = kLargest / word_;
+  kinds_.resize(most_words + 1);
+  for (size_t words = 1; words <= most_words; ++words) {
+    kinds_[words] = {0, words, holding_.size(), kNotCompared};
+    holding_.resize(holding_.size() + words);
+  }
   kind_of_.assign(blocks, kNotCompared);
-  std::map<std::pair<TypeNumber, size_t>, KindNumber> numbers;
-  // Larger ones are arrays, whose words are alike.
+  std::map<std::pair<TypeNumber, size_t>, KindNumber> typed;
   const auto assign = [&](BlockNumber block, TypeNumber type) {
     const size_t words = sizes_[block] / word_;
-    if (words == 0 || words > kLargest / word_ || texts_.contains(block)) return;
-    const auto [known, is_new] = numbers.try_emplace({type, words}, kNotCompared);
+    if (words == 0 || words > most_words || texts_.contains(block)) return;
+    const bool is_known = type < references.types.size() && is_told(references.types[type]);
+    const auto of_size = static_cast<KindNumber>(words);
+    if (!is_known) ++kinds_[of_size].blocks;
+    kind_of_[block] = of_size;
+    if (type == 0) return;
+    const auto [kind, is_new] = typed.try_emplace({type, words}, of_size);
     if (is_new && kinds_.size() <= std::numeric_limits<KindNumber>::max()) {
-      known->second = static_cast<KindNumber>(kinds_.size());
-      kinds_.push_back({0, words, holding_.size()});
+      kind->second = static_cast<KindNumber>(kinds_.size());
+      kinds_.push_back({0, words, holding_.size(), is_known ? kNotCompared : of_size});
       holding_.resize(holding_.size() + words);
     }
-    ++kinds_[known->second].blocks;
-    kind_of_[block] = known->second;
+    kind_of_[block] = kind->second;
+    if (kind->second != of_size) ++kinds_[kind->second].blocks;
   };
   BlockNumber next = 0;
   references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {

@@ -6,12 +6,12 @@
 //
 // A word may be stale when it is among the characters of a string, or when fewer than one in eight
 // of the blocks of that type and size hold an address at its place (where no type is known, of
-// those of that size without a type: texts of 40 bytes say nothing of a Server of 40 bytes); but
-// not in a block of which a language runtime has said which words are references
-// (BlockType::is_exact), and not where a node of a container leads to the next one (node_links.h):
-// a container would change its shape as it grows to more than one in eight of the blocks of its
-// nodes' size. Nor is the word by which the block that a container itself lies in leads to such a
-// node, when another node leads back to the block:
+// those of that size whose type is not told, either, and which are no texts: texts of 40 bytes say
+// nothing of a Server of 40 bytes); but not in a block of which a language runtime has said which
+// words are references (BlockType::is_exact), and not where a node of a container leads to the next
+// one (node_links.h): a container would change its shape as it grows to more than one in eight of
+// the blocks of its nodes' size. Nor is the word by which the block that a container itself lies in
+// leads to such a node, when another node leads back to the block:
 //
 //   new std::set   | root | ... |  ──►  node  ──► ... ──►  node | parent |  ──►  the block
 #pragma once
@@ -38,14 +38,16 @@ class StaleWords {
   static constexpr uint64_t kLargest = 512;
 
   class Counting;
-  // Blocks of one type and size, which are compared.
+  using KindNumber = uint16_t;  // index into kinds_
+  static constexpr KindNumber kNotCompared = 0;
+  // Blocks of one size, and of one type where it is known, which are compared.
   struct Kind {
     uint64_t blocks = 0;
     size_t words = 0;  // of a block
     size_t first = 0;  // of them in holding_
+    // All of the size, where these count for that, too.
+    KindNumber of_size = kNotCompared;
   };
-  using KindNumber = uint16_t;  // index into kinds_
-  static constexpr KindNumber kNotCompared = 0;
 
   void read_types(const ReferenceStreams& references);
   void assign_kinds(const ReferenceStreams& references);

@@ -176,7 +176,7 @@ def one_process(heapsnap, folder, holder, _):
     assert all(not section["rows"] for section in same["sections"]), same
     text = run(heapsnap, "diff", paths[0], paths[0], "--color", "never")
     assert "both are of the same moment" in text and "heapsnap owners" not in text, text
-    assert text.rstrip().endswith(f"heapsnap attach {diff['snapshots'][0]['pid']}"), text
+    assert f"\n    heapsnap attach --references yes {diff['snapshots'][0]['pid']} -o later.hsnap\n" in text, text
 
 
 def rebuilt(heapsnap, folder, holder, other):
@@ -288,7 +288,7 @@ def core(heapsnap, folder, holder, _):
     assert all(not section["rows"] for section in found["sections"]), found
     text = run(heapsnap, "diff", live, dumped, "--color", "never")
     assert text.startswith(f"Process {pid}: growing_holder\n") and f"heapsnap inject {pid}\n" in text, text
-    assert text.rstrip().endswith(f"heapsnap attach {pid}"), text
+    assert f"\n    heapsnap attach --references yes {pid} -o later.hsnap\n" in text, text
 
 
 def main():

@@ -100,6 +100,27 @@ TEST_CASE("texts and objects of other types that have its size do not make a mem
   }
 }
 
+TEST_CASE("a block without a type is compared with all of its size") {
+  // Of 100 vectors' storage a tenth has no type and is left over from a table of pages.
+  HandmadeHeap heap;
+  const TypeNumber storage = heap.add_type(to_string(StorageKind::kArray), TypeSource::kStructure);
+  const uint32_t index = heap.add_place(RootKind::kVariable, "g_index");
+  const uint32_t pages = heap.add_place(RootKind::kVariable, "g_pages");
+  const BlockNumber table = heap.add(1016);
+  const BlockNumber page = heap.add(4008);
+  heap.hold(index, table);
+  heap.hold(pages, page);
+  for (uint32_t i = 0; i < 100; ++i) {
+    const BlockNumber one = heap.add(88, i % 10 == 0 ? 0 : storage);
+    heap.link(table, 8 * i, one);
+    if (i % 10 == 0) heap.link(one, 80, page);
+  }
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  const OwnerNode& second = tree.nodes[tree.children[0][1]];
+  CHECK(second.place == pages);
+  CHECK(second.retained == Tally{1, 4008});
+}
+
 TEST_CASE("what the nodes of a hash map belong to does not depend on what else is of their size") {
   const std::pair<std::string, TypeSource> types[] = {
       {to_string(StorageKind::kHashNode), TypeSource::kStructure},
