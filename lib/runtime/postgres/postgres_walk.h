@@ -8,8 +8,8 @@
 // that were deleted and are kept, with their first block, for the next one that is made.
 //
 // In the graph of references a block's type says which context it is of ("block of memory context
-// index info"), and what is free at its end holds nothing. Whoever knows a context does not hold it, but the one above it does; each of those right
-// below the top is a root, with all below it:
+// index info"), and what is free at its end holds nothing. Whoever knows a context does not hold
+// it, but the one above it does; each of those right below the top is a root, with all below it:
 //
 //   TopMemoryContext ─► CacheMemoryContext ─► index info    "memory context CacheMemoryContext"
 #pragma once

@@ -12,16 +12,16 @@
 // Up to 3.11 `arenas` is a variable without an exported symbol. It is found by what it points to:
 // each word of the module's data is tried, and accepted only if all structures of the array fit.
 //
-// Since 3.12 it is in the state of an interpreter, each of which has an array of its own, or the one
-// of the main interpreter:
+// Since 3.12 it is in the state of an interpreter, each of which has an array of its own, or the
+// one of the main interpreter:
 //
 //   main interpreter    | ... | obmalloc | ...    since 3.13 a pointer: others may have the same
 //                                   |
 //                                   v
 //   _obmalloc_state     | pools | arenas, maxarenas, ... |
 //
-// In a build whose states are not known, the main interpreter's array is searched for as before, and
-// where its state leads there is where those of others do.
+// In a build whose states are not known, the main interpreter's array is searched for as before,
+// and where its state leads there is where those of others do.
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 //
 // Up to 3.10 a frame is an object of its own; since 3.11 it lies in memory of the thread, or in the
 // generator whose it is. What is on its stack of values has no name: "a temporary". How deep that
-// stack is, a frame says since 3.11 once its function has called another one of Python's, since 3.14
-// once it has called any; else all that there is room for is taken, which may be left over: "perhaps
-// a temporary".
+// stack is, a frame says since 3.11 once its function has called another one of Python's, since
+// 3.14 once it has called any; else all that there is room for is taken, which may be left over:
+// "perhaps a temporary".
 //
 // A generator that does not run now is no call: what it has, it holds as an object.
 #pragma once
