@@ -176,6 +176,10 @@ const std::vector<DiffStackNames::Frame>& DiffStackNames::frames_at(uint32_t nod
     const std::string& function = recorded_.symbols.text(frame.function);
     if (function.empty()) continue;
     std::optional<FrameRole>& role = roles_[frame.function];
+    if (frame.language != FrameLanguage::kNative) {
+      frames.push_back({function, passed_.role_of(function, frame.language)});
+      continue;
+    }
     if (!role) role = passed_.role_of(function);
     const bool is_start = scope_ == NameScope::kSeveralBuilds && is_name_of_start(function);
     frames.push_back({is_start ? module : without_clone(function), *role});

@@ -39,7 +39,6 @@ class Places {
       roles.push_back(role);
     };
     recorded_.stacks.walk(node, [&](uint32_t id) {
-      if (!roles.empty() && roles.back() == FrameRole::kOwn) return;  // the others do not matter
       const CallNode& call = recorded_.stacks.nodes[id];
       const auto frames = recorded_.symbols.at(call.module, call.return_address);
       if (frames.empty()) {
@@ -48,13 +47,13 @@ class Places {
       }
       for (const SourceFrame& frame : frames) {
         const std::string& name = recorded_.symbols.text(frame.function);
-        add(name, passed_.role_of(name));
-        if (roles.back() == FrameRole::kOwn) break;
+        add(name, passed_.role_of(name, frame.language));
       }
     });
     // Of a way to malloc alone, nothing follows: it allocates for all.
-    if (roles.empty() || roles.back() != FrameRole::kOwn) return {};
-    return names.back();
+    const size_t charged = charged_frame(roles);
+    if (roles.empty() || !is_own(roles[charged])) return {};
+    return names[charged];
   }
   uint32_t number_of(const std::string& name) {
     if (name.empty()) return kUnknown;

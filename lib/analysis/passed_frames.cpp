@@ -259,9 +259,9 @@ void PassedFrames::add(std::string_view pattern) {
 std::optional<FrameRole> PassedFrames::added_role(std::string_view name) const {
   for (auto added = added_.rbegin(); added != added_.rend(); ++added) {
     std::string_view pattern = *added;
-    const bool is_own = pattern.starts_with('!');
-    if (is_own) pattern.remove_prefix(1);
-    if (fits_pattern(name, pattern)) return is_own ? FrameRole::kOwn : FrameRole::kWayToMalloc;
+    const bool is_kept = pattern.starts_with('!');
+    if (is_kept) pattern.remove_prefix(1);
+    if (fits_pattern(name, pattern)) return is_kept ? FrameRole::kKept : FrameRole::kWayToMalloc;
   }
   return std::nullopt;
 }
@@ -277,11 +277,23 @@ FrameRole PassedFrames::role_of(std::string_view function) const {
 }
 
 bool PassedFrames::is_kept(std::string_view function) const {
-  return added_role(plain_name(function)) == FrameRole::kOwn;
+  return added_role(plain_name(function)) == FrameRole::kKept;
+}
+
+FrameRole PassedFrames::role_of(std::string_view function, FrameLanguage language) const {
+  if (language == FrameLanguage::kNative) return role_of(function);
+  const bool is_passed = added_role(function) == FrameRole::kWayToMalloc;
+  return is_passed ? FrameRole::kWayToMalloc : FrameRole::kInterpreted;
 }
 
 size_t charged_frame(std::span<const FrameRole> frames) {
-  const auto own = std::find(frames.begin(), frames.end(), FrameRole::kOwn);
+  const auto is_first = [](FrameRole role) {
+    return role == FrameRole::kKept || role == FrameRole::kInterpreted;
+  };
+  const bool is_interpreted =
+      std::find(frames.begin(), frames.end(), FrameRole::kInterpreted) != frames.end();
+  const auto own = is_interpreted ? std::find_if(frames.begin(), frames.end(), is_first)
+                                  : std::find_if(frames.begin(), frames.end(), is_own);
   if (own != frames.end()) return static_cast<size_t>(own - frames.begin());
   const auto way = std::find(frames.rbegin(), frames.rend(), FrameRole::kWayToMalloc);
   return way == frames.rend() ? 0 : static_cast<size_t>(frames.rend() - way) - 1;

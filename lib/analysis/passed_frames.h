@@ -19,13 +19,21 @@
 #include <string_view>
 #include <vector>
 
+#include "tracking/interpreted_frames.h"
+
 namespace heapsnap {
 
 enum class FrameRole : uint8_t {
   kOwn,
+  kKept,         // by "!PATTERN": as kOwn, also inside of kInterpreted
+  kInterpreted,  // of the program's own, and what is inside of it is the interpreter's work
   kWayToMalloc,
   kStart,  // of a process or a thread
 };
+
+inline bool is_own(FrameRole role) {
+  return role == FrameRole::kOwn || role == FrameRole::kKept || role == FrameRole::kInterpreted;
+}
 
 class PassedFrames {
  public:
@@ -33,6 +41,8 @@ class PassedFrames {
   void add(std::string_view pattern);
 
   FrameRole role_of(std::string_view function) const;
+  // Of a function that an interpreter runs: only what was added applies to it.
+  FrameRole role_of(std::string_view function, FrameLanguage language) const;
   // Whether "!PATTERN" was added for it.
   bool is_kept(std::string_view function) const;
 
@@ -48,7 +58,8 @@ class PassedFrames {
   std::vector<std::string> added_;
 };
 
-// The index of the frame that a stack (innermost frame first) is charged to: the innermost kOwn. If
+// The index of the frame that a stack (innermost frame first) is charged to: the innermost kKept or
+// kInterpreted if there is a kInterpreted, else the innermost one of the program's own. If
 // all are passed over, the outermost way to malloc, which is closest to the code that wanted the
 // memory; if there is none, the innermost frame. 0 if there are no frames.
 size_t charged_frame(std::span<const FrameRole> frames);

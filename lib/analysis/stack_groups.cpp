@@ -127,7 +127,7 @@ class CommonAllocators {
     std::optional<size_t> inner;
     for (size_t i = 0; i < frames.groups.size(); ++i) {
       const size_t group = frames.groups[i];
-      if (frames.roles[i] != FrameRole::kOwn || group == inner) continue;
+      if (!is_own(frames.roles[i]) || group == inner) continue;
       if (inner) {
         functions_[*inner].callers.insert(group);
         functions_[group].called.insert(*inner);
@@ -188,7 +188,11 @@ FunctionGroups group_by_function(const StackCensus& census, const RecordedStacks
     std::vector<Key> keys;
     for (const SourceFrame& frame : recorded.symbols.at(node.module, node.return_address)) {
       const std::string& name = recorded.symbols.text(frame.function);
-      if (!name.empty()) keys.push_back({groups.number_of(name, &passed)});
+      if (name.empty()) continue;
+      keys.push_back({groups.number_of(name, &passed)});
+      if (frame.language != FrameLanguage::kNative) {
+        keys.back().role = passed.role_of(name, frame.language);
+      }
     }
     if (keys.empty()) {
       const std::string module(module_name(tracker, node.module));
@@ -244,11 +248,15 @@ std::vector<StackGroup> group_by_module(const StackCensus& census, const Recorde
   StackVisits visits(census, recorded, groups, [&](const CallNode& node) {
     // Several roles where functions were inlined.
     std::vector<Key> keys;
-    const size_t group = groups.number_of(module_name(tracker, node.module), nullptr);
+    const std::string_view module = module_name(tracker, node.module);
     for (const SourceFrame& frame : recorded.symbols.at(node.module, node.return_address)) {
-      keys.push_back({group, passed.role_of(recorded.symbols.text(frame.function))});
+      // What an interpreter runs is in a file of its source.
+      const std::string& file = recorded.symbols.text(frame.file);
+      const bool is_file = frame.language != FrameLanguage::kNative && !file.empty();
+      keys.push_back({groups.number_of(is_file ? file : module, nullptr),
+                      passed.role_of(recorded.symbols.text(frame.function), frame.language)});
     }
-    if (keys.empty()) keys.push_back({group});
+    if (keys.empty()) keys.push_back({groups.number_of(module, nullptr)});
     return keys;
   });
   add_up(visits, groups);

@@ -269,6 +269,7 @@ constexpr FieldDecision kDecisions[] = {
     {"code_frames", "line", kByRow},
     {"code_frames", "offset", kKeep},
     {"code_frames", "inlined", kKeep},
+    {"code_frames", "language", kKeep},
     {"roots", "place", kKeep},
     {"roots", "offset", kKeep},
     {"roots", "target", kKeep},

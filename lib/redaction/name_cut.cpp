@@ -205,7 +205,7 @@ std::string NameCut::function(const std::string& name) {
   if (keeps_names_) return kept_name(name);
   // Ways to malloc and what starts a thread are known to heapsnap by their names.
   const std::string plain = plain_name(name);
-  if (passed_.role_of(name) != FrameRole::kOwn && passed_.role_of(plain) != FrameRole::kOwn) {
+  if (!is_own(passed_.role_of(name)) && !is_own(passed_.role_of(plain))) {
     return kept_name(plain);
   }
   return numbered(functions_, name, "function_");

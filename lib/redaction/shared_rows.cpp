@@ -121,6 +121,17 @@ BlockType SharedRows::type(const BlockType& type) {
   return shared;
 }
 
+// A frame of an interpreter has no address: it keeps its number, which says nothing of a place.
+Address SharedRows::moved(int32_t module, Address return_address) const {
+  return is_interpreted(module, return_address) ? return_address : rebase_(return_address);
+}
+
+CallNode SharedRows::node(const CallNode& node) {
+  CallNode shared = plain(node);
+  shared.return_address = moved(node.module, node.return_address);
+  return shared;
+}
+
 SourceFrames SharedRows::symbols(const SourceFrames& symbols) {
   // Each text is cut once for each use: it may be both a function and a file.
   std::map<std::pair<FieldRule, uint32_t>, uint32_t> known;
@@ -140,7 +151,7 @@ SourceFrames SharedRows::symbols(const SourceFrames& symbols) {
       if (frame.file == 0) frame.line = 0;
       frames.push_back(frame);
     }
-    shared.add(place.module, rebase_(place.return_address), frames);
+    shared.add(place.module, moved(place.module, place.return_address), frames);
   }
   shared.sort();
   return shared;

@@ -41,6 +41,7 @@ class SharedRows {
   TrackedModule module(const TrackedModule& module);
   RootPlace place(const RootPlace& place);
   BlockType type(const BlockType& type);
+  CallNode node(const CallNode& node);
   SourceFrames symbols(const SourceFrames& symbols);
 
   // Called by TableOf<Row>::columns.
@@ -65,6 +66,7 @@ class SharedRows {
     return rule == FieldRule::kDrop || rule == FieldRule::kByRow;
   }
   std::string text(FieldRule rule, const std::string& value);
+  Address moved(int32_t module, Address return_address) const;
 
   const AddressRebase& rebase_;
   NameCut& names_;

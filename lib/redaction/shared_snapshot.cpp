@@ -170,8 +170,12 @@ class Sharing {
       for (const TrackedModule& module : tracker->modules) rebase_.add(module.range);
       for (const AddressRange& range : tracker->memory) rebase_.add(range);
     }
-    for (const CallNode& node : recorded_.stacks.nodes) add({node.return_address});
-    for (const SourceFrames::Place& place : recorded_.symbols.places()) add({place.return_address});
+    for (const CallNode& node : recorded_.stacks.nodes) {
+      if (!is_interpreted(node.module, node.return_address)) add({node.return_address});
+    }
+    for (const SourceFrames::Place& place : recorded_.symbols.places()) {
+      if (!is_interpreted(place.module, place.return_address)) add({place.return_address});
+    }
     for (const RootPlace& place : places_) rebase_.add(range_of(place.begin, place.size));
     snapshot_.read_slots([this](const SlotPage& page) {
       rebase_.add(range_of(page.begin, uint64_t{page.slots} * page.slot_bytes));
@@ -196,7 +200,7 @@ class Sharing {
 
   void write_stacks(SnapshotWriter& writer) {
     CallStacks stacks;
-    for (const CallNode& node : recorded_.stacks.nodes) stacks.nodes.push_back(rows_.plain(node));
+    for (const CallNode& node : recorded_.stacks.nodes) stacks.nodes.push_back(rows_.node(node));
     for (const AllocationSite& site : recorded_.stacks.sites) {
       stacks.sites.push_back(rows_.plain(site));
     }

@@ -160,7 +160,9 @@ uint64_t CallLocations::location(uint32_t node) {
   protozero::pbf_writer pbf(body);
   pbf.add_uint64(1, entry->second);
   if (call.module >= 0) pbf.add_uint64(2, static_cast<uint64_t>(call.module) + 1);
-  pbf.add_uint64(3, call.return_address.value() - 1);
+  if (!is_interpreted(call.module, call.return_address)) {
+    pbf.add_uint64(3, call.return_address.value() - 1);
+  }
   for (const NamedFrame& frame : frames_of_node(recorded_, tracker_, node)) {
     const ProfileFrame shown = profile_frame(frame);
     const uint64_t id = stream_.function(shown.name, shown.file);

@@ -27,6 +27,7 @@ void add_frames_of_node(const RecordedStacks& recorded, const TrackerRecord& tra
     named.file = recorded.symbols.text(frame.file);
     named.line = frame.line;
     named.is_inlined = frame.is_inlined;
+    named.language = frame.language;
     result.push_back(named);
   }
 }
@@ -78,7 +79,7 @@ std::string line_label(const NamedFrame& frame, bool whole_path) {
 
 void write_json_frame(JsonWriter& json, const NamedFrame& frame) {
   json.begin_object();
-  json.member("address", frame.return_address);
+  if (frame.language == FrameLanguage::kNative) json.member("address", frame.return_address);
   if (frame.has_module) {
     json.member("module", frame.module);
     json.member("module_address", Address(frame.module_address));
@@ -92,6 +93,7 @@ void write_json_frame(JsonWriter& json, const NamedFrame& frame) {
     json.member("line", frame.line);
   }
   if (frame.is_inlined) json.member("inlined", true);
+  if (frame.language != FrameLanguage::kNative) json.member("language", to_string(frame.language));
   json.end_object();
 }
 

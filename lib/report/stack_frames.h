@@ -23,6 +23,7 @@ struct NamedFrame {
   bool has_module = false;
   uint64_t module_address = 0;  // the address as the module's file counts it
   bool is_inlined = false;      // into the function of the next frame
+  FrameLanguage language = FrameLanguage::kNative;
 };
 
 // Innermost first. `end` says why there are no more.

@@ -37,8 +37,7 @@ ChargedStack charged_stack(const StackReportInput& input, uint32_t stack) {
   }
   std::vector<FrameRole> roles;
   for (const RepeatedFrame& frame : result.frames) {
-    roles.push_back(input.passed.role_of(frame.function));
-    if (roles.back() == FrameRole::kOwn) break;  // the others do not matter
+    roles.push_back(input.passed.role_of(frame.function, frame.language));
   }
   result.charged = charged_frame(roles);
   return result;

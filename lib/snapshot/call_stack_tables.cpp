@@ -42,6 +42,7 @@ struct TableOf<CodeFrameRow> {
     column("line", row.frame.line);
     column("offset", row.frame.offset);
     column("inlined", row.frame.is_inlined);
+    column("language", row.frame.language);
   }
 };
 

@@ -24,6 +24,13 @@ struct RecordedStacks {
 };
 
 template <>
+struct EnumRange<FrameLanguage> {
+  static constexpr FrameLanguage kFirst = FrameLanguage::kNative;
+  static constexpr FrameLanguage kLast = FrameLanguage::kRuby;
+  static constexpr FrameLanguage kUnknown = FrameLanguage::kNative;
+};
+
+template <>
 struct TableOf<CallNode> {
   static constexpr const char* kName = "stack_nodes";
   static void columns(auto& column, auto& row) {

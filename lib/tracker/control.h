@@ -30,6 +30,7 @@ struct alignas(64) Control {
   uint32_t is_full;     // the tables may not grow: new blocks are not recorded, frees are
   // Of no event that is the rule.
   Directory* directory;
+  uint32_t takes_interpreter_frames;
 };
 
 extern HEAPSNAP_OWN Control control;

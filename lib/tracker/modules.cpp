@@ -9,6 +9,7 @@
 #include "tracker/futex_lock.h"
 #include "tracker/loaded_symbols.h"
 #include "tracker/table_space.h"
+#include "tracker/text_space.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming): the linker's
 extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -19,7 +20,6 @@ namespace {
 
 constexpr unsigned kSlots = 2048;    // modules loaded at one time
 constexpr unsigned kGoneSlots = 32;  // keep their rows, as they may come back
-constexpr uint64_t kStringChunk = 65536;
 constexpr uint32_t kMaxPath = 4096;
 constexpr uint32_t kMaxBuildId = sizeof(ModuleRecord::build_id);
 
@@ -58,10 +58,7 @@ constinit FutexLock lock;
 // The thread of scan_modules_at_start() holds ld.so's list lock.
 uint32_t is_listing_at_start = 0;
 uint32_t must_rescan = 0;  // something was freed by ld.so, and nobody has looked since
-uint64_t string_space = 0;
-uint64_t string_space_end = 0;
-uint64_t strings_charged = 0;
-uint64_t first_strings = 0;  // the first chunk of them, which is used again after a stop
+constinit TextSpace paths;
 
 // <dlfcn.h> of glibc 2.35.
 struct FoundObject {
@@ -111,25 +108,10 @@ Image image_of(const dl_phdr_info& info) {
 
 // Copies into the strings of the tables; "" when there is no room.
 uint64_t keep_string(const char* text, uint32_t& size) {
-  if (size > string_space_end - string_space) {
-    const bool is_first = string_space_end == 0;
-    const bool has_room = charge(kStringChunk);
-    void* chunk = is_first ? reinterpret_cast<void*>(first_strings) : nullptr;
-    if (has_room && chunk == nullptr) chunk = map_table(kStringChunk, kRegionStrings);
-    if (!has_room || chunk == nullptr) {
-      if (has_room) uncharge(kStringChunk);
-      size = 0;
-      return 0;
-    }
-    string_space = reinterpret_cast<uint64_t>(chunk);
-    if (is_first) first_strings = string_space;
-    strings_charged += kStringChunk;
-    string_space_end = string_space + kStringChunk;
-  }
-  const uint64_t kept = string_space;
-  __builtin_memcpy(reinterpret_cast<void*>(kept), text, size);
-  string_space += size;
-  return kept;
+  void* kept = paths.take(size);
+  if (kept == nullptr) size = 0;
+  if (kept != nullptr) __builtin_memcpy(kept, text, size);
+  return reinterpret_cast<uint64_t>(kept);
 }
 
 uint64_t keep_path(const Image& image, uint32_t& size) {
@@ -462,9 +444,7 @@ void forget_modules() {
     slots[i] = {};
   }
   slot_count = 0;
-  string_space = string_space_end = 0;
-  uncharge(strings_charged);
-  strings_charged = 0;
+  paths.clear();
   lock.unlock();
 }
 

@@ -1,5 +1,6 @@
 #include "tracker/recording.h"
 
+#include "tracker/interpreter_frames.h"
 #include "tracker/modules.h"
 #include "tracker/starting.h"
 
@@ -97,10 +98,13 @@ __attribute__((noinline)) ThreadState* enter_slowly(void* block, const void* fra
 __attribute__((noinline)) void record_sample(ThreadState& state, void* block, uint64_t size,
                                              const void* frame) {
   if (HEAPSNAP_UNLIKELY(!begin_event(state, frame))) return record_again(block, size, frame);
-  state.until_sample = state.random.distance(state.sample_bytes);
+  if (state.sample_bytes != kEachOne) {
+    state.until_sample = state.random.distance(state.sample_bytes);
+  }
   if (block == nullptr) return set_idle(state);
-  const uint32_t stack = state.walk.take(caller_of_frame(frame));
+  uint32_t stack = state.walk.take(caller_of_frame(frame));
   check_stack(stack, frame);
+  if (load(control.takes_interpreter_frames) != 0) stack = with_interpreter_frames(stack);
   const uint64_t usable = usable_size(block);
   if (fill_counted_slot(block, stack, usable, size)) {
     const uint64_t charged = usable - size < kSlackUnknown ? size : usable;

@@ -94,16 +94,48 @@ uint32_t child_of(uint32_t parent, uint64_t pc, uint32_t module) {
   return children_mask + 1 > nodes.count + 1 ? static_cast<uint32_t>(id) : 0;
 }
 
-uint32_t insert_locked(uint64_t hash, uint32_t root, uint32_t depth, uint64_t sample_bytes,
-                       FrameAt frame, void* context) {
-  if (const uint32_t id = find_stack(hash); id != kNoStack) return id;  // another thread was first
+// Room for a new stack, 0 where there is none.
+uint64_t new_stack() {
   ChunkedTable& stacks = control.directory->stacks;
   const uint64_t id = stacks.count;
   if (id >= 1ULL << kStackIdBits) {
     note_limit(kLimitStacks);
-    return kStackNotTaken;
+    return kNoStack;
   }
-  if (!make_index_room()) return kStackNotTaken;
+  return make_index_room() ? id : kNoStack;
+}
+
+// The new stack `id`, whose innermost node is there.
+uint32_t add_stack(uint64_t hash, uint64_t id, const StackRecord& from) {
+  ChunkedTable& stacks = control.directory->stacks;
+  if (chunk_for(stacks, id, kRegionStacks, kLimitStacks) == nullptr) return kStackNotTaken;
+  auto& record = entry<StackRecord>(stacks, id);
+  record.node = from.node;
+  record.depth = from.depth;
+  record.sample_bytes = from.sample_bytes;
+  store_release(stacks.count, id + 1);
+  put(*stack_index, hash, id);
+  return static_cast<uint32_t>(id);
+}
+
+uint32_t extend_locked(uint64_t hash, uint32_t stack, const uint64_t* frames, uint32_t count) {
+  if (const uint32_t id = find_stack(hash); id != kNoStack) return id;  // another thread was first
+  const uint64_t id = new_stack();
+  if (id == kNoStack) return kStackNotTaken;
+  const auto& inside = entry<StackRecord>(control.directory->stacks, stack);
+  uint32_t node = inside.node;
+  for (uint32_t i = 0; i < count; ++i) {
+    node = child_of(node, frames[i], kNoModule);
+    if (node == 0) return kStackNotTaken;
+  }
+  return add_stack(hash, id, {node, inside.depth + count, inside.sample_bytes, 0, 0, 0, 0});
+}
+
+uint32_t insert_locked(uint64_t hash, uint32_t root, uint32_t depth, uint64_t sample_bytes,
+                       FrameAt frame, void* context) {
+  if (const uint32_t id = find_stack(hash); id != kNoStack) return id;  // another thread was first
+  const uint64_t id = new_stack();
+  if (id == kNoStack) return kStackNotTaken;
   uint32_t node = root;
   uint32_t first = 0;
   for (uint32_t i = depth; i-- > 0;) {
@@ -120,14 +152,7 @@ uint32_t insert_locked(uint64_t hash, uint32_t root, uint32_t depth, uint64_t sa
     if (node == 0) return kStackNotTaken;
     if (next.node != nullptr) *next.node = node;
   }
-  if (chunk_for(stacks, id, kRegionStacks, kLimitStacks) == nullptr) return kStackNotTaken;
-  auto& record = entry<StackRecord>(stacks, id);
-  record.node = node;
-  record.depth = depth;
-  record.sample_bytes = sample_bytes;
-  store_release(stacks.count, id + 1);
-  put(*stack_index, hash, id);
-  return static_cast<uint32_t>(id);
+  return add_stack(hash, id, {node, depth, sample_bytes, 0, 0, 0, 0});
 }
 
 }  // namespace
@@ -141,6 +166,23 @@ uint32_t insert_stack(uint64_t hash, uint32_t root, uint32_t depth, uint64_t sam
   }
   if (id == kStackNotTaken) add(control.directory->dropped_stacks, 1);
   return id;
+}
+
+uint32_t extend_stack(uint32_t stack, const uint64_t* frames, uint32_t count) {
+  uint64_t hash = (uint64_t{stack} << 32 | count) * 0xd6e8feb86659fd93;
+  for (uint32_t i = 0; i < count; ++i) {
+    hash = (hash ^ (hash >> 29) ^ frames[i]) * 0xbf58476d1ce4e5b9;
+  }
+  hash ^= hash >> 32;
+  if (const uint32_t id = find_stack(hash); id != kNoStack) return id;
+  uint32_t id = kStackNotTaken;
+  if (lock.lock()) {
+    id = extend_locked(hash, stack, frames, count);
+    lock.unlock();
+  }
+  if (id != kStackNotTaken) return id;
+  add(control.directory->dropped_stacks, 1);
+  return stack;
 }
 
 bool create_stack_table() {

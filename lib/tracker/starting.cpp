@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "tracker/control_block.h"
+#include "tracker/function_table.h"
 #include "tracker/futex_lock.h"
+#include "tracker/interpreter_frames.h"
 #include "tracker/modules.h"
 #include "tracker/originals.h"
 #include "tracker/recording.h"
@@ -42,6 +44,7 @@ bool has_records = false;
 bool is_fork_watched = false;
 bool holds_stack_table = false;  // across a fork
 bool holds_modules = false;      // the same
+bool holds_functions = false;    // the same
 
 uint32_t own_pid() {
   return static_cast<uint32_t>(system_call(SYS_getpid));
@@ -57,6 +60,7 @@ void stop_being_busy() {
 void before_fork() {
   ThreadState* state = thread_state;
   if (state != nullptr && !is_busy(*state)) set_busy(*state, kBusyForking);
+  holds_functions = lock_function_table();
   if (lock_modules()) holds_modules = true;
   holds_stack_table = lock_stack_table();
 }
@@ -64,12 +68,14 @@ void before_fork() {
 void after_fork_in_parent() {
   if (holds_stack_table) unlock_stack_table();
   if (__atomic_exchange_n(&holds_modules, false, __ATOMIC_RELAXED)) unlock_modules();
+  if (holds_functions) unlock_function_table();
   stop_being_busy();
 }
 
 void after_fork_in_child() {
   reset_stack_table_lock();
   reset_module_lock();
+  reset_function_table_lock();
   holds_modules = false;
   start_lock = FutexLock();
   Directory* directory = control.directory;
@@ -105,14 +111,16 @@ int clear_when_quiet() {
   forget_threads();
   forget_modules();
   clear_stack_table();
+  clear_interpreter_frames();
   clear_tables();
   has_records = false;
   return 0;
 }
 
 int start_locked(const HeapsnapTrackerOptions& options) {
-  if (options.flags != 0 || options.max_frames > kFramesAtMost ||
-      options.sample_bytes > 1ULL << 40 ||
+  const bool takes_interpreter_frames = (options.flags & HEAPSNAP_TRACKER_INTERPRETER_FRAMES) != 0;
+  if ((options.flags & ~HEAPSNAP_TRACKER_INTERPRETER_FRAMES) != 0 ||
+      options.max_frames > kFramesAtMost || options.sample_bytes > 1ULL << 40 ||
       (options.memory_limit != 0 &&
        options.memory_limit < least_memory_limit(options.max_frames))) {
     return -EINVAL;
@@ -143,7 +151,8 @@ int start_locked(const HeapsnapTrackerOptions& options) {
   const uint32_t max_frames = options.max_frames != 0 ? options.max_frames : kFramesAtMost;
   const bool is_changed = !is_running || options.sample_bytes != directory.sample_bytes ||
                           max_frames != directory.max_frames ||
-                          options.memory_limit != directory.memory_limit;
+                          options.memory_limit != directory.memory_limit ||
+                          takes_interpreter_frames != (directory.takes_interpreter_frames != 0);
   // What ended recording may be over where it was not the limit, which is as it was.
   if (is_changed || (load(directory.limits) & kLimitAddressSpace) != 0) {
     set_memory_limit(options.memory_limit);
@@ -162,6 +171,7 @@ int start_locked(const HeapsnapTrackerOptions& options) {
     }
     scan_modules_at_start();
   }
+  if (takes_interpreter_frames && !prepare_interpreter_frames()) return -ENOMEM;
   make_missing_rows();
   directory.sample_bytes = options.sample_bytes;
   directory.max_frames = max_frames;
@@ -169,6 +179,9 @@ int start_locked(const HeapsnapTrackerOptions& options) {
   // The counters go on where it runs already, so the time that they are of does, too.
   if (!is_running) directory.started_monotonic_ns = monotonic_ns();
   store(control.max_frames, directory.max_frames);
+  if (!takes_interpreter_frames) store(directory.interpreter.kind, kInterpreterNone);
+  directory.takes_interpreter_frames = takes_interpreter_frames ? 1 : 0;
+  store(control.takes_interpreter_frames, takes_interpreter_frames ? 1 : 0);
   if (directory.sample_bytes != 0) store(control.ever_sampled, 1);
   store_release(heapsnap_tracker_directory, directory.self);
   store_release(directory.state, kStateRecording);
@@ -181,6 +194,7 @@ int stop_locked() {
   if (!has_tables) return 0;
   store(control.recording, 0);
   store_release(control.directory->state, kStateDormant);
+  store(control.directory->interpreter.kind, kInterpreterNone);
   raise_epoch();
   return has_records ? clear_when_quiet() : 0;
 }
@@ -222,6 +236,9 @@ void start_from_environment() {
   options.memory_limit = limit != 0 && limit < least_limit ? least_limit : limit;
   const uint64_t descriptor = number_of(variable("HEAPSNAP_TABLE_FD"), ~0ULL);
   options.table_fd = descriptor < 1 << 20 ? static_cast<int32_t>(descriptor) : -1;
+  if (number_of(variable("HEAPSNAP_INTERPRETER_FRAMES"), 0) == 1) {
+    options.flags = HEAPSNAP_TRACKER_INTERPRETER_FRAMES;
+  }
   heapsnap_tracker_start(&options);
 }
 

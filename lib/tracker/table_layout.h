@@ -11,6 +11,7 @@
 //     +- nodes   ----> [node id]   StackNode: parent (the caller), return address, module
 //     +- threads ----> [n]         ThreadRecord: tid, counts, --> PendingCounts of some stacks
 //     +- modules ----> [n]         ModuleRecord: path, build-id, range, when loaded and unloaded
+//     +- functions --> [n]         FunctionRecord: of an interpreted program
 //     +- hooks   ----> [n]         HookEntry: what to patch, where the way to the original is kept
 //     +- regions ----> [n]         Region: each mapping of the above, its place in the memfd if any
 //
@@ -109,6 +110,28 @@ inline constexpr uint32_t kRootBadFrame =
 inline constexpr uint32_t kFirstNode = 8;  // 5..7 reserved
 inline constexpr uint32_t kNoModule = 0xffffffff;
 
+// A frame of an interpreter is a node, too, of no module. Its return_address is none (no address
+// has the highest bit) but the function's index and where in its code it is:
+//
+//   63 kInterpreterFrame | 62 kInterpreterEntry | 61..32 index | 31..0 byte of its instructions
+//
+// All frames of the interpreter lie inside of the native ones: innermost native frame, outermost
+// frame of the interpreter, ..., innermost one. kInterpreterEntry: the outermost of those that one
+// call of the interpreter's loop runs, so a reader can put each at its place among native frames.
+inline constexpr uint64_t kInterpreterFrame = 1ULL << 63;
+inline constexpr uint64_t kInterpreterEntry = 1ULL << 62;
+inline constexpr unsigned kFunctionShift = 32;
+inline constexpr unsigned kFunctionBits = 30;
+constexpr uint32_t function_of(uint64_t frame) {
+  return static_cast<uint32_t>(frame >> kFunctionShift & ((1ULL << kFunctionBits) - 1));
+}
+constexpr uint32_t instruction_of(uint64_t frame) {
+  return static_cast<uint32_t>(frame);
+}
+inline constexpr uint32_t kMoreFunctions = 0;    // there are more frames of the interpreter
+inline constexpr uint32_t kUnknownFunction = 1;  // of a function for which there was no room
+inline constexpr uint32_t kFirstFunction = 2;
+
 // A call path that allocated, and what it did. For the current truth add to the four counts the
 // PendingCounts of every ThreadRecord with this stack_id.
 //
@@ -184,6 +207,96 @@ struct ModuleRecord {
   uint64_t unloaded;  // the same when it was found gone, or 0
 };
 
+// --- Functions of an interpreted program --------------------------------------------------------
+
+// A copy of bytes that the interpreter had.
+struct CopiedText {
+  uint64_t address;  // in the tables
+  uint32_t size;     // bytes
+  uint32_t width;    // of a character: 1 (Latin-1), 2 or 4; 0: UTF-8
+};
+inline constexpr uint32_t kLongestName = 1024;        // bytes; what is longer is cut
+inline constexpr uint32_t kLongestFile = 4096;        // the same; of a path the end is kept
+inline constexpr uint32_t kLongestLineTable = 32768;  // longer ones are left out
+
+// Copied when the function was first seen, since its code may be deleted long before the table is
+// read. The code object and what it leads to tell it from a later one at the same address.
+struct FunctionRecord {
+  uint32_t language;  // kInterpreter...
+  uint32_t first_line;
+  uint64_t code;
+  uint64_t name_object;
+  uint64_t file_object;
+  uint64_t line_object;
+  CopiedText name;
+  CopiedText file;
+  CopiedText lines;       // Python: co_linetable; Ruby: insns_info.body
+  CopiedText line_index;  // Ruby: insns_info.succ_index_table
+  uint64_t code_words;    // Ruby: iseq_size
+  uint64_t line_count;    // Ruby: insns_info.size
+};
+
+inline constexpr uint32_t kInterpreterNone = 0;
+inline constexpr uint32_t kInterpreterPython = 1;  // of 3.11 and later
+inline constexpr uint32_t kInterpreterRuby = 2;    // of 3.1 and later
+
+// Where an interpreter has what the tracker reads of it: addresses and offsets, as only heapsnap
+// knows them, which writes this into the Directory of the process. The tracker has no table of
+// versions. Nothing of it changes while `kind` is set, which is written last.
+inline constexpr uint32_t kNoOffset = 0xffffffff;
+struct InterpreterLayout {
+  uint32_t kind;  // kInterpreter...
+  uint32_t reserved;
+  uint64_t loop_begin;  // the code of the interpreter's loop
+  uint64_t loop_end;
+  // The thread's own state (PyThreadState): thread_specific(key), where *key says {1, key}.
+  uint64_t thread_specific;  // void* (*)(uint32_t), as pthread_getspecific(3)
+  uint64_t key;
+  // The thread has the interpreter's lock where *holder is its state and *locked, an int, is not 0.
+  uint64_t holder;
+  uint64_t locked;  // 0: there is no such word
+  uint64_t code_type;
+  uint64_t text_type;
+  uint64_t bytes_type;
+  // Offsets.
+  uint32_t thread_frame;     // the innermost frame, or what leads to it at:
+  uint32_t c_frame_current;  // or kNoOffset
+  uint32_t frame_previous;
+  uint32_t frame_code;
+  uint32_t frame_instruction;
+  uint32_t frame_owner;
+  uint32_t frame_entry;  // a byte: it is the outermost one of a loop; or kNoOffset: see kOwnerLoop
+  uint32_t code_name;
+  uint32_t code_file;
+  uint32_t code_first_line;
+  uint32_t code_lines;
+  uint32_t code_instructions;
+  uint32_t text_length;
+  uint32_t text_state;
+  uint32_t text_ascii;  // characters, of one byte each and ASCII only
+  uint32_t text_wide;   // all others
+  // Of Ruby: where a thread has its execution context, seen from its thread pointer; the thread has
+  // the interpreter's lock where *holder is that. Of the above, frame_code (iseq), frame_instruction
+  // (pc), code_name (label), code_file and code_lines are used, of the iseq's body.
+  uint64_t context;
+  uint32_t context_frame;
+  uint32_t context_stack;
+  uint32_t context_stack_size;
+  uint32_t frame_bytes;
+  uint32_t frame_env;
+  uint32_t frame_entry_flag;  // in the word that frame_env leads to
+  uint32_t code_body;
+  uint32_t code_begin;
+  uint32_t code_size;
+  uint32_t code_line_count;
+  uint32_t code_line_index;
+  uint32_t line_bytes;
+  uint32_t line_number;
+  uint32_t line_index_blocks;
+  uint32_t line_index_block_bytes;
+  uint32_t text_has_length;  // in front of bytes that lie in the slot
+};
+
 // --- Hooks ---------------------------------------------------------------------------------------
 
 // One entry point of the allocator. To hook from outside: write to *original the address of code
@@ -224,6 +337,7 @@ inline constexpr uint32_t kRegionRegions = 11;
 // Working memory, of which no reader needs the contents. Its entry is vacant when it was unmapped.
 inline constexpr uint32_t kRegionWorking = 12;
 inline constexpr uint32_t kRegionVacant = 13;
+inline constexpr uint32_t kRegionFunctions = 14;
 
 // --- Directory -------------------------------------------------------------------------------
 
@@ -273,6 +387,13 @@ struct Directory {
   uint64_t full_unwinds;      // stacks taken without any remembered frame
   uint64_t limit_reached_ns;  // CLOCK_MONOTONIC since when no new block is recorded; 0: they are
   uint64_t malloc_address;    // of the malloc that hooks go on to
+
+  // Frames of an interpreter. All zeros in trackers that know of none.
+  ChunkedTable functions;             // FunctionRecord; no chunks: they were never asked for
+  uint64_t takes_interpreter_frames;  // whether they were, at the last start
+  uint64_t unread_interpreters;       // stacks without them, since what was there did not fit
+  uint64_t dropped_functions;         // frames of kUnknownFunction
+  InterpreterLayout interpreter;
 };
 static_assert(sizeof(Directory) <= kDirectorySize);
 
@@ -301,9 +422,11 @@ inline constexpr uint32_t kLimitThreads = 8;
 inline constexpr uint32_t kLimitModules = 16;
 inline constexpr uint32_t kLimitAddressSpace = 32;  // mmap refused
 inline constexpr uint32_t kLimitRegions = 64;
+inline constexpr uint32_t kLimitFunctions = 128;
 
 static_assert(sizeof(ChunkedTable) == 32 && sizeof(StackNode) == 16 && sizeof(StackRecord) == 48);
 static_assert(sizeof(PendingCounts) == 32 && sizeof(ThreadRecord) == 128);
+static_assert(sizeof(FunctionRecord) == 120 && sizeof(InterpreterLayout) == 216);
 static_assert(sizeof(ModuleRecord) == 88 && sizeof(HookEntry) == 40 && sizeof(Region) == 32);
 
 }  // namespace heapsnap::tracker

@@ -173,14 +173,6 @@ bool charge_spare(uint64_t size) {
   return false;
 }
 
-bool create_chunked(ChunkedTable& table, uint32_t entry_size, uint32_t shift, uint32_t capacity) {
-  table.entry_size = entry_size;
-  table.chunk_shift = shift;
-  table.chunk_capacity = capacity;
-  table.chunks = reinterpret_cast<uint64_t>(map_listed(8ULL * capacity, kRegionChunks));
-  return table.chunks != 0;
-}
-
 }  // namespace
 
 uint64_t monotonic_ns() {
@@ -279,6 +271,15 @@ void* chunk_for(ChunkedTable& table, uint64_t index, uint32_t kind, uint32_t lim
   return reinterpret_cast<void*>(chunks[chunk]);
 }
 
+bool create_chunked_table(ChunkedTable& table, uint32_t entry_size, uint32_t shift,
+                          uint32_t chunks) {
+  const auto addresses =
+      reinterpret_cast<uint64_t>(map_listed(sizeof(uint64_t) * chunks, kRegionChunks));
+  if (addresses == 0) return false;
+  table = {addresses, 0, entry_size, shift, chunks, 0};
+  return true;
+}
+
 bool create_tables(int table_fd) {
   if (table_fd >= 0) {
     const long copy = system_call(SYS_fcntl, table_fd, F_DUPFD_CLOEXEC, 512);
@@ -308,13 +309,14 @@ bool create_tables(int table_fd) {
   directory->live_root_entries = kRootEntries;
   directory->live_root = reinterpret_cast<uint64_t>(map_listed(8 * kRootEntries, kRegionLiveRoot));
   if (directory->live_root == 0 ||
-      !create_chunked(directory->nodes, sizeof(StackNode), kNodeShift, 1U << (27 - kNodeShift)) ||
-      !create_chunked(directory->stacks, sizeof(StackRecord), kStackShift,
-                      1U << (27 - kStackShift)) ||
-      !create_chunked(directory->threads, sizeof(ThreadRecord), kThreadShift,
-                      1U << (16 - kThreadShift)) ||
-      !create_chunked(directory->modules, sizeof(ModuleRecord), kModuleShift,
-                      1U << (16 - kModuleShift))) {
+      !create_chunked_table(directory->nodes, sizeof(StackNode), kNodeShift,
+                            1U << (27 - kNodeShift)) ||
+      !create_chunked_table(directory->stacks, sizeof(StackRecord), kStackShift,
+                            1U << (27 - kStackShift)) ||
+      !create_chunked_table(directory->threads, sizeof(ThreadRecord), kThreadShift,
+                            1U << (16 - kThreadShift)) ||
+      !create_chunked_table(directory->modules, sizeof(ModuleRecord), kModuleShift,
+                            1U << (16 - kModuleShift))) {
     return false;  // address space is spent; what was mapped is a few pages
   }
   control.live_root = reinterpret_cast<uint64_t*>(directory->live_root);
@@ -401,6 +403,7 @@ void clear_tables() {
   clear(directory.stacks);
   clear(directory.threads);
   clear(directory.modules);
+  clear(directory.functions);
   directory.limits = 0;
   directory.limit_reached_ns = 0;
   store(control.is_full, 0);
@@ -410,6 +413,8 @@ void clear_tables() {
   directory.dropped_threads = 0;
   directory.slow_unwinds = 0;
   directory.full_unwinds = 0;
+  directory.unread_interpreters = 0;
+  directory.dropped_functions = 0;
 }
 
 bool detach_tables_from_file() {

@@ -47,6 +47,10 @@ void unmap_spare_memory(void* memory, uint64_t size);
 // null when a limit forbids it. Charges for the entry. Callers serialize per table.
 void* chunk_for(ChunkedTable& table, uint64_t index, uint32_t kind, uint32_t limit_bit);
 
+// A table without entries. False: no address space.
+bool create_chunked_table(ChunkedTable& table, uint32_t entry_size, uint32_t shift,
+                          uint32_t chunks);
+
 template <typename T>
 T& entry(const ChunkedTable& table, uint64_t index) {
   const auto* chunks = reinterpret_cast<const uint64_t*>(table.chunks);

@@ -192,8 +192,10 @@ bool refresh_thread(ThreadState& state) {
   if (load(control.recording) == 0) return false;
   const uint64_t sample_bytes = load(control.sample_bytes);  // once: it may be changing
   if (!state.walk.prepare(load(control.max_frames), sample_bytes)) return false;
-  if (state.sample_bytes != sample_bytes || state.epoch == kNoEpoch) {
-    state.sample_bytes = sample_bytes;
+  const bool is_each_one = sample_bytes == 0 && load(control.takes_interpreter_frames) != 0;
+  const uint64_t distance = is_each_one ? kEachOne : sample_bytes;
+  if (state.sample_bytes != distance || state.epoch == kNoEpoch) {
+    state.sample_bytes = distance;
     state.until_sample = sample_bytes != 0 ? state.random.distance(sample_bytes) : 0;
   }
   state.epoch = epoch;

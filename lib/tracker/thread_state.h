@@ -26,7 +26,7 @@ struct ThreadState {
   uint64_t busy;
   uint64_t epoch;         // of Control when its walk was prepared, or kNoEpoch
   uint64_t until_sample;  // a block of so many bytes or more is recorded; 0: every one is
-  uint64_t sample_bytes;
+  uint64_t sample_bytes;  // mean distance, or kEachOne
   ThreadRecord* record;
   PendingCounts* pending;
   bool has_pending_charged;  // to the account of memory
@@ -41,6 +41,10 @@ struct ThreadState {
 // Busy with something else than an event: above every frame, so never taken for abandoned.
 inline constexpr uint64_t kBusyRegistering = kNoEpoch - 1;
 inline constexpr uint64_t kBusyForking = kNoEpoch - 2;
+
+// Each block is recorded as a sample is, with a count of 1: with the frames of an interpreter, for
+// which the usual way has no place.
+inline constexpr uint64_t kEachOne = ~0ULL;
 
 inline bool is_busy(const ThreadState& state) {
   return load(state.busy) < kNoEpoch;

@@ -31,8 +31,12 @@ typedef struct HeapsnapTrackerOptions {
                             table_layout.h or more; 0: no limit */
   int32_t table_fd;      /* a memfd to put the tables in, grown as needed; -1: anonymous memory.
                             Duplicated by start. Only the first start looks at it. */
-  uint32_t flags;        /* 0 */
+  uint32_t flags;        /* HEAPSNAP_TRACKER_... */
 } HeapsnapTrackerOptions;
+
+/* Stacks have the frames of an interpreter, too, as soon as the Directory says where it has them
+ * (InterpreterLayout). A start without this flag makes the tracker forget where. */
+#define HEAPSNAP_TRACKER_INTERPRETER_FRAMES 1U
 
 /* Starts recording, or changes the options of a recording that runs (blocks recorded so far stay).
  * NULL: the defaults (64 frames, every allocation, no limit, anonymous memory).

@@ -14,13 +14,14 @@
 
 #include "base/address.h"
 #include "tracker/table_layout.h"
+#include "tracking/interpreted_frames.h"
 
 namespace heapsnap {
 
 struct CallNode {
   uint32_t parent = 0;
   int32_t module = -1;     // index into TrackerRecord::modules; -1: of no module (JIT code)
-  Address return_address;  // as on the stack: behind the call
+  Address return_address;  // as on the stack: behind the call; or see is_interpreted()
   bool operator==(const CallNode&) const = default;
 };
 
@@ -65,6 +66,9 @@ const char* to_string(StackEnd end);
 struct CallStacks {
   std::vector<CallNode> nodes;        // index: node id; the first kFirstNode are no frames
   std::vector<AllocationSite> sites;  // index: stack id
+  // As they are read from a process: of frames of interpreters, by tracker::function_of().
+  std::vector<InterpretedFunction> functions;
+  FrameLanguage language = FrameLanguage::kNative;  // of an interpreter's frames without a function
 
   // Cuts stacks that are deeper than the tracker records any, so that the work on a stack is
   // bounded: what lies further out is left out of them. Gives how many frames were cut off.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "tracking/interpreted_frames.h"
 
 namespace heapsnap {
 
@@ -27,6 +28,7 @@ struct SourceFrame {
   uint32_t line = 0;      // 0: not known
   uint64_t offset = 0;    // of the address in the function; 0 for inlined ones
   bool is_inlined = false;
+  FrameLanguage language = FrameLanguage::kNative;
   bool operator==(const SourceFrame&) const = default;
 };
 

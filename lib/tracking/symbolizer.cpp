@@ -59,6 +59,8 @@ class Symbolizing {
         [this](ElfImage image, const TrackedModule& module, std::span<const Wanted> wanted) {
           resolve(std::move(image), module, wanted);
         });
+    // Those of a snapshot have their names.
+    if (!stacks_.functions.empty()) name_interpreted_frames(stacks_, symbols_);
     symbols_.sort();
     return std::move(symbols_);
   }
@@ -113,10 +115,10 @@ class Symbolizing {
       for (const CodeFrame& frame : symbols.frames_at(address)) {
         frames.push_back({symbols_.intern(frame.function), symbols_.intern(frame.file), frame.line,
                           frame.is_inlined ? 0 : frame.offset + (is_exact ? 0 : 1),
-                          frame.is_inlined});
+                          frame.is_inlined, FrameLanguage::kNative});
       }
       if (is_handler_return) {
-        frames.assign(1, SourceFrame{symbols_.intern("<signal handler called>"), 0, 0, 0, false});
+        frames.assign(1, SourceFrame{symbols_.intern("<signal handler called>")});
       }
       symbols_.add(one.module, one.return_address, frames);
     }

@@ -21,7 +21,7 @@ std::vector<std::string> limit_names(uint32_t limits) {
       {tracker::kLimitMemory, "memory"},   {tracker::kLimitNodes, "frames"},
       {tracker::kLimitStacks, "stacks"},   {tracker::kLimitThreads, "threads"},
       {tracker::kLimitModules, "modules"}, {tracker::kLimitAddressSpace, "address space"},
-      {tracker::kLimitRegions, "regions"},
+      {tracker::kLimitRegions, "regions"}, {tracker::kLimitFunctions, "functions"},
   };
   std::vector<std::string> names;
   for (const Named& named : kNames) {

@@ -5,9 +5,11 @@
 
 #include "base/error.h"
 #include "elf/elf_notes.h"
+#include "tracking/interpreted_frames.h"
 #include "tracking/table_reader.h"
 #include "tracking/tracker_directory.h"
 #include "tracking/tracker_memory.h"
+#include "tracking/unicode_text.h"
 
 namespace heapsnap {
 
@@ -39,8 +41,11 @@ class Reading {
     read_nodes();
     directory_ = directory_at(memory_, at_);
     read_modules();
+    read_functions();
     all_.record.memory = tracker_memory(memory_, directory_);
     check_references();
+    merge_interpreted_frames(all_.stacks, {Address(directory_.interpreter.loop_begin),
+                                           Address(directory_.interpreter.loop_end)});
     return std::move(all_);
   }
 
@@ -179,6 +184,83 @@ class Reading {
     }
   }
 
+  // What names the functions of an interpreted program.
+  void read_functions() {
+    const tracker::Directory& from = directory_;
+    if (from.takes_interpreter_frames != 0 && from.interpreter.kind == tracker::kInterpreterNone &&
+        from.functions.count <= tracker::kFirstFunction) {
+      note("frames of an interpreter are asked for, but none has been found in the process");
+    }
+    if (from.unread_interpreters != 0) {
+      note("the interpreter's frames could not be read at " +
+           std::to_string(from.unread_interpreters) + " allocations, whose stacks lack them");
+    }
+    if (from.functions.chunks == 0) return;
+    all_.stacks.language = language_of(from.interpreter.kind);
+    read_table<tracker::FunctionRecord>(
+        "functions", from.functions, kMaxInterpretedFunctions,
+        [this](uint64_t, const tracker::FunctionRecord& record) {
+          InterpretedFunction function;
+          function.language = language_of(record.language);
+          function.first_line = record.first_line;
+          function.name = text_of(record.name, tracker::kLongestName);
+          function.file = text_of(record.file, tracker::kLongestFile);
+          function.lines = bytes_of(record.lines, tracker::kLongestLineTable);
+          function.line_index = bytes_of(record.line_index, tracker::kLongestLineTable);
+          const tracker::InterpreterLayout& layout = directory_.interpreter;
+          function.line_table = {record.code_words,        record.line_count,
+                                 layout.line_bytes,        layout.line_number,
+                                 layout.line_index_blocks, layout.line_index_block_bytes};
+          all_.stacks.functions.push_back(std::move(function));
+        });
+    if (functions_without_text_ != 0) {
+      note("the tracker's table of functions holds more than " +
+           std::to_string(kMaxFunctionTexts >> 20) +
+           " MiB of names: " + std::to_string(functions_without_text_) + " are not here");
+    }
+  }
+
+  static FrameLanguage language_of(uint32_t kind) {
+    switch (kind) {
+      case tracker::kInterpreterPython: return FrameLanguage::kPython;
+      case tracker::kInterpreterRuby: return FrameLanguage::kRuby;
+      default: return FrameLanguage::kNative;
+    }
+  }
+
+  std::vector<std::byte> bytes_of(const tracker::CopiedText& text, uint32_t most) {
+    const uint32_t size = std::min(text.size, most);
+    if (text.address == 0 || size == 0) return {};
+    if (size > kMaxFunctionTexts - function_text_bytes_) {
+      ++functions_without_text_;
+      return {};
+    }
+    function_text_bytes_ += size;
+    std::vector<std::byte> bytes(size);
+    bytes.resize(memory_.read(Address(text.address), bytes));
+    return bytes;
+  }
+
+  // As UTF-8; up to the first character that is none.
+  std::string text_of(const tracker::CopiedText& text, uint32_t most) {
+    const std::vector<std::byte> bytes = bytes_of(text, most);
+    const size_t width = text.width;
+    std::string result;
+    if (width == 0) {
+      const auto* const first = reinterpret_cast<const char*>(bytes.data());
+      result.assign(first, std::find(first, first + bytes.size(), '\0'));
+      return result;
+    }
+    if (width != 1 && width != 2 && width != 4) return result;
+    for (size_t at = 0; at + width <= bytes.size(); at += width) {
+      uint32_t character = 0;
+      std::memcpy(&character, bytes.data() + at, width);  // little-endian, as in the process
+      if (character == 0 || !is_scalar_value(character)) break;
+      append_utf8(character, result);
+    }
+    return result;
+  }
+
   // Makes every id lead to something, or to nothing.
   void check_references() {
     const auto module_count = static_cast<int64_t>(all_.record.modules.size());
@@ -217,6 +299,8 @@ class Reading {
   uint64_t pending_ = 0;  // entries read so far, over all threads
   uint64_t path_bytes_ = 0;
   uint64_t modules_without_path_ = 0;
+  uint64_t function_text_bytes_ = 0;
+  uint64_t functions_without_text_ = 0;
 };
 
 }  // namespace

@@ -18,6 +18,8 @@ inline constexpr uint64_t kMaxCallNodes = 8U << 20;
 inline constexpr uint64_t kMaxAllocationSites = 4U << 20;
 inline constexpr uint64_t kMaxTrackedThreads = 64U << 10;
 inline constexpr uint64_t kMaxTrackedModules = 64U << 10;
+inline constexpr uint64_t kMaxInterpretedFunctions = 1U << 20;
+inline constexpr uint64_t kMaxFunctionTexts = 256U << 20;  // bytes of names and tables of lines
 inline constexpr uint64_t kMaxModulePath = 4096;
 inline constexpr uint64_t kMaxModulePaths = 16U << 20;  // bytes of all of them
 

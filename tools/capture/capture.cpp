@@ -227,9 +227,13 @@ void write_tracking(Target& target, std::optional<Tracking>& tracking, const Ope
       tracking->record.notes.push_back(
           "the names in the call stacks exceed the limit of a snapshot: some were left out");
     }
+  } else {
+    // Nobody can look these up later.
+    name_interpreted_frames(tracking->stacks, names);
+    names.sort();
   }
   writer.on_call_stacks(tracking->stacks);
-  if (options.name_stacks) writer.on_symbols(names);
+  if (!names.is_empty()) writer.on_symbols(names);
   metadata.tracker = std::move(tracking->record);
 }
 

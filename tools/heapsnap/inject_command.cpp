@@ -86,12 +86,15 @@ int run_inject(const std::vector<std::string>& arguments) {
   std::string sample;
   std::string memory_limit;
   uint64_t frames = tracker::kDefaultFrames;
+  TrackingOptions options;
   OptionParser parser("inject [options] PID|NAME|container:ID|pod:UID", kInjectDescription);
   parser.text("sample", sample, "BYTES",
               "record one allocation per BYTES on average, unbiased (default: all)");
   parser.number("frames", frames, "N",
                 "innermost frames to keep per stack, 0: no limit (default: 64)");
   add_memory_limit(parser, memory_limit);
+  parser.flag("interpreter-frames", options.interpreter_frames,
+              "also record the functions of Python (3.11-3.13) and Ruby (3.1, 3.3, 3.4) that run");
   parser.positional("PID", target);
   parser.example("heapsnap inject 4242", "then list the stacks: heapsnap stacks 4242");
   parser.example("heapsnap inject --sample 512KiB nginx", "by name, with next to no overhead");
@@ -101,7 +104,6 @@ int run_inject(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::kUsage, "--frames " + std::to_string(frames),
                 "not more than " + std::to_string(tracker::kFramesAtMost));
   }
-  TrackingOptions options;
   options.max_frames = static_cast<uint32_t>(frames);
   if (!sample.empty()) options.sample_bytes = parse_byte_size("--sample", sample);
   options.memory_limit = parse_memory_limit(memory_limit, frames);
@@ -121,6 +123,9 @@ int run_inject(const std::vector<std::string>& arguments) {
                                : "tracker already loaded: it goes on as before";
   fmt::print("process {}: {}\n", pid, done);
   fmt::print("  records {}\n", options_text(*change.directory));
+  if (!change.interpreter.empty()) {
+    fmt::print("  with the frames of {}\n", printable(change.interpreter));
+  }
   fmt::print("  its tables take {} now\n", size_text(change.directory->memory_used));
   std::vector<StolenTime> stolen = change.call.stolen;
   const std::vector<StolenTime>& makers = change.hooks.page_makers;

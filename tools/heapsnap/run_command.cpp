@@ -20,6 +20,7 @@
 #include "tools/doctor/attach_obstacles.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/error_output.h"
+#include "tools/heapsnap/interpreter_watch.h"
 #include "tools/heapsnap/memory_limit.h"
 #include "tools/heapsnap/option_parser.h"
 #include "tools/heapsnap/output_name.h"
@@ -51,6 +52,7 @@ struct RunArguments {
   std::string at_exit;
   uint64_t frames = tracker::kDefaultFrames;
   bool follow_children = false;
+  bool interpreter_frames = false;
   bool force = false;
 };
 
@@ -137,6 +139,8 @@ int run_run(const std::vector<std::string>& words) {
   parser.number("frames", arguments.frames, "N",
                 "innermost frames to keep per stack, 0: no limit (default: 64)");
   add_memory_limit(parser, arguments.memory_limit);
+  parser.flag("interpreter-frames", arguments.interpreter_frames,
+              "also record the functions of Python (3.11-3.13) and Ruby (3.1, 3.3, 3.4) that run");
   parser.flag("follow-children", arguments.follow_children,
               "also track the programs that COMMAND starts");
   parser.text("at-exit", arguments.at_exit, "FILE",
@@ -153,6 +157,11 @@ int run_run(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "run", "it needs a command",
                 "for example: heapsnap run -- ls -l");
   }
+  if (arguments.interpreter_frames && arguments.follow_children) {
+    throw Error(ErrorKind::kUsage, "--interpreter-frames with --follow-children",
+                "only COMMAND itself is told where its interpreter has its frames",
+                "for a child: heapsnap inject --interpreter-frames PID");
+  }
   if (announce_allocator(options.arguments.front())) {
     options.environment.emplace_back("LD_PRELOAD", preload_list(preloadable_tracker()));
   }
@@ -165,10 +174,15 @@ int run_run(const std::vector<std::string>& words) {
     options.environment.emplace_back("HEAPSNAP_MEMORY_LIMIT", std::to_string(limit));
   }
   if (!arguments.follow_children) options.pid_variable = "HEAPSNAP_ONLY_PID";
+  if (arguments.interpreter_frames) {
+    options.environment.emplace_back("HEAPSNAP_INTERPRETER_FRAMES", "1");
+  }
   options.hold_at_end = !arguments.at_exit.empty();
   if (options.hold_at_end) load_disassembler();  // what lacks is told before the program has run
 
   StartedCommand command(options);
+  std::optional<InterpreterWatch> interpreter;
+  if (arguments.interpreter_frames) interpreter.emplace(command.pid());
   std::optional<Error> missing;
   if (options.hold_at_end) {
     missing.emplace(ErrorKind::kNoProcess, "no snapshot at exit",
@@ -185,6 +199,7 @@ int run_run(const std::vector<std::string>& words) {
                       told.remedy());
     }
   });
+  interpreter.reset();
   if (!missing) return code;
   if (code == kExitDone) throw Error(*missing);
   // How the program ended is what it is asked for first, and is no success either.

@@ -1,5 +1,6 @@
 #include "tools/heapsnap/stack_names.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -22,6 +23,14 @@ std::set<std::string> modules_without_names(const RecordedStacks& recorded,
     if (!build_id.empty()) unnamed.insert(build_id);
   }
   return unnamed;
+}
+
+// Those of an interpreter's frames are there always.
+bool has_native_names(const SourceFrames& symbols) {
+  return std::any_of(symbols.places().begin(), symbols.places().end(),
+                     [](const SourceFrames::Place& place) {
+                       return !is_interpreted(place.module, place.return_address);
+                     });
 }
 
 std::optional<MappedFile> open_module_file(const std::string& sysroot,
@@ -61,7 +70,7 @@ void add_missing_names(const SnapshotMetadata& metadata, RecordedStacks& recorde
   const std::vector<TrackedModule>& modules = metadata.tracker->modules;
   std::set<std::string> wanted = modules_without_names(recorded, modules);
   // What the modules themselves tell is in a snapshot that has names.
-  if (!recorded.symbols.is_empty()) {
+  if (has_native_names(recorded.symbols)) {
     const std::set<std::string> unnamed = std::exchange(wanted, {});
     for (const TrackedModule& module : modules) {
       if (unnamed.contains(module.build_id) && has_debug_file(module, debug_files, sysroot)) {

@@ -155,7 +155,9 @@ TopLooks::Named TopLooks::name_of(const RecordedStacks& recorded, const TrackerR
   const std::vector<NamedFrame> frames =
       named_frames(recorded, record, recorded.stacks.sites[stack].node, end);
   std::vector<FrameRole> roles;
-  for (const NamedFrame& frame : frames) roles.push_back(passed_.role_of(frame.function));
+  for (const NamedFrame& frame : frames) {
+    roles.push_back(passed_.role_of(frame.function, frame.language));
+  }
   Named named;
   const size_t charged = charged_frame(roles);
   for (size_t i = charged; i < frames.size() && i < charged + kCallers; ++i) {

@@ -21,6 +21,7 @@
 #include "platform/linux/proc/proc_fs.h"
 #include "platform/linux/remote_call/caller_choice.h"
 #include "tools/inject/heap_look.h"
+#include "tools/inject/interpreter_frames.h"
 #include "tools/inject/running_program.h"
 #include "tools/inject/tracker_presence.h"
 #include "tracker/tracker.h"
@@ -49,6 +50,10 @@ std::vector<SystemCall> needed_system_calls() {
       {SYS_getpid, {}},
       {SYS_futex, {0, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0}},
   };
+}
+// Of each page of the interpreter's the tracker asks the kernel whether it can be read.
+std::vector<SystemCall> system_calls_for_interpreter_frames() {
+  return {{SYS_futex, {0, FUTEX_CMP_REQUEUE_PRIVATE, 0, 0, 0, 0}}};
 }
 std::vector<SystemCall> useful_system_calls() {
   constexpr uint64_t kSize = 1 << 20;
@@ -101,6 +106,7 @@ std::vector<std::byte> encode(const TrackingOptions& options) {
   encoded.sample_bytes = options.sample_bytes;
   encoded.memory_limit = options.memory_limit;
   encoded.table_fd = -1;
+  if (options.interpreter_frames) encoded.flags = HEAPSNAP_TRACKER_INTERPRETER_FRAMES;
   const auto bytes = std::as_bytes(std::span(&encoded, 1));
   return {bytes.begin(), bytes.end()};
 }
@@ -185,11 +191,17 @@ void start(RunningProgram& target, std::span<const std::byte> image, const Track
   if (present) directory = read_tracker_directory(target, *present);
   const TrackingOptions options =
       fit_to_memory(pid, asked, directory ? directory->memory_used : 0, change.notes);
+  std::optional<InterpreterPlace> interpreter;
+  if (options.interpreter_frames) interpreter = require_interpreter(target);
   check_filters_alike(pid);
   change.look_pauses = require_sound_heap(target, libc);
   LibraryCallResult call;
   LibraryLoad load = call_of("heapsnap_tracker_start", encode(options), image);
   load.address_space = kTablesAtFirst;
+  if (interpreter) {
+    const auto more = system_calls_for_interpreter_frames();
+    load.system_calls.insert(load.system_calls.end(), more.begin(), more.end());
+  }
   if (present) {
     change.was_loaded = true;
     change.was_recording = is_recording(directory);
@@ -209,6 +221,15 @@ void start(RunningProgram& target, std::span<const std::byte> image, const Track
   change.has_new_options =
       change.was_recording && change.directory->start_count != directory->start_count;
   change.is_preloaded = present->is_preloaded;
+  if (interpreter) {
+    TrackerMemory memory(pid);
+    target.check_runs();  // what was opened is the memory of that program
+    if (!memory.write(*change.directory, interpreter->layout)) {
+      throw Error(ErrorKind::kUnsupported, "--interpreter-frames of " + process_text(pid),
+                  "the tracker's memory cannot be written");
+    }
+    change.interpreter = interpreter->name;
+  }
   if (!present->is_preloaded) {
     change.hooks = hook_allocator(target, libc, read_hook_table(target, *change.directory),
                                   [pid](const Tracee& thread) { check_dispatch(pid, thread); });

@@ -18,6 +18,7 @@ struct TrackingOptions {
   uint64_t sample_bytes = 0;                      // 0: every allocation
   uint32_t max_frames = tracker::kDefaultFrames;  // 0: no limit
   uint64_t memory_limit = 0;                      // 0: none
+  bool interpreter_frames = false;
 };
 
 struct TrackingChange {
@@ -29,6 +30,7 @@ struct TrackingChange {
   InjectionResult call;                // of the thread that loaded, started or stopped it
   HookChange hooks;
   std::optional<tracker::Directory> directory;  // afterwards
+  std::string interpreter;                      // whose frames are recorded: "Python 3.11.2"
   bool is_heap_damaged = false;  // so that the tracker was not called, but lost its hooks only
   std::vector<std::string> notes;
 };

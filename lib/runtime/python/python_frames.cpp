@@ -17,13 +17,13 @@ constexpr uint64_t kCodeUnit = 2;
 constexpr size_t kMostFrames = 1 << 17;
 constexpr size_t kMostThreads = 1 << 16;
 constexpr size_t kMostLocals = 1 << 18;
-constexpr uint64_t kMostBytes = 1 << 26;  // of names and tables of all functions
+constexpr uint64_t kMostCodeBytes = 1 << 26;  // of names and tables of all functions
 constexpr uint32_t kMostSlots = 1 << 16;
 constexpr uint64_t kMostLineBytes = 1 << 20;
 constexpr size_t kLongestText = 4096;
-constexpr size_t kLongestName = 200;
+constexpr size_t kLongestVariable = 200;
 // PyBytesObject, PyVarObject: the same since 3.9.
-constexpr uint64_t kSizeAt = 16;
+constexpr uint64_t kItemCountAt = 16;
 constexpr uint64_t kBytesAt = 32;
 // enum _frameowner
 constexpr uint8_t kOwnedByThread = 0;
@@ -31,7 +31,7 @@ constexpr uint8_t kOwnedByNone = 3;  // and what is greater: where C calls
 constexpr uint8_t kExecuting = 0;    // enum _framestate
 
 // One line, of which nothing is cut but what nobody gives a name to.
-bool is_printable(const std::string& text) {
+bool has_no_controls(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char one) {
     return static_cast<unsigned char>(one) >= 0x20 && one != 0x7f;
   });
@@ -56,7 +56,7 @@ PythonFrames::PythonFrames(Target& target, const PythonLayout& layout, PythonTyp
       types_(types),
       threads_(target.threads()),
       cache_(target.memory()),
-      budget_(kMostBytes) {
+      budget_(kMostCodeBytes) {
   if (layout.frame_locals == 0) return;
   for (const Address interpreter : interpreters) add_threads(interpreter);
 }
@@ -249,13 +249,13 @@ PythonFrames::Code* PythonFrames::code_at(Address at) {
 
 bool PythonFrames::add_names(Address tuple, Code& code) {
   if (!is_of_type(tuple, "tuple")) return false;
-  const auto size = cache_.word(tuple + kSizeAt, kFrameWord);
+  const auto size = cache_.word(tuple + kItemCountAt, kFrameWord);
   if (!size || *size > kMostSlots - code.names.size()) return false;
   for (uint64_t i = 0; i < *size; ++i) {
     const auto item = address_at(tuple + layout_.tuple_items + i * kFrameWord);
-    if (!item || !spend(kLongestName)) return false;
-    auto name = python_text(cache_, layout_, *item, kLongestName);
-    code.names.push_back(name && is_printable(*name) ? std::move(*name) : std::string());
+    if (!item || !spend(kLongestVariable)) return false;
+    auto name = python_text(cache_, layout_, *item, kLongestVariable);
+    code.names.push_back(name && has_no_controls(*name) ? std::move(*name) : std::string());
   }
   return true;
 }
@@ -274,7 +274,7 @@ std::optional<PythonFrames::Code> PythonFrames::read_code(Address at) {
   code.stack = *stack;
   code.first_line = *first_line;
   if (layout_.code_instructions != 0) {
-    const auto units = cache_.word(at + kSizeAt, kFrameWord);
+    const auto units = cache_.word(at + kItemCountAt, kFrameWord);
     if (!units || *units > UINT32_MAX) return std::nullopt;
     code.instructions = at + layout_.code_instructions;
     code.bytes = *units * kCodeUnit;
@@ -282,7 +282,7 @@ std::optional<PythonFrames::Code> PythonFrames::read_code(Address at) {
   const auto text = [&](uint32_t member) {
     const auto object = address_at(at + member);
     auto found = object ? python_text(cache_, layout_, *object, kLongestText) : std::nullopt;
-    return found && is_printable(*found) ? std::move(*found) : std::string();
+    return found && has_no_controls(*found) ? std::move(*found) : std::string();
   };
   code.function = text(layout_.code_name);
   if (!code.function.empty()) code.function = shown_function(code.function);
@@ -290,7 +290,7 @@ std::optional<PythonFrames::Code> PythonFrames::read_code(Address at) {
   code.file.erase(0, code.file.rfind('/') + 1);  // npos + 1 is 0
   const auto lines = address_at(at + layout_.code_lines);
   if (!lines || !is_of_type(*lines, "bytes")) return std::nullopt;
-  const auto size = cache_.word(*lines + kSizeAt, kFrameWord);
+  const auto size = cache_.word(*lines + kItemCountAt, kFrameWord);
   if (!size || *size > kMostLineBytes || !spend(*size)) return std::nullopt;
   code.lines.resize(*size);
   if (cache_.read(*lines + kBytesAt, code.lines) != *size) return std::nullopt;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/python/python_lines.h"
+#include "tracking/python_lines.h"
 
 namespace heapsnap {
 
@@ -13,6 +13,9 @@ struct PythonLayout {
   // _PyRuntime
   uint32_t runtime_size = 0;
   uint32_t runtime_first_interpreter = 0;
+  // Since 3.11: by which key each thread has its state, and in 3.11 the one that has the lock
+  uint32_t runtime_thread_key = 0;
+  uint32_t runtime_current_thread = 0;
   // PyInterpreterState
   uint32_t interpreter_next = 0;
   uint32_t interpreter_runtime = 0;
@@ -24,6 +27,9 @@ struct PythonLayout {
   uint32_t obmalloc_arena_count = 0;
   // PyInterpreterState
   uint32_t interpreter_threads = 0;
+  // Since 3.12: its lock, if it is the only one, or the first
+  uint32_t interpreter_lock_held = 0;
+  uint32_t interpreter_lock_holder = 0;
   // The same: objects that were freed and are kept for the next of their type. Either an array of
   // which the first ones are in use, by count,
   struct FreeArray {
@@ -95,7 +101,8 @@ struct PythonLayout {
   uint32_t frame_stack_top = 0;
   uint32_t frame_owner = 0;       // 0: it is an object
   uint32_t last_frame_owner = 0;  // the greatest one that there is
-  uint32_t stack_tag = 0;  // bits of values on the stack, of variables, and of the code object
+  uint32_t stack_tag = 0;    // bits of values on the stack, of variables, and of the code object
+  uint32_t frame_entry = 0;  // 3.11: the outermost one that a loop of the interpreter runs
   uint32_t frame_locals = 0;
   // Since 3.11: where generators have theirs, and PyFrameObject that of a call that has ended, and
   // what leads to it
@@ -196,6 +203,8 @@ struct PythonLayout {
   uint32_t debug_first_interpreter = 0;
   uint32_t debug_interpreter_next = 0;
   uint32_t debug_interpreter_threads = 0;
+  uint32_t debug_interpreter_lock_held = 0;
+  uint32_t debug_interpreter_lock_holder = 0;
   uint32_t debug_thread_stack_chunk = 0;
   uint32_t debug_thread_id = 0;
   uint32_t debug_thread_frame = 0;

@@ -49,6 +49,8 @@ DEBUG_OFFSETS = {
     "first_interpreter": "runtime_state.interpreters_head",
     "interpreter_next": "interpreter_state.next",
     "interpreter_threads": "interpreter_state.threads_head",
+    "interpreter_lock_held": "interpreter_state.gil_runtime_state_locked",
+    "interpreter_lock_holder": "interpreter_state.gil_runtime_state_holder",
     "thread_stack_chunk": "thread_state.datastack_chunk",
     "thread_id": "thread_state.thread_id",
     "thread_frame": "thread_state.current_frame",
@@ -163,6 +165,14 @@ def frames(version):
     frame = "&((struct _PyInterpreterFrame*)0)->"
     if version < (3, 13):
         found["c_frame_current"] = "&((_PyCFrame*)0)->current_frame"
+    if version < (3, 12):
+        found["runtime_thread_key"] = "&((_PyRuntimeState*)0)->gilstate.autoTSSkey"
+        found["runtime_current_thread"] = "&((_PyRuntimeState*)0)->gilstate.tstate_current"
+        found["frame_entry"] = f"{frame}is_entry"
+    elif version < (3, 14):
+        found["runtime_thread_key"] = "&((_PyRuntimeState*)0)->autoTSSkey"
+        found["interpreter_lock_held"] = f"&{FREE}_gil.locked"
+        found["interpreter_lock_holder"] = f"&{FREE}_gil.last_holder"
     return found | {
         "frame_previous": f"{frame}previous",
         "frame_code": f"{frame}{'f_code' if version < (3, 13) else 'f_executable'}",
@@ -181,6 +191,8 @@ def frames(version):
 
 
 ONLY |= {f"debug_{name}": lambda version: version >= (3, 13) for name in DEBUG_OFFSETS}
+# Where the tracker reads the frames that run: it does not know the tagged ones of 3.14.
+ONLY |= {f"debug_interpreter_lock_{name}": lambda version: version == (3, 13) for name in ("held", "holder")}
 FIELDS = {
     "runtime_size": "sizeof(_PyRuntime)",
     "runtime_first_interpreter": "&((_PyRuntimeState*)0)->interpreters.head",

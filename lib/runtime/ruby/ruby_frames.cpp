@@ -11,7 +11,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kWord = 8;
+constexpr uint64_t kStackWord = 8;
 // VM_ENV_DATA_SIZE: method or block, link, flags. `ep` leads to the last one.
 constexpr uint64_t kEnvWords = 3;
 constexpr uint64_t kEscaped = 4;  // VM_ENV_FLAG_ESCAPED
@@ -40,7 +40,7 @@ std::vector<RubyFrames::Context> RubyFrames::find_contexts(std::span<const uint6
   std::unordered_set<uint64_t> seen;
   std::vector<Context> found;
   const auto add = [&](Address at) {
-    const uint64_t thread = cache_.word(at + layout_.ec_thread, kWord).value_or(0);
+    const uint64_t thread = cache_.word(at + layout_.ec_thread, kStackWord).value_or(0);
     const auto of_thread = known.find(thread);
     if (of_thread == known.end() || found.size() >= kMostContexts) return;
     if (seen.insert(at.value()).second) found.push_back({at, thread, of_thread->second.tid});
@@ -50,9 +50,9 @@ std::vector<RubyFrames::Context> RubyFrames::find_contexts(std::span<const uint6
   }
   // What a thread began with is further out than the fiber that it runs now.
   for (const uint64_t thread : threads) {
-    const auto root = cache_.word(Address(thread) + layout_.thread_root_fiber, kWord);
+    const auto root = cache_.word(Address(thread) + layout_.thread_root_fiber, kStackWord);
     if (root && *root != 0) add(Address(*root) + layout_.fiber_ec);
-    const auto current = cache_.word(Address(thread) + layout_.thread_ec, kWord);
+    const auto current = cache_.word(Address(thread) + layout_.thread_ec, kStackWord);
     if (current && *current != 0) add(Address(*current));
   }
   for (const uint64_t fiber : fibers) add(Address(fiber) + layout_.fiber_ec);
@@ -66,11 +66,11 @@ int32_t RubyFrames::tid_of(uint64_t thread) {
   Address place(thread);
   if (layout_.thread_native != RubyLayout::kNone) {
     // A thread that waits for its turn may have none.
-    const auto native = cache_.word(place + layout_.thread_native, kWord);
+    const auto native = cache_.word(place + layout_.thread_native, kStackWord);
     if (!native || *native == 0) return 0;
     place = Address(*native);
   }
-  const auto pointer = cache_.word(place + layout_.thread_id, kWord);
+  const auto pointer = cache_.word(place + layout_.thread_id, kStackWord);
   for (const heapsnap::Thread& one : target_.threads()) {
     if (pointer && one.registers && one.registers->thread_pointer == Address(*pointer)) {
       return one.tid;
@@ -88,14 +88,15 @@ bool RubyFrames::spend(uint64_t bytes) {
 bool RubyFrames::read_stack(const Context& context, Stack& stack, std::vector<Frame>& frames) {
   constexpr uint64_t kMostWords = 1 << 24;
   const auto word_at = [&](uint32_t offset) {
-    return cache_.word(context.at + offset, kWord).value_or(0);
+    return cache_.word(context.at + offset, kStackWord).value_or(0);
   };
   const uint64_t words = word_at(layout_.ec_stack_size);
   stack.begin = Address(word_at(layout_.ec_stack));
   stack.frames = Address(word_at(layout_.ec_frame));
   // One that has ended has no stack.
-  if (stack.begin.is_null() || !stack.begin.is_aligned(kWord) || words > kMostWords) return false;
-  stack.end = stack.begin + words * kWord;
+  if (stack.begin.is_null() || !stack.begin.is_aligned(kStackWord) || words > kMostWords)
+    return false;
+  stack.end = stack.begin + words * kStackWord;
   if (stack.frames < stack.begin || stack.frames >= stack.end) return false;
   const uint64_t bytes = stack.end - stack.frames;
   if (bytes % layout_.frame_bytes != 0 || !spend(bytes)) return false;
@@ -104,7 +105,7 @@ bool RubyFrames::read_stack(const Context& context, Stack& stack, std::vector<Fr
   frames.clear();
   for (uint64_t at = 0; at < bytes; at += layout_.frame_bytes) {
     const StructBytes frame(std::span<const std::byte>(all).subspan(at, layout_.frame_bytes),
-                            kWord);
+                            kStackWord);
     frames.push_back({stack.frames + at, frame.word_at(layout_.frame_pc),
                       Address(frame.word_at(layout_.frame_sp)), frame.word_at(layout_.frame_iseq),
                       Address(frame.word_at(layout_.frame_ep))});
@@ -113,7 +114,8 @@ bool RubyFrames::read_stack(const Context& context, Stack& stack, std::vector<Fr
   // Each frame's values lie behind those of the one around it.
   Address before = stack.begin;
   for (const Frame& frame : frames) {
-    if (frame.sp < before || frame.sp > stack.frames || !frame.sp.is_aligned(kWord)) return false;
+    if (frame.sp < before || frame.sp > stack.frames || !frame.sp.is_aligned(kStackWord))
+      return false;
     before = frame.sp;
   }
   if (!spend(before - stack.begin)) return false;
@@ -127,22 +129,22 @@ Address RubyFrames::locals_of(const Frame& frame, const Stack& stack, uint64_t c
   constexpr uint64_t kEnv = 0;     // imemo_env
   constexpr uint64_t kEnvEp = 16;  // rb_env_t: flags, iseq, ep, env, env_size
   constexpr uint64_t kEnvValues = 24;
-  const uint64_t bytes = (count + kEnvWords - 1) * kWord;
-  if (!frame.ep.is_aligned(kWord) || frame.ep.value() < bytes) return {};
+  const uint64_t bytes = (count + kEnvWords - 1) * kStackWord;
+  if (!frame.ep.is_aligned(kStackWord) || frame.ep.value() < bytes) return {};
   const Address first(frame.ep.value() - bytes);
   if (frame.ep >= stack.begin && frame.ep < stack.end) {
     return first >= stack.begin && frame.ep < frame.sp ? first : Address();
   }
-  const auto flags = cache_.word(frame.ep, kWord);
-  const auto env = cache_.word(frame.ep + kWord, kWord);
+  const auto flags = cache_.word(frame.ep, kStackWord);
+  const auto env = cache_.word(frame.ep + kStackWord, kStackWord);
   if (!flags || (*flags & kEscaped) == 0 || !env || !RubyValue::is_object(*env)) return {};
-  const auto env_flags = cache_.word(Address(*env), kWord);
+  const auto env_flags = cache_.word(Address(*env), kStackWord);
   if (!env_flags || RubyValue::type_of(*env_flags) != RubyType::kImemo ||
       (*env_flags >> 12 & 0xf) != kEnv) {
     return {};
   }
-  const auto values = cache_.word(Address(*env) + kEnvValues, kWord);
-  const bool is_same = cache_.word(Address(*env) + kEnvEp, kWord) == frame.ep.value();
+  const auto values = cache_.word(Address(*env) + kEnvValues, kStackWord);
+  const bool is_same = cache_.word(Address(*env) + kEnvEp, kStackWord) == frame.ep.value();
   return is_same && values && Address(*values) <= first ? first : Address();
 }
 
@@ -157,21 +159,21 @@ void RubyFrames::add(Address word, uint64_t value, std::string_view variable, co
 // A Thread or Fiber leads to all that the interpreter has, and so does what it keeps among objects
 // itself (an environment that a thread's block has captured): none of it is the variable's.
 bool RubyFrames::is_of_interpreter(uint64_t value) {
-  const auto flags = cache_.word(Address(value), kWord);
+  const auto flags = cache_.word(Address(value), kStackWord);
   if (!flags) return false;
   const RubyType type = RubyValue::type_of(*flags);
   if (type == RubyType::kImemo) return true;
   if (type != RubyType::kData) return false;
-  const auto data = cache_.word(Address(value) + RubyValue::kDataPointer, kWord);
+  const auto data = cache_.word(Address(value) + RubyValue::kDataPointer, kStackWord);
   return data && of_interpreter_.contains(*data);
 }
 
 // What is in the stack and no local: arguments of calls in the making, what functions in C keep.
 void RubyFrames::add_words(AddressRange range, const Frame& frame, AddressRange locals,
                            const Stack& stack, const Call& call, int32_t tid) {
-  const StructBytes values(stack.values, kWord);
-  for (Address at = range.begin; at < range.end; at = at + kWord) {
-    const bool is_env = at <= frame.ep && frame.ep - at < kEnvWords * kWord;
+  const StructBytes values(stack.values, kStackWord);
+  for (Address at = range.begin; at < range.end; at = at + kStackWord) {
+    const bool is_env = at <= frame.ep && frame.ep - at < kEnvWords * kStackWord;
     if (is_env || locals.contains(at)) continue;
     add(at, values.word_at(at - stack.begin), kTemporary, call, tid);
   }
@@ -197,16 +199,16 @@ void RubyFrames::add_stack(const Context& context) {
     if (function != nullptr) call = {function, functions_.line(*function, frame.pc)};
     // The first frame is of no function.
     if (call.function == nullptr) continue;
-    const auto self = cache_.word(frame.at + layout_.frame_self, kWord);
+    const auto self = cache_.word(frame.at + layout_.frame_self, kStackWord);
     AddressRange locals;
     if (function != nullptr) {
       const Address first = locals_of(frame, stack, function->locals.size());
       if (!first.is_null()) {
-        locals = {first, first + function->locals.size() * kWord};
+        locals = {first, first + function->locals.size() * kStackWord};
         for (size_t i = 0; i < function->locals.size(); ++i) {
-          const Address at = first + i * kWord;
+          const Address at = first + i * kStackWord;
           const std::string& name = function->locals[i];
-          add(at, cache_.word(at, kWord).value_or(0), name.empty() ? kTemporary : name, call,
+          add(at, cache_.word(at, kStackWord).value_or(0), name.empty() ? kTemporary : name, call,
               context.tid);
         }
       }

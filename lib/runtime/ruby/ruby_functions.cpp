@@ -1,8 +1,9 @@
 #include "runtime/ruby/ruby_functions.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
+
+#include "tracking/ruby_lines.h"
 
 namespace heapsnap {
 
@@ -84,45 +85,18 @@ std::string RubyFunctions::local_of(uint64_t id) {
 }
 
 uint32_t RubyFunctions::line(const RubyFunction& function, uint64_t pc) {
-  if (function.code.is_null() || function.lines.is_null() || function.line_count == 0) return 0;
+  if (function.code.is_null() || function.lines.is_null()) return 0;
   const uint64_t begin = function.code.value();
-  if (pc < begin || pc % 8 != 0 || (pc - begin) / 8 > function.code_words) return 0;
-  // It leads to the next instruction.
-  const uint64_t word = std::max<uint64_t>((pc - begin) / 8, 1) - 1;
-  const auto count = function.line_count == 1 ? 1 : lines_up_to(function, word);
-  if (!count || *count == 0 || *count > function.line_count) return 0;
-  const auto line =
-      cache_.word(function.lines + (*count - 1) * layout_.line_bytes + layout_.line_number, 4);
-  return static_cast<uint32_t>(line.value_or(0));
-}
-
-// struct succ_index_table (iseq.c): a count for each of the first 54 words, seven bits each and
-// nine to a word; then for each 512 words a count, the counts that the eight parts of it add, nine
-// bits each but the first, and a bit for each word at which a line begins.
-std::optional<uint64_t> RubyFunctions::lines_up_to(const RubyFunction& function, uint64_t word) {
-  constexpr uint64_t kInWord = 9;
-  constexpr unsigned kCountBits = 7;
-  constexpr uint64_t kBlockWords = 512;
-  constexpr uint64_t kPartWords = 64;
-  constexpr unsigned kPartBits = 9;
-  const uint64_t counted = layout_.line_index_blocks / 8 * kInWord;
-  if (function.line_index.is_null()) return std::nullopt;
-  if (word < counted) {
-    const auto counts = cache_.word(function.line_index + word / kInWord * 8, 8);
-    if (!counts) return std::nullopt;
-    return *counts >> (word % kInWord * kCountBits) & 0x7f;
-  }
-  const uint64_t in_blocks = word - counted;
-  const Address block = function.line_index + layout_.line_index_blocks +
-                        in_blocks / kBlockWords * layout_.line_index_block_bytes;
-  const uint64_t part = in_blocks % kBlockWords / kPartWords;
-  const auto before = cache_.word(block, 4);
-  const auto of_parts = cache_.word(block + 8, 8);
-  const auto bits = cache_.word(block + 16 + part * 8, 8);
-  if (!before || !of_parts || !bits) return std::nullopt;
-  const uint64_t of_part = part == 0 ? 0 : *of_parts >> ((part - 1) * kPartBits) & 0x1ff;
-  return *before + of_part +
-         static_cast<unsigned>(std::popcount(*bits << (kPartWords - 1 - in_blocks % kPartWords)));
+  if (pc < begin) return 0;
+  const auto word = [this](Address table) {
+    return [this, table](uint64_t offset, unsigned bytes) {
+      return table.is_null() ? std::nullopt : cache_.word(table + offset, bytes);
+    };
+  };
+  const RubyLineTable table{function.code_words,       function.line_count,
+                            layout_.line_bytes,        layout_.line_number,
+                            layout_.line_index_blocks, layout_.line_index_block_bytes};
+  return ruby_line(table, pc - begin, word(function.line_index), word(function.lines));
 }
 
 }  // namespace heapsnap

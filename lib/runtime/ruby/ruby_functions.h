@@ -52,8 +52,6 @@ class RubyFunctions {
   std::optional<RubyFunction> read(uint64_t iseq);
   std::optional<std::string> file_of(uint64_t path);
   std::string local_of(uint64_t id);
-  // How many of the function's lines begin at `word` of its code or before.
-  std::optional<uint64_t> lines_up_to(const RubyFunction& function, uint64_t word);
 
   const RubyLayout& layout_;
   RubyClasses& classes_;

@@ -16,6 +16,9 @@ struct RubyLayout {
   // rb_vm_t
   uint32_t vm_self = 0;
   uint32_t vm_objspace = 0;
+  uint32_t vm_ractor = kNone;       // the first one
+  uint32_t ractor_running = kNone;  // rb_ractor_t: the context that runs
+  uint32_t ractor_main = kNone;     // its first thread
   // rb_objspace_t
   uint32_t space_flags = 0;
   uint32_t space_pages = 0;       // pointer to an array of pointers to them
@@ -85,6 +88,7 @@ struct RubyLayout {
   uint32_t frame_iseq = 0;
   uint32_t frame_self = 0;
   uint32_t frame_ep = 0;
+  uint32_t frame_finish = kNone;  // flag of a frame with which a loop of the interpreter ends
   uint32_t iseq_body = 0;
   // struct rb_iseq_constant_body, struct iseq_insn_info_entry, struct succ_index_table
   uint32_t code_size = 0;

@@ -17,6 +17,9 @@ import sys
 FIELDS = {
     "vm_self": ["&((rb_vm_t*)0)->self"],
     "vm_objspace": ["&((rb_vm_t*)0)->objspace", "&((rb_vm_t*)0)->gc.objspace"],
+    "vm_ractor": ["&((rb_vm_t*)0)->ractor.main_ractor"],
+    "ractor_running": ["&((rb_ractor_t*)0)->threads.running_ec"],
+    "ractor_main": ["&((rb_ractor_t*)0)->threads.main"],
     "space_flags": ["&((rb_objspace_t*)0)->flags"],
     "space_pages": ["&((rb_objspace_t*)0)->heap_pages.sorted"],
     "space_page_count": ["&((rb_objspace_t*)0)->heap_pages.allocated_pages"],
@@ -77,6 +80,7 @@ FIELDS = {
     "frame_iseq": ["&((rb_control_frame_t*)0)->iseq"],
     "frame_self": ["&((rb_control_frame_t*)0)->self"],
     "frame_ep": ["&((rb_control_frame_t*)0)->ep"],
+    "frame_finish": ["VM_FRAME_FLAG_FINISH"],
     "iseq_body": ["&((rb_iseq_t*)0)->body"],
     "code_size": ["&((struct rb_iseq_constant_body*)0)->iseq_size"],
     "code_begin": ["&((struct rb_iseq_constant_body*)0)->iseq_encoded"],

@@ -16,7 +16,7 @@ constexpr uint64_t kAllButClass = ~ObjectClass::word_bit(RubyValue::kClass);
 constexpr uint64_t kFirst = 2;                            // word: behind flags and class
 constexpr uint64_t kElsewhere = RubyValue::user_flag(1);  // of strings
 constexpr uint64_t kInSlot = RubyValue::user_flag(1);     // of arrays and objects
-constexpr uint64_t kHashTable = RubyValue::user_flag(3);
+constexpr uint64_t kTableInSlot = RubyValue::user_flag(3);
 constexpr uint64_t kBignumInSlot = RubyValue::user_flag(2);
 
 constexpr uint64_t word(unsigned number) {
@@ -61,7 +61,7 @@ uint64_t words_of_hash(uint64_t flags, const RubyLayout& layout) {
   constexpr uint64_t kPairs = 4;
   constexpr uint64_t kBehindTable = 10;
   if (has_transient_heap(layout)) return kFlags | word(4);
-  if ((flags & kHashTable) != 0) {
+  if ((flags & kTableInSlot) != 0) {
     // Powers, how many there are, the first one, the one behind the last one.
     return kFlags | word(3) | word(5) | word(7) | word(8) | ObjectClass::words_from(kBehindTable);
   }

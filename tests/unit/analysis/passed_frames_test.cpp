@@ -70,7 +70,7 @@ TEST_CASE("patterns can be added and taken back, the later one counts") {
   CHECK(passed.role_of("git+0x1a2b0()") == FrameRole::kWayToMalloc);
   CHECK(passed.role_of("git+0x1a2b00()") == FrameRole::kOwn);
   CHECK(passed.role_of("libpool.so+0x10()") == FrameRole::kWayToMalloc);
-  CHECK(passed.role_of("xmalloc") == FrameRole::kOwn);
+  CHECK(passed.role_of("xmalloc") == FrameRole::kKept);
   CHECK(passed.is_kept("xmalloc"));
   CHECK_FALSE(passed.is_kept("xcalloc"));
   CHECK_FALSE(passed.is_kept("main"));
@@ -105,6 +105,23 @@ TEST_CASE("a stack is charged to the innermost frame that is not passed over") {
   CHECK(charged({kWayToMalloc, kWayToMalloc, kStart, kStart}) == 1);
   CHECK(charged({kStart, kStart}) == 0);
   CHECK(charged({}) == 0);
+  // What is inside of an interpreted function is the interpreter's work, unless it was asked for.
+  CHECK(charged({kWayToMalloc, kOwn, kInterpreted, kInterpreted, kOwn, kStart}) == 2);
+  CHECK(charged({kOwn, kKept, kOwn, kInterpreted}) == 1);
+  CHECK(charged({kOwn, kInterpreted, kKept}) == 1);
+  CHECK(charged({kOwn, kKept, kStart}) == 0);
+}
+
+TEST_CASE("of an interpreted function only what was added counts") {
+  PassedFrames passed;
+  passed.add("Pool.*");
+  passed.add("!Pool.keep");
+  const auto role = [&](const char* name) { return passed.role_of(name, FrameLanguage::kPython); };
+  CHECK(role("malloc") == FrameRole::kInterpreted);
+  CHECK(role("<module>") == FrameRole::kInterpreted);
+  CHECK(role("Pool.take") == FrameRole::kWayToMalloc);
+  CHECK(role("Pool.keep") == FrameRole::kInterpreted);
+  CHECK(passed.role_of("malloc", FrameLanguage::kNative) == FrameRole::kWayToMalloc);
 }
 
 TEST_CASE("the documentation lists what is passed over") {

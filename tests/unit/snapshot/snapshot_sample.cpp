@@ -255,6 +255,8 @@ RecordedStacks full_call_stacks() {
     all.stacks.nodes.push_back({i < 3 ? i : tracker::kFirstNode + i / 2,
                                 static_cast<int32_t>(i % 3) - 1, Address(0x401000 + i * 77)});
   }
+  const Address interpreted(tracker::kInterpreterFrame | 5ULL << tracker::kFunctionShift | 12);
+  all.stacks.nodes.push_back({tracker::kFirstNode, -1, interpreted});
   for (uint32_t i = 0; i < 20; ++i) {
     all.stacks.sites.push_back({i < 2 ? 0 : tracker::kFirstNode + i * 2, i, i % 2 * 4096ULL,
                                 uint64_t{i} << 40, i, i * 3, i * 4});
@@ -264,9 +266,13 @@ RecordedStacks full_call_stacks() {
       {symbols.intern("inner"), symbols.intern("a.h"), 3, 0, true},
       {symbols.intern("outer(int)"), symbols.intern("/src/a.cpp"), 40, 9, false}};
   const SourceFrame plain{symbols.intern("outer(int)"), 0, 0, 12, false};
+  const SourceFrame python{
+      symbols.intern("Shop.handle"), symbols.intern("/app/shop.py"), 31, 12, false,
+      FrameLanguage::kPython};
   symbols.add(-1, Address(0x401000), {&plain, 1});
   symbols.add(0, Address(0x401000 + 77), inlined);
   symbols.add(1, Address(0x401000 + 2 * 77), {&plain, 1});
+  symbols.add(-1, interpreted, {&python, 1});
   symbols.sort();
   return all;
 }

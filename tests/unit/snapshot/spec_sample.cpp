@@ -293,9 +293,9 @@ class Sample {
       for (const SourceFrame& frame : all.symbols.at(place.module, place.return_address)) {
         line(
             "code_frames module={} return_address={} function={} file={} line={} offset={} "
-            "inlined={:d}",
+            "inlined={:d} language={:d}",
             place.module, place.return_address.value(), frame.function, frame.file, frame.line,
-            frame.offset, frame.is_inlined);
+            frame.offset, frame.is_inlined, static_cast<int>(frame.language));
       }
     }
   }

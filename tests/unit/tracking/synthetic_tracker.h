@@ -93,6 +93,29 @@ class SyntheticTracker {
     modules_.push_back(record);
     return static_cast<uint32_t>(modules_.size() - 1);
   }
+  // A function of an interpreted program.
+  struct Function {
+    tracker::CopiedText name{}, file{}, lines{};
+    uint32_t first_line = 0;
+  };
+  void function(const Function& function) {
+    functions_.resize(std::max<size_t>(functions_.size(), tracker::kFirstFunction));
+    tracker::FunctionRecord record{};
+    record.language = tracker::kInterpreterPython;
+    record.first_line = function.first_line;
+    record.code = 0x1000;
+    record.name = function.name;
+    record.file = function.file;
+    record.lines = function.lines;
+    functions_.push_back(record);
+  }
+  uint64_t text(const void* bytes, size_t size) {
+    const auto* const first = static_cast<const char*>(bytes);
+    return place(std::vector<char>(first, first + size));
+  }
+  tracker::CopiedText copied(const std::string& bytes) {
+    return {text(bytes.data(), bytes.size()), static_cast<uint32_t>(bytes.size()), 1};
+  }
   void region(AddressRange range, uint32_t kind) {
     regions_.push_back(
         {range.begin.value(), range.end - range.begin, tracker::kNoFileOffset, kind, 0});
@@ -117,6 +140,7 @@ class SyntheticTracker {
     directory.stacks = table(stacks_);
     directory.threads = table(threads_);
     directory.modules = table(modules_);
+    if (!functions_.empty()) directory.functions = table(functions_);
     directory.regions = table(regions_);
     write_directory();
   }
@@ -174,6 +198,7 @@ class SyntheticTracker {
   std::vector<tracker::StackRecord> stacks_;
   std::vector<tracker::ThreadRecord> threads_;
   std::vector<tracker::ModuleRecord> modules_;
+  std::vector<tracker::FunctionRecord> functions_;
   std::vector<tracker::Region> regions_;
 };
 

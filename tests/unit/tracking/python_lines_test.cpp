@@ -1,4 +1,4 @@
-#include "runtime/python/python_lines.h"
+#include "tracking/python_lines.h"
 
 #include <doctest/doctest.h>
 
@@ -11,13 +11,13 @@ namespace {
 
 // Of what the interpreters of 3.9, 3.10, 3.11 and 3.13 made of one function, in line 301: its
 // table, and up to which byte of its code which line goes. Lines go up and down in it.
-struct Sample {
+struct LineSample {
   PythonLineTable kind;
   std::vector<uint8_t> table;
   std::vector<std::pair<uint64_t, uint32_t>> lines;
 };
 constexpr uint32_t kFirst = 301;
-const std::vector<Sample> kSamples = {
+const std::vector<LineSample> kLineSamples = {
     {PythonLineTable::kAddresses,
      {0, 2, 6, 2, 2, 254, 6, 3, 2, 1, 2, 1, 2, 1, 2, 255, 2, 255, 8, 3, 18, 5, 2, 1, 2, 255},
      {{6, 303},
@@ -90,14 +90,14 @@ const std::vector<Sample> kSamples = {
       {108, 315}, {110, 316}, {114, 315}, {116, 310}, {122, 0}}},
 };
 
-uint32_t line_of(const Sample& sample, uint64_t at) {
+uint32_t line_of(const LineSample& sample, uint64_t at) {
   return python_line(sample.kind, std::as_bytes(std::span(sample.table)), kFirst, at);
 }
 
 }  // namespace
 
 TEST_CASE("tables of each version say the line that their interpreter says") {
-  for (const Sample& sample : kSamples) {
+  for (const LineSample& sample : kLineSamples) {
     uint64_t at = 0;
     for (const auto& [end, line] : sample.lines) {
       for (; at < end; at += 2) CHECK(line_of(sample, at) == line);
@@ -110,7 +110,7 @@ TEST_CASE("tables of each version say the line that their interpreter says") {
 TEST_CASE("an entry may have a line that is far away, of a number of several bytes") {
   // No columns, one instruction; 2,000 lines further, then 1,990 back, then none.
   const std::vector<uint8_t> table = {0xe8, 0x60, 0x3e, 0xe8, 0x4d, 0x3e, 0xf8};
-  const Sample sample{PythonLineTable::kLocations, table, {}};
+  const LineSample sample{PythonLineTable::kLocations, table, {}};
   CHECK(line_of(sample, 0) == kFirst + 2000);
   CHECK(line_of(sample, 2) == kFirst + 10);
   CHECK(line_of(sample, 4) == 0);
@@ -119,7 +119,7 @@ TEST_CASE("an entry may have a line that is far away, of a number of several byt
 TEST_CASE("a table that is cut or damaged says some line, or none") {
   std::mt19937 random(1);
   for (int round = 0; round < 2000; ++round) {
-    Sample sample = kSamples[random() % kSamples.size()];
+    LineSample sample = kLineSamples[random() % kLineSamples.size()];
     sample.table.resize(random() % (sample.table.size() + 1));
     for (int i = 0; i < 4 && !sample.table.empty(); ++i) {
       sample.table[random() % sample.table.size()] = static_cast<uint8_t>(random());

@@ -1,4 +1,4 @@
-#include "runtime/python/python_lines.h"
+#include "tracking/python_lines.h"
 
 namespace heapsnap {
 

@@ -1,0 +1,29 @@
+// The functions of an interpreted program that were seen in stacks (FunctionRecord of
+// table_layout.h). What names them is copied at first sight, while they run: later their code may
+// be deleted.
+//
+// All of it is under one lock, which the interpreter's own lock keeps from being waited for.
+#pragma once
+
+#include <cstdint>
+
+#include "tracker/checked_memory.h"
+#include "tracker/interpreter_walk.h"
+
+namespace heapsnap::tracker {
+
+// Makes the table, empty. False: no memory.
+bool create_function_table();
+// Gives working memory back; no event is under way.
+void clear_function_table();
+
+// False: not in time.
+bool lock_function_table();
+void unlock_function_table();
+void reset_function_table_lock();
+
+// Under the lock: the function's index, kUnknownFunction when there is no room for it.
+uint32_t index_of_function(const InterpreterLayout& layout, CheckedMemory& memory,
+                           const InterpreterCall& call);
+
+}  // namespace heapsnap::tracker
