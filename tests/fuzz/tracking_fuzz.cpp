@@ -61,6 +61,18 @@ void build(SyntheticTracker& made) {
     const uint32_t stack = made.stack({node, 3, 0, i, i / 2, i * 100, i * 50});
     made.slot(SyntheticTracker::kHeap + 16 + i * 96, stack, i % 32);
   }
+  made.function({.name = made.copied("Shop.handle"),
+                 .file = made.copied("/app/shop.py"),
+                 .lines = made.copied("\xe9\xe9"),
+                 .first_line = 12});
+  made.directory.interpreter.kind = tracker::kInterpreterPython;
+  made.directory.interpreter.loop_begin = 0x401000;
+  made.directory.interpreter.loop_end = 0x401010;
+  const uint64_t interpreted = tracker::kInterpreterFrame | uint64_t{tracker::kFirstFunction}
+                                                                << tracker::kFunctionShift;
+  const uint32_t main =
+      made.node(tracker::kFirstNode, tracker::kNoModule, interpreted | tracker::kInterpreterEntry);
+  made.stack({made.node(main, tracker::kNoModule, interpreted | 2), 3, 0, 1, 0, 10, 0});
   made.thread({.tid = 7, .state = tracker::kThreadSeen},
               {{3, 1, 1, 0, 10, 10}, {4, 1, 1, 0, 10, 10}});
   made.finish();
@@ -115,8 +127,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       });
       require(frames <= stacks.nodes.size());
     }
+    SourceFrames names;
+    name_interpreted_frames(stacks, names);
     check_snapshot_of(tracking);
-    if (size < kStroke) require(record.notes.empty() && stacks.sites.size() == 42);
+    if (size < kStroke) require(record.notes.empty() && stacks.sites.size() == 43);
     for (const TrackedModule& module : record.modules) {
       require(module.path.size() <= kMaxModulePath && module.range.begin <= module.range.end);
     }
