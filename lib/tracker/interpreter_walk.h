@@ -4,7 +4,7 @@
 //   PyThreadState ──► frame of load() ──► frame of main() ──► null          the innermost first
 //                     code object ──► name, file, first line, table of lines
 //
-//   execution context ──► | ... values | frame of load() | frame of main() |   up to the stack's end
+//   execution context ──► | ... values | frame of load() | frame of main() |  up to the stack's end
 //                                        iseq ──► its body ──► label, path, tables of lines
 //
 // `memory` is whatever has `bool read(uint64_t address, void* to, uint64_t size)`: in the tracker

@@ -45,8 +45,8 @@ using FrameAt = PathFrame (*)(void* context, uint32_t i);
 uint32_t insert_stack(uint64_t hash, uint32_t root, uint32_t depth, uint64_t sample_bytes,
                       FrameAt frame, void* context);
 
-// The stack that has `count` nodes more than `stack` has, inside of its innermost one; the outermost
-// of them first. Gives `stack` when a table is full, which is counted.
+// The stack that has `count` nodes more than `stack` has, inside of its innermost one; the
+// outermost of them first. Gives `stack` when a table is full, which is counted.
 uint32_t extend_stack(uint32_t stack, const uint64_t* frames, uint32_t count);
 
 // Makes the reserved nodes and stacks, and empty indexes. False: no memory.

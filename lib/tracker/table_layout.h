@@ -276,8 +276,9 @@ struct InterpreterLayout {
   uint32_t text_ascii;  // characters, of one byte each and ASCII only
   uint32_t text_wide;   // all others
   // Of Ruby: where a thread has its execution context, seen from its thread pointer; the thread has
-  // the interpreter's lock where *holder is that. Of the above, frame_code (iseq), frame_instruction
-  // (pc), code_name (label), code_file and code_lines are used, of the iseq's body.
+  // the interpreter's lock where *holder is that. Of the above, frame_code (iseq),
+  // frame_instruction (pc), code_name (label), code_file and code_lines are used, of the iseq's
+  // body.
   uint64_t context;
   uint32_t context_frame;
   uint32_t context_stack;

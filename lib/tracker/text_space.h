@@ -1,5 +1,5 @@
-// Memory of the tables for bytes that stay: paths, names. It grows by chunks and only ever ends as a
-// whole.
+// Memory of the tables for bytes that stay: paths, names. It grows by chunks and only ever ends as
+// a whole.
 #pragma once
 
 #include <cstdint>

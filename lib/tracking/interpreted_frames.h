@@ -1,8 +1,8 @@
-// Frames of interpreted programs in call stacks: where among the native frames they belong, and what
-// they are called.
+// Frames of interpreted programs in call stacks: where among the native frames they belong, and
+// what they are called.
 //
-// The tracker puts all of them inside of the native ones. Each call of the interpreter's loop, which
-// is one native function, runs some of them, and takes their place:
+// The tracker puts all of them inside of the native ones. Each call of the interpreter's loop,
+// which is one native function, runs some of them, and takes their place:
 //
 //   as recorded                   merged
 //   key (app.py:12)      entry    bytes_new            the innermost

@@ -1,10 +1,10 @@
 // Which line of its source an iseq of Ruby is at.
 //
 // The lines are in an array of entries, in the order of the code (struct iseq_insn_info_entry). How
-// many begin up to a word of the code an index says (struct succ_index_table of iseq.c): a count for
-// each of the first 54 words, seven bits each and nine to a word; then for each 512 words a count,
-// the counts that the eight parts of it add, nine bits each but the first, and a bit for each word
-// at which a line begins.
+// many begin up to a word of the code an index says (struct succ_index_table of iseq.c): a count
+// for each of the first 54 words, seven bits each and nine to a word; then for each 512 words a
+// count, the counts that the eight parts of it add, nine bits each but the first, and a bit for
+// each word at which a line begins.
 //
 // Nothing of the tables is taken for granted: they are read from a process.
 #pragma once

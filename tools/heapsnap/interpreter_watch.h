@@ -1,6 +1,6 @@
-// Waits until a program that was started with the tracker runs an interpreter, and tells the tracker
-// where it has its frames (tools/inject/interpreter_frames.h). Also when the program executes
-// another one.
+// Waits until a program that was started with the tracker runs an interpreter, and tells the
+// tracker where it has its frames (tools/inject/interpreter_frames.h). Also when the program
+// executes another one.
 //
 // What is allocated before that, in the first milliseconds of the interpreter, has native frames
 // only.

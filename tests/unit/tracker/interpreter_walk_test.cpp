@@ -120,7 +120,8 @@ struct FakePython {
   InterpreterCalls calls{};
 };
 
-// A thread of Ruby's that runs methods 0, 1, ... (the innermost is 0), with a frame of C in between.
+// A thread of Ruby's that runs methods 0, 1, ... (the innermost is 0), with a frame of C in
+// between.
 struct FakeRuby {
   static constexpr uint64_t kContext = 0x100000;
   static constexpr uint64_t kStack = 0x200000;
