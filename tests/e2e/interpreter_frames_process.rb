@@ -90,8 +90,7 @@ def in_fork
   pid = fork do
     several
     say({ ready: Process.pid })
-    $stdin.gets
-    exit!(0)
+    sleep
   end
   $child = pid
 end
@@ -103,6 +102,7 @@ while (line = $stdin.gets)
     in_fork
     next
   elsif what == "wait"
+    Process.kill(:KILL, $child)
     Process.wait($child)
   else
     send(what)
