@@ -71,7 +71,8 @@ std::string need_text(std::optional<uint64_t> bytes, const TrackingOptions& opti
                        size_text(options.memory_limit));
   }
   std::string text =
-      "the tracker's tables will take some MiB, and an eighth of the heap that new blocks use";
+      "the tracker's tables will take some MiB, more with large libraries, and an eighth of the "
+      "heap that new blocks use";
   if (bytes) {
     text += fmt::format(": {} once that is as much as malloc has now ({})",
                         size_text(*bytes / kSlotShare), size_text(*bytes));

@@ -11,7 +11,8 @@ constexpr uint64_t kLeftWord = 8;
 // more), and ranges of words.
 constexpr size_t kMostFree = 1 << 18;
 constexpr size_t kMostWords = 1 << 20;
-// Before 3.14 all types of which any are kept have the collector's header, but tables of dicts have none.
+// Before 3.14 all types of which any are kept have the collector's header, but tables of dicts have
+// none.
 constexpr uint32_t kFreeHeader = PythonLayout::kCollectorHeader;
 
 }  // namespace

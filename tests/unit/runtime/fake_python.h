@@ -121,7 +121,8 @@ class FakePython {
     put_int(at + layout.pool_next_offset, layout.pool_header + made * size);
     return at;
   }
-  // 20 objects of 48 bytes with a header of the collector, the first ten of them tracked, in a pool.
+  // 20 objects of 48 bytes with a header of the collector, the first ten of them tracked, in a
+  // pool.
   uint64_t add_orders(uint64_t type, uint64_t arena = 0) {
     const uint64_t pool = add_pool(48, 20, arena);
     for (uint64_t i = 0; i < 20; ++i) {
