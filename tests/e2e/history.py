@@ -4,11 +4,13 @@
     history.py CASE HEAPSNAP [HOLDER LEAKING MODULE]
 """
 
+import datetime
 import json
 import os
 import pathlib
 import re
 import shutil
+import statistics
 import struct
 import subprocess
 import sys
@@ -31,7 +33,8 @@ def attach(store, pid, path):
 
 
 def leak(store, count, size, folder="leak"):
-    """Snapshots of a program that allocates so many bytes between them, and its own (time, bytes)."""
+    """Snapshots of a program that allocates so many bytes between them; of each, the times between which it was taken
+    and what the program had allocated."""
     place = store.folder / folder
     place.mkdir()
     counted = []
@@ -39,18 +42,22 @@ def leak(store, count, size, folder="leak"):
         for turn in range(count):
             before = time.time()
             attach(store, program.pid, place / f"{turn:03}.hsnap")
-            counted.append(((before + time.time()) / 2, turn * size))
+            counted.append((before, time.time(), turn * size))
             program.grow(size)
             time.sleep(0.3)
     return place, counted
 
 
-def slope_of(counted):
-    """Least squares, of what the program says of itself."""
-    mean_time = sum(at for at, _ in counted) / len(counted)
-    mean = sum(value for _, value in counted) / len(counted)
-    return (sum((at - mean_time) * (value - mean) for at, value in counted)
-            / sum((at - mean_time) ** 2 for at, _ in counted))
+def slope_of(points, counted):
+    """Least squares, of what the program says of itself, over the snapshots' times, which are true."""
+    times = [datetime.datetime.fromisoformat(point["time"].replace("Z", "+00:00")).timestamp() for point in points]
+    assert len(times) == len(counted)
+    for at, (before, after, _) in zip(times, counted):
+        assert before - 0.001 <= at <= after, (before, at, after)
+    values = [value for _, _, value in counted]
+    mean_time, mean = statistics.mean(times), statistics.mean(values)
+    return (sum((at - mean_time) * (value - mean) for at, value in zip(times, values))
+            / sum((at - mean_time) ** 2 for at in times))
 
 
 OWN_TIME = ("--least-span", "1ms")  # the programs of these tests run for seconds
@@ -74,7 +81,7 @@ def leaky(store):
     """The slope is within 5 % of what the program counts itself; the block size that grows is named."""
     place, counted = leak(store, 10, 3 << 20)
     row = json.loads(history(store, place, "-j", *OWN_TIME))
-    own = slope_of(counted) * 86400
+    own = slope_of(row["points"], counted) * 86400
     resident = row["series"][0]
     assert resident["of"] == "resident" and len(resident["values"]) == 10, resident
     slope = resident["slope"]
