@@ -128,8 +128,8 @@ def check_file(lose, heapsnap, *options):
         assert code == 0, (code, err)
         freeze = json.loads(out)["freeze"]
         assert freeze["method"] == "stop", freeze
-        assert freeze["why"] == "a copy was made and lost: it was killed, by another process or because memory " \
-                                "ran out", freeze
+        assert freeze["why"] == "a copy was made and lost: the copy of the process was killed, by another " \
+                                "process or because memory ran out", freeze
         assert os.listdir(folder) == ["snapshot.hsnap"]
 
 

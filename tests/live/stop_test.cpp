@@ -46,7 +46,8 @@ constexpr std::chrono::seconds kDeadline{20};
 
 volatile sig_atomic_t may_leave = 0;
 
-__attribute__((noinline, section("inside_malloc"))) void spin_inside() {
+__attribute__((noinline, section("inside_malloc"))) void spin_inside(volatile int& is_inside) {
+  is_inside = 1;
   while (may_leave == 0) {
   }
 }
@@ -202,16 +203,19 @@ bool is_at_its_end(pid_t child) {
 
 // A child that is inside until SIGUSR1 comes, and then does what `then` says.
 pid_t run_inside(const std::function<bool()>& then) {
-  const Line ready;
+  void* const page =
+      ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  volatile int& is_inside = *static_cast<volatile int*>(page);
   const pid_t child = run_in_child([&] {
     ::signal(SIGTERM, SIG_DFL);  // doctest has a handler
     ::signal(SIGQUIT, SIG_IGN);
     ::signal(SIGUSR1, on_signal);
-    if (!ready.pass()) return 1;
-    spin_inside();
+    spin_inside(is_inside);
     return then() ? 0 : 1;
   });
-  REQUIRE(ready.wait());
+  REQUIRE(eventually([&] { return is_inside == 1; }));
+  ::munmap(page, kPageSize);
   return child;
 }
 

@@ -14,7 +14,8 @@
 namespace heapsnap {
 
 // Why a copy is gone that heapsnap has not killed itself.
-constexpr const char* kCopyKilled = "it was killed, by another process or because memory ran out";
+constexpr const char* kCopyKilled =
+    "the copy of the process was killed, by another process or because memory ran out";
 // Why no copy is made of a target with private huge pages. When none is left, the kernel takes one
 // away from the copy if the target has reserved it; but nothing shows that, and a process does not
 // inherit reservations.
