@@ -261,7 +261,7 @@ TEST_CASE("loaded and started from outside: options, memfd, stop, start") {
   HeapsnapTrackerOptions options{sizeof options, kFramesAtMost + 1, 0, 0, -1, 0};
   CHECK(start(&options) == -EINVAL);
   options.max_frames = 10;
-  options.flags = 1;
+  options.flags = HEAPSNAP_TRACKER_INTERPRETER_FRAMES << 1;  // of a later version
   CHECK(start(&options) == -EINVAL);
   options.flags = 0;
   options.table_fd = memfd_create("tables", 0);
