@@ -116,7 +116,7 @@ std::string block_size_label(uint64_t bytes) {
 std::string block_sizes_label(uint64_t least, uint64_t most) {
   if (least == most) return block_size_label(least);
   constexpr uint64_t kExact = 1024;
-  const std::string to = size_label(most, kExact);
+  std::string to = size_label(most, kExact);
   const std::string from = size_label(least, kExact);
   if (from == to) return to;  // as they are rounded
   return fmt::format("{} to {}", most < kExact ? count_text(least) : from, to);

@@ -28,8 +28,8 @@ struct FoundCalls {
     REQUIRE(constants.has_names());
     RubyFunctions functions(ruby.target, ruby.layout, classes, constants);
     RubyFiberLocals fiber_locals(ruby.target, ruby.layout, classes, constants);
-    RubyFrames found(ruby.target, ruby.layout, functions, fiber_locals,
-                     std::span(&calls.thread, 1), {});
+    RubyFrames found(ruby.target, ruby.layout, functions, fiber_locals, std::span(&calls.thread, 1),
+                     {});
     left_over = found.left_over();
     std::vector<std::string> texts;
     for (const RubyLocal& local : found.take_locals()) {
