@@ -167,6 +167,13 @@ NextStepText action_text(const ReportInput& input) {
 
 }  // namespace
 
+NextStepPart churn_step(uint64_t churned, const std::string& what) {
+  return {
+      size_text(churned) +
+          " was allocated and freed again, much more than is in use. To see by which functions:",
+      {"heapsnap stacks " + what + " --by function --sort churn"}};
+}
+
 NextStepText next_step_text(const ReportInput& input) {
   const NextStep& next = input.next;
   const std::string pid = pid_word(input.metadata.process);
@@ -182,11 +189,7 @@ NextStepText next_step_text(const ReportInput& input) {
     }
   }
   if (next.churned_bytes != 0) {
-    text.more.push_back({fmt::format("{} was allocated and freed again, much more than is in use. "
-                                     "To see by which functions:",
-                                     size_text(next.churned_bytes)),
-                         {fmt::format("heapsnap stacks {} --by function --sort churn",
-                                      shell_word(input.snapshot_path, "FILE"))}});
+    text.more.push_back(churn_step(next.churned_bytes, shell_word(input.snapshot_path, "FILE")));
   }
   if (next.has_objects) {
     NextStepPart objects{next.runtime == NextRuntime::kPostgres

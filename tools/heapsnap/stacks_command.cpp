@@ -12,6 +12,7 @@
 #include "elf/debuginfod_client.h"
 #include "report/churn_log.h"
 #include "report/heapprof_listing.h"
+#include "report/next_step_text.h"
 #include "report/number_text.h"
 #include "report/shell_word.h"
 #include "report/stack_report.h"
@@ -167,11 +168,8 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
   const uint64_t churned = churned_bytes(census, recorded.stacks);
   out.write("\nWhat next\n");
   if (arguments.sort != "churn" && churned != 0) {
-    print_step(out,
-               size_text(churned) +
-                   " was allocated and freed again, much more than is in use. To see by which "
-                   "functions:",
-               listing + " --by function --sort churn", width);
+    const NextStepPart step = churn_step(churned, what);
+    print_step(out, step.text, step.commands.front(), width);
   } else if (total_of(census, recorded.stacks, parse_order(arguments.sort)) == 0) {
     print_step_from_nothing(out, listing, what, is_running, recorded.stacks, width);
   } else if (is_by_stack) {
