@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "references/container_storage.h"
 
@@ -77,76 +76,67 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
       nodes_(static_cast<BlockNumber>(sizes.size())),
       heads_(static_cast<BlockNumber>(sizes.size())) {
   for (BlockSet& links : links_) links = BlockSet(static_cast<BlockNumber>(sizes.size()));
+  // Those of a size have its words as number; larger ones are arrays, whose words are alike.
+  kinds_.resize(kLargest / word + 1);
+  for (size_t words = 1; words < kinds_.size(); ++words) {
+    kinds_[words] = {0, words, holding_.size(), kNotCompared};
+    holding_.resize(holding_.size() + words);
+  }
+  kind_of_.assign(sizes.size(), kNotCompared);
   read_types(references);
-  assign_kinds(references);
   Counting counting(*this);
   references.read_references(counting);
 }
 
 void StaleWords::read_types(const ReferenceStreams& references) {
   struct Words {
-    bool are_text;
-    bool are_exact;
+    bool are_text = false;
+    bool are_exact = false;
+    bool are_told = false;  // the type is
     NodeLinks links;
-    bool is_plain() const { return !are_text && !are_exact && links.words == 0 && !links.are_all; }
   };
   std::vector<Words> words;
   for (const BlockType& type : references.types) {
     const NodeLinks links = node_links(type);
-    words.push_back({is_text(type), type.is_exact || links.are_all, links});
+    words.push_back({is_text(type), type.is_exact || links.are_all, is_told(type), links});
   }
-  if (std::all_of(words.begin(), words.end(), [](const Words& each) { return each.is_plain(); })) {
-    return;
-  }
-  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
-    for (size_t i = 0; i < types.size() && first + i < texts_.blocks(); ++i) {
-      if (types[i] >= words.size() || words[types[i]].is_plain()) continue;
-      const Words& known = words[types[i]];
-      const BlockNumber block = first + static_cast<BlockNumber>(i);
-      if (known.are_text) texts_.insert(block);
-      if (known.are_exact) exact_.insert(block);
-      for (size_t word = 0; word < kNodeWords; ++word) {
-        if ((known.links.words >> word & 1) != 0) links_[word].insert(block);
-      }
-      if (known.links.lead_to_head) nodes_.insert(block);
-    }
-  });
-}
-
-void StaleWords::assign_kinds(const ReferenceStreams& references) {
   const auto blocks = static_cast<BlockNumber>(sizes_.size());
-  // Those of a size have its words as number; larger ones are arrays, whose words are alike.
-  const size_t most_words = kLargest / word_;
-  kinds_.resize(most_words + 1);
-  for (size_t words = 1; words <= most_words; ++words) {
-    kinds_[words] = {0, words, holding_.size(), kNotCompared};
-    holding_.resize(holding_.size() + words);
-  }
-  kind_of_.assign(blocks, kNotCompared);
-  std::map<std::pair<TypeNumber, size_t>, KindNumber> typed;
-  const auto assign = [&](BlockNumber block, TypeNumber type) {
-    const size_t words = sizes_[block] / word_;
-    if (words == 0 || words > most_words || texts_.contains(block)) return;
-    const bool is_known = type < references.types.size() && is_told(references.types[type]);
-    const auto of_size = static_cast<KindNumber>(words);
-    if (!is_known) ++kinds_[of_size].blocks;
-    kind_of_[block] = of_size;
-    if (type == 0) return;
-    const auto [kind, is_new] = typed.try_emplace({type, words}, of_size);
-    if (is_new && kinds_.size() <= std::numeric_limits<KindNumber>::max()) {
-      kind->second = static_cast<KindNumber>(kinds_.size());
-      kinds_.push_back({0, words, holding_.size(), is_known ? kNotCompared : of_size});
-      holding_.resize(holding_.size() + words);
+  const auto read = [&](BlockNumber block, TypeNumber type) {
+    const Words known = type < words.size() ? words[type] : Words{};
+    if (known.are_exact) exact_.insert(block);
+    for (size_t word = 0; word < kNodeWords; ++word) {
+      if ((known.links.words >> word & 1) != 0) links_[word].insert(block);
     }
-    kind_of_[block] = kind->second;
-    if (kind->second != of_size) ++kinds_[kind->second].blocks;
+    if (known.links.lead_to_head) nodes_.insert(block);
+    if (known.are_text) {
+      texts_.insert(block);
+    } else {
+      assign_kind(block, type, known.are_told);
+    }
   };
   BlockNumber next = 0;
   references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
-    for (; next < first && next < blocks; ++next) assign(next, 0);
-    for (size_t i = 0; i < types.size() && next < blocks; ++i) assign(next++, types[i]);
+    for (; next < first && next < blocks; ++next) read(next, 0);
+    for (size_t i = 0; i < types.size() && next < blocks; ++i) read(next++, types[i]);
   });
-  for (; next < blocks; ++next) assign(next, 0);
+  for (; next < blocks; ++next) read(next, 0);
+}
+
+void StaleWords::assign_kind(BlockNumber block, TypeNumber type, bool is_told) {
+  const size_t words = sizes_[block] / word_;
+  if (words == 0 || words > kLargest / word_) return;
+  const auto of_size = static_cast<KindNumber>(words);
+  if (!is_told) ++kinds_[of_size].blocks;
+  kind_of_[block] = of_size;
+  if (type == 0) return;
+  const auto [kind, is_new] = typed_kinds_.try_emplace({type, words}, of_size);
+  if (is_new && kinds_.size() <= std::numeric_limits<KindNumber>::max()) {
+    kind->second = static_cast<KindNumber>(kinds_.size());
+    kinds_.push_back({0, words, holding_.size(), is_told ? kNotCompared : of_size});
+    holding_.resize(holding_.size() + words);
+  }
+  kind_of_[block] = kind->second;
+  if (kind->second != of_size) ++kinds_[kind->second].blocks;
 }
 
 const StaleWords::Kind& StaleWords::kind_of(uint64_t block) const {

@@ -18,6 +18,8 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "analysis/block_facts.h"
@@ -50,7 +52,8 @@ class StaleWords {
   };
 
   void read_types(const ReferenceStreams& references);
-  void assign_kinds(const ReferenceStreams& references);
+  // `is_told`: the type is, by the program or its runtime.
+  void assign_kind(BlockNumber block, TypeNumber type, bool is_told);
   // The references from `begin` to `end` are of the block `i` of the batch.
   void find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   bool is_of_container(BlockNumber block) const;
@@ -61,6 +64,7 @@ class StaleWords {
   unsigned word_;
   std::vector<KindNumber> kind_of_;  // by block
   std::vector<Kind> kinds_;
+  std::map<std::pair<TypeNumber, size_t>, KindNumber> typed_kinds_;  // by type and words
   std::vector<uint64_t> holding_;  // blocks, by kind and word: those that hold an address there
   BlockSet texts_;
   BlockSet exact_;

@@ -21,8 +21,8 @@ struct NextStepText {
   std::vector<NextStepPart> more = {};  // what else must be known or can be done
 };
 
-// Of what was allocated and freed again: churned_bytes(). `what`: the snapshot or PID, as a word of a
-// command.
+// Of what was allocated and freed again: churned_bytes(). `what`: the snapshot or PID, as a word of
+// a command.
 NextStepPart churn_step(uint64_t churned, const std::string& what);
 
 // ARGUMENTS, FILE or SCRIPT in a command stand for what the snapshot does not know.
