@@ -1,5 +1,5 @@
-// A Python heap of two interpreters, and calls of functions, whose words the input changes: whatever
-// they are, its walk ends, and what it says adds up.
+// A Python heap of two interpreters, and calls of functions, whose words the input changes:
+// whatever they are, its walk ends, and what it says adds up.
 #include <cstdint>
 #include <cstring>
 #include <span>

@@ -1,5 +1,5 @@
-// A Ruby heap, calls of methods, and a heap of young objects, whose words the input changes: whatever
-// they are, its walk ends, and what it says adds up.
+// A Ruby heap, calls of methods, and a heap of young objects, whose words the input changes:
+// whatever they are, its walk ends, and what it says adds up.
 #include <cstdint>
 #include <cstring>
 #include <span>
