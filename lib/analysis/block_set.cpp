@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/count_bits.h"
+
 namespace heapsnap {
 
 BlockSet::BlockSet(BlockNumber blocks) : blocks_(blocks), words_((size_t{blocks} + 63) / 64 + 1) {}
@@ -13,7 +15,7 @@ void BlockSet::count() {
     missing_before_.push_back(missing_);
     for (size_t at = begin; at < std::min<size_t>(begin + kCounted, blocks_); at += 64) {
       const uint64_t below = blocks_ - at < 64 ? (uint64_t{1} << (blocks_ - at)) - 1 : UINT64_MAX;
-      missing_ += static_cast<BlockNumber>(std::popcount(~words_[at / 64] & below));
+      missing_ += count_bits(~words_[at / 64] & below);
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "base/count_bits.h"
 #include "base/large_memory.h"
 #include "references/reference.h"
 
@@ -40,10 +41,10 @@ class BlockSet {
   BlockNumber rank_missing(BlockNumber block) const {
     BlockNumber rank = missing_before_[block / kCounted];
     for (size_t word = block / kCounted * kWordsCounted; word < block / 64; ++word) {
-      rank += static_cast<BlockNumber>(64 - std::popcount(words_[word]));
+      rank += 64 - count_bits(words_[word]);
     }
     const uint64_t below = (uint64_t{1} << (block % 64)) - 1;
-    return rank + static_cast<BlockNumber>(std::popcount(~words_[block / 64] & below));
+    return rank + count_bits(~words_[block / 64] & below);
   }
   // The blocks that are not in the set, ascending.
   template <typename Visit>

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/count_bits.h"
 #include "base/error.h"
 
 namespace heapsnap {
@@ -124,7 +125,7 @@ uint64_t PackedReferences::begin_of_counts(BlockNumber block) const {
   for (unsigned left = block % kGroup; left != 0;) {
     const unsigned used = bit % kWord;
     const uint64_t word = counts_[bit / kWord] | ((uint64_t{1} << used) - 1);
-    const auto zeros = static_cast<unsigned>(std::popcount(~word));
+    const unsigned zeros = count_bits(~word);
     if (zeros >= left) return bit - used + place_of_zero(word, left) + 1;
     left -= zeros;
     bit += kWord - used;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/count_bits.h"
 #include "heap/chunk.h"
 #include "references/reference.h"
 #include "references/slot_map.h"
@@ -44,6 +45,7 @@ class BlockMap final : public ChunkSink {
   };
   // What prefetch() knows of an address.
   struct Fetched {
+    SlotMap::Found slot;         // if there is one, nothing is known of the rest
     const Span* span = nullptr;
     const Cell* cell = nullptr;  // null: in none
   };
@@ -111,26 +113,35 @@ class BlockMap final : public ChunkSink {
   // object begins.
   std::optional<Place> find(uint64_t address, Hint& hint) const {
     if (slots_.has_pages()) {
-      if (const auto place = place_in_slot(address)) return place;
+      if (const auto place = place_in_slot(address, slots_.look_up(address))) return place;
     }
     const uint64_t at = address - header_;
     return place_in(span_of(at, hint), at);
   }
   // Fetches what find_fetched() will look at.
   Fetched prefetch(uint64_t address, Hint& hint) const {
-    if (slots_.has_pages()) slots_.prefetch(address);
+    if (slots_.has_pages()) {
+      const SlotMap::Found slot = slots_.look_up(address);
+      if (slot.cell != nullptr) {
+        __builtin_prefetch(slot.cell);
+        return {slot, nullptr, nullptr};
+      }
+    }
     const uint64_t at = address - header_;
     const Span* const span = span_of(at, hint);
-    if (span == nullptr || span->first_cell == kNoCells) return {span, nullptr};
+    if (span == nullptr || span->first_cell == kNoCells) return {{}, span, nullptr};
     const Cell* const cell =
         &cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces];
     __builtin_prefetch(cell);
-    return {span, cell};
+    return {{}, span, cell};
   }
-  // find() of an address that was fetched.
-  std::optional<Place> find_fetched(uint64_t address, const Fetched& fetched) const {
-    if (slots_.has_pages()) {
-      if (const auto place = place_in_slot(address)) return place;
+  // find() of an address that was fetched, by the same caller.
+  std::optional<Place> find_fetched(uint64_t address, const Fetched& fetched, Hint& hint) const {
+    if (fetched.slot.cell != nullptr) {
+      if (const auto place = place_in_slot(address, fetched.slot)) return place;
+      // A slot that is not used: pages of slots may be blocks of malloc.
+      const uint64_t at = address - header_;
+      return place_in(span_of(at, hint), at);
     }
     const Span* const span = fetched.span;
     if (span == nullptr) return std::nullopt;
@@ -176,8 +187,8 @@ class BlockMap final : public ChunkSink {
     return search_span(at, hint);
   }
   const Span* search_span(uint64_t at, Hint& hint) const;
-  std::optional<Place> place_in_slot(uint64_t address) const {
-    const auto slot = slots_.find(address);
+  std::optional<Place> place_in_slot(uint64_t address, const SlotMap::Found& found) const {
+    const auto slot = slots_.find_in(found, address);
     if (!slot) return std::nullopt;
     return Place{first_slot_ + slot->number, slot->offset};
   }
@@ -206,13 +217,6 @@ class BlockMap final : public ChunkSink {
       begins = cells[index].live | cells[index].other;
     }
     return index * kPlaces + static_cast<uint64_t>(std::bit_width(begins) - 1);
-  }
-  // std::popcount is a call into libgcc where the processor may lack the instruction.
-  static uint32_t count_bits(uint64_t bits) {
-    bits -= (bits >> 1) & 0x5555555555555555;
-    bits = (bits & 0x3333333333333333) + ((bits >> 2) & 0x3333333333333333);
-    bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0f;
-    return static_cast<uint32_t>((bits * 0x0101010101010101) >> 56);
   }
 
   uint64_t word_;

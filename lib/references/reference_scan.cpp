@@ -94,7 +94,7 @@ class Lookup {
   void flush() {
     for (size_t i = 0; i < count_; ++i) {
       const Candidate& candidate = waiting_[i];
-      const auto target = map_.find_fetched(candidate.value, candidate.fetched);
+      const auto target = map_.find_fetched(candidate.value, candidate.fetched, hint_);
       if (target) receive_(candidate.place, *target);
     }
     count_ = 0;

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/address.h"
+#include "base/count_bits.h"
 #include "base/large_memory.h"
 #include "references/reference.h"
 
@@ -77,6 +78,9 @@ struct SlotPage {
 };
 
 class SlotMap {
+  struct Page;
+  struct Cell;
+
  public:
   static constexpr uint64_t kLeastPage = 4096;
   static constexpr uint64_t kMostPage = 1 << 16;
@@ -111,23 +115,33 @@ class SlotMap {
   // Whole pages, ascending; those that follow each other are one.
   std::vector<AddressRange> memory() const;
 
-  std::optional<Place> find(uint64_t address) const {
+  // The slot, used or not, in which an address lies.
+  struct Found {
+    const Page* page = nullptr;
+    const Cell* cell = nullptr;  // null: in none
+    uint64_t index = 0;          // of the slot in the page
+  };
+  Found look_up(uint64_t address) const {
     const Page* const page = page_at(address);
-    if (page == nullptr) return std::nullopt;
-    const uint64_t into = address - page->first;
-    const uint64_t index = into * page->reciprocal >> 32;
-    if (address < page->first || index >= page->slots) return std::nullopt;
-    const Cell& cell = cells_[page->first_cell + index / 64];
-    const uint64_t bit = uint64_t{1} << (index % 64);
+    if (page == nullptr) return {};
+    const uint64_t index = (address - page->first) * page->reciprocal >> 32;
+    if (address < page->first || index >= page->slots) return {};
+    return {page, &cells_[page->first_cell + index / 64], index};
+  }
+  std::optional<Place> find(uint64_t address) const { return find_in(look_up(address), address); }
+  // find() of an address that was looked up.
+  std::optional<Place> find_in(const Found& found, uint64_t address) const {
+    if (found.cell == nullptr) return std::nullopt;
+    const Page& page = *found.page;
+    const Cell& cell = *found.cell;
+    const uint64_t bit = uint64_t{1} << (found.index % 64);
     if ((cell.used & bit) == 0) return std::nullopt;
     const uint64_t object_at = (cell.at_16 & bit) != 0 ? 16 : (cell.at_32 & bit) != 0 ? 32 : 0;
     const uint32_t number = cell.rank + count_bits(cell.used & (bit - 1));
-    const uint64_t in_slot = into - index * page->slot_bytes;
+    const uint64_t in_slot = address - page.first - found.index * page.slot_bytes;
     if ((cell.is_buffer & bit) != 0) return Place{number, offset_in_buffer(number, in_slot)};
     return Place{number, in_slot - object_at};
   }
-  // Fetches what find() will look at first.
-  void prefetch(uint64_t address) const { __builtin_prefetch(&table_[slot_of_table(address)]); }
   // Where the slot begins in which the address, of which find() knows, lies.
   Address begin_of(uint64_t address) const {
     const Page& page = *page_at(address);
@@ -182,7 +196,6 @@ class SlotMap {
                                                 : in_slot == begin || in_slot + 1 == begin;
     return may_begin ? 0 : in_slot;
   }
-  static uint32_t count_bits(uint64_t bits) { return static_cast<uint32_t>(std::popcount(bits)); }
   size_t slot_of_table(uint64_t address) const {
     return ((address >> part_shift_) * 0x9e3779b97f4a7c15) >> table_shift_;
   }

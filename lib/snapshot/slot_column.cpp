@@ -1,9 +1,9 @@
 #include "snapshot/slot_column.h"
 
-#include <bit>
 #include <vector>
 
 #include "base/byte_reader.h"
+#include "base/count_bits.h"
 #include "snapshot/byte_writer.h"
 #include "snapshot/table_check.h"
 
@@ -37,7 +37,7 @@ void SlotPageBuilder::add(const SlotPage& page) {
     bits.push_back(static_cast<std::byte>(page.used[slot / 64] >> (slot % 64)));
   }
   for (const uint64_t used : page.used) {
-    section_.items += static_cast<uint32_t>(std::popcount(used));
+    section_.items += count_bits(used);
   }
   end_ = page.begin + uint64_t{page.slots} * page.slot_bytes;
 }
@@ -74,7 +74,7 @@ void read_slot_pages(std::span<const std::byte> pages, std::span<const std::byte
     }
     check_table(slots % 64 == 0 || words.back() >> (slots % 64) == 0, source,
                 "a slot behind the last one is used");
-    for (const uint64_t word : words) count += static_cast<uint64_t>(std::popcount(word));
+    for (const uint64_t word : words) count += count_bits(word);
     last = at + slots * slot_bytes;
     *end = last;
     receive({at, static_cast<uint32_t>(slot_bytes), static_cast<uint32_t>(slots), words});

@@ -10,9 +10,10 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <optional>
+
+#include "base/count_bits.h"
 
 namespace heapsnap {
 
@@ -49,7 +50,7 @@ std::optional<uint64_t> ruby_lines_up_to(const RubyLineTable& table, uint64_t wo
   if (!before || !of_parts || !bits) return std::nullopt;
   const uint64_t of_part = part == 0 ? 0 : *of_parts >> ((part - 1) * kPartBits) & 0x1ff;
   return *before + of_part +
-         static_cast<unsigned>(std::popcount(*bits << (kPartWords - 1 - in_blocks % kPartWords)));
+         count_bits(*bits << (kPartWords - 1 - in_blocks % kPartWords));
 }
 
 // The line of a frame whose pc is `offset` bytes behind the first instruction: it leads to the next

@@ -19,6 +19,9 @@ constexpr uint64_t kWeakObject = 16;
 constexpr uint64_t kWeakPrevious = 40;
 constexpr uint64_t kWeakNext = 48;
 
+// PyTypeObject: tp_doc, characters in a block of their own where it is a class of a program.
+uint64_t docstring_at(const PythonLayout& layout) { return layout.type_flags + kPythonWord; }
+
 // Of the interpreter's own types without references: numbers and bytes.
 bool is_plain(const PythonType& type) {
   if (type.header != 0) return false;
@@ -54,7 +57,8 @@ PythonGraph::PythonGraph(Target& target, const PythonLayout& layout, RuntimeObje
       bytes_(objects.add_buffer_kind("bytearray bytes", false)),
       characters_(objects.add_buffer_kind("str characters", false)),
       array_data_(objects.add_buffer_kind("ndarray data", false)),
-      array_shape_(objects.add_buffer_kind("ndarray shape", true)) {}
+      array_shape_(objects.add_buffer_kind("ndarray shape", true)),
+      docstring_(objects.add_buffer_kind("class docstring", true)) {}
 
 unsigned PythonGraph::kind_of(const PythonObject& object, Address at,
                               std::span<const std::byte> bytes) const {
@@ -147,6 +151,7 @@ ObjectClass PythonGraph::make_class(const PythonType& type, uint8_t kind) {
       skip(at + word);
     }
   }
+  if (type.is_metatype) buffer(at + docstring_at(layout_), docstring_);
   switch (type.family) {
     case Family::kList: buffer(at + layout_.list_allocated - kPythonWord, list_items_); break;
     case Family::kDict:
@@ -239,6 +244,8 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
     // Numbers, in the smallest blocks that there are.
     objects_.add_buffer(Address(python_word(bytes, header + PythonArray::kShape)),
                         ObjectClass::kNoReferences);
+  } else if (type.is_metatype) {
+    objects_.left_over.push_back({Address(python_word(bytes, header + docstring_at(layout_)))});
   } else if (type.is_deque) {
     add_deque(at, bytes, header);
   } else if (type.family == Family::kModule && modules_.size() != kMostModules) {

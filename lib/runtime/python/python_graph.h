@@ -92,6 +92,7 @@ class PythonGraph {
   uint8_t characters_;
   uint8_t array_data_;
   uint8_t array_shape_;
+  uint8_t docstring_;
   std::unordered_map<uint64_t, uint32_t> classes_;        // by shape
   std::array<Recent, 1024> recent_{};                     // most objects are what one before was
   std::unordered_map<uint64_t, uint32_t> free_classes_;   // by type, and one, and what is where

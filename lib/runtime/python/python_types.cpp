@@ -148,6 +148,7 @@ const PythonType* PythonTypes::read(Address at) {
                                         (has_header ? PythonLayout::kManagedDictHeader : 0));
   found->basic_size = basic_size;
   found->is_long = (flags & kLongSubclass) != 0;
+  found->is_metatype = (flags & kTypeSubclass) != 0;
   found->is_static = (flags & kHeapType) == 0;
   found->is_own = std::any_of(own_.begin(), own_.end(),
                               [at](const AddressRange& range) { return range.contains(at); });

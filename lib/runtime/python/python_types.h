@@ -43,6 +43,7 @@ struct PythonType {
   bool is_own = false;     // of the interpreter
   bool is_tuple = false;   // by its name, as the next one
   bool is_deque = false;
+  bool is_metatype = false;  // its instances are types
   Family family = Family::kOther;
   uint64_t basic_size = 0;
   uint64_t item_size = 0;

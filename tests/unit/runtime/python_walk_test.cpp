@@ -382,6 +382,28 @@ TEST_CASE("what an object does not use of its buffer is no reference") {
   }
 }
 
+TEST_CASE("behind the end of a class's docstring lies no reference") {
+  FakePython python(10);
+  const uint64_t metatype =
+      python.add_type("Meta", python.type_type, 400, 0, FakePython::kTypeFlags);
+  const uint64_t block = python.block(python.add_pool(416, 1), 416, 0);
+  python.put(block + 16, 1);
+  python.put(block + 16 + 8, metatype);
+  constexpr uint64_t kDocstring = 0x27d000;
+  constexpr uint64_t kDocstringAt = 16 + 176;  // tp_doc
+  python.put(block + kDocstringAt, kDocstring);
+  python.walk();
+  const std::vector<RuntimeObjects::LeftOver>& found = python.objects.left_over;
+  CHECK(std::any_of(found.begin(), found.end(), [](const RuntimeObjects::LeftOver& one) {
+    return one.in == Address(kDocstring) && one.from == 0 &&
+           one.to == RuntimeObjects::LeftOver::kToEnd;
+  }));
+  const std::vector<ObjectClass::Buffer>& buffers = python.objects.slots.class_of(0).buffers;
+  REQUIRE(buffers.size() == 1);
+  CHECK(buffers[0].word * 8 == kDocstringAt);
+  CHECK(python.objects.buffer_kinds[buffers[0].kind].name == "class docstring");
+}
+
 TEST_CASE("memory behind the frames of a thread is left over") {
   constexpr uint64_t kThread = 0x270000;
   constexpr uint64_t kChunk = 0x271000;
