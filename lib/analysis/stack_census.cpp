@@ -144,13 +144,15 @@ StackOrder listing_order(const StackCensus& census, const CallStacks& stacks, St
 }
 
 uint64_t churned_bytes(const StackCensus& census, const CallStacks& stacks) {
-  constexpr uint64_t kMuch = 16 << 20;
-  constexpr double kMuchMore = 16;
   uint64_t freed = 0;
   for (const AllocationSite& site : stacks.sites) freed += site.freed_bytes;
-  const bool is_churn =
-      freed >= kMuch && static_cast<double>(freed) >= kMuchMore * census.live_bytes;
-  return is_churn ? freed : 0;
+  return churned_bytes(freed, census.live_bytes);
+}
+
+uint64_t churned_bytes(uint64_t freed, uint64_t in_use) {
+  constexpr uint64_t kMuch = 16 << 20;
+  constexpr uint64_t kMuchMore = 16;
+  return freed >= kMuch && freed / kMuchMore >= in_use ? freed : 0;
 }
 
 }  // namespace heapsnap

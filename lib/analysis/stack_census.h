@@ -81,5 +81,6 @@ std::vector<uint32_t> ranked_threads(std::span<const TrackedThread> threads, Sta
 // What was allocated and freed again, if that is much (16 MiB at least) and much more than is in
 // use (16 times at least); else 0.
 uint64_t churned_bytes(const StackCensus& census, const CallStacks& stacks);
+uint64_t churned_bytes(uint64_t freed, uint64_t in_use);
 
 }  // namespace heapsnap

@@ -119,6 +119,21 @@ void print_sources(Writer& out, const ReferenceReportInput& input, const HeldBlo
   }
 }
 
+// Who made it is what is left to ask.
+void print_next_of_leaked(Writer& out, const ReferenceReportInput& input, const HeldBlock& held,
+                          const Ink& ink, size_t width) {
+  if (held.source_count != 0) {
+    print_next(out, "To see what points to the first of these:",
+               fmt::format("heapsnap why {} {}", address_text(held.sources.front().block.address),
+                           source_word(input)),
+               ink, width);
+  } else if (held.block.stack == 0 && can_still_be_tracked(input.metadata)) {
+    print_tracking_of_leaks(out, input.metadata, ink, width);
+  } else {
+    print_next(out, "To see all leaks:", "heapsnap leaks " + source_word(input), ink, width);
+  }
+}
+
 void write_json_facts(JsonWriter& json, const ReferenceReportInput& input,
                       const BlockFacts& block) {
   json.member("addr", block.address);
@@ -165,7 +180,7 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
   if (held.paths.empty()) {
     out.write("\n" + ink.bold("No root leads to it: it is leaked") + "\n");
     print_sources(out, input, held, width);
-    print_next(out, "To see all leaks:", "heapsnap leaks " + source_word(input), ink, width);
+    print_next_of_leaked(out, input, held, ink, width);
     return;
   }
   out.write("\n" + ink.bold("Held by") + "\n");

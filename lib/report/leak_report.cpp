@@ -151,15 +151,10 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
   }
   const LeakGroup& first = census.groups.front();
   const Address example = census.blocks[census.sources[first.largest].block].address;
-  const bool is_tracked = input.metadata.tracker && input.metadata.tracker->recording;
-  const bool is_running = input.metadata.freeze.method != FreezeMethod::kCore;
-  if (first.stack == 0 && is_running && !is_tracked) {
-    print_next(out,
-               "To learn who allocates such blocks, load the tracker, let the program work, and "
-               "look again:",
-               fmt::format("heapsnap inject {}", pid_word(input.metadata.process)), ink, width);
-    out.write(fmt::format("    heapsnap leaks {}\n", pid_word(input.metadata.process)));
+  if (first.stack == 0 && can_still_be_tracked(input.metadata)) {
+    print_tracking_of_leaks(out, input.metadata, ink, width);
   } else {
+    const bool is_tracked = input.metadata.tracker && input.metadata.tracker->recording;
     const std::string why = first.stack == 0 && is_tracked
                                 ? "No stack is known of the largest one (" +
                                       untracked_text(input.metadata) + "). To see what it retains:"

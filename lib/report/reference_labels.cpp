@@ -228,6 +228,20 @@ void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
   out.write(fmt::format("    heapsnap diff {} {}\n", shell_word(snapshot_path, "SNAPSHOT"), later));
 }
 
+bool can_still_be_tracked(const SnapshotMetadata& metadata) {
+  const bool is_tracked = metadata.tracker && metadata.tracker->recording;
+  return metadata.freeze.method != FreezeMethod::kCore && !is_tracked;
+}
+
+void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, const Ink& ink,
+                             size_t width) {
+  print_next(out,
+             "To learn who allocates such blocks, load the tracker, let the program work, and "
+             "look again:",
+             fmt::format("heapsnap inject {}", pid_word(metadata.process)), ink, width);
+  out.write(fmt::format("    heapsnap leaks {}\n", pid_word(metadata.process)));
+}
+
 void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,
                     const std::string& indent, size_t width) {
   if (!has_stack(input, stack)) return;

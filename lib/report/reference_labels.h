@@ -15,9 +15,9 @@ namespace heapsnap {
 // `threads`: how many have a thread-local variable of that name, which are one then.
 std::string root_label(const SnapshotMetadata& metadata, const RootPlace& place,
                        uint32_t threads = 1);
-// Without the module of what has a name: "g_cache", "thread 4711 (worker), in handle_request()".
 // The name that threads like `tid` have in common (thread_family.h); empty where it is not known.
 std::string thread_family_of(const SnapshotMetadata& metadata, int32_t tid);
+// Without the module of what has a name: "g_cache", "thread 4711 (worker), in handle_request()".
 std::string short_root_label(const SnapshotMetadata& metadata, const RootPlace& place,
                              uint32_t threads = 1);
 // "48 bytes", "1,040 bytes", "1.5 MiB": exact below 1 MiB.
@@ -55,6 +55,11 @@ void print_next_growth(Writer& out, const SnapshotMetadata& metadata,
 // The same without a heading.
 void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
                        const std::string& snapshot_path, size_t width);
+// Whether the process of the snapshot may run still, and had no tracker.
+bool can_still_be_tracked(const SnapshotMetadata& metadata);
+// How to see, with a tracker, who allocates what is leaked.
+void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, const Ink& ink,
+                             size_t width);
 // The frames of a stack, innermost first, `most` of them; nothing where none is known.
 void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,
                     const std::string& indent, size_t width);

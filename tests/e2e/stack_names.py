@@ -142,6 +142,12 @@ class Case:
                 "PATH": f"{self.heapsnap.parent}:{os.environ['PATH']}", "DEBUGINFOD_CACHE_PATH": str(self.work / "cache")})
         assert fetched.returncode == 0, fetched
         assert "text_loader" in fetched.stdout, fetched
+        # Where all servers were asked in vain, that is not said again.
+        for server, is_asked_next in (("http://127.0.0.1:1", True), ("http://127.0.0.1:1/debuginfod.elfutils.org", False)):
+            text = output_of([self.heapsnap, "stacks", path, "--by", "function", "--debuginfod"], env=os.environ | {
+                "DEBUGINFOD_URLS": server, "DEBUGINFOD_CACHE_PATH": str(self.work / "none")})
+            assert "they have none, or cannot be reached" in " ".join(text.split()), text
+            assert ("DEBUGINFOD_URLS=https" in text) == is_asked_next, text
 
     def symbols(self):
         for line in output_of(["nm", "-C", "--defined-only", self.program]).splitlines():

@@ -97,6 +97,10 @@ def tracked(heapsnap, folder):
             assert is_rate(other, "live_per_s", other["live_bytes"] - one["live_bytes"]), (one, other)
             assert is_rate(other, "allocations_per_s", other["allocations"] - one["allocations"]), (one, other)
         watcher.stop()
+        # Much more was freed than is in use.
+        _, lines = page(heapsnap, target, 2, {})
+        assert lines[-1] == f"    heapsnap stacks {target.pid} --by function --sort churn", lines
+        assert "allocated and freed again, much more than is in use" in " ".join(lines), lines
     # Its thresholds are of live bytes; memory that was live before the begin does not count.
     with Target(heapsnap, "run", "--") as target:
         _, lines = page(heapsnap, target, 2, {})

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
+#include <string_view>
 
 #include "analysis/old_blocks.h"
 #include "analysis/stack_groups.h"
@@ -50,6 +52,9 @@ constexpr const char* kStacksDescription =
     "and the like (docs/call-stacks.md lists all), and the start code of processes and threads. "
     "If\n"
     "all frames are passed over, the outermost wrapper is charged.";
+
+// It asks those of the distributions.
+constexpr std::string_view kAllServers = "debuginfod.elfutils.org";
 
 struct StacksArguments {
   std::string what;
@@ -156,6 +161,15 @@ void print_step_from_nothing(Writer& out, const std::string& listing, const std:
   }
 }
 
+std::string asking_all_servers(const std::string& listing) {
+  return fmt::format("DEBUGINFOD_URLS=https://{} {} --debuginfod", kAllServers, listing);
+}
+
+bool are_all_servers_asked() {
+  const char* const servers = std::getenv("DEBUGINFOD_URLS");
+  return servers != nullptr && std::string_view(servers).find(kAllServers) != std::string::npos;
+}
+
 // `what`: the snapshot or the PID, as a word of a command. `is_running`: it is a PID.
 void print_next_steps(Writer& out, const StacksArguments& arguments, const std::string& what,
                       bool is_running, bool has_references, const RecordedStacks& recorded,
@@ -195,13 +209,24 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
         "{} is still charged to functions without a name, most "
         "of it in {}: ",
         percent_text(unnamed.share), printable(unnamed.module));
-    print_step(
-        out,
-        still + (why.empty() ? "no debug symbols of it came from the servers in DEBUGINFOD_URLS: "
-                               "they have none, or cannot be reached. To ask the servers of all "
-                               "distributions:"
-                             : why + ", so that --debuginfod fetched nothing. With a server:"),
-        "DEBUGINFOD_URLS=https://debuginfod.elfutils.org " + listing + " --debuginfod", width);
+    if (!why.empty()) {
+      print_step(out, still + why + ", so that --debuginfod fetched nothing. With a server:",
+                 asking_all_servers(listing), width);
+    } else if (are_all_servers_asked()) {
+      print_step(out,
+                 still +
+                     "no debug symbols of it came from the servers in DEBUGINFOD_URLS: they "
+                     "have none, or cannot be reached. Once they are installed (on Debian a "
+                     "package NAME-dbgsym), list the stacks again:",
+                 listing + sort, width);
+    } else {
+      print_step(out,
+                 still +
+                     "no debug symbols of it came from the servers in DEBUGINFOD_URLS: they "
+                     "have none, or cannot be reached. To ask the servers of all "
+                     "distributions:",
+                 asking_all_servers(listing), width);
+    }
     return;
   }
   if (unnamed.share < kWorthSaying || arguments.ask_debuginfod) return;
@@ -210,7 +235,7 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
                          "install its debug symbols (on Debian a package NAME-dbgsym) and list "
                          "them again, or fetch them:",
                          percent_text(unnamed.share), printable(unnamed.module)),
-             "DEBUGINFOD_URLS=https://debuginfod.elfutils.org " + listing + " --debuginfod", width);
+             asking_all_servers(listing), width);
 }
 
 }  // namespace

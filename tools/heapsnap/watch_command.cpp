@@ -6,10 +6,12 @@
 #include <deque>
 #include <optional>
 
+#include "analysis/stack_census.h"
 #include "analysis/watch_trigger.h"
 #include "base/byte_size.h"
 #include "base/error.h"
 #include "report/churn_log.h"
+#include "report/next_step_text.h"
 #include "report/number_text.h"
 #include "report/shell_word.h"
 #include "report/terminal_text.h"
@@ -83,6 +85,11 @@ std::string why_text(const WatchCall& call, const WatchRules& rules) {
   return {};
 }
 
+uint64_t churned(const TrackerTotals& totals) {
+  return churned_bytes(totals.freed_bytes,
+                       static_cast<uint64_t>(std::max<int64_t>(totals.growth(), 0)));
+}
+
 // Digits of a second that tell one look from the next.
 unsigned time_digits(milliseconds interval) {
   if (interval >= milliseconds(1000)) return 0;
@@ -149,6 +156,7 @@ class Watch {
       }
       react(now, rates_between(last, now));
       last = now;
+      churned_ = now.tracker ? churned(*now.tracker) : 0;
     }
   }
 
@@ -169,6 +177,9 @@ class Watch {
     if (has_ended) {
       print_step("To have a snapshot of its end, start it again with:",
                  "heapsnap run --at-exit last.hsnap -- COMMAND");
+    } else if (churned_ != 0) {
+      const NextStepPart step = churn_step(churned_, pid);
+      print_step(step.text, step.commands.front());
     } else if (process_.is_tracked()) {
       print_step("To see which code allocated what is in use:", "heapsnap stacks " + pid);
     } else {
@@ -279,6 +290,7 @@ class Watch {
   std::optional<WatchTrigger> trigger_;      // from the first look on
   uint64_t looks_ = 0;                       // after the first
   uint64_t responses_ = 0;
+  uint64_t churned_ = 0;           // at the last look: churned_bytes()
   std::deque<std::string> taken_;  // paths of snapshots that are kept, the newest last
 };
 

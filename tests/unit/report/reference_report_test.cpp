@@ -345,6 +345,16 @@ TEST_CASE("why shows each step to the block") {
       printed_by([&](Writer& out) { print_held_block(out, reported.input(), *lost, TextStyle{}); });
   CHECK(says(of_lost, "No root leads to it: it is leaked\n"));
   CHECK(says(of_lost, "No block points to it, either.\n"));
+  // The way goes up to it, and from there to who made it.
+  const std::string lost_address =
+      fmt::format("{:#x}", reported.heap.address_of(reported.lost).value());
+  const auto below = explain_block(reported.streams, reported.heap.streams,
+                                   reported.heap.address_of(reported.lost + 1), 5);
+  REQUIRE(below);
+  const std::string of_below = printed_by(
+      [&](Writer& out) { print_held_block(out, reported.input(), *below, TextStyle{}); });
+  CHECK(says(of_below, "    heapsnap why " + lost_address + " a.hsnap\n"));
+  CHECK(says(of_lost, "    heapsnap inject 42\n    heapsnap leaks 42\n"));
 }
 
 TEST_CASE("why shows the first and the last of many steps that are alike") {
