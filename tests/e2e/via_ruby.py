@@ -179,6 +179,38 @@ def check_interrupt(heapsnap, name, ruby, root, folder):
     print(f"{name}: ends when it is asked to")
 
 
+def check_lost_child(heapsnap, name, ruby, root, folder):
+    """A child that is killed before it has begun: another one dumps, and no FIFO is left."""
+    target = Target(ruby, root, "threads")
+    lost = 0
+    while lost < 2:
+        path = f"{folder}/lost.json"
+        started = subprocess.Popen([heapsnap, "attach", "--via", "ruby", str(target.pid), "-o", path, "-f", "-q"])
+        while not (found := dumpers()):
+            pass
+        started.send_signal(signal.SIGSTOP)  # so that it opens no FIFO yet
+        while not target.fifos() and dumpers():
+            pass
+        left = False
+        try:
+            os.kill(int(found[0]), signal.SIGKILL)
+            while dumpers():
+                pass
+            left = bool(target.fifos())
+        except ProcessLookupError:  # it was ready before
+            pass
+        started.send_signal(signal.SIGCONT)
+        result = started.wait()
+        if not left:
+            continue
+        lost += 1
+        assert result == 0, result
+        check_dump(path, name)
+        assert not target.fifos(), target.fifos()
+    target.finish()
+    print(f"{name}: another child dumps where one was lost")
+
+
 def check_refusals(heapsnap, folder):
     with subprocess.Popen(["sleep", "600"]) as other:
         done = subprocess.run([heapsnap, "attach", "--via", "ruby", str(other.pid), "-o", f"{folder}/no.json"],
@@ -200,6 +232,7 @@ def main():
             check_states(heapsnap, name, ruby, root, folder)
             check_interrupt(heapsnap, name, ruby, root, folder)
             check_kills(heapsnap, name, ruby, root, folder)
+            check_lost_child(heapsnap, name, ruby, root, folder)
 
 
 main()

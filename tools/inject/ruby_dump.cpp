@@ -143,6 +143,8 @@ class DumpReader {
   template <typename Remind>
   void await_begin(const std::string& name, Remind remind) {
     constexpr milliseconds kBetween{500};
+    // The child tries to open it 20 times a second: one that has not done so by then has ended.
+    constexpr milliseconds kToOpen{5000};
     Clock::time_point next = Clock::now();
     unsigned times = 0;
     const Clock::time_point deadline = Clock::now() + options_.patience;
@@ -169,8 +171,28 @@ class DumpReader {
         std::this_thread::sleep_for(milliseconds(10));
         continue;
       }
-      // Nobody has opened it for writing where that is an end.
-      if (read_part() == Part::kEnd) std::this_thread::sleep_for(milliseconds(10));
+      if (read_part() != Part::kEnd) continue;
+      // Nobody has it open for writing.
+      if (Clock::now() >= opened_ + kToOpen) {
+        drop_fifo(name);
+        next = Clock::now();
+      } else {
+        std::this_thread::sleep_for(milliseconds(10));
+      }
+    }
+  }
+
+  // Removes the FIFO of a child that has not begun to write: nobody else will.
+  void drop_fifo(const std::string& name) {
+    struct stat opened {};
+    struct stat found {};
+    const bool is_open = fifo_ && ::fstat(fifo_.get(), &opened) == 0;
+    fifo_ = UniqueFd();
+    const UniqueFd folder = find_in_root(open_root().get(), folder_);
+    if (is_open && folder &&
+        ::fstatat(folder.get(), name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+        found.st_dev == opened.st_dev && found.st_ino == opened.st_ino) {
+      ::unlinkat(folder.get(), name.c_str(), 0);
     }
   }
 
@@ -209,7 +231,7 @@ class DumpReader {
   void open_fifo(const std::string& name) {
     const int tid = proc_.live_tid(pid_).value_or(pid_);
     const auto status = read_process_status(proc_, tid);
-    const UniqueFd root(::open(proc_.path(tid, "root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const UniqueFd root = open_root();
     for (const char* const folder : kFifoFolders) {
       const UniqueFd found = find_in_root(root.get(), std::string(folder) + "/" + name);
       struct stat state {};
@@ -219,14 +241,22 @@ class DumpReader {
       if (state.st_uid != status->uid.filesystem) continue;
       fifo_ = UniqueFd(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(),
                               O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-      if (fifo_) return;
+      if (!fifo_) continue;
+      folder_ = folder;
+      opened_ = Clock::now();
+      return;
     }
+  }
+
+  UniqueFd open_root() const {
+    const int tid = proc_.live_tid(pid_).value_or(pid_);
+    return UniqueFd(::open(proc_.path(tid, "root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   }
 
   Part read_part() {
     constexpr int kLook = 100;  // ms
     pollfd wanted{fifo_.get(), POLLIN, 0};
-    if (::poll(&wanted, 1, kLook) <= 0) return Part::kNone;
+    ::poll(&wanted, 1, kLook);  // says nothing of a FIFO that nobody has opened for writing
     const ssize_t got = ::read(fifo_.get(), buffer_.data(), buffer_.size());
     if (got < 0) return errno == EAGAIN || errno == EINTR ? Part::kNone : Part::kEnd;
     if (got == 0) return Part::kEnd;
@@ -239,6 +269,8 @@ class DumpReader {
   const RubyDumpOptions& options_;
   RubyDumpAnswer answer_;
   UniqueFd fifo_;
+  std::string folder_;          // in which it is
+  Clock::time_point opened_{};  // when
   std::array<char, 64 << 10> buffer_{};
 };
 
@@ -341,6 +373,7 @@ RubyDump dump(RunningProgram& target, const RubyDumpOptions& options, const Rece
       if (times % kHandOverAgain == kHandOverAgain - 1) hand_over();
     });
   } catch (const Error&) {
+    if (reader.answer().version().empty()) reader.drop_fifo(name);
     jobs.free_text(!reader.answer().version().empty());
     throw;
   }
