@@ -7,6 +7,7 @@
 
 #include "analysis/diff_table.h"
 #include "analysis/program_build.h"
+#include "base/file_name.h"
 #include "references/local_name.h"
 #include "tracking/function_name.h"
 
@@ -17,10 +18,6 @@ namespace {
 constexpr std::string_view kNoFile = "code of no file";
 constexpr std::string_view kNoFrames = "a stack without frames";
 constexpr std::string_view kCallOf = " ← ";
-
-std::string_view file_of(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
-}
 
 std::string hex(uint64_t number) {
   std::array<char, 16> digits{};
@@ -45,7 +42,7 @@ std::string_view without_clone(std::string_view function) {
 
 std::string unversioned_name(std::string_view path) {
   constexpr std::string_view kLibrary = ".so";
-  const std::string_view file = file_of(path);
+  const std::string_view file = file_name_of(path);
   const size_t end = file.find(".so.");
   return std::string(end == std::string_view::npos ? file : file.substr(0, end + kLibrary.size()));
 }

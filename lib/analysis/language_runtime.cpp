@@ -4,6 +4,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "base/file_name.h"
+
 namespace heapsnap {
 
 namespace {
@@ -66,8 +68,7 @@ std::vector<LanguageRuntime> mapped_runtimes(const std::vector<Mapping>& mapping
   std::vector<LanguageRuntime> found;
   for (const Mapping& mapping : mappings) {
     if (mapping.is_anonymous()) continue;
-    const std::string_view path = mapping.path;
-    auto runtime = runtime_of(path.substr(path.rfind('/') + 1));
+    auto runtime = runtime_of(file_name_of(mapping.path));
     if (!runtime) continue;
     const bool is_known = std::any_of(found.begin(), found.end(), [&](const LanguageRuntime& one) {
       return one.language == runtime->language;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/file_name.h"
+
 namespace heapsnap {
 
 namespace {
@@ -23,8 +25,7 @@ std::string_view path_of_program(std::string_view exe) {
 }
 
 bool is_postgres(std::string_view exe) {
-  const std::string_view path = path_of_program(exe);
-  return path.substr(path.rfind('/') + 1) == "postgres";
+  return file_name_of(path_of_program(exe)) == "postgres";
 }
 
 bool is_other_build(const ProgramBuild& a, const ProgramBuild& b) {

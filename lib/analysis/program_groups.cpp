@@ -7,15 +7,11 @@
 #include <tuple>
 
 #include "analysis/program_build.h"
+#include "base/file_name.h"
 
 namespace heapsnap {
 
 namespace {
-
-std::string_view file_name_of(std::string_view exe) {
-  exe = path_of_program(exe);
-  return exe.substr(exe.rfind('/') + 1);  // npos + 1 is 0
-}
 
 // Disjoint sets of the numbers below `size`, each known by its least member.
 class NumberSets {
@@ -49,7 +45,8 @@ std::vector<size_t> group_by_program(std::span<const Process> processes) {
     const Process& each = processes[i];
     sets.join(
         i,
-        programs.try_emplace({each.hostname, each.comm, file_name_of(each.exe)}, i).first->second);
+        programs.try_emplace({each.hostname, each.comm, file_name_of(path_of_program(each.exe))}, i)
+            .first->second);
     if (each.boot_id.empty()) continue;  // of a core: its pid alone does not identify it
     sets.join(
         i, instances.try_emplace({each.boot_id, each.pid, each.start_time_ticks}, i).first->second);

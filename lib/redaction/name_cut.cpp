@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/file_name.h"
 #include "references/local_name.h"
 #include "tracking/function_name.h"
 #include "tracking/tracker_library.h"
@@ -20,10 +21,6 @@ constexpr size_t kLongestThing = 32;  // "(unnamed union"
 
 // Memory that looks like a file: what comes behind is a name.
 constexpr std::array<std::string_view, 3> kMemoryFiles{"/memfd:", "/dev/shm/", "/SYSV"};
-
-std::string_view file_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
 
 bool is_letter_or_digit(char letter) {
   return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
@@ -155,7 +152,7 @@ std::string NameCut::module(const std::string& path) {
     if (path == exe_) return "/cut/program";
     return "/cut/" + numbered(module_names_, path, "module-");
   }
-  const std::string name(file_name(path));
+  const std::string name(file_name_of(path));
   std::map<std::string, size_t>& folders = module_folders_[name];
   const auto folder = path.substr(0, path.size() - name.size());
   const size_t number = folders.try_emplace(folder, folders.size() + 1).first->second;
@@ -168,10 +165,10 @@ std::string NameCut::start_name(const std::string& name) {
   const std::string label = name.substr(0, plus);
   std::string cut;
   if (!keeps_names_) {
-    cut =
-        label == file_name(exe_) ? "program" : numbered(module_names_, "label " + label, "module-");
+    cut = label == file_name_of(exe_) ? "program"
+                                      : numbered(module_names_, "label " + label, "module-");
   } else {
-    const std::string file(file_name(label));
+    const std::string file(file_name_of(label));
     std::map<std::string, size_t>& folders = module_folders_["label " + file];
     const size_t number = folders.try_emplace(label, folders.size() + 1).first->second;
     cut = (number == 1 ? "" : "cut-" + std::to_string(number) + "/") + file;
@@ -236,12 +233,12 @@ std::string NameCut::type(const std::string& name, TypeSource source) {
 }
 
 std::string NameCut::source_file(const std::string& path) const {
-  return keeps_names_ ? std::string(file_name(path)) : std::string();
+  return keeps_names_ ? std::string(file_name_of(path)) : std::string();
 }
 
 std::string NameCut::program_name() const {
   if (!keeps_names_ || exe_.empty()) return "program";
-  return std::string(file_name(exe_)).substr(0, kLongestComm);
+  return std::string(file_name_of(exe_)).substr(0, kLongestComm);
 }
 
 std::string NameCut::thread_name(const std::string& name) {
@@ -281,8 +278,8 @@ std::string NameCut::allocator(const std::string& name) {
   if (!keeps_names_) {
     const auto found =
         std::find_if(modules_.begin(), modules_.end(),
-                     [&name](const std::string& path) { return file_name(path) == name; });
-    if (found != modules_.end()) return std::string(file_name(module(*found)));
+                     [&name](const std::string& path) { return file_name_of(path) == name; });
+    if (found != modules_.end()) return std::string(file_name_of(module(*found)));
   }
   return word(name);
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/file_name.h"
 #include "references/block_slack.h"
 
 namespace heapsnap {
@@ -53,8 +54,7 @@ bool ContainerStorage::is_wanted(const LoadedModules& modules, Machine machine) 
   if (word_size(machine) != kWordBytes) return false;
   const auto& all = modules.all();
   return std::any_of(all.begin(), all.end(), [](const LoadedModule& module) {
-    const std::string_view path = module.path();
-    return path.substr(path.rfind('/') + 1).starts_with("libstdc++.so");
+    return file_name_of(module.path()).starts_with("libstdc++.so");
   });
 }
 

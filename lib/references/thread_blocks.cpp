@@ -3,16 +3,13 @@
 #include <string>
 #include <string_view>
 
+#include "base/file_name.h"
 #include "references/block_types.h"
 #include "references/static_tls.h"
 
 namespace heapsnap {
 
 namespace {
-
-std::string_view last_part(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
 
 class ThreadBlocks {
  public:
@@ -55,7 +52,8 @@ class ThreadBlocks {
     const std::string& path = modules_[module->second].path();
     // Up to glibc 2.24 the block itself was what malloc returned; of a static one it is none.
     add(entry.to_free.is_null() ? entry.block : entry.to_free,
-        {"thread-local storage of " + std::string(last_part(path)), path, TypeSource::kStructure});
+        {"thread-local storage of " + std::string(file_name_of(path)), path,
+         TypeSource::kStructure});
   }
 
   void add(Address block, BlockType type) {

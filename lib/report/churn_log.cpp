@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/file_name.h"
 #include "report/stack_frames.h"
 #include "report/terminal_text.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/block_owners.h"
+#include "base/file_name.h"
 #include "report/digits.h"
 #include "report/json_writer.h"
 #include "report/ndjson_export.h"
@@ -27,7 +28,7 @@ std::string json_text(std::string_view text) {
   return quoted;
 }
 
-std::string text_or_null(const std::string& text) {
+std::string text_or_null(std::string_view text) {
   return text.empty() ? "null" : json_text(text);
 }
 

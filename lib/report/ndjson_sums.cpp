@@ -15,6 +15,7 @@
 #include "analysis/rss_account.h"
 #include "analysis/stack_census.h"
 #include "analysis/stack_groups.h"
+#include "base/file_name.h"
 #include "report/json_writer.h"
 #include "report/number_text.h"
 #include "report/stack_frames.h"
@@ -219,7 +220,8 @@ void write_process_row(SumRows& rows, const SnapshotMetadata& metadata, const He
   json.member("free_blocks", free.count);
   json.member("free_bytes", free.bytes);
   json.member("swapped", process.swap);
-  json.member("snapshot", metadata.collection ? metadata.collection->place : file_name_of(file));
+  json.member("snapshot", metadata.collection ? std::string_view(metadata.collection->place)
+                                              : file_name_of(file));
   rows.end();
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/file_name.h"
 #include "base/free_name.h"
 #include "report/context_report.h"
 #include "report/json_head.h"

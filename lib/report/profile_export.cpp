@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_name.h"
 #include "report/json_writer.h"
 #include "report/stack_frames.h"
 #include "report/terminal_text.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "analysis/thread_family.h"
+#include "base/file_name.h"
 #include "base/free_name.h"
 #include "references/local_name.h"
 #include "report/json_head.h"

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/file_name.h"
+
 namespace heapsnap {
 
 namespace {
@@ -49,14 +51,10 @@ std::vector<NamedFrame> named_frames(const RecordedStacks& recorded, const Track
   return result;
 }
 
-std::string file_name_of(std::string_view path) {
-  return std::string(path.substr(path.rfind('/') + 1));
-}
-
 std::string function_label(const NamedFrame& frame) {
   if (!frame.function.empty()) return std::string(frame.function);
   if (!frame.has_module) return fmt::format("{:#x}", frame.return_address.value());
-  const std::string module = frame.module.empty() ? "program" : file_name_of(frame.module);
+  const std::string_view module = frame.module.empty() ? "program" : file_name_of(frame.module);
   return fmt::format("{}+{:#x}", module, frame.module_address);
 }
 
@@ -73,8 +71,7 @@ std::string times_text(size_t count) {
 
 std::string line_label(const NamedFrame& frame, bool whole_path) {
   if (frame.file.empty()) return {};
-  return fmt::format("{}:{}", whole_path ? std::string(frame.file) : file_name_of(frame.file),
-                     frame.line);
+  return fmt::format("{}:{}", whole_path ? frame.file : file_name_of(frame.file), frame.line);
 }
 
 void write_json_frame(JsonWriter& json, const NamedFrame& frame) {

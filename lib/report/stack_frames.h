@@ -47,7 +47,5 @@ std::string line_label(const NamedFrame& frame, bool whole_path);
 void write_json_frame(JsonWriter& json, const NamedFrame& frame);
 // The members "frames", innermost first, and "end": why there are no more.
 void write_json_frames(JsonWriter& json, const std::vector<NamedFrame>& frames, StackEnd end);
-// "libfoo.so"
-std::string file_name_of(std::string_view path);
 
 }  // namespace heapsnap

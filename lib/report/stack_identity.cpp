@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "base/file_name.h"
 #include "report/stack_labels.h"
 
 namespace heapsnap {

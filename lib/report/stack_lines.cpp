@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/file_name.h"
 #include "report/fitted_name.h"
 #include "report/terminal_text.h"
 #include "tracking/function_name.h"

@@ -2,6 +2,7 @@
 // warnings, the next step.
 #include <fmt/format.h>
 
+#include "base/file_name.h"
 #include "report/advice_text.h"
 #include "report/next_step_text.h"
 #include "report/number_text.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/file_name.h"
 #include "references/local_name.h"
 #include "report/number_text.h"
 #include "report/reference_labels.h"

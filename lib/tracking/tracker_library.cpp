@@ -2,6 +2,7 @@
 
 #include <elf.h>
 
+#include "base/file_name.h"
 #include "tracker/table_layout.h"
 
 namespace heapsnap {
@@ -21,7 +22,7 @@ std::string_view anonymous_name(std::string_view path) {
 }  // namespace
 
 bool is_tracker_library(std::string_view path) {
-  return path.substr(path.rfind('/') + 1).find("heapsnap_tracker") != std::string_view::npos;
+  return file_name_of(path).find("heapsnap_tracker") != std::string_view::npos;
 }
 
 bool is_injected_tracker(std::string_view path) {

@@ -9,6 +9,7 @@
 #include "base/alteration.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file_name.h"
 #include "base/lost_pages.h"
 #include "heap/discovery/malloc_discovery.h"
 #include "heap/walk/heap_walker.h"
@@ -173,7 +174,7 @@ void describe_allocator(const AllocatorVerdict& allocator, uint64_t rss,
   heap.foreign_answers_malloc = !allocator.name.empty() && is_idle(heap, rss);
   if (allocator.interposer.empty() || !allocator.name.empty()) return;
   if (is_untouched(heap)) {
-    heap.foreign_allocator = allocator.interposer.substr(allocator.interposer.rfind('/') + 1);
+    heap.foreign_allocator = file_name_of(allocator.interposer);
     heap.foreign_answers_malloc = true;
     return;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/file_name.h"
 #include "elf/dwarf_image.h"
 #include "elf/unpacked_size.h"
 #include "references/container_storage.h"
@@ -16,12 +17,8 @@ namespace {
 constexpr size_t kMostFramesOfModule = 512;
 constexpr unsigned kShapes = 4;
 
-std::string_view base_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 bool is_of_c_library(std::string_view path) {
-  const std::string_view name = base_name(path);
+  const std::string_view name = file_name_of(path);
   return name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-") ||
          name.starts_with("ld.so");
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file_name.h"
 #include "base/mapped_file.h"
 #include "heap/discovery/allocator_survey.h"
 #include "heap/discovery/module_bytes.h"

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file_name.h"
 #include "report/stack_frames.h"
 #include "tools/capture/tracking_capture.h"
 
@@ -169,7 +170,7 @@ TopLooks::Named TopLooks::name_of(const RecordedStacks& recorded, const TrackerR
   for (size_t i = 0; i < frames.size() && i < kMostFrames; ++i) {
     std::string line = shortened(function_label(frames[i]));
     const std::string place = line_label(frames[i], false);
-    const std::string module = file_name_of(frames[i].module);
+    const std::string module(file_name_of(frames[i].module));
     if (!place.empty()) line += "  " + shortened(place);
     if (!module.empty()) line += "  " + shortened(module);
     named.details.push_back(std::move(line));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/file_name.h"
 #include "heap/discovery/allocator_survey.h"
 #include "heap/discovery/loaded_files.h"
 #include "heap/discovery/malloc_candidates.h"

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/byte_reader.h"
+#include "base/file_name.h"
 #include "heap/discovery/module_bytes.h"
 
 namespace heapsnap {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/file_name.h"
 #include "heap/discovery/module_bytes.h"
 
 namespace heapsnap {

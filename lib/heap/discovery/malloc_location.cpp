@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/file_name.h"
 #include "heap/chunk_format.h"
 #include "heap/discovery/arena_scan.h"
 #include "heap/discovery/arena_verifier.h"

@@ -57,10 +57,6 @@ bool gnu_hash_may_list(const ElfImage& image, std::string_view name) {
 
 }  // namespace
 
-std::string_view file_name_of(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 std::vector<std::string_view> constant_bytes(const ElfImage& image) {
   std::vector<std::string_view> found;
   for (const ElfSegment& segment : image.segments()) {

@@ -10,9 +10,6 @@
 
 namespace heapsnap {
 
-// The part of a path behind the last slash.
-std::string_view file_name_of(std::string_view path);
-
 // File images of the segments that are loaded but not writable: text and constants.
 std::vector<std::string_view> constant_bytes(const ElfImage& image);
 

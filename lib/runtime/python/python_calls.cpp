@@ -2,18 +2,16 @@
 
 #include <optional>
 
+#include "base/file_name.h"
+
 namespace heapsnap {
 
 namespace {
 
-std::string_view file_name(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 // pthread_getspecific() of the C library, which is in a library of its own before glibc 2.34.
 Address find_get_specific(const LoadedModules& modules) {
   for (const LoadedModule& module : modules.all()) {
-    const std::string_view name = file_name(module.path());
+    const std::string_view name = file_name_of(module.path());
     if (!name.starts_with("libc.so") && !name.starts_with("libc-") &&
         !name.starts_with("libpthread")) {
       continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/file_name.h"
 #include "references/local_name.h"
 #include "runtime/python/python_objects.h"
 #include "runtime/python/python_text.h"
@@ -150,7 +151,7 @@ void PythonFrames::add_thread(Address thread) {
 }
 
 bool PythonFrames::read_frame(Address at, Frame& frame) {
-  const bool is_object = layout_.frame_owner == 0;
+  const bool is_object = layout_.is_before_311();
   if (is_object && !is_of_type(at, "frame")) return false;
   if (!is_object) {
     const auto owner = number_at(at + layout_.frame_owner);
@@ -193,7 +194,7 @@ std::optional<Address> PythonFrames::end_of(const PythonType& type, Address obje
   Address at = object;
   bool is_running = false;
   if (type.name == "frame") {
-    if (layout_.frame_owner != 0) {
+    if (!layout_.is_before_311()) {
       at = object + layout_.frame_object_data;
       const auto leads_to = address_at(object + layout_.frame_object_frame);
       if (!leads_to) return std::nullopt;
@@ -202,7 +203,7 @@ std::optional<Address> PythonFrames::end_of(const PythonType& type, Address obje
     }
   } else if (type.name == "generator" || type.name == "coroutine" ||
              type.name == "async_generator") {
-    if (layout_.frame_owner == 0) return object + type.basic_size;
+    if (layout_.is_before_311()) return object + type.basic_size;
     at = object + layout_.generator_frame;
     is_running = layout_.stack_top == PythonLayout::StackTop::kSaved &&
                  (number_at(object + layout_.generator_state).value_or(0) & 0xff) == kExecuting;
@@ -219,7 +220,7 @@ std::optional<Address> PythonFrames::end_of(const PythonType& type, Address obje
 bool PythonFrames::read_instruction(Address at, Frame& frame) {
   Code& code = *frame.code;
   uint64_t offset = 0;
-  if (layout_.frame_owner == 0) {
+  if (layout_.is_before_311()) {
     const auto last = number_at(at + layout_.frame_instruction);
     if (!last) return false;
     // -1: it has not begun.
@@ -286,8 +287,7 @@ std::optional<PythonFrames::Code> PythonFrames::read_code(Address at) {
   };
   code.function = text(layout_.code_name);
   if (!code.function.empty()) code.function = shown_function(code.function);
-  code.file = text(layout_.code_file);
-  code.file.erase(0, code.file.rfind('/') + 1);  // npos + 1 is 0
+  code.file = file_name_of(text(layout_.code_file));
   const auto lines = address_at(at + layout_.code_lines);
   if (!lines || !is_of_type(*lines, "bytes")) return std::nullopt;
   const auto size = cache_.word(*lines + kItemCountAt, kFrameWord);

@@ -20,7 +20,9 @@ constexpr uint64_t kWeakPrevious = 40;
 constexpr uint64_t kWeakNext = 48;
 
 // PyTypeObject: tp_doc, characters in a block of their own where it is a class of a program.
-uint64_t docstring_at(const PythonLayout& layout) { return layout.type_flags + kPythonWord; }
+uint64_t docstring_at(const PythonLayout& layout) {
+  return layout.type_flags + kPythonWord;
+}
 
 // Of the interpreter's own types without references: numbers and bytes.
 bool is_plain(const PythonType& type) {
@@ -282,7 +284,7 @@ void PythonGraph::add_deque(Address at, std::span<const std::byte> bytes, uint64
   const Address last_block(python_word(deque, kLastBlock));
   objects_.left_over.push_back({first_block, 0, (1 + first) * kPythonWord});
   objects_.left_over.push_back({last_block, (1 + last + 1) * kPythonWord});
-  if (layout_.frame_owner == 0) return;
+  if (layout_.is_before_311()) return;  // it keeps none
   const uint64_t free = std::min(python_word(deque, kFreeCount), kMostFree);
   const uint64_t free_at = header + kFree;
   objects_.left_over.push_back(

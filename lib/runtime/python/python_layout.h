@@ -99,7 +99,7 @@ struct PythonLayout {
   };
   StackTop stack_top = StackTop::kAddress;
   uint32_t frame_stack_top = 0;
-  uint32_t frame_owner = 0;       // 0: it is an object
+  uint32_t frame_owner = 0;       // 0: it is an object, before 3.11
   uint32_t last_frame_owner = 0;  // the greatest one that there is
   uint32_t stack_tag = 0;    // bits of values on the stack, of variables, and of the code object
   uint32_t frame_entry = 0;  // 3.11: the outermost one that a loop of the interpreter runs
@@ -226,6 +226,8 @@ struct PythonLayout {
   uint32_t debug_text_length = 0;
   uint32_t debug_text_state = 0;
   uint32_t debug_text_ascii_size = 0;
+
+  bool is_before_311() const { return major == 3 && minor < 11; }
 
   // Not in debug information: obmalloc.c, object.h and dictobject.c of the versions above.
   static constexpr uint64_t kLargestPool = 1 << 14;

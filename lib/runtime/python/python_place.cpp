@@ -12,6 +12,8 @@
 #include <tuple>
 #include <utility>
 
+#include "base/file_name.h"
+
 namespace heapsnap {
 
 namespace {
@@ -34,7 +36,7 @@ std::optional<uint32_t> version_of(const ElfImage& image) {
 // "3.9" of a file named python3.9 or libpython3.9.so.1.0.
 std::optional<std::pair<unsigned, unsigned>> version_in(std::string_view path) {
   constexpr std::string_view kName = "python";
-  std::string_view name = path.substr(path.rfind('/') + 1);
+  std::string_view name = file_name_of(path);
   const size_t at = name.rfind(kName);
   if (at == std::string_view::npos) return std::nullopt;
   name.remove_prefix(at + kName.size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/file_name.h"
 #include "tracking/ruby_lines.h"
 
 namespace heapsnap {
@@ -75,7 +76,7 @@ std::optional<std::string> RubyFunctions::file_of(uint64_t path) {
     if (first) text = classes_.text_of(*first, kLongestPath);
   }
   if (!text || !RubyClasses::has_no_controls(*text)) return std::nullopt;
-  return text->substr(text->rfind('/') + 1);
+  return std::string(file_name_of(*text));
 }
 
 std::string RubyFunctions::local_of(uint64_t id) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/count_text.h"
+#include "base/file_name.h"
 #include "platform/linux/freeze/freeze_estimate.h"
 
 namespace heapsnap {
@@ -30,7 +31,7 @@ std::string place_text(uint64_t address, const AddressSpace& space) {
   }
   std::snprintf(offset.data(), offset.size(), "0x%" PRIx64, address - begin.value());
   if (begin.is_null()) return offset.data();
-  return mapping->path.substr(mapping->path.rfind('/') + 1) + "+" + offset.data();
+  return std::string(file_name_of(mapping->path)) + "+" + offset.data();
 }
 
 std::string sharer_note(const PtraceSession::Sharer& sharer) {

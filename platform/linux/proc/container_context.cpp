@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/file_name.h"
 #include "platform/linux/proc/cgroup_limits.h"
 #include "platform/linux/proc/container_path.h"
 #include "platform/linux/proc/kernel_text.h"
@@ -17,7 +18,7 @@ constexpr size_t kShortId = kLeastIdDigits;  // enough for any command
 
 // "foo.service" from "/system.slice/foo.service".
 std::string unit_name(std::string_view path) {
-  const std::string_view last = path.substr(path.find_last_of('/') + 1);
+  const std::string_view last = file_name_of(path);
   return last.ends_with(".service") ? std::string(last) : std::string();
 }
 
