@@ -243,15 +243,23 @@ class Folding {
   std::optional<std::pair<Edge, uint32_t>> last_;
 };
 
-// A block of those that the largest owner's memory spreads to: what leads to it is the most that
-// there is to tell. Of what several hold together there is less, so others come before it.
-BlockNumber example_of(const OwnerTree& tree) {
+// Of what several hold together there is less to tell, so one that holds half as much comes first.
+uint32_t owner_of_example(const OwnerTree& tree) {
   const std::vector<uint32_t>& owners = tree.children[0];
-  if (owners.empty()) return kNoBlock;
+  if (owners.empty()) return OwnerTree::kNoOwner;
   const auto named = std::find_if(owners.begin(), owners.end(), [&tree](uint32_t owner) {
     return tree.nodes[owner].kind != OwnerNode::Kind::kSeveral;
   });
-  uint32_t at = named == owners.end() ? owners.front() : *named;
+  const auto retained = [&tree](uint32_t owner) { return tree.nodes[owner].retained.bytes; };
+  return named != owners.end() && retained(*named) >= retained(owners.front()) / 2 ? *named
+                                                                                   : owners.front();
+}
+
+// A block of those that the owner's memory spreads to: what leads to it is the most that there is
+// to tell.
+BlockNumber example_of(const OwnerTree& tree, uint32_t owner) {
+  if (owner == OwnerTree::kNoOwner) return kNoBlock;
+  uint32_t at = owner;
   while (!tree.children[at].empty()) {
     const uint32_t next = tree.children[at].front();
     const bool are_blocks = tree.nodes[at].kind == OwnerNode::Kind::kBlocks;
@@ -321,7 +329,8 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   }
   OwnerTree result = std::move(folding).finish();
   result.of_several = std::move(of_several);
-  const BlockNumber example = example_of(result);
+  result.example_owner = owner_of_example(result);
+  const BlockNumber example = example_of(result, result.example_owner);
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
     if (block.number == example) result.example = block.address;
     if (block.is_mallocs_own) return;

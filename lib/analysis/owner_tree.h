@@ -66,9 +66,11 @@ struct OwnerTree {
   Tally in_use;                                 // all blocks but malloc's own
   Tally leaked;                                 // of these, what no root leads to, and no
   Tally garbage;                                // of language runtimes (garbage_of())
-  // The first block of the kind that most of what the largest owner holds spreads to, of one that
-  // has it alone if there is any; null: there are none.
+  // The first block of the kind that most of what the largest owner holds spreads to, or a single
+  // one that holds half as much at least; null: there are none.
   Address example;
+  static constexpr uint32_t kNoOwner = 0;
+  uint32_t example_owner = kNoOwner;  // the node of that owner
 };
 
 // At most 40 bytes a block where each has one reference and a half. Throws Error{kBadInput} when

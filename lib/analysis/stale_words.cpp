@@ -1,6 +1,7 @@
 #include "analysis/stale_words.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 #include "references/container_storage.h"
@@ -12,9 +13,11 @@ namespace {
 // Whether words of blocks of that type are no addresses: behind the end of a text lies what was
 // there before.
 bool is_text(const BlockType& type) {
-  return type.source == TypeSource::kStructure && (type.name == to_string(StorageKind::kText) ||
-                                                   type.name == to_string(StorageKind::kText16) ||
-                                                   type.name == to_string(StorageKind::kText32));
+  constexpr std::array kTexts{StorageKind::kText, StorageKind::kText16, StorageKind::kText32,
+                              StorageKind::kStreamBuffer};
+  return type.source == TypeSource::kStructure &&
+         std::any_of(kTexts.begin(), kTexts.end(),
+                     [&](StorageKind text) { return type.name == to_string(text); });
 }
 
 // Whether the program or its runtime says the type; else how blocks look tells it, so that some of

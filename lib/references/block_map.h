@@ -45,7 +45,7 @@ class BlockMap final : public ChunkSink {
   };
   // What prefetch() knows of an address.
   struct Fetched {
-    SlotMap::Found slot;         // if there is one, nothing is known of the rest
+    SlotMap::Found slot;  // if there is one, nothing is known of the rest
     const Span* span = nullptr;
     const Cell* cell = nullptr;  // null: in none
   };

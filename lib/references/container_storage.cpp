@@ -34,6 +34,7 @@ const char* to_string(StorageKind kind) {
     case StorageKind::kText16: return "std::u16string characters";
     case StorageKind::kText32: return "std::wstring/u32string characters";
     case StorageKind::kArray: return "std::vector storage";
+    case StorageKind::kStreamBuffer: return "std::filebuf buffer";
   }
   return "unknown";
 }
@@ -180,6 +181,26 @@ void ContainerStorage::look_at_deque(const WordInMemory& word, BlockNumber block
   }
   deques_.push_back({block, first_word, (last_word - first_word) / kWordBytes + 1, first_buffer,
                      last_buffer, bytes});
+}
+
+// Of a std::basic_filebuf: where it reads and writes is in its std::basic_streambuf.
+void ContainerStorage::look_at_stream(const WordInMemory& word, BlockNumber block, uint64_t size) {
+  constexpr int kFirstPointer = -18;  // in words before the one with the buffer
+  constexpr int kPointers = 6;
+  constexpr uint64_t kSmallest = 64;
+  uint64_t begin = 0;
+  word.beside(0, begin);
+  uint64_t pointers = 0;
+  for (int i = kFirstPointer; i < kFirstPointer + kPointers; ++i) {
+    uint64_t pointer = 0;
+    if (!word.beside(i, pointer)) return;
+    if (pointer == 0) continue;
+    if (pointer < begin || pointer - begin > size) return;
+    ++pointers;
+  }
+  if (pointers >= 3 && size >= kSmallest && is_filled(begin, size)) {
+    mark(block, StorageKind::kStreamBuffer);
+  }
 }
 
 void ContainerStorage::follow(const BlockEdges& edges) {

@@ -3,6 +3,7 @@
 // A container is known by words beside each other, wherever they lie, that agree with each other
 // and with the blocks that they lead to:
 //
+//   std::filebuf         six pointers into the buffer ... | buffer | its size |
 //   std::vector          | begin | end | end of capacity |        end of capacity: the block's end
 //   std::string          | characters | size | capacity |         the block's size, a 0 at the end
 //   std::u16string, ...                                           and no 0 before
@@ -50,8 +51,9 @@ enum class StorageKind : uint8_t {
   kText16 = 8,
   kText32 = 9,
   kArray = 10,
+  kStreamBuffer = 11,
 };
-inline constexpr int kStorageKindCount = 11;
+inline constexpr int kStorageKindCount = 12;
 
 const char* to_string(StorageKind kind);  // "std::vector storage", ...
 
@@ -110,6 +112,7 @@ class ContainerStorage {
     }
     if (second != 0 && second < kMostBytes) {
       look_at_buckets(word, block, second, third);
+      look_at_stream(word, block, second);
       if (map_.may_hold(third)) look_at_deque(word, block, second);
     }
   }
@@ -167,6 +170,7 @@ class ContainerStorage {
   void look_at_buckets(const WordInMemory& word, BlockNumber block, uint64_t buckets,
                        uint64_t first);
   void look_at_deque(const WordInMemory& word, BlockNumber block, uint64_t map_size);
+  void look_at_stream(const WordInMemory& word, BlockNumber block, uint64_t size);
   bool is_filled(uint64_t address, uint64_t bytes);
   void mark(BlockNumber block, StorageKind kind);
 

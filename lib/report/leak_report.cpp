@@ -149,6 +149,11 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
                     " more are reachable through more than one of these, and counted in none.",
                 width);
   }
+  out.write("\n");
+  print_lines(out, "  ",
+              "A program that keeps addresses in another form (tagged, packed, or in the kernel as "
+              "epoll_data) hides its blocks: they look leaked, and are in use.",
+              width);
   const LeakGroup& first = census.groups.front();
   const Address example = census.blocks[census.sources[first.largest].block].address;
   if (first.stack == 0 && can_still_be_tracked(input.metadata)) {

@@ -256,13 +256,14 @@ void print_next_steps(Writer& out, const ReferenceReportInput& input, const Owne
                "heapsnap objects " + source, width);
   }
   if (!tree.example.is_null()) {
-    const bool is_of_several =
-        tree.nodes[tree.children[0].front()].kind == OwnerNode::Kind::kSeveral &&
-        tree.children[0].size() > 1;
-    print_step(out,
-               is_of_several ? "To see each step that leads to a block of the largest single owner:"
-                             : "To see each step that leads to a block of the largest owner:",
-               fmt::format("heapsnap why {} {}", address_text(tree.example), source), width);
+    const char* why = "To see each step that leads to a block of the largest owner:";
+    if (tree.nodes[tree.example_owner].kind == OwnerNode::Kind::kSeveral) {
+      why = "To see which roots lead to a block of the largest row, the nearest first:";
+    } else if (tree.example_owner != tree.children[0].front()) {
+      why = "To see each step that leads to a block of the largest single owner:";
+    }
+    print_step(out, why, fmt::format("heapsnap why {} {}", address_text(tree.example), source),
+               width);
   }
   print_growth_step(out, input.metadata, input.snapshot_path, width);
 }

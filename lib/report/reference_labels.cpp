@@ -241,6 +241,8 @@ void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, cons
              "look again:",
              fmt::format("heapsnap inject {}", pid_word(metadata.process)), ink, width);
   out.write(fmt::format("    heapsnap leaks {}\n", pid_word(metadata.process)));
+  print_step(out, "If it leaks no more, start it with the tracker:", "heapsnap run -- COMMAND",
+             width);
 }
 
 void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,

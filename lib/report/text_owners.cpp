@@ -17,6 +17,11 @@ namespace {
 
 constexpr const char* kOwnersHeading = "What keeps the blocks in use (usable bytes)";
 
+bool has_objects(const SnapshotMetadata& metadata) {
+  const std::vector<Runtime>& all = metadata.runtimes.runtimes;
+  return std::any_of(all.begin(), all.end(), [](const Runtime& one) { return one.objects != 0; });
+}
+
 void print_owner_table(TextPage& page, const OwnerSums& sums) {
   using Align = TextTable::Align;
   constexpr size_t kLeastRoot = 24;
@@ -71,7 +76,9 @@ void print_largest_owners(TextPage& page) {
   if (page.input.owners == nullptr) return print_why_no_owners(page);
   const OwnerSums& sums = *page.input.owners;
   if (sums.in_use.count == 0) return;
-  page.heading(kOwnersHeading);
+  page.heading(has_objects(page.input.metadata)
+                   ? "What keeps the memory in use (usable bytes; objects count as blocks)"
+                   : kOwnersHeading);
   print_owner_table(page, sums);
   if (sums.garbage.count != 0) {
     page.sentence(fmt::format(
@@ -88,10 +95,13 @@ void print_largest_owners(TextPage& page) {
     page.sentence("Nothing is leaked.");
     return;
   }
-  const std::string leaked =
+  std::string leaked =
       fmt::format("{} in {} ({}) are leaked: nothing leads to them.", size_text(sums.leaked.bytes),
                   count_text(sums.leaked.count, "block", "blocks"),
                   percent_text(sums.leaked.bytes, sums.in_use.bytes));
+  if (sums.leaked.bytes > sums.in_use.bytes / 4) {
+    leaked += " If the program tags or packs its addresses, they are in use.";
+  }
   if (is_worth_a_look(sums)) {
     print_command(page, leaked + " To list them:", commands.leaks);
   } else {

@@ -126,6 +126,25 @@ void** volatile g_large;
   say("kept mmapped", g_large[300'000]);
 }
 
+// What a FILE has not set, and what lies behind the characters in its buffer, is left over.
+FILE* volatile g_file;
+[[gnu::noinline]] void leak_in_file() {
+  g_file = std::fopen("/dev/null", "w");
+  constexpr size_t kPadding = 184;
+  constexpr size_t kWideStates = 240 + 96;
+  for (const size_t at : {kPadding, kWideStates}) {
+    void* const block = std::malloc(1000 + at);
+    std::memcpy(reinterpret_cast<char*>(g_file) + at, &block, sizeof block);
+    say("leaked direct file", block);
+  }
+}
+[[gnu::noinline]] void leak_in_file_buffer() {
+  std::fputs("a line\n", g_file);
+  void* const block = std::malloc(1000);
+  std::memcpy(g_file->_IO_buf_base + 512, &block, sizeof block);
+  say("leaked direct file_buffer", block);
+}
+
 volatile uintptr_t g_hidden;
 [[gnu::noinline]] void leak_hidden() {
   void* const block = std::malloc(104);
@@ -244,6 +263,8 @@ int main(int argc, char** argv) {
   leave_below_stack_pointer();
   keep_by_mapping();
   keep_by_mmapped_chunk();
+  leak_in_file();
+  leak_in_file_buffer();
   leak_hidden();
   leak_large();
   keep_by_coroutine();

@@ -8,9 +8,11 @@
 #include "base/error.h"
 #include "elf/unpacked_size.h"
 #include "platform/linux/self/helper_thread.h"
+#include "references/file_memory.h"
 #include "references/reference_scan.h"
 #include "references/scan_estimate.h"
 #include "references/side_work.h"
+#include "references/unset_words.h"
 #include "report/number_text.h"
 
 namespace heapsnap {
@@ -174,8 +176,10 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
         scan_apart(*target_, *map_, std::move(objects_.apart),
                    [this](const ScannedMemory& scanned) { count(scanned); }));
   }
+  UnsetWords set_only(*map_, unset_words_,
+                      has_objects ? static_cast<ReferenceSink&>(*object_references_) : kept);
   count(scan_blocks(
-      *target_, *map_, has_objects ? *object_references_ : kept,
+      *target_, *map_, set_only,
       [&](const FirstWord& first) {
         if (!may_have_type(first)) return;
         if (const TypeNumber entry = type_of(first); entry != 0) {
@@ -282,7 +286,11 @@ void ReferenceCapture::scan_roots() {
 
 void ReferenceCapture::find_known_blocks(const HeapModel& heap) {
   BlockMap::Hint hint;
-  for (const KnownBlock& known : find_thread_blocks(*target_, modules_, heap, types_)) {
+  std::vector<KnownBlock> found = find_thread_blocks(*target_, modules_, heap, types_);
+  FileMemory files = find_file_memory(*target_, modules_, types_);
+  unset_words_ = std::move(files.unset);
+  found.insert(found.end(), files.buffers.begin(), files.buffers.end());
+  for (const KnownBlock& known : found) {
     const auto place = map_->find(known.block.value(), hint);
     if (place && place->offset == 0) known_blocks_.emplace_back(place->block, entry_of(known.type));
   }

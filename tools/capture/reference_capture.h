@@ -178,6 +178,7 @@ class ReferenceCapture final : public ChunkSink {
   std::unique_ptr<ContainerStorage> storage_;  // null: not looked for
   // Number of a block, and its entry; ascending.
   std::vector<std::pair<BlockNumber, TypeNumber>> known_blocks_;
+  std::vector<AddressRange> unset_words_;
   size_t next_known_ = 0;
 };
 

@@ -81,9 +81,9 @@ int run_trim(const std::vector<std::string>& arguments) {
   const TrimResult result = trim_process(pid);
   const uint64_t given_back =
       result.anonymous_before - std::min(result.anonymous_before, result.anonymous_after);
-  fmt::print("process {}: anonymous memory {} before, {} after: {} given back{}\n", pid,
-             size_text(result.anonymous_before), size_text(result.anonymous_after),
-             size_text(given_back),
+  fmt::print("process {}: anonymous memory {} before, {} after:\n", pid,
+             size_text(result.anonymous_before), size_text(result.anonymous_after));
+  fmt::print("  {} given back{}\n", size_text(given_back),
              predicted.bytes ? ", " + size_text(*predicted.bytes) + " predicted" : "");
   fmt::print("  {}\n", effect_text(result.gave_up_pages, given_back));
   if (!no_estimate) {

@@ -155,8 +155,9 @@ class Watch {
                     "load it again: heapsnap inject " + std::to_string(process_.pid()));
       }
       react(now, rates_between(last, now));
-      last = now;
       churned_ = now.tracker ? churned(*now.tracker) : 0;
+      grew_ += now.held_bytes() - last.held_bytes();
+      last = now;
     }
   }
 
@@ -177,11 +178,14 @@ class Watch {
     if (has_ended) {
       print_step("To have a snapshot of its end, start it again with:",
                  "heapsnap run --at-exit last.hsnap -- COMMAND");
-    } else if (churned_ != 0) {
-      const NextStepPart step = churn_step(churned_, pid);
-      print_step(step.text, step.commands.front());
     } else if (process_.is_tracked()) {
-      print_step("To see which code allocated what is in use:", "heapsnap stacks " + pid);
+      if (churned_ == 0 || grew_ > 0) {
+        print_step("To see which code allocated what is in use:", "heapsnap stacks " + pid);
+      }
+      if (churned_ != 0) {
+        const NextStepPart step = churn_step(churned_, pid);
+        print_step(step.text, step.commands.front());
+      }
     } else {
       print_step("To see what its memory is used for:", "heapsnap attach " + pid);
     }
@@ -291,6 +295,7 @@ class Watch {
   uint64_t looks_ = 0;                       // after the first
   uint64_t responses_ = 0;
   uint64_t churned_ = 0;           // at the last look: churned_bytes()
+  int64_t grew_ = 0;               // since the first look, of what its growth is measured by
   std::deque<std::string> taken_;  // paths of snapshots that are kept, the newest last
 };
 

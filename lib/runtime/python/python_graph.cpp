@@ -247,7 +247,8 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
     objects_.add_buffer(Address(python_word(bytes, header + PythonArray::kShape)),
                         ObjectClass::kNoReferences);
   } else if (type.is_metatype) {
-    objects_.left_over.push_back({Address(python_word(bytes, header + docstring_at(layout_)))});
+    const auto text = cache_.word(at + header + docstring_at(layout_), kPythonWord);
+    if (text) objects_.left_over.push_back({Address(*text)});
   } else if (type.is_deque) {
     add_deque(at, bytes, header);
   } else if (type.family == Family::kModule && modules_.size() != kMostModules) {

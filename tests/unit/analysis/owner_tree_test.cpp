@@ -183,8 +183,8 @@ TEST_CASE("what threads were started with is the variable's that leads to it") {
   CHECK(tree.of_several == std::vector<uint32_t>{app, own});
 }
 
-TEST_CASE("the example is of an owner that has its blocks alone, if there is any") {
-  for (const bool is_any : {false, true}) {
+TEST_CASE("the example is of an owner that has its blocks alone, if one has enough of them") {
+  for (const size_t alone : {0, 24, 600}) {
     HandmadeHeap heap;
     const BlockNumber shared = heap.add(1016);
     for (const char* const name : {"a", "b"}) {
@@ -192,7 +192,11 @@ TEST_CASE("the example is of an owner that has its blocks alone, if there is any
       heap.hold(place, shared);
     }
     BlockNumber wanted = shared;
-    if (is_any) heap.hold(heap.add_place(RootKind::kVariable, "c"), wanted = heap.add(24));
+    if (alone != 0) {
+      const BlockNumber one = heap.add(alone);
+      heap.hold(heap.add_place(RootKind::kVariable, "c"), one);
+      if (alone > 1016 / 2) wanted = one;
+    }
     const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
     CHECK(tree.nodes[tree.children[0][0]].kind == OwnerNode::Kind::kSeveral);
     CHECK(tree.example == heap.address_of(wanted));

@@ -108,6 +108,23 @@ TEST_CASE("the storage of a vector reaches from its begin to the end of its bloc
   }
 }
 
+TEST_CASE("the buffer of a file stream is known by where the stream reads and writes") {
+  ContainerHeap heap;
+  const uint64_t buffer = heap.block(8200);
+  const uint64_t stream = heap.block(248);
+  heap.put(stream + 8, {buffer, buffer, buffer, buffer, buffer + 117, buffer + 8191});
+  heap.put(stream + 152, {buffer, 8191, 1});
+  CHECK(heap.kind(buffer) == "std::filebuf buffer");
+  SUBCASE("in none of which it is outside") {
+    heap.put(stream + 8, {buffer - 8});
+    CHECK(heap.kind(buffer) == "");
+  }
+  SUBCASE("and by its size") {
+    heap.put(stream + 152, {buffer, 4096, 1});
+    CHECK(heap.kind(buffer) == "");
+  }
+}
+
 TEST_CASE("a list is found behind a million nodes that look like lists") {
   constexpr uint64_t kNodes = (1 << 20) + 10'000;
   const uint64_t header = ContainerHeap::kData.value() + 64;
