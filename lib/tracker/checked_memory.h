@@ -17,15 +17,22 @@ class CheckedMemory {
  public:
   bool read(uint64_t address, void* to, uint64_t size) {
     if (size == 0) return true;
-    if (address < kPage || address + size < address) return false;
+    const void* const from = view(address, size);
+    if (from == nullptr) return false;
+    __builtin_memcpy(to, from, size);
+    return true;
+  }
+
+  // The bytes themselves; null: they cannot be read.
+  const void* view(uint64_t address, uint64_t size) {
+    if (address < kPage || address + size < address) return nullptr;
     for (uint64_t page = address & ~(kPage - 1); page < address + size; page += kPage) {
       uint64_t& known = known_[page / kPage % kKnown];
       if (known == page) continue;
-      if (!is_word_readable(page)) return false;
+      if (!is_word_readable(page)) return nullptr;
       known = page;
     }
-    __builtin_memcpy(to, reinterpret_cast<const void*>(address), size);
-    return true;
+    return reinterpret_cast<const void*>(address);
   }
 
  private:

@@ -112,6 +112,7 @@ class PythonStackWalk {
   static constexpr uint64_t kCodeSize = 16;  // PyVarObject
   static constexpr uint64_t kUnit = 2;       // bytes of an instruction
   static constexpr uint64_t kMostUnits = 1ULL << 31;
+  static constexpr uint8_t kOwnedByGenerator = 1;
   static constexpr uint8_t kOwnedByLoop = 3;  // FRAME_OWNED_BY_CSTACK: of no function
 
   bool word(uint64_t address, uint64_t& value) {
@@ -135,19 +136,30 @@ class PythonStackWalk {
       return true;
     }
     InterpreterCall& call = calls.calls[calls.count];
-    if (!read_code(frame.word(layout_.frame_code), frame.word(layout_.frame_instruction), call)) {
+    uint32_t first = 0;
+    if (!read_code(frame.word(layout_.frame_code), frame.word(layout_.frame_instruction), call,
+                   first)) {
       return false;
     }
-    call.is_entry = layout_.frame_entry != kNoOffset && frame.bytes[layout_.frame_entry] == 1;
-    ++calls.count;
+    const bool is_entry = layout_.frame_entry != kNoOffset && frame.bytes[layout_.frame_entry] == 1;
+    // Where Python prepares a call, or cleans up behind one: of a function that has not begun, or
+    // of none that anybody wrote (3.13 calls __init__ from a frame of its own).
+    const bool is_complete = owner == kOwnedByGenerator || call.instruction >= first * kUnit;
+    if (is_complete) {
+      call.is_entry = is_entry;
+      ++calls.count;
+    } else if (is_entry && calls.count != 0) {
+      calls.calls[calls.count - 1].is_entry = true;
+    }
     return true;
   }
 
-  bool read_code(uint64_t at, uint64_t instruction, InterpreterCall& call) {
+  bool read_code(uint64_t at, uint64_t instruction, InterpreterCall& call, uint32_t& first) {
     uint64_t size = StructPart::end_of(kCodeSize + 8, layout_.code_name, 8);
     size = StructPart::end_of(size, layout_.code_file, 8);
     size = StructPart::end_of(size, layout_.code_lines, 8);
     size = StructPart::end_of(size, layout_.code_first_line, 4);
+    size = StructPart::end_of(size, layout_.code_first_traceable, 4);
     StructPart code;
     if (!code.read(memory_, at, size) || code.word(kType) != layout_.code_type) return false;
     const uint64_t units = code.word(kCodeSize);
@@ -156,6 +168,7 @@ class PythonStackWalk {
     if (units > kMostUnits || instruction + kUnit < begin) return false;
     const uint64_t offset = instruction < begin ? 0 : instruction - begin;
     if (offset > units * kUnit) return false;
+    first = code.number(layout_.code_first_traceable);
     call = {at,
             code.word(layout_.code_name),
             code.word(layout_.code_file),

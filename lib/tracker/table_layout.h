@@ -220,14 +220,11 @@ inline constexpr uint32_t kLongestFile = 4096;        // the same; of a path the
 inline constexpr uint32_t kLongestLineTable = 32768;  // longer ones are left out
 
 // Copied when the function was first seen, since its code may be deleted long before the table is
-// read. The code object and what it leads to tell it from a later one at the same address.
+// read. Functions of which all of this is the same have one entry.
 struct FunctionRecord {
   uint32_t language;  // kInterpreter...
   uint32_t first_line;
-  uint64_t code;
-  uint64_t name_object;
-  uint64_t file_object;
-  uint64_t line_object;
+  uint64_t identity;  // a hash of all that follows
   CopiedText name;
   CopiedText file;
   CopiedText lines;       // Python: co_linetable; Ruby: insns_info.body
@@ -246,7 +243,9 @@ inline constexpr uint32_t kInterpreterRuby = 2;    // of 3.1 and later
 inline constexpr uint32_t kNoOffset = 0xffffffff;
 struct InterpreterLayout {
   uint32_t kind;  // kInterpreter...
-  uint32_t reserved;
+  // An int in Python's code: how many instructions come before what its programmers wrote. A frame
+  // that is there is not shown, as in Python's own tracebacks.
+  uint32_t code_first_traceable;
   uint64_t loop_begin;  // the code of the interpreter's loop
   uint64_t loop_end;
   // The thread's own state (PyThreadState): thread_specific(key), where *key says {1, key}.
@@ -427,7 +426,7 @@ inline constexpr uint32_t kLimitFunctions = 128;
 
 static_assert(sizeof(ChunkedTable) == 32 && sizeof(StackNode) == 16 && sizeof(StackRecord) == 48);
 static_assert(sizeof(PendingCounts) == 32 && sizeof(ThreadRecord) == 128);
-static_assert(sizeof(FunctionRecord) == 120 && sizeof(InterpreterLayout) == 216);
+static_assert(sizeof(FunctionRecord) == 96 && sizeof(InterpreterLayout) == 216);
 static_assert(sizeof(ModuleRecord) == 88 && sizeof(HookEntry) == 40 && sizeof(Region) == 32);
 
 }  // namespace heapsnap::tracker

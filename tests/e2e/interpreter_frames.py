@@ -131,6 +131,8 @@ def check_inject(heapsnap, python, options, how):
         found = check(heapsnap, program.pid, program.blocks, how)
         check_places(found, program.blocks)
         program.call("deleted")
+        program.call("replaced")
+        program.call("made")
         program.call("threads")
         check(heapsnap, program.pid, program.blocks, f"{how}, threads")
         program.call("native")

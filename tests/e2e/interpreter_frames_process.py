@@ -152,6 +152,30 @@ def deleted():
         exec(compile(f"def other{i}(): return {i}\n", "/nowhere/other.py", "exec"), {})
 
 
+def replaced():
+    """Each function takes the places of the one before it: of its code, its name, its file's name and its lines."""
+    for i in range(20):
+        empty = "\n" * (i % 5)
+        space = {"big": big}
+        exec(compile(f"def one{i:02}():{empty}\n    big()\none{i:02}()\n", f"/nowhere/file{i // 2:02}.py", "exec"), space)
+        space.clear()
+
+
+class Sold(Shop):
+    def __init__(self, number):
+        if number > 97:
+            big()
+
+    def __del__(self):
+        pass
+
+
+def made():
+    """As often as it takes for Python to have a way of its own for it."""
+    for i in range(100):
+        Sold(i)
+
+
 def in_thread():
     several()
 

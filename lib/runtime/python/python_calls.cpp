@@ -131,6 +131,7 @@ class Finding {
     to.code_first_line = from.code_first_line;
     to.code_lines = from.code_lines;
     to.code_instructions = from.code_instructions;
+    to.code_first_traceable = from.code_first_traceable;
     to.text_length = from.text_length;
     to.text_state = from.text_state;
     to.text_ascii = from.text_ascii_size;

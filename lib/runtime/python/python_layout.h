@@ -119,7 +119,8 @@ struct PythonLayout {
   uint32_t code_file = 0;
   uint32_t code_first_line = 0;
   uint32_t code_lines = 0;
-  uint32_t code_instructions = 0;  // since 3.11
+  uint32_t code_instructions = 0;     // since 3.11
+  uint32_t code_first_traceable = 0;  // the same
   PythonLineTable lines = PythonLineTable::kAddresses;
   // What an arena and a pool are (ARENA_SIZE, POOL_SIZE of obmalloc.c)
   uint64_t arena_bytes = 0;

@@ -187,6 +187,7 @@ def frames(version):
         "code_variables": f"{code}co_localsplusnames",
         "code_name": f"{code}co_qualname",
         "code_instructions": f"{code}co_code_adaptive",
+        "code_first_traceable": f"{code}_co_firsttraceable",
     }
 
 

@@ -47,6 +47,7 @@ constexpr uint64_t kCodeType = 0x400000;
 constexpr uint64_t kLock = 0x500000;
 constexpr uint64_t kFrameBytes = 0x100;
 constexpr uint64_t kInstructions = 0xc0;
+constexpr uint64_t kFirstTraceable = 0xb0;
 
 InterpreterLayout layout_of(bool has_entries) {
   InterpreterLayout layout{};
@@ -67,6 +68,7 @@ InterpreterLayout layout_of(bool has_entries) {
   layout.code_first_line = 72;
   layout.code_lines = 144;
   layout.code_instructions = kInstructions;
+  layout.code_first_traceable = kFirstTraceable;
   return layout;
 }
 
@@ -310,6 +312,23 @@ TEST_CASE("a frame that has not begun, and a thread without frames") {
   python.memory.put<uint64_t>(kThread + 0x80 + 8, 0);
   REQUIRE(python.take());
   CHECK(python.calls.count == 0);
+}
+
+TEST_CASE("a frame in front of the first line of its function is none yet") {
+  FakePython python;
+  for (uint64_t i = 0; i < 4; ++i) python.frame(i, i == 3, i == 2);
+  for (const uint64_t i : {uint64_t{0}, uint64_t{2}}) {
+    python.memory.put<uint32_t>(FakePython::code_at(i) + kFirstTraceable, 5);
+  }
+  REQUIRE(python.take());
+  REQUIRE(python.calls.count == 2);
+  CHECK(python.calls.calls[0].code == FakePython::code_at(1));
+  CHECK(python.calls.calls[0].is_entry);  // since the one outside of it was
+  CHECK(python.calls.calls[1].code == FakePython::code_at(3));
+  constexpr uint8_t kOwnedByGenerator = 1;
+  python.memory.put<uint8_t>(FakePython::frame_at(0) + 70, kOwnedByGenerator);
+  REQUIRE(python.take());
+  CHECK(python.calls.count == 3);
 }
 
 TEST_CASE("more frames than are wanted, and a chain that does not end") {

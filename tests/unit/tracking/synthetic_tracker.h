@@ -103,7 +103,6 @@ class SyntheticTracker {
     tracker::FunctionRecord record{};
     record.language = tracker::kInterpreterPython;
     record.first_line = function.first_line;
-    record.code = 0x1000;
     record.name = function.name;
     record.file = function.file;
     record.lines = function.lines;
