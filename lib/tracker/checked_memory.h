@@ -23,6 +23,9 @@ class CheckedMemory {
     return true;
   }
 
+  // Compares in the kernel, so the word may be unmapped at any moment.
+  static bool is_equal(uint64_t address, uint32_t value) { return is_word_equal(address, value); }
+
   // The bytes themselves; null: they cannot be read.
   const void* view(uint64_t address, uint64_t size) {
     if (address < kPage || address + size < address) return nullptr;

@@ -77,6 +77,10 @@ uint64_t own_stack_begin(uint64_t sp) {
   return 0;
 }
 
+bool is_word_equal(uint64_t address, uint32_t value) {
+  return compare_word(address, value) == WordState::kEqual;
+}
+
 bool is_word_readable(uint64_t address) {
   const WordState state = compare_word(address, 0);
   return state == WordState::kEqual || state == WordState::kOther;

@@ -26,6 +26,9 @@ bool may_live(uint64_t tid_word, uint32_t tid);
 // the block does not say so.
 uint64_t own_stack_begin(uint64_t sp);
 
+// Whether it is that, where it can be read.
+bool is_word_equal(uint64_t address, uint32_t value);
+
 // Whether the aligned word at `address` can be read without a fault.
 bool is_word_readable(uint64_t address);
 

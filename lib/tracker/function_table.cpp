@@ -92,8 +92,12 @@ void clear_function_table() {
   if (index != nullptr) unmap_working_memory(index, (index_mask + 1) * sizeof(uint32_t));
   index = nullptr;
   texts.clear();
+  reset_function_table_lock();
 }
 
+bool lock_function_table_soon() {
+  return lock.lock_soon();
+}
 bool lock_function_table() {
   return lock.lock();
 }

@@ -21,14 +21,20 @@ class FutexLock {
                                        __ATOMIC_RELAXED);
   }
 
-  // False after about a second: the holder has been lost (a longjmp out of a signal handler, a
-  // killed thread) or does not run. The caller drops its event and counts it, rather than hang.
-  bool lock() {
+  // False after some microseconds.
+  bool lock_soon() {
     if (try_lock()) return true;
     for (int i = 0; i < 100; ++i) {
       relax();
       if (__atomic_load_n(&word_, __ATOMIC_RELAXED) == 0 && try_lock()) return true;
     }
+    return false;
+  }
+
+  // False after about a second: the holder has been lost (a longjmp out of a signal handler, a
+  // killed thread) or does not run. The caller drops its event and counts it, rather than hang.
+  bool lock() {
+    if (lock_soon()) return true;
     for (int i = 0; i < 100; ++i) {
       if (__atomic_exchange_n(&word_, 2, __ATOMIC_ACQUIRE) == 0) return true;
       timespec wait{0, 10'000'000};

@@ -17,11 +17,10 @@ Room* room = nullptr;
 
 // What is asked for is what is known here; nothing of the process is called but
 // pthread_getspecific(3), which reads and never locks.
-uint64_t own_thread(const InterpreterLayout& layout, PythonStackWalk<CheckedMemory>& walk) {
-  const uint32_t key = walk.key();
-  if (key == kNoOffset || layout.thread_specific == 0) return 0;
+uint64_t own_thread(const InterpreterLayout& layout) {
+  if (layout.thread_specific == 0) return 0;
   const auto specific = reinterpret_cast<void* (*)(uint32_t)>(layout.thread_specific);
-  return reinterpret_cast<uint64_t>(specific(key));
+  return reinterpret_cast<uint64_t>(specific(static_cast<uint32_t>(layout.key)));
 }
 
 // In memory that each thread has from its start on.
@@ -59,7 +58,11 @@ uint32_t extend(uint32_t stack, const InterpreterLayout& layout, CheckedMemory& 
 template <typename Walk>
 uint32_t with_calls(uint32_t stack, const InterpreterLayout& layout, CheckedMemory& memory,
                     Walk& walk, uint64_t thread) {
-  if (!walk.has_lock(thread) || !lock_function_table()) return stack;
+  if (!walk.has_lock(thread)) return stack;
+  if (!lock_function_table_soon()) {
+    add(control.directory->unread_interpreters, 1);
+    return stack;
+  }
   uint32_t extended = stack;
   if (room != nullptr) {
     InterpreterCalls calls{room->calls, calls_at_most(stack), 0, false};
@@ -96,7 +99,7 @@ __attribute__((noinline)) uint32_t with_interpreter_frames(uint32_t stack) {
   CheckedMemory memory;
   if (kind == kInterpreterPython) {
     PythonStackWalk walk(layout, memory);
-    return with_calls(stack, layout, memory, walk, own_thread(layout, walk));
+    return with_calls(stack, layout, memory, walk, own_thread(layout));
   }
   RubyStackWalk walk(layout, memory);
   return with_calls(stack, layout, memory, walk, own_context(layout, memory));

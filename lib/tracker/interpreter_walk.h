@@ -7,8 +7,9 @@
 //   execution context ──► | ... values | frame of load() | frame of main() |  up to the stack's end
 //                                        iseq ──► its body ──► label, path, tables of lines
 //
-// `memory` is whatever has `bool read(uint64_t address, void* to, uint64_t size)`: in the tracker
-// memory that is checked before it is read, in tests bytes. The walk is bounded, and what does not
+// `memory` is whatever has `bool read(uint64_t address, void* to, uint64_t size)`, and
+// `bool is_equal(uint64_t address, uint32_t value)` of what may be unmapped meanwhile: in the
+// tracker memory that is checked before it is read, in tests bytes. The walk is bounded, and what does not
 // fit (an object of another type, an address of nothing, a chain that does not end) ends it without
 // a result: a thread has the frames that it has, or none.
 #pragma once
@@ -62,28 +63,27 @@ struct StructPart {
   }
 };
 
+// A thread that does not have the lock may find that its interpreter is just being unloaded. So all
+// it learns is whether the word is `value`, from the kernel.
+template <typename Memory>
+bool is_held_by(Memory& memory, uint64_t holder, uint64_t value) {
+  const auto low = static_cast<uint32_t>(value);
+  const auto high = static_cast<uint32_t>(value >> 32);
+  return value != 0 && memory.is_equal(holder, low) && memory.is_equal(holder + sizeof low, high);
+}
+
 template <typename Memory>
 class PythonStackWalk {
  public:
   PythonStackWalk(const InterpreterLayout& layout, Memory& memory)
       : layout_(layout), memory_(memory) {}
 
-  // The key by which the thread has its state; kNoOffset where there is none yet, or none any more.
-  uint32_t key() {
-    uint32_t words[2];  // Py_tss_t
-    if (!memory_.read(layout_.key, words, sizeof words) || words[0] != 1) return kNoOffset;
-    return words[1];
-  }
-
   // Whether the thread whose state `thread` is has the interpreter's lock. Only words of the
   // interpreter's own data are looked at, nothing of a state that may have been freed. With the
   // lock nobody else changes or frees what the walk reads.
   bool has_lock(uint64_t thread) {
-    uint64_t holder = 0;
-    uint32_t locked = 1;
-    return thread != 0 && word(layout_.holder, holder) && holder == thread &&
-           (layout_.locked == 0 || memory_.read(layout_.locked, &locked, sizeof locked)) &&
-           locked != 0;
+    return is_held_by(memory_, layout_.holder, thread) &&
+           (layout_.locked == 0 || memory_.is_equal(layout_.locked, 1));
   }
 
   // False: something does not fit.
@@ -190,10 +190,7 @@ class RubyStackWalk {
       : layout_(layout), memory_(memory) {}
 
   // Whether `context`, which the thread has for its own, is the one that runs.
-  bool has_lock(uint64_t context) {
-    uint64_t holder = 0;
-    return context != 0 && word(layout_.holder, holder) && holder == context;
-  }
+  bool has_lock(uint64_t context) { return is_held_by(memory_, layout_.holder, context); }
 
   // False: something does not fit.
   bool take(uint64_t context, InterpreterCalls& calls) {

@@ -75,7 +75,8 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
   reset_stack_table_lock();
   reset_module_lock();
-  reset_function_table_lock();
+  // Else it may be half changed, and stays locked.
+  if (holds_functions) reset_function_table_lock();
   holds_modules = false;
   start_lock = FutexLock();
   Directory* directory = control.directory;

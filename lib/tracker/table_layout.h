@@ -248,7 +248,7 @@ struct InterpreterLayout {
   uint32_t code_first_traceable;
   uint64_t loop_begin;  // the code of the interpreter's loop
   uint64_t loop_end;
-  // The thread's own state (PyThreadState): thread_specific(key), where *key says {1, key}.
+  // The thread's own state (PyThreadState): thread_specific(key).
   uint64_t thread_specific;  // void* (*)(uint32_t), as pthread_getspecific(3)
   uint64_t key;
   // The thread has the interpreter's lock where *holder is its state and *locked, an int, is not 0.
@@ -391,7 +391,8 @@ struct Directory {
   // Frames of an interpreter. All zeros in trackers that know of none.
   ChunkedTable functions;             // FunctionRecord; no chunks: they were never asked for
   uint64_t takes_interpreter_frames;  // whether they were, at the last start
-  uint64_t unread_interpreters;       // stacks without them, since what was there did not fit
+  uint64_t unread_interpreters;       // stacks without them, since what was there did not fit, or
+                                      // who added the last ones never came to the end
   uint64_t dropped_functions;         // frames of kUnknownFunction
   InterpreterLayout interpreter;
 };

@@ -196,7 +196,6 @@ void name_interpreted_frames(const CallStacks& stacks, SourceFrames& names) {
       frame.language = function.language;
       frame.offset = at;
       frame.line = line_of(function, at);
-      if (frame.line == 0) frame.line = function.first_line;
     } else {
       frame.function = names.intern(kUnknownName);
     }

@@ -55,6 +55,10 @@ class Finding {
     if (!find_lock(interpreters)) {
       return "its lock is not where other builds of " + place_.version + " have it";
     }
+    if (!find_key()) {
+      found_.may_start_later = true;
+      return "its threads do not know their states yet";
+    }
     if (!find_symbols()) return "it does not export what its frames are known by";
     const Address get_specific = find_get_specific(modules_);
     if (get_specific.is_null()) return "the C library's pthread_getspecific was not found";
@@ -70,13 +74,22 @@ class Finding {
     return runtime.contains(at, sizeof(uint64_t)) ? at.value() : 0;
   }
 
+  // Py_tss_t: whether there is a key, and which. None is made while Python runs.
+  bool find_key() {
+    const Address at = place_.runtime + place_.layout->runtime_thread_key;
+    const auto is_made = target_.memory().read_value<uint32_t>(at);
+    const auto key = target_.memory().read_value<uint32_t>(at + sizeof(uint32_t));
+    if (is_made != 1U || !key) return false;
+    found_.layout.key = *key;
+    return true;
+  }
+
   bool find_lock(const std::vector<Address>& interpreters) {
     const PythonLayout& from = *place_.layout;
     tracker::InterpreterLayout& to = found_.layout;
-    to.key = runtime_word(place_.runtime + from.runtime_thread_key);
     if (from.runtime_current_thread != 0) {
       to.holder = runtime_word(place_.runtime + from.runtime_current_thread);
-      return to.key != 0 && to.holder != 0;
+      return to.holder != 0;
     }
     // Of several, each may have a lock of its own.
     if (interpreters.size() != 1) return false;
@@ -92,7 +105,7 @@ class Finding {
     if (held > place_.runtime_size || holder > place_.runtime_size) return false;
     to.locked = runtime_word(interpreters.front() + held);
     to.holder = runtime_word(interpreters.front() + holder);
-    return to.key != 0 && to.locked != 0 && to.holder != 0;
+    return to.locked != 0 && to.holder != 0;
   }
 
   bool find_symbols() {

@@ -34,6 +34,11 @@ class FakeMemory {
     return true;
   }
 
+  bool is_equal(uint64_t address, uint32_t value) {
+    uint32_t word = 0;
+    return read(address, &word, sizeof word) && word == value;
+  }
+
   size_t reads = 0;
 
  private:
@@ -52,7 +57,6 @@ constexpr uint64_t kFirstTraceable = 0xb0;
 InterpreterLayout layout_of(bool has_entries) {
   InterpreterLayout layout{};
   layout.kind = kInterpreterPython;
-  layout.key = kLock;
   layout.holder = kLock + 8;
   layout.locked = has_entries ? 0 : kLock + 16;
   layout.code_type = kCodeType;
@@ -82,8 +86,6 @@ struct FakePython {
     } else {
       memory.put<uint64_t>(kThread + 56, kFrames);
     }
-    memory.put<uint32_t>(kLock, 1);
-    memory.put<uint32_t>(kLock + 4, 5);
     memory.put<uint64_t>(kLock + 8, kThread);
     memory.put<uint32_t>(kLock + 16, 1);
   }
@@ -396,7 +398,6 @@ TEST_CASE("what does not fit leads to no frames") {
 TEST_CASE("only a thread that has the lock has frames") {
   FakePython python(false);
   PythonStackWalk<FakeMemory> walk(python.layout, python.memory);
-  CHECK(walk.key() == 5);
   CHECK(walk.has_lock(kThread));
   CHECK_FALSE(walk.has_lock(0));
   CHECK_FALSE(walk.has_lock(kThread + 8));
@@ -404,10 +405,30 @@ TEST_CASE("only a thread that has the lock has frames") {
   CHECK_FALSE(walk.has_lock(kThread));
   python.layout.locked = 0;
   CHECK(walk.has_lock(kThread));
-  python.memory.put<uint32_t>(kLock, 0);
-  CHECK(walk.key() == kNoOffset);
-  python.layout.key = 0xdead0000;
-  CHECK(walk.key() == kNoOffset);
+  python.memory.put<uint32_t>(kLock + 12, 1);  // alike in the lower half
+  CHECK_FALSE(walk.has_lock(kThread));
+}
+
+namespace {
+
+// Of an interpreter that another thread unloads: whatever is read may be gone.
+struct UnloadedMemory {
+  bool read(uint64_t, void*, uint64_t) {
+    ++reads;
+    return false;
+  }
+  bool is_equal(uint64_t, uint32_t) { return false; }
+  size_t reads = 0;
+};
+
+}  // namespace
+
+TEST_CASE("who does not have the lock reads nothing that may be unloaded") {
+  UnloadedMemory memory;
+  const InterpreterLayout python = layout_of(false);
+  CHECK_FALSE(PythonStackWalk<UnloadedMemory>(python, memory).has_lock(kThread));
+  CHECK_FALSE(RubyStackWalk<UnloadedMemory>(python, memory).has_lock(kThread));
+  CHECK(memory.reads == 0);
 }
 
 TEST_CASE("words that anybody has overwritten") {

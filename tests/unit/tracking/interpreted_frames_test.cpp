@@ -173,9 +173,9 @@ TEST_CASE("names of functions come from the tracker's copies") {
   };
   const std::vector<std::string> expected = {"Shop.handle /app/app.py:12",
                                              "Shop.handle /app/app.py:13",
-                                             "Shop.handle /app/app.py:12",
-                                             "größe_Ω é.py:7",
-                                             "(unknown function) :1",
+                                             "Shop.handle /app/app.py:0",
+                                             "größe_Ω é.py:0",
+                                             "(unknown function) :0",
                                              "(unknown function) :0",
                                              "abc :0",
                                              "(unknown function) :0",
