@@ -9,9 +9,9 @@
 //
 // `memory` is whatever has `bool read(uint64_t address, void* to, uint64_t size)`, and
 // `bool is_equal(uint64_t address, uint32_t value)` of what may be unmapped meanwhile: in the
-// tracker memory that is checked before it is read, in tests bytes. The walk is bounded, and what does not
-// fit (an object of another type, an address of nothing, a chain that does not end) ends it without
-// a result: a thread has the frames that it has, or none.
+// tracker memory that is checked before it is read, in tests bytes. The walk is bounded, and what
+// does not fit (an object of another type, an address of nothing, a chain that does not end) ends
+// it without a result: a thread has the frames that it has, or none.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,8 @@ def libraries():
     for path in sorted(glob.glob("/usr/lib/*/libpython3.11.so.1.0")):
         yield path, "/usr"
     for version in ("3.12", "3.13"):
-        for path in sorted(glob.glob(f"{os.path.expanduser('~/.pyenv')}/versions/{version}.*/lib/libpython3*.so.1.0"))[:1]:
+        pyenv = os.path.expanduser("~/.pyenv")
+        for path in sorted(glob.glob(f"{pyenv}/versions/{version}.*/lib/libpython3*.so.1.0"))[:1]:
             yield path, os.path.dirname(os.path.dirname(path))
 
 
