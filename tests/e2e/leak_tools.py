@@ -30,7 +30,7 @@ FUNCTIONS = {
     "leak_one": "one", "leak_list": "list", "leak_ring": "ring", "make_tree": "tree", "leak_in_freed": "freed",
     "leave_below_stack_pointer": "stack", "leak_hidden": "hidden", "leak_large": "large",
     "leave_on_own_stack": "ended_thread", "leak_in_file": "file",
-    "leak_in_file_buffer": "file_buffer", "keep_by_interior": "interior", "keep_by_mapping": "mapping",
+    "leak_behind_text": "file_buffer", "keep_by_interior": "interior", "keep_by_mapping": "mapping",
     "keep_by_mmapped_chunk": "mmapped", "keep_by_thread_local": "thread_local", "make_for_register": "register",
     "park": "coroutine", "hold": "module",
 }

@@ -20,7 +20,7 @@ import reference_sources
 # Which functions of known_leaks leak what it calls so.
 LEAKING = {"one": "leak_one", "list": "leak_list", "ring": "leak_ring", "tree": "make_tree", "freed": "leak_in_freed",
            "stack": "leave_below_stack_pointer", "hidden": "leak_hidden", "large": "leak_large",
-           "ended_thread": "leave_on_own_stack", "file": "leak_in_file", "file_buffer": "leak_in_file_buffer"}
+           "ended_thread": "leave_on_own_stack", "file": "leak_in_file", "file_buffer": "leak_behind_text"}
 ADDING = {"g_sessions": "add_session", "g_events": "add_event", "g_index": "add_entry"}
 
 

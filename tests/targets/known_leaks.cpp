@@ -138,7 +138,7 @@ FILE* volatile g_file;
     say("leaked direct file", block);
   }
 }
-[[gnu::noinline]] void leak_in_file_buffer() {
+[[gnu::noinline]] void leak_behind_text() {
   std::fputs("a line\n", g_file);
   void* const block = std::malloc(1000);
   std::memcpy(g_file->_IO_buf_base + 512, &block, sizeof block);
@@ -264,7 +264,7 @@ int main(int argc, char** argv) {
   keep_by_mapping();
   keep_by_mmapped_chunk();
   leak_in_file();
-  leak_in_file_buffer();
+  leak_behind_text();
   leak_hidden();
   leak_large();
   keep_by_coroutine();

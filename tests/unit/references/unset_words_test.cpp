@@ -10,7 +10,7 @@ using namespace heapsnap;
 
 namespace {
 
-struct Kept final : ReferenceSink {
+struct LastBatch final : ReferenceSink {
   void on_references(const ReferenceBatch& batch) override {
     counts.assign(batch.counts.begin(), batch.counts.end());
     offsets.assign(batch.offsets.begin(), batch.offsets.end());
@@ -39,7 +39,7 @@ TEST_CASE("references by words that are not set are left out, and no others") {
   const std::vector<AddressRange> words{{Address(0x10050 + 8), Address(0x10050 + 24)},
                                         {Address(0x90000), Address(0x90010)},
                                         {Address(0x10050 + 40), Address(0x10050 + 48)}};
-  Kept kept;
+  LastBatch kept;
   UnsetWords set_only(map, words, kept);
   const std::vector<uint32_t> counts{1, 4, 1};
   const std::vector<uint32_t> offsets{1, 0, 1, 3, 5, 2};
