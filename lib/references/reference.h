@@ -20,11 +20,14 @@ using BlockNumber = uint32_t;
 inline constexpr BlockNumber kNoBlock = UINT32_MAX;
 
 // How far past a block's first byte, or past where the object in a slot begins, a reference points:
-// in words of eight bytes, if it is a few of them.
+// in words of eight bytes, if it is a few of them. The lowest bit may be a mark of a language
+// runtime's.
 inline constexpr uint8_t kFarInside = UINT8_MAX;
 constexpr uint8_t how_far_inside(uint64_t bytes) {
   constexpr uint64_t kWord = 8;
-  const bool is_near = bytes % kWord == 0 && bytes / kWord < kFarInside;
+  constexpr uint64_t kMark = 1;
+  const bool is_near =
+      bytes % kWord <= kMark && bytes / kWord < kFarInside && (bytes == 0 || bytes >= kWord);
   return is_near ? static_cast<uint8_t>(bytes / kWord) : kFarInside;
 }
 

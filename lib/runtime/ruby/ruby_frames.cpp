@@ -1,6 +1,7 @@
 #include "runtime/ruby/ruby_frames.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -12,8 +13,7 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kStackWord = 8;
-// VM_ENV_DATA_SIZE: method or block, link, flags. `ep` leads to the last one.
-constexpr uint64_t kEnvWords = 3;
+constexpr uint64_t kEnvWords = RubyEnvironment::kDataWords;
 constexpr uint64_t kEscaped = 4;  // VM_ENV_FLAG_ESCAPED
 
 }  // namespace
@@ -125,27 +125,41 @@ bool RubyFrames::read_stack(const Context& context, Stack& stack, std::vector<Fr
   return true;
 }
 
+std::optional<RubyFrames::Moved> RubyFrames::moved_of(const Frame& frame) {
+  const auto flags = cache_.word(frame.ep, kStackWord);
+  const auto at = cache_.word(frame.ep + kStackWord, kStackWord);
+  if (!flags || (*flags & kEscaped) == 0 || !at || !RubyValue::is_object(*at)) return std::nullopt;
+  std::array<std::byte, RubyLayout::kLeastSlot> slot;
+  if (cache_.read(Address(*at), slot) != slot.size()) return std::nullopt;
+  const auto env = RubyEnvironment::of_slot(slot);
+  if (!env || env->ep != frame.ep) return std::nullopt;
+  return Moved{*at, *env};
+}
+
 Address RubyFrames::locals_of(const Frame& frame, const Stack& stack, uint64_t count) {
-  constexpr uint64_t kEnv = 0;     // imemo_env
-  constexpr uint64_t kEnvEp = 16;  // rb_env_t: flags, iseq, ep, env, env_size
-  constexpr uint64_t kEnvValues = 24;
   const uint64_t bytes = (count + kEnvWords - 1) * kStackWord;
   if (!frame.ep.is_aligned(kStackWord) || frame.ep.value() < bytes) return {};
   const Address first(frame.ep.value() - bytes);
-  if (frame.ep >= stack.begin && frame.ep < stack.end) {
+  if (stack.contains(frame.ep)) {
     return first >= stack.begin && frame.ep < frame.sp ? first : Address();
   }
-  const auto flags = cache_.word(frame.ep, kStackWord);
-  const auto env = cache_.word(frame.ep + kStackWord, kStackWord);
-  if (!flags || (*flags & kEscaped) == 0 || !env || !RubyValue::is_object(*env)) return {};
-  const auto env_flags = cache_.word(Address(*env), kStackWord);
-  if (!env_flags || RubyValue::type_of(*env_flags) != RubyType::kImemo ||
-      (*env_flags >> 12 & 0xf) != kEnv) {
-    return {};
+  const auto moved = moved_of(frame);
+  return moved && moved->env.values <= first ? first : Address();
+}
+
+// In the place of the flags there is the imemo_env since then, for the collector to find.
+AddressRange RubyFrames::copied_words(const Frame& frame, const Stack& stack, AddressRange values) {
+  if (stack.contains(frame.ep) || !frame.ep.is_aligned(kStackWord)) return {};
+  const auto moved = moved_of(frame);
+  if (!moved) return {};
+  const uint64_t bytes = moved->env.ep - moved->env.values;
+  const StructBytes words(stack.values, kStackWord);
+  for (Address at = values.begin; at < values.end; at = at + kStackWord) {
+    if (words.word_at(at - stack.begin) != moved->at) continue;
+    if (at - values.begin < bytes) return {};
+    return {Address(at.value() - bytes), at};
   }
-  const auto values = cache_.word(Address(*env) + kEnvValues, kStackWord);
-  const bool is_same = cache_.word(Address(*env) + kEnvEp, kStackWord) == frame.ep.value();
-  return is_same && values && Address(*values) <= first ? first : Address();
+  return {};
 }
 
 void RubyFrames::add(Address word, uint64_t value, std::string_view variable, const Call& call,
@@ -172,10 +186,15 @@ bool RubyFrames::is_of_interpreter(uint64_t value) {
 void RubyFrames::add_words(AddressRange range, const Frame& frame, AddressRange locals,
                            const Stack& stack, const Call& call, int32_t tid) {
   const StructBytes values(stack.values, kStackWord);
+  // What locals were when they moved to where a closure has them: the collector keeps it as long as
+  // the call lasts.
+  const AddressRange copied = copied_words(frame, stack, range);
+  const Address ep = copied.is_empty() ? frame.ep : copied.end;
   for (Address at = range.begin; at < range.end; at = at + kStackWord) {
-    const bool is_env = at <= frame.ep && frame.ep - at < kEnvWords * kStackWord;
+    const bool is_env = at <= ep && ep - at < kEnvWords * kStackWord;
     if (is_env || locals.contains(at)) continue;
-    add(at, values.word_at(at - stack.begin), kTemporary, call, tid);
+    const std::string_view variable = copied.contains(at) ? kPerhapsTemporary : kTemporary;
+    add(at, values.word_at(at - stack.begin), variable, call, tid);
   }
 }
 

@@ -12,14 +12,17 @@
 //   frame    pc, sp, iseq (ruby_functions.h), self, ep. Functions in C have a frame without an
 //            iseq: what they have counts as of the Ruby that calls them
 //
-// Where a block or binding has been kept, the locals are elsewhere, and `ep` leads there:
+// Where a block or binding has been kept, the locals are elsewhere, and `ep` leads there
+// (ruby_closures.h):
 //
 //   imemo_env | ep | env | size |      env ─►  | locals | env | ─► the imemo_env
 //
+// What they were before stays in the stack: the collector still keeps it, but nobody reads it.
 // What lies between the innermost frame's sp and its frame is left over.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/ruby/ruby_closures.h"
 #include "runtime/ruby/ruby_fiber_locals.h"
 #include "runtime/ruby/ruby_functions.h"
 #include "runtime/ruby/ruby_layout.h"
@@ -66,6 +70,7 @@ class RubyFrames {
     Address frames;  // the innermost one
     Address end;
     std::vector<std::byte> values;  // from begin on, up to what is left over
+    bool contains(Address at) const { return begin <= at && at < end; }
   };
   struct Frame {
     Address at;
@@ -73,6 +78,11 @@ class RubyFrames {
     Address sp;
     uint64_t iseq = 0;
     Address ep;
+  };
+  // Where a frame's locals are that a closure has, too.
+  struct Moved {
+    uint64_t at = 0;  // the imemo_env
+    RubyEnvironment env;
   };
   // What is said of all words of a frame.
   struct Call {
@@ -94,6 +104,11 @@ class RubyFrames {
   void add_stack(const Context& context);
   // Where the first of so many locals of a frame is; null: it cannot be told.
   Address locals_of(const Frame& frame, const Stack& stack, uint64_t count);
+  // Of a frame whose `ep` is outside of the stack; nothing: it does not lead to what fits.
+  std::optional<Moved> moved_of(const Frame& frame);
+  // Of the frame's values: its locals as they were when they moved, with the words behind them; the
+  // word that it ends with leads to where they are now. Empty: none have.
+  AddressRange copied_words(const Frame& frame, const Stack& stack, AddressRange values);
   void add_words(AddressRange range, const Frame& frame, AddressRange locals, const Stack& stack,
                  const Call& call, int32_t tid);
   bool is_of_interpreter(uint64_t value);

@@ -32,12 +32,12 @@ const RubyFunction* RubyFunctions::find(uint64_t iseq) {
 }
 
 std::optional<RubyFunction> RubyFunctions::read(uint64_t iseq) {
-  constexpr uint64_t kIseq = 7;  // imemo_iseq
   constexpr uint64_t kMostLocals = 1 << 12;
   constexpr uint64_t kMostWords = 1 << 28;
   if (!RubyValue::is_object(iseq)) return std::nullopt;
   const auto flags = cache_.word(Address(iseq), 8);
-  if (!flags || RubyValue::type_of(*flags) != RubyType::kImemo || (*flags >> 12 & 0xf) != kIseq) {
+  if (!flags || RubyValue::type_of(*flags) != RubyType::kImemo ||
+      RubyValue::imemo_kind(*flags) != RubyValue::kImemoIseq) {
     return std::nullopt;
   }
   const auto body = cache_.word(Address(iseq) + layout_.iseq_body, 8);

@@ -29,6 +29,7 @@ RubyGraph::RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyT
       types_(types),
       shapes_(shapes),
       objects_(objects),
+      closures_(objects),
       array_items_(objects.add_buffer_kind("Array items", true)),
       struct_members_(objects.add_buffer_kind("Struct members", true)),
       object_variables_(objects.add_buffer_kind("Object variables", true)),
@@ -61,6 +62,7 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   if (builtin == RubyType::kString) add_string_bytes(slot);
   if (builtin == RubyType::kBignum) add_digits(slot);
   if (builtin == RubyType::kHash) add_hash_pairs(slot);
+  if (builtin == RubyType::kImemo) closures_.add_environment(slot);
   add_buffer_end(buffer);
   if (!transient_.is_empty()) add_transient(at, slot);
   if (builtin == RubyType::kData && !is_dead) add_data(types_.all()[owner.type], slot);
@@ -124,6 +126,7 @@ void RubyGraph::add_data(const RubyTypes::Type& type, std::span<const std::byte>
   const StructBytes words(slot, 8);
   const uint64_t at = words.word_at(RubyValue::kDataPointer);
   if (at == 0 || words.word_at(RubyValue::kDataTyped) != kNotInSlot) return;
+  closures_.add_data(type.part, Address(at));
   if (type.part == "VM/thread" && threads_.size() < kMost) threads_.push_back(at);
   if (type.part == "fiber" && fibers_.size() < kMost) fibers_.push_back(at);
 }

@@ -7,6 +7,7 @@
 //   pairs of a small hash in a block           what is behind the last one
 //   entries of a hash                          numbers (hashes), deleted ones, and room for more
 //   items, members, variables in a block       what is behind the last one
+//   variables of closures, in a block         what ruby_closures.h says
 //   what is left over in the transient heap    all of it: what objects have there is theirs
 //
 // What a dead object leads to that the collector has not freed yet is garbage as it is itself. Dead
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "references/runtime_objects.h"
+#include "runtime/ruby/ruby_closures.h"
 #include "runtime/ruby/ruby_constants.h"
 #include "runtime/ruby/ruby_frames.h"
 #include "runtime/ruby/ruby_layout.h"
@@ -109,6 +111,7 @@ class RubyGraph {
   const RubyTypes& types_;
   const RubyShapes& shapes_;
   RuntimeObjects& objects_;
+  RubyClosures closures_;
   std::unordered_map<Kind, uint32_t, KindHash> classes_;
   std::array<Recent, 1024> recent_{};  // most objects are what one before was
   uint8_t array_items_;                // kinds of buffers

@@ -48,9 +48,13 @@ struct RubyValue {
   static constexpr uint64_t kDataTyped = 24;  // 1 | embedded 2; else dfree
   static constexpr uint64_t kDataPointer = 32;
 
+  static constexpr unsigned kImemoEnv = 0;  // imemo_env: kinds of T_IMEMO
+  static constexpr unsigned kImemoIseq = 7;
+
   static constexpr RubyType type_of(uint64_t flags) {
     return static_cast<RubyType>(flags & kTypeMask);
   }
+  static constexpr unsigned imemo_kind(uint64_t flags) { return flags >> 12 & 0xf; }
   // FL_USERn
   static constexpr uint64_t user_flag(unsigned n) { return uint64_t{1} << (12 + n); }
   // Whether it is the address of a slot, as far as its bits say.

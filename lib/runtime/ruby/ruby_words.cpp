@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t kFlags = ObjectClass::word_bit(0);
 constexpr uint64_t kAllButClass = ~ObjectClass::word_bit(RubyValue::kClass);
 constexpr uint64_t kFirst = 2;                            // word: behind flags and class
+constexpr uint64_t kWordsOfEnv = 4;                       // before how many there are
 constexpr uint64_t kElsewhere = RubyValue::user_flag(1);  // of strings
 constexpr uint64_t kInSlot = RubyValue::user_flag(1);     // of arrays and objects
 constexpr uint64_t kTableInSlot = RubyValue::user_flag(3);
@@ -95,6 +96,10 @@ uint64_t ruby_words_to_skip(std::span<const std::byte> slot, const RubyLayout& l
     case RubyType::kObject: return words_of_object(flags, layout, shapes);
     case RubyType::kHash: return words_of_hash(flags, layout);
     case RubyType::kStruct: return words_of_struct(flags, layout);
+    case RubyType::kImemo:
+      // Code, ep, where the variables are, and how many words.
+      if (RubyValue::imemo_kind(flags) != RubyValue::kImemoEnv) return kFlags;
+      return kFlags | ObjectClass::words_from(kWordsOfEnv);
     default: return kFlags;
   }
 }
