@@ -14,7 +14,6 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kCachedValue = 8;  // iseq_inline_constant_cache_entry
-constexpr uint64_t kDefinition = 16;  // rb_method_entry_t
 
 constexpr uint64_t kStringBytes = 24;
 constexpr uint64_t kHashTable = RubyValue::user_flag(3);
@@ -35,7 +34,7 @@ RubyGraph::RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyT
       object_variables_(objects.add_buffer_kind("Object variables", true)),
       class_data_(objects.add_buffer_kind("Class data", false)),
       code_(objects.add_buffer_kind("method code", false)),
-      definition_(objects.add_buffer_kind("method definition", false)) {}
+      subclasses_(memory, layout, objects) {}
 
 void RubyGraph::add_page(const RubyPage& page, uint64_t page_bytes) {
   objects_.slots.add_page({page.body, page.body + page_bytes}, page.body + page.start,
@@ -48,6 +47,8 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   const RubyType builtin = types_.all()[owner.type].builtin;
   const bool is_module = builtin == RubyType::kClass || builtin == RubyType::kModule;
   if (is_module && modules_.size() < kMostModules) modules_.push_back(at.value());
+  const bool has_list = is_module || builtin == RubyType::kIclass;
+  if (has_list && ancestors_.size() < kMostModules) ancestors_.push_back(at.value());
   const RubyBuffer buffer = ruby_buffer(slot, layout_, shapes_);
   const Kind kind{ruby_words_to_skip(slot, layout_, shapes_),
                   owner.of_class != nullptr ? owner.of_class->number + 1 : 0, owner.type, buffer.by,
@@ -63,6 +64,7 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   if (builtin == RubyType::kBignum) add_digits(slot);
   if (builtin == RubyType::kHash) add_hash_pairs(slot);
   if (builtin == RubyType::kImemo) closures_.add_environment(slot);
+  if (builtin == RubyType::kImemo && types_.all()[owner.type].part == "ment") add_definition(slot);
   add_buffer_end(buffer);
   if (!transient_.is_empty()) add_transient(at, slot);
   if (builtin == RubyType::kData && !is_dead) add_data(types_.all()[owner.type], slot);
@@ -299,6 +301,15 @@ void RubyGraph::add_digits(std::span<const std::byte> slot) {
   add_block(words.word_at(kDigits), digits_, "Integer digits", ObjectClass::kNoReferences);
 }
 
+// Two words that depend on the kind of the method, between flags and what is no reference. (That
+// of the ractor is no object of the program's, and leads to all of the interpreter.)
+void RubyGraph::add_definition(std::span<const std::byte> slot) {
+  constexpr uint64_t kDefinition = 16;  // rb_method_entry_t
+  constexpr uint64_t kSkip = ObjectClass::word_bit(0) | ObjectClass::words_from(3);
+  const uint64_t at = StructBytes(slot, 8).word_at(kDefinition);
+  if (at != 0) add_block(at, definition_, "method definition", kSkip, true);
+}
+
 uint8_t RubyGraph::buffer_kind(RubyType builtin) const {
   switch (builtin) {
     case RubyType::kArray: return array_items_;
@@ -325,7 +336,6 @@ uint32_t RubyGraph::make_class(const RubyOwner& owner, const Kind& kind) {
     made.buffers.push_back({layout_.class_extension / 8, class_data_});
   }
   if (type.part == "iseq") made.buffers.push_back({layout_.iseq_body / 8, code_});
-  if (type.part == "ment") made.buffers.push_back({kDefinition / 8, definition_});
   if (type.part == "constcache") made.skip |= ObjectClass::word_bit(kCachedValue);
   return objects_.slots.add_class(std::move(made));
 }
@@ -336,6 +346,7 @@ void RubyGraph::add_variables(RubyConstants& constants, RubyVariables& variables
     variables.add_of_class(module, objects_);
   }
   variables.add_globals(objects_);
+  for (const uint64_t ancestor : ancestors_) subclasses_.add_of(ancestor);
 }
 
 void RubyGraph::add_locals(RubyFrames& frames, const std::string& module) {

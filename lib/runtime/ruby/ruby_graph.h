@@ -7,6 +7,8 @@
 //   pairs of a small hash in a block           what is behind the last one
 //   entries of a hash                          numbers (hashes), deleted ones, and room for more
 //   items, members, variables in a block       what is behind the last one
+//   links from a class to its subclasses       the subclass
+//   definitions of methods, in a block         numbers, and the ractor that has run define_method
 //   variables of closures, in a block         what ruby_closures.h says
 //   what is left over in the transient heap    all of it: what objects have there is theirs
 //
@@ -26,6 +28,7 @@
 #include "runtime/ruby/ruby_frames.h"
 #include "runtime/ruby/ruby_layout.h"
 #include "runtime/ruby/ruby_pages.h"
+#include "runtime/ruby/ruby_subclasses.h"
 #include "runtime/ruby/ruby_sums.h"
 #include "runtime/ruby/ruby_types.h"
 #include "runtime/ruby/ruby_variables.h"
@@ -91,6 +94,8 @@ class RubyGraph {
   // nothing there is a reference, though the block may have been something else before.
   void add_string_bytes(std::span<const std::byte> slot);
   void add_digits(std::span<const std::byte> slot);
+  // Where a method's definition is, which may be that of others as well.
+  void add_definition(std::span<const std::byte> slot);
   // Behind the items of an array, members of a struct, variables of an object that has room for
   // more, or whose block has.
   void add_buffer_end(const RubyBuffer& buffer);
@@ -119,9 +124,9 @@ class RubyGraph {
   uint8_t object_variables_;
   uint8_t class_data_;
   uint8_t code_;
-  uint8_t definition_;
   uint32_t string_bytes_ = SlotMap::kBuffers;  // until there is one, as those below
   uint32_t digits_ = SlotMap::kBuffers;
+  uint32_t definition_ = SlotMap::kBuffers;
   uint32_t table_ = SlotMap::kBuffers;
   uint32_t table_bins_ = SlotMap::kBuffers;
   uint32_t table_entries_ = SlotMap::kBuffers;  // of a table that does not fit
@@ -129,6 +134,8 @@ class RubyGraph {
   std::array<uint32_t, 21> table_entries_of_{};  // by how many there are, with deleted ones
   std::array<uint32_t, kRubyMostPairs + 1> hash_pairs_{};  // the same, by how many there are
   std::vector<uint64_t> modules_;                          // and classes
+  RubySubclasses subclasses_;
+  std::vector<uint64_t> ancestors_;  // and those in their places
   AddressRange transient_;
   std::vector<uint64_t> threads_;
   std::vector<uint64_t> fibers_;

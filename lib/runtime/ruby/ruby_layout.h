@@ -38,6 +38,7 @@ struct RubyLayout {
   uint32_t class_super = 0;
   uint32_t class_extension = kNone;  // pointer to what is in the slot itself otherwise
   uint32_t class_variables = kNone;  // in the extension
+  uint32_t class_subclasses = 0;     // in the extension, or in the slot where there is none
   uint32_t class_path = kNone;       // in the slot
   uint32_t class_attached = kNone;   // in the slot
   // Flags of objects

@@ -36,6 +36,8 @@ FIELDS = {
     "class_super": ["&((struct RClass*)0)->super"],
     "class_extension": ["&((struct RClass*)0)->ptr"],
     "class_variables": ["&((struct rb_classext_struct*)0)->iv_tbl"],
+    "class_subclasses": ["&((struct RClass_and_rb_classext_t*)0)->classext.subclasses",
+                         "&((struct rb_classext_struct*)0)->subclasses"],
     "class_path": ["&((struct RClass_and_rb_classext_t*)0)->classext.classpath"],
     "class_attached": ["&((struct RClass_and_rb_classext_t*)0)->classext.as.singleton_class.attached_object"],
     "flag_singleton": ["RUBY_FL_SINGLETON"],
@@ -100,7 +102,7 @@ FIELDS = {
 OBJECTS = {"gc.o": "gc.c", "gc/default/default.o": "gc/default/default.c", "transient_heap.o": "transient_heap.c",
            "cont.o": "cont.c", "iseq.o": "iseq.c"}
 REQUIRED = ["vm_self", "vm_objspace", "space_flags", "space_pages", "space_page_count", "page_bytes", "page_total_slots", "page_flags",
-            "page_start", "page_mark_bits", "class_super", "flag_singleton", "flag_shared", "struct_length_mask", "thread_ec",
+            "page_start", "page_mark_bits", "class_super", "class_subclasses", "flag_singleton", "flag_shared", "struct_length_mask", "thread_ec",
             "thread_id", "thread_root_fiber", "fiber_ec", "ec_stack", "ec_frame", "frame_bytes", "iseq_body", "code_locals",
             "line_bytes", "line_index_blocks"]
 

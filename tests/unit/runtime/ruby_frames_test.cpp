@@ -147,6 +147,7 @@ TEST_CASE("locals that a block has kept lie elsewhere") {
     const uint64_t env = fake.ruby.add(fake.page, 0, RubyType::kImemo);
     fake.put(env + 16, ep);
     fake.put(env + 24, values);
+    fake.put(env + 32, 6);
     fake.put(ep, 4);
     fake.put(ep + 8, env);
     fake.put(values, fake.held);
@@ -168,7 +169,42 @@ TEST_CASE("locals that a block has kept lie elsewhere") {
     SUBCASE("nor where its values begin later") {
       fake.put(env + 24, values + 8);
     }
+    SUBCASE("nor where it has another size") {
+      fake.put(env + 32, 7);
+    }
     CHECK_FALSE(has_orders());
+  }
+}
+
+TEST_CASE("what locals were before a block has kept them may be left over") {
+  for (const unsigned minor : kBothMinors) {
+    CAPTURE(minor);
+    FoundCalls found(minor);
+    FakeRubyCalls& fake = found.calls;
+    const uint64_t values = fake.ruby.next_table(64);
+    const uint64_t ep = values + 32;
+    const uint64_t env = fake.ruby.add(fake.page, 0, RubyType::kImemo);
+    fake.put(env + 16, ep);
+    fake.put(env + 24, values);
+    fake.put(env + 32, 6);
+    fake.put(ep, 4);
+    fake.put(ep + 8, env);
+    fake.put(values, fake.held);
+    fake.put(fake.frames[1] + fake.layout.frame_ep, ep);
+    const auto of_stack = [&found](uint64_t offset) {
+      for (const std::string& text : found.locals()) {
+        if (text.ends_with(" " + std::to_string(offset))) return text;
+      }
+      return std::string();
+    };
+    // Where their flags were, the stack leads to the environment.
+    fake.put(FakeRubyCalls::kStack + 56, env);
+    CHECK(of_stack(24) == "perhaps a temporary in handle() at app.rb:43 24");
+    CHECK(of_stack(32) == "perhaps a temporary in handle() at app.rb:43 32");
+    CHECK(of_stack(48).empty());
+    CHECK(of_stack(64) == "a temporary in handle() at app.rb:43 64");
+    fake.put(FakeRubyCalls::kStack + 56, 0);
+    CHECK(of_stack(24) == "a temporary in handle() at app.rb:43 24");
   }
 }
 

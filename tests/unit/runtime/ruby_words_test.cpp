@@ -44,6 +44,9 @@ TEST_CASE("in a slot, what is behind the last item is left over") {
   CHECK(kept(1, RubyType::kStruct, 2 << 13, 5) == Words{1, 2, 3});
   CHECK(kept(4, RubyType::kStruct, 4 << 13, 10) == Words{1, 2, 3, 4, 5});
   CHECK(kept(4, RubyType::kHash, uint64_t{2} << 20, 20) == Words{1, 2, 4, 5, 6, 7});
+  // Of an environment: code, ep, where it is.
+  CHECK(kept(4, RubyType::kImemo, 0, 5) == Words{1, 2, 3});
+  CHECK(kept(4, RubyType::kImemo, 7 << 12, 5) == Words{1, 2, 3, 4});
 }
 
 TEST_CASE("of what lies elsewhere, only its place is a reference, and what it is shared with") {

@@ -1,0 +1,126 @@
+#include "runtime/ruby/ruby_closures.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "runtime/ruby/ruby_value.h"
+#include "tests/unit/runtime/fake_ruby.h"
+
+using namespace heapsnap;
+using test::FakeRuby;
+
+namespace {
+
+constexpr uint64_t kAt = 0x50000000;
+constexpr auto kImemo = static_cast<uint64_t>(RubyType::kImemo);
+
+std::array<uint64_t, 5> environment(uint64_t words) {
+  return {kImemo, 0x1000, kAt + (words - 2) * 8, kAt, words};
+}
+
+// What is said of the environment's block; null: nothing.
+const ObjectClass* class_of(RuntimeObjects& objects, const std::array<uint64_t, 5>& slot) {
+  RubyClosures closures(objects);
+  closures.add_environment(std::as_bytes(std::span(slot)));
+  if (objects.blocks.empty()) return nullptr;
+  CHECK(objects.blocks.back().at == Address(kAt));
+  return &objects.slots.classes()[objects.blocks.back().of_class];
+}
+
+std::vector<unsigned> kept(const ObjectClass& one, unsigned words) {
+  std::vector<unsigned> found;
+  for (unsigned i = 0; i < words; ++i) {
+    if (!one.skips(i)) found.push_back(i);
+  }
+  return found;
+}
+
+using Words = std::vector<unsigned>;
+
+}  // namespace
+
+TEST_CASE("of captured variables all words are known, and where ep leads they begin") {
+  RuntimeObjects objects;
+  // Two variables, the method, the link, flags, the environment, and a word that malloc gave.
+  const ObjectClass* const known = class_of(objects, environment(6));
+  REQUIRE(known != nullptr);
+  CHECK(known->name == "Captured variables");
+  CHECK(known->is_exact);
+  CHECK(known->object_at == 32);
+  CHECK(kept(*known, 7) == Words{0, 1, 2, 3, 5});
+  CHECK(objects.left_over.empty());
+}
+
+TEST_CASE("of many captured variables flags and what is behind them are left over") {
+  RuntimeObjects objects;
+  const ObjectClass* const known = class_of(objects, environment(100));
+  REQUIRE(known != nullptr);
+  CHECK(known->object_at == 98 * 8);
+  CHECK(kept(*known, 100).size() == 100);
+  REQUIRE(objects.left_over.size() == 2);
+  CHECK(objects.left_over[0].from == 98 * 8);
+  CHECK(objects.left_over[0].to == 99 * 8);
+  CHECK(objects.left_over[1].from == 100 * 8);
+}
+
+TEST_CASE("what is no environment, or does not fit, has no captured variables") {
+  RuntimeObjects objects;
+  auto slot = environment(6);
+  SUBCASE("another kind") {
+    slot[0] |= 7 << 12;
+  }
+  SUBCASE("not yet") {
+    slot[2] = slot[3] = 0;
+  }
+  SUBCASE("ep elsewhere") {
+    slot[2] += 8;
+  }
+  SUBCASE("too few words") {
+    slot = environment(3);
+  }
+  SUBCASE("too many") {
+    slot = environment(1 << 21);
+  }
+  CHECK(class_of(objects, slot) == nullptr);
+}
+
+TEST_CASE("a Proc and a Binding have a block, of which the kind and the line are numbers") {
+  RuntimeObjects objects;
+  RubyClosures closures(objects);
+  closures.add_data("proc", Address(kAt));
+  closures.add_data("binding", Address(kAt + 64));
+  closures.add_data("mutex", Address(kAt + 128));
+  REQUIRE(objects.blocks.size() == 2);
+  const std::vector<ObjectClass>& classes = objects.slots.classes();
+  CHECK(kept(classes[objects.blocks[0].of_class], 5) == Words{0, 1, 2});
+  CHECK(kept(classes[objects.blocks[1].of_class], 7) == Words{0, 1, 2, 4});
+}
+
+TEST_CASE("links to subclasses lead to the next link alone") {
+  for (const unsigned minor : {1U, 4U}) {
+    CAPTURE(minor);
+    FakeRuby ruby(3, minor);
+    const uint64_t order = ruby.add_class("Order", ruby.object_class);
+    const uint64_t first = ruby.next_table(24);
+    const uint64_t second = ruby.next_table(24);
+    ruby.put(first + 8, second);
+    ruby.put(second, order);
+    const uint32_t in_slot = ruby.layout.class_extension;
+    const uint64_t place =
+        in_slot == RubyLayout::kNone ? ruby.object_class : ruby.word(ruby.object_class + in_slot);
+    ruby.put(place + ruby.layout.class_subclasses, first);
+    REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
+    unsigned links = 0;
+    for (const RuntimeObjects::Block& block : ruby.objects.blocks) {
+      if (block.at != Address(first) && block.at != Address(second)) continue;
+      const ObjectClass& known = ruby.objects.slots.classes()[block.of_class];
+      CHECK(known.is_exact);
+      CHECK(kept(known, 3) == Words{1});
+      ++links;
+    }
+    CHECK(links == 2);
+  }
+}
