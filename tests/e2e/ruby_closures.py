@@ -26,7 +26,7 @@ def run(heapsnap, *words):
 
 
 def check(heapsnap, what, said):
-    owners = json.loads(run(heapsnap, "owners", what, "-j", "--depth", "8"))["owners"]
+    owners = json.loads(run(heapsnap, "owners", what, "-j", "--depth", "14"))["owners"]
     first = owners[0]
     assert first["root"] == said["name"] and first["kind"] == said["kind"], \
         (said["name"], [(node.get("root"), node.get("kind"), node["retained_bytes"]) for node in owners[:5]])

@@ -14,6 +14,9 @@ namespace heapsnap {
 namespace {
 
 constexpr uint64_t kCachedValue = 8;  // iseq_inline_constant_cache_entry
+// rb_callcache
+constexpr uint64_t kCachedClass = 8;
+constexpr uint64_t kCachedMethod = 16;
 
 constexpr uint64_t kStringBytes = 24;
 constexpr uint64_t kHashTable = RubyValue::user_flag(3);
@@ -301,8 +304,8 @@ void RubyGraph::add_digits(std::span<const std::byte> slot) {
   add_block(words.word_at(kDigits), digits_, "Integer digits", ObjectClass::kNoReferences);
 }
 
-// Two words that depend on the kind of the method, between flags and what is no reference. (That
-// of the ractor is no object of the program's, and leads to all of the interpreter.)
+// Two words that depend on the kind of the method, between flags and numbers. Of a method that
+// define_method has made there is also its ractor, which leads to all of the interpreter.
 void RubyGraph::add_definition(std::span<const std::byte> slot) {
   constexpr uint64_t kDefinition = 16;  // rb_method_entry_t
   constexpr uint64_t kSkip = ObjectClass::word_bit(0) | ObjectClass::words_from(3);
@@ -337,6 +340,9 @@ uint32_t RubyGraph::make_class(const RubyOwner& owner, const Kind& kind) {
   }
   if (type.part == "iseq") made.buffers.push_back({layout_.iseq_body / 8, code_});
   if (type.part == "constcache") made.skip |= ObjectClass::word_bit(kCachedValue);
+  if (type.part == "callcache") {
+    made.skip |= ObjectClass::word_bit(kCachedClass) | ObjectClass::word_bit(kCachedMethod);
+  }
   return objects_.slots.add_class(std::move(made));
 }
 

@@ -3,6 +3,7 @@
 //
 //   of slots                                   what ruby_words.h says
 //   what code remembers of a constant          its value
+//   what code remembers of a call              the class and the method
 //   characters, digits in a block of malloc    all of it
 //   pairs of a small hash in a block           what is behind the last one
 //   entries of a hash                          numbers (hashes), deleted ones, and room for more
