@@ -10,7 +10,7 @@ namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kWord = 8;
+constexpr uint64_t kValueBytes = 8;
 
 uint32_t add_class(RuntimeObjects& objects, const char* name, uint64_t skip, uint64_t object_at) {
   ObjectClass made;
@@ -28,7 +28,7 @@ std::optional<RubyEnvironment> RubyEnvironment::of_slot(std::span<const std::byt
   constexpr uint64_t kValues = 24;
   constexpr uint64_t kWords = 32;
   constexpr uint64_t kMostWords = 1 << 20;
-  const StructBytes env(slot, kWord);
+  const StructBytes env(slot, kValueBytes);
   const uint64_t flags = env.word_at(0);
   if (RubyValue::type_of(flags) != RubyType::kImemo ||
       RubyValue::imemo_kind(flags) != RubyValue::kImemoEnv) {
@@ -37,7 +37,7 @@ std::optional<RubyEnvironment> RubyEnvironment::of_slot(std::span<const std::byt
   const RubyEnvironment found{Address(env.word_at(kEp)), Address(env.word_at(kValues)),
                               env.int_at(kWords)};
   if (!RubyValue::is_object(found.values.value()) || found.words <= kDataWords ||
-      found.words > kMostWords || found.ep != found.values + (found.words - 2) * kWord) {
+      found.words > kMostWords || found.ep != found.values + (found.words - 2) * kValueBytes) {
     return std::nullopt;
   }
   return found;
@@ -50,7 +50,7 @@ void RubyClosures::add(Address at, uint32_t of_class) {
 uint32_t RubyClosures::environment_class(uint64_t words) {
   uint32_t& known = environments_[std::min(words, kMostWords + 1)];
   if (known == SlotMap::kBuffers) {
-    const uint64_t flags = (words - 2) * kWord;
+    const uint64_t flags = (words - 2) * kValueBytes;
     const bool has_bits = words < 64;
     const uint64_t skip =
         has_bits ? ObjectClass::word_bit(flags) | ObjectClass::words_from(words) : 0;
@@ -67,8 +67,8 @@ void RubyClosures::add_environment(std::span<const std::byte> slot) {
   // What no bit of the class stands for.
   if (env->words < 64 || objects_.left_over.size() >= kMostLarge) return;
   const uint64_t flags = env->ep - env->values;
-  objects_.left_over.push_back({env->values, flags, flags + kWord});
-  objects_.left_over.push_back({env->values, env->words * kWord});
+  objects_.left_over.push_back({env->values, flags, flags + kValueBytes});
+  objects_.left_over.push_back({env->values, env->words * kValueBytes});
 }
 
 void RubyClosures::add_data(const std::string& type, Address data) {

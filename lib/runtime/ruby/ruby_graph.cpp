@@ -37,7 +37,8 @@ RubyGraph::RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyT
       object_variables_(objects.add_buffer_kind("Object variables", true)),
       class_data_(objects.add_buffer_kind("Class data", false)),
       code_(objects.add_buffer_kind("method code", false)),
-      subclasses_(memory, layout, objects) {}
+      class_tables_(memory, layout, objects),
+      inline_constants_(memory, layout, objects) {}
 
 void RubyGraph::add_page(const RubyPage& page, uint64_t page_bytes) {
   objects_.slots.add_page({page.body, page.body + page_bytes}, page.body + page.start,
@@ -66,8 +67,7 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   if (builtin == RubyType::kString) add_string_bytes(slot);
   if (builtin == RubyType::kBignum) add_digits(slot);
   if (builtin == RubyType::kHash) add_hash_pairs(slot);
-  if (builtin == RubyType::kImemo) closures_.add_environment(slot);
-  if (builtin == RubyType::kImemo && types_.all()[owner.type].part == "ment") add_definition(slot);
+  if (builtin == RubyType::kImemo) add_imemo(types_.all()[owner.type].part, slot);
   add_buffer_end(buffer);
   if (!transient_.is_empty()) add_transient(at, slot);
   if (builtin == RubyType::kData && !is_dead) add_data(types_.all()[owner.type], slot);
@@ -304,6 +304,14 @@ void RubyGraph::add_digits(std::span<const std::byte> slot) {
   add_block(words.word_at(kDigits), digits_, "Integer digits", ObjectClass::kNoReferences);
 }
 
+void RubyGraph::add_imemo(const std::string& part, std::span<const std::byte> slot) {
+  if (part == "env") closures_.add_environment(slot);
+  if (part == "ment") add_definition(slot);
+  if (part == "iseq") {
+    inline_constants_.add_of(Address(StructBytes(slot, 8).word_at(layout_.iseq_body)));
+  }
+}
+
 // Two words that depend on the kind of the method, between flags and numbers. Of a method that
 // define_method has made there is also its ractor, which leads to all of the interpreter.
 void RubyGraph::add_definition(std::span<const std::byte> slot) {
@@ -352,7 +360,7 @@ void RubyGraph::add_variables(RubyConstants& constants, RubyVariables& variables
     variables.add_of_class(module, objects_);
   }
   variables.add_globals(objects_);
-  for (const uint64_t ancestor : ancestors_) subclasses_.add_of(ancestor);
+  for (const uint64_t ancestor : ancestors_) class_tables_.add_of(ancestor);
 }
 
 void RubyGraph::add_locals(RubyFrames& frames, const std::string& module) {

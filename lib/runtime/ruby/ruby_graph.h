@@ -8,7 +8,7 @@
 //   pairs of a small hash in a block           what is behind the last one
 //   entries of a hash                          numbers (hashes), deleted ones, and room for more
 //   items, members, variables in a block       what is behind the last one
-//   links from a class to its subclasses       the subclass
+//   tables of classes                          what ruby_class_tables.h says
 //   definitions of methods, in a block         numbers, and the ractor that has run define_method
 //   variables of closures, in a block         what ruby_closures.h says
 //   what is left over in the transient heap    all of it: what objects have there is theirs
@@ -24,12 +24,13 @@
 #include <vector>
 
 #include "references/runtime_objects.h"
+#include "runtime/ruby/ruby_class_tables.h"
 #include "runtime/ruby/ruby_closures.h"
 #include "runtime/ruby/ruby_constants.h"
 #include "runtime/ruby/ruby_frames.h"
+#include "runtime/ruby/ruby_inline_constants.h"
 #include "runtime/ruby/ruby_layout.h"
 #include "runtime/ruby/ruby_pages.h"
-#include "runtime/ruby/ruby_subclasses.h"
 #include "runtime/ruby/ruby_sums.h"
 #include "runtime/ruby/ruby_types.h"
 #include "runtime/ruby/ruby_variables.h"
@@ -95,6 +96,8 @@ class RubyGraph {
   // nothing there is a reference, though the block may have been something else before.
   void add_string_bytes(std::span<const std::byte> slot);
   void add_digits(std::span<const std::byte> slot);
+  // What the interpreter keeps among objects, by how it calls that.
+  void add_imemo(const std::string& part, std::span<const std::byte> slot);
   // Where a method's definition is, which may be that of others as well.
   void add_definition(std::span<const std::byte> slot);
   // Behind the items of an array, members of a struct, variables of an object that has room for
@@ -135,7 +138,8 @@ class RubyGraph {
   std::array<uint32_t, 21> table_entries_of_{};  // by how many there are, with deleted ones
   std::array<uint32_t, kRubyMostPairs + 1> hash_pairs_{};  // the same, by how many there are
   std::vector<uint64_t> modules_;                          // and classes
-  RubySubclasses subclasses_;
+  RubyClassTables class_tables_;
+  RubyInlineConstants inline_constants_;
   std::vector<uint64_t> ancestors_;  // and those in their places
   AddressRange transient_;
   std::vector<uint64_t> threads_;

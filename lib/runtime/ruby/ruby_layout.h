@@ -38,7 +38,8 @@ struct RubyLayout {
   uint32_t class_super = 0;
   uint32_t class_extension = kNone;  // pointer to what is in the slot itself otherwise
   uint32_t class_variables = kNone;  // in the extension
-  uint32_t class_subclasses = 0;     // in the extension, or in the slot where there is none
+  uint32_t class_methods = 0;        // in the extension, or in the slot where there is none
+  uint32_t class_subclasses = 0;     // the same
   uint32_t class_path = kNone;       // in the slot
   uint32_t class_attached = kNone;   // in the slot
   // Flags of objects
@@ -101,6 +102,7 @@ struct RubyLayout {
   uint32_t code_line_index = 0;
   uint32_t code_locals = 0;
   uint32_t code_local_count = 0;
+  uint32_t code_constants = kNone;  // what it remembers of them; kNone: that is in imemos
   uint32_t line_bytes = 0;
   uint32_t line_number = 0;
   uint32_t line_index_blocks = 0;

@@ -36,6 +36,7 @@ FIELDS = {
     "class_super": ["&((struct RClass*)0)->super"],
     "class_extension": ["&((struct RClass*)0)->ptr"],
     "class_variables": ["&((struct rb_classext_struct*)0)->iv_tbl"],
+    "class_methods": ["&((struct rb_classext_struct*)0)->m_tbl", "&((struct RClass*)0)->m_tbl"],
     "class_subclasses": ["&((struct RClass_and_rb_classext_t*)0)->classext.subclasses",
                          "&((struct rb_classext_struct*)0)->subclasses"],
     "class_path": ["&((struct RClass_and_rb_classext_t*)0)->classext.classpath"],
@@ -93,6 +94,7 @@ FIELDS = {
     "code_line_index": ["&((struct rb_iseq_constant_body*)0)->insns_info.succ_index_table"],
     "code_locals": ["&((struct rb_iseq_constant_body*)0)->local_table"],
     "code_local_count": ["&((struct rb_iseq_constant_body*)0)->local_table_size"],
+    "code_constants": ["(unsigned long)&((struct rb_iseq_constant_body*)0)->is_entries + 0 * sizeof(struct iseq_inline_cache_entry)"],
     "line_bytes": ["sizeof(struct iseq_insn_info_entry)"],
     "line_number": ["&((struct iseq_insn_info_entry*)0)->line_no"],
     "line_index_blocks": ["&((struct succ_index_table*)0)->succ_part"],
@@ -102,7 +104,7 @@ FIELDS = {
 OBJECTS = {"gc.o": "gc.c", "gc/default/default.o": "gc/default/default.c", "transient_heap.o": "transient_heap.c",
            "cont.o": "cont.c", "iseq.o": "iseq.c"}
 REQUIRED = ["vm_self", "vm_objspace", "space_flags", "space_pages", "space_page_count", "page_bytes", "page_total_slots", "page_flags",
-            "page_start", "page_mark_bits", "class_super", "class_subclasses", "flag_singleton", "flag_shared", "struct_length_mask", "thread_ec",
+            "page_start", "page_mark_bits", "class_super", "class_methods", "class_subclasses", "flag_singleton", "flag_shared", "struct_length_mask", "thread_ec",
             "thread_id", "thread_root_fiber", "fiber_ec", "ec_stack", "ec_frame", "frame_bytes", "iseq_body", "code_locals",
             "line_bytes", "line_index_blocks"]
 

@@ -1,0 +1,52 @@
+#include "runtime/ruby/ruby_class_tables.h"
+
+#include <utility>
+
+#include "runtime/ruby/ruby_value.h"
+
+namespace heapsnap {
+
+void RubyClassTables::add_of(uint64_t module) {
+  Address place(module);
+  if (layout_.class_extension != RubyLayout::kNone) {
+    const auto extension = cache_.word(place + layout_.class_extension, 8);
+    if (!extension || !RubyValue::is_object(*extension)) return;
+    place = Address(*extension);
+  }
+  add_methods(place);
+  add_subclasses(place);
+}
+
+void RubyClassTables::add_methods(Address place) {
+  constexpr uint64_t kItems = 16;  // rb_id_table: three numbers, items
+  const auto table = cache_.word(place + layout_.class_methods, 8);
+  if (!table || !RubyValue::is_object(*table)) return;
+  const auto items = cache_.word(Address(*table) + kItems, 8);
+  if (!items || !RubyValue::is_object(*items)) return;
+  if (methods_ == SlotMap::kBuffers) {
+    ObjectClass made;
+    made.name = "method table";
+    made.rows = {0, 2, 0};
+    made.is_exact = true;
+    methods_ = objects_.slots.add_class(std::move(made));
+  }
+  objects_.blocks.push_back({Address(*items), methods_});
+}
+
+void RubyClassTables::add_subclasses(Address place) {
+  constexpr uint64_t kNext = 8;  // rb_subclass_entry: class, next; from 3.1 on also previous
+  uint64_t entry = cache_.word(place + layout_.class_subclasses, 8).value_or(0);
+  for (; RubyValue::is_object(entry) && entries_ < kMostEntries; ++entries_) {
+    if (entry_ == SlotMap::kBuffers) {
+      ObjectClass made;
+      made.name = "subclass link";
+      made.skip = ~ObjectClass::word_bit(kNext);
+      made.is_exact = true;
+      entry_ = objects_.slots.add_class(std::move(made));
+    }
+    objects_.blocks.push_back({Address(entry), entry_});
+    entry = cache_.word(Address(entry) + kNext, 8).value_or(0);
+  }
+}
+
+}  // namespace heapsnap
