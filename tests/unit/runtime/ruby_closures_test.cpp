@@ -7,10 +7,8 @@
 #include <vector>
 
 #include "runtime/ruby/ruby_value.h"
-#include "tests/unit/runtime/fake_ruby.h"
 
 using namespace heapsnap;
-using test::FakeRuby;
 
 namespace {
 
@@ -97,30 +95,4 @@ TEST_CASE("a Proc and a Binding have a block, of which the kind and the line are
   const std::vector<ObjectClass>& classes = objects.slots.classes();
   CHECK(kept(classes[objects.blocks[0].of_class], 5) == Words{0, 1, 2});
   CHECK(kept(classes[objects.blocks[1].of_class], 7) == Words{0, 1, 2, 4});
-}
-
-TEST_CASE("links to subclasses lead to the next link alone") {
-  for (const unsigned minor : {1U, 4U}) {
-    CAPTURE(minor);
-    FakeRuby ruby(3, minor);
-    const uint64_t order = ruby.add_class("Order", ruby.object_class);
-    const uint64_t first = ruby.next_table(24);
-    const uint64_t second = ruby.next_table(24);
-    ruby.put(first + 8, second);
-    ruby.put(second, order);
-    const uint32_t in_slot = ruby.layout.class_extension;
-    const uint64_t place =
-        in_slot == RubyLayout::kNone ? ruby.object_class : ruby.word(ruby.object_class + in_slot);
-    ruby.put(place + ruby.layout.class_subclasses, first);
-    REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
-    unsigned links = 0;
-    for (const RuntimeObjects::Block& block : ruby.objects.blocks) {
-      if (block.at != Address(first) && block.at != Address(second)) continue;
-      const ObjectClass& known = ruby.objects.slots.classes()[block.of_class];
-      CHECK(known.is_exact);
-      CHECK(kept(known, 3) == Words{1});
-      ++links;
-    }
-    CHECK(links == 2);
-  }
 }

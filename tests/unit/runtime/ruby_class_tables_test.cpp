@@ -1,0 +1,85 @@
+#include "runtime/ruby/ruby_class_tables.h"
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+#include "runtime/ruby/ruby_inline_constants.h"
+#include "tests/unit/runtime/fake_ruby.h"
+
+using namespace heapsnap;
+using test::FakeRuby;
+
+namespace {
+
+// Where what a class has besides its first words is.
+uint64_t place_of(FakeRuby& ruby, uint64_t of_class) {
+  const uint32_t in_slot = ruby.layout.class_extension;
+  return in_slot == RubyLayout::kNone ? of_class : ruby.word(of_class + in_slot);
+}
+
+// Of the first words of a block of which all words are known, those that may be references.
+std::vector<unsigned> kept(const RuntimeObjects& objects, uint64_t at, unsigned words) {
+  std::vector<unsigned> found;
+  for (const RuntimeObjects::Block& block : objects.blocks) {
+    if (block.at != Address(at)) continue;
+    const ObjectClass& known = objects.slots.classes()[block.of_class];
+    CHECK(known.is_exact);
+    for (unsigned i = 0; i < words; ++i) {
+      if (!known.skips(i)) found.push_back(i);
+    }
+    return found;
+  }
+  FAIL("nothing is said of the block");
+  return found;
+}
+
+using Words = std::vector<unsigned>;
+
+}  // namespace
+
+TEST_CASE("links to subclasses lead to the next link alone") {
+  for (const unsigned minor : {1U, 4U}) {
+    CAPTURE(minor);
+    FakeRuby ruby(3, minor);
+    const uint64_t order = ruby.add_class("Order", ruby.object_class);
+    const uint64_t first = ruby.next_table(24);
+    const uint64_t second = ruby.next_table(24);
+    ruby.put(first + 8, second);
+    ruby.put(second, order);
+    ruby.put(place_of(ruby, ruby.object_class) + ruby.layout.class_subclasses, first);
+    REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
+    CHECK(kept(ruby.objects, first, 3) == Words{1});
+    CHECK(kept(ruby.objects, second, 3) == Words{1});
+  }
+}
+
+TEST_CASE("of a table of methods every other word is a number") {
+  for (const unsigned minor : {1U, 4U}) {
+    CAPTURE(minor);
+    FakeRuby ruby(3, minor);
+    const uint64_t order = ruby.add_class("Order", ruby.object_class);
+    const uint64_t table = ruby.next_table(24);
+    const uint64_t items = ruby.next_table(64);
+    ruby.put(table + 16, items);
+    ruby.put(place_of(ruby, order) + ruby.layout.class_methods, table);
+    REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
+    CHECK(kept(ruby.objects, items, 8) == Words{1, 3, 5, 7});
+  }
+}
+
+TEST_CASE("what code of Ruby 2.7 remembers of constants is no reference") {
+  RuntimeObjects objects;
+  FakeRuby ruby(3, 1);
+  RubyLayout layout = *ruby_layouts(2, 7).at(0);
+  const uint64_t body = ruby.next_table(512);
+  const uint64_t entries = ruby.next_table(64);
+  ruby.put(body + layout.code_constants, entries);
+  RubyInlineConstants constants(ruby.target.memory(), layout, objects);
+  constants.add_of(Address(body));
+  CHECK(kept(objects, entries, 6) == Words{0, 1, 3, 4});
+  // Later releases have it among objects.
+  RubyInlineConstants later(ruby.target.memory(), ruby.layout, objects);
+  later.add_of(Address(body));
+  CHECK(objects.blocks.size() == 1);
+}
