@@ -258,6 +258,9 @@ TEST_CASE("only where an object or a buffer begins, a reference is none past its
 TEST_CASE("how far inside of a block a reference points fits into a byte") {
   CHECK(how_far_inside(0) == 0);
   CHECK(how_far_inside(16) == 2);
+  // With a mark in the lowest bit; not where that is all.
+  CHECK(how_far_inside(17) == 2);
+  CHECK(how_far_inside(1) == kFarInside);
   CHECK(how_far_inside(20) == kFarInside);
   CHECK(how_far_inside(254 * 8) == 254);
   CHECK(how_far_inside(255 * 8) == kFarInside);
