@@ -1,12 +1,13 @@
 // What closures have in blocks of malloc, of which every word is known: the variables that a block,
 // lambda or binding has captured, and what leads to them.
 //
-//   Proc (T_DATA)   data ──►  | self | ep | code | kind .. |     of a Binding also a path and a line
+//   Proc (T_DATA)   data ──►  | self | ep | code | kind |       of a Binding also a path and a line
 //                                       │
 //                                       ▼ ep
-//   imemo_env | code | ep | env | size |   env ─►  | variables | method | link | flags | imemo_env |
-//                                                                         │
-//                                    the variables of the block around it ▼ by their ep, and one
+//   imemo_env   env ──►  | variables | method | link | flags | imemo_env |
+//                                                │
+//                                                ▼ `ep` of the variables of the block around it,
+//                                                  and one
 //
 // A reference to where `ep` leads is none past a block's first byte.
 #pragma once

@@ -1,7 +1,7 @@
 // Up to 2.7, what compiled code remembers of constants, in a block of malloc: no references, as
 // the collector knows them. (Since then it is in imemos.)
 //
-//   rb_iseq_t  ──►  rb_iseq_constant_body  ──►  | serial | cref | value | serial | cref | value | ..
+//   rb_iseq_t ──► rb_iseq_constant_body ──►  | serial | cref | value | serial | cref | value | ..
 #pragma once
 
 #include <cstdint>
