@@ -19,6 +19,9 @@ ObjectReferences::ObjectReferences(const BlockMap& map, const RuntimeObjects& ob
       of_block_[place->block] = block.of_class;
     }
   }
+  for (BlockNumber block = 0; block < map.blocks(); ++block) {
+    kinds_[block] = known_class(block).kind;
+  }
   for (const ObjectClass& one : map.slots().classes()) have_links_ |= one.is_held_by_links;
   find_words(objects);
   add_listed(objects);
@@ -100,14 +103,12 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
   targets_.clear();
   interior_.clear();
   const BlockNumber first_slot = map_.first_slot();
-  const std::vector<ObjectClass>& classes = map_.slots().classes();
   size_t at = 0;
   for (size_t i = 0; i < batch.counts.size(); ++i) {
     const auto source = static_cast<BlockNumber>(batch.first + i);
     const size_t before = targets_.size();
     const bool is_slot = source >= first_slot;
-    const ObjectClass& known =
-        classes[is_slot ? map_.slots().class_number(source - first_slot) : of_block_[source]];
+    const ObjectClass& known = known_class(source);
     while (next_word_ < words_.size() && words_[next_word_].block < source) ++next_word_;
     for (const size_t end = at + batch.counts[i]; at < end; ++at) {
       const uint32_t offset = batch.offsets[at];
@@ -125,7 +126,9 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
       }
       if (!interior && only_knows(known, offset, target)) continue;
       for (const ObjectClass::Buffer& buffer : known.buffers) {
-        if (buffer.word == offset) kinds_[target] = static_cast<uint8_t>(buffer.kind + 1);
+        // What the target's own object says of it comes first.
+        if (buffer.word != offset || known_class(target).kind != 0) continue;
+        kinds_[target] = static_cast<uint8_t>(buffer.kind + 1);
       }
       offsets_.push_back(offset);
       targets_.push_back(target);

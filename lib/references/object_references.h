@@ -64,6 +64,13 @@ class ObjectReferences final : public ReferenceSink {
     uint64_t end = 0;
     auto operator<=>(const Words&) const = default;
   };
+  // Of a slot or a block of malloc.
+  const ObjectClass& known_class(BlockNumber block) const {
+    const BlockNumber first_slot = map_.first_slot();
+    const SlotMap& slots = map_.slots();
+    return slots
+        .classes()[block < first_slot ? of_block_[block] : slots.class_number(block - first_slot)];
+  }
   // Whether a word of the class leads to the first byte of a block that it does not hold.
   bool only_knows(const ObjectClass& source, uint32_t offset, BlockNumber target) const;
   void find_words(const RuntimeObjects& objects);

@@ -2,26 +2,27 @@
 
 namespace heapsnap {
 
-void RuntimeObjects::add_buffer(Address at, uint64_t skip) {
+void RuntimeObjects::add_buffer_of(const Shape& shape, Address at) {
   constexpr uint64_t kWord = 8;
-  if (!at.is_aligned(kWord) || at.value() / kWord >> (64 - kSkipBits) != 0) return;
+  if (!at.is_aligned(kWord) || at.value() / kWord >> (64 - kShapeBits) != 0) return;
   const auto [known, is_new] =
-      number_of_skip_.try_emplace(skip, static_cast<uint32_t>(skips_.size()));
+      number_of_shape_.try_emplace(shape, static_cast<uint32_t>(shapes_.size()));
   if (is_new) {
-    if (skips_.size() >> kSkipBits != 0) {
-      number_of_skip_.erase(known);
+    if (shapes_.size() >> kShapeBits != 0) {
+      number_of_shape_.erase(known);
       return;
     }
-    skips_.push_back(skip);
+    shapes_.push_back(shape);
   }
-  buffers_.push_back(at.value() / kWord << kSkipBits | known->second);
+  buffers_.push_back(at.value() / kWord << kShapeBits | known->second);
 }
 
-uint32_t RuntimeObjects::class_that_skips(uint64_t skip, uint32_t object_at) {
-  uint32_t& known = class_of_skip_[{skip, object_at}];
+uint32_t RuntimeObjects::class_of(const Shape& shape, uint32_t object_at) {
+  uint32_t& known = class_of_shape_[{shape, object_at}];
   if (known == SlotMap::kBuffers) {
     ObjectClass made;
-    made.skip = skip;
+    made.skip = shape.skip;
+    made.kind = shape.kind;
     made.object_at = object_at;
     known = slots.add_class(std::move(made));
   }
@@ -32,18 +33,18 @@ void RuntimeObjects::seal() {
   constexpr uint64_t kWord = 8;
   slots.seal();
   for (const uint64_t buffer : buffers_.span()) {
-    const uint64_t at = (buffer >> kSkipBits) * kWord;
-    const uint64_t skip = skips_[buffer & ((uint64_t{1} << kSkipBits) - 1)];
+    const uint64_t at = (buffer >> kShapeBits) * kWord;
+    const Shape& shape = shapes_[buffer & ((uint64_t{1} << kShapeBits) - 1)];
     if (!slots.contains(at)) {
-      blocks.push_back({Address(at), class_that_skips(skip, 0)});
+      blocks.push_back({Address(at), class_of(shape, 0)});
       continue;
     }
     const auto slot = slots.find(at);
     if (!slot || slots.class_number(slot->number) != SlotMap::kBuffers) continue;
     const uint64_t before = (at - slots.begin_of(at).value()) / kWord;
-    const uint64_t behind = before >= 64 ? 0 : skip << before;
-    slots.set_class(slot->number, class_that_skips(~ObjectClass::words_from(before) | behind,
-                                                   static_cast<uint32_t>(before * kWord)));
+    const uint64_t behind = before >= 64 ? 0 : shape.skip << before;
+    slots.set_class(slot->number, class_of({~ObjectClass::words_from(before) | behind, shape.kind},
+                                           static_cast<uint32_t>(before * kWord)));
   }
   buffers_.release();
 }

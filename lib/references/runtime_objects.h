@@ -76,22 +76,38 @@ struct RuntimeObjects {
     buffer_kinds.push_back({std::move(name), is_exact});
     return static_cast<uint8_t>(buffer_kinds.size() - 1);
   }
-  // A buffer of at most 512 bytes, by the address that its object has of it: nothing before that,
-  // and none of the words that `skip` has a bit for (as ObjectClass::skip) is a reference.
-  void add_buffer(Address at, uint64_t skip);
+  // A buffer, by the address that its object has of it: nothing before that, and none of the words
+  // that `skip` has a bit for (as ObjectClass::skip) is a reference.
+  void add_buffer(Address at, uint64_t skip) { add_buffer_of({skip, 0}, at); }
+  // The same, and of which kind it is.
+  void add_buffer(Address at, uint64_t skip, uint8_t kind) {
+    add_buffer_of({skip, static_cast<uint8_t>(kind + 1)}, at);
+  }
   // After the last slot and buffer.
   void seal();
 
  private:
-  // An address, of which eight bytes are one, and in the low bits the number of what to skip.
-  static constexpr unsigned kSkipBits = 18;
+  // What buffers have in common.
+  struct Shape {
+    uint64_t skip = 0;
+    uint8_t kind = 0;  // as ObjectClass's
+    auto operator<=>(const Shape&) const = default;
+  };
+  struct HashShape {
+    size_t operator()(const Shape& shape) const {
+      return std::hash<uint64_t>()(shape.skip ^ uint64_t{shape.kind} << 56);
+    }
+  };
+  // An address, of which eight bytes are one, and in the low bits the number of its shape.
+  static constexpr unsigned kShapeBits = 18;
+  void add_buffer_of(const Shape& shape, Address at);
   // Of a buffer that begins so many bytes inside of its slot.
-  uint32_t class_that_skips(uint64_t skip, uint32_t object_at);
+  uint32_t class_of(const Shape& shape, uint32_t object_at);
 
   LargeArray<uint64_t> buffers_;
-  std::vector<uint64_t> skips_;
-  std::unordered_map<uint64_t, uint32_t> number_of_skip_;
-  std::map<std::pair<uint64_t, uint32_t>, uint32_t> class_of_skip_;  // and where it begins
+  std::vector<Shape> shapes_;
+  std::unordered_map<Shape, uint32_t, HashShape> number_of_shape_;
+  std::map<std::pair<Shape, uint32_t>, uint32_t> class_of_shape_;  // and where it begins
 };
 
 }  // namespace heapsnap

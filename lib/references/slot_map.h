@@ -50,6 +50,9 @@ struct ObjectClass {
   uint32_t object_at = 0;
   uint64_t skip = 0;  // a bit for each word that is no reference; the last one for the rest
   std::vector<Buffer> buffers;  // few
+  // Of a buffer whose object said so: index into RuntimeObjects::buffer_kinds, and one; 0: which
+  // kind it is, a word says that leads to it.
+  uint8_t kind = 0;
   Rows rows = {};
   bool is_exact = false;  // BlockType's
   // Whether nothing that leads to its first byte is a reference but the words of others that have a

@@ -48,7 +48,7 @@ class Target:
 
 
 BUFFERS = {"list items", "dict keys", "dict values", "set table", "instance attributes", "bytearray bytes",
-           "str characters", ""}
+           "str characters", "array items", "deque block", "OrderedDict table", "OrderedDict node", ""}
 
 
 def run(heapsnap, *words):
@@ -142,12 +142,17 @@ def main():
         agree, besides = graph.check_referents(target.said["references"].items(),
                                                lambda block: graph.types.get(block, "") not in BUFFERS)
         print(f"references: {agree} of {agree} that gc.get_referents gives; besides: {besides}")
+        assert not any(source == "array.array" for source, _ in besides), besides
         # All that the collector knows, but for what lies in the interpreter's own data.
         missing = [address for address in target.collected if graph.block_of(address) is None]
         lost = [address for address in missing if graph.is_in_heap(address)]
         assert len(lost) < 10, (len(lost), len(target.collected))  # what it takes to list them
         assert len(missing) < len(target.collected) // 4, (len(missing), len(target.collected))
         assert len(graph.globals["app.CACHE"]) == 1, graph.globals
+        kinds = {kind: sum(name == kind for name in graph.types.values()) for kind in BUFFERS}
+        # 64 items each; ten nodes.
+        assert kinds["deque block"] >= 5 and kinds["OrderedDict node"] >= 10, kinds
+        assert kinds["array items"] >= 1 and kinds["OrderedDict table"] >= 1, kinds
         check_in_use(heapsnap, path, target.pid)
         check_owners(heapsnap, path)
         check_owners(heapsnap, target.pid)

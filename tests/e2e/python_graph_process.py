@@ -4,6 +4,8 @@
 
 First line: a dict of addresses and sizes; then `ready`. For each object that it names, what it refers to by gc's own word."""
 
+import array
+import collections
 import gc
 import sys
 import types
@@ -33,6 +35,8 @@ app.INDEX = {}
 app.SEEN = set()
 app.PAIRS = ()
 app.TABLE = bytearray(b"x" * 100000)
+app.QUEUE = collections.deque()
+app.ORDER = collections.OrderedDict()
 
 
 def fill(count):
@@ -40,6 +44,10 @@ def fill(count):
         app.CACHE.append(Order(number))
     app.INDEX.update({f"key {number}": [number] for number in range(200)})
     app.SEEN.update(f"seen {number}" for number in range(200))
+    app.QUEUE.extend([number] for number in range(300))
+    app.ORDER.update((f"name {number}", [number]) for number in range(10))
+    # Numbers, though they look like addresses.
+    app.NUMBERS = array.array("Q", [id(one) for one in app.QUEUE])
     app.PAIRS = tuple(Slotted([number], {number: "x"}) for number in range(100))
 
 
@@ -81,7 +89,7 @@ def references(one):
 
 named = {"CACHE": app.CACHE, "INDEX": app.INDEX, "SEEN": app.SEEN, "PAIRS": app.PAIRS, "keep": keep}
 some = [*app.CACHE[:50], *[order.lines for order in app.CACHE[:50]], *app.PAIRS, *[pair.right for pair in app.PAIRS],
-        app.CACHE, app.INDEX, app.SEEN, app.PAIRS, *app.INDEX.values(), *[vars(order) for order in keep]]
+        app.CACHE, app.INDEX, app.SEEN, app.PAIRS, app.QUEUE, app.ORDER, app.NUMBERS, *app.INDEX.values(), *[vars(order) for order in keep]]
 said = {
     "named": {name: id(one) for name, one in named.items()},
     "references": {id(one): references(one) for one in some},

@@ -5,6 +5,7 @@ Lines on stdout: one literal of Python with what gc.get_objects(), sys.getsizeof
 stderr) say. Then it makes 1,000 orders more for each line of stdin, up to its end. Nothing of it is in the objects
 that it counts but what it says is."""
 
+import array
 import collections
 import gc
 import sys
@@ -60,8 +61,21 @@ class Whole(int):
     pass
 
 
+class Samples(array.array):
+    pass
+
+
+class Queue(collections.deque):
+    pass
+
+
+class Ordered(collections.OrderedDict):
+    pass
+
+
 KEPT = []
-CLASSES = [Order, Slotted, Derived, Table, Row, Pair, Name, Numbers, Buffer, Whole]
+CLASSES = [Order, Slotted, Derived, Table, Row, Pair, Name, Numbers, Buffer, Whole, Samples, Queue, Ordered]
+MADE = len(CLASSES)
 CLASSES += [type(f"Made{number}", (), {"__init__": Order.__init__}) for number in range(50)]
 
 
@@ -70,9 +84,11 @@ def make(count):
     for number in range(count):
         mine += [Order(number), Slotted(number), Table((key, key) for key in range(number % 90)),
                  Row(range(number % 200)), Pair(range(number % 70)), Numbers(range(number % 50)),
-                 CLASSES[10 + number % 50](number)]
+                 CLASSES[MADE + number % 50](number)]
         if number % 3 == 0:
-            mine += [Derived(number), Name("ä" * (number % 900)), Buffer(number % 1000), Whole(1 << number % 200)]
+            mine += [Derived(number), Name("ä" * (number % 900)), Buffer(number % 1000), Whole(1 << number % 200),
+                     Samples("d", range(number % 300)), Queue(range(number % 500)),
+                     Ordered((key, key) for key in range(number % 90))]
         if number % 7 == 0:
             mine.pop(len(mine) // 2)
             mine.append({})

@@ -60,7 +60,14 @@ PythonGraph::PythonGraph(Target& target, const PythonLayout& layout, RuntimeObje
       characters_(objects.add_buffer_kind("str characters", false)),
       array_data_(objects.add_buffer_kind("ndarray data", false)),
       array_shape_(objects.add_buffer_kind("ndarray shape", true)),
-      docstring_(objects.add_buffer_kind("class docstring", true)) {}
+      docstring_(objects.add_buffer_kind("class docstring", true)),
+      numbers_(objects.add_buffer_kind("array items", true)),
+      deque_block_(objects.add_buffer_kind("deque block", true)),
+      ordered_table_(objects.add_buffer_kind("OrderedDict table", true)),
+      ordered_node_(objects.add_buffer_kind("OrderedDict node", true)),
+      foreign_(objects.add_buffer_kind("ctypes data", false)),
+      io_characters_(objects.add_buffer_kind("StringIO characters", true)),
+      file_buffer_(objects.add_buffer_kind("file buffer", true)) {}
 
 unsigned PythonGraph::kind_of(const PythonObject& object, Address at,
                               std::span<const std::byte> bytes) const {
@@ -153,6 +160,7 @@ ObjectClass PythonGraph::make_class(const PythonType& type, uint8_t kind) {
       skip(at + word);
     }
   }
+  if (type.keeps == PythonType::Keeps::kOrder) skip(at + PythonOrderedDict::kResizedAt);
   if (type.is_metatype) buffer(at + docstring_at(layout_), docstring_);
   switch (type.family) {
     case Family::kList: buffer(at + layout_.list_allocated - kPythonWord, list_items_); break;
@@ -229,6 +237,7 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
     const uint64_t word = python_word(bytes, is_tagged ? kPythonWord : 0) + (is_tagged ? 1 : 0);
     objects_.add_buffer(Address(word), ObjectClass::words_from(type.values_entries));
   }
+  if (type.keeps != PythonType::Keeps::kNothing) add_kept(object, at, bytes);
   if (type.family == Family::kList) {
     const Address items(python_word(bytes, header + layout_.list_allocated - kPythonWord));
     const uint64_t used = python_word(bytes, header + kItems);
@@ -249,8 +258,6 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
   } else if (type.is_metatype) {
     const auto text = cache_.word(at + header + docstring_at(layout_), kPythonWord);
     if (text) objects_.left_over.push_back({Address(*text)});
-  } else if (type.is_deque) {
-    add_deque(at, bytes, header);
   } else if (type.family == Family::kModule && modules_.size() != kMostModules) {
     modules_.push_back({Address(python_word(bytes, header + kModuleDict)),
                         Address(python_word(bytes, header + kModuleName))});
@@ -266,32 +273,60 @@ void PythonGraph::add_items(Address first, uint64_t items, uint64_t room) {
   }
 }
 
+// All that it has of buffers, whatever their size: which of their words are references is the same
+// from the first to the last.
+void PythonGraph::add_kept(const PythonObject& object, Address at,
+                           std::span<const std::byte> bytes) {
+  using Keeps = PythonType::Keeps;
+  constexpr uint64_t kNone = ObjectClass::kNoReferences;
+  const auto add = [&](uint8_t kind, uint64_t skip) {
+    if (!object.buffer.is_null()) objects_.add_buffer(object.buffer, skip, kind);
+  };
+  switch (object.type->keeps) {
+    case Keeps::kNumbers: return add(numbers_, kNone);
+    case Keeps::kForeign: return add(foreign_, 0);
+    case Keeps::kCharacters: return add(io_characters_, kNone);
+    case Keeps::kFile: return add(file_buffer_, kNone);
+    case Keeps::kDeque:
+      add_deque(at, bytes, object.type->header);
+      return add_nodes(object.nodes, deque_block_, 0);
+    case Keeps::kOrder:
+      add(ordered_table_, 0);
+      return add_nodes(object.nodes, ordered_node_,
+                       ObjectClass::word_bit(PythonOrderedDict::kHash));
+    case Keeps::kNothing: break;
+  }
+}
+
+void PythonGraph::add_nodes(const PythonNodes& nodes, uint8_t kind, uint64_t skip) {
+  Address at = nodes.first;
+  for (uint64_t i = 0; i < nodes.count && !at.is_null(); ++i) {
+    objects_.add_buffer(at, skip, kind);
+    at = Address(cache_.word(at + nodes.next, kPythonWord).value_or(0));
+  }
+}
+
 // Of its blocks, what lies in front of the first item and behind the last one, and those that it
-// keeps for reuse, since 3.11 (Modules/_collectionsmodule.c: else the same since 3.9).
+// keeps for reuse, since 3.11.
 void PythonGraph::add_deque(Address at, std::span<const std::byte> bytes, uint64_t header) {
-  constexpr uint64_t kItems = 64;  // of a block, between links to the one before and the next
-  constexpr uint64_t kFirstBlock = 24;
-  constexpr uint64_t kLastBlock = 32;
-  constexpr uint64_t kFirstIndex = 40;
-  constexpr uint64_t kLastIndex = 48;
-  constexpr uint64_t kFreeCount = 72;
-  constexpr uint64_t kFree = 80;
-  constexpr uint64_t kMostFree = 16;
+  using Deque = PythonDeque;
   const std::span<const std::byte> deque = bytes.subspan(std::min(header, bytes.size()));
-  const uint64_t first = python_word(deque, kFirstIndex);
-  const uint64_t last = python_word(deque, kLastIndex);
-  if (first >= kItems || last >= kItems) return;
-  const Address first_block(python_word(deque, kFirstBlock));
-  const Address last_block(python_word(deque, kLastBlock));
+  const uint64_t first = python_word(deque, Deque::kFirstIndex);
+  const uint64_t last = python_word(deque, Deque::kLastIndex);
+  if (first >= Deque::kItems || last >= Deque::kItems) return;
+  const Address first_block(python_word(deque, Deque::kFirstBlock));
+  const Address last_block(python_word(deque, Deque::kLastBlock));
   objects_.left_over.push_back({first_block, 0, (1 + first) * kPythonWord});
   objects_.left_over.push_back({last_block, (1 + last + 1) * kPythonWord});
   if (layout_.is_before_311()) return;  // it keeps none
-  const uint64_t free = std::min(python_word(deque, kFreeCount), kMostFree);
-  const uint64_t free_at = header + kFree;
+  const uint64_t free = std::min(python_word(deque, Deque::kFreeCount), Deque::kMostFree);
+  const uint64_t free_at = header + Deque::kFree;
   objects_.left_over.push_back(
-      {at, free_at + free * kPythonWord, free_at + kMostFree * kPythonWord});
+      {at, free_at + free * kPythonWord, free_at + Deque::kMostFree * kPythonWord});
   for (uint64_t i = 0; i < free; ++i) {
-    objects_.left_over.push_back({Address(python_word(deque, kFree + i * kPythonWord))});
+    const Address block(python_word(deque, Deque::kFree + i * kPythonWord));
+    objects_.left_over.push_back({block});
+    objects_.add_buffer(block, 0, deque_block_);
   }
 }
 

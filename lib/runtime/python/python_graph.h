@@ -74,6 +74,8 @@ class PythonGraph {
   unsigned kind_of(const PythonObject& object, Address at, std::span<const std::byte> bytes) const;
   ObjectClass make_class(const PythonType& type, uint8_t kind);
   void add_items(Address first, uint64_t items, uint64_t room);
+  void add_kept(const PythonObject& object, Address at, std::span<const std::byte> bytes);
+  void add_nodes(const PythonNodes& nodes, uint8_t kind, uint64_t skip);
   void add_deque(Address at, std::span<const std::byte> bytes, uint64_t header);
   void add_hashed(Address table, uint32_t first, uint32_t words, uint32_t number);
   ObjectClass make_text_class(const PythonType& type, unsigned kind);
@@ -93,6 +95,13 @@ class PythonGraph {
   uint8_t array_data_;
   uint8_t array_shape_;
   uint8_t docstring_;
+  uint8_t numbers_;
+  uint8_t deque_block_;
+  uint8_t ordered_table_;
+  uint8_t ordered_node_;
+  uint8_t foreign_;
+  uint8_t io_characters_;
+  uint8_t file_buffer_;
   std::unordered_map<uint64_t, uint32_t> classes_;        // by shape
   std::array<Recent, 1024> recent_{};                     // most objects are what one before was
   std::unordered_map<uint64_t, uint32_t> free_classes_;   // by type, and one, and what is where

@@ -63,7 +63,8 @@ bool PythonObjects::are_references(uint64_t word) {
   return !type || types_.find(*type) == nullptr;
 }
 
-std::optional<PythonObject> PythonObjects::find(std::span<const std::byte> bytes, uint64_t room) {
+std::optional<PythonObject> PythonObjects::find(Address at, std::span<const std::byte> bytes,
+                                                uint64_t room) {
   for (const uint32_t header : {0U, 16U, 32U}) {
     const uint64_t type_word = python_word(bytes, header + kPythonTypeAt);
     if (type_word < 4096 || type_word % 8 != 0) continue;
@@ -82,6 +83,9 @@ std::optional<PythonObject> PythonObjects::find(std::span<const std::byte> bytes
     if (measure(bytes.subspan(header), room - header, object)) {
       object.bytes += header;
       if (type->family == Family::kArray) measure_array(bytes.subspan(header), object);
+      if (type->keeps != PythonType::Keeps::kNothing) {
+        measure_buffers(at + header, bytes.subspan(header), object);
+      }
       return object;
     }
   }
@@ -181,6 +185,19 @@ void PythonObjects::measure_array(std::span<const std::byte> bytes, PythonObject
   const bool owns = (python_word(bytes, PythonArray::kFlags) & PythonArray::kOwnsData) != 0;
   object.owned_bytes = (owns ? data : 0) + 2 * dimensions * kPointer;
   object.owns_block = true;
+}
+
+void PythonObjects::measure_buffers(Address at, std::span<const std::byte> bytes,
+                                    PythonObject& object) {
+  const PythonBuffer buffer = python_buffer(cache_, space_, *object.type, at, bytes);
+  object.buffer = buffer.at;
+  object.owned_bytes += buffer.bytes;
+  object.nodes = python_nodes(space_, *object.type, bytes);
+  const bool is_deque = object.type->keeps == PythonType::Keeps::kDeque;
+  if (is_deque && object.nodes.count != 0 && !layout_.is_before_311()) {
+    object.free_nodes =
+        std::min(python_word(bytes, PythonDeque::kFreeCount), PythonDeque::kMostFree);
+  }
 }
 
 void PythonObjects::measure_text(std::span<const std::byte> bytes, uint64_t room,

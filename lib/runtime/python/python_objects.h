@@ -19,6 +19,7 @@
 #include <span>
 
 #include "base/address.h"
+#include "runtime/python/python_buffers.h"
 #include "runtime/python/python_types.h"
 
 namespace heapsnap {
@@ -31,6 +32,9 @@ struct PythonObject {
   uint64_t bytes = 0;         // of the block, that it takes
   uint64_t owned_bytes = 0;   // of a buffer of its own
   bool owns_block = false;    // that buffer is of malloc, whatever its size
+  Address buffer;             // that one, of a type that has one by python_buffers.h
+  PythonNodes nodes = {};     // besides, by the same
+  uint64_t free_nodes = 0;    // that it keeps for reuse, of the same size
   uint64_t values_bytes = 0;  // of the array of its attributes
   Address keys;               // of a dict: its table, perhaps its own; null: none
   Address values;             // of a dict, apart from its table
@@ -72,13 +76,13 @@ inline uint64_t python_word(std::span<const std::byte> bytes, size_t offset) {
 class PythonObjects {
  public:
   // How much of a block has to be known.
-  static constexpr size_t kLooksAt = 128;
+  static constexpr size_t kLooksAt = 160;
 
   PythonObjects(Target& target, const PythonLayout& layout, PythonTypes& types)
       : space_(target.address_space()), layout_(layout), types_(types), cache_(target.memory()) {}
 
-  // `bytes`: of a block of `room` bytes, from its first on, min(room, kLooksAt) or more.
-  std::optional<PythonObject> find(std::span<const std::byte> bytes, uint64_t room);
+  // `bytes`: of the block at `at` of `room` bytes, from its first on, min(room, kLooksAt) or more.
+  std::optional<PythonObject> find(Address at, std::span<const std::byte> bytes, uint64_t room);
   // The table of a dict, if there is one.
   std::optional<PythonTable> table(Address keys) { return python_table(cache_, layout_, keys); }
   // What is a dict's own of its table and of its values apart from that, if there are any.
@@ -92,6 +96,7 @@ class PythonObjects {
                                const PythonType& type);
   bool measure(std::span<const std::byte> bytes, uint64_t room, PythonObject& object) const;
   void measure_array(std::span<const std::byte> bytes, PythonObject& object);
+  void measure_buffers(Address at, std::span<const std::byte> bytes, PythonObject& object);
   void measure_text(std::span<const std::byte> bytes, uint64_t room, PythonObject& object) const;
 
   const AddressSpace& space_;

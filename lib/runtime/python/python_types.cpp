@@ -34,6 +34,20 @@ bool is_weak(std::string_view name) {
          name.starts_with("weakref.");
 }
 
+PythonType::Keeps keeps_by(std::string_view name) {
+  using Keeps = PythonType::Keeps;
+  if (name == "array.array") return Keeps::kNumbers;
+  if (name == "collections.deque") return Keeps::kDeque;
+  if (name == "collections.OrderedDict") return Keeps::kOrder;
+  if (name == "_ctypes._CData") return Keeps::kForeign;
+  if (name == "_io.StringIO") return Keeps::kCharacters;
+  if (name == "_io.BufferedReader" || name == "_io.BufferedWriter" ||
+      name == "_io.BufferedRandom") {
+    return Keeps::kFile;
+  }
+  return Keeps::kNothing;
+}
+
 }  // namespace
 
 PythonTypes::PythonTypes(Target& target, const PythonLayout& layout, std::vector<AddressRange> own)
@@ -120,6 +134,20 @@ PythonType::Family PythonTypes::family_of(Address at, uint64_t flags) {
   return family;
 }
 
+// These names have a dot in them: no class of a program has, which is called without its module.
+PythonType::Keeps PythonTypes::keeps_of(Address at) {
+  for (unsigned depth = 0; depth < kDeepest && !at.is_null(); ++depth) {
+    const auto name_at = cache_.word(at + layout_.type_name, 8);
+    const auto base = cache_.word(at + layout_.type_base, 8);
+    const auto name = name_at ? read_name(Address(*name_at)) : std::nullopt;
+    if (!name || !base) break;
+    const PythonType::Keeps keeps = keeps_by(*name);
+    if (keeps != PythonType::Keeps::kNothing) return keeps;
+    at = Address(*base);
+  }
+  return PythonType::Keeps::kNothing;
+}
+
 const PythonType* PythonTypes::read(Address at) {
   constexpr uint64_t kLargest = 1 << 20;
   if (all_.size() == kMostTypes) return nullptr;
@@ -140,7 +168,6 @@ const PythonType* PythonTypes::read(Address at) {
   auto found = std::make_unique<PythonType>();
   found->name = std::move(*name);
   found->is_tuple = found->name == "tuple";
-  found->is_deque = found->name == "collections.deque";
   found->number = static_cast<uint32_t>(all_.size());
   found->is_collected = (flags & kHasCollector) != 0;
   const bool has_header = (flags & layout_.header_flags) != 0;
@@ -154,6 +181,7 @@ const PythonType* PythonTypes::read(Address at) {
                               [at](const AddressRange& range) { return range.contains(at); });
   found->item_size = found->is_long ? 4 : item_size;
   found->family = family_of(at, flags);
+  found->keeps = keeps_of(at);
   found->has_inline_values = (flags & layout_.inline_flag) != 0;
   const bool may_have_values =
       layout_.values == PythonLayout::Values::kInline ? found->has_inline_values : has_header;

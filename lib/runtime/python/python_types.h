@@ -34,17 +34,28 @@ struct PythonType {
     kModule,
     kArray,  // numpy.ndarray
   };
+  // Memory of its own that python_buffers.h knows, of instances of these types and of classes that
+  // are derived from them.
+  enum class Keeps : uint8_t {
+    kNothing,
+    kNumbers,     // array.array
+    kDeque,       // collections.deque
+    kOrder,       // collections.OrderedDict
+    kForeign,     // ctypes
+    kCharacters,  // io.StringIO
+    kFile,        // io.BufferedReader, BufferedWriter, BufferedRandom
+  };
   std::string name;
   uint32_t number = 0;  // in order of discovery
   uint32_t header = 0;  // bytes in front of an instance
   bool is_collected = false;
-  bool is_long = false;    // int, and what is derived from it
-  bool is_static = false;  // of the interpreter or of an extension, and no class of a program
-  bool is_own = false;     // of the interpreter
-  bool is_tuple = false;   // by its name, as the next one
-  bool is_deque = false;
+  bool is_long = false;      // int, and what is derived from it
+  bool is_static = false;    // of the interpreter or of an extension, and no class of a program
+  bool is_own = false;       // of the interpreter
+  bool is_tuple = false;     // by its name, as the next one
   bool is_metatype = false;  // its instances are types
   Family family = Family::kOther;
+  Keeps keeps = Keeps::kNothing;
   uint64_t basic_size = 0;
   uint64_t item_size = 0;
   uint64_t values_bytes = 0;       // of an instance whose attributes are in an array of its own
@@ -99,6 +110,7 @@ class PythonTypes {
   std::optional<std::string> read_name(Address at);
   bool is_metatype(Address at);
   PythonType::Family family_of(Address at, uint64_t flags);
+  PythonType::Keeps keeps_of(Address at);
 
   const AddressSpace& space_;
   const std::vector<AddressRange> own_;

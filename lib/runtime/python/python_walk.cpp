@@ -114,7 +114,7 @@ void PythonWalk::read_blocks() {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const auto known = std::min<uint64_t>(blocks_[i].room, kPiece);
     const auto block = std::span<const std::byte>(bytes).subspan(i * kPiece, known);
-    const auto object = objects_.find(block, blocks_[i].room);
+    const auto object = objects_.find(blocks_[i].at, block, blocks_[i].room);
     if (object) add(*object, true);
     if (!graph_) continue;
     const uint32_t of_class =
@@ -138,9 +138,11 @@ void PythonWalk::add(const PythonObject& object, bool is_in_malloc) {
   ++runtime_.objects;
   sum.tracked += object.is_tracked ? 1 : 0;
   sum.bytes += object.bytes;
-  sum.owned_bytes += owned + object.values_bytes;
+  const uint64_t in_nodes = (object.nodes.count + object.free_nodes) * object.nodes.bytes;
+  sum.owned_bytes += owned + object.values_bytes + in_nodes;
   if (is_in_malloc) sum.malloc_bytes += object.bytes;
   if (object.owns_block || is_of_malloc(owned)) sum.malloc_bytes += owned;
+  if (is_of_malloc(object.nodes.bytes)) sum.malloc_bytes += in_nodes;
   if (is_of_malloc(object.values_bytes)) sum.malloc_bytes += object.values_bytes;
   if (object.keys.is_null()) return;
   // Empty dicts share a table that is a constant.
@@ -244,7 +246,7 @@ bool PythonWalk::walk_pool(Address at, std::span<const std::byte> pool, uint32_t
   for (uint64_t i = 0; i < made; ++i) {
     if (is_free[i]) continue;
     const auto block = pool.subspan(header + i * size, size);
-    const auto object = objects_.find(block, size);
+    const auto object = objects_.find(at + header + i * size, block, size);
     if (object) {
       add(*object, false);
     } else {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "references/runtime_objects.h"
 #include "runtime/runtime_model.h"
@@ -15,6 +16,18 @@ inline const RuntimeClass* find_class(const RuntimeModel& model, const std::stri
     if (row.name == name) return &row;
   }
   return nullptr;
+}
+
+// Of which kind a buffer is by what its object says; empty: none says it.
+inline std::string kind_of_buffer(const RuntimeObjects& objects, uint64_t at) {
+  const std::vector<ObjectClass>& classes = objects.slots.classes();
+  uint32_t of_class = SlotMap::kBuffers;
+  if (const auto slot = objects.slots.find(at)) of_class = objects.slots.class_number(slot->number);
+  for (const RuntimeObjects::Block& block : objects.blocks) {
+    if (block.at == Address(at)) of_class = block.of_class;
+  }
+  const uint8_t kind = classes[of_class].kind;
+  return kind == 0 ? std::string() : objects.buffer_kinds[kind - 1].name;
 }
 
 // What of a runtime has to add up, whatever its memory holds.

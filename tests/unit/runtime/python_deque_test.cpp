@@ -26,11 +26,21 @@ TEST_CASE("what lies around the items of a deque is left over") {
     python.put(at + 32, kLast);
     python.put(at + 40, 60);  // the first item's number in its block
     python.put(at + 48, 2);   // the last one's
+    python.put(at + 16, 7);
+    python.put(kFirst + 65 * 8, kLast);
     if (keeps_blocks) {
       python.put(at + 72, 1);
       python.put(at + 80, kKept);
     }
-    python.walk();
+    const RuntimeModel model = python.walk();
+    const uint64_t blocks = keeps_blocks ? 3 : 2;
+    const RuntimeClass* const row = test::find_class(model, "collections.deque");
+    REQUIRE(row != nullptr);
+    CHECK(row->owned_bytes == blocks * 66 * 8);
+    CHECK(row->malloc_bytes == blocks * 66 * 8);
+    for (const uint64_t one : {kFirst, kLast}) {
+      CHECK(test::kind_of_buffer(python.objects, one) == "deque block");
+    }
     using LeftOver = RuntimeObjects::LeftOver;
     std::vector<std::array<uint64_t, 3>> found;
     for (const LeftOver& one : python.objects.left_over) {
@@ -47,7 +57,7 @@ TEST_CASE("what lies around the items of a deque is left over") {
     }
     // Where it says nonsense, nothing is left out.
     python.put(at + 48, 64);
-    python.walk();
+    CHECK(test::find_class(python.walk(), "collections.deque")->owned_bytes == 0);
     CHECK(std::none_of(python.objects.left_over.begin(), python.objects.left_over.end(),
                        [](const LeftOver& one) { return one.in == Address(kFirst); }));
   }
