@@ -146,6 +146,20 @@ worker = threading.Thread(target=main, name="worker")
 worker.start()
 worker.join()
 """),
+    "a coroutine that waits": ("jobs in serve()", ("list", "list items"), f"""
+import asyncio
+async def serve():
+    jobs = [["job %d" % i] for i in range({2 * COUNT})]
+    done = asyncio.Event()
+    def look(job):
+        hold(job)
+        done.set()
+    asyncio.get_running_loop().call_soon(look, jobs[700])
+    await done.wait()  # here
+async def main():
+    await serve()
+asyncio.run(main())
+"""),
     "a generator that runs": ("own in generate()", ("list", "list items"), f"""
 def generate():
     own = [["number %d" % i] for i in range({COUNT})]

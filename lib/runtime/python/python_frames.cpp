@@ -60,6 +60,9 @@ PythonFrames::PythonFrames(Target& target, const PythonLayout& layout, PythonTyp
       budget_(kMostCodeBytes) {
   if (layout.frame_locals == 0) return;
   for (const Address interpreter : interpreters) add_threads(interpreter);
+  // Those that run are calls of their threads by now.
+  for (const auto& [object, tid] : coroutines_) add_coroutines(object, tid);
+  coroutines_ = {};
 }
 
 bool PythonFrames::spend(uint64_t bytes) {
@@ -147,7 +150,54 @@ void PythonFrames::add_thread(Address thread) {
   }
   if (!at) return;
   const int32_t tid = tid_of(thread);
-  std::for_each(frames.rbegin(), frames.rend(), [&](const Frame& one) { add_locals(one, tid); });
+  std::for_each(frames.rbegin(), frames.rend(), [&](const Frame& one) {
+    add_locals(one, tid);
+    find_coroutines(one, tid);
+  });
+}
+
+void PythonFrames::find_coroutines(const Frame& frame, int32_t tid) {
+  for (size_t i = 0; i < frame.code->names.size(); ++i) {
+    const auto value = value_at(frame.locals + i * kFrameWord);
+    const Address found = value ? coroutine_of(*value) : Address();
+    if (!found.is_null()) coroutines_.emplace_back(found, tid);
+  }
+}
+
+// What it awaits is the last value on its stack.
+void PythonFrames::add_coroutines(Address object, int32_t tid) {
+  while (is_coroutine(object) && seen_.size() < kMostFrames) {
+    const auto at = frame_of_coroutine(object);
+    Frame frame;
+    if (!at || at->is_null() || !seen_.insert(at->value()).second) return;
+    if (!read_frame(*at, frame) || frame.code == nullptr || !read_instruction(*at, frame)) return;
+    // Else it has not begun, or has ended.
+    if (!frame.depth || *frame.depth == 0) return;
+    add_locals(frame, tid);
+    const uint64_t last = frame.code->names.size() + *frame.depth - 1;
+    object = value_at(frame.locals + last * kFrameWord).value_or(Address());
+  }
+}
+
+Address PythonFrames::coroutine_of(Address object) {
+  if (object.is_null() || !object.is_aligned(kFrameWord)) return {};
+  const auto word = cache_.word(object + kPythonTypeAt, kFrameWord);
+  const PythonType* const type = word ? types_.find(*word) : nullptr;
+  if (type == nullptr) return {};
+  if (type->name != "_asyncio.Task") return is_coroutine(object) ? object : Address();
+  // Of its members only task_coro is one.
+  for (uint64_t at = kPythonTypeAt + kFrameWord; at < type->basic_size; at += kFrameWord) {
+    const auto member = address_at(object + at);
+    if (member && is_coroutine(*member)) return *member;
+  }
+  return {};
+}
+
+std::optional<Address> PythonFrames::frame_of_coroutine(Address object) {
+  // PyCoroObject before 3.11.
+  constexpr uint64_t kFrameAt = 16;
+  if (layout_.is_before_311()) return address_at(object + kFrameAt);
+  return object + layout_.generator_frame;
 }
 
 bool PythonFrames::read_frame(Address at, Frame& frame) {

@@ -10,7 +10,13 @@
 // 3.14 once it has called any; else all that there is room for is taken, which may be left over:
 // "perhaps a temporary".
 //
-// A generator that does not run now is no call: what it has, it holds as an object.
+// A coroutine that waits is a call of the thread that waits for it: one that a variable of a call
+// refers to, as main() of asyncio.run() does, or by way of a task of asyncio, and what that awaits.
+//
+//   run()   main ──► coroutine main() ──► coroutine serve() ──► a future      cr_frame, cr_await
+//
+// Other generators and coroutines that do not run are no calls: what they have, they hold as
+// objects.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +25,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "base/address.h"
@@ -85,6 +92,14 @@ class PythonFrames {
   std::optional<Code> read_code(Address at);
   bool add_names(Address tuple, Code& code);
   void add_locals(const Frame& frame, int32_t tid);
+  // What its variables refer to of coroutines, which may be calls.
+  void find_coroutines(const Frame& frame, int32_t tid);
+  // The calls of one that waits, and of those that it waits for.
+  void add_coroutines(Address object, int32_t tid);
+  bool is_coroutine(Address object) { return is_of_type(object, "coroutine"); }
+  // That of a task of asyncio, or the object itself, if it is one; null: none.
+  Address coroutine_of(Address object);
+  std::optional<Address> frame_of_coroutine(Address object);
   bool is_of_type(Address object, const char* name);
   bool spend(uint64_t bytes);
   std::optional<uint32_t> number_at(Address at);
@@ -100,6 +115,7 @@ class PythonFrames {
   std::unordered_set<uint64_t> seen_;  // threads and frames
   std::vector<PythonLocal> locals_;
   std::vector<AddressRange> free_words_;
+  std::vector<std::pair<Address, int32_t>> coroutines_;  // found, and by whose call
 };
 
 }  // namespace heapsnap

@@ -29,7 +29,9 @@ class FakeCalls {
         code(fake.add_type("code", fake.object_type, 176, 0, FakePython::kReady)),
         cell(fake.add_type("cell", fake.object_type, 24, 0, FakePython::kCollected)),
         frame(fake.add_type("frame", fake.object_type, 360, 8, FakePython::kCollected)),
-        generator(fake.add_type("generator", fake.object_type, 112, 0, FakePython::kCollected)) {
+        generator(fake.add_type("generator", fake.object_type, 112, 0, FakePython::kCollected)),
+        coroutine(fake.add_type("coroutine", fake.object_type, 112, 0, FakePython::kCollected)),
+        task(fake.add_type("_asyncio.Task", fake.object_type, 160, 0, FakePython::kCollected)) {
     // Types are the interpreter's own where they lie in its data.
     python.target.map("00300000-00340000 rw-p 00000000 00:00 0");
     python.place.data.push_back({Address(FakePython::kTypes), Address(0x280000)});
@@ -124,6 +126,17 @@ class FakeCalls {
       python.put_int(place, are_counted ? variables + top : top);
     }
   }
+  // A coroutine of one variable that waits for `awaited`: the address of the variable.
+  uint64_t add_coroutine(uint64_t of_code, uint64_t awaited, uint64_t* object) {
+    const bool is_old = layout.frame_owner == 0;
+    *object = add_object(coroutine, 512);
+    const uint64_t at = is_old ? add_object(frame, 512) : *object + layout.generator_frame;
+    if (is_old) python.put(*object + 16, at);
+    put_frame(at, of_code, 0, 1, 1, 1);
+    if (!is_old) python.target.put(Address(at + layout.frame_owner), uint8_t{1});
+    python.put(at + layout.frame_locals + 8, awaited);
+    return at + layout.frame_locals;
+  }
   // The innermost call of the thread.
   void set_innermost(uint64_t at) {
     python.put(layout.has_c_frame ? kThread + kCFrame + layout.c_frame_current
@@ -137,7 +150,7 @@ class FakeCalls {
 
   FakePython& python;
   const PythonLayout& layout;
-  const uint64_t text, tuple, bytes, code, cell, frame, generator;
+  const uint64_t text, tuple, bytes, code, cell, frame, generator, coroutine, task;
 
  private:
   static constexpr uint64_t kCFrame = 0x2000;

@@ -123,6 +123,38 @@ TEST_CASE("nothing is said of a thread where one of its frames does not fit") {
   }
 }
 
+TEST_CASE("a coroutine that waits is a call of the thread that waits for it") {
+  for (const unsigned minor : kAllMinors) {
+    for (const bool has_task : {false, true}) {
+      Program program(minor);
+      FakeCalls& calls = program.calls;
+      uint64_t inner = 0;
+      uint64_t outer = 0;
+      calls.add_coroutine(calls.add_code("ask", {"reply"}, {}, 2), 0, &inner);
+      const uint64_t rows =
+          calls.add_coroutine(calls.add_code("load", {"rows"}, {}, 2), inner, &outer);
+      uint64_t held = outer;
+      if (has_task) {
+        held = calls.add_object(calls.task, 160);
+        program.python.put(held + 136, outer);
+      }
+      const uint64_t variable = program.outer + program.python.layout.frame_locals;
+      const size_t before = program.names().size();
+      program.python.put(variable, held);
+      const std::vector<std::string> found = program.names();
+      REQUIRE(found.size() == before + 4);
+      const std::vector<std::string> last(found.end() - 4, found.end());
+      CHECK(last == std::vector<std::string>{
+                        "rows in load() at app.py:12", "a temporary in load() at app.py:12",
+                        "reply in ask() at app.py:12", "a temporary in ask() at app.py:12"});
+      CHECK(program.python.objects.variables[before].word == Address(rows));
+      // One that waits for itself is one call.
+      program.python.put(rows + 8, outer);
+      CHECK(program.names().size() == before + 2);
+    }
+  }
+}
+
 TEST_CASE("a thread is known by its thread pointer, or by what lies just below it") {
   for (const uint64_t below : {0U, 0x700U}) {
     Program program(12);
