@@ -6,6 +6,7 @@
 
 #include "analysis/block_facts.h"
 #include "analysis/holding_paths.h"
+#include "analysis/leading_roots.h"
 #include "analysis/owning_roots.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
@@ -106,6 +107,48 @@ std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const Stal
   return paths;
 }
 
+// Puts the shortest way from what owns the block, as owners counts, among the others, if it is one
+// root alone: `limit` roots may be nearer.
+void add_owner(const ReferenceStreams& references, const StaleWords& stale,
+               const OwnedBlocks& owned, const BlockSizes& sizes, const std::vector<Root>& roots,
+               const std::vector<bool>& is_stale_root, BlockNumber block, size_t limit,
+               std::vector<HoldingPath>& paths) {
+  const OwningRoots& owning = owned.owning;
+  const uint32_t leading =
+      find_leading_roots(owned.graph, owning.roots, owning.places.size(), sizes).of_blocks[block];
+  if (leading == LeadingRoots::kNobody || leading == LeadingRoots::kSeveral) return;
+  const RootPlace& owner = owning.places[leading - 1];
+  const auto is_owner = [&](const Root& root) {
+    const RootPlace& place = references.places[root.place];
+    return place.kind == owner.kind && place.name == owner.name && place.module == owner.module &&
+           (!place.name.empty() || (owner.begin <= place.begin + root.offset &&
+                                    place.begin + root.offset < owner.begin + owner.size));
+  };
+  if (std::any_of(paths.begin(), paths.end(),
+                  [&](const HoldingPath& path) { return is_owner(roots[path.root]); })) {
+    return;
+  }
+  std::vector<uint32_t> of_owner;  // indices into `roots`
+  std::vector<Root> owner_roots;
+  for (uint32_t i = 0; i < roots.size(); ++i) {
+    if (is_stale_root[i] || !is_owner(roots[i])) continue;
+    of_owner.push_back(i);
+    owner_roots.push_back(roots[i]);
+  }
+  const auto is_fresh = [&stale](const ReferenceBatch& batch, uint64_t source, size_t i) {
+    return !stale.contains(source, batch.offsets[i], batch.targets[i]);
+  };
+  std::vector<HoldingPath> found =
+      holding_paths(reversed(graph_of_some(references, is_fresh)), owner_roots, block, 1);
+  if (found.empty()) return;
+  found.front().root = of_owner[found.front().root];
+  if (paths.size() >= limit) paths.pop_back();
+  const auto is_longer = [&](const HoldingPath& path) {
+    return path.blocks.size() > found.front().blocks.size();
+  };
+  paths.insert(std::find_if(paths.begin(), paths.end(), is_longer), std::move(found.front()));
+}
+
 // What is reached with the block and not without, from `starts`.
 Tally retained_by(const SnapshotStreams& streams, const ReferenceGraph& graph,
                   std::span<const BlockNumber> starts, BlockNumber block, bool is_leaked) {
@@ -177,6 +220,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
     const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
     std::vector<BlockNumber> starts;
     for (const PlacedRoot& root : owned.owning.roots) starts.push_back(root.target);
+    add_owner(references, stale, owned, columns.sizes, roots, is_stale_root, number, limit, paths);
     result.retained = retained_by(streams, owned.graph, starts, number, false);
   }
 

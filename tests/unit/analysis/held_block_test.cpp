@@ -68,6 +68,31 @@ TEST_CASE("a block retains what its root owns, also while a frame works on a par
   CHECK(held->retained == Tally{3, 168});
 }
 
+TEST_CASE("the way from what owns a block is among those that are shown") {
+  HandmadeHeap heap;
+  const uint32_t loop = heap.add_place(RootKind::kGlobal, "app.LOOP");
+  const BlockNumber list = heap.add(24);
+  const BlockNumber item = heap.add(40);
+  const BlockNumber wanted = heap.add(56);
+  heap.hold(loop, list);
+  heap.link(list, 0, item);
+  heap.link(item, 8, wanted);
+  const std::string calls[] = {"main()", "serve()", "load()"};
+  for (const std::string& call : calls) {
+    heap.hold(heap.add_place(RootKind::kLocal, "task in " + call + " at app.py:3", 7), wanted);
+  }
+  const SnapshotStreams streams = heap.finish();
+  const auto places = [&](size_t limit) {
+    std::string found;
+    const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), limit);
+    for (const HeldPath& path : held->paths) found += heap.streams.places[path.place].name + ", ";
+    return found;
+  };
+  CHECK(places(1) == "app.LOOP, ");
+  CHECK(places(2) == "task in main() at app.py:3, app.LOOP, ");
+  CHECK(places(4).ends_with("task in load() at app.py:3, app.LOOP, "));
+}
+
 TEST_CASE("ways by words that may be stale come last, and say so") {
   HandmadeHeap heap;
   const uint32_t near = heap.add_place(RootKind::kVariable, "near");
