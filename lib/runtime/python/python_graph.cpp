@@ -31,14 +31,14 @@ bool is_plain(const PythonType& type) {
   return type.is_static && (type.name == "float" || type.name == "complex");
 }
 
-// Whether all words of its instances are known: those of the interpreter's own types, and those of
-// classes that have no fields but __dict__ and __weakref__. An extension's type may leave fields as
-// they were. A structure of the library (time.struct_time) has more items than its size says.
+// Whether all words of its instances are known: those of the interpreter's own types, those of
+// classes of a program, whose fields begin as zeros, and those of other classes that have no fields
+// but __dict__ and __weakref__. An extension's type may leave fields as they were. A structure of the library (time.struct_time) has more items than its size says.
 bool is_known(const PythonType& type, bool is_frame) {
   constexpr uint64_t kBareObject = 4 * kPythonWord;
   if (type.family == Family::kHidden) return is_frame;
   if (type.item_size != 0 && !type.is_tuple) return type.is_own && type.item_size < kPythonWord;
-  if (type.is_own || type.family == Family::kArray) return true;
+  if (type.is_own || type.is_program || type.family == Family::kArray) return true;
   return !type.is_static && type.basic_size <= kBareObject;
 }
 

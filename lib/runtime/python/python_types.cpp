@@ -148,6 +148,21 @@ PythonType::Keeps PythonTypes::keeps_of(Address at) {
   return PythonType::Keeps::kNothing;
 }
 
+// By a name without a dot, too: extensions say of which module a type is.
+bool PythonTypes::is_program(Address at) {
+  for (unsigned depth = 0; depth < kDeepest; ++depth) {
+    const auto flags = cache_.word(at + layout_.type_flags, 8);
+    const auto name_at = cache_.word(at + layout_.type_name, 8);
+    const auto base = cache_.word(at + layout_.type_base, 8);
+    const auto name = name_at ? read_name(Address(*name_at)) : std::nullopt;
+    if (!flags || !base || !name) return false;
+    if (*base == 0) return depth != 0 && *name == "object";
+    if ((*flags & kHeapType) == 0 || name->find('.') != std::string::npos) return false;
+    at = Address(*base);
+  }
+  return false;
+}
+
 const PythonType* PythonTypes::read(Address at) {
   constexpr uint64_t kLargest = 1 << 20;
   if (all_.size() == kMostTypes) return nullptr;
@@ -182,6 +197,7 @@ const PythonType* PythonTypes::read(Address at) {
   found->item_size = found->is_long ? 4 : item_size;
   found->family = family_of(at, flags);
   found->keeps = keeps_of(at);
+  found->is_program = is_program(at);
   found->has_inline_values = (flags & layout_.inline_flag) != 0;
   const bool may_have_values =
       layout_.values == PythonLayout::Values::kInline ? found->has_inline_values : has_header;

@@ -52,6 +52,7 @@ struct PythonType {
   bool is_long = false;      // int, and what is derived from it
   bool is_static = false;    // of the interpreter or of an extension, and no class of a program
   bool is_own = false;       // of the interpreter
+  bool is_program = false;   // a class of a program, and so are its bases up to `object`
   bool is_tuple = false;     // by its name, as the next one
   bool is_metatype = false;  // its instances are types
   Family family = Family::kOther;
@@ -111,6 +112,7 @@ class PythonTypes {
   bool is_metatype(Address at);
   PythonType::Family family_of(Address at, uint64_t flags);
   PythonType::Keeps keeps_of(Address at);
+  bool is_program(Address at);
 
   const AddressSpace& space_;
   const std::vector<AddressRange> own_;

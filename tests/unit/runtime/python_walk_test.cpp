@@ -382,6 +382,34 @@ TEST_CASE("what an object does not use of its buffer is no reference") {
   }
 }
 
+TEST_CASE("what lies behind the fields of a program's class is no reference") {
+  constexpr uint64_t kHeapType = FakePython::kCollected | 1 << 9;
+  FakePython python;
+  // 16 bytes of the collector's, seven fields behind the head, and a word behind them.
+  const auto add = [&](const char* name, uint64_t base) {
+    return python.add_type(name, base, 72, 0, kHeapType);
+  };
+  const uint64_t handle = add("Handle", python.object_type);
+  const uint64_t of_library = add("lib.Handle", python.object_type);
+  const std::vector<std::pair<uint64_t, bool>> types = {{handle, true},
+                                                        {add("TimerHandle", handle), true},
+                                                        {of_library, false},
+                                                        {add("Derived", of_library), false}};
+  const uint64_t pool = python.add_pool(96, types.size());
+  for (uint64_t i = 0; i < types.size(); ++i) {
+    python.put(python.block(pool, 96, i) + 16, 1);
+    python.put(python.block(pool, 96, i) + 24, types[i].first);
+  }
+  python.walk();
+  for (uint32_t i = 0; i < types.size(); ++i) {
+    const ObjectClass& known = python.objects.slots.class_of(i);
+    CHECK_FALSE(known.name.empty());
+    CHECK(known.is_exact == types[i].second);
+    CHECK_FALSE(known.skips((16 + 64) / 8));
+    CHECK(known.skips((16 + 72) / 8) == types[i].second);
+  }
+}
+
 TEST_CASE("behind the end of a class's docstring lies no reference") {
   FakePython python(10);
   const uint64_t metatype =
