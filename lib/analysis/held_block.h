@@ -1,5 +1,5 @@
-// Why one block is there: what it is, the shortest ways from roots to it, and what would go with
-// it.
+// Why one block is there: what it is, the shortest ways from roots to it, that from the root which
+// owns it (owning_roots.h) among them, and what would go with it.
 #pragma once
 
 #include <cstdint>

@@ -294,8 +294,8 @@ void print_owners(Writer& out, const ReferenceReportInput& input, const OwnerTre
   }
   const char* const what =
       listing.by == OwnerGrouping::kRoot
-          ? "Each size below is what would be freed if that owner let go: everything that is "
-            "reachable only through it."
+          ? "Each size below is what would be freed if that owner let go, once calls that use it "
+            "have ended: everything that no other owner leads to."
           : "Each size below includes everything that is reachable only through these blocks.";
   out.write("\n");
   print_lines(out, "  ", what, width);

@@ -33,7 +33,8 @@ bool is_plain(const PythonType& type) {
 
 // Whether all words of its instances are known: those of the interpreter's own types, those of
 // classes of a program, whose fields begin as zeros, and those of other classes that have no fields
-// but __dict__ and __weakref__. An extension's type may leave fields as they were. A structure of the library (time.struct_time) has more items than its size says.
+// but __dict__ and __weakref__. An extension's type may leave fields as they were. A structure of
+// the library (time.struct_time) has more items than its size says.
 bool is_known(const PythonType& type, bool is_frame) {
   constexpr uint64_t kBareObject = 4 * kPythonWord;
   if (type.family == Family::kHidden) return is_frame;
