@@ -49,8 +49,7 @@ std::optional<uint64_t> ruby_lines_up_to(const RubyLineTable& table, uint64_t wo
   const std::optional<uint64_t> bits = index(block + 16 + part * 8, 8U);
   if (!before || !of_parts || !bits) return std::nullopt;
   const uint64_t of_part = part == 0 ? 0 : *of_parts >> ((part - 1) * kPartBits) & 0x1ff;
-  return *before + of_part +
-         count_bits(*bits << (kPartWords - 1 - in_blocks % kPartWords));
+  return *before + of_part + count_bits(*bits << (kPartWords - 1 - in_blocks % kPartWords));
 }
 
 // The line of a frame whose pc is `offset` bytes behind the first instruction: it leads to the next
