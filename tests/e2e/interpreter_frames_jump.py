@@ -4,7 +4,6 @@ wait for what it has left behind.
 
     interpreter_frames_jump.py HEAPSNAP JUMPING_ALLOCATOR"""
 
-import json
 import subprocess
 import sys
 
@@ -40,10 +39,7 @@ def main():
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "jumped\n"
-        printed = json.loads(output_of(heapsnap, "stacks", "-j", pid))
-        notes = printed["tracker"]["notes"]
-        assert any("could not be read at" in note for note in notes), notes
-        # Another start makes a new table.
+        # What the jumps have left locked, if anything, another start makes anew.
         output_of(heapsnap, "eject", pid)
         output_of(heapsnap, "inject", "--interpreter-frames", pid)
         process.communicate("\n", timeout=60)

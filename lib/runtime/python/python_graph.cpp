@@ -1,6 +1,7 @@
 #include "runtime/python/python_graph.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "runtime/python/python_text.h"
@@ -299,9 +300,14 @@ void PythonGraph::add_kept(const PythonObject& object, Address at,
   }
 }
 
+// In damaged memory a list may be a ring, or many may lead into one.
 void PythonGraph::add_nodes(const PythonNodes& nodes, uint8_t kind, uint64_t skip) {
   Address at = nodes.first;
-  for (uint64_t i = 0; i < nodes.count && !at.is_null(); ++i) {
+  Address before;  // the last one of which the number is a power of two (Brent's algorithm)
+  for (uint64_t i = 0; i < nodes.count && !at.is_null() && at != before; ++i) {
+    if (nodes_left_ == 0) return;
+    --nodes_left_;
+    if (std::has_single_bit(i + 1)) before = at;
     objects_.add_buffer(at, skip, kind);
     at = Address(cache_.word(at + nodes.next, kPythonWord).value_or(0));
   }

@@ -108,6 +108,7 @@ class PythonGraph {
   std::map<std::array<uint32_t, 3>, uint32_t> of_large_;  // by rows
   Address last_table_;
   std::vector<Module> modules_;
+  uint64_t nodes_left_ = 1 << 25;  // to look at
 };
 
 }  // namespace heapsnap

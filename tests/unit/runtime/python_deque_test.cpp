@@ -9,6 +9,30 @@
 using namespace heapsnap;
 using test::FakePython;
 
+TEST_CASE("a deque whose blocks are a ring has as many as there are") {
+  FakePython python(12);
+  const uint64_t deque =
+      python.add_type("collections.deque", python.object_type, 216, 0, FakePython::kCollected);
+  constexpr uint64_t kSlots = 64;
+  const uint64_t pool = python.add_pool(240, kSlots);
+  constexpr uint64_t kBlock = 0x27d000;
+  constexpr uint64_t kItems = uint64_t{1} << 39;
+  python.put(kBlock + PythonDeque::kNext, kBlock);
+  for (uint64_t i = 0; i < kSlots; ++i) {
+    const uint64_t at = python.block(pool, 240, i) + 16;
+    python.put(at, 1);
+    python.put(at + 8, deque);
+    python.put(at + 16, kItems);
+    python.put(at + PythonDeque::kFirstBlock, kBlock);
+    python.put(at + PythonDeque::kLastBlock, kBlock);
+    python.put(at + PythonDeque::kFirstIndex, 0);
+    python.put(at + PythonDeque::kLastIndex,
+               (kItems + PythonDeque::kItems - 1) % PythonDeque::kItems);
+  }
+  python.walk();  // and ends
+  CHECK(python.objects.slots.size() == kSlots);
+}
+
 TEST_CASE("what lies around the items of a deque is left over") {
   for (const unsigned minor : {10U, 12U}) {
     FakePython python(minor);
