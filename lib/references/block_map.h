@@ -115,8 +115,7 @@ class BlockMap final : public ChunkSink {
     if (slots_.has_pages()) {
       if (const auto place = place_in_slot(address, slots_.look_up(address))) return place;
     }
-    const uint64_t at = address - header_;
-    return place_in(span_of(at, hint), at);
+    return place_in_chunk(address, hint);
   }
   // Fetches what find_fetched() will look at.
   Fetched prefetch(uint64_t address, Hint& hint) const {
@@ -140,8 +139,7 @@ class BlockMap final : public ChunkSink {
     if (fetched.slot.cell != nullptr) {
       if (const auto place = place_in_slot(address, fetched.slot)) return place;
       // A slot that is not used: pages of slots may be blocks of malloc.
-      const uint64_t at = address - header_;
-      return place_in(span_of(at, hint), at);
+      return place_in_chunk(address, hint);
     }
     const Span* const span = fetched.span;
     if (span == nullptr) return std::nullopt;
@@ -192,8 +190,9 @@ class BlockMap final : public ChunkSink {
     if (!slot) return std::nullopt;
     return Place{first_slot_ + slot->number, slot->offset};
   }
-  // Of what lies at `at` in a span, or in none.
-  std::optional<Place> place_in(const Span* span, uint64_t at) const {
+  std::optional<Place> place_in_chunk(uint64_t address, Hint& hint) const {
+    const uint64_t at = address - header_;
+    const Span* const span = span_of(at, hint);
     if (span == nullptr) return std::nullopt;
     const uint64_t into = at - span->begin;
     if (span->first_cell == kNoCells) return Place{span->first, into};

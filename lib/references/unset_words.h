@@ -25,9 +25,11 @@ class UnsetWords final : public ReferenceSink {
     uint32_t begin = 0;
     uint32_t end = 0;
   };
+  // The first that do not end before a word, or at it.
+  std::vector<Words>::const_iterator first_behind(BlockNumber block, uint32_t offset) const;
   bool contains(BlockNumber block, uint32_t offset) const;
 
-  std::vector<Words> words_;  // by block
+  std::vector<Words> words_;  // ascending, apart
   ReferenceSink& next_;
   // Of a batch in which some are left out:
   std::vector<uint32_t> counts_;

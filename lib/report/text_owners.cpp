@@ -17,11 +17,6 @@ namespace {
 
 constexpr const char* kOwnersHeading = "What keeps the blocks in use (usable bytes)";
 
-bool has_objects(const SnapshotMetadata& metadata) {
-  const std::vector<Runtime>& all = metadata.runtimes.runtimes;
-  return std::any_of(all.begin(), all.end(), [](const Runtime& one) { return one.objects != 0; });
-}
-
 void print_owner_table(TextPage& page, const OwnerSums& sums) {
   using Align = TextTable::Align;
   constexpr size_t kLeastRoot = 24;
@@ -76,9 +71,9 @@ void print_largest_owners(TextPage& page) {
   if (page.input.owners == nullptr) return print_why_no_owners(page);
   const OwnerSums& sums = *page.input.owners;
   if (sums.in_use.count == 0) return;
-  page.heading(has_objects(page.input.metadata)
-                   ? "What keeps the memory in use (usable bytes; objects count as blocks)"
-                   : kOwnersHeading);
+  page.heading(page.input.metadata.runtimes.classes.empty()
+                   ? kOwnersHeading
+                   : "What keeps the memory in use (usable bytes; objects count as blocks)");
   print_owner_table(page, sums);
   if (sums.garbage.count != 0) {
     page.sentence(fmt::format(

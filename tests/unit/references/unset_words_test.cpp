@@ -37,6 +37,8 @@ TEST_CASE("references by words that are not set are left out, and no others") {
   REQUIRE(map.blocks() == 3);
   // Words 1 and 2, and 5, of the second block; and memory that is in none.
   const std::vector<AddressRange> words{{Address(0x10050 + 8), Address(0x10050 + 24)},
+                                        {Address(0x10050 + 8), Address(0x10050 + 16)},
+                                        {Address(0x10050 + 16), Address(0x10050 + 24)},
                                         {Address(0x90000), Address(0x90010)},
                                         {Address(0x10050 + 40), Address(0x10050 + 48)}};
   LastBatch kept;

@@ -275,7 +275,7 @@ What keeps the blocks in use (usable bytes)
   report.owners->leaked = {};
   CHECK(contains(first_screen(report), "\n  Nothing is leaked.\n"));
   CHECK(!contains(first_screen(report), "heapsnap leaks"));
-  report.snapshot.metadata.runtimes.runtimes.emplace_back().objects = 70;
+  report.snapshot.metadata.runtimes.classes.emplace_back().count = 70;
   CHECK(contains(first_screen(report),
                  "\nWhat keeps the memory in use (usable bytes; objects count as blocks)\n"));
 }
