@@ -1,6 +1,7 @@
 #include "tools/capture/reference_capture.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -70,6 +71,9 @@ void ReferenceCapture::begin(Target& target, bool is_held) {
   const uint64_t most =
       std::min(budget_->bytes(), std::max(bytes_to_look_at(target) / kShareOfMap, kSmallestMap));
   map_.emplace(target.process().machine, most);
+  most_blocks_ = options_.choice == CaptureChoice::kAuto
+                     ? most_scanned_blocks(bytes_to_look_at(target))
+                     : std::numeric_limits<uint64_t>::max();
 }
 
 std::optional<uint64_t> ReferenceCapture::budget() const {
@@ -98,7 +102,15 @@ void ReferenceCapture::decide(bool is_held) {
   }
 }
 
-// Once its blocks are counted: many small ones take longer than their bytes tell.
+// Many small blocks take longer than their bytes tell.
+void ReferenceCapture::leave_out() {
+  map_.reset();
+  record_.why_not = "it would have taken more than " + duration_text(kMostScanNs) +
+                    " of one processor, by estimate, to look at more than " +
+                    std::to_string(most_blocks_) + " blocks";
+}
+
+// The same when the objects of runtimes are counted, too.
 void ReferenceCapture::check_estimate() const {
   if (options_.choice != CaptureChoice::kAuto) return;
   const uint64_t estimate_ns = estimated_scan_ns(map_->blocks(), bytes_to_look_at(*target_));

@@ -15,6 +15,7 @@
 //               up; who owns the copy may know earlier what was copied (give_up()).
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstdint>
 #include <map>
@@ -70,7 +71,10 @@ class ReferenceCapture final : public ChunkSink {
 
   // Each chunk of the walk.
   void on_batch(const ChunkBatch& batch) override {
-    if (map_) map_->on_batch(batch);
+    if (!map_) return;
+    map_->on_batch(batch);
+    counted_ += static_cast<uint64_t>(std::ranges::count_if(batch.states, is_live));
+    if (counted_ > most_blocks_) leave_out();
   }
   void on_mmapped(const MmappedChunk& chunk) override {
     if (map_) map_->on_mmapped(chunk);
@@ -105,6 +109,7 @@ class ReferenceCapture final : public ChunkSink {
   void check_budget();
   void decide(bool is_held);
   void check_estimate() const;
+  void leave_out();
   StartThread helper_thread() const;
   void scan(const HeapModel& heap, const MemoryTaken& taken, SnapshotWriter& writer);
   void scan_roots();
@@ -145,6 +150,8 @@ class ReferenceCapture final : public ChunkSink {
   Target* target_ = nullptr;
   std::optional<MemoryBudget> budget_;
   std::optional<BlockMap> map_;  // none: nothing is taken
+  uint64_t counted_ = 0;         // blocks of the walk so far, without mmapped ones
+  uint64_t most_blocks_ = 0;     // that are taken
   ReferenceRecord record_;
 
   LoadedModules modules_;
