@@ -346,6 +346,36 @@ class DiffPage {
                            later));
   }
 
+  // By so little that a process which allocates and frees all the time may change as much.
+  bool has_hardly_grown() const {
+    constexpr double kShare = 0.01;
+    constexpr double kBytes = 1 << 20;
+    const auto is_little = [](const DiffRow& row) {
+      return row.values.front() && row.values.back() && row.growth < kBytes &&
+             row.growth <= kShare * static_cast<double>(row.values.front()->bytes);
+    };
+    return diff_.is_one_process && diff_.is_in_time && !diff_.in_use.only_grows &&
+           is_little(diff_.in_use) && is_little(diff_.resident);
+  }
+
+  // Growth that goes on differs from churn by one more snapshot.
+  void print_another_snapshot(const DiffSnapshot& live) {
+    std::string compared;
+    for (const std::string& path : input_.paths) compared += shell_word(path, "SNAPSHOT") + " ";
+    const std::string later = free_file_name("later.hsnap");
+    const bool has_grown = diff_.in_use.growth > 0 || diff_.resident.growth > 0;
+    const std::string what =
+        has_grown ? "The process has hardly grown: by less than 1 % and 1 MiB, in use and resident"
+                  : "The process has not grown, neither in use nor resident";
+    print_next(out_,
+               what +
+                   ". To tell slow growth from churn, take one more snapshot later, and see what "
+                   "grew in each step:",
+               fmt::format("heapsnap attach {} -o {}", pid_word(live.process), later), ink_,
+               width_);
+    out_.write(fmt::format("    heapsnap diff {}{}\n", compared, later));
+  }
+
   void print_next_command() {
     if (!has_changed()) {
       print_next_comparison("Nothing that is compared has changed");
@@ -367,6 +397,15 @@ class DiffPage {
                    "heapsnap leaks " + newest, ink_, width_);
         return;
       }
+    }
+    const DiffSnapshot* const live = last_live(diff_);
+    if (live != nullptr && has_hardly_grown()) {
+      print_another_snapshot(*live);
+      if (last.why_no_references.empty()) {
+        print_step(out_, "To see what holds the blocks in use:", "heapsnap owners " + newest,
+                   width_);
+      }
+      return;
     }
     if (contexts_grew_most()) {
       print_next(out_, "To see all memory contexts, with what is free in them:",

@@ -173,3 +173,30 @@ TEST_CASE("the share of what shrank has its sign") {
   CHECK(says(text_of(diff), "2.0 MiB, -6.0 MiB (-75.0 %)\n"));
   CHECK(says(text_of(diff), ", +2.0 MiB (50.0 %)"));
 }
+
+TEST_CASE("growth as small as that of churn leads to one more snapshot") {
+  SnapshotDiff diff = diff_of_entries(0);
+  diff.in_use = changed_row("in use", 400 * kMiB, 400 * kMiB + 1000);
+  diff.resident = changed_row("resident", 500 * kMiB, 499 * kMiB);
+  CHECK(says(text_of(diff),
+             "What next\n"
+             "  The process has hardly grown: by less than 1 % and 1 MiB, in use and resident.\n"
+             "  To tell slow growth from churn, take one more snapshot later, and see what\n"
+             "  grew in each step:\n"
+             "    heapsnap attach 42 -o later.hsnap\n"
+             "    heapsnap diff a.hsnap b.hsnap later.hsnap\n"
+             "  To see what holds the blocks in use:\n"
+             "    heapsnap owners b.hsnap\n"));
+  diff.in_use = changed_row("in use", 400 * kMiB, 300 * kMiB);
+  CHECK(says(text_of(diff), "  The process has not grown, neither in use nor resident."));
+  // Either grows by too much for that.
+  diff.resident = changed_row("resident", 500 * kMiB, 502 * kMiB);
+  CHECK(!says(text_of(diff), "later.hsnap"));
+  diff.resident = diff.in_use;
+  diff.in_use = changed_row("in use", kMiB, kMiB + 20'000);
+  CHECK(!says(text_of(diff), "later.hsnap"));
+  // It grows a little in each step.
+  diff.in_use = changed_row("in use", 400 * kMiB, 400 * kMiB + 1000);
+  diff.in_use.only_grows = true;
+  CHECK(!says(text_of(diff), "later.hsnap"));
+}
