@@ -31,12 +31,12 @@ constexpr KnownNode kKnownNodes[] = {
 
 NodeLinks node_links(const BlockType& type) {
   for (const KnownNode& known : kKnownNodes) {
-    const bool is_known =
-        type.source == TypeSource::kStructure
-            ? known.kind != StorageKind::kNone && type.name == to_string(known.kind)
-            : type.source == TypeSource::kDebugInfo && !known.debug_name.empty() &&
-                  type.name.starts_with(known.debug_name);
-    if (is_known) return known.links;
+    // Debug information that has no name for it leaves what its structure says.
+    if (known.kind != StorageKind::kNone && type.name == to_string(known.kind)) return known.links;
+    if (type.source == TypeSource::kDebugInfo && !known.debug_name.empty() &&
+        type.name.starts_with(known.debug_name)) {
+      return known.links;
+    }
   }
   return {};
 }

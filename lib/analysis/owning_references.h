@@ -4,7 +4,10 @@
 // (stale_words.h), and lists lead through blocks that something else owns. One such word, and a
 // whole container would belong to nobody. So references are weak when they point past the first
 // byte of a block, or when their word may be stale, and a weak one counts only where no path of
-// others leads to its block.
+// others leads to its block. What only weak ones lead to owns nothing that others lead to.
+//
+// References to a class of a language runtime are weak, too: each instance has one, as has each
+// class below it, but the class is the variable's that has its name, with all that it holds.
 #pragma once
 
 #include <span>

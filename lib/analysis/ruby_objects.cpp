@@ -107,9 +107,7 @@ void RubyObjects::read_classes() {
 }
 
 bool RubyObjects::is_module(BlockNumber block) const {
-  if (!is_object(block)) return false;
-  const std::string& builtin = type_of(block).builtin;
-  return builtin == "CLASS" || builtin == "MODULE" || builtin == "ICLASS";
+  return is_object(block) && is_class_object(type_of(block));
 }
 
 void RubyObjects::name_by_constants() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <string_view>
 
 #include "references/container_storage.h"
 
@@ -10,14 +11,33 @@ namespace heapsnap {
 
 namespace {
 
-// Whether words of blocks of that type are no addresses: behind the end of a text lies what was
-// there before.
+// Whether words of blocks of that type are no addresses: behind the end of a text, or of numbers
+// that are shorter than an address, lies what was there before.
 bool is_text(const BlockType& type) {
   constexpr std::array kTexts{StorageKind::kText, StorageKind::kText16, StorageKind::kText32,
                               StorageKind::kStreamBuffer};
-  return type.source == TypeSource::kStructure &&
-         std::any_of(kTexts.begin(), kTexts.end(),
-                     [&](StorageKind text) { return type.name == to_string(text); });
+  constexpr std::array<std::string_view, 17> kArrays{"bool[]",
+                                                     "char[]",
+                                                     "signed char[]",
+                                                     "unsigned char[]",
+                                                     "std::byte[]",
+                                                     "char8_t[]",
+                                                     "char16_t[]",
+                                                     "char32_t[]",
+                                                     "wchar_t[]",
+                                                     "short[]",
+                                                     "unsigned short[]",
+                                                     "short int[]",
+                                                     "short unsigned int[]",
+                                                     "int[]",
+                                                     "unsigned int[]",
+                                                     "float[]",
+                                                     "double[]"};
+  const bool is_by_debug_info = type.source == TypeSource::kDebugInfo;
+  if (type.source != TypeSource::kStructure && !is_by_debug_info) return false;
+  return std::ranges::any_of(kTexts,
+                             [&](StorageKind text) { return type.name == to_string(text); }) ||
+         (is_by_debug_info && std::ranges::find(kArrays, type.name) != kArrays.end());
 }
 
 // Whether the program or its runtime says the type; else how blocks look tells it, so that some of

@@ -4,7 +4,8 @@
 //   blocks of 104 bytes     | a | b | 7 |     of 1,000 such blocks, three hold an address in
 //                           | c | d | ──►     the last word
 //
-// A word may be stale when it is among the characters of a string, or when fewer than one in eight
+// A word may be stale when it is among the characters of a string or numbers that are shorter than
+// an address, or when fewer than one in eight
 // of the blocks of that type and size hold an address at its place (where no type is known, of
 // those of that size whose type is not told, either, and which are no texts: texts of 40 bytes say
 // nothing of a Server of 40 bytes); but not in a block of which a language runtime has said which

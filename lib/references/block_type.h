@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace heapsnap {
 
@@ -26,13 +27,19 @@ struct BlockType {
   std::string module;  // path of the module that defines it; empty where unknown
   TypeSource source = TypeSource::kUnknown;
   // Of objects of Ruby, what they are to the interpreter: RuntimeType's name and part. Of others,
-  // and of objects that its collector knows to be dead: empty.
+  // and of objects that its collector knows to be dead: empty. `part` of Python's classes:
+  // kClassPart.
   std::string builtin = {};
   std::string part = {};
   // A language runtime says which words of such blocks are references: none is left over.
   bool is_exact = false;
   bool operator==(const BlockType&) const = default;
 };
+
+inline constexpr std::string_view kClassPart = "class";
+
+// Whether objects of that type are classes (or modules of Ruby, which are like them).
+bool is_class_object(const BlockType& type);
 
 // Number of a type: index into the list of types, whose first one is the unknown type.
 using TypeNumber = uint32_t;

@@ -16,6 +16,12 @@ const char* to_string(RootKind kind) {
   return "unknown";
 }
 
+bool is_class_object(const BlockType& type) {
+  if (type.source != TypeSource::kRuntime) return false;
+  if (type.builtin.empty()) return type.part == kClassPart;
+  return type.builtin == "CLASS" || type.builtin == "MODULE" || type.builtin == "ICLASS";
+}
+
 const char* to_string(TypeSource source) {
   switch (source) {
     case TypeSource::kUnknown: return "unknown";

@@ -44,6 +44,9 @@ PROGRAMS = {
     "an attribute of a class": ("__main__.Store", ("type", "dict", "dict keys"), f"""
 class Store:
     pass
+class Branch(Store):
+    pass
+store, branch = Store(), Branch()  # that they lead to their class does not make it theirs
 churn(); take(40)
 Store.cache = {{}}
 take(60)

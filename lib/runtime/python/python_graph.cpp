@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "references/block_type.h"
 #include "runtime/python/python_text.h"
 
 namespace heapsnap {
@@ -138,6 +139,7 @@ ObjectClass PythonGraph::make_class(const PythonType& type, uint8_t kind) {
   ObjectClass made;
   made.name = type.name;
   made.object_at = type.header;
+  if (type.is_metatype) made.part = kClassPart;
   const uint64_t at = type.header;
   const auto skip = [&](uint64_t offset) { made.skip |= ObjectClass::word_bit(offset); };
   const auto buffer = [&](uint64_t offset, uint8_t kind) {

@@ -163,29 +163,35 @@ TEST_CASE("what the nodes of a hash map belong to does not depend on what else i
 }
 
 TEST_CASE("what lies behind the end of a text owns nothing that something else owns") {
-  HandmadeHeap heap;
-  heap.streams.types.push_back({"std::string characters", "", TypeSource::kStructure});
-  const auto text = static_cast<TypeNumber>(heap.streams.types.size() - 1);
-  const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
-  const uint32_t names = heap.add_place(RootKind::kVariable, "g_names");
-  const BlockNumber table = heap.add(1016);
-  heap.hold(cache, table);
-  const BlockNumber name_table = heap.add(520);
-  heap.hold(names, name_table);
-  for (uint32_t i = 0; i < 50; ++i) {
-    const BlockNumber node = heap.add(104);
-    heap.link(table, 8 * i, node);
-    const BlockNumber name = heap.add(56, text);
-    heap.link(name_table, 8 * i, name);
-    heap.link(name, 48, node);
+  const std::string characters = to_string(StorageKind::kText);
+  for (const BlockType& type : {BlockType{characters, "", TypeSource::kStructure},
+                                BlockType{characters, "", TypeSource::kDebugInfo},
+                                BlockType{"char[]", "", TypeSource::kDebugInfo},
+                                BlockType{"short int[]", "", TypeSource::kDebugInfo}}) {
+    CAPTURE(type.name);
+    HandmadeHeap heap;
+    const TypeNumber text = heap.add_type(type.name, type.source);
+    const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
+    const uint32_t names = heap.add_place(RootKind::kVariable, "g_names");
+    const BlockNumber table = heap.add(1016);
+    heap.hold(cache, table);
+    const BlockNumber name_table = heap.add(520);
+    heap.hold(names, name_table);
+    for (uint32_t i = 0; i < 50; ++i) {
+      const BlockNumber node = heap.add(104);
+      heap.link(table, 8 * i, node);
+      const BlockNumber name = heap.add(56, text);
+      heap.link(name_table, 8 * i, name);
+      heap.link(name, 48, node);
+    }
+    const BlockNumber only_here = heap.add(24);
+    heap.link(name_table + 2, 40, only_here);  // nothing else leads to it: then it does
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    REQUIRE(tree.children[0].size() == 2);
+    const OwnerNode& first = tree.nodes[tree.children[0][0]];
+    CHECK(first.place == cache);
+    CHECK(first.retained == Tally{51, 1016 + 50 * 104});
+    CHECK(tree.nodes[tree.children[0][1]].retained == Tally{52, 520 + 50 * 56 + 24});
+    CHECK(tree.leaked == Tally{});
   }
-  const BlockNumber only_here = heap.add(24);
-  heap.link(name_table + 2, 40, only_here);  // nothing else leads to it: then it does
-  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
-  REQUIRE(tree.children[0].size() == 2);
-  const OwnerNode& first = tree.nodes[tree.children[0][0]];
-  CHECK(first.place == cache);
-  CHECK(first.retained == Tally{51, 1016 + 50 * 104});
-  CHECK(tree.nodes[tree.children[0][1]].retained == Tally{52, 520 + 50 * 56 + 24});
-  CHECK(tree.leaked == Tally{});
 }

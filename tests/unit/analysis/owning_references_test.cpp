@@ -1,0 +1,63 @@
+// Which references own is seen in the tree of owners.
+#include "analysis/owning_references.h"
+
+#include <doctest/doctest.h>
+
+#include "analysis/owner_tree.h"
+#include "handmade_references.h"
+
+using namespace heapsnap;
+using namespace heapsnap::test;
+
+namespace {
+
+Tally retained_by(const OwnerTree& tree, uint32_t place) {
+  for (const OwnerNode& node : tree.nodes) {
+    if (node.kind == OwnerNode::Kind::kPlace && node.place == place) return node.retained;
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a class is the variable's that has its name, not that of its instances") {
+  for (const bool has_name : {true, false}) {
+    CAPTURE(has_name);
+    HandmadeHeap heap;
+    const TypeNumber classes = heap.add_type("type", TypeSource::kRuntime);
+    heap.streams.types.back().part = kClassPart;
+    const TypeNumber queues = heap.add_type("JobQueue", TypeSource::kRuntime);
+    const uint32_t name = heap.add_place(RootKind::kGlobal, "__main__.JobQueue");
+    const uint32_t queue = heap.add_place(RootKind::kGlobal, "__main__.queue");
+    const BlockNumber class_object = heap.add(1064, classes);
+    if (has_name) heap.hold(name, class_object);
+    const BlockNumber finished = heap.add(4008);
+    heap.link(class_object, 264, finished);
+    const BlockNumber instance = heap.add(48, queues);
+    heap.hold(queue, instance);
+    heap.link(instance, 24, class_object);
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const Tally whole{2, 1064 + 4008};
+    CHECK(retained_by(tree, name) == (has_name ? whole : Tally{}));
+    // Nobody else leads to the class: then its instance does.
+    CHECK(retained_by(tree, queue) == (has_name ? Tally{1, 48} : Tally{3, whole.bytes + 48}));
+  }
+}
+
+TEST_CASE("what only a word past a block's first byte leads to takes nothing from a variable") {
+  HandmadeHeap heap;
+  const uint32_t requests = heap.add_place(RootKind::kVariable, "g_requests");
+  const uint32_t loader = heap.add_place(RootKind::kVariable, "_rtld_global");
+  const BlockNumber map = heap.add(1320);
+  heap.hold(loader, map);
+  const BlockNumber left_over = heap.add(72);
+  heap.link(map, 0x2d8, left_over, true);
+  const BlockNumber array = heap.add(520);
+  heap.hold(requests, array);
+  heap.link(left_over, 0x38, array);
+  const BlockNumber only_there = heap.add(40);
+  heap.link(left_over, 0x40, only_there);
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  CHECK(retained_by(tree, requests) == Tally{1, 520});
+  CHECK(retained_by(tree, loader) == Tally{3, 1320 + 72 + 40});
+}
