@@ -1,8 +1,10 @@
 #include "analysis/language_runtime.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 #include "base/file_name.h"
 
@@ -25,20 +27,26 @@ std::optional<unsigned> python3_minor(std::string_view name, std::string_view pr
   return minor;
 }
 
+using Version = std::pair<unsigned, unsigned>;
+
+// The first one that the name of a file has: 3.1 in "libruby-3.1.so.3.1.7".
+std::optional<Version> version_in(std::string_view name) {
+  const size_t digit = name.find_first_of("0123456789");
+  if (digit == std::string_view::npos) return std::nullopt;
+  Version version;
+  const char* const end = name.data() + name.size();
+  const auto [dot, error] = std::from_chars(name.data() + digit, end, version.first);
+  if (error != std::errc() || dot == end || *dot != '.') return std::nullopt;
+  if (std::from_chars(dot + 1, end, version.second).ec != std::errc()) return std::nullopt;
+  return version;
+}
+
 // Pages of the heap of the Ruby whose program or library that is: "ruby3.1", "libruby.so.3.1.7",
 // "libruby-2.7.so". Without a version, the smaller ones: the larger ones are at multiples of them,
 // too.
 uint64_t ruby_page(std::string_view name) {
-  const size_t digit = name.find_first_of("0123456789");
-  if (digit == std::string_view::npos) return kOldRubyPage;
-  name.remove_prefix(digit);
-  unsigned major = 0;
-  unsigned minor = 0;
-  const char* const end = name.data() + name.size();
-  const auto [dot, error] = std::from_chars(name.data(), end, major);
-  if (error != std::errc() || dot == end || *dot != '.') return kOldRubyPage;
-  if (std::from_chars(dot + 1, end, minor).ec != std::errc()) return kOldRubyPage;
-  return major > 3 || (major == 3 && minor >= 2) ? kRubyPage : kOldRubyPage;
+  const std::optional<Version> version = version_in(name);
+  return version && *version >= Version{3, 2} ? kRubyPage : kOldRubyPage;
 }
 
 std::optional<LanguageRuntime> runtime_of(std::string_view name) {
@@ -76,6 +84,15 @@ std::vector<LanguageRuntime> mapped_runtimes(const std::vector<Mapping>& mapping
     if (!is_known) found.push_back(std::move(*runtime));
   }
   return found;
+}
+
+bool can_record_functions(const LanguageRuntime& runtime) {
+  constexpr std::array<Version, 3> kPythons{{{3, 11}, {3, 12}, {3, 13}}};
+  constexpr std::array<Version, 3> kRubies{{{3, 1}, {3, 3}, {3, 4}}};
+  const std::optional<Version> version = version_in(runtime.module);
+  if (!version) return false;
+  if (runtime.language == Language::kPython) return std::ranges::count(kPythons, *version) != 0;
+  return runtime.language == Language::kRuby && std::ranges::count(kRubies, *version) != 0;
 }
 
 bool looks_managed_by(const LanguageRuntime& runtime, const Mapping& mapping, uint64_t own_size) {

@@ -222,8 +222,12 @@ NextStep main_step(const NextStepFacts& facts) {
   }
   if (other > std::max(in_use, free)) return of_other_memory(facts, other);
   if (free > in_use) {
+    const bool are_owners_known =
+        facts.metadata.references && facts.metadata.references->why_not.empty();
     return {NextSubject::kFree,
-            trim_gives_it_back(facts, free) ? NextAction::kTrim : to_call_stacks(facts),
+            trim_gives_it_back(facts, free)               ? NextAction::kTrim
+            : are_owners_known && facts.census == nullptr ? NextAction::kOwners
+                                                          : to_call_stacks(facts),
             free,
             {}};
   }

@@ -10,6 +10,7 @@
 //                                          maps it
 //   mostly a language runtime's            its objects, by class
 //   mostly free, a trim gives half back    the trim
+//   mostly free, not tracked               what holds the blocks between the free ones, if known
 //   mostly free, or in use                 the call stacks; how to get them where there are none
 #pragma once
 
@@ -45,6 +46,7 @@ enum class NextAction : uint8_t {
   kTrim,           // malloc_trim(0)
   kTrack,          // load the tracker; later show the call stacks
   kTrackNextRun,   // start the program with the tracker
+  kOwners,         // what holds the blocks in use
   kStacks,         // the call stacks of the snapshot
   kStacksLater,    // those of the process, once it has allocated more
   kChurn,          // the call stacks that allocate and free the most

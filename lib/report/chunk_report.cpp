@@ -72,8 +72,8 @@ void print_stack(Writer& out, const ChunkReportInput& input, const Ink& ink, siz
                                                    : "the tracker's tables are damaged";
     const std::string probably = input.probable_owner.empty()
                                      ? ""
-                                     : "; probably by " + printable(input.probable_owner) +
-                                           ", like all newer blocks of its size";
+                                     : "; all newer blocks of its size in use were allocated by " +
+                                           printable(input.probable_owner);
     for (const std::string& line : wrapped("no known stack: " + why + probably, width - 2)) {
       out.write("  " + line + "\n");
     }

@@ -6,6 +6,7 @@
 #include "report/reference_labels.h"
 #include "report/reference_report.h"
 #include "report/terminal_text.h"
+#include "report/tracked_start.h"
 
 namespace heapsnap {
 
@@ -129,6 +130,13 @@ void print_next_of_leaked(Writer& out, const ReferenceReportInput& input, const 
                ink, width);
   } else if (held.block.stack == 0 && can_still_be_tracked(input.metadata)) {
     print_tracking_of_leaks(out, input.metadata, ink, width);
+  } else if (held.block.stack == 0 && input.metadata.freeze.method != FreezeMethod::kCore) {
+    const Process& process = input.metadata.process;
+    print_next(
+        out,
+        "It was allocated before the tracker was loaded. For the call stacks of all blocks, " +
+            tracked_start_reason(process) + ":",
+        tracked_start_command(process), ink, width);
   } else {
     print_next(out, "To see all leaks:", "heapsnap leaks " + source_word(input), ink, width);
   }

@@ -128,6 +128,9 @@ NextStepText action_text(const ReportInput& input) {
       }
       return {"To record call stacks in the next run, from its first allocation on:",
               {fmt::format("heapsnap run -- {} ARGUMENTS", program)}};
+    case NextAction::kOwners:
+      return {"To see what holds the blocks that remain between the free ones:",
+              {"heapsnap owners " + file}};
     case NextAction::kStacks:
       return {"To see all call stacks, with frames, sizes and rates:", {"heapsnap stacks " + file}};
     case NextAction::kStacksLater:
@@ -197,7 +200,7 @@ NextStepText next_step_text(const ReportInput& input) {
                              : "To see the objects of the language runtime, by class:",
                          {"heapsnap objects " + shell_word(input.snapshot_path, "FILE")}};
     // What the runtime knows by name comes before call stacks of its C functions.
-    if (next.runtime == NextRuntime::kPostgres) {
+    if (next.runtime == NextRuntime::kPostgres && next.action != NextAction::kTrim) {
       text.more.insert(text.more.begin(), NextStepPart{action_text(input).why, text.commands});
       text.why = subject_text(next) + " " + objects.text;
       text.commands = std::move(objects.commands);

@@ -13,10 +13,10 @@ std::vector<std::string> old_blocks_texts(const StackReportInput& input, size_t 
   std::vector<std::string> texts;
   for (const OldBlocks& old : input.old_blocks) {
     const std::string function = printable(charged_function(input, old.stack));
-    texts.push_back(fmt::format(
-        "{} of {} B: probably allocated by {}, like all {} newer blocks of this size in use",
-        count_text(old.old.count), count_text(old.size), fitted_name(function, name_width),
-        count_text(old.newer)));
+    texts.push_back(
+        fmt::format("{} of {} B: all {} newer blocks of this size in use were allocated by {}",
+                    count_text(old.old.count), count_text(old.size), count_text(old.newer),
+                    fitted_name(function, name_width)));
   }
   return texts;
 }

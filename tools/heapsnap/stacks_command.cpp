@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "analysis/language_runtime.h"
 #include "analysis/old_blocks.h"
 #include "analysis/stack_groups.h"
 #include "analysis/unnamed_share.h"
@@ -170,10 +171,32 @@ bool are_all_servers_asked() {
   return servers != nullptr && std::string_view(servers).find(kAllServers) != std::string::npos;
 }
 
+// For a program whose functions an interpreter runs, and nobody recorded.
+void print_step_to_functions(Writer& out, const SnapshotMetadata& metadata,
+                             const CallStacks& stacks, size_t width) {
+  if (std::ranges::any_of(stacks.nodes, [](const CallNode& node) {
+        return is_interpreted(node.module, node.return_address);
+      })) {
+    return;
+  }
+  for (const LanguageRuntime& runtime : mapped_runtimes(metadata.mappings)) {
+    if (!can_record_functions(runtime)) continue;
+    const std::string language = runtime.language == Language::kPython ? "Python" : "Ruby";
+    print_step(out,
+               "The stacks name functions of the interpreter. To record " + language +
+                   "'s from now on, of samples, as they cost several times what stacks alone do:",
+               fmt::format("heapsnap inject --interpreter-frames --sample 512KiB {}",
+                           metadata.process.pid),
+               width);
+    return;
+  }
+}
+
 // `what`: the snapshot or the PID, as a word of a command. `is_running`: it is a PID.
 void print_next_steps(Writer& out, const StacksArguments& arguments, const std::string& what,
-                      bool is_running, bool has_references, const RecordedStacks& recorded,
-                      const StackCensus& census, const UnnamedShare& unnamed) {
+                      bool is_running, const SnapshotReader& snapshot,
+                      const RecordedStacks& recorded, const StackCensus& census,
+                      const UnnamedShare& unnamed) {
   constexpr double kWorthSaying = 0.2;
   const size_t width = text_style(arguments.style).width;
   const bool is_by_stack = arguments.by == "stack";
@@ -191,6 +214,7 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
                listing + " --by function" + sort, width);
   }
   if (is_running) {
+    print_step_to_functions(out, snapshot.metadata(), recorded.stacks, width);
     print_step(out,
                "To keep the stacks and the heap in a file, and see later what grew since: take a "
                "snapshot now and another one then, and compare them with heapsnap diff:",
@@ -199,9 +223,9 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
                width);
   } else if (!is_by_stack) {
     print_step(out,
-               has_references ? "To see what keeps the blocks in use alive:"
-                              : "To see the stacks themselves, with all frames:",
-               has_references ? "heapsnap owners " + what : listing + sort, width);
+               snapshot.has_references() ? "To see what keeps the blocks in use alive:"
+                                         : "To see the stacks themselves, with all frames:",
+               snapshot.has_references() ? "heapsnap owners " + what : listing + sort, width);
   }
   if (arguments.ask_debuginfod && unnamed.share > 0) {
     const std::string why = why_debuginfod_is_not_asked();
@@ -322,8 +346,8 @@ int run_stacks(const std::vector<std::string>& words) {
   if (has_next_steps) {
     const std::string what =
         own ? std::to_string(snapshot.metadata().process.pid) : shell_word(path, "SNAPSHOT");
-    print_next_steps(out, arguments, what, own.has_value(), snapshot.has_references(), recorded,
-                     census, unnamed_share(functions));
+    print_next_steps(out, arguments, what, own.has_value(), snapshot, recorded, census,
+                     unnamed_share(functions));
   }
   out.flush();
   return kExitDone;

@@ -83,14 +83,14 @@ TEST_CASE("stacks that do not explain the memory say so") {
   CHECK(old_share_text(sample.metadata, sample.census).empty());
 }
 
-TEST_CASE("listings say who probably allocated blocks from before the tracker") {
+TEST_CASE("listings say who allocates blocks now of the sizes from before the tracker") {
   const Sample sample;
   StackReportInput input = sample.input();
   input.old_blocks = {{112, {9936, 9936 * 112}, 64, 2}};
   const std::string sentence =
       "  note      untracked: 48 B in 2 blocks (allocated before tracking began)\n"
-      "            9,936 of 112 B: probably allocated by fill(Node*), like all 64 newer\n"
-      "            blocks of this size in use\n";
+      "            9,936 of 112 B: all 64 newer blocks of this size in use were\n"
+      "            allocated by fill(Node*)\n";
   CHECK(holds(printed([&](Writer& out) { print_stacks(out, input, {false, 80}); }), sentence));
   CHECK(holds(printed([&](Writer& out) {
                 print_stack_groups(out, input, {}, "function", {false, 80});
@@ -333,7 +333,8 @@ TEST_CASE("as many threads are listed as are asked for, and stacks that end earl
 }
 
 TEST_CASE(
-    "the first screen says who allocated the blocks in use, and of old ones who probably did") {
+    "the first screen says who allocated the blocks in use, and who allocates blocks of the sizes "
+    "of old ones") {
   Sample sample;
   sample.metadata.mappings.resize(1);
   sample.metadata.mappings[0].path = "/memfd:libheapsnap_tracker.so";
@@ -360,8 +361,8 @@ TEST_CASE(
               "  33.4 %  683.6 KiB     300 blocks  of 2.0 KiB to 4.0 KiB\n"
               "\nBlocks in use, by who allocated them\n"
               "  untracked  48 B in 2 blocks (allocated before inject)\n"
-              "             9,936 of 112 B: probably allocated by fill(Node*), like all 64\n"
-              "             newer blocks of this size in use\n"
+              "             9,936 of 112 B: all 64 newer blocks of this size in use were\n"
+              "             allocated by fill(Node*)\n"
               "  tracked    6.3 KiB in 65 blocks\n"
               "  98.5 %  6.3 KiB  64 blocks  fill(Node*) node.h:7\n"
               "   1.5 %    100 B    1 block  tree+0x2222\n"));
