@@ -261,6 +261,8 @@ std::optional<FrameRole> PassedFrames::added_role(std::string_view name) const {
     std::string_view pattern = *added;
     const bool is_kept = pattern.starts_with('!');
     if (is_kept) pattern.remove_prefix(1);
+    // As listings show it.
+    if (pattern.ends_with("()")) pattern.remove_suffix(2);
     if (fits_pattern(name, pattern)) return is_kept ? FrameRole::kKept : FrameRole::kWayToMalloc;
   }
   return std::nullopt;

@@ -117,6 +117,7 @@ void print_context_names(Writer& out, const RuntimeModel& model, uint64_t limit,
   const std::vector<ContextName> names = contexts_by_name(model);
   const size_t shown = limit == 0 ? names.size() : std::min<size_t>(limit, names.size());
   if (shown == 0) return;
+  constexpr size_t kNumbers = 44;
   uint64_t all = 0;
   for (const ContextName& row : names) all = bounded_sum(all, row.bytes);
   TextTable table;
@@ -127,7 +128,8 @@ void print_context_names(Writer& out, const RuntimeModel& model, uint64_t limit,
   for (size_t i = 0; i < shown; ++i) {
     const ContextName& row = names[i];
     table.add_row({size_text(row.bytes), percent_text(row.bytes, all), size_text(row.free_bytes),
-                   count_text(row.count), cut_name(printable(row.name), width / 2)});
+                   count_text(row.count),
+                   cut_name(printable(row.name), width > kNumbers + 8 ? width - kNumbers : 8)});
   }
   out.write("\n");
   table.print(out, ink, width);

@@ -331,6 +331,16 @@ class DiffPage {
                        });
   }
 
+  // Beside what did not change.
+  std::string resident_change() const {
+    constexpr double kMuch = 1 << 20;
+    const auto& row = diff_.resident;
+    if (!row.values.front() || !row.values.back() || std::abs(row.growth) < kMuch) return {};
+    return fmt::format(", and {} {} resident",
+                       size_text(static_cast<uint64_t>(std::abs(row.growth))),
+                       row.growth < 0 ? "less" : "more");
+  }
+
   void print_next_comparison(const std::string& what) {
     const DiffSnapshot* const live = last_live(diff_);
     const std::string references =
@@ -383,7 +393,7 @@ class DiffPage {
     }
     const std::string newest = shell_word(input_.paths.back(), "SNAPSHOT");
     if (!have_blocks_changed()) {
-      print_next_comparison("The program has as much in use as before");
+      print_next_comparison("The program has as much in use as before" + resident_change());
       print_step(out_, "To see what takes memory besides, such as what is free in malloc's heaps:",
                  "heapsnap report " + newest, width_);
       return;

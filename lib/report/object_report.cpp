@@ -104,26 +104,42 @@ void print_runtime(Writer& out, const ObjectReportInput& input, uint32_t number,
   }
 }
 
+// Which of the numbers there is room for beside a class's name.
+struct ClassColumns {
+  ClassColumns(bool has_retained, size_t width) : width(has_retained ? 58 : 46) {
+    constexpr size_t kLeastName = 20;
+    has_own_bytes = width >= this->width + kLeastName;
+    if (!has_own_bytes) this->width -= 11;
+    has_share = width >= this->width + kLeastName;
+    if (!has_share) this->width -= 9;
+  }
+  size_t width;  // of all of them
+  bool has_own_bytes = false;
+  bool has_share = false;
+};
+
 void print_classes(Writer& out, const ObjectReportInput& input, size_t shown, const Ink& ink,
                    size_t width) {
   const auto& runtimes = input.metadata.runtimes.runtimes;
-  TextTable table;
-  for (const char* title : {"bytes", "share", "objects", "own bytes"}) {
-    table.add_column(title, Align::kRight);
-  }
   const bool has_retained = !input.census.retained_bytes.empty();
+  const ClassColumns columns(has_retained, width);
+  TextTable table;
+  table.add_column("bytes", Align::kRight);
+  if (columns.has_share) table.add_column("share", Align::kRight);
+  table.add_column("objects", Align::kRight);
+  if (columns.has_own_bytes) table.add_column("own bytes", Align::kRight);
   if (has_retained) table.add_column("retained", Align::kRight);
   table.add_column("class", Align::kLeft);
   for (size_t i = 0; i < shown; ++i) {
     const RuntimeClass& row = input.census.classes[i];
     std::string name = printable(row.name);
     if (runtimes.size() > 1) name += fmt::format(" ({})", name_of(runtimes[row.runtime].kind));
-    const size_t numbers = has_retained ? 58 : 46;
-    std::vector<std::string> cells = {size_text(all_bytes(row)),
-                                      percent_text(all_bytes(row), input.census.all.bytes),
-                                      count_text(row.count), size_text(row.bytes)};
+    std::vector<std::string> cells = {size_text(all_bytes(row))};
+    if (columns.has_share) cells.push_back(percent_text(all_bytes(row), input.census.all.bytes));
+    cells.push_back(count_text(row.count));
+    if (columns.has_own_bytes) cells.push_back(size_text(row.bytes));
     if (has_retained) cells.push_back(size_text(input.census.retained_bytes[i]));
-    cells.push_back(cut_name(name, width > numbers + 8 ? width - numbers : 8));
+    cells.push_back(cut_name(name, width > columns.width + 8 ? width - columns.width : 8));
     table.add_row(cells);
   }
   out.write("\n");
@@ -225,10 +241,11 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
                           size_text(rest.bytes)));
   }
   if (shown != 0) {
-    print_lines(
-        out, "  ",
-        "bytes: the objects with their own buffers, such as a list's items; own bytes: without.",
-        width);
+    const ClassColumns columns(!input.census.retained_bytes.empty(), width);
+    print_lines(out, "  ",
+                std::string("bytes: the objects with their own buffers, such as a list's items") +
+                    (columns.has_own_bytes ? "; own bytes: without." : "."),
+                width);
     print_lines(out, "  ", retained_text(input), width);
   }
   print_pages(out, input, ink, width);

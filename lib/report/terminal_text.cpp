@@ -174,6 +174,15 @@ std::string cut_name(std::string_view name, size_t width) {
   std::string cut = without_template_arguments(name);
   if (display_width(cut) <= width) return cut;
   if (width == 0) return {};
+  // The offset tells what has no name from its like, the file does not.
+  const size_t offset = cut.find("+0x");
+  if (offset != std::string::npos && offset != 0 && cut[offset - 1] != ' ') {
+    constexpr size_t kLeastFile = 4;
+    const std::string end = cut.substr(offset, cut.find(' ', offset) - offset);
+    if (end.size() + kLeastFile < width) {
+      return std::string(front_of(cut.substr(0, offset), width - 1 - end.size())) + "…" + end;
+    }
+  }
   return std::string(front_of(cut, width - 1)) + "…";
 }
 

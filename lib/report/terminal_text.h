@@ -22,7 +22,8 @@ std::string clipped(std::string_view text, size_t width);
 
 // Makes a printable name no wider than `width` columns: of what is in the angle brackets of
 // templates only with the program's own types (own_types.h), then without all of it, and where
-// that is not enough, without its end: "std::map<…, Session>", "std::vector<…>", "handle_req…".
+// that is not enough, without its end: "std::map<…, Session>", "std::vector<…>", "handle_req…",
+// which is that of the file where there is an offset in it: "handle…+0x8240".
 std::string cut_name(std::string_view name, size_t width);
 
 // Breaks at spaces into lines of at most `width` columns, but not between a number and its unit; a

@@ -79,6 +79,15 @@ TEST_CASE("patterns can be added and taken back, the later one counts") {
   CHECK_FALSE(passed.is_kept("xmalloc"));
 }
 
+TEST_CASE("a pattern may be what a listing shows") {
+  PassedFrames passed;
+  passed.add("postgres+0x5d2c90()");
+  passed.add("pool_take()");
+  CHECK(passed.role_of("postgres+0x5d2c90") == FrameRole::kWayToMalloc);
+  CHECK(passed.role_of("pool_take(int)") == FrameRole::kWayToMalloc);
+  CHECK(passed.role_of("postgres+0x5d2c9") == FrameRole::kOwn);
+}
+
 TEST_CASE("any text stands for a star") {
   CHECK(fits_pattern("abc", "abc"));
   CHECK(fits_pattern("abc", "*"));

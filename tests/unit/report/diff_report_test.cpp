@@ -159,12 +159,16 @@ TEST_CASE("where no owner changed, the next step does not lead to those that did
   const std::string text = text_of(diff);
   CHECK(says(text,
              "What next\n"
-             "  The program has as much in use as before. To compare once the process has\n"
-             "  grown:\n"
+             "  The program has as much in use as before, and 2.0 MiB more resident. To\n"
+             "  compare once the process has grown:\n"
              "    heapsnap attach --references yes 42 -o later.hsnap\n"
              "    heapsnap diff b.hsnap later.hsnap\n"));
   CHECK(says(text, "    heapsnap report b.hsnap\n"));
   CHECK(!says(text, "heapsnap owners"));
+  diff.resident = changed_row("resident", 300 * kMiB, 90 * kMiB);
+  CHECK(says(text_of(diff), "as before, and 210.0 MiB less resident."));
+  diff.resident = changed_row("resident", 300 * kMiB, 300 * kMiB + 4096);
+  CHECK(says(text_of(diff), "as before. To compare"));
 }
 
 TEST_CASE("the share of what shrank has its sign") {

@@ -84,6 +84,15 @@ TEST_CASE("objects by class, as they stand") {
         "    heapsnap diff a.hsnap later.hsnap\n");
 }
 
+TEST_CASE("on a narrow screen names come before what else there is to say of a class") {
+  SnapshotMetadata metadata = sample();
+  metadata.runtimes.classes.front().name = "OrderLineRevision";
+  const std::string text = text_of(metadata, 1, 60);
+  CHECK(text.find("\n    bytes   share  objects  class\n"
+                  "  4.0 MiB  99.9 %    1,000  OrderLineRevision\n") != std::string::npos);
+  CHECK(text.find("own bytes") == std::string::npos);
+}
+
 TEST_CASE("what retains more than all objects have says so, and leads to owners") {
   const SnapshotMetadata metadata = sample();
   ObjectCensus census = take_object_census(metadata.runtimes, ObjectCensus::Order::kBytes);
@@ -187,6 +196,10 @@ TEST_CASE("of contexts with a use, those of the names that have most come first"
                   "   16.0 KiB   1.0 KiB  function  use 1\n"
                   "   48.0 KiB   3.0 KiB  function  (3 more: --limit 0)\n"
                   "    2.0 KiB   1.0 KiB  index     use 0\n") == 0);
+  metadata.runtimes.contexts.front().name = "RelationCacheInit";
+  CHECK(text_of(metadata, 0, 60).find("  contexts  name\n") != std::string::npos);
+  CHECK(text_of(metadata, 0, 60).find("         1  RelationCacheIn") != std::string::npos);
+  metadata.runtimes.contexts.front().name = "function";
   CHECK(uses_of(2).find("  2.0 KiB") == std::string::npos);
   CHECK(uses_of(2).find("  1 more name: --limit 0\n") != std::string::npos);
   CHECK(uses_of(0).find("more") == std::string::npos);

@@ -58,6 +58,10 @@ TEST_CASE("of a name the arguments of templates go first, then its end") {
   CHECK(cut_name("std::vector<int>", 16) == "std::vector<int>");
   CHECK(cut_name("std::map<int, std::string>::node", 20) == "std::map<…>::node");
   CHECK(cut_name("std::map<int, std::string>::node", 12) == "std::map<…>…");
+  // What is there is told from what is next to it.
+  CHECK(cut_name("sessiond_stripped+0xa2b0 to +0xa2c8", 20) == "sessiond_str…+0xa2b0");
+  CHECK(cut_name("list node, held at +0x48", 20) == "list node, held at …");
+  CHECK(cut_name("libpool.so+0xa2b0", 10) == "libpool.s…");
   CHECK(cut_name("operator<(Key const&, Key const&)", 12) == "operator<(K…");
   CHECK(cut_name("a->b, a name", 6) == "a->b,…");
   CHECK(cut_name("name", 0).empty());
