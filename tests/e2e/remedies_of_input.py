@@ -53,7 +53,10 @@ def usage(tool):
         assert tool.remedy(word).endswith(f"did you mean this: heapsnap {meant}"), (word, tool.remedy(word))
     help_of = [tool.succeed("help", "attach"), tool.succeed("attach", "--help")]
     assert help_of[0] == help_of[1], help_of
-    tool.follow(tool.remedy("attach", "--nonsense"), r"^see: (heapsnap attach --help)$")
+    for words, why in ((["--nonsense"], "there is no option --nonsense"),
+                       (["--referencs", "no"], "there is no option --referencs; did you mean --references?"),
+                       (["1", "2"], "it takes one PID, and was given more")):
+        tool.follow(tool.remedy("attach", *words, why=why), r"^see: (heapsnap attach --help)$")
     for number in ("-5", "30ms", "1e3", "99999999999999999999"):
         why = f"--deadline takes a whole number (MS), not '{number}'"
         assert "MS" in tool.follow(tool.remedy("attach", f"--deadline={number}", why=why), r"^see: (heapsnap attach --help)$")

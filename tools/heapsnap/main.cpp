@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -25,6 +24,7 @@
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/descriptor_room.h"
 #include "tools/heapsnap/error_output.h"
+#include "tools/heapsnap/nearest_word.h"
 #include "tools/heapsnap/stack_room.h"
 #include "tools/heapsnap/terminal.h"
 
@@ -57,36 +57,10 @@ void print_help() {
       "file, 7 output not written.\n");
 }
 
-// Letters to be put in, taken out or changed to get from one word to the other.
-size_t edit_distance(std::string_view one, std::string_view other) {
-  std::vector<size_t> row(other.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < one.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < other.size(); ++j) {
-      const size_t changed = diagonal + (one[i] == other[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({changed, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-// The command that was probably meant; empty where none is near.
-std::string_view nearest_command(std::string_view name) {
-  constexpr size_t kLongestName = 32;
-  if (name.size() > kLongestName) return {};
-  std::string_view nearest;
-  size_t distance = 3;
-  for (const Command& command : commands()) {
-    const std::string_view candidate = command.name;
-    const size_t its = edit_distance(name, candidate);
-    if (its >= distance || its >= candidate.size() - 1) continue;
-    distance = its;
-    nearest = candidate;
-  }
-  return nearest;
+std::string nearest_command(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.emplace_back(command.name);
+  return nearest_word(name, names);
 }
 
 // What a word in the place of a command is likely to mean: a process, a snapshot, or a verb that
@@ -149,7 +123,7 @@ int run(const std::vector<std::string>& arguments) {
     throw Error(ErrorKind::kUsage, fmt::format("command \"{}\"", name), "there is no such command",
                 "did you mean this: heapsnap " + instead);
   }
-  const std::string_view meant = nearest_command(name);
+  const std::string meant = nearest_command(name);
   throw Error(ErrorKind::kUsage, fmt::format("command \"{}\"", name), "there is no such command",
               meant.empty() ? std::string("list them with: heapsnap --help")
                             : fmt::format("did you mean this: heapsnap {} --help", meant));

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "report/shell_word.h"
 #include "report/terminal_text.h"
+#include "tools/heapsnap/nearest_word.h"
 #include "tools/heapsnap/terminal.h"
 
 namespace heapsnap {
@@ -105,6 +106,14 @@ struct OptionParser::State {
 
   [[noreturn]] void fail(const std::string& why) const {
     throw Error(ErrorKind::kUsage, name(), why, "see: heapsnap " + name() + " --help");
+  }
+
+  [[noreturn]] void fail_of_unknown(const std::string& option) const {
+    std::vector<std::string> known;
+    for (const auto& each : options.options()) known.push_back("--" + each->long_name());
+    const std::string meant = nearest_word(option, known);
+    fail("there is no option " + argument_text(option) +
+         (meant.empty() ? "" : "; did you mean " + meant + "?"));
   }
 
   UsageDescription describe() const {
@@ -268,6 +277,15 @@ bool OptionParser::parse(const std::vector<std::string>& arguments) {
                   .run(),
               values);
     po::notify(values);
+  } catch (const po::too_many_positional_options_error&) {
+    const size_t most = state_->positional.max_total_count();
+    state_->fail(most == 0 ? "it takes options only, and was given something else"
+                 : most == 1
+                     ? fmt::format("it takes one {}, and was given more",
+                                   state_->positional.name_for_position(0))
+                     : fmt::format("it takes {} words besides options, and was given more", most));
+  } catch (const po::unknown_option& error) {
+    state_->fail_of_unknown(error.get_option_name());
   } catch (const po::error& error) {
     state_->fail(error.what());
   }
