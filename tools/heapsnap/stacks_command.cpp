@@ -11,6 +11,7 @@
 #include "analysis/stack_groups.h"
 #include "analysis/unnamed_share.h"
 #include "base/error.h"
+#include "base/file_name.h"
 #include "base/free_name.h"
 #include "elf/debuginfod_client.h"
 #include "report/churn_log.h"
@@ -171,6 +172,19 @@ bool are_all_servers_asked() {
   return servers != nullptr && std::string_view(servers).find(kAllServers) != std::string::npos;
 }
 
+// What gives the functions of a stripped module their names: `label` is its file's name.
+std::string way_to_names(const TrackerRecord& tracker, const std::string& label) {
+  for (const TrackedModule& module : tracker.modules) {
+    const bool is_packaged =
+        module.path.starts_with("/usr/") && !module.path.starts_with("/usr/local/");
+    if (is_packaged || module.build_id.size() < 4 || file_name_of(module.path) != label) continue;
+    return fmt::format(
+        "copy it as it was before it was stripped to /usr/lib/debug/.build-id/{}/{}.debug",
+        module.build_id.substr(0, 2), module.build_id.substr(2));
+  }
+  return "install its debug symbols (on Debian a package NAME-dbgsym)";
+}
+
 // For a program whose functions an interpreter runs, and nobody recorded.
 void print_step_to_functions(Writer& out, const SnapshotMetadata& metadata,
                              const CallStacks& stacks, size_t width) {
@@ -256,9 +270,9 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
   if (unnamed.share < kWorthSaying || arguments.ask_debuginfod) return;
   print_step(out,
              fmt::format("{} is charged to functions without a name, most of it in {}. For names, "
-                         "install its debug symbols (on Debian a package NAME-dbgsym) and list "
-                         "them again, or fetch them:",
-                         percent_text(unnamed.share), printable(unnamed.module)),
+                         "{} and list them again, or fetch them:",
+                         percent_text(unnamed.share), printable(unnamed.module),
+                         way_to_names(*snapshot.metadata().tracker, unnamed.module)),
              asking_all_servers(listing), width);
 }
 
