@@ -105,6 +105,11 @@ TEST_CASE("free memory leads to a trim where that gives it back, else to what st
   CHECK(state.action() == NextAction::kTrim);
   state.runs = false;
   CHECK(state.action() == NextAction::kReport);
+  // What lies between it is known already, though not who allocated it.
+  state.metadata.references.emplace();
+  CHECK(state.action() == NextAction::kOwners);
+  state.track(1000);
+  CHECK(state.action() == NextAction::kStacks);
 }
 
 TEST_CASE("memory that is not malloc's leads to who manages it") {

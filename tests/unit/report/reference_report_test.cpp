@@ -355,6 +355,15 @@ TEST_CASE("why shows each step to the block") {
       [&](Writer& out) { print_held_block(out, reported.input(), *below, TextStyle{}); });
   CHECK(says(of_below, "    heapsnap why " + lost_address + " a.hsnap\n"));
   CHECK(says(of_lost, "    heapsnap inject 42\n    heapsnap leaks 42\n"));
+  // Of a block that is older than the tracker, only another start tells.
+  SnapshotMetadata tracked = reported.heap.snapshot.metadata;
+  tracked.tracker.emplace().recording = true;
+  const std::string of_older = printed_by([&](Writer& out) {
+    print_held_block(out, {tracked, reported.heap.streams, reported.recorded, "a.hsnap"}, *lost,
+                     TextStyle{});
+  });
+  CHECK(says(of_older, "    heapsnap run -- COMMAND\n"));
+  CHECK(!says(of_older, "heapsnap leaks"));
 }
 
 TEST_CASE("why shows the first and the last of many steps that are alike") {
