@@ -7,9 +7,7 @@
 // others leads to its block. What only weak ones lead to owns nothing that others lead to.
 //
 // References to a class of a language runtime are weak, too: each instance has one, as has each
-// class below it, but the class is the variable's that has its name, with all that it holds. So are
-// those from a class to memory of which its runtime does not say what it is: caches of methods, and
-// lists of classes, lead to code and stacks that others hold.
+// class below it, but the class is the variable's that has its name, with all that it holds.
 #pragma once
 
 #include <span>

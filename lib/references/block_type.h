@@ -37,8 +37,6 @@ struct BlockType {
 };
 
 inline constexpr std::string_view kClassPart = "class";
-// The name of what a class of Ruby before 3.2 has beside its object.
-inline constexpr const char* kRubyClassData = "Class data";
 
 // Whether objects of that type are classes (or modules of Ruby, which are like them).
 bool is_class_object(const BlockType& type);

@@ -362,7 +362,7 @@ class DiffPage {
     constexpr double kBytes = 1 << 20;
     const auto is_little = [](const DiffRow& row) {
       return row.values.front() && row.values.back() && row.growth < kBytes &&
-             row.growth <= kShare * static_cast<double>(row.values.front()->bytes);
+             row.growth < kShare * static_cast<double>(row.values.front()->bytes);
     };
     return diff_.is_one_process && diff_.is_in_time && !diff_.in_use.only_grows &&
            is_little(diff_.in_use) && is_little(diff_.resident);

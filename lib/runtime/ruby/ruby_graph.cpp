@@ -35,7 +35,7 @@ RubyGraph::RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyT
       array_items_(objects.add_buffer_kind("Array items", true)),
       struct_members_(objects.add_buffer_kind("Struct members", true)),
       object_variables_(objects.add_buffer_kind("Object variables", true)),
-      class_data_(objects.add_buffer_kind(kRubyClassData, false)),
+      class_data_(objects.add_buffer_kind("Class data", false)),
       code_(objects.add_buffer_kind("method code", false)),
       class_tables_(memory, layout, objects),
       inline_constants_(memory, layout, objects) {}

@@ -44,31 +44,6 @@ TEST_CASE("a class is the variable's that has its name, not that of its instance
   }
 }
 
-TEST_CASE("what a class caches takes nothing from the constant that holds it") {
-  HandmadeHeap heap;
-  const TypeNumber class_data = heap.add_type(kRubyClassData, TypeSource::kRuntime);
-  const TypeNumber notifiers = heap.add_type("Notifier", TypeSource::kRuntime);
-  const uint32_t error = heap.add_place(RootKind::kGlobal, "Errno::ENOENT");
-  const uint32_t constant = heap.add_place(RootKind::kGlobal, "NOTIFIER");
-  const TypeNumber classes = heap.add_type("Class", TypeSource::kRuntime);
-  heap.streams.types.back().builtin = "CLASS";
-  const BlockNumber class_object = heap.add(40, classes);
-  heap.hold(error, class_object);
-  const BlockNumber data = heap.add(152, class_data);
-  heap.link(class_object, 24, data);
-  const BlockNumber cache = heap.add(24);
-  heap.link(data, 40, cache);
-  const BlockNumber notifier = heap.add(40, notifiers);
-  heap.hold(constant, notifier);
-  heap.link(cache, 8, notifier);
-  const BlockNumber callbacks = heap.add(4008);
-  heap.link(notifier, 16, callbacks);
-  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
-  // The notifier is reached without the class, and so belongs to its constant.
-  CHECK(retained_by(tree, constant) == Tally{2, 40 + 4008});
-  CHECK(retained_by(tree, error) == Tally{3, 40 + 152 + 24});
-}
-
 TEST_CASE("what only a word past a block's first byte leads to takes nothing from a variable") {
   HandmadeHeap heap;
   const uint32_t requests = heap.add_place(RootKind::kVariable, "g_requests");
