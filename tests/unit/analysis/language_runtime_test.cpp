@@ -21,13 +21,13 @@ TEST_CASE("whether the tracker can record what an interpreter runs is told by it
       {"/usr/bin/ruby", false},
       {"/usr/bin/node", false},
   };
-  for (const auto& [path, expected] : files) {
-    CAPTURE(path);
+  for (const auto& file : files) {
+    CAPTURE(file.first);
     Mapping mapping;
-    mapping.path = path;
+    mapping.path = file.first;
     mapping.inode = 1;
     const auto found = mapped_runtimes({mapping});
     REQUIRE(found.size() == 1);
-    CHECK(can_record_functions(found.front()) == expected);
+    CHECK(can_record_functions(found.front()) == file.second);
   }
 }
