@@ -8,6 +8,7 @@
 #include "handmade_references.h"
 
 using namespace heapsnap;
+using namespace heapsnap::test;
 
 TEST_CASE("local variables own after globals and before all else, the outermost call first") {
   HandmadeHeap heap;
