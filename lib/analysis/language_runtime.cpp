@@ -1,12 +1,13 @@
 #include "analysis/language_runtime.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <string_view>
 #include <utility>
 
 #include "base/file_name.h"
+#include "runtime/python/python_layout.h"
+#include "runtime/ruby/ruby_layout.h"
 
 namespace heapsnap {
 
@@ -16,16 +17,6 @@ constexpr uint64_t kRubyPage = 64 << 10;  // since 3.2
 constexpr uint64_t kOldRubyPage = 16 << 10;
 constexpr uint64_t kV8Page = 256 << 10;
 constexpr uint64_t kJavaUnit = 64 << 10;
-
-// "11" of "3.11" behind `prefix`; nothing where the name does not go on like that.
-std::optional<unsigned> python3_minor(std::string_view name, std::string_view prefix) {
-  if (!name.starts_with(prefix)) return std::nullopt;
-  name.remove_prefix(prefix.size());
-  unsigned minor = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), minor);
-  if (error != std::errc() || minor > 999) return std::nullopt;
-  return minor;
-}
 
 using Version = std::pair<unsigned, unsigned>;
 
@@ -39,6 +30,14 @@ std::optional<Version> version_in(std::string_view name) {
   if (error != std::errc() || dot == end || *dot != '.') return std::nullopt;
   if (std::from_chars(dot + 1, end, version.second).ec != std::errc()) return std::nullopt;
   return version;
+}
+
+// "11" of "python3.11"; nothing where the name does not go on like that behind `prefix`.
+std::optional<unsigned> python3_minor(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const std::optional<Version> version = version_in(name);
+  if (!version || version->second > 999) return std::nullopt;
+  return version->second;
 }
 
 // Pages of the heap of the Ruby whose program or library that is: "ruby3.1", "libruby.so.3.1.7",
@@ -87,12 +86,16 @@ std::vector<LanguageRuntime> mapped_runtimes(const std::vector<Mapping>& mapping
 }
 
 bool can_record_functions(const LanguageRuntime& runtime) {
-  constexpr std::array<Version, 3> kPythons{{{3, 11}, {3, 12}, {3, 13}}};
-  constexpr std::array<Version, 3> kRubies{{{3, 1}, {3, 3}, {3, 4}}};
   const std::optional<Version> version = version_in(runtime.module);
   if (!version) return false;
-  if (runtime.language == Language::kPython) return std::ranges::count(kPythons, *version) != 0;
-  return runtime.language == Language::kRuby && std::ranges::count(kRubies, *version) != 0;
+  const auto [major, minor] = *version;
+  if (runtime.language == Language::kPython) {
+    const PythonLayout* const layout = python_layout(major, minor);
+    return layout != nullptr && layout->has_calls();
+  }
+  return runtime.language == Language::kRuby &&
+         std::ranges::any_of(ruby_layouts(major, minor),
+                             [](const RubyLayout* layout) { return layout->has_calls(); });
 }
 
 bool looks_managed_by(const LanguageRuntime& runtime, const Mapping& mapping, uint64_t own_size) {

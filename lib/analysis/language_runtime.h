@@ -34,8 +34,8 @@ struct LanguageRuntime {
 // One for each language whose runtime is among the mapped files.
 std::vector<LanguageRuntime> mapped_runtimes(const std::vector<Mapping>& mappings);
 
-// Whether the tracker can record the functions that run in it (docs/call-stacks.md says of which
-// versions), as far as its file's name tells.
+// Whether the tracker can record the functions that run in it, as far as the version in its file's
+// name tells.
 bool can_record_functions(const LanguageRuntime& runtime);
 
 // Whether `mapping` looks like memory that the runtime manages: anonymous, private, writable and

@@ -11,33 +11,23 @@ namespace heapsnap {
 
 namespace {
 
-// Whether words of blocks of that type are no addresses: behind the end of a text, or of numbers
-// that are shorter than an address, lies what was there before.
-bool is_text(const BlockType& type) {
-  constexpr std::array kTexts{StorageKind::kText, StorageKind::kText16, StorageKind::kText32,
-                              StorageKind::kStreamBuffer};
-  constexpr std::array<std::string_view, 17> kArrays{"bool[]",
-                                                     "char[]",
-                                                     "signed char[]",
-                                                     "unsigned char[]",
-                                                     "std::byte[]",
-                                                     "char8_t[]",
-                                                     "char16_t[]",
-                                                     "char32_t[]",
-                                                     "wchar_t[]",
-                                                     "short[]",
-                                                     "unsigned short[]",
-                                                     "short int[]",
-                                                     "short unsigned int[]",
-                                                     "int[]",
-                                                     "unsigned int[]",
-                                                     "float[]",
-                                                     "double[]"};
+constexpr StorageKind kTexts[] = {StorageKind::kText, StorageKind::kText16, StorageKind::kText32,
+                                  StorageKind::kStreamBuffer};
+// As debug information names arrays whose elements are no addresses.
+constexpr std::string_view kNumbers[] = {
+    "bool[]",           "char[]",      "signed char[]",        "unsigned char[]", "std::byte[]",
+    "char8_t[]",        "char16_t[]",  "char32_t[]",           "wchar_t[]",       "short[]",
+    "unsigned short[]", "short int[]", "short unsigned int[]", "int[]",           "unsigned int[]",
+    "float[]",          "double[]"};
+
+// Whether words of blocks of that type are no addresses: behind the end of a text, or of such
+// numbers, lies what was there before.
+bool has_no_addresses(const BlockType& type) {
   const bool is_by_debug_info = type.source == TypeSource::kDebugInfo;
   if (type.source != TypeSource::kStructure && !is_by_debug_info) return false;
+  if (is_by_debug_info && std::ranges::count(kNumbers, type.name) != 0) return true;
   return std::ranges::any_of(kTexts,
-                             [&](StorageKind text) { return type.name == to_string(text); }) ||
-         (is_by_debug_info && std::ranges::find(kArrays, type.name) != kArrays.end());
+                             [&](StorageKind text) { return type.name == to_string(text); });
 }
 
 // Whether the program or its runtime says the type; else how blocks look tells it, so that some of
@@ -121,7 +111,7 @@ void StaleWords::read_types(const ReferenceStreams& references) {
   std::vector<Words> words;
   for (const BlockType& type : references.types) {
     const NodeLinks links = node_links(type);
-    words.push_back({is_text(type), type.is_exact || links.are_all, is_told(type), links});
+    words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type), links});
   }
   const auto blocks = static_cast<BlockNumber>(sizes_.size());
   const auto read = [&](BlockNumber block, TypeNumber type) {

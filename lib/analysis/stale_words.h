@@ -4,15 +4,15 @@
 //   blocks of 104 bytes     | a | b | 7 |     of 1,000 such blocks, three hold an address in
 //                           | c | d | ──►     the last word
 //
-// A word may be stale when it is among the characters of a string or numbers that are shorter than
-// an address, or when fewer than one in eight
-// of the blocks of that type and size hold an address at its place (where no type is known, of
-// those of that size whose type is not told, either, and which are no texts: texts of 40 bytes say
-// nothing of a Server of 40 bytes); but not in a block of which a language runtime has said which
-// words are references (BlockType::is_exact), and not where a node of a container leads to the next
-// one (node_links.h): a container would change its shape as it grows to more than one in eight of
-// the blocks of its nodes' size. Nor is the word by which the block that a container itself lies in
-// leads to such a node, when another node leads back to the block:
+// A word may be stale when it is among the characters of a string, or among numbers that are no
+// addresses by their type, or when fewer than one in eight of the blocks of that type and size
+// hold an address at its place (where no type is known, of those of that size whose type is not
+// told, either, and which are no texts: texts of 40 bytes say nothing of a Server of 40 bytes);
+// but not in a block of which a language runtime has said which words are references
+// (BlockType::is_exact), and not where a node of a container leads to the next one (node_links.h):
+// a container would change its shape as it grows to more than one in eight of the blocks of its
+// nodes' size. Nor is the word by which the block that a container itself lies in leads to such a
+// node, when another node leads back to the block:
 //
 //   new std::set   | root | ... |  ──►  node  ──► ... ──►  node | parent |  ──►  the block
 #pragma once

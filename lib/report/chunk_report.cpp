@@ -70,11 +70,11 @@ void print_stack(Writer& out, const ChunkReportInput& input, const Ink& ink, siz
   if (!has_stack(input)) {
     const std::string why = input.chunk.stack == 0 ? untracked_text(input.metadata)
                                                    : "the tracker's tables are damaged";
-    const std::string probably = input.probable_owner.empty()
-                                     ? ""
-                                     : "; all newer blocks of its size in use were allocated by " +
-                                           printable(input.probable_owner);
-    for (const std::string& line : wrapped("no known stack: " + why + probably, width - 2)) {
+    const std::string newer = input.probable_owner.empty()
+                                  ? ""
+                                  : "; all newer blocks of its size in use were allocated by " +
+                                        printable(input.probable_owner);
+    for (const std::string& line : wrapped("no known stack: " + why + newer, width - 2)) {
       out.write("  " + line + "\n");
     }
     return;

@@ -341,19 +341,22 @@ class DiffPage {
                        row.growth < 0 ? "less" : "more");
   }
 
+  // `take`: the command for the snapshot that is to come; `compared`: the others.
+  void print_later(const std::string& why, const std::string& take, const std::string& compared) {
+    const std::string later = free_file_name("later.hsnap");
+    print_next(out_, why, take + " -o " + later, ink_, width_);
+    out_.write(fmt::format("    heapsnap diff {} {}\n", compared, later));
+  }
+
   void print_next_comparison(const std::string& what) {
     const DiffSnapshot* const live = last_live(diff_);
     const std::string references =
         diff_.snapshots.back().why_no_references.empty() ? " --references yes" : "";
-    const std::string later = free_file_name("later.hsnap");
-    print_next(out_, what + ". To compare once the process has grown:",
-               (live == nullptr
+    print_later(what + ". To compare once the process has grown:",
+                live == nullptr
                     ? fmt::format("heapsnap core{} CORE", references)
-                    : fmt::format("heapsnap attach{} {}", references, pid_word(live->process))) +
-                   " -o " + later,
-               ink_, width_);
-    out_.write(fmt::format("    heapsnap diff {} {}\n", shell_word(input_.paths.back(), "SNAPSHOT"),
-                           later));
+                    : fmt::format("heapsnap attach{} {}", references, pid_word(live->process)),
+                shell_word(input_.paths.back(), "SNAPSHOT"));
   }
 
   // By so little that a process which allocates and frees all the time may change as much.
@@ -370,20 +373,17 @@ class DiffPage {
 
   // Growth that goes on differs from churn by one more snapshot.
   void print_another_snapshot(const DiffSnapshot& live) {
-    std::string compared;
-    for (const std::string& path : input_.paths) compared += shell_word(path, "SNAPSHOT") + " ";
-    const std::string later = free_file_name("later.hsnap");
+    std::vector<std::string> compared;
+    for (const std::string& path : input_.paths) compared.push_back(shell_word(path, "SNAPSHOT"));
     const bool has_grown = diff_.in_use.growth > 0 || diff_.resident.growth > 0;
     const std::string what =
         has_grown ? "The process has hardly grown: by less than 1 % and 1 MiB, in use and resident"
                   : "The process has not grown, neither in use nor resident";
-    print_next(out_,
-               what +
-                   ". To tell slow growth from churn, take one more snapshot later, and see what "
-                   "grew in each step:",
-               fmt::format("heapsnap attach {} -o {}", pid_word(live.process), later), ink_,
-               width_);
-    out_.write(fmt::format("    heapsnap diff {}{}\n", compared, later));
+    print_later(what +
+                    ". To tell slow growth from churn, take one more snapshot later, and see what "
+                    "grew in each step:",
+                fmt::format("heapsnap attach {}", pid_word(live.process)),
+                fmt::format("{}", fmt::join(compared, " ")));
   }
 
   void print_next_command() {

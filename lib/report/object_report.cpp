@@ -104,31 +104,30 @@ void print_runtime(Writer& out, const ObjectReportInput& input, uint32_t number,
   }
 }
 
-// Which of the numbers there is room for beside a class's name.
+// Which of the numbers there is room for beside a class's name, in `room` columns.
 struct ClassColumns {
-  ClassColumns(bool has_retained, size_t width) : width(has_retained ? 58 : 46) {
+  ClassColumns(bool retained, size_t room) : has_retained(retained), width(retained ? 58 : 46) {
     constexpr size_t kLeastName = 20;
-    has_own_bytes = width >= this->width + kLeastName;
-    if (!has_own_bytes) this->width -= 11;
-    has_share = width >= this->width + kLeastName;
-    if (!has_share) this->width -= 9;
+    has_own_bytes = room >= width + kLeastName;
+    if (!has_own_bytes) width -= 11;
+    has_share = room >= width + kLeastName;
+    if (!has_share) width -= 9;
   }
+  bool has_retained;
   size_t width;  // of all of them
   bool has_own_bytes = false;
   bool has_share = false;
 };
 
-void print_classes(Writer& out, const ObjectReportInput& input, size_t shown, const Ink& ink,
-                   size_t width) {
+void print_classes(Writer& out, const ObjectReportInput& input, const ClassColumns& columns,
+                   size_t shown, const Ink& ink, size_t width) {
   const auto& runtimes = input.metadata.runtimes.runtimes;
-  const bool has_retained = !input.census.retained_bytes.empty();
-  const ClassColumns columns(has_retained, width);
   TextTable table;
   table.add_column("bytes", Align::kRight);
   if (columns.has_share) table.add_column("share", Align::kRight);
   table.add_column("objects", Align::kRight);
   if (columns.has_own_bytes) table.add_column("own bytes", Align::kRight);
-  if (has_retained) table.add_column("retained", Align::kRight);
+  if (columns.has_retained) table.add_column("retained", Align::kRight);
   table.add_column("class", Align::kLeft);
   for (size_t i = 0; i < shown; ++i) {
     const RuntimeClass& row = input.census.classes[i];
@@ -138,7 +137,7 @@ void print_classes(Writer& out, const ObjectReportInput& input, size_t shown, co
     if (columns.has_share) cells.push_back(percent_text(all_bytes(row), input.census.all.bytes));
     cells.push_back(count_text(row.count));
     if (columns.has_own_bytes) cells.push_back(size_text(row.bytes));
-    if (has_retained) cells.push_back(size_text(input.census.retained_bytes[i]));
+    if (columns.has_retained) cells.push_back(size_text(input.census.retained_bytes[i]));
     cells.push_back(cut_name(name, width > columns.width + 8 ? width - columns.width : 8));
     table.add_row(cells);
   }
@@ -232,7 +231,8 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
   print_context_uses(out, model, limit, ink, width);
   const auto& classes = input.census.classes;
   const size_t shown = limit == 0 ? classes.size() : std::min<size_t>(limit, classes.size());
-  if (shown != 0) print_classes(out, input, shown, ink, width);
+  const ClassColumns columns(!input.census.retained_bytes.empty(), width);
+  if (shown != 0) print_classes(out, input, columns, shown, ink, width);
   if (shown < classes.size()) {
     ObjectCensus::Sum rest;
     for (size_t i = shown; i < classes.size(); ++i) rest.bytes += all_bytes(classes[i]);
@@ -241,7 +241,6 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
                           size_text(rest.bytes)));
   }
   if (shown != 0) {
-    const ClassColumns columns(!input.census.retained_bytes.empty(), width);
     print_lines(out, "  ",
                 std::string("bytes: the objects with their own buffers, such as a list's items") +
                     (columns.has_own_bytes ? "; own bytes: without." : "."),

@@ -68,12 +68,11 @@ void ReferenceCapture::begin(Target& target, bool is_held) {
   decide(is_held);
   if (!record_.why_not.empty()) return;
   budget_.emplace(pid_, options_.memory_budget);
-  const uint64_t most =
-      std::min(budget_->bytes(), std::max(bytes_to_look_at(target) / kShareOfMap, kSmallestMap));
+  const uint64_t bytes = bytes_to_look_at(target);
+  const uint64_t most = std::min(budget_->bytes(), std::max(bytes / kShareOfMap, kSmallestMap));
   map_.emplace(target.process().machine, most);
-  most_blocks_ = options_.choice == CaptureChoice::kAuto
-                     ? most_scanned_blocks(bytes_to_look_at(target))
-                     : std::numeric_limits<uint64_t>::max();
+  most_blocks_ = options_.choice == CaptureChoice::kAuto ? most_scanned_blocks(bytes)
+                                                         : std::numeric_limits<uint64_t>::max();
 }
 
 std::optional<uint64_t> ReferenceCapture::budget() const {
@@ -112,9 +111,8 @@ void ReferenceCapture::leave_out() {
 
 // The same when the objects of runtimes are counted, too.
 void ReferenceCapture::check_estimate() const {
-  if (options_.choice != CaptureChoice::kAuto) return;
+  if (map_->blocks() <= most_blocks_) return;
   const uint64_t estimate_ns = estimated_scan_ns(map_->blocks(), bytes_to_look_at(*target_));
-  if (estimate_ns <= kMostScanNs) return;
   throw GivenUp{"it would have taken " + duration_text(estimate_ns) +
                 " of one processor, by estimate, to look at " + std::to_string(map_->blocks()) +
                 " blocks"};

@@ -40,7 +40,7 @@ class Finding {
   std::string refusal() {
     if (place_.layout == nullptr) return place_.why_not;
     const PythonLayout& from = *place_.layout;
-    if (from.runtime_thread_key == 0) {
+    if (!from.has_calls()) {
       return "the tracker reads frames of Python 3.11 to 3.13 only";
     }
     std::vector<Address> interpreters;

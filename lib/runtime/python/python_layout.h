@@ -228,6 +228,8 @@ struct PythonLayout {
   uint32_t debug_text_state = 0;
   uint32_t debug_text_ascii_size = 0;
 
+  // Whether the tracker can find the calls of a thread.
+  bool has_calls() const { return runtime_thread_key != 0; }
   bool is_before_311() const { return major == 3 && minor < 11; }
 
   // Not in debug information: obmalloc.c, object.h and dictobject.c of the versions above.

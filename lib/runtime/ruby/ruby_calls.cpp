@@ -29,7 +29,7 @@ class RubyCallSearch {
 
  private:
   std::string refusal(const RubyLayout& from) {
-    if (from.vm_ractor == RubyLayout::kNone || from.frame_finish == RubyLayout::kNone) {
+    if (!from.has_calls()) {
       return "the tracker reads the frames of Ruby since 3.1";
     }
     const RubyMachine machine = find_ruby_machine(target_, place_, from);

@@ -120,6 +120,8 @@ struct RubyLayout {
   bool has_transient_heap() const { return transient_bytes != kNone; }
   // Of what Thread.current[...] has; before, it is a st_table.
   bool has_id_table_of_locals() const { return major >= 3; }
+  // Whether the tracker can find the calls of a thread.
+  bool has_calls() const { return vm_ractor != kNone && frame_finish != kNone; }
   bool has_shapes() const { return shape_bytes != kNone; }
   uint64_t mark_bytes() const { return (page_bytes / kLeastSlot + 63) / 64 * 8; }
   std::string version() const;
