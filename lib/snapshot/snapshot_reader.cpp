@@ -229,9 +229,9 @@ void SnapshotReader::State::read_chunks(ChunkSink& sink) const {
       if (chunk.instance >= heap.instances.size() ||
           __builtin_add_overflow(total, std::max({chunk.total, chunk.size, chunk.usable}),
                                  &total) ||
-          total > kMostMappedBytes) {
+          total > kMostMappedBytes || chunk.total > ~chunk.mapping_begin.value()) {
         throw Error(ErrorKind::kBadInput, source + " is damaged",
-                    "an mmapped chunk has no malloc, or is larger than the address space");
+                    "an mmapped chunk has no malloc, or leaves the address space");
       }
       sink.on_mmapped(chunk);
     }

@@ -360,7 +360,7 @@ TEST_CASE("build-ids that are none, which would get to a terminal as they are") 
   CHECK(error_of_metadata([](M& m) { m.process.build_id = ""; }) == "");
 }
 
-TEST_CASE("mmapped chunks of no malloc, and larger than all memory") {
+TEST_CASE("mmapped chunks of no malloc, larger than all memory, and that leave it") {
   const auto error_with = [](const MmappedChunk& chunk) {
     CraftedFile file;
     file.add_metadata();
@@ -381,6 +381,11 @@ TEST_CASE("mmapped chunks of no malloc, and larger than all memory") {
   chunk.usable = uint64_t{1} << 56;
   CHECK(error_with(chunk) == "");
   ++chunk.usable;
+  CHECK(error_with(chunk) != "");
+  chunk.usable = 0;
+  chunk.mapping_begin = Address(UINT64_MAX - chunk.total);
+  CHECK(error_with(chunk) == "");
+  chunk.mapping_begin = chunk.mapping_begin + 1;
   CHECK(error_with(chunk) != "");
 }
 
