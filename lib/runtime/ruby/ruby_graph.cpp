@@ -205,19 +205,6 @@ void RubyGraph::add_tables_of_machine(const AddressSpace& space, Address vm,
   }
 }
 
-void RubyGraph::add_mark_stack(Address space) {
-  constexpr unsigned kMostChunks = 1 << 20;
-  for (const uint32_t list : {layout_.space_mark_chunk, layout_.space_mark_cache}) {
-    uint64_t chunk = memory_.read_value<uint64_t>(space + list).value_or(0);
-    for (unsigned i = 0; i < kMostChunks && RubyValue::is_object(chunk); ++i) {
-      objects_.left_over.push_back({Address(chunk), 0, layout_.mark_chunk_next});
-      const auto next = memory_.read_value<uint64_t>(Address(chunk) + layout_.mark_chunk_next);
-      if (next == chunk) break;
-      chunk = next.value_or(0);
-    }
-  }
-}
-
 void RubyGraph::add_table_parts(std::span<const std::byte> header) {
   constexpr uint64_t kCount = 16;  // st_table (st.h): of entries that are not deleted
   constexpr uint64_t kBins = 24;

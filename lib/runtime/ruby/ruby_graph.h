@@ -55,8 +55,6 @@ class RubyGraph {
   void add_table(Address table, std::span<const std::byte> header);
   // The tables that the state of the interpreter (rb_vm_t) has itself.
   void add_tables_of_machine(const AddressSpace& space, Address vm, const std::string& module);
-  // While nothing is marked: what the collector's stack of values has been is left over.
-  void add_mark_stack(Address space);
   // One of no type that there is.
   void add_other(uint32_t index) { objects_.slots.add_slot(index, SlotMap::kBuffers); }
   // Before the first page: where buffers of young objects may lie, in no block. Empty: nowhere.

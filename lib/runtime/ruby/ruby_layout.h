@@ -24,6 +24,7 @@ struct RubyLayout {
   uint32_t space_pages = 0;       // pointer to an array of pointers to them
   uint32_t space_page_count = 0;  // in the space, unless the array is a rb_darray's
   uint32_t space_pages_data = 0;  // where in a rb_darray it begins; 0: it is none
+  uint32_t space_bytes = 0;
   uint32_t space_mark_chunk = 0;  // what is to be marked: a list of chunks, and of spare ones
   uint32_t space_mark_cache = 0;
   uint32_t mark_chunk_next = 0;  // in each, behind its values
@@ -65,6 +66,7 @@ struct RubyLayout {
   uint32_t transient_free = 0;
   uint32_t transient_blocks = 0;
   uint32_t transient_status = 0;
+  uint32_t transient_promoted = 0;  // an array of objects
   uint32_t transient_arena = 0;
   uint32_t transient_arena_index = 0;
   uint32_t transient_block_bytes = 0;

@@ -27,6 +27,7 @@ std::optional<RubyTransientHeap> heap_in(const Target& target, const RubyLayout&
   RubyTransientHeap heap;
   heap.arena = {begin, begin + bytes};
   heap.block_bytes = layout.transient_block_bytes;
+  heap.promoted = Address(state.word_at(layout.transient_promoted));
   lists.clear();
   bool has_all = true;
   for (const uint32_t list :

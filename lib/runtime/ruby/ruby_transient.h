@@ -30,6 +30,7 @@ struct RubyTransientHeap {
   uint64_t block_bytes = 0;  // of each of its blocks
   // By block: bytes from its begin on that are in use, its header included; 0: it is free.
   std::vector<uint32_t> used;
+  Address promoted;  // a block of malloc: objects that have become old, and what there was before
 };
 
 // Finds it in the module's writable data. Throws nothing but what reading throws.

@@ -6,6 +6,7 @@
 #include "base/alteration.h"
 #include "heap/struct_bytes.h"
 #include "runtime/page_amount.h"
+#include "runtime/ruby/ruby_collector.h"
 
 namespace heapsnap {
 
@@ -84,7 +85,8 @@ void RubyWalk::walk_pages() {
   }
   read_tables();
   if (graph_) {
-    if (runtime_.collector != "marking") graph_->add_mark_stack(space_);
+    add_ruby_collector(target_.memory(), *layout_, {space_, pages, heap.promoted},
+                       *options_.objects);
     graph_->add_tables_of_machine(target_.address_space(), runtime_.place, place_.module);
     RubyConstants constants(target_, *layout_, place_, *classes_);
     RubyVariables variables(target_, *layout_, place_, *classes_, shapes_, constants);
