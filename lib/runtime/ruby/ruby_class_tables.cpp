@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/ruby/ruby_id_table.h"
 #include "runtime/ruby/ruby_value.h"
 
 namespace heapsnap {
@@ -14,6 +15,7 @@ void RubyClassTables::add_of(uint64_t module) {
     place = Address(*extension);
   }
   add_methods(place);
+  add_call_caches(place);
   add_subclasses(place);
 }
 
@@ -31,6 +33,23 @@ void RubyClassTables::add_methods(Address place) {
     methods_ = objects_.slots.add_class(std::move(made));
   }
   objects_.blocks.push_back({Address(*items), methods_});
+}
+
+void RubyClassTables::add_call_caches(Address place) {
+  constexpr uint64_t kCount = 4;  // rb_class_cc_entries: capacity, count, method, calls
+  constexpr uint64_t kCalls = 16;
+  constexpr uint64_t kCallBytes = 16;
+  if (layout_.class_call_caches == RubyLayout::kNone) return;
+  const auto first = cache_.word(place + layout_.class_call_caches, 8);
+  const auto table = RubyIdTable::at(cache_, first.value_or(0));
+  if (!table) return;
+  table->each([&](uint64_t, Address caches, Address) {
+    const auto count = cache_.word(caches + kCount, 4);
+    const auto calls = cache_.word(caches + kCalls, 8);
+    if (count && calls && RubyValue::is_object(*calls))
+      objects_.left_over.push_back({Address(*calls), *count * kCallBytes});
+    return ++entries_ < kMostEntries;
+  });
 }
 
 void RubyClassTables::add_subclasses(Address place) {

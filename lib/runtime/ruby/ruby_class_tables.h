@@ -1,7 +1,10 @@
 // What a class or module has in blocks of malloc that is in lists and tables of its own.
 //
-//   Class   methods ──►     table ──►     | number | method | number | method | ..
-//           subclasses ──►  | class | next |  ──►  | class | next | ..
+//   Class   methods ──►      table ──►     | number | method | number | method | ..
+//           call caches ──►  table ──►     | number | caches | ..
+//                                                      caches ──►  | method, count, calls |
+//                                                      calls ──►   | call | found | .. | left over
+//           subclasses ──►   | class | next |  ──►  | class | next | ..
 //
 // A list of subclasses, or of the classes that include a module, leads to no class: the collector
 // does not follow it, and each class would lead to all others, by way of the one that all are
@@ -33,6 +36,8 @@ class RubyClassTables {
   static constexpr size_t kMostEntries = 1 << 20;
 
   void add_methods(Address place);
+  // Of a method: the calls of it that are remembered, in a block that has room for more.
+  void add_call_caches(Address place);
   void add_subclasses(Address place);
 
   const RubyLayout& layout_;

@@ -50,6 +50,7 @@ void add_ruby_collector(MemoryReader& memory, const RubyLayout& layout,
                         const RubyCollector& collector, RuntimeObjects& objects) {
   add_state(memory, layout, collector, objects);
   add_mark_stack(memory, layout, collector.space, objects);
+  for (const RubyPage& page : collector.pages) objects.left_over.push_back({page.header});
   if (!collector.promoted.is_null()) objects.left_over.push_back({collector.promoted});
 }
 

@@ -1,6 +1,7 @@
 // Where Ruby's collector has addresses of objects that it does not keep alive.
 //
 //   rb_objspace_t   | ... | free slot | ... | object whose references were marked last | ... |
+//   struct heap_page                         | ... | first slot | free slot | mark bits |
 //   chunks of its stack                      | object | object | ... | next |
 //   what has left the transient heap         | object | object | ... |      an array, up to 3.2
 //

@@ -38,7 +38,7 @@ RubyGraph::RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyT
       class_data_(objects.add_buffer_kind("Class data", false)),
       code_(objects.add_buffer_kind("method code", false)),
       class_tables_(memory, layout, objects),
-      inline_constants_(memory, layout, objects) {}
+      code_tables_(memory, layout, objects) {}
 
 void RubyGraph::add_page(const RubyPage& page, uint64_t page_bytes) {
   objects_.slots.add_page({page.body, page.body + page_bytes}, page.body + page.start,
@@ -295,7 +295,7 @@ void RubyGraph::add_imemo(const std::string& part, std::span<const std::byte> sl
   if (part == "env") closures_.add_environment(slot);
   if (part == "ment") add_definition(slot);
   if (part == "iseq") {
-    inline_constants_.add_of(Address(StructBytes(slot, 8).word_at(layout_.iseq_body)));
+    code_tables_.add_of(Address(StructBytes(slot, 8).word_at(layout_.iseq_body)));
   }
 }
 

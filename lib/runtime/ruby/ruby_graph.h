@@ -3,6 +3,7 @@
 //
 //   of slots                                   what ruby_words.h says
 //   what code remembers of a constant          its value
+//   tables of code, in blocks                  what ruby_code_tables.h says
 //   what code remembers of a call              the class and the method
 //   characters, digits in a block of malloc    all of it
 //   pairs of a small hash in a block           what is behind the last one
@@ -26,9 +27,9 @@
 #include "references/runtime_objects.h"
 #include "runtime/ruby/ruby_class_tables.h"
 #include "runtime/ruby/ruby_closures.h"
+#include "runtime/ruby/ruby_code_tables.h"
 #include "runtime/ruby/ruby_constants.h"
 #include "runtime/ruby/ruby_frames.h"
-#include "runtime/ruby/ruby_inline_constants.h"
 #include "runtime/ruby/ruby_layout.h"
 #include "runtime/ruby/ruby_pages.h"
 #include "runtime/ruby/ruby_sums.h"
@@ -137,7 +138,7 @@ class RubyGraph {
   std::array<uint32_t, kRubyMostPairs + 1> hash_pairs_{};  // the same, by how many there are
   std::vector<uint64_t> modules_;                          // and classes
   RubyClassTables class_tables_;
-  RubyInlineConstants inline_constants_;
+  RubyCodeTables code_tables_;
   std::vector<uint64_t> ancestors_;  // and those in their places
   AddressRange transient_;
   std::vector<uint64_t> threads_;

@@ -37,12 +37,13 @@ struct RubyLayout {
   uint32_t page_mark_bits = 0;
   // struct RClass, and rb_classext_t
   uint32_t class_super = 0;
-  uint32_t class_extension = kNone;  // pointer to what is in the slot itself otherwise
-  uint32_t class_variables = kNone;  // in the extension
-  uint32_t class_methods = 0;        // in the extension, or in the slot where there is none
-  uint32_t class_subclasses = 0;     // the same
-  uint32_t class_path = kNone;       // in the slot
-  uint32_t class_attached = kNone;   // in the slot
+  uint32_t class_extension = kNone;    // pointer to what is in the slot itself otherwise
+  uint32_t class_variables = kNone;    // in the extension
+  uint32_t class_methods = 0;          // in the extension, or in the slot where there is none
+  uint32_t class_subclasses = 0;       // the same
+  uint32_t class_call_caches = kNone;  // the same
+  uint32_t class_path = kNone;         // in the slot
+  uint32_t class_attached = kNone;     // in the slot
   // Flags of objects
   uint32_t flag_singleton = 0;
   uint32_t flag_shared = 0;
@@ -97,6 +98,7 @@ struct RubyLayout {
   // struct rb_iseq_constant_body, struct iseq_insn_info_entry, struct succ_index_table
   uint32_t code_size = 0;
   uint32_t code_begin = 0;
+  uint32_t code_optional = 0;  // where it begins with so many optional arguments
   uint32_t code_path = 0;
   uint32_t code_label = 0;
   uint32_t code_lines = 0;
@@ -104,6 +106,8 @@ struct RubyLayout {
   uint32_t code_line_index = 0;
   uint32_t code_locals = 0;
   uint32_t code_local_count = 0;
+  uint32_t code_calls = kNone;  // of them two words each; kNone: more
+  uint32_t code_call_count = 0;
   uint32_t code_constants = kNone;  // what it remembers of them; kNone: that is in imemos
   uint32_t line_bytes = 0;
   uint32_t line_number = 0;

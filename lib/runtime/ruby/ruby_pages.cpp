@@ -43,21 +43,22 @@ class PageHeaders {
     pages_.clear();
     for (size_t i = 0; i < places.size(); ++i) {
       RubyPage page;
+      page.header = places[i];
       const auto bytes = std::span<const std::byte>(headers_).subspan(i * size_, size_);
       if (known_[i] && fits(StructBytes(bytes, 8), page)) {
-        pages_.push_back({places[i], page});
+        pages_.push_back(page);
       } else {
         ++found.damaged;
       }
     }
     // Each body says whose it is.
     std::vector<Address> bodies;
-    for (const Page& page : pages_) bodies.push_back(page.page.body);
+    for (const RubyPage& page : pages_) bodies.push_back(page.body);
     read_pieces(bodies, RubyLayout::kPageHeader, headers_, known_);
     for (size_t i = 0; i < pages_.size(); ++i) {
       const auto bytes = std::span<const std::byte>(headers_).subspan(i * RubyLayout::kPageHeader,
                                                                       RubyLayout::kPageHeader);
-      if (known_[i] && StructBytes(bytes, 8).word_at(0) == pages_[i].at.value()) {
+      if (known_[i] && StructBytes(bytes, 8).word_at(0) == pages_[i].header.value()) {
         add(pages_[i], found);
       } else {
         ++found.damaged;
@@ -66,11 +67,6 @@ class PageHeaders {
   }
 
  private:
-  struct Page {
-    Address at;
-    RubyPage page;
-  };
-
   void read_pieces(std::span<const Address> places, size_t piece, std::vector<std::byte>& out,
                    std::vector<bool>& known) {
     out.resize(places.size() * piece);
@@ -97,18 +93,18 @@ class PageHeaders {
            page.slot_bytes % 8 == 0 && page.slot_bytes >= RubyLayout::kLeastSlot &&
            page.slot_bytes <= kLargestSlot && page.slots != 0 && end <= layout_.page_bytes;
   }
-  void add(Page& page, RubyPages& found) {
-    if (page.page.is_unswept) {
-      page.page.marks = found.marks.size();
-      found.marks.resize(page.page.marks + layout_.mark_bytes() / 8);
-      const auto bits = std::as_writable_bytes(std::span(found.marks).subspan(page.page.marks));
-      if (!memory_.read_exact(page.at + layout_.page_mark_bits, bits)) {
-        found.marks.resize(page.page.marks);
+  void add(RubyPage& page, RubyPages& found) {
+    if (page.is_unswept) {
+      page.marks = found.marks.size();
+      found.marks.resize(page.marks + layout_.mark_bytes() / 8);
+      const auto bits = std::as_writable_bytes(std::span(found.marks).subspan(page.marks));
+      if (!memory_.read_exact(page.header + layout_.page_mark_bits, bits)) {
+        found.marks.resize(page.marks);
         ++found.damaged;
         return;
       }
     }
-    found.all.push_back(page.page);
+    found.all.push_back(page);
   }
 
   MemoryReader& memory_;
@@ -116,7 +112,7 @@ class PageHeaders {
   size_t size_;
   std::vector<std::byte> headers_;
   std::vector<bool> known_;
-  std::vector<Page> pages_;
+  std::vector<RubyPage> pages_;
 };
 
 }  // namespace

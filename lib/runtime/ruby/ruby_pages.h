@@ -24,6 +24,7 @@
 namespace heapsnap {
 
 struct RubyPage {
+  Address header;  // struct heap_page
   Address body;
   uint32_t start = 0;  // of the first slot, in the body
   uint32_t slot_bytes = 0;

@@ -2,9 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
-#include "runtime/ruby/ruby_inline_constants.h"
 #include "tests/unit/runtime/fake_ruby.h"
 
 using namespace heapsnap;
@@ -68,18 +68,29 @@ TEST_CASE("of a table of methods every other word is a number") {
   }
 }
 
-TEST_CASE("what code of Ruby 2.7 remembers of constants is no reference") {
-  RuntimeObjects objects;
-  FakeRuby ruby(3, 1);
-  RubyLayout layout = *ruby_layouts(2, 7).at(0);
-  const uint64_t body = ruby.next_table(512);
-  const uint64_t entries = ruby.next_table(64);
-  ruby.put(body + layout.code_constants, entries);
-  RubyInlineConstants constants(ruby.target.memory(), layout, objects);
-  constants.add_of(Address(body));
-  CHECK(kept(objects, entries, 6) == Words{0, 1, 3, 4});
-  // Later releases have it among objects.
-  RubyInlineConstants later(ruby.target.memory(), ruby.layout, objects);
-  later.add_of(Address(body));
-  CHECK(objects.blocks.size() == 1);
+TEST_CASE("behind the calls that a class remembers of a method the rest is left over") {
+  for (const unsigned minor : {1U, 3U, 4U}) {
+    CAPTURE(minor);
+    FakeRuby ruby(3, minor);
+    const uint64_t order = ruby.add_class("Order", ruby.object_class);
+    const uint64_t table = ruby.next_table(24);
+    const uint64_t items = ruby.next_table(32);
+    const uint64_t caches = ruby.next_table(24);
+    const uint64_t calls = ruby.next_table(64);
+    ruby.put_int(table, 2);
+    ruby.put_int(table + 4, 1);
+    ruby.put(table + 16, items);
+    ruby.put_int(items + 16, 7);
+    ruby.put(items + 24, caches);
+    ruby.put_int(caches, 4);
+    ruby.put_int(caches + 4, 3);
+    ruby.put(caches + 16, calls);
+    ruby.put(place_of(ruby, order) + ruby.layout.class_call_caches, table);
+    REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
+    const std::vector<RuntimeObjects::LeftOver>& found = ruby.objects.left_over;
+    CHECK(std::count_if(found.begin(), found.end(), [&](const RuntimeObjects::LeftOver& one) {
+            return one.in == Address(calls) && one.from == 48 &&
+                   one.to == RuntimeObjects::LeftOver::kToEnd;
+          }) == 1);
+  }
 }

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tests/unit/runtime/fake_transient_heap.h"
 
@@ -56,6 +57,16 @@ TEST_CASE("what is on the collector's stack it does not keep, also while it mark
   ruby.walk();
   CHECK(has(ruby, chunk, 0, ruby.layout.mark_chunk_next));
   CHECK(has(ruby, spare, 0, ruby.layout.mark_chunk_next));
+}
+
+TEST_CASE("the header of a page does not keep what is in its first slot") {
+  for (const auto& [major, minor] : {std::pair{2U, 7U}, {3U, 1U}, {3U, 4U}}) {
+    FakeRuby ruby(major, minor);
+    const uint64_t page = ruby.add_page(40, 100);
+    ruby.add(page, ruby.object_class, RubyType::kHash);
+    ruby.walk();
+    CHECK(has(ruby, ruby.header_of(page), 0, LeftOver::kToEnd));
+  }
 }
 
 TEST_CASE("the list of what has left the transient heap keeps nothing") {

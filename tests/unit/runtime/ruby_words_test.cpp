@@ -95,7 +95,8 @@ TEST_CASE("entries of a hash that are deleted, behind the last one, or hashes ar
     REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
     std::vector<std::array<uint64_t, 3>> left_over;
     for (const RuntimeObjects::LeftOver& one : ruby.objects.left_over) {
-      left_over.push_back({one.in.value(), one.from, one.to});
+      const bool is_of_table = one.in.value() >= small;  // the headers of pages lie before
+      if (is_of_table) left_over.push_back({one.in.value(), one.from, one.to});
     }
     std::sort(left_over.begin(), left_over.end());
     std::vector<std::array<uint64_t, 3>> expected = {
