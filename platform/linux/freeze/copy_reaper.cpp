@@ -83,30 +83,28 @@ void CopyReaper::reap(const SnapshotChild* copy, TraceClock::time_point deadline
   const RealtimePriority priority;
   PriorityInheritance inheritance;
   std::chrono::microseconds nap = kFirstReapNap;
-  Attempt outcome = Attempt::kDone;
   while (!zombies_.empty()) {
-    outcome = attempt(inheritance, std::min(deadline, TraceClock::now() + kReapStopDeadline));
+    attempt(inheritance, std::min(deadline, TraceClock::now() + kReapStopDeadline));
     // A target that has ended in the meantime left its children to its own parent, or to init.
     if (!proc_.live_tid(process_)) zombies_.clear();
-    if (outcome != Attempt::kAgain || TraceClock::now() + nap >= deadline) break;
+    if (zombies_.empty() || TraceClock::now() + nap >= deadline) break;
     nap_beside_late_tracees(nap);
     nap = std::min<std::chrono::microseconds>(nap * 2, kLongestReapNap);
   }
   if (zombies_.empty()) remains_.clear();
 }
 
-CopyReaper::Attempt CopyReaper::attempt(PriorityInheritance& inheritance,
-                                        TraceClock::time_point deadline) {
+void CopyReaper::attempt(PriorityInheritance& inheritance, TraceClock::time_point deadline) {
   if (!gadget_ && !find_gadget()) {
+    // A program that is just being executed has none of its code mapped yet.
     remains_ = "its code contains no usable syscall instruction";
-    return Attempt::kHopeless;
+    return;
   }
   PtraceSession session(proc_, process_);
-  Attempt outcome = Attempt::kAgain;
   try {
     session.seize_all();
     session.stop_all(deadline, inheritance);
-    outcome = reap_while_stopped(session, inheritance, deadline);
+    reap_while_stopped(session, inheritance, deadline);
   } catch (const TargetRefusal& refusal) {
     remains_ = "it can no longer be traced: " + errno_text(refusal.error_number());
   } catch (const Error& error) {
@@ -116,27 +114,25 @@ CopyReaper::Attempt CopyReaper::attempt(PriorityInheritance& inheritance,
   session.release();
   pause_ += session.pause();
   session.await_stragglers(deadline);
-  return outcome;
 }
 
-CopyReaper::Attempt CopyReaper::reap_while_stopped(PtraceSession& session,
-                                                   PriorityInheritance& inheritance,
-                                                   TraceClock::time_point deadline) {
+void CopyReaper::reap_while_stopped(PtraceSession& session, PriorityInheritance& inheritance,
+                                    TraceClock::time_point deadline) {
   if (session.may_execute()) {
     remains_ = "it is about to execute another program";
-    return Attempt::kAgain;
+    return;
   }
   std::vector<SystemCall> calls;
   for (const Zombie& zombie : zombies_) calls.push_back(reap_call(zombie.pid_inside));
   const auto chosen =
       choose_caller(proc_, process_, session.tracees(), task_for(calls, *gadget_), remains_);
-  if (!chosen) return Attempt::kAgain;
+  if (!chosen) return;
   Tracee& caller = session.tracees()[chosen->index];
   TraceeMemory memory(caller);
   if (!gadget_->is_in(memory)) {
     gadget_.reset();
     remains_ = "it has executed another program";
-    return Attempt::kAgain;
+    return;
   }
   inheritance.raise(caller.tid());
   StoppedCaller stopped_caller(caller, *gadget_, chosen->frame_top);
@@ -149,7 +145,6 @@ CopyReaper::Attempt CopyReaper::reap_while_stopped(PtraceSession& session,
   });
   if (!stopped_caller.give_back()) notes_.push_back(way_back_note(caller.tid()));
   remains_ = "its thread " + std::to_string(caller.tid()) + " could not wait for it";
-  return zombies_.empty() ? Attempt::kDone : Attempt::kAgain;
 }
 
 bool CopyReaper::find_gadget() {

@@ -68,10 +68,10 @@ class CopyReaper {
     int pid_inside = 0;
   };
 
-  enum class Attempt { kDone, kAgain, kHopeless };
-  Attempt attempt(PriorityInheritance& inheritance, TraceClock::time_point deadline);
-  Attempt reap_while_stopped(PtraceSession& session, PriorityInheritance& inheritance,
-                             TraceClock::time_point deadline);
+  // One stop. Says in remains_ why there are zombies left.
+  void attempt(PriorityInheritance& inheritance, TraceClock::time_point deadline);
+  void reap_while_stopped(PtraceSession& session, PriorityInheritance& inheritance,
+                          TraceClock::time_point deadline);
   bool find_gadget();
   Zombie as_known_inside(int pid) const;
   bool is_left(const Zombie& zombie) const;
