@@ -1,6 +1,7 @@
 #include "runtime/ruby/ruby_collector.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "heap/struct_bytes.h"
@@ -44,12 +45,38 @@ void add_mark_stack(MemoryReader& memory, const RubyLayout& layout, Address spac
   }
 }
 
+// Neither the objects whose object_id was asked for nor those that have a finalizer are kept by
+// that, but finalizers are.
+void add_tables(MemoryReader& memory, const RubyLayout& layout, Address space,
+                RuntimeObjects& objects) {
+  constexpr uint64_t kEntries = 48;    // st_table (st.h)
+  constexpr uint32_t kEntryWords = 3;  // hash, key, value
+  constexpr uint32_t kKey = 1;
+  const auto entries_of = [&](uint32_t offset) {
+    const auto table = memory.read_value<uint64_t>(space + offset);
+    if (!table || !RubyValue::is_object(*table)) return uint64_t{0};
+    const auto entries = memory.read_value<uint64_t>(Address(*table) + kEntries);
+    return entries && RubyValue::is_object(*entries) ? *entries : 0;
+  };
+  for (const uint32_t ids : {layout.space_object_of_id, layout.space_id_of_object}) {
+    if (const uint64_t entries = entries_of(ids); entries != 0)
+      objects.left_over.push_back({Address(entries)});
+  }
+  const uint64_t finalizers = entries_of(layout.space_finalizers);
+  if (finalizers == 0) return;
+  ObjectClass made;
+  made.name = "finalizers";
+  made.rows = {0, kEntryWords, kKey};
+  objects.blocks.push_back({Address(finalizers), objects.slots.add_class(std::move(made))});
+}
+
 }  // namespace
 
 void add_ruby_collector(MemoryReader& memory, const RubyLayout& layout,
                         const RubyCollector& collector, RuntimeObjects& objects) {
   add_state(memory, layout, collector, objects);
   add_mark_stack(memory, layout, collector.space, objects);
+  add_tables(memory, layout, collector.space, objects);
   for (const RubyPage& page : collector.pages) objects.left_over.push_back({page.header});
   if (!collector.promoted.is_null()) objects.left_over.push_back({collector.promoted});
 }

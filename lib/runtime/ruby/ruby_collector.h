@@ -3,6 +3,7 @@
 //   rb_objspace_t   | ... | free slot | ... | object whose references were marked last | ... |
 //   struct heap_page                         | ... | first slot | free slot | mark bits |
 //   chunks of its stack                      | object | object | ... | next |
+//   tables of object_ids, of finalizers      | hash | object | id or finalizers | ... |
 //   what has left the transient heap         | object | object | ... |      an array, up to 3.2
 //
 // Every thread that has ever allocated has the address of the rb_objspace_t on its stack. Were

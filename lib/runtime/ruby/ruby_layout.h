@@ -27,6 +27,9 @@ struct RubyLayout {
   uint32_t space_bytes = 0;
   uint32_t space_mark_chunk = 0;  // what is to be marked: a list of chunks, and of spare ones
   uint32_t space_mark_cache = 0;
+  uint32_t space_finalizers = 0;    // these three: pointers to st_tables
+  uint32_t space_object_of_id = 0;  // of objects whose object_id was asked for
+  uint32_t space_id_of_object = 0;
   uint32_t mark_chunk_next = 0;  // in each, behind its values
   // struct heap_page
   uint32_t page_bytes = 0;           // of the page itself

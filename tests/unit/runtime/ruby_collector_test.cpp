@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "tests/unit/runtime/fake_transient_heap.h"
 
@@ -66,6 +67,32 @@ TEST_CASE("the header of a page does not keep what is in its first slot") {
     ruby.add(page, ruby.object_class, RubyType::kHash);
     ruby.walk();
     CHECK(has(ruby, ruby.header_of(page), 0, LeftOver::kToEnd));
+  }
+}
+
+TEST_CASE("an object that has an object_id or a finalizer is not kept by that") {
+  for (const auto& [major, minor] : {std::pair{2U, 7U}, {3U, 1U}, {3U, 3U}, {3U, 4U}}) {
+    FakeRuby ruby(major, minor);
+    const RubyLayout& layout = ruby.layout;
+    std::vector<uint64_t> entries;
+    for (const uint32_t table_of :
+         {layout.space_object_of_id, layout.space_id_of_object, layout.space_finalizers}) {
+      const uint64_t table = ruby.next_table(56);
+      entries.push_back(ruby.next_table(16 * 24));
+      ruby.put(FakeRuby::kSpace + table_of, table);
+      ruby.put(table + 48, entries.back());
+    }
+    ruby.walk();
+    CHECK(has(ruby, entries[0], 0, LeftOver::kToEnd));
+    CHECK(has(ruby, entries[1], 0, LeftOver::kToEnd));
+    CHECK_FALSE(has(ruby, entries[2], 0, LeftOver::kToEnd));
+    const std::vector<RuntimeObjects::Block>& blocks = ruby.objects.blocks;
+    const auto found = std::find_if(blocks.begin(), blocks.end(), [&](const auto& block) {
+      return block.at == Address(entries[2]);
+    });
+    REQUIRE(found != blocks.end());
+    const ObjectClass& finalizers = ruby.objects.slots.classes()[found->of_class];
+    for (uint64_t word = 0; word < 48; ++word) CHECK(finalizers.skips(word) == (word % 3 == 1));
   }
 }
 
