@@ -33,11 +33,11 @@ from odd_starts import kinds_of
 # Longer than any command takes on a busy machine.
 PATIENCE = 120
 OPERATIONS = {
-    "attach fork": ["attach", "-q", "-f", "--freeze", "fork", "--references", "yes", "-o", "{folder}/a.hsnap"],
-    "attach stop": ["attach", "-q", "-f", "--freeze", "stop", "-o", "{folder}/b.hsnap"],
-    "attach": ["attach", "-q", "-f", "-o", "{folder}/c.hsnap"],
+    "attach fork": ["attach", "-f", "--freeze", "fork", "--references", "yes", "-o", "{folder}/a.hsnap"],
+    "attach stop": ["attach", "-f", "--freeze", "stop", "-o", "{folder}/b.hsnap"],
+    "attach": ["attach", "-f", "-o", "{folder}/c.hsnap"],
     "inject": ["inject"],
-    "attach tracked": ["attach", "-q", "-f", "--no-symbols", "--references", "yes", "-o", "{folder}/d.hsnap"],
+    "attach tracked": ["attach", "-f", "--no-symbols", "--references", "yes", "-o", "{folder}/d.hsnap"],
     "trim": ["trim", "--no-estimate"],
     "inject samples": ["inject", "--sample", "4KiB"],
     "eject": ["eject"],
@@ -112,6 +112,7 @@ class Campaign:
         self.random = random.Random(seed)
         self.operations = self.kills = self.refused = 0
         self.durations = {}
+        self.printed = ""  # by the last one
 
     def start(self, name, pid):
         words = [word.format(folder=self.folder) for word in OPERATIONS[name]]
@@ -121,7 +122,7 @@ class Campaign:
     def finish(self, name, command):
         """What it said when it was refused, or None."""
         try:
-            _, said = command.communicate(timeout=PATIENCE)
+            self.printed, said = command.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             command.kill()
             command.communicate()
@@ -199,6 +200,11 @@ class Campaign:
         process.check(f"after {name} beside {tool}", may_have_copy=False)
 
 
+    def notes(self):
+        """What the last operation had to say of the process."""
+        return re.sub(r"\s+", " ", "".join(re.findall(r"^Notes\n((?: .*\n)+)", self.printed, re.MULTILINE)))
+
+
 def children(pid):
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
@@ -256,7 +262,7 @@ def main():
                 verdict = f"skipped: {reason}"
                 skipped += 1
             except (Failure, subprocess.TimeoutExpired) as failure:
-                verdict = f"FAILED: {failure}"
+                verdict = f"FAILED: {failure} {campaign.notes()}"
                 failures += 1
             print(f"{kind}: {campaign.operations} operations, {campaign.kills} kills, {campaign.refused} refusals, "
                   f"{time.monotonic() - begin:.1f} s: {verdict}", flush=True)
