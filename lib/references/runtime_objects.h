@@ -14,6 +14,7 @@
 //          ob_size 3
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -82,6 +83,15 @@ struct RuntimeObjects {
   // The same, and of which kind it is.
   void add_buffer(Address at, uint64_t skip, uint8_t kind) {
     add_buffer_of({skip, static_cast<uint8_t>(kind + 1)}, at);
+  }
+  // A block of malloc. Its class is made by `make` (an ObjectClass) when `of_class` is still
+  // SlotMap::kBuffers. Of more than kMostBlocks the rest is left out.
+  static constexpr size_t kMostBlocks = 1 << 24;
+  template <typename Make>
+  void add_block(Address at, uint32_t& of_class, Make make) {
+    if (blocks.size() >= kMostBlocks) return;
+    if (of_class == SlotMap::kBuffers) of_class = slots.add_class(make());
+    blocks.push_back({at, of_class});
   }
   // After the last slot and buffer.
   void seal();

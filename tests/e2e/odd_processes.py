@@ -112,7 +112,7 @@ class Campaign:
         self.random = random.Random(seed)
         self.operations = self.kills = self.refused = 0
         self.durations = {}
-        self.printed = ""  # by the last one
+        self.printed = ""  # by the last operation
 
     def start(self, name, pid):
         words = [word.format(folder=self.folder) for word in OPERATIONS[name]]
@@ -198,7 +198,6 @@ class Campaign:
         if said is not None and not TRACED.search(said) and not is_expected(kind, OPERATIONS[name][0], said):
             raise Failure(f"{name} beside {tool}: {said}")
         process.check(f"after {name} beside {tool}", may_have_copy=False)
-
 
     def notes(self):
         """What the last operation had to say of the process."""

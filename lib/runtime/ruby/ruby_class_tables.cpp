@@ -1,7 +1,5 @@
 #include "runtime/ruby/ruby_class_tables.h"
 
-#include <utility>
-
 #include "runtime/ruby/ruby_id_table.h"
 #include "runtime/ruby/ruby_value.h"
 
@@ -25,14 +23,13 @@ void RubyClassTables::add_methods(Address place) {
   if (!table || !RubyValue::is_object(*table)) return;
   const auto items = cache_.word(Address(*table) + kItems, 8);
   if (!items || !RubyValue::is_object(*items)) return;
-  if (methods_ == SlotMap::kBuffers) {
+  objects_.add_block(Address(*items), methods_, [] {
     ObjectClass made;
     made.name = "method table";
     made.rows = {0, 2, 0};
     made.is_exact = true;
-    methods_ = objects_.slots.add_class(std::move(made));
-  }
-  objects_.blocks.push_back({Address(*items), methods_});
+    return made;
+  });
 }
 
 void RubyClassTables::add_call_caches(Address place) {
@@ -56,14 +53,13 @@ void RubyClassTables::add_subclasses(Address place) {
   constexpr uint64_t kNext = 8;  // rb_subclass_entry: class, next; from 3.1 on also previous
   uint64_t entry = cache_.word(place + layout_.class_subclasses, 8).value_or(0);
   for (; RubyValue::is_object(entry) && entries_ < kMostEntries; ++entries_) {
-    if (entry_ == SlotMap::kBuffers) {
+    objects_.add_block(Address(entry), entry_, [] {
       ObjectClass made;
       made.name = "subclass link";
       made.skip = ~ObjectClass::word_bit(kNext);
       made.is_exact = true;
-      entry_ = objects_.slots.add_class(std::move(made));
-    }
-    objects_.blocks.push_back({Address(entry), entry_});
+      return made;
+    });
     entry = cache_.word(Address(entry) + kNext, 8).value_or(0);
   }
 }

@@ -49,11 +49,7 @@ class RubyClosures {
   void add_data(const std::string& type, Address data);
 
  private:
-  static constexpr size_t kMostBlocks = 1 << 24;
   static constexpr uint64_t kMostWords = 254;  // of which references say how far inside they point
-
-  void add(Address at, uint32_t of_class);
-  uint32_t environment_class(uint64_t words);
 
   RuntimeObjects& objects_;
   uint32_t proc_ = SlotMap::kBuffers;  // until there is one, as those below

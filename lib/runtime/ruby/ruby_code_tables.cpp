@@ -1,14 +1,14 @@
 #include "runtime/ruby/ruby_code_tables.h"
 
-#include <utility>
-
 #include "runtime/ruby/ruby_value.h"
 
 namespace heapsnap {
 
 void RubyCodeTables::add_of(Address body) {
   constexpr uint64_t kCallBytes = 16;  // struct rb_call_data
-  if (!RubyValue::is_object(body.value())) return;
+  constexpr size_t kMostBodies = 1 << 20;
+  if (!RubyValue::is_object(body.value()) || bodies_ >= kMostBodies) return;
+  ++bodies_;
   const uint32_t positions = layout_.code_lines + 8;  // struct iseq_insn_info: lines, where each is
   for (const uint32_t numbers : {layout_.code_optional, layout_.code_lines, positions,
                                  layout_.code_line_index, layout_.code_locals}) {
@@ -37,27 +37,25 @@ void RubyCodeTables::add_end(Address body, uint32_t pointer, uint64_t bytes) {
 
 void RubyCodeTables::add_numbers(Address table) {
   if (table.is_null()) return;
-  if (numbers_ == SlotMap::kBuffers) {
+  objects_.add_block(table, numbers_, [] {
     ObjectClass made;
     made.name = "method code table";
     made.skip = ObjectClass::kNoReferences;
     made.is_exact = true;
-    numbers_ = objects_.slots.add_class(std::move(made));
-  }
-  objects_.blocks.push_back({table, numbers_});
+    return made;
+  });
 }
 
 void RubyCodeTables::add_inline_caches(Address caches) {
   if (caches.is_null()) return;
-  if (inline_caches_ == SlotMap::kBuffers) {
+  objects_.add_block(caches, inline_caches_, [] {
     ObjectClass made;
     made.name = "inline caches";
     // What is not of a constant has its value in the middle: /regexp/o.
     made.rows = {0, 3, 2};
     made.is_exact = true;
-    inline_caches_ = objects_.slots.add_class(std::move(made));
-  }
-  objects_.blocks.push_back({caches, inline_caches_});
+    return made;
+  });
 }
 
 }  // namespace heapsnap

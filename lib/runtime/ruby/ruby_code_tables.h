@@ -9,6 +9,7 @@
 // it remembers of calls is.) Words left over in such blocks have led from classes to threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "base/address.h"
@@ -41,6 +42,7 @@ class RubyCodeTables {
   const RubyLayout& layout_;
   RuntimeObjects& objects_;
   PageCache cache_;
+  size_t bodies_ = 0;
   uint32_t numbers_ = SlotMap::kBuffers;  // until there are some, as the other
   uint32_t inline_caches_ = SlotMap::kBuffers;
 };

@@ -138,17 +138,14 @@ void RubyGraph::add_data(const RubyTypes::Type& type, std::span<const std::byte>
 
 void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,
                           bool is_exact, ObjectClass::Rows rows) {
-  constexpr size_t kMostBlocks = 1 << 24;
-  if (objects_.blocks.size() >= kMostBlocks) return;
-  if (of_class == SlotMap::kBuffers) {
+  objects_.add_block(Address(at), of_class, [&] {
     ObjectClass made;
     made.name = name;
     made.skip = skip;
     made.is_exact = is_exact;
     made.rows = rows;
-    of_class = objects_.slots.add_class(std::move(made));
-  }
-  objects_.blocks.push_back({Address(at), of_class});
+    return made;
+  });
 }
 
 void RubyGraph::add_buffer_end(const RubyBuffer& buffer) {

@@ -3,15 +3,15 @@
 //
 //   of slots                                   what ruby_words.h says
 //   what code remembers of a constant          its value
-//   tables of code, in blocks                  what ruby_code_tables.h says
 //   what code remembers of a call              the class and the method
+//   tables of code, in blocks                  what ruby_code_tables.h says
 //   characters, digits in a block of malloc    all of it
 //   pairs of a small hash in a block           what is behind the last one
 //   entries of a hash                          numbers (hashes), deleted ones, and room for more
 //   items, members, variables in a block       what is behind the last one
 //   tables of classes                          what ruby_class_tables.h says
 //   definitions of methods, in a block         numbers, and the ractor that has run define_method
-//   variables of closures, in a block         what ruby_closures.h says
+//   variables of closures, in a block          what ruby_closures.h says
 //   what is left over in the transient heap    all of it: what objects have there is theirs
 //
 // What a dead object leads to that the collector has not freed yet is garbage as it is itself. Dead
