@@ -231,7 +231,8 @@ static void child_in_its_memory(void) {
   say_ready();
   while (!is_over()) {
     const long before = atomic_load(&shared_counter);
-    while (atomic_load(&shared_counter) == before) sched_yield();
+    // The child may be the first to see that it is over.
+    while (atomic_load(&shared_counter) == before && !is_over()) sched_yield();
     churn();
   }
   int status = 0;
