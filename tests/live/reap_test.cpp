@@ -152,8 +152,15 @@ TEST_CASE("a target that waits for any child is never given the copy") {
 }
 
 TEST_CASE("what a killed heapsnap left behind is reaped by the next one") {
-  for (const FreezeChoice next : {FreezeChoice::kFork, FreezeChoice::kStop}) {
-    LiveTarget target({LONE_SLEEPER});
+  struct Case {
+    std::vector<std::string> command;
+    FreezeChoice next;
+  };
+  for (const Case& one :
+       {Case{{LONE_SLEEPER}, FreezeChoice::kFork}, Case{{LONE_SLEEPER}, FreezeChoice::kStop},
+        Case{{SIGNAL_SENDER, "handled"}, FreezeChoice::kFork}}) {
+    CAPTURE(one.command.front());
+    LiveTarget target(one.command);
     int left_over = 0;
     const int stride = scaled(5, 1);
     for (int step = 1; kill_after_step(step, [&] { freeze_and(target.pid(), [] {}); });
@@ -162,11 +169,26 @@ TEST_CASE("what a killed heapsnap left behind is reaped by the next one") {
       REQUIRE(eventually([&] { return children_of(target.pid(), false).empty(); }));
       left_over += static_cast<int>(children_of(target.pid(), true).size());
       FreezeOptions options = choose(FreezeChoice::kFork);
-      options.choice = next;
+      options.choice = one.next;
       FrozenProcess(target.pid(), options).thaw();
       CHECK(footprint_of(target.pid()).children.empty());
     }
     CHECK(left_over > 0);
+    check_end(target);
+  }
+}
+
+TEST_CASE("a process that gets a signal at every stop is copied, and nothing of it is left") {
+  for (const std::string action : {"ignored", "handled", "handled_elsewhere"}) {
+    CAPTURE(action);
+    LiveTarget target({SIGNAL_SENDER, action});
+    for (int i = 0; i < scaled(30, 300); ++i) {
+      const FreezeRecord record = freeze_and(target.pid(), [] {});
+      INFO(record.why);
+      REQUIRE(record.method == FreezeMethod::kFork);
+      CHECK(notes_of(record) == "");
+      REQUIRE(footprint_of(target.pid()).children.empty());
+    }
     check_end(target);
   }
 }

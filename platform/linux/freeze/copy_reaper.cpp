@@ -104,6 +104,7 @@ void CopyReaper::attempt(PriorityInheritance& inheritance, TraceClock::time_poin
   try {
     session.seize_all();
     session.stop_all(deadline, inheritance);
+    session.deliver_signals(deadline, inheritance);
     reap_while_stopped(session, inheritance, deadline);
   } catch (const TargetRefusal& refusal) {
     remains_ = "it can no longer be traced: " + errno_text(refusal.error_number());

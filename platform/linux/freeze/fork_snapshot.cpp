@@ -359,15 +359,17 @@ void ForkSnapshot::discard() noexcept {
   watch_.end();
   try {
     child_.kill();
-    if (child_.is_alive()) return;  // it will only end with us
-    CopyReaper reaper(proc_, process_, gadget_);
-    reaper.reap(&child_, TraceClock::now() + kReapDeadline);
-    reap_pause_ = reaper.pause();
-    notes_.insert(notes_.end(), reaper.notes().begin(), reaper.notes().end());
-    if (!reaper.remains().empty()) {
-      notes_.push_back(
-          "the copy has ended but remains a zombie of the target until the next heapsnap " +
-          std::string("attach: ") + reaper.remains());
+    std::string remains = "it could not be killed, and ends with this heapsnap";
+    if (!child_.is_alive()) {
+      CopyReaper reaper(proc_, process_, gadget_);
+      reaper.reap(&child_, TraceClock::now() + kReapDeadline);
+      reap_pause_ = reaper.pause();
+      notes_.insert(notes_.end(), reaper.notes().begin(), reaper.notes().end());
+      remains = reaper.remains();
+    }
+    if (!remains.empty()) {
+      notes_.push_back("the copy remains a zombie of the target until the next heapsnap attach: " +
+                       remains);
     }
   } catch (...) {
     // Out of memory, at worst with a zombie left behind.

@@ -179,7 +179,9 @@ void FrozenProcess::seize_threads() {
 }
 
 void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritance& inheritance) {
-  session_->stop_all(TraceClock::now() + options.deadline, inheritance);
+  const auto deadline = TraceClock::now() + options.deadline;
+  session_->stop_all(deadline, inheritance);
+  if (gadget_) session_->deliver_signals(deadline, inheritance);
   look_at_stopped();
 }
 

@@ -127,6 +127,27 @@ Tracee* PtraceSession::stop_one(int tid, TraceClock::time_point deadline) {
   return &tracee;
 }
 
+void PtraceSession::deliver_signals(TraceClock::time_point deadline,
+                                    PriorityInheritance& inheritance) {
+  const auto is_trapped = [this](const Tracee& tracee) {
+    return tracee.process() == pid_ && tracee.stop() == Tracee::Stop::kTrap;
+  };
+  if (std::any_of(tracees_.begin(), tracees_.end(), is_trapped)) return;
+  for (Tracee& tracee : tracees_) {
+    if (tracee.process() != pid_ || tracee.stop() != Tracee::Stop::kSignal) continue;
+    inheritance.raise(tracee.tid());
+    // The interrupt is pending when it runs on, and comes before a further signal.
+    tracee.interrupt();
+    if (!tracee.resume()) {
+      tracee.forget_stop();
+      stragglers_.insert(tracee.tid());
+      continue;
+    }
+    if (!tracee.wait(deadline)) fail_to_stop(tracee.tid());
+    note_stop(tracee);
+  }
+}
+
 bool PtraceSession::let_run(Tracee& tracee, std::chrono::microseconds slice,
                             TraceClock::time_point deadline) {
   if (!tracee.resume()) return false;

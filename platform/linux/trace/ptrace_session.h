@@ -55,6 +55,11 @@ class PtraceSession {
   // Stops one thread only. Returns it, or nullptr if it exited or did not stop in time.
   Tracee* stop_one(int tid, TraceClock::time_point deadline);
 
+  // If no thread of the process is at a Stop::kTrap: each that is stopped for a signal gets it, and
+  // stops again before it executes an instruction. At a Stop::kSignal a thread can make no system
+  // call. Throws Error{kUnsupported} when `deadline` passes; some threads may be running then.
+  void deliver_signals(TraceClock::time_point deadline, PriorityInheritance& inheritance);
+
   // Lets one stopped thread run for about `slice` while the others stay stopped, then stops it
   // again; or until a signal for it stops it, which the next call delivers. Returns false if it has
   // not stopped by `deadline`.
