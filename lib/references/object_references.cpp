@@ -87,13 +87,18 @@ void ObjectReferences::sort_apart() {
   apart_.erase(repeated, apart_.end());
 }
 
-void ObjectReferences::add_apart(BlockNumber source) {
+void ObjectReferences::add_apart(BlockNumber source, size_t first) {
   while (next_apart_ < apart_.size() && apart_[next_apart_].source < source) ++next_apart_;
   for (; next_apart_ < apart_.size() && apart_[next_apart_].source == source; ++next_apart_) {
     const ApartReference& one = apart_[next_apart_];
-    offsets_.push_back(one.offset);
-    targets_.push_back(one.target);
-    interior_.push_back(one.inside != 0 && !begins_inside(one.target, one.inside) ? 1 : 0);
+    const auto place = std::lower_bound(offsets_.begin() + static_cast<ptrdiff_t>(first),
+                                        offsets_.end(), one.offset);
+    if (place != offsets_.end() && *place == one.offset) continue;
+    const auto at = place - offsets_.begin();
+    offsets_.insert(place, one.offset);
+    targets_.insert(targets_.begin() + at, one.target);
+    interior_.insert(interior_.begin() + at,
+                     one.inside != 0 && !begins_inside(one.target, one.inside) ? 1 : 0);
   }
 }
 
@@ -134,7 +139,7 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
       targets_.push_back(target);
       interior_.push_back(interior ? 1 : 0);
     }
-    add_apart(source);
+    add_apart(source, before);
     counts_.push_back(static_cast<uint32_t>(targets_.size() - before));
   }
   next_.on_references({batch.first, counts_, offsets_, targets_, interior_});

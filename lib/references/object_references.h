@@ -79,7 +79,8 @@ class ObjectReferences final : public ReferenceSink {
   // Those of this block, which ends with them.
   void add_listed(const RuntimeObjects& objects);
   void sort_apart();
-  void add_apart(BlockNumber source);
+  // `first`: where its references begin.
+  void add_apart(BlockNumber source, size_t first);
   // Asked in ascending order.
   bool is_left_over(BlockNumber block, uint64_t word) {
     while (next_left_over_ < left_over_.size() && (left_over_[next_left_over_].block < block ||

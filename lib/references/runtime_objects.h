@@ -63,12 +63,12 @@ struct RuntimeObjects {
   std::vector<AddressRange> unused;  // of the runtime's memory: words there are left over
   std::vector<LeftOver> left_over;
   std::vector<Apart> apart;
-  // A block that another one holds by a list through blocks of the same sort, as though the list
-  // lay behind that block's end: `offset` in words.
+  // A block that another one holds by no word of its own: by a list through blocks of the same
+  // sort, as though the list lay behind that block's end, or by a pointer that is not aligned.
   struct Listed {
     Address by;  // both: what malloc returned
     Address at;
-    uint32_t offset = 0;
+    uint32_t offset = 0;  // in words
   };
   std::vector<Listed> listed;
   std::vector<BufferKind> buffer_kinds;

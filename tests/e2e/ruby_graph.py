@@ -37,6 +37,9 @@ def check_owners(heapsnap, path):
     # A thousand strings, which the end of another array had, too.
     kept = by_name.get("Cache::KEPT")
     assert kept and kept["retained_bytes"] > 1000 * 150, (kept, list(by_name)[:20])
+    for name, files, least in (("READERS", 200, 8000), ("WRITERS", 100, 8000), ("CONVERTERS", 100, 16000)):
+        streams = by_name.get(f"Cache::{name}")
+        assert streams and streams["retained_bytes"] > files * least, (name, streams, list(by_name)[:20])
     # What is in Ruby's heap for young objects is theirs.
     young = by_name.get("Cache::YOUNG")
     assert young and young["retained_bytes"] > 300 * (300 + 300 + 200 + 150), (young, list(by_name)[:20])
@@ -47,7 +50,7 @@ def check_buffers(heapsnap, path):
     """What objects have in blocks of malloc has a name, as often as the program made it."""
     counts = {row["type"]: row["count"] for row in json.loads(run(heapsnap, "types", path, "-j"))["types"]}
     for kind, least in (("Array items", 500), ("Struct members", 500), ("Object variables", 500), ("Integer digits", 500),
-                        ("method code", 100), ("method definition", 100)):
+                        ("method code", 100), ("method definition", 100), ("IO buffer", 500)):
         assert counts.get(kind, 0) >= least, (kind, counts.get(kind), counts)
     print("buffers:", ", ".join(f"{counts[kind]} {kind}" for kind in ("Array items", "Struct members", "Object variables")))
 

@@ -69,6 +69,13 @@ Cache::LONG = Array.new(500) do |number|
   [Array.new(100, number), LongStruct.new(*(0...100)), LongObject.new, 1 << (4000 + number)]
 end
 
+# The buffers of each: characters read, written, and converted.
+module Cache
+  READERS = Array.new(200) { File.open(__FILE__).tap(&:gets) }
+  WRITERS = Array.new(100) { File.open(File::NULL, 'w').tap { |file| file.write('written') } }
+  CONVERTERS = Array.new(100) { File.open(__FILE__, 'r:iso-8859-1:utf-8').tap(&:getc) }
+end
+
 def look
   Cache::STORE.size + Cache::SEEN.size + Service::Registry::ITEMS.size
 end

@@ -19,6 +19,7 @@ constexpr uint64_t kCachedClass = 8;
 constexpr uint64_t kCachedMethod = 16;
 
 constexpr uint64_t kStringBytes = 24;
+constexpr uint64_t kIo = 16;  // RFile::fptr
 constexpr uint64_t kHashTable = RubyValue::user_flag(3);
 constexpr uint64_t kItemsInSlot = RubyValue::user_flag(1);  // of arrays and objects
 constexpr uint64_t kArrayItems = 32;
@@ -38,7 +39,8 @@ RubyGraph::RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyT
       class_data_(objects.add_buffer_kind("Class data", false)),
       code_(objects.add_buffer_kind("method code", false)),
       class_tables_(memory, layout, objects),
-      code_tables_(memory, layout, objects) {}
+      code_tables_(memory, layout, objects),
+      io_buffers_(memory, layout, objects) {}
 
 void RubyGraph::add_page(const RubyPage& page, uint64_t page_bytes) {
   objects_.slots.add_page({page.body, page.body + page_bytes}, page.body + page.start,
@@ -67,6 +69,7 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   if (builtin == RubyType::kString) add_string_bytes(slot);
   if (builtin == RubyType::kBignum) add_digits(slot);
   if (builtin == RubyType::kHash) add_hash_pairs(slot);
+  if (builtin == RubyType::kFile) io_buffers_.add_of(Address(StructBytes(slot, 8).word_at(kIo)));
   if (builtin == RubyType::kImemo) add_imemo(types_.all()[owner.type].part, slot);
   add_buffer_end(buffer);
   if (!transient_.is_empty()) add_transient(at, slot);

@@ -6,6 +6,7 @@
 //   what code remembers of a call              the class and the method
 //   tables of code, in blocks                  what ruby_code_tables.h says
 //   characters, digits in a block of malloc    all of it
+//   buffers of IO objects                      all of it (ruby_io_buffers.h)
 //   pairs of a small hash in a block           what is behind the last one
 //   entries of a hash                          numbers (hashes), deleted ones, and room for more
 //   items, members, variables in a block       what is behind the last one
@@ -30,6 +31,7 @@
 #include "runtime/ruby/ruby_code_tables.h"
 #include "runtime/ruby/ruby_constants.h"
 #include "runtime/ruby/ruby_frames.h"
+#include "runtime/ruby/ruby_io_buffers.h"
 #include "runtime/ruby/ruby_layout.h"
 #include "runtime/ruby/ruby_pages.h"
 #include "runtime/ruby/ruby_sums.h"
@@ -139,6 +141,7 @@ class RubyGraph {
   std::vector<uint64_t> modules_;                          // and classes
   RubyClassTables class_tables_;
   RubyCodeTables code_tables_;
+  RubyIoBuffers io_buffers_;
   std::vector<uint64_t> ancestors_;  // and those in their places
   AddressRange transient_;
   std::vector<uint64_t> threads_;

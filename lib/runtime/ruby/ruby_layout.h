@@ -47,6 +47,9 @@ struct RubyLayout {
   uint32_t class_call_caches = kNone;  // the same
   uint32_t class_path = kNone;         // in the slot
   uint32_t class_attached = kNone;     // in the slot
+  uint32_t io_wbuf = 0;                // in rb_io_t, as the two others
+  uint32_t io_rbuf = 0;
+  uint32_t io_cbuf = 0;
   // Flags of objects
   uint32_t flag_singleton = 0;
   uint32_t flag_shared = 0;

@@ -47,6 +47,9 @@ FIELDS = {
                           "&((struct rb_classext_struct*)0)->cc_tbl"],
     "class_path": ["&((struct RClass_and_rb_classext_t*)0)->classext.classpath"],
     "class_attached": ["&((struct RClass_and_rb_classext_t*)0)->classext.as.singleton_class.attached_object"],
+    "io_wbuf": ["&((rb_io_t*)0)->wbuf"],
+    "io_rbuf": ["&((rb_io_t*)0)->rbuf"],
+    "io_cbuf": ["&((rb_io_t*)0)->cbuf"],
     "flag_singleton": ["RUBY_FL_SINGLETON"],
     "flag_shared": ["RUBY_ELTS_SHARED"],
     "struct_length_mask": ["RSTRUCT_EMBED_LEN_MASK"],
@@ -112,9 +115,9 @@ FIELDS = {
 }
 # Those of which a version that has no such file has none.
 OBJECTS = {"gc.o": "gc.c", "gc/default/default.o": "gc/default/default.c", "transient_heap.o": "transient_heap.c",
-           "cont.o": "cont.c", "iseq.o": "iseq.c"}
+           "cont.o": "cont.c", "iseq.o": "iseq.c", "io.o": "io.c"}
 REQUIRED = ["vm_self", "vm_objspace", "space_flags", "space_pages", "space_page_count", "page_bytes", "page_total_slots", "page_flags",
-            "page_start", "page_mark_bits", "class_super", "class_methods", "class_subclasses", "flag_singleton", "flag_shared", "struct_length_mask", "thread_ec",
+            "page_start", "page_mark_bits", "class_super", "class_methods", "class_subclasses", "io_wbuf", "io_rbuf", "io_cbuf", "flag_singleton", "flag_shared", "struct_length_mask", "thread_ec",
             "thread_id", "thread_root_fiber", "fiber_ec", "ec_stack", "ec_frame", "frame_bytes", "iseq_body", "code_locals",
             "line_bytes", "line_index_blocks"]
 

@@ -83,6 +83,22 @@ TEST_CASE("words of objects that lie apart are references of them, behind their 
           {0, 0, 1, false}, {2, 5, 4, false}, {4, 4, 1, false}, {4, 5, 2, false}, {4, 7, 1, true}});
 }
 
+TEST_CASE("what a block holds by no word of its own comes where it is said to be") {
+  Sample sample;
+  sample.objects.listed = {{Address(0x10010), Address(0x10010 + 64), 2},
+                           {Address(0x10010), Address(0x10010 + 64), 3},  // of a word: that counts
+                           {Address(0x10010), Address(0x10010 + 64), 9}};
+  Kept kept;
+  ObjectReferences references(sample.map, sample.objects, kept, [](uint32_t, BlockNumber, bool) {});
+  const std::vector<uint32_t> counts = {2, 0, 0, 0, 0};
+  const std::vector<uint32_t> offsets = {1, 3};
+  const std::vector<BlockNumber> targets = {2, 3};
+  const std::vector<uint8_t> interior = {0, 0};
+  references.on_references({0, counts, offsets, targets, interior});
+  CHECK(kept.all == std::vector<Kept::One>{
+                        {0, 1, 2, false}, {0, 2, 1, false}, {0, 3, 3, false}, {0, 9, 1, false}});
+}
+
 TEST_CASE("words that cannot be read are none, and parts may overlap") {
   Sample sample;
   sample.target.put_word(Address(0x5fff8), 0x8000);

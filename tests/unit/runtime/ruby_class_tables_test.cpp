@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "tests/unit/runtime/fake_ruby.h"
+#include "tests/unit/runtime/known_words.h"
 
 using namespace heapsnap;
 using test::FakeRuby;
+using test::Words;
 
 namespace {
 
@@ -18,23 +20,13 @@ uint64_t place_of(FakeRuby& ruby, uint64_t of_class) {
   return in_slot == RubyLayout::kNone ? of_class : ruby.word(of_class + in_slot);
 }
 
-// Of the first words of a block of which all words are known, those that may be references.
-std::vector<unsigned> kept(const RuntimeObjects& objects, uint64_t at, unsigned words) {
-  std::vector<unsigned> found;
-  for (const RuntimeObjects::Block& block : objects.blocks) {
-    if (block.at != Address(at)) continue;
-    const ObjectClass& known = objects.slots.classes()[block.of_class];
-    CHECK(known.is_exact);
-    for (unsigned i = 0; i < words; ++i) {
-      if (!known.skips(i)) found.push_back(i);
-    }
-    return found;
-  }
-  FAIL("nothing is said of the block");
-  return found;
+// Of the first words of a block of which all words are known.
+Words kept_of(const RuntimeObjects& objects, uint64_t at, unsigned words) {
+  const ObjectClass* const known = test::class_of(objects, at);
+  REQUIRE(known != nullptr);
+  CHECK(known->is_exact);
+  return test::kept(*known, words);
 }
-
-using Words = std::vector<unsigned>;
 
 }  // namespace
 
@@ -49,8 +41,8 @@ TEST_CASE("links to subclasses lead to the next link alone") {
     ruby.put(second, order);
     ruby.put(place_of(ruby, ruby.object_class) + ruby.layout.class_subclasses, first);
     REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
-    CHECK(kept(ruby.objects, first, 3) == Words{1});
-    CHECK(kept(ruby.objects, second, 3) == Words{1});
+    CHECK(kept_of(ruby.objects, first, 3) == Words{1});
+    CHECK(kept_of(ruby.objects, second, 3) == Words{1});
   }
 }
 
@@ -64,7 +56,7 @@ TEST_CASE("of a table of methods every other word is a number") {
     ruby.put(table + 16, items);
     ruby.put(place_of(ruby, order) + ruby.layout.class_methods, table);
     REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
-    CHECK(kept(ruby.objects, items, 8) == Words{1, 3, 5, 7});
+    CHECK(kept_of(ruby.objects, items, 8) == Words{1, 3, 5, 7});
   }
 }
 

@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "runtime/ruby/ruby_value.h"
+#include "tests/unit/runtime/known_words.h"
 
 using namespace heapsnap;
+using test::kept;
+using test::Words;
 
 namespace {
 
@@ -20,7 +23,8 @@ std::array<uint64_t, 5> environment(uint64_t words) {
 }
 
 // What is said of the environment's block; null: nothing.
-const ObjectClass* class_of(RuntimeObjects& objects, const std::array<uint64_t, 5>& slot) {
+const ObjectClass* class_of_environment(RuntimeObjects& objects,
+                                        const std::array<uint64_t, 5>& slot) {
   RubyClosures closures(objects);
   closures.add_environment(std::as_bytes(std::span(slot)));
   if (objects.blocks.empty()) return nullptr;
@@ -28,22 +32,12 @@ const ObjectClass* class_of(RuntimeObjects& objects, const std::array<uint64_t, 
   return &objects.slots.classes()[objects.blocks.back().of_class];
 }
 
-std::vector<unsigned> kept(const ObjectClass& one, unsigned words) {
-  std::vector<unsigned> found;
-  for (unsigned i = 0; i < words; ++i) {
-    if (!one.skips(i)) found.push_back(i);
-  }
-  return found;
-}
-
-using Words = std::vector<unsigned>;
-
 }  // namespace
 
 TEST_CASE("of captured variables all words are known, and where ep leads they begin") {
   RuntimeObjects objects;
   // Two variables, the method, the link, flags, the environment, and a word that malloc gave.
-  const ObjectClass* const known = class_of(objects, environment(6));
+  const ObjectClass* const known = class_of_environment(objects, environment(6));
   REQUIRE(known != nullptr);
   CHECK(known->name == "Captured variables");
   CHECK(known->is_exact);
@@ -54,7 +48,7 @@ TEST_CASE("of captured variables all words are known, and where ep leads they be
 
 TEST_CASE("of many captured variables flags and what is behind them are left over") {
   RuntimeObjects objects;
-  const ObjectClass* const known = class_of(objects, environment(100));
+  const ObjectClass* const known = class_of_environment(objects, environment(100));
   REQUIRE(known != nullptr);
   CHECK(known->object_at == 98 * 8);
   CHECK(kept(*known, 100).size() == 100);
@@ -82,7 +76,7 @@ TEST_CASE("what is no environment, or does not fit, has no captured variables") 
   SUBCASE("too many") {
     slot = environment(1 << 21);
   }
-  CHECK(class_of(objects, slot) == nullptr);
+  CHECK(class_of_environment(objects, slot) == nullptr);
 }
 
 TEST_CASE("a Proc and a Binding have a block, of which the kind and the line are numbers") {

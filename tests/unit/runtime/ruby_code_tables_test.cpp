@@ -9,19 +9,13 @@
 #include <vector>
 
 #include "tests/unit/runtime/fake_ruby.h"
+#include "tests/unit/runtime/known_words.h"
 
 using namespace heapsnap;
+using test::class_of;
 using test::FakeRuby;
 
 namespace {
-
-// What is known of a block of malloc; null: nothing.
-const ObjectClass* class_of(const RuntimeObjects& objects, uint64_t at) {
-  for (const RuntimeObjects::Block& block : objects.blocks) {
-    if (block.at == Address(at)) return &objects.slots.classes()[block.of_class];
-  }
-  return nullptr;
-}
 
 // From where on a block is left over.
 std::optional<uint64_t> end_of(const RuntimeObjects& objects, uint64_t at) {

@@ -10,27 +10,24 @@
 
 #include "references/slot_map.h"
 #include "tests/unit/runtime/fake_ruby.h"
+#include "tests/unit/runtime/known_words.h"
 
 using namespace heapsnap;
 using test::FakeRuby;
+using test::Words;
 
 namespace {
 
 // The words of a slot that may be references.
-std::vector<unsigned> kept(unsigned minor, RubyType type, uint64_t flags, size_t words) {
+Words kept(unsigned minor, RubyType type, uint64_t flags, size_t words) {
   const RubyLayout& layout = *ruby_layouts(3, minor).at(0);
   std::vector<uint64_t> slot(words);
   slot[0] = static_cast<uint64_t>(type) | flags;
   ObjectClass one;
   one.skip = ruby_words_to_skip(std::as_bytes(std::span(slot)), layout, RubyShapes());
-  std::vector<unsigned> found;
-  for (unsigned i = 0; i < words; ++i) {
-    if (!one.skips(i)) found.push_back(i);
-  }
-  return found;
+  return test::kept(one, static_cast<unsigned>(words));
 }
 
-using Words = std::vector<unsigned>;
 constexpr uint64_t kUser1 = RubyValue::user_flag(1);
 constexpr uint64_t kUser3 = RubyValue::user_flag(3);
 
