@@ -73,6 +73,10 @@ struct RuntimeObjects {
   std::vector<Listed> listed;
   std::vector<BufferKind> buffer_kinds;
 
+  // What is known, as a number that grows with it.
+  size_t count() const {
+    return slots.classes().size() + blocks.size() + variables.size() + left_over.size();
+  }
   uint8_t add_buffer_kind(std::string name, bool is_exact) {
     buffer_kinds.push_back({std::move(name), is_exact});
     return static_cast<uint8_t>(buffer_kinds.size() - 1);

@@ -26,13 +26,15 @@ struct RuntimeOptions {
   bool keep_texts = false;  // what the process itself wrote: queries, keys, values
   // Called now and then, if not empty: what it throws ends the walk.
   std::function<void()> check;
-  // What is found for the graph of references goes there; null: nothing is wanted. What a walk has
-  // added that is then given up is right, and not all.
+  // What is found for the graph of references goes there; null: nothing is wanted. Once a walk that
+  // has added something is refused or throws, nothing there may be used.
   RuntimeObjects* objects = nullptr;
 };
 
 class RuntimeWalk : public ChunkSink {
  public:
+  // Empty: its heap is read.
+  virtual const std::string& why_not() const = 0;
   // After the last chunk. Adds one runtime, read or refused, and what it has to `model`; nothing
   // when it throws.
   virtual void take(RuntimeModel& model) = 0;

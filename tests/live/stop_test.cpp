@@ -221,6 +221,13 @@ pid_t run_inside(const std::function<bool()>& then) {
 
 }  // namespace
 
+TEST_CASE("a session that has interrupted nothing has stopped nothing") {
+  PtraceSession session(ProcFs(), ::getpid());
+  CHECK(session.pause() == std::chrono::nanoseconds(0));
+  session.release();
+  CHECK(session.pause() == std::chrono::nanoseconds(0));
+}
+
 TEST_CASE("a thread that waits for a page of a stopped thread does not keep the others stopped") {
   const Line ready;
   const Line serve;

@@ -8,7 +8,7 @@ namespace heapsnap {
 
 void RuntimeCapture::prepare(Target& target, const LoadedModules& known) {
   try {
-    places_ = find_runtimes(target, LoadedModules(target, &known));
+    prepare(find_runtimes(target, LoadedModules(target, &known)));
   } catch (const Error&) {
     // A thread by which a running process is read may end meanwhile. Then there is none to be
     // found.
@@ -37,12 +37,21 @@ void RuntimeCapture::begin(Target& target, bool is_held, RuntimeObjects* objects
       reading.refused.why_not = kRuntimeWouldHold;
       continue;
     }
-    try {
-      reading.walk = place.begin(target, options_);
-    } catch (const Error& error) {
-      reading.refused.why_not = error.why();
-    }
+    begin_one(place, target);
   }
+}
+
+void RuntimeCapture::begin_one(const RuntimePlace& place, Target& target) {
+  Reading& reading = readings_.back();
+  const size_t known = options_.objects != nullptr ? options_.objects->count() : 0;
+  try {
+    reading.walk = place.begin(target, options_);
+    reading.refused.why_not = reading.walk->why_not();
+  } catch (const Error& error) {
+    reading.refused.why_not = error.why();
+  }
+  const bool has_added = options_.objects != nullptr && options_.objects->count() != known;
+  is_half_known_ |= has_added && !reading.refused.why_not.empty();
 }
 
 // What a walk throws ends it alone. Where the copy is lost, the capture sees that for itself.
@@ -50,11 +59,14 @@ template <typename Step>
 void RuntimeCapture::each_walk(Step step) {
   for (Reading& reading : readings_) {
     if (!reading.walk) continue;
+    const bool was_refused = !reading.walk->why_not().empty();
     try {
       step(*reading.walk);
+      is_half_known_ |= !was_refused && !reading.walk->why_not().empty();
     } catch (const Error& error) {
       reading.refused.why_not = error.why();
       reading.walk.reset();
+      is_half_known_ |= !was_refused;
     }
   }
 }
@@ -74,6 +86,7 @@ RuntimeModel RuntimeCapture::take() {
     if (!reading.walk) model.runtimes.push_back(std::move(reading.refused));
   }
   readings_.clear();
+  if (is_half_known_ && options_.objects != nullptr) *options_.objects = RuntimeObjects();
   return model;
 }
 

@@ -34,8 +34,11 @@ class RuntimeCapture final : public ChunkSink {
 
   // Opens the modules of the process, but for `known` ones. Reads files.
   void prepare(Target& target, const LoadedModules& known);
+  // The same with runtimes that were found in another way.
+  void prepare(std::vector<RuntimePlace> places) { places_ = std::move(places); }
   // From now on `target` is read, which outlives this. `is_held`: it stands still meanwhile.
-  // `objects`: where what references need goes, and outlives this; null: nowhere.
+  // `objects`: where what references need goes, and outlives this; null: nowhere. Empty after take()
+  // if a heap was refused after a part of it had been read: what is half known misleads.
   void begin(Target& target, bool is_held, RuntimeObjects* objects);
 
   // Each chunk of the walk.
@@ -51,6 +54,7 @@ class RuntimeCapture final : public ChunkSink {
     std::unique_ptr<RuntimeWalk> walk;
   };
 
+  void begin_one(const RuntimePlace& place, Target& target);
   template <typename Step>
   void each_walk(Step step);
 
@@ -61,6 +65,7 @@ class RuntimeCapture final : public ChunkSink {
   std::vector<RuntimePlace> places_;
   std::optional<MemoryBudget> budget_;
   std::vector<Reading> readings_;
+  bool is_half_known_ = false;  // what references need
 };
 
 }  // namespace heapsnap

@@ -34,8 +34,7 @@ class PostgresWalk final : public RuntimeWalk {
   // `target` outlives it.
   PostgresWalk(Target& target, const PostgresPlace& place, const RuntimeOptions& options);
 
-  // Empty: its contexts are read.
-  const std::string& why_not() const { return runtime_.why_not; }
+  const std::string& why_not() const override { return runtime_.why_not; }
   void on_batch(const ChunkBatch& batch) override;
   void on_mmapped(const MmappedChunk& chunk) override;
   void take(RuntimeModel& model) override;

@@ -39,7 +39,8 @@ void RubyClassTables::add_call_caches(Address place) {
   if (layout_.class_call_caches == RubyLayout::kNone) return;
   const auto first = cache_.word(place + layout_.class_call_caches, 8);
   const auto table = RubyIdTable::at(cache_, first.value_or(0));
-  if (!table) return;
+  if (!table || table->capacity() > keys_) return;
+  keys_ -= table->capacity();
   table->each([&](uint64_t, Address caches, Address) {
     const auto count = cache_.word(caches + kCount, 4);
     const auto calls = cache_.word(caches + kCalls, 8);

@@ -46,6 +46,8 @@ class RubyClassTables {
   uint32_t methods_ = SlotMap::kBuffers;  // until there is one, as the other
   uint32_t entry_ = SlotMap::kBuffers;
   size_t entries_ = 0;
+  // Of keys to look at: damaged classes could all have the same large table.
+  uint64_t keys_ = uint64_t{1} << 24;
 };
 
 }  // namespace heapsnap

@@ -5,6 +5,7 @@
 
 #include "heap/struct_bytes.h"
 #include "runtime/ruby/ruby_id_table.h"
+#include "runtime/ruby/ruby_words.h"
 
 namespace heapsnap {
 
@@ -79,7 +80,10 @@ std::optional<uint64_t> RubyConstants::element(uint64_t array, uint64_t index) {
   if (!RubyValue::is_object(array)) return std::nullopt;
   const auto flags = cache_.word(Address(array), 8);
   if (!flags || RubyValue::type_of(*flags) != RubyType::kArray) return std::nullopt;
-  if ((*flags & kEmbedded) != 0) return cache_.word(Address(array) + 16 + 8 * index, 8);
+  if ((*flags & kEmbedded) != 0) {
+    if (index >= ruby_items_in_slot(*flags, layout_)) return std::nullopt;
+    return cache_.word(Address(array) + 16 + 8 * index, 8);
+  }
   const auto length = cache_.word(Address(array) + 16, 8);
   const auto items = cache_.word(Address(array) + 32, 8);
   if (!length || !items || index >= *length) return std::nullopt;
@@ -98,7 +102,8 @@ void RubyConstants::add_variables(uint64_t of_class, RuntimeObjects& objects) {
   if (names_ == 0) return;
   const auto word = table_word(of_class);
   const auto table = word ? RubyIdTable::at(cache_, *word) : std::nullopt;
-  if (!table) return;
+  if (!table || table->capacity() > keys_) return;
+  keys_ -= table->capacity();
   const std::string prefix = of_class == object_ ? "" : classes_.name_of(of_class) + "::";
   table->each([&](uint64_t key, Address entry, Address) {
     if (objects.variables.size() >= kMostVariables) return false;

@@ -57,6 +57,8 @@ class RubyConstants {
   uint64_t string_key_ = 0;
   uint64_t last_name_ = 0;
   uint64_t names_ = 0;  // 0: not found
+  // Of keys to look at: damaged classes could all have the same large table.
+  uint64_t keys_ = uint64_t{1} << 24;
 };
 
 }  // namespace heapsnap

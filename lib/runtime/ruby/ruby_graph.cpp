@@ -141,6 +141,7 @@ void RubyGraph::add_data(const RubyTypes::Type& type, std::span<const std::byte>
 
 void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,
                           bool is_exact, ObjectClass::Rows rows) {
+  if (at == 0) return;
   objects_.add_block(Address(at), of_class, [&] {
     ObjectClass made;
     made.name = name;
@@ -219,9 +220,7 @@ void RubyGraph::add_table_parts(std::span<const std::byte> header) {
   const uint64_t first = words.word_at(kFirst);
   const uint64_t bound = words.word_at(kBound);
   const uint64_t entries = words.word_at(kEntries);
-  if (const uint64_t bins = words.word_at(kBins); bins != 0) {
-    add_block(bins, table_bins_, "Hash bins", ObjectClass::kNoReferences);
-  }
+  add_block(words.word_at(kBins), table_bins_, "Hash bins", ObjectClass::kNoReferences);
   if (entries == 0) return;
   if (power > kMostPower || bound > std::min(uint64_t{1} << power, kMostEntries) || first > bound) {
     add_block(entries, table_entries_, "Hash entries", 0, true);
@@ -255,8 +254,9 @@ void RubyGraph::add_deleted(Address entries, uint64_t first, uint64_t bound) {
   constexpr uint64_t kTogether = 1 << 15;
   if (first != 0) add_left_over(entries, 0, first);
   uint64_t begin = bound;  // of deleted ones that follow each other; bound: there are none
+  uint64_t at = first;
   std::vector<std::byte> bytes;
-  for (uint64_t at = first; at < bound;) {
+  while (at < bound) {
     bytes.resize(std::min(kTogether, bound - at) * kEntry);
     if (bytes.size() > budget_) break;
     budget_ -= bytes.size();
@@ -269,10 +269,10 @@ void RubyGraph::add_deleted(Address entries, uint64_t first, uint64_t bound) {
       add_left_over(entries, begin, at + i);
       begin = bound;
     }
-    if (count * kEntry < bytes.size()) break;
     at += count;
+    if (count * kEntry < bytes.size()) break;
   }
-  if (begin < bound) add_left_over(entries, begin, bound);
+  if (begin < at) add_left_over(entries, begin, at);
 }
 
 void RubyGraph::add_string_bytes(std::span<const std::byte> slot) {
@@ -305,7 +305,7 @@ void RubyGraph::add_definition(std::span<const std::byte> slot) {
   constexpr uint64_t kDefinition = 16;  // rb_method_entry_t
   constexpr uint64_t kSkip = ObjectClass::word_bit(0) | ObjectClass::words_from(3);
   const uint64_t at = StructBytes(slot, 8).word_at(kDefinition);
-  if (at != 0) add_block(at, definition_, "method definition", kSkip, true);
+  add_block(at, definition_, "method definition", kSkip, true);
 }
 
 uint8_t RubyGraph::buffer_kind(RubyType builtin) const {

@@ -19,6 +19,8 @@ class RubyIdTable {
   // Nothing where there cannot be one. `cache` outlives it.
   static std::optional<RubyIdTable> at(PageCache& cache, uint64_t address);
 
+  // How many keys there is room for.
+  uint64_t capacity() const { return capacity_; }
   // Calls see(key, value as an address, where the value is), ascending by place, until it returns
   // false.
   template <typename See>

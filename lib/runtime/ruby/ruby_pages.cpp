@@ -93,7 +93,12 @@ class PageHeaders {
            page.slot_bytes % 8 == 0 && page.slot_bytes >= RubyLayout::kLeastSlot &&
            page.slot_bytes <= kLargestSlot && page.slots != 0 && end <= layout_.page_bytes;
   }
+  // The list is in order of where they are. One that is just being added may be there twice.
   void add(RubyPage& page, RubyPages& found) {
+    if (!found.all.empty() && page.body <= found.all.back().body) {
+      ++found.damaged;
+      return;
+    }
     if (page.is_unswept) {
       page.marks = found.marks.size();
       found.marks.resize(page.marks + layout_.mark_bytes() / 8);
@@ -149,13 +154,6 @@ RubyPages find_ruby_pages(Target& target, const RubyLayout& layout, Address spac
     listed += got;
     if (got < words.size()) return {{}, {}, 0, {}, "its list of pages cannot be read"};
   }
-  std::sort(found.all.begin(), found.all.end(),
-            [](const RubyPage& a, const RubyPage& b) { return a.body < b.body; });
-  const auto repeated =
-      std::unique(found.all.begin(), found.all.end(),
-                  [](const RubyPage& a, const RubyPage& b) { return a.body == b.body; });
-  found.damaged += static_cast<uint64_t>(found.all.end() - repeated);
-  found.all.erase(repeated, found.all.end());
   // Some may be in the making. A list of something else fits nowhere.
   if (found.damaged > array.count / 4) {
     return {{},

@@ -33,8 +33,7 @@ class RubyWalk final : public RuntimeWalk {
   // `target` outlives it.
   RubyWalk(Target& target, RubyPlace place, RuntimeOptions options = {});
 
-  // Empty: its heap is read.
-  const std::string& why_not() const { return runtime_.why_not; }
+  const std::string& why_not() const override { return runtime_.why_not; }
   void on_batch(const ChunkBatch& batch) override;
   void on_mmapped(const MmappedChunk& chunk) override;
   void take(RuntimeModel& model) override;

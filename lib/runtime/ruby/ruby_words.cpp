@@ -24,10 +24,6 @@ constexpr uint64_t word(unsigned number) {
   return uint64_t{1} << number;
 }
 
-bool has_transient_heap(const RubyLayout& layout) {
-  return layout.hash_table != RubyLayout::kNone;
-}
-
 // length, where, room; or where and what it shares
 uint64_t words_of_string(uint64_t flags, const RubyLayout& layout) {
   if ((flags & kElsewhere) == 0) return kAllButClass;
@@ -37,10 +33,8 @@ uint64_t words_of_string(uint64_t flags, const RubyLayout& layout) {
 
 // length, room, where; or what it shares instead of the room
 uint64_t words_of_array(uint64_t flags, const RubyLayout& layout) {
-  constexpr unsigned kLength = 12 + 3;  // RARRAY_EMBED_LEN_SHIFT
   if ((flags & kInSlot) != 0) {
-    const uint64_t length = flags >> kLength & (has_transient_heap(layout) ? 0x3 : 0x7f);
-    return kFlags | ObjectClass::words_from(kFirst + length);
+    return kFlags | ObjectClass::words_from(kFirst + ruby_items_in_slot(flags, layout));
   }
   const bool is_shared = (flags & layout.flag_shared) != 0;
   return kFlags | word(2) | (is_shared ? word(4) : word(3)) | ObjectClass::words_from(5);
@@ -61,7 +55,7 @@ uint64_t words_of_object(uint64_t flags, const RubyLayout& layout, const RubySha
 uint64_t words_of_hash(uint64_t flags, const RubyLayout& layout) {
   constexpr uint64_t kPairs = 4;
   constexpr uint64_t kBehindTable = 10;
-  if (has_transient_heap(layout)) return kFlags | word(4);
+  if (layout.has_transient_heap()) return kFlags | word(4);
   if ((flags & kTableInSlot) != 0) {
     // Powers, how many there are, the first one, the one behind the last one.
     return kFlags | word(3) | word(5) | word(7) | word(8) | ObjectClass::words_from(kBehindTable);
@@ -78,6 +72,11 @@ uint64_t words_of_struct(uint64_t flags, const RubyLayout& layout) {
 }
 
 }  // namespace
+
+uint64_t ruby_items_in_slot(uint64_t flags, const RubyLayout& layout) {
+  constexpr unsigned kLength = 12 + 3;  // RARRAY_EMBED_LEN_SHIFT
+  return flags >> kLength & (layout.has_transient_heap() ? 0x3 : 0x7f);
+}
 
 uint64_t ruby_pairs_of_hash(uint64_t flags) {
   constexpr unsigned kBound = 12 + 8;  // RHASH_AR_TABLE_BOUND_SHIFT
@@ -111,7 +110,7 @@ RubyBuffer ruby_buffer(std::span<const std::byte> slot, const RubyLayout& layout
   constexpr uint64_t kYoungStruct = RubyValue::user_flag(3);
   const StructBytes words(slot, 8);
   const uint64_t flags = words.word_at(0);
-  const uint64_t is_young = has_transient_heap(layout) ? kYoung : 0;
+  const uint64_t is_young = layout.has_transient_heap() ? kYoung : 0;
   switch (RubyValue::type_of(flags)) {
     case RubyType::kArray:
       if ((flags & (kInSlot | layout.flag_shared | is_young)) != 0) return {};
@@ -127,7 +126,7 @@ RubyBuffer ruby_buffer(std::span<const std::byte> slot, const RubyLayout& layout
     }
     case RubyType::kStruct: {
       const bool is_there = (flags & layout.struct_length_mask) == 0 &&
-                            (!has_transient_heap(layout) || (flags & kYoungStruct) == 0);
+                            (!layout.has_transient_heap() || (flags & kYoungStruct) == 0);
       if (!is_there) return {};
       return {Address(words.word_at(24)), words.word_at(16), 3};
     }

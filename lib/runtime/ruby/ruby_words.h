@@ -26,6 +26,9 @@ inline constexpr uint64_t kRubyMostPairs = 8;  // RHASH_AR_TABLE_MAX_SIZE
 // Of a hash with up to eight pairs of key and value: how many there are, or were.
 uint64_t ruby_pairs_of_hash(uint64_t flags);
 
+// Of an array that has its items in its slot: how many.
+uint64_t ruby_items_in_slot(uint64_t flags, const RubyLayout& layout);
+
 // A bit for each word, as ObjectClass::skip.
 uint64_t ruby_words_to_skip(std::span<const std::byte> slot, const RubyLayout& layout,
                             const RubyShapes& shapes);

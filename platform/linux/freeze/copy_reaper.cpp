@@ -1,9 +1,11 @@
 #include "platform/linux/freeze/copy_reaper.h"
 
+#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/error.h"
 #include "platform/linux/freeze/freeze_notes.h"
@@ -75,10 +77,8 @@ void reap_left_over_copies(const ProcFs& proc, int process) {
 void CopyReaper::reap(const SnapshotChild* copy, TraceClock::time_point deadline) {
   copy_ = copy;
   zombies_.clear();
-  if (copy != nullptr) zombies_.push_back(as_known_inside(copy->pid()));
-  for (const int left_over : find_left_over_copies(proc_, process_)) {
-    zombies_.push_back(as_known_inside(left_over));
-  }
+  if (copy != nullptr) zombies_.push_back(copy->pid());
+  for (const int left_over : find_left_over_copies(proc_, process_)) zombies_.push_back(left_over);
   remains_.clear();
   const RealtimePriority priority;
   PriorityInheritance inheritance;
@@ -123,8 +123,14 @@ void CopyReaper::reap_while_stopped(PtraceSession& session, PriorityInheritance&
     remains_ = "it is about to execute another program";
     return;
   }
+  // Since they were listed, the target may have reaped one, and have another child of that number.
+  const std::vector<Zombie> left = find_left();
+  if (left.empty()) {
+    remains_ = "the number that the target knows it by cannot be read";
+    return;
+  }
   std::vector<SystemCall> calls;
-  for (const Zombie& zombie : zombies_) calls.push_back(reap_call(zombie.pid_inside));
+  for (const Zombie& zombie : left) calls.push_back(reap_call(zombie.pid_inside));
   const auto chosen =
       choose_caller(proc_, process_, session.tracees(), task_for(calls, *gadget_), remains_);
   if (!chosen) return;
@@ -140,10 +146,11 @@ void CopyReaper::reap_while_stopped(PtraceSession& session, PriorityInheritance&
   // Everything is in place: the next thing that the caller does is to wait for it.
   if (copy_ != nullptr) copy_->let_go_of_zombie();
   std::optional<long> result = 0;
-  std::erase_if(zombies_, [&](const Zombie& zombie) {
-    if (result) result = stopped_caller.call(reap_call(zombie.pid_inside), deadline);
-    return result && (*result == zombie.pid_inside || !is_left(zombie));
-  });
+  for (const Zombie& zombie : left) {
+    result = stopped_caller.call(reap_call(zombie.pid_inside), deadline);
+    if (!result) break;
+    if (*result == zombie.pid_inside || !is_left(zombie.pid)) std::erase(zombies_, zombie.pid);
+  }
   if (!stopped_caller.give_back()) notes_.push_back(way_back_note(caller.tid()));
   remains_ = "its thread " + std::to_string(caller.tid()) + " could not wait for it";
 }
@@ -160,19 +167,23 @@ bool CopyReaper::find_gadget() {
   return gadget_.has_value();
 }
 
-// The pid by which the target knows one of its children.
-CopyReaper::Zombie CopyReaper::as_known_inside(int pid) const {
+std::vector<CopyReaper::Zombie> CopyReaper::find_left() {
+  std::erase_if(zombies_, [this](int pid) { return !is_left(pid); });
   const std::vector<int> target =
       namespace_pids(proc_, proc_.live_tid(process_).value_or(process_));
-  const std::vector<int> pids = namespace_pids(proc_, pid);
-  if (target.empty() || pids.size() < target.size()) return {pid, pid};
-  return {pid, pids[target.size() - 1]};
+  std::vector<Zombie> left;
+  for (const int pid : zombies_) {
+    const std::vector<int> pids = namespace_pids(proc_, pid);
+    if (target.empty() || pids.size() < target.size()) continue;
+    left.push_back({pid, pids[target.size() - 1]});
+  }
+  return left;
 }
 
-// Whether it is still a child of the target.
-bool CopyReaper::is_left(const Zombie& zombie) const {
-  const std::string status = proc_.try_read(zombie.pid, "status").value_or(std::string());
-  return status_number(status, "PPid") == static_cast<uint64_t>(process_);
+bool CopyReaper::is_left(int pid) const {
+  const auto status = proc_.try_read(pid, "status");
+  if (!status) return ::kill(pid, 0) == 0 || errno != ESRCH;
+  return status_number(*status, "PPid") == static_cast<uint64_t>(process_);
 }
 
 }  // namespace heapsnap

@@ -52,7 +52,8 @@ class CopyReaper {
 
   // Reaps `copy`, which has ended and is still ours, and all that are left over. Stops the process
   // again and again, each time for a moment, until one of its threads can do that where it is
-  // stopped, or `deadline` passes. Throws only for lack of memory.
+  // stopped, or `deadline` passes. Throws EndAsked where no Repair lives (base/alteration.h), and
+  // for lack of memory.
   void reap(const SnapshotChild* copy, TraceClock::time_point deadline);
 
   // How long its threads were stopped, in total.
@@ -65,7 +66,7 @@ class CopyReaper {
  private:
   struct Zombie {
     int pid = 0;
-    int pid_inside = 0;
+    int pid_inside = 0;  // by which the target knows it
   };
 
   // One stop. Says in remains_ why there are zombies left.
@@ -73,14 +74,16 @@ class CopyReaper {
   void reap_while_stopped(PtraceSession& session, PriorityInheritance& inheritance,
                           TraceClock::time_point deadline);
   bool find_gadget();
-  Zombie as_known_inside(int pid) const;
-  bool is_left(const Zombie& zombie) const;
+  // The zombies that are still children of the target, none of whose threads can reap one now; it
+  // forgets the others.
+  std::vector<Zombie> find_left();
+  bool is_left(int pid) const;
 
   ProcFs proc_;
   int process_;
   std::optional<SyscallGadget> gadget_;
   const SnapshotChild* copy_ = nullptr;
-  std::vector<Zombie> zombies_;
+  std::vector<int> zombies_;  // pids
   std::chrono::nanoseconds pause_{0};
   std::string remains_;
   std::vector<std::string> notes_;

@@ -107,15 +107,15 @@ std::optional<std::string> ForkSnapshot::refusal(const ProcFs& proc, int process
 std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
     const ProcFs& proc, int process, PtraceSession& session, const SyscallGadget& gadget,
     PriorityInheritance& inheritance, CopyWatch& watch, const Meanwhile& meanwhile,
-    const std::vector<Mapping>& shared, TraceClock::time_point deadline, std::string& why_not) {
+    const std::vector<Mapping>& shared, TraceClock::time_point deadline, Failure& failure) {
   std::vector<SystemCall> chain{{SYS_exit_group, {0, 0, 0, 0, 0, 0}}};
   const CallerTask task = caller_task(chain, gadget);
-  const auto chosen = choose_caller(proc, process, session.tracees(), task, why_not);
+  const auto chosen = choose_caller(proc, process, session.tracees(), task, failure.why_not);
   if (!chosen) return nullptr;
   Tracee& caller = session.tracees()[chosen->index];
   // Each thread has its own namespace for children, and may have got another one a moment ago.
   if (creates_children_elsewhere(proc, caller.tid())) {
-    why_not = kChildrenElsewhere;
+    failure.why_not = kChildrenElsewhere;
     return nullptr;
   }
   inheritance.raise(caller.tid());
@@ -128,10 +128,14 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
   switch (stopped_caller.clone(kSnapshotFlags, chain, deadline)) {
     case StoppedCaller::Outcome::kCloned: break;
     case StoppedCaller::Outcome::kRefused:
-      why_not = "the kernel refused the clone";
-      if (stopped_caller.refusal() != 0) why_not += ": " + errno_text(stopped_caller.refusal());
+      failure.why_not = "the kernel refused the clone";
+      if (stopped_caller.refusal() != 0) {
+        failure.why_not += ": " + errno_text(stopped_caller.refusal());
+      }
       return nullptr;
-    case StoppedCaller::Outcome::kGone: why_not = "the calling thread ended"; return nullptr;
+    case StoppedCaller::Outcome::kGone:
+      failure.why_not = "the calling thread ended";
+      return nullptr;
     case StoppedCaller::Outcome::kStuck: break;
   }
   const bool is_complete = stopped_caller.clone_pid() != 0;
@@ -141,6 +145,7 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
   const bool caught = stopped_caller.give_back();
   std::unique_ptr<ForkSnapshot> snapshot;
   std::optional<std::string> useless;
+  if (!caught) failure.notes.push_back(way_back_note(caller.tid()));
   if (!is_complete) useless = "the copy was not made while the target was stopped";
   if (stopped_caller.clone_pid() != 0) {
     snapshot.reset(new ForkSnapshot(
@@ -152,9 +157,6 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
     if (may_rename) snapshot->rename_ = rename;
     const bool dies_alone = !watch.group_dies_together();
     bool is_marked = !dies_alone || snapshot->mark_first_to_go();
-    if (!caught) {
-      snapshot->notes_.push_back(way_back_note(caller.tid()));
-    }
     if (is_complete) {
       watch.begin(stopped_caller.clone_pid(), dies_alone);
       snapshot->give_up_files(kClosingWhileStopped);
@@ -167,8 +169,14 @@ std::unique_ptr<ForkSnapshot> ForkSnapshot::take(
   }
   inheritance.end();  // while the caller is stopped: it would run on at our priority
   session.release();
+  if (snapshot) snapshot->notes_.swap(failure.notes);
   if (!useless) return snapshot;
-  why_not = *std::move(useless);
+  failure.why_not = *std::move(useless);
+  if (snapshot) {
+    snapshot->discard();
+    failure.reap_pause = snapshot->reap_pause();
+    failure.notes = snapshot->notes();
+  }
   return nullptr;
 }
 
@@ -368,8 +376,7 @@ void ForkSnapshot::discard() noexcept {
       remains = reaper.remains();
     }
     if (!remains.empty()) {
-      notes_.push_back("the copy remains a zombie of the target until the next heapsnap attach: " +
-                       remains);
+      notes_.push_back(zombie_note(remains));
     }
   } catch (...) {
     // Out of memory, at worst with a zombie left behind.

@@ -2,7 +2,7 @@
 //
 //   take()     threads stopped  a caller thread makes the clone, which is marked to be killed first
 //                               when memory runs out, takes its name, and gives up the target's
-//                               files; all threads are resumed, and the watch begins
+//                               files; the watch begins, and all threads are resumed
 //   settle()   target runs      waits for what took long
 //   discard()  target runs      near a limit: the child gives its memory back; kills the child and
 //                               makes the target reap it (copy_reaper.h)
@@ -44,17 +44,22 @@ class ForkSnapshot {
   // nullopt.
   using Meanwhile = std::function<std::optional<std::string>(int child)>;
 
+  struct Failure {
+    std::string why_not;
+    std::chrono::nanoseconds reap_pause{0};  // as reap_pause() and notes()
+    std::vector<std::string> notes;
+  };
   // Forks the process whose threads `session` holds, calls `meanwhile`, has the child give up those
   // mappings of `shared` that it still has, as far as that is quick, and releases the session.
   // `watch`, which outlives the snapshot, looks after the copy from the clone on. On failure
-  // returns null, with the reason in `why_not`, and the threads are still stopped; unless the
-  // session is released: then the copy got stuck, or is unusable, and the target runs.
+  // returns null, and the threads are still stopped; unless the session is released: then the copy
+  // got stuck, or is unusable, and is discarded, and the target runs.
   static std::unique_ptr<ForkSnapshot> take(const ProcFs& proc, int process, PtraceSession& session,
                                             const SyscallGadget& gadget,
                                             PriorityInheritance& inheritance, CopyWatch& watch,
                                             const Meanwhile& meanwhile,
                                             const std::vector<Mapping>& shared,
-                                            TraceClock::time_point deadline, std::string& why_not);
+                                            TraceClock::time_point deadline, Failure& failure);
 
   ForkSnapshot(const ForkSnapshot&) = delete;
   ForkSnapshot& operator=(const ForkSnapshot&) = delete;

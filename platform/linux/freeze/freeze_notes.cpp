@@ -99,6 +99,10 @@ std::string way_back_note(int tid) {
          " returned by itself: if it was sleeping, its sleep started over";
 }
 
+std::string zombie_note(const std::string& reason) {
+  return "the copy remains a zombie of the target until the next heapsnap attach: " + reason;
+}
+
 std::string stragglers_note(uint64_t threads) {
   return count_text(threads, "thread was", "threads were") +
          " in a system call that cannot be interrupted (uninterruptible sleep, or a page that "

@@ -40,6 +40,8 @@ std::string out_of_time_note(std::chrono::milliseconds deadline);
 std::string handlers_note(uint64_t threads);
 // A thread that made system calls for heapsnap ran on before it was released.
 std::string way_back_note(int tid);
+// The target could not be made to reap its copy, for `reason`.
+std::string zombie_note(const std::string& reason);
 // Threads that never stopped.
 std::string stragglers_note(uint64_t threads);
 // Processes that run in the target's memory, stopped and not.

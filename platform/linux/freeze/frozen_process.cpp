@@ -235,7 +235,7 @@ bool FrozenProcess::has_been_replaced() const {
 }
 
 void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritance& inheritance) {
-  std::string why_not;
+  ForkSnapshot::Failure failure;
   bool is_lost = false;
   const auto meanwhile = [this, &is_lost](int child) {
     const auto useless =
@@ -245,18 +245,20 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
     return is_lost ? lost_copy_text(watch_->reason()) : useless;
   };
   if (session_->was_stopped_before()) {
-    why_not = "it was stopped already (SIGSTOP)";
+    failure.why_not = "it was stopped already (SIGSTOP)";
   } else if (session_->may_execute() || !gadget_->is_in(*view_.memory)) {
-    why_not = "it has just executed another program";
+    failure.why_not = "it has just executed another program";
   } else {
     inside_malloc_ = threads_inside_malloc(options.malloc_text, *session_, *view_.memory);
     blocking_ = threads_that_block_signals(*session_, inside_malloc_);
     snapshot_ = ForkSnapshot::take(view_.proc, view_.process.pid, *session_, *gadget_, inheritance,
                                    *watch_, meanwhile, shared_to_give_up(options.malloc_text),
-                                   TraceClock::now() + longest_copy_, why_not);
+                                   TraceClock::now() + longest_copy_, failure);
   }
   if (snapshot_) return;
-  record_.why = is_lost ? why_not : "it cannot be forked: " + why_not;
+  record_.why = is_lost ? failure.why_not : "it cannot be forked: " + failure.why_not;
+  record_.reap_pause_ns += count_ns(failure.reap_pause);
+  add_notes(failure.notes);
   if (session_->is_released()) {
     release_in_vain();
     seize_threads();
@@ -316,20 +318,20 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
   if (const auto* const is_void = child.void_flag()) memory->gone_when(*is_void);
   view_.memory = std::move(memory);
   record_.threads_in_malloc = inside_malloc_.size();
-  note_handlers(options);
+  const size_t in_handlers =
+      handlers_inside_malloc(options.malloc_text, blocking_, view_.address_space, *view_.memory);
+  MallocExit exit;
   if (!inside_malloc_.empty()) {
     if (!snapshot_->shield_shared_memory()) {
       return "it could not be prevented from writing to memory that it shares with the target";
     }
-    const MallocExit exit =
-        step_out_in_child(options.malloc_text, child, *view_.memory, inside_malloc_);
+    exit = step_out_in_child(options.malloc_text, child, *view_.memory, inside_malloc_);
     snapshot_->unshield_shared_memory();
     record_.steps = exit.steps;
     if (!exit.still_inside.empty() && !omissions_.kept().is_empty()) {
       return "a thread inside the allocator needs memory that a fork does not copy (madvise "
              "MADV_DONTFORK)";
     }
-    note_still_inside(exit);
   }
   for (const ThreadContext& context : inside_malloc_) {
     for (Thread& thread : view_.threads) {
@@ -356,6 +358,7 @@ std::optional<std::string> FrozenProcess::look_at_copy(const FreezeOptions& opti
         std::make_unique<ProcessMemory>(view_.proc, target_tid_, ProcessMemory::Way::kProcMem),
         snapshot_->given_up());
   }
+  note_unfinished(exit, in_handlers);
   return std::nullopt;
 }
 
@@ -383,12 +386,12 @@ void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritanc
     stop_threads(options, inheritance);
     exit = run_out(options, inheritance, kLongestRunOut);
   }
-  note_still_inside(exit);
+  blocking_ = threads_that_block_signals(*session_, {});
+  note_unfinished(exit, handlers_inside_malloc(options.malloc_text, blocking_, view_.address_space,
+                                               *view_.memory));
   if (!exit.still_inside.empty() && exit.steps != 0 && end_ == nullptr) {
     record_.notes.push_back(out_of_time_note(options.deadline));
   }
-  blocking_ = threads_that_block_signals(*session_, {});
-  note_handlers(options);
   view_.tid = target_tid_;
   view_.address_space = AddressSpace(view_.proc.maps(target_tid_));
   view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
@@ -401,19 +404,13 @@ void FrozenProcess::show_threads() {
   record_.threads = view_.threads.size();
 }
 
-void FrozenProcess::note_still_inside(const MallocExit& exit) {
-  if (exit.still_inside.empty()) return;
-  has_unfinished_calls_ = true;
-  const AddressSpace space(view_.proc.maps(view_.tid));
-  record_.notes.push_back(still_inside_note(exit.still_inside, space));
-}
-
-void FrozenProcess::note_handlers(const FreezeOptions& options) {
-  const size_t count =
-      handlers_inside_malloc(options.malloc_text, blocking_, view_.address_space, *view_.memory);
-  if (count == 0) return;
-  has_unfinished_calls_ = true;
-  record_.notes.push_back(handlers_note(count));
+void FrozenProcess::note_unfinished(const MallocExit& exit, size_t in_handlers) {
+  has_unfinished_calls_ = !exit.still_inside.empty() || in_handlers != 0;
+  if (!exit.still_inside.empty()) {
+    const AddressSpace space(view_.proc.maps(view_.tid));
+    record_.notes.push_back(still_inside_note(exit.still_inside, space));
+  }
+  if (in_handlers != 0) record_.notes.push_back(handlers_note(in_handlers));
 }
 
 // Releases the target and fills in what is known only then.
@@ -427,8 +424,7 @@ void FrozenProcess::end_session() noexcept {
     if (session_->stragglers() != 0) {
       record_.notes.push_back(stragglers_note(session_->stragglers()));
     }
-    const std::vector<std::string> sharers = sharer_notes(*session_);
-    record_.notes.insert(record_.notes.end(), sharers.begin(), sharers.end());
+    add_notes(sharer_notes(*session_));
   } catch (...) {
     // Out of memory: notes are lost.
   }
@@ -443,9 +439,9 @@ void FrozenProcess::drop_copy() noexcept {
   quota_.end_pause();
   view_.code_runner.reset();
   view_.tid = target_tid_;
-  record_.reap_pause_ns = count_ns(snapshot_->reap_pause());
+  record_.reap_pause_ns += count_ns(snapshot_->reap_pause());
   try {
-    record_.notes.insert(record_.notes.end(), snapshot_->notes().begin(), snapshot_->notes().end());
+    add_notes(snapshot_->notes());
   } catch (...) {
     // Out of memory: notes are lost.
   }
@@ -457,6 +453,12 @@ void FrozenProcess::reap_left_over() {
   CopyReaper reaper(view_.proc, view_.process.pid, std::nullopt);
   reaper.reap(nullptr, TraceClock::now() + kLeftOverReapDeadline);
   record_.reap_pause_ns += count_ns(reaper.pause());
+  add_notes(reaper.notes());
+  if (!reaper.remains().empty()) record_.notes.push_back(zombie_note(reaper.remains()));
+}
+
+void FrozenProcess::add_notes(const std::vector<std::string>& notes) {
+  record_.notes.insert(record_.notes.end(), notes.begin(), notes.end());
 }
 
 void FrozenProcess::thaw() noexcept {

@@ -78,7 +78,8 @@ class FrozenProcess final : public Target {
   bool has_unfinished_calls() const { return has_unfinished_calls_; }
 
  private:
-  // The passes of a freeze, in order. All but the first two run on the tracing thread.
+  // The passes of a freeze, in order. Those from stop_and_fork() on run on the tracing thread;
+  // plan_fork() does as often as it is repeated.
   void look(int pid, const FreezeOptions& options);
   void plan(const FreezeOptions& options);
   void take_over(const FreezeOptions& options);
@@ -103,8 +104,9 @@ class FrozenProcess final : public Target {
 
   void look_at_stopped();
   void show_threads();
-  void note_still_inside(const MallocExit& exit);
-  void note_handlers(const FreezeOptions& options);
+  // `in_handlers`: threads in a signal handler that interrupted the allocator.
+  void note_unfinished(const MallocExit& exit, size_t in_handlers);
+  void add_notes(const std::vector<std::string>& notes);
   // What the copy is to give up first.
   std::vector<Mapping> shared_to_give_up(const MallocText& malloc_text) const;
   void end_session() noexcept;

@@ -1,7 +1,8 @@
-// Which stopped thread of the target may make a clone for heapsnap.
+// Which stopped thread of the target may make system calls for heapsnap.
 //
 // Its frames need a place that is certainly unused (frame_place.h): a thread on an alternate signal
-// stack, on a goroutine's or, unless it is the main thread, on a coroutine's is left alone.
+// stack, on a goroutine's or, unless it is the main thread, on a coroutine's is chosen only where
+// there is no other and all are stopped; its frames then go below the main thread's.
 #pragma once
 
 #include <cstddef>

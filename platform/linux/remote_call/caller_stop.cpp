@@ -137,6 +137,7 @@ bool CallerStop::let_run(std::chrono::microseconds slice, TraceClock::time_point
 // and runs on, nothing but handlers would run.
 bool CallerStop::let_run_untraced(std::chrono::microseconds slice,
                                   TraceClock::time_point deadline) {
+  inheritance_.end();
   session_->release();
   earlier_pauses_.push_back(pause());
   ran_ = {};

@@ -39,9 +39,10 @@ class CallerStop {
   // Lets it run in short slices, untraced once a signal has stopped it in one, until `is_inside`
   // returns false for its registers and it is fit for `task` where it has stopped: it may have
   // switched to another stack, or to 32-bit code. Throws Error{kUnsupported} if that does not
-  // happen, with the thread detached.
+  // happen, with the thread detached, and Error{kNoProcess} if the process has executed another
+  // program.
   void leave(const CallerTask& task, const std::function<bool(const user_regs_struct&)>& is_inside);
-  // The same, but returns false instead of throwing.
+  // The same, but returns false where it would throw Error{kUnsupported}.
   bool try_leave(const CallerTask& task,
                  const std::function<bool(const user_regs_struct&)>& is_inside);
 

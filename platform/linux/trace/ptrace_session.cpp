@@ -41,16 +41,21 @@ constexpr size_t kDelicateAtOnce = 2;
 constexpr std::chrono::milliseconds kStragglerGrace{20};
 constexpr std::chrono::microseconds kBetweenCollections{200};
 
+// proc(5): of a thread that sleeps, but in no system call, as for a page.
+constexpr std::string_view kOutsideCalls = "-1";
+
 struct SleepingCall {
-  long number = 0;
+  long number = 0;             // -1: none
   std::string first_argument;  // as the kernel writes it: 0x4111
 };
 
-// The system call in which a thread sleeps.
-std::optional<SleepingCall> blocking_call(const ProcFs& proc, int tid) {
+// The system call in which a thread sleeps; nullopt: it runs, or nothing can be read.
+std::optional<SleepingCall> sleeping_call(const ProcFs& proc, int tid) {
   const std::string call = proc.try_read(tid, "syscall").value_or(std::string());
   std::string_view rest = call;
-  const auto number = parse_number(take_word(rest));  // "running" while it runs
+  const std::string_view first = take_word(rest);
+  if (first == kOutsideCalls) return SleepingCall{-1, {}};
+  const auto number = parse_number(first);  // "running" while it runs
   if (!number) return std::nullopt;
   return SleepingCall{static_cast<long>(*number), std::string(take_word(rest))};
 }
@@ -70,7 +75,7 @@ std::string task_entry(int tid, const std::string& entry) {
 
 // Whether a thread sleeps in a system call that a stop interrupts and that we have to repair.
 bool is_in_delicate_call(const ProcFs& proc, int tid) {
-  const auto call = blocking_call(proc, tid);
+  const auto call = sleeping_call(proc, tid);
   return call && is_broken_by_stop(call->number);
 }
 
@@ -338,7 +343,7 @@ bool PtraceSession::all_still_stopped() {
 bool PtraceSession::may_execute() const {
   return std::any_of(tracees_.begin(), tracees_.end(), [this](const Tracee& tracee) {
     if (tracee.is_stopped() || tracee.is_gone() || tracee.process() != pid_) return false;
-    const auto call = blocking_call(proc_, tracee.tid());
+    const auto call = sleeping_call(proc_, tracee.tid());
     return !call || call->number == SYS_execve || call->number == SYS_execveat;
   });
 }
@@ -385,7 +390,7 @@ void PtraceSession::drop_strangers() {
 bool PtraceSession::waits_for_vfork(const Tracee& tracee) const {
   if (tracee.is_stopped() || tracee.is_gone()) return false;
   const auto task = proc_.try_stat(tracee.tid());
-  const auto call = blocking_call(proc_, tracee.tid());
+  const auto call = sleeping_call(proc_, tracee.tid());
   return task && task->is_uninterruptible() && call && may_wait_for_vfork(*call);
 }
 
@@ -437,6 +442,7 @@ bool PtraceSession::was_stopped_before() const {
 }
 
 std::chrono::nanoseconds PtraceSession::pause() const {
+  if (first_interrupt_ == TraceClock::time_point{}) return {};
   const auto end = released_ ? last_release_ : TraceClock::now();
   return end - first_interrupt_;
 }

@@ -99,7 +99,8 @@ class PtraceSession {
   // Whether a thread waits for a child of vfork(2) that is not among them.
   bool misses_vfork_child() const { return misses_vfork_child_; }
 
-  // From the first interrupt until the last thread was detached, or until now if any is stopped.
+  // From the first interrupt until the last thread was detached, or until now if any is stopped; 0
+  // if there was none.
   std::chrono::nanoseconds pause() const;
   bool is_released() const { return released_; }
 

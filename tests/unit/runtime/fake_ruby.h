@@ -184,7 +184,7 @@ class FakeRuby {
     constexpr uint64_t kGlobals = 310;
     constexpr uint64_t kGlobalCount = 10;
     constexpr uint64_t kLast = 400;
-    const uint64_t all = add(page, 0, RubyType::kArray, kEmbedded);
+    const uint64_t all = add(page, 0, RubyType::kArray, kEmbedded | 1 << 15);  // of one item
     const uint64_t some = add(page, 0, RubyType::kArray);
     const uint64_t names = next_table(1024 * 8);
     put(all + 16, some);
