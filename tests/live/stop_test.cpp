@@ -19,10 +19,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <thread>
 
+#include "base/error.h"
 #include "platform/linux/freeze/malloc_exit.h"
 #include "platform/linux/proc/mapped_files.h"
 #include "platform/linux/proc/process_memory.h"
@@ -220,6 +222,36 @@ pid_t run_inside(const std::function<bool()>& then) {
 }
 
 }  // namespace
+
+TEST_CASE("a process that is killed while one of its threads is awaited has ended") {
+  const pid_t child = run_in_child([] {
+    std::thread([] {
+      while (true) ::pause();
+    }).detach();
+    while (true) ::pause();
+    return 0;
+  });
+  REQUIRE(eventually([&] { return ProcFs().task_list(child).size() == 2; }));
+  TracerThread tracer;
+  tracer.run([&] {
+    PtraceSession session(ProcFs(), child);
+    PriorityInheritance inheritance;
+    session.seize_all();
+    session.stop_all(TraceClock::now() + kDeadline, inheritance);
+    REQUIRE(session.tracees().size() == 2);
+    for (Tracee& tracee : session.tracees()) {
+      if (tracee.tid() == child) REQUIRE(tracee.resume());
+    }
+    REQUIRE(::kill(child, SIGKILL) == 0);
+    ErrorKind kind = ErrorKind::kInternal;
+    try {
+      session.stop_new(TraceClock::now() + kDeadline);
+    } catch (const Error& error) {
+      kind = error.kind();
+    }
+    CHECK(kind == ErrorKind::kNoProcess);
+  });
+}
 
 TEST_CASE("a session that has interrupted nothing has stopped nothing") {
   PtraceSession session(ProcFs(), ::getpid());

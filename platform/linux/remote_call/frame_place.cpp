@@ -59,14 +59,41 @@ std::optional<uint64_t> find_word(TraceeMemory& memory, uint64_t begin, uint64_t
   return end;
 }
 
+// The next word from `begin` on that may be the one of a signal frame's ucontext_t that holds CS
+// and SS. Otherwise as find_word().
+std::optional<uint64_t> find_segments(TraceeMemory& memory, uint64_t begin, uint64_t end) {
+  constexpr uint64_t kUserSegments = 0x002b000000000033;
+  return find_word(memory, begin & ~uint64_t{7}, end,
+                   [](uint64_t word) { return word == kUserSegments; });
+}
+
 // Whether a signal handler may be running on the stack from `stack_pointer` on. The code that it
 // interrupted, on another stack, did not get here by a call.
 bool may_be_in_signal_handler(TraceeMemory& memory, uint64_t stack_pointer, uint64_t end) {
-  // The word of ucontext_t that holds CS and SS.
-  constexpr uint64_t kUserSegments = 0x002b000000000033;
-  const auto found = find_word(memory, stack_pointer & ~uint64_t{7}, end,
-                               [](uint64_t word) { return word == kUserSegments; });
-  return found != end;
+  return find_segments(memory, stack_pointer, end) != end;
+}
+
+// Where the part of `stack` begins that the code at `stack_pointer` may use: an alternate signal
+// stack (sigaltstack(2)) can be a local variable there, with other variables below it. The frame of
+// each signal says which one the thread had.
+uint64_t usable_begin(TraceeMemory& memory, uint64_t stack_pointer, const AddressRange& stack) {
+  constexpr uint64_t kSearched = 1 << 20;  // above all that a handler keeps there
+  constexpr uint64_t kSegments = 184;      // in ucontext_t
+  constexpr uint64_t kStack = 16;          // the same: stack_t, which begins with ss_sp
+  constexpr uint64_t kSize = 16;           // in stack_t: ss_size
+  const uint64_t end = stack_pointer + std::min(kSearched, stack.end.value() - stack_pointer);
+  uint64_t begin = stack.begin.value();
+  for (uint64_t at = stack_pointer;;) {
+    const auto segments = find_segments(memory, at, end);
+    if (!segments || *segments == end) return begin;
+    const Address alternate(*segments - kSegments + kStack);
+    const auto first = memory.read_value<uint64_t>(alternate);
+    const auto size = memory.read_value<uint64_t>(alternate + kSize);
+    if (first && size && *first <= stack_pointer && stack_pointer - *first < *size) {
+      begin = std::max(begin, *first);
+    }
+    at = *segments + sizeof(uint64_t);
+  }
 }
 
 std::optional<uint64_t> place_on_main_stack(const ProcFs& proc, const Tracee& thread,
@@ -107,18 +134,24 @@ std::optional<AddressRange> stack_by_control_block(TraceeMemory& memory, uint64_
   return std::nullopt;
 }
 
-// Whether a thread other than the main thread is on the stack that it was created with.
+// The stack of its own that the thread is on: the main thread's, or the one that another was created
+// with, which can be a local variable of the main thread's. nullopt: it is on another one.
 //
 // In the ABI the first word of a control block holds its own address. Where it does not (Go), the
 // address is one in the heap, and the same mapping may hold stacks.
-bool is_on_its_stack(const Tracee& thread, const Mapping& stack) {
+std::optional<AddressRange> own_stack(const Tracee& thread, const Mapping& stack) {
   const Address stack_pointer(thread.registers().rsp);
   const Address control_block(thread.registers().fs_base);
-  if (thread.tid() == thread.process() || !stack.range.contains(control_block)) return false;
+  const bool is_main_stack = stack.path == kMainStack;
+  if (thread.tid() == thread.process()) {
+    return is_main_stack ? std::optional(stack.range) : std::nullopt;
+  }
+  if (!stack.range.contains(control_block)) return std::nullopt;
   TraceeMemory memory(thread);
-  if (memory.read_value<uint64_t>(control_block) != control_block.value()) return false;
-  const auto made_with = stack_by_control_block(memory, control_block.value());
-  return made_with ? made_with->contains(stack_pointer) : stack_pointer < control_block;
+  if (memory.read_value<uint64_t>(control_block) != control_block.value()) return std::nullopt;
+  auto made_with = stack_by_control_block(memory, control_block.value());
+  if (!made_with && !is_main_stack) made_with = AddressRange{stack.range.begin, control_block};
+  return made_with && made_with->contains(stack_pointer) ? made_with : std::nullopt;
 }
 
 }  // namespace
@@ -129,12 +162,14 @@ std::optional<uint64_t> find_frame_place(const ProcFs& proc, const Tracee& threa
   const auto stack = query_mapping(proc, thread.tid(), Address(stack_pointer));
   if (!stack || !stack->is_private_writable()) return std::nullopt;
   const uint64_t top = stack_pointer - kRedZone;
-  const bool is_main = stack->path == kMainStack;
   try {
-    if (is_main || is_on_its_stack(thread, *stack)) {
-      const bool has_room = stack_pointer - stack->range.begin.value() >= room + kRedZone;
-      if (has_room || (is_main && may_grow(proc, thread.tid(), *stack, top - room))) return top;
-      return std::nullopt;
+    if (const auto own = own_stack(thread, *stack)) {
+      TraceeMemory memory(thread);
+      const uint64_t begin = usable_begin(memory, stack_pointer, *own);
+      if (stack_pointer - begin >= room + kRedZone) return top;
+      const bool grows = stack->path == kMainStack && begin == stack->range.begin.value();
+      return grows && may_grow(proc, thread.tid(), *stack, top - room) ? std::optional(top)
+                                                                       : std::nullopt;
     }
     if (owns_main_stack && thread.tid() == thread.process()) {
       return place_on_main_stack(proc, thread, room);

@@ -1,7 +1,9 @@
 // Where frames can be put on a stack of a stopped thread without overwriting bytes in use.
 //
-//   its own stack   below its stack pointer and red zone, if it runs on the main stack or on one
-//                   that glibc made: that holds the thread's control block as well, above the stack
+//   its own stack   below its stack pointer and red zone, if it is the main thread on the main
+//                   stack, or runs on the one that it was created with: that holds the thread's
+//                   control block as well, above the stack. In a handler on an alternate signal
+//                   stack that is a part of it, no further down than that
 //   the main stack  of a main thread that runs on a coroutine's stack: below all that was ever put
 //                   on the main stack. A coroutine is entered by a call, and the return address of
 //                   that call is below everything that the callers keep; so what is below the

@@ -138,19 +138,22 @@ void PtraceSession::deliver_signals(TraceClock::time_point deadline,
     return tracee.process() == pid_ && tracee.stop() == Tracee::Stop::kTrap;
   };
   if (std::any_of(tracees_.begin(), tracees_.end(), is_trapped)) return;
-  for (Tracee& tracee : tracees_) {
+  std::vector<size_t> running;
+  for (size_t i = 0; i < tracees_.size(); ++i) {
+    Tracee& tracee = tracees_[i];
     if (tracee.process() != pid_ || tracee.stop() != Tracee::Stop::kSignal) continue;
-    inheritance.raise(tracee.tid());
     // The interrupt is pending when it runs on, and comes before a further signal.
     tracee.interrupt();
-    if (!tracee.resume()) {
+    if (tracee.resume()) {
+      running.push_back(i);
+    } else {
       tracee.forget_stop();
       stragglers_.insert(tracee.tid());
-      continue;
     }
-    if (!tracee.wait(deadline)) fail_to_stop(tracee.tid());
-    note_stop(tracee);
   }
+  inheritance_ = &inheritance;
+  await_stops(std::move(running), deadline);
+  inheritance_ = nullptr;
 }
 
 bool PtraceSession::let_run(Tracee& tracee, std::chrono::microseconds slice,
@@ -252,6 +255,10 @@ bool PtraceSession::is_ours_already(int tid) const {
 
 void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point deadline) {
   for (const size_t i : late) tracees_[i].interrupt();
+  await_stops(std::move(late), deadline);
+}
+
+void PtraceSession::await_stops(std::vector<size_t> late, TraceClock::time_point deadline) {
   const auto begin = TraceClock::now();
   auto last_progress = begin;
   PageWait page_wait(proc_, pid_);
@@ -275,6 +282,8 @@ void PtraceSession::stop_these(std::vector<size_t> late, TraceClock::time_point 
       nap(std::max(kShortestNap, kTurn * static_cast<long>(late.size())));
       continue;
     }
+    // When all are killed, the leader has ended once the others are no zombies of ours.
+    for (const Tracee& tracee : tracees_) tracee.give_up_zombie();
     if (only_stragglers_left(late, page_wait, now - begin)) break;
     if (now >= deadline) fail_to_stop(tracees_[late.front()].tid());
     nap(std::chrono::microseconds(100));

@@ -109,6 +109,7 @@ class PtraceSession {
   bool is_kernels(int process, int tid) const;
   bool is_ours_already(int tid) const;
   void stop_these(std::vector<size_t> late, TraceClock::time_point deadline);
+  void await_stops(std::vector<size_t> late, TraceClock::time_point deadline);
   void note_stop(Tracee& tracee);
   void forget_stopped_stragglers();
   bool all_still_stopped();
