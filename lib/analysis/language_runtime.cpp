@@ -98,6 +98,13 @@ bool can_record_functions(const LanguageRuntime& runtime) {
                              [](const RubyLayout* layout) { return layout->has_calls(); });
 }
 
+std::optional<Language> recordable_language(const std::vector<Mapping>& mappings) {
+  for (const LanguageRuntime& runtime : mapped_runtimes(mappings)) {
+    if (can_record_functions(runtime)) return runtime.language;
+  }
+  return std::nullopt;
+}
+
 bool looks_managed_by(const LanguageRuntime& runtime, const Mapping& mapping, uint64_t own_size) {
   if (!mapping.path.empty() || !mapping.is_anonymous() || !mapping.is_private_writable() ||
       mapping.executable || own_size < runtime.unit) {

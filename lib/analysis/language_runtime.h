@@ -37,6 +37,8 @@ std::vector<LanguageRuntime> mapped_runtimes(const std::vector<Mapping>& mapping
 // Whether the tracker can record the functions that run in it, as far as the version in its file's
 // name tells.
 bool can_record_functions(const LanguageRuntime& runtime);
+// The language whose functions it can record in a process with these mappings; nullopt: none.
+std::optional<Language> recordable_language(const std::vector<Mapping>& mappings);
 
 // Whether `mapping` looks like memory that the runtime manages: anonymous, private, writable and
 // without a name, and cut as above. `own_size`: bytes of it that are no malloc's.

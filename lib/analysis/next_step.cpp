@@ -7,6 +7,7 @@
 
 #include "analysis/language_runtime.h"
 #include "analysis/program_build.h"
+#include "tracking/interpreted_frames.h"
 
 namespace heapsnap {
 
@@ -122,6 +123,15 @@ NextRuntime runtime_of(const SnapshotMetadata& metadata) {
   return NextRuntime::kNone;
 }
 
+bool could_record_functions(const NextStepFacts& facts) {
+  const auto is_recorded = [](const CallNode& node) {
+    return is_interpreted(node.module, node.return_address);
+  };
+  if (facts.stacks != nullptr && std::ranges::any_of(facts.stacks->nodes, is_recorded))
+    return false;
+  return recordable_language(facts.metadata.mappings).has_value();
+}
+
 RuntimeKind kind_of_largest_heap(const SnapshotMetadata& metadata) {
   const std::vector<Runtime>& all = metadata.runtimes.runtimes;
   const auto largest =
@@ -176,6 +186,10 @@ NextStep next_step(const NextStepFacts& facts) {
   step.runtime = runtime_of(facts.metadata);
   const RuntimeModel& runtimes = facts.metadata.runtimes;
   step.has_objects = !runtimes.classes.empty() || !runtimes.contexts.empty();
+  const bool is_interpreted_program =
+      step.runtime == NextRuntime::kPython || step.runtime == NextRuntime::kRuby;
+  step.can_record_functions =
+      facts.process_runs && is_interpreted_program && could_record_functions(facts);
   return step;
 }
 

@@ -77,7 +77,9 @@ struct NextStep {
   uint64_t churned_bytes = 0;
   NextRuntime runtime = NextRuntime::kNone;
   bool has_objects = false;  // its objects are in the snapshot, and the action is another one
-  uint64_t free_bytes = 0;   // kRuntime: of `bytes`, what is free in the runtime's areas
+  // kTrack, kStacks of a process that runs: functions of `runtime` could be recorded, and are not.
+  bool can_record_functions = false;
+  uint64_t free_bytes = 0;  // kRuntime: of `bytes`, what is free in the runtime's areas
   bool operator==(const NextStep&) const = default;
 };
 

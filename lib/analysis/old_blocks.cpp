@@ -80,7 +80,8 @@ struct SizeRecord {
     has_one_place &= other != Places::kUnknown && other == place;
   }
   bool is_conclusive() const {
-    return has_one_place && newer >= kEnoughNewerBlocks && old.count >= kEnoughOldBlocks;
+    return has_one_place && newer >= kEnoughNewerBlocks && newer >= old.count / kMostOldToNewer &&
+           old.count >= kEnoughOldBlocks;
   }
 };
 

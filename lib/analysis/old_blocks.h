@@ -30,8 +30,9 @@ struct OldBlocks {
   bool operator==(const OldBlocks&) const = default;
 };
 
-// Recorded blocks of the size, at least, and old ones.
+// Recorded blocks of the size, at least, and for so many old ones one; and old ones.
 inline constexpr uint64_t kEnoughNewerBlocks = 100;
+inline constexpr uint64_t kMostOldToNewer = 100;
 inline constexpr uint64_t kEnoughOldBlocks = 100;
 
 // How many sizes listings name.

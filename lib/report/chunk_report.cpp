@@ -72,7 +72,7 @@ void print_stack(Writer& out, const ChunkReportInput& input, const Ink& ink, siz
                                                    : "the tracker's tables are damaged";
     const std::string newer = input.probable_owner.empty()
                                   ? ""
-                                  : "; all newer blocks of its size in use were allocated by " +
+                                  : "; all newer ones of its size in use were allocated by " +
                                         printable(input.probable_owner);
     for (const std::string& line : wrapped("no known stack: " + why + newer, width - 2)) {
       out.write("  " + line + "\n");

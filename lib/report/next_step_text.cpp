@@ -37,25 +37,43 @@ std::string subject_text(const NextStep& next) {
   return {};
 }
 
-NextStepText to_call_stacks(NextSubject subject, NextRuntime runtime, const std::string& pid) {
-  const char* const what = subject == NextSubject::kFree
+const char* language_name(NextRuntime runtime) {
+  return runtime == NextRuntime::kRuby ? "Ruby" : "Python";
+}
+
+NextStepText to_call_stacks(const NextStep& next, const std::string& pid) {
+  const char* const what = next.subject == NextSubject::kFree
                                ? "allocates the blocks that remain between the free ones"
                                : "allocates the blocks that remain";
-  return {fmt::format("To see which code {}, record call stacks, let the program run for a "
-                      "while, and list them:",
-                      what),
-          {fmt::format("heapsnap inject {}", pid), fmt::format("heapsnap stacks {}", pid)},
-          {{std::string("Blocks that exist now get no call stack; inject records new ones only. ") +
-                (runtime == NextRuntime::kPostgres
-                     ? "Run the query again in this session before you list them."
-                     : "If the program has stopped growing, start it under heapsnap: heapsnap run "
-                       "-- COMMAND"),
-            {}}}};
+  const std::string options = next.can_record_functions ? std::string(kWithFunctions) + " " : "";
+  return {
+      fmt::format("To see which code {}, record call stacks{}, let the program run for a "
+                  "while, and list them:",
+                  what,
+                  next.can_record_functions
+                      ? fmt::format(" of samples, with {}'s functions", language_name(next.runtime))
+                      : ""),
+      {fmt::format("heapsnap inject {}{}", options, pid), fmt::format("heapsnap stacks {}", pid)},
+      {{std::string("Blocks that exist now get no call stack; inject records new ones only. ") +
+            (next.runtime == NextRuntime::kPostgres
+                 ? "Run the query again in this session before you list them."
+                 : fmt::format("If the program has stopped growing, start it under heapsnap: "
+                               "heapsnap run {}-- COMMAND",
+                               options)),
+        {}}}};
+}
+
+// For a tracked process.
+NextStepPart to_functions(const NextStep& next, const std::string& pid) {
+  return {fmt::format("These stacks name functions of the interpreter. To record {}'s, of samples, "
+                      "from now on:",
+                      language_name(next.runtime)),
+          {fmt::format("heapsnap inject {} {}", kWithFunctions, pid)}};
 }
 
 // What the runtime's own tools say of its memory.
 std::string runtime_text(const NextStep& next, const std::string& pid) {
-  if (next.has_objects) return {};
+  if (next.has_objects || next.can_record_functions) return {};
   switch (next.runtime) {
     case NextRuntime::kNone: break;
     case NextRuntime::kPython:
@@ -120,7 +138,7 @@ NextStepText action_text(const ReportInput& input) {
     case NextAction::kTrim:
       return {"To give its whole free pages back to the kernel:",
               {fmt::format("heapsnap trim {}", pid)}};
-    case NextAction::kTrack: return to_call_stacks(next.subject, next.runtime, pid);
+    case NextAction::kTrack: return to_call_stacks(next, pid);
     case NextAction::kTrackNextRun:
       if (next.runtime == NextRuntime::kPostgres) {
         return {"To record call stacks, " + tracked_start_reason(input.metadata.process) + ":",
@@ -190,6 +208,9 @@ NextStepText next_step_text(const ReportInput& input) {
     if (std::string old = old_share_text(input.metadata, input.stacks->census); !old.empty()) {
       text.more.push_back({std::move(old), {}});
     }
+  }
+  if (next.action == NextAction::kStacks && next.can_record_functions) {
+    text.more.push_back(to_functions(next, pid));
   }
   if (next.churned_bytes != 0) {
     text.more.push_back(churn_step(next.churned_bytes, shell_word(input.snapshot_path, "FILE")));

@@ -14,7 +14,7 @@ std::vector<std::string> old_blocks_texts(const StackReportInput& input, size_t 
   for (const OldBlocks& old : input.old_blocks) {
     const std::string function = printable(charged_function(input, old.stack));
     texts.push_back(
-        fmt::format("{} of {} B: all {} newer blocks of this size in use were allocated by {}",
+        fmt::format("{} of {} B, caller unknown; all {} newer ones in use were allocated by {}",
                     count_text(old.old.count), count_text(old.size), count_text(old.newer),
                     fitted_name(function, name_width)));
   }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "analysis/language_runtime.h"
 #include "report/fitted_name.h"
 #include "report/number_text.h"
 #include "report/old_blocks_report.h"
@@ -143,7 +144,7 @@ void print_head(Writer& out, const StackReportInput& input, const Ink& ink, size
   }
   constexpr size_t kRoomBesideName = 20;
   for (const std::string& text : old_blocks_texts(input, width - kRoomBesideName)) {
-    print_wrapped(out, "            ", text, width);
+    print_wrapped(out, "  note      ", "untracked: " + text, width);
   }
   if (const std::string old = old_share_text(input.metadata, input.census); !old.empty()) {
     print_wrapped(out, "  note      ", old, width);
@@ -261,7 +262,8 @@ std::string old_share_text(const SnapshotMetadata& metadata, const StackCensus& 
       "{} of malloc's memory in use ({}) are older than the tracker; these stacks do not explain "
       "them. If they stay and the program has stopped growing, {}",
       size_text(census.without_stack.bytes), share_text(old, old + census.live_bytes),
-      tracked_start_text(metadata.process));
+      tracked_start_text(metadata.process,
+                         recordable_language(metadata.mappings) ? kWithFunctions : ""));
 }
 
 std::vector<std::string> stack_remarks(const SnapshotMetadata& metadata,

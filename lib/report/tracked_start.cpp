@@ -4,8 +4,9 @@
 
 namespace heapsnap {
 
-std::string tracked_start_command(const Process& process) {
-  return is_postgres(process.exe) ? "heapsnap inject POSTMASTER" : "heapsnap run -- COMMAND";
+std::string tracked_start_command(const Process& process, const std::string& options) {
+  if (is_postgres(process.exe)) return "heapsnap inject POSTMASTER";
+  return "heapsnap run " + (options.empty() ? "" : options + " ") + "-- COMMAND";
 }
 
 std::string tracked_start_reason(const Process& process) {
@@ -15,8 +16,8 @@ std::string tracked_start_reason(const Process& process) {
              : "start it under heapsnap";
 }
 
-std::string tracked_start_text(const Process& process) {
-  return tracked_start_reason(process) + ": " + tracked_start_command(process);
+std::string tracked_start_text(const Process& process, const std::string& options) {
+  return tracked_start_reason(process) + ": " + tracked_start_command(process, options);
 }
 
 }  // namespace heapsnap

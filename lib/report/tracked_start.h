@@ -10,10 +10,14 @@
 
 namespace heapsnap {
 
-// "heapsnap run -- COMMAND", or of PostgreSQL "heapsnap inject POSTMASTER".
-std::string tracked_start_command(const Process& process);
+// Options of inject and run that record the functions of an interpreter, too: of samples, as they
+// cost several times what stacks alone do.
+inline constexpr const char* kWithFunctions = "--interpreter-frames --sample 512KiB";
+
+// "heapsnap run -- COMMAND", or of PostgreSQL "heapsnap inject POSTMASTER". `options`: of run.
+std::string tracked_start_command(const Process& process, const std::string& options = "");
 // A clause that ends with that command: "start it under heapsnap: heapsnap run -- COMMAND".
-std::string tracked_start_text(const Process& process);
+std::string tracked_start_text(const Process& process, const std::string& options = "");
 // The same, without the command.
 std::string tracked_start_reason(const Process& process);
 

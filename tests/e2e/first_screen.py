@@ -178,14 +178,14 @@ class Case:
             assert "build_graph" in stacks, stacks
             words = " ".join(stacks.split())
             assert re.search(r"of malloc.s memory in use \(99\.0 %\) are older than the tracker;", words), stacks
-            assert re.search(r" 200,000 of 352 B: all 2,000 newer blocks of this size in use were allocated by "
+            assert re.search(r" 200,000 of 352 B, caller unknown; all 2,000 newer ones in use were allocated by "
                              r"\S*( namespace\)::)?build_graph", words), stacks
             assert f"    heapsnap stacks {program.pid} --by function\n" in stacks, stacks
             assert stacks.endswith(f"    heapsnap eject {program.pid}\n"), stacks
             half = self.attach(program.pid)
             flat = " ".join(half.head.split())
             assert re.search(r"untracked 65\.\d MiB in 200,\d\d\d blocks \(allocated before inject\)", flat), half.text
-            assert re.search(r" 200,000 of 352 B: all 2,000 newer blocks of this size in use were allocated by "
+            assert re.search(r" 200,000 of 352 B, caller unknown; all 2,000 newer ones in use were allocated by "
                              r"\S*( namespace\)::)?build_graph", flat), half.text
             assert half.resident("heapsnap's tracker") > 0.5
             assert half.commands == ["heapsnap stacks a.hsnap"], half.commands
@@ -221,7 +221,8 @@ class Case:
             screen = self.attach(child)
             rows = self.report["rss"]["rows"]
             assert rows["used"]["resident"] > 20 * MIB > rows["other_anonymous"]["resident"], rows
-            assert screen.commands == ["heapsnap stacks a.hsnap", "heapsnap objects a.hsnap"], screen.commands
+            with_functions = f"heapsnap inject --interpreter-frames --sample 512KiB {child}"
+            assert screen.commands == ["heapsnap stacks a.hsnap", with_functions, "heapsnap objects a.hsnap"], screen.commands
             assert "tuple" in self.follow(screen)
             run.end()
 
@@ -313,7 +314,7 @@ class Case:
                 self.run(f"heapsnap inject {program.pid}")
                 program.work()
                 screen = self.attach(program.pid)
-                assert "(allocated before inject)" in screen.head and "newer blocks" not in screen.head, screen.text
+                assert "(allocated before inject)" in screen.head and "newer ones" not in screen.head, screen.text
                 assert self.report["tracking"]["old_blocks"] == []
                 program.end()
 

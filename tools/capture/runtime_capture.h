@@ -37,8 +37,8 @@ class RuntimeCapture final : public ChunkSink {
   // The same with runtimes that were found in another way.
   void prepare(std::vector<RuntimePlace> places) { places_ = std::move(places); }
   // From now on `target` is read, which outlives this. `is_held`: it stands still meanwhile.
-  // `objects`: where what references need goes, and outlives this; null: nowhere. Empty after take()
-  // if a heap was refused after a part of it had been read: what is half known misleads.
+  // `objects`: where what references need goes, and outlives this; null: nowhere. It is empty after
+  // take() if a heap was refused when a part of it had been read: what is half known misleads.
   void begin(Target& target, bool is_held, RuntimeObjects* objects);
 
   // Each chunk of the walk.

@@ -21,6 +21,7 @@
 #include "report/shell_word.h"
 #include "report/stack_report.h"
 #include "report/terminal_text.h"
+#include "report/tracked_start.h"
 #include "snapshot/snapshot_reader.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/injection_text.h"
@@ -185,25 +186,25 @@ std::string way_to_names(const TrackerRecord& tracker, const std::string& label)
   return "install its debug symbols (on Debian a package NAME-dbgsym)";
 }
 
-// For a program whose functions an interpreter runs, and nobody recorded.
-void print_step_to_functions(Writer& out, const SnapshotMetadata& metadata,
-                             const CallStacks& stacks, size_t width) {
+// For a program whose functions an interpreter runs, and nobody recorded; returns whether it is.
+bool print_step_to_functions(Writer& out, const SnapshotMetadata& metadata,
+                             const CallStacks& stacks, bool is_running, size_t width) {
   if (std::ranges::any_of(stacks.nodes, [](const CallNode& node) {
         return is_interpreted(node.module, node.return_address);
       })) {
-    return;
+    return false;
   }
-  for (const LanguageRuntime& runtime : mapped_runtimes(metadata.mappings)) {
-    if (!can_record_functions(runtime)) continue;
-    const std::string language = runtime.language == Language::kPython ? "Python" : "Ruby";
-    print_step(out,
-               "The stacks name functions of the interpreter. To record " + language +
-                   "'s from now on, of samples, as they cost several times what stacks alone do:",
-               fmt::format("heapsnap inject --interpreter-frames --sample 512KiB {}",
-                           metadata.process.pid),
-               width);
-    return;
-  }
+  const auto language = recordable_language(metadata.mappings);
+  if (!language) return false;
+  print_step(out,
+             fmt::format("The stacks name functions of the interpreter. To record {}'s {}, of "
+                         "samples, as they cost several times what stacks alone do:",
+                         *language == Language::kPython ? "Python" : "Ruby",
+                         is_running ? "from now on" : "in the next run"),
+             is_running ? fmt::format("heapsnap inject {} {}", kWithFunctions, metadata.process.pid)
+                        : tracked_start_command(metadata.process, kWithFunctions),
+             width);
+  return true;
 }
 
 // `what`: the snapshot or the PID, as a word of a command. `is_running`: it is a PID.
@@ -226,20 +227,20 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
   } else if (is_by_stack) {
     print_step(out, "To add them up by the function that they are charged to:",
                listing + " --by function" + sort, width);
+  } else if (is_running || !sort.empty() || !snapshot.has_references()) {
+    print_step(out, "To see the stacks themselves, with all frames:", listing + sort, width);
   }
+  const bool may_name_functions =
+      print_step_to_functions(out, snapshot.metadata(), recorded.stacks, is_running, width);
   if (is_running) {
-    print_step_to_functions(out, snapshot.metadata(), recorded.stacks, width);
     print_step(out,
                "To keep the stacks and the heap in a file, and see later what grew since: take a "
                "snapshot now and another one then, and compare them with heapsnap diff:",
                fmt::format("heapsnap attach {} -o {}", what, free_file_name("first.hsnap")), width);
     print_step(out, "To disable the tracker when you have seen enough:", "heapsnap eject " + what,
                width);
-  } else if (!is_by_stack) {
-    print_step(out,
-               snapshot.has_references() ? "To see what keeps the blocks in use alive:"
-                                         : "To see the stacks themselves, with all frames:",
-               snapshot.has_references() ? "heapsnap owners " + what : listing + sort, width);
+  } else if (!is_by_stack && sort.empty() && snapshot.has_references()) {
+    print_step(out, "To see what keeps the blocks in use alive:", "heapsnap owners " + what, width);
   }
   if (arguments.ask_debuginfod && unnamed.share > 0) {
     const std::string why = why_debuginfod_is_not_asked();
@@ -267,7 +268,8 @@ void print_next_steps(Writer& out, const StacksArguments& arguments, const std::
     }
     return;
   }
-  if (unnamed.share < kWorthSaying || arguments.ask_debuginfod) return;
+  // The interpreter's own functions would say less.
+  if (unnamed.share < kWorthSaying || arguments.ask_debuginfod || may_name_functions) return;
   print_step(out,
              fmt::format("{} is charged to functions without a name, most of it in {}. For names, "
                          "{} and list them again, or fetch them:",

@@ -134,7 +134,7 @@ std::optional<AddressRange> stack_by_control_block(TraceeMemory& memory, uint64_
   return std::nullopt;
 }
 
-// The stack of its own that the thread is on: the main thread's, or the one that another was created
+// The stack of its own that the thread is on: the main thread's, or the one that another was made
 // with, which can be a local variable of the main thread's. nullopt: it is on another one.
 //
 // In the ABI the first word of a control block holds its own address. Where it does not (Go), the

@@ -77,6 +77,10 @@ TEST_CASE("nothing is concluded") {
   SUBCASE("from too few newer blocks") {
     program.add_many(kEnoughNewerBlocks - 1, 352, kBuild);
   }
+  SUBCASE("from few newer blocks for so many old ones") {
+    program.add_many(100 * kMostOldToNewer, 352, 0);
+    program.add_many(100, 352, kBuild);
+  }
   SUBCASE("where two functions allocate the size") {
     program.add_many(5000, 352, kBuild);
     program.add_many(1, 352, kParse);

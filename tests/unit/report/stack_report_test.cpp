@@ -89,8 +89,8 @@ TEST_CASE("listings say who allocates blocks now of the sizes from before the tr
   input.old_blocks = {{112, {9936, 9936 * 112}, 64, 2}};
   const std::string sentence =
       "  note      untracked: 48 B in 2 blocks (allocated before tracking began)\n"
-      "            9,936 of 112 B: all 64 newer blocks of this size in use were\n"
-      "            allocated by fill(Node*)\n";
+      "  note      untracked: 9,936 of 112 B, caller unknown; all 64 newer ones in use\n"
+      "            were allocated by fill(Node*)\n";
   CHECK(holds(printed([&](Writer& out) { print_stacks(out, input, {false, 80}); }), sentence));
   CHECK(holds(printed([&](Writer& out) {
                 print_stack_groups(out, input, {}, "function", {false, 80});
@@ -361,7 +361,7 @@ TEST_CASE(
               "  33.4 %  683.6 KiB     300 blocks  of 2.0 KiB to 4.0 KiB\n"
               "\nBlocks in use, by who allocated them\n"
               "  untracked  48 B in 2 blocks (allocated before inject)\n"
-              "             9,936 of 112 B: all 64 newer blocks of this size in use were\n"
+              "             9,936 of 112 B, caller unknown; all 64 newer ones in use were\n"
               "             allocated by fill(Node*)\n"
               "  tracked    6.3 KiB in 65 blocks\n"
               "  98.5 %  6.3 KiB  64 blocks  fill(Node*) node.h:7\n"
