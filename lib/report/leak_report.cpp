@@ -1,12 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "report/garbage_text.h"
 #include "report/number_text.h"
 #include "report/reference_labels.h"
 #include "report/reference_report.h"
 #include "report/shell_word.h"
+#include "report/stack_lines.h"
 #include "report/stack_report.h"
 #include "report/terminal_text.h"
 
@@ -47,9 +51,49 @@ void print_kinds(Writer& out, const LeakCensus& census, size_t width) {
               width);
 }
 
+// The call stacks of the groups that are shown: no two that differ look alike.
+class GroupStacks {
+ public:
+  GroupStacks(const ReferenceReportInput& input, std::span<const LeakGroup> groups, size_t width)
+      : width_(width) {
+    for (const LeakGroup& group : groups) {
+      const bool is_new = std::find(stacks_.begin(), stacks_.end(), group.stack) == stacks_.end();
+      if (is_new && has_stack(input, group.stack)) stacks_.push_back(group.stack);
+    }
+    if (stacks_.empty()) return;
+    input_.emplace(StackReportInput{
+        input.metadata, input.recorded, none_, StackOrder::kLiveBytes, stacks_, {}, {}});
+    lines_.emplace(*input_, width);
+  }
+  GroupStacks(const GroupStacks&) = delete;
+  GroupStacks& operator=(const GroupStacks&) = delete;
+
+  void print(Writer& out, uint32_t stack, const std::string& indent) const {
+    constexpr size_t kFramesShown = 6;
+    const auto found = std::find(stacks_.begin(), stacks_.end(), stack);
+    if (found == stacks_.end()) return;
+    StackEnd end{};
+    const auto frames = lines_->lines_of(static_cast<size_t>(found - stacks_.begin()), end);
+    for (size_t i = 0; i < std::min(kFramesShown, frames.size()); ++i) {
+      const std::string& place = frames[i].place;
+      const std::string text = frames[i].function + (place.empty() ? "" : "  " + place);
+      out.write(indent + clipped(text, width_ - indent.size()) + "\n");
+    }
+    if (frames.size() <= kFramesShown) return;
+    out.write(indent +
+              fmt::format("… {}\n", count_text(frames.size() - kFramesShown, "more", "more")));
+  }
+
+ private:
+  size_t width_;
+  StackCensus none_;
+  std::vector<uint32_t> stacks_;
+  std::optional<StackReportInput> input_;
+  std::optional<StackLines> lines_;
+};
+
 void print_group(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
-                 const LeakGroup& group, const Ink& ink, size_t width) {
-  constexpr size_t kFramesShown = 6;
+                 const LeakGroup& group, const GroupStacks& stacks, const Ink& ink, size_t width) {
   const LeakedBlock& example = census.blocks[census.sources[group.largest].block];
   out.write("\n");
   print_lines(
@@ -58,7 +102,7 @@ void print_group(Writer& out, const ReferenceReportInput& input, const LeakCensu
                   fmt::format("in {}", count_text(group.retained_blocks, "block", "blocks")),
                   group_text(input, group)),
       width);
-  print_stack_of(out, input, group.stack, kFramesShown, "      ", width);
+  stacks.print(out, group.stack, "      ");
   out.write(ink.dim(fmt::format("      {}{}", group.count == 1 ? "at " : "the largest at ",
                                 address_text(example.address))) +
             "\n");
@@ -98,6 +142,33 @@ void write_json_leak_group(JsonWriter& json, const ReferenceReportInput& input,
   json.end_object();
 }
 
+// Of a leak from before the tracker nothing more is known, of a newer one who allocated it.
+void print_next_of_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
+                         std::span<const LeakGroup> shown, const Ink& ink, size_t width) {
+  const bool is_old = census.groups.front().stack == 0;
+  if (is_old && can_still_be_tracked(input.metadata)) {
+    print_tracking_of_leaks(out, input.metadata, ink, width);
+    return;
+  }
+  const bool is_tracked = input.metadata.tracker && input.metadata.tracker->recording;
+  const auto newer =
+      std::find_if(shown.begin(), shown.end(), [](const LeakGroup& one) { return one.stack != 0; });
+  const bool has_newer = is_old && is_tracked && newer != shown.end();
+  std::string why = "To see what the largest one retains, and what points to it:";
+  if (has_newer) {
+    why = "The call stacks above tell who leaks now; of the largest one none is known (" +
+          untracked_text(input.metadata) +
+          "). To see what the largest with a stack retains, and what points to it:";
+  } else if (is_old && is_tracked) {
+    why = "No stack is known of the largest one (" + untracked_text(input.metadata) +
+          "). To see what it retains:";
+  }
+  const LeakGroup& group = has_newer ? *newer : census.groups.front();
+  const Address example = census.blocks[census.sources[group.largest].block].address;
+  print_next(out, why, fmt::format("heapsnap why {} {}", address_text(example), source_word(input)),
+             ink, width);
+}
+
 }  // namespace
 
 void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,
@@ -132,8 +203,10 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
     return;
   }
   const size_t shown = limit == 0 ? census.groups.size() : std::min(limit, census.groups.size());
-  for (size_t i = 0; i < shown; ++i) {
-    print_group(out, input, census, census.groups[i], ink, width);
+  const std::span<const LeakGroup> shown_groups = std::span(census.groups).first(shown);
+  const GroupStacks stacks(input, shown_groups, width);
+  for (const LeakGroup& group : shown_groups) {
+    print_group(out, input, census, group, stacks, ink, width);
   }
   if (shown < census.groups.size()) {
     uint64_t rest = 0;
@@ -154,20 +227,7 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
               "A program that keeps addresses in another form (tagged, packed, or in the kernel as "
               "epoll_data) hides its blocks: they look leaked, and are in use.",
               width);
-  const LeakGroup& first = census.groups.front();
-  const Address example = census.blocks[census.sources[first.largest].block].address;
-  if (first.stack == 0 && can_still_be_tracked(input.metadata)) {
-    print_tracking_of_leaks(out, input.metadata, ink, width);
-  } else {
-    const bool is_tracked = input.metadata.tracker && input.metadata.tracker->recording;
-    const std::string why = first.stack == 0 && is_tracked
-                                ? "No stack is known of the largest one (" +
-                                      untracked_text(input.metadata) + "). To see what it retains:"
-                                : "To see what the largest one retains, and what points to it:";
-    print_next(out, why,
-               fmt::format("heapsnap why {} {}", address_text(example), source_word(input)), ink,
-               width);
-  }
+  print_next_of_leaks(out, input, census, shown_groups, ink, width);
 }
 
 void print_json_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensus& census,

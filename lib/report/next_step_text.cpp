@@ -32,7 +32,8 @@ std::string subject_text(const NextStep& next) {
                                size_text(next.free_bytes))
                  : fmt::format("{}'s heap takes {}.", next.name, size);
     case NextSubject::kFree: return fmt::format("{} is free in malloc's heaps.", size);
-    case NextSubject::kInUse: return fmt::format("The program has {} in use.", size);
+    case NextSubject::kInUse:
+      return fmt::format("The program's blocks in use take {} of resident memory.", size);
   }
   return {};
 }

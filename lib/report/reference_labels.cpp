@@ -52,10 +52,6 @@ std::string unnamed_label(const SnapshotMetadata& metadata, const RootPlace& pla
   return label;
 }
 
-bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
-  return input.metadata.tracker && stack != 0 && stack < input.recorded.stacks.sites.size();
-}
-
 // `name`: of the variable or function.
 std::string label_of(const SnapshotMetadata& metadata, const RootPlace& place,
                      const std::string& name, uint32_t threads) {
@@ -243,6 +239,10 @@ void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, cons
   out.write(fmt::format("    heapsnap leaks {}\n", pid_word(metadata.process)));
   print_step(out, "If it leaks no more, start it with the tracker:", "heapsnap run -- COMMAND",
              width);
+}
+
+bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
+  return input.metadata.tracker && stack != 0 && stack < input.recorded.stacks.sites.size();
 }
 
 void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,

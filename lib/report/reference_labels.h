@@ -60,6 +60,8 @@ bool can_still_be_tracked(const SnapshotMetadata& metadata);
 // How to see, with a tracker, who allocates what is leaked.
 void print_tracking_of_leaks(Writer& out, const SnapshotMetadata& metadata, const Ink& ink,
                              size_t width);
+// Whether the call stack of that number is known.
+bool has_stack(const ReferenceReportInput& input, uint32_t stack);
 // The frames of a stack, innermost first, `most` of them; nothing where none is known.
 void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,
                     const std::string& indent, size_t width);

@@ -4,20 +4,28 @@
 
 namespace heapsnap {
 
-void print_first_screen(Writer& out, const ReportInput& input, const TextStyle& style) {
-  TextPage page(out, input, style);
+namespace {
+
+void print_what_matters(TextPage& page) {
   print_head(page);
   print_rss_table(page);
   print_in_use(page);
   print_largest_owners(page);
   print_advice(page);
   print_warnings(page);
+}
+
+}  // namespace
+
+void print_first_screen(Writer& out, const ReportInput& input, const TextStyle& style) {
+  TextPage page(out, input, style);
+  print_what_matters(page);
   print_next_step(page);
 }
 
 void print_report(Writer& out, const ReportInput& input, const TextStyle& style) {
-  print_first_screen(out, input, style);
   TextPage page(out, input, style);
+  print_what_matters(page);
   print_arenas(page);
   print_free_memory(page);
   print_sizes(page);
@@ -27,6 +35,7 @@ void print_report(Writer& out, const ReportInput& input, const TextStyle& style)
   print_damage(page);
   print_discovery(page);
   print_freeze(page);
+  print_next_step(page);
 }
 
 }  // namespace heapsnap

@@ -133,6 +133,7 @@ void print_head(Writer& out, const StackReportInput& input, const Ink& ink, size
   const TrackerRecord& tracker = *input.metadata.tracker;
   out.write(ink.bold(fmt::format("Process {}: {}", process.pid, printable(process.comm))) + "\n");
   std::string what = recording_text(tracker.sample_bytes);
+  if (tracker.sample_bytes != 0) what += ", from which sizes and counts are estimated,";
   if (tracker.recorded_ns != 0) what += " for " + duration_text(tracker.recorded_ns);
   if (has_other_sampling(input)) what += ", part of the time with another --sample";
   if (!tracker.recording) what += ", recording has stopped";

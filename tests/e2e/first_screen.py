@@ -172,7 +172,7 @@ class Case:
         with self.start("cache") as program:
             screen, stacks = self.track(program)
             screen.has_line(r"  99\.\d % +67\.1 MiB +200,000 blocks  of 352 B")
-            assert screen.why.startswith("The program has 65."), screen.why
+            assert screen.why.startswith("The program's blocks in use take 65."), screen.why
             assert "Blocks that exist now get no call stack; inject records new ones only." in screen.why, screen.why
             assert screen.resident("heapsnap's tracker") == 0
             assert "build_graph" in stacks, stacks
@@ -278,7 +278,7 @@ class Case:
             # Its contexts are in the snapshot: the server need not be asked.
             assert "pg_log_backend_memory_contexts" not in screen.why, screen.why
             assert "Run the query again in this session before you list them" in screen.why, screen.why
-            assert " in use. To see the server's memory contexts, by name: " in screen.why, screen.why
+            assert " of resident memory. To see the server's memory contexts, by name: " in screen.why, screen.why
             self.follow(screen)
             tracked = self.attach(backend)
             assert tracked.resident("heapsnap's tracker") > 1 > tracked.resident("other anonymous memory"), tracked.text

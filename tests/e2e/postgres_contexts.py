@@ -281,15 +281,15 @@ def check_graph(heapsnap, snapshot):
     objects = json.loads(run(heapsnap, "objects", snapshot, "-j"))["contexts"]
     of_name, blocks = collections.Counter(), collections.Counter()
     for row in objects:
-        blocks[f"block of memory context {row['name']}"] += row["malloc_blocks"]
-        of_name[f"block of memory context {row['name']}"] += row["in_heaps"]["bytes"] + row["in_mappings"]["bytes"]
+        blocks[f"{row['name']} (memory context)"] += row["malloc_blocks"]
+        of_name[f"{row['name']} (memory context)"] += row["in_heaps"]["bytes"] + row["in_mappings"]["bytes"]
     types = json.loads(run(heapsnap, "types", snapshot, "-j"))["types"]
     typed = {row["type"]: row["bytes"] for row in types}
     assert all(typed.get(name, 0) == size for name, size in of_name.items()), (of_name, typed)
     counted = {row["type"]: row["count"] for row in types}
     assert all(counted.get(name, 0) == count for name, count in blocks.items()), (blocks, counted)
     # These have nothing below them, and hold nothing of what comes after them in their parent's list.
-    row, = (row for row in types if row["type"] == "block of memory context index info")
+    row, = (row for row in types if row["type"] == "index info (memory context)")
     assert row["bytes"] <= row["retained_bytes"] <= row["bytes"] + 2000, row
     level = [row["level"] for row in objects]
     top = {row["name"]: index for index, row in enumerate(objects) if row["level"] == 1}

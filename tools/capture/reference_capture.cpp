@@ -105,8 +105,8 @@ void ReferenceCapture::decide(bool is_held) {
 void ReferenceCapture::leave_out() {
   map_.reset();
   record_.why_not = "it would have taken more than " + duration_text(kMostScanNs) +
-                    " of one processor, by estimate, to look at more than " +
-                    std::to_string(most_blocks_) + " blocks";
+                    " of one processor, by estimate, to find the references of more than " +
+                    count_text(most_blocks_) + " blocks";
 }
 
 // The same when the objects of runtimes are counted, too.
@@ -114,8 +114,8 @@ void ReferenceCapture::check_estimate() const {
   if (map_->blocks() <= most_blocks_) return;
   const uint64_t estimate_ns = estimated_scan_ns(map_->blocks(), bytes_to_look_at(*target_));
   throw GivenUp{"it would have taken " + duration_text(estimate_ns) +
-                " of one processor, by estimate, to look at " + std::to_string(map_->blocks()) +
-                " blocks"};
+                " of one processor, by estimate, to find the references of " +
+                count_text(map_->blocks()) + " blocks"};
 }
 
 void ReferenceCapture::take(const HeapModel& heap, const MemoryTaken& taken,

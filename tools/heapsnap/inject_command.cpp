@@ -32,7 +32,8 @@ constexpr const char* kInjectDescription =
     "\n"
     "What it does to the process: one thread is paused while a new thread is created beside it,\n"
     "which loads a library from memory and exits; the only thread of a process stays paused until\n"
-    "then, for some milliseconds. After that, all threads are paused while the entry\n"
+    "then, for some milliseconds, or tens of them where the program has many libraries or the\n"
+    "machine is busy. After that, all threads are paused while the entry\n"
     "points of malloc, free and the like are patched to jump to the library. inject prints how\n"
     "long each pause took: about a millisecond on an idle machine, more on a busy one. The "
     "library\n"
@@ -84,9 +85,9 @@ std::string need_text(std::optional<uint64_t> bytes, const TrackingOptions& opti
   }
   std::string text =
       "the tracker's tables will take some MiB, more with large libraries, and an eighth of the "
-      "heap that new blocks use";
+      "memory of new blocks";
   if (bytes) {
-    text += fmt::format(": {} once that is as much as malloc has now ({})",
+    text += fmt::format(": {} once new blocks take as much as malloc has now ({})",
                         size_text(*bytes / kSlotShare), size_text(*bytes));
   }
   return text;

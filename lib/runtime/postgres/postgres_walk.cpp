@@ -70,7 +70,7 @@ uint32_t PostgresWalk::class_of(const PostgresBlock& block) {
   const auto [found, is_new] = classes_.try_emplace({name, is_first, is_set}, 0);
   if (is_new) {
     ObjectClass one;
-    one.name = name.empty() ? "block of a memory context" : "block of memory context " + name;
+    one.name = name.empty() ? "block of a memory context" : name + " (memory context)";
     // Blocks of other kinds are linked by words inside of them, which nothing else leads to.
     one.is_held_by_links = is_first || is_set;
     if (is_set) {

@@ -7,8 +7,8 @@
 // What malloc has given and no context has is counted, too: libraries' own memory, and contexts
 // that were deleted and are kept, with their first block, for the next one that is made.
 //
-// In the graph of references a block's type says which context it is of ("block of memory context
-// index info"), and what is free at its end holds nothing. Whoever knows a context does not hold
+// In the graph of references a block's type says which context it is of ("index info (memory
+// context)"), and what is free at its end holds nothing. Whoever knows a context does not hold
 // it, but the one above it does; each of those right below the top is a root, with all below it:
 //
 //   TopMemoryContext ─► CacheMemoryContext ─► index info    "memory context CacheMemoryContext"

@@ -145,9 +145,9 @@ TEST_CASE("in the graph a block is of its context, and what is free at its end h
       }
       return ObjectClass{};
     };
-    CHECK(class_at(postgres.top).name == "block of memory context TopMemoryContext");
-    CHECK(class_at(set).name == "block of memory context CacheMemoryContext");
-    CHECK(class_at(more).name == "block of memory context CacheMemoryContext");
+    CHECK(class_at(postgres.top).name == "TopMemoryContext (memory context)");
+    CHECK(class_at(set).name == "CacheMemoryContext (memory context)");
+    CHECK(class_at(more).name == "CacheMemoryContext (memory context)");
     CHECK(class_at(set).is_held_by_links);
     const uint32_t next = postgres.layout.set_block_next;
     CHECK(class_at(set).links == (ObjectClass::word_bit(postgres.layout.set_blocks) |
