@@ -92,7 +92,8 @@ TEST_CASE("it says what inject cannot show, and what else gives memory back or t
   next.has_objects = true;
   // They come before call stacks.
   CHECK(text_of(next).why ==
-        "The program's blocks in use take 1.0 MiB of resident memory. To see the server's memory contexts, by name:");
+        "The program's blocks in use take 1.0 MiB of resident memory. To see the server's memory "
+        "contexts, by name:");
   CHECK(text_of(next).commands == std::vector<std::string>{"heapsnap objects server.hsnap"});
   CHECK(text_of(next).more[0].commands ==
         std::vector<std::string>{"heapsnap inject 4242", "heapsnap stacks 4242"});
