@@ -243,22 +243,9 @@ class Folding {
   std::optional<std::pair<Edge, uint32_t>> last_;
 };
 
-// Of what several hold together there is less to tell, so one that holds half as much comes first.
-uint32_t owner_of_example(const OwnerTree& tree) {
-  const std::vector<uint32_t>& owners = tree.children[0];
-  if (owners.empty()) return OwnerTree::kNoOwner;
-  const auto named = std::find_if(owners.begin(), owners.end(), [&tree](uint32_t owner) {
-    return tree.nodes[owner].kind != OwnerNode::Kind::kSeveral;
-  });
-  const auto retained = [&tree](uint32_t owner) { return tree.nodes[owner].retained.bytes; };
-  return named != owners.end() && retained(*named) >= retained(owners.front()) / 2 ? *named
-                                                                                   : owners.front();
-}
-
-// A block of those that the owner's memory spreads to: what leads to it is the most that there is
-// to tell.
-BlockNumber example_of(const OwnerTree& tree, uint32_t owner) {
-  if (owner == OwnerTree::kNoOwner) return kNoBlock;
+// The node of those blocks that the owner's memory spreads to: what leads to one of them is the
+// most that there is to tell. 0: it has none.
+uint32_t blocks_of_example(const OwnerTree& tree, uint32_t owner) {
   uint32_t at = owner;
   while (!tree.children[at].empty()) {
     const uint32_t next = tree.children[at].front();
@@ -266,8 +253,55 @@ BlockNumber example_of(const OwnerTree& tree, uint32_t owner) {
     if (are_blocks && tree.nodes[next].retained.bytes < tree.nodes[at].retained.bytes / 2) break;
     at = next;
   }
-  return tree.nodes[at].kind == OwnerNode::Kind::kBlocks ? tree.nodes[at].example : kNoBlock;
+  return tree.nodes[at].kind == OwnerNode::Kind::kBlocks ? at : 0;
 }
+
+// Of what several hold together there is less to tell, so one that holds half as much comes first.
+std::vector<OwnerTree::Example> find_examples(const OwnerTree& tree) {
+  constexpr uint64_t kWorthSaying = 10;  // one part in ten
+  const std::vector<uint32_t>& owners = tree.children[0];
+  const auto retained = [&tree](uint32_t owner) { return tree.nodes[owner].retained.bytes; };
+  const auto is_single = [&tree](uint32_t owner) {
+    return tree.nodes[owner].kind != OwnerNode::Kind::kSeveral;
+  };
+  std::vector<OwnerTree::Example> examples;
+  const auto add = [&](uint32_t owner) {
+    if (const uint32_t blocks = blocks_of_example(tree, owner)) examples.push_back({owner, blocks});
+  };
+  if (owners.empty()) return examples;
+  const auto single = std::find_if(owners.begin(), owners.end(), is_single);
+  const bool is_half = single != owners.end() && retained(*single) >= retained(owners.front()) / 2;
+  const uint32_t first = is_half ? *single : owners.front();
+  add(first);
+  for (const uint32_t owner : owners) {
+    if (examples.size() >= OwnerTree::kMostExamples) break;
+    if (owner == first || !is_single(owner)) continue;
+    if (retained(owner) < tree.in_use.bytes / kWorthSaying) break;
+    add(owner);
+  }
+  return examples;
+}
+
+// Where each node's example is, once the pass over the blocks has come by; ascending.
+class ExamplePlaces {
+ public:
+  explicit ExamplePlaces(std::vector<OwnerNode>& nodes) {
+    for (OwnerNode& node : nodes) {
+      if (node.kind == OwnerNode::Kind::kBlocks) wanted_.push_back(&node);
+    }
+    std::sort(wanted_.begin(), wanted_.end(),
+              [](const OwnerNode* a, const OwnerNode* b) { return a->example < b->example; });
+  }
+  void see(const SnapshotBlock& block) {
+    for (; next_ < wanted_.size() && wanted_[next_]->example <= block.number; ++next_) {
+      if (wanted_[next_]->example == block.number) wanted_[next_]->example_at = block.address;
+    }
+  }
+
+ private:
+  std::vector<OwnerNode*> wanted_;
+  size_t next_ = 0;
+};
 
 LargeArray<uint32_t> positions_of(const DominatorTree& tree, size_t nodes) {
   LargeArray<uint32_t> positions(nodes);
@@ -329,15 +363,15 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   }
   OwnerTree result = std::move(folding).finish();
   result.of_several = std::move(of_several);
-  result.example_owner = owner_of_example(result);
-  const BlockNumber example = example_of(result, result.example_owner);
+  ExamplePlaces places(result.nodes);
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
-    if (block.number == example) result.example = block.address;
+    places.see(block);
     if (block.is_mallocs_own) return;
     result.in_use.add(block.usable);
     if (reached.contains(block.number)) return;
     (garbage.contains(block.number) ? result.garbage : result.leaked).add(block.usable);
   });
+  result.examples = find_examples(result);
   return result;
 }
 

@@ -52,9 +52,10 @@ struct OwnerNode {
   bool has_references = false;
   uint64_t least_size = 0;
   uint64_t most_size = 0;
-  BlockNumber example = kNoBlock;
-  Tally own = {};       // the blocks themselves
-  Tally retained = {};  // with all below
+  BlockNumber example = kNoBlock;  // one of the blocks
+  Address example_at = {};         // the same; null: there are none
+  Tally own = {};                  // the blocks themselves
+  Tally retained = {};             // with all below
 };
 
 struct OwnerTree {
@@ -66,11 +67,14 @@ struct OwnerTree {
   Tally in_use;                                 // all blocks but malloc's own
   Tally leaked;                                 // of these, what no root leads to, and no
   Tally garbage;                                // of language runtimes (garbage_of())
-  // The first block of the kind that most of what the largest owner holds spreads to, or a single
-  // one that holds half as much at least; null: there are none.
-  Address example;
-  static constexpr uint32_t kNoOwner = 0;
-  uint32_t example_owner = kNoOwner;  // the node of that owner
+  // Of the largest owner, or a single one that holds half as much at least, and of single ones that
+  // hold 10 % of all: the node of blocks that most of what it holds spreads to.
+  struct Example {
+    uint32_t owner = 0;  // both are nodes
+    uint32_t blocks = 0;
+  };
+  static constexpr size_t kMostExamples = 3;
+  std::vector<Example> examples;
 };
 
 // At most 40 bytes a block where each has one reference and a half. Throws Error{kBadInput} when

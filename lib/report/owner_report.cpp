@@ -201,6 +201,7 @@ void write_json_node(JsonWriter& json, const ReferenceReportInput& input, const 
       write_json_type(json, input, node.type);
       json.member("least_size", node.least_size);
       json.member("most_size", node.most_size);
+      json.member("addr", node.example_at);
       if (node.held_at < OwnerNode::kElement) json.member("held_at", node.held_at);
       if (listing.by == OwnerGrouping::kStack) write_json_stack(json, input, node.stack);
       break;
@@ -235,7 +236,14 @@ bool has_objects(const RuntimeModel& runtimes) {
   return !runtimes.classes.empty() || !runtimes.contexts.empty();
 }
 
-// What one of the blocks of the largest owner is held by; what the blocks are; what grows.
+std::string label_of_owner(const ReferenceReportInput& input, const OwnerTree& tree, uint32_t owner,
+                           size_t width) {
+  const OwnerNode& node = tree.nodes[owner];
+  return node.kind == OwnerNode::Kind::kPlace ? labels_of(input, tree).of_place(node.place, width)
+                                              : blocks_label(input, {}, node, width);
+}
+
+// What one of the blocks of the largest owners is held by; what the blocks are; what grows.
 void print_next_steps(Writer& out, const ReferenceReportInput& input, const OwnerTree& tree,
                       const Ink& ink, size_t width) {
   const std::string source = source_word(input);
@@ -255,15 +263,21 @@ void print_next_steps(Writer& out, const ReferenceReportInput& input, const Owne
                             : "To see the objects of the language runtime, by class:",
                "heapsnap objects " + source, width);
   }
-  if (!tree.example.is_null()) {
-    const char* why = "To see each step that leads to a block of the largest owner:";
-    if (tree.nodes[tree.example_owner].kind == OwnerNode::Kind::kSeveral) {
+  for (size_t i = 0; i < tree.examples.size(); ++i) {
+    const auto [owner, blocks] = tree.examples[i];
+    std::string why = "To see each step that leads to a block of the largest owner:";
+    if (i != 0) {
+      constexpr size_t kRoomBesideName = 12;
+      why = "The same of " + label_of_owner(input, tree, owner, width - kRoomBesideName - 2) + ":";
+    } else if (tree.nodes[owner].kind == OwnerNode::Kind::kSeveral) {
       why = "To see which roots lead to a block of the largest row, the nearest first:";
-    } else if (tree.example_owner != tree.children[0].front()) {
+    } else if (owner != tree.children[0].front()) {
       why = "To see each step that leads to a block of the largest single owner:";
     }
-    print_step(out, why, fmt::format("heapsnap why {} {}", address_text(tree.example), source),
-               width);
+    print_step(
+        out, why,
+        fmt::format("heapsnap why {} {}", address_text(tree.nodes[blocks].example_at), source),
+        width);
   }
   print_growth_step(out, input.metadata, input.snapshot_path, width);
 }

@@ -59,7 +59,7 @@ TEST_CASE("a table's elements are one node, and what each holds another") {
   CHECK(texts.least_size == 24);
   CHECK(texts.most_size == 56);
   // What leads to the table itself, the first line says.
-  CHECK(tree.example == heap.address_of(table + 1));
+  CHECK(tree.nodes[tree.examples.at(0).blocks].example_at == heap.address_of(table + 1));
 }
 
 TEST_CASE("a list and a tree are one node each, however deep") {
@@ -183,6 +183,25 @@ TEST_CASE("what threads were started with is the variable's that leads to it") {
   CHECK(tree.of_several == std::vector<uint32_t>{app, own});
 }
 
+TEST_CASE("other owners of a tenth of all have an example, too, and each node one of its blocks") {
+  HandmadeHeap heap;
+  std::vector<BlockNumber> blocks;
+  for (const size_t size : {4000, 1000, 2000, 3000, 100}) {
+    blocks.push_back(heap.add(size));
+    heap.hold(heap.add_place(RootKind::kVariable, std::to_string(size)), blocks.back());
+  }
+  const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+  REQUIRE(tree.examples.size() == OwnerTree::kMostExamples);
+  const std::vector<size_t> largest = {0, 3, 2};
+  for (size_t i = 0; i < largest.size(); ++i) {
+    const auto& [owner, at] = tree.examples[i];
+    CHECK(owner == tree.children[0][i]);
+    CHECK(tree.nodes[at].example_at == heap.address_of(blocks[largest[i]]));
+  }
+  const uint32_t last = tree.children[tree.children[0].back()].front();
+  CHECK(tree.nodes[last].example_at == heap.address_of(blocks.back()));
+}
+
 TEST_CASE("the example is of an owner that has its blocks alone, if one has enough of them") {
   for (const size_t alone : {0, 24, 600}) {
     HandmadeHeap heap;
@@ -199,7 +218,7 @@ TEST_CASE("the example is of an owner that has its blocks alone, if one has enou
     }
     const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
     CHECK(tree.nodes[tree.children[0][0]].kind == OwnerNode::Kind::kSeveral);
-    CHECK(tree.example == heap.address_of(wanted));
+    CHECK(tree.nodes[tree.examples.at(0).blocks].example_at == heap.address_of(wanted));
   }
 }
 
