@@ -44,6 +44,7 @@ bool eventually(Condition done, std::chrono::seconds patience = std::chrono::sec
 inline void check_end(LiveTarget& target) {
   auto seen = target.finish();
   CHECK(target.exit_status() == 0);
+  INFO((seen.contains("error") ? seen.at("error") : 0));
   CHECK(seen.at("errors") == 0);
 }
 

@@ -3,14 +3,16 @@
 //
 // Says "ready", sleeps by turns until its standard input ends, and then says
 //
-//   errors=0 early=0 late=0 locks=0 sleeps=123
+//   errors=0 error=0 early=0 late=0 locks=0 sleeps=123
 //
-// where `locks` says whether the C library has this thread lock against others, and `late` counts
-// sleeps of more than three times their length, which a busy machine alone does not explain.
+// where `error` is the errno of the last one (poll's and 1000), `locks` says whether the C library has
+// this thread lock against others, and `late` counts sleeps of more than three times their length,
+// which a busy machine alone does not explain.
 #include <poll.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 
 namespace {
@@ -34,6 +36,7 @@ unsigned counts_on_others() {
 
 int main() {
   long errors = 0;
+  int error = 0;
   long early = 0;
   long late = 0;
   long sleeps = 0;
@@ -43,9 +46,9 @@ int main() {
     const double begin = now_ms();
     if (sleeps % 2 == 0) {
       const timespec time{0, kMilliseconds * 1000000};
-      if (nanosleep(&time, nullptr) != 0) ++errors;
+      if (nanosleep(&time, nullptr) != 0) ++errors, error = errno;
     } else {
-      if (poll(nullptr, 0, kMilliseconds) != 0) ++errors;
+      if (poll(nullptr, 0, kMilliseconds) != 0) ++errors, error = errno + 1000;
     }
     const double took = now_ms() - begin;
     if (took < kMilliseconds - 1) ++early;
@@ -54,7 +57,7 @@ int main() {
     pollfd input{0, POLLIN, 0};
     if (poll(&input, 1, 0) > 0) break;
   }
-  std::printf("errors=%ld early=%ld late=%ld locks=%u sleeps=%ld\n", errors, early, late,
-              counts_on_others(), sleeps);
+  std::printf("errors=%ld error=%d early=%ld late=%ld locks=%u sleeps=%ld\n", errors, error, early,
+              late, counts_on_others(), sleeps);
   return 0;
 }

@@ -64,14 +64,16 @@ bool StoppedCaller::lay_frames(std::span<const SystemCall> chain) {
 
   SigreturnStack stack(note_address(), gadget_.restore_rt);
   std::array<std::byte, kCodeLookedAt> code{};
-  memory_.read(Address(own_registers_.rip - code.size()), code);
-  home_ = stack.push(restarted_registers(own_registers_, code), own_mask_, state);
-  uint64_t next = home_;  // the last call does not return, so this is never reached
+  memory_.read(Address(call_end(own_registers_) - code.size()), code);
+  uint64_t next = note_address();  // the last call does not return, so this is never reached
   for (size_t i = chain.size(); i-- > 0;) {
     next = stack.push(registers_for(chain[i], own_registers_, gadget_.syscall_ret, next),
                       kAllBlocked, {});
   }
   clone_stack_ = next;
+  // Lowest, since the thread's stack pointer is set to it: if we die before its signals are
+  // blocked, a handler may run below.
+  home_ = stack.push(restarted_registers(own_registers_, code), own_mask_, state);
   frames_ = stack.bottom();
   std::vector<std::byte> frames(stack.bytes().begin(), stack.bytes().end());
   const auto note = std::as_bytes(std::span(kNote));

@@ -39,6 +39,14 @@ long long result_of(const user_regs_struct& registers) {
   return static_cast<long long>(registers.rax);
 }
 
+constexpr size_t kSyscallSize = 2;  // `syscall`, `sysenter` and `int 0x80`
+
+// Whether the kernel has set the registers for restart_syscall(2), and the thread has not made the
+// call yet. No program makes it.
+bool is_about_to_continue(const user_regs_struct& registers) {
+  return registers.rax == SYS_restart_syscall && is_in_syscall(registers);
+}
+
 }  // namespace
 
 bool is_broken_by_stop(long number) {
@@ -86,7 +94,6 @@ std::optional<long> restartable_number(std::span<const std::byte> code_before) {
                                     long{SYS_futex}};
   constexpr std::byte kMovEax{0xb8};  // mov $imm32,%eax
   constexpr size_t kMovSize = 5;
-  constexpr size_t kSyscallSize = 2;
   for (size_t end = code_before.size(); end >= kMovSize + kSyscallSize; --end) {
     const auto mov = code_before.subspan(end - kSyscallSize - kMovSize, kMovSize);
     if (mov[0] != kMovEax) continue;
@@ -99,9 +106,20 @@ std::optional<long> restartable_number(std::span<const std::byte> code_before) {
   return std::nullopt;
 }
 
+uint64_t call_end(const user_regs_struct& registers) {
+  return registers.rip + (is_about_to_continue(registers) ? kSyscallSize : 0);
+}
+
 user_regs_struct restarted_registers(const user_regs_struct& registers,
                                      std::span<const std::byte> code_before) {
   user_regs_struct restarted = registers;
+  if (is_about_to_continue(registers)) {
+    restarted.orig_rax = static_cast<unsigned long long>(-1);
+    if (const auto number = restartable_number(code_before)) {
+      restarted.rax = static_cast<unsigned long long>(*number);
+    }
+    return restarted;
+  }
   if (!is_in_syscall(registers)) return restarted;
   restarted.orig_rax = static_cast<unsigned long long>(-1);
   const long long result = result_of(registers);
@@ -109,7 +127,7 @@ user_regs_struct restarted_registers(const user_regs_struct& registers,
       result != kRestartBlock) {
     return restarted;
   }
-  restarted.rip -= 2;  // `syscall`, `sysenter` and `int 0x80` are two bytes each
+  restarted.rip -= kSyscallSize;
   restarted.rax = registers.orig_rax;
   if (registers.orig_rax == SYS_restart_syscall) {
     // Unless it is replaced, restart_syscall(2) fails with EINTR.

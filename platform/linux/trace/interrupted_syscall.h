@@ -53,10 +53,14 @@ bool is_in_syscall(const user_regs_struct& registers);
 // system call they are returned unchanged.
 //
 // A sleep that was interrupted before continues as restart_syscall(2), which only the kernel can
-// resume; it becomes the original call if `code_before`, the bytes up to and including the system
-// call instruction, shows which. Otherwise the call returns EINTR.
+// resume; it becomes the original call if `code_before`, the bytes up to call_end(), shows which.
+// Otherwise the call returns EINTR. So it is if the thread was stopped again before it made that
+// call: a busy machine lets it run only later.
 user_regs_struct restarted_registers(const user_regs_struct& registers,
                                      std::span<const std::byte> code_before = {});
+// The address behind the system call instruction that the thread is in, or is about to execute for
+// the kernel.
+uint64_t call_end(const user_regs_struct& registers);
 // The number that the code loads right before its system call, if it is one of the calls that
 // restart_syscall(2) continues.
 std::optional<long> restartable_number(std::span<const std::byte> code_before);

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <span>
 
 using namespace heapsnap;
 
@@ -146,6 +147,27 @@ TEST_CASE("a sleep that the kernel would continue is begun anew") {
   CHECK(begun_anew(registers).orig_rax == SYS_poll);
   registers.orig_rax = static_cast<unsigned long long>(-1);
   CHECK_FALSE(is_continued_by_restart(registers));
+}
+
+TEST_CASE("a sleep that is stopped again before the kernel continues it is begun anew, too") {
+  constexpr std::array<unsigned char, 7> kCode{0xb8, SYS_clock_nanosleep, 0, 0, 0, 0x0f, 0x05};
+  const auto code = std::as_bytes(std::span(kCode));
+  user_regs_struct registers{};
+  registers.rip = 0x1000 + 5;
+  registers.rax = SYS_restart_syscall;
+  registers.orig_rax = SYS_clock_nanosleep;
+  CHECK(call_end(registers) == 0x1000 + 7);
+  const user_regs_struct anew = restarted_registers(registers, code);
+  CHECK(anew.rip == registers.rip);
+  CHECK(anew.rax == SYS_clock_nanosleep);
+  CHECK(anew.orig_rax == static_cast<unsigned long long>(-1));
+  // It is in the call.
+  registers.rip = 0x1000 + 7;
+  registers.rax = kRestartBlock;
+  registers.orig_rax = SYS_restart_syscall;
+  CHECK(call_end(registers) == registers.rip);
+  CHECK(restarted_registers(registers, code).rax == SYS_clock_nanosleep);
+  CHECK(restarted_registers(registers, code).rip == registers.rip - 2);
 }
 
 TEST_CASE("a thread whose filter kills for restart_syscall(2) never makes it") {
