@@ -5,9 +5,9 @@
 //
 //   errors=0 error=0 early=0 late=0 locks=0 sleeps=123
 //
-// where `error` is the errno of the last one (poll's and 1000), `locks` says whether the C library has
-// this thread lock against others, and `late` counts sleeps of more than three times their length,
-// which a busy machine alone does not explain.
+// where `error` is the errno of the last one (poll's and 1000), `locks` says whether the C library
+// has this thread lock against others, and `late` counts sleeps of more than three times their
+// length, which a busy machine alone does not explain.
 #include <poll.h>
 #include <time.h>
 #include <unistd.h>
