@@ -124,11 +124,7 @@ NextRuntime runtime_of(const SnapshotMetadata& metadata) {
 }
 
 bool could_record_functions(const NextStepFacts& facts) {
-  const auto is_recorded = [](const CallNode& node) {
-    return is_interpreted(node.module, node.return_address);
-  };
-  if (facts.stacks != nullptr && std::ranges::any_of(facts.stacks->nodes, is_recorded))
-    return false;
+  if (facts.stacks != nullptr && has_interpreted_frames(*facts.stacks)) return false;
   return recordable_language(facts.metadata.mappings).has_value();
 }
 

@@ -161,6 +161,12 @@ bool is_interpreted(int32_t module, Address return_address) {
   return module < 0 && (return_address.value() & tracker::kInterpreterFrame) != 0;
 }
 
+bool has_interpreted_frames(const CallStacks& stacks) {
+  return std::any_of(stacks.nodes.begin(), stacks.nodes.end(), [](const CallNode& node) {
+    return is_interpreted(node.module, node.return_address);
+  });
+}
+
 void merge_interpreted_frames(CallStacks& stacks, AddressRange loop) {
   if (std::none_of(stacks.nodes.begin(), stacks.nodes.end(), is_one)) return;
   MergedPaths paths(stacks.nodes);

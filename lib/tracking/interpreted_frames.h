@@ -52,6 +52,8 @@ struct InterpretedFunction {
 
 // Whether what a node has for its module and return address is a frame of an interpreter.
 bool is_interpreted(int32_t module, Address return_address);
+// Whether any frame of these stacks is one.
+bool has_interpreted_frames(const CallStacks& stacks);
 
 // Puts frames of an interpreter at their places in all stacks. `loop`: the code of the
 // interpreter's loop; of a stack without one they stay outermost, in their order. Nodes that no

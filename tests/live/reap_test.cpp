@@ -34,6 +34,15 @@ FreezeRecord freeze_and(pid_t pid, const std::function<void()>& meanwhile) {
   return frozen->record();
 }
 
+// A copy can be made, and nothing of it is left.
+void copy_once(pid_t pid) {
+  const FreezeRecord record = freeze_and(pid, [] {});
+  INFO(record.why);
+  REQUIRE(record.method == FreezeMethod::kFork);
+  CHECK(notes_of(record) == "");
+  REQUIRE(footprint_of(pid).children.empty());
+}
+
 }  // namespace
 
 TEST_CASE("a target that executes another program while the copy lives is unharmed") {
@@ -193,11 +202,7 @@ TEST_CASE("a process that gets a signal at every stop is copied, and nothing of 
     CAPTURE(action);
     LiveTarget target({SIGNAL_SENDER, action});
     for (int i = 0; i < scaled(30, 300); ++i) {
-      const FreezeRecord record = freeze_and(target.pid(), [] {});
-      INFO(record.why);
-      REQUIRE(record.method == FreezeMethod::kFork);
-      CHECK(notes_of(record) == "");
-      REQUIRE(footprint_of(target.pid()).children.empty());
+      copy_once(target.pid());
     }
     check_end(target);
   }
@@ -209,11 +214,7 @@ TEST_CASE("a process none of whose threads stands on a stack of its own is copie
     LiveTarget target({FIBER_RUNNER, threads});
     const Footprint before = footprint_of(target.pid());
     for (int i = 0; i < scaled(30, 300); ++i) {
-      const FreezeRecord record = freeze_and(target.pid(), [] {});
-      INFO(record.why);
-      REQUIRE(record.method == FreezeMethod::kFork);
-      CHECK(notes_of(record) == "");
-      REQUIRE(footprint_of(target.pid()).children.empty());
+      copy_once(target.pid());
     }
     CHECK(difference("mapping", before.mappings, footprint_of(target.pid()).mappings) == "");
     check_end(target);

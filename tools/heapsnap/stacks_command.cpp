@@ -32,6 +32,7 @@
 #include "tools/heapsnap/step_line.h"
 #include "tools/heapsnap/temporary_snapshot.h"
 #include "tools/heapsnap/tracked_stacks.h"
+#include "tracking/interpreted_frames.h"
 
 namespace heapsnap {
 
@@ -189,11 +190,7 @@ std::string way_to_names(const TrackerRecord& tracker, const std::string& label)
 // For a program whose functions an interpreter runs, and nobody recorded; returns whether it is.
 bool print_step_to_functions(Writer& out, const SnapshotMetadata& metadata,
                              const CallStacks& stacks, bool is_running, size_t width) {
-  if (std::ranges::any_of(stacks.nodes, [](const CallNode& node) {
-        return is_interpreted(node.module, node.return_address);
-      })) {
-    return false;
-  }
+  if (has_interpreted_frames(stacks)) return false;
   const auto language = recordable_language(metadata.mappings);
   if (!language) return false;
   print_step(out,
