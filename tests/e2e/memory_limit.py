@@ -7,6 +7,7 @@
 
 Skipped where no group can be made."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -82,7 +83,8 @@ def inject(heapsnap, program, group):
         done = run("inject")
         assert done.returncode == 0 and "its tables may take half of that" in done.stderr, done
         most = re.search(r"tables of at most ([\d.]+) MiB", done.stdout)
-        assert most and 10 < float(most[1]) <= 20, done.stdout
+        # Each CPU has up to 64 pages charged ahead (MEMCG_CHARGE_BATCH), which the kernel may take back meanwhile.
+        assert most and 10 < float(most[1]) <= (40 + os.cpu_count() / 4) / 2 + 0.05, done.stdout
         target.write()
         assert run("eject").returncode == 0
         # A limit of the user's own stands.
