@@ -14,7 +14,7 @@ UBUNTU = "http://archive.ubuntu.com/ubuntu"
 UBUNTU_KEYRING = "pool/main/u/ubuntu-keyring/ubuntu-keyring_2021.03.26_all.deb"
 # Of "Ubuntu Archive Automatic Signing Key (2018)".
 UBUNTU_KEY = "F6ECB3762474EDA9D21B7022871920D1991BC93C"
-UBUNTU_SUITES = ("jammy",)
+UBUNTU_SUITES = ("jammy", "noble")
 SCRIPTS = pathlib.Path("/usr/share/debootstrap/scripts")
 LEAST = ("python3-minimal",)
 # Of the suite with the newest Python, its library as well.
@@ -75,9 +75,9 @@ def make(folder, suite, packages=()):
         words += ["--components=main,universe", f"--keyring={ubuntu_keyring(folder)}", suite, new, UBUNTU]
     else:
         words += [suite, new, system_mirror()]
-        # One that is newer than debootstrap: all since sarge are made in the same way.
-        if not (SCRIPTS / suite).exists():
-            words.append(SCRIPTS / "sid")
+    # One that is newer than debootstrap: all since sarge, and Ubuntu's since gutsy, are made in the same way.
+    if not (SCRIPTS / suite).exists():
+        words.append(SCRIPTS / ("gutsy" if suite in UBUNTU_SUITES else "sid"))
     done = subprocess.run(["debootstrap", *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)
     if done.returncode != 0:

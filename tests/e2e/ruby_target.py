@@ -4,10 +4,15 @@
 
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
 
+import distribution_root
+
+# Of versions that no Debian suite has: suites of Ubuntu.
+UBUNTU = {"3.2": "noble"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -47,9 +52,16 @@ def rubies(words):
     if os.geteuid() != 0:
         print("only root can chroot")
         sys.exit(77)
-    missing = subprocess.run(["sh", f"{HERE}/ruby_roots.sh", folder, *versions], check=False).returncode
-    for version in versions:
+    of_debian = [version for version in versions if version not in UBUNTU]
+    missing = 0
+    if of_debian:
+        missing = subprocess.run(["sh", f"{HERE}/ruby_roots.sh", folder, *of_debian], check=False).returncode
+    for version in of_debian:
         if os.path.exists(f"{folder}/{version}/usr/bin/ruby{version}"):
             yield version, [f"ruby{version}"], f"{folder}/{version}"
+    for version in versions:
+        if version in UBUNTU:
+            root = distribution_root.make(pathlib.Path(folder), UBUNTU[version], [f"ruby{version}"])
+            yield version, [f"ruby{version}"], str(root)
     if missing != 0:
         sys.exit(missing)

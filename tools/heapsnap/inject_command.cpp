@@ -108,7 +108,7 @@ int run_inject(const std::vector<std::string>& arguments) {
                 "innermost frames to keep per stack, 0: no limit (default: 64)");
   add_memory_limit(parser, memory_limit);
   parser.flag("interpreter-frames", options.interpreter_frames,
-              "also record the functions of Python (3.11-3.13) and Ruby (3.1, 3.3, 3.4) that run");
+              "also record the functions of Python (3.11-3.13) and Ruby (3.1-3.4) that run");
   parser.positional("PID", target);
   parser.example("heapsnap inject 4242", "then list the stacks: heapsnap stacks 4242");
   parser.example("heapsnap inject --sample 512KiB nginx", "by name, with next to no overhead");

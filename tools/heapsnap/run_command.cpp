@@ -140,7 +140,7 @@ int run_run(const std::vector<std::string>& words) {
                 "innermost frames to keep per stack, 0: no limit (default: 64)");
   add_memory_limit(parser, arguments.memory_limit);
   parser.flag("interpreter-frames", arguments.interpreter_frames,
-              "also record the functions of Python (3.11-3.13) and Ruby (3.1, 3.3, 3.4) that run");
+              "also record the functions of Python (3.11-3.13) and Ruby (3.1-3.4) that run");
   parser.flag("follow-children", arguments.follow_children,
               "also track the programs that COMMAND starts");
   parser.text("at-exit", arguments.at_exit, "FILE",

@@ -122,7 +122,7 @@ class RubyCallSearch {
     to.line_number = from.line_number;
     to.line_index_blocks = from.line_index_blocks;
     to.line_index_block_bytes = from.line_index_block_bytes;
-    to.text_has_length = from.class_path != RubyLayout::kNone ? 1 : 0;
+    to.text_has_length = from.has_wide_slots() ? 1 : 0;
   }
 
   Target& target_;

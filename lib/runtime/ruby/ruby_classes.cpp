@@ -30,8 +30,8 @@ bool RubyClasses::has_no_controls(std::string_view text) {
   });
 }
 
-RubyClasses::RubyClasses(Target& target, const RubyLayout& layout)
-    : space_(target.address_space()), layout_(layout), cache_(target.memory()) {}
+RubyClasses::RubyClasses(Target& target, const RubyLayout& layout, const RubyShapes& shapes)
+    : layout_(layout), shapes_(shapes), cache_(target.memory()) {}
 
 std::string RubyClasses::check(const RubyPlace& place) {
   constexpr uint64_t kNextId = 1 << 4;  // ID_SCOPE_SHIFT: the name that Ruby made next
@@ -116,11 +116,9 @@ std::optional<std::string> RubyClasses::text_of(uint64_t value, size_t longest) 
   if (!RubyValue::is_object(value)) return std::nullopt;
   const auto flags = cache_.word(Address(value), 8);
   if (!flags || RubyValue::type_of(*flags) != RubyType::kString) return std::nullopt;
-  // Since 3.2 there is a length in front of embedded bytes.
-  const bool has_length = layout_.class_path != RubyLayout::kNone;
   uint64_t length = 0;
   Address at;
-  if ((*flags & kNotEmbedded) == 0 && !has_length) {
+  if ((*flags & kNotEmbedded) == 0 && !layout_.has_wide_slots()) {
     length = *flags >> kShortLength & 0x1f;
     at = Address(value) + 16;
   } else {

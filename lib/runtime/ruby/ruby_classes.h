@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "runtime/ruby/ruby_layout.h"
+#include "runtime/ruby/ruby_objects.h"
 #include "runtime/ruby/ruby_place.h"
 #include "runtime/ruby/ruby_value.h"
 #include "target/page_cache.h"
@@ -39,7 +40,8 @@ class RubyClasses {
   static constexpr size_t kMostClasses = 1 << 20;
   static constexpr size_t kMostOthers = 4 << 20;
 
-  RubyClasses(Target& target, const RubyLayout& layout);
+  // `shapes` are those of `layout`, and stay.
+  RubyClasses(Target& target, const RubyLayout& layout, const RubyShapes& shapes);
   // Has to come first: checks what is known already of some names. Gives why they do not fit, one
   // clause; empty: they do.
   std::string check(const RubyPlace& place);
@@ -53,8 +55,7 @@ class RubyClasses {
   const std::vector<std::unique_ptr<RubyClass>>& all() const { return all_; }
   // What Ruby calls the class or module at `at`, singleton ones too.
   std::string name_of(uint64_t at) { return name_at(at, 0); }
-  // Calls see(ID, value, place of the value) for the variables of a class, in its table of them
-  // (up to 3.1).
+  // Calls see(ID, value, place of the value) for the variables of a class.
   template <typename See>
   void each_variable(uint64_t at, See see);
   // The same of a st_table.
@@ -85,8 +86,8 @@ class RubyClasses {
   std::string singleton_name(uint64_t at, unsigned depth);
   uint64_t attached_to(uint64_t at);
 
-  const AddressSpace& space_;
   const RubyLayout& layout_;
+  const RubyShapes& shapes_;
   PageCache cache_;
   uint64_t path_key_ = 0;   // __classpath__, where names are among the variables
   uint64_t draft_key_ = 0;  // __tmp_classpath__, the same of a class in an anonymous one
@@ -97,10 +98,22 @@ class RubyClasses {
 
 template <typename See>
 void RubyClasses::each_variable(uint64_t at, See see) {
-  const auto extension = cache_.word(Address(at) + layout_.class_extension, 8);
-  if (!extension || *extension == 0) return;
-  const auto table = cache_.word(Address(*extension) + layout_.class_variables, 8);
-  if (table && *table != 0) each_entry(Address(*table), see);
+  Address place(at);
+  if (layout_.class_extension != RubyLayout::kNone) {
+    const auto extension = cache_.word(place + layout_.class_extension, 8);
+    if (!extension || *extension == 0) return;
+    place = Address(*extension);
+  }
+  const auto variables = cache_.word(place + layout_.class_variables, 8);
+  if (!variables || *variables == 0) return;
+  if (!layout_.has_shapes()) return each_entry(Address(*variables), see);
+  const auto flags = cache_.word(Address(at), 8);
+  if (!flags) return;
+  shapes_.each_variable(RubyValue::shape_of(*flags), [&](uint64_t id, uint64_t index) {
+    const Address word = Address(*variables) + index * 8;
+    const auto value = cache_.word(word, 8);
+    if (value) see(id, *value, word);
+  });
 }
 
 template <typename See>

@@ -16,7 +16,8 @@ struct RubyLayout {
   // rb_vm_t
   uint32_t vm_self = 0;
   uint32_t vm_objspace = 0;
-  uint32_t vm_ractor = kNone;       // the first one
+  uint32_t vm_shapes = 0;      // what is a rb_shape_tree_t of its own in 3.3 and later; 0: it is
+  uint32_t vm_ractor = kNone;  // the first one
   uint32_t ractor_running = kNone;  // rb_ractor_t: the context that runs
   uint32_t ractor_main = kNone;     // its first thread
   // rb_objspace_t
@@ -41,8 +42,8 @@ struct RubyLayout {
   // struct RClass, and rb_classext_t
   uint32_t class_super = 0;
   uint32_t class_extension = kNone;    // pointer to what is in the slot itself otherwise
-  uint32_t class_variables = kNone;    // in the extension
-  uint32_t class_methods = 0;          // in the extension, or in the slot where there is none
+  uint32_t class_variables = 0;        // in the extension, or in the slot where there is none
+  uint32_t class_methods = 0;          // the same
   uint32_t class_subclasses = 0;       // the same
   uint32_t class_call_caches = kNone;  // the same
   uint32_t class_path = kNone;         // in the slot
@@ -135,6 +136,9 @@ struct RubyLayout {
   // Whether the tracker can find the calls of a thread.
   bool has_calls() const { return vm_ractor != kNone && frame_finish != kNone; }
   bool has_shapes() const { return shape_bytes != kNone; }
+  // Slots of several sizes came with shapes: a string in one has a length of a word in front, an
+  // array one of 7 bits.
+  bool has_wide_slots() const { return has_shapes(); }
   uint64_t mark_bytes() const { return (page_bytes / kLeastSlot + 63) / 64 * 8; }
   std::string version() const;
 };

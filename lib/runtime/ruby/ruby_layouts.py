@@ -13,10 +13,13 @@ import re
 import subprocess
 import sys
 
+# Where the extension of a class is in its slot, in 3.2, which has no name for the two together.
+BEHIND_CLASS = "sizeof(struct RClass) + 0 * sizeof(((struct rb_classext_struct*)0)->iv_ptr)"
 # Member of RubyLayout: expressions for gdb, of which the first one that the version knows counts.
 FIELDS = {
     "vm_self": ["&((rb_vm_t*)0)->self"],
     "vm_objspace": ["&((rb_vm_t*)0)->objspace", "&((rb_vm_t*)0)->gc.objspace"],
+    "vm_shapes": ["&((rb_vm_t*)0)->shape_list"],
     "vm_ractor": ["&((rb_vm_t*)0)->ractor.main_ractor"],
     "ractor_running": ["&((rb_ractor_t*)0)->threads.running_ec"],
     "ractor_main": ["&((rb_ractor_t*)0)->threads.main"],
@@ -39,11 +42,15 @@ FIELDS = {
     "page_mark_bits": ["&((struct heap_page*)0)->mark_bits"],
     "class_super": ["&((struct RClass*)0)->super"],
     "class_extension": ["&((struct RClass*)0)->ptr"],
-    "class_variables": ["&((struct rb_classext_struct*)0)->iv_tbl"],
+    "class_variables": ["&((struct RClass_and_rb_classext_t*)0)->classext.iv_ptr",
+                        f"{BEHIND_CLASS} + (unsigned long)&((struct rb_classext_struct*)0)->iv_ptr",
+                        "&((struct rb_classext_struct*)0)->iv_tbl"],
     "class_methods": ["&((struct rb_classext_struct*)0)->m_tbl", "&((struct RClass*)0)->m_tbl"],
     "class_subclasses": ["&((struct RClass_and_rb_classext_t*)0)->classext.subclasses",
+                         f"{BEHIND_CLASS} + (unsigned long)&((struct rb_classext_struct*)0)->subclasses",
                          "&((struct rb_classext_struct*)0)->subclasses"],
     "class_call_caches": ["&((struct RClass_and_rb_classext_t*)0)->classext.cc_tbl",
+                          f"{BEHIND_CLASS} + (unsigned long)&((struct rb_classext_struct*)0)->cc_tbl",
                           "&((struct rb_classext_struct*)0)->cc_tbl"],
     "class_path": ["&((struct RClass_and_rb_classext_t*)0)->classext.classpath"],
     "class_attached": ["&((struct RClass_and_rb_classext_t*)0)->classext.as.singleton_class.attached_object"],
@@ -62,7 +69,8 @@ FIELDS = {
     "shape_parent": ["&((rb_shape_t*)0)->parent_id"],
     "shape_edge": ["&((rb_shape_t*)0)->edge_name"],
     "shape_type_complex": ["SHAPE_OBJ_TOO_COMPLEX"],
-    "tree_next_shape": ["&((rb_shape_tree_t*)0)->next_shape_id"],
+    "tree_next_shape": ["&((rb_shape_tree_t*)0)->next_shape_id",
+                        "(unsigned long)&((rb_vm_t*)0)->next_shape_id - (unsigned long)&((rb_vm_t*)0)->shape_list"],
     "transient_bytes": ["sizeof(struct transient_heap)"],
     "transient_using": ["&((struct transient_heap*)0)->using_blocks"],
     "transient_marked": ["&((struct transient_heap*)0)->marked_blocks"],
@@ -117,7 +125,7 @@ FIELDS = {
 OBJECTS = {"gc.o": "gc.c", "gc/default/default.o": "gc/default/default.c", "transient_heap.o": "transient_heap.c",
            "cont.o": "cont.c", "iseq.o": "iseq.c", "io.o": "io.c"}
 REQUIRED = ["vm_self", "vm_objspace", "space_flags", "space_pages", "space_page_count", "page_bytes", "page_total_slots", "page_flags",
-            "page_start", "page_mark_bits", "class_super", "class_methods", "class_subclasses", "io_wbuf", "io_rbuf", "io_cbuf", "flag_singleton", "flag_shared", "struct_length_mask", "thread_ec",
+            "page_start", "page_mark_bits", "class_super", "class_variables", "class_methods", "class_subclasses", "io_wbuf", "io_rbuf", "io_cbuf", "flag_singleton", "flag_shared", "struct_length_mask", "thread_ec",
             "thread_id", "thread_root_fiber", "fiber_ec", "ec_stack", "ec_frame", "frame_bytes", "iseq_body", "code_locals",
             "line_bytes", "line_index_blocks"]
 

@@ -36,11 +36,12 @@ void measure_variables(const StructBytes& slot, const RubyLayout& layout, const 
     object.is_transient = (flags & kTransient) != 0;
     return;
   }
-  const uint32_t capacity = shapes.capacity(flags >> 32);
+  const uint32_t capacity = shapes.capacity(RubyValue::shape_of(flags));
   if (capacity == RubyShapes::kTable) {
     object.table = Address(slot.word_at(16));
   } else if ((flags & kEmbedded) == 0) {
     object.owned_bytes = words(capacity);
+    object.is_transient = layout.has_transient_heap() && (flags & kTransient) != 0;
   }
 }
 
@@ -82,7 +83,7 @@ RubyObject measure_ruby_object(const RubyLayout& layout, const RubyShapes& shape
   const StructBytes slot(bytes, kWord);
   const uint64_t flags = slot.word_at(0);
   const bool has_transient_heap = layout.hash_table != RubyLayout::kNone;
-  const uint64_t array_root = RubyValue::user_flag(has_transient_heap ? 5 : 12);
+  const uint64_t array_root = RubyValue::user_flag(layout.has_wide_slots() ? 12 : 5);
   RubyObject object;
   switch (RubyValue::type_of(flags)) {
     case RubyType::kObject: measure_variables(slot, layout, shapes, object); break;
@@ -155,7 +156,8 @@ RubyShapes::RubyShapes(Target& target, const RubyLayout& layout,
     bytes.resize(target.memory().read(range.begin, bytes));
     const StructBytes variables(bytes, kWord);
     for (size_t offset = 0; offset + kWord <= bytes.size(); offset += kWord) {
-      if (read(target, layout, Address(variables.word_at(offset)))) return;
+      const Address tree(variables.word_at(offset) + layout.vm_shapes);
+      if (read(target, layout, tree)) return;
     }
   }
 }

@@ -54,6 +54,8 @@ struct RubyValue {
   static constexpr RubyType type_of(uint64_t flags) {
     return static_cast<RubyType>(flags & kTypeMask);
   }
+  // Since 3.2.
+  static constexpr uint64_t shape_of(uint64_t flags) { return flags >> 32; }
   static constexpr unsigned imemo_kind(uint64_t flags) { return flags >> 12 & 0xf; }
   // FL_USERn
   static constexpr uint64_t user_flag(unsigned n) { return uint64_t{1} << (12 + n); }

@@ -18,13 +18,11 @@ constexpr uint64_t kVariableValue = 8;
 }  // namespace
 
 RubyVariables::RubyVariables(Target& target, const RubyLayout& layout, const RubyPlace& place,
-                             RubyClasses& classes, const RubyShapes& shapes,
-                             RubyConstants& constants)
+                             RubyClasses& classes, RubyConstants& constants)
     : target_(target),
       layout_(layout),
       place_(place),
       classes_(classes),
-      shapes_(shapes),
       constants_(constants),
       cache_(target.memory()) {}
 
@@ -86,22 +84,10 @@ void RubyVariables::add_globals(RuntimeObjects& objects) {
 
 void RubyVariables::add_of_class(uint64_t of_class, RuntimeObjects& objects) {
   if (!constants_.has_names()) return;
-  const auto add_one = [&](uint64_t id, Address word) {
+  classes_.each_variable(of_class, [&](uint64_t id, uint64_t, Address word) {
     if (const auto name = name_of(id)) {
       add(word, classes_.name_of(of_class) + "." + *name, objects);
     }
-  };
-  if (layout_.class_variables != RubyLayout::kNone) {
-    classes_.each_variable(of_class,
-                           [&](uint64_t id, uint64_t, Address word) { add_one(id, word); });
-    return;
-  }
-  const auto flags = cache_.word(Address(of_class), 8);
-  // rb_classext_t begins with the array, then comes the table of constants.
-  const auto values = cache_.word(Address(of_class) + constants_.table_offset() - 8, 8);
-  if (!flags || !values || *values == 0) return;
-  shapes_.each_variable(*flags >> 32, [&](uint64_t id, uint64_t index) {
-    add_one(id, Address(*values) + index * 8);
   });
 }
 

@@ -20,7 +20,6 @@
 #include "runtime/ruby/ruby_constants.h"
 #include "runtime/ruby/ruby_id_table.h"
 #include "runtime/ruby/ruby_layout.h"
-#include "runtime/ruby/ruby_objects.h"
 #include "runtime/ruby/ruby_place.h"
 #include "target/page_cache.h"
 #include "target/target.h"
@@ -33,7 +32,7 @@ class RubyVariables {
 
   // All outlive it.
   RubyVariables(Target& target, const RubyLayout& layout, const RubyPlace& place,
-                RubyClasses& classes, const RubyShapes& shapes, RubyConstants& constants);
+                RubyClasses& classes, RubyConstants& constants);
 
   void add_globals(RuntimeObjects& objects);
   // Those of a class or module.
@@ -50,7 +49,6 @@ class RubyVariables {
   const RubyLayout& layout_;
   const RubyPlace& place_;
   RubyClasses& classes_;
-  const RubyShapes& shapes_;
   RubyConstants& constants_;
   PageCache cache_;
 };

@@ -51,13 +51,13 @@ void RubyWalk::find() {
 std::string RubyWalk::try_layout(const RubyLayout& layout) {
   const RubyMachine machine = find_ruby_machine(target_, place_, layout);
   if (!machine.why_not.empty()) return machine.why_not;
-  classes_ = std::make_unique<RubyClasses>(target_, layout);
+  shapes_ = RubyShapes(target_, layout, place_.data);
+  if (layout.has_shapes() && shapes_.count() == 0) return "its shapes of objects were not found";
+  classes_ = std::make_unique<RubyClasses>(target_, layout, shapes_);
   std::string why_not = classes_->check(place_);
   if (!why_not.empty()) return why_not;
   pages_ = find_ruby_pages(target_, layout, machine.space);
   if (!pages_.why_not.empty()) return pages_.why_not;
-  shapes_ = RubyShapes(target_, layout, place_.data);
-  if (layout.has_shapes() && shapes_.count() == 0) return "its shapes of objects were not found";
   runtime_.place = machine.vm;
   space_ = machine.space;
   runtime_.interpreters = 1;
@@ -89,7 +89,7 @@ void RubyWalk::walk_pages() {
                        *options_.objects);
     graph_->add_tables_of_machine(target_.address_space(), runtime_.place, place_.module);
     RubyConstants constants(target_, *layout_, place_, *classes_);
-    RubyVariables variables(target_, *layout_, place_, *classes_, shapes_, constants);
+    RubyVariables variables(target_, *layout_, place_, *classes_, constants);
     graph_->add_variables(constants, variables);
     RubyFunctions functions(target_, *layout_, *classes_, constants);
     RubyFiberLocals fiber_locals(target_, *layout_, *classes_, constants);

@@ -43,7 +43,8 @@ uint64_t words_of_array(uint64_t flags, const RubyLayout& layout) {
 // Up to 3.1: a count, where, names. Since then: where.
 uint64_t words_of_object(uint64_t flags, const RubyLayout& layout, const RubyShapes& shapes) {
   if ((flags & kInSlot) != 0) {
-    const uint32_t count = layout.has_shapes() ? shapes.variables(flags >> 32) : RubyShapes::kTable;
+    const uint32_t count =
+        layout.has_shapes() ? shapes.variables(RubyValue::shape_of(flags)) : RubyShapes::kTable;
     return count == RubyShapes::kTable ? kFlags : kFlags | ObjectClass::words_from(kFirst + count);
   }
   if (layout.object_count != RubyLayout::kNone) return kFlags | word(2) | word(4);
@@ -75,7 +76,7 @@ uint64_t words_of_struct(uint64_t flags, const RubyLayout& layout) {
 
 uint64_t ruby_items_in_slot(uint64_t flags, const RubyLayout& layout) {
   constexpr unsigned kLength = 12 + 3;  // RARRAY_EMBED_LEN_SHIFT
-  return flags >> kLength & (layout.has_transient_heap() ? 0x3 : 0x7f);
+  return flags >> kLength & (layout.has_wide_slots() ? 0x7f : 0x3);
 }
 
 uint64_t ruby_pairs_of_hash(uint64_t flags) {
@@ -120,7 +121,7 @@ RubyBuffer ruby_buffer(std::span<const std::byte> slot, const RubyLayout& layout
       if (!layout.has_shapes()) {
         return {Address(words.word_at(24)), words.int_at(layout.object_count), 3};
       }
-      const uint32_t count = shapes.variables(flags >> 32);
+      const uint32_t count = shapes.variables(RubyValue::shape_of(flags));
       if (count == RubyShapes::kTable) return {};
       return {Address(words.word_at(16)), count, 2};
     }

@@ -41,6 +41,11 @@ class FakeRuby {
   static constexpr uint64_t kPathKey = 0x1230;  // __classpath__
   static constexpr uint64_t kAttachedKey = 0x4560;
   static constexpr uint64_t kEmbedded = RubyValue::user_flag(1);
+  // The first four have room for 0, 3, and 6 variables, and a table.
+  static constexpr uint64_t kShapeCount = 7;
+  static constexpr uint64_t kNamedShape = 4;
+  static constexpr uint64_t kAttachedShape = 5;
+  static constexpr uint64_t kKnownShape = 6;
 
   explicit FakeRuby(unsigned major = 3, unsigned minor = 1)
       : target(Machine::kX86_64), layout(*ruby_layouts(major, minor).at(0)) {
@@ -77,15 +82,18 @@ class FakeRuby {
     put(self + 32, kVm);
     put(kVm + layout.vm_self, self);
     if (layout.has_shapes()) {
-      put(kVariables + 40, kTree);
-      put(kTree, kShapes);
-      put(kTree + 8, kShapes);
-      put_int(kTree + layout.tree_next_shape, 4);
-      for (uint64_t i = 0; i < 4; ++i) {
+      const uint64_t tree = layout.vm_shapes == 0 ? kTree : kVm + layout.vm_shapes;
+      if (layout.vm_shapes == 0) put(kVariables + 40, kTree);
+      put(tree, kShapes);
+      put(tree + 8, kShapes);
+      put_int(tree + layout.tree_next_shape, kShapeCount);
+      for (uint64_t i = 0; i < kShapeCount; ++i) {
         put_int(kShapes + i * layout.shape_bytes + layout.shape_capacity, i * 3);
         put_int(kShapes + i * layout.shape_bytes + layout.shape_parent, i == 0 ? UINT32_MAX : 0);
       }
       put_int(kShapes + 3 * layout.shape_bytes + layout.shape_type, layout.shape_type_complex);
+      set_shape_variable(kNamedShape, 0, kPathKey);
+      set_shape_variable(kAttachedShape, 0, kAttachedKey);
     }
   }
 
@@ -133,6 +141,8 @@ class FakeRuby {
     const uint64_t text = add_text(name);
     if (has_small_classes()) {
       set_variable(at, kPathKey, text);
+    } else if (layout.class_path == RubyLayout::kNone) {
+      set_shape(at, kNamedShape, text);
     } else {
       put(at + layout.class_path, text);
     }
@@ -143,6 +153,8 @@ class FakeRuby {
     put(at + 8, found);
     if (has_small_classes()) {
       set_variable(found, kAttachedKey, at);
+    } else if (layout.class_attached == RubyLayout::kNone) {
+      set_shape(found, kAttachedShape, at);
     } else {
       put(found + layout.class_attached, at);
     }
@@ -226,12 +238,12 @@ class FakeRuby {
     if (has_small_classes()) {
       words.of_class = set_variable(object_class, kKnownId, value);
     } else {
-      const uint64_t shape = kShapes + layout.shape_bytes;
-      put(shape + layout.shape_edge, kKnownId);
-      target.put(Address(shape + layout.shape_type), uint8_t{1});
-      put_int(object_class + 4, 1);
-      words.of_class = next_table(16);
-      put(object_class + kTable - 8, words.of_class);
+      // Behind the name, where that is among the variables.
+      const bool has_name = layout.class_path == RubyLayout::kNone;
+      const uint64_t path = word(word(object_class + layout.class_variables));
+      set_shape_variable(kKnownShape, has_name ? kNamedShape : 0, kKnownId);
+      words.of_class = set_shape(object_class, kKnownShape, has_name ? path : value);
+      if (has_name) words.of_class += 8;
       put(words.of_class, value);
     }
     return words;
@@ -316,6 +328,20 @@ class FakeRuby {
     put_int(item, key);
     put(item + 8, value);
     return value;
+  }
+  void set_shape_variable(uint64_t number, uint64_t parent, uint64_t id) {
+    const uint64_t shape = kShapes + number * layout.shape_bytes;
+    put(shape + layout.shape_edge, id);
+    put_int(shape + layout.shape_parent, parent);
+    target.put(Address(shape + layout.shape_type), uint8_t{1});
+  }
+  // Makes `first` the first variable of a class, which has room for two: gives where it is.
+  uint64_t set_shape(uint64_t at, uint64_t number, uint64_t first) {
+    const uint64_t values = next_table(16);
+    put_int(at + 4, number);
+    put(at + layout.class_variables, values);
+    put(values, first);
+    return values;
   }
   // Adds to the variables of a class: gives where the value is.
   uint64_t set_variable(uint64_t at, uint64_t key, uint64_t value) {

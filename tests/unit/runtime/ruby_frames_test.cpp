@@ -22,7 +22,8 @@ struct FoundCalls {
   explicit FoundCalls(unsigned minor) : ruby(3, minor), calls(ruby) {}
 
   std::vector<std::string> locals() {
-    RubyClasses classes(ruby.target, ruby.layout);
+    const RubyShapes shapes(ruby.target, ruby.layout, ruby.place.data);
+    RubyClasses classes(ruby.target, ruby.layout, shapes);
     REQUIRE(classes.check(ruby.place).empty());
     RubyConstants constants(ruby.target, ruby.layout, ruby.place, classes);
     REQUIRE(constants.has_names());
@@ -125,7 +126,8 @@ TEST_CASE("before 3.0 what a fiber keeps by name is in another kind of table") {
   ruby.put(entries + 16, held);
   ruby.put(entries + 24 + 8, kStore << 4);
   ruby.put(entries + 24 + 16, held);
-  RubyClasses classes(ruby.target, ruby.layout);
+  const RubyShapes shapes(ruby.target, ruby.layout, ruby.place.data);
+  RubyClasses classes(ruby.target, ruby.layout, shapes);
   REQUIRE(classes.check(ruby.place).empty());
   RubyConstants constants(ruby.target, ruby.layout, ruby.place, classes);
   const auto found =

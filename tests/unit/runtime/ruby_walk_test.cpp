@@ -14,7 +14,7 @@ using test::FakeRuby;
 namespace {
 
 // The versions whose structures differ most.
-constexpr unsigned kMinors[] = {1, 4};
+constexpr unsigned kMinors[] = {1, 2, 4};
 
 RuntimeClass class_row(const RuntimeModel& model, const std::string& name) {
   for (const RuntimeClass& row : model.classes) {
@@ -93,7 +93,8 @@ TEST_CASE("singleton classes and anonymous ones are called as Ruby calls them") 
     const uint64_t module = ruby.add_class("", 0, RubyType::kModule);
     const uint64_t deep =
         ruby.add_class("A::Class::With::A::Name::That::Is::Long", ruby.object_class);
-    RubyClasses classes(ruby.target, ruby.layout);
+    const RubyShapes shapes(ruby.target, ruby.layout, ruby.place.data);
+    RubyClasses classes(ruby.target, ruby.layout, shapes);
     REQUIRE(classes.check(ruby.place) == "");
     std::array<char, 64> text;
     std::snprintf(text.data(), text.size(), "#<Class:#<Object:0x%016lx>>", object);
@@ -342,7 +343,7 @@ TEST_CASE("shapes that cannot be found refuse a Ruby that has some") {
 TEST_CASE("random damage of a Ruby never adds up to more than there is") {
   std::mt19937_64 random(4711);
   for (int round = 0; round < 300; ++round) {
-    FakeRuby ruby(3, kMinors[round % 2]);
+    FakeRuby ruby(3, kMinors[round % std::size(kMinors)]);
     const uint64_t order = ruby.add_class("Order", ruby.object_class);
     const uint64_t page = ruby.add_page(40, 100);
     for (int i = 0; i < 50; ++i) {

@@ -35,6 +35,8 @@ constexpr uint64_t kUser3 = RubyValue::user_flag(3);
 
 TEST_CASE("in a slot, what is behind the last item is left over") {
   CHECK(kept(1, RubyType::kArray, kUser1 | 2 << 15, 5) == Words{1, 2, 3});
+  CHECK(kept(2, RubyType::kArray, kUser1 | 5 << 15, 10) == Words{1, 2, 3, 4, 5, 6});
+  CHECK(kept(2, RubyType::kStruct, 2 << 13, 5) == Words{1, 2, 3});
   CHECK(kept(4, RubyType::kArray, kUser1 | 5 << 15, 10) == Words{1, 2, 3, 4, 5, 6});
   CHECK(kept(4, RubyType::kArray, kUser1, 10) == Words{1});
   CHECK(kept(4, RubyType::kArray, kUser1 | 78 << 15, 80).size() == 79);
@@ -59,7 +61,9 @@ TEST_CASE("of what lies elsewhere, only its place is a reference, and what it is
   CHECK(kept(1, RubyType::kStruct, 0, 5) == Words{1, 3});
   CHECK(kept(4, RubyType::kStruct, 0, 10) == Words{1, 3});
   CHECK(kept(1, RubyType::kObject, 0, 5) == Words{1, 3});
+  CHECK(kept(2, RubyType::kObject, 0, 5) == Words{1, 2});
   CHECK(kept(4, RubyType::kObject, 0, 10) == Words{1, 2});
+  CHECK(kept(2, RubyType::kHash, kUser3, 5) == Words{1, 2, 3});
   CHECK(kept(1, RubyType::kHash, kUser3, 5) == Words{1, 2, 3});
   CHECK(kept(4, RubyType::kHash, kUser3, 20) == Words{1, 2, 4, 6, 9});
 }
