@@ -282,7 +282,9 @@ void leave_to_variables(ReferenceGraph& graph, const BlockSet& of_variables) {
 }
 
 // Of each place: the first one of the same kind, thread, module and name. Places without a name are
-// told apart by where they are; of thread-local variables and frames, threads by their families.
+// told apart by where they are, and so are variables of one name, of several files, unless one
+// begins where the other ends: the parts of one; of thread-local variables and frames, threads by
+// their families.
 std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
                                     const std::vector<Thread>& threads) {
   std::unordered_map<int32_t, int32_t> first_thread;  // of the same family
@@ -297,13 +299,23 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
   };
   std::map<std::tuple<RootKind, int32_t, std::string_view, std::string_view, uint64_t>, uint32_t>
       by_name;
+  std::map<std::pair<uint64_t, std::string_view>, uint64_t> begin_of_part;  // by end and name
+  const auto begin_of = [&](const RootPlace& place) {
+    if (place.name.empty()) return place.begin.value();
+    if (place.kind != RootKind::kVariable || place.size == 0) return uint64_t{0};
+    const uint64_t begin = place.begin.value();
+    const auto before = begin_of_part.find({begin, place.name});
+    const uint64_t first = before == begin_of_part.end() ? begin : before->second;
+    begin_of_part[{begin + place.size, place.name}] = first;
+    return first;
+  };
   std::vector<uint32_t> first;
   first.reserve(places.size());
   for (uint32_t i = 0; i < places.size(); ++i) {
     const RootPlace& place = places[i];
     const std::string_view name =
         place.kind == RootKind::kLocal ? local_without_line(place.name) : place.name;
-    const uint64_t begin = place.name.empty() ? place.begin.value() : 0;
+    const uint64_t begin = begin_of(place);
     const auto thread = first_thread.find(place.tid);
     const bool is_same = is_in_family(place) && thread != first_thread.end();
     const int32_t tid = is_same ? thread->second : place.tid;

@@ -259,7 +259,7 @@ class RootNaming {
       place.begin = begin;
       place.size = extent.size;
       place.module_offset = extent.begin;
-      if (variable) place.name = demangled_variable(std::string(variable->symbol).c_str());
+      if (variable) place.name = name_of(*variable);
     }
     return number;
   }
@@ -281,9 +281,15 @@ class RootNaming {
       place.begin = begin;
       place.size = size;
       place.module_offset = (tls == nullptr ? 0 : tls->address) + offset;
-      if (variable) place.name = demangled_variable(std::string(variable->symbol).c_str());
+      if (variable) place.name = name_of(*variable);
     }
     return number;
+  }
+
+  // "cache", or "cache (orders.cpp)".
+  static std::string name_of(const NamedVariable& variable) {
+    std::string name = demangled_variable(std::string(variable.symbol).c_str());
+    return variable.file.empty() ? name : name + " (" + std::string(variable.file) + ")";
   }
 
   struct FileExtent {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_map>
 
 namespace heapsnap {
 
@@ -20,18 +21,23 @@ VariableNames::VariableNames(const ElfImage& module, const ElfImage* debug_file)
   if (debug_file != nullptr) add(debug_file->symbols(), module);
   add(module.symbols(), module);
   add(module.dynamic_symbols(), module);
-  sort(variables_);
-  sort(thread_locals_);
+  for (Extents* const extents : {&variables_, &thread_locals_}) {
+    sort(*extents);
+    keep_files_of_same_names(*extents);
+  }
 }
 
 void VariableNames::add(const std::vector<ElfSymbol>& symbols, const ElfImage& module) {
   const ElfSegment* const tls = module.tls_segment();
+  std::string_view file;  // of the local symbols that follow
   for (const ElfSymbol& symbol : symbols) {
+    if (symbol.type == STT_FILE) file = symbol.name;
     if (!symbol.is_defined || symbol.size == 0) continue;
     const std::string_view name = without_version(symbol.name);
     if (name.empty() || symbol.size > ~symbol.value) continue;
+    const bool is_local = symbol.binding == STB_LOCAL;
     const Extent extent{symbol.value, symbol.value + symbol.size, name,
-                        symbol.binding == STB_LOCAL};
+                        is_local ? file : std::string_view(), is_local};
     if (symbol.type == STT_TLS) {
       if (tls != nullptr && extent.end <= tls->memory_size) thread_locals_.push_back(extent);
     } else if (symbol.type == STT_OBJECT || symbol.type == STT_COMMON) {
@@ -59,6 +65,14 @@ void VariableNames::sort(Extents& extents) {
                 extents.end());
 }
 
+void VariableNames::keep_files_of_same_names(Extents& extents) {
+  std::unordered_map<std::string_view, size_t> count;
+  for (const Extent& extent : extents) ++count[extent.name];
+  for (Extent& extent : extents) {
+    if (count[extent.name] == 1) extent.file = {};
+  }
+}
+
 std::optional<NamedVariable> VariableNames::find(const Extents& extents, uint64_t address) {
   constexpr int kNested = 16;
   auto at =
@@ -67,7 +81,7 @@ std::optional<NamedVariable> VariableNames::find(const Extents& extents, uint64_
   for (int i = 0; i < kNested && at != extents.begin(); ++i) {
     --at;
     if (address < at->end) {
-      return NamedVariable{at->name, at->begin, at->end - at->begin};
+      return NamedVariable{at->name, at->begin, at->end - at->begin, at->file};
     }
   }
   return std::nullopt;

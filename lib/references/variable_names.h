@@ -19,6 +19,8 @@ struct NamedVariable {
   std::string_view symbol;  // mangled; a view of the file
   uint64_t begin = 0;       // address in the file; of a thread-local one, in PT_TLS
   uint64_t size = 0;
+  // Source file, where another one of the module has a variable of that name; a view, too.
+  std::string_view file = {};
 };
 
 class VariableNames {
@@ -39,12 +41,14 @@ class VariableNames {
     uint64_t begin = 0;
     uint64_t end = 0;
     std::string_view name;
+    std::string_view file;  // of a local one, until all are known; then as in NamedVariable
     bool is_local = false;  // of one object file
   };
   using Extents = std::vector<Extent>;
 
   void add(const std::vector<ElfSymbol>& symbols, const ElfImage& module);
   static void sort(Extents& extents);
+  static void keep_files_of_same_names(Extents& extents);
   static std::optional<NamedVariable> find(const Extents& extents, uint64_t address);
 
   Extents variables_;      // ascending, of outer ones before inner ones

@@ -177,9 +177,10 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
   const size_t width = std::max(style.width, 60U);
   print_reference_head(out, input, ink, width);
   print_lines(out, "  in use    ", tally_text(census.in_use), width);
+  const bool are_all_held = census.garbage.count == 0 && census.suppressed.count == 0;
   const std::string leaked = census.all.count == 0
-                                 ? (census.garbage.count == 0 ? "nothing: roots lead to all blocks"
-                                                              : "nothing: roots lead to all others")
+                                 ? (are_all_held ? "nothing: roots lead to all blocks"
+                                                 : "nothing: roots lead to all others")
                                  : fmt::format("{} ({} of what is in use)", tally_text(census.all),
                                                percent_text(census.all.bytes, census.in_use.bytes));
   print_lines(out, "  leaked    ", leaked, width);

@@ -33,6 +33,14 @@ uint64_t size_of_debug_information(const ElfImage& file) {
   return bytes;
 }
 
+StorageKind text_of(uint64_t character_bytes) {
+  switch (character_bytes) {
+    case 2: return StorageKind::kText16;
+    case 4: return StorageKind::kText32;
+    default: return StorageKind::kText;
+  }
+}
+
 }  // namespace
 
 // Questions of one module, and the blocks that the answers are of.
@@ -228,7 +236,7 @@ TypeNumber DebugTypeCapture::type_of(BlockNumber block) {
   switch (typed.shape) {
     case BlockShape::kObject: break;
     case BlockShape::kArray: named.name += "[]"; break;
-    case BlockShape::kText: named.name = to_string(StorageKind::kText); break;
+    case BlockShape::kText: named.name = to_string(text_of(type.size)); break;
     case BlockShape::kBuckets: named.name = to_string(StorageKind::kHashBuckets); break;
   }
   const bool is_of_nobody = type.is_scalar || named.name.starts_with("std::");

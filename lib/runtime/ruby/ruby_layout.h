@@ -16,8 +16,8 @@ struct RubyLayout {
   // rb_vm_t
   uint32_t vm_self = 0;
   uint32_t vm_objspace = 0;
-  uint32_t vm_shapes = 0;      // what is a rb_shape_tree_t of its own in 3.3 and later; 0: it is
-  uint32_t vm_ractor = kNone;  // the first one
+  uint32_t vm_shapes = 0;           // in 3.2; 0: a rb_shape_tree_t of their own has its shapes
+  uint32_t vm_ractor = kNone;       // the first one
   uint32_t ractor_running = kNone;  // rb_ractor_t: the context that runs
   uint32_t ractor_main = kNone;     // its first thread
   // rb_objspace_t

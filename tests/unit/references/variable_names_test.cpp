@@ -65,6 +65,29 @@ TEST_CASE("of several names the one that other programs would use") {
   CHECK(variable_name(VariableNames(image, nullptr), 0x2004) == "environ");
 }
 
+TEST_CASE("variables of one name have their files") {
+  FakeModule module;
+  module.symbols = {{"orders.cpp", 0, 0, STT_FILE, STB_LOCAL, SHN_ABS},
+                    {"cache", 0x2000, 8, STT_OBJECT, STB_LOCAL},
+                    {"orders", 0x2010, 8, STT_OBJECT, STB_LOCAL},
+                    {"users.cpp", 0, 0, STT_FILE, STB_LOCAL, SHN_ABS},
+                    {"cache", 0x2008, 8, STT_OBJECT, STB_LOCAL},
+                    {"users", 0x2018, 8}};
+  const Bytes bytes = module.bytes();
+  const ElfImage image = ElfImage::from_bytes(bytes, "module");
+  const VariableNames names(image, nullptr);
+  const auto file_at = [&](uint64_t address) {
+    const auto found = names.variable_at(address);
+    REQUIRE(found);
+    return std::string(found->file);
+  };
+  CHECK(variable_name(names, 0x2000) == "cache");
+  CHECK(file_at(0x2000) == "orders.cpp");
+  CHECK(file_at(0x2008) == "users.cpp");
+  CHECK(file_at(0x2010) == "");
+  CHECK(file_at(0x2018) == "");
+}
+
 TEST_CASE("sizes that reach out of the data are of no variable") {
   FakeModule module;
   module.symbols = {{"huge", 0x2000, UINT64_MAX},
