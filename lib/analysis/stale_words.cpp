@@ -92,7 +92,7 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
   // Those of a size have its words as number; larger ones are arrays, whose words are alike.
   kinds_.resize(kLargest / word + 1);
   for (size_t words = 1; words < kinds_.size(); ++words) {
-    kinds_[words] = {0, words, holding_.size(), kNotCompared};
+    kinds_[words] = {0, words, holding_.size(), kNotCompared, 0};
     holding_.resize(holding_.size() + words);
   }
   kind_of_.assign(sizes.size(), kNotCompared);
@@ -107,11 +107,13 @@ void StaleWords::read_types(const ReferenceStreams& references) {
     bool are_exact = false;
     bool are_told = false;  // the type is
     NodeLinks links;
+    uint64_t pointers = 0;
   };
   std::vector<Words> words;
   for (const BlockType& type : references.types) {
     const NodeLinks links = node_links(type);
-    words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type), links});
+    words.push_back({has_no_addresses(type), type.is_exact || links.are_all, is_told(type), links,
+                     type.pointers});
   }
   const auto blocks = static_cast<BlockNumber>(sizes_.size());
   const auto read = [&](BlockNumber block, TypeNumber type) {
@@ -124,7 +126,7 @@ void StaleWords::read_types(const ReferenceStreams& references) {
     if (known.are_text) {
       texts_.insert(block);
     } else {
-      assign_kind(block, type, known.are_told);
+      assign_kind(block, type, known.are_told, known.pointers);
     }
   };
   BlockNumber next = 0;
@@ -135,7 +137,7 @@ void StaleWords::read_types(const ReferenceStreams& references) {
   for (; next < blocks; ++next) read(next, 0);
 }
 
-void StaleWords::assign_kind(BlockNumber block, TypeNumber type, bool is_told) {
+void StaleWords::assign_kind(BlockNumber block, TypeNumber type, bool is_told, uint64_t pointers) {
   const size_t words = sizes_[block] / word_;
   if (words == 0 || words > kLargest / word_) return;
   const auto of_size = static_cast<KindNumber>(words);
@@ -145,7 +147,7 @@ void StaleWords::assign_kind(BlockNumber block, TypeNumber type, bool is_told) {
   const auto [kind, is_new] = typed_kinds_.try_emplace({type, words}, of_size);
   if (is_new && kinds_.size() <= std::numeric_limits<KindNumber>::max()) {
     kind->second = static_cast<KindNumber>(kinds_.size());
-    kinds_.push_back({0, words, holding_.size(), is_told ? kNotCompared : of_size});
+    kinds_.push_back({0, words, holding_.size(), is_told ? kNotCompared : of_size, pointers});
     holding_.resize(holding_.size() + words);
   }
   kind_of_[block] = kind->second;
@@ -160,6 +162,8 @@ bool StaleWords::is_rare(const Kind& kind, uint32_t offset) const {
   constexpr uint64_t kFewBlocks = 16;
   constexpr uint64_t kOneIn = 8;
   if (offset >= kind.words || kind.blocks < kFewBlocks) return false;
+  constexpr uint32_t kDeclared = 64;  // words that BlockType::pointers tells of
+  if (offset < kDeclared && (kind.pointers >> offset & 1) != 0) return false;
   return holding_[kind.first + offset] * kOneIn < kind.blocks;
 }
 

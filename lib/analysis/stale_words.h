@@ -7,7 +7,8 @@
 // A word may be stale when it is among the characters of a string, or among numbers that are no
 // addresses by their type, or when fewer than one in eight of the blocks of that type and size
 // hold an address at its place (where no type is known, of those of that size whose type is not
-// told, either, and which are no texts: texts of 40 bytes say nothing of a Server of 40 bytes);
+// told, either, and which are no texts: texts of 40 bytes say nothing of a Server of 40 bytes),
+// unless debug information declares a pointer there: one that is null in most objects is one, too;
 // but not in a block of which a language runtime has said which words are references
 // (BlockType::is_exact), and not where a node of a container leads to the next one (node_links.h):
 // a container would change its shape as it grows to more than one in eight of the blocks of its
@@ -50,11 +51,12 @@ class StaleWords {
     size_t first = 0;  // of them in holding_
     // All of the size, where these count for that, too.
     KindNumber of_size = kNotCompared;
+    uint64_t pointers = 0;  // BlockType's
   };
 
   void read_types(const ReferenceStreams& references);
-  // `is_told`: the type is, by the program or its runtime.
-  void assign_kind(BlockNumber block, TypeNumber type, bool is_told);
+  // `is_told`: the type is, by the program or its runtime. `pointers`: BlockType's.
+  void assign_kind(BlockNumber block, TypeNumber type, bool is_told, uint64_t pointers);
   // The references from `begin` to `end` are of the block `i` of the batch.
   void find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   bool is_of_container(BlockNumber block) const;

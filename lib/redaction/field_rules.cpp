@@ -287,6 +287,7 @@ constexpr FieldDecision kDecisions[] = {
     {"types", "builtin", kWord},
     {"types", "part", kTypeName},
     {"types", "is_exact", kKeep},
+    {"types", "pointers", kKeep},
     // Columns of sections that are no tables, by their headings in docs/snapshot-format.md.
     {"Chunk blocks", "runs", kRebase},
     {"Chunk blocks", "size codes", kKeep},

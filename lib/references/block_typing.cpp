@@ -21,6 +21,13 @@ bool is_filled_exactly(uint64_t usable, uint64_t bytes, Machine machine) {
          (bytes >= kSmallestMappedBlock && is_filled_by(usable, bytes));
 }
 
+// Also with a rest behind it that was too small for a chunk of its own.
+bool is_filled_by_object(uint64_t usable, const DebugType& type, Machine machine) {
+  constexpr uint64_t kRest = 16;
+  return is_filled_exactly(usable, type.size, machine) || type.is_open_ended ||
+         (usable >= kRest && is_filled_exactly(usable - kRest, type.size, machine));
+}
+
 // Each unit of a program in C has its own.
 bool is_same_type(const TypeGraph& graph, DebugTypeNumber a, DebugTypeNumber b) {
   return a == b ||
@@ -30,7 +37,7 @@ bool is_same_type(const TypeGraph& graph, DebugTypeNumber a, DebugTypeNumber b) 
 }  // namespace
 
 TypedBlock fitted_type(const TypeGraph& graph, const Pointee& pointee, uint64_t usable,
-                       Machine machine, DebugTypeNumber from) {
+                       Machine machine, DebugTypeNumber from, DebugTypeNumber beginning) {
   if (pointee.type == 0 || pointee.type >= graph.types.size()) return {};
   const DebugType& type = graph.types[pointee.type];
   if (type.size == 0 || type.size > usable || usable >= UINT32_MAX) return {};
@@ -41,8 +48,8 @@ TypedBlock fitted_type(const TypeGraph& graph, const Pointee& pointee, uint64_t 
     if (!is_filled_by(usable, filled)) return {};
     return {pointee.type, is_buckets ? BlockShape::kBuckets : BlockShape::kArray};
   }
-  // Its vtable would have told.
-  if (type.has_vptr) return {};
+  // Its vtable would have told, unless that is the one of its first member.
+  if (type.has_vptr && (beginning == 0 || !graph.begins_with(pointee.type, beginning))) return {};
   const TypedBlock object{pointee.type, BlockShape::kObject};
   if (is_filled_exactly(usable, type.size, machine) || type.is_open_ended) return object;
   // What others begin with may be the beginning of anything, and nodes do not lie in arrays.
@@ -53,9 +60,7 @@ TypedBlock fitted_type(const TypeGraph& graph, const Pointee& pointee, uint64_t 
       if (is_filled_exactly(usable, bytes, machine)) return {pointee.type, BlockShape::kArray};
     }
   }
-  // A rest that was too small for a chunk of its own.
-  constexpr uint64_t kRest = 16;
-  if (usable >= kRest && is_filled_exactly(usable - kRest, type.size, machine)) return object;
+  if (is_filled_by_object(usable, type, machine)) return object;
   if (may_be_array && filled > type.size && is_filled_by(usable, filled)) {
     return {pointee.type, BlockShape::kArray};
   }
@@ -82,8 +87,30 @@ TypedBlock BlockTyping::unpacked(Packed claim) {
 
 void BlockTyping::add_known(const KnownBlock& known) {
   if (known.block >= marks_.size()) return;
+  const bool is_described = known.type != 0 && known.type < graph_.types.size();
+  if (is_described && !known.is_array) {
+    const DebugType& type = graph_.types[known.type];
+    const uint64_t usable = edges_.usable(known.block);
+    if (type.size != 0 && type.size < usable && !is_filled_by_object(usable, type, machine_)) {
+      beginnings_.emplace(known.block, known.type);
+      return;
+    }
+  }
   marks_[known.block] = kKnown;
-  if (known.type != 0 && known.type < graph_.types.size()) known_.push_back(known);
+  if (is_described) known_.push_back(known);
+}
+
+void BlockTyping::begin_round() {
+  for (const auto& [block, type] : beginnings_) {
+    if (marks_[block] != 0) continue;
+    claims_[block] = packed({type, BlockShape::kObject}, Level::kVariables);
+    votes_[block] = {1, 0};
+    waiting_.push_back(block);
+  }
+  for (const KnownBlock& known : known_) {
+    const auto shape = known.is_array ? BlockShape::kArray : BlockShape::kObject;
+    follow(known.block, {known.type, shape}, known.objects_at);
+  }
 }
 
 void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim> of_frames) {
@@ -97,10 +124,7 @@ void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim
       std::fill(weak_claims_.begin(), weak_claims_.end(), 0);
     }
     level_ = Level::kVariables;
-    for (const KnownBlock& known : known_) {
-      const auto shape = known.is_array ? BlockShape::kArray : BlockShape::kObject;
-      follow(known.block, {known.type, shape}, known.objects_at);
-    }
+    begin_round();
     run_level(of_variables, Level::kVariables);
     run_level(of_frames, Level::kFrames);
     if (!is_contradicted_) break;
@@ -114,6 +138,15 @@ void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim
 
 TypedBlock BlockTyping::type_of(BlockNumber block) const {
   return block < claims_.size() ? unpacked(claims_[block]) : TypedBlock{};
+}
+
+TypedBlock BlockTyping::whole_of(BlockNumber block) const {
+  const auto beginning = beginnings_.find(block);
+  if (beginning == beginnings_.end()) return {};
+  const TypedBlock typed = type_of(block);
+  const bool is_more = typed.type != 0 && typed.type != beginning->second &&
+                       graph_.begins_with(typed.type, beginning->second);
+  return is_more ? typed : TypedBlock{};
 }
 
 void BlockTyping::run_level(std::span<const Claim> claims, Level level) {
@@ -152,7 +185,9 @@ void BlockTyping::follow(BlockNumber block, const TypedBlock& typed, uint64_t ob
 void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder,
                         const Votes& vote) {
   if (block >= claims_.size() || marks_[block] == kKnown || marks_[block] == kContradicted) return;
-  const TypedBlock wanted = fitted_type(graph_, pointee, edges_.usable(block), machine_, holder);
+  const auto beginning = beginnings_.find(block);
+  const TypedBlock wanted = fitted_type(graph_, pointee, edges_.usable(block), machine_, holder,
+                                        beginning == beginnings_.end() ? 0 : beginning->second);
   if (wanted.type == 0) return;
   const Packed claim = packed(wanted, level_);
   if (graph_.types[wanted.type].is_scalar && pointee.role == PointerRole::kObject) {

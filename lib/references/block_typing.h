@@ -36,8 +36,9 @@ struct TypedBlock {
 
 // How a block of so many usable bytes would be filled by what a pointer leads to; type 0 when it
 // does not fit. `from`: the type that the pointer is a member of.
+// `beginning`: the class that the block begins with by its vtable; 0: it has none.
 TypedBlock fitted_type(const TypeGraph& graph, const Pointee& pointee, uint64_t usable,
-                       Machine machine, DebugTypeNumber from = 0);
+                       Machine machine, DebugTypeNumber from = 0, DebugTypeNumber beginning = 0);
 
 class BlockTyping {
  public:
@@ -52,6 +53,8 @@ class BlockTyping {
     bool is_array = false;
     uint8_t objects_at = 0;
   };
+  // One that is larger than an object of its type may be one of a type that begins with it, as a
+  // vtable is that of the first member, if a pointer says so.
   void add_known(const KnownBlock& known);
   // A pointer outside of blocks leads to the block's first byte.
   struct Claim {
@@ -62,6 +65,8 @@ class BlockTyping {
 
   // After run(). Nothing of blocks that are known.
   TypedBlock type_of(BlockNumber block) const;
+  // After run(), of one that is known: a type that begins with what was known; 0: there is none.
+  TypedBlock whole_of(BlockNumber block) const;
 
  private:
   // | type | shape: 2 bits | level: 1 bit |; 0: no claim.
@@ -84,6 +89,7 @@ class BlockTyping {
   static void add(Votes& votes, const Votes& more);
   static uint32_t weight_of(const Votes& votes);
 
+  void begin_round();
   void run_level(std::span<const Claim> claims, Level level);
   // `holder`: the type that the pointer is a member of; 0: none.
   void claim(BlockNumber block, const Pointee& pointee, DebugTypeNumber holder, const Votes& vote);
@@ -112,7 +118,8 @@ class BlockTyping {
   LargeArray<Votes> votes_;         // for the claims
   std::unordered_map<BlockNumber, std::vector<Candidate>> disputed_;
   std::unordered_map<BlockNumber, TypedBlock> decided_;
-  std::vector<KnownBlock> known_;  // those that lead on
+  std::vector<KnownBlock> known_;                                // those that lead on
+  std::unordered_map<BlockNumber, DebugTypeNumber> beginnings_;  // of known ones that are larger
   LargeArray<BlockNumber> waiting_;
   Level level_ = Level::kVariables;
   bool is_contradicted_ = false;  // a block, in this round

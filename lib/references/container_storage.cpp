@@ -259,9 +259,11 @@ void ContainerStorage::check_texts() {
   }
 }
 
-// Ends with a 0. Of wide characters the first are looked at, too: numbers may be followed by a 0.
+// Ends with a 0. The first characters are looked at, too: numbers may be followed by a 0, and so may
+// objects in a buffer of which the program notes how much it uses, which lead to others.
 bool ContainerStorage::is_text(Address begin, uint64_t size, uint32_t width) {
   constexpr uint64_t kMostLookedAt = 32;
+  constexpr uint64_t kMostBytesLookedAt = 64;
   constexpr uint64_t kLastCharacter = 0x10ffff;
   const auto character = [&](uint64_t number) -> std::optional<uint64_t> {
     uint64_t value = 0;
@@ -270,12 +272,20 @@ bool ContainerStorage::is_text(Address begin, uint64_t size, uint32_t width) {
     return value;
   };
   if (character(size) != uint64_t{0}) return false;
-  if (width == 1) return true;
+  if (width == 1) return !has_addresses({begin, begin + std::min(size, kMostBytesLookedAt)});
   for (uint64_t i = 0; i < std::min(kMostLookedAt, size); ++i) {
     const auto value = character(i);
     if (!value || *value == 0 || *value > kLastCharacter) return false;
   }
   return size != 0;
+}
+
+bool ContainerStorage::has_addresses(const AddressRange& range) {
+  for (Address at = range.begin; at + kWordBytes <= range.end; at = at + kWordBytes) {
+    const auto word = cache_.word(at, kWordBytes);
+    if (word && map_.find(*word, hint_)) return true;
+  }
+  return false;
 }
 
 bool ContainerStorage::follow_deque(const Deque& deque) {

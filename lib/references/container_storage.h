@@ -177,6 +177,8 @@ class ContainerStorage {
   void look_at_node(const WordInMemory& word, uint64_t left, uint64_t right);
 
   void check_texts();
+  // Whether a word of it leads to a block.
+  bool has_addresses(const AddressRange& range);
   bool is_text(Address begin, uint64_t size, uint32_t width);
   bool may_go_on() const { return nodes_left_ != 0 && cache_.pages_read() < most_pages_; }
   void forget_nodes();

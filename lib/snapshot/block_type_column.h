@@ -28,6 +28,7 @@ struct TableOf<BlockType> {
     column("builtin", row.builtin);
     column("part", row.part);
     column("is_exact", row.is_exact);
+    column("pointers", row.pointers);
   }
 };
 

@@ -212,6 +212,7 @@ void DebugTypeCapture::read(const Source& source, Asked& asked, Claims& claims) 
 void DebugTypeCapture::follow(const Known& known, const Claims& claims) {
   const TypeGraph& graph = debug_types_->graph();
   number_of_.resize(graph.types.size() * kShapes);
+  word_ = word_size(known.context.machine);
   typing_ = std::make_unique<BlockTyping>(graph, known.edges, known.context.machine);
   for (BlockNumber block = 0; block < known.block_entries.size(); ++block) {
     const TypeNumber entry = known.block_entries[block];
@@ -224,9 +225,31 @@ void DebugTypeCapture::follow(const Known& known, const Claims& claims) {
   typing_->run(claims.of_variables, claims.of_frames);
 }
 
+uint64_t DebugTypeCapture::pointers_of(const DebugType& type) const {
+  constexpr uint64_t kMostWords = 64;
+  uint64_t words = 0;
+  for (const PointerMember& pointer : type.pointers) {
+    const uint64_t word = pointer.offset / word_;
+    if (pointer.offset % word_ == 0 && word < kMostWords) words |= uint64_t{1} << word;
+  }
+  return words;
+}
+
+uint64_t DebugTypeCapture::pointers_of(const std::string& name) const {
+  const auto found = classes_.find(name);
+  if (found == classes_.end() || !debug_types_) return 0;
+  return pointers_of(debug_types_->graph().types[found->second]);
+}
+
 TypeNumber DebugTypeCapture::type_of(BlockNumber block) {
-  if (!typing_) return 0;
-  const TypedBlock typed = typing_->type_of(block);
+  return typing_ ? number_of(typing_->type_of(block)) : 0;
+}
+
+TypeNumber DebugTypeCapture::whole_of(BlockNumber block) {
+  return typing_ ? number_of(typing_->whole_of(block)) : 0;
+}
+
+TypeNumber DebugTypeCapture::number_of(const TypedBlock& typed) {
   if (typed.type == 0) return 0;
   TypeNumber& number = number_of_[typed.type * kShapes + static_cast<unsigned>(typed.shape)];
   if (number != 0) return number;
@@ -234,7 +257,7 @@ TypeNumber DebugTypeCapture::type_of(BlockNumber block) {
   const DebugType& type = debug_types_->graph().types[typed.type];
   BlockType named{type.name, type_modules_[typed.type], TypeSource::kDebugInfo};
   switch (typed.shape) {
-    case BlockShape::kObject: break;
+    case BlockShape::kObject: named.pointers = pointers_of(type); break;
     case BlockShape::kArray: named.name += "[]"; break;
     case BlockShape::kText: named.name = to_string(text_of(type.size)); break;
     case BlockShape::kBuckets: named.name = to_string(StorageKind::kHashBuckets); break;

@@ -60,6 +60,10 @@ class DebugTypeCapture {
 
   // A row of types(); 0: not known.
   TypeNumber type_of(BlockNumber block);
+  // The same of a block whose vtable is that of its first member alone.
+  TypeNumber whole_of(BlockNumber block);
+  // BlockType::pointers of a class that a vtable names; 0: not known.
+  uint64_t pointers_of(const std::string& name) const;
   // Whether it says no more than that there are numbers or characters.
   bool is_plain(TypeNumber type) const { return is_plain_[type]; }
   const std::vector<BlockType>& types() const { return types_; }
@@ -82,6 +86,8 @@ class DebugTypeCapture {
 
   static void ask_for_words(const Known& known, std::vector<Asked>& asked);
   void read(const Source& source, Asked& asked, Claims& claims);
+  uint64_t pointers_of(const DebugType& type) const;
+  TypeNumber number_of(const TypedBlock& typed);
   void follow(const Known& known, const Claims& claims);
 
   Limits limits_;
@@ -93,6 +99,7 @@ class DebugTypeCapture {
   std::vector<bool> is_plain_ = {false};
   std::vector<std::string> type_modules_;
   std::vector<TypeNumber> number_of_;  // by type and shape
+  unsigned word_ = 8;
   std::vector<std::string> notes_;
 };
 

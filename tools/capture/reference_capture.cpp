@@ -451,7 +451,7 @@ void ReferenceCapture::follow_debug_types(const std::vector<BlockType>& names) {
                      elements, elements_at});
 }
 
-// What a block says itself counts most; then what a language runtime says of it; then what debug
+// What a block says itself counts most, unless debug information says that it is more; then what a language runtime says of it; then what debug
 // information says, unless that is only that it holds numbers; then what containers say.
 void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotWriter& writer) {
   const auto by_storage = static_cast<TypeNumber>(names.size());
@@ -461,9 +461,12 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   for (BlockNumber block = 0; block < record_.blocks; ++block) {
     TypeNumber entry = entry_of_block_[block];
     const uint8_t buffer = object_references_ ? object_references_->buffer_kind(block) : uint8_t{0};
-    if (entry == 0 && buffer != 0) {
+    if (entry != 0) {
+      const TypeNumber whole = debug_types_->whole_of(block);
+      if (whole != 0) entry = by_debug + whole;
+    } else if (buffer != 0) {
       entry = by_runtime + buffer - 1;
-    } else if (entry == 0) {
+    } else {
       const TypeNumber found = debug_types_->type_of(block);
       const auto kind = storage_of_block_.empty() ? uint8_t{0} : storage_of_block_[block];
       if (found != 0 && (kind == 0 || !debug_types_->is_plain(found))) {
@@ -479,6 +482,9 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   }
   writer.on_block_types(types);
   entry_of_block_.release();
+  for (BlockType& type : names) {
+    if (type.source == TypeSource::kVtable) type.pointers = debug_types_->pointers_of(type.name);
+  }
   names.emplace_back();  // for StorageKind::kNone
   for (int kind = 1; kind < kStorageKindCount; ++kind) {
     names.push_back({to_string(static_cast<StorageKind>(kind)), "", TypeSource::kStructure});

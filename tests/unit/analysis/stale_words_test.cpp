@@ -45,6 +45,30 @@ TEST_CASE("a word that is left from before does not take a container from its ow
   }
 }
 
+TEST_CASE("a pointer that debug information declares owns, however few objects have one") {
+  for (const bool is_declared : {false, true}) {
+    CAPTURE(is_declared);
+    HandmadeHeap heap;
+    const TypeNumber connection = heap.add_type("Connection");
+    if (is_declared) heap.streams.types[connection].pointers = 1 << 1;
+    const uint32_t connections = heap.add_place(RootKind::kVariable, "g_connections");
+    const uint32_t recent = heap.add_place(RootKind::kVariable, "g_recent");
+    const BlockNumber table = heap.add(808);
+    heap.hold(connections, table);
+    const BlockNumber upload = heap.add(5000);
+    for (uint32_t i = 0; i < 100; ++i) {
+      const BlockNumber one = heap.add(40, connection);
+      heap.link(table, 8 * i, one);
+      if (i == 7) heap.link(one, 8, upload);
+    }
+    heap.hold(recent, upload);
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const OwnerNode& first = tree.nodes[tree.children[0][0]];
+    CHECK(first.retained == Tally{1, 5000});
+    CHECK(first.kind == (is_declared ? OwnerNode::Kind::kSeveral : OwnerNode::Kind::kPlace));
+  }
+}
+
 TEST_CASE(
     "a container in a block of its own owns its nodes, whatever else has blocks of that size") {
   for (const uint32_t others : {0U, 100U}) {

@@ -243,6 +243,34 @@ TEST_CASE("what is known keeps its type and leads on") {
   CHECK(typing.type_of(2).type == 0);
 }
 
+TEST_CASE(
+    "a vtable is that of the first member alone where the block is larger and a pointer says so") {
+  ShopTypes types;
+  constexpr auto kTimer = static_cast<DebugTypeNumber>(6);
+  constexpr auto kSession = static_cast<DebugTypeNumber>(7);  // begins with a Timer
+  DebugType timer = type_named("Timer", 16);
+  timer.has_vptr = true;
+  timer.is_beginning = true;
+  DebugType session = type_named("Session", 104);
+  session.first = kTimer;
+  session.has_vptr = true;
+  types.graph.types.push_back(timer);
+  types.graph.types.push_back(session);
+  for (const uint64_t usable : {24, 104}) {
+    for (const bool is_said : {false, true}) {
+      CAPTURE(usable);
+      CAPTURE(is_said);
+      const SmallHeap heap({usable}, {{}});
+      BlockTyping typing(types.graph, heap.edges, kMachine);
+      typing.add_known({0, kTimer, false, 0});
+      const BlockTyping::Claim claim{0, {is_said ? kSession : kTimer, PointerRole::kObject}};
+      typing.run(std::span(&claim, 1), {});
+      const bool is_whole = usable == 104 && is_said;
+      CHECK(typing.whole_of(0).type == (is_whole ? kSession : 0));
+    }
+  }
+}
+
 TEST_CASE("references are not kept beyond their limit, but handed on") {
   NoSink sink;
   BlockEdges edges(sink, 64);

@@ -168,6 +168,10 @@ TEST_CASE("the characters of a string end with a 0 and fit their capacity") {
     heap.put(holder + 8, {text, 24, 40});
     CHECK(heap.kind(text) == "");
   }
+  SUBCASE("and none of their first words leads to a block") {
+    heap.put(text + 8, {holder});
+    CHECK(heap.kind(text) == "");
+  }
   SUBCASE("and more than what a std::string has room for itself") {
     heap.put(holder + 8, {text, 8, 15});
     heap.put(text + 8, {0});

@@ -121,13 +121,13 @@ class Sample {
     }
     const std::vector<BlockType> types = {
         {},
-        {"Session", "/bin/a", TypeSource::kVtable},
+        {"Session", "/bin/a", TypeSource::kVtable, "", "", false, 0x8000000000000006},
         {"Thread", "", TypeSource::kRuntime, "DATA", "VM/thread", true}};
     writer_.on_type_names(types);
     for (const BlockType& type : types) {
-      line("types name={} module={} source={} builtin={} part={} is_exact={}", hex(type.name),
-           hex(type.module), static_cast<int>(type.source), hex(type.builtin), hex(type.part),
-           type.is_exact ? 1 : 0);
+      line("types name={} module={} source={} builtin={} part={} is_exact={} pointers={}",
+           hex(type.name), hex(type.module), static_cast<int>(type.source), hex(type.builtin),
+           hex(type.part), type.is_exact ? 1 : 0, type.pointers);
     }
     const std::vector<RootPlace> places = {
         {RootKind::kVariable, 0, "/bin/a", "g_cache", Address(0x4000), 8, 0x3000},
