@@ -7,15 +7,15 @@
 
 namespace heapsnap {
 
-Tally memory_in_use(const SnapshotStreams& streams) {
+Tally memory_in_use(const SnapshotStreams& streams, bool has_references) {
   std::vector<AddressRange> pages;  // ascending, in blocks of malloc
   Tally in_use;
-  if (!streams.read_slots) {
+  if (!has_references) {
     const RuntimeModel& model = streams.metadata->runtimes;
-    for (const RuntimePages& each : model.pages) in_use.count += each.used_slots;
+    for (const RuntimePages& each : model.pages) in_use += {each.used_slots, 0};
     for (const RuntimeArea& area : model.areas) {
       if (area.is_transient) continue;
-      in_use.bytes += area.used.bytes;
+      in_use += {0, area.used.bytes};
       if (area.is_in_malloc) pages.push_back(area.range);
     }
   }

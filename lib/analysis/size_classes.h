@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "analysis/bounded_sum.h"
+
 namespace heapsnap {
 
 struct Tally {
@@ -23,8 +25,8 @@ struct Tally {
     bytes += size;
   }
   Tally& operator+=(const Tally& other) {
-    count += other.count;
-    bytes += other.bytes;
+    count = bounded_sum(count, other.count);
+    bytes = bounded_sum(bytes, other.bytes);
     return *this;
   }
   bool operator==(const Tally&) const = default;

@@ -231,8 +231,10 @@ void SnapshotDiffBuilder::add_owners(Section& section, const DiffInput& input) {
                                                 : name_of(index);
   });
   Tally total = tree.in_use;
-  total.bytes -= tree.leaked.bytes;
-  total.count -= tree.leaked.count;
+  for (const Tally& held_by_none : {tree.leaked, tree.garbage}) {
+    total.bytes -= held_by_none.bytes;
+    total.count -= held_by_none.count;
+  }
   section.totals.emplace_back(total);
   snapshots_.back().leaked = tree.leaked;
   snapshots_.back().garbage = tree.garbage;
@@ -390,7 +392,7 @@ void SnapshotDiffBuilder::add(const DiffInput& input) {
     snapshot.why_no_references =
         has_reason ? metadata.references->why_not : "it was taken without them";
   }
-  snapshot.in_use = memory_in_use(input.streams);
+  snapshot.in_use = memory_in_use(input.streams, input.references != nullptr);
   in_use_.emplace_back(snapshot.in_use);
   resident_.emplace_back();
   if (snapshot.process.rss != 0) resident_.back() = Tally{0, snapshot.process.rss};

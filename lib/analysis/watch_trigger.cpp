@@ -23,7 +23,7 @@ uint64_t WatchTrigger::churn(const WatchLook& now) const {
 
 std::optional<WatchCall> WatchTrigger::judge(const WatchLook& now) {
   if (now.tracker && mark_.tracker && now.tracker->churn() < mark_.tracker->churn()) {
-    mark_ = now;  // recording started over
+    mark_.tracker = now.tracker;  // recording started over
   }
   if (rules_.rss_over) {
     if (now.rss <= lower_limit(*rules_.rss_over)) is_over_ = false;

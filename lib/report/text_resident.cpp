@@ -1,6 +1,7 @@
 // The section that accounts for the resident set, row by row, and for what the rows consist of.
 #include <fmt/format.h>
 
+#include "analysis/bounded_sum.h"
 #include "analysis/context_account.h"
 #include "report/mapping_group_text.h"
 #include "report/number_text.h"
@@ -70,12 +71,16 @@ void print_remarks(TextPage& page) {
         "No thread was stopped, so the stacks of all threads but the first count as other "
         "anonymous memory.");
   }
-  uint64_t in_malloc = 0;
-  for (const RuntimeClass& row : metadata.runtimes.classes) in_malloc += row.malloc_bytes;
-  if (in_malloc != 0) {
+  std::vector<uint64_t> in_malloc(metadata.runtimes.runtimes.size());
+  for (const RuntimeClass& row : metadata.runtimes.classes) {
+    if (row.malloc_bytes == 0) continue;
+    in_malloc[row.runtime] = bounded_sum(in_malloc[row.runtime], row.malloc_bytes);
+  }
+  for (size_t i = 0; i < in_malloc.size(); ++i) {
+    if (in_malloc[i] == 0) continue;
     page.sentence(fmt::format("Of what malloc has in use, {} are larger objects and buffers of {}.",
-                              size_text(in_malloc),
-                              name_of(metadata.runtimes.runtimes.front().kind)));
+                              size_text(in_malloc[i]),
+                              name_of(metadata.runtimes.runtimes[i].kind)));
   }
   for (const RuntimeArea& area : metadata.runtimes.areas) {
     if (!area.is_transient || !area.is_in_malloc) continue;

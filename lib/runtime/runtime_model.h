@@ -59,6 +59,16 @@ struct Runtime {
   bool operator==(const Runtime&) const = default;
 };
 
+// What is told of one whose heap is not in the snapshot: half of the truth is none.
+inline Runtime refused(const Runtime& runtime) {
+  Runtime told;
+  told.kind = runtime.kind;
+  told.version = runtime.version;
+  told.module = runtime.module;
+  told.why_not = runtime.why_not;
+  return told;
+}
+
 // Objects of one name.
 struct RuntimeClass {
   uint32_t runtime = 0;  // index into RuntimeModel::runtimes

@@ -10,6 +10,8 @@ namespace heapsnap {
 
 namespace {
 
+constexpr size_t kMostRuntimes = 256;
+
 template <typename Row>
 void write_rows(const std::vector<Row>& rows, SectionSink& sink) {
   write_table(std::span<const Row>(rows), sink);
@@ -81,10 +83,16 @@ void check_runtimes(const RuntimeModel& model, const std::string& source) {
   for (const RuntimePages& row : model.pages) {
     check_table(row.runtime < runtimes, source, "pages of a runtime that does not exist");
   }
+  // Those of a runtime do not overlap, and there are few runtimes: no place is in many areas.
+  check_table(runtimes <= kMostRuntimes, source, "more language runtimes than a process has");
+  std::vector<Address> ends(runtimes);
   for (const RuntimeArea& row : model.areas) {
     check_table(row.runtime < runtimes, source, "an area of a runtime that does not exist");
     check_table(row.range.begin <= row.range.end && fits_in(row), source,
                 "an area of a runtime does not hold what it says");
+    check_table(row.range.begin >= ends[row.runtime], source,
+                "the areas of a runtime are not in order");
+    ends[row.runtime] = row.range.end;
   }
   for (size_t i = 0; i < model.contexts.size(); ++i) check_context(model, i, source);
 }

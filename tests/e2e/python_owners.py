@@ -336,6 +336,45 @@ def check_nothing_is_garbage(heapsnap, python):
         process.communicate("")
 
 
+# Cycles that nothing leads to, the newest objects, and what only a cache of the interpreter's or unused memory
+# of a buffer leads to as well.
+NEWEST = f"""
+import collections, contextvars, gc, sys
+class Doc: pass
+request = contextvars.ContextVar("request")
+def handle():
+    request.set([Doc() for _ in range({COUNT})])
+    request.get()
+contextvars.Context().run(handle)
+CACHE = [[Doc() for _ in range(10)] for _ in range({COUNT} // 10)]
+numbers = bytearray(b"".join(id(one).to_bytes(8, "little") for one in CACHE))
+MORE = [Doc() for _ in range({2 * COUNT})]  # where nothing was before, nothing has the addresses of what comes next
+gc.collect()
+gc.disable()
+def lose():
+    # The last ones may be on the stacks of C functions still.
+    for _ in range(16):
+        lost = Doc()
+        lost.own, lost.data = lost, bytearray(1 << 20)
+lose()
+print(0, flush=True)
+sys.stdin.read()
+"""
+
+
+def check_newest(heapsnap, python):
+    with subprocess.Popen([*python, "-c", NEWEST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          cwd="/") as process:
+        process.stdout.readline()
+        leaks = json.loads(run(heapsnap, "leaks", str(process.pid), "-j"))
+        assert 12 << 20 < leaks["garbage_bytes"] < 17 << 20, leaks
+        owners = json.loads(run(heapsnap, "owners", str(process.pid), "-j"))["owners"]
+        kept = {node["root"]: node["retained_blocks"] for node in owners}
+        assert kept["__main__.CACHE"] > COUNT, owners[:3]
+        assert kept["__main__.MORE"] > 2 * COUNT, owners[:3]
+        process.communicate("")
+
+
 # A table on both sides of a multiple of 4 GiB: a word seems to lead there when a small number was written over the lower
 # half of an address, as of a function's version.
 BETWEEN = """
@@ -384,6 +423,7 @@ def main():
     heapsnap = sys.argv[1]
     python = find_python(sys.argv[2:])
     check_nothing_is_garbage(heapsnap, python)
+    check_newest(heapsnap, python)
     # A root folder has no /proc.
     if python[0] != "chroot":
         check_between(heapsnap, python)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -127,10 +128,23 @@ void ReferenceCapture::take(const HeapModel& heap, const MemoryTaken& taken,
     record_.is_complete = true;
   } catch (const GivenUp& given_up) {
     give_up(given_up.why);
+  } catch (const std::bad_alloc&) {
+    lack_memory();
   }
   record_.scan_ns = monotonic_ns() - began;
   map_.reset();
   vtable_finder_.reset();
+}
+
+// The rest of the snapshot needs what they have.
+void ReferenceCapture::lack_memory() {
+  map_.reset();
+  edges_.reset();
+  storage_.reset();
+  object_references_.reset();
+  entry_of_block_.release();
+  objects_ = RuntimeObjects();
+  give_up("heapsnap had no memory left to find them");
 }
 
 void ReferenceCapture::give_up(std::string why) {

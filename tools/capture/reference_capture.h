@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -72,12 +73,20 @@ class ReferenceCapture final : public ChunkSink {
   // Each chunk of the walk.
   void on_batch(const ChunkBatch& batch) override {
     if (!map_) return;
-    map_->on_batch(batch);
+    try {
+      map_->on_batch(batch);
+    } catch (const std::bad_alloc&) {
+      return lack_memory();
+    }
     counted_ += static_cast<uint64_t>(std::ranges::count_if(batch.states, is_live));
     if (counted_ > most_blocks_) leave_out();
   }
   void on_mmapped(const MmappedChunk& chunk) override {
-    if (map_) map_->on_mmapped(chunk);
+    try {
+      if (map_) map_->on_mmapped(chunk);
+    } catch (const std::bad_alloc&) {
+      lack_memory();
+    }
   }
 
   // Where the walks of language runtimes put what references need; null: nothing will be taken.
@@ -94,6 +103,7 @@ class ReferenceCapture final : public ChunkSink {
   ReferenceRecord finish(SnapshotWriter& writer, std::vector<std::string>& notes);
 
  private:
+  void lack_memory();
   // A number in the file: of a type that is known, or of a vtable that only a symbol names.
   struct TypeEntry {
     TypeNumber type = 0;

@@ -1,10 +1,47 @@
 #include "tools/capture/runtime_capture.h"
 
+#include <new>
 #include <utility>
 
 #include "base/error.h"
 
 namespace heapsnap {
+
+namespace {
+
+constexpr const char* kNoMemory = "heapsnap had no memory left to read it";
+
+// Takes back what a walk has added that was given up meanwhile.
+class AddedRows {
+ public:
+  explicit AddedRows(RuntimeModel& model)
+      : model_(model),
+        runtimes_(model.runtimes.size()),
+        classes_(model.classes.size()),
+        types_(model.types.size()),
+        pages_(model.pages.size()),
+        areas_(model.areas.size()),
+        contexts_(model.contexts.size()) {}
+  void take_back() {
+    model_.runtimes.resize(runtimes_);
+    model_.classes.resize(classes_);
+    model_.types.resize(types_);
+    model_.pages.resize(pages_);
+    model_.areas.resize(areas_);
+    model_.contexts.resize(contexts_);
+  }
+
+ private:
+  RuntimeModel& model_;
+  size_t runtimes_;
+  size_t classes_;
+  size_t types_;
+  size_t pages_;
+  size_t areas_;
+  size_t contexts_;
+};
+
+}  // namespace
 
 void RuntimeCapture::prepare(Target& target, const LoadedModules& known) {
   try {
@@ -49,6 +86,8 @@ void RuntimeCapture::begin_one(const RuntimePlace& place, Target& target) {
     reading.refused.why_not = reading.walk->why_not();
   } catch (const Error& error) {
     reading.refused.why_not = error.why();
+  } catch (const std::bad_alloc&) {
+    reading.refused.why_not = kNoMemory;
   }
   const bool has_added = options_.objects != nullptr && options_.objects->count() != known;
   is_half_known_ |= has_added && !reading.refused.why_not.empty();
@@ -60,13 +99,18 @@ void RuntimeCapture::each_walk(Step step) {
   for (Reading& reading : readings_) {
     if (!reading.walk) continue;
     const bool was_refused = !reading.walk->why_not().empty();
+    const auto end = [&](std::string why) {
+      reading.refused.why_not = std::move(why);
+      reading.walk.reset();
+      is_half_known_ |= !was_refused;
+    };
     try {
       step(*reading.walk);
       is_half_known_ |= !was_refused && !reading.walk->why_not().empty();
     } catch (const Error& error) {
-      reading.refused.why_not = error.why();
-      reading.walk.reset();
-      is_half_known_ |= !was_refused;
+      end(error.why());
+    } catch (const std::bad_alloc&) {
+      end(kNoMemory);
     }
   }
 }
@@ -81,7 +125,15 @@ void RuntimeCapture::on_mmapped(const MmappedChunk& chunk) {
 
 RuntimeModel RuntimeCapture::take() {
   RuntimeModel model;
-  each_walk([&](RuntimeWalk& walk) { walk.take(model); });
+  each_walk([&](RuntimeWalk& walk) {
+    AddedRows added(model);
+    try {
+      walk.take(model);
+    } catch (const std::bad_alloc&) {
+      added.take_back();
+      throw;
+    }
+  });
   for (Reading& reading : readings_) {
     if (!reading.walk) model.runtimes.push_back(std::move(reading.refused));
   }

@@ -203,6 +203,10 @@ void PostgresWalk::take(RuntimeModel& model) {
   const auto first = static_cast<int32_t>(model.contexts.size());
   if (why_not().empty()) read_spares();
   if (why_not().empty() && objects_ != nullptr) tell_tree();
+  if (!why_not().empty()) {
+    model.runtimes.push_back(refused(runtime_));
+    return;
+  }
   runtime_.contexts = contexts_.all.size();
   for (RuntimeContext& context : contexts_.all) {
     context.runtime = number;

@@ -43,6 +43,8 @@ class ArenaArray {
     std::vector<PythonArena> found;
     std::vector<std::byte> bytes(layout_.arena_size);
     for (uint64_t i = 0; i < count; ++i) {
+      if (looks_left_ == 0) return std::nullopt;
+      --looks_left_;
       if (cache_.read(at + i * layout_.arena_size, bytes) != bytes.size()) return std::nullopt;
       PythonArena arena;
       arena.index = static_cast<uint32_t>(i);
@@ -53,6 +55,8 @@ class ArenaArray {
     return found;
   }
   PageCache& cache() { return cache_; }
+  // Whether more was asked for than any array has: then the answers mean nothing.
+  bool is_spent() const { return looks_left_ == 0; }
 
  private:
   bool is_link(uint64_t link, Address begin, uint64_t count) const {
@@ -86,9 +90,12 @@ class ArenaArray {
     return true;
   }
 
+  static constexpr uint64_t kMostLooks = 2 * uint64_t{kMostArenas};
+
   const AddressSpace& space_;
   const PythonLayout& layout_;
   PageCache cache_;
+  uint64_t looks_left_ = kMostLooks;
 };
 
 // How many structures the array has: `maxarenas` is a variable of the same source file as `arenas`,
@@ -122,6 +129,7 @@ struct FoundArray {
   Address at;
   std::vector<PythonArena> arenas;
   bool is_ambiguous = false;
+  bool is_cut_off = false;
 };
 
 // By what `arenas` must point to.
@@ -138,6 +146,7 @@ FoundArray search_array(Target& target, const PythonPlace& place) {
       if (at.is_null() || range.contains(at) || !array.may_begin_at(at)) continue;
       for (const uint64_t count : counts_near(data, offset)) {
         auto arenas = array.read(at, count);
+        if (array.is_spent()) return {{}, {}, false, true};
         if (!arenas || arenas->empty()) continue;
         // Other variables lead into the same array.
         if (arenas->size() > found.arenas.size()) {
@@ -153,6 +162,7 @@ FoundArray search_array(Target& target, const PythonPlace& place) {
 }
 
 PythonArenas searched(FoundArray found) {
+  if (found.is_cut_off) return {{}, "too many places look like the table of its arenas"};
   if (found.is_ambiguous) return {{}, "several places look like the table of its arenas"};
   return {std::move(found.arenas), {}};
 }
@@ -187,6 +197,7 @@ PythonArenas arenas_of(Target& target, const PythonLayout& layout, uint64_t allo
   std::vector<PythonArena> all;
   ArenaArray array(target, layout);
   std::unordered_set<uint64_t> seen;
+  std::unordered_set<uint64_t> seen_arrays;
   for (const Address interpreter : interpreters) {
     Address allocator = interpreter + allocator_at;
     if (layout.is_obmalloc_elsewhere) {
@@ -202,7 +213,11 @@ PythonArenas arenas_of(Target& target, const PythonLayout& layout, uint64_t allo
     if (!at || !count) return {{}, "the allocator of an interpreter cannot be read"};
     if (*at == 0) continue;
     auto arenas = *count > kMostArenas ? std::nullopt : array.read(Address(*at), *count);
-    if (!arenas) return {{}, "what an interpreter's state says of its arenas does not fit"};
+    // Arenas of several interpreters lie apart, so all together are no more than one can have.
+    if (!arenas || all.size() + arenas->size() > kMostArenas) {
+      return {{}, "what an interpreter's state says of its arenas does not fit"};
+    }
+    if (!seen_arrays.insert(*at).second) return {{}, "arenas of its interpreters overlap"};
     all.insert(all.end(), arenas->begin(), arenas->end());
   }
   if (!sort_apart(all)) return {{}, "arenas of its interpreters overlap"};
@@ -219,7 +234,8 @@ PythonArenas find_python_arenas(Target& target, const PythonPlace& place,
     return arenas_of(target, layout, layout.interpreter_obmalloc, interpreters);
   }
   FoundArray found = search_array(target, place);
-  if (found.is_ambiguous || interpreters.size() <= 1) return searched(std::move(found));
+  if (found.is_ambiguous || found.is_cut_off || interpreters.size() <= 1)
+    return searched(std::move(found));
   const auto offset = offset_of_allocator(target, place, interpreters.back(), found.at);
   if (offset) return arenas_of(target, layout, *offset, interpreters);
   return {{},

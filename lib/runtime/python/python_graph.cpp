@@ -165,6 +165,9 @@ ObjectClass PythonGraph::make_class(const PythonType& type, uint8_t kind) {
     }
   }
   if (type.keeps == PythonType::Keeps::kOrder) skip(at + PythonOrderedDict::kResizedAt);
+  // PyContextVar: the value that was asked for last, which a context owns or has owned.
+  constexpr uint64_t kCachedValue = 32;
+  if (type.is_own && type.name.ends_with("ContextVar")) skip(at + kCachedValue);
   if (type.is_metatype) buffer(at + docstring_at(layout_), docstring_);
   switch (type.family) {
     case Family::kList: buffer(at + layout_.list_allocated - kPythonWord, list_items_); break;
@@ -255,6 +258,9 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
     } else {
       add_hashed(table, 0, 2, 1);
     }
+  } else if (type.family == Family::kByteArray) {
+    const uint64_t data = header + layout_.bytearray_allocated + kPythonWord;
+    objects_.add_buffer(Address(python_word(bytes, data)), ObjectClass::kNoReferences, bytes_);
   } else if (type.family == Family::kArray) {
     // Numbers, in the smallest blocks that there are.
     objects_.add_buffer(Address(python_word(bytes, header + PythonArray::kShape)),
@@ -293,24 +299,26 @@ void PythonGraph::add_kept(const PythonObject& object, Address at,
     case Keeps::kFile: return add(file_buffer_, kNone);
     case Keeps::kDeque:
       add_deque(at, bytes, object.type->header);
-      return add_nodes(object.nodes, deque_block_, 0);
+      return add_nodes(object.nodes, deque_block_, 0, PythonDeque::kBlockBytes);
     case Keeps::kOrder:
       add(ordered_table_, 0);
-      return add_nodes(object.nodes, ordered_node_,
-                       ObjectClass::word_bit(PythonOrderedDict::kHash));
+      return add_nodes(object.nodes, ordered_node_, ObjectClass::word_bit(PythonOrderedDict::kHash),
+                       PythonOrderedDict::kNodeBytes);
     case Keeps::kNothing: break;
   }
 }
 
 // In damaged memory a list may be a ring, or many may lead into one.
-void PythonGraph::add_nodes(const PythonNodes& nodes, uint8_t kind, uint64_t skip) {
+void PythonGraph::add_nodes(const PythonNodes& nodes, uint8_t kind, uint64_t skip, uint64_t bytes) {
   Address at = nodes.first;
   Address before;  // the last one of which the number is a power of two (Brent's algorithm)
   for (uint64_t i = 0; i < nodes.count && !at.is_null() && at != before; ++i) {
     if (nodes_left_ == 0) return;
     --nodes_left_;
     if (std::has_single_bit(i + 1)) before = at;
-    objects_.add_buffer(at, skip, kind);
+    objects_.add_buffer(at, skip | ObjectClass::words_from(bytes / kPythonWord), kind);
+    // The mask tells of no word that far behind.
+    if (bytes >= 64 * kPythonWord) objects_.left_over.push_back({at, bytes});
     at = Address(cache_.word(at + nodes.next, kPythonWord).value_or(0));
   }
 }

@@ -75,7 +75,8 @@ class PythonGraph {
   ObjectClass make_class(const PythonType& type, uint8_t kind);
   void add_items(Address first, uint64_t items, uint64_t room);
   void add_kept(const PythonObject& object, Address at, std::span<const std::byte> bytes);
-  void add_nodes(const PythonNodes& nodes, uint8_t kind, uint64_t skip);
+  // `bytes`: of a node; what is behind it in its block is left over.
+  void add_nodes(const PythonNodes& nodes, uint8_t kind, uint64_t skip, uint64_t bytes);
   void add_deque(Address at, std::span<const std::byte> bytes, uint64_t header);
   void add_hashed(Address table, uint32_t first, uint32_t words, uint32_t number);
   ObjectClass make_text_class(const PythonType& type, unsigned kind);

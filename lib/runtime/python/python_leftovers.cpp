@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "heap/struct_bytes.h"
+
 namespace heapsnap {
 
 namespace {
@@ -23,6 +25,7 @@ PythonLeftovers::PythonLeftovers(Target& target, const PythonLayout& layout,
   const auto arrays = {&layout.free_lists, &layout.free_dicts, &layout.free_values,
                        &layout.free_sends, &layout.free_keys};
   for (const Address interpreter : interpreters) {
+    add_collector(interpreter);
     const bool are_right = std::all_of(
         arrays.begin(), arrays.end(),
         [&](const PythonLayout::FreeArray* array) { return fits(interpreter, *array); });
@@ -131,6 +134,28 @@ void PythonLeftovers::add_caches(Address interpreter) {
   const Address functions = interpreter + layout_.function_cache.begin;
   if (layout_.function_cache.size != 0) {
     words_.push_back({functions, functions + layout_.function_cache.size});
+  }
+}
+
+// The collector's lists of all objects that it looks at, which own none of them: each is a ring, of
+// which the first word of an object's header leads to the next one, and the second one, with two
+// bits of another meaning, to the one before (struct gc_generation).
+void PythonLeftovers::add_collector(Address interpreter) {
+  constexpr uint64_t kMostState = 256 << 10;  // before there are tables of caches
+  constexpr uint64_t kFlags = 3;
+  std::vector<std::byte> state(kMostState);
+  state.resize(cache_.read(interpreter, state));
+  const StructBytes words(state, kLeftWord);
+  for (uint64_t offset = 0; offset + 2 * kLeftWord <= state.size(); offset += kLeftWord) {
+    const Address head = interpreter + offset;
+    const Address next(words.word_at(offset) & ~kFlags);
+    const Address last(words.word_at(offset + kLeftWord) & ~kFlags);
+    if (next.is_null() || last.is_null() || next == head || !next.is_aligned(kLeftWord)) continue;
+    const auto before_next = cache_.word(next + kLeftWord, kLeftWord);
+    if (!before_next || Address(*before_next & ~kFlags) != head) continue;
+    const auto behind_last = cache_.word(last, kLeftWord);
+    if (!behind_last || Address(*behind_last & ~kFlags) != head) continue;
+    words_.push_back({head, head + 2 * kLeftWord});
   }
 }
 

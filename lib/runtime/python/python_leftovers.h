@@ -11,7 +11,7 @@
 //
 // A free object keeps its old words: the table of a dict, the items of a tuple. None is a
 // reference, but for the link to the next free one. What the interpreter has found as attributes of
-// types, and functions, it remembers without owning them.
+// types, and functions, it remembers without owning them; its collector has lists of all objects.
 #pragma once
 
 #include <bitset>
@@ -62,6 +62,7 @@ class PythonLeftovers {
   void add_array(Address interpreter, const PythonLayout::FreeArray& array, bool are_objects);
   void add_lists(Address interpreter, const PythonLayout::FreeList& list);
   void add_caches(Address interpreter);
+  void add_collector(Address interpreter);
   void add_frames(Address interpreter);
   void add_chains(Address interpreter, const PythonLayout::FreeChain& chain, bool are_objects,
                   bool have_header);

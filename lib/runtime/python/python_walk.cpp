@@ -345,6 +345,10 @@ void PythonWalk::take(RuntimeModel& model) {
           "(PYTHONMALLOC=debug), or be built with other options";
     }
   }
+  if (!why_not().empty()) {
+    model.runtimes.push_back(refused(runtime_));
+    return;
+  }
   model.runtimes.push_back(runtime_);
   ClassRows rows("(other types)");
   for (const auto& type : types_.all()) {

@@ -181,7 +181,8 @@ void RubyGraph::add_hash_pairs(std::span<const std::byte> slot) {
 }
 
 void RubyGraph::add_table(Address table, std::span<const std::byte> header) {
-  add_block(table.value(), table_, "Hash table", 0, true);
+  add_block(table.value(), table_, "Hash table",
+            ObjectClass::words_from(kRubyTableHeader / sizeof(uint64_t)), true);
   add_table_parts(header);
 }
 

@@ -317,13 +317,7 @@ void RubyWalk::mark_areas(AddressRange range) {
 void RubyWalk::take(RuntimeModel& model) {
   const auto number = static_cast<uint32_t>(model.runtimes.size());
   if (layout_ == nullptr) {
-    // Half of the truth is none.
-    Runtime refused;
-    refused.kind = runtime_.kind;
-    refused.version = runtime_.version;
-    refused.module = runtime_.module;
-    refused.why_not = runtime_.why_not;
-    model.runtimes.push_back(std::move(refused));
+    model.runtimes.push_back(refused(runtime_));
     return;
   }
   runtime_.areas = areas_.size();
