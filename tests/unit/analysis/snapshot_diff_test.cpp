@@ -131,6 +131,20 @@ TEST_CASE("objects of a language runtime are compared by class") {
   CHECK(section.total.growth == 4500);
 }
 
+TEST_CASE("what no owner holds is not in the total of the owners") {
+  std::vector<std::unique_ptr<HandmadeHeap>> heaps;
+  for (const int i : {0, 1}) {
+    heaps.push_back(heap_with({{"g_same", "Same", 50}}, 10 + i));
+    HandmadeHeap& heap = *heaps.back();
+    heap.add(4984);                                                   // leaked
+    const BlockNumber slots = 10 + 90 * static_cast<BlockNumber>(i);  // garbage
+    for (BlockNumber slot = 0; slot < slots; ++slot) heap.add(40);
+    heap.slots = slots;
+  }
+  const DiffSection& owners = *diff_of(heaps).section(DiffBy::kOwner);
+  CHECK(owners.total.growth == 0);
+}
+
 TEST_CASE("what only grows comes first, by its slope, and what grew more after it") {
   std::vector<std::unique_ptr<HandmadeHeap>> heaps;
   constexpr int kJumps[] = {5, 60, 20, 100};

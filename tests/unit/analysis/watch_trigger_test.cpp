@@ -109,6 +109,15 @@ TEST_CASE("recording that started over counts from there") {
   rules.churn = 100;
   CHECK(answered(rules, {tracked(5000, 0), tracked(40, 0), tracked(139, 0), tracked(140, 0)}) ==
         Looks{3});
+  // Time does not.
+  WatchRules by_time;
+  by_time.every_ms = 50;
+  const auto at = [](uint64_t ms, uint64_t allocated) {
+    WatchLook look = tracked(allocated, 0);
+    look.monotonic_ns = ms * 1'000'000;
+    return look;
+  };
+  CHECK(answered(by_time, {at(10, 500), at(40, 5), at(59, 6), at(60, 7)}) == Looks{3});
   WatchTrigger trigger(rules, tracked(5000, 0));
   trigger.start_over(tracked(7000, 0));
   CHECK_FALSE(trigger.judge(tracked(7099, 0)));

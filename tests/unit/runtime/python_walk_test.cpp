@@ -242,7 +242,13 @@ TEST_CASE("what does not fit is refused in words") {
   }
   SUBCASE("nothing that looks like an object") {
     python.add_pool(48, 20);
-    CHECK(python.walk().runtimes[0].why_not.find("PYTHONMALLOC=debug") != std::string::npos);
+    const RuntimeModel model = python.walk();
+    CHECK(model.runtimes[0].why_not.find("PYTHONMALLOC=debug") != std::string::npos);
+    // Nothing of it is told.
+    CHECK(model.runtimes[0].used_bytes == 0);
+    CHECK(model.areas.empty());
+    CHECK(model.pages.empty());
+    CHECK(model.classes.empty());
   }
 }
 

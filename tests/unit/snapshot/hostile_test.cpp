@@ -292,6 +292,8 @@ TEST_CASE("metadata that do not fit together") {
   CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].runtime = 3; }) != "");
   CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].range.end = Address(1); }) != "");
   CHECK(error_of_metadata([](M& m) { ++m.runtimes.areas[0].used.bytes; }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.areas.push_back(m.runtimes.areas[0]); }) != "");
+  CHECK(error_of_metadata([](M& m) { m.runtimes.runtimes.resize(257); }) != "");
   CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].free_in_area.bytes = kMost; }) != "");
   CHECK(error_of_metadata([](M& m) { ++m.runtimes.areas[0].used.resident; }) != "");
   CHECK(error_of_metadata([](M& m) { m.runtimes.areas[0].used.swapped = kMost; }) != "");
