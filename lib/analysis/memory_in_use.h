@@ -1,7 +1,8 @@
 // What the program has in use: all blocks but malloc's own, and the used slots of language runtimes
 // in the place of the blocks that hold their pages. The same figure as that of owners, types and
-// leaks, also where there are no references, so that slots are no blocks. Where there are references
-// but no slots, as of a runtime that was refused when some of it was known, nothing is a slot.
+// leaks, also where there are no references, so that slots are no blocks. Where there are
+// references but no slots, as of a runtime that was refused when some of it was known, nothing is a
+// slot.
 #pragma once
 
 #include "analysis/size_classes.h"

@@ -259,8 +259,8 @@ void ContainerStorage::check_texts() {
   }
 }
 
-// Ends with a 0. The first characters are looked at, too: numbers may be followed by a 0, and so may
-// objects in a buffer of which the program notes how much it uses, which lead to others.
+// Ends with a 0. The first characters are looked at, too: numbers may be followed by a 0, and so
+// may objects in a buffer of which the program notes how much it uses, which lead to others.
 bool ContainerStorage::is_text(Address begin, uint64_t size, uint32_t width) {
   constexpr uint64_t kMostLookedAt = 32;
   constexpr uint64_t kMostBytesLookedAt = 64;

@@ -465,8 +465,9 @@ void ReferenceCapture::follow_debug_types(const std::vector<BlockType>& names) {
                      elements, elements_at});
 }
 
-// What a block says itself counts most, unless debug information says that it is more; then what a language runtime says of it; then what debug
-// information says, unless that is only that it holds numbers; then what containers say.
+// What a block says itself counts most, unless debug information says that it is more; then what a
+// language runtime says of it; then what debug information says, unless that is only that it holds
+// numbers; then what containers say.
 void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotWriter& writer) {
   const auto by_storage = static_cast<TypeNumber>(names.size());
   const auto by_runtime = by_storage + TypeNumber{kStorageKindCount};
