@@ -222,6 +222,9 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
     for (const PlacedRoot& root : owned.owning.roots) starts.push_back(root.target);
     add_owner(references, stale, owned, columns.sizes, roots, is_stale_root, number, limit, paths);
     result.retained = retained_by(streams, owned.graph, starts, number, false);
+  } else if (streams.read_slots) {
+    const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
+    result.is_garbage = number < owned.garbage.blocks() && owned.garbage.contains(number);
   }
 
   std::set<PairOfBlocks> pairs;

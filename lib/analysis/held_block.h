@@ -39,8 +39,10 @@ struct HeldPath {
 struct HeldBlock {
   BlockFacts block;
   uint64_t offset = 0;  // of the address that was asked for
-  // Those of words that are in use first, the shortest of each sort first; none: it is leaked.
+  // Those of words that are in use first, the shortest of each sort first; none: it is leaked, or
+  // garbage.
   std::vector<HeldPath> paths;
+  bool is_garbage = false;        // of a language runtime (garbage_of())
   std::vector<HeldStep> sources;  // blocks that point to it, a few, each with where it does
   uint64_t source_count = 0;
   Tally retained;  // what is reachable only through it, itself included; of a leaked one: what it

@@ -108,7 +108,8 @@ void print_sources(Writer& out, const ReferenceReportInput& input, const HeldBlo
     print_lines(out, "  ", "No block points to it, either.", width);
     return;
   }
-  print_lines(out, "  ", "It is pointed to by other leaked blocks:", width);
+  const char* const others = held.is_garbage ? "garbage" : "leaked blocks";
+  print_lines(out, "  ", fmt::format("It is pointed to by other {}:", others), width);
   for (const HeldStep& source : held.sources) {
     out.write(fmt::format("    {}  {}, at +{:#x}{}\n", address_text(source.block.address),
                           block_label(input, source.block.type, source.block.bytes), source.held_at,
@@ -186,7 +187,9 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
   }
   const std::string address = address_text(held.block.address);
   if (held.paths.empty()) {
-    out.write("\n" + ink.bold("No root leads to it: it is leaked") + "\n");
+    const char* const state =
+        held.is_garbage ? "garbage, which the next full garbage collection frees" : "leaked";
+    out.write("\n" + ink.bold(fmt::format("No root leads to it: it is {}", state)) + "\n");
     print_sources(out, input, held, width);
     print_next_of_leaked(out, input, held, ink, width);
     return;
@@ -218,7 +221,8 @@ void print_json_held_block(Writer& out, const ReferenceReportInput& input, const
   write_json_facts(json, input, held.block);
   json.member("offset", held.offset);
   json.member("thread_cache", held.block.is_mallocs_own);
-  json.member("leaked", held.paths.empty());
+  json.member("leaked", held.paths.empty() && !held.is_garbage);
+  json.member("garbage", held.is_garbage);
   json.member("retained_blocks", held.retained.count);
   json.member("retained_bytes", held.retained.bytes);
   write_json_stack(json, input, held.block.stack);

@@ -51,6 +51,25 @@ TEST_CASE("a block is explained by the ways to it, and by what would go with it"
   CHECK(!explain_block(streams, heap.streams, heap.address_of(text) + 56, 1));
 }
 
+TEST_CASE("what a runtime frees at its next collection is garbage and not leaked") {
+  HandmadeHeap heap;
+  const uint32_t place = heap.add_place(RootKind::kVariable, "g_cache");
+  heap.hold(place, heap.add(40));
+  const BlockNumber leaked = heap.add(40);
+  const BlockNumber buffer = heap.add(40);
+  heap.link(heap.add(40), 8, buffer);  // of an object
+  heap.slots = 1;
+  const SnapshotStreams streams = heap.finish();
+  const auto explained = [&](BlockNumber block) {
+    const auto held = explain_block(streams, heap.streams, heap.address_of(block), 5);
+    REQUIRE(held);
+    CHECK(held->paths.empty());
+    return *held;
+  };
+  CHECK_FALSE(explained(leaked).is_garbage);
+  CHECK(explained(buffer).is_garbage);
+}
+
 TEST_CASE("a block retains what its root owns, also while a frame works on a part of it") {
   HandmadeHeap heap;
   const uint32_t cache = heap.add_place(RootKind::kVariable, "cache");
