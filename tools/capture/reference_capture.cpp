@@ -401,10 +401,14 @@ TypeNumber ReferenceCapture::type_in_modules(uint64_t word) {
 ReferenceRecord ReferenceCapture::finish(SnapshotWriter& writer, std::vector<std::string>& notes) {
   if (!record_.is_complete) return record_;
   record_.roots = roots_.size() + variables_.size();
-  write_roots(writer);
-  std::vector<BlockType> names = name_types();
-  if (debug_types_->is_wanted()) follow_debug_types(names);
-  write_block_types(std::move(names), writer);
+  try {
+    write_roots(writer);
+    std::vector<BlockType> names = name_types();
+    if (debug_types_->is_wanted()) follow_debug_types(names);
+    write_block_types(std::move(names), writer);
+  } catch (const std::bad_alloc&) {
+    lack_memory();
+  }
   const auto& left_out = debug_types_->notes();
   notes.insert(notes.end(), left_out.begin(), left_out.end());
   return record_;

@@ -99,7 +99,7 @@ class ReferenceCapture final : public ChunkSink {
   // `why`: one clause.
   void give_up(std::string why);
   // Writes what has names, and gives what was done. Reads files, and nothing of the target but what
-  // it is. `notes` gets what was left out meanwhile.
+  // it is. `notes` gets what was left out meanwhile. May give up.
   ReferenceRecord finish(SnapshotWriter& writer, std::vector<std::string>& notes);
 
  private:
