@@ -141,8 +141,8 @@ TEST_CASE("what no owner holds is not in the total of the owners") {
     for (BlockNumber slot = 0; slot < slots; ++slot) heap.add(40);
     heap.slots = slots;
   }
-  const DiffSection& owners = *diff_of(heaps).section(DiffBy::kOwner);
-  CHECK(owners.total.growth == 0);
+  const SnapshotDiff diff = diff_of(heaps);
+  CHECK(diff.section(DiffBy::kOwner)->total.growth == 0);
 }
 
 TEST_CASE("what only grows comes first, by its slope, and what grew more after it") {
