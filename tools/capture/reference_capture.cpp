@@ -136,7 +136,6 @@ void ReferenceCapture::take(const HeapModel& heap, const MemoryTaken& taken,
   vtable_finder_.reset();
 }
 
-// The rest of the snapshot needs what they have.
 void ReferenceCapture::lack_memory() {
   map_.reset();
   edges_.reset();

@@ -103,7 +103,9 @@ class ReferenceCapture final : public ChunkSink {
   ReferenceRecord finish(SnapshotWriter& writer, std::vector<std::string>& notes);
 
  private:
+  // Gives up, and all memory back that is not needed for the rest.
   void lack_memory();
+
   // A number in the file: of a type that is known, or of a vtable that only a symbol names.
   struct TypeEntry {
     TypeNumber type = 0;

@@ -35,8 +35,6 @@ class RubyConstants {
   std::optional<std::string> name_of(uint64_t key);
   // Of an array of Ruby; nothing where there is none, or no such item.
   std::optional<uint64_t> element(uint64_t array, uint64_t index);
-  // Where in a class's extension, or in its slot, its table is; RubyLayout::kNone: not known.
-  uint32_t table_offset() const { return table_offset_; }
   // Those of a class or module: nothing where they were not found.
   void add_variables(uint64_t of_class, RuntimeObjects& objects);
 

@@ -17,10 +17,9 @@ constexpr uint64_t kVariableValue = 8;
 
 }  // namespace
 
-RubyVariables::RubyVariables(Target& target, const RubyLayout& layout, const RubyPlace& place,
-                             RubyClasses& classes, RubyConstants& constants)
+RubyVariables::RubyVariables(Target& target, const RubyPlace& place, RubyClasses& classes,
+                             RubyConstants& constants)
     : target_(target),
-      layout_(layout),
       place_(place),
       classes_(classes),
       constants_(constants),

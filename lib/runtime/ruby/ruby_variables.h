@@ -19,7 +19,6 @@
 #include "runtime/ruby/ruby_classes.h"
 #include "runtime/ruby/ruby_constants.h"
 #include "runtime/ruby/ruby_id_table.h"
-#include "runtime/ruby/ruby_layout.h"
 #include "runtime/ruby/ruby_place.h"
 #include "target/page_cache.h"
 #include "target/target.h"
@@ -31,8 +30,8 @@ class RubyVariables {
   static constexpr size_t kMostVariables = 1 << 20;
 
   // All outlive it.
-  RubyVariables(Target& target, const RubyLayout& layout, const RubyPlace& place,
-                RubyClasses& classes, RubyConstants& constants);
+  RubyVariables(Target& target, const RubyPlace& place, RubyClasses& classes,
+                RubyConstants& constants);
 
   void add_globals(RuntimeObjects& objects);
   // Those of a class or module.
@@ -46,7 +45,6 @@ class RubyVariables {
   std::optional<std::string> name_of(uint64_t id);
 
   Target& target_;
-  const RubyLayout& layout_;
   const RubyPlace& place_;
   RubyClasses& classes_;
   RubyConstants& constants_;

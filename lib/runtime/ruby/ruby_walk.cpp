@@ -89,7 +89,7 @@ void RubyWalk::walk_pages() {
                        *options_.objects);
     graph_->add_tables_of_machine(target_.address_space(), runtime_.place, place_.module);
     RubyConstants constants(target_, *layout_, place_, *classes_);
-    RubyVariables variables(target_, *layout_, place_, *classes_, constants);
+    RubyVariables variables(target_, place_, *classes_, constants);
     graph_->add_variables(constants, variables);
     RubyFunctions functions(target_, *layout_, *classes_, constants);
     RubyFiberLocals fiber_locals(target_, *layout_, *classes_, constants);
