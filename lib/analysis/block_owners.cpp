@@ -39,7 +39,7 @@ ExplainedBlocks::ExplainedBlocks(const SnapshotStreams& streams, const Reference
 uint32_t ExplainedBlocks::owner_of(BlockNumber block) const {
   const uint32_t owner = owners_.roots.of_blocks[block];
   if (owner == LeadingRoots::kNobody || is_mallocs_own(block)) return 0;
-  return owner == LeadingRoots::kSeveral ? several_ : name_of_place_[owner - 1];
+  return LeadingRoots::is_several(owner) ? several_ : name_of_place_[owner - 1];
 }
 
 }  // namespace heapsnap

@@ -116,7 +116,7 @@ void add_owner(const ReferenceStreams& references, const StaleWords& stale,
   const OwningRoots& owning = owned.owning;
   const uint32_t leading =
       find_leading_roots(owned.graph, owning.roots, owning.places.size(), sizes).of_blocks[block];
-  if (leading == LeadingRoots::kNobody || leading == LeadingRoots::kSeveral) return;
+  if (leading == LeadingRoots::kNobody || LeadingRoots::is_several(leading)) return;
   const RootPlace& owner = owning.places[leading - 1];
   const auto is_owner = [&](const Root& root) {
     const RootPlace& place = references.places[root.place];

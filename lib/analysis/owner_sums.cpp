@@ -25,9 +25,9 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
   OwnerSums sums;
   sums.places = std::move(found.places);
   sums.threads = std::move(found.threads);
-  sums.of_several = std::move(found.roots.of_several);
+  sums.groups = std::move(found.roots.groups);
   std::vector<Tally> by_place(sums.places.size());
-  Tally of_several;
+  std::vector<Tally> by_group(sums.groups.size());
   std::span<const BlockNumber> mallocs_own = found.columns.mallocs_own;
   for (BlockNumber block = 0; block < found.roots.of_blocks.size(); ++block) {
     if (!mallocs_own.empty() && mallocs_own.front() == block) {
@@ -36,24 +36,28 @@ OwnerSums sum_owners(const SnapshotStreams& streams, const ReferenceStreams& ref
     }
     const uint64_t size = found.columns.sizes[block];
     sums.in_use.add(size);
-    switch (const uint32_t owner = found.roots.of_blocks[block]) {
-      case LeadingRoots::kNobody:
-        (found.garbage.contains(block) ? sums.garbage : sums.leaked).add(size);
-        break;
-      case LeadingRoots::kSeveral: of_several.add(size); break;
-      default: by_place[owner - 1].add(size);
+    const uint32_t owner = found.roots.of_blocks[block];
+    if (owner == LeadingRoots::kNobody) {
+      (found.garbage.contains(block) ? sums.garbage : sums.leaked).add(size);
+    } else if (LeadingRoots::is_several(owner)) {
+      by_group[LeadingRoots::group_of(owner)].add(size);
+    } else {
+      by_place[owner - 1].add(size);
     }
   }
-  for (uint32_t place = 0; place < by_place.size(); ++place) {
-    if (by_place[place].count != 0) sums.owners.push_back({false, place, by_place[place]});
-  }
-  if (of_several.count != 0) sums.owners.push_back({true, 0, of_several});
+  const auto add = [&sums](bool are_several, const std::vector<Tally>& tallies) {
+    for (uint32_t i = 0; i < tallies.size(); ++i) {
+      if (tallies[i].count != 0) sums.owners.push_back({are_several, i, tallies[i]});
+    }
+  };
+  add(false, by_place);
+  add(true, by_group);
   sort_owners(sums);
   return sums;
 }
 
 OwnerSums sums_of(const OwnerTree& tree) {
-  OwnerSums sums{tree.places, tree.threads, {},          tree.of_several,
+  OwnerSums sums{tree.places, tree.threads, {},          tree.groups,
                  tree.in_use, tree.leaked,  tree.garbage};
   for (const uint32_t child : tree.children[0]) {
     const OwnerNode& node = tree.nodes[child];

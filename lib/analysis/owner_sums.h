@@ -14,20 +14,20 @@
 namespace heapsnap {
 
 struct OwnerSum {
-  bool is_several = false;  // more than one root together
-  uint32_t place = 0;       // else: index into OwnerSums::places
+  bool is_several = false;  // a group of roots that share
+  uint32_t place = 0;       // index into OwnerSums::groups then, else into places
   Tally retained;
   bool operator==(const OwnerSum&) const = default;
 };
 
 struct OwnerSums {
-  std::vector<RootPlace> places;     // as OwnerTree::places
-  std::vector<uint32_t> threads;     // as OwnerTree::threads
-  std::vector<OwnerSum> owners;      // by retained bytes, largest first
-  std::vector<uint32_t> of_several;  // as OwnerTree::of_several
-  Tally in_use;                      // all blocks but malloc's own
-  Tally leaked;                      // of these, what no root leads to, and no
-  Tally garbage;                     // of language runtimes (garbage_of())
+  std::vector<RootPlace> places;              // as OwnerTree::places
+  std::vector<uint32_t> threads;              // as OwnerTree::threads
+  std::vector<OwnerSum> owners;               // by retained bytes, largest first
+  std::vector<std::vector<uint32_t>> groups;  // as OwnerTree::groups
+  Tally in_use;                               // all blocks but malloc's own
+  Tally leaked;                               // of these, what no root leads to, and no
+  Tally garbage;                              // of language runtimes (garbage_of())
 };
 
 // The same figures as those of make_owner_tree() at the top. At most 32 bytes a block where each

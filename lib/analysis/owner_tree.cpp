@@ -92,9 +92,16 @@ class Folding {
     return node;
   }
 
-  // The node of a block whose dominator is in the node `parent`; 0: held by several roots.
+  // What the roots of a group lead to together.
+  uint32_t node_of_group(uint32_t group) {
+    const auto [entry, is_new] =
+        node_of_group_.try_emplace(group, static_cast<uint32_t>(tree_.nodes.size()));
+    if (is_new) tree_.nodes.push_back({.kind = OwnerNode::Kind::kSeveral, .place = group});
+    return entry->second;
+  }
+
+  // The node of a block whose dominator is in the node `parent`.
   uint32_t add(uint32_t parent, const Block& block) {
-    if (parent == 0 && by_ == OwnerGrouping::kRoot) parent = node_of_several();
     const uint64_t key = key_of(block, parent);
     uint32_t node = like_above(parent, key);
     if (node == 0) node = child(parent, key, block);
@@ -147,14 +154,6 @@ class Folding {
       return mixed ^ (mixed >> 29);
     }
   };
-
-  uint32_t node_of_several() {
-    if (several_ == 0) {
-      several_ = static_cast<uint32_t>(tree_.nodes.size());
-      tree_.nodes.push_back({.kind = OwnerNode::Kind::kSeveral});
-    }
-    return several_;
-  }
 
   // What blocks of one node have in common, as a number.
   uint64_t key_of(const Block& block, uint32_t parent) const {
@@ -238,7 +237,7 @@ class Folding {
   };
   std::vector<NodeKey> keys_;  // as tree_.nodes
   std::vector<uint32_t> node_of_place_;
-  uint32_t several_ = 0;
+  std::unordered_map<uint32_t, uint32_t> node_of_group_;
   std::unordered_map<Edge, uint32_t, EdgeHash> by_edge_;
   std::optional<std::pair<Edge, uint32_t>> last_;
 };
@@ -323,10 +322,13 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
   OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
   OwningRoots& owning = owned.owning;
   const BlockSet garbage = std::move(owned.garbage);
-  std::vector<uint32_t> of_several;
+  std::vector<std::vector<uint32_t>> groups;
+  std::optional<SharedBlocks> shared;
   if (by == OwnerGrouping::kRoot) {
-    of_several = find_leading_roots(owned.graph, owning.roots, owning.places.size(), columns.sizes)
-                     .of_several;
+    LeadingRoots leading =
+        find_leading_roots(owned.graph, owning.roots, owning.places.size(), columns.sizes);
+    shared.emplace(leading);
+    groups = std::move(leading.groups);
   }
   const BlockNumber top = append_places(owned.graph, owning.roots, owning.places.size());
   const DominatorTree tree = dominator_tree(std::move(owned.graph), top);
@@ -359,10 +361,12 @@ OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams
                           ? OwnerNode::kElement
                           : words * word;
     }
-    nodes[at] = folding.add(nodes[parent], block);
+    uint32_t holders = nodes[parent];
+    if (holders == 0 && shared) holders = folding.node_of_group(shared->group_of(number));
+    nodes[at] = folding.add(holders, block);
   }
   OwnerTree result = std::move(folding).finish();
-  result.of_several = std::move(of_several);
+  result.groups = std::move(groups);
   ExamplePlaces places(result.nodes);
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
     places.see(block);

@@ -10,7 +10,7 @@
 // A chain of blocks of one sort, such as a list, is one node: what is held by its like belongs to
 // the node of that. Of a language runtime's objects, which all hold each other by lists and dicts,
 // and of the nodes of containers only where what holds both is alike, too. What several roots lead
-// to is below none of them, but below a node of its own.
+// to is below none of them, but below a node of their group (leading_roots.h).
 //
 // Roots that pass, on stacks and in registers, own only what nothing that lasts leads to
 // (owning_roots.h), and references that are no members only what no others lead to
@@ -35,7 +35,7 @@ struct OwnerNode {
   enum class Kind : uint8_t {
     kAll = 0,      // the whole tree, always node 0
     kPlace = 1,    // a root
-    kSeveral = 2,  // more than one root
+    kSeveral = 2,  // a group of roots that share
     kBlocks = 3,
   };
   // Of `held_at`.
@@ -44,7 +44,8 @@ struct OwnerNode {
 
   Kind kind = Kind::kBlocks;
   uint32_t parent = 0;  // less than the own index; of node 0 itself
-  uint32_t place = 0;   // kPlace: index into OwnerTree::places
+  // Of OwnerTree: kPlace: index into places; kSeveral: into groups.
+  uint32_t place = 0;
   // kBlocks: what they have in common.
   TypeNumber type = 0;
   uint32_t stack = 0;
@@ -63,7 +64,7 @@ struct OwnerTree {
   std::vector<uint32_t> threads;  // as OwningRoots::threads
   std::vector<OwnerNode> nodes;
   std::vector<std::vector<uint32_t>> children;  // of each node, by retained bytes, largest first
-  std::vector<uint32_t> of_several;             // as LeadingRoots::of_several; by root only
+  std::vector<std::vector<uint32_t>> groups;    // as LeadingRoots::groups; by root only
   Tally in_use;                                 // all blocks but malloc's own
   Tally leaked;                                 // of these, what no root leads to, and no
   Tally garbage;                                // of language runtimes (garbage_of())

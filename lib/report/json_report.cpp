@@ -366,10 +366,10 @@ void write_owners(JsonWriter& json, const ReportInput& input) {
     return;
   }
   const OwnerSums& sums = *input.owners;
-  const OwnerLabels labels(input.metadata, sums.places, sums.threads, sums.of_several);
+  const OwnerLabels labels(input.metadata, sums.places, sums.threads, sums.groups);
   objects(json, "owners", largest_owners(sums), [&](const OwnerSum& owner, size_t) {
     if (owner.is_several) {
-      labels.write_json_several(json);
+      labels.write_json_several(json, owner.place);
     } else {
       labels.write_json_place(json, owner.place);
     }

@@ -22,12 +22,12 @@ std::string OwnerLabels::of_place(uint32_t place, size_t width) const {
   return cut_name(short_root_label(metadata_, places_[place], threads_of(place)), width);
 }
 
-std::string OwnerLabels::others_of_several(size_t named) const {
-  const size_t more = of_several_.size() - named;
+std::string OwnerLabels::others_of_several(const std::vector<uint32_t>& group, size_t named) const {
+  const size_t more = group.size() - named;
   if (more == 0) return " together";
   // Of a variable, or of whatever else a root may be.
-  const bool are_variables = std::all_of(
-      of_several_.begin() + static_cast<ptrdiff_t>(named), of_several_.end(), [&](uint32_t one) {
+  const bool are_variables =
+      std::all_of(group.begin() + static_cast<ptrdiff_t>(named), group.end(), [&](uint32_t one) {
         const RootKind kind = places_[one].kind;
         return kind == RootKind::kVariable || kind == RootKind::kThreadLocal ||
                kind == RootKind::kGlobal || kind == RootKind::kLocal;
@@ -37,33 +37,33 @@ std::string OwnerLabels::others_of_several(size_t named) const {
                                               : count_text(more, "more root", "more roots"));
 }
 
-std::string OwnerLabels::several_of(size_t named) const {
+std::string OwnerLabels::several_of(const std::vector<uint32_t>& group, size_t named) const {
   std::string text;
   for (size_t i = 0; i < named; ++i) {
-    const bool is_last = i + 1 == of_several_.size();
+    const bool is_last = i + 1 == group.size();
     text += i == 0 ? "" : is_last ? " and " : ", ";
-    text += short_root_label(metadata_, places_[of_several_[i]], threads_of(of_several_[i]));
+    text += short_root_label(metadata_, places_[group[i]], threads_of(group[i]));
   }
-  return text + others_of_several(named);
+  return text + others_of_several(group, named);
 }
 
-std::string OwnerLabels::of_several(size_t width) const {
+std::string OwnerLabels::of_several(uint32_t number, size_t width) const {
+  const std::vector<uint32_t>& group = groups_.at(number);
   constexpr size_t kMostNamed = 3;
   // Of so many, the few that there is room for say nothing of the rest.
   constexpr size_t kFew = 8;
-  if (of_several_.size() > kFew) {
-    return cut_name(fmt::format("two or more of {} roots", count_text(of_several_.size())), width);
+  if (group.size() > kFew) {
+    return cut_name(fmt::format("two or more of {} roots", count_text(group.size())), width);
   }
-  if (of_several_.empty()) return cut_name(kSeveralRoots, width);
-  for (size_t named = std::min(kMostNamed, of_several_.size()); named > 0; --named) {
-    std::string label = several_of(named);
+  for (size_t named = std::min(kMostNamed, group.size()); named > 0; --named) {
+    std::string label = several_of(group, named);
     if (display_width(label) <= width) return label;
   }
   constexpr size_t kLeastName = 12;
-  const std::string others = others_of_several(1);
+  const std::string others = others_of_several(group, 1);
   if (display_width(others) + kLeastName > width) return cut_name(kSeveralRoots, width);
   const std::string first =
-      short_root_label(metadata_, places_[of_several_.front()], threads_of(of_several_.front()));
+      short_root_label(metadata_, places_[group.front()], threads_of(group.front()));
   return cut_name(first, width - display_width(others)) + others;
 }
 
@@ -79,16 +79,17 @@ void OwnerLabels::write_json_place(JsonWriter& json, uint32_t place) const {
   json.member("thread_family", thread_family_of(metadata_, places_[place].tid));
 }
 
-void OwnerLabels::write_json_several(JsonWriter& json) const {
+void OwnerLabels::write_json_several(JsonWriter& json, uint32_t number) const {
+  const std::vector<uint32_t>& group = groups_.at(number);
   constexpr size_t kMostNamed = 16;
   json.member("root", "");
   json.member("kind", "several");
-  json.member("root_count", of_several_.size());
+  json.member("root_count", group.size());
   json.key("roots");
   json.begin_array();
-  for (size_t i = 0; i < std::min(kMostNamed, of_several_.size()); ++i) {
+  for (size_t i = 0; i < std::min(kMostNamed, group.size()); ++i) {
     json.begin_object();
-    write_json_place(json, of_several_[i]);
+    write_json_place(json, group[i]);
     json.end_object();
   }
   json.end_array();

@@ -22,28 +22,29 @@ class OwnerLabels {
  public:
   // All as in OwnerTree or OwnerSums, which must outlive it.
   OwnerLabels(const SnapshotMetadata& metadata, const std::vector<RootPlace>& places,
-              const std::vector<uint32_t>& threads, const std::vector<uint32_t>& of_several)
-      : metadata_(metadata), places_(places), threads_(threads), of_several_(of_several) {}
+              const std::vector<uint32_t>& threads,
+              const std::vector<std::vector<uint32_t>>& groups)
+      : metadata_(metadata), places_(places), threads_(threads), groups_(groups) {}
 
   // Of an index into the places.
   std::string of_place(uint32_t place, size_t width) const;
-  // Of what more than one root leads to.
-  std::string of_several(size_t width) const;
+  // Of the roots of a group.
+  std::string of_several(uint32_t group, size_t width) const;
 
-  // The members of a root; of more than one "kind", "roots" and "root_count".
+  // The members of a root; of a group "kind", "roots" and "root_count".
   void write_json_place(JsonWriter& json, uint32_t place) const;
-  void write_json_several(JsonWriter& json) const;
+  void write_json_several(JsonWriter& json, uint32_t group) const;
 
  private:
   uint32_t threads_of(uint32_t place) const;
-  // With so many of them by name; and what such a text ends in.
-  std::string several_of(size_t named) const;
-  std::string others_of_several(size_t named) const;
+  // With so many of a group by name; and what such a text ends in.
+  std::string several_of(const std::vector<uint32_t>& group, size_t named) const;
+  std::string others_of_several(const std::vector<uint32_t>& group, size_t named) const;
 
   const SnapshotMetadata& metadata_;
   const std::vector<RootPlace>& places_;
   const std::vector<uint32_t>& threads_;
-  const std::vector<uint32_t>& of_several_;
+  const std::vector<std::vector<uint32_t>>& groups_;
 };
 
 }  // namespace heapsnap

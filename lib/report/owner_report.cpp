@@ -52,7 +52,7 @@ std::string blocks_label(const ReferenceReportInput& input, const OwnerListing& 
 }
 
 OwnerLabels labels_of(const ReferenceReportInput& input, const OwnerTree& tree) {
-  return {input.metadata, tree.places, tree.threads, tree.of_several};
+  return {input.metadata, tree.places, tree.threads, tree.groups};
 }
 
 // Of rows that are not printed.
@@ -116,7 +116,7 @@ class OwnerLines {
     switch (node.kind) {
       case OwnerNode::Kind::kAll: return "all";
       case OwnerNode::Kind::kPlace: return labels_.of_place(node.place, width);
-      case OwnerNode::Kind::kSeveral: return labels_.of_several(width);
+      case OwnerNode::Kind::kSeveral: return labels_.of_several(node.place, width);
       case OwnerNode::Kind::kBlocks: break;
     }
     return blocks_label(input_, listing_, node, width);
@@ -206,7 +206,9 @@ void write_json_node(JsonWriter& json, const ReferenceReportInput& input, const 
       if (listing.by == OwnerGrouping::kStack) write_json_stack(json, input, node.stack);
       break;
     case OwnerNode::Kind::kSeveral:
-    case OwnerNode::Kind::kAll: labels_of(input, tree).write_json_several(json); break;
+      labels_of(input, tree).write_json_several(json, node.place);
+      break;
+    case OwnerNode::Kind::kAll: break;
   }
   json.member("retained_bytes", node.retained.bytes);
   json.member("retained_blocks", node.retained.count);

@@ -120,7 +120,7 @@ StackProfile profile_of_stacks(const SnapshotMetadata& metadata, const RecordedS
 
 StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTree& tree) {
   StackProfile profile(StackProfile::Kind::kOwners);
-  const OwnerLabels labels(input.metadata, tree.places, tree.threads, tree.of_several);
+  const OwnerLabels labels(input.metadata, tree.places, tree.threads, tree.groups);
   std::vector<uint32_t> node_of(tree.nodes.size());
   for (size_t i = 1; i < tree.nodes.size(); ++i) {  // parents come first
     const OwnerNode& node = tree.nodes[i];
@@ -131,8 +131,8 @@ StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTre
         frame.module = printable(tree.places[node.place].module);
         break;
       case OwnerNode::Kind::kBlocks: frame.name = kind_of_blocks(input, node); break;
-      case OwnerNode::Kind::kSeveral:
-      case OwnerNode::Kind::kAll: frame.name = labels.of_several(SIZE_MAX); break;
+      case OwnerNode::Kind::kSeveral: frame.name = labels.of_several(node.place, SIZE_MAX); break;
+      case OwnerNode::Kind::kAll: break;
     }
     node_of[i] = profile.child(node_of[node.parent], frame);
     profile.add(node_of[i], node.own.count, node.own.bytes);

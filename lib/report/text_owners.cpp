@@ -22,12 +22,12 @@ void print_owner_table(TextPage& page, const OwnerSums& sums) {
   constexpr size_t kLeastRoot = 24;
   TextTable table;
   for (int i = 0; i < 3; ++i) table.add_column("", Align::kRight);
-  const OwnerLabels labels(page.input.metadata, sums.places, sums.threads, sums.of_several);
+  const OwnerLabels labels(page.input.metadata, sums.places, sums.threads, sums.groups);
   const std::span<const OwnerSum> owners = largest_owners(sums);
   const auto labels_in = [&](size_t width) {
     std::vector<std::string> fitted;
     for (const OwnerSum& owner : owners) {
-      fitted.push_back(owner.is_several ? labels.of_several(width)
+      fitted.push_back(owner.is_several ? labels.of_several(owner.place, width)
                                         : labels.of_place(owner.place, width));
     }
     return fitted;

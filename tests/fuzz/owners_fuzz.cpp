@@ -40,7 +40,7 @@ void check_sums(const OwnerSums& sums, const OwnerTree& tree) {
   for (const uint32_t child : tree.children[0]) {
     const OwnerNode& node = tree.nodes[child];
     const bool is_several = node.kind == OwnerNode::Kind::kSeveral;
-    tops[{is_several, is_several ? 0 : node.place}] = node.retained;
+    tops[{is_several, node.place}] = node.retained;
   }
   require(sums.owners.size() == tops.size());
   for (const OwnerSum& owner : sums.owners) {

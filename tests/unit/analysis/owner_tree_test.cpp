@@ -148,7 +148,7 @@ TEST_CASE("what two variables share belongs to neither, and stacks only own the 
   const OwnerNode& several = tree.nodes[tree.children[0][1]];
   CHECK(several.kind == OwnerNode::Kind::kSeveral);
   CHECK(several.retained == Tally{1, 104});
-  CHECK(tree.of_several == std::vector<uint32_t>{a, b});
+  CHECK((tree.groups == decltype(tree.groups){{a, b}}));
   CHECK(tree.nodes[tree.children[0][2]].retained == Tally{1, 40});
   CHECK(tree.nodes[tree.children[0][3]].retained == Tally{1, 24});
 
@@ -180,7 +180,7 @@ TEST_CASE("what threads were started with is the variable's that leads to it") {
   // Thread-specific data is its own, not a frame's.
   CHECK(tree.nodes[tree.children[0][0]].place == control);
   CHECK(tree.nodes[tree.children[0][0]].retained == Tally{2, 144});
-  CHECK(tree.of_several == std::vector<uint32_t>{app, own});
+  CHECK((tree.groups == decltype(tree.groups){{app, own}}));
 }
 
 TEST_CASE("other owners of a tenth of all have an example, too, and each node one of its blocks") {

@@ -270,15 +270,15 @@ TEST_CASE("however little room there is, it is said that more than one root hold
   places[0].name = "gateway::detail::connections_by_peer_address";
   places[1].name = "gateway::detail::connections_by_number";
   const std::vector<uint32_t> threads;
-  const std::vector<uint32_t> of_several = {0, 1};
-  const OwnerLabels labels(metadata, places, threads, of_several);
-  CHECK(labels.of_several(100) == places[0].name + " and " + places[1].name + " together");
-  const std::string cut = labels.of_several(50);
+  const std::vector<std::vector<uint32_t>> groups = {{0, 1}};
+  const OwnerLabels labels(metadata, places, threads, groups);
+  CHECK(labels.of_several(0, 100) == places[0].name + " and " + places[1].name + " together");
+  const std::string cut = labels.of_several(0, 50);
   CAPTURE(cut);
   CHECK(display_width(cut) <= 50);
   CHECK(cut.starts_with("gateway::"));
   CHECK(cut.ends_with("and 1 more variable, together"));
-  CHECK(labels.of_several(30) == kSeveralRoots);
+  CHECK(labels.of_several(0, 30) == kSeveralRoots);
 }
 
 TEST_CASE("a variable without a name is where its words are") {

@@ -139,7 +139,7 @@ inline OwnerSums sample_owners() {
   place.name = "handle_request()";
   sums.places.push_back(place);
   sums.threads.assign(sums.places.size(), 1);
-  sums.of_several = {1, 2, 0, 3};
+  sums.groups = {{1, 2, 0, 3}};
   sums.owners = {{false, 0, {1'204'118, 60 * kMiB}},
                  {true, 0, {30, 20 * kMiB}},
                  {false, 3, {1, 10 * kMiB}},

@@ -253,20 +253,20 @@ What keeps the blocks in use (usable bytes)
     heapsnap leaks server.hsnap
 )"));
   CHECK(!contains(text, " 9 blocks"));  // the fourth
-  for (const uint32_t place : report.owners->of_several) {
+  for (const uint32_t place : report.owners->groups.front()) {
     report.owners->places[place].kind = RootKind::kVariable;
   }
   CHECK(contains(first_screen(report), "g_index and 3 more variables, together\n"));
   for (const unsigned width : {60U, 72U, 100U}) {
     CHECK(widest_line(first_screen(report, {false, width})) <= width);
   }
-  const std::vector<uint32_t> few = report.owners->of_several;
-  while (report.owners->of_several.size() < 20) {
-    report.owners->of_several.push_back(report.owners->of_several.front());
+  const std::vector<uint32_t> few = report.owners->groups.front();
+  while (report.owners->groups.front().size() < 20) {
+    report.owners->groups.front().push_back(report.owners->groups.front().front());
   }
   CHECK(contains(first_screen(report),
                  "  20.0 %  20.0 MiB         30 blocks  two or more of 20 roots\n"));
-  report.owners->of_several = few;
+  report.owners->groups.front() = few;
   report.owners->leaked = {2, 4096};
   CHECK(contains(first_screen(report),
                  "  4.0 KiB in 2 blocks (<0.1 %) are leaked: nothing leads to them.\n"));
