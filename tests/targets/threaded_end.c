@@ -102,6 +102,12 @@ static void catch_it(int signal) {
   (void)signal;
 }
 
+// While it is traced, any thread may take the signal, and this one runs on until that one dies of it.
+static void kill_process(int signal) {
+  kill(getpid(), signal);
+  for (;;) pause();
+}
+
 struct Start {
   void* (*work)(void*);
   void* argument;
@@ -151,9 +157,9 @@ int main(int argc, char** argv) {
   if (strcmp(how, "leave") == 0) pthread_exit(NULL);
   if (strcmp(how, "abort") == 0) abort();
   if (strcmp(how, "segv") == 0) *nowhere = 1;
-  if (strcmp(how, "term") == 0) kill(getpid(), SIGTERM);
-  if (strcmp(how, "kill") == 0) kill(getpid(), SIGKILL);
-  if (strcmp(how, "realtime") == 0) kill(getpid(), SIGRTMIN + 1);
+  if (strcmp(how, "term") == 0) kill_process(SIGTERM);
+  if (strcmp(how, "kill") == 0) kill_process(SIGKILL);
+  if (strcmp(how, "realtime") == 0) kill_process(SIGRTMIN + 1);
   if (strcmp(how, "execute") == 0) execl(argv[0], argv[0], "exit", (char*)NULL);
   if (strcmp(how, "filter") == 0) {
     // A death of one thread, and signals that kill nobody, come first.
