@@ -258,13 +258,17 @@ void SnapshotDiffBuilder::add_types(Section& section, const DiffInput& input) {
   section.totals.emplace_back(census.in_use);
 }
 
-void SnapshotDiffBuilder::add_stacks(Section& section, const DiffInput& input) {
-  const RecordedStacks& recorded = *input.recorded;
-  const StackCensus census = take_stack_census(input.streams, recorded.stacks);
+DiffStackNames SnapshotDiffBuilder::stack_names(const DiffInput& input,
+                                                const StackCensus& census) const {
   const TrackerRecord& tracker = *input.streams.metadata->tracker;
   PassedFrames passed = passed_;
-  pass_over_unnamed(census, recorded, tracker, passed);
-  DiffStackNames names(recorded, tracker, scope_, std::move(passed));
+  pass_over_unnamed(census, *input.recorded, tracker, passed);
+  return DiffStackNames(*input.recorded, tracker, scope_, std::move(passed));
+}
+
+void SnapshotDiffBuilder::add_stacks(Section& section, const DiffInput& input) {
+  const StackCensus census = take_stack_census(input.streams, input.recorded->stacks);
+  DiffStackNames names = stack_names(input, census);
   constexpr uint32_t kNoStack = UINT32_MAX;
   constexpr uint32_t kFunction = 1U << 31;  // of an example: the function of that stack
   KeyedSums sums;
@@ -295,7 +299,7 @@ void SnapshotDiffBuilder::add_leaks(Section& section, const DiffInput& input) {
   const LeakCensus census = take_leak_census(input.streams, *input.references);
   std::optional<DiffStackNames> stacks;
   if (input.recorded != nullptr) {
-    stacks.emplace(*input.recorded, *input.streams.metadata->tracker, scope_, passed_);
+    stacks.emplace(stack_names(input, take_stack_census(input.streams, input.recorded->stacks)));
   }
   DiffStackNames* const known_stacks = stacks ? &*stacks : nullptr;
   constexpr uint32_t kShared = UINT32_MAX;

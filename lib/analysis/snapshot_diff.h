@@ -19,6 +19,7 @@
 #include "analysis/reference_streams.h"
 #include "analysis/robust_slope.h"
 #include "analysis/snapshot_streams.h"
+#include "analysis/stack_census.h"
 #include "snapshot/call_stack_tables.h"
 #include "target/process.h"
 
@@ -138,6 +139,8 @@ class SnapshotDiffBuilder {
   void add_types(Section& section, const DiffInput& input);
   void add_stacks(Section& section, const DiffInput& input);
   void add_leaks(Section& section, const DiffInput& input);
+  // Which pass over all that the other listings of stacks do.
+  DiffStackNames stack_names(const DiffInput& input, const StackCensus& census) const;
   static void add_sizes(Section& section, const std::vector<SizeClass>& sizes);
   static void add_classes(Section& section, const RuntimeModel& model);
   static void add_contexts(Section& section, const RuntimeModel& model);

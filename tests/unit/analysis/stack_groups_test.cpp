@@ -3,48 +3,18 @@
 #include <doctest/doctest.h>
 
 #include "analysis/unnamed_share.h"
+#include "named_stacks.h"
 
 using namespace heapsnap;
+using namespace heapsnap::test;
 
 namespace {
 
-// Stacks of named frames, each with some live bytes.
-struct NamedStacks {
-  StackCensus census;
-  RecordedStacks recorded;
-  TrackerRecord tracker;
-
-  NamedStacks() {
-    recorded.stacks.nodes.resize(tracker::kFirstNode);
-    recorded.stacks.sites.resize(tracker::kFirstStack);
-    census.stacks.resize(tracker::kFirstStack);
-    tracker.modules.resize(1);
-    tracker.modules[0].path = "/usr/bin/git";
-  }
-
-  // Innermost first; "" is a frame of which nothing is known.
-  void add(uint64_t bytes, const std::vector<std::string>& functions) {
-    uint32_t parent = tracker::kRootComplete;
-    for (auto function = functions.rbegin(); function != functions.rend(); ++function) {
-      const Address address(0x1000 + recorded.stacks.nodes.size());
-      recorded.stacks.nodes.push_back({parent, 0, address});
-      parent = static_cast<uint32_t>(recorded.stacks.nodes.size() - 1);
-      if (function->empty()) continue;
-      const SourceFrame frame{recorded.symbols.intern(*function), 0, 0, 0, false};
-      recorded.symbols.add(0, address, {&frame, 1});
-    }
-    recorded.stacks.sites.push_back({parent, 0, 0, 1, 0, bytes, 0});
-    census.stacks.push_back({1, 1, static_cast<double>(bytes)});
-    census.live_bytes += static_cast<double>(bytes);
-    recorded.symbols.sort();
-  }
-
-  FunctionGroups groups(const PassedFrames& passed = {}) const {
-    FunctionGroups result = group_by_function(census, recorded, tracker, passed);
-    rank_groups(result.groups, StackOrder::kLiveBytes, 0);
-    return result;
-  }
-};
+FunctionGroups groups_of(const NamedStacks& stacks, const PassedFrames& passed = {}) {
+  FunctionGroups result = group_by_function(stacks.census, stacks.recorded, stacks.tracker, passed);
+  rank_groups(result.groups, StackOrder::kLiveBytes, 0);
+  return result;
+}
 
 std::string function(int number) {
   return "git+0x" + std::to_string(100 + number) + "()";
@@ -62,7 +32,7 @@ TEST_CASE("what is passed over altogether is charged to what is nearest to the p
                   "libc.so.6+0x88ef0()", "libc.so.6+0x1098c0()"});
   stacks.add(20, {});
   stacks.add(10, {"malloc", "", "main"});
-  const auto groups = stacks.groups().groups;
+  const auto groups = groups_of(stacks).groups;
   CHECK(groups[0].name == "std::vector<Node>::push_back(Node&&)");
   CHECK(groups[0].live_bytes == 100);
   CHECK(groups[1].name == "_dl_init");
@@ -80,7 +50,7 @@ TEST_CASE("a function without a name that allocates for many others is passed ov
     stacks.add(100 + static_cast<uint64_t>(i), {"malloc", "git+0x60()", "git+0x61()", "main"});
     stacks.add(1000 + static_cast<uint64_t>(i), {"malloc", "git+0x70()", function(i), "main"});
   }
-  const FunctionGroups all = stacks.groups();
+  const FunctionGroups all = groups_of(stacks);
   REQUIRE(all.passed.size() == 1);
   CHECK(all.passed[0].name == "git+0x70()");
   CHECK(all.passed[0].callers == 10);
@@ -100,8 +70,8 @@ TEST_CASE("a function without a name that allocates for many others is passed ov
 
   PassedFrames kept;
   kept.add("!git+0x70");
-  CHECK(stacks.groups(kept).passed.empty());
-  CHECK(stacks.groups(kept).groups[0].name == "git+0x70()");
+  CHECK(groups_of(stacks, kept).passed.empty());
+  CHECK(groups_of(stacks, kept).groups[0].name == "git+0x70()");
 }
 
 TEST_CASE("so is what only such functions call, and what calls such a function") {
@@ -110,7 +80,7 @@ TEST_CASE("so is what only such functions call, and what calls such a function")
     const auto size = static_cast<uint64_t>(1000 + i);
     stacks.add(size, {"git+0x50()", i % 2 == 0 ? "git+0x51()" : "git+0x52()", function(i), "main"});
   }
-  const FunctionGroups all = stacks.groups();
+  const FunctionGroups all = groups_of(stacks);
   REQUIRE(all.passed.size() == 1);
   CHECK(all.passed[0].name == "git+0x50()");
   CHECK(all.passed[0].callers == 10);
@@ -122,9 +92,9 @@ TEST_CASE("a function that allocates by others too is no way to malloc") {
     stacks.add(1000 + static_cast<uint64_t>(i), {"git+0x50()", function(i), "main"});
   }
   stacks.add(10, {"git+0x77()", "git+0x50()", "main"});
-  CHECK(stacks.groups().passed.size() == 1);  // once is seldom
+  CHECK(groups_of(stacks).passed.size() == 1);  // once is seldom
   stacks.add(20, {"git+0x77()", "git+0x50()", "main"});
-  CHECK(stacks.groups().passed.empty());
+  CHECK(groups_of(stacks).passed.empty());
 }
 
 TEST_CASE("one with a name is pointed out, and charged") {
@@ -132,14 +102,14 @@ TEST_CASE("one with a name is pointed out, and charged") {
   for (int i = 0; i < 10; ++i) {
     stacks.add(1000 + static_cast<uint64_t>(i), {"pool_get", "f" + std::to_string(i), "main"});
   }
-  const FunctionGroups all = stacks.groups();
+  const FunctionGroups all = groups_of(stacks);
   CHECK(all.passed.empty());
   REQUIRE(all.suspect);
   CHECK(all.suspect->name == "pool_get");
   CHECK(all.suspect->callers == 10);
   CHECK(all.groups[0].name == "pool_get");
   stacks.add(20000, {"other", "main"});
-  CHECK_FALSE(stacks.groups().suspect);
+  CHECK_FALSE(groups_of(stacks).suspect);
 }
 
 TEST_CASE("how much is charged to functions without a name, and where most of them are") {
@@ -148,13 +118,13 @@ TEST_CASE("how much is charged to functions without a name, and where most of th
   stacks.add(200, {"malloc", "git+0x80()", "main"});
   stacks.add(400, {"malloc", "libz.so.1+0x10()", "main"});
   stacks.add(100, {"malloc", "parse", "git+0x70()"});
-  const UnnamedShare unnamed = unnamed_share(stacks.groups());
+  const UnnamedShare unnamed = unnamed_share(groups_of(stacks));
   CHECK(unnamed.share == doctest::Approx(0.9));
   CHECK(unnamed.module == "git");
 
   NamedStacks named;
   named.add(100, {"malloc", "parse", "main"});
-  CHECK(unnamed_share(named.groups()).share == 0);
-  CHECK(unnamed_share(named.groups()).module.empty());
+  CHECK(unnamed_share(groups_of(named)).share == 0);
+  CHECK(unnamed_share(groups_of(named)).module.empty());
   CHECK(unnamed_share({}).share == 0);
 }
