@@ -40,7 +40,10 @@ int run_eject(const std::vector<std::string>& arguments) {
     print_what_next(
         {{"To see the heap, without a change to it:", fmt::format("heapsnap attach {}", pid)}});
   } else {
-    print_what_next({{"To record call stacks again:", fmt::format("heapsnap inject {}", pid)}});
+    std::vector<WhatNext> steps = {
+        {"To record call stacks again:", fmt::format("heapsnap inject {}", pid)}};
+    add_step_with_functions(steps, pid);
+    print_what_next(steps);
   }
   return kExitDone;
 }

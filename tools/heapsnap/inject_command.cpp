@@ -4,13 +4,10 @@
 #include <cstdio>
 #include <optional>
 
-#include "analysis/language_runtime.h"
 #include "base/byte_size.h"
 #include "base/error.h"
-#include "platform/linux/proc/proc_fs.h"
 #include "report/number_text.h"
 #include "report/terminal_text.h"
-#include "report/tracked_start.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/injection_text.h"
 #include "tools/heapsnap/memory_limit.h"
@@ -65,15 +62,6 @@ std::optional<uint64_t> malloc_bytes(int pid) {
     // The injection says what is wrong.
   }
   return std::nullopt;
-}
-
-std::optional<Language> language_not_recorded(int pid, const TrackingOptions& options) {
-  if (options.interpreter_frames) return std::nullopt;
-  try {
-    return recordable_language(ProcFs().maps(pid));
-  } catch (const Error&) {
-    return std::nullopt;  // it has just ended
-  }
 }
 
 // Slots have four bytes for 32 of the heap; the rest does not depend on its size.
@@ -153,13 +141,7 @@ int run_inject(const std::vector<std::string>& arguments) {
   std::vector<WhatNext> steps = {
       {"Let the program run for a while. To list what allocated the new blocks that remain:",
        fmt::format("heapsnap stacks {}", pid)}};
-  if (const auto language = language_not_recorded(pid, options)) {
-    steps.push_back(
-        {fmt::format("Its stacks name functions of the interpreter. To record {}'s, too, "
-                     "of samples, as they cost several times what stacks alone do:",
-                     *language == Language::kPython ? "Python" : "Ruby"),
-         fmt::format("heapsnap inject {} {}", kWithFunctions, pid)});
-  }
+  if (!options.interpreter_frames) add_step_with_functions(steps, pid);
   print_what_next(steps);
   return kExitDone;
 }

@@ -5,9 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
+#include "analysis/language_runtime.h"
+#include "base/error.h"
+#include "platform/linux/proc/proc_fs.h"
 #include "report/number_text.h"
 #include "report/terminal_text.h"
+#include "report/tracked_start.h"
 #include "tools/heapsnap/error_output.h"
 #include "tools/heapsnap/terminal.h"
 
@@ -19,7 +24,25 @@ std::string duration(std::chrono::nanoseconds time) {
   return duration_text(static_cast<uint64_t>(time.count()));
 }
 
+std::optional<Language> language_of(int pid) {
+  try {
+    return recordable_language(ProcFs().maps(pid));
+  } catch (const Error&) {
+    return std::nullopt;  // it has just ended
+  }
+}
+
 }  // namespace
+
+void add_step_with_functions(std::vector<WhatNext>& steps, int pid) {
+  const auto language = language_of(pid);
+  if (!language) return;
+  steps.push_back(
+      {fmt::format("These stacks name functions of the interpreter. To record {}'s, too, of "
+                   "samples, as they cost several times what stacks alone do:",
+                   *language == Language::kPython ? "Python" : "Ruby"),
+       fmt::format("heapsnap inject {} {}", kWithFunctions, pid)});
+}
 
 std::string stolen_text(const std::vector<StolenTime>& stolen) {
   struct Pauses {

@@ -21,6 +21,9 @@ struct WhatNext {
 // Under the heading "What next".
 void print_what_next(const std::vector<WhatNext>& steps);
 
+// Appends how to record the functions of process `pid`'s interpreter, where that can be done.
+void add_step_with_functions(std::vector<WhatNext>& steps, int pid);
+
 // "thread 4711 paused for 0.51 ms, thread 4711 for 0.20 ms"
 std::string stolen_text(const std::vector<StolenTime>& stolen);
 

@@ -210,6 +210,11 @@ bool PostgresBlocks::read_slab(RuntimeContext& context) {
   if (!memory_.is_writable(context.at, own)) {
     return tell_problem(context, "not all of it is memory: it is at", context.at);
   }
+  if (own > room_) {
+    return tell_problem(context, "there are more lists of blocks than there can be, at",
+                        context.at);
+  }
+  room_ -= own;
   context.bytes = own;
   all_.push_back({context.at, own, own, number_});
   for (uint64_t i = 0; i < lists; ++i) {

@@ -224,6 +224,7 @@ void RubyFrames::add_stack(const Context& context) {
       const Address first = locals_of(frame, stack, function->locals.size());
       if (!first.is_null()) {
         locals = {first, first + function->locals.size() * kStackWord};
+        if (!spend(locals.size())) return;
         for (size_t i = 0; i < function->locals.size(); ++i) {
           const Address at = first + i * kStackWord;
           const std::string& name = function->locals[i];

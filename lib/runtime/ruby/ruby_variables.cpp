@@ -60,6 +60,7 @@ bool RubyVariables::are_globals(const RubyIdTable& table) {
 
 void RubyVariables::add_globals(RuntimeObjects& objects) {
   constexpr uint64_t kMostData = 256 << 20;
+  uint64_t keys_left = 1 << 26;  // of all words that may lead to a table
   if (!constants_.has_names()) return;
   for (const AddressRange& range : place_.data) {
     std::vector<std::byte> bytes(std::min(range.size(), kMostData));
@@ -68,7 +69,10 @@ void RubyVariables::add_globals(RuntimeObjects& objects) {
     for (size_t offset = 0; offset + 8 <= bytes.size(); offset += 8) {
       const uint64_t at = words.word_at(offset);
       const auto table = RubyIdTable::at(cache_, at);
-      if (!table || !are_globals(*table)) continue;
+      if (!table) continue;
+      if (table->capacity() > keys_left) return;
+      keys_left -= table->capacity();
+      if (!are_globals(*table)) continue;
       table->each([&](uint64_t, Address entry, Address) {
         const auto id = cache_.word(entry + kEntryId, 8);
         const auto variable = cache_.word(entry, 8);
