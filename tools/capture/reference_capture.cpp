@@ -26,7 +26,6 @@ constexpr uint64_t kShareOfMap = 24;
 constexpr uint64_t kSmallestMap = 64 << 20;
 // A program of many allocators of its own can have as many roots as it has memory.
 constexpr size_t kMostRoots = 16 << 20;
-constexpr size_t kMostVtables = 1 << 20;
 constexpr size_t kTypesTogether = 64 << 10;
 
 struct GivenUp {
@@ -133,7 +132,7 @@ void ReferenceCapture::take(const HeapModel& heap, const MemoryTaken& taken,
   }
   record_.scan_ns = monotonic_ns() - began;
   map_.reset();
-  vtable_finder_.reset();
+  types_.end_reading();
 }
 
 void ReferenceCapture::lack_memory() {
@@ -174,9 +173,8 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   all_taken.slots = slots;
   regions_ = find_root_regions(*target_, modules_, heap, all_taken);
   stacks_ = unwind_stacks(*target_, modules_);
-  find_vtable_ranges();
-  vtable_finder_.emplace(*target_, modules_, types_);
-  find_known_blocks(heap);
+  FileMemory files = find_file_memory(*target_, modules_, types_.types());
+  types_.begin_reading(*target_, *map_, modules_, heap, files);
 
   if (ContainerStorage::is_wanted(modules_, target_->process().machine)) {
     storage_ = std::make_unique<ContainerStorage>(*target_, *map_);
@@ -199,13 +197,13 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
         scan_apart(*target_, *map_, std::move(objects_.apart),
                    [this](const ScannedMemory& scanned) { count(scanned); }));
   }
-  UnsetWords set_only(*map_, unset_words_,
+  UnsetWords set_only(*map_, files.unset,
                       has_objects ? static_cast<ReferenceSink&>(*object_references_) : kept);
   count(scan_blocks(
       *target_, *map_, set_only,
       [&](const FirstWord& first) {
-        if (!may_have_type(first)) return;
-        if (const TypeNumber entry = type_of(first); entry != 0) {
+        if (!types_.may_have_type(first)) return;
+        if (const TypeNumber entry = types_.entry_of_block(first); entry != 0) {
           entry_of_block_[first.block] = entry;
         }
       },
@@ -233,10 +231,10 @@ void ReferenceCapture::add_objects(SnapshotWriter& writer) {
   map_->slots().each_page([&writer](const SlotPage& page) { writer.on_slots(page); });
   std::vector<TypeNumber> entries;
   for (const ObjectClass& one : map_->slots().classes()) {
-    entries.push_back(one.name.empty()
-                          ? 0
-                          : entry_of(types_.add({one.name, "", TypeSource::kRuntime, one.builtin,
-                                                 one.part, one.is_exact})));
+    entries.push_back(one.name.empty() ? 0
+                                       : types_.entry_of(types_.types().add(
+                                             {one.name, "", TypeSource::kRuntime, one.builtin,
+                                              one.part, one.is_exact})));
   }
   for (BlockNumber block = 0; block < map_->first_slot(); ++block) {
     const uint32_t known = object_references_->class_of(block);
@@ -307,102 +305,12 @@ void ReferenceCapture::scan_roots() {
   }
 }
 
-void ReferenceCapture::find_known_blocks(const HeapModel& heap) {
-  BlockMap::Hint hint;
-  std::vector<KnownBlock> found = find_thread_blocks(*target_, modules_, heap, types_);
-  FileMemory files = find_file_memory(*target_, modules_, types_);
-  unset_words_ = std::move(files.unset);
-  found.insert(found.end(), files.buffers.begin(), files.buffers.end());
-  for (const KnownBlock& known : found) {
-    const auto place = map_->find(known.block.value(), hint);
-    if (place && place->offset == 0) known_blocks_.emplace_back(place->block, entry_of(known.type));
-  }
-  std::sort(known_blocks_.begin(), known_blocks_.end());
-}
-
-TypeNumber ReferenceCapture::entry_of(TypeNumber type) {
-  if (type == 0) return 0;
-  const auto [place, is_new] =
-      entry_of_type_.emplace(type, static_cast<TypeNumber>(entries_.size()));
-  if (is_new) entries_.push_back({type});
-  return place->second;
-}
-
-TypeNumber ReferenceCapture::entry_of_array(TypeNumber elements, unsigned elements_at) {
-  const auto [place, is_new] = entry_of_array_.emplace(std::pair(elements, elements_at),
-                                                       static_cast<TypeNumber>(entries_.size()));
-  if (is_new) entries_.push_back({0, 0, elements, static_cast<uint8_t>(elements_at)});
-  return place->second;
-}
-
-TypeNumber ReferenceCapture::type_of(const FirstWord& first) {
-  while (next_known_ < known_blocks_.size() && known_blocks_[next_known_].first < first.block) {
-    ++next_known_;
-  }
-  if (next_known_ < known_blocks_.size() && known_blocks_[next_known_].first == first.block) {
-    return known_blocks_[next_known_].second;
-  }
-  if (may_begin_structure(first.value)) {
-    const BlockWord block{first.address, map_->usable(first.address), first.value};
-    const auto type =
-        find_structure_types(*target_, modules_, std::span(&block, 1), types_).front();
-    if (type != 0) return entry_of(type);
-  }
-  return type_of_objects(first);
-}
-
-// One object, or several of one class in a row.
-TypeNumber ReferenceCapture::type_of_objects(const FirstWord& first) {
-  const unsigned word = word_size(target_->process().machine);
-  if (const TypeNumber entry = type_by_vtable(first.value); entry != 0) {
-    const uint64_t usable = map_->usable(first.address, usable_hint_);
-    return is_row_of_objects(first.bytes, usable, word) ? entry_of_array(entry, 0) : entry;
-  }
-  const auto vptr = counted_vptr(first.value, first.bytes, word);
-  if (!vptr) return 0;
-  const TypeNumber entry = type_by_vtable(*vptr);
-  if (entry == 0) return 0;
-  const uint64_t usable = map_->usable(first.address, usable_hint_);
-  return is_counted_row_of_objects(first.bytes, usable, word) ? entry_of_array(entry, word) : 0;
-}
-
-void ReferenceCapture::find_vtable_ranges() {
-  vtable_ranges_ = vtable_ranges(modules_, target_->address_space());
-  for (const AddressRange& range : vtable_ranges_) {
-    if (range.is_empty()) continue;
-    const uint64_t first = range.begin.value() >> kVtablePartShift;
-    const uint64_t last = (range.end.value() - 1) >> kVtablePartShift;
-    for (uint64_t i = 0; i <= std::min<uint64_t>(last - first, kVtableParts - 1); ++i) {
-      vtable_parts_.set((first + i) % kVtableParts);
-    }
-  }
-}
-
-TypeNumber ReferenceCapture::type_in_modules(uint64_t word) {
-  const auto after = std::upper_bound(
-      vtable_ranges_.begin(), vtable_ranges_.end(), word,
-      [](uint64_t value, const AddressRange& range) { return value < range.begin.value(); });
-  if (after == vtable_ranges_.begin() || !std::prev(after)->contains(Address(word))) return 0;
-  const auto seen = entry_of_word_.find(word);
-  if (seen != entry_of_word_.end()) return seen->second;
-  if (entry_of_word_.size() == kMostVtables) return 0;
-  const VtableFinder::Answer answer = vtable_finder_->look_at(word);
-  TypeNumber entry = entry_of(answer.type);
-  if (answer.lacks_rtti) {
-    vtables_.without_rtti.push_back(word);
-    entry = static_cast<TypeNumber>(entries_.size());
-    entries_.push_back({0, word, 0, 0});
-  }
-  entry_of_word_.emplace(word, entry);
-  return entry;
-}
-
 ReferenceRecord ReferenceCapture::finish(SnapshotWriter& writer, std::vector<std::string>& notes) {
   if (!record_.is_complete) return record_;
   record_.roots = roots_.size() + variables_.size();
   try {
     write_roots(writer);
-    std::vector<BlockType> names = name_types();
+    std::vector<BlockType> names = types_.names(debug_files_);
     if (debug_types_->is_wanted()) follow_debug_types(names);
     write_block_types(std::move(names), writer);
   } catch (const std::bad_alloc&) {
@@ -438,34 +346,9 @@ void ReferenceCapture::write_roots(SnapshotWriter& writer) {
   writer.on_root_places(named.places);
 }
 
-// Of all entries.
-std::vector<BlockType> ReferenceCapture::name_types() {
-  std::sort(vtables_.without_rtti.begin(), vtables_.without_rtti.end());
-  name_by_symbols(vtables_, modules_, debug_files_, types_);
-  std::unordered_map<uint64_t, TypeNumber> by_symbol;
-  for (const VtableType& vtable : vtables_.known) by_symbol[vtable.first_word] = vtable.type;
-  std::vector<BlockType> names;
-  for (const TypeEntry& entry : entries_) {
-    if (entry.array_of != 0) {
-      names.push_back(names[entry.array_of]);  // it comes after its elements
-      if (!names.back().name.empty()) names.back().name += "[]";
-      continue;
-    }
-    const TypeNumber type = entry.vtable == 0 ? entry.type : by_symbol[entry.vtable];
-    names.push_back(types_.all()[type]);
-  }
-  return names;
-}
-
 void ReferenceCapture::follow_debug_types(const std::vector<BlockType>& names) {
-  std::vector<TypeNumber> elements;
-  std::vector<uint8_t> elements_at;
-  for (const TypeEntry& entry : entries_) {
-    elements.push_back(entry.array_of);
-    elements_at.push_back(entry.elements_at);
-  }
   debug_types_->run({root_context(), *edges_, words_, roots_, entry_of_block_.span(), names,
-                     elements, elements_at});
+                     types_.elements(), types_.elements_at()});
 }
 
 // What a block says itself counts most, unless debug information says that it is more; then what a

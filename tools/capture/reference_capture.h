@@ -16,14 +16,11 @@
 #pragma once
 
 #include <algorithm>
-#include <bitset>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <new>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "elf/debug_file_search.h"
@@ -33,11 +30,9 @@
 #include "references/apart_scan.h"
 #include "references/block_edges.h"
 #include "references/block_map.h"
-#include "references/block_types.h"
 #include "references/container_storage.h"
 #include "references/loaded_modules.h"
 #include "references/object_references.h"
-#include "references/object_rows.h"
 #include "references/reference_record.h"
 #include "references/reference_scan.h"
 #include "references/root_names.h"
@@ -49,6 +44,7 @@
 #include "tools/capture/capture_choice.h"
 #include "tools/capture/debug_type_capture.h"
 #include "tools/capture/memory_budget.h"
+#include "tools/capture/type_entries.h"
 
 namespace heapsnap {
 
@@ -106,18 +102,6 @@ class ReferenceCapture final : public ChunkSink {
   // Gives up, and all memory back that is not needed for the rest.
   void lack_memory();
 
-  // A number in the file: of a type that is known, or of a vtable that only a symbol names.
-  struct TypeEntry {
-    TypeNumber type = 0;
-    uint64_t vtable = 0;
-    TypeNumber array_of = 0;  // the entry of what it is an array of; 0: it is none
-    uint8_t elements_at = 0;  // of an array: where its first object lies, in bytes
-  };
-
-  // A part has two megabytes; one bit is of many parts.
-  static constexpr unsigned kVtablePartShift = 21;
-  static constexpr size_t kVtableParts = 1 << 12;
-
   void check_budget();
   void decide(bool is_held);
   void check_estimate() const;
@@ -129,28 +113,8 @@ class ReferenceCapture final : public ChunkSink {
   // Whether the word is a variable's: then it is that one's root.
   bool is_variable(const FoundWord& word);
   void add_objects(SnapshotWriter& writer);
-  void find_known_blocks(const HeapModel& heap);
-  // False for most blocks of which type_of() knows nothing.
-  bool may_have_type(const FirstWord& first) const {
-    return may_be_vtable(first.value) || may_begin_structure(first.value) ||
-           may_count_objects(first.value) ||
-           (next_known_ < known_blocks_.size() && known_blocks_[next_known_].first <= first.block);
-  }
-  TypeNumber type_of(const FirstWord& first);
-  bool may_be_vtable(uint64_t word) const {
-    return vtable_parts_[(word >> kVtablePartShift) % kVtableParts];
-  }
-  TypeNumber type_by_vtable(uint64_t word) {
-    return may_be_vtable(word) ? type_in_modules(word) : 0;
-  }
-  TypeNumber type_in_modules(uint64_t word);
-  void find_vtable_ranges();
-  TypeNumber entry_of(TypeNumber type);
-  TypeNumber entry_of_array(TypeNumber elements, unsigned elements_at);
-  TypeNumber type_of_objects(const FirstWord& first);
   void look_for_debug_types();
   RootContext root_context() const;
-  std::vector<BlockType> name_types();
   void follow_debug_types(const std::vector<BlockType>& names);
   void write_block_types(std::vector<BlockType> names, SnapshotWriter& writer);
   void count(const ScannedMemory& scanned);
@@ -179,26 +143,12 @@ class ReferenceCapture final : public ChunkSink {
   std::vector<std::pair<Address, uint32_t>> outer_variables_;
   std::vector<Root> variables_;  // of the runtimes: `place` is an index into objects_.variables
 
-  BlockTypeList types_;
-  std::optional<VtableFinder> vtable_finder_;
-  VtableTypes vtables_;
-  std::vector<AddressRange> vtable_ranges_;
-  std::bitset<kVtableParts> vtable_parts_;  // of memory, in which the ranges lie
-  std::vector<TypeEntry> entries_ = {TypeEntry{}};
-  std::unordered_map<uint64_t, TypeNumber> entry_of_word_;
-  std::unordered_map<TypeNumber, TypeNumber> entry_of_type_;
-  // By entry of its elements, and where they begin.
-  std::map<std::pair<TypeNumber, unsigned>, TypeNumber> entry_of_array_;
+  TypeEntries types_;
   LargeArray<TypeNumber> entry_of_block_;
   LargeArray<uint8_t> storage_of_block_;  // StorageKind; empty: not looked for
   std::optional<BlockEdges> edges_;       // none: nobody asks for them
   std::unique_ptr<DebugTypeCapture> debug_types_;
-  BlockMap::Hint usable_hint_;
   std::unique_ptr<ContainerStorage> storage_;  // null: not looked for
-  // Number of a block, and its entry; ascending.
-  std::vector<std::pair<BlockNumber, TypeNumber>> known_blocks_;
-  std::vector<AddressRange> unset_words_;
-  size_t next_known_ = 0;
 };
 
 }  // namespace heapsnap
