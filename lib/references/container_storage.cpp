@@ -14,12 +14,19 @@ namespace {
 
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kTextInString = 16;  // bytes that a std::string has room for itself
-// By the logarithm of the width of a character.
-constexpr std::array kTextKinds{StorageKind::kText, StorageKind::kText16, StorageKind::kText32};
+constexpr unsigned kTextWidths = 3;     // of a character: 1, 2 and 4 bytes
 // Floating-point 1.0, the load factor that nobody changes.
 constexpr uint64_t kLoadFactor = 0x3f800000;
 
 }  // namespace
+
+StorageKind text_of(uint64_t character_bytes) {
+  switch (character_bytes) {
+    case 2: return StorageKind::kText16;
+    case 4: return StorageKind::kText32;
+    default: return StorageKind::kText;
+  }
+}
 
 const char* to_string(StorageKind kind) {
   switch (kind) {
@@ -89,7 +96,7 @@ void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block,
   word.beside(0, address);
   if (is_on_stack_ || size >= kLongest) return;
   uint32_t widths = 0;
-  for (uint32_t i = 0; i < kTextKinds.size(); ++i) {
+  for (uint32_t i = 0; i < kTextWidths; ++i) {
     const bool is_long = capacity << i >= kTextInString;
     if (is_long && is_filled(address, (capacity + 1) << i)) widths |= 1U << i;
   }
@@ -249,10 +256,11 @@ void ContainerStorage::check_texts() {
       const Text text = texts_[whole.block];
       if (text.widths == 0) return;
       // The widest that it can be: of wide characters more is looked at.
-      for (size_t i = kTextKinds.size(); i-- > 0;) {
+      for (unsigned i = kTextWidths; i-- > 0;) {
         if ((text.widths >> i & 1) == 0) continue;
-        if (!is_text(whole.block_begin, text.size - 1, 1U << i)) continue;
-        mark(whole.block, kTextKinds.at(i));
+        const uint32_t width = 1U << i;
+        if (!is_text(whole.block_begin, text.size - 1, width)) continue;
+        mark(whole.block, text_of(width));
         return;
       }
     });

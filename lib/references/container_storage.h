@@ -56,6 +56,8 @@ enum class StorageKind : uint8_t {
 inline constexpr int kStorageKindCount = 12;
 
 const char* to_string(StorageKind kind);  // "std::vector storage", ...
+// Of characters of 1, 2 or 4 bytes.
+StorageKind text_of(uint64_t character_bytes);
 
 // Bytes that lie one after the other, with a word among them.
 struct WordInMemory {

@@ -8,6 +8,7 @@ What it keeps lies in objects that came from the interpreter's lists of free one
 next thing that is made there would seem to hold it. owners names what holds it, a global or a local variable of a call, and
 no step to it may be stale: of the process, a snapshot, and, where there is gcore, a core."""
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -326,14 +327,20 @@ sys.stdin.read()
 """
 
 
-def check_nothing_is_garbage(heapsnap, python):
-    with subprocess.Popen([*python, "-c", KEPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+@contextlib.contextmanager
+def leaks_of(heapsnap, python, code):
+    """The pid of a process that has run this and waits, and what `leaks` says of it."""
+    with subprocess.Popen([*python, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                           cwd="/") as process:
         process.stdout.readline()
-        leaks = json.loads(run(heapsnap, "leaks", str(process.pid), "-j"))
+        yield str(process.pid), json.loads(run(heapsnap, "leaks", str(process.pid), "-j"))
+        process.communicate("")
+
+
+def check_nothing_is_garbage(heapsnap, python):
+    with leaks_of(heapsnap, python, KEPT) as (_, leaks):
         print({key: leaks[key] for key in ("leaked_blocks", "garbage_blocks")})
         assert leaks["garbage_blocks"] == 0, leaks
-        process.communicate("")
 
 
 # Cycles that nothing leads to, the newest objects, and what only a cache of the interpreter's or unused memory
@@ -363,16 +370,12 @@ sys.stdin.read()
 
 
 def check_newest(heapsnap, python):
-    with subprocess.Popen([*python, "-c", NEWEST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                          cwd="/") as process:
-        process.stdout.readline()
-        leaks = json.loads(run(heapsnap, "leaks", str(process.pid), "-j"))
+    with leaks_of(heapsnap, python, NEWEST) as (pid, leaks):
         assert 12 << 20 < leaks["garbage_bytes"] < 17 << 20, leaks
-        owners = json.loads(run(heapsnap, "owners", str(process.pid), "-j"))["owners"]
+        owners = json.loads(run(heapsnap, "owners", pid, "-j"))["owners"]
         kept = {node["root"]: node["retained_blocks"] for node in owners}
         assert kept["__main__.CACHE"] > COUNT, owners[:3]
         assert kept["__main__.MORE"] > 2 * COUNT, owners[:3]
-        process.communicate("")
 
 
 # A table on both sides of a multiple of 4 GiB: a word seems to lead there when a small number was written over the lower

@@ -33,14 +33,6 @@ uint64_t size_of_debug_information(const ElfImage& file) {
   return bytes;
 }
 
-StorageKind text_of(uint64_t character_bytes) {
-  switch (character_bytes) {
-    case 2: return StorageKind::kText16;
-    case 4: return StorageKind::kText32;
-    default: return StorageKind::kText;
-  }
-}
-
 }  // namespace
 
 // Questions of one module, and the blocks that the answers are of.
