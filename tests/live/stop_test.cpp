@@ -1,15 +1,11 @@
-// Threads that do not stop where or when they should: in a call that waits for another thread of
-// the process, and inside the allocator with a signal pending.
-//
-// The targets are forked from this program, so what stands for the allocator's code is known.
+// Threads that do not stop when they should, or that nobody may stop. The targets are forked from
+// this program.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
-#include <linux/userfaultfd.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -25,19 +21,13 @@
 #include <thread>
 
 #include "base/error.h"
-#include "platform/linux/freeze/malloc_exit.h"
 #include "platform/linux/proc/mapped_files.h"
 #include "platform/linux/proc/process_memory.h"
 #include "platform/linux/remote_call/caller_choice.h"
 #include "platform/linux/trace/tracer_thread.h"
 #include "tests/live/checks.h"
 #include "tests/live/forked_child.h"
-
-extern "C" {
-// Of the section that spin_inside() is alone in; defined by the linker.
-extern const char __start_inside_malloc[];  // NOLINT(bugprone-reserved-identifier)
-extern const char __stop_inside_malloc[];   // NOLINT(bugprone-reserved-identifier)
-}
+#include "tests/live/served_page.h"
 
 namespace heapsnap::live {
 
@@ -45,84 +35,6 @@ namespace {
 
 constexpr size_t kPageSize = 4096;
 constexpr std::chrono::seconds kDeadline{20};
-
-volatile sig_atomic_t may_leave = 0;
-
-__attribute__((noinline, section("inside_malloc"))) void spin_inside(volatile int& is_inside) {
-  is_inside = 1;
-  while (may_leave == 0) {
-  }
-}
-
-MallocText inside() {
-  return {{Address(reinterpret_cast<uint64_t>(__start_inside_malloc)),
-           Address(reinterpret_cast<uint64_t>(__stop_inside_malloc))}};
-}
-
-// A pipe between this process and its child.
-class Line {
- public:
-  Line() { REQUIRE(::pipe2(ends_.data(), O_CLOEXEC) == 0); }
-  Line(const Line&) = delete;
-  Line& operator=(const Line&) = delete;
-  ~Line() {
-    for (const int end : ends_) ::close(end);
-  }
-  bool wait() const {
-    char byte = 0;
-    return ::read(ends_[0], &byte, 1) == 1;
-  }
-  bool pass() const { return ::write(ends_[1], "", 1) == 1; }
-  int reading_end() const { return ends_[0]; }
-
- private:
-  std::array<int, 2> ends_{};
-};
-
-// A page that is there once it is served.
-class ServedPage {
- public:
-  ServedPage() : fd_(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC))) {
-    if (fd_ < 0) return;
-    uffdio_api api{};
-    api.api = UFFD_API;
-    page_ = static_cast<char*>(
-        ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    uffdio_register range{};
-    range.range = {reinterpret_cast<uint64_t>(page_), kPageSize};
-    range.mode = UFFDIO_REGISTER_MODE_MISSING;
-    is_ready_ = page_ != MAP_FAILED && ::ioctl(fd_, UFFDIO_API, &api) == 0 &&
-                ::ioctl(fd_, UFFDIO_REGISTER, &range) == 0;
-  }
-  ServedPage(const ServedPage&) = delete;
-  ServedPage& operator=(const ServedPage&) = delete;
-  ~ServedPage() = default;  // with its process
-
-  bool is_ready() const { return is_ready_; }
-  // By a system call: waits for serve().
-  bool fill_by_read() const {
-    const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
-    return ::read(zeros, page_ + 8, 8) == 8 && page_[0] == 'x';
-  }
-  bool await_fault() const {
-    uffd_msg message{};
-    return ::read(fd_, &message, sizeof message) == sizeof message;
-  }
-  bool serve() const {
-    alignas(kPageSize) static std::array<char, kPageSize> contents;
-    contents.fill('x');
-    uffdio_copy copy{};
-    copy.dst = reinterpret_cast<uint64_t>(page_);
-    copy.src = reinterpret_cast<uint64_t>(contents.data());
-    copy.len = kPageSize;
-    return ::ioctl(fd_, UFFDIO_COPY, &copy) == 0;
-  }
-
- private:
-  int fd_;
-  char* page_ = nullptr;
-  bool is_ready_ = false;
-};
 
 // Makes io_uring(7) have a worker, which stays for seconds.
 bool make_worker() {
@@ -146,28 +58,7 @@ bool make_worker() {
 
 constexpr int kNotToBeHad = 77;
 
-void on_signal(int /*signal*/) {
-  may_leave = 1;
-}
-
-// Stops `child`, has `signals` pending for it, and runs its threads out.
-MallocExit run_out_with_pending(pid_t child, std::initializer_list<int> signals) {
-  MallocExit exit;
-  TracerThread tracer;
-  tracer.run([&] {
-    PriorityInheritance inheritance;
-    const LendingPriority priority(inheritance);
-    PtraceSession session(ProcFs(), child);
-    ProcessMemory memory(ProcFs(), child, ProcessMemory::Way::kProcMem);
-    session.seize_all();
-    const auto deadline = TraceClock::now() + kDeadline;
-    session.stop_all(deadline, inheritance);
-    for (const int signal : signals) ::kill(child, signal);
-    exit = run_out_in_target(inside(), session, memory, inheritance, deadline, deadline);
-    session.release();
-  });
-  return exit;
-}
+volatile sig_atomic_t has_signal = 0;
 
 // One thread reads a page that another serves when it is told to. "Ready" when the read waits, or
 // when there is no such page: then it ends with kNotToBeHad.
@@ -201,24 +92,6 @@ bool is_at_its_end(pid_t child) {
   siginfo_t report{};
   ::waitid(P_PID, static_cast<id_t>(child), &report, WEXITED | WNOHANG | WNOWAIT);
   return report.si_pid == child && report.si_code != CLD_TRAPPED && report.si_code != CLD_STOPPED;
-}
-
-// A child that is inside until SIGUSR1 comes, and then does what `then` says.
-pid_t run_inside(const std::function<bool()>& then) {
-  void* const page =
-      ::mmap(nullptr, kPageSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  REQUIRE(page != MAP_FAILED);
-  volatile int& is_inside = *static_cast<volatile int*>(page);
-  const pid_t child = run_in_child([&] {
-    ::signal(SIGTERM, SIG_DFL);  // doctest has a handler
-    ::signal(SIGQUIT, SIG_IGN);
-    ::signal(SIGUSR1, on_signal);
-    spin_inside(is_inside);
-    return then() ? 0 : 1;
-  });
-  REQUIRE(eventually([&] { return is_inside == 1; }));
-  ::munmap(page, kPageSize);
-  return child;
 }
 
 }  // namespace
@@ -347,21 +220,6 @@ TEST_CASE("a thread that stops late stays stopped for the next one who stops it"
   CHECK(status_of(other) == 0);
 }
 
-TEST_CASE("a thread that leaves the allocator and waits for such a page does not, either") {
-  const Line serve;
-  const pid_t child = run_inside([&] {
-    const ServedPage page;
-    if (!page.is_ready()) return true;
-    std::thread([&] {
-      if (page.await_fault() && serve.wait()) page.serve();
-    }).detach();
-    return page.fill_by_read();
-  });
-  CHECK_NOTHROW(run_out_with_pending(child, {SIGUSR1}));
-  CHECK(serve.pass());
-  CHECK(status_of(child) == 0);
-}
-
 TEST_CASE("a thread that a timer's signals stop runs between them") {
   constexpr int kSlices = 10;
   void* const page =
@@ -370,12 +228,12 @@ TEST_CASE("a thread that a timer's signals stop runs between them") {
   auto& count = *new (page) std::atomic<uint64_t>(0);
   const Line ready;
   const pid_t child = run_in_child([&] {
-    ::signal(SIGUSR1, on_signal);
+    ::signal(SIGUSR1, [](int) { has_signal = 1; });
     ::signal(SIGALRM, [](int) {});
     constexpr timeval kPeriod{0, 20'000};
     constexpr itimerval kTimer{kPeriod, kPeriod};
     if (::setitimer(ITIMER_REAL, &kTimer, nullptr) != 0 || !ready.pass()) return 1;
-    while (may_leave == 0) ++count;
+    while (has_signal == 0) ++count;
     return 0;
   });
   REQUIRE(ready.wait());
@@ -464,50 +322,6 @@ TEST_CASE("a caller whose clone is refused waits on in its own call") {
   CHECK(outcome == StoppedCaller::Outcome::kRefused);
   CHECK(end.pass());
   CHECK(status_of(child) == 0);
-}
-
-TEST_CASE("signals that are ignored or handled do not keep a thread inside the allocator") {
-  const Line end;
-  const pid_t child = run_inside([&end] { return end.wait(); });
-  const MallocExit exit = run_out_with_pending(child, {SIGQUIT, SIGUSR1});
-  CHECK(exit.still_inside.empty());
-  for (const StuckThread& each : exit.still_inside) MESSAGE(each.why, " at ", each.at);
-  CHECK(exit.steps > 2);  // each signal stopped it
-  CHECK(end.pass());
-  CHECK(status_of(child) == 0);
-}
-
-TEST_CASE("where a thread had no time to leave the allocator, a longer deadline gives it more") {
-  const Line end;
-  const pid_t child = run_inside([&end] { return end.wait(); });
-  FreezeOptions options = choose(FreezeChoice::kStop);
-  options.malloc_text = inside();
-  options.deadline = std::chrono::milliseconds(100);
-  FrozenProcess hasty(child, options);
-  hasty.thaw();
-  CHECK(notes_of(hasty.record()).find("--deadline passed after 100 ms: a longer one") !=
-        std::string::npos);
-  options.deadline = kDeadline;
-  std::thread leaver([child] {
-    CHECK(eventually([child] { return ProcFs().stat(child).state == 't'; }));
-    ::kill(child, SIGUSR1);
-  });
-  FrozenProcess patient(child, options);
-  patient.thaw();
-  leaver.join();
-  CHECK(notes_of(patient.record()).find("inside malloc") == std::string::npos);
-  CHECK(notes_of(patient.record()).find("--deadline") == std::string::npos);
-  CHECK(end.pass());
-  CHECK(status_of(child) == 0);
-}
-
-TEST_CASE(
-    "a signal that ends the process is delivered once it is let go, not while it is looked at") {
-  const pid_t child = run_inside([] { return true; });
-  const MallocExit exit = run_out_with_pending(child, {SIGTERM});
-  CHECK(exit.still_inside.size() == 1);
-  const int status = status_of(child);
-  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
 }
 
 }  // namespace heapsnap::live

@@ -1,0 +1,149 @@
+// Threads that stop inside the allocator with a signal pending, or have to wait on their way out.
+//
+// The targets are forked from this program, so what stands for the allocator's code is known.
+#include "platform/linux/freeze/malloc_exit.h"
+
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "platform/linux/proc/process_memory.h"
+#include "platform/linux/trace/tracer_thread.h"
+#include "tests/live/checks.h"
+#include "tests/live/forked_child.h"
+#include "tests/live/served_page.h"
+
+extern "C" {
+// Of the section that spin_inside() is alone in; defined by the linker.
+extern const char __start_inside_malloc[];  // NOLINT(bugprone-reserved-identifier)
+extern const char __stop_inside_malloc[];   // NOLINT(bugprone-reserved-identifier)
+}
+
+namespace heapsnap::live {
+
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+constexpr std::chrono::seconds kLongestExit{20};
+
+volatile sig_atomic_t may_leave = 0;
+
+__attribute__((noinline, section("inside_malloc"))) void spin_inside(volatile int& is_inside) {
+  is_inside = 1;
+  while (may_leave == 0) {
+  }
+}
+
+MallocText inside() {
+  return {{Address(reinterpret_cast<uint64_t>(__start_inside_malloc)),
+           Address(reinterpret_cast<uint64_t>(__stop_inside_malloc))}};
+}
+
+void on_signal(int /*signal*/) {
+  may_leave = 1;
+}
+
+// Stops `child`, has `signals` pending for it, and runs its threads out.
+MallocExit run_out_with_pending(pid_t child, std::initializer_list<int> signals) {
+  MallocExit exit;
+  TracerThread tracer;
+  tracer.run([&] {
+    PriorityInheritance inheritance;
+    const LendingPriority priority(inheritance);
+    PtraceSession session(ProcFs(), child);
+    ProcessMemory memory(ProcFs(), child, ProcessMemory::Way::kProcMem);
+    session.seize_all();
+    const auto deadline = TraceClock::now() + kLongestExit;
+    session.stop_all(deadline, inheritance);
+    for (const int signal : signals) ::kill(child, signal);
+    exit = run_out_in_target(inside(), session, memory, inheritance, deadline, deadline);
+    session.release();
+  });
+  return exit;
+}
+
+// A child that is inside until SIGUSR1 comes, and then does what `then` says.
+pid_t run_inside(const std::function<bool()>& then) {
+  void* const page =
+      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  volatile int& is_inside = *static_cast<volatile int*>(page);
+  const pid_t child = run_in_child([&] {
+    ::signal(SIGTERM, SIG_DFL);  // doctest has a handler
+    ::signal(SIGQUIT, SIG_IGN);
+    ::signal(SIGUSR1, on_signal);
+    spin_inside(is_inside);
+    return then() ? 0 : 1;
+  });
+  REQUIRE(eventually([&] { return is_inside == 1; }));
+  ::munmap(page, kPageBytes);
+  return child;
+}
+
+}  // namespace
+
+TEST_CASE("a thread that leaves the allocator and waits for such a page does not, either") {
+  const Line serve;
+  const pid_t child = run_inside([&] {
+    const ServedPage page;
+    if (!page.is_ready()) return true;
+    std::thread([&] {
+      if (page.await_fault() && serve.wait()) page.serve();
+    }).detach();
+    return page.fill_by_read();
+  });
+  CHECK_NOTHROW(run_out_with_pending(child, {SIGUSR1}));
+  CHECK(serve.pass());
+  CHECK(status_of(child) == 0);
+}
+
+TEST_CASE("signals that are ignored or handled do not keep a thread inside the allocator") {
+  const Line end;
+  const pid_t child = run_inside([&end] { return end.wait(); });
+  const MallocExit exit = run_out_with_pending(child, {SIGQUIT, SIGUSR1});
+  CHECK(exit.still_inside.empty());
+  for (const StuckThread& each : exit.still_inside) MESSAGE(each.why, " at ", each.at);
+  CHECK(exit.steps > 2);  // each signal stopped it
+  CHECK(end.pass());
+  CHECK(status_of(child) == 0);
+}
+
+TEST_CASE("where a thread had no time to leave the allocator, a longer deadline gives it more") {
+  const Line end;
+  const pid_t child = run_inside([&end] { return end.wait(); });
+  FreezeOptions options = choose(FreezeChoice::kStop);
+  options.malloc_text = inside();
+  options.deadline = std::chrono::milliseconds(100);
+  FrozenProcess hasty(child, options);
+  hasty.thaw();
+  CHECK(notes_of(hasty.record()).find("--deadline passed after 100 ms: a longer one") !=
+        std::string::npos);
+  options.deadline = kLongestExit;
+  std::thread leaver([child] {
+    CHECK(eventually([child] { return ProcFs().stat(child).state == 't'; }));
+    ::kill(child, SIGUSR1);
+  });
+  FrozenProcess patient(child, options);
+  patient.thaw();
+  leaver.join();
+  CHECK(notes_of(patient.record()).find("inside malloc") == std::string::npos);
+  CHECK(notes_of(patient.record()).find("--deadline") == std::string::npos);
+  CHECK(end.pass());
+  CHECK(status_of(child) == 0);
+}
+
+TEST_CASE(
+    "a signal that ends the process is delivered once it is let go, not while it is looked at") {
+  const pid_t child = run_inside([] { return true; });
+  const MallocExit exit = run_out_with_pending(child, {SIGTERM});
+  CHECK(exit.still_inside.size() == 1);
+  const int status = status_of(child);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
+}
+
+}  // namespace heapsnap::live
