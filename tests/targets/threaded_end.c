@@ -102,7 +102,8 @@ static void catch_it(int signal) {
   (void)signal;
 }
 
-// While it is traced, any thread may take the signal, and this one runs on until that one dies of it.
+// While it is traced, any thread may take the signal, and this one runs on until that one dies of
+// it.
 static void kill_process(int signal) {
   kill(getpid(), signal);
   for (;;) pause();
