@@ -120,9 +120,13 @@ def main():
             server.start()
             for pid in server.pids():
                 for turn in range(arguments.attaches):
-                    if not unwell:
+                    if unwell:
+                        break
+                    try:
                         attaches.append(Attach(arguments.heapsnap, pid, turn + 1, folder))
-                        unwell = server.healthy()
+                    except FileNotFoundError:
+                        pass  # it has ended, as workers do; whether it should have, the server tells
+                    unwell = server.healthy()
         finally:
             server.stop()
         failures = sum(attach.check(kind.name) for attach in attaches)

@@ -47,9 +47,11 @@ def due(store):
 
 def matches(store):
     """The oldest, or all; one process once in a pass; none is exit code 3, unless it is optional."""
-    with Program() as first, Program() as second:
+    # Of a name that no other process has.
+    executable = shutil.copy(os.path.realpath(sys.executable), store.folder / f"py{os.getpid()}")
+    with Program(executable=executable) as first, Program(executable=executable) as second:
         group = pathlib.Path(f"/proc/{first.pid}/cgroup").read_text(encoding="ascii").splitlines()[0].split(":", 2)[2]
-        name = os.path.basename(os.readlink(f"/proc/{first.pid}/exe"))
+        name = os.path.basename(executable)
         store.configure({"one": f'process = "{name}"\ncgroup = "{group}"',
                          "all": f'process = "{name}"\ncgroup = "{group}"\nall = true',
                          "none": 'process = "no-such-program"'})

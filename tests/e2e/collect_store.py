@@ -17,11 +17,11 @@ TEMPORARY = re.compile(r"\.heapsnap-[0-9a-f]{16}\.tmp")
 class Program(OwnedProcess):
     """Python with a heap of some size; a line on its standard input makes it allocate so many bytes more."""
 
-    def __init__(self, blocks=20000):
+    def __init__(self, blocks=20000, executable=sys.executable):
         script = (f"import sys; kept = [bytes(i % 900 + 1) for i in range({blocks})]; print('ready', flush=True)\n"
                   "for line in sys.stdin:\n"
                   "    kept.append(b'x' * int(line)); print('grown', flush=True)\n")
-        self.process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([executable, "-c", script], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         self.process.stdout.readline()
         self.pid = self.process.pid
