@@ -5,8 +5,8 @@
 //   g_left ──► d ◄── g_right                    d: several others
 //
 // A root dominates what it alone leads to, and who leads to a block needs no tree: each block is
-// told at most twice who leads to it, first of one root and then of several. Roots that share a
-// block are of one group, and so are those that share with the same root, or a way to a block.
+// told at most twice who leads to it, first of one root and then of several. Roots that lead to one
+// block are of one group, and so are others that share a block with any of these.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,8 @@ struct LeadingRoots {
 LeadingRoots find_leading_roots(const ReferenceGraph& graph, std::span<const PlacedRoot> roots,
                                 size_t places, const BlockSizes& sizes);
 
-// The groups alone, in less memory: eight bytes for each block that several roots of another group
-// than the one with the most blocks lead to.
+// The groups alone, in less memory: eight bytes for each block of several roots that is not of the
+// group with the most blocks.
 class SharedBlocks {
  public:
   explicit SharedBlocks(const LeadingRoots& roots);
