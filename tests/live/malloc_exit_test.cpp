@@ -19,7 +19,7 @@
 #include "tests/live/served_page.h"
 
 extern "C" {
-// Of the section that spin_inside() is alone in; defined by the linker.
+// Of the section that what stands for the allocator is alone in; defined by the linker.
 extern const char __start_inside_malloc[];  // NOLINT(bugprone-reserved-identifier)
 extern const char __stop_inside_malloc[];   // NOLINT(bugprone-reserved-identifier)
 }
@@ -37,6 +37,18 @@ __attribute__((noinline, section("inside_malloc"))) void spin_inside(volatile in
   is_inside = 1;
   while (may_leave == 0) {
   }
+}
+
+__attribute__((noinline)) void spin_outside(volatile int& is_outside) {
+  is_outside = 1;
+  while (may_leave == 0) {
+  }
+}
+
+// As calloc() has memory cleared.
+__attribute__((noinline, section("inside_malloc"))) void call_outside(volatile int& is_outside) {
+  spin_outside(is_outside);
+  asm volatile("");  // so that the call is not a jump
 }
 
 MallocText inside() {
@@ -135,6 +147,31 @@ TEST_CASE("where a thread had no time to leave the allocator, a longer deadline 
   CHECK(notes_of(patient.record()).find("--deadline") == std::string::npos);
   CHECK(end.pass());
   CHECK(status_of(child) == 0);
+}
+
+TEST_CASE(
+    "a thread that copies memory for the allocator is not inside when others took all the time") {
+  void* const page =
+      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  volatile int* const are_there = static_cast<volatile int*>(page);
+  const pid_t child = run_in_child([&] {
+    ::signal(SIGUSR1, on_signal);
+    std::thread beside([&] { call_outside(are_there[1]); });
+    spin_inside(are_there[0]);
+    beside.join();
+    return 0;
+  });
+  REQUIRE(eventually([&] { return are_there[0] == 1 && are_there[1] == 1; }));
+  FreezeOptions options = choose(FreezeChoice::kFork);
+  options.malloc_text = inside();
+  FrozenProcess frozen(child, options);
+  frozen.thaw();
+  CHECK(frozen.record().threads_in_malloc == 2);
+  CHECK(notes_of(frozen.record()).find("1 thread was inside malloc") != std::string::npos);
+  ::kill(child, SIGUSR1);
+  CHECK(status_of(child) == 0);
+  ::munmap(page, kPageBytes);
 }
 
 TEST_CASE(

@@ -34,6 +34,9 @@ constexpr std::chrono::milliseconds kBurst{2};
 // A thread that has been outside the allocator's code for this long copies or clears memory for it:
 // nothing of the arena is half done then. Or the return address was a stale one.
 constexpr uint64_t kMostStepsOutside = 4096;
+// When the time has run out, this is long enough: the wrapper of a system call takes less. Each
+// thread may take as many steps, however long others took.
+constexpr uint64_t kLeastStepsOutside = 128;
 // A call that takes longer than this walks long lists (malloc_consolidate()), and may take a
 // million times as many steps. From here on it runs instead.
 constexpr uint64_t kStepsBeforeRun = 4096;
@@ -229,9 +232,10 @@ bool run_towards_exit(const MallocText& text, SnapshotChild& child, MemoryReader
 
 enum class StepEnd { kOut, kWaits, kStuck };
 
-// How it ends for a context that faults, or makes a system call that the allocator does not make.
-StepEnd end_of_stuck(const MallocText& text, const user_regs_struct& registers,
-                     MemoryReader& memory) {
+// How it ends for a context that faults, makes a system call that the allocator does not make, or
+// has no time left to leave what the allocator called.
+StepEnd end_of_unfinished(const MallocText& text, const user_regs_struct& registers,
+                          MemoryReader& memory) {
   const bool is_inside = is_in_text(text, registers.rip) || interrupts(text, registers, memory);
   return is_inside ? StepEnd::kStuck : StepEnd::kOut;
 }
@@ -286,18 +290,21 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
            !is_vma_naming(*registers) && registers->rax != SYS_rt_sigreturn) ||
           !is_harmless_advice(*registers)) {
         why = "was about to make system call " + std::to_string(registers->rax);
-        return end_of_stuck(text, *registers, memory);
+        return end_of_unfinished(text, *registers, memory);
       }
     }
     clock.tick();
     why = "was still there after " + std::to_string(kMostStepTime.count()) + " s";
-    if (clock.has_run_out()) return StepEnd::kStuck;
+    if (clock.has_run_out() && count > kLeastStepsOutside) {
+      return outside > kLeastStepsOutside ? end_of_unfinished(text, *registers, memory)
+                                          : StepEnd::kStuck;
+    }
     const bool runs = count >= kStepsBeforeRun && outside == 0 && !is_at_call;
     const bool has_gone_on =
         runs ? run_towards_exit(text, child, memory, *registers, clock.next_look()) : child.step();
     if (!has_gone_on) {
       why = runs ? "ran into a fault behind that" : "ran into a fault";
-      return end_of_stuck(text, *registers, memory);
+      return end_of_unfinished(text, *registers, memory);
     }
     ++steps;
   }
