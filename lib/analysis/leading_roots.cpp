@@ -117,6 +117,7 @@ LeadingRoots find_leading_roots(const ReferenceGraph& graph, std::span<const Pla
 }
 
 SharedBlocks::SharedBlocks(const LeadingRoots& roots) {
+  if (roots.groups.size() < 2) return;
   std::vector<BlockNumber> blocks(roots.groups.size());
   for (const uint32_t leading : roots.of_blocks) {
     if (LeadingRoots::is_several(leading)) ++blocks[LeadingRoots::group_of(leading)];

@@ -258,17 +258,18 @@ void SnapshotDiffBuilder::add_types(Section& section, const DiffInput& input) {
   section.totals.emplace_back(census.in_use);
 }
 
-DiffStackNames SnapshotDiffBuilder::stack_names(const DiffInput& input,
-                                                const StackCensus& census) const {
+SnapshotDiffBuilder::Stacks SnapshotDiffBuilder::stacks_of(const DiffInput& input) const {
+  const RecordedStacks& recorded = *input.recorded;
   const TrackerRecord& tracker = *input.streams.metadata->tracker;
+  StackCensus census = take_stack_census(input.streams, recorded.stacks);
   PassedFrames passed = passed_;
-  pass_over_unnamed(census, *input.recorded, tracker, passed);
-  return DiffStackNames(*input.recorded, tracker, scope_, std::move(passed));
+  pass_over_unnamed(census, recorded, tracker, passed);
+  return {std::move(census), DiffStackNames(recorded, tracker, scope_, std::move(passed))};
 }
 
-void SnapshotDiffBuilder::add_stacks(Section& section, const DiffInput& input) {
-  const StackCensus census = take_stack_census(input.streams, input.recorded->stacks);
-  DiffStackNames names = stack_names(input, census);
+void SnapshotDiffBuilder::add_stacks(Section& section, Stacks& stacks) {
+  const StackCensus& census = stacks.census;
+  DiffStackNames& names = stacks.names;
   constexpr uint32_t kNoStack = UINT32_MAX;
   constexpr uint32_t kFunction = 1U << 31;  // of an example: the function of that stack
   KeyedSums sums;
@@ -295,25 +296,21 @@ void SnapshotDiffBuilder::add_stacks(Section& section, const DiffInput& input) {
   section.totals.emplace_back(total);
 }
 
-void SnapshotDiffBuilder::add_leaks(Section& section, const DiffInput& input) {
+void SnapshotDiffBuilder::add_leaks(Section& section, const DiffInput& input, Stacks* stacks) {
   const LeakCensus census = take_leak_census(input.streams, *input.references);
-  std::optional<DiffStackNames> stacks;
-  if (input.recorded != nullptr) {
-    stacks.emplace(stack_names(input, take_stack_census(input.streams, input.recorded->stacks)));
-  }
-  DiffStackNames* const known_stacks = stacks ? &*stacks : nullptr;
+  DiffStackNames* const names = stacks == nullptr ? nullptr : &stacks->names;
   constexpr uint32_t kShared = UINT32_MAX;
   const auto name_of = [&](uint32_t group) {
     if (group == kShared) return std::string(kSharedLeaks);
-    return leak_name(census.groups[group], input.references->types, known_stacks);
+    return leak_name(census.groups[group], input.references->types, names);
   };
   KeyedSums sums;
   for (uint32_t i = 0; i < census.groups.size(); ++i) {
     const LeakGroup& group = census.groups[i];
     // The name of a stack may be too long to be whole.
     const uint64_t key =
-        group.stack != 0 && known_stacks != nullptr
-            ? KeyedSums::key_of(to_string(group.kind), stacks->keys_of(group.stack).stack)
+        group.stack != 0 && names != nullptr
+            ? KeyedSums::key_of(to_string(group.kind), names->keys_of(group.stack).stack)
             : KeyedSums::key_of(name_of(i));
     sums.add(key, {group.retained_blocks, group.retained_bytes}, i);
   }
@@ -402,6 +399,11 @@ void SnapshotDiffBuilder::add(const DiffInput& input) {
   if (snapshot.process.rss != 0) resident_.back() = Tally{0, snapshot.process.rss};
   snapshots_.push_back(std::move(snapshot));
 
+  std::optional<Stacks> stacks;
+  const auto known_stacks = [&]() -> Stacks* {
+    if (!stacks && input.recorded != nullptr) stacks.emplace(stacks_of(input));
+    return stacks ? &*stacks : nullptr;
+  };
   for (Section& section : sections_) {
     const bool needs_references =
         section.by == DiffBy::kOwner || section.by == DiffBy::kType || section.by == DiffBy::kLeak;
@@ -424,8 +426,8 @@ void SnapshotDiffBuilder::add(const DiffInput& input) {
     switch (section.by) {
       case DiffBy::kOwner: add_owners(section, input); break;
       case DiffBy::kType: add_types(section, input); break;
-      case DiffBy::kStack: add_stacks(section, input); break;
-      case DiffBy::kLeak: add_leaks(section, input); break;
+      case DiffBy::kStack: add_stacks(section, *known_stacks()); break;
+      case DiffBy::kLeak: add_leaks(section, input, known_stacks()); break;
       case DiffBy::kSize: add_sizes(section, summary.used_sizes); break;
       case DiffBy::kArena: add_arenas(section, metadata); break;
       case DiffBy::kClass: add_classes(section, metadata.runtimes); break;

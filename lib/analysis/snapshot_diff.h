@@ -137,10 +137,15 @@ class SnapshotDiffBuilder {
 
   void add_owners(Section& section, const DiffInput& input);
   void add_types(Section& section, const DiffInput& input);
-  void add_stacks(Section& section, const DiffInput& input);
-  void add_leaks(Section& section, const DiffInput& input);
-  // Which pass over all that the other listings of stacks do.
-  DiffStackNames stack_names(const DiffInput& input, const StackCensus& census) const;
+  // The names pass over all that the other listings of stacks do.
+  struct Stacks {
+    StackCensus census;
+    DiffStackNames names;
+  };
+  Stacks stacks_of(const DiffInput& input) const;
+  static void add_stacks(Section& section, Stacks& stacks);
+  // `stacks`: null where there are none.
+  void add_leaks(Section& section, const DiffInput& input, Stacks* stacks);
   static void add_sizes(Section& section, const std::vector<SizeClass>& sizes);
   static void add_classes(Section& section, const RuntimeModel& model);
   static void add_contexts(Section& section, const RuntimeModel& model);
