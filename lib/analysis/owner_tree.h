@@ -78,8 +78,8 @@ struct OwnerTree {
   std::vector<Example> examples;
 };
 
-// At most 40 bytes a block where each has one reference and a half, and as SharedBlocks says. Throws
-// Error{kBadInput} when blocks and references do not fit together.
+// At most 40 bytes a block where each has one reference and a half, and as SharedBlocks says.
+// Throws Error{kBadInput} when blocks and references do not fit together.
 OwnerTree make_owner_tree(const SnapshotStreams& streams, const ReferenceStreams& references,
                           OwnerGrouping by = OwnerGrouping::kRoot);
 
