@@ -73,8 +73,11 @@ class Ordered(collections.OrderedDict):
     pass
 
 
+# Of the same name as the first one, in another module.
+Elsewhere = type("Order", (), {"__init__": Order.__init__, "__module__": "depot.models"})
+
 KEPT = []
-CLASSES = [Order, Slotted, Derived, Table, Row, Pair, Name, Numbers, Buffer, Whole, Samples, Queue, Ordered]
+CLASSES = [Order, Elsewhere, Slotted, Derived, Table, Row, Pair, Name, Numbers, Buffer, Whole, Samples, Queue, Ordered]
 MADE = len(CLASSES)
 CLASSES += [type(f"Made{number}", (), {"__init__": Order.__init__}) for number in range(50)]
 
@@ -82,7 +85,7 @@ CLASSES += [type(f"Made{number}", (), {"__init__": Order.__init__}) for number i
 def make(count):
     mine = []
     for number in range(count):
-        mine += [Order(number), Slotted(number), Table((key, key) for key in range(number % 90)),
+        mine += [Order(number), Elsewhere(number), Slotted(number), Table((key, key) for key in range(number % 90)),
                  Row(range(number % 200)), Pair(range(number % 70)), Numbers(range(number % 50)),
                  CLASSES[MADE + number % 50](number)]
         if number % 3 == 0:
@@ -96,6 +99,10 @@ def make(count):
     KEPT.append(mine)
 
 
+def full_name(kind):
+    return kind.__qualname__ if kind.__module__ == "__main__" else f"{kind.__module__}.{kind.__qualname__}"
+
+
 def main():
     threads = [threading.Thread(target=make, args=(int(sys.argv[1]),)) for _ in range(4)]
     for thread in threads:
@@ -106,10 +113,10 @@ def main():
     gc.freeze()
     gc.unfreeze()
     gc.disable()
-    counts = {kind.__name__: [0, 0] for kind in CLASSES}
+    counts = {full_name(kind): [0, 0] for kind in CLASSES}
     for mine in KEPT:
         for one in mine:
-            said = counts.get(type(one).__name__)
+            said = counts.get(full_name(type(one)))
             if said is not None:
                 said[0] += 1
                 said[1] += sys.getsizeof(one)

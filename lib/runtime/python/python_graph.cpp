@@ -416,8 +416,7 @@ void PythonGraph::add_variables_of(const Module& module, const std::string& path
   const auto table = python_table(cache_, layout_, Address(*keys));
   if (!table) return;
   for (uint64_t i = 0; i < table->entries; ++i) {
-    const Address entry = table->first_entry + i * table->entry_bytes;
-    const Address key = entry + table->entry_bytes - 2 * kPythonWord;
+    const Address key = table->key_at(i);
     const auto key_word = cache_.word(key, kPythonWord);
     if (!key_word) return;
     const auto variable = text_at(Address(*key_word));

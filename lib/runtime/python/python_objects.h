@@ -20,6 +20,7 @@
 
 #include "base/address.h"
 #include "runtime/python/python_buffers.h"
+#include "runtime/python/python_table.h"
 #include "runtime/python/python_types.h"
 
 namespace heapsnap {
@@ -40,20 +41,6 @@ struct PythonObject {
   Address values;             // of a dict, apart from its table
   bool is_frame = false;      // or has one in it, of which `bytes` are in use
 };
-
-// A table of a dict: its entries are keys and values, with a hash in front where not all keys are
-// strings.
-struct PythonTable {
-  uint64_t bytes = 0;  // of all of it
-  Address first_entry;
-  uint64_t entry_bytes = 0;
-  uint64_t entries = 0;  // in use, or that were
-  uint64_t usable = 0;   // for how many more there is room
-  uint64_t most = 0;     // that there is room for in all
-  uint64_t references = 0;
-};
-// None where there is no such table.
-std::optional<PythonTable> python_table(PageCache& cache, const PythonLayout& layout, Address keys);
 
 // Where a numpy.ndarray keeps what (PyArrayObject_fields of numpy 1 and 2).
 struct PythonArray {

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "heap/struct_bytes.h"
+#include "runtime/python/python_table.h"
+#include "runtime/python/python_text.h"
 
 namespace heapsnap {
 
@@ -89,6 +91,47 @@ std::optional<std::string> PythonTypes::read_name(Address at) {
   std::string name(text.begin(), end);
   if (!is_printable(name)) return std::nullopt;
   return name;
+}
+
+// The class `name` of a program, which does not say there of which module it is.
+std::string PythonTypes::full_name(Address at, std::string name) {
+  // PyHeapTypeObject: ht_qualname, ht_cached_keys; the same since 3.9.
+  const auto qualified = cache_.word(at + layout_.heap_type_keys - 8, 8);
+  auto text = qualified ? read_text(Address(*qualified)) : std::nullopt;
+  if (text) name = std::move(*text);
+  const auto module = module_of(at);
+  const bool is_left_out = !module || *module == "builtins" || *module == "__main__";
+  return is_left_out ? name : *module + "." + name;
+}
+
+std::optional<std::string> PythonTypes::module_of(Address at) {
+  // PyTypeObject: tp_base, tp_dict.
+  const auto dict = cache_.word(at + layout_.type_base + 8, 8);
+  if (!dict || *dict == 0) return std::nullopt;
+  const auto keys = cache_.word(Address(*dict) + layout_.dict_keys, 8);
+  const auto table = keys ? python_table(cache_, layout_, Address(*keys)) : std::nullopt;
+  if (!table) return std::nullopt;
+  // A class statement enters it first, type() last.
+  for (uint64_t i = 0; i < table->entries && entries_left_ != 0; ++i) {
+    --entries_left_;
+    const auto key = cache_.word(table->key_at(i), 8);
+    if (!key) return std::nullopt;
+    if (read_text(Address(*key)) != "__module__") continue;
+    const auto value = cache_.word(table->key_at(i) + 8, 8);
+    return value ? read_text(Address(*value)) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// Of a str that can be a name.
+std::optional<std::string> PythonTypes::read_text(Address at) {
+  constexpr size_t kLongest = 512;
+  const auto type = at.is_null() ? std::nullopt : cache_.word(at + 8, 8);
+  const auto flags = type ? cache_.word(Address(*type) + layout_.type_flags, 8) : std::nullopt;
+  if (!flags || (*flags & kTextSubclass) == 0) return std::nullopt;
+  auto text = python_text(cache_, layout_, at, kLongest);
+  if (!text || !is_printable(*text)) return std::nullopt;
+  return text;
 }
 
 bool PythonTypes::is_metatype(Address at) {
@@ -215,6 +258,8 @@ const PythonType* PythonTypes::read(Address at) {
       }
     }
   }
+  const bool says_module = found->is_static || found->name.find('.') != std::string::npos;
+  if (!says_module) found->name = full_name(at, std::move(found->name));
   all_.push_back(std::move(found));
   return all_.back().get();
 }

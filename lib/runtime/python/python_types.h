@@ -45,6 +45,8 @@ struct PythonType {
     kCharacters,  // io.StringIO
     kFile,        // io.BufferedReader, BufferedWriter, BufferedRandom
   };
+  // As repr() of it has it: `shop.Order`, `shop.make.<locals>.Order`; without `builtins` and
+  // `__main__`.
   std::string name;
   uint32_t number = 0;  // in order of discovery
   uint32_t header = 0;  // bytes in front of an instance
@@ -78,6 +80,7 @@ class PythonTypes {
  public:
   static constexpr size_t kMostTypes = 1 << 20;
   static constexpr size_t kMostOthers = 4 << 20;
+  static constexpr uint64_t kMostEntries = 4 << 20;  // of classes' dicts that are read for names
 
   // `own`: the data of the interpreter.
   PythonTypes(Target& target, const PythonLayout& layout, std::vector<AddressRange> own);
@@ -109,6 +112,9 @@ class PythonTypes {
   const PythonType* look_up(uint64_t word);
   const PythonType* read(Address at);
   std::optional<std::string> read_name(Address at);
+  std::string full_name(Address at, std::string name);
+  std::optional<std::string> module_of(Address at);
+  std::optional<std::string> read_text(Address at);
   bool is_metatype(Address at);
   PythonType::Family family_of(Address at, uint64_t flags);
   PythonType::Keeps keeps_of(Address at);
@@ -122,6 +128,7 @@ class PythonTypes {
   PageCache cache_;
   std::vector<Recent> recent_ = std::vector<Recent>(1 << 14);
   std::unordered_map<uint64_t, const PythonType*> known_;
+  uint64_t entries_left_ = kMostEntries;
   std::vector<std::unique_ptr<PythonType>> all_;
 };
 

@@ -37,6 +37,7 @@ class FakePython {
   static constexpr uint64_t kPool = PythonLayout::kLargestPool;
   static constexpr uint64_t kSharedKeys = 0x27f000;
   static constexpr uint64_t kShapes = 0x27e000;
+  static constexpr uint64_t kTexts = 0x270000;
 
   explicit FakePython(unsigned minor = 11)
       : target(Machine::kX86_64), layout(*python_layout(3, minor)) {
@@ -88,6 +89,43 @@ class FakePython {
     const uint64_t at = add_type(name, object_type, 16, 0,
                                  kCollected | kHeapType | layout.header_flags | layout.inline_flag);
     put(at + layout.heap_type_keys, kSharedKeys);
+    return at;
+  }
+
+  // Where a class is defined: its dict with one other entry, and its qualified name. Returns where
+  // that dict has the module.
+  uint64_t set_place(uint64_t type, const std::string& module, const std::string& qualified) {
+    const uint64_t keys = add_room();
+    put(keys + layout.keys_references, 1);
+    if (layout.keys_size != 0) {
+      put(keys + layout.keys_size, 4);
+    } else {
+      target.put(Address(keys + layout.keys_log2_size), uint8_t{2});
+      target.put(Address(keys + layout.keys_log2_index_bytes), uint8_t{2});
+      target.put(Address(keys + layout.keys_kind), uint8_t{1});
+    }
+    put(keys + layout.keys_entries, 2);
+    const uint64_t hash = layout.keys_size != 0 ? 8 : 0;
+    const uint64_t first = keys + layout.keys_header + 4 + hash;
+    const uint64_t second = first + hash + 16;
+    put(first, add_text("__init__"));
+    put(second, add_text("__module__"));
+    put(second + 8, add_text(module));
+    const uint64_t dict = add_room();
+    put(dict + layout.dict_keys, keys);
+    put(type + layout.type_base + 8, dict);
+    put(type + layout.heap_type_keys - 8, add_text(qualified));
+    return second + 8;
+  }
+  // A str.
+  uint64_t add_text(const std::string& characters) {
+    if (text_type == 0) text_type = add_type("str", object_type, 80, 0, kReady | 1 << 28);
+    const uint64_t at = add_room();
+    put(at, 1);
+    put(at + 8, text_type);
+    put(at + layout.text_length, characters.size());
+    put_int(at + layout.text_state, 1 << 2 | 3 << 5);
+    target.put_bytes(Address(at + layout.text_ascii_size), std::as_bytes(std::span(characters)));
     return at;
   }
 
@@ -191,8 +229,10 @@ class FakePython {
   RuntimeObjects objects;
   uint64_t type_type = 0;
   uint64_t object_type = 0;
+  uint64_t text_type = 0;
 
  private:
+  uint64_t add_room() { return kTexts + rooms_++ * 0x100; }
   void put_allocator(uint64_t interpreter, uint64_t elsewhere, uint64_t table) {
     if (layout.is_obmalloc_elsewhere) put(interpreter + layout.interpreter_obmalloc, elsewhere);
     const uint64_t at = allocator_of(interpreter);
@@ -218,6 +258,7 @@ class FakePython {
 
   uint64_t types_ = 0;
   uint64_t shapes_ = 0;
+  uint64_t rooms_ = 0;
   std::array<uint64_t, 2> pools_{};
 };
 
