@@ -99,7 +99,7 @@ class Rack(Application):
 class Flask(Application):
     name = "flask"
     programs = ("gunicorn",)
-    root, type, retains = "leaking.seen", "Visit", 48 + 70
+    root, type, retains = "leaking.seen", "leaking.Visit", 48 + 70
 
     def command(self):
         pathlib.Path(self.folder, "leaking.py").write_text(FLASK, encoding="ascii")
