@@ -28,7 +28,7 @@ struct BlockType {
   TypeSource source = TypeSource::kUnknown;
   // Of objects of Ruby, what they are to the interpreter: RuntimeType's name and part. Of others,
   // and of objects that its collector knows to be dead: empty. `part` of Python's classes:
-  // kClassPart.
+  // kClassPart; of the blocks of PostgreSQL's memory contexts: kContextPart.
   std::string builtin = {};
   std::string part = {};
   // A language runtime says which words of such blocks are references: none is left over.
@@ -39,9 +39,11 @@ struct BlockType {
 };
 
 inline constexpr std::string_view kClassPart = "class";
+inline constexpr std::string_view kContextPart = "memory context";
 
 // Whether objects of that type are classes (or modules of Ruby, which are like them).
 bool is_class_object(const BlockType& type);
+bool is_context_block(const BlockType& type);
 
 // Number of a type: index into the list of types, whose first one is the unknown type.
 using TypeNumber = uint32_t;

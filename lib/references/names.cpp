@@ -22,6 +22,10 @@ bool is_class_object(const BlockType& type) {
   return type.builtin == "CLASS" || type.builtin == "MODULE" || type.builtin == "ICLASS";
 }
 
+bool is_context_block(const BlockType& type) {
+  return type.builtin.empty() && type.part == kContextPart;
+}
+
 const char* to_string(TypeSource source) {
   switch (source) {
     case TypeSource::kUnknown: return "unknown";

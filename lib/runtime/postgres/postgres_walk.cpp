@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "heap/struct_bytes.h"
+#include "references/block_type.h"
 
 namespace heapsnap {
 
@@ -71,6 +72,7 @@ uint32_t PostgresWalk::class_of(const PostgresBlock& block) {
   if (is_new) {
     ObjectClass one;
     one.name = name.empty() ? "block of a memory context" : name + " (memory context)";
+    one.part = kContextPart;
     // Blocks of other kinds are linked by words inside of them, which nothing else leads to.
     one.is_held_by_links = is_first || is_set;
     if (is_set) {

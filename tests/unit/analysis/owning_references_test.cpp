@@ -44,6 +44,32 @@ TEST_CASE("a class is the variable's that has its name, not that of its instance
   }
 }
 
+TEST_CASE("what a memory context's words lead to is a library's where that leads to it, too") {
+  for (const bool is_held : {true, false}) {
+    CAPTURE(is_held);
+    HandmadeHeap heap;
+    const TypeNumber contexts = heap.add_type("Timezones (memory context)", TypeSource::kRuntime);
+    heap.streams.types.back().part = kContextPart;
+    const uint32_t zones = heap.add_place(RootKind::kGlobal, "memory context Timezones");
+    const uint32_t library = heap.add_place(RootKind::kVariable, "g_names");
+    const BlockNumber context = heap.add(8200, contexts);
+    heap.hold(zones, context);
+    const BlockNumber second = heap.add(95928, contexts);
+    heap.link(context, 0xd8, second);
+    const BlockNumber table = heap.add(56);
+    heap.link(second, 0x11410, table);
+    const BlockNumber names = heap.add(32776);
+    heap.link(table, 0, names);
+    if (is_held) heap.hold(library, table);
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const Tally of_table{2, 56 + 32776};
+    const Tally of_context{2, 8200 + 95928};
+    CHECK(retained_by(tree, library) == (is_held ? of_table : Tally{}));
+    CHECK(retained_by(tree, zones) ==
+          (is_held ? of_context : Tally{4, of_context.bytes + of_table.bytes}));
+  }
+}
+
 TEST_CASE("what only a word past a block's first byte leads to takes nothing from a variable") {
   HandmadeHeap heap;
   const uint32_t requests = heap.add_place(RootKind::kVariable, "g_requests");
