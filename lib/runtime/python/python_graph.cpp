@@ -398,19 +398,11 @@ void PythonGraph::add_locals(const PythonFrames& frames, const std::string& modu
   add_left_over(frames.free_words());
 }
 
-// A str without blanks, as names are.
-std::optional<std::string> PythonGraph::text_at(Address at) {
-  constexpr uint64_t kLongest = 200;
-  auto text = python_text(cache_, layout_, at, kLongest);
-  const bool has_blanks = text && std::any_of(text->begin(), text->end(), [](char one) {
-                            return static_cast<unsigned char>(one) <= 0x20 || one == 0x7f;
-                          });
-  return has_blanks ? std::nullopt : std::move(text);
-}
-
 void PythonGraph::add_variables_of(const Module& module, const std::string& path) {
   constexpr size_t kMostVariables = 1 << 20;
-  const auto name = text_at(module.name);
+  constexpr size_t kLongest = 200;
+  const auto name_at = [&](Address at) { return python_name(cache_, layout_, at, kLongest); };
+  const auto name = name_at(module.name);
   const auto keys = cache_.word(module.dict + layout_.dict_keys, kPythonWord);
   if (!name || module.dict.is_null() || !keys) return;
   const auto table = python_table(cache_, layout_, Address(*keys));
@@ -419,7 +411,7 @@ void PythonGraph::add_variables_of(const Module& module, const std::string& path
     const Address key = table->key_at(i);
     const auto key_word = cache_.word(key, kPythonWord);
     if (!key_word) return;
-    const auto variable = text_at(Address(*key_word));
+    const auto variable = name_at(Address(*key_word));
     if (!variable || variable->starts_with("__")) continue;
     if (objects_.variables.size() == kMostVariables) return;
     objects_.variables.push_back({key + kPythonWord, *name + "." + *variable, path});

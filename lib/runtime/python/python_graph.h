@@ -81,7 +81,6 @@ class PythonGraph {
   void add_hashed(Address table, uint32_t first, uint32_t words, uint32_t number);
   ObjectClass make_text_class(const PythonType& type, unsigned kind);
   void add_variables_of(const Module& module, const std::string& path);
-  std::optional<std::string> text_at(Address at);
 
   const PythonLayout& layout_;
   RuntimeObjects& objects_;

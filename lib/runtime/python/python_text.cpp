@@ -1,5 +1,6 @@
 #include "runtime/python/python_text.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -34,6 +35,20 @@ std::optional<std::string> python_text(PageCache& cache, const PythonLayout& lay
     if ((is_ascii && character > 0x7f) || !is_scalar_value(character)) return std::nullopt;
     append_utf8(character, text);
   }
+  return text;
+}
+
+bool is_python_name(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char one) {
+    const auto byte = static_cast<unsigned char>(one);
+    return byte > 0x20 && byte != 0x7f;
+  });
+}
+
+std::optional<std::string> python_name(PageCache& cache, const PythonLayout& layout, Address at,
+                                       size_t most) {
+  auto text = python_text(cache, layout, at, most);
+  if (text && !is_python_name(*text)) return std::nullopt;
   return text;
 }
 

@@ -23,13 +23,6 @@ constexpr uint64_t kTypeSubclass = 1ULL << 31;
 
 constexpr unsigned kDeepest = 64;  // metatypes of metatypes, bases of bases
 
-bool is_printable(std::string_view name) {
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte > 0x20 && byte != 0x7f;
-  });
-}
-
 // What these are called before 3.12, and since.
 bool is_weak(std::string_view name) {
   return name == "weakref" || name == "weakproxy" || name == "weakcallableproxy" ||
@@ -89,7 +82,7 @@ std::optional<std::string> PythonTypes::read_name(Address at) {
   const auto end = std::find(text.begin(), text.begin() + got, '\0');
   if (end == text.begin() + got || end == text.begin()) return std::nullopt;
   std::string name(text.begin(), end);
-  if (!is_printable(name)) return std::nullopt;
+  if (!is_python_name(name)) return std::nullopt;
   return name;
 }
 
@@ -129,9 +122,7 @@ std::optional<std::string> PythonTypes::read_text(Address at) {
   const auto type = at.is_null() ? std::nullopt : cache_.word(at + 8, 8);
   const auto flags = type ? cache_.word(Address(*type) + layout_.type_flags, 8) : std::nullopt;
   if (!flags || (*flags & kTextSubclass) == 0) return std::nullopt;
-  auto text = python_text(cache_, layout_, at, kLongest);
-  if (!text || !is_printable(*text)) return std::nullopt;
-  return text;
+  return python_name(cache_, layout_, at, kLongest);
 }
 
 bool PythonTypes::is_metatype(Address at) {

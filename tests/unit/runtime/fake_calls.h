@@ -50,10 +50,7 @@ class FakeCalls {
   }
   uint64_t add_text(std::string_view characters) {
     const uint64_t at = add_object(text, layout.text_ascii_size + characters.size() + 1);
-    python.put(at + layout.text_length, characters.size());
-    python.put_int(at + layout.text_state, 1 << 2 | 3 << 5);
-    python.target.put_bytes(Address(at + layout.text_ascii_size),
-                            std::as_bytes(std::span(characters)));
+    python.put_characters(at, characters);
     return at;
   }
   uint64_t add_names(const std::vector<std::string>& names) {

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/python/python_place.h"
@@ -123,10 +124,14 @@ class FakePython {
     const uint64_t at = add_room();
     put(at, 1);
     put(at + 8, text_type);
+    put_characters(at, characters);
+    return at;
+  }
+  // Of a str at that place: ASCII, behind its header.
+  void put_characters(uint64_t at, std::string_view characters) {
     put(at + layout.text_length, characters.size());
     put_int(at + layout.text_state, 1 << 2 | 3 << 5);
     target.put_bytes(Address(at + layout.text_ascii_size), std::as_bytes(std::span(characters)));
-    return at;
   }
 
   // Another interpreter, since 3.12 with an arena of its own: the second one; or with the first

@@ -48,45 +48,6 @@ TEST_CASE("objects are counted by type, free blocks and buffers are none") {
   CHECK(test::adds_up(model));
 }
 
-TEST_CASE("classes of one name are of as many rows as there are modules that define one") {
-  for (unsigned minor = 10; minor <= 14; ++minor) {
-    FakePython python(minor);
-    // In front of an instance, and it with what is behind.
-    const uint64_t header = minor < 11 ? 16 : 32;
-    const uint64_t slot = header + 16 + (minor < 13 ? 0 : 8 + 6 * 8 + 8);
-    const auto add = [&](const std::string& module, const std::string& qualified) {
-      const uint64_t type = python.add_class("Order");
-      if (!module.empty()) python.set_place(type, module, qualified);
-      const uint64_t pool = python.add_pool(slot, 2);
-      for (uint64_t i = 0; i < 2; ++i) {
-        const uint64_t at = python.block(pool, slot, i) + header;
-        python.put(at, 1);
-        python.put(at + 8, type);
-        if (minor >= 13) python.put(at + 16, 6);
-      }
-      return type;
-    };
-    add("shop.models", "Order");
-    add("depot", "make.<locals>.Order");
-    add("__main__", "Shop.Order");
-    add("", "");
-    // What is no str is no module's name.
-    const uint64_t other = add("", "");
-    python.put(python.set_place(other, "made", "Order"), FakePython::kTypes);
-    const RuntimeModel model = python.walk();
-    CAPTURE(minor);
-    REQUIRE(model.runtimes[0].why_not == "");
-    for (const char* const name :
-         {"shop.models.Order", "depot.make.<locals>.Order", "Shop.Order"}) {
-      CAPTURE(name);
-      REQUIRE(test::find_class(model, name) != nullptr);
-      CHECK(test::find_class(model, name)->count == 2);
-    }
-    REQUIRE(test::find_class(model, "Order") != nullptr);
-    CHECK(test::find_class(model, "Order")->count == 4);
-  }
-}
-
 TEST_CASE("attributes of instances are counted where a version keeps them") {
   constexpr uint64_t kAttributes = 8 + 6 * 8;  // the order in which they came, and they
   for (const unsigned minor : {11U, 12U, 13U, 14U}) {
@@ -328,10 +289,7 @@ TEST_CASE("slots have classes, and globals of modules are variables") {
   };
   const auto name = [&](uint64_t slot, std::string_view characters) {
     const uint64_t at = object(slot, 0, text);
-    python.put(at + layout.text_length, characters.size());
-    python.put_int(at + layout.text_state, 1 << 2 | 3 << 5);
-    python.target.put_bytes(Address(at + layout.text_ascii_size),
-                            std::as_bytes(std::span(characters)));
+    python.put_characters(at, characters);
     return at;
   };
   // Names of the length that a slot of 80 bytes is for.
