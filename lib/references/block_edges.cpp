@@ -1,7 +1,10 @@
 #include "references/block_edges.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "base/count_bits.h"
 
 namespace heapsnap {
 
@@ -12,6 +15,7 @@ void BlockEdges::give_up() {
   bytes_.release();
   sizes_.release();
   large_sizes_ = {};
+  slot_sizes_ = {};
 }
 
 uint64_t BlockEdges::take_long(const uint8_t*& in) {
@@ -79,24 +83,34 @@ void BlockEdges::seal(const BlockMap& map) {
 void BlockEdges::keep_sizes(const BlockMap& map) {
   if (is_cut_off_) return;
   word_ = map.word();
-  sizes_ = LargeArray<uint16_t>(blocks_);
-  const auto add = [this](BlockNumber block, uint64_t bytes) {
-    const uint64_t words = bytes / word_;
-    const bool is_large = words >= kLargeCode || bytes % word_ != 0;
-    sizes_[block] = is_large ? kLargeCode : static_cast<uint16_t>(words);
-    if (!is_large) return;
-    large_sizes_.emplace_back(block, static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX)));
-  };
+  sizes_ = LargeArray<uint16_t>(map.first_slot());
+  const auto shift = static_cast<unsigned>(std::countr_zero(word_));
   for (const AddressRange& memory : map.memory()) {
-    map.each_part(memory,
-                  [&](const BlockMap::Part& whole) { add(whole.block, whole.bytes.size()); });
+    map.each_part(memory, [&](const BlockMap::Part& whole) {
+      const uint64_t bytes = whole.bytes.size();
+      const uint64_t words = bytes >> shift;
+      const bool is_large = words >= kLargeCode || words << shift != bytes;
+      sizes_[whole.block] = is_large ? kLargeCode : static_cast<uint16_t>(words);
+      if (!is_large) return;
+      large_sizes_.emplace_back(whole.block,
+                                static_cast<uint32_t>(std::min<uint64_t>(bytes, UINT32_MAX)));
+    });
   }
-  map.slots().each_slot(
-      [&](uint32_t slot, Address, uint32_t bytes) { add(map.first_slot() + slot, bytes); });
   std::sort(large_sizes_.begin(), large_sizes_.end());
+  BlockNumber next = map.first_slot();
+  map.slots().each_page([&](const SlotPage& page) {
+    const BlockNumber first = next;
+    for (const uint64_t used : page.used) next += count_bits(used);
+    if (next != first) slot_sizes_.emplace_back(first, page.slot_bytes);
+  });
 }
 
 uint32_t BlockEdges::usable(BlockNumber block) const {
+  if (block >= sizes_.size()) {
+    const auto behind =
+        std::upper_bound(slot_sizes_.begin(), slot_sizes_.end(), std::pair(block, UINT32_MAX));
+    return std::prev(behind)->second;
+  }
   if (sizes_[block] != kLargeCode) return sizes_[block] * word_;
   return std::lower_bound(large_sizes_.begin(), large_sizes_.end(), std::pair(block, 0U))->second;
 }

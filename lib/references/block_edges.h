@@ -29,12 +29,12 @@ class BlockEdges final : public ReferenceSink {
   void on_references(const ReferenceBatch& batch) override;
   // After the last one. `map` is the one whose blocks the references are of.
   void seal(const BlockMap& map);
-  // After seal(): usable() may be asked for from then on. Two bytes a block.
+  // After seal(): usable() may be asked for from then on. Two bytes a block of malloc.
   void keep_sizes(const BlockMap& map);
 
   bool is_cut_off() const { return is_cut_off_; }
   BlockNumber blocks() const { return blocks_; }
-  // Usable bytes; UINT32_MAX: that many or more.
+  // Usable bytes, or those of a slot; UINT32_MAX: that many or more.
   uint32_t usable(BlockNumber block) const;
 
   // Where a caller found the last block; each caller keeps its own.
@@ -114,8 +114,9 @@ class BlockEdges final : public ReferenceSink {
   BlockNumber blocks_ = 0;
   LargeArray<uint64_t> groups_;
   LargeArray<uint8_t> bytes_;
-  LargeArray<uint16_t> sizes_;                                 // in words of the target
+  LargeArray<uint16_t> sizes_;                                 // of malloc's, in target's words
   std::vector<std::pair<BlockNumber, uint32_t>> large_sizes_;  // ascending, in bytes
+  std::vector<std::pair<BlockNumber, uint32_t>> slot_sizes_;   // of a page: its first, each
   uint32_t word_ = 8;
 };
 

@@ -209,20 +209,20 @@ uint64_t BlockMap::usable(Address address, Hint& hint) const {
   return span.begin + (std::min(next, places) << place_shift_) - begin - word_;
 }
 
-std::optional<BlockMap::Place> BlockMap::find_inside(const Span& span, uint64_t into) const {
+BlockMap::Place BlockMap::find_inside(const Span& span, uint64_t into) const {
   const uint64_t place = into >> place_shift_;
   const Cell* const cells = &cells_[span.first_cell];
   const uint64_t chunk = last_begin(cells, place);
   const uint64_t index = chunk / kPlaces;
   const uint64_t bit = chunk % kPlaces;
   const uint64_t live = cells[index].live;
-  if ((live >> bit & 1) == 0) return std::nullopt;
+  if ((live >> bit & 1) == 0) return {};
   // The last word before the next chunk's first usable byte is that chunk's size field.
   if (into % header_ >= word_) {
     const uint64_t next = place + 1;
-    if (span.begin + (next << place_shift_) >= span.end) return std::nullopt;
+    if (span.begin + (next << place_shift_) >= span.end) return {};
     const Cell& cell = cells[next / kPlaces];
-    if (((cell.live | cell.other) >> (next % kPlaces) & 1) != 0) return std::nullopt;
+    if (((cell.live | cell.other) >> (next % kPlaces) & 1) != 0) return {};
   }
   const uint32_t before = count_bits(live & ((uint64_t{1} << bit) - 1));
   return Place{span.first + cells[index].rank + before, into - (chunk << place_shift_)};

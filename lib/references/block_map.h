@@ -36,8 +36,8 @@ class BlockMap final : public ChunkSink {
 
  public:
   struct Place {
-    BlockNumber block = kNoBlock;
-    uint64_t offset = 0;  // of the address in the block
+    BlockNumber block = kNoBlock;  // kNoBlock: in none
+    uint64_t offset = 0;           // of the address in the block
   };
   // Where a caller found its last address; each caller (thread) keeps its own.
   struct Hint {
@@ -94,12 +94,13 @@ class BlockMap final : public ChunkSink {
   // memory().
   template <typename Visit>
   void each_part(const AddressRange& range, Visit visit) const;
-  // The same of slots, in one of slots().memory(): words that may be references.
+  // The same of slots, in one of slots().memory(): visit(part, ObjectClass::skip).
   template <typename Visit>
   void each_slot_part(const AddressRange& range, Visit visit) const {
-    slots_.each_part(range, [&](uint32_t slot, Address begin, const AddressRange& bytes) {
-      visit(Part{first_slot_ + slot, begin, bytes});
-    });
+    const auto give = [&](uint32_t slot, Address begin, const AddressRange& bytes, uint64_t skip) {
+      visit(Part{first_slot_ + slot, begin, bytes}, skip);
+    };
+    slots_.each_part(range, give);
   }
 
   // False for what lies before or behind all blocks.
@@ -112,10 +113,10 @@ class BlockMap final : public ChunkSink {
   // The block in whose usable bytes the address lies. In a slot, the offset is from where its
   // object begins.
   std::optional<Place> find(uint64_t address, Hint& hint) const {
-    if (slots_.has_pages()) {
-      if (const auto place = place_in_slot(address, slots_.look_up(address))) return place;
-    }
-    return place_in_chunk(address, hint);
+    Place place;
+    if (slots_.has_pages()) place = place_in_slot(address, slots_.look_up(address));
+    if (place.block == kNoBlock) place = place_in_chunk(address, hint);
+    return place.block == kNoBlock ? std::nullopt : std::optional(place);
   }
   // Fetches what find_fetched() will look at.
   Fetched prefetch(uint64_t address, Hint& hint) const {
@@ -135,14 +136,14 @@ class BlockMap final : public ChunkSink {
     return {{}, span, cell};
   }
   // find() of an address that was fetched, by the same caller.
-  std::optional<Place> find_fetched(uint64_t address, const Fetched& fetched, Hint& hint) const {
+  Place find_fetched(uint64_t address, const Fetched& fetched, Hint& hint) const {
     if (fetched.slot.cell != nullptr) {
-      if (const auto place = place_in_slot(address, fetched.slot)) return place;
+      const Place place = place_in_slot(address, fetched.slot);
       // A slot that is not used: pages of slots may be blocks of malloc.
-      return place_in_chunk(address, hint);
+      return place.block != kNoBlock ? place : place_in_chunk(address, hint);
     }
     const Span* const span = fetched.span;
-    if (span == nullptr) return std::nullopt;
+    if (span == nullptr) return {};
     const uint64_t into = address - header_ - span->begin;
     if (fetched.cell == nullptr) return Place{span->first, into};
     return place_in_cell(*span, *fetched.cell, into);
@@ -185,27 +186,27 @@ class BlockMap final : public ChunkSink {
     return search_span(at, hint);
   }
   const Span* search_span(uint64_t at, Hint& hint) const;
-  std::optional<Place> place_in_slot(uint64_t address, const SlotMap::Found& found) const {
-    const auto slot = slots_.find_in(found, address);
-    if (!slot) return std::nullopt;
-    return Place{first_slot_ + slot->number, slot->offset};
+  Place place_in_slot(uint64_t address, const SlotMap::Found& found) const {
+    const SlotMap::Place slot = slots_.find_in(found, address);
+    if (slot.number == SlotMap::kNone) return {};
+    return {first_slot_ + slot.number, slot.offset};
   }
-  std::optional<Place> place_in_chunk(uint64_t address, Hint& hint) const {
+  Place place_in_chunk(uint64_t address, Hint& hint) const {
     const uint64_t at = address - header_;
     const Span* const span = span_of(at, hint);
-    if (span == nullptr) return std::nullopt;
+    if (span == nullptr) return {};
     const uint64_t into = at - span->begin;
     if (span->first_cell == kNoCells) return Place{span->first, into};
     return place_in_cell(*span, cells_[span->first_cell + (into >> place_shift_) / kPlaces], into);
   }
   // Of what lies `into` bytes behind a span's begin, in `cell`.
-  std::optional<Place> place_in_cell(const Span& span, const Cell& cell, uint64_t into) const {
+  Place place_in_cell(const Span& span, const Cell& cell, uint64_t into) const {
     const uint64_t bit = uint64_t{1} << ((into >> place_shift_) % kPlaces);
     // Most addresses are of first bytes.
     if ((cell.live & bit) == 0 || (into & (header_ - 1)) != 0) return find_inside(span, into);
     return Place{span.first + cell.rank + count_bits(cell.live & (bit - 1)), 0};
   }
-  std::optional<Place> find_inside(const Span& span, uint64_t into) const;
+  Place find_inside(const Span& span, uint64_t into) const;
   // The place at or before `place` where a chunk begins.
   static uint64_t last_begin(const Cell* cells, uint64_t place) {
     uint64_t index = place / kPlaces;

@@ -56,6 +56,10 @@ class BlockTyping {
   // One that is larger than an object of its type may be one of a type that begins with it, as a
   // vtable is that of the first member, if a pointer says so.
   void add_known(const KnownBlock& known);
+  // One whose type is known, but no debug information of it.
+  void add_undescribed(BlockNumber block) {
+    if (block < marks_.size()) marks_[block] = kKnown;
+  }
   // A pointer outside of blocks leads to the block's first byte.
   struct Claim {
     BlockNumber block = kNoBlock;
@@ -67,6 +71,8 @@ class BlockTyping {
   TypedBlock type_of(BlockNumber block) const;
   // After run(), of one that is known: a type that begins with what was known; 0: there is none.
   TypedBlock whole_of(BlockNumber block) const;
+  // Whether there may be any such block.
+  bool has_beginnings() const { return !beginnings_.empty(); }
 
  private:
   // | type | shape: 2 bits | level: 1 bit |; 0: no claim.

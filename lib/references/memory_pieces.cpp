@@ -6,11 +6,11 @@
 
 namespace heapsnap {
 
-MemoryPieces::MemoryPieces(Target& target)
+MemoryPieces::MemoryPieces(Target& target, uint64_t most)
     : target_(target),
       residency_(target.residency()),
       page_size_(residency_.page_size()),
-      bytes_(target.is_mapped_here() ? 0 : kPiece),
+      bytes_(target.is_mapped_here() ? 0 : std::min(kPiece, most)),
       states_(kPiece / page_size_ + 2) {}
 
 void MemoryPieces::read(const AddressRange& range, const Receive& receive) {

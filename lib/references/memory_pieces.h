@@ -18,8 +18,8 @@ namespace heapsnap {
 
 class MemoryPieces {
  public:
-  // `target` outlives this.
-  explicit MemoryPieces(Target& target);
+  // `target` outlives this. No range that is read is larger than `most`.
+  explicit MemoryPieces(Target& target, uint64_t most = UINT64_MAX);
 
   // Gives the bytes of `range` that are in memory, in ascending order, each span at most a
   // mebibyte. They live only during the call.

@@ -19,10 +19,19 @@ ObjectReferences::ObjectReferences(const BlockMap& map, const RuntimeObjects& ob
       of_block_[place->block] = block.of_class;
     }
   }
-  for (BlockNumber block = 0; block < map.blocks(); ++block) {
-    kinds_[block] = known_class(block).kind;
+  std::vector<uint8_t> kind_of_class;
+  for (const ObjectClass& one : map.slots().classes()) {
+    have_links_ |= one.is_held_by_links;
+    kind_of_class.push_back(one.kind);
   }
-  for (const ObjectClass& one : map.slots().classes()) have_links_ |= one.is_held_by_links;
+  const std::span<uint8_t> kinds = kinds_.span();
+  const BlockNumber first_slot = map.first_slot();
+  for (BlockNumber block = 0; block < first_slot; ++block) {
+    kinds[block] = kind_of_class[of_block_[block]];
+  }
+  for (uint32_t slot = 0; slot < map.slots().size(); ++slot) {
+    kinds[first_slot + slot] = kind_of_class[map.slots().class_number(slot)];
+  }
   find_words(objects);
   add_listed(objects);
 }
@@ -39,7 +48,7 @@ void ObjectReferences::add_listed(const RuntimeObjects& objects) {
 
 bool ObjectReferences::only_knows(const ObjectClass& source, uint32_t offset,
                                   BlockNumber target) const {
-  if (!have_links_ || !map_.slots().classes()[class_of(target)].is_held_by_links) return false;
+  if (!map_.slots().classes()[class_of(target)].is_held_by_links) return false;
   return offset >= 64 || (source.links >> offset & 1) == 0;
 }
 
@@ -129,7 +138,7 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
         receive_(words_[next_word_].variable, target, interior);
         continue;
       }
-      if (!interior && only_knows(known, offset, target)) continue;
+      if (have_links_ && !interior && only_knows(known, offset, target)) continue;
       for (const ObjectClass::Buffer& buffer : known.buffers) {
         // What the target's own object says of it comes first.
         if (buffer.word != offset || known_class(target).kind != 0) continue;

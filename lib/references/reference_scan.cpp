@@ -34,9 +34,10 @@ class Candidates {
     words_ = (bytes.size() - skipped) / sizeof(Word);
   }
 
-  // Writes the bits to `room`, for each().
+  // Writes the bits to `room`, for each(), and a word more, so that any two can be read together.
   void mark(std::vector<uint64_t>& room) {
-    room.resize((words_ + kBits - 1) / kBits);
+    room.resize((words_ + kBits - 1) / kBits + 1);
+    room.back() = 0;
     bits_ = room.data();
     for (uint64_t first = 0; first < words_; first += kBits) {
       uint64_t bits = 0;
@@ -46,22 +47,23 @@ class Candidates {
       room[first / kBits] = bits;
     }
   }
-  // Calls `receive(at, value)` for those in `range`, which lies in the bytes.
+  // Calls `receive(at, value)` for those in `range`, which lies in the bytes, but for its words
+  // that `skip` has a bit of, as ObjectClass::skip.
   template <typename Receive>
-  void each(const AddressRange& range, Receive receive) const {
+  void each(const AddressRange& range, uint64_t skip, Receive receive) const {
     uint64_t at = (range.begin.align_up(sizeof(Word)) - begin_) / sizeof(Word);
     const Address last = range.end.align_down(sizeof(Word));
     const uint64_t end = last < begin_ ? 0 : (last - begin_) / sizeof(Word);
-    while (at < end) {
-      const uint64_t first = at / kBits * kBits;
-      uint64_t bits = bits_[first / kBits] >> (at - first) << (at - first);
-      if (end - first < kBits) bits &= (uint64_t{1} << (end - first)) - 1;
+    for (; at < end; at += kBits, skip = ObjectClass::skip_from(skip, kBits)) {
+      uint64_t bits = bits_[at / kBits] >> (at % kBits);
+      if (at % kBits != 0) bits |= bits_[at / kBits + 1] << (kBits - at % kBits);
+      bits &= ~skip;
+      if (end - at < kBits) bits &= (uint64_t{1} << (end - at)) - 1;
       for (; bits != 0; bits &= bits - 1) {
-        const uint64_t i = first + static_cast<uint64_t>(std::countr_zero(bits));
+        const uint64_t i = at + static_cast<uint64_t>(std::countr_zero(bits));
         const Word value = word(i);
         if (map_.may_hold(value)) receive((begin_ + i * sizeof(Word)).value(), value);
       }
-      at = first + kBits;
     }
   }
 
@@ -95,7 +97,7 @@ class Lookup {
     for (size_t i = 0; i < count_; ++i) {
       const Candidate& candidate = waiting_[i];
       const auto target = map_.find_fetched(candidate.value, candidate.fetched, hint_);
-      if (target) receive_(candidate.place, *target);
+      if (target.block != kNoBlock) receive_(candidate.place, target);
     }
     count_ = 0;
   }
@@ -184,7 +186,7 @@ void look_outside(Address from, std::span<const std::byte> bytes, const BlockMap
                   Lookup<Found>& lookup, std::vector<uint64_t>& room) {
   Candidates<Word> candidates(map, from, bytes);
   candidates.mark(room);
-  candidates.each({from, from + bytes.size()}, [&lookup](uint64_t at, uint64_t value) {
+  candidates.each({from, from + bytes.size()}, 0, [&lookup](uint64_t at, uint64_t value) {
     lookup.add({at, kNoBlock, 0}, value);
   });
   lookup.flush();
@@ -199,23 +201,31 @@ void look_at_blocks(Address from, std::span<const std::byte> bytes, const BlockM
                     std::vector<uint64_t>& room) {
   Candidates<Word> candidates(map, from, bytes);
   candidates.mark(room);
-  const auto look = [&](const BlockMap::Part& part) {
-    const uint64_t index = part.bytes.begin - from;
-    if (!in_slots && first_word && part.bytes.begin == part.block_begin &&
-        part.bytes.size() >= sizeof(Word)) {
-      FirstWord first{part.block, part.block_begin, 0, bytes.subspan(index)};
-      std::memcpy(&first.value, bytes.data() + index, sizeof(Word));
-      first_word(first);
-    }
+  const auto look = [&](const BlockMap::Part& part, uint64_t skip) {
     const uint64_t block_begin = part.block_begin.value();
-    candidates.each(part.bytes, [&](uint64_t at, uint64_t value) {
+    candidates.each(part.bytes, skip, [&](uint64_t at, uint64_t value) {
       const uint64_t offset = (at - block_begin) / sizeof(Word);
       if (offset > UINT32_MAX) return;
       lookup.add({at, part.block, static_cast<uint32_t>(offset)}, value);
     });
   };
   const AddressRange range{from, from + bytes.size()};
-  in_slots ? map.each_slot_part(range, look) : map.each_part(range, look);
+  if (in_slots) {
+    map.each_slot_part(range, [&](const BlockMap::Part& part, uint64_t skip) {
+      const uint64_t before = (part.bytes.begin - part.block_begin) / sizeof(Word);
+      look(part, ObjectClass::skip_from(skip, before));
+    });
+  } else {
+    map.each_part(range, [&](const BlockMap::Part& part) {
+      const uint64_t index = part.bytes.begin - from;
+      if (first_word && part.bytes.begin == part.block_begin && part.bytes.size() >= sizeof(Word)) {
+        FirstWord first{part.block, part.block_begin, 0, bytes.subspan(index)};
+        std::memcpy(&first.value, bytes.data() + index, sizeof(Word));
+        first_word(first);
+      }
+      look(part, 0);
+    });
+  }
   lookup.flush();
 }
 
@@ -281,7 +291,7 @@ ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRan
                            const std::function<void(const FoundWord&)>& receive,
                            ContainerStorage* storage) {
   const uint64_t word = word_size(target.process().machine);
-  MemoryPieces pieces(target);
+  MemoryPieces pieces(target, range.size());
   std::vector<uint64_t> room;
   Address piece;
   std::span<const std::byte> piece_bytes;

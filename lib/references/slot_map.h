@@ -64,6 +64,10 @@ struct ObjectClass {
   static constexpr uint64_t words_from(uint64_t word) {
     return word >= 64 ? 0 : kNoReferences << word;
   }
+  // `skip` as of an object that begins `word` words further on: the last bit is for the rest.
+  static constexpr uint64_t skip_from(uint64_t skip, uint64_t word) {
+    return static_cast<uint64_t>(static_cast<int64_t>(skip) >> std::min<uint64_t>(word, 63));
+  }
   bool skips(uint64_t word) const {
     if (rows.words != 0 && word >= rows.first && (word - rows.first) % rows.words == rows.number) {
       return true;
@@ -89,9 +93,10 @@ class SlotMap {
   static constexpr uint64_t kMostPage = 1 << 16;
 
   struct Place {
-    uint32_t number = 0;
-    uint64_t offset = 0;  // 0: the object begins there
+    uint32_t number = kNone;  // kNone: of no used slot
+    uint64_t offset = 0;      // 0: the object begins there
   };
+  static constexpr uint32_t kNone = UINT32_MAX;
 
   // The class that slots have which are no objects.
   static constexpr uint32_t kBuffers = 0;
@@ -131,14 +136,17 @@ class SlotMap {
     if (address < page->first || index >= page->slots) return {};
     return {page, &cells_[page->first_cell + index / 64], index};
   }
-  std::optional<Place> find(uint64_t address) const { return find_in(look_up(address), address); }
+  std::optional<Place> find(uint64_t address) const {
+    const Place place = find_in(look_up(address), address);
+    return place.number == kNone ? std::nullopt : std::optional(place);
+  }
   // find() of an address that was looked up.
-  std::optional<Place> find_in(const Found& found, uint64_t address) const {
-    if (found.cell == nullptr) return std::nullopt;
+  Place find_in(const Found& found, uint64_t address) const {
+    if (found.cell == nullptr) return {};
     const Page& page = *found.page;
     const Cell& cell = *found.cell;
     const uint64_t bit = uint64_t{1} << (found.index % 64);
-    if ((cell.used & bit) == 0) return std::nullopt;
+    if ((cell.used & bit) == 0) return {};
     const uint64_t object_at = (cell.at_16 & bit) != 0 ? 16 : (cell.at_32 & bit) != 0 ? 32 : 0;
     const uint32_t number = cell.rank + count_bits(cell.used & (bit - 1));
     const uint64_t in_slot = address - page.first - found.index * page.slot_bytes;
@@ -156,7 +164,8 @@ class SlotMap {
     return page != nullptr && page->range.contains(Address(address));
   }
 
-  // Calls visit(slot, its begin, words of it) for what may be references in `range`, ascending.
+  // Calls visit(slot, its begin, its bytes in `range`, ObjectClass::skip) for all used slots,
+  // ascending.
   template <typename Visit>
   void each_part(const AddressRange& range, Visit visit) const;
   // Calls visit(slot, its begin, its bytes) for all used slots, ascending.
@@ -223,7 +232,6 @@ class SlotMap {
 
 template <typename Visit>
 void SlotMap::each_part(const AddressRange& range, Visit visit) const {
-  constexpr uint64_t kWord = 8;
   auto page = std::partition_point(pages_.begin(), pages_.end(), [&range](const Page& one) {
     return one.range.end <= range.begin;
   });
@@ -232,39 +240,21 @@ void SlotMap::each_part(const AddressRange& range, Visit visit) const {
     const uint64_t to =
         std::min(range.end.value(), page->first + uint64_t{page->slots} * page->slot_bytes);
     if (from >= to) continue;
-    uint64_t index = (from - page->first) / page->slot_bytes;
-    for (; page->first + index * page->slot_bytes < to; ++index) {
-      const Cell& cell = cells_[page->first_cell + index / 64];
-      const uint64_t left = cell.used >> (index % 64);
-      if (left == 0) {
-        index |= 63;
-        continue;
+    const uint64_t first = (from - page->first) / page->slot_bytes;
+    const uint64_t last = (to - page->first - 1) / page->slot_bytes;
+    for (uint64_t base = first & ~uint64_t{63}; base <= last; base += 64) {
+      const Cell& cell = cells_[page->first_cell + base / 64];
+      const uint64_t before = base < first ? (uint64_t{1} << (first - base)) - 1 : 0;
+      uint32_t number = cell.rank + count_bits(cell.used & before);
+      uint64_t bits = cell.used & ~before;
+      if (last - base < 63) bits &= (uint64_t{2} << (last - base)) - 1;
+      for (; bits != 0; bits &= bits - 1, ++number) {
+        const uint64_t index = base + static_cast<uint64_t>(std::countr_zero(bits));
+        const uint64_t begin = page->first + index * page->slot_bytes;
+        const AddressRange part{Address(std::max(from, begin)),
+                                Address(std::min(to, begin + page->slot_bytes))};
+        visit(number, Address(begin), part, classes_[class_of_[number]].skip);
       }
-      index += static_cast<unsigned>(std::countr_zero(left));
-      const uint64_t begin = page->first + index * page->slot_bytes;
-      if (begin >= to) break;
-      const uint32_t number =
-          cell.rank + count_bits(cell.used & ((uint64_t{1} << (index % 64)) - 1));
-      const uint64_t skip = classes_[class_of_[number]].skip;
-      const auto give = [&](uint64_t first, uint64_t last) {
-        const AddressRange part{Address(std::max(from, begin + first * kWord)),
-                                Address(std::min(to, begin + last * kWord))};
-        if (part.begin < part.end) visit(number, Address(begin), part);
-      };
-      const uint64_t words = page->slot_bytes / kWord;
-      uint64_t word = 0;
-      while (word < words && word < 64) {
-        const uint64_t rest = skip >> word;
-        if ((rest & 1) != 0) {
-          word += static_cast<unsigned>(std::countr_one(rest));
-          continue;
-        }
-        const uint64_t run =
-            rest == 0 ? words - word : static_cast<unsigned>(std::countr_zero(rest));
-        give(word, std::min(words, word + run));
-        word += run;
-      }
-      if (word < words && skip >> 63 == 0) give(word, words);
     }
   }
 }
@@ -272,12 +262,13 @@ void SlotMap::each_part(const AddressRange& range, Visit visit) const {
 template <typename Visit>
 void SlotMap::each_slot(Visit visit) const {
   for (const Page& page : pages_) {
-    for (uint64_t index = 0; index < page.slots; ++index) {
-      const Cell& cell = cells_[page.first_cell + index / 64];
-      const uint64_t bit = uint64_t{1} << (index % 64);
-      if ((cell.used & bit) == 0) continue;
-      visit(cell.rank + count_bits(cell.used & (bit - 1)),
-            Address(page.first + index * page.slot_bytes), page.slot_bytes);
+    for (uint64_t first = 0; first < page.slots; first += 64) {
+      const Cell& cell = cells_[page.first_cell + first / 64];
+      uint32_t number = cell.rank;
+      for (uint64_t bits = cell.used; bits != 0; bits &= bits - 1) {
+        const uint64_t index = first + static_cast<uint64_t>(std::countr_zero(bits));
+        visit(number++, Address(page.first + index * page.slot_bytes), page.slot_bytes);
+      }
     }
   }
 }

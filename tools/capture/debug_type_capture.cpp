@@ -206,13 +206,21 @@ void DebugTypeCapture::follow(const Known& known, const Claims& claims) {
   number_of_.resize(graph.types.size() * kShapes);
   word_ = word_size(known.context.machine);
   typing_ = std::make_unique<BlockTyping>(graph, known.edges, known.context.machine);
+  std::vector<DebugTypeNumber> type_of_entry(known.entries.size());
+  for (TypeNumber entry = 1; entry < known.entries.size(); ++entry) {
+    const TypeNumber elements = known.elements[entry];
+    const auto found = classes_.find(known.entries[elements != 0 ? elements : entry].name);
+    if (found != classes_.end()) type_of_entry[entry] = found->second;
+  }
   for (BlockNumber block = 0; block < known.block_entries.size(); ++block) {
     const TypeNumber entry = known.block_entries[block];
     if (entry == 0) continue;
-    const TypeNumber elements = known.elements[entry];
-    const auto found = classes_.find(known.entries[elements != 0 ? elements : entry].name);
-    const DebugTypeNumber type = found == classes_.end() ? 0 : found->second;
-    typing_->add_known({block, type, elements != 0, known.elements_at[entry]});
+    if (type_of_entry[entry] == 0) {
+      typing_->add_undescribed(block);
+      continue;
+    }
+    const bool is_array = known.elements[entry] != 0;
+    typing_->add_known({block, type_of_entry[entry], is_array, known.elements_at[entry]});
   }
   typing_->run(claims.of_variables, claims.of_frames);
 }

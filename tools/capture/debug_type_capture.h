@@ -62,6 +62,8 @@ class DebugTypeCapture {
   TypeNumber type_of(BlockNumber block);
   // The same of a block whose vtable is that of its first member alone.
   TypeNumber whole_of(BlockNumber block);
+  // Whether there is any such block.
+  bool has_wholes() const { return typing_ && typing_->has_beginnings(); }
   // BlockType::pointers of a class that a vtable names; 0: not known.
   uint64_t pointers_of(const std::string& name) const;
   // Whether it says no more than that there are numbers or characters.

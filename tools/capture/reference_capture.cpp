@@ -358,15 +358,16 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   const auto by_storage = static_cast<TypeNumber>(names.size());
   const auto by_runtime = by_storage + TypeNumber{kStorageKindCount};
   const auto by_debug = by_runtime + static_cast<TypeNumber>(objects_.buffer_kinds.size());
+  const bool has_wholes = debug_types_->has_wholes();
   std::vector<TypeNumber> types;
+  types.reserve(kTypesTogether);
   for (BlockNumber block = 0; block < record_.blocks; ++block) {
     TypeNumber entry = entry_of_block_[block];
-    const uint8_t buffer = object_references_ ? object_references_->buffer_kind(block) : uint8_t{0};
     if (entry != 0) {
-      const TypeNumber whole = debug_types_->whole_of(block);
+      const TypeNumber whole = has_wholes ? debug_types_->whole_of(block) : 0;
       if (whole != 0) entry = by_debug + whole;
-    } else if (buffer != 0) {
-      entry = by_runtime + buffer - 1;
+    } else if (object_references_ && object_references_->buffer_kind(block) != 0) {
+      entry = by_runtime + object_references_->buffer_kind(block) - 1;
     } else {
       const TypeNumber found = debug_types_->type_of(block);
       const auto kind = storage_of_block_.empty() ? uint8_t{0} : storage_of_block_[block];

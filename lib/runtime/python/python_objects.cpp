@@ -1,6 +1,7 @@
 #include "runtime/python/python_objects.h"
 
 #include <algorithm>
+#include <new>
 
 #include "heap/struct_bytes.h"
 
@@ -63,14 +64,15 @@ bool PythonObjects::are_references(uint64_t word) {
   return !type || types_.find(*type) == nullptr;
 }
 
-std::optional<PythonObject> PythonObjects::find(Address at, std::span<const std::byte> bytes,
-                                                uint64_t room) {
+const PythonObject* PythonObjects::find(Address at, std::span<const std::byte> bytes,
+                                        uint64_t room) {
   for (const uint32_t header : {0U, 16U, 32U}) {
     const uint64_t type_word = python_word(bytes, header + kPythonTypeAt);
     if (type_word < 4096 || type_word % 8 != 0) continue;
     const PythonType* const type = types_.find(type_word);
     if (type == nullptr || type->header != header) continue;
-    PythonObject object;
+    // Assigned to, it would be zeroed first by an instruction that takes longer than all the rest.
+    PythonObject& object = *::new (&found_) PythonObject;
     object.type = type;
     if (type->is_collected) {
       const uint64_t next = python_word(bytes, header - 16);
@@ -86,10 +88,10 @@ std::optional<PythonObject> PythonObjects::find(Address at, std::span<const std:
       if (type->keeps != PythonType::Keeps::kNothing) {
         measure_buffers(at + header, bytes.subspan(header), object);
       }
-      return object;
+      return &object;
     }
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 // By the two words in front of the collector's.

@@ -69,7 +69,8 @@ class PythonObjects {
       : space_(target.address_space()), layout_(layout), types_(types), cache_(target.memory()) {}
 
   // `bytes`: of the block at `at` of `room` bytes, from its first on, min(room, kLooksAt) or more.
-  std::optional<PythonObject> find(Address at, std::span<const std::byte> bytes, uint64_t room);
+  // Null: no object. What it points to stays until the next call.
+  const PythonObject* find(Address at, std::span<const std::byte> bytes, uint64_t room);
   // The table of a dict, if there is one.
   std::optional<PythonTable> table(Address keys) { return python_table(cache_, layout_, keys); }
   // What is a dict's own of its table and of its values apart from that, if there are any.
@@ -90,6 +91,7 @@ class PythonObjects {
   const PythonLayout& layout_;
   PythonTypes& types_;
   PageCache cache_;
+  PythonObject found_;
 };
 
 }  // namespace heapsnap

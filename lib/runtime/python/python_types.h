@@ -89,7 +89,8 @@ class PythonTypes {
 
   // The type at `word`; null where there is none. The pointer stays.
   const PythonType* find(uint64_t word) {
-    Recent& recent = recent_[(word >> 4 ^ word >> 16) % recent_.size()];
+    if (last_arena_.contains(Address(word))) return nullptr;
+    Recent& recent = recent_[(word >> 4 ^ word >> 16) % kRecent];
     if (recent.word == word) return recent.type;
     if (is_in_arena(Address(word))) return nullptr;
     recent = {word, look_up(word)};
@@ -104,7 +105,6 @@ class PythonTypes {
   };
 
   bool is_in_arena(Address at) {
-    if (last_arena_.contains(at)) return true;
     return !arenas_.empty() && arenas_.front().begin <= at && at < arenas_.back().end &&
            search_arenas(at);
   }
@@ -126,7 +126,8 @@ class PythonTypes {
   AddressRange last_arena_;  // neighbours lead to neighbours
   const PythonLayout& layout_;
   PageCache cache_;
-  std::vector<Recent> recent_ = std::vector<Recent>(1 << 14);
+  static constexpr size_t kRecent = 1 << 14;
+  std::vector<Recent> recent_ = std::vector<Recent>(kRecent);
   std::unordered_map<uint64_t, const PythonType*> known_;
   uint64_t entries_left_ = kMostEntries;
   std::vector<std::unique_ptr<PythonType>> all_;

@@ -114,11 +114,10 @@ void PythonWalk::read_blocks() {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const auto known = std::min<uint64_t>(blocks_[i].room, kPiece);
     const auto block = std::span<const std::byte>(bytes).subspan(i * kPiece, known);
-    const auto object = objects_.find(blocks_[i].at, block, blocks_[i].room);
-    if (object) add(*object, true);
+    const PythonObject* const object = objects_.find(blocks_[i].at, block, blocks_[i].room);
+    if (object != nullptr) add(*object, true);
     if (!graph_) continue;
-    const uint32_t of_class =
-        class_in_graph(object ? &*object : nullptr, blocks_[i].at, block, blocks_[i].room);
+    const uint32_t of_class = class_in_graph(object, blocks_[i].at, block, blocks_[i].room);
     if (of_class == SlotMap::kBuffers) continue;
     options_.objects->blocks.push_back({blocks_[i].at, of_class});
   }
@@ -187,14 +186,17 @@ uint32_t PythonWalk::class_in_graph(const PythonObject* object, Address at,
     const auto link = static_cast<uint32_t>(kHeader + back);
     return graph_->class_of_free(type, {true, kHeader, is_link ? link : PythonLeftovers::kNoLink});
   }
-  PythonObject seen = *object;
-  const auto end = frames_->end_of(*seen.type, at + seen.type->header);
-  if (end && at < *end && *end <= at + room) {
-    seen.bytes = *end - at;
-    seen.is_frame = true;
+  std::optional<PythonObject> frame;
+  if (object->type->family == PythonType::Family::kHidden) {
+    const auto end = frames_->end_of(*object->type, at + object->type->header);
+    if (end && at < *end && *end <= at + room) {
+      object = &frame.emplace(*object);
+      frame->bytes = *end - at;
+      frame->is_frame = true;
+    }
   }
-  graph_->see(seen, at, block, room);
-  return graph_->class_of(seen, at, block, room);
+  graph_->see(*object, at, block, room);
+  return graph_->class_of(*object, at, block, room);
 }
 
 bool PythonWalk::walk_pool(Address at, std::span<const std::byte> pool, uint32_t arena,
@@ -246,17 +248,16 @@ bool PythonWalk::walk_pool(Address at, std::span<const std::byte> pool, uint32_t
   for (uint64_t i = 0; i < made; ++i) {
     if (is_free[i]) continue;
     const auto block = pool.subspan(header + i * size, size);
-    const auto object = objects_.find(at + header + i * size, block, size);
-    if (object) {
+    const PythonObject* const object = objects_.find(at + header + i * size, block, size);
+    if (object != nullptr) {
       add(*object, false);
     } else {
       ++runtime_.other_slots;
       runtime_.other_slot_bytes += size;
     }
     if (!graph_) continue;
-    options_.objects->slots.add_slot(
-        static_cast<uint32_t>(i),
-        class_in_graph(object ? &*object : nullptr, at + header + i * size, block, size));
+    options_.objects->slots.add_slot(static_cast<uint32_t>(i),
+                                     class_in_graph(object, at + header + i * size, block, size));
   }
   return true;
 }

@@ -48,7 +48,7 @@ class RubyClasses {
 
   // The class of objects whose slot has `word`; null where that is none. The pointer stays.
   const RubyClass* find(uint64_t word) {
-    Recent& recent = recent_[(word >> 4 ^ word >> 14) % recent_.size()];
+    Recent& recent = recent_[(word >> 4 ^ word >> 14) % kRecent];
     if (recent.word != word) recent = {word, look_up(word)};
     return recent.found;
   }
@@ -91,7 +91,8 @@ class RubyClasses {
   PageCache cache_;
   uint64_t path_key_ = 0;   // __classpath__, where names are among the variables
   uint64_t draft_key_ = 0;  // __tmp_classpath__, the same of a class in an anonymous one
-  std::vector<Recent> recent_ = std::vector<Recent>(1 << 14);
+  static constexpr size_t kRecent = 1 << 14;
+  std::vector<Recent> recent_ = std::vector<Recent>(kRecent);
   std::unordered_map<uint64_t, const RubyClass*> known_;  // by the word, and by the real class
   std::vector<std::unique_ptr<RubyClass>> all_;
 };

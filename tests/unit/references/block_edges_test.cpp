@@ -79,6 +79,36 @@ TEST_CASE("references are kept as they were, whichever block is asked for") {
   }
 }
 
+TEST_CASE("slots have the size of their page's, also behind a page without any") {
+  const std::vector<uint64_t> sizes = {32};
+  const std::vector<ChunkState> states(1, ChunkState::kUsed);
+  BlockMap map(Machine::kX86_64, 1 << 20);
+  map.on_batch({0, 0, Address(0x10000), sizes, states});
+  SlotMap slots;
+  for (const uint32_t page : {0U, 1U, 2U}) {
+    const Address begin = Address(0x40000) + page * 0x1000;
+    slots.add_page({begin, begin + 0x1000}, begin, 64 << page, 16);
+    if (page == 1) continue;
+    slots.add_slot(3, SlotMap::kBuffers);
+    slots.add_slot(9, SlotMap::kBuffers);
+  }
+  slots.seal();
+  map.set_slots(std::move(slots));
+  map.seal();
+  NoSink sink;
+  BlockEdges edges(sink, 1 << 20);
+  const std::vector<uint32_t> counts(5, 0);
+  edges.on_references({0, counts, {}, {}, {}});
+  edges.seal(map);
+  edges.keep_sizes(map);
+  REQUIRE(edges.blocks() == 5);
+  CHECK(edges.usable(0) == 24);
+  CHECK(edges.usable(1) == 64);
+  CHECK(edges.usable(2) == 64);
+  CHECK(edges.usable(3) == 256);
+  CHECK(edges.usable(4) == 256);
+}
+
 TEST_CASE("large blocks keep their sizes, too") {
   const std::vector<uint64_t> sizes = {32, 60 << 10, 48};
   const std::vector<ChunkState> states(3, ChunkState::kUsed);

@@ -4,6 +4,8 @@
 
 #include <map>
 #include <random>
+#include <tuple>
+#include <vector>
 
 #include "references/block_map.h"
 #include "references/object_references.h"
@@ -119,7 +121,7 @@ TEST_CASE("pages of two runtimes are numbered by address, whoever came first") {
   CHECK_FALSE(map.contains(0x30000 - 40));
 }
 
-TEST_CASE("only words that may be references are given, also where a slot is cut") {
+TEST_CASE("used slots are given with their classes' words, also where a slot is cut") {
   SlotMap map;
   const uint32_t managed = map.add_class(class_with(32, 0b1100));
   const uint32_t leaf = map.add_class(class_with(0, ~uint64_t{2}));
@@ -128,20 +130,38 @@ TEST_CASE("only words that may be references are given, also where a slot is cut
   map.add_slot(3, leaf);
   map.add_slot(4, SlotMap::kBuffers);
   map.seal();
-  std::vector<std::pair<uint64_t, uint64_t>> parts;
-  const auto keep = [&](uint32_t, Address, const AddressRange& part) {
-    parts.emplace_back(part.begin.value(), part.end.value());
+  using Part = std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>;
+  std::vector<Part> parts;
+  const auto keep = [&](uint32_t slot, Address begin, const AddressRange& part, uint64_t skip) {
+    CHECK(begin == Address(0x4030 + 80 * (slot == 0 ? 1 : slot + 2)));
+    parts.emplace_back(slot, part.begin.value(), part.end.value(), skip);
   };
   map.each_part({Address(0x4000), Address(0x8000)}, keep);
   const uint64_t one = 0x4030 + 80;
   const uint64_t three = 0x4030 + 240;
   const uint64_t four = 0x4030 + 320;
-  using Parts = std::vector<std::pair<uint64_t, uint64_t>>;
-  CHECK(parts ==
-        Parts{{one, one + 16}, {one + 32, one + 80}, {three + 8, three + 16}, {four, four + 80}});
+  const uint64_t of_leaf = ~uint64_t{2};
+  CHECK(parts == std::vector<Part>{{0, one, one + 80, 0b1100},
+                                   {1, three, three + 80, of_leaf},
+                                   {2, four, four + 80, 0}});
   parts.clear();
   map.each_part({Address(one + 40), Address(four + 8)}, keep);
-  CHECK(parts == Parts{{one + 40, one + 80}, {three + 8, three + 16}, {four, four + 8}});
+  CHECK(parts == std::vector<Part>{{0, one + 40, one + 80, 0b1100},
+                                   {1, three, three + 80, of_leaf},
+                                   {2, four, four + 8, 0}});
+  parts.clear();
+  map.each_part({Address(three + 80), Address(four)}, keep);
+  map.each_part({Address(0x4000), Address(0x4030)}, keep);
+  CHECK(parts.empty());
+}
+
+TEST_CASE("which words are skipped, from a word of an object on") {
+  CHECK(ObjectClass::skip_from(0b1100, 0) == 0b1100);
+  CHECK(ObjectClass::skip_from(0b1100, 3) == 1);
+  CHECK(ObjectClass::skip_from(0b1100, 70) == 0);
+  // The last bit is for all of the rest.
+  CHECK(ObjectClass::skip_from(ObjectClass::words_from(5), 4) == ~uint64_t{1});
+  CHECK(ObjectClass::skip_from(ObjectClass::words_from(5), 100) == ~uint64_t{0});
 }
 
 TEST_CASE("slots are blocks behind those of malloc, and a page in a block hides it") {
@@ -173,7 +193,8 @@ TEST_CASE("slots are blocks behind those of malloc, and a page in a block hides 
   CHECK(seen == std::vector<BlockNumber>{0, 2});
   seen.clear();
   for (const AddressRange& memory : map.slots().memory()) {
-    map.each_slot_part(memory, [&](const BlockMap::Part& part) { seen.push_back(part.block); });
+    map.each_slot_part(memory,
+                       [&](const BlockMap::Part& part, uint64_t) { seen.push_back(part.block); });
   }
   CHECK(seen == std::vector<BlockNumber>{3, 4});
 }

@@ -86,10 +86,12 @@ inline bool fits(const RuntimeObjects& objects) {
     is_right &= objects.slots.class_number(slot) < objects.slots.classes().size();
   });
   for (const AddressRange& range : objects.slots.memory()) {
-    objects.slots.each_part(range, [&](uint32_t slot, Address begin, const AddressRange& part) {
+    const auto check = [&](uint32_t slot, Address begin, const AddressRange& part, uint64_t skip) {
       const auto found = objects.slots.find(part.end.value() - 1);
       is_right &= begin <= part.begin && part.begin < part.end && found && found->number == slot;
-    });
+      is_right &= skip == objects.slots.class_of(slot).skip;
+    };
+    objects.slots.each_part(range, check);
   }
   return is_right && next == objects.slots.size();
 }
