@@ -16,17 +16,6 @@ void SlotMap::add_page(const AddressRange& page, Address first_slot, uint32_t sl
   for (uint32_t i = 0; i < slots; i += 64) cells_.push_back(Cell{});
 }
 
-void SlotMap::add_slot(uint32_t index, uint32_t of_class) {
-  Cell& cell = cells_[pages_.back().first_cell + index / 64];
-  const uint64_t bit = uint64_t{1} << (index % 64);
-  cell.used |= bit;
-  const ObjectClass& known = classes_[of_class];
-  if (known.object_at == 16) cell.at_16 |= bit;
-  if (known.object_at == 32) cell.at_32 |= bit;
-  if (known.name.empty()) cell.is_buffer |= bit;
-  class_of_.push_back(of_class);
-}
-
 void SlotMap::seal() {
   const auto by_begin = [](const Page& a, const Page& b) { return a.range.begin < b.range.begin; };
   const bool are_in_order = std::is_sorted(pages_.begin(), pages_.end(), by_begin);

@@ -101,6 +101,7 @@ class SlotMap {
   // The class that slots have which are no objects.
   static constexpr uint32_t kBuffers = 0;
   uint32_t add_class(ObjectClass one) {
+    marks_.push_back({one.object_at == 16, one.object_at == 32, one.name.empty()});
     classes_.push_back(std::move(one));
     return static_cast<uint32_t>(classes_.size() - 1);
   }
@@ -110,7 +111,16 @@ class SlotMap {
   // slots lie in it. (Those of Ruby 2.7 leave room for malloc's header of the next block.)
   // Then those of its slots that are used, ascending.
   void add_page(const AddressRange& page, Address first_slot, uint32_t slot_bytes, uint32_t slots);
-  void add_slot(uint32_t index, uint32_t of_class);
+  void add_slot(uint32_t index, uint32_t of_class) {
+    Cell& cell = cells_[pages_.back().first_cell + index / 64];
+    const unsigned place = index % 64;
+    const Marks& marks = marks_[of_class];
+    cell.used |= uint64_t{1} << place;
+    cell.at_16 |= uint64_t{marks.at_16} << place;
+    cell.at_32 |= uint64_t{marks.at_32} << place;
+    cell.is_buffer |= uint64_t{marks.is_buffer} << place;
+    class_of_.push_back(of_class);
+  }
   // After the last one; what follows needs it.
   void seal();
 
@@ -192,6 +202,12 @@ class SlotMap {
     uint64_t is_buffer = 0;
     uint32_t rank = 0;  // used slots before this cell
   };
+  // A class's bits in a cell.
+  struct Marks {
+    bool at_16 = false;
+    bool at_32 = false;
+    bool is_buffer = true;
+  };
   struct Entry {
     uint64_t part = 0;  // of the address space, and one; 0: free
     uint32_t page = 0;
@@ -222,6 +238,7 @@ class SlotMap {
   void fill_table();
 
   std::vector<ObjectClass> classes_ = {ObjectClass{}};
+  std::vector<Marks> marks_ = {Marks{}};  // by class
   std::vector<Page> pages_;
   LargeArray<Cell> cells_;
   LargeArray<uint32_t> class_of_;  // by number, once sealed

@@ -94,14 +94,46 @@ unsigned PythonGraph::kind_of(const PythonObject& object, Address at,
   return 0;
 }
 
-uint32_t PythonGraph::class_of(const PythonObject& object, Address at,
-                               std::span<const std::byte> bytes, uint64_t room) {
-  const PythonType& type = *object.type;
-  Shape shape{type.number, static_cast<uint8_t>(kind_of(object, at, bytes)), 0};
+PythonGraph::TypeFacts& PythonGraph::facts_of(const PythonType& type) {
+  if (type.number >= facts_.size()) facts_.resize(size_t{type.number} + 1);
+  TypeFacts& facts = facts_[type.number];
+  if (facts.is_set) return facts;
+  facts.is_set = true;
+  facts.is_known = is_known(type, false);
+  const bool has_kinds = type.family == Family::kText || type.family == Family::kSet ||
+                         type.family == Family::kHidden || type.has_inline_values;
+  const bool has_buffers = type.family == Family::kList || type.family == Family::kByteArray ||
+                           type.family == Family::kArray || type.family == Family::kModule ||
+                           type.keeps != PythonType::Keeps::kNothing || type.is_metatype;
+  facts.is_alike = !has_kinds && !has_buffers;
+  return facts;
+}
+
+// How many words of its block are the object's; 0: all.
+uint8_t PythonGraph::own_words(const PythonObject& object, uint64_t room, bool is_known) const {
   const uint64_t words = (object.bytes + kPythonWord - 1) / kPythonWord;
-  if (words < room / kPythonWord && words < 64 && is_known(type, object.is_frame)) {
-    shape.words = static_cast<uint8_t>(words);
+  const bool is_less = words < room / kPythonWord && words < 64 && is_known;
+  return is_less ? static_cast<uint8_t>(words) : uint8_t{0};
+}
+
+uint32_t PythonGraph::add(const PythonObject& object, Address at, std::span<const std::byte> bytes,
+                          uint64_t room) {
+  const PythonType& type = *object.type;
+  TypeFacts& facts = facts_of(type);
+  const bool are_all_known = object.is_frame || facts.is_known;
+  const uint8_t words = own_words(object, room, are_all_known);
+  constexpr uint64_t kFewBytes = 63 * kPythonWord;
+  if (facts.is_alike && object.values_bytes == 0 && object.bytes <= kFewBytes) {
+    if (facts.of_class != SlotMap::kBuffers && facts.words == words) return facts.of_class;
+    facts.words = words;
+    return facts.of_class = class_of(type, {type.number, 0, words}, are_all_known);
   }
+  see(object, at, bytes, room);
+  const auto kind = static_cast<uint8_t>(kind_of(object, at, bytes));
+  return class_of(type, {type.number, kind, words}, are_all_known);
+}
+
+uint32_t PythonGraph::class_of(const PythonType& type, const Shape& shape, bool is_known) {
   const uint64_t key = uint64_t{shape.type} << 16 | uint64_t{shape.kind} << 8 | shape.words;
   Recent& recent = recent_[(key ^ key >> 16) % recent_.size()];
   if (recent.of_class != SlotMap::kBuffers && recent.shape == shape) return recent.of_class;
@@ -110,7 +142,7 @@ uint32_t PythonGraph::class_of(const PythonObject& object, Address at,
     ObjectClass made = type.family == Family::kText ? make_text_class(type, shape.kind)
                                                     : make_class(type, shape.kind);
     if (shape.words != 0) made.skip |= ObjectClass::words_from(shape.words);
-    made.is_exact = is_known(type, object.is_frame);
+    made.is_exact = is_known;
     known = objects_.slots.add_class(std::move(made));
   }
   recent = {shape, known};

@@ -37,13 +37,11 @@ class PythonGraph {
   PythonGraph(Target& target, const PythonLayout& layout, RuntimeObjects& objects);
 
   // The class of the object in the block at `at` of `room` bytes, of which `bytes` are the first
-  // ones.
-  uint32_t class_of(const PythonObject& object, Address at, std::span<const std::byte> bytes,
-                    uint64_t room);
+  // ones. Keeps what it says of its buffers, and modules.
+  uint32_t add(const PythonObject& object, Address at, std::span<const std::byte> bytes,
+               uint64_t room);
   // That of a free one; `type`: null of a dict's table.
   uint32_t class_of_free(const PythonType* type, const PythonLeftovers::Free& free);
-  // What the object in the block at `at` says of its buffers; remembers modules.
-  void see(const PythonObject& object, Address at, std::span<const std::byte> bytes, uint64_t room);
   // The table of a dict, and its values where it has them apart from that.
   void add_table(Address keys, const PythonTable& table, Address values);
   // Words, in blocks or elsewhere.
@@ -68,10 +66,23 @@ class PythonGraph {
     Shape shape;
     uint32_t of_class = SlotMap::kBuffers;
   };
+  // What is asked of a type only once.
+  struct TypeFacts {
+    bool is_set = false;
+    bool is_known = false;  // all words of its instances are
+    bool is_alike = false;  // those of one size are of one class, and say nothing else
+    uint8_t words = 0;      // Shape::words of the last one, if it is_alike
+    uint32_t of_class = SlotMap::kBuffers;  // and the class of that
+  };
   static constexpr uint8_t kElsewhere = 1;  // a set's table, or an instance's values
   static constexpr uint8_t kFrame = 2;      // of which all words are known
 
+  TypeFacts& facts_of(const PythonType& type);
+  uint8_t own_words(const PythonObject& object, uint64_t room, bool is_known) const;
   unsigned kind_of(const PythonObject& object, Address at, std::span<const std::byte> bytes) const;
+  uint32_t class_of(const PythonType& type, const Shape& shape, bool is_known);
+  // What the object says of its buffers.
+  void see(const PythonObject& object, Address at, std::span<const std::byte> bytes, uint64_t room);
   ObjectClass make_class(const PythonType& type, uint8_t kind);
   void add_items(Address first, uint64_t items, uint64_t room);
   void add_kept(const PythonObject& object, Address at, std::span<const std::byte> bytes);
@@ -102,6 +113,7 @@ class PythonGraph {
   uint8_t foreign_;
   uint8_t io_characters_;
   uint8_t file_buffer_;
+  std::vector<TypeFacts> facts_;                          // by number of the type
   std::unordered_map<uint64_t, uint32_t> classes_;        // by shape
   std::array<Recent, 1024> recent_{};                     // most objects are what one before was
   std::unordered_map<uint64_t, uint32_t> free_classes_;   // by type, and one, and what is where

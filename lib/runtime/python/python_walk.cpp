@@ -195,8 +195,7 @@ uint32_t PythonWalk::class_in_graph(const PythonObject* object, Address at,
       frame->is_frame = true;
     }
   }
-  graph_->see(*object, at, block, room);
-  return graph_->class_of(*object, at, block, room);
+  return graph_->add(*object, at, block, room);
 }
 
 bool PythonWalk::walk_pool(Address at, std::span<const std::byte> pool, uint32_t arena,

@@ -121,7 +121,7 @@ bool RubyFrames::read_stack(const Context& context, Stack& stack, std::vector<Fr
   if (!spend(before - stack.begin)) return false;
   stack.values.resize(before - stack.begin);
   if (!target_.memory().read_exact(stack.begin, stack.values)) return false;
-  left_over_.push_back({before, stack.frames});
+  if (before < stack.frames) left_over_.push_back({before, stack.frames});
   return true;
 }
 
