@@ -158,13 +158,16 @@ void RubyObjects::find_constants() {
 }
 
 void RubyObjects::follow(std::span<const BlockNumber> targets) {
-  const auto look_at = [this](BlockNumber target) {
+  const auto may_pass = [this](BlockNumber block) {
+    return passes_[block] < kMostPasses || type_of(block).source == TypeSource::kRuntime;
+  };
+  const auto look_at = [&](BlockNumber target) {
     if (is_object(target)) {
       found_.push_back(target);
-    } else if (target < first_slot_ && search_[target] != searches_ &&
-               passes_[target] < kMostPasses && !columns_.is_mallocs_own(target)) {
+    } else if (target < first_slot_ && search_[target] != searches_ && may_pass(target) &&
+               !columns_.is_mallocs_own(target)) {
       search_[target] = searches_;
-      ++passes_[target];
+      passes_[target] += passes_[target] < kMostPasses ? 1 : 0;
       waiting_.push_back(target);
     }
   };

@@ -7,8 +7,9 @@
 // The second word of a slot is its class, and no reference. A class is called what the constant is
 // called that leads to it; where several do, as the objects of it are.
 //
-// A block that several objects lead to is passed from each of them, but from no more than
-// kMostPasses, and counts to the first one.
+// A block that several objects lead to is passed from each of them, and counts to the first one.
+// One that is no buffer of Ruby's, as those of extensions are, is passed from no more than
+// kMostPasses.
 #pragma once
 
 #include <cstdint>

@@ -153,10 +153,14 @@ void ChunkBlockBuilder::append_stacks(const ChunkBatch& batch, size_t from, size
   }
   if (batch.stacks.empty()) {
     std::fill_n(stacks_.begin() + count_, count, 0);
-    std::fill_n(slacks_.begin() + count_, count, 0);
   } else {
     std::copy_n(batch.stacks.begin() + static_cast<ptrdiff_t>(from), count,
                 stacks_.begin() + count_);
+  }
+  // A file may have stacks without them.
+  if (batch.slacks.empty()) {
+    std::fill_n(slacks_.begin() + count_, count, 0);
+  } else {
     std::copy_n(batch.slacks.begin() + static_cast<ptrdiff_t>(from), count,
                 slacks_.begin() + count_);
   }

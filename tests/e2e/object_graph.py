@@ -36,6 +36,7 @@ class ObjectGraph:
                       for row in snapshot.tables[name]]
         places = snapshot.tables["root_places"]
         self.globals = collections.defaultdict(set)
+        self.rooted = {row["target"] for row in snapshot.tables["roots"]}
         for row in snapshot.tables["roots"]:
             place = places[row["place"]]
             if place["kind"] == GLOBAL:

@@ -15,6 +15,8 @@ from object_graph import ObjectGraph, check_in_use
 from ruby_target import RubyTarget, rubies
 
 ORDERS = 2000
+INTERNED = 500
+CAREFUL = 1000
 
 
 def run(heapsnap, *words):
@@ -56,7 +58,7 @@ def check_buffers(heapsnap, path):
 
 
 def check(heapsnap, name, ruby, root):
-    with tempfile.TemporaryDirectory() as folder, RubyTarget(ruby, root, "ruby_graph_process.rb", ORDERS) as target:
+    with tempfile.TemporaryDirectory() as folder, RubyTarget(ruby, root, "ruby_graph_process.rb", ORDERS, INTERNED) as target:
         print(f"Ruby {name}:")
         path = f"{folder}/a.hsnap"
         run(heapsnap, "attach", target.pid, "--references", "yes", "-o", path)
@@ -66,6 +68,16 @@ def check(heapsnap, name, ruby, root):
         others = {pair: number for pair, number in besides.items() if pair[1] != "Class"}
         assert not others, others
         print(f"references: {agree} of {agree} that ObjectSpace gives; besides: {besides}")
+        held = {block for targets in graph.targets.values() for block in targets} | graph.rooted
+        # What is interned is not kept by that; a stack may still lead to a few.
+        interned = [graph.block_of(address) for address in target.said["interned"]]
+        kept = sum(block in held for block in interned)
+        assert kept < INTERNED // 10, kept
+        # The code of a rescue or an ensure is held by its method's alone.
+        code = [block for block, name in graph.types.items() if name == "(internal) IMEMO iseq"]
+        free = sum(block not in held for block in code)
+        assert len(code) > 3 * CAREFUL and free < 50, (len(code), free)
+        print(f"{kept} of {INTERNED} interned strings are held, all but {free} of {len(code)} iseqs")
         check_in_use(heapsnap, path, target.pid)
         check_buffers(heapsnap, path)
         check_owners(heapsnap, path)

@@ -76,6 +76,11 @@ module Cache
   CONVERTERS = Array.new(100) { File.open(__FILE__, 'r:iso-8859-1:utf-8').tap(&:getc) }
 end
 
+# The code of a rescue or an ensure is held by its method's alone.
+eval((0...1000).map do |number|
+  "def careful#{number}(one); begin; one.foo; rescue ArgumentError => error; [error, one]; ensure; one.to_s; end; end"
+end.join("\n"))
+
 def look
   Cache::STORE.size + Cache::SEEN.size + Service::Registry::ITEMS.size
 end
@@ -112,6 +117,7 @@ some += some.first(50).map { |order| order.instance_variable_get(:@lines)[1] }
 some += Cache::YOUNG + Cache::HOLES + Service::Registry::ITEMS + [Cache::STORE, Cache::SEEN, Service::Registry::ITEMS]
 said = { references: some.map { |object| [address(object), references(object)] },
          order: address(Cache::STORE.values[3]),
+         interned: Array.new(Integer(ARGV[1])) { |number| address(-"interned #{number}") },
          variables: { '$queue' => $queue }.merge(Service::Registry.variables).transform_values { |one| address(one) } }
 $stdout.puts(JSON.generate(said))
 $stdout.puts('ready')

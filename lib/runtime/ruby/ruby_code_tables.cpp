@@ -1,8 +1,16 @@
 #include "runtime/ruby/ruby_code_tables.h"
 
+#include <algorithm>
+
 #include "runtime/ruby/ruby_value.h"
 
 namespace heapsnap {
+
+namespace {
+
+constexpr size_t kMostListed = 4 << 20;
+
+}  // namespace
 
 void RubyCodeTables::add_of(Address body) {
   constexpr uint64_t kCallBytes = 16;  // struct rb_call_data
@@ -19,6 +27,7 @@ void RubyCodeTables::add_of(Address body) {
     add_end(body, layout_.code_calls, count_at(body, layout_.code_call_count) * kCallBytes);
   if (layout_.code_constants != RubyLayout::kNone)
     add_inline_caches(block_at(body, layout_.code_constants));
+  add_catch_table(block_at(body, layout_.code_locals + 8));  // the member behind local_table
 }
 
 Address RubyCodeTables::block_at(Address body, uint32_t pointer) {
@@ -28,6 +37,24 @@ Address RubyCodeTables::block_at(Address body, uint32_t pointer) {
 
 uint64_t RubyCodeTables::count_at(Address body, uint32_t offset) {
   return cache_.word(body + offset, 4).value_or(0);
+}
+
+// struct iseq_catch_table: packed, but its entries are as large as they would be if it were not.
+void RubyCodeTables::add_catch_table(Address table) {
+  constexpr uint64_t kFirst = 4;
+  constexpr uint64_t kEntry = 32;
+  constexpr uint64_t kCode = 8;  // of an entry
+  constexpr uint64_t kMostEntries = 1 << 12;
+  if (table.is_null()) return;
+  const uint64_t count = std::min(count_at(table, 0), kMostEntries);
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t at = kFirst + i * kEntry + kCode;
+    const auto code = cache_.word(table + at, 8);
+    if (!code) return;
+    if (!RubyValue::is_object(*code) || Address(*code) == table) continue;
+    if (objects_.listed.size() >= kMostListed) return;
+    objects_.listed.push_back({table, Address(*code), static_cast<uint32_t>(at / 8)});
+  }
 }
 
 void RubyCodeTables::add_end(Address body, uint32_t pointer, uint64_t bytes) {

@@ -4,6 +4,8 @@
 //                           instructions ──►      | word | word | .. left over
 //                           calls ──►             | call | cache | .. left over       since 3.0
 //                           inline caches ──►     | serial | cref | value | ..        up to 2.7
+//                           catch table ──►       | count | type | code of a rescue or ensure | ..
+//                                                   packed, so that its pointers are not aligned
 //
 // What it remembers of constants the collector does not follow. (Since 3.0 it is in imemos, as what
 // it remembers of calls is.) Words left over in such blocks have led from classes to threads.
@@ -33,6 +35,8 @@ class RubyCodeTables {
  private:
   void add_numbers(Address table);
   void add_inline_caches(Address caches);
+  // What the catch table leads to, which is held by it.
+  void add_catch_table(Address table);
   // The block that a pointer in `body` leads to, of which so many bytes are set.
   void add_end(Address body, uint32_t pointer, uint64_t bytes);
   uint64_t count_at(Address body, uint32_t offset);

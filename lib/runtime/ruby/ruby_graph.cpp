@@ -19,7 +19,8 @@ constexpr uint64_t kCachedClass = 8;
 constexpr uint64_t kCachedMethod = 16;
 
 constexpr uint64_t kStringBytes = 24;
-constexpr uint64_t kIo = 16;  // RFile::fptr
+constexpr uint64_t kIo = 16;            // RFile::fptr
+constexpr uint64_t kTableEntries = 48;  // st_table (st.h)
 constexpr uint64_t kHashTable = RubyValue::user_flag(3);
 constexpr uint64_t kItemsInSlot = RubyValue::user_flag(1);  // of arrays and objects
 constexpr uint64_t kArrayItems = 32;
@@ -203,8 +204,41 @@ void RubyGraph::add_tables_of_machine(const AddressSpace& space, Address vm,
     const Mapping* const mapping = space.find(Address(table.word_at(kType)));
     const bool is_table = mapping != nullptr && mapping->path == module &&
                           ruby_table_bytes(header) > kRubyTableHeader;
-    if (is_table) add_table(Address(at), header);
+    if (!is_table) continue;
+    add_table(Address(at), header);
+    if (has_interned(table)) objects_.left_over.push_back({Address(table.word_at(kTableEntries))});
   }
+}
+
+// Whether a table is that of interned strings (frozen_strings): each of them leads to itself. It
+// does not keep them alive, and every frozen literal and every String that is the key of a Hash is
+// in it.
+bool RubyGraph::has_interned(const StructBytes& table) const {
+  constexpr uint64_t kFirst = 32;  // st_table (st.h), as the next one
+  constexpr uint64_t kBound = 40;
+  constexpr uint64_t kLookedAt = 256;
+  constexpr uint64_t kEntryWords = 3;                       // hash, key, value
+  constexpr uint64_t kInterned = RubyValue::user_flag(17);  // RSTRING_FSTR
+  constexpr uint64_t kDeleted = ~uint64_t{0};               // RESERVED_HASH_VAL
+  const uint64_t first = table.word_at(kFirst);
+  const uint64_t bound = table.word_at(kBound);
+  if (first >= bound) return false;
+  std::vector<std::byte> bytes(std::min(bound - first, kLookedAt) * kEntryWords * 8);
+  const Address entries = Address(table.word_at(kTableEntries)) + first * kEntryWords * 8;
+  bytes.resize(memory_.read(entries, bytes) / (kEntryWords * 8) * kEntryWords * 8);
+  const StructBytes words(bytes, 8);
+  bool has_any = false;
+  for (uint64_t at = 0; at < bytes.size(); at += kEntryWords * 8) {
+    if (words.word_at(at) == kDeleted) continue;
+    const uint64_t key = words.word_at(at + 8);
+    if (!RubyValue::is_object(key) || words.word_at(at + 16) != key) return false;
+    const auto flags = memory_.read_value<uint64_t>(Address(key));
+    if (!flags || RubyValue::type_of(*flags) != RubyType::kString || (*flags & kInterned) == 0) {
+      return false;
+    }
+    has_any = true;
+  }
+  return has_any;
 }
 
 void RubyGraph::add_table_parts(std::span<const std::byte> header) {
@@ -212,7 +246,6 @@ void RubyGraph::add_table_parts(std::span<const std::byte> header) {
   constexpr uint64_t kBins = 24;
   constexpr uint64_t kFirst = 32;
   constexpr uint64_t kBound = 40;
-  constexpr uint64_t kEntries = 48;
   constexpr uint64_t kEntryWords = 3;  // hash, key, value
   constexpr uint64_t kMostEntries = uint64_t{1} << 32;
   constexpr unsigned kMostPower = 32;
@@ -220,7 +253,7 @@ void RubyGraph::add_table_parts(std::span<const std::byte> header) {
   const unsigned power = words.int_at(0) & 0xff;
   const uint64_t first = words.word_at(kFirst);
   const uint64_t bound = words.word_at(kBound);
-  const uint64_t entries = words.word_at(kEntries);
+  const uint64_t entries = words.word_at(kTableEntries);
   add_block(words.word_at(kBins), table_bins_, "Hash bins", ObjectClass::kNoReferences);
   if (entries == 0) return;
   if (power > kMostPower || bound > std::min(uint64_t{1} << power, kMostEntries) || first > bound) {

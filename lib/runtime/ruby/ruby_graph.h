@@ -25,6 +25,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "heap/struct_bytes.h"
 #include "references/runtime_objects.h"
 #include "runtime/ruby/ruby_class_tables.h"
 #include "runtime/ruby/ruby_closures.h"
@@ -109,6 +110,7 @@ class RubyGraph {
   void add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,
                  bool is_exact = false, ObjectClass::Rows rows = {});
   // What a table has besides: an index of its entries (bins), and these.
+  bool has_interned(const StructBytes& table) const;
   void add_table_parts(std::span<const std::byte> header);
   void add_left_over(Address entries, uint64_t from, uint64_t to);
   void add_deleted(Address entries, uint64_t first, uint64_t bound);

@@ -105,6 +105,23 @@ TEST_CASE("a structure of very many objects is passed a bounded number of times"
   CHECK(rows[more[39]].references.empty());
 }
 
+TEST_CASE("a buffer of Ruby's is passed however many objects lead to it") {
+  HandmadeRuby ruby;
+  HandmadeHeap& heap = ruby.heap;
+  const TypeNumber type = heap.blocks[ruby.first].type;
+  heap.blocks[ruby.details].type = heap.add_type("Hash table", TypeSource::kRuntime);
+  std::vector<BlockNumber> more;
+  for (int i = 0; i < 40; ++i) {
+    more.push_back(heap.add(40, type));
+    heap.link(more.back(), 16, ruby.details);
+    ++heap.slots;
+  }
+  ruby.streams = heap.finish();
+  RubyObjects objects(ruby.streams, heap.streams);
+  auto rows = rows_of(objects);
+  CHECK(rows[more[39]].references == Blocks{ruby.text});
+}
+
 TEST_CASE("references of other blocks than the snapshot has are refused") {
   HandmadeRuby ruby;
   ruby.heap.snapshot.metadata.references->slots = 1000;

@@ -46,6 +46,30 @@ TEST_CASE("what code of Ruby 2.7 remembers of constants is no reference") {
   CHECK(class_of(later, entries) == nullptr);
 }
 
+TEST_CASE(
+    "the code of a rescue or an ensure is held by a catch table, whose pointers lie between") {
+  for (const auto& [major, minor] : {std::pair{2U, 7U}, {3U, 1U}, {3U, 3U}, {3U, 4U}}) {
+    RuntimeObjects objects;
+    FakeRuby ruby(3, 1);
+    const RubyLayout layout = *ruby_layouts(major, minor).at(0);
+    const uint64_t body = ruby.next_table(512);
+    const uint64_t table = ruby.next_table(160);
+    const uint64_t rescued = ruby.next_table(40);
+    const uint64_t ensured = ruby.next_table(40);
+    ruby.put(body + layout.code_locals + 8, table);
+    ruby.put_int(table, 3);
+    ruby.put(table + 4 + 8, rescued);
+    ruby.put(table + 4 + 64 + 8, ensured);  // the entry between the two has no code
+    RubyCodeTables(ruby.target.memory(), layout, objects).add_of(Address(body));
+    REQUIRE(objects.listed.size() == 2);
+    CHECK(objects.listed[0].by == Address(table));
+    CHECK(objects.listed[0].at == Address(rescued));
+    CHECK(objects.listed[0].offset == 1);
+    CHECK(objects.listed[1].at == Address(ensured));
+    CHECK(objects.listed[1].offset == 9);
+  }
+}
+
 TEST_CASE("names and lines of Ruby's code are numbers, and behind its end the rest is left over") {
   for (const auto& [major, minor] : {std::pair{2U, 7U}, {3U, 1U}, {3U, 3U}, {3U, 4U}}) {
     const std::string version = std::to_string(major) + "." + std::to_string(minor);
