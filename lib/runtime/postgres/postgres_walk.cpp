@@ -73,8 +73,7 @@ uint32_t PostgresWalk::class_of(const PostgresBlock& block) {
     ObjectClass one;
     one.name = name.empty() ? "block of a memory context" : name + " (memory context)";
     one.part = kContextPart;
-    // Blocks of other kinds are linked by words inside of them, which nothing else leads to.
-    one.is_held_by_links = is_first || is_set;
+    one.is_held_by_links = true;
     if (is_set) {
       const uint64_t block = is_first ? layout_->set_size : 0;
       one.links |= ObjectClass::word_bit(block + layout_->set_block_next);
@@ -144,7 +143,8 @@ void PostgresWalk::on_mmapped(const MmappedChunk& chunk) {
 }
 
 // The contexts right below the top have a name where they hang. Each other one is its parent's,
-// though its word lies in the one before it.
+// though its word lies in the one before it. Blocks of an AllocSet hold each other; those of other
+// kinds are their context's.
 void PostgresWalk::tell_tree() {
   constexpr uint64_t kWord = 8;
   constexpr uint64_t kBehind = 32;  // what malloc may have given besides
@@ -153,6 +153,11 @@ void PostgresWalk::tell_tree() {
     if (block.at != contexts_.all[block.context].at) continue;
     next_offset[block.context] =
         static_cast<uint32_t>(std::min<uint64_t>((block.bytes + kBehind) / kWord, 1U << 31));
+  }
+  for (const PostgresBlock& block : contexts_.blocks) {
+    const RuntimeContext& context = contexts_.all[block.context];
+    if (block.at == context.at || context.kind == ContextKind::kAllocSet) continue;
+    objects_->listed.push_back({context.at, block.at, next_offset[block.context]++});
   }
   for (const RuntimeContext& context : contexts_.all) {
     if (context.level == 0) continue;

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "tests/unit/runtime/fake_postgres.h"
@@ -167,6 +168,27 @@ TEST_CASE("in the graph a block is of its context, and what is free at its end h
     uint64_t free_bytes = 0;
     for (const RuntimeContext& context : model.contexts) free_bytes += context.free_bytes;
     CHECK(left_over == free_bytes);
+  }
+}
+
+TEST_CASE("in the graph nothing but its context holds a block of a generation") {
+  for (const unsigned version : kVersions) {
+    CAPTURE(version);
+    FakePostgres postgres(version);
+    const uint64_t generation = postgres.add_generation(postgres.top, "Tuples", 8192);
+    const uint64_t block = postgres.add_generation_block(generation, 16384, 5, 2);
+    RuntimeObjects objects;
+    postgres.walk(false, &objects);
+    const bool is_listed =
+        std::ranges::any_of(objects.listed, [&](const RuntimeObjects::Listed& one) {
+          return one.by == Address(generation) && one.at == Address(block);
+        });
+    CHECK(is_listed);
+    for (const RuntimeObjects::Block& one : objects.blocks) {
+      const ObjectClass& known = objects.slots.classes()[one.of_class];
+      CHECK(known.is_held_by_links);
+      if (one.at == Address(block)) CHECK(known.links == 0);
+    }
   }
 }
 
