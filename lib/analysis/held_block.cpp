@@ -5,6 +5,7 @@
 #include <set>
 
 #include "analysis/block_facts.h"
+#include "analysis/garbage.h"
 #include "analysis/holding_paths.h"
 #include "analysis/leading_roots.h"
 #include "analysis/owning_roots.h"
@@ -222,7 +223,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
     for (const PlacedRoot& root : owned.owning.roots) starts.push_back(root.target);
     add_owner(references, stale, owned, columns.sizes, roots, is_stale_root, number, limit, paths);
     result.retained = retained_by(streams, owned.graph, starts, number, false);
-  } else if (streams.read_slots) {
+  } else if (has_collector(streams)) {
     const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
     result.is_garbage = number < owned.garbage.blocks() && owned.garbage.contains(number);
   }

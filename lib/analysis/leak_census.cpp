@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "analysis/block_facts.h"
+#include "analysis/garbage.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
 
@@ -13,9 +14,9 @@ namespace heapsnap {
 namespace {
 
 // Adds the garbage of runtimes to what is reachable.
-Tally take_garbage(const SnapshotStreams& streams, const ReferenceGraph& graph,
-                   BlockSet& reachable) {
-  const BlockSet garbage = garbage_of(graph, reachable, slots_of(streams));
+Tally take_garbage(const SnapshotStreams& streams, const ReferenceStreams& references,
+                   const ReferenceGraph& graph, BlockSet& reachable) {
+  const BlockSet garbage = garbage_of(streams, references, graph, reachable);
   Tally sum;
   each_snapshot_block(streams, [&](const SnapshotBlock& block) {
     if (block.number >= graph.blocks() || !garbage.contains(block.number)) return;
@@ -127,8 +128,8 @@ LeakCensus take_leak_census(const SnapshotStreams& streams, const ReferenceStrea
     ReferenceGraph graph = read_graph(references);
     BlockSet reachable = reachable_blocks(
         graph, held_from_outside(streams, references, graph.blocks(), census.in_use));
-    if (slots_of(streams) != 0) {
-      census.garbage = take_garbage(streams, graph, reachable);
+    if (has_collector(streams)) {
+      census.garbage = take_garbage(streams, references, graph, reachable);
       reachable.count();
     }
     leaked = leaked_graph(graph, reachable);

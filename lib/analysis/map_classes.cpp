@@ -9,6 +9,7 @@
 
 #include "analysis/block_ages.h"
 #include "analysis/block_facts.h"
+#include "analysis/garbage.h"
 #include "analysis/leak_census.h"
 #include "analysis/packed_references.h"
 #include "base/error.h"
@@ -214,7 +215,7 @@ MapClasses MapClasses::by_leak(const SnapshotStreams& streams, const ReferenceSt
   classes.add_free();
   const BlockNumber blocks = count_blocks(streams);
   classes.by_block_ = LargeArray<uint8_t>(blocks);
-  if (slots_of(streams) != 0) {
+  if (has_collector(streams)) {
     // What is garbage of a runtime is not leaked, which the packed graph does not tell.
     const LeakCensus census = take_leak_census(streams, references);
     size_t next = 0;

@@ -11,9 +11,9 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "analysis/garbage.h"
 #include "analysis/owning_references.h"
 #include "analysis/reachability.h"
-#include "analysis/snapshot_blocks.h"
 #include "analysis/thread_family.h"
 #include "base/error.h"
 #include "references/local_name.h"
@@ -424,7 +424,7 @@ OwnedBlocks owned_blocks(const SnapshotStreams& streams, const ReferenceStreams&
   require_block_count(graph.blocks(), sizes.size());
   OwningRoots owning =
       owning_roots(std::move(roots), references.places, threads, graph, sizes, word);
-  BlockSet garbage = garbage_of(graph, owning.reached, slots_of(streams));
+  BlockSet garbage = garbage_of(streams, references, graph, owning.reached);
   return {std::move(graph), std::move(owning), std::move(garbage)};
 }
 

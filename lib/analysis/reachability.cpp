@@ -165,22 +165,4 @@ std::vector<BlockNumber> sources_of_rest(const ReferenceGraph& graph, const Bloc
   return sources;
 }
 
-BlockSet garbage_of(const ReferenceGraph& graph, const BlockSet& reached, BlockNumber slots) {
-  BlockSet garbage(graph.blocks());
-  LargeArray<BlockNumber> waiting;
-  for (BlockNumber block = graph.blocks() - std::min(slots, graph.blocks()); block < graph.blocks();
-       ++block) {
-    if (reached.contains(block) || !garbage.insert(block)) continue;
-    waiting.push_back(block);
-    while (!waiting.empty()) {
-      const BlockNumber next = waiting.back();
-      waiting.pop_back();
-      for (const BlockNumber target : graph.targets(next)) {
-        if (!reached.contains(target) && garbage.insert(target)) waiting.push_back(target);
-      }
-    }
-  }
-  return garbage;
-}
-
 }  // namespace heapsnap

@@ -24,11 +24,6 @@ BlockSet reachable_blocks(const ReferenceGraph& graph, std::span<const BlockNumb
 // The same, added to what is reached already; count() is left to the caller.
 void reach_more(const ReferenceGraph& graph, std::span<const BlockNumber> roots, BlockSet& reached);
 
-// What a garbage collector will find: of the last `slots` blocks, which are slots of language
-// runtimes, those that are not in `reached`, and what else only they lead to. Not leaked: it is
-// freed when the collector comes.
-BlockSet garbage_of(const ReferenceGraph& graph, const BlockSet& reached, BlockNumber slots);
-
 // As few blocks as lead to all that are not in `reached`, which is closed (what its blocks lead to
 // is in it, too): those that no other of the rest leads to, and one of each cycle of that kind.
 // Throws nothing of its own.

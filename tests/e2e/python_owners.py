@@ -10,6 +10,7 @@ no step to it may be stale: of the process, a snapshot, and, where there is gcor
 
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ import tempfile
 from python_heap import find_python
 
 COUNT = 30_000
+LARGE_LOST = 50
 BEGIN = """
 import sys
 
@@ -328,10 +330,10 @@ sys.stdin.read()
 
 
 @contextlib.contextmanager
-def leaks_of(heapsnap, python, code):
+def leaks_of(heapsnap, python, code, **variables):
     """The pid of a process that has run this and waits, and what `leaks` says of it."""
     with subprocess.Popen([*python, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                          cwd="/") as process:
+                          cwd="/", env=dict(os.environ, **variables)) as process:
         process.stdout.readline()
         yield str(process.pid), json.loads(run(heapsnap, "leaks", str(process.pid), "-j"))
         process.communicate("")
@@ -376,6 +378,44 @@ def check_newest(heapsnap, python):
         kept = {node["root"]: node["retained_blocks"] for node in owners}
         assert kept["__main__.CACHE"] > COUNT, owners[:3]
         assert kept["__main__.MORE"] > 2 * COUNT, owners[:3]
+
+
+# Cycles whose objects lie in blocks of malloc: large ones, or all of them (PYTHONMALLOC=malloc).
+LARGE = f"""
+import gc, sys, threading
+Large = type("Large", (), {{"__slots__": ["slot_%d" % i for i in range(100)]}})
+class Ring:
+    __slots__ = ("own", "items", "data")
+def make(count):
+    made = []
+    for _ in range(count):
+        large, ring = Large(), Ring()
+        large.slot_7 = large
+        ring.own, ring.items, ring.data = ring, [None] * 100, bytearray(2000)
+        made += [large, ring]
+    return made
+kept = make(2000)  # where nothing was before, nothing has the addresses of what comes next
+gc.collect()
+gc.disable()
+# So large a stack of a thread is given back when the thread ends, and with it what is left over there.
+threading.stack_size(64 << 20)
+thread = threading.Thread(target=make, args=({LARGE_LOST},))
+thread.start()
+thread.join()
+print(0, flush=True)
+sys.stdin.read()
+"""
+
+
+def check_large(heapsnap, python):
+    for allocator in ("pymalloc", "malloc"):
+        with leaks_of(heapsnap, python, LARGE, PYTHONMALLOC=allocator) as (pid, leaks):
+            found = {key: leaks[key] for key in ("leaked_blocks", "garbage_blocks")}
+            print(f"cycles of large objects, {allocator}: {found}")
+            # The large one; the small one, a list, its items, a bytearray, and its bytes.
+            assert found == {"leaked_blocks": 0, "garbage_blocks": LARGE_LOST * 6}, leaks
+            owners = json.loads(run(heapsnap, "owners", pid, "-j"))
+            assert {key: owners[key] for key in found} == found, found
 
 
 # A table on both sides of a multiple of 4 GiB: a word seems to lead there when a small number was written over the lower
@@ -427,6 +467,7 @@ def main():
     python = find_python(sys.argv[2:])
     check_nothing_is_garbage(heapsnap, python)
     check_newest(heapsnap, python)
+    check_large(heapsnap, python)
     # A root folder has no /proc.
     if python[0] != "chroot":
         check_between(heapsnap, python)

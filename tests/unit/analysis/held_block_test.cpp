@@ -70,6 +70,19 @@ TEST_CASE("what a runtime frees at its next collection is garbage and not leaked
   CHECK(explained(buffer).is_garbage);
 }
 
+TEST_CASE("an object in a block of malloc is garbage where its runtime has no slots at all") {
+  HandmadeHeap heap;
+  heap.add(24);
+  const BlockNumber leaked = heap.add(40);
+  const BlockNumber items = heap.add(40);
+  const BlockNumber object = heap.add(56, heap.add_class("list"));
+  heap.link(object, 24, items);
+  const SnapshotStreams streams = heap.finish();
+  CHECK_FALSE(explain_block(streams, heap.streams, heap.address_of(leaked), 5)->is_garbage);
+  CHECK(explain_block(streams, heap.streams, heap.address_of(object), 5)->is_garbage);
+  CHECK(explain_block(streams, heap.streams, heap.address_of(items), 5)->is_garbage);
+}
+
 TEST_CASE("a block retains what its root owns, also while a frame works on a part of it") {
   HandmadeHeap heap;
   const uint32_t cache = heap.add_place(RootKind::kVariable, "cache");

@@ -170,3 +170,39 @@ TEST_CASE("what hangs from unreachable objects of a runtime is garbage, and no l
   REQUIRE(census.blocks.size() == 1);
   CHECK(census.blocks[0].address == heap.address_of(lost));
 }
+
+TEST_CASE("an unreachable object of a runtime is garbage in a block of malloc as in a slot") {
+  HandmadeHeap heap;
+  const TypeNumber big = heap.add_class("Big");
+  const TypeNumber items = heap.add_type("list items", TypeSource::kRuntime);
+  const BlockNumber live = heap.add(840, big);
+  const BlockNumber dead = heap.add(840, big);
+  const BlockNumber dead_items = heap.add(56, items);
+  const BlockNumber below = heap.add(24);
+  const BlockNumber lost_items = heap.add(72, items);
+  const BlockNumber lost = heap.add(40, heap.add_type("Big"));  // a class of C++ with its name
+  heap.hold(heap.add_place(RootKind::kGlobal, "app.CACHE"), live);
+  heap.link(dead, 16, dead);
+  heap.link(dead, 24, dead_items);
+  heap.link(dead, 32, live);
+  heap.link(dead_items, 0, below);
+  heap.link(lost_items, 0, live);
+  const SnapshotStreams streams = heap.finish();
+  const LeakCensus census = take_leak_census(streams, heap.streams);
+  CHECK(census.garbage == Tally{3, 840 + 56 + 24});
+  CHECK(census.all == Tally{2, 72 + 40});
+  REQUIRE(census.blocks.size() == 2);
+  CHECK(census.blocks[0].address == heap.address_of(lost_items));
+  CHECK(census.blocks[1].address == heap.address_of(lost));
+}
+
+TEST_CASE("what a memory context has is no garbage: it has no collector") {
+  HandmadeHeap heap;
+  const TypeNumber context = heap.add_class("Cache (memory context)");
+  heap.streams.types[context].part = kContextPart;
+  heap.add(1016, context);
+  const SnapshotStreams streams = heap.finish();
+  const LeakCensus census = take_leak_census(streams, heap.streams);
+  CHECK(census.garbage == Tally{});
+  CHECK(census.all == Tally{1, 1016});
+}

@@ -73,6 +73,8 @@ TEST_CASE("what each root owns is what it retains in the tree of owners") {
   size_t garbage = 0;
   for (int round = 0; round < 500; ++round) {
     HandmadeHeap heap = random_heap(random);
+    const TypeNumber of_class = round % 3 == 0 ? heap.add_class("Big") : 0;
+    for (HandmadeHeap::Block& block : heap.blocks) block.type = random() % 8 == 0 ? of_class : 0;
     heap.slots = static_cast<BlockNumber>(round % 2 == 0 ? 0 : random() % heap.blocks.size());
     const SnapshotStreams streams = heap.finish();
     const OwnerTree tree = make_owner_tree(streams, heap.streams);
