@@ -19,7 +19,9 @@ std::vector<bool> types_of_objects(const RuntimeModel& runtimes,
   std::vector<bool> result;
   if (runtimes.classes.empty()) return result;
   std::unordered_set<std::string_view> classes;
-  for (const RuntimeClass& one : runtimes.classes) classes.insert(one.name);
+  for (const RuntimeClass& one : runtimes.classes) {
+    if (one.tracked != 0) classes.insert(one.name);
+  }
   result.reserve(types.size());
   for (const BlockType& type : types) {
     result.push_back(type.source == TypeSource::kRuntime && !is_context_block(type) &&

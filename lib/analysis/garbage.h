@@ -1,7 +1,7 @@
 // What a language runtime's garbage collector will free, in place of the program: not leaked.
 //
 //   slot                 ──►  block of malloc        a list, and its items
-//   object in malloc     ──►  block of malloc        an instance of more than 512 bytes, and its list
+//   object in malloc     ──►  block of malloc        one of more than 512 bytes, and its list
 //
 // Neither a buffer in malloc that no such object leads to nor what else is in malloc is garbage.
 #pragma once
@@ -18,7 +18,8 @@ bool has_collector(const SnapshotStreams& streams);
 
 // Of the blocks that are not in `reached`, slots of language runtimes, blocks of malloc that are
 // objects of them, and what else only they lead to. A block of malloc is an object where its type
-// is a class that the runtime's walk has counted objects of: buffers are of types of other names.
+// is a class of which the collector tracks objects: buffers are of types of other names, and what
+// is not tracked (a large bytes) no collection frees.
 BlockSet garbage_of(const SnapshotStreams& streams, const ReferenceStreams& references,
                     const ReferenceGraph& graph, const BlockSet& reached);
 

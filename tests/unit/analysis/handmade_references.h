@@ -49,12 +49,13 @@ struct HandmadeHeap {
     return static_cast<TypeNumber>(streams.types.size() - 1);
   }
   // A class that a Python has counted objects of.
-  TypeNumber add_class(const std::string& name) {
+  TypeNumber add_class(const std::string& name, bool is_tracked = true) {
     RuntimeModel& runtimes = snapshot.metadata.runtimes;
     if (runtimes.runtimes.empty()) runtimes.runtimes.emplace_back().kind = RuntimeKind::kPython;
     RuntimeClass& added = runtimes.classes.emplace_back();
     added.name = name;
     added.count = 1;
+    added.tracked = is_tracked ? 1 : 0;
     return add_type(name, TypeSource::kRuntime);
   }
   uint32_t add_place(RootKind kind, std::string name, int32_t tid = 0) {

@@ -196,6 +196,15 @@ TEST_CASE("an unreachable object of a runtime is garbage in a block of malloc as
   CHECK(census.blocks[1].address == heap.address_of(lost));
 }
 
+TEST_CASE("what a runtime's collector does not track is leaked in a block of malloc") {
+  HandmadeHeap heap;
+  heap.add(2008, heap.add_class("bytes", false));
+  const SnapshotStreams streams = heap.finish();
+  const LeakCensus census = take_leak_census(streams, heap.streams);
+  CHECK(census.garbage == Tally{});
+  CHECK(census.all == Tally{1, 2008});
+}
+
 TEST_CASE("what a memory context has is no garbage: it has no collector") {
   HandmadeHeap heap;
   const TypeNumber context = heap.add_class("Cache (memory context)");
