@@ -45,6 +45,13 @@ bool is_known(const PythonType& type, bool is_frame) {
   return !type.is_static && type.basic_size <= kBareObject;
 }
 
+// How many words of its block are the object's; 0: all.
+uint8_t own_words(const PythonObject& object, uint64_t room, bool are_all_known) {
+  const uint64_t words = (object.bytes + kPythonWord - 1) / kPythonWord;
+  const bool is_less = words < room / kPythonWord && words < 64 && are_all_known;
+  return is_less ? static_cast<uint8_t>(words) : uint8_t{0};
+}
+
 // Before values behind an instance: how many there are.
 constexpr uint64_t kInlineHeader = kPythonWord;
 
@@ -109,13 +116,6 @@ PythonGraph::TypeFacts& PythonGraph::facts_of(const PythonType& type) {
   return facts;
 }
 
-// How many words of its block are the object's; 0: all.
-uint8_t PythonGraph::own_words(const PythonObject& object, uint64_t room, bool is_known) const {
-  const uint64_t words = (object.bytes + kPythonWord - 1) / kPythonWord;
-  const bool is_less = words < room / kPythonWord && words < 64 && is_known;
-  return is_less ? static_cast<uint8_t>(words) : uint8_t{0};
-}
-
 uint32_t PythonGraph::add(const PythonObject& object, Address at, std::span<const std::byte> bytes,
                           uint64_t room) {
   const PythonType& type = *object.type;
@@ -133,7 +133,7 @@ uint32_t PythonGraph::add(const PythonObject& object, Address at, std::span<cons
   return class_of(type, {type.number, kind, words}, are_all_known);
 }
 
-uint32_t PythonGraph::class_of(const PythonType& type, const Shape& shape, bool is_known) {
+uint32_t PythonGraph::class_of(const PythonType& type, const Shape& shape, bool are_all_known) {
   const uint64_t key = uint64_t{shape.type} << 16 | uint64_t{shape.kind} << 8 | shape.words;
   Recent& recent = recent_[(key ^ key >> 16) % recent_.size()];
   if (recent.of_class != SlotMap::kBuffers && recent.shape == shape) return recent.of_class;
@@ -142,7 +142,7 @@ uint32_t PythonGraph::class_of(const PythonType& type, const Shape& shape, bool 
     ObjectClass made = type.family == Family::kText ? make_text_class(type, shape.kind)
                                                     : make_class(type, shape.kind);
     if (shape.words != 0) made.skip |= ObjectClass::words_from(shape.words);
-    made.is_exact = is_known;
+    made.is_exact = are_all_known;
     known = objects_.slots.add_class(std::move(made));
   }
   recent = {shape, known};

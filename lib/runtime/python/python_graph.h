@@ -78,9 +78,8 @@ class PythonGraph {
   static constexpr uint8_t kFrame = 2;      // of which all words are known
 
   TypeFacts& facts_of(const PythonType& type);
-  uint8_t own_words(const PythonObject& object, uint64_t room, bool is_known) const;
   unsigned kind_of(const PythonObject& object, Address at, std::span<const std::byte> bytes) const;
-  uint32_t class_of(const PythonType& type, const Shape& shape, bool is_known);
+  uint32_t class_of(const PythonType& type, const Shape& shape, bool are_all_known);
   // What the object says of its buffers.
   void see(const PythonObject& object, Address at, std::span<const std::byte> bytes, uint64_t room);
   ObjectClass make_class(const PythonType& type, uint8_t kind);

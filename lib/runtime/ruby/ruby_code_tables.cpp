@@ -6,12 +6,6 @@
 
 namespace heapsnap {
 
-namespace {
-
-constexpr size_t kMostListed = 4 << 20;
-
-}  // namespace
-
 void RubyCodeTables::add_of(Address body) {
   constexpr uint64_t kCallBytes = 16;  // struct rb_call_data
   constexpr size_t kMostBodies = 1 << 20;
@@ -45,6 +39,7 @@ void RubyCodeTables::add_catch_table(Address table) {
   constexpr uint64_t kEntry = 32;
   constexpr uint64_t kCode = 8;  // of an entry
   constexpr uint64_t kMostEntries = 1 << 12;
+  constexpr size_t kMostListed = 4 << 20;
   if (table.is_null()) return;
   const uint64_t count = std::min(count_at(table, 0), kMostEntries);
   for (uint64_t i = 0; i < count; ++i) {

@@ -19,11 +19,17 @@ constexpr uint64_t kCachedClass = 8;
 constexpr uint64_t kCachedMethod = 16;
 
 constexpr uint64_t kStringBytes = 24;
-constexpr uint64_t kIo = 16;            // RFile::fptr
-constexpr uint64_t kTableEntries = 48;  // st_table (st.h)
+constexpr uint64_t kIo = 16;  // RFile::fptr
 constexpr uint64_t kHashTable = RubyValue::user_flag(3);
 constexpr uint64_t kItemsInSlot = RubyValue::user_flag(1);  // of arrays and objects
 constexpr uint64_t kArrayItems = 32;
+// st_table (st.h)
+constexpr uint64_t kTableFirst = 32;  // of its entries, that is not deleted
+constexpr uint64_t kTableBound = 40;
+constexpr uint64_t kTableEntries = 48;
+constexpr uint64_t kEntryWords = 3;           // hash, key, value
+constexpr uint64_t kEntry = kEntryWords * 8;  // bytes
+constexpr uint64_t kDeleted = ~uint64_t{0};   // the hash of a deleted one: RESERVED_HASH_VAL
 }  // namespace
 
 RubyGraph::RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyTypes& types,
@@ -214,21 +220,17 @@ void RubyGraph::add_tables_of_machine(const AddressSpace& space, Address vm,
 // does not keep them alive, and every frozen literal and every String that is the key of a Hash is
 // in it.
 bool RubyGraph::has_interned(const StructBytes& table) const {
-  constexpr uint64_t kFirst = 32;  // st_table (st.h), as the next one
-  constexpr uint64_t kBound = 40;
   constexpr uint64_t kLookedAt = 256;
-  constexpr uint64_t kEntryWords = 3;                       // hash, key, value
   constexpr uint64_t kInterned = RubyValue::user_flag(17);  // RSTRING_FSTR
-  constexpr uint64_t kDeleted = ~uint64_t{0};               // RESERVED_HASH_VAL
-  const uint64_t first = table.word_at(kFirst);
-  const uint64_t bound = table.word_at(kBound);
+  const uint64_t first = table.word_at(kTableFirst);
+  const uint64_t bound = table.word_at(kTableBound);
   if (first >= bound) return false;
-  std::vector<std::byte> bytes(std::min(bound - first, kLookedAt) * kEntryWords * 8);
-  const Address entries = Address(table.word_at(kTableEntries)) + first * kEntryWords * 8;
-  bytes.resize(memory_.read(entries, bytes) / (kEntryWords * 8) * kEntryWords * 8);
+  std::vector<std::byte> bytes(std::min(bound - first, kLookedAt) * kEntry);
+  const Address entries = Address(table.word_at(kTableEntries)) + first * kEntry;
+  bytes.resize(memory_.read(entries, bytes) / kEntry * kEntry);
   const StructBytes words(bytes, 8);
   bool has_any = false;
-  for (uint64_t at = 0; at < bytes.size(); at += kEntryWords * 8) {
+  for (uint64_t at = 0; at < bytes.size(); at += kEntry) {
     if (words.word_at(at) == kDeleted) continue;
     const uint64_t key = words.word_at(at + 8);
     if (!RubyValue::is_object(key) || words.word_at(at + 16) != key) return false;
@@ -244,15 +246,12 @@ bool RubyGraph::has_interned(const StructBytes& table) const {
 void RubyGraph::add_table_parts(std::span<const std::byte> header) {
   constexpr uint64_t kCount = 16;  // st_table (st.h): of entries that are not deleted
   constexpr uint64_t kBins = 24;
-  constexpr uint64_t kFirst = 32;
-  constexpr uint64_t kBound = 40;
-  constexpr uint64_t kEntryWords = 3;  // hash, key, value
   constexpr uint64_t kMostEntries = uint64_t{1} << 32;
   constexpr unsigned kMostPower = 32;
   const StructBytes words(header, 8);
   const unsigned power = words.int_at(0) & 0xff;
-  const uint64_t first = words.word_at(kFirst);
-  const uint64_t bound = words.word_at(kBound);
+  const uint64_t first = words.word_at(kTableFirst);
+  const uint64_t bound = words.word_at(kTableBound);
   const uint64_t entries = words.word_at(kTableEntries);
   add_block(words.word_at(kBins), table_bins_, "Hash bins", ObjectClass::kNoReferences);
   if (entries == 0) return;
@@ -275,7 +274,6 @@ void RubyGraph::add_table_parts(std::span<const std::byte> header) {
 // Entries of a hash from `from` to before `to`.
 void RubyGraph::add_left_over(Address entries, uint64_t from, uint64_t to) {
   constexpr size_t kMost = 1 << 22;
-  constexpr uint64_t kEntry = 24;
   if (objects_.left_over.size() >= kMost) return;
   const uint64_t end = to == RuntimeObjects::LeftOver::kToEnd ? to : to * kEntry;
   objects_.left_over.push_back({entries, from * kEntry, end});
@@ -283,8 +281,6 @@ void RubyGraph::add_left_over(Address entries, uint64_t from, uint64_t to) {
 
 // A deleted entry has another hash, and its key and value are still there.
 void RubyGraph::add_deleted(Address entries, uint64_t first, uint64_t bound) {
-  constexpr uint64_t kDeleted = ~uint64_t{0};  // RESERVED_HASH_VAL
-  constexpr uint64_t kEntry = 24;
   constexpr uint64_t kTogether = 1 << 15;
   if (first != 0) add_left_over(entries, 0, first);
   uint64_t begin = bound;  // of deleted ones that follow each other; bound: there are none

@@ -34,6 +34,20 @@ std::map<BlockNumber, CopiedRow> rows_of(RubyObjects& objects) {
 
 using Blocks = std::vector<BlockNumber>;
 
+// Forty objects more that lead to `details`.
+Blocks add_sharers(HandmadeRuby& ruby) {
+  HandmadeHeap& heap = ruby.heap;
+  const TypeNumber type = heap.blocks[ruby.first].type;
+  Blocks more;
+  for (int i = 0; i < 40; ++i) {
+    more.push_back(heap.add(40, type));
+    heap.link(more.back(), 16, ruby.details);
+    ++heap.slots;
+  }
+  ruby.streams = heap.finish();
+  return more;
+}
+
 }  // namespace
 
 TEST_CASE("objects of Ruby refer to each other through blocks of malloc") {
@@ -90,16 +104,8 @@ TEST_CASE("roots lead to objects of Ruby, also through blocks") {
 
 TEST_CASE("a structure of very many objects is passed a bounded number of times") {
   HandmadeRuby ruby;
-  HandmadeHeap& heap = ruby.heap;
-  const TypeNumber type = heap.blocks[ruby.first].type;
-  std::vector<BlockNumber> more;
-  for (int i = 0; i < 40; ++i) {
-    more.push_back(heap.add(40, type));
-    heap.link(more.back(), 16, ruby.details);
-    ++heap.slots;
-  }
-  ruby.streams = heap.finish();
-  RubyObjects objects(ruby.streams, heap.streams);
+  const Blocks more = add_sharers(ruby);
+  RubyObjects objects(ruby.streams, ruby.heap.streams);
   auto rows = rows_of(objects);
   CHECK(rows[more[0]].references == Blocks{ruby.text});
   CHECK(rows[more[39]].references.empty());
@@ -107,17 +113,9 @@ TEST_CASE("a structure of very many objects is passed a bounded number of times"
 
 TEST_CASE("a buffer of Ruby's is passed however many objects lead to it") {
   HandmadeRuby ruby;
-  HandmadeHeap& heap = ruby.heap;
-  const TypeNumber type = heap.blocks[ruby.first].type;
-  heap.blocks[ruby.details].type = heap.add_type("Hash table", TypeSource::kRuntime);
-  std::vector<BlockNumber> more;
-  for (int i = 0; i < 40; ++i) {
-    more.push_back(heap.add(40, type));
-    heap.link(more.back(), 16, ruby.details);
-    ++heap.slots;
-  }
-  ruby.streams = heap.finish();
-  RubyObjects objects(ruby.streams, heap.streams);
+  ruby.heap.blocks[ruby.details].type = ruby.heap.add_type("Hash table", TypeSource::kRuntime);
+  const Blocks more = add_sharers(ruby);
+  RubyObjects objects(ruby.streams, ruby.heap.streams);
   auto rows = rows_of(objects);
   CHECK(rows[more[39]].references == Blocks{ruby.text});
 }
