@@ -21,7 +21,7 @@ uint32_t first_alike(
   const bool is_apart = place.name.empty() && place.kind != RootKind::kStack;
   return by_name
       .try_emplace({place.kind, is_register ? "" : place.module, is_register ? "" : name,
-                    is_apart ? place.begin.value() : 0},
+                    is_apart ? position_of(place) : 0},
                    number)
       .first->second;
 }

@@ -121,9 +121,10 @@ void add_owner(const ReferenceStreams& references, const StaleWords& stale,
   const RootPlace& owner = owning.places[leading - 1];
   const auto is_owner = [&](const Root& root) {
     const RootPlace& place = references.places[root.place];
+    const uint64_t position = position_of(place) + root.offset;
+    const uint64_t first = position_of(owner);
     return place.kind == owner.kind && place.name == owner.name && place.module == owner.module &&
-           (!place.name.empty() || (owner.begin <= place.begin + root.offset &&
-                                    place.begin + root.offset < owner.begin + owner.size));
+           (!place.name.empty() || (first <= position && position - first < owner.size));
   };
   if (std::any_of(paths.begin(), paths.end(),
                   [&](const HoldingPath& path) { return is_owner(roots[path.root]); })) {

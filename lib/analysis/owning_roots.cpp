@@ -281,18 +281,25 @@ void leave_to_variables(ReferenceGraph& graph, const BlockSet& of_variables) {
   }
 }
 
-// Of each place: the first one of the same kind, thread, module and name. Places without a name are
-// told apart by where they are, and so are variables of one name, of several files, unless one
-// begins where the other ends: the parts of one; of thread-local variables and frames, threads by
-// their families.
-std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
-                                    const std::vector<Thread>& threads) {
-  std::unordered_map<int32_t, int32_t> first_thread;  // of the same family
+// Of each thread: the first one of its family.
+std::unordered_map<int32_t, int32_t> first_of_family(const std::vector<Thread>& threads) {
+  std::unordered_map<int32_t, int32_t> first_thread;
   std::map<std::string, int32_t> thread_of_family;
   for (const Thread& thread : threads) {
     first_thread[thread.tid] =
         thread_of_family.try_emplace(thread_family(thread.name), thread.tid).first->second;
   }
+  return first_thread;
+}
+
+// Of each place: the first one of the same kind, thread, module and name. Places without a name are
+// told apart by their position, and those without roots, which tell_apart() left, are one with no
+// other. Variables of one name, of several files, are told apart by where they are, unless one
+// begins where the other ends: the parts of one. Threads of one family are one.
+std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
+                                    const std::vector<bool>& has_roots,
+                                    const std::vector<Thread>& threads) {
+  const std::unordered_map<int32_t, int32_t> first_thread = first_of_family(threads);
   const auto is_in_family = [](const RootPlace& place) {
     return place.kind == RootKind::kThreadLocal || place.kind == RootKind::kLocal ||
            (place.kind == RootKind::kStack && !place.name.empty());
@@ -301,7 +308,7 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
       by_name;
   std::map<std::pair<uint64_t, std::string_view>, uint64_t> begin_of_part;  // by end and name
   const auto begin_of = [&](const RootPlace& place) {
-    if (place.name.empty()) return place.begin.value();
+    if (place.name.empty()) return position_of(place);
     if (place.kind != RootKind::kVariable || place.size == 0) return uint64_t{0};
     const uint64_t begin = place.begin.value();
     const auto before = begin_of_part.find({begin, place.name});
@@ -313,6 +320,10 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
   first.reserve(places.size());
   for (uint32_t i = 0; i < places.size(); ++i) {
     const RootPlace& place = places[i];
+    if (place.name.empty() && !has_roots[i]) {
+      first.push_back(i);
+      continue;
+    }
     const std::string_view name =
         place.kind == RootKind::kLocal ? local_without_line(place.name) : place.name;
     const uint64_t begin = begin_of(place);
@@ -325,20 +336,22 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
   return first;
 }
 
-// Gives the roots of all places of a name to the first of them.
+// Gives the roots of all places of a name to the first of them. Without a name it becomes as large
+// as the largest: in some threads, fewer words of a variable may lead to blocks.
 void merge_by_name(OwningRoots& owning, const std::vector<Thread>& threads) {
-  const std::vector<uint32_t> first = first_of_name(owning.places, threads);
-  std::vector<bool> has_roots(first.size());
+  std::vector<bool> has_roots(owning.places.size());
+  for (const PlacedRoot& root : owning.roots) has_roots[root.place] = true;
+  const std::vector<uint32_t> first = first_of_name(owning.places, has_roots, threads);
   std::set<std::pair<uint32_t, int32_t>> threads_of_places;
-  for (PlacedRoot& root : owning.roots) {
-    if (!has_roots[root.place]) {
-      threads_of_places.emplace(first[root.place], owning.places[root.place].tid);
-    }
-    has_roots[root.place] = true;
-    root.place = first[root.place];
+  for (uint32_t i = 0; i < first.size(); ++i) {
+    if (!has_roots[i]) continue;
+    threads_of_places.emplace(first[i], owning.places[i].tid);
+    RootPlace& of_all = owning.places[first[i]];
+    if (of_all.name.empty()) of_all.size = std::max(of_all.size, owning.places[i].size);
   }
   owning.threads.resize(first.size());
   for (const auto& [place, tid] : threads_of_places) ++owning.threads[place];
+  for (PlacedRoot& root : owning.roots) root.place = first[root.place];
   std::sort(owning.roots.begin(), owning.roots.end());
   owning.roots.erase(std::unique(owning.roots.begin(), owning.roots.end()), owning.roots.end());
 }

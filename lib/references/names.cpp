@@ -16,6 +16,11 @@ const char* to_string(RootKind kind) {
   return "unknown";
 }
 
+uint64_t position_of(const RootPlace& place) {
+  const bool is_at_offset = place.kind == RootKind::kThreadLocal && !place.module.empty();
+  return is_at_offset ? place.module_offset : place.begin.value();
+}
+
 bool is_class_object(const BlockType& type) {
   if (type.source != TypeSource::kRuntime) return false;
   if (type.builtin.empty()) return type.part == kClassPart;

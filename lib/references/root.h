@@ -45,6 +45,10 @@ struct RootPlace {
   bool operator==(const RootPlace&) const = default;
 };
 
+// What tells a place without a name from others of its kind and module: of a thread-local variable
+// of a module its offset there, which is the same in each thread; else where it lies.
+uint64_t position_of(const RootPlace& place);
+
 struct Root {
   uint32_t place = 0;   // index into the list of places
   uint64_t offset = 0;  // of the word, from the place's begin

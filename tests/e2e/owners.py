@@ -2,7 +2,7 @@
 """owners against a program that counts what each of its containers keeps: owners.py HEAPSNAP HOLDER STRIPPED_HOLDER
 
 By name with symbols, by module and offset without; live, from a snapshot and, where there is gcore, from a core. Each
-amount must agree within one percent."""
+amount must agree within one percent. A thread-local variable of several threads is one owner, also without a name."""
 
 import json
 import os
@@ -11,6 +11,10 @@ import sys
 import tempfile
 
 import reference_sources
+
+
+# Of the thread-local variables.
+THREADS = {"(anonymous namespace)::t_names": 1, "(anonymous namespace)::t_events": 1, "(anonymous namespace)::t_parts": 4}
 
 
 def owners_of(heapsnap, source):
@@ -41,6 +45,18 @@ def check(heapsnap, source, said, has_symbols):
         taken.add(found[0])
         for told, true in ((owner["retained_bytes"], used), (owner["retained_blocks"], blocks)):
             assert abs(told - true) * 100 <= true, (source, name, owner, used, blocks)
+        if kind == "thread-local":
+            assert owner.get("threads", 1) == THREADS[name], (source, name, owner)
+            assert ("tid" in owner) == (THREADS[name] == 1), (source, name, owner)
+    check_text(heapsnap, source)
+
+
+def check_text(heapsnap, source):
+    done = subprocess.run([heapsnap, "owners", source, "--depth", "0"], capture_output=True, text=True,
+                          env={**os.environ, "COLUMNS": "120"})
+    assert done.returncode == 0, (source, done.stderr)
+    of_four = [line for line in done.stdout.splitlines() if "thread-local of 4 threads" in line]
+    assert len(of_four) == 1, (source, of_four, done.stdout)
 
 
 def main():
@@ -55,7 +71,7 @@ def main():
                     break
                 name, offset, size, used, blocks = rest.rsplit(" ", 4)
                 said.append((kind, name, int(offset, 16), int(size), int(used), int(blocks)))
-            assert len(said) == 13, said
+            assert len(said) == 14, said
             try:
                 sources = reference_sources.sources_of(heapsnap, process.pid, folder)
                 for source in sources:

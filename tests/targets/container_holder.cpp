@@ -5,7 +5,8 @@
 // Says, and then waits for the end of its standard input:
 //
 //   variable g_orders 0x8660 48 864000 12000      kind, name, address in the file, its size, usable
-//   thread-local t_names 0x8140 24 347080 3001    bytes and the blocks that it keeps
+//   thread-local t_names 0x8140 24 347080 3001    bytes and the blocks that it keeps; t_parts keeps
+//                                                 them in four threads
 //   stack serve_batch 0x0 0 419080 4001           by the function whose frame holds it
 //   ready
 #include <link.h>
@@ -120,11 +121,15 @@ void fill_connections() {
 thread_local std::vector<String<10>, Counting<String<10>, 10>> t_names;
 thread_local std::list<uint64_t, Counting<uint64_t, 11>> t_events;
 
+thread_local std::vector<String<13>, Counting<String<13>, 13>> t_parts;
+
 std::string long_text(int number) {
   return "a text that is too long to be kept in the string itself: " + std::to_string(number);
 }
 
 pthread_barrier_t g_filled;
+constexpr unsigned kPartThreads = 4;
+pthread_mutex_t g_one_counts = PTHREAD_MUTEX_INITIALIZER;
 
 [[gnu::noinline]] void fill_thread_locals() {
   for (int i = 0; i < 3000; ++i) t_names.emplace_back(long_text(i).c_str());
@@ -132,6 +137,18 @@ pthread_barrier_t g_filled;
 }
 void* keep_thread_locals(void* /*unused*/) {
   fill_thread_locals();
+  pthread_barrier_wait(&g_filled);
+  pause();
+  return nullptr;
+}
+
+[[gnu::noinline]] void fill_parts() {
+  pthread_mutex_lock(&g_one_counts);
+  for (int i = 0; i < 1000; ++i) t_parts.emplace_back(long_text(i).c_str());
+  pthread_mutex_unlock(&g_one_counts);
+}
+void* keep_parts(void* /*unused*/) {
+  fill_parts();
   pthread_barrier_wait(&g_filled);
   pause();
   return nullptr;
@@ -228,6 +245,7 @@ void say(const char* kind, const char* name, FilePlace place, int container) {
   say("variable", "(anonymous namespace)::g_connections", place_of(g_connections), 9);
   say("thread-local", "(anonymous namespace)::t_names", thread_local_place_of(t_names), 10);
   say("thread-local", "(anonymous namespace)::t_events", thread_local_place_of(t_events), 11);
+  say("thread-local", "(anonymous namespace)::t_parts", thread_local_place_of(t_parts), 13);
   say("stack", "serve_batch", {0, 0}, 12);
   std::puts("ready");
   std::fflush(stdout);
@@ -238,9 +256,12 @@ void say(const char* kind, const char* name, FilePlace place, int container) {
 int main() {
   fill_variables();
   pthread_t thread;
-  pthread_barrier_init(&g_filled, nullptr, 3);
+  pthread_barrier_init(&g_filled, nullptr, 3 + kPartThreads);
   pthread_create(&thread, nullptr, keep_thread_locals, nullptr);
   pthread_create(&thread, nullptr, serve_batch, nullptr);
+  for (unsigned i = 0; i < kPartThreads; ++i) {
+    pthread_create(&thread, nullptr, keep_parts, nullptr);
+  }
   pthread_barrier_wait(&g_filled);
   wipe_stack();
   say_all();

@@ -125,6 +125,30 @@ TEST_CASE("the way from what owns a block is among those that are shown") {
   CHECK(places(4).ends_with("task in load() at app.py:3, app.LOOP, "));
 }
 
+TEST_CASE("the way from an owner without a name is shown in whichever of its threads it begins") {
+  HandmadeHeap heap;
+  BlockNumber wanted = 0;
+  for (int tid = 1; tid <= 2; ++tid) {
+    const uint32_t storage = heap.add_place(RootKind::kThreadLocal, "", tid);
+    heap.streams.places[storage].module = "/opt/server";
+    heap.streams.places[storage].module_offset = 0x3d00;
+    const BlockNumber list = heap.add(24);
+    heap.hold(storage, list, 0x10);
+    wanted = heap.add(56);
+    heap.link(list, 0, wanted);
+  }
+  const uint32_t frame = heap.add_place(RootKind::kStack, "work", 2);
+  heap.hold(frame, wanted);
+  const SnapshotStreams streams = heap.finish();
+  heap.snapshot.metadata.threads = {{1, "worker", {}}, {2, "worker", {}}};
+  const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), 1);
+  REQUIRE(held);
+  REQUIRE(held->paths.size() == 1);
+  const RootPlace& place = heap.streams.places[held->paths[0].place];
+  CHECK(place.kind == RootKind::kThreadLocal);
+  CHECK(place.tid == 2);
+}
+
 TEST_CASE("ways by words that may be stale come last, and say so") {
   HandmadeHeap heap;
   const uint32_t near = heap.add_place(RootKind::kVariable, "near");

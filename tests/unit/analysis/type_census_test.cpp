@@ -110,6 +110,19 @@ TEST_CASE("blocks of unknown type are what a type holds at a place") {
   CHECK(lost->own == Tally{1, 104});
 }
 
+TEST_CASE("what thread-local storage without names holds in several threads is one row") {
+  HandmadeHeap heap;
+  for (int tid = 1; tid <= 3; ++tid) {
+    const uint32_t storage = heap.add_place(RootKind::kThreadLocal, "", tid);
+    heap.streams.places[storage].module = "/opt/server";
+    heap.streams.places[storage].module_offset = 0x3d00;
+    heap.hold(storage, heap.add(1016), 0x10);
+  }
+  const TypeCensus census = take_type_census(heap.finish(), heap.streams);
+  REQUIRE(census.unknown.size() == 1);
+  CHECK(census.unknown[0].own == Tally{3, 3 * 1016});
+}
+
 TEST_CASE("the nodes of a list are one row, whatever holds the first") {
   HandmadeHeap heap;
   const TypeNumber list = heap.add_type("List");
