@@ -1,5 +1,7 @@
 #include "analysis/block_facts.h"
 
+#include <algorithm>
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -40,6 +42,22 @@ BlockSet blocks_with_references(const ReferenceGraph& graph) {
     if (!graph.targets(block).empty()) result.insert(block);
   }
   return result;
+}
+
+BlockSet blocks_of_types(const ReferenceStreams& references, BlockNumber blocks,
+                         bool (*belongs)(const BlockType&)) {
+  BlockSet found(blocks);
+  std::vector<bool> belonging;
+  for (const BlockType& type : references.types) belonging.push_back(belongs(type));
+  if (std::ranges::find(belonging, true) == belonging.end()) return found;
+  references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+    for (size_t i = 0; i < types.size() && first + i < blocks; ++i) {
+      if (types[i] < belonging.size() && belonging[types[i]]) {
+        found.insert(static_cast<BlockNumber>(first + i));
+      }
+    }
+  });
+  return found;
 }
 
 LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks) {

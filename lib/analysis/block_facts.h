@@ -61,6 +61,10 @@ BlockNumber count_blocks(const SnapshotStreams& streams);
 // Those that point to any.
 BlockSet blocks_with_references(const ReferenceGraph& graph);
 
+// Of `blocks` blocks, those of a type of which `belongs` is true.
+BlockSet blocks_of_types(const ReferenceStreams& references, BlockNumber blocks,
+                         bool (*belongs)(const BlockType&));
+
 // Of `blocks` blocks. Those past the end of what the snapshot says are of unknown type.
 LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks);
 

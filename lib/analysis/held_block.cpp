@@ -35,6 +35,38 @@ std::optional<BlockFacts> find_block(const SnapshotStreams& streams, Address add
 
 using PairOfBlocks = std::pair<BlockNumber, BlockNumber>;
 
+// Words by which a block may not be held: those that may be left over (stale_words.h), and those
+// that point into a block of a memory context, which its context alone holds. What they once pointed
+// to may have been given back to the context, and given out again.
+class DoubtfulWords {
+ public:
+  DoubtfulWords(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word)
+      : stale_(references, sizes, word),
+        contexts_(blocks_of_types(references, static_cast<BlockNumber>(sizes.size()),
+                                  is_context_block)) {}
+  bool contains(const ReferenceBatch& batch, uint64_t source, size_t i) const {
+    return stale_.contains(source, batch.offsets[i], batch.targets[i]) ||
+           is_into_context(batch.targets[i], batch.interior[i] != 0);
+  }
+  // `roots`: of blocks that there are.
+  std::vector<bool> of_roots(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
+                             const std::vector<Thread>& threads) const {
+    std::vector<bool> result = stale_roots(roots, places, threads);
+    for (size_t i = 0; i < roots.size(); ++i) {
+      if (is_into_context(roots[i].target, roots[i].interior)) result[i] = true;
+    }
+    return result;
+  }
+
+ private:
+  bool is_into_context(BlockNumber target, bool interior) const {
+    return interior && target < contexts_.blocks() && contexts_.contains(target);
+  }
+
+  StaleWords stale_;
+  BlockSet contexts_;
+};
+
 // Where the first of two blocks points to the second.
 class WhereHeld final : public ReferenceSink {
  public:
@@ -43,8 +75,8 @@ class WhereHeld final : public ReferenceSink {
     bool interior = false;
     bool may_be_stale = false;
   };
-  WhereHeld(const std::set<PairOfBlocks>& wanted, const StaleWords& stale)
-      : wanted_(wanted), stale_(stale) {}
+  WhereHeld(const std::set<PairOfBlocks>& wanted, const DoubtfulWords& doubtful)
+      : wanted_(wanted), doubtful_(doubtful) {}
 
   void on_references(const ReferenceBatch& batch) override {
     size_t begin = 0;
@@ -68,31 +100,31 @@ class WhereHeld final : public ReferenceSink {
     const PairOfBlocks pair{source, batch.targets[word]};
     if (!wanted_.contains(pair)) return;
     const Word found{batch.offsets[word], batch.interior[word] != 0,
-                     stale_.contains(source, batch.offsets[word], batch.targets[word])};
+                     doubtful_.contains(batch, source, word)};
     Word& known = words_.try_emplace(pair, found).first->second;
     if (known.may_be_stale && !found.may_be_stale) known = found;
   }
 
   const std::set<PairOfBlocks>& wanted_;
-  const StaleWords& stale_;
+  const DoubtfulWords& doubtful_;
   std::map<PairOfBlocks, Word> words_;
 };
 
 // The ways by words that are in use, and then, as far as there is room, those from other places by
 // any words.
-std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const StaleWords& stale,
+std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const DoubtfulWords& doubtful,
                                   const ReferenceGraph& all_sources, const std::vector<Root>& roots,
-                                  const std::vector<bool>& is_stale_root, BlockNumber block,
+                                  const std::vector<bool>& is_doubtful_root, BlockNumber block,
                                   size_t limit) {
   std::vector<uint32_t> fresh;  // indices into `roots`
   std::vector<Root> fresh_roots;
   for (uint32_t i = 0; i < roots.size(); ++i) {
-    if (is_stale_root[i]) continue;
+    if (is_doubtful_root[i]) continue;
     fresh.push_back(i);
     fresh_roots.push_back(roots[i]);
   }
-  const auto is_fresh = [&stale](const ReferenceBatch& batch, uint64_t source, size_t i) {
-    return !stale.contains(source, batch.offsets[i], batch.targets[i]);
+  const auto is_fresh = [&doubtful](const ReferenceBatch& batch, uint64_t source, size_t i) {
+    return !doubtful.contains(batch, source, i);
   };
   std::vector<HoldingPath> paths =
       holding_paths(reversed(graph_of_some(references, is_fresh)), fresh_roots, block, limit);
@@ -110,9 +142,9 @@ std::vector<HoldingPath> paths_to(const ReferenceStreams& references, const Stal
 
 // Puts the shortest way from what owns the block, as owners counts, among the others, if it is one
 // root alone: `limit` roots may be nearer.
-void add_owner(const ReferenceStreams& references, const StaleWords& stale,
+void add_owner(const ReferenceStreams& references, const DoubtfulWords& doubtful,
                const OwnedBlocks& owned, const BlockSizes& sizes, const std::vector<Root>& roots,
-               const std::vector<bool>& is_stale_root, BlockNumber block, size_t limit,
+               const std::vector<bool>& is_doubtful_root, BlockNumber block, size_t limit,
                std::vector<HoldingPath>& paths) {
   const OwningRoots& owning = owned.owning;
   const uint32_t leading =
@@ -133,12 +165,12 @@ void add_owner(const ReferenceStreams& references, const StaleWords& stale,
   std::vector<uint32_t> of_owner;  // indices into `roots`
   std::vector<Root> owner_roots;
   for (uint32_t i = 0; i < roots.size(); ++i) {
-    if (is_stale_root[i] || !is_owner(roots[i])) continue;
+    if (is_doubtful_root[i] || !is_owner(roots[i])) continue;
     of_owner.push_back(i);
     owner_roots.push_back(roots[i]);
   }
-  const auto is_fresh = [&stale](const ReferenceBatch& batch, uint64_t source, size_t i) {
-    return !stale.contains(source, batch.offsets[i], batch.targets[i]);
+  const auto is_fresh = [&doubtful](const ReferenceBatch& batch, uint64_t source, size_t i) {
+    return !doubtful.contains(batch, source, i);
   };
   std::vector<HoldingPath> found =
       holding_paths(reversed(graph_of_some(references, is_fresh)), owner_roots, block, 1);
@@ -195,14 +227,14 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   });
   const unsigned word = word_size(streams.metadata->process.machine);
   const BlockColumns columns = read_block_columns(streams, std::nullopt);
-  const StaleWords stale(references, columns.sizes, word);
-  const std::vector<bool> is_stale_root =
-      stale_roots(roots, references.places, streams.metadata->threads);
+  const DoubtfulWords doubtful(references, columns.sizes, word);
+  const std::vector<bool> is_doubtful_root =
+      doubtful.of_roots(roots, references.places, streams.metadata->threads);
   std::vector<HoldingPath> paths;
   std::vector<BlockNumber> sources;
   {
     const ReferenceGraph back = reversed(graph);
-    paths = paths_to(references, stale, back, roots, is_stale_root, number, limit);
+    paths = paths_to(references, doubtful, back, roots, is_doubtful_root, number, limit);
     if (number < back.blocks()) {
       const std::span<const BlockNumber> all = back.targets(number);
       sources.assign(all.begin(), all.end());
@@ -222,7 +254,8 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
     const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
     std::vector<BlockNumber> starts;
     for (const PlacedRoot& root : owned.owning.roots) starts.push_back(root.target);
-    add_owner(references, stale, owned, columns.sizes, roots, is_stale_root, number, limit, paths);
+    add_owner(references, doubtful, owned, columns.sizes, roots, is_doubtful_root, number, limit,
+              paths);
     result.retained = retained_by(streams, owned.graph, starts, number, false);
   } else if (has_collector(streams)) {
     const OwnedBlocks owned = owned_blocks(streams, references, columns.sizes);
@@ -236,7 +269,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
       pairs.emplace(path.blocks[i - 1], path.blocks[i]);
     }
   }
-  WhereHeld words(pairs, stale);
+  WhereHeld words(pairs, doubtful);
   references.read_references(words);
 
   std::map<BlockNumber, BlockFacts> facts;
@@ -266,7 +299,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
     const Root& root = roots[path.root];
     HeldPath held{root.place, {}};
     held.steps.push_back({facts[path.blocks.front()], root.offset, root.interior,
-                          static_cast<bool>(is_stale_root[path.root])});
+                          static_cast<bool>(is_doubtful_root[path.root])});
     for (size_t i = 1; i < path.blocks.size(); ++i) {
       held.steps.push_back(step_between(path.blocks[i - 1], path.blocks[i], path.blocks[i]));
     }

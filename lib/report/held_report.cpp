@@ -24,6 +24,15 @@ bool may_be_stale(const HeldPath& path) {
                      [](const HeldStep& step) { return step.may_be_stale; });
 }
 
+// Whether one of its words is doubtful since it points into a block of a memory context.
+bool is_into_context(const ReferenceReportInput& input, const HeldPath& path) {
+  const std::vector<BlockType>& types = input.references.types;
+  return std::any_of(path.steps.begin(), path.steps.end(), [&](const HeldStep& step) {
+    return step.may_be_stale && step.interior && step.block.type < types.size() &&
+           is_context_block(types[step.block.type]);
+  });
+}
+
 bool is_nameless_variable(const RootPlace& place) {
   return place.name.empty() &&
          (place.kind == RootKind::kVariable || place.kind == RootKind::kThreadLocal);
@@ -209,6 +218,15 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
                 "runtime of which it is not known where it ends. It is probably left over from "
                 "earlier use.",
                 width);
+    const bool some_into_context =
+        std::any_of(held.paths.begin(), held.paths.end(),
+                    [&](const HeldPath& path) { return is_into_context(input, path); });
+    if (some_into_context) {
+      print_lines(out, "  ",
+                  "So may be a word that points into a memory context's block: only its context "
+                  "holds that block.",
+                  width);
+    }
   }
   print_next(out, "To see how much each root holds:", "heapsnap owners " + source_word(input), ink,
              width);

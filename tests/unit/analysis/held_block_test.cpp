@@ -183,6 +183,39 @@ TEST_CASE("ways by words that may be stale come last, and say so") {
   CHECK(held->paths[2].steps[2].may_be_stale);
 }
 
+TEST_CASE("a word into a memory context's block may be stale: its context holds it") {
+  HandmadeHeap heap;
+  const TypeNumber contexts = heap.add_type("ExecutorState (memory context)", TypeSource::kRuntime);
+  heap.streams.types.back().part = kContextPart;
+  const uint32_t context = heap.add_place(RootKind::kGlobal, "memory context ExecutorState");
+  const uint32_t variable = heap.add_place(RootKind::kVariable, "plpgsql_Datums");
+  const uint32_t first = heap.add_place(RootKind::kVariable, "CurrentMemoryContext");
+  const BlockNumber other = heap.add(1016);
+  const BlockNumber block = heap.add(8200, contexts);
+  const BlockNumber second = heap.add(16392, contexts);
+  heap.hold(context, block);
+  heap.hold(first, block);
+  heap.link(block, 0xd8, second);
+  heap.hold(variable, block);
+  heap.roots.back().interior = true;
+  const uint32_t cache = heap.add_place(RootKind::kVariable, "cache");
+  heap.hold(cache, other);
+  heap.link(other, 64, second, true);
+  const SnapshotStreams streams = heap.finish();
+  const auto held = explain_block(streams, heap.streams, heap.address_of(second), 10);
+  REQUIRE(held);
+  REQUIRE(held->paths.size() == 4);
+  for (const size_t way : {0, 1}) {
+    CHECK((held->paths[way].place == context || held->paths[way].place == first));
+    for (const HeldStep& step : held->paths[way].steps) CHECK(!step.may_be_stale);
+  }
+  CHECK(held->paths[2].place == variable);
+  CHECK(held->paths[2].steps[0].may_be_stale);
+  CHECK(held->paths[3].place == cache);
+  CHECK(!held->paths[3].steps[0].may_be_stale);
+  CHECK(held->paths[3].steps[1].may_be_stale);
+}
+
 TEST_CASE("of a stack of values whose end is not known, a word may be stale") {
   HandmadeHeap heap;
   const uint32_t perhaps =
