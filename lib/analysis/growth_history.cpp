@@ -60,6 +60,7 @@ void add_types(const SnapshotStreams& streams, const ReferenceStreams& reference
   const auto types = read_types(references, static_cast<BlockNumber>(columns.sizes.size()));
   std::vector<uint64_t> sums(references.types.size());
   for (BlockNumber block = 0; block < types.size(); ++block) {
+    if (columns.is_mallocs_own(block)) continue;
     if (types[block] < sums.size()) sums[types[block]] += columns.sizes[block];
   }
   for (size_t type = 1; type < sums.size(); ++type) {

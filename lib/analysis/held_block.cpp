@@ -150,13 +150,17 @@ void add_owner(const ReferenceStreams& references, const DoubtfulWords& doubtful
   const uint32_t leading =
       find_leading_roots(owned.graph, owning.roots, owning.places.size(), sizes).of_blocks[block];
   if (leading == LeadingRoots::kNobody || LeadingRoots::is_several(leading)) return;
-  const RootPlace& owner = owning.places[leading - 1];
+  std::vector<uint32_t> parts;  // the places that are one with the owner
+  for (uint32_t place = 0; place < owning.first.size(); ++place) {
+    if (owning.first[place] == leading - 1) parts.push_back(place);
+  }
   const auto is_owner = [&](const Root& root) {
-    const RootPlace& place = references.places[root.place];
-    const uint64_t position = position_of(place) + root.offset;
-    const uint64_t first = position_of(owner);
-    return place.kind == owner.kind && place.name == owner.name && place.module == owner.module &&
-           (!place.name.empty() || (first <= position && position - first < owner.size));
+    const Address word = references.places[root.place].begin + root.offset;
+    return std::ranges::any_of(parts, [&](uint32_t part) {
+      if (part < references.places.size()) return part == root.place;
+      const RootPlace& told_apart = owning.places[part];
+      return told_apart.begin <= word && word - told_apart.begin < told_apart.size;
+    });
   };
   if (std::any_of(paths.begin(), paths.end(),
                   [&](const HoldingPath& path) { return is_owner(roots[path.root]); })) {
@@ -214,6 +218,11 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
   if (!found) return std::nullopt;
   HeldBlock result;
   result.block = *found;
+  const std::vector<ThreadCache>& caches = streams.metadata->heap.thread_caches;
+  result.block.is_thread_cache =
+      found->is_mallocs_own && std::ranges::any_of(caches, [&](const ThreadCache& cache) {
+        return cache.tcache == found->address;
+      });
   result.offset = address - found->address;
   const BlockNumber number = found->number;
 
@@ -287,7 +296,7 @@ std::optional<HeldBlock> explain_block(const SnapshotStreams& streams,
     }
   });
 
-  result.block = facts[number];
+  result.block.type = facts[number].type;
   const auto step_between = [&](BlockNumber source, BlockNumber target, BlockNumber shown) {
     const WhereHeld::Word where = words.at(source, target);
     return HeldStep{facts[shown], where.offset * word, where.interior, where.may_be_stale};

@@ -20,7 +20,8 @@ struct BlockFacts {
   uint64_t bytes = 0;  // usable
   uint32_t stack = 0;  // of a tracked process; 0: none that is known
   TypeNumber type = 0;
-  bool is_mallocs_own = false;
+  bool is_mallocs_own = false;   // SnapshotBlock's
+  bool is_thread_cache = false;  // and of that sort
 };
 
 struct HeldStep {

@@ -341,7 +341,8 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
 void merge_by_name(OwningRoots& owning, const std::vector<Thread>& threads) {
   std::vector<bool> has_roots(owning.places.size());
   for (const PlacedRoot& root : owning.roots) has_roots[root.place] = true;
-  const std::vector<uint32_t> first = first_of_name(owning.places, has_roots, threads);
+  owning.first = first_of_name(owning.places, has_roots, threads);
+  const std::vector<uint32_t>& first = owning.first;
   std::set<std::pair<uint32_t, int32_t>> threads_of_places;
   for (uint32_t i = 0; i < first.size(); ++i) {
     if (!has_roots[i]) continue;
@@ -402,7 +403,7 @@ std::vector<bool> stale_roots(const std::vector<Root>& roots, const std::vector<
 OwningRoots owning_roots(std::vector<Root> roots, const std::vector<RootPlace>& places,
                          const std::vector<Thread>& threads, ReferenceGraph& graph,
                          const BlockSizes& sizes, unsigned word) {
-  OwningRoots result{places, {}, {}, BlockSet(graph.blocks())};
+  OwningRoots result{places, {}, {}, {}, BlockSet(graph.blocks())};
   tell_apart(roots, result.places, graph, sizes, word);
   const Ranks ranks(result.places, threads);
   std::stable_sort(roots.begin(), roots.end(),

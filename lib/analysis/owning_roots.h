@@ -52,6 +52,7 @@ struct OwningRoots {
   // offset of a module, frames of one function and its local variables, at whatever line, are one
   // in all threads of one family (thread_family.h).
   std::vector<uint32_t> threads;
+  std::vector<uint32_t> first;    // by place: that first one
   std::vector<PlacedRoot> roots;  // ascending, each once
   BlockSet reached;               // by any root
 };

@@ -9,7 +9,7 @@
 // order of address. Its class says where the object begins in it and which of its words are no
 // references: links of the collector's own, characters, what it does not keep alive.
 //
-// An address is looked up in a table of pages: one place of it, 32 bytes of the page's bits.
+// An address is looked up in a table of pages: one place of it, and one cell of the page's bits.
 #pragma once
 
 #include <algorithm>

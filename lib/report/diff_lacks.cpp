@@ -68,8 +68,10 @@ class LackPage {
     std::string why;
     switch (lack) {
       case DiffLack::kReferences:
-        why = fmt::format("{} without references between blocks ({}). While the process runs:",
-                          without.size() == 1 ? "is" : "are", printable(last.why_no_references));
+        why = fmt::format(
+            "{} without references between blocks ({}). {}:", without.size() == 1 ? "is" : "are",
+            printable(last.why_no_references),
+            last.method == FreezeMethod::kCore ? "From the same core" : "While the process runs");
         break;
       case DiffLack::kStacks:
         why = fmt::format("{} of a process that was not tracked{}",

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/block_facts.h"
+#include "analysis/garbage.h"
 #include "analysis/owning_roots.h"
 #include "analysis/reachability.h"
 #include "report/digits.h"
@@ -36,9 +37,9 @@ constexpr uint64_t kNodeFields = 7;
 enum NodeType : uint8_t { kHidden = 0, kObject = 3, kNative = 8, kSynthetic = 9 };
 constexpr uint64_t kElementEdge = 1;
 
+// Below the first node: "(GC roots)", "(leaked)", "(garbage)".
 constexpr uint64_t kGcRootsNode = 1;
-constexpr uint64_t kLeakedNode = 2;
-constexpr uint64_t kFirstPlaceNode = 3;
+constexpr uint64_t kFirstPlaceNode = 4;
 
 // The texts that nodes are called by, each once.
 class Names {
@@ -81,9 +82,17 @@ struct Graph {
   LargeArray<TypeNumber> types;
   std::vector<Root> roots;  // by place
   std::vector<BlockNumber> leaked_heads;
+  std::vector<BlockNumber> garbage_heads;
   LargeArray<uint32_t> reference_counts;
   uint64_t references = 0;
 };
+
+// Those that all of `rest` can be reached from.
+std::vector<BlockNumber> heads_of(const ReferenceGraph& graph, const BlockSet& rest) {
+  BlockSet others(graph.blocks());
+  rest.each_missing([&](BlockNumber block) { others.insert(block); });
+  return sources_of_rest(graph, others);
+}
 
 Graph read_graph_of(const SnapshotStreams& streams, const ReferenceStreams& references) {
   Graph all;
@@ -92,7 +101,13 @@ Graph read_graph_of(const SnapshotStreams& streams, const ReferenceStreams& refe
   all.roots = checked_roots(references, blocks);
   const ReferenceGraph graph = read_graph(references);
   require_block_count(graph.blocks(), blocks);
-  all.leaked_heads = sources_of_rest(graph, reachable_blocks(graph, targets_of(all.roots)));
+  BlockSet not_leaked = reachable_blocks(graph, targets_of(all.roots));
+  const BlockSet garbage = garbage_of(streams, references, graph, not_leaked);
+  all.garbage_heads = heads_of(graph, garbage);
+  for (BlockNumber block = 0; block < garbage.blocks(); ++block) {
+    if (garbage.contains(block)) not_leaked.insert(block);
+  }
+  all.leaked_heads = sources_of_rest(graph, not_leaked);
   all.types = read_types(references, blocks);
   all.references = graph.references();
   all.reference_counts = LargeArray<uint32_t>(blocks);
@@ -117,8 +132,8 @@ class GraphFile {
 
   void write() {
     const uint64_t blocks = graph_.columns.sizes.size();
-    const uint64_t edges =
-        2 + places() + graph_.leaked_heads.size() + graph_.roots.size() + graph_.references;
+    const uint64_t edges = kFirstPlaceNode - 1 + places() + graph_.leaked_heads.size() +
+                           graph_.garbage_heads.size() + graph_.roots.size() + graph_.references;
     out_.write(
         fmt::format("{{\"snapshot\":{{\"meta\":{},\"node_count\":{},\"edge_count\":{},"
                     "\"trace_function_count\":0}},\n\"nodes\":[",
@@ -152,9 +167,10 @@ class GraphFile {
 
   void write_nodes() {
     Numbers nodes(out_);
-    put_node(nodes, kSynthetic, "", 0, 2);
+    put_node(nodes, kSynthetic, "", 0, kFirstPlaceNode - 1);
     put_node(nodes, kSynthetic, "(GC roots)", 0, places());
     put_node(nodes, kSynthetic, "(leaked)", 0, graph_.leaked_heads.size());
+    put_node(nodes, kSynthetic, "(garbage)", 0, graph_.garbage_heads.size());
     auto root = graph_.roots.begin();
     for (uint32_t place = 0; place < places(); ++place) {
       const auto begin = root;
@@ -197,19 +213,25 @@ class GraphFile {
 
   void write_edges() {
     Numbers edges(out_);
-    edges.put({kElementEdge, 0, kGcRootsNode * kNodeFields});
-    edges.put({kElementEdge, 1, kLeakedNode * kNodeFields});
+    for (uint64_t i = 0; i + 1 < kFirstPlaceNode; ++i) {
+      edges.put({kElementEdge, i, (kGcRootsNode + i) * kNodeFields});
+    }
     for (uint64_t place = 0; place < places(); ++place) {
       edges.put({kElementEdge, place, (kFirstPlaceNode + place) * kNodeFields});
     }
-    for (uint64_t i = 0; i < graph_.leaked_heads.size(); ++i) {
-      edges.put({kElementEdge, i, node_of(graph_.leaked_heads[i])});
-    }
+    put_heads(edges, graph_.leaked_heads);
+    put_heads(edges, graph_.garbage_heads);
     for (const Root& root : graph_.roots) {
       edges.put({kElementEdge, root.offset, node_of(root.target)});
     }
     BlockEdges blocks(edges, first_block(), word_);
     input_.references.read_references(blocks);
+  }
+
+  void put_heads(Numbers& edges, const std::vector<BlockNumber>& heads) {
+    for (uint64_t i = 0; i < heads.size(); ++i) {
+      edges.put({kElementEdge, i, node_of(heads[i])});
+    }
   }
 
   uint64_t node_of(BlockNumber block) const { return (first_block() + block) * kNodeFields; }

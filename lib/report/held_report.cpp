@@ -188,7 +188,12 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
                           count_text(held.retained.count, "block", "blocks")),
               width);
   if (held.block.is_mallocs_own) {
-    print_lines(out, "  state     ", "in use by malloc itself: a thread's cache (tcache)", width);
+    print_lines(
+        out, "  state     ",
+        held.block.is_thread_cache
+            ? "in use by malloc itself: a thread's cache (tcache)"
+            : "a page of a language runtime's heap: the objects in it count, and not the page",
+        width);
   }
   if (held.block.stack != 0) {
     out.write("\n" + ink.bold("Allocated by") + "\n");
@@ -196,9 +201,10 @@ void print_held_block(Writer& out, const ReferenceReportInput& input, const Held
   }
   const std::string address = address_text(held.block.address);
   if (held.paths.empty()) {
-    const char* const state =
-        held.is_garbage ? "garbage, which the next full garbage collection frees" : "leaked";
-    out.write("\n" + ink.bold(fmt::format("No root leads to it: it is {}", state)) + "\n");
+    const char* state = ": it is leaked";
+    if (held.is_garbage) state = ": it is garbage, which the next full garbage collection frees";
+    if (held.block.is_mallocs_own) state = "";
+    out.write("\n" + ink.bold(fmt::format("No root leads to it{}", state)) + "\n");
     print_sources(out, input, held, width);
     print_next_of_leaked(out, input, held, ink, width);
     return;
@@ -238,8 +244,8 @@ void print_json_held_block(Writer& out, const ReferenceReportInput& input, const
   write_json_reference_head(json, "why", input);
   write_json_facts(json, input, held.block);
   json.member("offset", held.offset);
-  json.member("thread_cache", held.block.is_mallocs_own);
-  json.member("leaked", held.paths.empty() && !held.is_garbage);
+  json.member("thread_cache", held.block.is_thread_cache);
+  json.member("leaked", held.paths.empty() && !held.is_garbage && !held.block.is_mallocs_own);
   json.member("garbage", held.is_garbage);
   json.member("retained_blocks", held.retained.count);
   json.member("retained_bytes", held.retained.bytes);
@@ -248,7 +254,7 @@ void print_json_held_block(Writer& out, const ReferenceReportInput& input, const
   json.begin_array();
   for (const HeldPath& path : held.paths) {
     json.begin_object();
-    write_json_root(json, input.references.places[path.place]);
+    write_json_root(json, start_of(input, path));
     json.key("steps");
     json.begin_array();
     for (const HeldStep& step : path.steps) write_json_step(json, input, step);

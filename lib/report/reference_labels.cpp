@@ -267,7 +267,9 @@ void write_json_root(JsonWriter& json, const RootPlace& place) {
   json.member("kind", to_string(place.kind));
   if (!place.module.empty()) {
     json.member("module", place.module);
-    json.member("module_offset", place.module_offset);
+    // Variables of a language runtime are not at an address of the file.
+    const bool is_in_file = place.kind != RootKind::kGlobal && place.kind != RootKind::kLocal;
+    if (is_in_file) json.member("module_offset", place.module_offset);
   }
   if (place.name.empty() && place.size != 0) json.member("size", place.size);
   if (place.tid != 0) json.member("tid", place.tid);

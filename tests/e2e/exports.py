@@ -237,6 +237,35 @@ def reached(targets, begin):
     return found
 
 
+GARBAGE = """
+import gc
+gc.disable()
+for _ in range(5000):
+    cycle = []
+    cycle.append(cycle)
+del cycle
+print("ready", flush=True)
+input()
+"""
+
+
+def check_garbage(work):
+    """What a Python process has lost in cycles is below "(garbage)", and is no leak."""
+    with subprocess.Popen([sys.executable, "-c", GARBAGE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        snapshot = work.folder / "garbage.hsnap"
+        subprocess.run([work.heapsnap, "attach", str(process.pid), "--references", "yes", "-qo", snapshot], check=True)
+        process.stdin.close()
+    said = work.json("leaks", snapshot)
+    assert said["garbage_blocks"] >= 5000, said
+    nodes, targets = node_graph(work.export(snapshot, "heapsnapshot", name="garbage"))
+    by_roots = reached(targets, [1])
+    garbage = reached(targets, [3]) - by_roots - {3}
+    assert (len(garbage), sum(nodes[at][2] for at in garbage)) == (said["garbage_blocks"], said["garbage_bytes"])
+    leaked = reached(targets, [2]) - by_roots - garbage - {2}
+    assert (len(leaked), sum(nodes[at][2] for at in leaked)) == (said["leaked_blocks"], said["leaked_bytes"])
+
+
 def heapsnapshot(work):
     """As V8's format is: every block a node, of the size that heapsnap says; what only "(leaked)" leads to is what leaks."""
     snapshot, blocks, size = work.take()
@@ -245,11 +274,12 @@ def heapsnapshot(work):
     assert (len(of_blocks), sum(node[2] for node in of_blocks)) == (blocks, size), (len(of_blocks), blocks, size)
     # Of all nodes, too: those that are malloc's own have no size.
     assert sum(node[2] for node in nodes) == size and {node[1:] for node in nodes if node[0] == "hidden"} == {("(malloc's own)", 0)}
-    assert [node[1] for node in nodes[:3]] == ["", "(GC roots)", "(leaked)"] and targets[0] == [1, 2]
+    assert [node[1] for node in nodes[:4]] == ["", "(GC roots)", "(leaked)", "(garbage)"] and targets[0] == [1, 2, 3]
     assert len(reached(targets, [0])) == len(nodes), "not all nodes are below the root"
-    leaked = [nodes[at] for at in set(range(len(nodes))) - reached(targets, [1]) - {0, 2}]
+    leaked = [nodes[at] for at in set(range(len(nodes))) - reached(targets, [1]) - {0, 2, 3}]
     expected = work.json("leaks", snapshot)
     assert (len(leaked), sum(node[2] for node in leaked)) == (expected["leaked_blocks"], expected["leaked_bytes"]), leaked
+    check_garbage(work)
     types = {row["type"]: (row["count"], row["bytes"]) for row in work.json("types", snapshot)["types"] if row.get("type")}
     assert types
     for name, (count, total) in types.items():

@@ -281,9 +281,9 @@ def check_growth_words(source):
 LABELS = {
     "g_cache in server": {"root": "g_cache", "kind": "variable", "module": "/opt/server", "module_offset": 64},
     "server+0x40": {"root": "", "kind": "variable", "module": "/opt/server", "module_offset": 64},
-    "Cache::STORE": {"root": "Cache::STORE", "kind": "global", "module": "/usr/lib/libruby.so", "module_offset": 64},
+    "Cache::STORE": {"root": "Cache::STORE", "kind": "global", "module": "/usr/lib/libruby.so"},
     "orders in handle() at app.py:42, thread 7":
-        {"root": "orders in handle() at app.py:42", "kind": "local", "module": "/usr/bin/python3.11", "module_offset": 0, "tid": 7},
+        {"root": "orders in handle() at app.py:42", "kind": "local", "module": "/usr/bin/python3.11", "tid": 7},
     "orders in handle() at app.py, 64 threads (worker-*)":
         {"root": "orders in handle() at app.py", "kind": "local", "module": "/usr/bin/python3.11", "threads": 64,
          "thread_family": "worker-*"},

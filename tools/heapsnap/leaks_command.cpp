@@ -27,9 +27,10 @@ constexpr const char* kLeaksDescription =
     "Blocks are leaked directly (no other leaked block points to them), in a cycle (they point to\n"
     "each other), or indirectly (held by leaked ones).\n"
     "\n"
-    "Words at addresses that are multiples of their size count, and general registers. What only\n"
-    "a pointer at another address, in a vector register, in memory that may not be read\n"
-    "(PROT_NONE) or in memory that a core lacks leads to is listed, too.";
+    "Words at addresses that are multiples of their size count, and registers; vector registers\n"
+    "only where a thread is in its own code. What only a pointer at another address, in another\n"
+    "vector register, in memory that may not be read (PROT_NONE) or in memory that a core lacks\n"
+    "leads to is listed, too.";
 
 struct LeaksArguments {
   SnapshotSource explain;

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "handmade_references.h"
 
 using namespace heapsnap;
@@ -147,6 +150,48 @@ TEST_CASE("the way from an owner without a name is shown in whichever of its thr
   const RootPlace& place = heap.streams.places[held->paths[0].place];
   CHECK(place.kind == RootKind::kThreadLocal);
   CHECK(place.tid == 2);
+}
+
+TEST_CASE(
+    "the way from a function's local variable is shown at whichever line and thread it begins") {
+  HandmadeHeap heap;
+  const BlockNumber wanted = heap.add(56);
+  const BlockNumber list = heap.add(24);
+  const BlockNumber other = heap.add(24);
+  heap.hold(heap.add_place(RootKind::kLocal, "rows in load() at shop.py:3", 7), other);
+  const uint32_t second = heap.add_place(RootKind::kLocal, "rows in load() at shop.py:9", 8);
+  heap.hold(second, list);
+  heap.link(list, 0, wanted);
+  // Frames that work on it are nearer.
+  for (int i = 0; i < 3; ++i) {
+    heap.hold(heap.add_place(RootKind::kStack, "f" + std::to_string(i), 8), wanted);
+  }
+  const SnapshotStreams streams = heap.finish();
+  heap.snapshot.metadata.threads = {{7, "worker-1", {}}, {8, "worker-2", {}}};
+  const auto held = explain_block(streams, heap.streams, heap.address_of(wanted), 2);
+  REQUIRE(held);
+  CHECK(
+      std::ranges::any_of(held->paths, [&](const HeldPath& path) { return path.place == second; }));
+}
+
+TEST_CASE("a block in which a runtime has its objects is no thread's cache, and not leaked") {
+  HandmadeHeap heap;
+  const BlockNumber arena = heap.add(4088);
+  const BlockNumber cache = heap.add(648);
+  const SnapshotStreams streams = heap.finish();
+  RuntimeArea area;
+  area.range = {heap.address_of(arena), heap.address_of(arena) + 4088};
+  area.is_transient = true;
+  area.is_in_malloc = true;
+  heap.snapshot.metadata.runtimes.areas.push_back(area);
+  heap.snapshot.metadata.heap.thread_caches.push_back({7, heap.address_of(cache), 0, 0, 0});
+  const auto of_runtime = explain_block(streams, heap.streams, heap.address_of(arena), 1);
+  REQUIRE(of_runtime);
+  CHECK(of_runtime->block.is_mallocs_own);
+  CHECK(!of_runtime->block.is_thread_cache);
+  const auto of_thread = explain_block(streams, heap.streams, heap.address_of(cache), 1);
+  REQUIRE(of_thread);
+  CHECK(of_thread->block.is_thread_cache);
 }
 
 TEST_CASE("ways by words that may be stale come last, and say so") {
