@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "analysis/stale_words.h"
 #include "base/error.h"
 #include "references/local_name.h"
 
@@ -124,11 +125,8 @@ uint32_t BlockContexts::spot_of(BlockNumber source, uint32_t offset) const {
 }
 
 bool BlockContexts::is_rare(uint32_t spot) const {
-  constexpr uint32_t kFewBlocks = 16;
-  constexpr uint64_t kOneIn = 8;
   if (spot >= first_root_ || (spot - 1) % words_ == words_ - 1) return false;
-  const uint32_t blocks = blocks_[(spot - 1) / words_];
-  return blocks >= kFewBlocks && held_[spot] * kOneIn < blocks;
+  return is_rarely_held(held_[spot], blocks_[(spot - 1) / words_]);
 }
 
 // The higher, the more it says.

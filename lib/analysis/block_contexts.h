@@ -38,9 +38,6 @@ struct BlockContext {
 
 class BlockContexts {
  public:
-  // Blocks of more bytes than this are arrays.
-  static constexpr uint64_t kLargestStructure = 512;
-
   // `types`: of each block, 0 where it is unknown; `sizes` and `types` outlive this. `word`: bytes
   // of one. Takes four bytes a block, and a table by type.
   BlockContexts(const ReferenceStreams& references, const BlockSizes& sizes,

@@ -14,6 +14,9 @@
 
 namespace heapsnap {
 
+// Bytes. In blocks of more, places are not told apart: they are arrays.
+constexpr uint64_t kLargestStructure = 512;
+
 class BlockSizes {
  public:
   void add(uint64_t size) {

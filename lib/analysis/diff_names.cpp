@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "analysis/block_facts.h"
 #include "analysis/diff_table.h"
 #include "analysis/program_build.h"
 #include "base/file_name.h"
@@ -120,7 +121,6 @@ std::string owner_name(const OwnerSum& owner, const OwnerSums& sums, const RootN
 std::string blocks_name(const OwnerNode& node, const std::vector<BlockType>& types) {
   if (node.type != 0 && node.type < types.size()) return types[node.type].name;
   if (!node.has_references) return "blocks without references";
-  constexpr uint64_t kLargestStructure = 512;
   if (node.least_size != node.most_size || node.least_size > kLargestStructure) {
     return "arrays of references";
   }

@@ -14,8 +14,6 @@ namespace heapsnap {
 
 namespace {
 
-// Of a block of more bytes than this, what is held by it is not told apart by position.
-constexpr uint64_t kLargestStructure = 512;
 // Positions in blocks as two bytes: words, or one of these.
 constexpr uint16_t kNotHeldDirectly = UINT16_MAX;
 constexpr uint16_t kHeldFarIn = UINT16_MAX - 1;

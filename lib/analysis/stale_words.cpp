@@ -90,7 +90,7 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
       heads_(static_cast<BlockNumber>(sizes.size())) {
   for (BlockSet& links : links_) links = BlockSet(static_cast<BlockNumber>(sizes.size()));
   // Those of a size have its words as number; larger ones are arrays, whose words are alike.
-  kinds_.resize(kLargest / word + 1);
+  kinds_.resize(kLargestStructure / word + 1);
   for (size_t words = 1; words < kinds_.size(); ++words) {
     kinds_[words] = {0, words, holding_.size(), kNotCompared, 0};
     holding_.resize(holding_.size() + words);
@@ -139,7 +139,7 @@ void StaleWords::read_types(const ReferenceStreams& references) {
 
 void StaleWords::assign_kind(BlockNumber block, TypeNumber type, bool is_told, uint64_t pointers) {
   const size_t words = sizes_[block] / word_;
-  if (words == 0 || words > kLargest / word_) return;
+  if (words == 0 || words > kLargestStructure / word_) return;
   const auto of_size = static_cast<KindNumber>(words);
   if (!is_told) ++kinds_[of_size].blocks;
   kind_of_[block] = of_size;
@@ -154,17 +154,21 @@ void StaleWords::assign_kind(BlockNumber block, TypeNumber type, bool is_told, u
   if (kind->second != of_size) ++kinds_[kind->second].blocks;
 }
 
+bool is_rarely_held(uint64_t holding, uint64_t blocks) {
+  constexpr uint64_t kFewBlocks = 16;
+  constexpr uint64_t kOneIn = 8;
+  return blocks >= kFewBlocks && holding * kOneIn < blocks;
+}
+
 const StaleWords::Kind& StaleWords::kind_of(uint64_t block) const {
   return kinds_[block < kind_of_.size() ? kind_of_[block] : kNotCompared];
 }
 
 bool StaleWords::is_rare(const Kind& kind, uint32_t offset) const {
-  constexpr uint64_t kFewBlocks = 16;
-  constexpr uint64_t kOneIn = 8;
-  if (offset >= kind.words || kind.blocks < kFewBlocks) return false;
+  if (offset >= kind.words) return false;
   constexpr uint32_t kDeclared = 64;  // words that BlockType::pointers tells of
   if (offset < kDeclared && (kind.pointers >> offset & 1) != 0) return false;
-  return holding_[kind.first + offset] * kOneIn < kind.blocks;
+  return is_rarely_held(holding_[kind.first + offset], kind.blocks);
 }
 
 bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) const {

@@ -30,6 +30,9 @@
 
 namespace heapsnap {
 
+// Whether so few blocks of a kind hold an address at a place that it may be left over there.
+bool is_rarely_held(uint64_t holding, uint64_t blocks);
+
 class StaleWords {
  public:
   // Reads all references once. `sizes`: of all blocks, must outlive it. `word`: bytes of one.
@@ -39,8 +42,6 @@ class StaleWords {
   bool contains(uint64_t source, uint32_t offset, BlockNumber target) const;
 
  private:
-  static constexpr uint64_t kLargest = 512;
-
   class Counting;
   using KindNumber = uint16_t;  // index into kinds_
   static constexpr KindNumber kNotCompared = 0;

@@ -103,7 +103,7 @@ class RowNumbers {
     uint64_t size = 0;
     if (is_like_holder ||
         (context.kind != BlockContext::Holder::kType && holding_.contains(block))) {
-      size = bytes <= BlockContexts::kLargestStructure ? bytes : std::bit_floor(bytes) + 1;
+      size = bytes <= kLargestStructure ? bytes : std::bit_floor(bytes) + 1;
     }
     const uint64_t key = uint64_t{number} << 32 | (size & UINT32_MAX);
     if (last_row_ != kNoRow && last_key_ == key) return last_row_;

@@ -40,9 +40,7 @@ void print_heapprof_listing(Writer& out, const StackReportInput& input, uint64_t
     const double share = input.census.live_bytes > 0 ? 100 * bytes / input.census.live_bytes : 0;
     out.write(fmt::format("{}% {} ", static_cast<int>(share), std::llround(bytes)));
     print_sizes(out, input.sizes[i], most_sizes);
-    StackEnd end{};
-    for (const NamedFrame& frame : named_frames(input.recorded, *input.metadata.tracker,
-                                                input.recorded.stacks.sites[id].node, end)) {
+    for (const NamedFrame& frame : frames_of_stack(input.recorded, *input.metadata.tracker, id)) {
       const std::string line = line_label(frame, true);
       out.write(fmt::format("  {:#x} {}{}\n", frame.return_address.value(),
                             printable(function_label(frame)),

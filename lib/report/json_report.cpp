@@ -347,9 +347,7 @@ void write_tracking(JsonWriter& json, const StackReportInput& input) {
     json.member("stack", id);
     json.member("live_blocks", figures.live_blocks);
     json.member("live_bytes", figures.live_bytes);
-    StackEnd end{};
-    const auto frames =
-        named_frames(input.recorded, tracker, input.recorded.stacks.sites[id].node, end);
+    const auto frames = frames_of_stack(input.recorded, tracker, id);
     json.key("functions");
     json.begin_array();
     for (const NamedFrame& frame : frames) json.value(function_label(frame));

@@ -49,9 +49,8 @@ std::vector<std::string> stack_identities(const SnapshotMetadata& metadata,
                                           const RecordedStacks& recorded) {
   std::vector<std::string> identities(1);
   for (size_t id = 1; id < recorded.stacks.sites.size(); ++id) {
-    StackEnd end{};
-    identities.push_back(identity_text(stack_identity(
-        named_frames(recorded, *metadata.tracker, recorded.stacks.sites[id].node, end))));
+    identities.push_back(
+        identity_text(stack_identity(frames_of_stack(recorded, *metadata.tracker, id))));
   }
   return identities;
 }
@@ -185,9 +184,7 @@ void export_ndjson_frames(const SnapshotMetadata& metadata, const RecordedStacks
   if (!metadata.tracker) return;
   std::unordered_set<uint64_t> written;
   for (size_t id = 1; id < recorded.stacks.sites.size(); ++id) {
-    StackEnd end{};
-    const std::vector<NamedFrame> frames =
-        named_frames(recorded, *metadata.tracker, recorded.stacks.sites[id].node, end);
+    const std::vector<NamedFrame> frames = frames_of_stack(recorded, *metadata.tracker, id);
     const uint64_t identity = stack_identity(frames);
     if (!written.insert(identity).second) continue;
     const std::string head = "{\"stack_id\":\"" + identity_text(identity) + "\",\"depth\":";

@@ -132,9 +132,7 @@ struct SameStacks {
 };
 
 std::vector<NamedFrame> frames_of(const StackReportInput& input, uint32_t number) {
-  StackEnd end{};
-  return named_frames(input.recorded, *input.metadata.tracker,
-                      input.recorded.stacks.sites[number].node, end);
+  return frames_of_stack(input.recorded, *input.metadata.tracker, number);
 }
 
 // In the order of `ranked`.

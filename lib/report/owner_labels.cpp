@@ -12,6 +12,17 @@
 
 namespace heapsnap {
 
+std::string kind_of_blocks(const ReferenceReportInput& input, const OwnerNode& node) {
+  const std::string type = type_label(input, node.type);
+  return type.empty() ? block_sizes_label(node.least_size, node.most_size) : type;
+}
+
+std::string where_held(const OwnerNode& node) {
+  if (node.held_at == OwnerNode::kElement) return ", in an array";
+  if (node.held_at == OwnerNode::kNotDirectly) return "";
+  return fmt::format(", held at +{:#x}", node.held_at);
+}
+
 uint32_t OwnerLabels::threads_of(uint32_t place) const {
   return place < threads_.size() ? std::max(threads_[place], 1U) : 1;
 }

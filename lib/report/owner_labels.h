@@ -12,11 +12,18 @@
 #include <string>
 #include <vector>
 
+#include "analysis/owner_tree.h"
 #include "references/root.h"
 #include "report/json_writer.h"
+#include "report/reference_report.h"
 #include "snapshot/metadata.h"
 
 namespace heapsnap {
+
+// The blocks of a node, of a kind of them: "Session", "48 bytes", "32 to 96 bytes".
+std::string kind_of_blocks(const ReferenceReportInput& input, const OwnerNode& node);
+// ", held at +0x18", ", in an array", or "" where that is not known.
+std::string where_held(const OwnerNode& node);
 
 class OwnerLabels {
  public:

@@ -16,12 +16,8 @@ namespace {
 
 // The innermost frame of a stack, for a line.
 std::string stack_line(const ReferenceReportInput& input, uint32_t stack) {
-  if (!input.metadata.tracker || stack == 0 || stack >= input.recorded.stacks.sites.size()) {
-    return "without a known stack";
-  }
-  StackEnd end{};
-  const auto frames = named_frames(input.recorded, *input.metadata.tracker,
-                                   input.recorded.stacks.sites[stack].node, end);
+  if (!has_stack(input, stack)) return "without a known stack";
+  const auto frames = frames_of_stack(input.recorded, *input.metadata.tracker, stack);
   std::string text;
   for (size_t i = 0; i < std::min<size_t>(frames.size(), 3); ++i) {
     text += (i == 0 ? "" : " ← ") + printable(function_label(frames[i]));
@@ -33,18 +29,12 @@ std::string stack_line(const ReferenceReportInput& input, uint32_t stack) {
 std::string blocks_label(const ReferenceReportInput& input, const OwnerListing& listing,
                          const OwnerNode& node, size_t width) {
   const std::string front = count_text(node.own.count) + " × ";
-  std::string what = type_label(input, node.type);
-  if (what.empty()) what = block_sizes_label(node.least_size, node.most_size);
+  const std::string what = kind_of_blocks(input, node);
   if (listing.by == OwnerGrouping::kStack) {
     // The ends of a stack say most: what allocated, and for whom.
     return clipped(front + what + ", " + stack_line(input, node.stack), width);
   }
-  std::string where;
-  if (node.held_at == OwnerNode::kElement) {
-    where = ", in an array";
-  } else if (node.held_at != OwnerNode::kNotDirectly) {
-    where = fmt::format(", held at +{:#x}", node.held_at);
-  }
+  const std::string where = where_held(node);
   constexpr size_t kLeastName = 12;
   const size_t others = display_width(front) + display_width(where);
   if (others + kLeastName > width) return cut_name(front + what + where, width);

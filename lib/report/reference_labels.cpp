@@ -248,9 +248,7 @@ bool has_stack(const ReferenceReportInput& input, uint32_t stack) {
 void print_stack_of(Writer& out, const ReferenceReportInput& input, uint32_t stack, size_t most,
                     const std::string& indent, size_t width) {
   if (!has_stack(input, stack)) return;
-  StackEnd end{};
-  const auto frames = named_frames(input.recorded, *input.metadata.tracker,
-                                   input.recorded.stacks.sites[stack].node, end);
+  const auto frames = frames_of_stack(input.recorded, *input.metadata.tracker, stack);
   for (size_t i = 0; i < std::min(most, frames.size()); ++i) {
     std::string text = printable(function_label(frames[i]));
     const std::string line = line_label(frames[i], false);

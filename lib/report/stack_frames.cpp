@@ -51,6 +51,12 @@ std::vector<NamedFrame> named_frames(const RecordedStacks& recorded, const Track
   return result;
 }
 
+std::vector<NamedFrame> frames_of_stack(const RecordedStacks& recorded,
+                                        const TrackerRecord& tracker, size_t stack) {
+  StackEnd end{};
+  return named_frames(recorded, tracker, recorded.stacks.sites[stack].node, end);
+}
+
 std::string function_label(const NamedFrame& frame) {
   if (!frame.function.empty()) return std::string(frame.function);
   if (!frame.has_module) return fmt::format("{:#x}", frame.return_address.value());

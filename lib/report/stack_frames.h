@@ -29,6 +29,9 @@ struct NamedFrame {
 // Innermost first. `end` says why there are no more.
 std::vector<NamedFrame> named_frames(const RecordedStacks& recorded, const TrackerRecord& tracker,
                                      uint32_t node, StackEnd& end);
+// Of a stack by its number; it is one of `recorded`.
+std::vector<NamedFrame> frames_of_stack(const RecordedStacks& recorded,
+                                        const TrackerRecord& tracker, size_t stack);
 
 // Of one return address: the functions that were inlined there first. At least one.
 std::vector<NamedFrame> frames_of_node(const RecordedStacks& recorded, const TrackerRecord& tracker,

@@ -55,18 +55,6 @@ class CallPaths {
   std::vector<uint32_t> path_;
 };
 
-// "Session", "48 bytes, held at +0x18", "32 to 96 bytes, in an array"
-std::string kind_of_blocks(const ReferenceReportInput& input, const OwnerNode& node) {
-  std::string text = type_label(input, node.type);
-  if (text.empty()) text = block_sizes_label(node.least_size, node.most_size);
-  if (node.held_at == OwnerNode::kElement) {
-    text += ", in an array";
-  } else if (node.held_at != OwnerNode::kNotDirectly) {
-    text += fmt::format(", held at +{:#x}", node.held_at);
-  }
-  return text;
-}
-
 }  // namespace
 
 uint32_t StackProfile::number_of(const ProfileFrame& frame) {
@@ -130,7 +118,9 @@ StackProfile profile_of_owners(const ReferenceReportInput& input, const OwnerTre
         frame.name = labels.of_place(node.place, SIZE_MAX);
         frame.module = printable(tree.places[node.place].module);
         break;
-      case OwnerNode::Kind::kBlocks: frame.name = kind_of_blocks(input, node); break;
+      case OwnerNode::Kind::kBlocks:
+        frame.name = kind_of_blocks(input, node) + where_held(node);
+        break;
       case OwnerNode::Kind::kSeveral: frame.name = labels.of_several(node.place, SIZE_MAX); break;
       case OwnerNode::Kind::kAll: break;
     }

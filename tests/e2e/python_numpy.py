@@ -14,7 +14,7 @@ from object_graph import ObjectGraph
 
 PYTHON = "/usr/bin/python3"
 PROCESS = """
-import sys, types
+import ctypes, sys, types
 import numpy
 
 class Frame(numpy.ndarray):
@@ -23,7 +23,17 @@ class Frame(numpy.ndarray):
 app = types.ModuleType("app")
 sys.modules["app"] = app
 app.FRAMES = [Frame((10 + number, 64), dtype="float64") for number in range(200)]
+# Blocks that are used again, which have an address behind what the next arrays take of them.
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+libc.free.argtypes = [ctypes.c_void_p]
+blocks = [libc.malloc(24) for _ in range(50)]
+for block in blocks:
+    ctypes.c_size_t.from_address(block + 16).value = app.FRAMES[0].ctypes.data
+for block in blocks:
+    libc.free(block)
 app.SMALL = [Frame((3,), dtype="int16") for number in range(50)]
+app.OBJECTS = numpy.array([{number} for number in range(5)], dtype=object)
 app.SCALARS = {number: Frame((2, 3, 4, 5), dtype="int8", order="F") for number in range(20)}
 app.VIEWS = [frame[1:5, ::2] for frame in app.FRAMES[:30]]
 app.PLAIN = numpy.zeros((100, 100))
@@ -34,6 +44,8 @@ every = [*app.FRAMES, *app.SMALL, *app.SCALARS.values(), *app.VIEWS, *app.EMPTY]
 said = {
     "count": len(every), "bytes": sum(map(sys.getsizeof, every)), "basic": Frame.__basicsize__,
     "frames": [(id(frame), frame.ctypes.data, frame.nbytes) for frame in app.FRAMES],
+    "objects": (app.OBJECTS.ctypes.data, [id(one) for one in app.OBJECTS]),
+    "small": [small.ctypes.data for small in app.SMALL],
     "views": [(id(view), id(view.base)) for view in app.VIEWS],
     "plain": (id(app.PLAIN), app.PLAIN.ctypes.data, app.PLAIN.nbytes),
     "nbytes": sum(frame.nbytes for frame in app.FRAMES), "version": numpy.__version__,
@@ -57,6 +69,10 @@ def check_graph(path, said):
         block, target = graph.block_of(array), graph.number_at.get(data)
         assert target is not None and graph.blocks[target][1] >= size, (hex(array), hex(data))
         assert target in graph.targets[block] and graph.types[target] == "ndarray data", graph.types.get(target)
+    data, objects = said["objects"]
+    assert {graph.block_of(one) for one in objects} == set(graph.targets[graph.number_at[data]])
+    # Three numbers of two bytes are no reference, nor is what lies behind them.
+    assert not any(graph.targets[graph.number_at[data]] for data in said["small"])
     for view, base in said["views"]:
         assert graph.block_of(base) in graph.targets[graph.block_of(view)]
 

@@ -44,7 +44,7 @@ sys.stdin.read()
 """
 # What holds it, what the first row is called, and types on the way.
 PROGRAMS = {
-    "an attribute of a class": ("__main__.Store", ("type", "dict", "dict keys"), f"""
+    "an attribute of a class": ("__main__.Store.cache", ("dict", "dict keys"), f"""
 class Store:
     pass
 class Branch(Store):
@@ -357,9 +357,12 @@ def handle():
 contextvars.Context().run(handle)
 CACHE = [[Doc() for _ in range(10)] for _ in range({COUNT} // 10)]
 numbers = bytearray(b"".join(id(one).to_bytes(8, "little") for one in CACHE))
+grown = [{{j: j for j in range(5)}} for i in range(12)]
 MORE = [Doc() for _ in range({2 * COUNT})]  # where nothing was before, nothing has the addresses of what comes next
 gc.collect()
 gc.disable()
+for one in grown:
+    one.update((j, j) for j in range(20))  # the table that it had is among the free ones, as it was
 def lose():
     # The last ones may be on the stacks of C functions still.
     for _ in range(16):
@@ -378,6 +381,37 @@ def check_newest(heapsnap, python):
         kept = {node["root"]: node["retained_blocks"] for node in owners}
         assert kept["__main__.CACHE"] > COUNT, owners[:3]
         assert kept["__main__.MORE"] > 2 * COUNT, owners[:3]
+
+
+# An object leads to the weak references to it, which are not its own.
+WEAK = """
+import gc, sys, weakref
+class Slotted: __slots__ = ("__weakref__",)
+class Plain: pass
+class Text(str): pass
+class Reference(weakref.ref): __slots__ = ("data",)
+def refer(to):
+    references = [Reference(one) for one in to]
+    for one in references:
+        one.data = bytes(2000)
+    return references
+SLOTTED, PLAIN, TEXTS = [[of() for _ in range(1000)] for of in (Slotted, Plain, Text)]
+OF_SLOTTED, OF_PLAIN, OF_TEXTS = refer(SLOTTED), refer(PLAIN), refer(TEXTS)
+gc.collect()
+print(0, flush=True)
+sys.stdin.read()
+"""
+
+
+def check_weak(heapsnap, python):
+    with leaks_of(heapsnap, python, WEAK) as (pid, _):
+        owners = json.loads(run(heapsnap, "owners", pid, "-j", "--limit", "0"))["owners"]
+        kept = {node["root"]: node["retained_bytes"] for node in owners}
+        of_objects = {name: kept[f"__main__.{name}"] for name in ("SLOTTED", "PLAIN", "TEXTS")}
+        of_references = {name: kept[f"__main__.OF_{name}"] for name in of_objects}
+        print("weak references:", of_objects, of_references)
+        assert all(size > 1000 * 2000 for size in of_references.values()), of_references
+        assert all(size < 1000 * 1000 for size in of_objects.values()), of_objects
 
 
 # Cycles whose objects lie in blocks of malloc: large ones, or all of them (PYTHONMALLOC=malloc).
@@ -467,6 +501,7 @@ def main():
     python = find_python(sys.argv[2:])
     check_nothing_is_garbage(heapsnap, python)
     check_newest(heapsnap, python)
+    check_weak(heapsnap, python)
     check_large(heapsnap, python)
     # A root folder has no /proc.
     if python[0] != "chroot":

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
 #include <utility>
 
 #include "references/block_type.h"
@@ -50,6 +51,12 @@ uint8_t own_words(const PythonObject& object, uint64_t room, bool are_all_known)
   const uint64_t words = (object.bytes + kPythonWord - 1) / kPythonWord;
   const bool is_less = words < room / kPythonWord && words < 64 && are_all_known;
   return is_less ? static_cast<uint8_t>(words) : uint8_t{0};
+}
+
+// The word of its list of weak references, for a mask.
+uint64_t weak_list_of(const PythonType& type) {
+  constexpr uint32_t kTold = 63 * kPythonWord;  // the last bit is for the rest
+  return type.weak_list < kTold ? ObjectClass::word_bit(type.weak_list) : 0;
 }
 
 // Before values behind an instance: how many there are.
@@ -190,6 +197,7 @@ ObjectClass PythonGraph::make_class(const PythonType& type, uint8_t kind) {
     if (layout_.values == PythonLayout::Values::kFirst) buffer(0, instance_values_);
     if (layout_.values == PythonLayout::Values::kTagged) buffer(kPythonWord, instance_values_);
   }
+  made.skip |= weak_list_of(type);
   constexpr uint64_t kVariableHead = 3 * kPythonWord;  // PyVarObject
   if (type.is_own && type.is_tuple) {
     for (uint64_t word = kVariableHead; word < layout_.tuple_items; word += kPythonWord) {
@@ -257,6 +265,7 @@ ObjectClass PythonGraph::make_text_class(const PythonType& type, unsigned kind) 
     made.skip &= ~ObjectClass::word_bit(word * kPythonWord);
   }
   if (type.header == 32) made.skip &= ~uint64_t{3};
+  made.skip |= weak_list_of(type);
   return made;
 }
 
@@ -297,6 +306,9 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
     // Numbers, in the smallest blocks that there are.
     objects_.add_buffer(Address(python_word(bytes, header + PythonArray::kShape)),
                         ObjectClass::kNoReferences);
+    if (object.array_bytes != 0) {
+      add_array_data(object, bytes.subspan(std::min<size_t>(header, bytes.size())));
+    }
   } else if (type.is_metatype) {
     const auto text = cache_.word(at + header + docstring_at(layout_), kPythonWord);
     if (text) objects_.left_over.push_back({Address(*text)});
@@ -313,6 +325,19 @@ void PythonGraph::add_items(Address first, uint64_t items, uint64_t room) {
   } else {
     objects_.left_over.push_back({first, items * kPythonWord});
   }
+}
+
+// Numbers and characters are no references, nor is what lies behind the last item of others.
+void PythonGraph::add_array_data(const PythonObject& object, std::span<const std::byte> bytes) {
+  constexpr std::string_view kNumbersAndCharacters = "biufcSUmM";  // numpy.dtype.kind
+  std::byte kind{};
+  cache_.read(Address(python_word(bytes, PythonArray::kDescription)) + PythonArray::kKindAt,
+              {&kind, 1});
+  const bool has_references =
+      kNumbersAndCharacters.find(static_cast<char>(kind)) == std::string_view::npos;
+  const uint64_t words = (object.array_bytes + kPythonWord - 1) / kPythonWord;
+  objects_.left_over.push_back(
+      {Address(python_word(bytes, PythonArray::kData)), has_references ? words * kPythonWord : 0});
 }
 
 // All that it has of buffers, whatever their size: which of their words are references is the same
@@ -419,8 +444,53 @@ void PythonGraph::add_left_over(std::span<const AddressRange> words) {
     objects_.left_over.push_back({range.begin, 0, range.size()});
 }
 
-void PythonGraph::add_variables(const std::string& module) {
-  for (const Module& one : modules_) add_variables_of(one, module);
+void PythonGraph::add_variables(PythonTypes& types, const std::string& path) {
+  for (const Module& one : modules_) {
+    const auto name = name_at(one.name);
+    if (!name) continue;
+    each_entry(one.dict, [&](Address value, const std::string& variable) {
+      add_variable(value, *name + "." + variable, path);
+      add_attributes_of(types, Address(cache_.word(value, kPythonWord).value_or(0)), *name, path);
+    });
+  }
+}
+
+// Those of a class of the module's own, where they are more than functions and numbers: it is there
+// as long as the module is.
+void PythonGraph::add_attributes_of(PythonTypes& types, Address at, const std::string& module,
+                                    const std::string& path) {
+  const PythonType* const of_class = is_class(types, at) ? types.find(at.value()) : nullptr;
+  if (of_class == nullptr || !of_class->is_program || types.module_of(at) != module) return;
+  const auto dict = cache_.word(at + layout_.type_base + kPythonWord, kPythonWord);
+  if (!dict) return;
+  const bool is_main = module == "__main__";
+  const std::string name = is_main ? module + "." + of_class->name : of_class->name;
+  each_entry(Address(*dict), [&](Address value, const std::string& attribute) {
+    if (keeps_others(types, Address(cache_.word(value, kPythonWord).value_or(0)))) {
+      add_variable(value, name + "." + attribute, path);
+    }
+  });
+}
+
+bool PythonGraph::is_class(PythonTypes& types, Address at) {
+  const PythonType* const type = type_of(types, at);
+  return type != nullptr && type->is_metatype;
+}
+
+const PythonType* PythonGraph::type_of(PythonTypes& types, Address at) {
+  const auto type = at.is_null() ? std::nullopt : cache_.word(at + kPythonTypeAt, kPythonWord);
+  return type ? types.find(*type) : nullptr;
+}
+
+// Whether an object is a container, or one of a class of the program's.
+bool PythonGraph::keeps_others(PythonTypes& types, Address at) {
+  const PythonType* const type = type_of(types, at);
+  if (type == nullptr || type->is_metatype) return false;
+  const bool is_container = type->family == Family::kList || type->family == Family::kDict ||
+                            type->family == Family::kSet || type->family == Family::kByteArray ||
+                            type->family == Family::kArray ||
+                            type->keeps != PythonType::Keeps::kNothing;
+  return is_container || type->is_program;
 }
 
 void PythonGraph::add_locals(const PythonFrames& frames, const std::string& module) {
@@ -430,23 +500,33 @@ void PythonGraph::add_locals(const PythonFrames& frames, const std::string& modu
   add_left_over(frames.free_words());
 }
 
-void PythonGraph::add_variables_of(const Module& module, const std::string& path) {
+void PythonGraph::add_variable(Address word, std::string name, const std::string& path) {
   constexpr size_t kMostVariables = 1 << 20;
+  if (objects_.variables.size() < kMostVariables) {
+    objects_.variables.push_back({word, std::move(name), path});
+  }
+}
+
+std::optional<std::string> PythonGraph::name_at(Address at) {
   constexpr size_t kLongest = 200;
-  const auto name_at = [&](Address at) { return python_name(cache_, layout_, at, kLongest); };
-  const auto name = name_at(module.name);
-  const auto keys = cache_.word(module.dict + layout_.dict_keys, kPythonWord);
-  if (!name || module.dict.is_null() || !keys) return;
-  const auto table = python_table(cache_, layout_, Address(*keys));
+  return python_name(cache_, layout_, at, kLongest);
+}
+
+// Calls visit(where the value is, name) for the entries of a dict whose keys are names that the
+// interpreter does not give by itself.
+template <typename Visit>
+void PythonGraph::each_entry(Address dict, Visit visit) {
+  if (dict.is_null()) return;
+  const auto keys = cache_.word(dict + layout_.dict_keys, kPythonWord);
+  const auto table = keys ? python_table(cache_, layout_, Address(*keys)) : std::nullopt;
   if (!table) return;
-  for (uint64_t i = 0; i < table->entries; ++i) {
+  for (uint64_t i = 0; i < table->entries && entries_left_ != 0; ++i) {
+    --entries_left_;
     const Address key = table->key_at(i);
     const auto key_word = cache_.word(key, kPythonWord);
     if (!key_word) return;
-    const auto variable = name_at(Address(*key_word));
-    if (!variable || variable->starts_with("__")) continue;
-    if (objects_.variables.size() == kMostVariables) return;
-    objects_.variables.push_back({key + kPythonWord, *name + "." + *variable, path});
+    const auto name = name_at(Address(*key_word));
+    if (name && !name->starts_with("__")) visit(key + kPythonWord, *name);
   }
 }
 

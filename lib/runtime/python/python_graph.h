@@ -46,8 +46,9 @@ class PythonGraph {
   void add_table(Address keys, const PythonTable& table, Address values);
   // Words, in blocks or elsewhere.
   void add_left_over(std::span<const AddressRange> words);
-  // After the last object. `module`: path of the interpreter.
-  void add_variables(const std::string& module);
+  // After the last object: globals of modules, and attributes of their classes. `path`: of the
+  // interpreter.
+  void add_variables(PythonTypes& types, const std::string& path);
   void add_locals(const PythonFrames& frames, const std::string& module);
 
  private:
@@ -84,13 +85,23 @@ class PythonGraph {
   void see(const PythonObject& object, Address at, std::span<const std::byte> bytes, uint64_t room);
   ObjectClass make_class(const PythonType& type, uint8_t kind);
   void add_items(Address first, uint64_t items, uint64_t room);
+  // `bytes`: of a numpy.ndarray with data of its own, from its begin on.
+  void add_array_data(const PythonObject& object, std::span<const std::byte> bytes);
   void add_kept(const PythonObject& object, Address at, std::span<const std::byte> bytes);
   // `bytes`: of a node; what is behind it in its block is left over.
   void add_nodes(const PythonNodes& nodes, uint8_t kind, uint64_t skip, uint64_t bytes);
   void add_deque(Address at, std::span<const std::byte> bytes, uint64_t header);
   void add_hashed(Address table, uint32_t first, uint32_t words, uint32_t number);
   ObjectClass make_text_class(const PythonType& type, unsigned kind);
-  void add_variables_of(const Module& module, const std::string& path);
+  void add_attributes_of(PythonTypes& types, Address at, const std::string& module,
+                         const std::string& path);
+  void add_variable(Address word, std::string name, const std::string& path);
+  bool is_class(PythonTypes& types, Address at);
+  const PythonType* type_of(PythonTypes& types, Address at);
+  bool keeps_others(PythonTypes& types, Address at);
+  std::optional<std::string> name_at(Address at);
+  template <typename Visit>
+  void each_entry(Address dict, Visit visit);
 
   const PythonLayout& layout_;
   RuntimeObjects& objects_;
@@ -119,7 +130,8 @@ class PythonGraph {
   std::map<std::array<uint32_t, 3>, uint32_t> of_large_;  // by rows
   Address last_table_;
   std::vector<Module> modules_;
-  uint64_t nodes_left_ = 1 << 25;  // to look at
+  uint64_t nodes_left_ = 1 << 25;    // to look at
+  uint64_t entries_left_ = 1 << 23;  // of dicts of modules and classes, the same
 };
 
 }  // namespace heapsnap

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "heap/struct_bytes.h"
+#include "runtime/python/python_table.h"
 
 namespace heapsnap {
 
@@ -57,6 +58,19 @@ void PythonLeftovers::add_free(Address object, bool is_object, uint32_t object_a
   filter_.set(filter_bit(block));
 }
 
+bool PythonLeftovers::is_free_in(const PythonLayout::FreeArray& array, Address at) {
+  return &array == &layout_.free_keys ? is_free_table(at) : is_free(at);
+}
+
+// The smallest there are. What a dict had before it grew keeps its count of references, which was
+// one (Objects/dictobject.c, dictresize()).
+bool PythonLeftovers::is_free_table(Address at) {
+  constexpr uint64_t kSmallest = 8;
+  if (at.is_null() || !at.is_aligned(kLeftWord)) return false;
+  const auto table = python_table(cache_, layout_, at);
+  return table && table->most == kSmallest * 2 / 3 && table->references <= 1;
+}
+
 uint64_t PythonLeftovers::count_of(Address interpreter, const PythonLayout::FreeArray& array) {
   return cache_.word(interpreter + array.count, 4).value_or(UINT32_MAX);
 }
@@ -69,7 +83,7 @@ bool PythonLeftovers::fits(Address interpreter, const PythonLayout::FreeArray& a
   uint64_t others = 0;
   for (uint64_t i = 0; i < count; ++i) {
     const auto at = cache_.word(interpreter + array.array + i * kLeftWord, kLeftWord);
-    if (!at || !is_free(Address(*at))) ++others;
+    if (!at || !is_free_in(array, Address(*at))) ++others;
   }
   return others <= 1;
 }
@@ -81,7 +95,7 @@ void PythonLeftovers::add_array(Address interpreter, const PythonLayout::FreeArr
   const Address first = interpreter + array.array;
   for (uint64_t i = 0; i < count; ++i) {
     const auto at = cache_.word(first + i * kLeftWord, kLeftWord);
-    if (at && is_free(Address(*at))) {
+    if (at && is_free_in(array, Address(*at))) {
       add_free(Address(*at), are_objects, are_objects ? kFreeHeader : 0, kNoLink);
     }
   }

@@ -59,6 +59,8 @@ class PythonLeftovers {
   uint64_t count_of(Address interpreter, const PythonLayout::FreeArray& array);
   // Whether what there should be in the array is free.
   bool fits(Address interpreter, const PythonLayout::FreeArray& array);
+  bool is_free_in(const PythonLayout::FreeArray& array, Address at);
+  bool is_free_table(Address at);
   void add_array(Address interpreter, const PythonLayout::FreeArray& array, bool are_objects);
   void add_lists(Address interpreter, const PythonLayout::FreeList& list);
   void add_caches(Address interpreter);

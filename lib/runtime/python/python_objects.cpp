@@ -185,7 +185,8 @@ void PythonObjects::measure_array(std::span<const std::byte> bytes, PythonObject
     if (*size == 0) break;
   }
   const bool owns = (python_word(bytes, PythonArray::kFlags) & PythonArray::kOwnsData) != 0;
-  object.owned_bytes = (owns ? data : 0) + 2 * dimensions * kPointer;
+  object.array_bytes = owns ? data : 0;
+  object.owned_bytes = object.array_bytes + 2 * dimensions * kPointer;
   object.owns_block = true;
 }
 

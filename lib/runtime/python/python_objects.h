@@ -32,6 +32,7 @@ struct PythonObject {
   bool is_tracked = false;    // by the collector
   uint64_t bytes = 0;         // of the block, that it takes
   uint64_t owned_bytes = 0;   // of a buffer of its own
+  uint64_t array_bytes = 0;   // of a numpy.ndarray, of its own data
   bool owns_block = false;    // that buffer is of malloc, whatever its size
   Address buffer;             // that one, of a type that has one by python_buffers.h
   PythonNodes nodes = {};     // besides, by the same
@@ -48,6 +49,8 @@ struct PythonArray {
   static constexpr uint64_t kDimensions = 24;
   static constexpr uint64_t kShape = 32;  // as many sizes, and behind them strides
   static constexpr uint64_t kStrides = 40;
+  static constexpr uint64_t kDescription = 56;  // PyArray_Descr
+  static constexpr uint64_t kKindAt = 24;       // in that: which sort of items, a character
   static constexpr uint64_t kFlags = 64;
   static constexpr uint64_t kOwnsData = 4;
 };

@@ -223,6 +223,11 @@ const PythonType* PythonTypes::read(Address at) {
   found->header = static_cast<uint32_t>((found->is_collected ? PythonLayout::kCollectorHeader : 0) +
                                         (has_header ? PythonLayout::kManagedDictHeader : 0));
   found->basic_size = basic_size;
+  // PyTypeObject: tp_weaklistoffset, the fifth word behind tp_flags; below 0: in front of it.
+  const auto list = static_cast<int64_t>(type.word_at(layout_.type_flags + 5 * sizeof(uint64_t)));
+  const bool has_list = list != 0 && list >= -int64_t{found->header} &&
+                        list + int64_t{sizeof(uint64_t)} <= static_cast<int64_t>(basic_size);
+  if (has_list) found->weak_list = static_cast<uint32_t>(int64_t{found->header} + list);
   found->is_long = (flags & kLongSubclass) != 0;
   found->is_metatype = (flags & kTypeSubclass) != 0;
   found->is_static = (flags & kHeapType) == 0;

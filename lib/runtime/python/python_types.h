@@ -49,6 +49,10 @@ struct PythonType {
   // `__main__`.
   std::string name;
   uint32_t number = 0;  // in order of discovery
+  // Where an instance has the list of weak references to it, from the begin of its block on; they
+  // are not its own. kNoList: nowhere.
+  static constexpr uint32_t kNoList = UINT32_MAX;
+  uint32_t weak_list = kNoList;
   uint32_t header = 0;  // bytes in front of an instance
   bool is_collected = false;
   bool is_long = false;      // int, and what is derived from it
@@ -97,6 +101,8 @@ class PythonTypes {
     return recent.type;
   }
   const std::vector<std::unique_ptr<PythonType>>& all() const { return all_; }
+  // Where a class statement has made the class at `at`.
+  std::optional<std::string> module_of(Address at);
 
  private:
   struct Recent {
@@ -113,7 +119,6 @@ class PythonTypes {
   const PythonType* read(Address at);
   std::optional<std::string> read_name(Address at);
   std::string full_name(Address at, std::string name);
-  std::optional<std::string> module_of(Address at);
   std::optional<std::string> read_text(Address at);
   bool is_metatype(Address at);
   PythonType::Family family_of(Address at, uint64_t flags);

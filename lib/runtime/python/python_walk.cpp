@@ -334,7 +334,7 @@ void PythonWalk::take(RuntimeModel& model) {
     }
     read_tables();
     if (graph_) {
-      graph_->add_variables(place_.module);
+      graph_->add_variables(types_, place_.module);
       graph_->add_locals(*frames_, place_.module);
     }
     const bool has_objects =
