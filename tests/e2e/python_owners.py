@@ -357,18 +357,26 @@ def handle():
 contextvars.Context().run(handle)
 CACHE = [[Doc() for _ in range(10)] for _ in range({COUNT} // 10)]
 numbers = bytearray(b"".join(id(one).to_bytes(8, "little") for one in CACHE))
-grown = [{{j: j for j in range(5)}} for i in range(12)]
+grown = [{{str(j): j for j in range(5)}} for i in range(12)]
 MORE = [Doc() for _ in range({2 * COUNT})]  # where nothing was before, nothing has the addresses of what comes next
 gc.collect()
 gc.disable()
+small = [{{str(i): i}} for i in range(200)]  # takes all free tables that there are
 for one in grown:
-    one.update((j, j) for j in range(20))  # the table that it had is among the free ones, as it was
+    one.update((str(j), j) for j in range(20))  # the table that it had is among the free ones, as it was
 def lose():
     # The last ones may be on the stacks of C functions still.
     for _ in range(16):
         lost = Doc()
         lost.own, lost.data = lost, bytearray(1 << 20)
-lose()
+def lose_locals():
+    a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = [Doc() for _ in range(16)]
+    for lost in (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p):
+        lost.own, lost.data = lost, bytearray(1 << 20)
+if sys.version_info < (3, 10):
+    lose()
+else:
+    lose_locals()  # their words are left in the memory of frames
 print(0, flush=True)
 sys.stdin.read()
 """
