@@ -90,6 +90,12 @@ bool defines_statically(const ElfImage& image, std::string_view name) {
   });
 }
 
+// CPython since 3.13 has mimalloc linked in, which only builds without the global interpreter lock
+// use; these alone have _Py_DecRefShared (and others do when PYTHONMALLOC=mimalloc asks for it).
+bool is_python_with_lock(const ElfImage& image) {
+  return exports(image, "PyObject_Malloc") && !exports(image, "_Py_DecRefShared");
+}
+
 }  // namespace
 
 // Without an interpreter nobody loads a libc: the malloc is linked in. (ld.so has none either.)
@@ -110,6 +116,7 @@ std::string foreign_allocator_in(const ElfImage& image, const std::string& path)
   for (const Signature& each : kSignatures) {
     const std::string_view prefix = each.file_prefix;
     const std::string_view name = each.symbol;
+    if (std::string_view(each.allocator) == "mimalloc" && is_python_with_lock(image)) continue;
     if (!prefix.empty() && file_name.starts_with(prefix)) return each.allocator;
     if (name.empty()) continue;
     const bool is_defined =
