@@ -148,14 +148,17 @@ class RegionSearch {
       // What is private and of no file was written by the process, even where it may not any more.
       const bool is_own = !mapping.shared && (mapping.writable || mapping.is_anonymous() ||
                                               mapping.is_anonymous_hugetlb());
-      const bool may_be_relro = !mapping.shared && !is_own && !mapping.executable;
+      // The rest is of files: RELRO, and what was written before it was protected.
+      const bool may_be_written = !mapping.shared && !is_own;
       // Files that have no name any more are memory that processes share.
       const bool is_shared_memory = mapping.shared && (mapping.writable || mapping.deleted);
-      if (!is_own && !may_be_relro && !is_shared_memory) continue;
+      if (!is_own && !may_be_written && !is_shared_memory) continue;
       claims_.for_each(mapping.range, [&](AddressRange part, const RangeClaims::Claim* claim) {
         if (claim != nullptr && !claim->is_root) return;
         const bool is_variable = claim != nullptr && claim->region.kind == RootKind::kVariable;
-        if (may_be_relro && !is_variable) return;
+        const bool is_of_module = modules_.find(part.begin) != LoadedModules::kNone;
+        if (may_be_written && claim == nullptr && !is_of_module) return add_written(part, i);
+        if (may_be_written && (!is_variable || mapping.executable)) return;
         add(part, i, claim == nullptr ? unclaimed(mapping) : claim->region);
       });
     }
@@ -213,6 +216,27 @@ class RegionSearch {
     found_.regions.push_back(region);
   }
 
+  // Of a mapping of a file, the pages that the process has a copy of its own of.
+  void add_written(AddressRange range, uint32_t mapping) {
+    const uint64_t page = target_.residency().page_size();
+    const uint64_t pages = range.size() / page;
+    if (!range.begin.is_aligned(page) || pages > pages_left_) return;
+    pages_left_ -= pages;
+    std::vector<PageState> states(pages);
+    target_.residency().read(range.begin, states);
+    const auto is_written = [](PageState state) {
+      return state == PageState::kResident || state == PageState::kSwapped;
+    };
+    for (uint64_t first = 0; first < pages;) {
+      uint64_t end = first + 1;
+      while (end < pages && is_written(states[end]) == is_written(states[first])) ++end;
+      if (is_written(states[first])) {
+        add({range.begin + first * page, range.begin + end * page}, mapping, {});
+      }
+      first = end;
+    }
+  }
+
   // Bytes of struct pthread (x86-64, 2.36), where the stack above does not tell.
   static constexpr uint64_t kControlBlock = 0x900;
 
@@ -222,6 +246,7 @@ class RegionSearch {
   unsigned word_;
   RangeClaims claims_;
   RootRegions found_;
+  uint64_t pages_left_ = 1 << 18;  // of mappings of files to ask for: large ones are data
 };
 
 }  // namespace

@@ -2,7 +2,7 @@
 //
 //   modules   | text | RELRO | .data | .bss |            all but text; not main_arena, mp_
 //   stacks    | dead | red zone, frames | TLS, struct pthread |     all but the dead part
-//   others    mappings of the program's own               all that it can write, or could
+//   others    mappings of the program's own               all that it can write, or has written
 //
 // What is left out: malloc's memory (heaps, arenas, mmapped chunks), the tracker's tables, devices,
 // files that the process only reads, and stacks where no thread is: below a stack pointer, and of

@@ -68,6 +68,7 @@ class FakeTarget : public Target, private MemoryReader, private PageResidency {
 
   Process& editable_process() { return process_; }
   std::vector<Thread>& editable_threads() { return threads_; }
+  void set_state(Address page, PageState state) { states_[page] = state; }
   // Bytes asked of memory() so far, for tests of how little is read.
   uint64_t bytes_read() const { return bytes_read_; }
   // Called before each read, with how many there have been: a target that runs.
@@ -121,8 +122,11 @@ class FakeTarget : public Target, private MemoryReader, private PageResidency {
   }
 
   uint64_t page_size() const override { return process_.page_size; }
-  void read(Address, std::span<PageState> out) override {
-    std::fill(out.begin(), out.end(), PageState::kUnknown);
+  void read(Address first_page, std::span<PageState> out) override {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto known = states_.find(first_page + i * process_.page_size);
+      out[i] = known == states_.end() ? PageState::kUnknown : known->second;
+    }
   }
 
   std::byte* writable(Address at, size_t size) {
@@ -140,6 +144,7 @@ class FakeTarget : public Target, private MemoryReader, private PageResidency {
   AddressSpace space_;
   std::vector<Thread> threads_;
   std::map<Address, std::vector<std::byte>> memory_;
+  std::map<Address, PageState> states_;
   std::vector<AddressRange> holes_;
   std::function<void(uint64_t)> change_;
   uint64_t reads_ = 0;

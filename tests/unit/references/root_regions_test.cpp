@@ -70,6 +70,19 @@ TEST_CASE(
   CHECK(found.regions[2].mapping == 3);
 }
 
+TEST_CASE("of a private mapping of a file that is protected, the pages that were written before") {
+  RegionFixture fixture;
+  fixture.target.map("10000-15000 r--p 00000000 08:01 8 /data/image");
+  fixture.target.set_state(Address(0x11000), PageState::kResident);
+  fixture.target.set_state(Address(0x12000), PageState::kSwapped);
+  fixture.target.set_state(Address(0x13000), PageState::kResidentFile);
+  fixture.target.map("20000-21000 r-xp 00000000 08:01 9 /data/code");
+  fixture.target.set_state(Address(0x20000), PageState::kResident);
+  const Regions expected = {expected_region(RootKind::kMapping, 0x11000, 0x13000),
+                            expected_region(RootKind::kMapping, 0x20000, 0x21000)};
+  CHECK(fixture.ranges() == expected);
+}
+
 TEST_CASE("data of a module with RELRO, without the code") {
   RegionFixture fixture;
   FakeModule().load(fixture.target, kLibrary, "/lib/libfoo.so");
