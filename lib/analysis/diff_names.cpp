@@ -70,7 +70,9 @@ RootNames::RootNames(const SnapshotMetadata& metadata, NameScope scope, ThreadNa
 std::string RootNames::thread_name(int32_t tid) const {
   const auto thread = threads_.find(tid);
   if (thread == threads_.end() || thread->second.empty()) return "a thread";
-  return thread->second;
+  // A thread without a name of its own has that of the program's file, which a new build may not.
+  const bool is_programs = thread->second == metadata_.process.comm;
+  return scope_ == NameScope::kSeveralBuilds && is_programs ? "the program" : thread->second;
 }
 
 std::string RootNames::variable_name(const RootPlace& place) const {

@@ -5,6 +5,7 @@
 //   g_pool in libfoo.so                  of a library, whatever its version
 //   t_buffer, thread-local of worker     of all threads of that name
 //   worker, in handle_request()          on their stacks
+//   the program, in main()               across builds, of a thread without a name of its own
 //   server+0x4010                        without a name, within one build; across builds all of
 //   variables without a name in server   them together
 #pragma once

@@ -36,6 +36,7 @@ constexpr size_t kArgumentsSize = 80;
 
 constexpr uint64_t kRegisters64 = 112;
 constexpr uint64_t kX86FsBase = kRegisters64 + uint64_t{21} * 8;
+constexpr uint64_t kX86GsBase = kX86FsBase + 8;
 constexpr uint64_t kX86SystemCall = kRegisters64 + uint64_t{15} * 8;  // orig_rax
 constexpr uint64_t kRegistersI386 = 72;
 constexpr uint64_t kI386Gs = kRegistersI386 + uint64_t{10} * 4;
@@ -158,6 +159,9 @@ class NotesReader {
       general.values.at(i) = load_word(bytes, register_offset(machine_, i)).value_or(0);
     }
     general.are_known = true;
+    if (machine_ == Machine::kX86_64) {
+      thread.registers->other_base = load_record<uint64_t>(bytes, kX86GsBase).value_or(0);
+    }
     notes_.threads.push_back(std::move(thread));
     if (machine_ == Machine::kX86_64) {
       set_thread_pointer(load_record<uint64_t>(bytes, kX86FsBase).value_or(0));

@@ -158,6 +158,7 @@ class RootNaming {
     switch (number) {
       case RegisterWord::kThreadPointer: return thread_pointer_name();
       case RegisterWord::kVector: return "xmm";
+      case RegisterWord::kOtherBase: return "gs_base";
       default: return general_register_name(context_.machine, number);
     }
   }

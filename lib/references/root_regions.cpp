@@ -272,6 +272,9 @@ std::vector<RegisterWord> register_words(const Target& target) {
       }
     }
     words.push_back({thread.tid, RegisterWord::kThreadPointer, registers.thread_pointer.value()});
+    if (registers.other_base != 0) {
+      words.push_back({thread.tid, RegisterWord::kOtherBase, registers.other_base});
+    }
     for (const uint64_t word : registers.vector) {
       words.push_back({thread.tid, RegisterWord::kVector, word});
     }

@@ -63,6 +63,7 @@ struct RegisterWord {
   uint64_t value = 0;
   static constexpr uint32_t kThreadPointer = UINT32_MAX;
   static constexpr uint32_t kVector = UINT32_MAX - 1;
+  static constexpr uint32_t kOtherBase = UINT32_MAX - 2;
   bool operator==(const RegisterWord&) const = default;
 };
 std::vector<RegisterWord> register_words(const Target& target);

@@ -53,6 +53,11 @@ std::vector<const TypeRow*> in_order(const TypeCensus& census, Order order) {
 std::string holding_root_label(const ReferenceReportInput& input, const RootPlace& place) {
   if (place.kind == RootKind::kRegister) return "a register";
   if (place.kind == RootKind::kLocal) return printable(local_without_line(place.name));
+  if (place.kind == RootKind::kThreadLocal) {
+    RootPlace variable = place;
+    variable.kind = RootKind::kVariable;
+    return root_label(input.metadata, variable) + ", thread-local";
+  }
   if (place.kind != RootKind::kStack) return root_label(input.metadata, place);
   if (place.name.empty()) return "a stack";
   return "the stack of " + printable(place.name);
@@ -176,7 +181,13 @@ void write_json_holder(JsonWriter& json, const ReferenceReportInput& input,
       json.member("type", input.references.types[context.holder].name);
       json.member("module", input.references.types[context.holder].module);
       break;
-    case Holder::kRoot: write_json_root(json, input.references.places[context.holder]); break;
+    case Holder::kRoot: {
+      RootPlace of_all = input.references.places[context.holder];
+      if (of_all.tid != 0) of_all.begin = {};
+      of_all.tid = 0;
+      write_json_root(json, of_all);
+      break;
+    }
     case Holder::kSize:
       json.member("kind", "blocks");
       json.member("bytes", context.holder);

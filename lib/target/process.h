@@ -46,6 +46,7 @@ struct Registers {
   Address stack_pointer;
   Address thread_pointer;  // fs_base, TPIDR_EL0, or the base of %gs: where the thread's TLS hangs
   GeneralRegisters general = {};
+  uint64_t other_base = 0;  // of x86-64: gs_base, which the C library leaves to the program
   std::vector<uint64_t> vector = {};  // vector_words(), unless it is in a system call
 };
 

@@ -46,9 +46,10 @@ int run_why(const std::vector<std::string>& words) {
   }
   const auto address = parse_address(address_word);
   if (!address) {
+    const bool is_missing = address_word.empty() || explain.what.empty();
     throw Error(ErrorKind::kUsage,
                 address_word.empty() ? std::string("why") : "why " + address_word,
-                address_word.empty() ? "it needs an address" : "not a hexadecimal address",
+                is_missing ? "it needs the address of a block" : "not a hexadecimal address",
                 "for example: heapsnap why 0x55d0c8a00050 a.hsnap");
   }
   if (limit == 0) {

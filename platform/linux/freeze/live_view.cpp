@@ -31,6 +31,7 @@ Registers visible_registers(const user_regs_struct& from) {
                               from.rbp, from.rsp, from.r8,  from.r9,  from.r10, from.r11,
                               from.r12, from.r13, from.r14, from.r15};
   registers.general.are_known = true;
+  registers.other_base = from.gs_base;
   return registers;
 }
 

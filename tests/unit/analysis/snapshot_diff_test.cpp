@@ -352,6 +352,25 @@ TEST_CASE("within one build, what has no name goes by its place in the file") {
   CHECK(RootNames(metadata, NameScope::kSeveralBuilds).of(place) == "count in libfoo.so");
 }
 
+TEST_CASE("a thread that is called as its process is the program's, whatever that is called") {
+  SnapshotMetadata metadata;
+  metadata.process.pid = 7;
+  metadata.process.comm = "app-1.2";
+  metadata.threads = {{7, "app-1.2", {}}, {8, "app-1.2", {}}, {9, "worker", {}}};
+  RootPlace place;
+  place.kind = RootKind::kStack;
+  place.name = "serve";
+  const auto name = [&](NameScope scope, int32_t tid) {
+    place.tid = tid;
+    return RootNames(metadata, scope).of(place);
+  };
+  for (const int32_t tid : {7, 8}) {
+    CHECK(name(NameScope::kSeveralBuilds, tid) == "the program, in serve");
+    CHECK(name(NameScope::kOneBuild, tid) == "app-1.2, in serve");
+  }
+  CHECK(name(NameScope::kSeveralBuilds, 9) == "worker, in serve");
+}
+
 TEST_CASE("threads have no names where one of the snapshots does not have them") {
   SnapshotMetadata live;
   live.process.pid = 41;

@@ -164,6 +164,9 @@ TEST_CASE("a stack in a block is malloc's, and a root by its thread's registers"
   fixture.target.editable_threads()[0].registers->general.values[7] = 0x7f0000008000;
   CHECK(register_words(fixture.target).size() == 17);
   CHECK(register_words(fixture.target)[7] == RegisterWord{12, 7, 0x7f0000008000});
+  fixture.target.editable_threads()[0].registers->other_base = 0x7f0000009000;
+  CHECK(register_words(fixture.target).back() ==
+        RegisterWord{12, RegisterWord::kOtherBase, 0x7f0000009000});
 }
 
 TEST_CASE("a module of which no file can be opened is known by its headers in memory") {
