@@ -36,8 +36,8 @@ std::optional<BlockFacts> find_block(const SnapshotStreams& streams, Address add
 using PairOfBlocks = std::pair<BlockNumber, BlockNumber>;
 
 // Words by which a block may not be held: those that may be left over (stale_words.h), and those
-// that point into a block of a memory context, which its context alone holds. What they once pointed
-// to may have been given back to the context, and given out again.
+// that point into a block of a memory context, which its context alone holds. What they once
+// pointed to may have been given back to the context, and given out again.
 class DoubtfulWords {
  public:
   DoubtfulWords(const ReferenceStreams& references, const BlockSizes& sizes, unsigned word)
