@@ -64,7 +64,6 @@ std::optional<Slope> fit_slope(std::span<const TimedValue> all) {
   Slope slope;
   const auto pairs = static_cast<double>(slopes.size());
   const double half_width = kNormal95 * std::sqrt(variance);
-  std::sort(slopes.begin(), slopes.end());
   slope.per_second = median(slopes);
   std::sort(slopes.begin(), slopes.end());
   // Ranks count from 1; rounded outwards.

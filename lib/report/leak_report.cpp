@@ -194,11 +194,14 @@ void print_leaks(Writer& out, const ReferenceReportInput& input, const LeakCensu
   if (census.suppressed.count != 0) {
     print_lines(out, "  suppressed ", tally_text(census.suppressed), width);
   }
-  if (census.all.count == 0) {
-    print_lines(out, "  ",
-                "A word that holds an address by chance, or that is left on a stack, can still "
-                "hide a leak. What only grows is seen in two snapshots.",
-                width);
+  const bool is_none = census.all.count == 0;
+  print_lines(
+      out, "  ",
+      std::string("A word that holds an address by chance, or that is left on a stack, can ") +
+          (is_none ? "still hide a leak. What only grows is seen in two snapshots."
+                   : "hide another leak."),
+      width);
+  if (is_none) {
     print_next(out, "To see what keeps the memory alive:", "heapsnap owners " + source_word(input),
                ink, width);
     return;
