@@ -91,7 +91,7 @@ def check_references(ours, theirs):
     for kind, count in agree.items():
         print(f"  {kind}: {count} equal, {besides[kind]} besides, {lost[kind]} not found")
         if kind not in COMPLETE:
-            # What is marked by a function that looks it up elsewhere: variables of objects that are no Object.
+            # What is marked by a function that looks it up elsewhere.
             assert lost[kind] <= (count + lost[kind]) / 4 + 20, (kind, count, lost[kind])
 
 

@@ -41,6 +41,11 @@ DATA_OBJECTS = [Mutex.new, Thread.current, Proc.new { ORDERS }, Set.new(PAIRS.fi
 SINGLETON = Object.new.tap { |one| one.define_singleton_method(:name) { 'one' } }
 ANONYMOUS = Class.new { def initialize; @held = ['held']; end }
 HELD = ANONYMOUS.new
+# Their variables are elsewhere.
+NOTED = [Array, Hash, String, Struct.new(:one)].flat_map do |kind|
+  noted = Class.new(kind) { attr_writer :note }
+  Array.new(50) { |number| noted.new.tap { |one| one.note = "note #{number} " * 10 } }
+end
 $queue = [ORDERS.first, 'queued' * 20]
 
 warm = lambda do |path|

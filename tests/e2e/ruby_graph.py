@@ -42,6 +42,10 @@ def check_owners(heapsnap, path):
     for name, files, least in (("READERS", 200, 8000), ("WRITERS", 100, 8000), ("CONVERTERS", 100, 16000)):
         streams = by_name.get(f"Cache::{name}")
         assert streams and streams["retained_bytes"] > files * least, (name, streams, list(by_name)[:20])
+    # Variables of objects that have no room for them are theirs: an array and a string.
+    for name, objects, least in (("NOTED", 400, 250), ("MOTLEY", 50, 450), ("VARIED", 20, 10000)):
+        noted = by_name.get(f"Cache::{name}")
+        assert noted and noted["retained_bytes"] > objects * least, (name, noted, list(by_name)[:20])
     # What is in Ruby's heap for young objects is theirs.
     young = by_name.get("Cache::YOUNG")
     assert young and young["retained_bytes"] > 300 * (300 + 300 + 200 + 150), (young, list(by_name)[:20])

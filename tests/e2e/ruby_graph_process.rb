@@ -69,6 +69,35 @@ Cache::LONG = Array.new(500) do |number|
   [Array.new(100, number), LongStruct.new(*(0...100)), LongObject.new, 1 << (4000 + number)]
 end
 
+# Objects that have no room for variables have them elsewhere.
+module Noted
+  def note(number)
+    @note = ["note #{number} " * 20]
+    @number = number
+    self
+  end
+end
+class Bag < Array; include Noted; end
+class Names < Hash; include Noted; end
+class Title < String; include Noted; end
+class Couple < Struct.new(:left, :right); include Noted; end
+module Cache
+  NOTED = [Bag, Names, Title, Couple].flat_map { |kind| Array.new(100) { |number| kind.new.note(number) } }
+  # Many shapes, and more variables than fit into a mask of words.
+  MOTLEY = Array.new(50) do |number|
+    Bag.new.tap { |bag| bag.instance_variable_set(:"@motley#{number}", "motley #{number} " * 20) }.note(number)
+  end
+  VARIED = Array.new(20) do |number|
+    Title.new.tap do |title|
+      100.times { |field| title.instance_variable_set(:"@field#{field}", "field #{field} of #{number} " * 5) }
+    end
+  end
+  # Their variables are in the table no more.
+  GONE = Array.new(100) { |number| Bag.new.note(number) }
+  GONE.each { |bag| bag.instance_variables.each { |name| bag.remove_instance_variable(name) } }
+  GONE.fill(nil)
+end
+
 # The buffers of each: characters read, written, and converted.
 module Cache
   READERS = Array.new(200) { File.open(__FILE__).tap(&:gets) }
@@ -114,6 +143,9 @@ end
 some = Cache::STORE.values.first(50)
 some += some.map { |order| order.instance_variable_get(:@lines) }
 some += some.first(50).map { |order| order.instance_variable_get(:@lines)[1] }
+# Ones that are still young have items and pairs in the heap for these.
+Cache::NOTED << Bag.new([1, 'young' * 20, 3, 4]).note(0) << Names.new.note(1).merge!({ a: 'young ' * 20 })
+some += Cache::NOTED + Cache::MOTLEY + Cache::VARIED
 some += Cache::YOUNG + Cache::HOLES + Service::Registry::ITEMS + [Cache::STORE, Cache::SEEN, Service::Registry::ITEMS]
 said = { references: some.map { |object| [address(object), references(object)] },
          order: address(Cache::STORE.values[3]),

@@ -23,13 +23,7 @@ constexpr uint64_t kIo = 16;  // RFile::fptr
 constexpr uint64_t kHashTable = RubyValue::user_flag(3);
 constexpr uint64_t kItemsInSlot = RubyValue::user_flag(1);  // of arrays and objects
 constexpr uint64_t kArrayItems = 32;
-// st_table (st.h)
-constexpr uint64_t kTableFirst = 32;  // of its entries, that is not deleted
-constexpr uint64_t kTableBound = 40;
-constexpr uint64_t kTableEntries = 48;
-constexpr uint64_t kEntryWords = 3;           // hash, key, value
-constexpr uint64_t kEntry = kEntryWords * 8;  // bytes
-constexpr uint64_t kDeleted = ~uint64_t{0};   // the hash of a deleted one: RESERVED_HASH_VAL
+
 }  // namespace
 
 RubyGraph::RubyGraph(MemoryReader& memory, const RubyLayout& layout, const RubyTypes& types,
@@ -197,7 +191,6 @@ void RubyGraph::add_table(Address table, std::span<const std::byte> header) {
 void RubyGraph::add_tables_of_machine(const AddressSpace& space, Address vm,
                                       const std::string& module) {
   constexpr uint64_t kMostOfMachine = 16 << 10;
-  constexpr uint64_t kType = 8;
   std::vector<std::byte> bytes(kMostOfMachine);
   bytes.resize(memory_.read(vm, bytes));
   const StructBytes machine(bytes, 8);
@@ -207,12 +200,13 @@ void RubyGraph::add_tables_of_machine(const AddressSpace& space, Address vm,
     if (!RubyValue::is_object(at) || !memory_.read_exact(Address(at), header)) continue;
     // A table leads to the functions that compare its keys.
     const StructBytes table(header, 8);
-    const Mapping* const mapping = space.find(Address(table.word_at(kType)));
+    const Mapping* const mapping = space.find(Address(table.word_at(RubyTable::kType)));
     const bool is_table = mapping != nullptr && mapping->path == module &&
                           ruby_table_bytes(header) > kRubyTableHeader;
     if (!is_table) continue;
     add_table(Address(at), header);
-    if (has_interned(table)) objects_.left_over.push_back({Address(table.word_at(kTableEntries))});
+    if (has_interned(table))
+      objects_.left_over.push_back({Address(table.word_at(RubyTable::kEntries))});
   }
 }
 
@@ -222,16 +216,16 @@ void RubyGraph::add_tables_of_machine(const AddressSpace& space, Address vm,
 bool RubyGraph::has_interned(const StructBytes& table) const {
   constexpr uint64_t kLookedAt = 256;
   constexpr uint64_t kInterned = RubyValue::user_flag(17);  // RSTRING_FSTR
-  const uint64_t first = table.word_at(kTableFirst);
-  const uint64_t bound = table.word_at(kTableBound);
+  const uint64_t first = table.word_at(RubyTable::kFirst);
+  const uint64_t bound = table.word_at(RubyTable::kBound);
   if (first >= bound) return false;
-  std::vector<std::byte> bytes(std::min(bound - first, kLookedAt) * kEntry);
-  const Address entries = Address(table.word_at(kTableEntries)) + first * kEntry;
-  bytes.resize(memory_.read(entries, bytes) / kEntry * kEntry);
+  std::vector<std::byte> bytes(std::min(bound - first, kLookedAt) * RubyTable::kEntry);
+  const Address entries = Address(table.word_at(RubyTable::kEntries)) + first * RubyTable::kEntry;
+  bytes.resize(memory_.read(entries, bytes) / RubyTable::kEntry * RubyTable::kEntry);
   const StructBytes words(bytes, 8);
   bool has_any = false;
-  for (uint64_t at = 0; at < bytes.size(); at += kEntry) {
-    if (words.word_at(at) == kDeleted) continue;
+  for (uint64_t at = 0; at < bytes.size(); at += RubyTable::kEntry) {
+    if (words.word_at(at) == RubyTable::kDeleted) continue;
     const uint64_t key = words.word_at(at + 8);
     if (!RubyValue::is_object(key) || words.word_at(at + 16) != key) return false;
     const auto flags = memory_.read_value<uint64_t>(Address(key));
@@ -244,16 +238,14 @@ bool RubyGraph::has_interned(const StructBytes& table) const {
 }
 
 void RubyGraph::add_table_parts(std::span<const std::byte> header) {
-  constexpr uint64_t kCount = 16;  // st_table (st.h): of entries that are not deleted
-  constexpr uint64_t kBins = 24;
   constexpr uint64_t kMostEntries = uint64_t{1} << 32;
   constexpr unsigned kMostPower = 32;
   const StructBytes words(header, 8);
   const unsigned power = words.int_at(0) & 0xff;
-  const uint64_t first = words.word_at(kTableFirst);
-  const uint64_t bound = words.word_at(kTableBound);
-  const uint64_t entries = words.word_at(kTableEntries);
-  add_block(words.word_at(kBins), table_bins_, "Hash bins", ObjectClass::kNoReferences);
+  const uint64_t first = words.word_at(RubyTable::kFirst);
+  const uint64_t bound = words.word_at(RubyTable::kBound);
+  const uint64_t entries = words.word_at(RubyTable::kEntries);
+  add_block(words.word_at(RubyTable::kBins), table_bins_, "Hash bins", ObjectClass::kNoReferences);
   if (entries == 0) return;
   if (power > kMostPower || bound > std::min(uint64_t{1} << power, kMostEntries) || first > bound) {
     add_block(entries, table_entries_, "Hash entries", 0, true);
@@ -261,22 +253,22 @@ void RubyGraph::add_table_parts(std::span<const std::byte> header) {
   }
   if (bound < table_entries_of_.size()) {
     // Small ones are a class each, by how much of them is in use.
-    uint64_t skip = ObjectClass::words_from(bound * kEntryWords);
-    for (uint64_t i = 0; i < bound; ++i) skip |= uint64_t{1} << i * kEntryWords;
+    uint64_t skip = ObjectClass::words_from(bound * RubyTable::kEntryWords);
+    for (uint64_t i = 0; i < bound; ++i) skip |= uint64_t{1} << i * RubyTable::kEntryWords;
     add_block(entries, table_entries_of_[bound], "Hash entries", skip, true);
   } else {
-    add_block(entries, table_rows_, "Hash entries", 0, true, {0, kEntryWords, 0});
+    add_block(entries, table_rows_, "Hash entries", 0, true, {0, RubyTable::kEntryWords, 0});
     add_left_over(Address(entries), bound, RuntimeObjects::LeftOver::kToEnd);
   }
-  if (words.word_at(kCount) < bound) add_deleted(Address(entries), first, bound);
+  if (words.word_at(RubyTable::kCount) < bound) add_deleted(Address(entries), first, bound);
 }
 
 // Entries of a hash from `from` to before `to`.
 void RubyGraph::add_left_over(Address entries, uint64_t from, uint64_t to) {
   constexpr size_t kMost = 1 << 22;
   if (objects_.left_over.size() >= kMost) return;
-  const uint64_t end = to == RuntimeObjects::LeftOver::kToEnd ? to : to * kEntry;
-  objects_.left_over.push_back({entries, from * kEntry, end});
+  const uint64_t end = to == RuntimeObjects::LeftOver::kToEnd ? to : to * RubyTable::kEntry;
+  objects_.left_over.push_back({entries, from * RubyTable::kEntry, end});
 }
 
 // A deleted entry has another hash, and its key and value are still there.
@@ -287,20 +279,21 @@ void RubyGraph::add_deleted(Address entries, uint64_t first, uint64_t bound) {
   uint64_t at = first;
   std::vector<std::byte> bytes;
   while (at < bound) {
-    bytes.resize(std::min(kTogether, bound - at) * kEntry);
+    bytes.resize(std::min(kTogether, bound - at) * RubyTable::kEntry);
     if (bytes.size() > budget_) break;
     budget_ -= bytes.size();
-    const uint64_t count = memory_.read(entries + at * kEntry, bytes) / kEntry;
+    const uint64_t count =
+        memory_.read(entries + at * RubyTable::kEntry, bytes) / RubyTable::kEntry;
     const StructBytes read(bytes, 8);
     for (uint64_t i = 0; i < count; ++i) {
-      const bool is_deleted = read.word_at(i * kEntry) == kDeleted;
+      const bool is_deleted = read.word_at(i * RubyTable::kEntry) == RubyTable::kDeleted;
       if (is_deleted && begin == bound) begin = at + i;
       if (is_deleted || begin == bound) continue;
       add_left_over(entries, begin, at + i);
       begin = bound;
     }
     at += count;
-    if (count * kEntry < bytes.size()) break;
+    if (count * RubyTable::kEntry < bytes.size()) break;
   }
   if (begin < at) add_left_over(entries, begin, at);
 }

@@ -69,6 +69,8 @@ class RubyGraph {
   const std::vector<uint64_t>& threads() const { return threads_; }
   const std::vector<uint64_t>& fibers() const { return fibers_; }
   void add_locals(RubyFrames& frames, const std::string& module);
+  // The kind of buffers that have variables of objects.
+  uint8_t object_variables() const { return object_variables_; }
 
  private:
   // What objects have in common that are one class of the graph.

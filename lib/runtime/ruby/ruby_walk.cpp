@@ -7,6 +7,7 @@
 #include "heap/struct_bytes.h"
 #include "runtime/page_amount.h"
 #include "runtime/ruby/ruby_collector.h"
+#include "runtime/ruby/ruby_generic_variables.h"
 
 namespace heapsnap {
 
@@ -88,6 +89,7 @@ void RubyWalk::walk_pages() {
     add_ruby_collector(target_.memory(), *layout_, {space_, pages, heap.promoted},
                        *options_.objects);
     graph_->add_tables_of_machine(target_.address_space(), runtime_.place, place_.module);
+    RubyGenericVariables(target_, place_, shapes_, *graph_, *options_.objects).add();
     RubyConstants constants(target_, *layout_, place_, *classes_);
     RubyVariables variables(target_, place_, *classes_, constants);
     graph_->add_variables(constants, variables);
