@@ -17,6 +17,7 @@ from ruby_target import RubyTarget, rubies
 ORDERS = 2000
 INTERNED = 500
 CAREFUL = 1000
+ENDED = 1000
 
 
 def run(heapsnap, *words):
@@ -77,11 +78,15 @@ def check(heapsnap, name, ruby, root):
         interned = [graph.block_of(address) for address in target.said["interned"]]
         kept = sum(block in held for block in interned)
         assert kept < INTERNED // 10, kept
+        # A finalizer does not keep its object either.
+        ended = [block for block, name in graph.types.items() if name == "Ended"]
+        left = sum(block in held for block in ended)
+        assert len(ended) == ENDED and left < ENDED // 10, (len(ended), left)
         # The code of a rescue or an ensure is held by its method's alone.
         code = [block for block, name in graph.types.items() if name == "(internal) IMEMO iseq"]
         free = sum(block not in held for block in code)
         assert len(code) > 3 * CAREFUL and free < 50, (len(code), free)
-        print(f"{kept} of {INTERNED} interned strings are held, all but {free} of {len(code)} iseqs")
+        print(f"{kept} of {INTERNED} interned strings are held, {left} of {ENDED} with a finalizer, all but {free} of {len(code)} iseqs")
         check_in_use(heapsnap, path, target.pid)
         check_buffers(heapsnap, path)
         check_owners(heapsnap, path)

@@ -98,6 +98,17 @@ module Cache
   GONE.fill(nil)
 end
 
+# A finalizer does not keep its object.
+class Ended
+  def initialize(number)
+    @note = "ended #{number} " * 20
+  end
+end
+FINALIZER = proc { |_| }
+def leave(number)
+  1000.times { ObjectSpace.define_finalizer(Ended.new(number), FINALIZER) }
+end
+
 # The buffers of each: characters read, written, and converted.
 module Cache
   READERS = Array.new(200) { File.open(__FILE__).tap(&:gets) }
@@ -131,6 +142,8 @@ end
   Cache::YOUNG << [text] * 6 << Trade.new(text, [1], nil, 2, text.dup) << Wide.new(number) << { text => [number.to_s] }
   Cache::YOUNG.last.delete(text) if number % 3 == 0
 end
+
+leave(1)
 
 def references(object)
   JSON.parse(ObjectSpace.dump(object)).fetch('references', []).map { |text| Integer(text, 16) }

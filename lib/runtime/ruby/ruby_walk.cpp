@@ -86,9 +86,10 @@ void RubyWalk::walk_pages() {
   }
   read_tables();
   if (graph_) {
+    graph_->add_tables_of_machine(target_.address_space(), runtime_.place, place_.module);
+    // It knows more of its own tables, which may lie where those of the machine are looked for.
     add_ruby_collector(target_.memory(), *layout_, {space_, pages, heap.promoted},
                        *options_.objects);
-    graph_->add_tables_of_machine(target_.address_space(), runtime_.place, place_.module);
     RubyGenericVariables(target_, place_, shapes_, *graph_, *options_.objects).add();
     RubyConstants constants(target_, *layout_, place_, *classes_);
     RubyVariables variables(target_, place_, *classes_, constants);

@@ -80,6 +80,10 @@ TEST_CASE("an object that has an object_id or a finalizer is not kept by that") 
       const uint64_t table = ruby.next_table(56);
       entries.push_back(ruby.next_table(16 * 24));
       ruby.put(FakeRuby::kSpace + table_of, table);
+      // Behind the state of the machine, where its tables are looked for, too.
+      ruby.put(table, 4);
+      ruby.put(table + 8, FakeRuby::kVariables + 0x900);
+      ruby.put(table + 40, 16);
       ruby.put(table + 48, entries.back());
     }
     ruby.walk();
@@ -87,10 +91,11 @@ TEST_CASE("an object that has an object_id or a finalizer is not kept by that") 
     CHECK(has(ruby, entries[1], 0, LeftOver::kToEnd));
     CHECK_FALSE(has(ruby, entries[2], 0, LeftOver::kToEnd));
     const std::vector<RuntimeObjects::Block>& blocks = ruby.objects.blocks;
-    const auto found = std::find_if(blocks.begin(), blocks.end(), [&](const auto& block) {
+    // What was said last of a block counts.
+    const auto found = std::find_if(blocks.rbegin(), blocks.rend(), [&](const auto& block) {
       return block.at == Address(entries[2]);
     });
-    REQUIRE(found != blocks.end());
+    REQUIRE(found != blocks.rend());
     const ObjectClass& finalizers = ruby.objects.slots.classes()[found->of_class];
     for (uint64_t word = 0; word < 48; ++word) CHECK(finalizers.skips(word) == (word % 3 == 1));
   }
