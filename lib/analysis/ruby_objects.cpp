@@ -50,6 +50,20 @@ bool is_constant(std::string_view variable) {
   return !variable.starts_with('$') && variable.find(".@") == std::string_view::npos;
 }
 
+// The lower, the longer it lasts; and what has a name before what has none.
+unsigned rank_of(const RootPlace& place) {
+  switch (place.kind) {
+    case RootKind::kGlobal: return 0;
+    case RootKind::kLocal: return 1;
+    case RootKind::kVariable: return place.name.empty() ? 3 : 2;
+    case RootKind::kThreadLocal: return place.name.empty() ? 5 : 4;
+    case RootKind::kMapping: return 6;
+    case RootKind::kStack: return 7;
+    case RootKind::kRegister: return 8;
+  }
+  return 8;
+}
+
 }  // namespace
 
 RubyObjects::RubyObjects(const SnapshotStreams& streams, const ReferenceStreams& references)
@@ -65,6 +79,7 @@ RubyObjects::RubyObjects(const SnapshotStreams& streams, const ReferenceStreams&
   }
   first_slot_ = blocks - slots;
   roots_ = checked_roots(references, blocks);
+  sort_roots();
   types_ = read_types(references, blocks);
   read_addresses(streams);
   read_classes();
@@ -77,7 +92,14 @@ RubyObjects::RubyObjects(const SnapshotStreams& streams, const ReferenceStreams&
   search_ = LargeArray<uint32_t>(blocks);
 }
 
-void RubyObjects::start_passes() {
+void RubyObjects::sort_roots() {
+  std::stable_sort(roots_.begin(), roots_.end(), [this](const Root& a, const Root& b) {
+    return rank_of(references_.places[a.place]) < rank_of(references_.places[b.place]);
+  });
+}
+
+void RubyObjects::start_passes(uint8_t most) {
+  most_passes_ = most;
   passes_ = LargeArray<uint8_t>(graph_.blocks());
   counted_ = BlockSet(graph_.blocks());
 }
@@ -159,7 +181,7 @@ void RubyObjects::find_constants() {
 
 void RubyObjects::follow(std::span<const BlockNumber> targets) {
   const auto may_pass = [this](BlockNumber block) {
-    return passes_[block] < kMostPasses || type_of(block).source == TypeSource::kRuntime;
+    return passes_[block] < most_passes_ || type_of(block).source == TypeSource::kRuntime;
   };
   const auto look_at = [&](BlockNumber target) {
     if (is_object(target)) {

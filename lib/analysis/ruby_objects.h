@@ -9,7 +9,8 @@
 //
 // A block that several objects lead to is passed from each of them, and counts to the first one.
 // One that is no buffer of Ruby's, as those of extensions are, is passed from no more than
-// kMostPasses.
+// kMostPasses. Of roots it is passed from the first one alone: each call of a thread has the
+// address of the interpreter's state, which leads to most objects.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +64,8 @@ class RubyObjects {
   // Classes and modules by name, ascending; several constants may lead to one.
   const std::map<std::string, BlockNumber>& classes() const { return class_at_; }
 
-  // Calls receive(root) for each place that leads to objects, in the order of places.
+  // Calls receive(root) for each place that leads to objects: what lasts longer first, and of
+  // one kind in the order of places.
   template <typename Receive>
   void each_root(Receive receive);
   // Calls receive(object) for all, ascending. The spans live only during the call.
@@ -81,8 +83,10 @@ class RubyObjects {
   void name_by_constants();
   void name_by_types();
   void find_constants();
+  // By how long places last, and by place.
+  void sort_roots();
   // Nothing is passed yet, and counts to nobody.
-  void start_passes();
+  void start_passes(uint8_t most);
   // Adds the objects that these lead to, to found_.
   void follow(std::span<const BlockNumber> targets);
   void sort_found();
@@ -97,12 +101,13 @@ class RubyObjects {
   LargeArray<TypeNumber> types_;
   LargeArray<uint64_t> addresses_;    // of slots
   LargeArray<BlockNumber> class_of_;  // of slots
-  std::vector<Root> roots_;           // by place
+  std::vector<Root> roots_;           // those of a place together
   std::map<std::string, BlockNumber> class_at_;
   std::map<BlockNumber, std::string> name_of_;
   // Of classes and modules: what their variables lead to, which are roots. Ascending.
   std::vector<std::pair<BlockNumber, BlockNumber>> constants_;
-  LargeArray<uint8_t> passes_;   // of each block
+  LargeArray<uint8_t> passes_;  // of each block
+  uint8_t most_passes_ = kMostPasses;
   LargeArray<uint32_t> search_;  // in which it was passed last; 0: in none
   uint32_t searches_ = 0;
   BlockSet counted_;  // blocks that count to an object
@@ -115,7 +120,7 @@ class RubyObjects {
 template <typename Receive>
 void RubyObjects::each_root(Receive receive) {
   RubyRoot root;
-  start_passes();
+  start_passes(1);
   for (size_t at = 0; next_root(at, root);) {
     if (!root.references.empty()) receive(root);
   }
@@ -123,7 +128,7 @@ void RubyObjects::each_root(Receive receive) {
 
 template <typename Receive>
 void RubyObjects::each_object(Receive receive) {
-  start_passes();
+  start_passes(kMostPasses);
   for (BlockNumber block = first_slot_; block < graph_.blocks(); ++block) {
     if (is_object(block)) receive(row_of(block));
   }

@@ -112,6 +112,14 @@ def check_names(ours):
     assert default in names["Shop::Basket"]["references"], names["Shop::Basket"]
 
 
+def check_roots(ours):
+    """Each call of a thread has the address of the interpreter's state, which leads to most objects."""
+    of_calls = {name: len(found) for name, found in ours.roots.items() if name.startswith("thread ")}
+    most = max(of_calls.values(), default=0)
+    assert sum(of_calls.values()) < len(ours.objects) / 10, (len(ours.objects), of_calls)
+    print(f"roots: {len(of_calls)} of threads, with {most} objects at most")
+
+
 def check_counts(heapsnap, path, classes, lines):
     """`classes`: how many objects of each there are, by an export."""
     rows = {row["type"]: row["count"] for row in json.loads(run(heapsnap, "objects", path, "-j"))["objects"]}
@@ -213,6 +221,7 @@ def check(heapsnap, ruby, root):
         check_objects(ours, theirs)
         check_references(ours, theirs)
         check_names(ours)
+        check_roots(ours)
         check_heap_dump(heapsnap, path, seed, ours)
         with open(dump, encoding="utf-8") as file:
             check_heapy(dump, sum(1 for _ in file))

@@ -102,6 +102,29 @@ TEST_CASE("roots lead to objects of Ruby, also through blocks") {
   CHECK(rows_of(objects)[ruby.first].bytes == 40 + 56);
 }
 
+TEST_CASE("what several roots lead to by way of one structure is of the one that lasts longest") {
+  HandmadeRuby ruby;
+  HandmadeHeap& heap = ruby.heap;
+  const BlockNumber state = ruby.items;
+  for (const int32_t tid : {7, 8}) {
+    heap.hold(heap.add_place(RootKind::kStack, "call of " + std::to_string(tid), tid), state);
+  }
+  heap.hold(heap.add_place(RootKind::kVariable, ""), state);
+  heap.hold(heap.add_place(RootKind::kVariable, "state"), state);
+  ruby.streams = heap.finish();
+  RubyObjects objects(ruby.streams, heap.streams);
+  for (int again = 0; again < 2; ++again) {
+    std::map<std::string, Blocks> roots;
+    objects.each_root([&roots](const RubyRoot& root) {
+      CHECK_FALSE(roots.contains(root.place->name));
+      roots[root.place->name] = {root.references.begin(), root.references.end()};
+    });
+    CHECK(roots["state"] == Blocks{ruby.first, ruby.second});
+    CHECK(roots["main"] == Blocks{ruby.second});
+    CHECK(roots.size() == 9);
+  }
+}
+
 TEST_CASE("a structure of very many objects is passed a bounded number of times") {
   HandmadeRuby ruby;
   const Blocks more = add_sharers(ruby);
