@@ -18,6 +18,7 @@ ORDERS = 2000
 INTERNED = 500
 CAREFUL = 1000
 ENDED = 1000
+WEAK = 1000
 
 
 def run(heapsnap, *words):
@@ -80,13 +81,19 @@ def check(heapsnap, name, ruby, root):
         assert kept < INTERNED // 10, kept
         # A finalizer does not keep its object either.
         ended = [block for block, name in graph.types.items() if name == "Ended"]
-        left = sum(block in held for block in ended)
-        assert len(ended) == ENDED and left < ENDED // 10, (len(ended), left)
+        with_finalizer = sum(block in held for block in ended)
+        assert len(ended) == ENDED and with_finalizer < ENDED // 10, (len(ended), with_finalizer)
+        # Nor does a weak map keep keys or values, but a WeakKeyMap its values (since 3.3).
+        for kind in ("WeakKey", "WeakValue"):
+            weak = [block for block, name in graph.types.items() if name == kind]
+            left = sum(block in held for block in weak)
+            assert len(weak) >= WEAK and left < WEAK // 10, (kind, len(weak), left)
+            print(f"{left} of {len(weak)} {kind} are held")
         # The code of a rescue or an ensure is held by its method's alone.
         code = [block for block, name in graph.types.items() if name == "(internal) IMEMO iseq"]
         free = sum(block not in held for block in code)
         assert len(code) > 3 * CAREFUL and free < 50, (len(code), free)
-        print(f"{kept} of {INTERNED} interned strings are held, {left} of {ENDED} with a finalizer, all but {free} of {len(code)} iseqs")
+        print(f"{kept} of {INTERNED} interned strings are held, {with_finalizer} of {ENDED} with a finalizer, all but {free} of {len(code)} iseqs")
         check_in_use(heapsnap, path, target.pid)
         check_buffers(heapsnap, path)
         check_owners(heapsnap, path)

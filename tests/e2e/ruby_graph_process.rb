@@ -109,6 +109,25 @@ def leave(number)
   1000.times { ObjectSpace.define_finalizer(Ended.new(number), FINALIZER) }
 end
 
+# What is in a weak map alone is not kept by it.
+class WeakKey; end
+class WeakValue
+  def initialize(number)
+    @note = "weak #{number} " * 20
+  end
+end
+KEPT_KEYS = Array.new(1000) { Object.new }
+WEAK_MAPS = Array.new(3) { ObjectSpace::WeakMap.new }
+KEY_MAP = ObjectSpace::WeakKeyMap.new if ObjectSpace.const_defined?(:WeakKeyMap)
+def fill_weak_maps(count)
+  count.times { |number| WEAK_MAPS[0][KEPT_KEYS[number]] = WeakValue.new(number) }
+  5.times { |number| WEAK_MAPS[1][KEPT_KEYS[number]] = WeakValue.new(number) }
+  count.times do |number|
+    WEAK_MAPS[2][WeakKey.new] = KEPT_KEYS[number]
+    KEY_MAP[WeakKey.new] = [number.to_s * 30] if defined?(KEY_MAP)
+  end
+end
+
 # The buffers of each: characters read, written, and converted.
 module Cache
   READERS = Array.new(200) { File.open(__FILE__).tap(&:gets) }
@@ -144,6 +163,7 @@ end
 end
 
 leave(1)
+fill_weak_maps(1000)
 
 def references(object)
   JSON.parse(ObjectSpace.dump(object)).fetch('references', []).map { |text| Integer(text, 16) }

@@ -42,26 +42,6 @@ RubyGenericVariables::RubyGenericVariables(Target& target, const RubyPlace& plac
       objects_(objects),
       cache_(target.memory()) {}
 
-std::optional<RubyGenericVariables::Table> RubyGenericVariables::table_at(uint64_t address) {
-  if (!RubyValue::is_object(address)) return std::nullopt;
-  Table table;
-  table.at = Address(address);
-  if (cache_.read(table.at, table.header) != table.header.size()) return std::nullopt;
-  if (ruby_table_bytes(table.header) <= kRubyTableHeader) return std::nullopt;
-  const StructBytes words(table.header, 8);
-  // A table leads to the functions that compare its keys.
-  const Mapping* const mapping =
-      target_.address_space().find(Address(words.word_at(RubyTable::kType)));
-  if (mapping == nullptr || mapping->path != place_.module) return std::nullopt;
-  table.entries = Address(words.word_at(RubyTable::kEntries));
-  table.first = words.word_at(RubyTable::kFirst);
-  table.bound = words.word_at(RubyTable::kBound);
-  table.count = words.word_at(RubyTable::kCount);
-  const uint64_t room = uint64_t{1} << (words.int_at(0) & 0xff);
-  if (table.first >= table.bound || table.bound > room || table.count == 0) return std::nullopt;
-  return table;
-}
-
 std::vector<uint64_t> RubyGenericVariables::words_at(std::span<const Address> places) {
   std::vector<uint64_t> words(places.size());
   const auto bytes = std::as_writable_bytes(std::span(words));
@@ -72,22 +52,16 @@ std::vector<uint64_t> RubyGenericVariables::words_at(std::span<const Address> pl
   return words;
 }
 
-std::vector<RubyGenericVariables::Entry> RubyGenericVariables::read(const Table& table,
+std::vector<RubyGenericVariables::Entry> RubyGenericVariables::read(const RubyTable& table,
                                                                     uint64_t from, uint64_t to) {
   constexpr uint32_t kMostVariables = 1 << 20;
-  std::vector<std::byte> bytes((to - from) * RubyTable::kEntry);
-  bytes.resize(target_.memory().read(table.entries + from * RubyTable::kEntry, bytes) /
-               RubyTable::kEntry * RubyTable::kEntry);
-  const StructBytes read(bytes, 8);
-  std::vector<Entry> entries(bytes.size() / RubyTable::kEntry);
+  std::vector<Entry> entries;
   std::vector<Address> keys;
   std::vector<Address> values;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    entries[i].is_deleted = read.word_at(i * RubyTable::kEntry) == RubyTable::kDeleted;
-    entries[i].object = read.word_at(i * RubyTable::kEntry + 8);
-    entries[i].variables = read.word_at(i * RubyTable::kEntry + 16);
-    keys.emplace_back(entries[i].object);
-    values.emplace_back(entries[i].variables);
+  for (const RubyTable::Entry& one : table.read(target_.memory(), from, to)) {
+    entries.push_back({one.key, one.value, 0, false, one.is_deleted()});
+    keys.emplace_back(one.key);
+    values.emplace_back(one.value);
   }
   const std::vector<uint64_t> flags = words_at(keys);
   const std::vector<uint64_t> words = words_at(values);
@@ -105,7 +79,7 @@ std::vector<RubyGenericVariables::Entry> RubyGenericVariables::read(const Table&
   return entries;
 }
 
-bool RubyGenericVariables::fits(const Table& table) {
+bool RubyGenericVariables::fits(const RubyTable& table) {
   constexpr uint64_t kLookedAt = 256;
   bool has_any = false;
   for (const Entry& entry :
@@ -117,17 +91,20 @@ bool RubyGenericVariables::fits(const Table& table) {
   return has_any;
 }
 
-std::optional<RubyGenericVariables::Table> RubyGenericVariables::find() {
+std::optional<RubyTable> RubyGenericVariables::find() {
   constexpr uint64_t kMostData = 256 << 20;
   unsigned tables_left = 1 << 14;  // of all words that may lead to one
-  std::optional<Table> found;
+  std::optional<RubyTable> found;
   for (const AddressRange& range : place_.data) {
     std::vector<std::byte> bytes(std::min(range.size(), kMostData));
     bytes.resize(target_.memory().read(range.begin, bytes));
     const StructBytes words(bytes, 8);
     for (size_t offset = 0; offset + 8 <= bytes.size(); offset += 8) {
-      const std::optional<Table> table = table_at(words.word_at(offset));
+      const std::optional<RubyTable> table = RubyTable::at(cache_, words.word_at(offset));
       if (!table || (found && table->count <= found->count)) continue;
+      // A table leads to the functions that compare its keys.
+      const Mapping* const mapping = target_.address_space().find(table->type);
+      if (mapping == nullptr || mapping->path != place_.module) continue;
       if (tables_left-- == 0) return found;
       if (fits(*table)) found = table;
     }
@@ -157,9 +134,9 @@ void RubyGenericVariables::add_entry(const Entry& entry) {
 void RubyGenericVariables::add() {
   constexpr uint64_t kTogether = 1 << 14;
   constexpr uint64_t kMostEntries = 1 << 24;
-  const std::optional<Table> table = find();
+  const std::optional<RubyTable> table = find();
   if (!table) return;
-  graph_.add_table(table->at, table->header);
+  graph_.add_table(table->place, table->header);
   size_t objects = 0;
   const uint64_t bound = std::min(table->bound, table->first + kMostEntries);
   for (uint64_t at = table->first; at < bound;) {

@@ -14,7 +14,6 @@
 // objects whose flags say that they have such variables: where there is none, nothing is said.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -24,6 +23,7 @@
 #include "runtime/ruby/ruby_graph.h"
 #include "runtime/ruby/ruby_objects.h"
 #include "runtime/ruby/ruby_place.h"
+#include "runtime/ruby/ruby_table.h"
 #include "target/page_cache.h"
 #include "target/target.h"
 
@@ -42,14 +42,6 @@ class RubyGenericVariables {
   void add();
 
  private:
-  struct Table {
-    Address at;
-    std::array<std::byte, kRubyTableHeader> header;
-    Address entries;
-    uint64_t first = 0;
-    uint64_t bound = 0;
-    uint64_t count = 0;
-  };
   struct Entry {
     uint64_t object = 0;  // 0: it does not fit, or is deleted
     uint64_t variables = 0;
@@ -58,11 +50,10 @@ class RubyGenericVariables {
     bool is_deleted = false;
   };
 
-  std::optional<Table> find();
-  std::optional<Table> table_at(uint64_t address);
-  bool fits(const Table& table);
+  std::optional<RubyTable> find();
+  bool fits(const RubyTable& table);
   // Entries from `from` on, up to `to`; fewer where they cannot be read.
-  std::vector<Entry> read(const Table& table, uint64_t from, uint64_t to);
+  std::vector<Entry> read(const RubyTable& table, uint64_t from, uint64_t to);
   // What is at each of them; 0 where it cannot be read.
   std::vector<uint64_t> words_at(std::span<const Address> places);
   void add_entry(const Entry& entry);

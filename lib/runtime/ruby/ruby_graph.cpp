@@ -74,7 +74,7 @@ void RubyGraph::add_object(uint32_t index, Address at, const RubyOwner& owner,
   if (builtin == RubyType::kImemo) add_imemo(types_.all()[owner.type].part, slot);
   add_buffer_end(buffer);
   if (!transient_.is_empty()) add_transient(at, slot);
-  if (builtin == RubyType::kData && !is_dead) add_data(types_.all()[owner.type], slot);
+  if (builtin == RubyType::kData && !is_dead) add_data(types_.all()[owner.type], at, slot);
 }
 
 void RubyGraph::set_transient_heap(AddressRange arena) {
@@ -129,15 +129,20 @@ void RubyGraph::add_transient(Address at, std::span<const std::byte> slot) {
       {begin, static_cast<uint32_t>(count * 8), static_cast<uint32_t>(slot.size() / 8), at});
 }
 
-void RubyGraph::add_data(const RubyTypes::Type& type, std::span<const std::byte> slot) {
+void RubyGraph::add_data(const RubyTypes::Type& type, Address at, std::span<const std::byte> slot) {
   constexpr size_t kMost = 1 << 18;
   constexpr uint64_t kNotInSlot = 1;
+  constexpr uint64_t kInSlot = 3;
   const StructBytes words(slot, 8);
-  const uint64_t at = words.word_at(RubyValue::kDataPointer);
-  if (at == 0 || words.word_at(RubyValue::kDataTyped) != kNotInSlot) return;
-  closures_.add_data(type.part, Address(at));
-  if (type.part == "VM/thread" && threads_.size() < kMost) threads_.push_back(at);
-  if (type.part == "fiber" && fibers_.size() < kMost) fibers_.push_back(at);
+  const uint64_t typed = words.word_at(RubyValue::kDataTyped);
+  const uint64_t data = typed == kInSlot ? (at + RubyValue::kDataPointer).value()
+                                         : words.word_at(RubyValue::kDataPointer);
+  const bool is_weak_map = type.part == "weakmap" || type.part == "weakkeymap";
+  if (is_weak_map && data != 0 && weak_maps_.size() < kMost) weak_maps_.push_back(data);
+  if (data == 0 || typed != kNotInSlot) return;
+  closures_.add_data(type.part, Address(data));
+  if (type.part == "VM/thread" && threads_.size() < kMost) threads_.push_back(data);
+  if (type.part == "fiber" && fibers_.size() < kMost) fibers_.push_back(data);
 }
 
 void RubyGraph::add_block(uint64_t at, uint32_t& of_class, const char* name, uint64_t skip,

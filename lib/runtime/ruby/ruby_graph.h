@@ -14,6 +14,8 @@
 //   definitions of methods, in a block         numbers, and the ractor that has run define_method
 //   variables of closures, in a block          what ruby_closures.h says
 //   what is left over in the transient heap    all of it: what objects have there is theirs
+//   tables of variables of objects             all of it (ruby_generic_variables.h)
+//   weak maps                                  what ruby_weak_maps.h says
 //
 // What a dead object leads to that the collector has not freed yet is garbage as it is itself. Dead
 // ones are classes of their own: "Order (unswept)".
@@ -68,6 +70,8 @@ class RubyGraph {
   // Where the states of threads and fibers are: what those of their objects that live lead to.
   const std::vector<uint64_t>& threads() const { return threads_; }
   const std::vector<uint64_t>& fibers() const { return fibers_; }
+  // What the objects have that are maps that keep nothing.
+  const std::vector<uint64_t>& weak_maps() const { return weak_maps_; }
   void add_locals(RubyFrames& frames, const std::string& module);
   // The kind of buffers that have variables of objects.
   uint8_t object_variables() const { return object_variables_; }
@@ -95,7 +99,7 @@ class RubyGraph {
   };
   // The words of an object that it has in the transient heap.
   void add_transient(Address at, std::span<const std::byte> slot);
-  void add_data(const RubyTypes::Type& type, std::span<const std::byte> slot);
+  void add_data(const RubyTypes::Type& type, Address at, std::span<const std::byte> slot);
   // Where the characters of a string, or the digits of a number, are that has a block of malloc:
   // nothing there is a reference, though the block may have been something else before.
   void add_string_bytes(std::span<const std::byte> slot);
@@ -150,6 +154,7 @@ class RubyGraph {
   AddressRange transient_;
   std::vector<uint64_t> threads_;
   std::vector<uint64_t> fibers_;
+  std::vector<uint64_t> weak_maps_;
   // Of bytes of entries to look through for deleted ones: damaged tables could all have the same
   // large ones.
   uint64_t budget_ = uint64_t{1} << 34;

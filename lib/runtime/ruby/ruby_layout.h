@@ -133,6 +133,8 @@ struct RubyLayout {
   bool has_transient_heap() const { return transient_bytes != kNone; }
   // Of what Thread.current[...] has; before, it is a st_table.
   bool has_id_table_of_locals() const { return major >= 3; }
+  // Of ObjectSpace::WeakMap; before, it has two tables (ruby_weak_maps.h).
+  bool has_pairs_of_weak_maps() const { return major > 3 || (major == 3 && minor >= 3); }
   // Whether the tracker can find the calls of a thread.
   bool has_calls() const { return vm_ractor != kNone && frame_finish != kNone; }
   bool has_shapes() const { return shape_bytes != kNone; }

@@ -47,25 +47,6 @@ void measure_variables(const StructBytes& slot, const RubyLayout& layout, const 
 
 }  // namespace
 
-uint64_t ruby_table_bytes(std::span<const std::byte> table) {
-  constexpr uint64_t kEntry = 24;  // st_table_entry
-  constexpr uint64_t kFewest = 2;  // log2: MINIMAL_POWER2
-  constexpr uint64_t kLargest = 40;
-  const StructBytes words(table, kWord);
-  const auto byte_at = [&](uint64_t offset) { return words.int_at(offset) & 0xff; };
-  const uint64_t entry_power = byte_at(0);
-  const uint64_t bin_power = byte_at(1);
-  const uint64_t bin_width = byte_at(2);
-  if (entry_power < kFewest || entry_power > kLargest || bin_power > kLargest || bin_width > 3) {
-    return kRubyTableHeader;
-  }
-  uint64_t bytes = kRubyTableHeader;
-  if (words.word_at(48) != 0) bytes += kEntry << entry_power;
-  // Small tables have none.
-  if (words.word_at(24) != 0) bytes += ((uint64_t{1} << bin_power << bin_width) + 7) / 8 * 8;
-  return bytes;
-}
-
 RubyObject measure_ruby_object(const RubyLayout& layout, const RubyShapes& shapes,
                                std::span<const std::byte> bytes) {
   // Flags of each type, in ruby.h and the internal headers.

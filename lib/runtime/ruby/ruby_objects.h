@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/ruby/ruby_layout.h"
+#include "runtime/ruby/ruby_table.h"
 #include "runtime/ruby/ruby_value.h"
 #include "target/target.h"
 
@@ -79,22 +80,5 @@ void RubyShapes::each_variable(uint64_t id, See see) const {
 // Of the object in `slot`: all of its bytes.
 RubyObject measure_ruby_object(const RubyLayout& layout, const RubyShapes& shapes,
                                std::span<const std::byte> slot);
-
-// Where a st_table (st.h) has what.
-struct RubyTable {
-  static constexpr uint64_t kType = 8;    // functions that compare keys
-  static constexpr uint64_t kCount = 16;  // of entries that are not deleted
-  static constexpr uint64_t kBins = 24;
-  static constexpr uint64_t kFirst = 32;  // of its entries, that is not deleted
-  static constexpr uint64_t kBound = 40;
-  static constexpr uint64_t kEntries = 48;
-  static constexpr uint64_t kEntryWords = 3;           // hash, key, value
-  static constexpr uint64_t kEntry = kEntryWords * 8;  // bytes
-  static constexpr uint64_t kDeleted = ~uint64_t{0};   // the hash of one: RESERVED_HASH_VAL
-};
-
-// How much of a st_table has to be known, and all that it takes, itself included.
-inline constexpr size_t kRubyTableHeader = 56;
-uint64_t ruby_table_bytes(std::span<const std::byte> table);
 
 }  // namespace heapsnap

@@ -8,6 +8,7 @@
 #include "runtime/page_amount.h"
 #include "runtime/ruby/ruby_collector.h"
 #include "runtime/ruby/ruby_generic_variables.h"
+#include "runtime/ruby/ruby_weak_maps.h"
 
 namespace heapsnap {
 
@@ -90,6 +91,7 @@ void RubyWalk::walk_pages() {
     // It knows more of its own tables, which may lie where those of the machine are looked for.
     add_ruby_collector(target_.memory(), *layout_, {space_, pages, heap.promoted},
                        *options_.objects);
+    RubyWeakMaps(target_.memory(), *layout_, *graph_, *options_.objects).add(graph_->weak_maps());
     RubyGenericVariables(target_, place_, shapes_, *graph_, *options_.objects).add();
     RubyConstants constants(target_, *layout_, place_, *classes_);
     RubyVariables variables(target_, place_, *classes_, constants);

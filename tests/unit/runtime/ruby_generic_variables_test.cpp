@@ -7,54 +7,24 @@
 #include <utility>
 #include <vector>
 
-#include "tests/unit/runtime/fake_ruby.h"
+#include "tests/unit/runtime/fake_ruby_table.h"
 #include "tests/unit/runtime/known_words.h"
 
 using namespace heapsnap;
 using test::FakeRuby;
+using test::FakeTable;
 using test::Words;
 
 namespace {
 
 constexpr uint64_t kHasVariables = 1 << 10;
-constexpr uint64_t kDeleted = ~uint64_t{0};
-
-// A table that a word of the module's data leads to.
-struct FakeTable {
-  explicit FakeTable(FakeRuby& fake, uint64_t word = FakeRuby::kVariables + 0x800,
-                     uint64_t type = FakeRuby::kVariables + 0x900)
-      : ruby(fake), at(fake.next_table(56)), entries(fake.next_table(8 * 24)) {
-    ruby.put(word, at);
-    ruby.put(at, 3);  // room for eight, and no bins
-    ruby.put(at + 8, type);
-    ruby.put(at + 48, entries);
-  }
-  void add(uint64_t hash, uint64_t key, uint64_t value) {
-    const uint64_t bound = ruby.word(at + 40);
-    ruby.put(entries + bound * 24, hash);
-    ruby.put(entries + bound * 24 + 8, key);
-    ruby.put(entries + bound * 24 + 16, value);
-    ruby.put(at + 40, bound + 1);
-    if (hash != kDeleted) ruby.put(at + 16, ruby.word(at + 16) + 1);
-  }
-
-  FakeRuby& ruby;
-  uint64_t at;
-  uint64_t entries;
-};
+constexpr uint64_t kWord = FakeRuby::kVariables + 0x800;  // of the module's data
 
 uint64_t add_variables(FakeRuby& ruby, uint64_t count) {
   const uint64_t at = ruby.next_table(8 + count * 8);
   ruby.put(at, count | uint64_t{0x5555} << 32);  // padding
   for (uint64_t i = 0; i < count; ++i) ruby.put(at + 8 + i * 8, ruby.object_class);
   return at;
-}
-
-// Whether no word of an entry is a reference.
-bool is_left_over(const FakeRuby& ruby, uint64_t entries, uint64_t number) {
-  return std::ranges::any_of(ruby.objects.left_over, [&](const RuntimeObjects::LeftOver& one) {
-    return one.in == Address(entries) && one.from <= number * 24 && one.to >= (number + 1) * 24;
-  });
 }
 
 uint64_t held_by(const FakeRuby& ruby, uint64_t object) {
@@ -75,17 +45,17 @@ TEST_CASE("an object that has no room for variables holds those that it has else
     const uint64_t array = ruby.add(page, ruby.object_class, RubyType::kArray, kHasVariables);
     const uint64_t hash = ruby.add(page, ruby.object_class, RubyType::kHash, kHasVariables);
     const uint64_t gone = ruby.add(page, ruby.object_class, RubyType::kHash, kHasVariables);
-    FakeTable table(ruby);
+    FakeTable table(ruby, kWord);
     const uint64_t few = add_variables(ruby, 3);
     const uint64_t many = add_variables(ruby, 100);
     table.add(1, array, few);
-    table.add(kDeleted, gone, add_variables(ruby, 2));
+    table.add(RubyTable::kDeleted, gone, add_variables(ruby, 2));
     table.add(2, hash, many);
     REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
     REQUIRE(ruby.objects.listed.size() == 2);
     CHECK(held_by(ruby, array) == few);
     CHECK(held_by(ruby, hash) == many);
-    for (uint64_t i = 0; i < 3; ++i) CHECK(is_left_over(ruby, table.entries, i));
+    for (uint64_t i = 0; i < 3; ++i) CHECK(table.is_left_over(i, i + 1));
     // How many there are, and what is behind the last one, are none of them.
     ruby.objects.seal();
     const ObjectClass* const known = test::class_of(ruby.objects, few);
@@ -107,8 +77,8 @@ TEST_CASE("where there are too many shapes, variables of an object are in a tabl
   constexpr uint64_t kTooMany = uint64_t{3} << 32;
   const uint64_t array =
       ruby.add(page, ruby.object_class, RubyType::kArray, kHasVariables | kTooMany);
-  FakeTable table(ruby);
-  FakeTable own(ruby, FakeRuby::kVariables + 0x808);
+  FakeTable table(ruby, kWord);
+  FakeTable own(ruby, kWord + 8);
   own.add(1, 0x1230, ruby.object_class);
   const uint64_t variables = ruby.next_table(16);
   ruby.put(variables, own.at);
@@ -116,7 +86,9 @@ TEST_CASE("where there are too many shapes, variables of an object are in a tabl
   REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
   CHECK(held_by(ruby, array) == variables);
   ruby.objects.seal();
-  CHECK(test::kept(*test::class_of(ruby.objects, variables), 10) == Words{0});
+  const ObjectClass* const known = test::class_of(ruby.objects, variables);
+  REQUIRE(known != nullptr);
+  CHECK(test::kept(*known, 10) == Words{0});
   const ObjectClass* const entries = test::class_of(ruby.objects, own.entries);
   REQUIRE(entries != nullptr);
   CHECK(test::kept(*entries, 6) == Words{1, 2});
@@ -127,14 +99,14 @@ TEST_CASE("a table that is none of variables of objects keeps what it has") {
   const uint64_t page = ruby.add_page(40, 100);
   const uint64_t array = ruby.add(page, ruby.object_class, RubyType::kArray, kHasVariables);
   const uint64_t variables = add_variables(ruby, 3);
-  std::vector<uint64_t> entries;
+  std::vector<FakeTable> tables;
   const auto add = [&](uint64_t type, uint64_t key, uint64_t value) {
-    FakeTable table(ruby, FakeRuby::kVariables + 0x800, type);
+    FakeTable table(ruby, kWord, type);
     table.add(1, array, variables);
     table.add(2, key, value);
-    entries.push_back(table.entries);
+    tables.push_back(table);
   };
-  constexpr uint64_t kType = FakeRuby::kVariables + 0x900;
+  constexpr uint64_t kType = FakeTable::kType;
   SUBCASE("its functions are not the interpreter's") {
     add(0x201000, array, variables);
   }
@@ -163,15 +135,15 @@ TEST_CASE("a table that is none of variables of objects keeps what it has") {
     add(kType, array, 0x7000000000);
   }
   SUBCASE("more entries than it has room for") {
-    FakeTable table(ruby);
+    FakeTable table(ruby, kWord);
     table.add(1, array, variables);
-    ruby.put(table.at + 40, 9);
+    ruby.put(table.at + 40, 33);
   }
   REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
   CHECK(ruby.objects.listed.empty());
-  for (const uint64_t one : entries) {
-    CHECK_FALSE(is_left_over(ruby, one, 0));
-    CHECK_FALSE(is_left_over(ruby, one, 1));
+  for (const FakeTable& table : tables) {
+    CHECK_FALSE(table.is_left_over(0, 1));
+    CHECK_FALSE(table.is_left_over(1, 2));
   }
 }
 
@@ -179,8 +151,8 @@ TEST_CASE(
     "of several tables the largest is that of variables of objects, as far as it can be read") {
   FakeRuby ruby;
   const uint64_t page = ruby.add_page(40, 100);
-  FakeTable small(ruby, FakeRuby::kVariables + 0x800);
-  FakeTable large(ruby, FakeRuby::kVariables + 0x808);
+  FakeTable small(ruby, kWord);
+  FakeTable large(ruby, kWord + 8);
   const uint64_t variables = add_variables(ruby, 3);
   for (uint64_t i = 0; i < 3; ++i) {
     const uint64_t array = ruby.add(page, ruby.object_class, RubyType::kArray, kHasVariables);
@@ -188,7 +160,7 @@ TEST_CASE(
     large.add(1, array, variables);
   }
   REQUIRE(ruby.walk().runtimes.at(0).why_not.empty());
-  CHECK(is_left_over(ruby, large.entries, 2));
-  CHECK_FALSE(is_left_over(ruby, small.entries, 0));
+  CHECK(large.is_left_over(0, 3));
+  CHECK_FALSE(small.is_left_over(0, 1));
   CHECK(ruby.objects.listed.size() == 3);
 }

@@ -1,0 +1,46 @@
+// A st_table in the memory of a FakeRuby, with room for 32 entries.
+#pragma once
+
+#include <algorithm>
+
+#include "runtime/ruby/ruby_table.h"
+#include "tests/unit/runtime/fake_ruby.h"
+
+namespace heapsnap::test {
+
+struct FakeTable {
+  static constexpr uint64_t kRoom = 32;
+  static constexpr uint64_t kType = FakeRuby::kVariables + 0x900;  // functions of the module's
+
+  // `word` leads to it.
+  FakeTable(FakeRuby& fake, uint64_t word, uint64_t type = kType)
+      : ruby(fake), at(fake.next_table(56)), entries(fake.next_table(kRoom * RubyTable::kEntry)) {
+    ruby.put(word, at);
+    ruby.put(at, 5);  // room for so many, and no bins
+    ruby.put(at + RubyTable::kType, type);
+    ruby.put(at + RubyTable::kEntries, entries);
+  }
+  void add(uint64_t hash, uint64_t key, uint64_t value) {
+    const uint64_t bound = ruby.word(at + RubyTable::kBound);
+    const uint64_t entry = entries + bound * RubyTable::kEntry;
+    ruby.put(entry, hash);
+    ruby.put(entry + 8, key);
+    ruby.put(entry + 16, value);
+    ruby.put(at + RubyTable::kBound, bound + 1);
+    const bool is_deleted = hash == RubyTable::kDeleted;
+    ruby.put(at + RubyTable::kCount, ruby.word(at + RubyTable::kCount) + (is_deleted ? 0 : 1));
+  }
+  // Whether no word of these entries is a reference.
+  bool is_left_over(uint64_t from, uint64_t to) const {
+    return std::ranges::any_of(ruby.objects.left_over, [&](const RuntimeObjects::LeftOver& one) {
+      return one.in == Address(entries) && one.from <= from * RubyTable::kEntry &&
+             one.to >= to * RubyTable::kEntry;
+    });
+  }
+
+  FakeRuby& ruby;
+  uint64_t at;
+  uint64_t entries;
+};
+
+}  // namespace heapsnap::test
