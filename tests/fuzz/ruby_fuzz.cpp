@@ -5,11 +5,13 @@
 #include <span>
 
 #include "tests/unit/runtime/fake_ruby_calls.h"
+#include "tests/unit/runtime/fake_ruby_table.h"
 #include "tests/unit/runtime/fake_transient_heap.h"
 
 using namespace heapsnap;
 using test::FakeRuby;
 using test::FakeRubyCalls;
+using test::FakeTable;
 using test::FakeTransientHeap;
 
 namespace {
@@ -30,6 +32,17 @@ void add_young(FakeRuby& ruby, uint64_t page) {
   add(RubyType::kStruct, RubyValue::user_flag(3), {4, kBuffer + 0x180});
 }
 
+// Variables of an array, in a table of the machine's, and a weak map.
+void add_tables(FakeRuby& ruby, uint64_t page) {
+  constexpr uint64_t kHasVariables = 1 << 10;
+  const uint64_t array = ruby.add(page, ruby.object_class, RubyType::kArray, kHasVariables);
+  const uint64_t variables = ruby.next_table(32);
+  ruby.put(variables, 3);
+  FakeTable(ruby, FakeRuby::kVariables + 0x800).add(1, array, variables);
+  const uint64_t map = test::add_data(ruby, page, "weakmap", false);
+  for (const uint64_t word : {map, map + 8}) FakeTable(ruby, word).add(1, array, variables);
+}
+
 }  // namespace
 
 // The first byte chooses a version; then ten bytes for each change: a place in one of many parts,
@@ -40,6 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const auto& version = kVersions[data[0] % 4];
   FakeRuby ruby(version[0], version[1]);
+  add_tables(ruby, ruby.add_page(40, 8));
   const uint64_t order = ruby.add_class("Order", ruby.object_class);
   ruby.add_singleton(order, ruby.class_class);
   const uint64_t page = ruby.add_page(40, 64);

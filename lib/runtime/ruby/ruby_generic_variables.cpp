@@ -93,7 +93,7 @@ bool RubyGenericVariables::fits(const RubyTable& table) {
 
 std::optional<RubyTable> RubyGenericVariables::find() {
   constexpr uint64_t kMostData = 256 << 20;
-  unsigned tables_left = 1 << 14;  // of all words that may lead to one
+  unsigned tables_left = 1 << 12;  // of all words that may lead to one
   std::optional<RubyTable> found;
   for (const AddressRange& range : place_.data) {
     std::vector<std::byte> bytes(std::min(range.size(), kMostData));

@@ -1,7 +1,8 @@
-// A st_table in the memory of a FakeRuby, with room for 32 entries.
+// A st_table in the memory of a FakeRuby, with room for 32 entries, and objects that have some.
 #pragma once
 
 #include <algorithm>
+#include <string>
 
 #include "runtime/ruby/ruby_table.h"
 #include "tests/unit/runtime/fake_ruby.h"
@@ -42,5 +43,20 @@ struct FakeTable {
   uint64_t at;
   uint64_t entries;
 };
+
+// An object of type "weakmap" and the like: gives where what it has is, in a block or in its slot.
+inline uint64_t add_data(FakeRuby& ruby, uint64_t page, const std::string& kind, bool is_in_slot) {
+  const uint64_t at = ruby.add(page, ruby.object_class, RubyType::kData);
+  const uint64_t type = ruby.next_table(24);
+  const uint64_t name = ruby.next_table(kind.size() + 1);
+  ruby.put(type, name);
+  ruby.target.put_bytes(Address(name), std::as_bytes(std::span(kind.c_str(), kind.size() + 1)));
+  ruby.put(at + 16, type);
+  ruby.put(at + 24, is_in_slot ? 3 : 1);
+  if (is_in_slot) return at + 32;
+  const uint64_t data = ruby.next_table(24);
+  ruby.put(at + 32, data);
+  return data;
+}
 
 }  // namespace heapsnap::test

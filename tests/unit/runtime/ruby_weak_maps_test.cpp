@@ -15,21 +15,6 @@ using test::Words;
 
 namespace {
 
-// An object of type "weakmap" and the like; what it has is in a block, or in its slot.
-uint64_t add_map(FakeRuby& ruby, uint64_t page, const std::string& kind, bool is_in_slot) {
-  const uint64_t at = ruby.add(page, ruby.object_class, RubyType::kData);
-  const uint64_t type = ruby.next_table(24);
-  const uint64_t name = ruby.next_table(kind.size() + 1);
-  ruby.put(type, name);
-  ruby.target.put_bytes(Address(name), std::as_bytes(std::span(kind.c_str(), kind.size() + 1)));
-  ruby.put(at + 16, type);
-  ruby.put(at + 24, is_in_slot ? 3 : 1);
-  if (is_in_slot) return at + 32;
-  const uint64_t data = ruby.next_table(24);
-  ruby.put(at + 32, data);
-  return data;
-}
-
 // What was said last of a block counts.
 const ObjectClass* last_class_of(const RuntimeObjects& objects, uint64_t at) {
   const ObjectClass* found = nullptr;
@@ -55,7 +40,7 @@ TEST_CASE("up to Ruby 3.2 neither of the two tables of a weak map keeps keys or 
       CAPTURE(count);
       FakeRuby ruby(major, minor);
       const uint64_t page = ruby.add_page(40, 100);
-      const uint64_t map = add_map(ruby, page, "weakmap", false);
+      const uint64_t map = test::add_data(ruby, page, "weakmap", false);
       FakeTable by_value(ruby, map);
       FakeTable by_key(ruby, map + 8);
       uint64_t keys = 0;
@@ -94,7 +79,7 @@ TEST_CASE(
         CAPTURE(is_in_slot);
         FakeRuby ruby(3, minor);
         const uint64_t page = ruby.add_page(40, 100);
-        const uint64_t map = add_map(ruby, page, kind, is_in_slot);
+        const uint64_t map = test::add_data(ruby, page, kind, is_in_slot);
         FakeTable entries(ruby, map);
         const uint64_t key = ruby.add(page, ruby.object_class, RubyType::kArray);
         const uint64_t pair = ruby.next_table(16);
@@ -120,8 +105,8 @@ TEST_CASE("what is no weak map, or has no table, is left as it is") {
     table.add(1, ruby.object_class, keys);
     return std::pair(table.entries, keys);
   };
-  const auto other = block_of(add_map(ruby, page, "other", false));
-  const uint64_t map = add_map(ruby, page, "weakmap", false);
+  const auto other = block_of(test::add_data(ruby, page, "other", false));
+  const uint64_t map = test::add_data(ruby, page, "weakmap", false);
   const auto damaged = block_of(map);
   ruby.put(ruby.word(map) + 40, 33);  // more than there is room for
   ruby.put(map + 8, 0x7000000000);
