@@ -34,11 +34,11 @@ void check_keeps_nothing(const RuntimeObjects& objects, uint64_t at) {
 }  // namespace
 
 TEST_CASE("up to Ruby 3.2 neither of the two tables of a weak map keeps keys or values") {
-  for (const auto& [major, minor] : {std::pair{2U, 7U}, {3U, 1U}, {3U, 2U}}) {
+  for (const auto& version : {std::pair{2U, 7U}, {3U, 1U}, {3U, 2U}}) {
     for (const unsigned count : {2U, 30U}) {
-      CAPTURE(minor);
+      CAPTURE(version.second);
       CAPTURE(count);
-      FakeRuby ruby(major, minor);
+      FakeRuby ruby(version.first, version.second);
       const uint64_t page = ruby.add_page(40, 100);
       const uint64_t map = test::add_data(ruby, page, "weakmap", false);
       FakeTable by_value(ruby, map);
