@@ -116,7 +116,11 @@ void ReferenceGraphSink::on_references(const ReferenceBatch& batch) {
     const uint32_t count = batch.counts[i];
     if (count > batch.targets.size() - begin) refuse_graph("a batch is cut off");
     const auto targets = batch.targets.subspan(begin, count);
-    goes_on&& i == 0 ? graph_.extend(targets) : graph_.add(targets);
+    if (goes_on && i == 0) {
+      graph_.extend(targets);
+    } else {
+      graph_.add(targets);
+    }
     begin += count;
   }
 }

@@ -75,8 +75,8 @@ uint32_t PostgresWalk::class_of(const PostgresBlock& block) {
     one.part = kContextPart;
     one.is_held_by_links = true;
     if (is_set) {
-      const uint64_t block = is_first ? layout_->set_size : 0;
-      one.links |= ObjectClass::word_bit(block + layout_->set_block_next);
+      const uint64_t header = is_first ? layout_->set_size : 0;  // in front of the block's own
+      one.links |= ObjectClass::word_bit(header + layout_->set_block_next);
       if (is_first) one.links |= ObjectClass::word_bit(layout_->set_blocks);
     }
     found->second = objects_->slots.add_class(std::move(one));
