@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "references/block_type.h"
-#include "runtime/python/python_text.h"
 
 namespace heapsnap {
 
@@ -14,7 +13,6 @@ namespace {
 
 using Family = PythonType::Family;
 
-constexpr uint64_t kPythonWord = 8;
 // PyModuleObject, PyWeakReference: the same since 3.9.
 constexpr uint64_t kModuleDict = 16;
 constexpr uint64_t kModuleName = 48;
@@ -444,90 +442,11 @@ void PythonGraph::add_left_over(std::span<const AddressRange> words) {
     objects_.left_over.push_back({range.begin, 0, range.size()});
 }
 
-void PythonGraph::add_variables(PythonTypes& types, const std::string& path) {
-  for (const Module& one : modules_) {
-    const auto name = name_at(one.name);
-    if (!name) continue;
-    each_entry(one.dict, [&](Address value, const std::string& variable) {
-      add_variable(value, *name + "." + variable, path);
-      add_attributes_of(types, Address(cache_.word(value, kPythonWord).value_or(0)), *name, path);
-    });
-  }
-}
-
-// Those of a class of the module's own, where they are more than functions and numbers: it is there
-// as long as the module is.
-void PythonGraph::add_attributes_of(PythonTypes& types, Address at, const std::string& module,
-                                    const std::string& path) {
-  const PythonType* const of_class = is_class(types, at) ? types.find(at.value()) : nullptr;
-  if (of_class == nullptr || !of_class->is_program || types.module_of(at) != module) return;
-  const auto dict = cache_.word(at + layout_.type_base + kPythonWord, kPythonWord);
-  if (!dict) return;
-  const bool is_main = module == "__main__";
-  const std::string name = is_main ? module + "." + of_class->name : of_class->name;
-  each_entry(Address(*dict), [&](Address value, const std::string& attribute) {
-    if (keeps_others(types, Address(cache_.word(value, kPythonWord).value_or(0)))) {
-      add_variable(value, name + "." + attribute, path);
-    }
-  });
-}
-
-bool PythonGraph::is_class(PythonTypes& types, Address at) {
-  const PythonType* const type = type_of(types, at);
-  return type != nullptr && type->is_metatype;
-}
-
-const PythonType* PythonGraph::type_of(PythonTypes& types, Address at) {
-  const auto type = at.is_null() ? std::nullopt : cache_.word(at + kPythonTypeAt, kPythonWord);
-  return type ? types.find(*type) : nullptr;
-}
-
-// Whether an object is a container, or one of a class of the program's.
-bool PythonGraph::keeps_others(PythonTypes& types, Address at) {
-  const PythonType* const type = type_of(types, at);
-  if (type == nullptr || type->is_metatype) return false;
-  const bool is_container = type->family == Family::kList || type->family == Family::kDict ||
-                            type->family == Family::kSet || type->family == Family::kByteArray ||
-                            type->family == Family::kArray ||
-                            type->keeps != PythonType::Keeps::kNothing;
-  return is_container || type->is_program;
-}
-
 void PythonGraph::add_locals(const PythonFrames& frames, const std::string& module) {
   for (const PythonLocal& local : frames.locals()) {
     objects_.variables.push_back({local.word, local.name, module, RootKind::kLocal, local.tid});
   }
   add_left_over(frames.free_words());
-}
-
-void PythonGraph::add_variable(Address word, std::string name, const std::string& path) {
-  constexpr size_t kMostVariables = 1 << 20;
-  if (objects_.variables.size() < kMostVariables) {
-    objects_.variables.push_back({word, std::move(name), path});
-  }
-}
-
-std::optional<std::string> PythonGraph::name_at(Address at) {
-  constexpr size_t kLongest = 200;
-  return python_name(cache_, layout_, at, kLongest);
-}
-
-// Calls visit(where the value is, name) for the entries of a dict whose keys are names that the
-// interpreter does not give by itself.
-template <typename Visit>
-void PythonGraph::each_entry(Address dict, Visit visit) {
-  if (dict.is_null()) return;
-  const auto keys = cache_.word(dict + layout_.dict_keys, kPythonWord);
-  const auto table = keys ? python_table(cache_, layout_, Address(*keys)) : std::nullopt;
-  if (!table) return;
-  for (uint64_t i = 0; i < table->entries && entries_left_ != 0; ++i) {
-    --entries_left_;
-    const Address key = table->key_at(i);
-    const auto key_word = cache_.word(key, kPythonWord);
-    if (!key_word) return;
-    const auto name = name_at(Address(*key_word));
-    if (name && !name->starts_with("__")) visit(key + kPythonWord, *name);
-  }
 }
 
 }  // namespace heapsnap

@@ -26,6 +26,7 @@
 #include "runtime/python/python_layout.h"
 #include "runtime/python/python_leftovers.h"
 #include "runtime/python/python_objects.h"
+#include "runtime/python/python_variables.h"
 #include "target/page_cache.h"
 #include "target/target.h"
 
@@ -46,16 +47,11 @@ class PythonGraph {
   void add_table(Address keys, const PythonTable& table, Address values);
   // Words, in blocks or elsewhere.
   void add_left_over(std::span<const AddressRange> words);
-  // After the last object: globals of modules, and attributes of their classes. `path`: of the
-  // interpreter.
-  void add_variables(PythonTypes& types, const std::string& path);
+  // Those that there are, after the last object.
+  std::span<const PythonModule> modules() const { return modules_; }
   void add_locals(const PythonFrames& frames, const std::string& module);
 
  private:
-  struct Module {
-    Address dict;
-    Address name;
-  };
   // What blocks of one class have in common.
   struct Shape {
     uint32_t type = 0;
@@ -93,15 +89,6 @@ class PythonGraph {
   void add_deque(Address at, std::span<const std::byte> bytes, uint64_t header);
   void add_hashed(Address table, uint32_t first, uint32_t words, uint32_t number);
   ObjectClass make_text_class(const PythonType& type, unsigned kind);
-  void add_attributes_of(PythonTypes& types, Address at, const std::string& module,
-                         const std::string& path);
-  void add_variable(Address word, std::string name, const std::string& path);
-  bool is_class(PythonTypes& types, Address at);
-  const PythonType* type_of(PythonTypes& types, Address at);
-  bool keeps_others(PythonTypes& types, Address at);
-  std::optional<std::string> name_at(Address at);
-  template <typename Visit>
-  void each_entry(Address dict, Visit visit);
 
   const PythonLayout& layout_;
   RuntimeObjects& objects_;
@@ -129,9 +116,8 @@ class PythonGraph {
   std::unordered_map<uint64_t, uint32_t> free_classes_;   // by type, and one, and what is where
   std::map<std::array<uint32_t, 3>, uint32_t> of_large_;  // by rows
   Address last_table_;
-  std::vector<Module> modules_;
-  uint64_t nodes_left_ = 1 << 25;    // to look at
-  uint64_t entries_left_ = 1 << 23;  // of dicts of modules and classes, the same
+  std::vector<PythonModule> modules_;
+  uint64_t nodes_left_ = 1 << 25;  // to look at
 };
 
 }  // namespace heapsnap

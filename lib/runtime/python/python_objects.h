@@ -25,6 +25,7 @@
 
 namespace heapsnap {
 
+inline constexpr uint64_t kPythonWord = 8;
 inline constexpr uint64_t kPythonTypeAt = 8;  // ob_type of an object
 
 struct PythonObject {

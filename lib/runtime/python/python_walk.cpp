@@ -334,7 +334,8 @@ void PythonWalk::take(RuntimeModel& model) {
     }
     read_tables();
     if (graph_) {
-      graph_->add_variables(types_, place_.module);
+      PythonVariables(target_, *place_.layout, types_, *options_.objects, place_.module)
+          .add(graph_->modules());
       graph_->add_locals(*frames_, place_.module);
     }
     const bool has_objects =
