@@ -38,17 +38,54 @@ void BlockMap::close_span() {
   cells_.resize(span.first_cell + (places + kPlaces - 1) / kPlaces);
 }
 
-void BlockMap::mark(uint64_t chunk, bool is_live) {
-  const Span& span = spans_.back();
-  const uint64_t place = (chunk - span.begin) >> place_shift_;
-  const uint64_t cell = span.first_cell + place / kPlaces;
-  if (cell >= cells_.size()) {
-    if ((cell + 1) * sizeof(Cell) > most_bytes_) {
-      return refuse("the heap has more chunks than there is memory for a map of them");
+bool BlockMap::is_small(uint64_t size) const {
+  return size < kLargeChunk && (size & (header_ - 1)) == 0;
+}
+
+// Null: it was refused.
+BlockMap::Cell* BlockMap::make_cell(uint64_t index) {
+  if (index >= cells_.size()) {
+    if ((index + 1) * sizeof(Cell) > most_bytes_) {
+      refuse("the heap has more chunks than there is memory for a map of them");
+      return nullptr;
     }
-    cells_.resize(cell + 1);
+    cells_.resize(index + 1);
   }
-  (is_live ? cells_[cell].live : cells_[cell].other) |= uint64_t{1} << (place % kPlaces);
+  return &cells_[index];
+}
+
+// What lies between belongs to nobody.
+void BlockMap::mark_gap() {
+  const Span& span = spans_.back();
+  const uint64_t place = (open_end_ - span.begin) >> place_shift_;
+  Cell* const cell = make_cell(span.first_cell + place / kPlaces);
+  if (cell != nullptr) cell->other |= uint64_t{1} << (place % kPlaces);
+}
+
+// The small chunks that come first, of which the first lies at `chunk` in the open span; gives how
+// many they are. All that begin in one cell are written together.
+size_t BlockMap::mark_small(uint64_t chunk, std::span<const uint64_t> sizes,
+                            std::span<const ChunkState> states) {
+  Span& span = spans_.back();
+  uint64_t place = (chunk - span.begin) >> place_shift_;
+  size_t count = 0;
+  while (count < sizes.size() && is_small(sizes[count])) {
+    const uint64_t index = place / kPlaces;
+    Cell* const cell = make_cell(span.first_cell + index);
+    if (cell == nullptr) return count;
+    uint64_t live = 0;
+    uint64_t other = 0;
+    do {
+      const uint64_t bit = uint64_t{1} << (place % kPlaces);
+      (is_live(states[count]) ? live : other) |= bit;
+      place += sizes[count++] >> place_shift_;
+    } while (place / kPlaces == index && count < sizes.size() && is_small(sizes[count]));
+    cell->live |= live;
+    cell->other |= other;
+    span.blocks += count_bits(live);
+  }
+  open_end_ = span.begin + (place << place_shift_);
+  return count;
 }
 
 void BlockMap::add_block(uint64_t begin, uint64_t end, bool is_mmapped) {
@@ -68,21 +105,19 @@ void BlockMap::on_batch(const ChunkBatch& batch) {
     close_span();
   }
   segment_ = batch.segment;
-  // What lies between belongs to nobody.
-  if (is_open_ && chunk != open_end_) mark(open_end_, false);
-  for (size_t i = 0; i < batch.sizes.size() && why_not_.empty(); ++i) {
+  if (is_open_ && chunk != open_end_) mark_gap();
+  for (size_t i = 0; i < batch.sizes.size() && why_not_.empty();) {
     const uint64_t size = batch.sizes[i];
-    const bool live = is_live(batch.states[i]);
-    if (size >= kLargeChunk || size % header_ != 0) {
-      close_span();
-      if (live) add_block(chunk, chunk + (size > word_ ? size - word_ : 0), false);
-    } else {
+    if (is_small(size)) {
       if (!is_open_) open_span(chunk);
       if (!why_not_.empty()) return;
-      mark(chunk, live);
-      if (!why_not_.empty()) return;
-      open_end_ = chunk + size;
-      if (live) ++spans_.back().blocks;
+      i += mark_small(chunk, batch.sizes.subspan(i), batch.states.subspan(i));
+      chunk = open_end_;
+      continue;
+    }
+    close_span();
+    if (is_live(batch.states[i++])) {
+      add_block(chunk, chunk + (size > word_ ? size - word_ : 0), false);
     }
     chunk += size;
   }
@@ -188,15 +223,73 @@ const BlockMap::Span* BlockMap::search_span(uint64_t at, Hint& hint) const {
   return hint.span;
 }
 
+// Cells are fetched first, then looked at.
+void BlockMap::find_some(std::span<const uint64_t> addresses, Place* places, Hint& hint) const {
+  struct Fetched {
+    const Span* span;  // null: in none
+    const Cell* cell;  // null: in a block that has none
+  };
+  if (slots_.has_pages()) return find_some_in_slots(addresses, places, hint);
+  std::array<Fetched, kTogether> fetched;
+  const Cell* const cells = cells_.data();
+  const uint64_t header = header_;
+  const unsigned shift = place_shift_;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const uint64_t at = addresses[i] - header;
+    const Span* const span = span_of(at, hint);
+    const bool has_cells = span != nullptr && span->first_cell != kNoCells;
+    const Cell* cell = nullptr;
+    if (has_cells) {
+      cell = cells + (span->first_cell + ((at - span->begin) >> shift) / kPlaces);
+      __builtin_prefetch(cell);
+    }
+    fetched[i] = {span, cell};
+  }
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const auto [span, cell] = fetched[i];
+    places[i] = Place{};
+    if (span == nullptr) continue;
+    const uint64_t into = addresses[i] - header - span->begin;
+    places[i] = cell != nullptr ? place_in_cell(*span, *cell, into) : Place{span->first, into};
+  }
+}
+
+// A slot that is not used may be a part of a block of malloc.
+void BlockMap::find_some_in_slots(std::span<const uint64_t> addresses, Place* places,
+                                  Hint& hint) const {
+  std::array<SlotMap::Found, kTogether> slots;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    slots[i] = slots_.look_up(addresses[i]);
+    if (slots[i].cell != nullptr) {
+      __builtin_prefetch(slots[i].cell);
+      continue;
+    }
+    const uint64_t at = addresses[i] - header_;
+    const Span* const span = span_of(at, hint);
+    if (span == nullptr || span->first_cell == kNoCells) continue;
+    __builtin_prefetch(&cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces]);
+  }
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    places[i] = Place{};
+    if (slots[i].cell != nullptr) places[i] = place_in_slot(addresses[i], slots[i]);
+    if (places[i].block == kNoBlock) places[i] = place_in_chunk(addresses[i], hint);
+  }
+}
+
 uint64_t BlockMap::usable(Address address, Hint& hint) const {
-  const auto place = find(address.value(), hint);
-  if (!place || place->offset != 0 || place->block >= first_slot_) return 0;
-  const Span& span = *hint.span;
+  if (has_pages_in_blocks_ && slots_.find(address.value())) return 0;
   const uint64_t begin = address.value() - header_;
-  if (span.first_cell == kNoCells) return span.end - begin;
+  const Span* const found = span_of(begin, hint);
+  if (found == nullptr) return 0;
+  const Span& span = *found;
+  const uint64_t into = begin - span.begin;
+  if (span.first_cell == kNoCells) return into == 0 ? span.end - begin : 0;
   const uint64_t places = (span.end - span.begin) >> place_shift_;
   const Cell* const cells = &cells_[span.first_cell];
-  uint64_t next = ((begin - span.begin) >> place_shift_) + 1;
+  const uint64_t place = into >> place_shift_;
+  const bool begins = (cells[place / kPlaces].live >> (place % kPlaces) & 1) != 0;
+  if (!begins || into % header_ != 0) return 0;
+  uint64_t next = place + 1;
   while (next < places) {
     const Cell& cell = cells[next / kPlaces];
     const uint64_t starts = (cell.live | cell.other) >> (next % kPlaces);

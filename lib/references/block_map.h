@@ -18,6 +18,7 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,13 +44,6 @@ class BlockMap final : public ChunkSink {
   struct Hint {
     const Span* span = nullptr;
   };
-  // What prefetch() knows of an address.
-  struct Fetched {
-    SlotMap::Found slot;  // if there is one, nothing is known of the rest
-    const Span* span = nullptr;
-    const Cell* cell = nullptr;  // null: in none
-  };
-
   // `most_bytes`: of memory for all of it; a heap that takes more is not mapped (why_not()).
   BlockMap(Machine machine, uint64_t most_bytes);
 
@@ -118,35 +112,13 @@ class BlockMap final : public ChunkSink {
     if (place.block == kNoBlock) place = place_in_chunk(address, hint);
     return place.block == kNoBlock ? std::nullopt : std::optional(place);
   }
-  // Fetches what find_fetched() will look at.
-  Fetched prefetch(uint64_t address, Hint& hint) const {
-    if (slots_.has_pages()) {
-      const SlotMap::Found slot = slots_.look_up(address);
-      if (slot.cell != nullptr) {
-        __builtin_prefetch(slot.cell);
-        return {slot, nullptr, nullptr};
-      }
+  // find() of several addresses, whose cache misses overlap. `places` has room for as many.
+  void find_all(std::span<const uint64_t> addresses, Place* places, Hint& hint) const {
+    for (; addresses.size() > kTogether; addresses = addresses.subspan(kTogether)) {
+      find_some(addresses.first(kTogether), places, hint);
+      places += kTogether;
     }
-    const uint64_t at = address - header_;
-    const Span* const span = span_of(at, hint);
-    if (span == nullptr || span->first_cell == kNoCells) return {{}, span, nullptr};
-    const Cell* const cell =
-        &cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces];
-    __builtin_prefetch(cell);
-    return {{}, span, cell};
-  }
-  // find() of an address that was fetched, by the same caller.
-  Place find_fetched(uint64_t address, const Fetched& fetched, Hint& hint) const {
-    if (fetched.slot.cell != nullptr) {
-      const Place place = place_in_slot(address, fetched.slot);
-      // A slot that is not used: pages of slots may be blocks of malloc.
-      return place.block != kNoBlock ? place : place_in_chunk(address, hint);
-    }
-    const Span* const span = fetched.span;
-    if (span == nullptr) return {};
-    const uint64_t into = address - header_ - span->begin;
-    if (fetched.cell == nullptr) return Place{span->first, into};
-    return place_in_cell(*span, *fetched.cell, into);
+    find_some(addresses, places, hint);
   }
 
  private:
@@ -155,6 +127,7 @@ class BlockMap final : public ChunkSink {
   static constexpr uint64_t kLargeChunk = 64 << 10;
   static constexpr uint64_t kPlaces = 64;  // of a cell
   static constexpr uint64_t kNoCells = UINT64_MAX;
+  static constexpr size_t kTogether = 32;
 
   struct Cell {
     uint64_t live = 0;
@@ -174,7 +147,11 @@ class BlockMap final : public ChunkSink {
 
   void open_span(uint64_t begin);
   void close_span();
-  void mark(uint64_t chunk, bool is_live);
+  bool is_small(uint64_t size) const;
+  Cell* make_cell(uint64_t index);
+  void mark_gap();
+  size_t mark_small(uint64_t chunk, std::span<const uint64_t> sizes,
+                    std::span<const ChunkState> states);
   void add_block(uint64_t begin, uint64_t end, bool is_mmapped);
   void refuse(std::string why);
   void number_span(Span& span);
@@ -186,6 +163,8 @@ class BlockMap final : public ChunkSink {
     return search_span(at, hint);
   }
   const Span* search_span(uint64_t at, Hint& hint) const;
+  void find_some(std::span<const uint64_t> addresses, Place* places, Hint& hint) const;
+  void find_some_in_slots(std::span<const uint64_t> addresses, Place* places, Hint& hint) const;
   Place place_in_slot(uint64_t address, const SlotMap::Found& found) const {
     const SlotMap::Place slot = slots_.find_in(found, address);
     if (slot.number == SlotMap::kNone) return {};

@@ -130,6 +130,7 @@ void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim
     if (!is_contradicted_) break;
     decide();
   }
+  if (!has_weak_claims_) return;
   for (BlockNumber block = 0; block < claims_.size(); ++block) {
     const Packed weak = weak_claims_[block];
     if (weak != 0 && claims_[block] == 0 && marks_[block] == 0) claims_[block] = weak;
@@ -138,6 +139,13 @@ void BlockTyping::run(std::span<const Claim> of_variables, std::span<const Claim
 
 TypedBlock BlockTyping::type_of(BlockNumber block) const {
   return block < claims_.size() ? unpacked(claims_[block]) : TypedBlock{};
+}
+
+bool BlockTyping::has_claims(BlockNumber first, size_t count) const {
+  Packed any = 0;
+  const size_t end = std::min(claims_.size(), first + count);
+  for (size_t block = first; block < end; ++block) any |= claims_[block];
+  return any != 0;
 }
 
 TypedBlock BlockTyping::whole_of(BlockNumber block) const {
@@ -192,6 +200,7 @@ void BlockTyping::claim(BlockNumber block, const Pointee& pointee, DebugTypeNumb
   const Packed claim = packed(wanted, level_);
   if (graph_.types[wanted.type].is_scalar && pointee.role == PointerRole::kObject) {
     if (weak_claims_[block] == 0) weak_claims_[block] = claim;
+    has_weak_claims_ = true;
     return;
   }
   if (marks_[block] == kDisputed) return add_vote(disputed_[block], wanted, vote);

@@ -71,8 +71,8 @@ class BlockTyping {
   TypedBlock type_of(BlockNumber block) const;
   // After run(), of one that is known: a type that begins with what was known; 0: there is none.
   TypedBlock whole_of(BlockNumber block) const;
-  // Whether there may be any such block.
-  bool has_beginnings() const { return !beginnings_.empty(); }
+  // Whether type_of() or whole_of() says anything of `count` blocks from `first` on.
+  bool has_claims(BlockNumber first, size_t count) const;
 
  private:
   // | type | shape: 2 bits | level: 1 bit |; 0: no claim.
@@ -129,6 +129,7 @@ class BlockTyping {
   LargeArray<BlockNumber> waiting_;
   Level level_ = Level::kVariables;
   bool is_contradicted_ = false;  // a block, in this round
+  bool has_weak_claims_ = false;
 };
 
 }  // namespace heapsnap

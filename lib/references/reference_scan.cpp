@@ -11,16 +11,6 @@
 namespace heapsnap {
 namespace {
 
-// Where a word was found: in no block, or in `source`.
-struct WordPlace {
-  uint64_t at = 0;
-  BlockNumber source = kNoBlock;
-  uint32_t offset = 0;  // in words
-};
-
-// Words are looked up some at a time, so that their cache misses overlap.
-constexpr size_t kTogether = 32;
-
 // Which words of some bytes may be addresses in blocks: of all of them at once, as that takes no
 // branches, and most are none.
 template <typename Word>
@@ -83,37 +73,46 @@ class Candidates {
   const uint64_t* bits_ = nullptr;
 };
 
-// Looks words up in the order in which they come.
+// Looks words up, some at a time, in the order in which they come.
 template <typename Receive>
 class Lookup {
  public:
   Lookup(const BlockMap& map, Receive receive) : map_(map), receive_(receive) {}
 
-  void add(const WordPlace& place, uint64_t value) {
-    waiting_[count_++] = {place, value, map_.prefetch(value, hint_)};
-    if (count_ == kTogether) flush();
+  // `source`: the block that the word lies in, `offset` words behind its begin; kNoBlock for none.
+  void add(uint64_t at, BlockNumber source, uint32_t offset, uint64_t value) {
+    words_[count_] = {at, source, offset};
+    values_[count_] = value;
+    if (++count_ == kTogether) flush();
   }
   void flush() {
+    map_.find_all(std::span(values_).first(count_), targets_.data(), hint_);
     for (size_t i = 0; i < count_; ++i) {
-      const Candidate& candidate = waiting_[i];
-      const auto target = map_.find_fetched(candidate.value, candidate.fetched, hint_);
-      if (target.block != kNoBlock) receive_(candidate.place, target);
+      const BlockMap::Place& target = targets_[i];
+      if (target.block == kNoBlock) continue;
+      const Waiting& word = words_[i];
+      receive_(FoundReference{{Address(word.at), target.block, how_far_inside(target.offset)},
+                              word.source,
+                              word.offset});
     }
     count_ = 0;
   }
 
  private:
-  struct Candidate {
-    WordPlace place;
-    uint64_t value = 0;
-    BlockMap::Fetched fetched;
+  static constexpr size_t kTogether = 64;
+  struct Waiting {
+    uint64_t at;
+    BlockNumber source;
+    uint32_t offset;
   };
 
   const BlockMap& map_;
   Receive receive_;
   BlockMap::Hint hint_;
-  std::array<Candidate, kTogether> waiting_;
   size_t count_ = 0;
+  std::array<Waiting, kTogether> words_;
+  std::array<uint64_t, kTogether> values_;
+  std::array<BlockMap::Place, kTogether> targets_;
 };
 
 // Collects the references of blocks and hands them over in batches.
@@ -173,11 +172,22 @@ class References {
 
 // A word that was looked up, among the bytes that it is of. No container keeps its elements in
 // slots of a runtime.
-void show(ContainerStorage* storage, const BlockMap& map, Address from,
+void show(ContainerStorage& storage, const BlockMap& map, Address from,
           std::span<const std::byte> bytes, const FoundWord& word, BlockNumber source = kNoBlock,
           uint64_t offset_in_block = 0) {
-  if (storage == nullptr || word.inside != 0 || word.target >= map.first_slot()) return;
-  storage->look_at({word.at, word.at - from, bytes, source, offset_in_block}, word.target);
+  if (word.inside != 0 || word.target >= map.first_slot()) return;
+  storage.look_at({word.at, word.at - from, bytes, source, offset_in_block}, word.target);
+}
+
+template <typename Word, typename Found>
+void look_in_part(const Candidates<Word>& candidates, const BlockMap::Part& part, uint64_t skip,
+                  Lookup<Found>& lookup) {
+  const uint64_t block_begin = part.block_begin.value();
+  candidates.each(part.bytes, skip, [&](uint64_t at, uint64_t value) {
+    const uint64_t offset = (at - block_begin) / sizeof(Word);
+    if (offset > UINT32_MAX) return;
+    lookup.add(at, part.block, static_cast<uint32_t>(offset), value);
+  });
 }
 
 // Looks at the words of bytes that lie in no block.
@@ -186,48 +196,88 @@ void look_outside(Address from, std::span<const std::byte> bytes, const BlockMap
                   Lookup<Found>& lookup, std::vector<uint64_t>& room) {
   Candidates<Word> candidates(map, from, bytes);
   candidates.mark(room);
-  candidates.each({from, from + bytes.size()}, 0, [&lookup](uint64_t at, uint64_t value) {
-    lookup.add({at, kNoBlock, 0}, value);
+  candidates.each({from, from + bytes.size()}, 0,
+                  [&lookup](uint64_t at, uint64_t value) { lookup.add(at, kNoBlock, 0, value); });
+  lookup.flush();
+}
+
+// Looks at the words of those of some bytes that lie in blocks of malloc, and gives the first words
+// of the blocks that begin there to `first_word`.
+template <typename Word, typename Found, typename First>
+void look_at_blocks(Address from, std::span<const std::byte> bytes, const BlockMap& map,
+                    Lookup<Found>& lookup, const First& first_word, std::vector<uint64_t>& room) {
+  Candidates<Word> candidates(map, from, bytes);
+  candidates.mark(room);
+  map.each_part({from, from + bytes.size()}, [&](const BlockMap::Part& part) {
+    if (part.bytes.begin == part.block_begin && part.bytes.size() >= sizeof(Word)) {
+      const uint64_t index = part.bytes.begin - from;
+      Word value;
+      std::memcpy(&value, bytes.data() + index, sizeof value);
+      first_word(FirstWord{part.block, part.block_begin, value, bytes.subspan(index)});
+    }
+    look_in_part(candidates, part, 0, lookup);
   });
   lookup.flush();
 }
 
-// Looks at the words of those of some bytes that lie in blocks, and gives the first words of the
-// blocks that begin there.
+// The same of those that lie in slots.
 template <typename Word, typename Found>
-void look_at_blocks(Address from, std::span<const std::byte> bytes, const BlockMap& map,
-                    Lookup<Found>& lookup, bool in_slots,
-                    const std::function<void(const FirstWord&)>& first_word,
-                    std::vector<uint64_t>& room) {
+void look_at_slots(Address from, std::span<const std::byte> bytes, const BlockMap& map,
+                   Lookup<Found>& lookup, std::vector<uint64_t>& room) {
   Candidates<Word> candidates(map, from, bytes);
   candidates.mark(room);
-  const auto look = [&](const BlockMap::Part& part, uint64_t skip) {
-    const uint64_t block_begin = part.block_begin.value();
-    candidates.each(part.bytes, skip, [&](uint64_t at, uint64_t value) {
-      const uint64_t offset = (at - block_begin) / sizeof(Word);
-      if (offset > UINT32_MAX) return;
-      lookup.add({at, part.block, static_cast<uint32_t>(offset)}, value);
-    });
-  };
-  const AddressRange range{from, from + bytes.size()};
-  if (in_slots) {
-    map.each_slot_part(range, [&](const BlockMap::Part& part, uint64_t skip) {
-      const uint64_t before = (part.bytes.begin - part.block_begin) / sizeof(Word);
-      look(part, ObjectClass::skip_from(skip, before));
-    });
-  } else {
-    map.each_part(range, [&](const BlockMap::Part& part) {
-      const uint64_t index = part.bytes.begin - from;
-      if (first_word && part.bytes.begin == part.block_begin && part.bytes.size() >= sizeof(Word)) {
-        FirstWord first{part.block, part.block_begin, 0, bytes.subspan(index)};
-        std::memcpy(&first.value, bytes.data() + index, sizeof(Word));
-        first_word(first);
-      }
-      look(part, 0);
-    });
-  }
+  map.each_slot_part({from, from + bytes.size()}, [&](const BlockMap::Part& part, uint64_t skip) {
+    const uint64_t before = (part.bytes.begin - part.block_begin) / sizeof(Word);
+    look_in_part(candidates, part, ObjectClass::skip_from(skip, before), lookup);
+  });
   lookup.flush();
 }
+
+// Looks the words of pieces up, for one thread: in cache lines of its own.
+class alignas(64) PieceLookup {
+ public:
+  PieceLookup(const BlockMap& map, const FirstWords& first_words)
+      : map_(map), first_words_(first_words), lookup_(map, Receive{&piece_}) {}
+  PieceLookup(const PieceLookup&) = delete;
+  PieceLookup& operator=(const PieceLookup&) = delete;
+
+  void run(ScannedPiece& piece) {
+    piece_ = &piece;
+    if (map_.word() == sizeof(uint32_t)) {
+      run_as<uint32_t>();
+    } else {
+      run_as<uint64_t>();
+    }
+  }
+
+ private:
+  struct Receive {
+    ScannedPiece* const* piece;
+    void operator()(const FoundReference& found) const { (*piece)->words.push_back(found); }
+  };
+
+  template <typename Word>
+  void run_as() {
+    if (piece_->in_slots) {
+      return look_at_slots<Word>(piece_->from, piece_->bytes, map_, lookup_, room_);
+    }
+    const auto keep = [this](const FirstWord& first) {
+      if (first_words_.may_matter(first.value)) piece_->first_words.push_back(first);
+    };
+    const auto leave = [](const FirstWord&) {};
+    if (first_words_.receive) {
+      look_at_blocks<Word>(piece_->from, piece_->bytes, map_, lookup_, keep, room_);
+    } else {
+      look_at_blocks<Word>(piece_->from, piece_->bytes, map_, lookup_, leave, room_);
+    }
+  }
+
+  const BlockMap& map_;
+  const FirstWords& first_words_;
+  ScannedPiece* piece_ = nullptr;
+  Lookup<Receive> lookup_;
+  std::vector<uint64_t> room_;
+};
 
 ScannedMemory scanned(const MemoryPieces& pieces) {
   return {pieces.bytes_read(), pieces.bytes_in_swap(), pieces.bytes_unreadable()};
@@ -236,37 +286,38 @@ ScannedMemory scanned(const MemoryPieces& pieces) {
 }  // namespace
 
 ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& references,
-                          const std::function<void(const FirstWord&)>& first_word,
-                          const ScanProgress& progress, ContainerStorage* storage,
-                          const StartThread& start_thread) {
-  const uint64_t word = word_size(target.process().machine);
+                          const FirstWords& first_words, const ScanProgress& progress,
+                          ContainerStorage* storage, const StartThread& start_thread) {
+  const uint64_t word = map.word();
   MemoryPieces pieces(target);
   References collected(references);
-  PieceHandover handover(start_thread, [&](const ScannedPiece& piece) {
-    collected.expect(piece.words.size());
-    for (const FoundReference& each : piece.words) {
-      collected.add(each);
-      show(storage, map, piece.from, piece.bytes, each.word, each.source, each.offset * word);
-    }
-  });
-  std::vector<uint64_t> room;
-  ScannedPiece filled;
+  std::array<PieceLookup, PiecePipeline::kThreads> lookups{PieceLookup(map, first_words),
+                                                           PieceLookup(map, first_words)};
+  PiecePipeline pipeline(start_thread,
+                         {[&](ScannedPiece& piece, unsigned thread) { lookups[thread].run(piece); },
+                          {[&](const ScannedPiece& piece) {
+                             collected.expect(piece.words.size());
+                             for (const FoundReference& each : piece.words) collected.add(each);
+                           },
+                           [&](const ScannedPiece& piece) {
+                             if (storage == nullptr) return;
+                             for (const FoundReference& each : piece.words) {
+                               show(*storage, map, piece.from, piece.bytes, each.word, each.source,
+                                    each.offset * word);
+                             }
+                           }},
+                          [&](const ScannedPiece& piece) {
+                            for (const FirstWord& first : piece.first_words)
+                              first_words.receive(first);
+                          }});
   bool in_slots = false;
-  Lookup lookup(map, [&filled](const WordPlace& at, const BlockMap::Place& target) {
-    filled.words.push_back(
-        {{Address(at.at), target.block, how_far_inside(target.offset)}, at.source, at.offset});
-  });
   const auto look = [&](Address from, std::span<const std::byte> bytes) {
-    filled = handover.make_piece();
-    filled.from = from;
-    filled.bytes = bytes;
-    if (word == sizeof(uint32_t)) {
-      look_at_blocks<uint32_t>(from, bytes, map, lookup, in_slots, first_word, room);
-    } else {
-      look_at_blocks<uint64_t>(from, bytes, map, lookup, in_slots, first_word, room);
-    }
-    if (handover.has_thread()) pieces.exchange(filled.memory);
-    handover.give(std::move(filled));
+    ScannedPiece piece = pipeline.make_piece();
+    piece.from = from;
+    piece.bytes = bytes;
+    piece.in_slots = in_slots;
+    if (pipeline.has_thread()) pieces.exchange(piece.memory);
+    pipeline.give(std::move(piece));
   };
   const auto scan = [&](std::span<const AddressRange> ranges) {
     for (AddressRange rest : ranges) {
@@ -282,7 +333,7 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
   scan(map.memory());
   in_slots = true;
   scan(map.slots().memory());
-  handover.finish();
+  pipeline.finish();
   collected.finish(map.blocks());
   return scanned(pieces);
 }
@@ -295,10 +346,9 @@ ScannedMemory scan_outside(Target& target, const BlockMap& map, const AddressRan
   std::vector<uint64_t> room;
   Address piece;
   std::span<const std::byte> piece_bytes;
-  const auto found = [&](const WordPlace& at, const BlockMap::Place& target) {
-    const FoundWord each{Address(at.at), target.block, how_far_inside(target.offset)};
-    receive(each);
-    show(storage, map, piece, piece_bytes, each);
+  const auto found = [&](const FoundReference& each) {
+    receive(each.word);
+    if (storage != nullptr) show(*storage, map, piece, piece_bytes, each.word);
   };
   Lookup lookup(map, found);
   pieces.read(range, [&](Address from, std::span<const std::byte> bytes) {

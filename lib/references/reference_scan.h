@@ -9,7 +9,7 @@
 #include "base/address.h"
 #include "references/block_map.h"
 #include "references/container_storage.h"
-#include "references/piece_handover.h"
+#include "references/piece_pipeline.h"
 #include "references/reference.h"
 #include "target/target.h"
 
@@ -24,22 +24,19 @@ struct ScannedMemory {
 // Called now and then, with the bytes that were looked at; it may throw to give the scan up.
 using ScanProgress = std::function<void(uint64_t bytes)>;
 
-// The first word of a block that is in memory.
-struct FirstWord {
-  BlockNumber block = kNoBlock;
-  Address address;  // of the block
-  uint64_t value = 0;
-  std::span<const std::byte> bytes;  // from there on, past the block's end; live during the call
+// Which first words of blocks of malloc are asked for, and who gets them.
+struct FirstWords {
+  std::function<bool(uint64_t value)> may_matter;  // called by several threads
+  std::function<void(const FirstWord&)> receive;   // empty: none are
 };
 
 // Looks at all blocks of `map`, which is sealed and has no why_not(): gives their references to
-// `references` and the first words of those of malloc, in ascending order, to `first_word`.
-// `storage`, if not null, sees each word that holds the address of a block's first byte.
-// `references` and `storage` are called on another thread if `start_thread` starts one, which has
-// ended on return.
+// `references`, and first words on this thread, each in ascending order. `storage`, if not null,
+// sees each word that holds the address of a block's first byte. If `start_thread` starts a thread,
+// which has ended on return, `references` and `storage` are called on either thread, one at a time.
 ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& references,
-                          const std::function<void(const FirstWord&)>& first_word,
-                          const ScanProgress& progress, ContainerStorage* storage = nullptr,
+                          const FirstWords& first_words, const ScanProgress& progress,
+                          ContainerStorage* storage = nullptr,
                           const StartThread& start_thread = {});
 
 // Gives the words in `range`, which is outside of malloc's memory, in ascending order. `storage`:

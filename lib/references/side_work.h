@@ -5,7 +5,7 @@
 #include <functional>
 #include <thread>
 
-#include "references/piece_handover.h"
+#include "references/piece_pipeline.h"
 
 namespace heapsnap {
 

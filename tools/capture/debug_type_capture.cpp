@@ -212,7 +212,9 @@ void DebugTypeCapture::follow(const Known& known, const Claims& claims) {
     const auto found = classes_.find(known.entries[elements != 0 ? elements : entry].name);
     if (found != classes_.end()) type_of_entry[entry] = found->second;
   }
-  for (BlockNumber block = 0; block < known.block_entries.size(); ++block) {
+  // Where the entry of unknown types is the only one, no block has another.
+  const BlockNumber blocks = known.entries.size() == 1 ? 0 : known.edges.blocks();
+  for (BlockNumber block = 0; block < blocks; ++block) {
     const TypeNumber entry = known.block_entries[block];
     if (entry == 0) continue;
     if (type_of_entry[entry] == 0) {

@@ -62,8 +62,10 @@ class DebugTypeCapture {
   TypeNumber type_of(BlockNumber block);
   // The same of a block whose vtable is that of its first member alone.
   TypeNumber whole_of(BlockNumber block);
-  // Whether there is any such block.
-  bool has_wholes() const { return typing_ && typing_->has_beginnings(); }
+  // False where neither of them knows anything of `count` blocks from `first` on.
+  bool knows_any(BlockNumber first, size_t count) const {
+    return typing_ && typing_->has_claims(first, count);
+  }
   // BlockType::pointers of a class that a vtable names; 0: not known.
   uint64_t pointers_of(const std::string& name) const;
   // Whether it says no more than that there are numbers or characters.

@@ -26,7 +26,7 @@ constexpr uint64_t kShareOfMap = 24;
 constexpr uint64_t kSmallestMap = 64 << 20;
 // A program of many allocators of its own can have as many roots as it has memory.
 constexpr size_t kMostRoots = 16 << 20;
-constexpr size_t kTypesTogether = 64 << 10;
+constexpr uint64_t kTypesTogether = 64 << 10;
 
 struct GivenUp {
   std::string why;
@@ -131,11 +131,12 @@ void ReferenceCapture::take(const HeapModel& heap, const MemoryTaken& taken,
     lack_memory();
   }
   record_.scan_ns = monotonic_ns() - began;
-  map_.reset();
+  if (!sizes_) map_.reset();  // else finish() does
   types_.end_reading();
 }
 
 void ReferenceCapture::lack_memory() {
+  sizes_.reset();
   map_.reset();
   edges_.reset();
   storage_.reset();
@@ -201,27 +202,25 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
                       has_objects ? static_cast<ReferenceSink&>(*object_references_) : kept);
   count(scan_blocks(
       *target_, *map_, set_only,
-      [&](const FirstWord& first) {
-        if (!types_.may_have_type(first)) return;
-        if (const TypeNumber entry = types_.entry_of_block(first); entry != 0) {
-          entry_of_block_[first.block] = entry;
-        }
-      },
+      {[this](uint64_t word) { return types_.may_tell_type(word); },
+       [this](const FirstWord& first) {
+         if (const TypeNumber entry = types_.entry_of_block(first); entry != 0) {
+           entry_of_block_[first.block] = entry;
+         }
+       }},
       [this](uint64_t) { check_budget(); }, storage_.get(), helper_thread()));
+  for (const auto& [block, entry] : types_.known_blocks()) entry_of_block_[block] = entry;
   record_.references = writer.references();
   if (has_objects) add_objects(writer);
   scan_roots();
   if (edges_) edges_->seal(*map_);
   const bool has_sizes = debug_types_->is_wanted();
-  SideWork sizes(has_sizes ? helper_thread() : StartThread(), [&] {
-    if (has_sizes) edges_->keep_sizes(*map_);
-  });
+  if (has_sizes) sizes_.emplace(helper_thread(), [this] { edges_->keep_sizes(*map_); });
   if (storage_) {
     storage_->follow(*edges_);
     storage_of_block_ = storage_->take_kinds();
     storage_.reset();
   }
-  sizes.finish();
   if (!has_sizes) edges_.reset();
 }
 
@@ -311,7 +310,11 @@ ReferenceRecord ReferenceCapture::finish(SnapshotWriter& writer, std::vector<std
   try {
     write_roots(writer);
     std::vector<BlockType> names = types_.names(debug_files_);
-    if (debug_types_->is_wanted()) follow_debug_types(names);
+    if (debug_types_->is_wanted()) {
+      sizes_->finish();
+      map_.reset();
+      follow_debug_types(names);
+    }
     write_block_types(std::move(names), writer);
   } catch (const std::bad_alloc&) {
     lack_memory();
@@ -358,31 +361,37 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   const auto by_storage = static_cast<TypeNumber>(names.size());
   const auto by_runtime = by_storage + TypeNumber{kStorageKindCount};
   const auto by_debug = by_runtime + static_cast<TypeNumber>(objects_.buffer_kinds.size());
-  const bool has_wholes = debug_types_->has_wholes();
-  std::vector<TypeNumber> types;
-  types.reserve(kTypesTogether);
-  for (BlockNumber block = 0; block < record_.blocks; ++block) {
-    TypeNumber entry = entry_of_block_[block];
+  const auto type_by_all = [&](BlockNumber block) -> TypeNumber {
+    const TypeNumber entry = entry_of_block_[block];
     if (entry != 0) {
-      const TypeNumber whole = has_wholes ? debug_types_->whole_of(block) : 0;
-      if (whole != 0) entry = by_debug + whole;
-    } else if (object_references_ && object_references_->buffer_kind(block) != 0) {
-      entry = by_runtime + object_references_->buffer_kind(block) - 1;
-    } else {
-      const TypeNumber found = debug_types_->type_of(block);
-      const auto kind = storage_of_block_.empty() ? uint8_t{0} : storage_of_block_[block];
-      if (found != 0 && (kind == 0 || !debug_types_->is_plain(found))) {
-        entry = by_debug + found;
-      } else if (kind != 0) {
-        entry = by_storage + kind;
-      }
+      const TypeNumber whole = debug_types_->whole_of(block);
+      return whole != 0 ? by_debug + whole : entry;
     }
-    types.push_back(entry);
-    if (types.size() < kTypesTogether) continue;
+    if (object_references_ && object_references_->buffer_kind(block) != 0) {
+      return by_runtime + object_references_->buffer_kind(block) - 1;
+    }
+    const TypeNumber found = debug_types_->type_of(block);
+    const auto kind = storage_of_block_.empty() ? uint8_t{0} : storage_of_block_[block];
+    if (found != 0 && (kind == 0 || !debug_types_->is_plain(found))) return by_debug + found;
+    return kind != 0 ? by_storage + kind : 0;
+  };
+  // Of most blocks nothing is said by debug information or by a runtime.
+  const auto type_by_few = [&](BlockNumber block) {
+    const TypeNumber entry = entry_of_block_[block];
+    const auto kind = storage_of_block_.empty() ? uint8_t{0} : storage_of_block_[block];
+    return entry != 0 || kind == 0 ? entry : by_storage + kind;
+  };
+  std::vector<TypeNumber> types;
+  for (uint64_t at = 0; at < record_.blocks; at += kTypesTogether) {
+    const auto first = static_cast<BlockNumber>(at);
+    types.resize(std::min(kTypesTogether, record_.blocks - at));
+    if (object_references_ || debug_types_->knows_any(first, types.size())) {
+      for (BlockNumber i = 0; i < types.size(); ++i) types[i] = type_by_all(first + i);
+    } else {
+      for (BlockNumber i = 0; i < types.size(); ++i) types[i] = type_by_few(first + i);
+    }
     writer.on_block_types(types);
-    types.clear();
   }
-  writer.on_block_types(types);
   entry_of_block_.release();
   for (BlockType& type : names) {
     if (type.source == TypeSource::kVtable) type.pointers = debug_types_->pointers_of(type.name);

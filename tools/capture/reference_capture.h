@@ -38,6 +38,7 @@
 #include "references/root_names.h"
 #include "references/root_regions.h"
 #include "references/runtime_objects.h"
+#include "references/side_work.h"
 #include "references/stack_frames.h"
 #include "snapshot/snapshot_writer.h"
 #include "target/target.h"
@@ -149,6 +150,7 @@ class ReferenceCapture final : public ChunkSink {
   std::optional<BlockEdges> edges_;       // none: nobody asks for them
   std::unique_ptr<DebugTypeCapture> debug_types_;
   std::unique_ptr<ContainerStorage> storage_;  // null: not looked for
+  std::optional<SideWork> sizes_;              // of blocks: takes edges_ and map_ until it ends
 };
 
 }  // namespace heapsnap

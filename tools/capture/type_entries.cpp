@@ -41,7 +41,6 @@ void TypeEntries::find_known_blocks(const HeapModel& heap, const FileMemory& fil
     const auto place = map_->find(known.block.value(), hint);
     if (place && place->offset == 0) known_blocks_.emplace_back(place->block, entry_of(known.type));
   }
-  std::sort(known_blocks_.begin(), known_blocks_.end());
 }
 
 TypeNumber TypeEntries::entry_of(TypeNumber type) {
@@ -60,12 +59,6 @@ TypeNumber TypeEntries::entry_of_array(TypeNumber elements, unsigned elements_at
 }
 
 TypeNumber TypeEntries::entry_of_block(const FirstWord& first) {
-  while (next_known_ < known_blocks_.size() && known_blocks_[next_known_].first < first.block) {
-    ++next_known_;
-  }
-  if (next_known_ < known_blocks_.size() && known_blocks_[next_known_].first == first.block) {
-    return known_blocks_[next_known_].second;
-  }
   if (may_begin_structure(first.value)) {
     const BlockWord block{first.address, map_->usable(first.address), first.value};
     const auto type =

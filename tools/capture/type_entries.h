@@ -38,13 +38,16 @@ class TypeEntries {
   // Of a type of that list; 0 of the unknown one.
   TypeNumber entry_of(TypeNumber type);
 
-  // False for most blocks of which entry_of_block() knows nothing.
-  bool may_have_type(const FirstWord& first) const {
-    return may_be_vtable(first.value) || may_begin_structure(first.value) ||
-           may_count_objects(first.value) ||
-           (next_known_ < known_blocks_.size() && known_blocks_[next_known_].first <= first.block);
+  // Blocks whose types are known otherwise than by what is in them, with their entries.
+  const std::vector<std::pair<BlockNumber, TypeNumber>>& known_blocks() const {
+    return known_blocks_;
   }
-  // 0: not known. Blocks come in ascending order.
+  // False for most words that entry_of_block() knows nothing by.
+  bool may_tell_type(uint64_t first_word) const {
+    return may_be_vtable(first_word) || may_begin_structure(first_word) ||
+           may_count_objects(first_word);
+  }
+  // 0: not known by its first words.
   TypeNumber entry_of_block(const FirstWord& first);
 
   // Of all entries. Reads files.
@@ -94,9 +97,7 @@ class TypeEntries {
   std::bitset<kVtableParts> vtable_parts_;  // of memory, in which the ranges lie
   std::unordered_map<uint64_t, TypeNumber> entry_of_word_;
   BlockMap::Hint usable_hint_;
-  // Number of a block, and its entry; ascending.
   std::vector<std::pair<BlockNumber, TypeNumber>> known_blocks_;
-  size_t next_known_ = 0;
 };
 
 }  // namespace heapsnap

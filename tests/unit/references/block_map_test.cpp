@@ -31,7 +31,9 @@ class BlockList {
   std::map<Address, BlockNumber> by_begin_;
 };
 
-void check_at(const BlockMap& map, const BlockList& list, Address address, BlockMap::Hint& hint) {
+void check_at(const BlockMap& map, const BlockList& list, Address address, BlockMap::Hint& hint,
+              std::vector<uint64_t>& addresses) {
+  addresses.push_back(address.value());
   const auto expected = list.find(address);
   const auto found = map.find(address.value(), hint);
   REQUIRE(found.has_value() == expected.has_value());
@@ -39,6 +41,20 @@ void check_at(const BlockMap& map, const BlockList& list, Address address, Block
   CHECK(found->block == expected->block);
   CHECK(found->offset == expected->offset);
   CHECK(map.may_hold(address.value()));
+}
+
+// All at once, the same is found as of each by itself.
+void check_all(const BlockMap& map, const std::vector<uint64_t>& addresses) {
+  std::vector<BlockMap::Place> places(addresses.size());
+  BlockMap::Hint hint;
+  map.find_all(addresses, places.data(), hint);
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const auto expected = map.find(addresses[i], hint);
+    REQUIRE((places[i].block != kNoBlock) == expected.has_value());
+    if (!expected) continue;
+    CHECK(places[i].block == expected->block);
+    CHECK(places[i].offset == expected->offset);
+  }
 }
 
 void check_heap(const RandomHeap& heap, std::mt19937_64& random, size_t batch_size) {
@@ -50,23 +66,24 @@ void check_heap(const RandomHeap& heap, std::mt19937_64& random, size_t batch_si
   CHECK(map.blocks() == blocks.size());
   const BlockList list(blocks);
   BlockMap::Hint hint;
+  std::vector<uint64_t> addresses;
   for (const auto& segment : heap.segments) {
     for (const HeapChunk& chunk : segment) {
       // The words around each border, and one in it.
       for (const uint64_t border : {chunk.begin, chunk.begin + chunk.size}) {
         for (int64_t i = -5; i <= 5; ++i) {
-          check_at(map, list, Address(border + static_cast<uint64_t>(4 * i)), hint);
+          check_at(map, list, Address(border + static_cast<uint64_t>(4 * i)), hint, addresses);
         }
       }
-      check_at(map, list, Address(chunk.begin + random() % chunk.size), hint);
+      check_at(map, list, Address(chunk.begin + random() % chunk.size), hint, addresses);
     }
   }
   for (const MmappedChunk& chunk : heap.mmapped) {
     for (const uint64_t offset : {0, 8, 16, 100, 4096}) {
-      check_at(map, list, chunk.chunk + offset, hint);
+      check_at(map, list, chunk.chunk + offset, hint, addresses);
     }
-    check_at(map, list, chunk.chunk + chunk.usable, hint);
-    check_at(map, list, chunk.chunk + chunk.size, hint);
+    check_at(map, list, chunk.chunk + chunk.usable, hint, addresses);
+    check_at(map, list, chunk.chunk + chunk.size, hint, addresses);
   }
   for (BlockNumber block = 0; block < blocks.size(); ++block) {
     CHECK(map.usable(blocks[block].begin) == blocks[block].size());
@@ -74,8 +91,9 @@ void check_heap(const RandomHeap& heap, std::mt19937_64& random, size_t batch_si
   }
   if (!blocks.empty()) CHECK(map.usable(blocks[0].begin + 1) == 0);
   for (const uint64_t odd : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}, uint64_t{1} << 63}) {
-    check_at(map, list, Address(odd), hint);
+    check_at(map, list, Address(odd), hint, addresses);
   }
+  check_all(map, addresses);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <system_error>
@@ -131,8 +133,9 @@ std::vector<OneReference> scan(Target& target, const RandomHeap& heap,
   Collector collector;
   std::vector<FirstWord> words;
   scan_blocks(
-      target, map, collector, [&](const FirstWord& word) { words.push_back(word); }, {}, nullptr,
-      start);
+      target, map, collector,
+      {[](uint64_t) { return true; }, [&](const FirstWord& word) { words.push_back(word); }}, {},
+      nullptr, start);
   check_first_words(target, heap, words);
   CHECK(collector.next == map.blocks());
   return collector.all;
@@ -249,34 +252,68 @@ TEST_CASE("a second thread finds the same references") {
   }
 }
 
-TEST_CASE("pieces go to the other thread in order, until one is refused") {
+TEST_CASE("pieces are used and retired in order, and looked up before") {
   constexpr uint64_t kMany = 1000;
-  uint64_t next = 0;
-  const auto give = [](PieceHandover& handover, uint64_t number) {
-    ScannedPiece piece = handover.make_piece();
-    piece.from = Address(number);
-    handover.give(std::move(piece));
-  };
-  {
-    PieceHandover handover(start_thread, [&](const ScannedPiece& piece) {
-      CHECK(piece.from == Address(next));
-      ++next;
-    });
-    for (uint64_t i = 0; i < kMany; ++i) give(handover, i);
-    handover.finish();
-  }
-  CHECK(next == kMany);
   for (const bool has_thread : {true, false}) {
-    PieceHandover refused(has_thread ? StartThread(start_thread) : StartThread(),
-                          [&](const ScannedPiece& piece) {
-                            if (piece.from == Address(5)) throw 5;
-                          });
-    const auto give_all = [&] {
-      for (uint64_t i = 0; i < kMany; ++i) give(refused, i);
+    std::array<std::atomic<bool>, kMany> looked_up{};
+    std::array<std::atomic<uint64_t>, PiecePipeline::kUses> used{};
+    uint64_t retired = 0;
+    const auto use = [&](size_t which) {
+      return [&used, &looked_up, which](const ScannedPiece& piece) {
+        CHECK(looked_up.at(piece.from.value()));
+        CHECK(piece.from == Address(used.at(which)));
+        ++used.at(which);
+      };
     };
-    CHECK_THROWS_AS(give_all(), int);
+    PiecePipeline pipeline(has_thread ? StartThread(start_thread) : StartThread(),
+                           {[&](ScannedPiece& piece, unsigned thread) {
+                              CHECK(thread < PiecePipeline::kThreads);
+                              CHECK_FALSE(looked_up.at(piece.from.value()).exchange(true));
+                            },
+                            {use(0), use(1)},
+                            [&](const ScannedPiece& piece) {
+                              CHECK(piece.from == Address(retired));
+                              ++retired;
+                              for (const auto& done : used) CHECK(done >= retired);
+                            }});
+    CHECK(pipeline.has_thread() == has_thread);
+    for (uint64_t i = 0; i < kMany; ++i) {
+      ScannedPiece piece = pipeline.make_piece();
+      CHECK(piece.words.empty());
+      piece.from = Address(i);
+      piece.words.resize(3);
+      pipeline.give(std::move(piece));
+    }
+    pipeline.finish();
+    for (const auto& done : used) CHECK(done == kMany);
+    CHECK(retired == kMany);
+  }
+}
+
+TEST_CASE("what a step throws ends the work on pieces") {
+  for (const bool has_thread : {true, false}) {
+    for (const int failing : {0, 1, 2, 3}) {
+      const auto step = [failing](int which) {
+        return [failing, which](const ScannedPiece& piece) {
+          if (which == failing && piece.from == Address(5)) throw 5;
+        };
+      };
+      PiecePipeline pipeline(
+          has_thread ? StartThread(start_thread) : StartThread(),
+          {[&](ScannedPiece& piece, unsigned) { step(0)(piece); }, {step(1), step(2)}, step(3)});
+      const auto give_all = [&] {
+        for (uint64_t i = 0; i < 1000; ++i) {
+          ScannedPiece piece = pipeline.make_piece();
+          piece.from = Address(i);
+          pipeline.give(std::move(piece));
+        }
+      };
+      CHECK_THROWS_AS(give_all(), int);
+    }
   }
   // What waits is dropped with it.
-  PieceHandover dropped(start_thread, [](const ScannedPiece&) {});
-  give(dropped, 1);
+  const auto nothing = [](const ScannedPiece&) {};
+  PiecePipeline dropped(start_thread,
+                        {[](ScannedPiece&, unsigned) {}, {nothing, nothing}, nothing});
+  dropped.give(dropped.make_piece());
 }

@@ -186,6 +186,15 @@ TEST_CASE("slots are blocks behind those of malloc, and a page in a block hides 
   CHECK(map.find(0x8030 + 96 + 8, hint)->block == 4);
   CHECK(map.find(0x8000, hint)->block == 1);
   CHECK(map.usable(Address(0x8030 + 16)) == 0);
+  std::vector<uint64_t> addresses;
+  for (uint64_t at = 0x7f00; at < 0x10200; at += 8) addresses.push_back(at);
+  std::vector<BlockMap::Place> places(addresses.size());
+  map.find_all(addresses, places.data(), hint);
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const auto expected = map.find(addresses[i], hint).value_or(BlockMap::Place{});
+    CHECK(places[i].block == expected.block);
+    CHECK(places[i].offset == expected.offset);
+  }
   std::vector<BlockNumber> seen;
   for (const AddressRange& memory : map.memory()) {
     map.each_part(memory, [&](const BlockMap::Part& part) { seen.push_back(part.block); });

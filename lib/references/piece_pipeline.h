@@ -1,0 +1,134 @@
+// Pieces of memory that two threads work on. Each is read, its words are looked up, and what was
+// found has several uses:
+//
+//   read      pieces 5, 6, ...     this thread, in order
+//   look up   pieces 3 and 4       either thread, several at a time
+//   use 0     piece 2              either thread, in order, one at a time
+//   use 1     piece 1              the same
+//
+// Whichever thread is free does what comes next, so both are busy whatever takes longest.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/address.h"
+#include "references/reference.h"
+
+namespace heapsnap {
+
+// A word that holds an address in a block.
+struct FoundWord {
+  Address at;
+  BlockNumber target = kNoBlock;
+  uint8_t inside = 0;  // how_far_inside()
+};
+
+// One that lies in a block.
+struct FoundReference {
+  FoundWord word;
+  BlockNumber source = kNoBlock;
+  uint32_t offset = 0;  // in words of the target
+};
+
+// The first word of a block that is in memory.
+struct FirstWord {
+  BlockNumber block = kNoBlock;
+  Address address;  // of the block
+  uint64_t value = 0;
+  std::span<const std::byte> bytes;  // from there on, past the block's end; live during the call
+};
+
+struct ScannedPiece {
+  Address from;
+  std::span<const std::byte> bytes;
+  bool in_slots = false;               // of a language runtime, not in blocks of malloc
+  std::vector<std::byte> memory;       // what the bytes lie in, if another thread may look at them
+  std::vector<FoundReference> words;   // ascending
+  std::vector<FirstWord> first_words;  // the same
+};
+
+// Starts a thread; throws std::system_error if it cannot.
+using StartThread = std::function<std::thread(std::function<void()>)>;
+
+class PiecePipeline {
+ public:
+  static constexpr unsigned kThreads = 2;
+  static constexpr unsigned kUses = 2;
+
+  struct Steps {
+    // `thread`, less than kThreads, is another one for each call that runs at the same time.
+    std::function<void(ScannedPiece&, unsigned thread)> look_up;
+    std::array<std::function<void(const ScannedPiece&)>, kUses> uses;
+    // On the thread that made the pipeline, in order, before the piece is used again.
+    std::function<void(const ScannedPiece&)> retire;
+  };
+
+  // `start`: empty for no other thread; the same where none can be started.
+  PiecePipeline(const StartThread& start, Steps steps);
+  PiecePipeline(const PiecePipeline&) = delete;
+  PiecePipeline& operator=(const PiecePipeline&) = delete;
+  // What is not done yet is dropped.
+  ~PiecePipeline();
+
+  // Whether what is given must live on after give().
+  bool has_thread() const { return thread_.joinable(); }
+
+  // These throw what a step threw.
+  // A piece that is free, without words; works on others while there is none.
+  ScannedPiece make_piece();
+  void give(ScannedPiece piece);
+  // Works until all is done.
+  void finish();
+
+ private:
+  static constexpr size_t kPieces = 4;
+
+  enum class Stage { kRead, kLookingUp, kLookedUp };
+  // In cache lines of its own, as each thread writes to one.
+  struct alignas(64) Item {
+    ScannedPiece piece;
+    Stage stage = Stage::kRead;
+    unsigned uses_left = kUses;
+  };
+  struct Use {
+    uint64_t next = 0;  // number of the piece
+    bool is_running = false;
+  };
+  // What can be done now.
+  struct Task {
+    Item* item = nullptr;  // null: nothing
+    Use* use = nullptr;    // null: look up
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  void serve();
+  Task next_task();
+  void run(const Task& task, Lock& lock, unsigned thread);
+  void work_or_wait(Lock& lock);
+  void work_on_all(Lock& lock);
+  void retire_done(Lock& lock);
+  void end();
+
+  Steps steps_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<ScannedPiece> free_;
+  std::deque<Item> items_;  // in order
+  uint64_t retired_ = 0;    // number of the first one
+  std::array<Use, kUses> uses_;
+  std::exception_ptr failure_;
+  bool is_ending_ = false;
+  std::thread thread_;  // none: give() does all
+};
+
+}  // namespace heapsnap
