@@ -6,14 +6,13 @@
 namespace heapsnap {
 
 PiecePipeline::PiecePipeline(const StartThread& start, Steps steps)
-    : steps_(std::move(steps)), free_(1) {
+    : steps_(std::move(steps)), free_(start ? kPieces : 1) {
   if (!start) return;
   try {
     thread_ = start([this] { serve(); });
   } catch (const std::system_error&) {
-    return;
+    free_.resize(1);
   }
-  free_.resize(kPieces);
 }
 
 PiecePipeline::~PiecePipeline() {
@@ -130,7 +129,7 @@ void PiecePipeline::work_on_all(Lock& lock) {
   }
 }
 
-// Throws what a step threw: nobody waits for the other thread once it has ended.
+// Makes free what both uses are done with. Throws what a step threw on either thread.
 void PiecePipeline::retire_done(Lock& lock) {
   while (!items_.empty() && items_.front().uses_left == 0) {
     ScannedPiece piece = std::move(items_.front().piece);

@@ -1,12 +1,13 @@
-// Pieces of memory that two threads work on. Each is read, its words are looked up, and what was
-// found has several uses:
+// Pieces of memory that two threads work on, a few at a time:
 //
-//   read      pieces 5, 6, ...     this thread, in order
-//   look up   pieces 3 and 4       either thread, several at a time
-//   use 0     piece 2              either thread, in order, one at a time
-//   use 1     piece 1              the same
+//   read      piece 4     this thread, in order
+//   look up   piece 3     either thread, also two pieces at once
+//   use 0     piece 2     either thread, in order, one piece at a time
+//   use 1     piece 1     the same
+//   retire    piece 0     this thread, in order; then its memory is used again
 //
-// Whichever thread is free does what comes next, so both are busy whatever takes longest.
+// A thread that is free does what comes next: both are busy unless one use takes longer than all
+// the rest.
 #pragma once
 
 #include <array>
@@ -33,7 +34,7 @@ struct FoundWord {
   uint8_t inside = 0;  // how_far_inside()
 };
 
-// One that lies in a block.
+// Where such a word lies: in a block, or in none (source kNoBlock, offset 0).
 struct FoundReference {
   FoundWord word;
   BlockNumber source = kNoBlock;
@@ -45,7 +46,7 @@ struct FirstWord {
   BlockNumber block = kNoBlock;
   Address address;  // of the block
   uint64_t value = 0;
-  std::span<const std::byte> bytes;  // from there on, past the block's end; live during the call
+  std::span<const std::byte> bytes;  // from there on, past the block's end; of the piece
 };
 
 struct ScannedPiece {

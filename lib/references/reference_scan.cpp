@@ -220,7 +220,7 @@ void look_at_blocks(Address from, std::span<const std::byte> bytes, const BlockM
   lookup.flush();
 }
 
-// The same of those that lie in slots.
+// Looks at the words of those that lie in slots, but for those that their classes skip.
 template <typename Word, typename Found>
 void look_at_slots(Address from, std::span<const std::byte> bytes, const BlockMap& map,
                    Lookup<Found>& lookup, std::vector<uint64_t>& room) {

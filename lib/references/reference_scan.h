@@ -26,14 +26,15 @@ using ScanProgress = std::function<void(uint64_t bytes)>;
 
 // Which first words of blocks of malloc are asked for, and who gets them.
 struct FirstWords {
-  std::function<bool(uint64_t value)> may_matter;  // called by several threads
+  std::function<bool(uint64_t value)> may_matter;  // called on either thread
   std::function<void(const FirstWord&)> receive;   // empty: none are
 };
 
 // Looks at all blocks of `map`, which is sealed and has no why_not(): gives their references to
 // `references`, and first words on this thread, each in ascending order. `storage`, if not null,
 // sees each word that holds the address of a block's first byte. If `start_thread` starts a thread,
-// which has ended on return, `references` and `storage` are called on either thread, one at a time.
+// which has ended on return, `references` is called on either thread, but by one at a time; so is
+// `storage`, perhaps while `references` is.
 ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& references,
                           const FirstWords& first_words, const ScanProgress& progress,
                           ContainerStorage* storage = nullptr,

@@ -131,14 +131,11 @@ void ReferenceCapture::take(const HeapModel& heap, const MemoryTaken& taken,
     lack_memory();
   }
   record_.scan_ns = monotonic_ns() - began;
-  if (!sizes_) map_.reset();  // else finish() does
+  if (!sizes_) map_.reset();  // else finish() or give_up() does
   types_.end_reading();
 }
 
 void ReferenceCapture::lack_memory() {
-  sizes_.reset();
-  map_.reset();
-  edges_.reset();
   storage_.reset();
   object_references_.reset();
   entry_of_block_.release();
@@ -147,6 +144,9 @@ void ReferenceCapture::lack_memory() {
 }
 
 void ReferenceCapture::give_up(std::string why) {
+  sizes_.reset();
+  map_.reset();
+  edges_.reset();
   record_ = ReferenceRecord{};
   record_.why_not = std::move(why);
 }
