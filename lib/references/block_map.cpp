@@ -225,32 +225,11 @@ const BlockMap::Span* BlockMap::search_span(uint64_t at, Hint& hint) const {
 
 // Cells are fetched first, then looked at.
 void BlockMap::find_some(std::span<const uint64_t> addresses, Place* places, Hint& hint) const {
-  struct Fetched {
-    const Span* span;  // null: in none
-    const Cell* cell;  // null: in a block that has none
-  };
   if (slots_.has_pages()) return find_some_in_slots(addresses, places, hint);
-  std::array<Fetched, kTogether> fetched;
-  const Cell* const cells = cells_.data();
-  const uint64_t header = header_;
-  const unsigned shift = place_shift_;
+  std::array<const Span*, kTogether> spans;
+  for (size_t i = 0; i < addresses.size(); ++i) spans[i] = fetch(addresses[i], hint);
   for (size_t i = 0; i < addresses.size(); ++i) {
-    const uint64_t at = addresses[i] - header;
-    const Span* const span = span_of(at, hint);
-    const bool has_cells = span != nullptr && span->first_cell != kNoCells;
-    const Cell* cell = nullptr;
-    if (has_cells) {
-      cell = cells + (span->first_cell + ((at - span->begin) >> shift) / kPlaces);
-      __builtin_prefetch(cell);
-    }
-    fetched[i] = {span, cell};
-  }
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    const auto [span, cell] = fetched[i];
-    places[i] = Place{};
-    if (span == nullptr) continue;
-    const uint64_t into = addresses[i] - header - span->begin;
-    places[i] = cell != nullptr ? place_in_cell(*span, *cell, into) : Place{span->first, into};
+    places[i] = place_in_span(spans[i], addresses[i] - header_);
   }
 }
 
@@ -258,20 +237,21 @@ void BlockMap::find_some(std::span<const uint64_t> addresses, Place* places, Hin
 void BlockMap::find_some_in_slots(std::span<const uint64_t> addresses, Place* places,
                                   Hint& hint) const {
   std::array<SlotMap::Found, kTogether> slots;
+  std::array<const Span*, kTogether> spans;  // of those in no slot
   for (size_t i = 0; i < addresses.size(); ++i) {
     slots[i] = slots_.look_up(addresses[i]);
     if (slots[i].cell != nullptr) {
       __builtin_prefetch(slots[i].cell);
-      continue;
+    } else {
+      spans[i] = fetch(addresses[i], hint);
     }
-    const uint64_t at = addresses[i] - header_;
-    const Span* const span = span_of(at, hint);
-    if (span == nullptr || span->first_cell == kNoCells) continue;
-    __builtin_prefetch(&cells_[span->first_cell + ((at - span->begin) >> place_shift_) / kPlaces]);
   }
   for (size_t i = 0; i < addresses.size(); ++i) {
-    places[i] = Place{};
-    if (slots[i].cell != nullptr) places[i] = place_in_slot(addresses[i], slots[i]);
+    if (slots[i].cell == nullptr) {
+      places[i] = place_in_span(spans[i], addresses[i] - header_);
+      continue;
+    }
+    places[i] = place_in_slot(addresses[i], slots[i]);
     if (places[i].block == kNoBlock) places[i] = place_in_chunk(addresses[i], hint);
   }
 }

@@ -44,6 +44,7 @@ class BlockMap final : public ChunkSink {
   struct Hint {
     const Span* span = nullptr;
   };
+
   // `most_bytes`: of memory for all of it; a heap that takes more is not mapped (why_not()).
   BlockMap(Machine machine, uint64_t most_bytes);
 
@@ -172,11 +173,26 @@ class BlockMap final : public ChunkSink {
   }
   Place place_in_chunk(uint64_t address, Hint& hint) const {
     const uint64_t at = address - header_;
-    const Span* const span = span_of(at, hint);
+    return place_in_span(span_of(at, hint), at);
+  }
+  // `span`: the one that `at` lies in, or null.
+  Place place_in_span(const Span* span, uint64_t at) const {
     if (span == nullptr) return {};
     const uint64_t into = at - span->begin;
     if (span->first_cell == kNoCells) return Place{span->first, into};
-    return place_in_cell(*span, cells_[span->first_cell + (into >> place_shift_) / kPlaces], into);
+    return place_in_cell(*span, *cell_of(*span, into), into);
+  }
+  const Cell* cell_of(const Span& span, uint64_t into) const {
+    return &cells_[span.first_cell + (into >> place_shift_) / kPlaces];
+  }
+  // span_of() of an address, whose cell is fetched.
+  const Span* fetch(uint64_t address, Hint& hint) const {
+    const uint64_t at = address - header_;
+    const Span* const span = span_of(at, hint);
+    if (span != nullptr && span->first_cell != kNoCells) {
+      __builtin_prefetch(cell_of(*span, at - span->begin));
+    }
+    return span;
   }
   // Of what lies `into` bytes behind a span's begin, in `cell`.
   Place place_in_cell(const Span& span, const Cell& cell, uint64_t into) const {

@@ -262,14 +262,10 @@ class alignas(64) PieceLookup {
       return look_at_slots<Word>(piece_->from, piece_->bytes, map_, lookup_, room_);
     }
     const auto keep = [this](const FirstWord& first) {
-      if (first_words_.may_matter(first.value)) piece_->first_words.push_back(first);
+      const bool is_wanted = first_words_.receive && first_words_.may_matter(first.value);
+      if (is_wanted) piece_->first_words.push_back(first);
     };
-    const auto leave = [](const FirstWord&) {};
-    if (first_words_.receive) {
-      look_at_blocks<Word>(piece_->from, piece_->bytes, map_, lookup_, keep, room_);
-    } else {
-      look_at_blocks<Word>(piece_->from, piece_->bytes, map_, lookup_, leave, room_);
-    }
+    look_at_blocks<Word>(piece_->from, piece_->bytes, map_, lookup_, keep, room_);
   }
 
   const BlockMap& map_;

@@ -361,7 +361,11 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   const auto by_storage = static_cast<TypeNumber>(names.size());
   const auto by_runtime = by_storage + TypeNumber{kStorageKindCount};
   const auto by_debug = by_runtime + static_cast<TypeNumber>(objects_.buffer_kinds.size());
-  const auto type_by_all = [&](BlockNumber block) -> TypeNumber {
+  const auto type_by_container = [&](BlockNumber block) -> TypeNumber {
+    const uint8_t kind = storage_of_block_.empty() ? 0 : storage_of_block_[block];
+    return kind != 0 ? by_storage + kind : 0;
+  };
+  const auto type_by_all_sources = [&](BlockNumber block) -> TypeNumber {
     const TypeNumber entry = entry_of_block_[block];
     if (entry != 0) {
       const TypeNumber whole = debug_types_->whole_of(block);
@@ -371,24 +375,23 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
       return by_runtime + object_references_->buffer_kind(block) - 1;
     }
     const TypeNumber found = debug_types_->type_of(block);
-    const auto kind = storage_of_block_.empty() ? uint8_t{0} : storage_of_block_[block];
-    if (found != 0 && (kind == 0 || !debug_types_->is_plain(found))) return by_debug + found;
-    return kind != 0 ? by_storage + kind : 0;
+    const TypeNumber container = type_by_container(block);
+    const bool is_found = found != 0 && (container == 0 || !debug_types_->is_plain(found));
+    return is_found ? by_debug + found : container;
   };
-  // Of most blocks nothing is said by debug information or by a runtime.
-  const auto type_by_few = [&](BlockNumber block) {
+  // The same where neither a runtime nor debug information says anything: most blocks.
+  const auto type_without_claims = [&](BlockNumber block) {
     const TypeNumber entry = entry_of_block_[block];
-    const auto kind = storage_of_block_.empty() ? uint8_t{0} : storage_of_block_[block];
-    return entry != 0 || kind == 0 ? entry : by_storage + kind;
+    return entry != 0 ? entry : type_by_container(block);
   };
   std::vector<TypeNumber> types;
   for (uint64_t at = 0; at < record_.blocks; at += kTypesTogether) {
     const auto first = static_cast<BlockNumber>(at);
     types.resize(std::min(kTypesTogether, record_.blocks - at));
     if (object_references_ || debug_types_->knows_any(first, types.size())) {
-      for (BlockNumber i = 0; i < types.size(); ++i) types[i] = type_by_all(first + i);
+      for (BlockNumber i = 0; i < types.size(); ++i) types[i] = type_by_all_sources(first + i);
     } else {
-      for (BlockNumber i = 0; i < types.size(); ++i) types[i] = type_by_few(first + i);
+      for (BlockNumber i = 0; i < types.size(); ++i) types[i] = type_without_claims(first + i);
     }
     writer.on_block_types(types);
   }
