@@ -1,6 +1,7 @@
 #include "runtime/python/python_arenas.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -36,19 +37,24 @@ class ArenaArray {
     if (mapping == nullptr || !mapping->is_private_writable()) return false;
     std::vector<std::byte> bytes(layout_.arena_size);
     if (cache_.read(at, bytes) != bytes.size()) return false;
-    return fits(StructBytes(bytes, 8), at, kMostArenas, nullptr);
+    PythonArena arena;
+    return state_of(StructBytes(bytes, 8), at, kMostArenas, &arena) != State::kOther;
   }
-  // The arenas of the array of `count` structures, if all of them fit.
+  // The arenas of the array of `count` structures, if all of them fit but one that is in change.
   std::optional<std::vector<PythonArena>> read(Address at, uint64_t count) {
     std::vector<PythonArena> found;
     std::vector<std::byte> bytes(layout_.arena_size);
+    bool has_one_in_change = false;
     for (uint64_t i = 0; i < count; ++i) {
       if (looks_left_ == 0) return std::nullopt;
       --looks_left_;
       if (cache_.read(at + i * layout_.arena_size, bytes) != bytes.size()) return std::nullopt;
       PythonArena arena;
       arena.index = static_cast<uint32_t>(i);
-      if (!fits(StructBytes(bytes, 8), at, count, &arena)) return std::nullopt;
+      const State state = state_of(StructBytes(bytes, 8), at, count, &arena);
+      if (state == State::kOther) return std::nullopt;
+      // Who changes one holds the interpreter's lock.
+      if (state == State::kInChange && std::exchange(has_one_in_change, true)) return std::nullopt;
       if (!arena.range.is_empty()) found.push_back(arena);
     }
     if (!sort_apart(found)) return std::nullopt;
@@ -59,35 +65,69 @@ class ArenaArray {
   bool is_spent() const { return looks_left_ == 0; }
 
  private:
-  bool is_link(uint64_t link, Address begin, uint64_t count) const {
-    if (link == 0) return true;
-    const uint64_t distance = Address(link) - begin;
-    return distance % layout_.arena_size == 0 && distance / layout_.arena_size < count;
+  enum class State : uint8_t {
+    kWhole,
+    kInChange,  // the process was stopped while it made, linked or freed the arena
+    kOther,     // no structure of an arena
+  };
+
+  // Fills in `arena` where it has pools.
+  State state_of(const StructBytes& bytes, Address begin, uint64_t count, PythonArena* arena) {
+    if (!has_place(bytes, arena)) return has_no_pools(bytes) ? State::kInChange : State::kOther;
+    return has_links(bytes, begin, count) ? State::kWhole : State::kInChange;
   }
-  bool fits(const StructBytes& bytes, Address begin, uint64_t count, PythonArena* arena) const {
-    const Address address(bytes.word_at(layout_.arena_address));
+  bool has_links(const StructBytes& bytes, Address begin, uint64_t count) const {
+    const auto is_link = [&](uint64_t link) {
+      const uint64_t distance = Address(link) - begin;
+      return link == 0 ||
+             (distance % layout_.arena_size == 0 && distance / layout_.arena_size < count);
+    };
+    const bool is_unused = bytes.word_at(layout_.arena_address) == 0;
     // Arenas without a free pool are in no list: their links are from before the array was moved.
-    const bool is_listed = address.is_null() || bytes.int_at(layout_.arena_free_pools) != 0;
-    if (is_listed && !is_link(bytes.word_at(layout_.arena_next), begin, count)) return false;
-    if (address.is_null()) return true;
-    if (is_listed && !is_link(bytes.word_at(layout_.arena_previous), begin, count)) return false;
-    const AddressRange range{address, address + layout_.arena_bytes};
+    if (!is_unused && bytes.int_at(layout_.arena_free_pools) == 0) return true;
+    return is_link(bytes.word_at(layout_.arena_next)) &&
+           (is_unused || is_link(bytes.word_at(layout_.arena_previous)));
+  }
+  AddressRange range_of(const StructBytes& bytes) const {
+    const Address address(bytes.word_at(layout_.arena_address));
+    return {address, address + layout_.arena_bytes};
+  }
+  uint64_t pools_in(const AddressRange& range) const {
+    return (range.end - range.begin.align_up(layout_.pool_bytes)) / layout_.pool_bytes;
+  }
+  bool has_place(const StructBytes& bytes, PythonArena* arena) const {
+    const AddressRange range = range_of(bytes);
+    if (range.begin.is_null()) return true;
     if (range.is_empty()) return false;
-    const Address first = address.align_up(layout_.pool_bytes);
+    const Address first = range.begin.align_up(layout_.pool_bytes);
     const Address end(bytes.word_at(layout_.arena_pool_address));
     const uint32_t total = bytes.int_at(layout_.arena_total_pools);
-    const uint64_t room = (range.end - first) / layout_.pool_bytes;
-    if (total != room || bytes.int_at(layout_.arena_free_pools) > total) return false;
+    const uint32_t free = bytes.int_at(layout_.arena_free_pools);
+    if (total != pools_in(range) || free > total) return false;
     if (end < first || range.end < end || !end.is_aligned(layout_.pool_bytes)) return false;
-    const Mapping* const mapping = space_.find(address);
+    const Mapping* const mapping = space_.find(range.begin);
     if (mapping == nullptr || !mapping->is_private_writable()) return false;
-    if (arena != nullptr) {
-      arena->range = range;
-      arena->pools = {first, end};
-      arena->free_pools = bytes.int_at(layout_.arena_free_pools);
-      arena->total_pools = total;
-    }
+    arena->range = range;
+    arena->pools = {first, end};
+    arena->free_pools = free;
+    arena->total_pools = total;
     return true;
+  }
+  // Whether its memory was just mapped or just unmapped: new_arena() sets `address` before the rest,
+  // and what frees an arena sets it to 0 after munmap(2).
+  bool has_no_pools(const StructBytes& bytes) {
+    const AddressRange range = range_of(bytes);
+    if (range.is_empty() || !range.begin.is_aligned(PageCache::kPageSize)) return false;
+    const Mapping* const mapping = space_.find(range.begin);
+    if (mapping == nullptr) {
+      const uint32_t total = bytes.int_at(layout_.arena_total_pools);
+      return total == pools_in(range) && bytes.int_at(layout_.arena_free_pools) == total;
+    }
+    if (!mapping->is_private_writable() || mapping->range.end < range.end) return false;
+    std::array<std::byte, PythonLayout::kLargestSlot> pool;
+    return cache_.read(range.begin.align_up(layout_.pool_bytes), pool) == pool.size() &&
+           std::all_of(pool.begin(), pool.end(),
+                       [](std::byte byte) { return byte == std::byte{}; });
   }
 
   static constexpr uint64_t kMostLooks = 2 * uint64_t{kMostArenas};

@@ -97,6 +97,22 @@ std::string PythonTypes::full_name(Address at, std::string name) {
   return is_left_out ? name : *module + "." + name;
 }
 
+std::optional<Address> PythonTypes::first_tuple(MemoryReader& memory) {
+  constexpr uint64_t kMostData = 256 << 20;
+  for (const AddressRange& range : own_) {
+    std::vector<std::byte> data(std::min(range.size(), kMostData));
+    data.resize(memory.read(range.begin, data));
+    const StructBytes words(data, 8);
+    for (size_t offset = 0; offset + layout_.type_size <= data.size(); offset += 8) {
+      const Address at = range.begin + offset;
+      if (words.word_at(offset + 8) != at.value() || !is_metatype(at)) continue;
+      // PyTypeObject: tp_mro, the eleventh word behind tp_base.
+      return Address(words.word_at(offset + layout_.type_base + 11 * sizeof(uint64_t)));
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> PythonTypes::module_of(Address at) {
   // PyTypeObject: tp_base, tp_dict.
   const auto dict = cache_.word(at + layout_.type_base + 8, 8);

@@ -49,7 +49,11 @@ PythonWalk::PythonWalk(Target& target, PythonPlace place, RuntimeOptions options
     frames_.emplace(target, *place_.layout, types_, interpreters);
   }
   // Smaller ones are in pools, unless Python was told to take everything from malloc.
-  least_room_ = arenas_.all.empty() ? 16 : PythonLayout::kLargestSlot + 1;
+  least_room_ = PythonLayout::kLargestSlot + 1;
+  if (!arenas_.all.empty()) return;
+  least_room_ = 16;
+  first_tuple_ = types_.first_tuple(target.memory()).value_or(Address());
+  has_first_tuple_ = false;
 }
 
 void PythonWalk::on_batch(const ChunkBatch& batch) {
@@ -74,6 +78,7 @@ void PythonWalk::on_mmapped(const MmappedChunk& chunk) {
 
 void PythonWalk::add_block(Address at, uint64_t room) {
   constexpr size_t kTogether = 1 << 14;
+  has_first_tuple_ |= at <= first_tuple_ && first_tuple_ < at + room;
   blocks_.push_back({at, room});
   if (blocks_.size() >= kTogether) read_blocks();
 }
@@ -326,6 +331,11 @@ void PythonWalk::walk_arena(const PythonArena& arena) {
 
 void PythonWalk::take(RuntimeModel& model) {
   const auto number = static_cast<uint32_t>(model.runtimes.size());
+  if (why_not().empty() && !has_first_tuple_) {
+    runtime_.why_not =
+        "the table of its arenas was not found, and its objects are not in blocks of malloc: the "
+        "process may have been stopped while it moved the table";
+  }
   if (why_not().empty()) {
     read_blocks();
     for (const PythonArena& arena : arenas_.all) {
