@@ -292,10 +292,11 @@ std::unordered_map<int32_t, int32_t> first_of_family(const std::vector<Thread>& 
   return first_thread;
 }
 
-// Of each place: the first one of the same kind, thread, module and name. Places without a name are
-// told apart by their position, and those without roots, which tell_apart() left, are one with no
-// other. Variables of one name, of several files, are told apart by where they are, unless one
-// begins where the other ends: the parts of one. Threads of one family are one.
+// Of each place: the first one with roots, if any has some, of the same kind, thread, module and
+// name. Places without a name are told apart by their position, and those without roots, which
+// tell_apart() left, are one with no other. Variables of one name, of several files, are told apart
+// by where they are, unless one begins where the other ends: the parts of one. Threads of one
+// family are one.
 std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
                                     const std::vector<bool>& has_roots,
                                     const std::vector<Thread>& threads) {
@@ -304,8 +305,6 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
     return place.kind == RootKind::kThreadLocal || place.kind == RootKind::kLocal ||
            (place.kind == RootKind::kStack && !place.name.empty());
   };
-  std::map<std::tuple<RootKind, int32_t, std::string_view, std::string_view, uint64_t>, uint32_t>
-      by_name;
   std::map<std::pair<uint64_t, std::string_view>, uint64_t> begin_of_part;  // by end and name
   const auto begin_of = [&](const RootPlace& place) {
     if (place.name.empty()) return position_of(place);
@@ -316,22 +315,25 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
     begin_of_part[{begin + place.size, place.name}] = first;
     return first;
   };
-  std::vector<uint32_t> first;
-  first.reserve(places.size());
+  using Identity = std::tuple<RootKind, int32_t, std::string_view, std::string_view, uint64_t>;
+  std::map<Identity, std::vector<uint32_t>> by_identity;
+  std::vector<uint32_t> first(places.size());
+  std::iota(first.begin(), first.end(), 0);
   for (uint32_t i = 0; i < places.size(); ++i) {
     const RootPlace& place = places[i];
-    if (place.name.empty() && !has_roots[i]) {
-      first.push_back(i);
-      continue;
-    }
+    if (place.name.empty() && !has_roots[i]) continue;
     const std::string_view name =
         place.kind == RootKind::kLocal ? local_without_line(place.name) : place.name;
     const uint64_t begin = begin_of(place);
     const auto thread = first_thread.find(place.tid);
     const bool is_same = is_in_family(place) && thread != first_thread.end();
     const int32_t tid = is_same ? thread->second : place.tid;
-    first.push_back(
-        by_name.try_emplace({place.kind, tid, place.module, name, begin}, i).first->second);
+    by_identity[{place.kind, tid, place.module, name, begin}].push_back(i);
+  }
+  for (const auto& [identity, same] : by_identity) {
+    const auto with_roots = std::ranges::find_if(same, [&](uint32_t i) { return has_roots[i]; });
+    const uint32_t of_all = with_roots == same.end() ? same.front() : *with_roots;
+    for (const uint32_t i : same) first[i] = of_all;
   }
   return first;
 }

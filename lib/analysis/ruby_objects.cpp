@@ -1,6 +1,7 @@
 #include "analysis/ruby_objects.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <set>
 
@@ -48,6 +49,14 @@ std::string_view holder_of(std::string_view variable) {
 
 bool is_constant(std::string_view variable) {
   return !variable.starts_with('$') && variable.find(".@") == std::string_view::npos;
+}
+
+// What the interpreter keeps among objects owns memory as Ruby's memsize_of has it: others only
+// lead to what is not theirs, as what unwinds a stack leads into it.
+bool owns_blocks(const BlockType& type) {
+  static constexpr std::array<std::string_view, 5> kOwners = {"ast", "env", "iseq", "ment",
+                                                              "tmpbuf"};
+  return type.builtin != "IMEMO" || std::ranges::find(kOwners, type.part) != kOwners.end();
 }
 
 // The lower, the longer it lasts; and what has a name before what has none.
@@ -211,7 +220,7 @@ RubyObjectRow RubyObjects::row_of(BlockNumber block) {
   found_.clear();
   bytes_ = 0;
   ++searches_;
-  is_counting_ = true;
+  is_counting_ = owns_blocks(type_of(block));
   follow(graph_.targets(block));
   is_counting_ = false;
   const auto [first, last] =

@@ -371,6 +371,24 @@ TEST_CASE("frames of one function are one in threads whose names differ in numbe
                      {"", 1, 1}, {"", 1, 1}, {"accept", 1, 1}, {"handle", 1, 1}, {"handle", 3, 4}});
 }
 
+TEST_CASE("what one thread of several holds has that thread's name") {
+  HandmadeHeap heap;
+  const BlockNumber shared = heap.add(56);
+  const BlockNumber buffer = heap.add(56);
+  heap.hold(heap.add_place(RootKind::kVariable, "g_shared"), shared);
+  heap.hold(heap.add_place(RootKind::kStack, "handle", 1), shared);
+  heap.hold(heap.add_place(RootKind::kStack, "handle", 2), buffer);
+  const SnapshotStreams streams = heap.finish();
+  heap.snapshot.metadata.threads = {{1, "worker-1", {}}, {2, "worker-2", {}}};
+  const OwnerTree tree = make_owner_tree(streams, heap.streams);
+  const auto frame = std::ranges::find_if(tree.children[0], [&](uint32_t child) {
+    return tree.places[tree.nodes[child].place].kind == RootKind::kStack;
+  });
+  REQUIRE(frame != tree.children[0].end());
+  CHECK(tree.places[tree.nodes[*frame].place].tid == 2);
+  CHECK(tree.nodes[*frame].retained.count == 1);
+}
+
 TEST_CASE("what an object of a runtime holds in a list is apart from what holds it in another") {
   HandmadeHeap heap;
   const auto type = [&](const char* name) {
