@@ -1,5 +1,7 @@
 #include "elf/dwarf_image.h"
 
+#include <dwarf.h>
+#include <elf.h>
 #include <elfutils/libdw.h>
 #include <libelf.h>
 
@@ -7,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "base/byte_reader.h"
 #include "base/error.h"
 #include "elf/dwarf_copy.h"
 #include "elf/dwarf_strings.h"
@@ -15,6 +18,25 @@
 #include "elf/unpacked_size.h"
 
 namespace heapsnap {
+
+namespace {
+
+// Of a type that has pointers in it or is one, or of what brings entries of another unit.
+bool is_type_tag(uint64_t tag) {
+  switch (tag) {
+    case DW_TAG_class_type:
+    case DW_TAG_structure_type:
+    case DW_TAG_union_type:
+    case DW_TAG_pointer_type:
+    case DW_TAG_reference_type:
+    case DW_TAG_rvalue_reference_type:
+    case DW_TAG_imported_unit:
+    case DW_TAG_skeleton_unit: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
 
 struct DwarfImage::State {
   struct End {
@@ -87,6 +109,32 @@ bool has_debug_information(const ElfImage& file) {
     return section != nullptr && section->type != kNoBytes;
   };
   return is_there(".debug_info") || is_there(".zdebug_info");
+}
+
+bool may_describe_types(const ElfImage& file) {
+  if (!has_debug_information(file)) return false;
+  const ElfSection* const section = file.section(".debug_abbrev");
+  // What is unpacked or read from elsewhere may be anything.
+  if (section == nullptr || (section->flags & SHF_COMPRESSED) != 0 ||
+      file.section(".gnu_debugaltlink") != nullptr) {
+    return true;
+  }
+  try {
+    ByteReader in(clipped(file.file_bytes(), section->file_offset, section->size), ".debug_abbrev");
+    while (!in.at_end()) {
+      if (in.read_varint() == 0) continue;  // the end of a table
+      if (is_type_tag(in.read_varint())) return true;
+      in.read<uint8_t>();  // DW_CHILDREN_*
+      for (uint64_t name = 1, form = 1; name != 0 || form != 0;) {
+        name = in.read_varint();
+        form = in.read_varint();
+        if (form == DW_FORM_implicit_const) in.read_varint();
+      }
+    }
+  } catch (const Error&) {
+    return true;
+  }
+  return false;
 }
 
 }  // namespace heapsnap

@@ -40,5 +40,8 @@ class DwarfImage {
 
 // Whether a file has debug information at all.
 bool has_debug_information(const ElfImage& file);
+// The same, and it may describe types: false where that is ruled out without a look at its units,
+// as of what is compiled with -g1.
+bool may_describe_types(const ElfImage& file);
 
 }  // namespace heapsnap

@@ -75,9 +75,9 @@ DebugTypeCapture::DebugTypeCapture(const LoadedModules& modules, const DebugFile
                     [&module](const Source& source) { return source.module == module.file; });
     if (is_there || module.file->is_from_memory || is_of_c_library(module.path())) continue;
     Source source{module.file, std::nullopt};
-    if (!has_debug_information(module.image())) {
+    if (!may_describe_types(module.image())) {
       source.debug_file = debug_files.find(module.image(), module.path());
-      if (!source.debug_file || !has_debug_information(*source.debug_file)) continue;
+      if (!source.debug_file || !may_describe_types(*source.debug_file)) continue;
     }
     if (size_of_debug_information(source.image()) > limits_.most_file_bytes) {
       notes_.push_back("types by the debug information of " + module.path() +

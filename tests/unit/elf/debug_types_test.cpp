@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "elf/dwarf_image.h"
 #include "elf/node_types.h"
 #include "opened_image.h"
 
@@ -56,6 +57,17 @@ class Asked {
 };
 
 }  // namespace
+
+TEST_CASE("what is compiled with -g1 describes no types") {
+  const ElfImage lines = open_image(TYPE_FIXTURE_LINES);
+  CHECK(has_debug_information(lines));
+  CHECK_FALSE(may_describe_types(lines));
+  for (const char* path : {TYPE_FIXTURE_DWARF5, TYPE_FIXTURE_DWARF4_TYPES, LAYOUT_FIXTURE_PLAIN,
+                           LAYOUT_FIXTURE_COMPRESSED, LAYOUT_FIXTURE_TWO_UNITS}) {
+    CHECK(may_describe_types(open_image(path)));
+  }
+  CHECK_FALSE(may_describe_types(open_image(LIBC_PATH)));
+}
 
 TEST_CASE("pointers in variables lead to types, whatever they are part of") {
   for (const std::string path : {TYPE_FIXTURE_DWARF5, TYPE_FIXTURE_DWARF4_TYPES}) {

@@ -251,14 +251,18 @@ class FakePython {
       put(table + i * layout.arena_size + layout.arena_next, table + (i + 1) * layout.arena_size);
     }
     put(table + layout.arena_address, kArena + number * kArenaDistance);
-    put_int(table + layout.arena_total_pools, 63);
+    put_int(table + layout.arena_total_pools, pools_in_arena());
     set_pools(number, 0);
   }
   void set_pools(uint64_t arena, uint64_t count) {
     pools_[arena] = count;
     const uint64_t table = kTable + arena * kTableDistance;
     put(table + layout.arena_pool_address, kFirstPool + arena * kArenaDistance + count * kPool);
-    put_int(table + layout.arena_free_pools, 63 - count);
+    put_int(table + layout.arena_free_pools, pools_in_arena() - count);
+  }
+  uint64_t pools_in_arena() const {
+    const Address first = Address(kArena).align_up(layout.pool_bytes);
+    return (Address(kArena) + layout.arena_bytes - first) / layout.pool_bytes;
   }
 
   uint64_t types_ = 0;
