@@ -20,7 +20,7 @@ constexpr unsigned kShapes = 4;
 bool is_of_c_library(std::string_view path) {
   const std::string_view name = file_name_of(path);
   return name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-") ||
-         name.starts_with("ld.so");
+         name.starts_with("ld.so") || name.starts_with("libm.so") || name.starts_with("libm-");
 }
 
 uint64_t size_of_debug_information(const ElfImage& file) {
