@@ -95,6 +95,20 @@ def check_references(ours, theirs):
             assert lost[kind] <= (count + lost[kind]) / 4 + 20, (kind, count, lost[kind])
 
 
+def check_sizes(ours, theirs):
+    """Of what a program has, sizes are Ruby's, rounded up by malloc; what only leads to memory owns none of it."""
+    said, found = collections.Counter(), collections.Counter()
+    for address, one in theirs.objects.items():
+        said[one["type"]] += one.get("memsize", 0)
+        found[one["type"]] += ours.objects[address]["memsize"]
+    for kind in EQUAL:
+        assert 0.95 * said[kind] <= found[kind] <= 1.25 * said[kind], (kind, said[kind], found[kind])
+    owners = ("ast", "env", "iseq", "ment", "tmpbuf")
+    larger = [one for one in ours.objects.values() if one["type"] == "IMEMO" and one["memsize"] != one["slot_size"]]
+    assert all(one["imemo_type"] in owners for one in larger), [one for one in larger if one["imemo_type"] not in owners]
+    print("sizes:", ", ".join(f"{kind} {found[kind] / said[kind]:.3f}" for kind in EQUAL), "of Ruby's")
+
+
 def check_names(ours):
     names = {one["name"]: one for one in ours.objects.values() if "name" in one}
     for name in ("Order", "Shop::Basket", "Pair", "Object", "String", "Shop"):
@@ -220,6 +234,7 @@ def check(heapsnap, ruby, root):
         print(f"Ruby {target.said['version']}:")
         check_objects(ours, theirs)
         check_references(ours, theirs)
+        check_sizes(ours, theirs)
         check_names(ours)
         check_roots(ours)
         check_heap_dump(heapsnap, path, seed, ours)

@@ -35,6 +35,7 @@ void PostgresBlocks::read(RuntimeContext& context, uint32_t number, uint64_t all
   has_first_ = false;
   context.counts_chunks = true;
   const size_t before = all_.size();
+  const uint64_t room_before = room_;
   bool fits = false;
   uint64_t apart = 0;  // what `allocated` leaves out
   switch (context.kind) {
@@ -52,6 +53,7 @@ void PostgresBlocks::read(RuntimeContext& context, uint32_t number, uint64_t all
   }
   if (!fits) {
     all_.resize(before);
+    room_ = room_before;
     context.blocks = context.bytes = context.free_bytes = 0;
     context.free_chunks = context.used_chunks = 0;
     context.counts_chunks = false;

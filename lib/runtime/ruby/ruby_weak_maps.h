@@ -11,7 +11,7 @@
 //     table ──►     st_table   | hash | place ──►  | key |
 //                              |      | value |           which is a reference
 //
-// Neither keys nor values are references of these blocks and tables.
+// Nothing else in these blocks and tables is a reference.
 #pragma once
 
 #include <cstdint>
