@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -132,12 +133,15 @@ int run(const std::vector<std::string>& arguments) {
 Error out_of_memory() {
   rlimit room{};
   const bool is_limited = ::getrlimit(RLIMIT_AS, &room) == 0 && room.rlim_cur != RLIM_INFINITY;
+  const bool may_raise = room.rlim_max == RLIM_INFINITY || ::geteuid() == 0;
   return {ErrorKind::kInternal, "out of memory",
           is_limited ? fmt::format("heapsnap may have {} KiB of addresses (ulimit -v)",
                                    room.rlim_cur >> 10)
                      : "heapsnap could not get memory for itself",
-          is_limited ? "raise the limit and try again: ulimit -v unlimited"
-                     : "free some memory on this machine and try again"};
+          !is_limited ? "free some memory on this machine and try again"
+          : may_raise ? "raise the limit and try again: ulimit -v unlimited"
+                      : "raise the limit of this shell as root and try again: "
+                        "sudo prlimit --pid $$ --as=unlimited"};
 }
 
 // With each error told, and the exit code that it has.
