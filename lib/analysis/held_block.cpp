@@ -1,6 +1,7 @@
 #include "analysis/held_block.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -150,17 +151,17 @@ void add_owner(const ReferenceStreams& references, const DoubtfulWords& doubtful
   const uint32_t leading =
       find_leading_roots(owned.graph, owning.roots, owning.places.size(), sizes).of_blocks[block];
   if (leading == LeadingRoots::kNobody || LeadingRoots::is_several(leading)) return;
-  std::vector<uint32_t> parts;  // the places that are one with the owner
-  for (uint32_t place = 0; place < owning.first.size(); ++place) {
-    if (owning.first[place] == leading - 1) parts.push_back(place);
+  std::vector<AddressRange> told_apart;  // places that are one with the owner, and no root's own
+  for (size_t place = references.places.size(); place < owning.first.size(); ++place) {
+    const RootPlace& one = owning.places[place];
+    if (owning.first[place] == leading - 1) told_apart.push_back({one.begin, one.begin + one.size});
   }
+  std::ranges::sort(told_apart, {}, &AddressRange::begin);
   const auto is_owner = [&](const Root& root) {
+    if (owning.first[root.place] == leading - 1) return true;
     const Address word = references.places[root.place].begin + root.offset;
-    return std::ranges::any_of(parts, [&](uint32_t part) {
-      if (part < references.places.size()) return part == root.place;
-      const RootPlace& told_apart = owning.places[part];
-      return told_apart.begin <= word && word - told_apart.begin < told_apart.size;
-    });
+    const auto after = std::ranges::upper_bound(told_apart, word, {}, &AddressRange::begin);
+    return after != told_apart.begin() && std::prev(after)->contains(word);
   };
   if (std::any_of(paths.begin(), paths.end(),
                   [&](const HoldingPath& path) { return is_owner(roots[path.root]); })) {

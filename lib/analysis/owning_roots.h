@@ -48,9 +48,9 @@ struct PlacedRoot {
 struct OwningRoots {
   std::vector<RootPlace> places;  // those of the snapshot, then the variables told apart
   // By place: in how many threads there are places that are one with it, which is the first of
-  // them that owns something, and so has the roots of all. Thread-local variables of one name, or without a name at one
-  // offset of a module, frames of one function and its local variables, at whatever line, are one
-  // in all threads of one family (thread_family.h).
+  // them that owns something, and so has the roots of all. Thread-local variables of one name, or
+  // without a name at one offset of a module, frames of one function and its local variables, at
+  // whatever line, are one in all threads of one family (thread_family.h).
   std::vector<uint32_t> threads;
   std::vector<uint32_t> first;    // by place: that first one
   std::vector<PlacedRoot> roots;  // ascending, each once

@@ -12,9 +12,12 @@ constexpr uint64_t kLargestBuffer = uint64_t{1} << 40;
 constexpr unsigned kBufferAt = 7;
 constexpr unsigned kBufferEndAt = 8;
 constexpr unsigned kNextAt = 13;
-// Of 64-bit machines, in bytes: _freeres_buf to _unused2, and of struct _IO_wide_data what is
-// between its pointers and its functions. These and _codecvt are for wide characters, or for
-// nothing.
+// Of 64-bit machines, in bytes: numbers, of which fopen(3) leaves _old_offset as it was.
+constexpr uint64_t kNumbersAt = 112;
+constexpr uint64_t kNumbersEnd = 136;
+constexpr uint64_t kOffsetAt = 144;
+// _freeres_buf to _unused2, and of struct _IO_wide_data what is between its pointers and its
+// functions. These and _codecvt are for wide characters, or for nothing.
 constexpr uint64_t kCodecAt = 152;
 constexpr uint64_t kPaddingAt = 176;
 constexpr uint64_t kPaddingEnd = 216;
@@ -53,6 +56,8 @@ class Files {
   }
 
   void add_unset(Address file) {
+    found_.unset.push_back({file + kNumbersAt, file + kNumbersEnd});
+    found_.unset.push_back({file + kOffsetAt, file + kOffsetAt + word_});
     const auto mode = cache_.word(file + kModeAt, sizeof(int32_t));
     const auto wide = cache_.word(file + kWideDataAt, word_);
     if (!mode || static_cast<int32_t>(*mode) > 0) return;

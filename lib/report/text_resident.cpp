@@ -78,9 +78,11 @@ void print_remarks(TextPage& page) {
   }
   for (size_t i = 0; i < in_malloc.size(); ++i) {
     if (in_malloc[i] == 0) continue;
-    page.sentence(fmt::format("Of what malloc has in use, {} are larger objects and buffers of {}.",
-                              size_text(in_malloc[i]),
-                              name_of(metadata.runtimes.runtimes[i].kind)));
+    const Runtime& runtime = metadata.runtimes.runtimes[i];
+    page.sentence(
+        fmt::format("Of what malloc has in use, {} are {} of {}.", size_text(in_malloc[i]),
+                    runtime.areas == 0 ? "objects and their buffers" : "larger objects and buffers",
+                    name_of(runtime.kind)));
   }
   for (const RuntimeArea& area : metadata.runtimes.areas) {
     if (!area.is_transient || !area.is_in_malloc) continue;

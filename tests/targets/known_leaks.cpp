@@ -130,9 +130,10 @@ void** volatile g_large;
 FILE* volatile g_file;
 [[gnu::noinline]] void leak_in_file() {
   g_file = std::fopen("/dev/null", "w");
+  constexpr size_t kOldOffset = 120;
   constexpr size_t kPadding = 184;
   constexpr size_t kWideStates = 240 + 96;
-  for (const size_t at : {kPadding, kWideStates}) {
+  for (const size_t at : {kOldOffset, kPadding, kWideStates}) {
     void* const block = std::malloc(1000 + at);
     std::memcpy(reinterpret_cast<char*>(g_file) + at, &block, sizeof block);
     say("leaked direct file", block);

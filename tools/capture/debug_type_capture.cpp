@@ -1,6 +1,7 @@
 #include "tools/capture/debug_type_capture.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 
@@ -17,10 +18,13 @@ namespace {
 constexpr size_t kMostFramesOfModule = 512;
 constexpr unsigned kShapes = 4;
 
+// "libc.so.6", "libm-2.31.so", "ld-linux-x86-64.so.2"
 bool is_of_c_library(std::string_view path) {
+  static constexpr std::array<std::string_view, 8> kBeginnings = {
+      "libc.so", "libc-2.", "libm.so", "libm-2.", "ld.so", "ld-2.", "ld-linux", "ld64.so"};
   const std::string_view name = file_name_of(path);
-  return name.starts_with("libc.so") || name.starts_with("libc-") || name.starts_with("ld-") ||
-         name.starts_with("ld.so") || name.starts_with("libm.so") || name.starts_with("libm-");
+  return std::ranges::any_of(kBeginnings,
+                             [name](std::string_view one) { return name.starts_with(one); });
 }
 
 uint64_t size_of_debug_information(const ElfImage& file) {

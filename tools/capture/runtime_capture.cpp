@@ -1,6 +1,7 @@
 #include "tools/capture/runtime_capture.h"
 
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@ namespace heapsnap {
 namespace {
 
 constexpr const char* kNoMemory = "heapsnap had no memory left to read it";
+constexpr const char* kNoLength = "it says that it has more than any process can";
 
 // Takes back what a walk has added that was given up meanwhile.
 class AddedRows {
@@ -88,6 +90,8 @@ void RuntimeCapture::begin_one(const RuntimePlace& place, Target& target) {
     reading.refused.why_not = error.why();
   } catch (const std::bad_alloc&) {
     reading.refused.why_not = kNoMemory;
+  } catch (const std::length_error&) {
+    reading.refused.why_not = kNoLength;
   }
   const bool has_added = options_.objects != nullptr && options_.objects->count() != known;
   is_half_known_ |= has_added && !reading.refused.why_not.empty();
@@ -111,6 +115,8 @@ void RuntimeCapture::each_walk(Step step) {
       end(error.why());
     } catch (const std::bad_alloc&) {
       end(kNoMemory);
+    } catch (const std::length_error&) {
+      end(kNoLength);
     }
   }
 }
@@ -129,7 +135,7 @@ RuntimeModel RuntimeCapture::take() {
     AddedRows added(model);
     try {
       walk.take(model);
-    } catch (const std::bad_alloc&) {
+    } catch (...) {
       added.take_back();
       throw;
     }

@@ -113,8 +113,8 @@ class ArenaArray {
     arena->total_pools = total;
     return true;
   }
-  // Whether its memory was just mapped or just unmapped: new_arena() sets `address` before the rest,
-  // and what frees an arena sets it to 0 after munmap(2).
+  // Whether its memory was just mapped or just unmapped: new_arena() sets `address` before the
+  // rest, and what frees an arena sets it to 0 after munmap(2).
   bool has_no_pools(const StructBytes& bytes) {
     const AddressRange range = range_of(bytes);
     if (range.is_empty() || !range.begin.is_aligned(PageCache::kPageSize)) return false;

@@ -63,6 +63,7 @@ PythonFrames::PythonFrames(Target& target, const PythonLayout& layout, PythonTyp
   // Those that run are calls of their threads by now.
   for (const auto& [object, tid] : coroutines_) add_coroutines(object, tid);
   coroutines_ = {};
+  known_coroutines_ = {};
 }
 
 bool PythonFrames::spend(uint64_t bytes) {
@@ -157,10 +158,12 @@ void PythonFrames::add_thread(Address thread) {
 }
 
 void PythonFrames::find_coroutines(const Frame& frame, int32_t tid) {
+  if (locals_.size() >= kMostLocals || !spend(frame.code->names.size())) return;
   for (size_t i = 0; i < frame.code->names.size(); ++i) {
     const auto value = value_at(frame.locals + i * kFrameWord);
     const Address found = value ? coroutine_of(*value) : Address();
-    if (!found.is_null()) coroutines_.emplace_back(found, tid);
+    if (found.is_null() || coroutines_.size() >= kMostFrames) continue;
+    if (known_coroutines_.insert(found.value()).second) coroutines_.emplace_back(found, tid);
   }
 }
 

@@ -115,7 +115,8 @@ class PythonFrames {
   std::unordered_set<uint64_t> seen_;  // threads and frames
   std::vector<PythonLocal> locals_;
   std::vector<AddressRange> free_words_;
-  std::vector<std::pair<Address, int32_t>> coroutines_;  // found, and by whose call
+  std::vector<std::pair<Address, int32_t>> coroutines_;  // found, and by whose call first
+  std::unordered_set<uint64_t> known_coroutines_;        // those
 };
 
 }  // namespace heapsnap

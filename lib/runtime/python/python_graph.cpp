@@ -1,6 +1,7 @@
 #include "runtime/python/python_graph.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <string_view>
 #include <utility>
@@ -55,6 +56,19 @@ uint8_t own_words(const PythonObject& object, uint64_t room, bool are_all_known)
 uint64_t weak_list_of(const PythonType& type) {
   constexpr uint32_t kTold = 63 * kPythonWord;  // the last bit is for the rest
   return type.weak_list < kTold ? ObjectClass::word_bit(type.weak_list) : 0;
+}
+
+// Words of a PyTypeObject that are numbers: ob_size, tp_basicsize, tp_itemsize,
+// tp_vectorcall_offset, tp_flags, tp_weaklistoffset, tp_dictoffset, tp_version_tag.
+std::array<uint64_t, 8> numbers_of_type(const PythonLayout& layout) {
+  return {2 * kPythonWord,
+          layout.type_basic_size,
+          layout.type_item_size,
+          layout.type_item_size + 2 * kPythonWord,
+          layout.type_flags,
+          layout.type_flags + 5 * kPythonWord,
+          layout.type_base + 4 * kPythonWord,
+          layout.type_base + 16 * kPythonWord};
 }
 
 // Before values behind an instance: how many there are.
@@ -206,7 +220,10 @@ ObjectClass PythonGraph::make_class(const PythonType& type, uint8_t kind) {
   // PyContextVar: the value that was asked for last, which a context owns or has owned.
   constexpr uint64_t kCachedValue = 32;
   if (type.is_own && type.name.ends_with("ContextVar")) skip(at + kCachedValue);
-  if (type.is_metatype) buffer(at + docstring_at(layout_), docstring_);
+  if (type.is_metatype) {
+    buffer(at + docstring_at(layout_), docstring_);
+    for (const uint64_t number : numbers_of_type(layout_)) skip(at + number);
+  }
   switch (type.family) {
     case Family::kList: buffer(at + layout_.list_allocated - kPythonWord, list_items_); break;
     case Family::kDict:
@@ -296,6 +313,7 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
       objects_.add_buffer(table, skip);
     } else {
       add_hashed(table, 0, 2, 1);
+      objects_.left_over.push_back({table, object.owned_bytes});
     }
   } else if (type.family == Family::kByteArray) {
     const uint64_t data = header + layout_.bytearray_allocated + kPythonWord;

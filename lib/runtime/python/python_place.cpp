@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::string_view kState = "_PyRuntime";       // since 3.7
 constexpr std::string_view kStart = "Py_InitializeEx";  // of all
+constexpr uint64_t kMostRuntimeBytes = 64 << 20;        // of _PyRuntime, which is read as a whole
 
 // PY_VERSION_HEX: 0x030b02f0 is 3.11.2.
 std::optional<uint32_t> version_of(const ElfImage& image) {
@@ -87,7 +88,8 @@ PythonPlace place_of(const LoadedModules& modules, uint32_t number, const ElfSym
   } else if (layout == nullptr) {
     place.why_not = "heapsnap does not know how Python " + std::to_string(major) + "." +
                     std::to_string(minor) + " lays out its memory";
-  } else if (symbol.size != layout->runtime_size && layout->debug_version == 0) {
+  } else if ((symbol.size != layout->runtime_size && layout->debug_version == 0) ||
+             symbol.size > kMostRuntimeBytes) {
     place.why_not = "its _PyRuntime has " + std::to_string(symbol.size) + " bytes, not " +
                     std::to_string(layout->runtime_size) + " as that of other builds";
   } else {

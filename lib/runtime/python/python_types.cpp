@@ -242,7 +242,7 @@ const PythonType* PythonTypes::read(Address at) {
   // PyTypeObject: tp_weaklistoffset, the fifth word behind tp_flags; below 0: in front of it.
   const auto list = static_cast<int64_t>(type.word_at(layout_.type_flags + 5 * sizeof(uint64_t)));
   const bool has_list = list != 0 && list >= -int64_t{found->header} &&
-                        list + int64_t{sizeof(uint64_t)} <= static_cast<int64_t>(basic_size);
+                        list <= static_cast<int64_t>(basic_size) - int64_t{sizeof(uint64_t)};
   if (has_list) found->weak_list = static_cast<uint32_t>(int64_t{found->header} + list);
   found->is_long = (flags & kLongSubclass) != 0;
   found->is_metatype = (flags & kTypeSubclass) != 0;

@@ -101,8 +101,8 @@ class PythonTypes {
     return recent.type;
   }
   const std::vector<std::unique_ptr<PythonType>>& all() const { return all_; }
-  // The tuple of the bases of `type` itself, which every Python has from its start on; nothing where
-  // `type` is not in the interpreter's data.
+  // The tuple of what `type` itself is derived from (tp_mro), which every Python has from its start
+  // on; nothing where `type` is not in the interpreter's data.
   std::optional<Address> first_tuple(MemoryReader& memory);
   // Where a class statement has made the class at `at`.
   std::optional<std::string> module_of(Address at);

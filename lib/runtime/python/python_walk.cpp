@@ -52,8 +52,7 @@ PythonWalk::PythonWalk(Target& target, PythonPlace place, RuntimeOptions options
   least_room_ = PythonLayout::kLargestSlot + 1;
   if (!arenas_.all.empty()) return;
   least_room_ = 16;
-  first_tuple_ = types_.first_tuple(target.memory()).value_or(Address());
-  has_first_tuple_ = false;
+  missing_tuple_ = types_.first_tuple(target.memory());
 }
 
 void PythonWalk::on_batch(const ChunkBatch& batch) {
@@ -78,7 +77,9 @@ void PythonWalk::on_mmapped(const MmappedChunk& chunk) {
 
 void PythonWalk::add_block(Address at, uint64_t room) {
   constexpr size_t kTogether = 1 << 14;
-  has_first_tuple_ |= at <= first_tuple_ && first_tuple_ < at + room;
+  if (missing_tuple_ && at <= *missing_tuple_ && *missing_tuple_ < at + room) {
+    missing_tuple_.reset();
+  }
   blocks_.push_back({at, room});
   if (blocks_.size() >= kTogether) read_blocks();
 }
@@ -96,10 +97,13 @@ void PythonWalk::read_blocks() {
   PageResidency& residency = target_.residency();
   // What is in swap stays there.
   if (target_.process().swap != 0) {
-    std::erase_if(blocks_, [&](const Block& block) {
+    const auto is_in_swap = [&](Address at) {
       PageState state = PageState::kUnknown;
-      residency.read(block.at.align_down(residency.page_size()), {&state, 1});
+      residency.read(at.align_down(residency.page_size()), {&state, 1});
       return state == PageState::kSwapped;
+    };
+    std::erase_if(blocks_, [&](const Block& block) {
+      return is_in_swap(block.at) || is_in_swap(block.at + kPiece - 1);
     });
   }
   for (const Block& block : blocks_) places.push_back(block.at);
@@ -331,10 +335,10 @@ void PythonWalk::walk_arena(const PythonArena& arena) {
 
 void PythonWalk::take(RuntimeModel& model) {
   const auto number = static_cast<uint32_t>(model.runtimes.size());
-  if (why_not().empty() && !has_first_tuple_) {
+  if (why_not().empty() && missing_tuple_) {
     runtime_.why_not =
-        "the table of its arenas was not found, and its objects are not in blocks of malloc: the "
-        "process may have been stopped while it moved the table";
+        "the table of its arenas was not found, and its objects are not in blocks of malloc: "
+        "another allocator has them, or the process was stopped while it moved the table";
   }
   if (why_not().empty()) {
     read_blocks();

@@ -93,8 +93,8 @@ class PythonWalk final : public RuntimeWalk {
   std::optional<PythonLeftovers> leftovers_;  // the same
   std::optional<PythonFrames> frames_;        // the same
   uint64_t least_room_ = 0;                   // of a block of malloc that may be an object
-  Address first_tuple_;                       // of a Python without arenas: must be in a block
-  bool has_first_tuple_ = true;
+  // Of a Python without arenas, until it is found in a block of malloc.
+  std::optional<Address> missing_tuple_;
   std::vector<Sum> sums_;  // by number of type
   std::vector<SizeClass> size_classes_;
   std::vector<RuntimeArea> areas_;

@@ -86,8 +86,12 @@ void RubyVariables::add_globals(RuntimeObjects& objects) {
 }
 
 void RubyVariables::add_of_class(uint64_t of_class, RuntimeObjects& objects) {
-  if (!constants_.has_names()) return;
+  if (!constants_.has_names() || entries_ == 0 || objects.variables.size() >= kMostVariables) {
+    return;
+  }
   classes_.each_variable(of_class, [&](uint64_t id, uint64_t, Address word) {
+    if (entries_ == 0) return;
+    --entries_;
     if (const auto name = name_of(id)) {
       add(word, classes_.name_of(of_class) + "." + *name, objects);
     }

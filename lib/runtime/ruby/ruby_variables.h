@@ -49,6 +49,7 @@ class RubyVariables {
   RubyClasses& classes_;
   RubyConstants& constants_;
   PageCache cache_;
+  uint64_t entries_ = 1 << 22;  // of tables of classes that may still be looked at
 };
 
 }  // namespace heapsnap

@@ -52,6 +52,9 @@ TEST_CASE("a table that does not fit is not taken for a Python without arenas") 
     CAPTURE(minor);
     FakePython python(minor);
     python.add_orders(python.add_type("Order", python.object_type, 32, 0, FakePython::kCollected));
+    // `type` is in the interpreter's data, and tp_mro of it in a pool.
+    python.place.data.push_back({Address(FakePython::kTypes), Address(FakePython::kTexts)});
+    python.put(python.type_type + python.layout.type_base + 88, FakePython::kFirstPool + 64);
     SUBCASE("two arenas in change") {
       put_address(python, 3, 0x50000000);
       put_address(python, 4, 0x50200000);
