@@ -228,8 +228,9 @@ class RootNaming {
     ModuleSymbols functions(ElfImage::from_bytes(module.image().file_bytes(), module.path()),
                             std::move(debug_file), label_of(number));
     for (const WantedFunction& one : wanted.functions) {
-      const auto frames = functions.frames_at(one.address);
-      if (!frames.empty()) found_.places[one.place].name = frames.back().function;
+      if (std::string name = functions.function_at(one.address); !name.empty()) {
+        found_.places[one.place].name = std::move(name);
+      }
     }
   }
 

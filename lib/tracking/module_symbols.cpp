@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 #include "elf/unpacked_size.h"
 #include "tracking/demangle.h"
@@ -50,12 +51,6 @@ bool is_signal_return(const ElfImage& module, uint64_t address) {
 
 ModuleSymbols::ModuleSymbols(ElfImage module, std::optional<ElfImage> debug_file, std::string label)
     : module_(std::move(module)), debug_file_(std::move(debug_file)), label_(std::move(label)) {
-  const ElfImage* const with_lines =
-      debug_file_ && debug_file_->section(".debug_info") != nullptr ? &*debug_file_ : &module_;
-  if (with_lines->section(".debug_info") != nullptr &&
-      unpacked_size(*with_lines) <= kMostUnpackedBytes) {
-    lines_ = SourceLines::open(with_lines->file_bytes());
-  }
   if (debug_file_) add_functions(debug_file_->symbols(), true);
   add_functions(module_.symbols(), true);
   add_functions(module_.dynamic_symbols(), false);
@@ -94,6 +89,18 @@ bool ModuleSymbols::is_code_at(uint64_t address) const {
 const UnwindEntries& ModuleSymbols::unwind_entries() {
   if (!unwind_entries_) unwind_entries_.emplace(module_);
   return *unwind_entries_;
+}
+
+SourceLines* ModuleSymbols::lines() {
+  if (!std::exchange(has_opened_lines_, true)) {
+    const ElfImage* const with_lines =
+        debug_file_ && debug_file_->section(".debug_info") != nullptr ? &*debug_file_ : &module_;
+    if (with_lines->section(".debug_info") != nullptr &&
+        unpacked_size(*with_lines) <= kMostUnpackedBytes) {
+      lines_ = SourceLines::open(with_lines->file_bytes());
+    }
+  }
+  return lines_.get();
 }
 
 ModuleSymbols::Functions::const_iterator ModuleSymbols::first_behind(uint64_t address) const {
@@ -172,7 +179,7 @@ void ModuleSymbols::name_without_lines(uint64_t address, CodeFrame& frame) {
 
 std::vector<CodeFrame> ModuleSymbols::frames_at(uint64_t address) {
   std::vector<CodeFrame> frames;
-  if (lines_) frames = lines_->frames_at(address);
+  if (lines() != nullptr) frames = lines()->frames_at(address);
   if (!frames.empty() && !frames.back().function.empty()) return frames;
   CodeFrame outermost = frames.empty() ? CodeFrame{} : frames.back();
   name_without_lines(address, outermost);
@@ -180,6 +187,17 @@ std::vector<CodeFrame> ModuleSymbols::frames_at(uint64_t address) {
   if (frames.empty()) frames.emplace_back();
   frames.back() = std::move(outermost);
   return frames;
+}
+
+std::string ModuleSymbols::function_at(uint64_t address) {
+  const Function* const function = sized_function_at(address);
+  // "parse.cold", "parse.part.0": parts of a function, as only lines tell.
+  if (function != nullptr && function->is_listed_in_full && !function->is_label &&
+      function->name.find('.') == std::string_view::npos) {
+    return demangled(std::string(function->name).c_str());
+  }
+  std::vector<CodeFrame> frames = frames_at(address);
+  return frames.empty() ? std::string() : std::move(frames.back().function);
 }
 
 }  // namespace heapsnap

@@ -34,6 +34,9 @@ class ModuleSymbols {
 
   // The frames of an address of the file, innermost first. Empty when nothing is known of it.
   std::vector<CodeFrame> frames_at(uint64_t address);
+  // The function whose code that is, without what is inlined there; empty when it is not known. By
+  // its symbol where that says it all: much faster, as no debug information is unpacked.
+  std::string function_at(uint64_t address);
 
   // Whether the code at that address starts a process or a thread, so that nothing called it: the
   // entry point of a program or of ld.so, or clone(2) in the C library. Some of it lacks the unwind
@@ -54,6 +57,7 @@ class ModuleSymbols {
   void add_functions(const std::vector<ElfSymbol>& symbols, bool is_full);
   bool is_code_at(uint64_t address) const;
   const UnwindEntries& unwind_entries();
+  SourceLines* lines();
   Functions::const_iterator first_behind(uint64_t address) const;
   const Function* sized_function_at(uint64_t address) const;
   const Function* function_from(uint64_t begin) const;
@@ -65,7 +69,8 @@ class ModuleSymbols {
   std::optional<ElfImage> debug_file_;
   std::string label_;
   std::optional<UnwindEntries> unwind_entries_;  // when first asked for
-  std::unique_ptr<SourceLines> lines_;
+  std::unique_ptr<SourceLines> lines_;           // when first asked for, if there are some
+  bool has_opened_lines_ = false;
   Functions functions_;  // ascending
 };
 

@@ -14,6 +14,7 @@
 #include "tests/unit/tracking/code_fixture.h"
 #include "tracking/demangle.h"
 #include "tracking/function_name.h"
+#include "tracking/module_symbols.h"
 
 using namespace heapsnap;
 
@@ -112,6 +113,16 @@ TEST_CASE("a return address has its function, file and line, and the inlined one
   const auto offset =
       reinterpret_cast<uint64_t>(plain) - reinterpret_cast<uint64_t>(&fixture::plain_call);
   CHECK(symbols.at(0, Address(reinterpret_cast<uint64_t>(plain)))[0].offset == offset);
+}
+
+TEST_CASE("a function is told by its symbol, without what is inlined") {
+  ModuleSymbols own(ElfImage::from_file(MappedFile::open(kSelf), kSelf), std::nullopt, "self");
+  const auto address_of = [](const void* code) {
+    return reinterpret_cast<uint64_t>(code) - own_bias();
+  };
+  CHECK(own.function_at(address_of(fixture::inlined_call())) == "fixture::inlined_call()");
+  CHECK(own.function_at(address_of(fixture::plain_call())) == "fixture::plain_call()");
+  CHECK(own.function_at(1) == "");
 }
 
 TEST_CASE("separate debug files and symbol tables stand in") {
