@@ -178,7 +178,10 @@ std::string cut_name(std::string_view name, size_t width) {
   const size_t offset = cut.find("+0x");
   if (offset != std::string::npos && offset != 0 && cut[offset - 1] != ' ') {
     constexpr size_t kLeastFile = 4;
-    const std::string end = cut.substr(offset, cut.find(' ', offset) - offset);
+    constexpr std::string_view kKind = ", thread-local";
+    std::string end = cut.substr(offset, cut.find_first_of(", ", offset) - offset);
+    const bool is_thread_local = cut.find(kKind, offset) != std::string::npos;
+    if (is_thread_local && end.size() + kKind.size() + kLeastFile < width) end += kKind;
     if (end.size() + kLeastFile < width) {
       return std::string(front_of(cut.substr(0, offset), width - 1 - end.size())) + "…" + end;
     }

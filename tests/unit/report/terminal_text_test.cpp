@@ -60,6 +60,10 @@ TEST_CASE("of a name the arguments of templates go first, then its end") {
   CHECK(cut_name("std::map<int, std::string>::node", 12) == "std::map<…>…");
   // What is there is told from what is next to it.
   CHECK(cut_name("sessiond_stripped+0xa2b0 to +0xa2c8", 20) == "sessiond_str…+0xa2b0");
+  const std::string_view of_threads =
+      "server+0xa2b0 to +0xa2c8, thread-local of 4 threads (pool-*)";
+  CHECK(cut_name(of_threads, 44) == "server…+0xa2b0, thread-local");
+  CHECK(cut_name(of_threads, 20) == "server…+0xa2b0");
   CHECK(cut_name("list node, held at +0x48", 20) == "list node, held at …");
   CHECK(cut_name("libpool.so+0xa2b0", 10) == "libpool.s…");
   CHECK(cut_name("operator<(Key const&, Key const&)", 12) == "operator<(K…");
