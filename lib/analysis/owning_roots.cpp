@@ -338,8 +338,8 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
   return first;
 }
 
-// Gives the roots of all places of a name to the first of them that has some. Without a name it becomes as large
-// as the largest: in some threads, fewer words of a variable may lead to blocks.
+// Gives the roots of all places of a name to the first of them that has some. Without a name it
+// becomes as large as the largest: in some threads, fewer words of a variable may lead to blocks.
 void merge_by_name(OwningRoots& owning, const std::vector<Thread>& threads) {
   std::vector<bool> has_roots(owning.places.size());
   for (const PlacedRoot& root : owning.roots) has_roots[root.place] = true;
