@@ -37,6 +37,13 @@ Words words_of(RuntimeKind kind) {
   return {"area", "areas", "page", "pages"};
 }
 
+// Python has objects of more than 512 bytes from malloc. With another one than glibc's they are not
+// among those that were found.
+bool lacks_large_objects(const SnapshotMetadata& metadata, const Runtime& runtime) {
+  return runtime.kind == RuntimeKind::kPython && runtime.why_not.empty() &&
+         metadata.heap.foreign_answers_malloc;
+}
+
 void print_runtime(Writer& out, const ObjectReportInput& input, uint32_t number, size_t width) {
   const Runtime& runtime = input.metadata.runtimes.runtimes[number];
   const ObjectCensus::Sum& sum = input.census.sums[number];
@@ -90,6 +97,13 @@ void print_runtime(Writer& out, const ObjectReportInput& input, uint32_t number,
                 fmt::format("{} of the used slots ({}) have objects that the garbage collector has "
                             "found dead and not freed yet; they are not among the objects",
                             count_text(runtime.unswept_slots), size_text(runtime.unswept_bytes)),
+                width);
+  }
+  if (lacks_large_objects(input.metadata, runtime)) {
+    print_lines(out, "  note      ",
+                fmt::format("malloc is provided by {}, which heapsnap does not read: objects of "
+                            "more than 512 bytes are missing",
+                            printable(input.metadata.heap.foreign_allocator)),
                 width);
   }
   if (runtime.damaged_pages != 0) {
@@ -281,6 +295,7 @@ void print_json_objects(Writer& out, const ObjectReportInput& input) {
   objects("runtimes", model.runtimes, [&](const Runtime& row) {
     write_row_members(json, row);
     json.member("slot_rest_bytes", slot_rest(model, next++));
+    json.member("lacks_large_objects", lacks_large_objects(input.metadata, row));
   });
   next = 0;
   objects("objects", input.census.classes, [&](const RuntimeClass& row) {

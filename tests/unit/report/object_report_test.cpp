@@ -123,6 +123,17 @@ TEST_CASE("dead objects that the collector has not freed yet are told of") {
   CHECK(text_of(sample(), 1, 200).find("not freed yet") == std::string::npos);
 }
 
+TEST_CASE("objects that another malloc has are told to be missing") {
+  SnapshotMetadata metadata = sample();
+  CHECK(text_of(metadata, 1, 200).find("are missing") == std::string::npos);
+  metadata.heap.foreign_allocator = "libjemalloc.so.2";
+  metadata.heap.foreign_answers_malloc = true;
+  CHECK(
+      text_of(metadata, 1, 200)
+          .find("provided by libjemalloc.so.2, which heapsnap does not read: objects of more than "
+                "512 bytes are missing") != std::string::npos);
+}
+
 TEST_CASE("names of classes are harmless, and lines keep to the width") {
   for (const unsigned width : {60U, 80U, 200U}) {
     const std::string text = text_of(sample(), 0, width);
