@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/regular_file.h"
+#include "base/resource_limit.h"
 
 namespace heapsnap {
 
@@ -22,11 +23,6 @@ namespace {
   }
   throw Error(ErrorKind::kBadInput, "cannot open " + path, errno_text(error_number),
               "check the path and that you may read it");
-}
-
-bool has_address_limit() {
-  rlimit limit{};
-  return ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
 }  // namespace
@@ -59,7 +55,7 @@ MappedFile MappedFile::from_fd(UniqueFd fd, const std::string& name) {
   if (data == MAP_FAILED) {
     const int refusal = errno;
     // Our own limit, and no fault of the file's, which those who can do without it pass over.
-    if (refusal == ENOMEM && has_address_limit()) throw std::bad_alloc();
+    if (refusal == ENOMEM && resource_limit(RLIMIT_AS)) throw std::bad_alloc();
     throw Error(ErrorKind::kBadInput, "cannot map " + name, errno_text(refusal));
   }
   file.data_ = static_cast<const std::byte*>(data);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 
 #include "base/alteration.h"
 #include "base/error.h"
+#include "base/resource_limit.h"
 #include "snapshot/write_signals.h"
 
 namespace heapsnap {
@@ -52,7 +54,10 @@ const char* output_remedy(int error_number) {
   switch (error_number) {
     case ENOSPC:
     case EDQUOT: return "free some space there or write to another file system";
-    case EFBIG: return "raise the file size limit: ulimit -f unlimited";
+    case EFBIG:
+      return may_raise_limit(RLIMIT_FSIZE) ? "raise the file size limit: ulimit -f unlimited"
+                                           : "raise the file size limit of this shell as root: "
+                                             "sudo prlimit --pid $$ --fsize=unlimited";
     case EPIPE: return "the program reading the pipe exited: look at its messages";
     case EIO: return "look at the kernel log (dmesg) and write to another device";
     case EACCES:

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/resource_limit.h"
 #include "platform/linux/self/ending_signals.h"
 #include "platform/linux/self/oom_preference.h"
 #include "platform/linux/self/watched_work.h"
@@ -55,7 +55,7 @@ void print_help() {
       "  heapsnap doctor PID            show what would prevent attaching\n"
       "\n`heapsnap COMMAND --help` explains a command. Exit codes: 0 done, 1 done and something\n"
       "found, 2 usage, 3 no such process, 4 not permitted, 5 target not supported, 6 bad input\n"
-      "file, 7 output not written.\n");
+      "file, 7 output not written, 70 out of memory or a bug in heapsnap.\n");
 }
 
 std::string nearest_command(std::string_view name) {
@@ -131,17 +131,28 @@ int run(const std::vector<std::string>& arguments) {
 }
 
 Error out_of_memory() {
-  rlimit room{};
-  const bool is_limited = ::getrlimit(RLIMIT_AS, &room) == 0 && room.rlim_cur != RLIM_INFINITY;
-  const bool may_raise = room.rlim_max == RLIM_INFINITY || ::geteuid() == 0;
-  return {ErrorKind::kInternal, "out of memory",
-          is_limited ? fmt::format("heapsnap may have {} KiB of addresses (ulimit -v)",
-                                   room.rlim_cur >> 10)
-                     : "heapsnap could not get memory for itself",
-          !is_limited ? "free some memory on this machine and try again"
-          : may_raise ? "raise the limit and try again: ulimit -v unlimited"
-                      : "raise the limit of this shell as root and try again: "
-                        "sudo prlimit --pid $$ --as=unlimited"};
+  struct Limited {
+    int resource;
+    char letter;  // of `ulimit`
+    const char* of_what;
+    const char* option;  // of prlimit(1)
+  };
+  constexpr Limited kLimited[] = {{RLIMIT_AS, 'v', "addresses", "as"},
+                                  {RLIMIT_DATA, 'd', "data", "data"}};
+  for (const Limited& one : kLimited) {
+    const auto limit = resource_limit(one.resource);
+    if (!limit) continue;
+    return {ErrorKind::kInternal, "out of memory",
+            fmt::format("heapsnap may have {} KiB of {} (ulimit -{})", *limit >> 10, one.of_what,
+                        one.letter),
+            may_raise_limit(one.resource)
+                ? fmt::format("raise the limit and try again: ulimit -{} unlimited", one.letter)
+                : fmt::format("raise the limit of this shell as root and try again: "
+                              "sudo prlimit --pid $$ --{}=unlimited",
+                              one.option)};
+  }
+  return {ErrorKind::kInternal, "out of memory", "heapsnap could not get memory for itself",
+          "free some memory on this machine and try again"};
 }
 
 // With each error told, and the exit code that it has.

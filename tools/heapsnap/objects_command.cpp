@@ -52,15 +52,21 @@ void require_objects(const SnapshotMetadata& metadata, const std::string& what) 
   const Runtime& runtime = model.runtimes.front();
   const bool is_choice =
       runtime.why_not == kRuntimeWouldHold || runtime.why_not == kRuntimeNotAsked;
-  const std::string again =
-      metadata.freeze.method == FreezeMethod::kCore
-          ? "take it again from the core: heapsnap core --runtimes yes CORE"
-          : "while the process runs: heapsnap attach --runtimes yes " + pid_word(metadata.process);
+  const bool is_core = metadata.freeze.method == FreezeMethod::kCore;
+  const std::string pid = pid_word(metadata.process);
+  std::string remedy = "to see what its blocks are: heapsnap types " + what;
+  if (is_choice) {
+    remedy = is_core ? "take it again from the core: heapsnap core --runtimes yes CORE"
+                     : "while the process runs: heapsnap attach --runtimes yes " + pid;
+  } else if (metadata.heap.foreign_answers_malloc) {
+    // It has no blocks that heapsnap knows.
+    remedy = is_core ? "to see what its memory is: heapsnap core CORE"
+                     : "to see what its memory is: heapsnap attach " + pid;
+  }
   throw Error(ErrorKind::kUnsupported,
               what + " has no objects of " + name_of(runtime.kind) +
                   (runtime.version.empty() ? "" : " " + runtime.version),
-              runtime.why_not,
-              is_choice ? again : "to see what its blocks are: heapsnap types " + what);
+              runtime.why_not, remedy);
 }
 
 // "Shop,Order" are two; what is given twice is asked for once.

@@ -91,6 +91,7 @@ size_t HalfGivenUpMemory::read(Address from, std::span<std::byte> out) {
     const Address at = from + count;
     std::span<std::byte> part = out.subspan(count);
     part = part.first(std::min<uint64_t>(part.size(), given_up_.next_border(at) - at));
+    if (part.empty()) break;  // the last byte of all addresses, which no memory is
     const size_t got = given_up_.holds(at) ? read_from_target(at, part) : copy_->read(at, part);
     count += got;
     if (got < part.size()) break;
