@@ -374,10 +374,9 @@ TEST_CASE("frames of one function are one in threads whose names differ in numbe
 TEST_CASE("what one thread of several holds has that thread's name") {
   HandmadeHeap heap;
   const BlockNumber shared = heap.add(56);
-  const BlockNumber buffer = heap.add(56);
   heap.hold(heap.add_place(RootKind::kVariable, "g_shared"), shared);
   heap.hold(heap.add_place(RootKind::kStack, "handle", 1), shared);
-  heap.hold(heap.add_place(RootKind::kStack, "handle", 2), buffer);
+  heap.hold(heap.add_place(RootKind::kStack, "handle", 2), heap.add(56));
   const SnapshotStreams streams = heap.finish();
   heap.snapshot.metadata.threads = {{1, "worker-1", {}}, {2, "worker-2", {}}};
   const OwnerTree tree = make_owner_tree(streams, heap.streams);

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "tests/unit/runtime/fake_python.h"
 
 using namespace heapsnap;
@@ -130,4 +132,23 @@ TEST_CASE("an OrderedDict owns a table of its nodes, and them, which lie in pool
     CHECK(python.objects.slots.class_of(slot->number).skips(1));
     CHECK_FALSE(python.objects.slots.class_of(slot->number).skips(0));
   }
+}
+
+TEST_CASE("behind the table of a set lies no reference") {
+  FakePython python(11);
+  const PythonLayout& layout = python.layout;
+  const uint64_t set = python.add_type("set", python.object_type, 200, 0, FakePython::kCollected);
+  constexpr uint64_t kTable = 0x270000;
+  constexpr uint64_t kSlots = 128;
+  const uint64_t sets = python.add_pool(224, 1);
+  const uint64_t at = python.block(sets, 224, 0) + 16;
+  python.put(at, 1);
+  python.put(at + 8, set);
+  python.put(at + layout.set_mask, kSlots - 1);
+  python.put(at + layout.set_table, kTable);
+  python.walk();
+  const auto& left_over = python.objects.left_over;
+  CHECK(std::any_of(left_over.begin(), left_over.end(), [&](const auto& one) {
+    return one.in == Address(kTable) && one.from == kSlots * layout.set_entry;
+  }));
 }
