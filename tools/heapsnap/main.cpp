@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -184,6 +185,8 @@ int main(int argc, char** argv) {
   using namespace heapsnap;
   // `run` stands beside its program, and has nothing that could be freed.
   if (argc < 2 || std::string_view(argv[1]) != "run") be_first_oom_victim();
+  // An arena of another thread reserves 64 MiB of addresses.
+  if (resource_limit(RLIMIT_AS)) ::mallopt(M_ARENA_MAX, 1);
   take_standard_descriptors();
   // A reader that goes away (`| head`) is an error of write(2), so that all is put back first.
   std::signal(SIGPIPE, SIG_IGN);
