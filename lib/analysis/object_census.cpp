@@ -61,6 +61,11 @@ uint64_t slot_rest(const RuntimeModel& model, size_t runtime) {
   return known.used_bytes - std::min(known.used_bytes, in_slots);
 }
 
+bool lacks_large_objects(const Runtime& runtime, const HeapModel& heap) {
+  return runtime.kind == RuntimeKind::kPython && runtime.why_not.empty() &&
+         heap.foreign_answers_malloc;
+}
+
 ObjectCensus take_object_census(const RuntimeModel& model, ObjectCensus::Order order) {
   ObjectCensus census;
   census.classes = model.classes;

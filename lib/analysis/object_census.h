@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "analysis/type_census.h"
+#include "heap/heap_model.h"
 #include "runtime/runtime_model.h"
 
 namespace heapsnap {
@@ -36,6 +37,9 @@ void add_retained(const TypeCensus& blocks, const std::vector<BlockType>& types,
 // slot is rounded up by, and buffers that no one object has. 0 of other runtimes, whose objects
 // count with all of their slot.
 uint64_t slot_rest(const RuntimeModel& model, size_t runtime);
+// Python has objects of more than 512 bytes from malloc: whether that is another one than glibc's,
+// so that they are not among those that were found.
+bool lacks_large_objects(const Runtime& runtime, const HeapModel& heap);
 ObjectCensus take_object_census(const RuntimeModel& model, ObjectCensus::Order order);
 
 }  // namespace heapsnap

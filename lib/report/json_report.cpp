@@ -14,6 +14,7 @@
 #include "report/largest_owners.h"
 #include "report/next_step_text.h"
 #include "report/number_text.h"
+#include "report/object_report.h"
 #include "report/old_blocks_report.h"
 #include "report/owner_labels.h"
 #include "report/reference_labels.h"
@@ -317,11 +318,9 @@ void write_heap(JsonWriter& json, const HeapSummary& summary) {
 }
 
 // `heapsnap objects -j` has their objects by class.
-void write_runtimes(JsonWriter& json, const RuntimeModel& model) {
-  objects(json, "runtimes", model.runtimes, [&](const Runtime& runtime, size_t number) {
-    write_row_members(json, runtime);
-    json.member("slot_rest_bytes", slot_rest(model, number));
-  });
+void write_runtimes(JsonWriter& json, const SnapshotMetadata& metadata) {
+  objects(json, "runtimes", metadata.runtimes.runtimes,
+          [&](const Runtime&, size_t number) { write_json_runtime(json, metadata, number); });
 }
 
 void write_findings(JsonWriter& json, const SnapshotMetadata& metadata) {
@@ -417,7 +416,7 @@ void print_json_report(Writer& out, const ReportInput& input) {
   write_arenas(json, input);
   write_findings(json, input.metadata);
   if (input.stacks != nullptr) write_tracking(json, *input.stacks);
-  write_runtimes(json, input.metadata.runtimes);
+  write_runtimes(json, input.metadata);
   write_owners(json, input);
   write_next_step(json, input);
   json.end_object();

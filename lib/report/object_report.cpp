@@ -37,13 +37,6 @@ Words words_of(RuntimeKind kind) {
   return {"area", "areas", "page", "pages"};
 }
 
-// Python has objects of more than 512 bytes from malloc. With another one than glibc's they are not
-// among those that were found.
-bool lacks_large_objects(const SnapshotMetadata& metadata, const Runtime& runtime) {
-  return runtime.kind == RuntimeKind::kPython && runtime.why_not.empty() &&
-         metadata.heap.foreign_answers_malloc;
-}
-
 void print_runtime(Writer& out, const ObjectReportInput& input, uint32_t number, size_t width) {
   const Runtime& runtime = input.metadata.runtimes.runtimes[number];
   const ObjectCensus::Sum& sum = input.census.sums[number];
@@ -99,7 +92,7 @@ void print_runtime(Writer& out, const ObjectReportInput& input, uint32_t number,
                             count_text(runtime.unswept_slots), size_text(runtime.unswept_bytes)),
                 width);
   }
-  if (lacks_large_objects(input.metadata, runtime)) {
+  if (lacks_large_objects(runtime, input.metadata.heap)) {
     print_lines(out, "  note      ",
                 fmt::format("malloc is provided by {}, which heapsnap does not read: objects of "
                             "more than 512 bytes are missing",
@@ -276,6 +269,13 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
   print_next_growth(out, input.metadata, input.snapshot_path, ink, width);
 }
 
+void write_json_runtime(JsonWriter& json, const SnapshotMetadata& metadata, size_t number) {
+  const Runtime& runtime = metadata.runtimes.runtimes[number];
+  write_row_members(json, runtime);
+  json.member("slot_rest_bytes", slot_rest(metadata.runtimes, number));
+  json.member("lacks_large_objects", lacks_large_objects(runtime, metadata.heap));
+}
+
 void print_json_objects(Writer& out, const ObjectReportInput& input) {
   const RuntimeModel& model = input.metadata.runtimes;
   JsonWriter json(out);
@@ -292,11 +292,8 @@ void print_json_objects(Writer& out, const ObjectReportInput& input) {
   json.begin_object();
   write_json_head(json, "objects", input.metadata, input.snapshot_path);
   size_t next = 0;
-  objects("runtimes", model.runtimes, [&](const Runtime& row) {
-    write_row_members(json, row);
-    json.member("slot_rest_bytes", slot_rest(model, next++));
-    json.member("lacks_large_objects", lacks_large_objects(input.metadata, row));
-  });
+  objects("runtimes", model.runtimes,
+          [&](const Runtime&) { write_json_runtime(json, input.metadata, next++); });
   next = 0;
   objects("objects", input.census.classes, [&](const RuntimeClass& row) {
     json.member("runtime", to_string(model.runtimes[row.runtime].kind));
