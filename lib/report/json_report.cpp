@@ -19,7 +19,6 @@
 #include "report/owner_labels.h"
 #include "report/reference_labels.h"
 #include "report/stack_frames.h"
-#include "snapshot/runtime_tables.h"
 
 namespace heapsnap {
 
