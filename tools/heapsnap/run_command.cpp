@@ -9,6 +9,7 @@
 #include "base/byte_size.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/resource_limit.h"
 #include "elf/disassembler.h"
 #include "platform/linux/freeze/end_watch.h"
 #include "platform/linux/freeze/running_process.h"
@@ -80,17 +81,14 @@ void announce_limits() {
     const char* option;
   };
   for (const auto& [resource, option] : {Limit{RLIMIT_AS, "-v"}, Limit{RLIMIT_DATA, "-d"}}) {
-    rlimit limit{};
-    if (::getrlimit(static_cast<__rlimit_resource_t>(resource), &limit) != 0 ||
-        limit.rlim_cur == RLIM_INFINITY) {
-      continue;
-    }
+    const auto limit = resource_limit(resource);
+    if (!limit) continue;
     print_notice(fmt::format(
         "heapsnap: the program may run out of memory earlier than without the tracker\n"
         "  why: ulimit {} is {}, and the tracker's tables count for it: some 31 MiB with one\n"
         "       thread, 90 MiB with eight, before anything is recorded\n"
         "  do:  raise the limit: ulimit {} unlimited\n",
-        option, size_text(limit.rlim_cur), option));
+        option, size_text(*limit), option));
   }
 }
 
