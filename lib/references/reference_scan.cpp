@@ -30,9 +30,11 @@ class Candidates {
     room.back() = 0;
     bits_ = room.data();
     for (uint64_t first = 0; first < words_; first += kBits) {
+      fetch(first + kAhead);
       uint64_t bits = 0;
-      for (uint64_t i = std::min(first + kBits, words_); i-- > first;) {
-        bits = 2 * bits + (map_.is_among_blocks(word(i)) ? 1 : 0);
+      const uint64_t end = std::min(first + kBits, words_);
+      for (uint64_t i = first; i < end; ++i) {
+        bits |= uint64_t{map_.is_among_blocks(word(i))} << (i - first);
       }
       room[first / kBits] = bits;
     }
@@ -59,7 +61,15 @@ class Candidates {
 
  private:
   static constexpr uint64_t kBits = 64;
+  static constexpr uint64_t kAhead = 512;
 
+  // As many words as have bits in one.
+  void fetch(uint64_t first) const {
+    constexpr uint64_t kLine = 64 / sizeof(Word);
+    for (uint64_t i = first; i < first + kBits; i += kLine) {
+      __builtin_prefetch(bytes_ + std::min(i, words_) * sizeof(Word));
+    }
+  }
   Word word(uint64_t i) const {
     Word value;
     std::memcpy(&value, bytes_ + i * sizeof(Word), sizeof value);
