@@ -111,11 +111,40 @@ void ObjectReferences::add_apart(BlockNumber source, size_t first) {
   }
 }
 
+// Skips the words of blocks before this one; whether it has some.
+template <typename Each>
+bool ObjectReferences::begins(const std::vector<Each>& words, size_t& next, BlockNumber block) {
+  while (next < words.size() && words[next].block < block) ++next;
+  return next < words.size() && words[next].block == block;
+}
+
+const ObjectReferences::Word* ObjectReferences::word_at(BlockNumber block, uint32_t offset) {
+  while (next_word_ < words_.size() && words_[next_word_].block == block &&
+         words_[next_word_].offset < offset) {
+    ++next_word_;
+  }
+  const bool is_one = next_word_ < words_.size() && words_[next_word_].block == block &&
+                      words_[next_word_].offset == offset;
+  return is_one ? &words_[next_word_] : nullptr;
+}
+
+bool ObjectReferences::is_left_over(BlockNumber block, uint64_t offset) {
+  while (next_left_over_ < left_over_.size() && left_over_[next_left_over_].block == block &&
+         left_over_[next_left_over_].end <= offset) {
+    ++next_left_over_;
+  }
+  return next_left_over_ < left_over_.size() && left_over_[next_left_over_].block == block &&
+         left_over_[next_left_over_].first <= offset;
+}
+
 void ObjectReferences::on_references(const ReferenceBatch& batch) {
   counts_.clear();
   offsets_.clear();
   targets_.clear();
   interior_.clear();
+  offsets_.reserve(batch.targets.size());
+  targets_.reserve(batch.targets.size());
+  interior_.reserve(batch.targets.size());
   const BlockNumber first_slot = map_.first_slot();
   size_t at = 0;
   for (size_t i = 0; i < batch.counts.size(); ++i) {
@@ -123,20 +152,19 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
     const size_t before = targets_.size();
     const bool is_slot = source >= first_slot;
     const ObjectClass& known = known_class(source);
-    while (next_word_ < words_.size() && words_[next_word_].block < source) ++next_word_;
+    const bool has_words = begins(words_, next_word_, source);
+    const bool has_left_over = begins(left_over_, next_left_over_, source);
     for (const size_t end = at + batch.counts[i]; at < end; ++at) {
       const uint32_t offset = batch.offsets[at];
       const BlockNumber target = batch.targets[at];
-      if ((!is_slot && known.skips(offset)) || is_left_over(source, offset)) continue;
+      if (!is_slot && known.skips(offset)) continue;
+      if (has_left_over && is_left_over(source, offset)) continue;
       const bool interior = batch.interior[at] != 0 && !begins_inside(target, batch.interior[at]);
-      while (next_word_ < words_.size() && words_[next_word_].block == source &&
-             words_[next_word_].offset < offset) {
-        ++next_word_;
-      }
-      if (next_word_ < words_.size() && words_[next_word_].block == source &&
-          words_[next_word_].offset == offset) {
-        receive_(words_[next_word_].variable, target, interior);
-        continue;
+      if (has_words) {
+        if (const Word* const word = word_at(source, offset)) {
+          receive_(word->variable, target, interior);
+          continue;
+        }
       }
       if (have_links_ && !interior && only_knows(known, offset, target)) continue;
       for (const ObjectClass::Buffer& buffer : known.buffers) {

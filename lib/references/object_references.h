@@ -81,16 +81,11 @@ class ObjectReferences final : public ReferenceSink {
   void sort_apart();
   // `first`: where its references begin.
   void add_apart(BlockNumber source, size_t first);
-  // Asked in ascending order.
-  bool is_left_over(BlockNumber block, uint64_t word) {
-    while (next_left_over_ < left_over_.size() && (left_over_[next_left_over_].block < block ||
-                                                   (left_over_[next_left_over_].block == block &&
-                                                    left_over_[next_left_over_].end <= word))) {
-      ++next_left_over_;
-    }
-    return next_left_over_ < left_over_.size() && left_over_[next_left_over_].block == block &&
-           left_over_[next_left_over_].first <= word;
-  }
+  // Asked in ascending order, of what begins() says that it has some.
+  const Word* word_at(BlockNumber block, uint32_t offset);
+  bool is_left_over(BlockNumber block, uint64_t offset);
+  template <typename Each>
+  static bool begins(const std::vector<Each>& words, size_t& next, BlockNumber block);
 
   const BlockMap& map_;
   bool have_links_ = false;  // some of the classes

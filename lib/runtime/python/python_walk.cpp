@@ -177,34 +177,41 @@ void PythonWalk::read_tables() {
 
 uint32_t PythonWalk::class_in_graph(const PythonObject* object, Address at,
                                     std::span<const std::byte> block, uint64_t room) {
-  if (object == nullptr) {
-    constexpr uint64_t kHeader = PythonLayout::kCollectorHeader;
-    if (const PythonLeftovers::Free* const free = leftovers_->find(at)) {
-      const uint64_t type = python_word(block, free->object_at + kPythonTypeAt);
-      return graph_->class_of_free(free->is_object ? types_.find(type) : nullptr, *free);
-    }
-    const uint64_t word = python_word(block, kHeader + kPythonTypeAt);
-    const uint32_t back = place_.layout->frame_back;
-    if (back == 0 || python_word(block, kHeader) != 0) return SlotMap::kBuffers;
-    const PythonType* const type = types_.find(word);
-    const bool is_frame = type != nullptr && type->is_static && type->name == "frame";
-    if (!is_frame || type->basic_size + kHeader > room) return SlotMap::kBuffers;
-    // In the interpreter's list of free ones, the next; else what called it once.
-    const Address next(python_word(block, kHeader + back));
-    const bool is_link = leftovers_->is_free(next);
-    const auto link = static_cast<uint32_t>(kHeader + back);
-    return graph_->class_of_free(type, {true, kHeader, is_link ? link : PythonLeftovers::kNoLink});
-  }
-  std::optional<PythonObject> frame;
+  if (object == nullptr) return class_without_object(at, block, room);
   if (object->type->family == PythonType::Family::kHidden) {
-    const auto end = frames_->end_of(*object->type, at + object->type->header);
-    if (end && at < *end && *end <= at + room) {
-      object = &frame.emplace(*object);
-      frame->bytes = *end - at;
-      frame->is_frame = true;
-    }
+    return class_of_hidden(*object, at, block, room);
   }
   return graph_->add(*object, at, block, room);
+}
+
+uint32_t PythonWalk::class_without_object(Address at, std::span<const std::byte> block,
+                                          uint64_t room) {
+  constexpr uint64_t kHeader = PythonLayout::kCollectorHeader;
+  if (const PythonLeftovers::Free* const free = leftovers_->find(at)) {
+    const uint64_t type = python_word(block, free->object_at + kPythonTypeAt);
+    return graph_->class_of_free(free->is_object ? types_.find(type) : nullptr, *free);
+  }
+  const uint64_t word = python_word(block, kHeader + kPythonTypeAt);
+  const uint32_t back = place_.layout->frame_back;
+  if (back == 0 || python_word(block, kHeader) != 0) return SlotMap::kBuffers;
+  const PythonType* const type = types_.find(word);
+  const bool is_frame = type != nullptr && type->is_static && type->name == "frame";
+  if (!is_frame || type->basic_size + kHeader > room) return SlotMap::kBuffers;
+  // In the interpreter's list of free ones, the next; else what called it once.
+  const Address next(python_word(block, kHeader + back));
+  const bool is_link = leftovers_->is_free(next);
+  const auto link = static_cast<uint32_t>(kHeader + back);
+  return graph_->class_of_free(type, {true, kHeader, is_link ? link : PythonLeftovers::kNoLink});
+}
+
+uint32_t PythonWalk::class_of_hidden(const PythonObject& object, Address at,
+                                     std::span<const std::byte> block, uint64_t room) {
+  const auto end = frames_->end_of(*object.type, at + object.type->header);
+  if (!end || at >= *end || *end > at + room) return graph_->add(object, at, block, room);
+  PythonObject frame = object;
+  frame.bytes = *end - at;
+  frame.is_frame = true;
+  return graph_->add(frame, at, block, room);
 }
 
 bool PythonWalk::walk_pool(Address at, std::span<const std::byte> pool, uint32_t arena,

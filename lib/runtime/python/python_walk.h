@@ -72,6 +72,10 @@ class PythonWalk final : public RuntimeWalk {
   // Of a block of `room` bytes with that object, or, if it is null, with none.
   uint32_t class_in_graph(const PythonObject* object, Address at, std::span<const std::byte> block,
                           uint64_t room);
+  uint32_t class_without_object(Address at, std::span<const std::byte> block, uint64_t room);
+  // Of an object whose size its frame tells, if it is one.
+  uint32_t class_of_hidden(const PythonObject& object, Address at, std::span<const std::byte> block,
+                           uint64_t room);
   void add(const PythonObject& object, bool is_in_malloc);
   void add_block(Address at, uint64_t room);
   void read_blocks();
