@@ -4,6 +4,7 @@
     inside    heapsnap is in the group, as with `docker exec`: whatever becomes of it, the target lives
     inject    the tracker's tables are refused, or leave half of what is left
     first_victim  whom the OOM killer is to pick
+    killed    heapsnap is alone in the group, and is killed: it says so, and does with more
 
 Skipped where no group can be made."""
 
@@ -22,7 +23,7 @@ HEAP = 64
 class Writer:
     def __init__(self, program, group):
         self.process = subprocess.Popen([program, str(HEAP), "told"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, preexec_fn=group.enter)
+                                        text=True, preexec_fn=group.enter if group else None)
         assert self.process.stdout.readline() == "ready\n"
         self.pid = str(self.process.pid)
 
@@ -52,6 +53,27 @@ def inside(heapsnap, program, group):
                 outcomes.add(done.returncode)
                 target.write()
     print("heapsnap ended with", sorted(outcomes))
+
+
+def killed(heapsnap, program, group):
+    def attach():
+        return subprocess.run([heapsnap, "attach", target.pid, "-q", "-f", "-o", pathlib.Path(name) / "a.hsnap"],
+                              capture_output=True, text=True, check=False, preexec_fn=group.enter)
+    with tempfile.TemporaryDirectory() as name, Writer(program, None) as target:
+        said = []
+        for room in range(1 * MIB, 8 * MIB, MIB // 2):
+            group.leave(room)
+            done = attach()
+            if done.returncode == 70:
+                said.append(done.stderr)
+                assert "was killed" in done.stderr and f"{group.folder.name} may have" in done.stderr, done.stderr
+                assert "raise the limit of that group" in done.stderr, done.stderr
+        assert said, "no room at which heapsnap is killed"
+        group.leave(256 * MIB)
+        done = attach()
+        assert done.returncode == 0, done
+        target.write()
+    print(said[0].strip())
 
 
 def first_victim(heapsnap, program, group):
@@ -98,7 +120,8 @@ def main():
         if group is None:
             print("skipped: no control group that counts memory can be made here")
             return SKIPPED
-        {"inside": inside, "inject": inject, "first_victim": first_victim}[case](heapsnap, program, group)
+        {"inside": inside, "inject": inject, "first_victim": first_victim,
+         "killed": killed}[case](heapsnap, program, group)
     return 0
 
 

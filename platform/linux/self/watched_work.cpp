@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "platform/linux/proc/blocking_call.h"
+#include "platform/linux/proc/cgroup_limits.h"
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "platform/linux/proc/process_status.h"
@@ -84,6 +85,24 @@ Error end_of_patience(const CallBoard& calls) {
                "try again when that process or server responds");
 }
 
+// How many processes the OOM killer has ended on this machine, in whatever control group.
+uint64_t oom_kills() {
+  return cgroup_statistic(kernel_text_or_empty("/proc/vmstat"), "oom_kill");
+}
+
+Error killed_for_memory() {
+  const std::string what = "heapsnap was killed";
+  std::string cause = "by SIGKILL, while the kernel's OOM killer ended a process";
+  const auto limit = read_cgroup_limits(::getpid(), {}).memory;
+  if (!limit) {
+    return {ErrorKind::kInternal, what, cause, "free some memory on this machine and try again"};
+  }
+  cause += ": the control group " + limit->group + " may have " +
+           std::to_string(limit->limit >> 20) + " MiB";
+  return {ErrorKind::kInternal, what, cause,
+          "raise the limit of that group, or run heapsnap outside it, and try again"};
+}
+
 [[noreturn]] void end_like(int status) {
   if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
   // End the same way for the process that waits for us.
@@ -101,9 +120,14 @@ Error end_of_patience(const CallBoard& calls) {
 // Waits for the child and passes signals on to it.
 [[noreturn]] void watch_child(pid_t child, const CallBoard& calls, const sigset_t& signals) {
   Patience patience(calls);
+  const uint64_t kills_before = oom_kills();
   while (true) {
     int status = 0;
-    if (::waitpid(child, &status, WNOHANG) == child) end_like(status);
+    if (::waitpid(child, &status, WNOHANG) == child) {
+      const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+      if (is_killed && oom_kills() > kills_before) throw killed_for_memory();
+      end_like(status);
+    }
     siginfo_t info{};
     const auto tick = patience.tick();
     const timespec time = as_timespec(tick);

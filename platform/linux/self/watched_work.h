@@ -5,7 +5,8 @@
 //   target ◄─ heapsnap ── fork ─► child   heapsnap works, the child watches
 //
 // To others the two are one program: heapsnap passes signals that would end it on to a working
-// child, and ends the way that child did.
+// child, and ends the way that child did. A child that the OOM killer ends is an error, which
+// heapsnap tells.
 //
 // The second way is for Yama's ptrace_scope 1, which permits tracing one's descendants only: a
 // heapsnap that was executed by the parent of its target (`server & exec heapsnap attach $!`) may
@@ -18,8 +19,8 @@
 namespace heapsnap {
 
 // Runs `work` and returns its exit code. If a call in it does not finish in time, everything it
-// held is released, and Error{kUnsupported} is thrown in the watching process. If no child can be
-// created, the work is not watched.
+// held is released, and Error{kUnsupported} is thrown in the watching process; Error{kInternal} if
+// the OOM killer ended the work. If no child can be created, the work is not watched.
 int do_watched(const std::function<int()>& work);
 
 // The second way.
