@@ -3,13 +3,18 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace heapsnap {
 
 // `resource`: RLIMIT_AS, ... Nothing where there is no limit.
 std::optional<uint64_t> resource_limit(int resource);
 
-// Whether the shell may raise it: `ulimit` sets the hard limit, too, which only root may raise.
-bool may_raise_limit(int resource);
+// Of the same resources as below: "-v", ...
+const char* option_of_ulimit(int resource);
+
+// How the user raises it in the shell: by ulimit, or as root, as `ulimit` sets the hard limit, too.
+// For RLIMIT_AS, RLIMIT_DATA and RLIMIT_FSIZE.
+std::string how_to_raise_limit(int resource);
 
 }  // namespace heapsnap

@@ -50,14 +50,11 @@ bool is_temporary_name(std::string_view name) {
              .find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-const char* output_remedy(int error_number) {
+std::string output_remedy(int error_number) {
   switch (error_number) {
     case ENOSPC:
     case EDQUOT: return "free some space there or write to another file system";
-    case EFBIG:
-      return may_raise_limit(RLIMIT_FSIZE) ? "raise the file size limit: ulimit -f unlimited"
-                                           : "raise the file size limit of this shell as root: "
-                                             "sudo prlimit --pid $$ --fsize=unlimited";
+    case EFBIG: return how_to_raise_limit(RLIMIT_FSIZE);
     case EPIPE: return "the program reading the pipe exited: look at its messages";
     case EIO: return "look at the kernel log (dmesg) and write to another device";
     case EACCES:

@@ -75,6 +75,6 @@ class OutputFile {
 bool is_temporary_name(std::string_view name);
 
 // What to do about an error of write(2) and its relatives.
-const char* output_remedy(int error_number);
+std::string output_remedy(int error_number);
 
 }  // namespace heapsnap

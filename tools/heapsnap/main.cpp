@@ -132,25 +132,13 @@ int run(const std::vector<std::string>& arguments) {
 }
 
 Error out_of_memory() {
-  struct Limited {
-    int resource;
-    char letter;  // of `ulimit`
-    const char* of_what;
-    const char* option;  // of prlimit(1)
-  };
-  constexpr Limited kLimited[] = {{RLIMIT_AS, 'v', "addresses", "as"},
-                                  {RLIMIT_DATA, 'd', "data", "data"}};
-  for (const Limited& one : kLimited) {
-    const auto limit = resource_limit(one.resource);
+  for (const int resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    const auto limit = resource_limit(resource);
     if (!limit) continue;
     return {ErrorKind::kInternal, "out of memory",
-            fmt::format("heapsnap may have {} KiB of {} (ulimit -{})", *limit >> 10, one.of_what,
-                        one.letter),
-            may_raise_limit(one.resource)
-                ? fmt::format("raise the limit and try again: ulimit -{} unlimited", one.letter)
-                : fmt::format("raise the limit of this shell as root and try again: "
-                              "sudo prlimit --pid $$ --{}=unlimited",
-                              one.option)};
+            fmt::format("heapsnap may have {} KiB of {} (ulimit {})", *limit >> 10,
+                        resource == RLIMIT_AS ? "addresses" : "data", option_of_ulimit(resource)),
+            how_to_raise_limit(resource)};
   }
   return {ErrorKind::kInternal, "out of memory", "heapsnap could not get memory for itself",
           "free some memory on this machine and try again"};

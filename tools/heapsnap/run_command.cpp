@@ -76,19 +76,15 @@ void take_last_snapshot(ProgramEnd& end, const RunArguments& arguments) {
 
 // The tables count for limits of the program's own, which it may need for itself.
 void announce_limits() {
-  struct Limit {
-    int resource;
-    const char* option;
-  };
-  for (const auto& [resource, option] : {Limit{RLIMIT_AS, "-v"}, Limit{RLIMIT_DATA, "-d"}}) {
+  for (const int resource : {RLIMIT_AS, RLIMIT_DATA}) {
     const auto limit = resource_limit(resource);
     if (!limit) continue;
     print_notice(fmt::format(
         "heapsnap: the program may run out of memory earlier than without the tracker\n"
         "  why: ulimit {} is {}, and the tracker's tables count for it: some 31 MiB with one\n"
         "       thread, 90 MiB with eight, before anything is recorded\n"
-        "  do:  raise the limit: ulimit {} unlimited\n",
-        option, size_text(*limit), option));
+        "  do:  {}\n",
+        option_of_ulimit(resource), size_text(*limit), how_to_raise_limit(resource)));
   }
 }
 
