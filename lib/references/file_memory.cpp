@@ -1,14 +1,23 @@
 #include "references/file_memory.h"
 
+#include <optional>
+#include <unordered_set>
+
 #include "target/page_cache.h"
 
 namespace heapsnap {
 
 namespace {
 
-constexpr uint64_t kMostFiles = 1 << 20;
+constexpr size_t kMostFiles = 1 << 16;
 constexpr uint64_t kLargestBuffer = uint64_t{1} << 40;
+// Of _flags: the buffer is one that setvbuf(3) was given.
+constexpr uint64_t kUserBuffer = 1;
 // In words of the machine.
+constexpr unsigned kReadAt = 1;
+constexpr unsigned kReadEndAt = 2;
+constexpr unsigned kWriteBaseAt = 4;
+constexpr unsigned kWriteAt = 5;
 constexpr unsigned kBufferAt = 7;
 constexpr unsigned kBufferEndAt = 8;
 constexpr unsigned kNextAt = 13;
@@ -34,25 +43,50 @@ class Files {
 
   void add_list(Address first, const std::string& module) {
     auto at = cache_.word(first, word_);
-    for (uint64_t files = 0; at && *at != 0 && files < kMostFiles; ++files) {
+    while (at && *at != 0 && seen_.size() < kMostFiles && seen_.insert(*at).second) {
       const Address file(*at);
       const auto magic = cache_.word(file, word_);
       if (!magic || !may_begin_structure(*magic)) return;
-      add_buffer(file, module);
+      if ((*magic & kUserBuffer) == 0) add_buffer(file, module);
       if (word_ == sizeof(uint64_t)) add_unset(file);
-      at = cache_.word(file + uint64_t{kNextAt} * word_, word_);
+      at = word_at(file, kNextAt);
     }
   }
   FileMemory take() { return std::move(found_); }
 
  private:
+  std::optional<uint64_t> word_at(Address file, unsigned index) {
+    return cache_.word(file + uint64_t{index} * word_, word_);
+  }
+
   void add_buffer(Address file, const std::string& module) {
-    const auto begin = cache_.word(file + uint64_t{kBufferAt} * word_, word_);
-    const auto end = cache_.word(file + uint64_t{kBufferEndAt} * word_, word_);
+    const auto begin = word_at(file, kBufferAt);
+    const auto end = word_at(file, kBufferEndAt);
     if (!begin || !end || *begin == 0 || *end <= *begin || *end - *begin > kLargestBuffer) return;
     found_.buffers.push_back(
         {Address(*begin), types_.add({"FILE buffer", module, TypeSource::kStructure})});
-    found_.unset.push_back({Address(*begin), Address(*end)});
+    // What is not read yet, or not written, may be addresses that the program will have again.
+    const AddressRange waits =
+        either(pending(file, kReadAt, kReadEndAt), pending(file, kWriteBaseAt, kWriteAt));
+    const AddressRange buffer{Address(*begin), Address(*end)};
+    if (!buffer.contains(waits.begin) || waits.end > buffer.end) {
+      found_.unset.push_back(buffer);
+      return;
+    }
+    found_.unset.push_back({buffer.begin, waits.begin});
+    found_.unset.push_back({waits.end, buffer.end});
+  }
+
+  // Empty: nothing.
+  AddressRange pending(Address file, unsigned begin_at, unsigned end_at) {
+    const auto begin = word_at(file, begin_at);
+    const auto end = word_at(file, end_at);
+    return begin && end && *begin < *end ? AddressRange{Address(*begin), Address(*end)}
+                                         : AddressRange{};
+  }
+  // A FILE is read or written at a time.
+  static const AddressRange& either(const AddressRange& a, const AddressRange& b) {
+    return a.is_empty() ? b : a;
   }
 
   void add_unset(Address file) {
@@ -70,19 +104,26 @@ class Files {
   PageCache cache_;
   unsigned word_;
   BlockTypeList& types_;
+  std::unordered_set<uint64_t> seen_;  // of all lists
   FileMemory found_;
 };
 
 }  // namespace
 
-FileMemory find_file_memory(Target& target, const LoadedModules& modules, BlockTypeList& types) {
-  Files files(target, types);
+std::vector<FileList> file_lists(const LoadedModules& modules) {
+  std::vector<FileList> lists;
   for (const LoadedModule& module : modules.all()) {
     const ElfSymbol* const first = module.image().find_dynamic_symbol("_IO_list_all");
     if (first != nullptr && first->value != 0) {
-      files.add_list(module.bias + first->value, module.path());
+      lists.push_back({module.bias + first->value, module.path()});
     }
   }
+  return lists;
+}
+
+FileMemory find_file_memory(Target& target, std::span<const FileList> lists, BlockTypeList& types) {
+  Files files(target, types);
+  for (const FileList& list : lists) files.add_list(list.first, list.module);
   return files.take();
 }
 

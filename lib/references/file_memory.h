@@ -1,13 +1,15 @@
-// What the C library keeps for open files, and which words of it are no references: characters that
-// a FILE has read or is to write, and fields that fopen(3) leaves as they were, which may hold any
-// address of freed memory that is used again.
+// What the C library keeps for open files, and which words of it are no references: what a buffer
+// holds that the program has read already, or that is written, and fields that fopen(3) leaves as
+// they were, which may hold any address of freed memory that is used again.
 //
-//   _IO_list_all ──► FILE | magic | ... | buffer | its end | ... | next | ... | padding | vtable |
+//   _IO_list_all ──► FILE | magic | read, write | buffer | its end | ... | next | padding | vtable |
 //                         | wide characters: | pointers | states: unset |
 //
 // Layout: struct _IO_FILE and _IO_wide_data of glibc's libio, the same since 2.1.
 #pragma once
 
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/address.h"
@@ -22,7 +24,14 @@ struct FileMemory {
   std::vector<AddressRange> unset;  // words, in blocks or elsewhere
 };
 
-// Of all FILEs that are open. A list that is damaged ends there.
-FileMemory find_file_memory(Target& target, const LoadedModules& modules, BlockTypeList& types);
+struct FileList {
+  Address first;       // of the pointer to the first FILE
+  std::string module;  // path of the library
+};
+std::vector<FileList> file_lists(const LoadedModules& modules);
+
+// Of all FILEs that are open, 65,536 at most. A list that is damaged, or that leads in a circle, ends
+// there. Nothing is known of a buffer that setvbuf(3) was given.
+FileMemory find_file_memory(Target& target, std::span<const FileList> lists, BlockTypeList& types);
 
 }  // namespace heapsnap

@@ -146,6 +146,25 @@ FILE* volatile g_file;
   say("leaked direct file_buffer", block);
 }
 
+// Addresses that a FILE has read ahead, and those that it has not written yet.
+FILE* volatile g_reader;
+FILE* volatile g_writer;
+[[gnu::noinline]] void keep_in_buffers() {
+  int ends[2] = {};
+  if (pipe(ends) != 0) std::exit(1);
+  void* words[2] = {nullptr, std::malloc(1001)};
+  say("kept unread", words[1]);
+  if (write(ends[1], words, sizeof words) != sizeof words) std::exit(1);
+  words[1] = nullptr;
+  g_reader = fdopen(ends[0], "r");
+  if (std::fread(words, sizeof words[0], 1, g_reader) != 1) std::exit(1);
+  words[0] = std::malloc(1002);
+  say("kept unwritten", words[0]);
+  g_writer = fdopen(ends[1], "w");
+  std::fwrite(words, sizeof words[0], 1, g_writer);
+  words[0] = nullptr;
+}
+
 volatile uintptr_t g_hidden;
 [[gnu::noinline]] void leak_hidden() {
   void* const block = std::malloc(104);
@@ -266,6 +285,7 @@ int main(int argc, char** argv) {
   keep_by_mmapped_chunk();
   leak_in_file();
   leak_behind_text();
+  keep_in_buffers();
   leak_hidden();
   leak_large();
   keep_by_coroutine();

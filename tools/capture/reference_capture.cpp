@@ -174,7 +174,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   all_taken.slots = slots;
   regions_ = find_root_regions(*target_, modules_, heap, all_taken);
   stacks_ = unwind_stacks(*target_, modules_);
-  FileMemory files = find_file_memory(*target_, modules_, types_.types());
+  FileMemory files = find_file_memory(*target_, file_lists(modules_), types_.types());
   types_.begin_reading(*target_, *map_, modules_, heap, files);
 
   if (ContainerStorage::is_wanted(modules_, target_->process().machine)) {

@@ -33,6 +33,13 @@ bool is_plain(const PythonType& type) {
   return type.is_static && (type.name == "float" || type.name == "complex");
 }
 
+// Of the interpreter's own types whose items are bytes or numbers. Those of a memoryview, sizes, are
+// as large as a reference, and some are never set.
+bool has_plain_items(const PythonType& type) {
+  return type.is_own && type.item_size != 0 &&
+         (type.item_size < kPythonWord || type.name == "memoryview");
+}
+
 // Whether all words of its instances are known: those of the interpreter's own types, those of
 // classes of a program, whose fields begin as zeros, and those of other classes that have no fields
 // but __dict__ and __weakref__. An extension's type may leave fields as they were. A structure of
@@ -40,7 +47,7 @@ bool is_plain(const PythonType& type) {
 bool is_known(const PythonType& type, bool is_frame) {
   constexpr uint64_t kBareObject = 4 * kPythonWord;
   if (type.family == Family::kHidden) return is_frame;
-  if (type.item_size != 0 && !type.is_tuple) return type.is_own && type.item_size < kPythonWord;
+  if (type.item_size != 0 && !type.is_tuple) return has_plain_items(type);
   if (type.is_own || type.is_program || type.family == Family::kArray) return true;
   return !type.is_static && type.basic_size <= kBareObject;
 }
@@ -251,7 +258,7 @@ ObjectClass PythonGraph::make_class(const PythonType& type, uint8_t kind) {
       break;
     default: break;
   }
-  if (type.is_own && type.item_size != 0 && type.item_size < kPythonWord) {
+  if (has_plain_items(type)) {
     made.skip |= ObjectClass::words_from((at + type.basic_size) / kPythonWord);
   }
   if (type.has_inline_values && type.values_bytes != 0) {
