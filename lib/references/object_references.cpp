@@ -21,7 +21,7 @@ ObjectReferences::ObjectReferences(const BlockMap& map, const RuntimeObjects& ob
   }
   std::vector<uint8_t> kind_of_class;
   for (const ObjectClass& one : map.slots().classes()) {
-    have_links_ |= one.is_held_by_links;
+    have_links_ |= one.is_held_by_links || one.is_held_from_outside;
     kind_of_class.push_back(one.kind);
   }
   const std::span<uint8_t> kinds = kinds_.span();
@@ -46,9 +46,11 @@ void ObjectReferences::add_listed(const RuntimeObjects& objects) {
   sort_apart();
 }
 
-bool ObjectReferences::only_knows(const ObjectClass& source, uint32_t offset,
-                                  BlockNumber target) const {
-  if (!map_.slots().classes()[class_of(target)].is_held_by_links) return false;
+bool ObjectReferences::only_knows(const ObjectClass& source, uint32_t offset, BlockNumber target,
+                                  bool interior) const {
+  const ObjectClass& known = map_.slots().classes()[class_of(target)];
+  if (known.is_held_from_outside) return true;
+  if (interior || !known.is_held_by_links) return false;
   return offset >= 64 || (source.links >> offset & 1) == 0;
 }
 
@@ -166,7 +168,7 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
           continue;
         }
       }
-      if (have_links_ && !interior && only_knows(known, offset, target)) continue;
+      if (have_links_ && only_knows(known, offset, target, interior)) continue;
       for (const ObjectClass::Buffer& buffer : known.buffers) {
         // What the target's own object says of it comes first.
         if (buffer.word != offset || known_class(target).kind != 0) continue;

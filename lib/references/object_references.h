@@ -71,8 +71,9 @@ class ObjectReferences final : public ReferenceSink {
     return slots
         .classes()[block < first_slot ? of_block_[block] : slots.class_number(block - first_slot)];
   }
-  // Whether a word of the class leads to the first byte of a block that it does not hold.
-  bool only_knows(const ObjectClass& source, uint32_t offset, BlockNumber target) const;
+  // Whether a word of the class leads to a block that it does not hold.
+  bool only_knows(const ObjectClass& source, uint32_t offset, BlockNumber target,
+                  bool interior) const;
   void find_words(const RuntimeObjects& objects);
   // The block and the number of a word in it.
   std::optional<std::pair<BlockNumber, uint64_t>> find_word(Address at, BlockMap::Hint& hint) const;

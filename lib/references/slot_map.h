@@ -59,6 +59,9 @@ struct ObjectClass {
   // bit in `links`.
   bool is_held_by_links = false;
   uint64_t links = 0;
+  // Whether no word of blocks and slots that leads to it, or into it, is a reference: what holds it
+  // is a root, or RuntimeObjects::Listed.
+  bool is_held_from_outside = false;
   static constexpr uint64_t word_bit(uint64_t offset) { return uint64_t{1} << (offset / 8); }
   // From a word on.
   static constexpr uint64_t words_from(uint64_t word) {

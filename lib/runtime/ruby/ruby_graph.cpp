@@ -192,6 +192,46 @@ void RubyGraph::add_table(Address table, std::span<const std::byte> header) {
   add_table_parts(header);
 }
 
+void RubyGraph::add_machine(const AddressSpace& space, Address vm) {
+  const Mapping* const mapping = space.find(vm);
+  // In a module, it is no block that could hold the others.
+  if (mapping == nullptr || mapping->path.starts_with('/')) return;
+  // Each thread begins with its place in a list of them.
+  constexpr uint64_t kInList = 3;
+  const auto add = [this](Address at, const char* name, uint64_t skip) {
+    ObjectClass made;
+    made.name = name;
+    made.skip = skip;
+    made.is_held_from_outside = true;
+    objects_.blocks.push_back({at, objects_.slots.add_class(std::move(made))});
+  };
+  add(vm, "rb_vm_t", 0);
+  uint32_t behind = 1 << 20;  // words of the state
+  uint64_t first_thread = 0;
+  Address at = vm;
+  struct Step {
+    uint32_t offset;
+    const char* name;
+    uint64_t skip;
+  };
+  if (layout_.vm_ractor != RubyLayout::kNone) {
+    for (const Step& step : {Step{layout_.vm_ractor, "rb_ractor_t", 0},
+                             Step{layout_.ractor_main, "rb_thread_t", kInList},
+                             Step{layout_.thread_root_fiber, "rb_fiber_t", 0}}) {
+      at = Address(memory_.read_value<uint64_t>(at + step.offset).value_or(0));
+      if (!RubyValue::is_object(at.value())) break;
+      add(at, step.name, step.skip);
+      objects_.listed.push_back({vm, at, behind++});
+      if (step.skip == kInList) first_thread = at.value();
+    }
+  }
+  for (const uint64_t thread : threads_) {
+    if (thread == first_thread) continue;
+    add_block(thread, thread_, "rb_thread_t", kInList);
+    objects_.listed.push_back({vm, Address(thread), behind++});
+  }
+}
+
 // What is behind their last entries, or deleted, would lead to whatever was there before.
 void RubyGraph::add_tables_of_machine(const AddressSpace& space, Address vm,
                                       const std::string& module) {

@@ -61,6 +61,10 @@ class RubyGraph {
   void add_table(Address table, std::span<const std::byte> header);
   // The tables that the state of the interpreter (rb_vm_t) has itself.
   void add_tables_of_machine(const AddressSpace& space, Address vm, const std::string& module);
+  // That state, its first ractor, the first thread of that and its first fiber, which last as long
+  // as the interpreter: each thread and each fiber leads to some of them, and holds none. And that
+  // threads hold each other as little, though they are a list. After the last slot.
+  void add_machine(const AddressSpace& space, Address vm);
   // One of no type that there is.
   void add_other(uint32_t index) { objects_.slots.add_slot(index, SlotMap::kBuffers); }
   // Before the first page: where buffers of young objects may lie, in no block. Empty: nowhere.
@@ -140,6 +144,7 @@ class RubyGraph {
   uint32_t string_bytes_ = SlotMap::kBuffers;  // until there is one, as those below
   uint32_t digits_ = SlotMap::kBuffers;
   uint32_t definition_ = SlotMap::kBuffers;
+  uint32_t thread_ = SlotMap::kBuffers;
   uint32_t table_ = SlotMap::kBuffers;
   uint32_t table_bins_ = SlotMap::kBuffers;
   uint32_t table_entries_ = SlotMap::kBuffers;  // of a table that does not fit

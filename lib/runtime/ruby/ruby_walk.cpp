@@ -87,6 +87,7 @@ void RubyWalk::walk_pages() {
   }
   read_tables();
   if (graph_) {
+    graph_->add_machine(target_.address_space(), runtime_.place);
     graph_->add_tables_of_machine(target_.address_space(), runtime_.place, place_.module);
     // It knows more of its own tables, which may lie where those of the machine are looked for.
     add_ruby_collector(target_.memory(), *layout_, {space_, pages, heap.promoted},
