@@ -156,12 +156,13 @@ std::vector<uint64_t> counts_near(std::span<const std::byte> data, size_t offset
   return counts;
 }
 
-// Whether `some` are all among `arenas`.
+// Whether `some` are all among `arenas`; both ascend.
 bool holds_all(const std::vector<PythonArena>& arenas, const std::vector<PythonArena>& some) {
-  return std::all_of(some.begin(), some.end(), [&](const PythonArena& one) {
-    return std::any_of(arenas.begin(), arenas.end(),
-                       [&](const PythonArena& arena) { return arena.range == one.range; });
-  });
+  return std::includes(arenas.begin(), arenas.end(), some.begin(), some.end(),
+                       [](const PythonArena& a, const PythonArena& b) {
+                         return std::pair(a.range.begin, a.range.end) <
+                                std::pair(b.range.begin, b.range.end);
+                       });
 }
 
 // What was found by searching.

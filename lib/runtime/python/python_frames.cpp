@@ -18,7 +18,8 @@ constexpr uint64_t kCodeUnit = 2;
 constexpr size_t kMostFrames = 1 << 17;
 constexpr size_t kMostThreads = 1 << 16;
 constexpr size_t kMostLocals = 1 << 18;
-constexpr uint64_t kMostCodeBytes = 1 << 26;  // of names and tables of all functions
+constexpr uint64_t kMostCodeBytes = 1 << 26;   // of names and tables of all functions
+constexpr uint64_t kMostLocalBytes = 1 << 25;  // of what locals are called, with their functions
 constexpr uint32_t kMostSlots = 1 << 16;
 constexpr uint64_t kMostLineBytes = 1 << 20;
 constexpr size_t kLongestText = 4096;
@@ -57,7 +58,8 @@ PythonFrames::PythonFrames(Target& target, const PythonLayout& layout, PythonTyp
       types_(types),
       threads_(target.threads()),
       cache_(target.memory()),
-      budget_(kMostCodeBytes) {
+      budget_(kMostCodeBytes),
+      local_bytes_(kMostLocalBytes) {
   if (layout.frame_locals == 0) return;
   for (const Address interpreter : interpreters) add_threads(interpreter);
   // Those that run are calls of their threads by now.
@@ -188,8 +190,10 @@ Address PythonFrames::coroutine_of(Address object) {
   const PythonType* const type = word ? types_.find(*word) : nullptr;
   if (type == nullptr) return {};
   if (type->name != "_asyncio.Task") return is_coroutine(object) ? object : Address();
-  // Of its members only task_coro is one.
-  for (uint64_t at = kPythonTypeAt + kFrameWord; at < type->basic_size; at += kFrameWord) {
+  // Of its members only task_coro is one. A class of another may be called so, too.
+  constexpr uint64_t kMostOfTask = 512;
+  const uint64_t end = std::min(type->basic_size, kMostOfTask);
+  for (uint64_t at = kPythonTypeAt + kFrameWord; at < end; at += kFrameWord) {
     const auto member = address_at(object + at);
     if (member && is_coroutine(*member)) return *member;
   }
@@ -354,8 +358,10 @@ void PythonFrames::add_locals(const Frame& frame, int32_t tid) {
   if (locals_.size() >= kMostLocals) return;
   const Code& code = *frame.code;
   const auto add = [&](uint64_t slot, std::string_view variable) {
-    locals_.push_back({frame.locals + slot * kFrameWord, tid,
-                       local_name({variable, code.function, code.file, frame.line})});
+    std::string name = local_name({variable, code.function, code.file, frame.line});
+    if (name.size() > local_bytes_) return;
+    local_bytes_ -= name.size();
+    locals_.push_back({frame.locals + slot * kFrameWord, tid, std::move(name)});
   };
   std::vector<bool> are_cells;
   for (size_t i = 0; i < code.names.size(); ++i) {

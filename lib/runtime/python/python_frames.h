@@ -110,7 +110,8 @@ class PythonFrames {
   PythonTypes& types_;
   const std::vector<Thread>& threads_;
   PageCache cache_;
-  uint64_t budget_;  // of bytes of names and tables to look at
+  uint64_t budget_;       // of bytes of names and tables to look at
+  uint64_t local_bytes_;  // of names of locals, to make
   std::unordered_map<uint64_t, std::optional<Code>> codes_;
   std::unordered_set<uint64_t> seen_;  // threads and frames
   std::vector<PythonLocal> locals_;

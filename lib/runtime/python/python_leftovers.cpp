@@ -125,7 +125,8 @@ void PythonLeftovers::add_chains(Address interpreter, const PythonLayout::FreeCh
   for (uint64_t i = 0; i < chain.lists; ++i) {
     const Address list = interpreter + chain.first + i * kChainBytes;
     const auto count = cache_.word(list + kLeftWord, kLeftWord);
-    if (!count || *count > kMostFree - std::min(kMostFree, free_.size())) continue;
+    if (!count || *count > links_left_) continue;
+    links_left_ -= *count;
     std::vector<Address> found;
     auto next = cache_.word(list, kLeftWord);
     while (next && *next != 0 && *next % kLeftWord == 0 && found.size() < *count) {

@@ -76,6 +76,7 @@ class PythonLeftovers {
   std::unordered_map<uint64_t, Free> free_;
   std::bitset<kFilterBits> filter_;  // false for most that are not in it
   std::vector<AddressRange> words_;
+  uint64_t links_left_ = 1 << 18;  // of chains, to follow
 };
 
 }  // namespace heapsnap

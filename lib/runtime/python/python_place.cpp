@@ -189,7 +189,7 @@ bool has_known_interpreters(Target& target, const PythonPlace& place) {
 
 std::string check_python(Target& target, const PythonPlace& place,
                          std::vector<Address>* interpreters) {
-  constexpr size_t kMost = 100'000;
+  constexpr size_t kMost = 4096;  // each of them takes megabytes
   interpreters->clear();
   if (place.layout == nullptr) return place.why_not;
   MemoryReader& memory = target.memory();

@@ -168,13 +168,14 @@ PythonType::Family PythonTypes::family_of(Address at, uint64_t flags) {
     if (type.word_at(layout_.type_item_size) != 0) family = Family::kSized;
     const auto name = read_name(Address(type.word_at(layout_.type_name)));
     if (!name) break;
-    if (*name == "set" || *name == "frozenset") return Family::kSet;
-    if (*name == "bytearray") return Family::kByteArray;
-    if (*name == "frame" || *name == "generator" || *name == "coroutine" ||
-        *name == "async_generator") {
-      return Family::kHidden;
-    }
+    // A class of the program's may be called so, too.
     if ((type.word_at(layout_.type_flags) & kHeapType) == 0) {
+      if (*name == "set" || *name == "frozenset") return Family::kSet;
+      if (*name == "bytearray") return Family::kByteArray;
+      if (*name == "frame" || *name == "generator" || *name == "coroutine" ||
+          *name == "async_generator") {
+        return Family::kHidden;
+      }
       if (*name == "module") return Family::kModule;
       if (*name == "numpy.ndarray") return Family::kArray;
       if (is_weak(*name)) return Family::kWeak;
@@ -184,7 +185,7 @@ PythonType::Family PythonTypes::family_of(Address at, uint64_t flags) {
   return family;
 }
 
-// These names have a dot in them: no class of a program has, which is called without its module.
+// These names have a dot in them: a class statement makes none, and says the module elsewhere.
 PythonType::Keeps PythonTypes::keeps_of(Address at) {
   for (unsigned depth = 0; depth < kDeepest && !at.is_null(); ++depth) {
     const auto name_at = cache_.word(at + layout_.type_name, 8);
@@ -232,7 +233,7 @@ const PythonType* PythonTypes::read(Address at) {
 
   auto found = std::make_unique<PythonType>();
   found->name = std::move(*name);
-  found->is_tuple = found->name == "tuple";
+  found->is_tuple = found->name == "tuple" && (flags & kHeapType) == 0;
   found->number = static_cast<uint32_t>(all_.size());
   found->is_collected = (flags & kHasCollector) != 0;
   const bool has_header = (flags & layout_.header_flags) != 0;

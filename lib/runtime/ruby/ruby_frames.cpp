@@ -166,8 +166,10 @@ void RubyFrames::add(Address word, uint64_t value, std::string_view variable, co
                      int32_t tid) {
   if (!RubyValue::is_object(value) || locals_.size() >= kMostLocals) return;
   if (is_of_interpreter(value)) return;
-  locals_.push_back(
-      {word, tid, local_name({variable, call.function->name, call.function->file, call.line})});
+  std::string name = local_name({variable, call.function->name, call.function->file, call.line});
+  if (name.size() > name_bytes_) return;
+  name_bytes_ -= name.size();
+  locals_.push_back({word, tid, std::move(name)});
 }
 
 // A Thread or Fiber leads to all that the interpreter has, and so does what it keeps among objects

@@ -120,6 +120,7 @@ class RubyFrames {
   PageCache cache_;
   std::unordered_set<uint64_t> of_interpreter_;  // what threads and fibers lead to
   uint64_t budget_ = kMostBytes;
+  uint64_t name_bytes_ = 1 << 26;  // of names of locals, to make
   std::vector<RubyLocal> locals_;
   std::vector<AddressRange> left_over_;
 };

@@ -82,6 +82,8 @@ std::optional<std::string> RubyFunctions::file_of(uint64_t path) {
 std::string RubyFunctions::local_of(uint64_t id) {
   auto name = constants_.name_of(id >> RubyConstants::kScopeBits);
   if (!name || !is_local_name(*name) || !RubyClasses::has_no_controls(*name)) return {};
+  if (name->size() > name_bytes_) return {};
+  name_bytes_ -= name->size();
   return std::move(*name);
 }
 

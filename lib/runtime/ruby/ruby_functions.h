@@ -58,6 +58,7 @@ class RubyFunctions {
   RubyConstants& constants_;
   PageCache cache_;
   std::unordered_map<uint64_t, std::unique_ptr<RubyFunction>> known_;  // null: none
+  uint64_t name_bytes_ = 1 << 26;  // of names of locals, to keep
 };
 
 }  // namespace heapsnap

@@ -46,3 +46,23 @@ TEST_CASE("classes of one name are of as many rows as there are modules that def
     CHECK(test::find_class(model, "Order")->count == 4);
   }
 }
+
+TEST_CASE("a class of the program's that is called like a type of the interpreter's is its own") {
+  for (const char* const name : {"set", "frozenset", "bytearray", "frame", "generator", "tuple"}) {
+    FakePython python(11);
+    const uint64_t header = 32;
+    const uint64_t slot = header + 16;
+    const uint64_t type = python.add_class(name);
+    const uint64_t pool = python.add_pool(slot, 3);
+    for (uint64_t i = 0; i < 3; ++i) {
+      const uint64_t at = python.block(pool, slot, i) + header;
+      python.put(at, 1);
+      python.put(at + 8, type);
+    }
+    const RuntimeModel model = python.walk();
+    CAPTURE(name);
+    REQUIRE(model.runtimes[0].why_not == "");
+    REQUIRE(test::find_class(model, name) != nullptr);
+    CHECK(test::find_class(model, name)->count == 3);
+  }
+}
