@@ -148,14 +148,21 @@ BlockSet reachable_blocks(const ReferenceGraph& graph, std::span<const BlockNumb
 // is found new, and so is each block that nothing leads to. The others that are found new are led
 // to by ones that are tried later. So of all that were found new, those that are found new once
 // more in the opposite order are what is wanted.
-std::vector<BlockNumber> sources_of_rest(const ReferenceGraph& graph, const BlockSet& reached) {
+std::vector<BlockNumber> sources_of_rest(const ReferenceGraph& graph, const BlockSet& reached,
+                                         std::span<const BlockSet> preferred) {
   LargeArray<BlockNumber> waiting;
   LargeArray<BlockNumber> candidates;
   {
     BlockSet seen = copy_of(reached);
-    for (BlockNumber block = 0; block < graph.blocks(); ++block) {
+    const auto try_block = [&](BlockNumber block) {
       if (reach_from(graph, block, seen, waiting)) candidates.push_back(block);
+    };
+    for (const BlockSet& set : preferred) {
+      for (BlockNumber block = 0; block < graph.blocks(); ++block) {
+        if (set.contains(block)) try_block(block);
+      }
     }
+    for (BlockNumber block = 0; block < graph.blocks(); ++block) try_block(block);
   }
   BlockSet seen = copy_of(reached);
   std::vector<BlockNumber> sources;

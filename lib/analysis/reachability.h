@@ -25,8 +25,10 @@ BlockSet reachable_blocks(const ReferenceGraph& graph, std::span<const BlockNumb
 void reach_more(const ReferenceGraph& graph, std::span<const BlockNumber> roots, BlockSet& reached);
 
 // As few blocks as lead to all that are not in `reached`, which is closed (what its blocks lead to
-// is in it, too): those that no other of the rest leads to, and one of each cycle of that kind.
+// is in it, too): those that no other of the rest leads to, and one of each cycle of that kind: of
+// its blocks that are in one of `preferred`, the first of these sets before the next, else any.
 // Throws nothing of its own.
-std::vector<BlockNumber> sources_of_rest(const ReferenceGraph& graph, const BlockSet& reached);
+std::vector<BlockNumber> sources_of_rest(const ReferenceGraph& graph, const BlockSet& reached,
+                                         std::span<const BlockSet> preferred = {});
 
 }  // namespace heapsnap

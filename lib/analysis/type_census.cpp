@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "analysis/block_facts.h"
@@ -21,13 +22,70 @@ namespace {
 constexpr uint32_t kNoChild = UINT32_MAX;
 constexpr uint32_t kNoRow = UINT32_MAX;
 
+// What a cycle of objects is told by: an instance of a class of the program's, or else an object of
+// a language runtime, rather than a buffer of one.
+class Tellers {
+ public:
+  Tellers(const SnapshotStreams& streams, const ReferenceStreams& references, BlockNumber blocks) {
+    const RuntimeModel& runtimes = streams.metadata->runtimes;
+    if (runtimes.classes.empty()) return;
+    std::unordered_set<std::string_view> objects;
+    for (const RuntimeClass& one : runtimes.classes) {
+      if (one.tracked != 0) objects.insert(one.name);
+    }
+    sets_.emplace_back(blocks);
+    sets_.emplace_back(blocks);
+    references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
+      for (size_t i = 0; i < types.size() && first + i < blocks; ++i) {
+        if (types[i] >= references.types.size()) continue;
+        const BlockType& type = references.types[types[i]];
+        if (type.source != TypeSource::kRuntime || !objects.contains(type.name)) continue;
+        sets_[is_instance(type) ? 0 : 1].insert(static_cast<BlockNumber>(first + i));
+      }
+    });
+  }
+  std::span<const BlockSet> sets() const { return sets_; }
+
+ private:
+  // What each language has itself is as often on the way as what a program has made.
+  static bool is_instance(const BlockType& type) {
+    static constexpr std::string_view kOfPython[] = {"dict",
+                                                     "list",
+                                                     "tuple",
+                                                     "set",
+                                                     "frozenset",
+                                                     "cell",
+                                                     "method",
+                                                     "function",
+                                                     "generator",
+                                                     "coroutine",
+                                                     "frame",
+                                                     "traceback",
+                                                     "property",
+                                                     "weakref",
+                                                     "code",
+                                                     "module",
+                                                     "async_generator",
+                                                     "mappingproxy",
+                                                     "builtin_function_or_method",
+                                                     "getset_descriptor",
+                                                     "method-wrapper"};
+    if (is_class_object(type)) return false;
+    if (!type.builtin.empty()) return type.builtin == "OBJECT" || type.builtin == "STRUCT";
+    return std::find(std::begin(kOfPython), std::end(kOfPython), type.name) == std::end(kOfPython);
+  }
+
+  std::vector<BlockSet> sets_;
+};
+
 // The dominators of all blocks: those that no root leads to are below a place of their own.
-DominatorTree dominators_of_all(const ReferenceStreams& references, const BlockSizes& sizes,
-                                unsigned word, const std::vector<Thread>& threads,
-                                ReferenceGraph graph) {
+DominatorTree dominators_of_all(const SnapshotStreams& streams, const ReferenceStreams& references,
+                                const BlockSizes& sizes, unsigned word, ReferenceGraph graph) {
+  const std::vector<Thread>& threads = streams.metadata->threads;
   std::vector<Root> roots = checked_roots(references, graph.blocks());
   const std::vector<BlockNumber> rest =
-      sources_of_rest(graph, reachable_blocks(graph, targets_of(roots)));
+      sources_of_rest(graph, reachable_blocks(graph, targets_of(roots)),
+                      Tellers(streams, references, graph.blocks()).sets());
   std::vector<BlockNumber> starts = meant_targets(roots, references.places, threads);
   starts.insert(starts.end(), rest.begin(), rest.end());
   graph.release();
@@ -239,7 +297,7 @@ TypeCensus take_type_census(const SnapshotStreams& streams, const ReferenceStrea
   const BlockColumns all = read_block_columns(streams, blocks);
   BlockSet holding = blocks_with_references(graph);
   const DominatorTree tree =
-      dominators_of_all(references, all.sizes, word, streams.metadata->threads, std::move(graph));
+      dominators_of_all(streams, references, all.sizes, word, std::move(graph));
   RowNumbers numbers(references, all.sizes, word, std::move(holding));
   std::vector<TypeRow> rows = numbers.take_rows();
   TypeCensus census;

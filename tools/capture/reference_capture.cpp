@@ -1,5 +1,7 @@
 #include "tools/capture/reference_capture.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <limits>
 #include <new>
@@ -8,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/resource_limit.h"
 #include "elf/unpacked_size.h"
 #include "platform/linux/self/helper_thread.h"
 #include "references/file_memory.h"
@@ -140,7 +143,11 @@ void ReferenceCapture::lack_memory() {
   object_references_.reset();
   entry_of_block_.release();
   objects_ = RuntimeObjects();
-  give_up("heapsnap had no memory left to find them");
+  std::string why = "heapsnap had no memory left to find them";
+  for (const int resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    if (resource_limit(resource)) why += " (" + how_to_raise_limit(resource) + ")";
+  }
+  give_up(std::move(why));
 }
 
 void ReferenceCapture::give_up(std::string why) {

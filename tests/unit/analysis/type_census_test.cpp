@@ -47,7 +47,11 @@ TEST_CASE("what nothing else leads to is found by few blocks") {
     std::vector<BlockNumber> roots;
     if (random() % 3 != 0) roots.push_back(random() % edges.size());
     const BlockSet known = reachable_blocks(graph, roots);
-    std::vector<BlockNumber> sources = sources_of_rest(graph, known);
+    BlockSet preferred(graph.blocks());
+    for (BlockNumber block = 0; block < edges.size(); ++block) {
+      if (random() % 4 == 0) preferred.insert(block);
+    }
+    std::vector<BlockNumber> sources = sources_of_rest(graph, known, {&preferred, 1});
     // They lead to all of the rest ...
     std::vector<BlockNumber> starts = sources;
     starts.insert(starts.end(), roots.begin(), roots.end());
@@ -58,6 +62,10 @@ TEST_CASE("what nothing else leads to is found by few blocks") {
       REQUIRE(!known.contains(source));
       const std::vector<bool> below = reached(edges, {source});
       for (BlockNumber block = 0; block < edges.size(); ++block) {
+        if (below[block] && reached(edges, {block})[source]) {
+          // One of the same cycle is not preferred to it.
+          REQUIRE(preferred.contains(block) <= preferred.contains(source));
+        }
         if (below[block]) continue;
         REQUIRE(std::count(edges[block].begin(), edges[block].end(), source) == 0);
       }

@@ -168,9 +168,10 @@ TEST_CASE("what is said of leaks follows their sum, before other sums") {
   auto& runtimes = reported.heap.snapshot.metadata.runtimes.runtimes;
   runtimes.emplace_back().kind = RuntimeKind::kPython;
   CHECK(says(text(),
-             "freed by the\n            next full garbage collection (in Python: gc.collect())\n"));
+             "next full garbage collection (in Python: gc.collect(); what that\n"
+             "            leaves, C code has lost)\n"));
   runtimes.emplace_back().kind = RuntimeKind::kRuby;
-  CHECK(says(text(), "(in Python: gc.collect(); in Ruby:\n            GC.start)\n"));
+  CHECK(says(text(), "            leaves, C code has lost; in Ruby: GC.start)\n"));
   runtimes.erase(runtimes.begin());
   CHECK(says(text(), "next full garbage collection (in Ruby: GC.start)\n"));
   census.in_use.bytes = census.garbage.bytes * 11;
