@@ -153,6 +153,11 @@ class Folding {
     }
   };
 
+  // Its magnitude, as a number of which no size of a structure is one.
+  static uint64_t about(uint64_t size) {
+    return kLargestStructure + static_cast<uint64_t>(std::bit_width(size));
+  }
+
   // What blocks of one node have in common, as a number.
   uint64_t key_of(const Block& block, uint32_t parent) const {
     if (by_ == OwnerGrouping::kStack) return kByStack << kKindShift | block.stack;
@@ -160,12 +165,12 @@ class Folding {
     // Small structures of one size, arrays of about the same; texts and buffers of any size.
     uint64_t size = 0;
     if (block.has_references) {
-      size = block.size <= kLargestStructure ? block.size : std::bit_floor(block.size) + 1;
+      size = block.size <= kLargestStructure ? block.size : about(block.size);
     }
     const bool is_at_top = by_ == OwnerGrouping::kType && parent == 0;
-    if (is_at_top && size == 0) size = std::bit_floor(block.size) + 2;
+    if (is_at_top && size == 0) size = about(block.size) + 64;
     const uint64_t held_at = is_at_top ? 0 : uint64_t{block.held_at};
-    return kByShape << kKindShift | (size & ((uint64_t{1} << 30) - 1)) << 32 | held_at;
+    return kByShape << kKindShift | size << 32 | held_at;
   }
 
   // The node of the same sort at or above `parent`; 0: none. Where shapes are compared, not by

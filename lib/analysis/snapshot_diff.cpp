@@ -464,9 +464,8 @@ SnapshotDiff SnapshotDiffBuilder::finish() {
       diff.is_in_time &= diff.snapshots[i - 1].process.taken_at_ns < process.taken_at_ns;
     }
     // From the first one on, so that nothing is lost to rounding.
-    const auto passed =
-        static_cast<double>(process.taken_at_ns) - static_cast<double>(first.process.taken_at_ns);
-    time_s.push_back(passed / 1e9);
+    const auto passed = static_cast<int64_t>(process.taken_at_ns - first.process.taken_at_ns);
+    time_s.push_back(static_cast<double>(passed) / 1e9);
   }
   if (!diff.is_in_time) time_s.clear();
   diff.in_use.name = "in use";

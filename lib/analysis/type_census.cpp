@@ -161,9 +161,10 @@ class RowNumbers {
     uint64_t size = 0;
     if (is_like_holder ||
         (context.kind != BlockContext::Holder::kType && holding_.contains(block))) {
-      size = bytes <= kLargestStructure ? bytes : std::bit_floor(bytes) + 1;
+      const auto magnitude = static_cast<uint64_t>(std::bit_width(bytes));
+      size = bytes <= kLargestStructure ? bytes : kLargestStructure + magnitude;
     }
-    const uint64_t key = uint64_t{number} << 32 | (size & UINT32_MAX);
+    const uint64_t key = uint64_t{number} << 32 | size;
     if (last_row_ != kNoRow && last_key_ == key) return last_row_;
     last_key_ = key;
     if (by_context_.size() == kMostContexts && !by_context_.contains(key)) {

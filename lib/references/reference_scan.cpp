@@ -322,7 +322,7 @@ ScannedMemory scan_blocks(Target& target, const BlockMap& map, ReferenceSink& re
     piece.from = from;
     piece.bytes = bytes;
     piece.in_slots = in_slots;
-    if (pipeline.has_thread()) pieces.exchange(piece.memory);
+    if (pipeline.has_thread() && !target.is_mapped_here()) pieces.exchange(piece.memory);
     pipeline.give(std::move(piece));
   };
   const auto scan = [&](std::span<const AddressRange> ranges) {
