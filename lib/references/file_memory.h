@@ -2,7 +2,7 @@
 // holds that the program has read already, or that is written, and fields that fopen(3) leaves as
 // they were, which may hold any address of freed memory that is used again.
 //
-//   _IO_list_all ──► FILE | magic | read, write | buffer | its end | ... | next | padding | vtable |
+//   _IO_list_all ──► FILE | magic | read, write | buffer | its end | ... | next | padding | vtable
 //                         | wide characters: | pointers | states: unset |
 //
 // Layout: struct _IO_FILE and _IO_wide_data of glibc's libio, the same since 2.1.
@@ -30,8 +30,8 @@ struct FileList {
 };
 std::vector<FileList> file_lists(const LoadedModules& modules);
 
-// Of all FILEs that are open, 65,536 at most. A list that is damaged, or that leads in a circle, ends
-// there. Nothing is known of a buffer that setvbuf(3) was given.
+// Of all FILEs that are open, 65,536 at most. A list that is damaged, or that leads in a circle,
+// ends there. Nothing is known of a buffer that setvbuf(3) was given.
 FileMemory find_file_memory(Target& target, std::span<const FileList> lists, BlockTypeList& types);
 
 }  // namespace heapsnap

@@ -33,8 +33,8 @@ bool is_plain(const PythonType& type) {
   return type.is_static && (type.name == "float" || type.name == "complex");
 }
 
-// Of the interpreter's own types whose items are bytes or numbers. Those of a memoryview, sizes, are
-// as large as a reference, and some are never set.
+// Of the interpreter's own types whose items are bytes or numbers. Those of a memoryview, sizes,
+// are as large as a reference, and some are never set.
 bool has_plain_items(const PythonType& type) {
   return type.is_own && type.item_size != 0 &&
          (type.item_size < kPythonWord || type.name == "memoryview");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "analysis/diff_names.h"
 #include "report/owner_labels.h"
 #include "report/reference_labels.h"
 #include "report/terminal_text.h"
