@@ -10,7 +10,7 @@ namespace {
 // frees nothing that is counted more often than the others of the garbage lead to it.
 const char* full_collection_of(RuntimeKind kind) {
   switch (kind) {
-    case RuntimeKind::kPython: return "gc.collect(); what that leaves, C code has lost";
+    case RuntimeKind::kPython: return "gc.collect(); what that leaves is leaked by C code";
     case RuntimeKind::kRuby: return "GC.start";
     default: return nullptr;
   }

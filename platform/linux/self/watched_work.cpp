@@ -95,11 +95,11 @@ Error killed_for_memory() {
   std::string cause = "by SIGKILL, while the kernel's OOM killer ended a process";
   const auto limit = read_cgroup_limits(::getpid(), {}).memory;
   if (!limit) {
-    return {ErrorKind::kInternal, what, cause, "free some memory on this machine and try again"};
+    return {ErrorKind::kUnsupported, what, cause, "free some memory on this machine and try again"};
   }
   cause += ": the control group " + limit->group + " may have " +
            std::to_string(limit->limit >> 20) + " MiB";
-  return {ErrorKind::kInternal, what, cause,
+  return {ErrorKind::kUnsupported, what, cause,
           "raise the limit of that group, or run heapsnap outside it, and try again"};
 }
 

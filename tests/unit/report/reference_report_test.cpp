@@ -170,9 +170,9 @@ TEST_CASE("what is said of leaks follows their sum, before other sums") {
   runtimes.emplace_back().kind = RuntimeKind::kPython;
   CHECK(says(text(),
              "next full garbage collection (in Python: gc.collect(); what that\n"
-             "            leaves, C code has lost)\n"));
+             "            leaves is leaked by C code)\n"));
   runtimes.emplace_back().kind = RuntimeKind::kRuby;
-  CHECK(says(text(), "            leaves, C code has lost; in Ruby: GC.start)\n"));
+  CHECK(says(text(), "            leaves is leaked by C code; in Ruby: GC.start)\n"));
   runtimes.erase(runtimes.begin());
   CHECK(says(text(), "next full garbage collection (in Ruby: GC.start)\n"));
   census.in_use.bytes = census.garbage.bytes * 11;
