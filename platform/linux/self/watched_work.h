@@ -19,8 +19,8 @@
 namespace heapsnap {
 
 // Runs `work` and returns its exit code. If a call in it does not finish in time, everything it
-// held is released, and Error{kUnsupported} is thrown in the watching process, as it is when the OOM
-// killer ended the work. If no child can be created, the work is not watched.
+// held is released, and Error{kUnsupported} is thrown in the watching process; the same error if
+// the OOM killer ended the work. If no child can be created, the work is not watched.
 int do_watched(const std::function<int()>& work);
 
 // The second way.
