@@ -45,7 +45,7 @@ BlockSet blocks_with_references(const ReferenceGraph& graph) {
 }
 
 BlockSet blocks_of_types(const ReferenceStreams& references, BlockNumber blocks,
-                         bool (*belongs)(const BlockType&)) {
+                         const std::function<bool(const BlockType&)>& belongs) {
   BlockSet found(blocks);
   std::vector<bool> belonging;
   for (const BlockType& type : references.types) belonging.push_back(belongs(type));

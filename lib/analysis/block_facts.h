@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -66,7 +67,7 @@ BlockSet blocks_with_references(const ReferenceGraph& graph);
 
 // Of `blocks` blocks, those of a type of which `belongs` is true.
 BlockSet blocks_of_types(const ReferenceStreams& references, BlockNumber blocks,
-                         bool (*belongs)(const BlockType&));
+                         const std::function<bool(const BlockType&)>& belongs);
 
 // Of `blocks` blocks. Those past the end of what the snapshot says are of unknown type.
 LargeArray<TypeNumber> read_types(const ReferenceStreams& references, BlockNumber blocks);

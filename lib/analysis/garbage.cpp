@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "analysis/snapshot_blocks.h"
@@ -18,10 +16,7 @@ std::vector<bool> types_of_objects(const RuntimeModel& runtimes,
                                    const std::vector<BlockType>& types) {
   std::vector<bool> result;
   if (runtimes.classes.empty()) return result;
-  std::unordered_set<std::string_view> classes;
-  for (const RuntimeClass& one : runtimes.classes) {
-    if (one.tracked != 0) classes.insert(one.name);
-  }
+  const std::unordered_set<std::string_view> classes = tracked_classes(runtimes);
   result.reserve(types.size());
   for (const BlockType& type : types) {
     result.push_back(type.source == TypeSource::kRuntime && !is_context_block(type) &&
@@ -56,6 +51,14 @@ LargeArray<BlockNumber> unreached_objects(const SnapshotStreams& streams,
 }
 
 }  // namespace
+
+std::unordered_set<std::string_view> tracked_classes(const RuntimeModel& runtimes) {
+  std::unordered_set<std::string_view> classes;
+  for (const RuntimeClass& one : runtimes.classes) {
+    if (one.tracked != 0) classes.insert(one.name);
+  }
+  return classes;
+}
 
 bool has_collector(const SnapshotStreams& streams) {
   return slots_of(streams) != 0 || !streams.metadata->runtimes.classes.empty();

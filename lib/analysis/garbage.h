@@ -6,12 +6,20 @@
 // Neither a buffer in malloc that no such object leads to nor what else is in malloc is garbage.
 #pragma once
 
+#include <string_view>
+#include <unordered_set>
+
 #include "analysis/block_set.h"
 #include "analysis/reference_graph.h"
 #include "analysis/reference_streams.h"
 #include "analysis/snapshot_streams.h"
+#include "runtime/runtime_model.h"
 
 namespace heapsnap {
+
+// The names of classes of which the collector of a language runtime tracks objects; they live as
+// long as `runtimes`.
+std::unordered_set<std::string_view> tracked_classes(const RuntimeModel& runtimes);
 
 // Whether there may be garbage: whether there are slots or classes of objects.
 bool has_collector(const SnapshotStreams& streams);

@@ -10,6 +10,7 @@
 
 #include "analysis/block_facts.h"
 #include "analysis/dominators.h"
+#include "analysis/garbage.h"
 #include "analysis/owning_references.h"
 #include "analysis/owning_roots.h"
 #include "analysis/reachability.h"
@@ -22,61 +23,51 @@ namespace {
 constexpr uint32_t kNoChild = UINT32_MAX;
 constexpr uint32_t kNoRow = UINT32_MAX;
 
+// Whether objects of that type are instances of a class of the program's. What each language has
+// itself is as often on the way as what a program has made.
+bool is_instance(const BlockType& type) {
+  static constexpr std::string_view kOfPython[] = {"dict",
+                                                   "list",
+                                                   "tuple",
+                                                   "set",
+                                                   "frozenset",
+                                                   "cell",
+                                                   "method",
+                                                   "function",
+                                                   "generator",
+                                                   "coroutine",
+                                                   "frame",
+                                                   "traceback",
+                                                   "property",
+                                                   "weakref",
+                                                   "code",
+                                                   "module",
+                                                   "async_generator",
+                                                   "mappingproxy",
+                                                   "builtin_function_or_method",
+                                                   "getset_descriptor",
+                                                   "method-wrapper"};
+  if (is_class_object(type)) return false;
+  if (!type.builtin.empty()) return type.builtin == "OBJECT" || type.builtin == "STRUCT";
+  return std::find(std::begin(kOfPython), std::end(kOfPython), type.name) == std::end(kOfPython);
+}
+
 // What a cycle of objects is told by: an instance of a class of the program's, or else an object of
 // a language runtime, rather than a buffer of one.
-class Tellers {
- public:
-  Tellers(const SnapshotStreams& streams, const ReferenceStreams& references, BlockNumber blocks) {
-    const RuntimeModel& runtimes = streams.metadata->runtimes;
-    if (runtimes.classes.empty()) return;
-    std::unordered_set<std::string_view> objects;
-    for (const RuntimeClass& one : runtimes.classes) {
-      if (one.tracked != 0) objects.insert(one.name);
-    }
-    sets_.emplace_back(blocks);
-    sets_.emplace_back(blocks);
-    references.read_block_types([&](BlockNumber first, std::span<const TypeNumber> types) {
-      for (size_t i = 0; i < types.size() && first + i < blocks; ++i) {
-        if (types[i] >= references.types.size()) continue;
-        const BlockType& type = references.types[types[i]];
-        if (type.source != TypeSource::kRuntime || !objects.contains(type.name)) continue;
-        sets_[is_instance(type) ? 0 : 1].insert(static_cast<BlockNumber>(first + i));
-      }
-    });
-  }
-  std::span<const BlockSet> sets() const { return sets_; }
-
- private:
-  // What each language has itself is as often on the way as what a program has made.
-  static bool is_instance(const BlockType& type) {
-    static constexpr std::string_view kOfPython[] = {"dict",
-                                                     "list",
-                                                     "tuple",
-                                                     "set",
-                                                     "frozenset",
-                                                     "cell",
-                                                     "method",
-                                                     "function",
-                                                     "generator",
-                                                     "coroutine",
-                                                     "frame",
-                                                     "traceback",
-                                                     "property",
-                                                     "weakref",
-                                                     "code",
-                                                     "module",
-                                                     "async_generator",
-                                                     "mappingproxy",
-                                                     "builtin_function_or_method",
-                                                     "getset_descriptor",
-                                                     "method-wrapper"};
-    if (is_class_object(type)) return false;
-    if (!type.builtin.empty()) return type.builtin == "OBJECT" || type.builtin == "STRUCT";
-    return std::find(std::begin(kOfPython), std::end(kOfPython), type.name) == std::end(kOfPython);
-  }
-
-  std::vector<BlockSet> sets_;
-};
+std::vector<BlockSet> tellers_of_cycles(const RuntimeModel& runtimes,
+                                        const ReferenceStreams& references, BlockNumber blocks) {
+  const std::unordered_set<std::string_view> classes = tracked_classes(runtimes);
+  if (classes.empty()) return {};
+  const auto is_object = [&](const BlockType& type) {
+    return type.source == TypeSource::kRuntime && classes.contains(type.name);
+  };
+  std::vector<BlockSet> tellers;
+  tellers.push_back(blocks_of_types(references, blocks, [&](const BlockType& type) {
+    return is_object(type) && is_instance(type);
+  }));
+  tellers.push_back(blocks_of_types(references, blocks, is_object));
+  return tellers;
+}
 
 // The dominators of all blocks: those that no root leads to are below a place of their own.
 DominatorTree dominators_of_all(const SnapshotStreams& streams, const ReferenceStreams& references,
@@ -85,7 +76,7 @@ DominatorTree dominators_of_all(const SnapshotStreams& streams, const ReferenceS
   std::vector<Root> roots = checked_roots(references, graph.blocks());
   const std::vector<BlockNumber> rest =
       sources_of_rest(graph, reachable_blocks(graph, targets_of(roots)),
-                      Tellers(streams, references, graph.blocks()).sets());
+                      tellers_of_cycles(streams.metadata->runtimes, references, graph.blocks()));
   std::vector<BlockNumber> starts = meant_targets(roots, references.places, threads);
   starts.insert(starts.end(), rest.begin(), rest.end());
   graph.release();
