@@ -1,9 +1,9 @@
-// The nodes of containers (container_storage.h), followed by the references between blocks.
-#include <algorithm>
-#include <array>
-#include <span>
+#include "references/container_nodes.h"
 
-#include "references/container_storage.h"
+#include <algorithm>
+#include <utility>
+
+#include "references/side_work.h"
 
 namespace heapsnap {
 
@@ -13,49 +13,143 @@ namespace {
 constexpr uint64_t kListNodeBytes = 24;
 constexpr uint64_t kHashNodeBytes = 16;
 
+constexpr uint64_t kLooksTogether = 4096;
+// For less, no other thread is started.
+constexpr uint64_t kManyNodes = 1 << 16;
+// Trees of many nodes are followed in so many parts, or a few more.
+constexpr size_t kSubtrees = 256;
+
+bool is_large_tree(const NodeContainer& container) {
+  return container.nodes == StorageKind::kTreeNode && container.count >= kManyNodes;
+}
+
+class ContainerWalks {
+ public:
+  ContainerWalks(NodeSource& source, const StartThread& start,
+                 const std::function<void(const NodeSet&, StorageKind)>& mark)
+      : source_(source), start_(start), mark_(mark), walks_{NodeWalk(source), NodeWalk(source)} {}
+
+  // All but large trees, each on either thread.
+  void follow(std::span<const NodeContainer> containers) {
+    constexpr size_t kParts = 256;
+    const size_t together = containers.size() / kParts + 1;
+    uint64_t nodes = 0;
+    for (const NodeContainer& one : containers) nodes += std::min(one.count, kManyNodes);
+    std::atomic<size_t> next = 0;
+    on_both(nodes >= kManyNodes ? start_ : StartThread(), [&](NodeWalk& walk) {
+      for (size_t first = 0; (first = next.fetch_add(together)) < containers.size();) {
+        const size_t count = std::min(together, containers.size() - first);
+        for (const NodeContainer& one : containers.subspan(first, count)) {
+          if (source_.limit().is_reached()) return;
+          if (is_large_tree(one)) continue;
+          walk.begin(one);
+          if (walk.follow(one)) mark_(walk.nodes(), one.nodes);
+        }
+      }
+    });
+  }
+  // Its first levels, then what lies below these on either thread.
+  void follow_large_tree(const NodeContainer& tree) {
+    for (NodeWalk& walk : walks_) walk.begin(tree);
+    const auto root = walks_[0].root_of(tree);
+    if (!root) return;
+    LargeArray<NodeWalk::Below> level;
+    level.push_back(*root);
+    if (!walks_[0].follow_tree(tree, level, kSubtrees)) return;
+    std::atomic<size_t> next = 0;
+    std::atomic<bool> is_tree = true;
+    on_both(level.empty() ? StartThread() : start_, [&](NodeWalk& walk) {
+      for (size_t i = 0; is_tree && (i = next++) < level.size();) {
+        if (!walk.follow_below(tree, level[i])) is_tree = false;
+      }
+    });
+    const uint64_t nodes = walks_[0].nodes().added() + walks_[1].nodes().added();
+    if (!is_tree || nodes != tree.count || !(walks_[0].has_last() || walks_[1].has_last())) return;
+    on_both(start_, [&](NodeWalk& walk) { mark_(walk.nodes(), tree.nodes); });
+  }
+
+ private:
+  template <typename Work>
+  void on_both(const StartThread& start, Work work) {
+    SideWork other(start, [&] { work(walks_[1]); });
+    work(walks_[0]);
+    other.finish();
+  }
+
+  NodeSource& source_;
+  const StartThread& start_;
+  const std::function<void(const NodeSet&, StorageKind)>& mark_;
+  std::array<NodeWalk, 2> walks_;
+};
+
 }  // namespace
 
-void ContainerStorage::follow_containers(const BlockEdges& edges) {
-  // In the order of addresses, so that pages are read once: most of these are none.
-  std::stable_sort(containers_.begin(), containers_.end(),
-                   [](const Container& a, const Container& b) { return a.first < b.first; });
-  std::erase_if(containers_, [this](const Container& one) { return !leads_back(one); });
-  most_pages_ += cache_.pages_read();
-  if (edges.is_cut_off()) return;
-  for (const Container& container : containers_) {
-    nodes_.truncate(0);
-    if (!may_go_on()) return;
-    if (!follow_container(edges, container)) continue;
-    for (const BlockNumber node : nodes_) mark(node, container.nodes);
+void follow_containers(NodeSource& source, std::span<const NodeContainer> containers,
+                       const StartThread& start,
+                       const std::function<void(const NodeSet&, StorageKind)>& mark) {
+  ContainerWalks walks(source, start, mark);
+  walks.follow(containers);
+  for (const NodeContainer& one : containers) {
+    if (source.limit().is_reached()) return;
+    if (is_large_tree(one)) walks.follow_large_tree(one);
   }
 }
 
-// Whether the nodes at the ends of what is taken for a container lead back to it.
-bool ContainerStorage::leads_back(const Container& container) {
-  if (container.nodes == StorageKind::kHashNode) return true;
-  const auto back = cache_.word(Address(container.first) + kWordBytes, kWordBytes);
-  if (back != container.header) return false;
-  return container.nodes != StorageKind::kListNode ||
-         cache_.word(Address(container.last), kWordBytes) == container.header;
+uint64_t LookLimit::take(uint64_t wanted) {
+  uint64_t left = left_;
+  uint64_t taken = 0;
+  do {
+    taken = std::min(left, wanted);
+  } while (!left_.compare_exchange_weak(left, left - taken));
+  if (taken == 0) reach();
+  return is_reached() ? 0 : taken;
 }
 
-BlockNumber ContainerStorage::block_at(uint64_t address, uint64_t bytes) {
-  const auto place = map_.find(address, hint_);
-  const bool is_room = place && place->offset == 0 && map_.usable(Address(address), hint_) >= bytes;
+bool NodeSource::read(Address from, std::span<std::byte> bytes) {
+  const std::lock_guard lock(reading_);
+  if (cache_.pages_read() >= most_pages_) {
+    limit_.reach();
+    return false;
+  }
+  return cache_.read(from, bytes) == bytes.size();
+}
+
+void NodeWalk::begin(const NodeContainer& container) {
+  nodes_.clear();
+  const bool is_tree = container.nodes == StorageKind::kTreeNode;
+  last_ = is_tree ? block_at(container.last, kTreeNodeBytes) : kNoBlock;
+  has_last_ = false;
+}
+
+bool NodeWalk::follow(const NodeContainer& container) {
+  switch (container.nodes) {
+    case StorageKind::kListNode: return follow_list(container);
+    case StorageKind::kTreeNode: return follow_whole_tree(container);
+    case StorageKind::kHashNode: return follow_chain(container);
+    default: return false;
+  }
+}
+
+BlockNumber NodeWalk::block_at(uint64_t address, uint64_t bytes) {
+  const BlockMap& map = source_.map();
+  const auto place = map.find(address, hint_);
+  const bool is_room = place && place->offset == 0 && map.usable(Address(address), hint_) >= bytes;
   return is_room ? place->block : kNoBlock;
 }
 
-bool ContainerStorage::add_node(BlockNumber block) {
-  if (block >= map_.first_slot() || !may_go_on()) return false;
-  --nodes_left_;
-  nodes_.push_back(block);
+bool NodeWalk::add(BlockNumber block) {
+  if (block >= source_.map().first_slot()) return false;
+  if (looks_ == 0) looks_ = source_.limit().take(kLooksTogether);
+  if (looks_ == 0) return false;
+  --looks_;
+  nodes_.add(block);
   return true;
 }
 
-ContainerStorage::NodeLinks ContainerStorage::links_of(const BlockEdges& edges, BlockNumber block) {
-  NodeLinks links;
+NodeWalk::Links NodeWalk::links_of(BlockNumber block) {
+  Links links;
   links.fill(kNoBlock);
-  edges.each(block, edges_hint_, [&links](uint32_t offset, BlockNumber target) {
+  source_.edges().each(block, edges_hint_, [&links](uint32_t offset, BlockNumber target) {
     if (offset >= links.size()) return false;
     links[offset] = target;
     return true;
@@ -63,88 +157,96 @@ ContainerStorage::NodeLinks ContainerStorage::links_of(const BlockEdges& edges, 
   return links;
 }
 
-bool ContainerStorage::follow_container(const BlockEdges& edges, const Container& container) {
-  switch (container.nodes) {
-    case StorageKind::kListNode:
-      return follow_list(edges, block_at(container.first, kListNodeBytes), container);
-    case StorageKind::kTreeNode:
-      return follow_tree(edges, block_at(container.first, kTreeNodeBytes), container);
-    case StorageKind::kHashNode:
-      return follow_chain(edges, block_at(container.first, kHashNodeBytes), container);
-    default: return false;
-  }
-}
-
 // | next | previous | element |, in a ring with the container.
-bool ContainerStorage::follow_list(const BlockEdges& edges, BlockNumber first,
-                                   const Container& container) {
+bool NodeWalk::follow_list(const NodeContainer& list) {
   BlockNumber previous = kNoBlock;
-  BlockNumber at = first;
-  for (uint64_t i = 0; i < container.count; ++i) {
-    if (at == kNoBlock || !add_node(at)) return false;
-    const NodeLinks links = links_of(edges, at);
+  BlockNumber at = block_at(list.first, kListNodeBytes);
+  for (uint64_t i = 0; i < list.count; ++i) {
+    if (at == kNoBlock || !add(at)) return false;
+    const Links links = links_of(at);
     if (i != 0 && links[1] != previous) return false;
     previous = at;
     at = links[0];
   }
-  return previous == block_at(container.last, kListNodeBytes);
+  return previous == block_at(list.last, kListNodeBytes);
 }
 
 // | next | element |, and nothing after the last.
-bool ContainerStorage::follow_chain(const BlockEdges& edges, BlockNumber first,
-                                    const Container& container) {
+bool NodeWalk::follow_chain(const NodeContainer& chain) {
   BlockNumber last = kNoBlock;
-  BlockNumber at = first;
-  for (uint64_t i = 0; i < container.count; ++i) {
-    if (at == kNoBlock || !add_node(at)) return false;
+  BlockNumber at = block_at(chain.first, kHashNodeBytes);
+  for (uint64_t i = 0; i < chain.count; ++i) {
+    if (at == kNoBlock || !add(at)) return false;
     last = at;
-    at = links_of(edges, at)[0];
+    at = links_of(at)[0];
   }
-  return last != kNoBlock && cache_.word(map_.address_of(last), kWordBytes) == uint64_t{0};
+  if (last == kNoBlock) return false;
+  uint64_t next = 0;
+  return source_.read(source_.map().address_of(last),
+                      std::as_writable_bytes(std::span(&next, 1))) &&
+         next == 0;
 }
 
 // | colour | parent | left | right | element |; the container is the parent of the root.
-bool ContainerStorage::follow_tree(const BlockEdges& edges, BlockNumber first,
-                                   const Container& container) {
-  struct Below {
-    BlockNumber node;
-    BlockNumber parent;
-  };
-  const BlockNumber last = block_at(container.last, kTreeNodeBytes);
-  if (first == kNoBlock || last == kNoBlock) return false;
-  LargeArray<Below> waiting;
-  waiting.push_back({first, kNoBlock});
-  bool has_last = false;
-  while (!waiting.empty()) {
-    const Below next = waiting.back();
-    waiting.pop_back();
-    if (nodes_.size() == container.count || !add_node(next.node)) return false;
-    const NodeLinks links = links_of(edges, next.node);
-    const uint8_t marks = tree_node(links, next.node, next.parent, container.header);
-    if (marks == 0) return false;
-    if ((marks & kHasLeft) != 0) waiting.push_back({links[2], next.node});
-    if ((marks & kHasRight) != 0) waiting.push_back({links[3], next.node});
-    if (next.node == last) has_last = (marks & kHasRight) == 0;
-  }
-  return has_last && nodes_.size() == container.count;
+std::optional<NodeWalk::Below> NodeWalk::root_of(const NodeContainer& tree) {
+  const BlockNumber first = block_at(tree.first, kTreeNodeBytes);
+  if (first == kNoBlock || last_ == kNoBlock) return std::nullopt;
+  return Below{first, kNoBlock};
 }
 
-uint8_t ContainerStorage::tree_node(const NodeLinks& links, BlockNumber block, BlockNumber parent,
-                                    uint64_t header) {
-  uint8_t marks = tree_nodes_[block];
-  if (parent == kNoBlock || marks == 0) {
-    const Address address = map_.address_of(block);
+bool NodeWalk::follow_whole_tree(const NodeContainer& tree) {
+  const auto root = root_of(tree);
+  return root && follow_below(tree, *root) && has_last_ && nodes_.added() == tree.count;
+}
+
+bool NodeWalk::follow_tree(const NodeContainer& tree, LargeArray<Below>& level, size_t enough) {
+  LargeArray<Below> next;
+  while (!level.empty() && level.size() < enough) {
+    next.truncate(0);
+    for (const Below& one : level) {
+      if (!visit(tree, one, next)) return false;
+    }
+    std::swap(level, next);
+  }
+  return true;
+}
+
+bool NodeWalk::follow_below(const NodeContainer& tree, const Below& subtree) {
+  waiting_.truncate(0);
+  waiting_.push_back(subtree);
+  while (!waiting_.empty()) {
+    const Below next = waiting_.back();
+    waiting_.pop_back();
+    if (!visit(tree, next, waiting_)) return false;
+  }
+  return true;
+}
+
+bool NodeWalk::visit(const NodeContainer& tree, const Below& next, LargeArray<Below>& children) {
+  if (nodes_.added() == tree.count || !add(next.node)) return false;
+  const Links links = links_of(next.node);
+  const uint8_t marks = tree_marks(links, next, tree.header);
+  if (marks == 0) return false;
+  if ((marks & kHasLeft) != 0) children.push_back({links[2], next.node});
+  if ((marks & kHasRight) != 0) children.push_back({links[3], next.node});
+  if (next.node == last_) has_last_ = (marks & kHasRight) == 0;
+  return true;
+}
+
+uint8_t NodeWalk::tree_marks(const Links& links, const Below& node, uint64_t header) {
+  uint8_t marks = source_.tree_marks(node.node);
+  if (node.parent == kNoBlock || marks == 0) {
+    const Address address = source_.map().address_of(node.node);
     std::array<uint64_t, 4> words{};
-    const auto bytes = std::as_writable_bytes(std::span(words));
-    if (map_.usable(address, hint_) < kTreeNodeBytes ||
-        cache_.read(address, bytes) != bytes.size() || (words[0] & UINT32_MAX) > 1 ||
-        (parent == kNoBlock && words[1] != header)) {
+    if (source_.map().usable(address, hint_) < kTreeNodeBytes ||
+        !source_.read(address, std::as_writable_bytes(std::span(words))) ||
+        (words[0] & UINT32_MAX) > 1 || (node.parent == kNoBlock && words[1] != header)) {
       return 0;
     }
     marks = static_cast<uint8_t>(kMayBeTreeNode | (words[2] != 0 ? kHasLeft : 0) |
                                  (words[3] != 0 ? kHasRight : 0));
   }
-  const bool is_node = (parent == kNoBlock || links[1] == parent) &&
+  const bool is_node = (node.parent == kNoBlock || links[1] == node.parent) &&
                        ((marks & kHasLeft) != 0) == (links[2] != kNoBlock) &&
                        ((marks & kHasRight) != 0) == (links[3] != kNoBlock);
   return is_node ? marks : 0;

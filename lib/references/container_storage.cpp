@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <optional>
-#include <string_view>
 
 #include "base/file_name.h"
 #include "references/block_slack.h"
@@ -15,46 +15,20 @@ namespace {
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kTextInString = 16;  // bytes that a std::string has room for itself
 constexpr unsigned kTextWidths = 3;     // of a character: 1, 2 and 4 bytes
+constexpr uint64_t kLooksABlock = 4;
 // Floating-point 1.0, the load factor that nobody changes.
 constexpr uint64_t kLoadFactor = 0x3f800000;
 
 }  // namespace
 
-StorageKind text_of(uint64_t character_bytes) {
-  switch (character_bytes) {
-    case 2: return StorageKind::kText16;
-    case 4: return StorageKind::kText32;
-    default: return StorageKind::kText;
-  }
-}
-
-const char* to_string(StorageKind kind) {
-  switch (kind) {
-    case StorageKind::kNone: break;
-    case StorageKind::kTreeNode: return "std::map/set node";
-    case StorageKind::kListNode: return "std::list node";
-    case StorageKind::kHashNode: return "std::unordered_map/set node";
-    case StorageKind::kHashBuckets: return "std::unordered_map/set buckets";
-    case StorageKind::kDequeMap: return "std::deque map";
-    case StorageKind::kDequeBuffer: return "std::deque buffer";
-    case StorageKind::kText: return "std::string characters";
-    case StorageKind::kText16: return "std::u16string characters";
-    case StorageKind::kText32: return "std::wstring/u32string characters";
-    case StorageKind::kArray: return "std::vector storage";
-    case StorageKind::kStreamBuffer: return "std::filebuf buffer";
-  }
-  return "unknown";
-}
-
 ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
     : target_(target),
       map_(map),
       cache_(target.memory()),
+      limit_(kLooksABlock * (uint64_t{map.blocks()} + 1)),
       kinds_(map.blocks()),
       tree_nodes_(map.blocks()),
       texts_(map.blocks()) {
-  constexpr uint64_t kLooksABlock = 4;
-  nodes_left_ = kLooksABlock * (uint64_t{map.blocks()} + 1);
   for (const AddressRange& range : map.memory()) most_pages_ += range.size() / kPageBytes + 2;
 }
 
@@ -67,9 +41,12 @@ bool ContainerStorage::is_wanted(const LoadedModules& modules, Machine machine) 
 }
 
 void ContainerStorage::mark(BlockNumber block, StorageKind kind) {
-  uint8_t& known = kinds_[block];
+  const std::atomic_ref<uint8_t> known(kinds_[block]);
   const auto number = static_cast<uint8_t>(kind);
-  if (known == 0 || number < known) known = number;
+  uint8_t before = known.load(std::memory_order_relaxed);
+  while ((before == 0 || number < before) &&
+         !known.compare_exchange_weak(before, number, std::memory_order_relaxed)) {
+  }
 }
 
 bool ContainerStorage::is_filled(uint64_t address, uint64_t bytes) {
@@ -129,7 +106,7 @@ void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
 
 // Nodes of trees look like lists whose length is their key: there can be as many as blocks. Most
 // are told by words that are at hand, so that leads_back() need not read them again.
-void ContainerStorage::add_container(const WordInMemory& word, const Container& container) {
+void ContainerStorage::add_container(const WordInMemory& word, const NodeContainer& container) {
   if (word.is_contradicted(container.first + kWordBytes, container.header)) return;
   if (container.nodes == StorageKind::kListNode &&
       word.is_contradicted(container.last, container.header)) {
@@ -210,18 +187,39 @@ void ContainerStorage::look_at_stream(const WordInMemory& word, BlockNumber bloc
   }
 }
 
-void ContainerStorage::follow(const BlockEdges& edges) {
+void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start) {
   if (target_.process().swap == 0) {
     check_texts();
-    follow_containers(edges);
+    follow_nodes(edges, start);
     follow_deques();
     if (!may_go_on()) forget_nodes();
   }
   containers_.clear();
   deques_.clear();
-  nodes_.release();
   texts_.release();
   tree_nodes_.release();
+}
+
+void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& start) {
+  // In the order of addresses, so that pages are read once: most of these are none.
+  std::stable_sort(containers_.begin(), containers_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::erase_if(containers_, [this](const NodeContainer& one) { return !leads_back(one); });
+  most_pages_ += cache_.pages_read();
+  if (edges.is_cut_off()) return;
+  NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_pages_, limit_);
+  follow_containers(source, containers_, start, [this](const NodeSet& nodes, StorageKind kind) {
+    nodes.each([this, kind](BlockNumber node) { mark(node, kind); });
+  });
+}
+
+// Whether the nodes at the ends of what is taken for a container lead back to it.
+bool ContainerStorage::leads_back(const NodeContainer& container) {
+  if (container.nodes == StorageKind::kHashNode) return true;
+  const auto back = cache_.word(Address(container.first) + kWordBytes, kWordBytes);
+  if (back != container.header) return false;
+  return container.nodes != StorageKind::kListNode ||
+         cache_.word(Address(container.last), kWordBytes) == container.header;
 }
 
 void ContainerStorage::follow_deques() {
@@ -229,11 +227,11 @@ void ContainerStorage::follow_deques() {
   std::stable_sort(deques_.begin(), deques_.end(),
                    [](const Deque& a, const Deque& b) { return a.first < b.first; });
   for (const Deque& deque : deques_) {
-    nodes_.truncate(0);
+    buffers_.clear();
     if (!may_go_on()) return;
     if (!follow_deque(deque)) continue;
     mark(deque.map, StorageKind::kDequeMap);
-    for (const BlockNumber buffer : nodes_) mark(buffer, StorageKind::kDequeBuffer);
+    for (const BlockNumber buffer : buffers_) mark(buffer, StorageKind::kDequeBuffer);
   }
 }
 
@@ -299,15 +297,14 @@ bool ContainerStorage::has_addresses(const AddressRange& range) {
 bool ContainerStorage::follow_deque(const Deque& deque) {
   uint64_t buffer = 0;
   for (uint64_t i = 0; i < deque.count; ++i) {
-    if (nodes_left_ == 0) return false;
-    --nodes_left_;
+    if (limit_.take(1) == 0) return false;
     const auto word = cache_.word(Address(deque.first) + i * kWordBytes, kWordBytes);
     if (!word) return false;
     buffer = *word;
     const auto place = map_.find(buffer, hint_);
     if (!place || place->offset != 0 || !is_filled(buffer, deque.buffer_bytes)) return false;
     if (i == 0 && buffer != deque.first_buffer) return false;
-    nodes_.push_back(place->block);
+    buffers_.push_back(place->block);
   }
   return buffer == deque.last_buffer;
 }

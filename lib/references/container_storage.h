@@ -31,33 +31,15 @@
 #include "base/large_memory.h"
 #include "references/block_edges.h"
 #include "references/block_map.h"
+#include "references/container_nodes.h"
 #include "references/loaded_modules.h"
+#include "references/piece_pipeline.h"
 #include "references/reference.h"
+#include "references/storage_kind.h"
 #include "target/page_cache.h"
 #include "target/target.h"
 
 namespace heapsnap {
-
-// By how much is verified: what comes first is preferred.
-enum class StorageKind : uint8_t {
-  kNone = 0,
-  kTreeNode = 1,
-  kListNode = 2,
-  kHashNode = 3,
-  kHashBuckets = 4,
-  kDequeMap = 5,
-  kDequeBuffer = 6,
-  kText = 7,
-  kText16 = 8,
-  kText32 = 9,
-  kArray = 10,
-  kStreamBuffer = 11,
-};
-inline constexpr int kStorageKindCount = 12;
-
-const char* to_string(StorageKind kind);  // "std::vector storage", ...
-// Of characters of 1, 2 or 4 bytes.
-StorageKind text_of(uint64_t character_bytes);
 
 // Bytes that lie one after the other, with a word among them.
 struct WordInMemory {
@@ -119,7 +101,8 @@ class ContainerStorage {
     }
   }
   // After the last one. `edges` is sealed: the references of all blocks that the words were of.
-  void follow(const BlockEdges& edges);
+  // `start`: for nodes, beside this thread; empty for none.
+  void follow(const BlockEdges& edges, const StartThread& start = {});
 
   StorageKind kind(BlockNumber block) const { return static_cast<StorageKind>(kinds_[block]); }
   // The kinds of all blocks, StorageKind each; the last thing to ask for.
@@ -131,23 +114,6 @@ class ContainerStorage {
   // Shorter ones lie in the std::string: of 16 bytes.
   static constexpr uint64_t kShortestText = 4;
   static constexpr size_t kMostContainers = 1 << 20;
-  // In a node of a tree: | colour | parent | left | right |.
-  static constexpr uint64_t kParentAt = 8;
-  static constexpr uint64_t kTreeNodeBytes = 40;  // at least
-  // Of a block that may be one, as the scan saw it: which of its children are not null.
-  static constexpr uint8_t kMayBeTreeNode = 1;
-  static constexpr uint8_t kHasLeft = 2;
-  static constexpr uint8_t kHasRight = 4;
-
-  struct Container {
-    StorageKind nodes = StorageKind::kNone;
-    uint64_t header = 0;  // address of the word that leads to the first node
-    uint64_t first = 0;
-    uint64_t last = 0;
-    uint64_t count = 0;
-  };
-  // Of a block: what its first words lead to; kNoBlock where that is no block's first byte.
-  using NodeLinks = std::array<BlockNumber, 4>;
   // Its buffers are `buffer_bytes` each; words of the map from `first` on, `count` of them, hold
   // them.
   struct Deque {
@@ -165,7 +131,7 @@ class ContainerStorage {
   };
 
   bool may_count_blocks(uint64_t word) const { return word != 0 && word <= map_.blocks(); }
-  void add_container(const WordInMemory& word, const Container& container);
+  void add_container(const WordInMemory& word, const NodeContainer& container);
   void look_at_array(const WordInMemory& word, BlockNumber block, uint64_t end_of_capacity);
   void look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size, uint64_t capacity);
   void look_at_lists(const WordInMemory& word, uint64_t third);
@@ -182,41 +148,28 @@ class ContainerStorage {
   // Whether a word of it leads to a block.
   bool has_addresses(const AddressRange& range);
   bool is_text(Address begin, uint64_t size, uint32_t width);
-  bool may_go_on() const { return nodes_left_ != 0 && cache_.pages_read() < most_pages_; }
+  bool may_go_on() const { return !limit_.is_reached() && cache_.pages_read() < most_pages_; }
   void forget_nodes();
   bool follow_deque(const Deque& deque);
-  bool leads_back(const Container& container);
-  void follow_containers(const BlockEdges& edges);
+  bool leads_back(const NodeContainer& container);
+  void follow_nodes(const BlockEdges& edges, const StartThread& start);
   void follow_deques();
-  bool follow_container(const BlockEdges& edges, const Container& container);
-  bool follow_list(const BlockEdges& edges, BlockNumber first, const Container& container);
-  bool follow_tree(const BlockEdges& edges, BlockNumber first, const Container& container);
-  bool follow_chain(const BlockEdges& edges, BlockNumber first, const Container& container);
-  // The block that begins there and has room for so many bytes; kNoBlock if none does.
-  BlockNumber block_at(uint64_t address, uint64_t bytes);
-  // Adds a block to nodes_; false where it costs too much.
-  bool add_node(BlockNumber block);
-  NodeLinks links_of(const BlockEdges& edges, BlockNumber block);
-  // Marks of the tree's node with this parent, from memory where the scan saw too little; 0 for
-  // none. `parent`: kNoBlock for the root, whose parent is the container.
-  uint8_t tree_node(const NodeLinks& links, BlockNumber block, BlockNumber parent, uint64_t header);
 
   Target& target_;
   const BlockMap& map_;
   PageCache cache_;
   uint64_t most_pages_ = 0;  // to read again
-  // To look at: a block is a node of one container; some are followed that are none.
-  uint64_t nodes_left_ = 0;
+  // A block is a node of one container; some are followed that are none.
+  LookLimit limit_;
   bool is_on_stack_ = false;
   BlockMap::Hint hint_;
-  BlockEdges::Hint edges_hint_;
   LargeArray<uint8_t> kinds_;       // of each block
-  LargeArray<uint8_t> tree_nodes_;  // of each block: the marks above
+  LargeArray<uint8_t> tree_nodes_;  // of each block: TreeMark bits
   LargeArray<Text> texts_;          // of each block; of size 0: none
   bool has_texts_ = false;
-  std::vector<Container> containers_;
+  std::vector<NodeContainer> containers_;
   std::vector<Deque> deques_;
-  LargeArray<BlockNumber> nodes_;  // of the container that is followed
+  std::vector<BlockNumber> buffers_;  // of the deque that is followed
 };
 
 }  // namespace heapsnap

@@ -224,7 +224,7 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   const bool has_sizes = debug_types_->is_wanted();
   if (has_sizes) sizes_.emplace(helper_thread(), [this] { edges_->keep_sizes(*map_); });
   if (storage_) {
-    storage_->follow(*edges_);
+    storage_->follow(*edges_, helper_thread());
     storage_of_block_ = storage_->take_kinds();
     storage_.reset();
   }

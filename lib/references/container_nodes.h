@@ -1,0 +1,151 @@
+// The nodes of containers (container_storage.h), followed by the references between blocks from
+// where a container leads, on two threads.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+
+#include "base/address.h"
+#include "base/large_memory.h"
+#include "references/block_edges.h"
+#include "references/block_map.h"
+#include "references/node_set.h"
+#include "references/piece_pipeline.h"
+#include "references/reference.h"
+#include "references/storage_kind.h"
+#include "target/page_cache.h"
+
+namespace heapsnap {
+
+// What is taken for a container until its nodes say so.
+struct NodeContainer {
+  StorageKind nodes = StorageKind::kNone;
+  uint64_t header = 0;  // address of the word that leads to the first node
+  uint64_t first = 0;
+  uint64_t last = 0;
+  uint64_t count = 0;
+};
+
+// In a node of a tree: | colour | parent | left | right |.
+inline constexpr uint64_t kParentAt = 8;
+inline constexpr uint64_t kTreeNodeBytes = 40;  // at least
+
+// Of a block that may be such a node, as its words were seen: which of its children are not null.
+enum TreeMark : uint8_t { kMayBeTreeNode = 1, kHasLeft = 2, kHasRight = 4 };
+
+// At how much may be looked, by any thread.
+class LookLimit {
+ public:
+  explicit LookLimit(uint64_t looks) : left_(looks) {}
+
+  // So many looks, or as many as are left; 0 from then on when there are none.
+  uint64_t take(uint64_t wanted);
+  void give_back(uint64_t looks) { left_ += looks; }
+  // No more looks.
+  void reach() { is_reached_.store(true, std::memory_order_relaxed); }
+  bool is_reached() const { return is_reached_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> left_;
+  std::atomic<bool> is_reached_ = false;
+};
+
+// What is known of the blocks that may be nodes. Any thread may ask.
+class NodeSource {
+ public:
+  // All outlive this. `tree_marks`: of each block. Pages are read again until `cache` has read
+  // `most_pages`.
+  NodeSource(const BlockMap& map, const BlockEdges& edges, std::span<const uint8_t> tree_marks,
+             PageCache& cache, uint64_t most_pages, LookLimit& limit)
+      : map_(map),
+        edges_(edges),
+        tree_marks_(tree_marks),
+        cache_(cache),
+        most_pages_(most_pages),
+        limit_(limit) {}
+
+  const BlockMap& map() const { return map_; }
+  const BlockEdges& edges() const { return edges_; }
+  uint8_t tree_marks(BlockNumber block) const { return tree_marks_[block]; }
+  LookLimit& limit() { return limit_; }
+  // From the target's memory; false where not all of it can be read, or too much was.
+  bool read(Address from, std::span<std::byte> bytes);
+
+ private:
+  const BlockMap& map_;
+  const BlockEdges& edges_;
+  std::span<const uint8_t> tree_marks_;
+  std::mutex reading_;
+  PageCache& cache_;
+  uint64_t most_pages_;
+  LookLimit& limit_;
+};
+
+// Of one thread, in cache lines of its own: the nodes of one container after the other.
+class alignas(64) NodeWalk {
+ public:
+  explicit NodeWalk(NodeSource& source) : source_(source), nodes_(source.map().blocks()) {}
+  NodeWalk(const NodeWalk&) = delete;
+  NodeWalk& operator=(const NodeWalk&) = delete;
+  ~NodeWalk() { source_.limit().give_back(looks_); }
+
+  // A node of a tree that is still to be looked at. `parent`: kNoBlock for the root, whose parent
+  // is the container.
+  struct Below {
+    BlockNumber node = kNoBlock;
+    BlockNumber parent = kNoBlock;
+  };
+
+  // Forgets the nodes of the container before.
+  void begin(const NodeContainer& container);
+  // After begin(): follows all nodes; whether they are those of this container.
+  bool follow(const NodeContainer& container);
+  // The same of a tree, a part at a time: adds the nodes of `level` and puts their children in their
+  // place, until there are none, or `enough`. False for what is no such tree.
+  bool follow_tree(const NodeContainer& tree, LargeArray<Below>& level, size_t enough);
+  bool follow_below(const NodeContainer& tree, const Below& subtree);
+  // The root of a tree whose root and last node are blocks.
+  std::optional<Below> root_of(const NodeContainer& tree);
+  // Whether the last node of a tree was among its nodes, with nothing behind it.
+  bool has_last() const { return has_last_; }
+
+  const NodeSet& nodes() const { return nodes_; }
+
+ private:
+  // Of a block: what its first words lead to; kNoBlock where that is no block's first byte.
+  using Links = std::array<BlockNumber, 4>;
+
+  // The block that begins there and has room for so many bytes; kNoBlock if none does.
+  BlockNumber block_at(uint64_t address, uint64_t bytes);
+  // Adds a block to the nodes; false where it costs too much.
+  bool add(BlockNumber block);
+  Links links_of(BlockNumber block);
+  bool follow_list(const NodeContainer& list);
+  bool follow_chain(const NodeContainer& chain);
+  bool follow_whole_tree(const NodeContainer& tree);
+  bool visit(const NodeContainer& tree, const Below& next, LargeArray<Below>& children);
+  // TreeMark bits of a node, from memory where the scan saw too little; 0 for none.
+  uint8_t tree_marks(const Links& links, const Below& node, uint64_t header);
+
+  NodeSource& source_;
+  BlockMap::Hint hint_;
+  BlockEdges::Hint edges_hint_;
+  uint64_t looks_ = 0;  // taken from the limit, not yet used
+  NodeSet nodes_;
+  LargeArray<Below> waiting_;
+  BlockNumber last_ = kNoBlock;  // node of the tree
+  bool has_last_ = false;
+};
+
+// Follows containers; `mark` gets the nodes of those that are what they were taken for, on either
+// thread. `start`: empty for no other thread.
+void follow_containers(NodeSource& source, std::span<const NodeContainer> containers,
+                       const StartThread& start,
+                       const std::function<void(const NodeSet&, StorageKind)>& mark);
+
+}  // namespace heapsnap

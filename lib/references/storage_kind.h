@@ -1,0 +1,29 @@
+// What a block is to the container of libstdc++ that keeps its elements in it.
+#pragma once
+
+#include <cstdint>
+
+namespace heapsnap {
+
+// By how much is verified: what comes first is preferred.
+enum class StorageKind : uint8_t {
+  kNone = 0,
+  kTreeNode = 1,
+  kListNode = 2,
+  kHashNode = 3,
+  kHashBuckets = 4,
+  kDequeMap = 5,
+  kDequeBuffer = 6,
+  kText = 7,
+  kText16 = 8,
+  kText32 = 9,
+  kArray = 10,
+  kStreamBuffer = 11,
+};
+inline constexpr int kStorageKindCount = 12;
+
+const char* to_string(StorageKind kind);  // "std::vector storage", ...
+// Of characters of 1, 2 or 4 bytes.
+StorageKind text_of(uint64_t character_bytes);
+
+}  // namespace heapsnap
