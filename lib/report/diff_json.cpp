@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "report/diff_report.h"
 #include "report/json_writer.h"
@@ -136,10 +135,8 @@ void write_snapshot(JsonWriter& json, const DiffSnapshot& snapshot, const std::s
 bool DiffReportInput::is_past_bound() const {
   if (!bound) return false;
   const DiffRow& row = measured();
-  const auto first = std::find_if(row.values.begin(), row.values.end(),
-                                  [](const auto& value) { return value.has_value(); });
-  if (first == row.values.end()) return false;
-  return bound->is_past(static_cast<double>((*first)->bytes), row.growth);
+  if (row.values.empty() || !row.values.front()) return false;
+  return bound->is_past(static_cast<double>(row.values.front()->bytes), row.growth);
 }
 
 void print_json_diff(Writer& out, const DiffReportInput& input) {

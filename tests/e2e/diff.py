@@ -263,13 +263,18 @@ def lacks(heapsnap, folder, holder, _):
     assert "owners, types and leaks:" in words and f"heapsnap attach --references yes {pid}" in words, text
     assert "call stacks:" in words and f"heapsnap inject {pid}" in words and "Growth by size" in words, text
     why = run(heapsnap, "diff", old, middle, "--by", "owner", "--fail-on-growth", "1%", code=5)
-    assert "fewer than two" in why, why
+    assert "by owner why: the last snapshot does not tell it" in " ".join(why.split()), why
     # With a third one, by the two that say it.
     partly = json.loads(run(heapsnap, "diff", old, middle, new, "-j"))
     owners = section_of(partly, "owner")
     assert owners["comparable"] and owners["steps"] == 1, owners
     assert all(row["bytes"][1] == -1 for row in owners["rows"]), owners
     assert "in some of the snapshots" in " ".join(run(heapsnap, "diff", old, middle, new).split())
+    # Growth that the first or the last one does not tell is within no bound.
+    run(heapsnap, "diff", old, middle, new, "--by", "owner", "--fail-on-growth", "1%", code=1)
+    for snapshots, missing in (((old, new, middle), "last"), ((middle, old, new), "first")):
+        why = run(heapsnap, "diff", *snapshots, "--by", "owner", "--fail-on-growth", "10000%", code=5)
+        assert f"the {missing} snapshot does not tell it" in " ".join(why.split()), why
 
 
 def core(heapsnap, folder, holder, _):

@@ -103,13 +103,16 @@ void check_snapshots_to_compare(const std::vector<std::string>& words) {
   for (const std::string& word : words) open_snapshot(word, "diff");
 }
 
-// A bound on what cannot be compared would never be reached.
+// Growth that the first or the last snapshot does not tell would pass for none.
 void require_measured(const DiffReportInput& input) {
-  const DiffSection* const section = input.by ? input.diff.section(*input.by) : nullptr;
-  if (!input.bound || section == nullptr || section->is_comparable()) return;
-  throw Error(ErrorKind::kUnsupported, "--fail-on-growth by " + std::string(to_string(*input.by)),
-              "fewer than two of the snapshots tell it",
-              "see why, and how to take some that do: heapsnap diff without --fail-on-growth");
+  if (!input.bound) return;
+  const auto& values = input.measured().values;
+  if (values.size() >= 2 && values.front() && values.back()) return;
+  const bool is_last = !values.empty() && values.front();
+  throw Error(ErrorKind::kUnsupported,
+              "--fail-on-growth" + (input.by ? " by " + std::string(to_string(*input.by)) : ""),
+              std::string("the ") + (is_last ? "last" : "first") + " snapshot does not tell it",
+              "see why, and how to take one that does: heapsnap diff without --fail-on-growth");
 }
 
 }  // namespace
