@@ -8,6 +8,12 @@ namespace heapsnap {
 
 BlockSet::BlockSet(BlockNumber blocks) : blocks_(blocks), words_((size_t{blocks} + 63) / 64 + 1) {}
 
+BlockSet BlockSet::copy() const {
+  BlockSet other(blocks_);
+  std::copy(words_.begin(), words_.end(), other.words_.begin());
+  return other;
+}
+
 void BlockSet::count() {
   missing_ = 0;
   missing_before_.clear();

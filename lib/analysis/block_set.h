@@ -21,6 +21,9 @@ class BlockSet {
   BlockSet() = default;
   explicit BlockSet(BlockNumber blocks);
 
+  // The same blocks, before count().
+  BlockSet copy() const;
+
   BlockNumber blocks() const { return blocks_; }
   bool contains(BlockNumber block) const { return (words_[block / 64] >> (block % 64) & 1) != 0; }
   // Whether it was not in yet.

@@ -1,5 +1,7 @@
 #include "analysis/owning_references.h"
 
+#include <vector>
+
 #include "analysis/reachability.h"
 #include "analysis/some_references.h"
 #include "analysis/stale_words.h"
@@ -15,25 +17,47 @@ bool has(const BlockSet& blocks, uint64_t block) {
 }  // namespace
 
 ReferenceGraph owning_references(const ReferenceStreams& references, const BlockSizes& sizes,
-                                 unsigned word, std::span<const BlockNumber> roots) {
+                                 unsigned word, const MeantTargets& roots) {
   const StaleWords stale(references, sizes, word);
   const auto blocks = static_cast<BlockNumber>(sizes.size());
   const BlockSet classes = blocks_of_types(references, blocks, is_class_object);
   const BlockSet contexts = blocks_of_types(references, blocks, is_context_block);
-  const auto is_weak = [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
+  const auto may_be_stale = [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
     const BlockNumber target = batch.targets[i];
-    return batch.interior[i] != 0 || has(classes, target) ||
-           (has(contexts, source) && !has(contexts, target)) ||
+    return (has(contexts, source) && !has(contexts, target)) ||
            stale.contains(source, batch.offsets[i], target);
   };
-  const BlockSet strongly = reachable_blocks(
-      graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source,
-                                    size_t i) { return !is_weak(batch, source, i); }),
-      roots);
+  const auto is_weak = [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
+    return batch.interior[i] != 0 || has(classes, batch.targets[i]) ||
+           may_be_stale(batch, source, i);
+  };
+  // Each of these sets comes before the next: a block owns none of a set before its own.
+  ReferenceGraph strong =
+      graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
+        return !is_weak(batch, source, i);
+      });
+  const BlockSet strongly = reachable_blocks(strong, roots.lasting);
+  BlockSet by_frames = strongly.copy();
+  reach_more(strong, roots.of_frames, by_frames);
+  strong.release();
+  BlockSet surely(blocks);  // by weak ones, too, of which none may be stale
+  std::vector<BlockNumber> next = roots.inside;
+  const ReferenceGraph rest =
+      graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
+        const BlockNumber target = batch.targets[i];
+        if (has(strongly, target) || may_be_stale(batch, source, i)) return false;
+        if (!has(strongly, source)) return true;
+        next.push_back(target);
+        return false;
+      });
+  reach_more(rest, next, surely);
   return graph_of_some(references, [&](const ReferenceBatch& batch, uint64_t source, size_t i) {
     const BlockNumber target = batch.targets[i];
-    if (!has(strongly, target)) return true;
-    return has(strongly, source) && !is_weak(batch, source, i);
+    if (has(strongly, target)) return has(strongly, source) && !is_weak(batch, source, i);
+    if (has(surely, target)) {
+      return (has(strongly, source) || has(surely, source)) && !may_be_stale(batch, source, i);
+    }
+    return !has(by_frames, target) || (has(by_frames, source) && !is_weak(batch, source, i));
   });
 }
 

@@ -4,7 +4,10 @@
 // (stale_words.h), and lists lead through blocks that something else owns. One such word, and a
 // whole container would belong to nobody. So references are weak when they point past the first
 // byte of a block, or when their word may be stale, and a weak one counts only where no path of
-// others leads to its block. What only weak ones lead to owns nothing that others lead to.
+// others leads to its block. What only weak ones lead to owns nothing that others lead to. Of weak
+// ones, those that may be stale count only where no path without any such leads: all pointers of
+// SQLite are past the first byte of their block. Words of a thread's stack come after them: there
+// are left-over ones among these, too.
 //
 // References to a class of a language runtime are weak, too: each instance has one, as has each
 // class below it, but the class is the variable's that has its name, with all that it holds.
@@ -14,7 +17,7 @@
 // what was there before (the tables of Timezones, of 90 KB, are mostly unused).
 #pragma once
 
-#include <span>
+#include <vector>
 
 #include "analysis/block_facts.h"
 #include "analysis/reference_graph.h"
@@ -22,10 +25,15 @@
 
 namespace heapsnap {
 
-// The graph without weak references to blocks that the others reach from `roots`, which are blocks
-// of the graph, and should not be those that words lead to which may be as stale as a weak one.
-// `sizes`: of all blocks. `word`: bytes of one.
+// Blocks of the graph that a program has words for, outside of blocks.
+struct MeantTargets {
+  std::vector<BlockNumber> lasting;    // of variables and the like
+  std::vector<BlockNumber> inside;     // of those, by words past their first byte
+  std::vector<BlockNumber> of_frames;  // of stacks
+};
+
+// The graph without the references that do not count. `sizes`: of all blocks. `word`: bytes of one.
 ReferenceGraph owning_references(const ReferenceStreams& references, const BlockSizes& sizes,
-                                 unsigned word, std::span<const BlockNumber> roots);
+                                 unsigned word, const MeantTargets& roots);
 
 }  // namespace heapsnap

@@ -12,7 +12,6 @@
 #include <unordered_map>
 
 #include "analysis/garbage.h"
-#include "analysis/owning_references.h"
 #include "analysis/reachability.h"
 #include "analysis/thread_family.h"
 #include "base/error.h"
@@ -308,6 +307,9 @@ std::vector<uint32_t> first_of_name(const std::vector<RootPlace>& places,
   std::map<std::pair<uint64_t, std::string_view>, uint64_t> begin_of_part;  // by end and name
   const auto begin_of = [&](const RootPlace& place) {
     if (place.name.empty()) return position_of(place);
+    // Of another function that is called the same, it is another one.
+    const bool is_of_call = place.kind == RootKind::kLocal || place.kind == RootKind::kStack;
+    if (is_of_call) return place.module_offset;
     if (place.kind != RootKind::kVariable || place.size == 0) return uint64_t{0};
     const uint64_t begin = place.begin.value();
     const auto before = begin_of_part.find({begin, place.name});
@@ -378,13 +380,17 @@ std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber 
   return roots;
 }
 
-std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
-                                       const std::vector<RootPlace>& places,
-                                       const std::vector<Thread>& threads) {
+MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
+                           const std::vector<Thread>& threads) {
   const Ranks ranks(places, threads);
-  std::vector<BlockNumber> targets;
+  MeantTargets targets;
   for (const Root& root : roots) {
-    if (ranks.of(root) < kInterior) targets.push_back(root.target);
+    const Rank rank = ranks.of(root);
+    if (rank < kFrames) {
+      (root.interior ? targets.inside : targets.lasting).push_back(root.target);
+    } else if (rank < kInterior) {
+      targets.of_frames.push_back(root.target);
+    }
   }
   return targets;
 }

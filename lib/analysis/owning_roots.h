@@ -32,6 +32,7 @@
 
 #include "analysis/block_facts.h"
 #include "analysis/block_set.h"
+#include "analysis/owning_references.h"
 #include "analysis/reference_graph.h"
 #include "analysis/reference_streams.h"
 #include "analysis/snapshot_streams.h"
@@ -63,9 +64,8 @@ std::vector<Root> checked_roots(const ReferenceStreams& references, BlockNumber 
 
 // What those lead to directly that a program has there for that: all roots but the last in the
 // order above, which are also left over where nobody needs them.
-std::vector<BlockNumber> meant_targets(const std::vector<Root>& roots,
-                                       const std::vector<RootPlace>& places,
-                                       const std::vector<Thread>& threads);
+MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<RootPlace>& places,
+                           const std::vector<Thread>& threads);
 
 // Of each root, whether its word may be left over: below the stack pointer of its thread most are
 // of calls that have returned, and of some calls of language runtimes it is not known where they

@@ -11,7 +11,6 @@
 #include "analysis/block_facts.h"
 #include "analysis/dominators.h"
 #include "analysis/garbage.h"
-#include "analysis/owning_references.h"
 #include "analysis/owning_roots.h"
 #include "analysis/reachability.h"
 #include "analysis/snapshot_blocks.h"
@@ -77,8 +76,8 @@ DominatorTree dominators_of_all(const SnapshotStreams& streams, const ReferenceS
   const std::vector<BlockNumber> rest =
       sources_of_rest(graph, reachable_blocks(graph, targets_of(roots)),
                       tellers_of_cycles(streams.metadata->runtimes, references, graph.blocks()));
-  std::vector<BlockNumber> starts = meant_targets(roots, references.places, threads);
-  starts.insert(starts.end(), rest.begin(), rest.end());
+  MeantTargets starts = meant_targets(roots, references.places, threads);
+  starts.lasting.insert(starts.lasting.end(), rest.begin(), rest.end());
   graph.release();
   graph = owning_references(references, sizes, word, starts);
   OwningRoots owning =

@@ -70,6 +70,35 @@ TEST_CASE("what a memory context's words lead to is a library's where that leads
   }
 }
 
+TEST_CASE("words that may be stale take nothing from those that lead past a block's first byte") {
+  for (const bool is_led_to : {true, false}) {
+    CAPTURE(is_led_to);
+    HandmadeHeap heap;
+    const uint32_t database = heap.add_place(RootKind::kGlobal, "__main__.DB");
+    const uint32_t numbers = heap.add_place(RootKind::kGlobal, "__main__.NUMBERS");
+    const BlockNumber connection = heap.add(240);
+    heap.hold(database, connection);
+    const BlockNumber pager = heap.add(856);
+    if (is_led_to) heap.link(connection, 0x20, pager, true);
+    const BlockNumber page = heap.add(4376);
+    heap.link(pager, 0x2c0, page, true);
+    const BlockNumber list = heap.add(808);
+    heap.hold(numbers, list);
+    Tally of_numbers{101, 808 + 100 * 104};
+    for (unsigned i = 0; i < 100; ++i) {
+      const BlockNumber number = heap.add(104);
+      heap.link(list, 8 * i, number);
+      if (i % 40 == 7) heap.link(number, 0x50, i == 7 ? pager : page, true);
+    }
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const Tally pages{2, 856 + 4376};
+    // Where nothing else leads there, they count.
+    if (!is_led_to) of_numbers = {of_numbers.count + pages.count, of_numbers.bytes + pages.bytes};
+    CHECK(retained_by(tree, numbers) == of_numbers);
+    CHECK(retained_by(tree, database) == (is_led_to ? Tally{3, 240 + pages.bytes} : Tally{1, 240}));
+  }
+}
+
 TEST_CASE("what only a word past a block's first byte leads to takes nothing from a variable") {
   HandmadeHeap heap;
   const uint32_t requests = heap.add_place(RootKind::kVariable, "g_requests");
