@@ -41,6 +41,8 @@ struct RootPlace {
   Address begin;
   uint64_t size = 0;  // 0: not known
   // What `begin` is in the module's file: its virtual address. Same in each process that loads it.
+  // Of a stack frame, where its function begins there; of a local variable, the address of what the
+  // runtime runs, which is the same for all calls of a function. 0: not known.
   uint64_t module_offset = 0;
   bool operator==(const RootPlace&) const = default;
 };

@@ -230,6 +230,7 @@ class RootNaming {
     for (const WantedFunction& one : wanted.functions) {
       if (std::string name = functions.function_at(one.address); !name.empty()) {
         found_.places[one.place].name = std::move(name);
+        found_.places[one.place].module_offset = functions.begin_of_function(one.address);
       }
     }
   }

@@ -39,7 +39,8 @@ struct RuntimeObjects {
     std::string name;    // "app.CACHE"; of a local one, as in local_name.h
     std::string module;  // path of the runtime
     RootKind kind = RootKind::kGlobal;
-    int32_t tid = 0;  // of a local one: the thread whose call it is
+    int32_t tid = 0;     // of a local one: the thread whose call it is
+    Address function{};  // of a local one: what the runtime runs, the same for all its calls
   };
   struct LeftOver {  // words in the slot or block of malloc in which an address lies
     static constexpr uint64_t kToEnd = UINT64_MAX;

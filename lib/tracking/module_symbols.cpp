@@ -200,4 +200,10 @@ std::string ModuleSymbols::function_at(uint64_t address) {
   return frames.empty() ? std::string() : std::move(frames.back().function);
 }
 
+uint64_t ModuleSymbols::begin_of_function(uint64_t address) {
+  if (const Function* const function = sized_function_at(address)) return function->begin;
+  const auto entry = unwind_entries().entry_at(address);
+  return entry ? entry->begin : 0;
+}
+
 }  // namespace heapsnap

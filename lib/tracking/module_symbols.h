@@ -37,6 +37,8 @@ class ModuleSymbols {
   // The function whose code that is, without what is inlined there; empty when it is not known. By
   // its symbol where that says it all: much faster, as no debug information is unpacked.
   std::string function_at(uint64_t address);
+  // Where that function's code begins, or the part of it that is on its own; 0: not known.
+  uint64_t begin_of_function(uint64_t address);
 
   // Whether the code at that address starts a process or a thread, so that nothing called it: the
   // entry point of a program or of ld.so, or clone(2) in the C library. Some of it lacks the unwind

@@ -291,8 +291,15 @@ bool ReferenceCapture::is_variable(const FoundWord& word) {
 
 void ReferenceCapture::scan_roots() {
   find_outer_variables();
+  // A process can have as many regions as it has pages; looking at the budget reads several files.
+  constexpr uint64_t kBetweenChecks = 4 << 20;
+  uint64_t unchecked = kBetweenChecks;
   for (uint32_t i = 0; i < regions_.regions.size(); ++i) {
-    check_budget();
+    if (unchecked >= kBetweenChecks) {
+      check_budget();
+      unchecked = 0;
+    }
+    unchecked += regions_.regions[i].range.size();
     if (storage_) storage_->set_on_stack(regions_.regions[i].kind == RootKind::kStack);
     const auto receive = [&](const FoundWord& word) {
       if (is_variable(word)) return;
@@ -350,8 +357,8 @@ void ReferenceCapture::write_roots(SnapshotWriter& writer) {
     const RuntimeObjects::Variable& known = objects_.variables[variable.place];
     writer.on_root(
         {static_cast<uint32_t>(named.places.size()), 0, variable.target, variable.interior});
-    named.places.push_back(
-        {known.kind, known.tid, known.module, known.name, known.word, sizeof(uint64_t), 0});
+    named.places.push_back({known.kind, known.tid, known.module, known.name, known.word,
+                            sizeof(uint64_t), known.function.value()});
   }
   writer.on_root_places(named.places);
 }

@@ -14,8 +14,10 @@ namespace {
 
 constexpr uint64_t kFrameWord = 8;
 constexpr uint64_t kCodeUnit = 2;
-// Of a program that recurses as deep as it may; more is a chain that does not end.
-constexpr size_t kMostFrames = 1 << 17;
+// Of all threads together: since 3.11 calls take no stack of C, and may be as deep as a program says
+// (sys.setrecursionlimit). A chain that does not end meets a frame twice.
+constexpr size_t kMostFrames = 1 << 21;
+constexpr size_t kMostCoroutines = 1 << 17;
 constexpr size_t kMostThreads = 1 << 16;
 constexpr size_t kMostLocals = 1 << 18;
 constexpr uint64_t kMostCodeBytes = 1 << 26;   // of names and tables of all functions
@@ -58,10 +60,15 @@ PythonFrames::PythonFrames(Target& target, const PythonLayout& layout, PythonTyp
       types_(types),
       threads_(target.threads()),
       cache_(target.memory()),
-      budget_(kMostCodeBytes),
-      local_bytes_(kMostLocalBytes) {
+      budget_(kMostCodeBytes) {
   if (layout.frame_locals == 0) return;
-  for (const Address interpreter : interpreters) add_threads(interpreter);
+  std::vector<Address> all;
+  for (const Address interpreter : interpreters) find_threads(interpreter, all);
+  for (size_t i = 0; i < all.size(); ++i) {
+    set_most_locals(all.size() - i);
+    add_thread(all[i]);
+  }
+  set_most_locals(1);
   // Those that run are calls of their threads by now.
   for (const auto& [object, tid] : coroutines_) add_coroutines(object, tid);
   coroutines_ = {};
@@ -101,13 +108,18 @@ bool PythonFrames::is_of_type(Address object, const char* name) {
   return known != nullptr && known->is_own && known->name == name;
 }
 
-void PythonFrames::add_threads(Address interpreter) {
+void PythonFrames::find_threads(Address interpreter, std::vector<Address>& threads) {
   auto thread = address_at(interpreter + layout_.interpreter_threads);
-  for (size_t i = 0; i < kMostThreads && thread && !thread->is_null(); ++i) {
+  while (threads.size() < kMostThreads && thread && !thread->is_null()) {
     if (!seen_.insert(thread->value()).second) return;
-    add_thread(*thread);
+    threads.push_back(*thread);
     thread = address_at(*thread + layout_.thread_next);
   }
+}
+
+void PythonFrames::set_most_locals(size_t parts) {
+  most_locals_ = locals_.size() + (kMostLocals - locals_.size()) / parts;
+  most_local_bytes_ = local_bytes_ + (kMostLocalBytes - local_bytes_) / parts;
 }
 
 // By pthread_self(): the thread pointer, or what lies less than a control block below it.
@@ -160,11 +172,11 @@ void PythonFrames::add_thread(Address thread) {
 }
 
 void PythonFrames::find_coroutines(const Frame& frame, int32_t tid) {
-  if (locals_.size() >= kMostLocals || !spend(frame.code->names.size())) return;
+  if (locals_.size() >= most_locals_ || !spend(frame.code->names.size())) return;
   for (size_t i = 0; i < frame.code->names.size(); ++i) {
     const auto value = value_at(frame.locals + i * kFrameWord);
     const Address found = value ? coroutine_of(*value) : Address();
-    if (found.is_null() || coroutines_.size() >= kMostFrames) continue;
+    if (found.is_null() || coroutines_.size() >= kMostCoroutines) continue;
     if (known_coroutines_.insert(found.value()).second) coroutines_.emplace_back(found, tid);
   }
 }
@@ -321,6 +333,7 @@ bool PythonFrames::add_names(Address tuple, Code& code) {
 std::optional<PythonFrames::Code> PythonFrames::read_code(Address at) {
   if (!is_of_type(at, "code")) return std::nullopt;
   Code code;
+  code.at = at;
   for (const uint32_t names : {layout_.code_variables, layout_.code_cells, layout_.code_free}) {
     if (names == 0) continue;
     const auto tuple = address_at(at + names);
@@ -355,13 +368,13 @@ std::optional<PythonFrames::Code> PythonFrames::read_code(Address at) {
 }
 
 void PythonFrames::add_locals(const Frame& frame, int32_t tid) {
-  if (locals_.size() >= kMostLocals) return;
+  if (locals_.size() >= most_locals_) return;
   const Code& code = *frame.code;
   const auto add = [&](uint64_t slot, std::string_view variable) {
     std::string name = local_name({variable, code.function, code.file, frame.line});
-    if (name.size() > local_bytes_) return;
-    local_bytes_ -= name.size();
-    locals_.push_back({frame.locals + slot * kFrameWord, tid, std::move(name)});
+    if (locals_.size() >= most_locals_ || name.size() > most_local_bytes_ - local_bytes_) return;
+    local_bytes_ += name.size();
+    locals_.push_back({frame.locals + slot * kFrameWord, tid, std::move(name), code.at});
   };
   std::vector<bool> are_cells;
   for (size_t i = 0; i < code.names.size(); ++i) {

@@ -38,8 +38,9 @@ namespace heapsnap {
 
 struct PythonLocal {
   Address word;
-  int32_t tid = 0;   // 0: not known
-  std::string name;  // as in local_name.h
+  int32_t tid = 0;     // 0: not known
+  std::string name;    // as in local_name.h
+  Address function{};  // its code object
 };
 
 class PythonFrames {
@@ -60,6 +61,7 @@ class PythonFrames {
  private:
   // What all calls of a function have in common.
   struct Code {
+    Address at;
     std::string function;
     std::string file;
     std::vector<std::string> names;  // of its variables; empty: not known
@@ -80,7 +82,10 @@ class PythonFrames {
     uint32_t line = 0;
   };
 
-  void add_threads(Address interpreter);
+  void find_threads(Address interpreter, std::vector<Address>& threads);
+  // Gives what comes next one of `parts` of the room that is left. Of a deep recursion the outermost
+  // calls suffice: they hold the rest.
+  void set_most_locals(size_t parts);
   void add_thread(Address thread);
   int32_t tid_of(Address thread);
   std::optional<Address> innermost(Address thread);
@@ -110,8 +115,10 @@ class PythonFrames {
   PythonTypes& types_;
   const std::vector<Thread>& threads_;
   PageCache cache_;
-  uint64_t budget_;       // of bytes of names and tables to look at
-  uint64_t local_bytes_;  // of names of locals, to make
+  uint64_t budget_;  // of bytes of names and tables to look at
+  size_t most_locals_ = 0;
+  uint64_t local_bytes_ = 0;  // of names of locals, made
+  uint64_t most_local_bytes_ = 0;
   std::unordered_map<uint64_t, std::optional<Code>> codes_;
   std::unordered_set<uint64_t> seen_;  // threads and frames
   std::vector<PythonLocal> locals_;

@@ -469,7 +469,8 @@ void PythonGraph::add_left_over(std::span<const AddressRange> words) {
 
 void PythonGraph::add_locals(const PythonFrames& frames, const std::string& module) {
   for (const PythonLocal& local : frames.locals()) {
-    objects_.variables.push_back({local.word, local.name, module, RootKind::kLocal, local.tid});
+    objects_.variables.push_back(
+        {local.word, local.name, module, RootKind::kLocal, local.tid, local.function});
   }
   add_left_over(frames.free_words());
 }

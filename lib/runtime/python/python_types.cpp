@@ -29,6 +29,58 @@ bool is_weak(std::string_view name) {
          name.starts_with("weakref.");
 }
 
+// Types that Python has itself, as they are called without a module.
+bool is_builtin_name(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"async_generator",
+                                                "bool",
+                                                "builtin_function_or_method",
+                                                "bytearray",
+                                                "bytes",
+                                                "cell",
+                                                "classmethod",
+                                                "code",
+                                                "complex",
+                                                "coroutine",
+                                                "dict",
+                                                "dict_items",
+                                                "dict_keys",
+                                                "dict_values",
+                                                "enumerate",
+                                                "filter",
+                                                "float",
+                                                "frame",
+                                                "frozenset",
+                                                "function",
+                                                "generator",
+                                                "getset_descriptor",
+                                                "int",
+                                                "iterator",
+                                                "list",
+                                                "map",
+                                                "mappingproxy",
+                                                "member_descriptor",
+                                                "memoryview",
+                                                "method",
+                                                "method-wrapper",
+                                                "module",
+                                                "object",
+                                                "property",
+                                                "range",
+                                                "reversed",
+                                                "set",
+                                                "slice",
+                                                "staticmethod",
+                                                "str",
+                                                "super",
+                                                "traceback",
+                                                "tuple",
+                                                "type",
+                                                "weakref",
+                                                "weakproxy",
+                                                "zip"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 PythonType::Keeps keeps_by(std::string_view name) {
   using Keeps = PythonType::Keeps;
   if (name == "array.array") return Keeps::kNumbers;
@@ -93,7 +145,9 @@ std::string PythonTypes::full_name(Address at, std::string name) {
   auto text = qualified ? read_text(Address(*qualified)) : std::nullopt;
   if (text) name = std::move(*text);
   const auto module = module_of(at);
-  const bool is_left_out = !module || *module == "builtins" || *module == "__main__";
+  // A program's class that is called like one of Python's is another one.
+  const bool is_left_out =
+      !module || *module == "builtins" || (*module == "__main__" && !is_builtin_name(name));
   return is_left_out ? name : *module + "." + name;
 }
 
@@ -142,6 +196,14 @@ std::optional<std::string> PythonTypes::read_text(Address at) {
 }
 
 bool PythonTypes::is_metatype(Address at) {
+  constexpr size_t kMostKnown = 1 << 16;
+  const auto known = metatypes_.find(at.value());
+  if (known != metatypes_.end()) return known->second;
+  if (metatypes_.size() >= kMostKnown) metatypes_.clear();
+  return metatypes_[at.value()] = leads_to_type(at);
+}
+
+bool PythonTypes::leads_to_type(Address at) {
   std::vector<std::byte> bytes(layout_.type_size);
   for (unsigned depth = 0; depth < kDeepest; ++depth) {
     if (!at.is_aligned(8) || cache_.read(at, bytes) != bytes.size()) return false;

@@ -45,8 +45,8 @@ struct PythonType {
     kCharacters,  // io.StringIO
     kFile,        // io.BufferedReader, BufferedWriter, BufferedRandom
   };
-  // As repr() of it has it: `shop.Order`, `shop.make.<locals>.Order`; without `builtins` and
-  // `__main__`.
+  // As repr() of it has it: `shop.Order`, `shop.make.<locals>.Order`; without `builtins` and,
+  // but for what is called like a type of Python's, `__main__`.
   std::string name;
   uint32_t number = 0;  // in order of discovery
   // Where an instance has the list of weak references to it, from the begin of its block on; they
@@ -124,6 +124,7 @@ class PythonTypes {
   std::string full_name(Address at, std::string name);
   std::optional<std::string> read_text(Address at);
   bool is_metatype(Address at);
+  bool leads_to_type(Address at);
   PythonType::Family family_of(Address at, uint64_t flags);
   PythonType::Keeps keeps_of(Address at);
   bool is_program(Address at);
@@ -137,6 +138,7 @@ class PythonTypes {
   static constexpr size_t kRecent = 1 << 14;
   std::vector<Recent> recent_ = std::vector<Recent>(kRecent);
   std::unordered_map<uint64_t, const PythonType*> known_;
+  std::unordered_map<uint64_t, bool> metatypes_;  // what was asked for
   uint64_t entries_left_ = kMostEntries;
   std::vector<std::unique_ptr<PythonType>> all_;
 };

@@ -42,7 +42,8 @@ void RubyCodeTables::add_catch_table(Address table) {
   constexpr size_t kMostListed = 4 << 20;
   if (table.is_null()) return;
   const uint64_t count = std::min(count_at(table, 0), kMostEntries);
-  for (uint64_t i = 0; i < count; ++i) {
+  for (uint64_t i = 0; i < count && entries_left_ != 0; ++i) {
+    --entries_left_;
     const uint64_t at = kFirst + i * kEntry + kCode;
     const auto code = cache_.word(table + at, 8);
     if (!code) return;

@@ -47,6 +47,7 @@ class RubyCodeTables {
   RuntimeObjects& objects_;
   PageCache cache_;
   size_t bodies_ = 0;
+  uint64_t entries_left_ = 16 << 20;      // of catch tables, to look at
   uint32_t numbers_ = SlotMap::kBuffers;  // until there are some, as the other
   uint32_t inline_caches_ = SlotMap::kBuffers;
 };

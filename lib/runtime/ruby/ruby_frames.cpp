@@ -169,7 +169,7 @@ void RubyFrames::add(Address word, uint64_t value, std::string_view variable, co
   std::string name = local_name({variable, call.function->name, call.function->file, call.line});
   if (name.size() > name_bytes_) return;
   name_bytes_ -= name.size();
-  locals_.push_back({word, tid, std::move(name)});
+  locals_.push_back({word, tid, std::move(name), call.iseq});
 }
 
 // A Thread or Fiber leads to all that the interpreter has, and so does what it keeps among objects
@@ -203,7 +203,7 @@ void RubyFrames::add_words(AddressRange range, const Frame& frame, AddressRange 
 void RubyFrames::add_fiber_locals(const Context& context, RubyFiberLocals& fiber_locals) {
   for (RubyFiberLocal& one : fiber_locals.of(context.at)) {
     if (locals_.size() >= kMostLocals || is_of_interpreter(one.value)) continue;
-    locals_.push_back({one.word, context.tid, std::move(one.name)});
+    locals_.push_back({one.word, context.tid, std::move(one.name), {}});
   }
 }
 
@@ -217,7 +217,9 @@ void RubyFrames::add_stack(const Context& context) {
     const AddressRange values{before, frame.sp};
     before = frame.sp;
     const RubyFunction* const function = functions_.find(frame.iseq);
-    if (function != nullptr) call = {function, functions_.line(*function, frame.pc)};
+    if (function != nullptr) {
+      call = {function, functions_.line(*function, frame.pc), Address(frame.iseq)};
+    }
     // The first frame is of no function.
     if (call.function == nullptr) continue;
     const auto self = cache_.word(frame.at + layout_.frame_self, kStackWord);

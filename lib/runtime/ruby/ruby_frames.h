@@ -41,8 +41,9 @@ namespace heapsnap {
 
 struct RubyLocal {
   Address word;
-  int32_t tid = 0;   // 0: not known
-  std::string name;  // as in local_name.h
+  int32_t tid = 0;     // 0: not known
+  std::string name;    // as in local_name.h
+  Address function{};  // the iseq of its method or block; null: of none
 };
 
 class RubyFrames {
@@ -88,6 +89,7 @@ class RubyFrames {
   struct Call {
     const RubyFunction* function = nullptr;
     uint32_t line = 0;
+    Address iseq;
   };
   static constexpr size_t kMostContexts = 1 << 18;
   static constexpr size_t kMostLocals = 1 << 20;

@@ -421,7 +421,7 @@ void RubyGraph::add_variables(RubyConstants& constants, RubyVariables& variables
 void RubyGraph::add_locals(RubyFrames& frames, const std::string& module) {
   for (RubyLocal& local : frames.take_locals()) {
     objects_.variables.push_back(
-        {local.word, std::move(local.name), module, RootKind::kLocal, local.tid});
+        {local.word, std::move(local.name), module, RootKind::kLocal, local.tid, local.function});
   }
   const std::vector<AddressRange>& left_over = frames.left_over();
   objects_.unused.insert(objects_.unused.end(), left_over.begin(), left_over.end());

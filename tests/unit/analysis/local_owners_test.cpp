@@ -65,6 +65,23 @@ TEST_CASE("what closures share is the variable's, not that of the function that 
   }
 }
 
+TEST_CASE("functions that are called the same, in files that are, are two") {
+  for (const RootKind kind : {RootKind::kLocal, RootKind::kStack}) {
+    HandmadeHeap heap;
+    const std::string name = kind == RootKind::kLocal ? "rows in index() at views.py:" : "run()";
+    for (const unsigned line : {4, 101, 103}) {
+      const std::string at = kind == RootKind::kLocal ? name + std::to_string(line) : name;
+      const uint32_t place = heap.add_place(kind, at, 7);
+      heap.streams.places[place].module_offset = line < 100 ? 0x1000 : 0x2000;
+      heap.hold(place, heap.add(56));
+    }
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    REQUIRE(tree.children[0].size() == 2);
+    CHECK(tree.nodes[tree.children[0][0]].retained.count == 2);
+    CHECK(tree.nodes[tree.children[0][1]].retained.count == 1);
+  }
+}
+
 TEST_CASE("a local variable is one in threads of a family, at whatever line its function is") {
   HandmadeHeap heap;
   for (int tid = 1; tid <= 3; ++tid) {

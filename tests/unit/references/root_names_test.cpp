@@ -101,7 +101,12 @@ TEST_CASE("words on stacks by their frames") {
   const auto place = [&](size_t i) { return named.places[named.place_of[i]]; };
   CHECK(named.place_of[0] == named.place_of[1]);
   CHECK(place(0) == RootPlace{RootKind::kStack, 9, "/bin/shop", "inner()",
-                              Address(0x7ffc00010000 - 128), 0x40 + 128, 0});
+                              Address(0x7ffc00010000 - 128), 0x40 + 128, place(3).module_offset});
+  // Where the function begins: before the code that runs.
+  CHECK(place(0).module_offset > 0);
+  CHECK(place(0).module_offset <= 0x110);
+  CHECK(place(2).module_offset > 0x110);
+  CHECK(place(2).module_offset <= 0x210);
   CHECK(place(2).name == "main");
   CHECK(place(3).kind == RootKind::kStack);
   CHECK(place(3).name == "inner()");

@@ -192,6 +192,35 @@ TEST_CASE("what a generator has in use of its frame is known, and the rest is le
   }
 }
 
+// sys.setrecursionlimit() allows it since 3.11.
+TEST_CASE("calls may be deep, in each of two threads") {
+  constexpr uint64_t kCalls = 140'000;
+  constexpr uint64_t kBytes = 0x80;
+  constexpr uint64_t kStacks[] = {0x10000000, 0x20000000};
+  Program program(12);
+  FakePython& python = program.python;
+  python.target.map("10000000-11800000 rw-p 00000000 00:00 0");
+  python.target.map("20000000-21800000 rw-p 00000000 00:00 0");
+  const uint64_t second = FakeCalls::kThread + 0x8000;
+  python.put(FakeCalls::kThread + python.layout.thread_next, second);
+  python.put(second + python.layout.thread_frame, second + 0x1000);
+  for (const uint64_t stack : kStacks) {
+    for (uint64_t i = 0; i < kCalls; ++i) {
+      const uint64_t at = stack + i * kBytes;
+      program.calls.put_frame(at, i == 0 ? program.main : program.serve, i == 0 ? 0 : at - kBytes,
+                              2, 0, 2);
+    }
+  }
+  program.calls.set_innermost(kStacks[0] + (kCalls - 1) * kBytes);
+  python.put(second + 0x1000 + python.layout.c_frame_current, kStacks[1] + (kCalls - 1) * kBytes);
+  python.walk();
+  size_t outermost = 0;
+  for (const auto& one : python.objects.variables) {
+    outermost += one.name == "cache in main() at app.py:13" ? 1 : 0;
+  }
+  CHECK(outermost == 2);
+}
+
 TEST_CASE("random damage of frames and what they lead to ends, too") {
   std::mt19937_64 random(5);
   for (int round = 0; round < 300; ++round) {

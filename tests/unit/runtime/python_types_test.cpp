@@ -66,3 +66,25 @@ TEST_CASE("a class of the program's that is called like a type of the interprete
     CHECK(test::find_class(model, name)->count == 3);
   }
 }
+
+TEST_CASE("of the main module, only such a class is called with its module") {
+  FakePython python(11);
+  const uint64_t slot = 48;
+  for (const char* const name : {"list", "Basket"}) {
+    const uint64_t type = python.add_class(name);
+    python.set_place(type, "__main__", name);
+    const uint64_t pool = python.add_pool(slot, 3);
+    for (uint64_t i = 0; i < 3; ++i) {
+      const uint64_t at = python.block(pool, slot, i) + 32;
+      python.put(at, 1);
+      python.put(at + 8, type);
+    }
+  }
+  const RuntimeModel model = python.walk();
+  REQUIRE(model.runtimes[0].why_not == "");
+  for (const char* const name : {"__main__.list", "Basket"}) {
+    CAPTURE(name);
+    REQUIRE(test::find_class(model, name) != nullptr);
+    CHECK(test::find_class(model, name)->count == 3);
+  }
+}
