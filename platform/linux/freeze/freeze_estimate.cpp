@@ -13,6 +13,9 @@ namespace {
 
 // Stopping and resuming, per thread.
 constexpr uint64_t kPerThread = 6'000;  // ns
+// Per mapping: a fork copies each; `stop` reads the list of them.
+constexpr uint64_t kForkPerMapping = 850;   // ns
+constexpr uint64_t kStopPerMapping = 1050;  // ns
 // An injected clone that copies nothing, and reaping the child.
 constexpr uint64_t kFork = 300'000;  // ns
 // Page tables: at most 21 ms for the 262144 pages of a GB; huge pages cost far less.
@@ -35,19 +38,21 @@ std::string milliseconds_text(std::chrono::nanoseconds time) {
   return text;
 }
 
-FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads) {
-  const uint64_t bytes = private_bytes / kMegabyte * kForkPerMegabyte;
-  const uint64_t reading = private_bytes / 1000 * kStopPerMegabyte / 1000;
+FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads, uint64_t mappings) {
+  const uint64_t copying =
+      private_bytes / kMegabyte * kForkPerMegabyte + mappings * kForkPerMapping;
+  const uint64_t reading =
+      private_bytes / 1000 * kStopPerMegabyte / 1000 + mappings * kStopPerMapping;
   const uint64_t stopping = threads * kPerThread;
-  return {private_bytes, threads, std::chrono::nanoseconds(kFork + bytes + stopping),
+  return {private_bytes, threads, mappings, std::chrono::nanoseconds(kFork + copying + stopping),
           std::chrono::nanoseconds(reading + stopping)};
 }
 
-FreezeEstimate estimate_freeze(std::string_view status_text) {
+FreezeEstimate estimate_freeze(std::string_view status_text, uint64_t mappings) {
   // RssAnon exists since 4.5; before that, VmRSS is at least not less.
   const auto private_bytes = status_bytes(status_text, "RssAnon");
   return estimate_freeze(private_bytes.value_or(status_bytes(status_text, "VmRSS").value_or(0)),
-                         status_number(status_text, "Threads").value_or(1));
+                         status_number(status_text, "Threads").value_or(1), mappings);
 }
 
 FreezeEstimate FreezeEstimate::with_processors(double processors) const {

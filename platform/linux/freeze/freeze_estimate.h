@@ -14,6 +14,7 @@ namespace heapsnap {
 struct FreezeEstimate {
   uint64_t private_bytes = 0;  // resident, anonymous
   uint64_t threads = 0;
+  uint64_t mappings = 0;
   std::chrono::nanoseconds fork{0};
   std::chrono::nanoseconds stop{0};
 
@@ -29,8 +30,8 @@ struct FreezeEstimate {
 // "14.1 ms"
 std::string milliseconds_text(std::chrono::nanoseconds time);
 
-FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads);
+FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads, uint64_t mappings);
 // The same from the text of /proc/PID/status.
-FreezeEstimate estimate_freeze(std::string_view status_text);
+FreezeEstimate estimate_freeze(std::string_view status_text, uint64_t mappings);
 
 }  // namespace heapsnap

@@ -113,8 +113,8 @@ void FrozenProcess::plan(const FreezeOptions& options) {
     view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
   }
   if (options.choice == FreezeChoice::kStop) return;
-  estimate_ =
-      estimate_freeze(view_.proc.read(target_tid_, "status")).with_processors(quota_.processors());
+  estimate_ = estimate_freeze(view_.proc.read(target_tid_, "status"), usage_before_.flags.size())
+                  .with_processors(quota_.processors());
   if (options.choice == FreezeChoice::kAuto) {
     record_.why = estimate_.text();
     if (!estimate_.prefers_fork()) return;

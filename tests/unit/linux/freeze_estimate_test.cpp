@@ -5,7 +5,7 @@
 using namespace heapsnap;
 
 TEST_CASE("a small heap is read while it is stopped, unless heapsnap gets little of a processor") {
-  const FreezeEstimate estimate = estimate_freeze(500'000, 2);
+  const FreezeEstimate estimate = estimate_freeze(500'000, 2, 40);
   CHECK_FALSE(estimate.prefers_fork());
   CHECK_FALSE(estimate.with_processors(2).prefers_fork());
   CHECK(estimate.with_processors(2).stop == estimate.stop);
@@ -14,4 +14,13 @@ TEST_CASE("a small heap is read while it is stopped, unless heapsnap gets little
   CHECK(throttled.stop >= 49 * estimate.stop);
   CHECK(throttled.fork == estimate.fork);
   CHECK(estimate.with_processors(0).stop > throttled.stop);
+}
+
+TEST_CASE("many mappings take long either way, to read the list of them somewhat longer") {
+  const FreezeEstimate few = estimate_freeze(100'000, 1, 30);
+  const FreezeEstimate many = estimate_freeze(100'000, 1, 20'000);
+  CHECK_FALSE(few.prefers_fork());
+  CHECK(many.prefers_fork());
+  CHECK(many.fork >= std::chrono::milliseconds(10));
+  CHECK(many.stop >= std::chrono::milliseconds(10));
 }
