@@ -26,23 +26,15 @@ bool is_in(char32_t character, const std::array<CharacterRange, N>& ranges) {
 }
 
 // Characters that a reader cannot see, or that move others: controls, zero-width ones, marks and
-// overrides of direction, line separators, the byte order mark, tags, private use, noncharacters.
-constexpr std::array<CharacterRange, 16> kInvisible = {{{0x00, 0x1f},
-                                                        {0x7f, 0x9f},
-                                                        {0xad, 0xad},
-                                                        {0x61c, 0x61c},
-                                                        {0x115f, 0x1160},
-                                                        {0x180e, 0x180e},
-                                                        {0x200b, 0x200f},
-                                                        {0x2028, 0x202e},
-                                                        {0x2060, 0x206f},
-                                                        {0x3164, 0x3164},
-                                                        {0xe000, 0xf8ff},
-                                                        {0xfdd0, 0xfdef},
-                                                        {0xfe00, 0xfe0f},
-                                                        {0xfeff, 0xfeff},
-                                                        {0xfff0, 0xffff},
-                                                        {0xe0000, 0x10ffff}}};
+// overrides of direction, line separators, fillers, the byte order mark, formats of scripts, tags,
+// private use, noncharacters (of Unicode: Default_Ignorable_Code_Point and more), Braille's blank.
+constexpr std::array<CharacterRange, 23> kInvisible = {
+    {{0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},
+     {0x61c, 0x61c},     {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},
+     {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},   {0x2800, 0x2800},
+     {0x3164, 0x3164},   {0xe000, 0xf8ff},   {0xfdd0, 0xfdef},   {0xfe00, 0xfe0f},
+     {0xfeff, 0xfeff},   {0xffa0, 0xffa0},   {0xfff0, 0xffff},   {0x13430, 0x1343f},
+     {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0x10ffff}}};
 
 constexpr std::array<CharacterRange, 8> kCombining = {{{0x300, 0x36f},
                                                        {0x483, 0x489},

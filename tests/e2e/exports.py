@@ -438,6 +438,7 @@ def refusals(work):
     refused(plain, 5, "no references between blocks", "--format", "heapsnapshot")
     assert "do:  leave --by out" in refused(plain, 2, "is not by stacks or owners", "--format", "ndjson", "--by", "owners")
     assert "do:  leave --rows out" in refused(plain, 2, "only --format ndjson has rows", "--format", "folded", "--rows", "flat")
+    assert "do:  leave --heaps out" in refused(plain, 2, "only --format ptmallocdump", "--format", "folded", "--heaps", "main")
     refused(plain, 2, "--by", "--format", "folded", "--by", "types")
     tracked, _, _ = work.track()  # it has both
     owners = folded_lines(work.export(tracked, "folded", "--by", "owners").read_text(encoding="utf-8"))

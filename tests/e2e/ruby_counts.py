@@ -69,6 +69,8 @@ def check_refusal(heapsnap):
         assert process.stdout.readline() == "ready\n"
         said = run(heapsnap, "objects", "--count-objects", "Order", str(process.pid), code=5)
         assert "has no objects of Ruby" in said, said
+        said = run(heapsnap, "objects", "--count-objects", ",", str(process.pid), code=2)
+        assert "it names no class" in said, said
         process.communicate("\n")
 
 

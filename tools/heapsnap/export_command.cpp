@@ -152,6 +152,11 @@ int run_export(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "--rows " + arguments.rows, "only --format ndjson has rows",
                 "leave --rows out, or give --format ndjson");
   }
+  if (arguments.heaps != "all" && arguments.format != "ptmallocdump") {
+    throw Error(ErrorKind::kUsage, "--heaps " + arguments.heaps,
+                "only --format ptmallocdump is of some heaps",
+                "leave --heaps out, or give --format ptmallocdump");
+  }
   refuse_to_replace_input(arguments.output, {arguments.path});
   const SnapshotReader snapshot = open_snapshot(arguments.path, "export");
   std::optional<StepLine> working(std::in_place, "writing " + arguments.format);

@@ -69,7 +69,7 @@ void require_objects(const SnapshotMetadata& metadata, const std::string& what) 
               runtime.why_not, remedy);
 }
 
-// "Shop,Order" are two; what is given twice is asked for once.
+// "Shop,Order" are two. Throws Error if there is none.
 std::vector<std::string> split_namespaces(const std::vector<std::string>& given) {
   std::vector<std::string> namespaces;
   for (const std::string& words : given) {
@@ -78,6 +78,10 @@ std::vector<std::string> split_namespaces(const std::vector<std::string>& given)
       if (end != begin) namespaces.push_back(words.substr(begin, end - begin));
       begin = end + 1;
     }
+  }
+  if (namespaces.empty() && !given.empty()) {
+    throw Error(ErrorKind::kUsage, "--count-objects " + given.front(), "it names no class",
+                "for example: heapsnap objects --count-objects Shop,Order PID");
   }
   return namespaces;
 }
@@ -93,7 +97,7 @@ void print_counts(Writer& out, const RuntimeModel& model, const std::string& wha
                 "to list objects by class: heapsnap objects " + what);
   }
   const auto number = static_cast<uint32_t>(ruby - model.runtimes.begin());
-  print_object_counts(out, count_objects(model, number, split_namespaces(namespaces)));
+  print_object_counts(out, count_objects(model, number, namespaces));
 }
 
 }  // namespace
@@ -107,9 +111,9 @@ int run_objects(const std::vector<std::string>& words) {
                       kObjectsDescription);
   parser.text("sort", sort, "COLUMN", "bytes (default), count or own: the largest first");
   parser.number("limit", limit, "N", "list N classes (default: 20; 0: all)");
-  std::vector<std::string> namespaces;
+  std::vector<std::string> given;
   parser.texts(
-      "count-objects", namespaces, "NAMESPACE",
+      "count-objects", given, "NAMESPACE",
       "of Ruby: print as JSON how many objects of each built-in type there are, and of the "
       "classes that are called that or NAMESPACE::...; as HeapDump.count_objects of the "
       "gem heap_dump (repeatable, or several with commas between)");
@@ -124,6 +128,7 @@ int run_objects(const std::vector<std::string>& words) {
                  "counts of PID 4242's Ruby objects, for what reads those of heap_dump");
   if (!parser.parse(words)) return kExitDone;
   const ObjectCensus::Order order = parse_column(sort);
+  const std::vector<std::string> namespaces = split_namespaces(given);
   const TextStyle text = text_style(style);
   StepLine working("adding up objects");
   const AnySnapshot snapshot("objects", source, WantedPasses::kRuntimes);
@@ -142,7 +147,7 @@ int run_objects(const std::vector<std::string>& words) {
     add_retained(take_type_census(streams_of(snapshot.reader()), references), references.types,
                  census);
   }
-  const ObjectReportInput input{metadata, census, snapshot.path()};
+  const ObjectReportInput input{metadata, census, snapshot.path(), snapshot.core()};
   working.end();
   Writer out(STDOUT_FILENO, "standard output");
   style.json ? print_json_objects(out, input) : print_objects(out, input, limit, text);

@@ -21,6 +21,10 @@ TEST_CASE("nothing that a target names can drive the terminal") {
   CHECK(printable("\xe2\x80\xae"
                   "gpj.exe") == "\\u202egpj.exe");
   CHECK(printable("zero\xe2\x80\x8bwidth") == "zero\\u200bwidth");
+  CHECK(printable("half\xef\xbe\xa0width") == "half\\uffa0width");
+  CHECK(printable("braille\xe2\xa0\x80"
+                  "blank") == "braille\\u2800blank");
+  CHECK(printable("\xf0\x9d\x85\xb3") == "\\u1d173");
   CHECK(printable("back\\slash") == "back\\\\slash");
 }
 
