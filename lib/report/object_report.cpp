@@ -203,18 +203,15 @@ void print_next_steps(Writer& out, const ObjectReportInput& input, const Ink& in
     print_next(out, "To see what keeps them alive:",
                "heapsnap owners " + shell_word(input.snapshot_path, "SNAPSHOT"), ink, width);
   } else {
-    const bool is_core = input.metadata.freeze.method == FreezeMethod::kCore;
     const std::string file = free_file_name("objects.hsnap");
     print_next(out,
                "To see what each class retains, and what keeps them alive, take a snapshot with "
                "references:",
-               (is_core ? "heapsnap core --references yes CORE"
-                        : with_references_command(input.metadata)) +
-                   " -o " + file,
-               ink, width);
+               with_references_command(input.metadata, input.core_path) + " -o " + file, ink,
+               width);
     out.write(fmt::format("    heapsnap objects {}\n    heapsnap owners {}\n", file, file));
   }
-  print_growth_step(out, input.metadata, input.snapshot_path, width);
+  print_growth_step(out, input.metadata, input.snapshot_path, input.core_path, width);
 }
 
 // Memory contexts of a snapshot without contents.
@@ -266,7 +263,7 @@ void print_objects(Writer& out, const ObjectReportInput& input, uint64_t limit,
     return;
   }
   if (shown != 0) return print_next_steps(out, input, ink, width);
-  print_next_growth(out, input.metadata, input.snapshot_path, ink, width);
+  print_next_growth(out, input.metadata, input.snapshot_path, input.core_path, ink, width);
 }
 
 void write_json_runtime(JsonWriter& json, const SnapshotMetadata& metadata, size_t number) {

@@ -16,6 +16,7 @@ struct ObjectReportInput {
   const SnapshotMetadata& metadata;  // has runtimes
   const ObjectCensus& census;
   std::string snapshot_path;  // empty: a temporary one
+  std::string core_path{};    // of a temporary one: the core that it is of
 };
 
 // Each runtime with its areas, then the first `limit` classes (0: all), then pages by slot size.

@@ -271,7 +271,7 @@ void print_next_steps(Writer& out, const ReferenceReportInput& input, const Owne
         fmt::format("heapsnap why {} {}", address_text(tree.nodes[blocks].example_at), source),
         width);
   }
-  print_growth_step(out, input.metadata, input.snapshot_path, width);
+  print_growth_step(out, input.metadata, input.snapshot_path, input.core_path, width);
 }
 
 }  // namespace

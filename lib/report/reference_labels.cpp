@@ -131,13 +131,22 @@ std::string block_label(const ReferenceReportInput& input, TypeNumber type, uint
 
 std::string source_word(const ReferenceReportInput& input) {
   if (!input.snapshot_path.empty()) return shell_word(input.snapshot_path, "SNAPSHOT");
-  if (input.metadata.freeze.method == FreezeMethod::kCore) return "CORE";
+  if (input.metadata.freeze.method == FreezeMethod::kCore) {
+    return shell_word(input.core_path, "CORE");
+  }
   return pid_word(input.metadata.process);
 }
 
-std::string with_references_command(const SnapshotMetadata& metadata) {
+std::string overview_command(const ReferenceReportInput& input) {
+  const bool is_core = input.metadata.freeze.method == FreezeMethod::kCore;
+  const char* const verb = !input.snapshot_path.empty() ? "report" : is_core ? "core" : "attach";
+  return fmt::format("heapsnap {} {}", verb, source_word(input));
+}
+
+std::string with_references_command(const SnapshotMetadata& metadata,
+                                    const std::string& core_path) {
   return metadata.freeze.method == FreezeMethod::kCore
-             ? "heapsnap core --references yes CORE"
+             ? "heapsnap core --references yes " + shell_word(core_path, "CORE")
              : fmt::format("heapsnap attach --references yes {}", pid_word(metadata.process));
 }
 
@@ -200,28 +209,36 @@ void print_next(Writer& out, const std::string& why, const std::string& command,
 }
 
 void print_next_growth(Writer& out, const SnapshotMetadata& metadata,
-                       const std::string& snapshot_path, const Ink& ink, size_t width) {
+                       const std::string& snapshot_path, const std::string& core_path,
+                       const Ink& ink, size_t width) {
   out.write("\n" + ink.bold("What next") + "\n");
-  print_growth_step(out, metadata, snapshot_path, width);
+  print_growth_step(out, metadata, snapshot_path, core_path, width);
 }
 
 void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
-                       const std::string& snapshot_path, size_t width) {
+                       const std::string& snapshot_path, const std::string& core_path,
+                       size_t width) {
   const bool is_core = metadata.freeze.method == FreezeMethod::kCore;
-  const std::string take = is_core ? "heapsnap core --references yes CORE -o "
-                                   : with_references_command(metadata) + " -o ";
+  const std::string take = with_references_command(metadata, core_path) + " -o ";
+  // A second look at the same core tells nothing new.
+  const std::string again = with_references_command(metadata) + " -o ";
+  const std::string compare = "To see which of these grow, compare with a later core (here CORE):";
   if (snapshot_path.empty()) {
     const std::string first = free_file_name("first.hsnap");
     const std::string second = free_file_name("second.hsnap");
-    print_step(out, "To see which of these grow, take two snapshots some time apart, and compare:",
+    print_step(out,
+               is_core
+                   ? compare
+                   : "To see which of these grow, take two snapshots some time apart, and compare:",
                take + first, width);
-    out.write(fmt::format("    {}{}\n    heapsnap diff {} {}\n", take, second, first, second));
+    out.write(fmt::format("    {}{}\n    heapsnap diff {} {}\n", again, second, first, second));
     return;
   }
   const std::string later = free_file_name("later.hsnap");
-  print_step(out,
-             "To see which of these grow, take another snapshot later, and compare:", take + later,
-             width);
+  print_step(
+      out,
+      is_core ? compare : "To see which of these grow, take another snapshot later, and compare:",
+      again + later, width);
   out.write(fmt::format("    heapsnap diff {} {}\n", shell_word(snapshot_path, "SNAPSHOT"), later));
 }
 

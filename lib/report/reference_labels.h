@@ -31,8 +31,12 @@ std::string block_label(const ReferenceReportInput& input, TypeNumber type, uint
 // What to call the snapshot or the process in a command.
 std::string source_word(const ReferenceReportInput& input);
 
-// The command that takes a snapshot with references of the same process or core.
-std::string with_references_command(const SnapshotMetadata& metadata);
+// How to see where all of its memory is: "heapsnap report a.hsnap", "heapsnap attach 4242".
+std::string overview_command(const ReferenceReportInput& input);
+// The command that takes a snapshot with references of the same process or core. `core_path`: where
+// that core is, if it is known.
+std::string with_references_command(const SnapshotMetadata& metadata,
+                                    const std::string& core_path = {});
 
 // Of a runtime with a why_not: "the heap of Python was not read: ...", with the remedy.
 std::string left_out_text(const Runtime& runtime);
@@ -50,11 +54,14 @@ void print_step(Writer& out, const std::string& why, const std::string& command,
 void print_next(Writer& out, const std::string& why, const std::string& command, const Ink& ink,
                 size_t width);
 // How to see what grows from now on, with what was just looked at as the first of two snapshots.
+// The paths are those of the input (reference_report.h).
 void print_next_growth(Writer& out, const SnapshotMetadata& metadata,
-                       const std::string& snapshot_path, const Ink& ink, size_t width);
+                       const std::string& snapshot_path, const std::string& core_path,
+                       const Ink& ink, size_t width);
 // The same without a heading.
 void print_growth_step(Writer& out, const SnapshotMetadata& metadata,
-                       const std::string& snapshot_path, size_t width);
+                       const std::string& snapshot_path, const std::string& core_path,
+                       size_t width);
 // Whether the process of the snapshot may run still, and had no tracker.
 bool can_still_be_tracked(const SnapshotMetadata& metadata);
 // How to see, with a tracker, who allocates what is leaked.

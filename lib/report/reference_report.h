@@ -24,6 +24,7 @@ struct ReferenceReportInput {
   const ReferenceStreams& references;
   const RecordedStacks& recorded;  // empty when the process was not tracked
   std::string snapshot_path;       // empty: a temporary one
+  std::string core_path{};         // of a temporary one: the core that it is of
 };
 
 // A head, then each group of leaks, with what it retains.

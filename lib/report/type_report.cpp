@@ -257,10 +257,7 @@ void print_types(Writer& out, const ReferenceReportInput& input, const TypeCensu
               width);
   const std::vector<const TypeRow*> rows = in_order(census, listing.order);
   if (rows.empty()) {
-    print_next(out, "To see what else its memory is:",
-               (input.snapshot_path.empty() ? "heapsnap attach " : "heapsnap report ") +
-                   source_word(input),
-               ink, width);
+    print_next(out, "To see what else its memory is:", overview_command(input), ink, width);
     return;
   }
   out.write("\n");

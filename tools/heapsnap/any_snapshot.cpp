@@ -47,7 +47,8 @@ AnySnapshot::AnySnapshot(const std::string& command, const SnapshotSource& sourc
                 "for example: heapsnap " + command + " 4242");
   }
   if (is_core(source.what)) {
-    own_.emplace(source.what, source.sysroot, debug_files_, passes);
+    core_ = source.what;
+    own_.emplace(core_, source.sysroot, debug_files_, passes);
   } else {
     const SnapshotArgument argument = resolve_snapshot(source.what, "heapsnap " + command);
     print_notes(argument.notes);

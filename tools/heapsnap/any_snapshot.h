@@ -27,12 +27,14 @@ class AnySnapshot {
 
   const SnapshotReader& reader() const { return *reader_; }
   const std::string& path() const { return path_; }  // empty: a temporary one
+  const std::string& core() const { return core_; }  // of a temporary one; empty: of a process
   const DebugFileSearch& debug_files() const { return debug_files_; }
 
  private:
   DebugFileSearch debug_files_;
   std::optional<TemporarySnapshot> own_;
   std::string path_;
+  std::string core_;
   std::optional<SnapshotReader> reader_;
 };
 

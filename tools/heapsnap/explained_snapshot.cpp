@@ -30,7 +30,8 @@ void require_blocks(const SnapshotMetadata& metadata, const AnySnapshot& snapsho
   const bool is_core = metadata.freeze.method == FreezeMethod::kCore;
   std::string see = "heapsnap report " + shell_word(snapshot.path(), "SNAPSHOT");
   if (snapshot.path().empty()) {
-    see = is_core ? "heapsnap core CORE" : "heapsnap attach " + pid_word(metadata.process);
+    see = is_core ? "heapsnap core " + shell_word(snapshot.core(), "CORE")
+                  : "heapsnap attach " + pid_word(metadata.process);
   }
   throw Error(ErrorKind::kUnsupported, what + " has no blocks of glibc's malloc",
               heap.foreign_allocator.empty()
@@ -57,7 +58,7 @@ ExplainedSnapshot::ExplainedSnapshot(const std::string& command, const SnapshotS
 }
 
 ReferenceReportInput ExplainedSnapshot::report_input() const {
-  return {metadata(), references_, recorded_, snapshot_.path()};
+  return {metadata(), references_, recorded_, snapshot_.path(), snapshot_.core()};
 }
 
 }  // namespace heapsnap

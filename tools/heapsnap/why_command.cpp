@@ -5,8 +5,8 @@
 #include "analysis/held_block.h"
 #include "base/error.h"
 #include "report/number_text.h"
+#include "report/reference_labels.h"
 #include "report/reference_report.h"
-#include "report/shell_word.h"
 #include "tools/heapsnap/command.h"
 #include "tools/heapsnap/explained_snapshot.h"
 #include "tools/heapsnap/option_parser.h"
@@ -64,10 +64,8 @@ int run_why(const std::vector<std::string>& words) {
     throw Error(ErrorKind::kUsage, "no block at " + address_text(*address),
                 "no block that is in use holds that address",
                 input.snapshot_path.empty()
-                    ? "take a snapshot, and look up addresses in that: heapsnap attach " +
-                          std::to_string(snapshot.metadata().process.pid)
-                    : "to see what is there: heapsnap report " +
-                          shell_word(input.snapshot_path, "SNAPSHOT") + " --at " +
+                    ? "take a snapshot, and look up addresses in that: " + overview_command(input)
+                    : "to see what is there: " + overview_command(input) + " --at " +
                           address_text(*address));
   }
   working.end();
