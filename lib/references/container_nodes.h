@@ -105,8 +105,8 @@ class alignas(64) NodeWalk {
   void begin(const NodeContainer& container);
   // After begin(): follows all nodes; whether they are those of this container.
   bool follow(const NodeContainer& container);
-  // The same of a tree, a part at a time: adds the nodes of `level` and puts their children in their
-  // place, until there are none, or `enough`. False for what is no such tree.
+  // The same of a tree, a part at a time: adds the nodes of `level` and puts their children in
+  // their place, until there are none, or `enough`. False for what is no such tree.
   bool follow_tree(const NodeContainer& tree, LargeArray<Below>& level, size_t enough);
   bool follow_below(const NodeContainer& tree, const Below& subtree);
   // The root of a tree whose root and last node are blocks.

@@ -14,8 +14,8 @@ namespace {
 
 constexpr uint64_t kFrameWord = 8;
 constexpr uint64_t kCodeUnit = 2;
-// Of all threads together: since 3.11 calls take no stack of C, and may be as deep as a program says
-// (sys.setrecursionlimit). A chain that does not end meets a frame twice.
+// Of all threads together: since 3.11 calls take no stack of C, and may be as deep as a program
+// says (sys.setrecursionlimit). A chain that does not end meets a frame twice.
 constexpr size_t kMostFrames = 1 << 21;
 constexpr size_t kMostCoroutines = 1 << 17;
 constexpr size_t kMostThreads = 1 << 16;

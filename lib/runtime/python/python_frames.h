@@ -83,8 +83,8 @@ class PythonFrames {
   };
 
   void find_threads(Address interpreter, std::vector<Address>& threads);
-  // Gives what comes next one of `parts` of the room that is left. Of a deep recursion the outermost
-  // calls suffice: they hold the rest.
+  // Gives what comes next one of `parts` of the room that is left. Of a deep recursion the
+  // outermost calls suffice: they hold the rest.
   void set_most_locals(size_t parts);
   void add_thread(Address thread);
   int32_t tid_of(Address thread);

@@ -1,0 +1,133 @@
+// What is seen of them in a heap. Single containers: container_storage_test.cpp.
+#include "references/container_nodes.h"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "references/node_set.h"
+#include "tests/unit/references/container_heap.h"
+
+using namespace heapsnap;
+using test::ContainerHeap;
+using test::kOne;
+
+namespace {
+
+// No other thread, one, and one that cannot be started.
+const std::vector<StartThread> kStarts = {
+    {},
+    [](std::function<void()> body) { return std::thread(std::move(body)); },
+    [](std::function<void()>) -> std::thread {
+      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    }};
+
+}  // namespace
+
+// Many enough for two threads: the children of node i are 2 i + 1 and 2 i + 2.
+TEST_CASE("a large tree has the nodes of all its parts") {
+  constexpr uint64_t kNodes = (1 << 17) - 1;
+  ContainerHeap heap(kNodes * 48 + (1 << 16));
+  const uint64_t header = heap.block(56) + 8;
+  std::vector<uint64_t> nodes(kNodes);
+  for (uint64_t& node : nodes) node = heap.block(40);
+  for (uint64_t i = 0; i < kNodes; ++i) {
+    const uint64_t parent = i == 0 ? header : nodes[(i - 1) / 2];
+    const bool is_leaf = i >= kNodes / 2;
+    heap.put(nodes[i],
+             {i % 2, parent, is_leaf ? 0 : nodes[2 * i + 1], is_leaf ? 0 : nodes[2 * i + 2]});
+  }
+  heap.put(header, {0, nodes[0], nodes[kNodes / 2], nodes.back(), kNodes});
+  for (const StartThread& start : kStarts) {
+    CHECK(heap.count(StorageKind::kTreeNode, start) == kNodes);
+  }
+  uint64_t wrong = 0;
+  uint64_t value = 0;
+  SUBCASE("one more") {
+    wrong = header + 32, value = kNodes + 1;
+  }
+  SUBCASE("one less") {
+    wrong = header + 32, value = kNodes - 1;
+  }
+  SUBCASE("a leaf with another parent") {
+    wrong = nodes[kNodes - 2] + 8, value = nodes[1];
+  }
+  SUBCASE("a node near the root with another parent") {
+    wrong = nodes[5] + 8, value = nodes[1];
+  }
+  SUBCASE("a last one with others behind it") {
+    wrong = header + 24, value = nodes[1];
+  }
+  SUBCASE("a leaf that leads back") {
+    wrong = nodes[kNodes - 2] + 16, value = nodes[0];
+  }
+  if (wrong == 0) return;
+  heap.put(wrong, {value});
+  for (const StartThread& start : kStarts) CHECK(heap.count(StorageKind::kTreeNode, start) == 0);
+}
+
+TEST_CASE("a large tree may have one child a node") {
+  constexpr uint64_t kNodes = (1 << 17) - 1;
+  ContainerHeap heap(kNodes * 48 + (1 << 16));
+  const uint64_t header = heap.block(56) + 8;
+  std::vector<uint64_t> nodes(kNodes);
+  for (uint64_t& node : nodes) node = heap.block(40);
+  for (uint64_t i = 0; i < kNodes; ++i) {
+    heap.put(nodes[i], {1, i == 0 ? header : nodes[i - 1], 0, i + 1 < kNodes ? nodes[i + 1] : 0});
+  }
+  heap.put(header, {0, nodes[0], nodes[0], nodes.back(), kNodes});
+  for (const StartThread& start : kStarts) {
+    CHECK(heap.count(StorageKind::kTreeNode, start) == kNodes);
+  }
+}
+
+TEST_CASE("many containers are followed on two threads") {
+  constexpr uint64_t kTables = 300;
+  constexpr uint64_t kNodes = 300;
+  ContainerHeap heap(kTables * (kNodes * 32 + 4096) + (1 << 16));
+  uint64_t damaged = 0;
+  for (uint64_t table = 0; table < kTables; ++table) {
+    const uint64_t buckets = heap.block(8 * kNodes + 8);
+    const uint64_t holder = heap.block(72);
+    uint64_t next = 0;
+    for (uint64_t i = 0; i < kNodes; ++i) {
+      const uint64_t node = heap.block(24);
+      heap.put(node, {next, i});
+      next = node;
+    }
+    const bool is_damaged = table % 7 == 3;
+    damaged += is_damaged ? 1 : 0;
+    heap.put(holder,
+             {buckets, kNodes + 1, next, is_damaged ? kNodes - 1 : kNodes, kOne, kNodes + 1});
+  }
+  for (const StartThread& start : kStarts) {
+    CHECK(heap.count(StorageKind::kHashNode, start) == (kTables - damaged) * kNodes);
+  }
+}
+
+TEST_CASE("a set of nodes has what was added, few or many") {
+  constexpr BlockNumber kBlocks = 1 << 20;
+  NodeSet nodes(kBlocks);
+  for (const BlockNumber step : {1 << 18, 7, 1}) {
+    CAPTURE(step);
+    nodes.clear();
+    CHECK(nodes.added() == 0);
+    uint64_t sum = 0;
+    for (BlockNumber i = kBlocks; i >= step; i -= step) {
+      nodes.add(i - 1);
+      sum += i - 1;
+    }
+    CHECK(nodes.added() == kBlocks / step);
+    uint64_t count = 0;
+    nodes.each([&](BlockNumber block) {
+      ++count;
+      sum -= block;
+    });
+    CHECK(count == kBlocks / step);
+    CHECK(sum == 0);
+  }
+}
