@@ -280,7 +280,7 @@ constexpr FieldDecision kDecisions[] = {
     {"root_places", "name", kByRow},
     {"root_places", "begin", kRebase},
     {"root_places", "size", kKeep},
-    {"root_places", "module_offset", kKeep},
+    {"root_places", "module_offset", kByRow},
     {"types", "name", kByRow},
     {"types", "module", kPath},
     {"types", "source", kKeep},

@@ -112,6 +112,10 @@ RootPlace SharedRows::place(const RootPlace& place) {
     case RootKind::kRegister: shared.name = NameCut::word(place.name); break;
     case RootKind::kMapping: shared.name = names_.path(place.name); break;
   }
+  // Of a local variable it is an address of the process.
+  const bool is_in_file = place.kind != RootKind::kLocal;
+  shared.module_offset =
+      is_in_file ? place.module_offset : rebase_(Address(place.module_offset)).value();
   return shared;
 }
 

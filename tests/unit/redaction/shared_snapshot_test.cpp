@@ -225,7 +225,9 @@ TEST_CASE("references, roots and types stay, also of a block that has very many"
     writer.on_root({1, 0, 1, false});
     const std::vector<RootPlace> places = {
         {RootKind::kVariable, 0, "/opt/ann/x", "g_ann", Address(0x555500000040), 16, 0x4040},
-        {RootKind::kStack, 4712, "/opt/ann/x", "main", Address(0x7ffc00000040), 80, 0}};
+        {RootKind::kStack, 4712, "/opt/ann/x", "main", Address(0x7ffc00000040), 80, 0x1139},
+        {RootKind::kLocal, 4712, "/opt/ann/x", "rows in main() at x.py:3", Address(0x7ffc00000048),
+         8, 0x7ffc00000090}};
     writer.on_root_places(places);
     const std::vector<TypeNumber> types = {0, 1, 1};
     writer.on_block_types(types);
@@ -262,6 +264,10 @@ TEST_CASE("references, roots and types stay, also of a block that has very many"
   CHECK(places[0].module_offset == 0x4040);
   CHECK(places[0].size == 16);
   CHECK(places[1].tid == after.metadata().threads[1].tid);
+  CHECK(places[1].module_offset == 0x1139);
+  // An address, which moved as all of its piece did.
+  CHECK(places[2].module_offset != 0x7ffc00000090);
+  CHECK(Address(places[2].module_offset) - places[2].begin == 0x48);
   std::vector<Root> roots;
   after.read_roots(places.size(), [&](const Root& root) { roots.push_back(root); });
   CHECK(roots == std::vector<Root>{{0, 8, 2, true}, {1, 0, 1, false}});
