@@ -6,8 +6,9 @@
 // byte of a block, or when their word may be stale, and a weak one counts only where no path of
 // others leads to its block. What only weak ones lead to owns nothing that others lead to. Of weak
 // ones, those that may be stale count only where no path without any such leads: all pointers of
-// SQLite are past the first byte of their block. Words of a thread's stack come after them: there
-// are left-over ones among these, too.
+// SQLite are past the first byte of their block. Where a language runtime names variables, words of
+// stacks come after them: they are the interpreter's, and some are left over. In a program in C or
+// C++ they are variables of functions, which own as others do.
 //
 // References to a class of a language runtime are weak, too: each instance has one, as has each
 // class below it, but the class is the variable's that has its name, with all that it holds.
@@ -29,7 +30,7 @@ namespace heapsnap {
 struct MeantTargets {
   std::vector<BlockNumber> lasting;    // of variables and the like
   std::vector<BlockNumber> inside;     // of those, by words past their first byte
-  std::vector<BlockNumber> of_frames;  // of stacks
+  std::vector<BlockNumber> of_frames;  // of stacks, beside variables of a language runtime
 };
 
 // The graph without the references that do not count. `sizes`: of all blocks. `word`: bytes of one.

@@ -384,13 +384,20 @@ MeantTargets meant_targets(const std::vector<Root>& roots, const std::vector<Roo
                            const std::vector<Thread>& threads) {
   const Ranks ranks(places, threads);
   MeantTargets targets;
+  bool is_of_runtime = false;
   for (const Root& root : roots) {
     const Rank rank = ranks.of(root);
+    is_of_runtime |= rank < kLasting;
     if (rank < kFrames) {
       (root.interior ? targets.inside : targets.lasting).push_back(root.target);
     } else if (rank < kInterior) {
       targets.of_frames.push_back(root.target);
     }
+  }
+  if (!is_of_runtime) {
+    targets.lasting.insert(targets.lasting.end(), targets.of_frames.begin(),
+                           targets.of_frames.end());
+    targets.of_frames.clear();
   }
   return targets;
 }

@@ -7,6 +7,7 @@ What objects refer to is what gc.get_referents says; owners names the variable o
 from it to an object, leaks tells garbage from leaks, objects has what classes retain."""
 
 import ast
+import collections
 import json
 import os
 import pathlib
@@ -132,10 +133,43 @@ def check_left_out(heapsnap, folder, pid):
         assert "the heap of Python was not read: the snapshot was taken with --runtimes no" in screen, screen
 
 
+# Of a class of 944 bytes behind its header of 16, a block of 968: the last word is as it was before.
+CLASSES = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+held = libc.malloc(100000)
+for size in range(904, 1160, 16):
+    blocks = [libc.malloc(size) for _ in range(1000)]
+    for block in blocks:
+        for at in range(0, size, 8):
+            ctypes.c_uint64.from_address(block + at).value = held + 64
+    for block in blocks[::2]:
+        libc.free(block)
+classes = [type(f"Class{i}", (), {"__slots__": ("a", "b", "c")[:i % 4]}) for i in range(1000)]
+print(held, flush=True)
+sys.stdin.read()
+"""
+
+
+def check_class_ends(heapsnap, folder, python):
+    """No word behind the end of a class is a reference."""
+    path = f"{folder}/classes.hsnap"
+    with subprocess.Popen([*python, "-c", CLASSES], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        held = int(process.stdout.readline())
+        run(heapsnap, "attach", str(process.pid), "--references", "yes", "-o", path)
+        process.stdin.close()
+    graph = ObjectGraph(path)
+    target = graph.block_of(held)
+    sources = collections.Counter(graph.types.get(block, "") for block, targets in graph.targets.items() if target in targets)
+    assert target is not None and sources[""] > 1000 and not sources["type"], sources
+
+
 def main():
     heapsnap = sys.argv[1]
     python = find_python(sys.argv[2:])
     with tempfile.TemporaryDirectory() as folder, Target(python) as target:
+        check_class_ends(heapsnap, folder, python)
         path = f"{folder}/a.hsnap"
         run(heapsnap, "attach", target.pid, "--references", "yes", "-o", path)
         graph = ObjectGraph(path)

@@ -45,7 +45,7 @@ void require_objects(const SnapshotMetadata& metadata, const std::string& what) 
         ErrorKind::kUnsupported, what + " has no objects of a language runtime",
         "none of its modules is a Python or Ruby interpreter or a PostgreSQL server that heapsnap "
         "knew when the snapshot was taken",
-        "to see what its blocks are: heapsnap types " + what);
+        "to see what its blocks are: heapsnap types " + shell_word(what, "SNAPSHOT"));
   }
   const auto is_read = [](const Runtime& runtime) { return runtime.why_not.empty(); };
   if (std::any_of(model.runtimes.begin(), model.runtimes.end(), is_read)) return;
@@ -54,7 +54,7 @@ void require_objects(const SnapshotMetadata& metadata, const std::string& what) 
       runtime.why_not == kRuntimeWouldHold || runtime.why_not == kRuntimeNotAsked;
   const bool is_core = metadata.freeze.method == FreezeMethod::kCore;
   const std::string pid = pid_word(metadata.process);
-  std::string remedy = "to see what its blocks are: heapsnap types " + what;
+  std::string remedy = "to see what its blocks are: heapsnap types " + shell_word(what, "SNAPSHOT");
   if (is_choice) {
     remedy = is_core ? "take it again from the core: heapsnap core --runtimes yes CORE"
                      : "while the process runs: heapsnap attach --runtimes yes " + pid;
@@ -94,7 +94,7 @@ void print_counts(Writer& out, const RuntimeModel& model, const std::string& wha
   if (ruby == model.runtimes.end()) {
     throw Error(ErrorKind::kUnsupported, what + " has no objects of Ruby",
                 "--count-objects counts those of a Ruby interpreter",
-                "to list objects by class: heapsnap objects " + what);
+                "to list objects by class: heapsnap objects " + shell_word(what, "SNAPSHOT"));
   }
   const auto number = static_cast<uint32_t>(ruby - model.runtimes.begin());
   print_object_counts(out, count_objects(model, number, namespaces));

@@ -298,8 +298,11 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
   using Values = PythonLayout::Values;
   const PythonType& type = *object.type;
   const uint64_t header = type.header;
-  const uint64_t words = (object.bytes + kPythonWord - 1) / kPythonWord;
-  if (words >= 64 && words < room / kPythonWord && is_known(type, object.is_frame)) {
+  // Behind the members of a class there is one more, which ends them.
+  const uint64_t used = object.bytes + (type.is_metatype ? type.item_size : 0);
+  const uint64_t words = (used + kPythonWord - 1) / kPythonWord;
+  const bool are_all_known = type.is_metatype || is_known(type, object.is_frame);
+  if (words >= 64 && words < room / kPythonWord && are_all_known) {
     objects_.left_over.push_back({at, words * kPythonWord});
   }
   if (header == 32 && object.values_bytes != 0) {
@@ -310,8 +313,7 @@ void PythonGraph::see(const PythonObject& object, Address at, std::span<const st
   if (type.keeps != PythonType::Keeps::kNothing) add_kept(object, at, bytes);
   if (type.family == Family::kList) {
     const Address items(python_word(bytes, header + layout_.list_allocated - kPythonWord));
-    const uint64_t used = python_word(bytes, header + kItems);
-    add_items(items, used, object.owned_bytes);
+    add_items(items, python_word(bytes, header + kItems), object.owned_bytes);
   } else if (type.family == Family::kSet && object.owned_bytes != 0) {
     const Address table(python_word(bytes, header + layout_.set_table));
     if (object.owned_bytes <= PythonLayout::kLargestSlot) {

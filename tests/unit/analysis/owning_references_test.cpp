@@ -99,6 +99,29 @@ TEST_CASE("words that may be stale take nothing from those that lead past a bloc
   }
 }
 
+// In a program in C++ main() has a list, and an observer a pointer into one of its nodes. An
+// interpreter has the handle of a database on its stack, whose pointer leads past its first byte.
+TEST_CASE("words of stacks own as variables do, but for those of interpreters") {
+  for (const bool is_interpreter : {false, true}) {
+    CAPTURE(is_interpreter);
+    HandmadeHeap heap;
+    const uint32_t frame = heap.add_place(RootKind::kStack, "run", 1);
+    const RootKind kind = is_interpreter ? RootKind::kGlobal : RootKind::kVariable;
+    const uint32_t variable = heap.add_place(kind, "observer");
+    const BlockNumber observer = heap.add(136);
+    heap.hold(variable, observer);
+    const BlockNumber first = heap.add(56);
+    const BlockNumber second = heap.add(56);
+    heap.hold(frame, first);
+    heap.link(first, 0, second);
+    heap.link(second, 8, first);
+    heap.link(observer, 0, first, true);
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    CHECK(retained_by(tree, frame) == (is_interpreter ? Tally{} : Tally{2, 112}));
+    CHECK(retained_by(tree, variable) == (is_interpreter ? Tally{3, 248} : Tally{1, 136}));
+  }
+}
+
 TEST_CASE("what only a word past a block's first byte leads to takes nothing from a variable") {
   HandmadeHeap heap;
   const uint32_t requests = heap.add_place(RootKind::kVariable, "g_requests");
