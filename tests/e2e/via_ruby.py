@@ -150,6 +150,15 @@ def check_kills(heapsnap, name, ruby, root, folder):
     print(f"{name}: killed {KILLS - complete} times of {KILLS}")
 
 
+def state_of(pid):
+    """R, S, T, ...; Z also of one that is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rpartition(")")[2].split()[0].replace("X", "Z")
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z"
+
+
 def check_interrupt(heapsnap, name, ruby, root, folder):
     """heapsnap ends when it is asked to, also while the child writes nothing."""
     target = Target(ruby, root, "reading")
@@ -165,6 +174,10 @@ def check_interrupt(heapsnap, name, ruby, root, folder):
         child = int(found[0])
         try:
             os.kill(child, signal.SIGSTOP)
+            while (state := state_of(child)) not in "TZ":
+                pass
+            if state != "T":
+                raise ProcessLookupError
             started.send_signal(signal.SIGINT)
             result = started.wait(timeout=10)
             stops += 1
