@@ -42,7 +42,6 @@ class ContainerWalks {
         for (const NodeContainer& one : containers.subspan(first, count)) {
           if (source_.limit().is_reached()) return;
           if (is_large_tree(one)) continue;
-          walk.begin(one);
           if (walk.follow(one)) mark_(walk.nodes(), one.nodes);
         }
       }
@@ -55,7 +54,7 @@ class ContainerWalks {
     if (!root) return;
     LargeArray<NodeWalk::Below> level;
     level.push_back(*root);
-    if (!walks_[0].follow_tree(tree, level, kSubtrees)) return;
+    if (!walks_[0].follow_levels(tree, level, kSubtrees)) return;
     std::atomic<size_t> next = 0;
     std::atomic<bool> is_tree = true;
     on_both(level.empty() ? StartThread() : start_, [&](NodeWalk& walk) {
@@ -122,6 +121,7 @@ void NodeWalk::begin(const NodeContainer& container) {
 }
 
 bool NodeWalk::follow(const NodeContainer& container) {
+  begin(container);
   switch (container.nodes) {
     case StorageKind::kListNode: return follow_list(container);
     case StorageKind::kTreeNode: return follow_whole_tree(container);
@@ -199,7 +199,7 @@ bool NodeWalk::follow_whole_tree(const NodeContainer& tree) {
   return root && follow_below(tree, *root) && has_last_ && nodes_.added() == tree.count;
 }
 
-bool NodeWalk::follow_tree(const NodeContainer& tree, LargeArray<Below>& level, size_t enough) {
+bool NodeWalk::follow_levels(const NodeContainer& tree, LargeArray<Below>& level, size_t enough) {
   LargeArray<Below> next;
   while (!level.empty() && level.size() < enough) {
     next.truncate(0);

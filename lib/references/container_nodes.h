@@ -101,13 +101,13 @@ class alignas(64) NodeWalk {
     BlockNumber parent = kNoBlock;
   };
 
-  // Forgets the nodes of the container before.
-  void begin(const NodeContainer& container);
-  // After begin(): follows all nodes; whether they are those of this container.
+  // Follows all nodes, in place of those of the container before; whether they are this one's.
   bool follow(const NodeContainer& container);
-  // The same of a tree, a part at a time: adds the nodes of `level` and puts their children in
-  // their place, until there are none, or `enough`. False for what is no such tree.
-  bool follow_tree(const NodeContainer& tree, LargeArray<Below>& level, size_t enough);
+  // The same of a tree, a part at a time, after begin(). follow_levels() adds the nodes of `level`
+  // and puts their children in their place, until there are none, or `enough`. False for what is no
+  // such tree.
+  void begin(const NodeContainer& container);
+  bool follow_levels(const NodeContainer& tree, LargeArray<Below>& level, size_t enough);
   bool follow_below(const NodeContainer& tree, const Below& subtree);
   // The root of a tree whose root and last node are blocks.
   std::optional<Below> root_of(const NodeContainer& tree);

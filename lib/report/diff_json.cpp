@@ -1,4 +1,3 @@
-
 #include "report/diff_report.h"
 #include "report/json_writer.h"
 #include "report/number_text.h"

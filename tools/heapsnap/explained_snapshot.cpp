@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "report/reference_labels.h"
-#include "report/shell_word.h"
 #include "tools/heapsnap/stack_names.h"
 
 namespace heapsnap {
@@ -22,22 +21,15 @@ namespace {
 }
 
 // Without a heap that heapsnap knows, nothing leaks and nobody owns anything: as far as is known.
-void require_blocks(const SnapshotMetadata& metadata, const AnySnapshot& snapshot,
-                    const std::string& what) {
-  const HeapModel& heap = metadata.heap;
-  if (metadata.references->blocks != 0) return;
+void require_blocks(const ReferenceReportInput& input, const std::string& what) {
+  const HeapModel& heap = input.metadata.heap;
+  if (input.metadata.references->blocks != 0) return;
   if (!heap.instances.empty() && !heap.foreign_answers_malloc) return;
-  const bool is_core = metadata.freeze.method == FreezeMethod::kCore;
-  std::string see = "heapsnap report " + shell_word(snapshot.path(), "SNAPSHOT");
-  if (snapshot.path().empty()) {
-    see = is_core ? "heapsnap core " + shell_word(snapshot.core(), "CORE")
-                  : "heapsnap attach " + pid_word(metadata.process);
-  }
   throw Error(ErrorKind::kUnsupported, what + " has no blocks of glibc's malloc",
               heap.foreign_allocator.empty()
                   ? "no glibc malloc was found in it"
                   : "its malloc is provided by " + heap.foreign_allocator,
-              "to see its memory by mapping: " + see);
+              "to see its memory by mapping: " + overview_command(input));
 }
 
 }  // namespace
@@ -49,7 +41,7 @@ void require_references(const SnapshotReader& snapshot, const std::string& what)
 ExplainedSnapshot::ExplainedSnapshot(const std::string& command, const SnapshotSource& source)
     : snapshot_(command, source, WantedPasses::kReferences) {
   require_references(reader(), source.what);
-  require_blocks(metadata(), snapshot_, source.what);
+  require_blocks(report_input(), source.what);
   references_ = references_of(reader());
   if (metadata().tracker) {
     recorded_ = reader().read_call_stacks();
