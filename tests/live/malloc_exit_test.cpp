@@ -6,13 +6,16 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "platform/linux/proc/process_memory.h"
+#include "platform/linux/self/realtime_priority.h"
 #include "platform/linux/trace/tracer_thread.h"
 #include "tests/live/checks.h"
 #include "tests/live/forked_child.h"
@@ -51,10 +54,39 @@ __attribute__((noinline, section("inside_malloc"))) void call_outside(volatile i
   asm volatile("");  // so that the call is not a jump
 }
 
+// A call of the allocator that takes some thousand instructions.
+__attribute__((noinline, section("inside_malloc"))) void work_inside() {
+  constexpr int kRounds = 1000;
+  for (int i = 0; i < kRounds; ++i) asm volatile("");
+}
+
 MallocText inside() {
   return {{Address(reinterpret_cast<uint64_t>(__start_inside_malloc)),
            Address(reinterpret_cast<uint64_t>(__stop_inside_malloc))}};
 }
+
+// Children that run as long as this exists.
+class Children {
+ public:
+  Children() = default;
+  Children(const Children&) = delete;
+  Children& operator=(const Children&) = delete;
+  ~Children() {
+    for (const pid_t pid : pids_) {
+      ::kill(pid, SIGKILL);
+      status_of(pid);
+    }
+  }
+  pid_t start(const std::function<void()>& work) {
+    pids_.push_back(run_in_child([&work]() -> int {
+      while (true) work();
+    }));
+    return pids_.back();
+  }
+
+ private:
+  std::vector<pid_t> pids_;
+};
 
 void on_signal(int /*signal*/) {
   may_leave = 1;
@@ -172,6 +204,32 @@ TEST_CASE(
   ::kill(child, SIGUSR1);
   CHECK(status_of(child) == 0);
   ::munmap(page, kPageBytes);
+}
+
+TEST_CASE("where others keep all processors busy, a copy is stepped in bursts") {
+  if (!gets_realtime_priority()) {
+    MESSAGE("skipped: this process gets no real-time priority");
+    return;
+  }
+  constexpr int kLowest = 19;
+  constexpr unsigned kOfEach = 4;
+  Children children;
+  for (unsigned i = 0; i < kOfEach * std::thread::hardware_concurrency(); ++i) {
+    children.start([] { asm volatile(""); });
+  }
+  const pid_t child = children.start(work_inside);
+  REQUIRE(::setpriority(PRIO_PROCESS, static_cast<id_t>(child), kLowest) == 0);
+  FreezeOptions options = choose(FreezeChoice::kFork);
+  options.malloc_text = inside();
+  size_t inside_malloc = 0;
+  for (int i = 0; i < 5; ++i) {
+    FrozenProcess frozen(child, options);
+    frozen.thaw();
+    inside_malloc += frozen.record().threads_in_malloc;
+    CHECK(frozen.record().method == FreezeMethod::kFork);
+    CHECK(notes_of(frozen.record()) == "");
+  }
+  CHECK(inside_malloc > 0);
 }
 
 TEST_CASE(

@@ -8,9 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "base/alteration.h"
+#include "platform/linux/freeze/step_bursts.h"
 #include "platform/linux/proc/proc_fs.h"
 #include "platform/linux/proc/process_status.h"
 #include "platform/linux/remote_call/signal_frame.h"
@@ -26,16 +28,11 @@ namespace {
 // takes several hundred thousand.
 constexpr uint64_t kMostSteps = 400'000;
 constexpr std::chrono::seconds kMostStepTime{5};
-// The target runs while its copy is stepped, so that may take a while. But on a busy machine each
-// step waits for the processor, for up to a time slice; so now and then heapsnap takes it for a
-// moment, for both, and leaves nine tenths of the time to others.
-constexpr std::chrono::milliseconds kBurstEvery{20};
-constexpr std::chrono::milliseconds kBurst{2};
 // A thread that has been outside the allocator's code for this long copies or clears memory for it:
 // nothing of the arena is half done then. Or the return address was a stale one.
 constexpr uint64_t kMostStepsOutside = 4096;
-// When the time has run out, this is long enough: the wrapper of a system call takes less. Each
-// thread may take as many steps, however long others took.
+// When the time has run out or steps have to wait, this is long enough: the wrapper of a system
+// call takes less. Each thread may take as many steps, however long others took.
 constexpr uint64_t kLeastStepsOutside = 128;
 // A call that takes longer than this walks long lists (malloc_consolidate()), and may take a
 // million times as many steps. From here on it runs instead.
@@ -104,6 +101,7 @@ class StepClock {
   StepClock& operator=(const StepClock&) = delete;
   ~StepClock() { make_ordinary(child_); }
 
+  bool steps_wait() const { return bursts_.steps_wait(); }
   bool has_run_out() const { return now_ > begin_ + kMostStepTime; }
   // How long anything other than a step may take.
   TraceClock::time_point next_look() const { return now_ + kLongestRun; }
@@ -111,21 +109,34 @@ class StepClock {
   // To be called before each step.
   void tick() {
     now_ = TraceClock::now();
-    const bool in_burst = (now_ - begin_) % kBurstEvery >= kBurstEvery - kBurst;
-    if (in_burst == priority_.has_value()) return;
-    if (in_burst) {
+    bool is_burst = bursts_.takes(now_);
+    while (has_bursts_ && bursts_.wait().count() > 0) {
+      end_burst();
+      check_end();
+      std::this_thread::sleep_for(bursts_.wait());
+      now_ = TraceClock::now();
+      is_burst = bursts_.takes(now_);
+    }
+    if (!is_burst) {
+      end_burst();
+    } else if (!priority_) {
       priority_.emplace();
-      make_realtime(child_);
-    } else {
-      make_ordinary(child_);
-      priority_.reset();
+      has_bursts_ = make_realtime(child_);
     }
   }
 
  private:
+  void end_burst() {
+    if (!priority_) return;
+    make_ordinary(child_);
+    priority_.reset();
+  }
+
   const int child_;
   const TraceClock::time_point begin_ = TraceClock::now();
   TraceClock::time_point now_ = begin_;
+  StepBursts bursts_{begin_};
+  bool has_bursts_ = false;  // they do not wait
   std::optional<RealtimePriority> priority_;
 };
 
@@ -268,6 +279,10 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
     outside = is_in_text(text, registers->rip) ? 0 : outside + 1;
     check_end();
     if (outside > kMostStepsOutside || !is_inside_malloc(text, *registers, memory)) {
+      return StepEnd::kOut;
+    }
+    if (outside > kLeastStepsOutside && clock.steps_wait() &&
+        !interrupts(text, *registers, memory)) {
       return StepEnd::kOut;
     }
     // Its frame may hold stale return addresses. A jump out of the code is not a return: free()

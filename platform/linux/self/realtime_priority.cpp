@@ -61,11 +61,11 @@ bool has_realtime_limit(int tid) noexcept {
   return ::prlimit(tid, RLIMIT_RTTIME, nullptr, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
-void make_realtime(int tid) noexcept {
-  if (has_realtime_limit(tid)) return;
+bool make_realtime(int tid) noexcept {
+  if (has_realtime_limit(tid)) return false;
   sched_param parameters{};
   parameters.sched_priority = inherited_priority();
-  ::sched_setscheduler(tid, SCHED_FIFO, &parameters);
+  return ::sched_setscheduler(tid, SCHED_FIFO, &parameters) == 0;
 }
 
 void make_ordinary(int tid) noexcept {

@@ -44,8 +44,8 @@ bool gets_realtime_priority() noexcept;
 bool has_realtime_limit(int tid) noexcept;
 
 // Makes another task SCHED_FIFO: one of ours, which must not wait for a processor. If that is not
-// permitted or has_realtime_limit(), nothing changes.
-void make_realtime(int tid) noexcept;
+// permitted or has_realtime_limit(), nothing changes, and this is false.
+bool make_realtime(int tid) noexcept;
 // Makes it SCHED_OTHER, so that it keeps a processor from nobody.
 void make_ordinary(int tid) noexcept;
 
