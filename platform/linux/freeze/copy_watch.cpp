@@ -26,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds kShortestWatchNap{500};
 constexpr std::chrono::milliseconds kLongestWatchNap{20};
+constexpr std::chrono::nanoseconds kUntilHurry = std::chrono::milliseconds(250);
 // No target writes more than this: 4 processors, 4 GB/s each.
 constexpr double kMostWrittenPerSecond = 16e9;
 constexpr double kAnyNumber = 1e3;  // of processors
@@ -68,6 +69,7 @@ void CopyWatch::begin(int child, bool dies_alone) {
     dies_alone_ = dies_alone;
     faults_.restart();
     most_writers_ = 0;
+    is_hurried_ = false;
   }
   changed_.notify_all();
 }
@@ -109,10 +111,16 @@ void CopyWatch::serve() {
 }
 
 std::chrono::nanoseconds CopyWatch::look() {
-  if (const int64_t deadline = call_deadline_ns_; deadline != 0 && now_ns() >= deadline) {
-    make_void("it did not finish a system call in time");
-    kill();
-    return {};
+  if (const int64_t deadline = call_deadline_ns_; deadline != 0) {
+    const int64_t left = deadline - now_ns();
+    if (left <= 0) {
+      make_void("it did not finish a system call in time");
+      kill();
+      return {};
+    }
+    hurry(left <= (patience_ - std::min(kUntilHurry, patience_ / 2)).count());
+  } else {
+    hurry(false);
   }
   std::chrono::nanoseconds nap = kLongestWatchNap;
   if (is_void_) return nap;
@@ -121,6 +129,16 @@ std::chrono::nanoseconds CopyWatch::look() {
     if (!dies_alone_) kill();
   }
   return nap;
+}
+
+void CopyWatch::hurry(bool is_late) {
+  if (is_late == is_hurried_) return;
+  is_hurried_ = is_late;
+  if (is_late) {
+    make_realtime(child_);
+  } else {
+    make_ordinary(child_);
+  }
 }
 
 std::optional<std::string> CopyWatch::look_at_memory(std::chrono::nanoseconds& nap) {

@@ -8,7 +8,8 @@
 //            target; as long as the copy lives, the OOM killer picks the copy.
 //   time     a call that the copy makes for us ends soon, or never: it may block in the kernel
 //            for a process that does not answer (userfaultfd(2), FUSE). We wait for it no longer
-//            than its deadline, and then kill the copy.
+//            than its deadline, and then kill the copy. It may also wait for a processor that
+//            others want: after a quarter of a second it has real-time priority.
 //
 // Where the OOM killer ends whole groups, the copy had to find room for all of its memory, and is
 // killed when a limit is near all the same.
@@ -72,6 +73,8 @@ class CopyWatch {
   std::chrono::nanoseconds look();
   // Where memory runs out, the reason; else how long to wait until the next look.
   std::optional<std::string> look_at_memory(std::chrono::nanoseconds& nap);
+  // Gives the copy real-time priority while a call of it is late.
+  void hurry(bool is_late);
   void make_void(std::string reason);
   void kill();
 
@@ -88,6 +91,7 @@ class CopyWatch {
   int child_ = 0;      // guarded by mutex_, like all below; 0: there is none to watch
   UniqueFd child_fd_;  // a pidfd, so that no other process with that pid is killed
   bool dies_alone_ = false;
+  bool is_hurried_ = false;
   uint64_t budget_ = UINT64_MAX;
   double most_writers_ = 0;  // processors that the target has used since begin()
   bool ending_ = false;

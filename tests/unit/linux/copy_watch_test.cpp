@@ -85,6 +85,27 @@ TEST_CASE("a copy that is killed waits for no processor on its way out") {
   ::waitpid(child, nullptr, 0);
 }
 
+TEST_CASE("a call that takes long is hurried until its end") {
+  if (!may_be_realtime()) {
+    MESSAGE("skipped: this process gets no real-time priority");
+    return;
+  }
+  const FixtureTree tree;
+  const int child = start_pinned_child();
+  CopyWatch watch(child, 1 << 20, std::chrono::hours(1), {tree.path("proc"), tree.path("sys")});
+  watch.begin(child, true);
+  for (int i = 0; i < 2; ++i) {
+    watch.begin_call();
+    CHECK(::sched_getscheduler(child) == SCHED_OTHER);
+    while (::sched_getscheduler(child) != SCHED_FIFO) std::this_thread::yield();
+    watch.end_call();
+    while (::sched_getscheduler(child) != SCHED_OTHER) std::this_thread::yield();
+  }
+  watch.end();
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
 TEST_CASE("page faults are counted whatever the name of the process") {
   CHECK(faults_in_stat("7 (a) R 1) 2 (b) R 1 1 1 0 -1 0 5 6 7 8\n") == 12);
   CHECK(faults_in_stat("7 (a) R 1 1 1 0 -1 0 5 6\n") == std::nullopt);
