@@ -14,7 +14,7 @@ import tempfile
 
 from memory_budget import SKIPPED
 
-HEAP = 64  # MiB, which take longer to read than the quota lasts
+HEAP = 256  # MiB, which take longer to read than the quota and real-time priority (20 ms) last
 QUOTA, PERIOD = 2000, 100000  # microseconds
 
 
@@ -55,7 +55,7 @@ def main():
         assert target.stdout.readline() == "ready\n"
 
         def attach(*, inside, realtime=False):
-            # A quota does not bind threads with real-time priority, but what is read is not read by one.
+            # A quota does not bind threads with real-time priority, but what is read is not read by one for long.
             words = [] if realtime else ["setpriv", "--bounding-set=-sys_nice", "prlimit", "--rtprio=0:0"]
             words += [heapsnap, "attach", str(target.pid), "--freeze", "stop", "--references", "no", "-j", "-f", "-o",
                       f"{name}/a.hsnap"]

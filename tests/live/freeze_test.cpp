@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <link.h>
 #include <malloc.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -15,6 +16,7 @@
 
 #include "platform/linux/freeze/frozen_process.h"
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/self/realtime_priority.h"
 #include "tests/live/checks.h"
 #include "tests/live/forked_child.h"
 #include "tests/live/live_target.h"
@@ -166,6 +168,25 @@ TEST_CASE("of a thread that does not leave the allocator a copy is made, not a l
   auto seen = target.finish();
   CHECK(target.exit_status() == 0);
   CHECK(seen.at("errors") == 0);
+}
+
+TEST_CASE("a target that is stopped is read with real-time priority, for a moment") {
+  if (!gets_realtime_priority()) {
+    MESSAGE("skipped: this process gets no real-time priority");
+    return;
+  }
+  LiveTarget target({LONE_SLEEPER});
+  const auto policy = [] { return ::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK; };
+  for (const FreezeChoice choice : kBothWays) {
+    FrozenProcess frozen(target.pid(), choose(choice));
+    CHECK(policy() == (choice == FreezeChoice::kStop ? SCHED_FIFO : SCHED_OTHER));
+    frozen.thaw();
+    CHECK(policy() == SCHED_OTHER);
+  }
+  FrozenProcess frozen(target.pid(), choose(FreezeChoice::kStop));
+  while (policy() == SCHED_FIFO) {
+  }
+  CHECK(frozen.target_is_stopped());
 }
 
 TEST_CASE("general registers are shown as the threads have them") {

@@ -36,6 +36,9 @@ constexpr std::chrono::milliseconds kBetweenRunOuts{2};
 // more, those count that it had while it ran.
 constexpr size_t kMostListedAnew = 400;
 
+// Of a stopped target: what `stop` is chosen for takes less.
+constexpr std::chrono::milliseconds kReadWithPriority{20};
+
 uint64_t count_ns(std::chrono::nanoseconds duration) {
   return static_cast<uint64_t>(std::max<int64_t>(duration.count(), 0));
 }
@@ -56,6 +59,7 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid)
   if (options.choice == FreezeChoice::kNone) return;
   alteration_.emplace();
   tracer_ = std::make_unique<TracerThread>();
+  reading_.emplace();
   try {
     tracer_->run([&] {
       PriorityInheritance inheritance;
@@ -75,6 +79,11 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid)
       }
       finish_stop(options, inheritance);
     });
+    if (target_is_stopped()) {
+      reading_->end_after(kReadWithPriority);
+    } else {
+      reading_.reset();
+    }
   } catch (ProgramReplaced& replaced) {
     thaw();
     replaced.pause_ns = paused_ns();
@@ -169,13 +178,17 @@ void FrozenProcess::stop_and_fork(const FreezeOptions& options, PriorityInherita
   const LendingPriority priority(inheritance);
   stop_threads(options, inheritance);
   if (gadget_) try_to_fork(options, inheritance);
+  if (snapshot_) tracing_.reset();
 }
 
-// Without real-time priority, which would add to the pause uncounted (200 busy threads: 2 ms).
+// Without real-time priority, which would add to the pause uncounted (200 busy threads: 2 ms). From
+// then on with it: a tracer that waits for a processor, also to release the target, prolongs the
+// pause.
 void FrozenProcess::seize_threads() {
   quota_.begin_pause();
   session_ = std::make_unique<PtraceSession>(view_.proc, view_.process.pid);
   session_->seize_all();
+  tracing_.emplace();
 }
 
 void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritance& inheritance) {
@@ -186,8 +199,8 @@ void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritan
 }
 
 void FrozenProcess::release_in_vain() {
-  const RealtimePriority priority;
   if (!session_->is_released()) session_->release();
+  tracing_.reset();
   quota_.end_pause();
   earlier_pause_ns_ += count_ns(session_->pause());
 }
@@ -417,6 +430,7 @@ void FrozenProcess::note_unfinished(const MallocExit& exit, size_t in_handlers) 
 void FrozenProcess::end_session() noexcept {
   if (!session_) return;
   if (!session_->is_released()) session_->release();
+  tracing_.reset();
   quota_.end_pause();
   record_.pause_ns = count_ns(session_->pause());
   record_.syscalls_restarted = session_->syscalls_restarted();
@@ -480,6 +494,7 @@ void FrozenProcess::thaw() noexcept {
   } catch (...) {
     // The end of the tracing thread detaches all threads.
   }
+  reading_.reset();
   tracer_.reset();
   alteration_.reset();
   view_.tid = target_tid_;

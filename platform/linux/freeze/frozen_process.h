@@ -25,6 +25,8 @@
 #include "platform/linux/freeze/own_quota.h"
 #include "platform/linux/proc/busy_clock.h"
 #include "platform/linux/proc/process_memory.h"
+#include "platform/linux/self/brief_priority.h"
+#include "platform/linux/self/realtime_priority.h"
 #include "platform/linux/trace/ptrace_session.h"
 #include "platform/linux/trace/tracer_thread.h"
 
@@ -123,8 +125,9 @@ class FrozenProcess final : public Target {
   std::chrono::steady_clock::time_point began_;
   FreezeRecord record_;
   OwnQuota quota_;
-  FreezeEstimate estimate_;        // unless a stop was asked for
-  uint64_t earlier_pause_ns_ = 0;  // in vain
+  std::optional<BriefPriority> reading_;  // while the target is stopped
+  FreezeEstimate estimate_;               // unless a stop was asked for
+  uint64_t earlier_pause_ns_ = 0;         // in vain
   bool has_unfinished_calls_ = false;
   std::optional<SyscallGadget> gadget_;      // if a fork is to be tried
   std::chrono::nanoseconds longest_copy_{};  // the same
@@ -133,7 +136,8 @@ class FrozenProcess final : public Target {
   // What traces is created, used and destroyed on the tracing thread.
   std::unique_ptr<TracerThread> tracer_;
   std::unique_ptr<PtraceSession> session_;
-  std::unique_ptr<CopyWatch> watch_;  // if a fork is to be tried
+  std::optional<RealtimePriority> tracing_;  // of that thread, while the target is stopped
+  std::unique_ptr<CopyWatch> watch_;         // if a fork is to be tried
   std::unique_ptr<ForkSnapshot> snapshot_;
 };
 

@@ -19,14 +19,14 @@ using namespace heapsnap;
 namespace {
 
 // A child of ours that only waits.
-class Sleeper {
+class SleepingProcess {
  public:
-  Sleeper() : pid_(::fork()) {
+  SleepingProcess() : pid_(::fork()) {
     while (pid_ == 0) ::pause();
   }
-  Sleeper(const Sleeper&) = delete;
-  Sleeper& operator=(const Sleeper&) = delete;
-  ~Sleeper() {
+  SleepingProcess(const SleepingProcess&) = delete;
+  SleepingProcess& operator=(const SleepingProcess&) = delete;
+  ~SleepingProcess() {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
@@ -57,11 +57,11 @@ bool comes_to_inherit(PriorityInheritance& inheritance, pid_t pid) {
 }  // namespace
 
 TEST_CASE("ours are above the real-time priority of each thread that was to be outranked") {
-  const Sleeper ordinary;
+  const SleepingProcess ordinary;
   outrank(ordinary.pid());
   CHECK(inherited_priority() == 1);
   CHECK(tracer_priority() == 2);
-  const Sleeper realtime;
+  const SleepingProcess realtime;
   sched_param parameters{};
   parameters.sched_priority = 5;
   if (::sched_setscheduler(realtime.pid(), SCHED_FIFO, &parameters) != 0) {
@@ -78,8 +78,8 @@ TEST_CASE("ours are above the real-time priority of each thread that was to be o
 }
 
 TEST_CASE("a thread inherits the priority, unless it could be killed for running at it") {
-  const Sleeper ordinary;
-  const Sleeper limited;
+  const SleepingProcess ordinary;
+  const SleepingProcess limited;
   const RealtimePriority priority;
   PriorityInheritance inheritance;
   if (!comes_to_inherit(inheritance, ordinary.pid())) {

@@ -1,0 +1,69 @@
+#include "platform/linux/self/brief_priority.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <system_error>
+
+#include "platform/linux/self/helper_thread.h"
+#include "platform/linux/self/realtime_priority.h"
+
+namespace heapsnap {
+
+BriefPriority::BriefPriority() noexcept
+    : tid_(static_cast<int>(::syscall(SYS_gettid))), policy_before_(::sched_getscheduler(0)) {
+  const bool is_ordinary = policy_before_ == SCHED_OTHER || policy_before_ == SCHED_BATCH;
+  if (!is_ordinary || has_realtime_limit(0)) return;
+  try {
+    thread_ = start_helper_thread([this] { serve(); });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_ready_; });
+    if (!is_above_) return;
+  } catch (const std::system_error&) {
+    return;
+  }
+  sched_param parameters{};
+  parameters.sched_priority = inherited_priority();
+  is_raised_ = ::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameters) == 0;
+}
+
+BriefPriority::~BriefPriority() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_ending_ = true;
+    end_now();
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void BriefPriority::end_after(std::chrono::nanoseconds most) {
+  const std::lock_guard lock(mutex_);
+  deadline_ = std::chrono::steady_clock::now() + most;
+  changed_.notify_all();
+}
+
+void BriefPriority::serve() {
+  const RealtimePriority priority;
+  std::unique_lock lock(mutex_);
+  is_ready_ = true;
+  is_above_ = priority.is_raised();
+  changed_.notify_all();
+  changed_.wait(lock, [this] { return is_ending_ || deadline_; });
+  if (is_ending_) return;
+  changed_.wait_until(lock, *deadline_, [this] { return is_ending_; });
+  end_now();
+}
+
+void BriefPriority::end_now() noexcept {
+  if (!is_raised_) return;
+  is_raised_ = false;
+  const sched_param parameters{};
+  if (::sched_setscheduler(tid_, policy_before_, &parameters) == 0) return;
+  // The flag stays without CAP_SYS_NICE, and matters for threads to come that are real-time alone.
+  ::sched_setscheduler(tid_, policy_before_ | SCHED_RESET_ON_FORK, &parameters);
+}
+
+}  // namespace heapsnap
