@@ -60,6 +60,11 @@ __attribute__((noinline, section("inside_malloc"))) void work_inside() {
   for (int i = 0; i < kRounds; ++i) asm volatile("");
 }
 
+// As malloc_trim() does for thousands of free chunks.
+__attribute__((noinline, section("inside_malloc"))) void trim_inside(void* page) {
+  while (true) ::madvise(page, kPageBytes, MADV_DONTNEED);
+}
+
 MallocText inside() {
   return {{Address(reinterpret_cast<uint64_t>(__start_inside_malloc)),
            Address(reinterpret_cast<uint64_t>(__stop_inside_malloc))}};
@@ -203,6 +208,24 @@ TEST_CASE(
   CHECK(notes_of(frozen.record()).find("1 thread was inside malloc") != std::string::npos);
   ::kill(child, SIGUSR1);
   CHECK(status_of(child) == 0);
+  ::munmap(page, kPageBytes);
+}
+
+TEST_CASE("a thread that tells the kernel which memory is free has nothing half done") {
+  void* const page =
+      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  Children children;
+  const pid_t child = children.start([page] { trim_inside(page); });
+  for (const FreezeChoice choice : {FreezeChoice::kFork, FreezeChoice::kStop}) {
+    FreezeOptions options = choose(choice);
+    options.malloc_text = inside();
+    for (int i = 0; i < 20; ++i) {
+      FrozenProcess frozen(child, options);
+      frozen.thaw();
+      CHECK(notes_of(frozen.record()) == "");
+    }
+  }
   ::munmap(page, kPageBytes);
 }
 

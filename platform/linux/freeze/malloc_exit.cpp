@@ -83,9 +83,22 @@ bool is_harmless_advice(const user_regs_struct& registers) {
          std::find(kAdvice.begin(), kAdvice.end(), registers.rdx) != kAdvice.end();
 }
 
+// That memory is not needed any more. malloc_trim(), which says so of thousands of free chunks, one
+// after the other, has changed before what it changes, and shrink_heap() does after it (glibc 2.17
+// to 2.43): nothing of the arena is half done.
+bool is_trim(uint64_t number, const user_regs_struct& registers) {
+  return number == SYS_madvise && registers.rdx == MADV_DONTNEED;
+}
+
 bool is_vma_naming(const user_regs_struct& registers) {
   constexpr uint64_t kSetVma = 0x53564d41;  // PR_SET_VMA, glibc 2.39 names its mappings
   return registers.rax == SYS_prctl && registers.rdi == kSetVma;
+}
+
+// In a system call in which no arena is half changed.
+bool is_in_other_call(const user_regs_struct& registers) {
+  return is_in_syscall(registers) &&
+         (!is_allocator_call(registers.orig_rax) || is_trim(registers.orig_rax, registers));
 }
 
 bool is_in_text(const MallocText& text, uint64_t address) {
@@ -292,6 +305,7 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
     is_returning = outside == 0 && instruction && is_return(*instruction);
     const bool is_at_call = instruction && (*instruction & 0xffff) == kSyscallInstruction;
     if (is_at_call) {
+      if (is_trim(registers->rax, *registers)) return StepEnd::kOut;
       if (registers->rax == SYS_futex && !is_futex_wake(*registers)) {
         // Never really made: nothing would wake the child.
         if (!finds_futex_changed(*registers, memory)) return StepEnd::kWaits;
@@ -345,7 +359,7 @@ bool may_run_on(const Tracee& tracee) {
 bool is_inside_malloc(const MallocText& text, const user_regs_struct& registers,
                       std::span<const uint64_t> near_stack) {
   if (is_in_text(text, registers.rip)) return true;
-  if (is_in_syscall(registers) && !is_allocator_call(registers.orig_rax)) return false;
+  if (is_in_other_call(registers)) return false;
   return std::any_of(near_stack.begin(), near_stack.end(),
                      [&text](uint64_t word) { return is_in_text(text, word); });
 }
@@ -354,7 +368,7 @@ bool is_inside_malloc(const MallocText& text, const user_regs_struct& registers,
                       MemoryReader& memory) {
   if (text.empty()) return false;
   if (is_in_text(text, registers.rip)) return true;
-  if (is_in_syscall(registers) && !is_allocator_call(registers.orig_rax)) return false;
+  if (is_in_other_call(registers)) return false;
   std::array<uint64_t, kNearStack / sizeof(uint64_t)> words;
   const size_t count =
       memory.read(Address(registers.rsp), std::as_writable_bytes(std::span(words)));
