@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
+#include <string_view>
+
+#include "platform/linux/proc/proc_fs.h"
 
 namespace heapsnap {
 
@@ -58,7 +62,15 @@ bool gets_realtime_priority() noexcept {
 
 bool has_realtime_limit(int tid) noexcept {
   rlimit limit{};
-  return ::prlimit(tid, RLIMIT_RTTIME, nullptr, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+  if (::prlimit(tid, RLIMIT_RTTIME, nullptr, &limit) == 0) return limit.rlim_cur != RLIM_INFINITY;
+  // Of another user, without CAP_SYS_RESOURCE: what proc_pid_limits(5) shows to everybody.
+  try {
+    constexpr std::string_view kNone = "Max realtime timeout      unlimited ";
+    const auto limits = ProcFs().try_read(tid, "limits");
+    return !limits || limits->find(kNone) == std::string::npos;
+  } catch (...) {
+    return true;
+  }
 }
 
 bool make_realtime(int tid) noexcept {

@@ -1,11 +1,14 @@
 #include "platform/linux/trace/priority_inheritance.h"
 
 #include <doctest/doctest.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <sstream>
 #include <string>
@@ -24,6 +27,16 @@ class SleepingProcess {
   SleepingProcess() : pid_(::fork()) {
     while (pid_ == 0) ::pause();
   }
+  // As another user.
+  explicit SleepingProcess(uid_t user) : pid_(::fork()) {
+    if (pid_ == 0) {
+      const bool is_user = ::setresuid(user, user, user) == 0;
+      ::raise(SIGSTOP);
+      while (is_user) ::pause();
+      ::_exit(1);
+    }
+    ::waitpid(pid_, nullptr, WUNTRACED);
+  }
   SleepingProcess(const SleepingProcess&) = delete;
   SleepingProcess& operator=(const SleepingProcess&) = delete;
   ~SleepingProcess() {
@@ -35,6 +48,15 @@ class SleepingProcess {
  private:
   pid_t pid_;
 };
+
+// Of the calling thread.
+void drop_capability(unsigned capability) {
+  __user_cap_header_struct head{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
+  REQUIRE(::syscall(SYS_capget, &head, sets.data()) == 0);
+  sets.at(capability / 32).effective &= ~(1U << (capability % 32));
+  REQUIRE(::syscall(SYS_capset, &head, sets.data()) == 0);
+}
 
 // "priority" of proc_pid_stat(5): negative for real-time ones, inherited ones included.
 long priority_of(pid_t pid) {
@@ -75,6 +97,26 @@ TEST_CASE("ours are above the real-time priority of each thread that was to be o
   const RealtimePriority priority;
   REQUIRE(::sched_getparam(0, &parameters) == 0);
   CHECK(parameters.sched_priority == 7);
+}
+
+TEST_CASE("the limit is known of every user's process, without CAP_SYS_RESOURCE") {
+  if (::geteuid() != 0) {
+    MESSAGE("skipped: only root can start processes of others");
+    return;
+  }
+  constexpr uid_t kNobody = 65534;
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_RTTIME, &before) == 0);
+  const rlimit limit{1'000'000, before.rlim_max};
+  const SleepingProcess ordinary(kNobody);
+  REQUIRE(::setrlimit(RLIMIT_RTTIME, &limit) == 0);
+  const SleepingProcess limited(kNobody);
+  REQUIRE(::setrlimit(RLIMIT_RTTIME, &before) == 0);
+  std::thread([&] {
+    drop_capability(CAP_SYS_RESOURCE);
+    CHECK(has_realtime_limit(limited.pid()));
+    CHECK_FALSE(has_realtime_limit(ordinary.pid()));
+  }).join();
 }
 
 TEST_CASE("a thread inherits the priority, unless it could be killed for running at it") {
