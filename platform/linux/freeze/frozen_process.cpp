@@ -51,18 +51,25 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid)
     take_over(options);
     return;
   }
-  ask_again(ProcFs(), pid, [&] {
+  const auto examine = [&] {
     look(pid, options);
     plan(options);
-  });
-  began_ = std::chrono::steady_clock::now();
-  if (options.choice == FreezeChoice::kNone) return;
-  alteration_.emplace();
+  };
+  if (options.choice == FreezeChoice::kNone) {
+    ask_again(ProcFs(), pid, examine);
+    began_ = std::chrono::steady_clock::now();
+    return;
+  }
+  // A new thread may have to wait for a processor; meanwhile, what was examined would get old.
   tracer_ = std::make_unique<TracerThread>();
   reading_.emplace();
+  PriorityInheritance inheritance;
+  ask_again(ProcFs(), pid, examine);
+  began_ = std::chrono::steady_clock::now();
+  alteration_.emplace();
+  reading_->begin();
   try {
     tracer_->run([&] {
-      PriorityInheritance inheritance;
       stop_and_fork(options, inheritance);
       if (!gadget_ && pauses_longer_than_fork(options, inheritance)) {
         release_in_vain();

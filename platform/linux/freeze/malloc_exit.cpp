@@ -31,6 +31,8 @@ constexpr std::chrono::seconds kMostStepTime{5};
 // A thread that has been outside the allocator's code for this long copies or clears memory for it:
 // nothing of the arena is half done then. Or the return address was a stale one.
 constexpr uint64_t kMostStepsOutside = 4096;
+// Where steps have to wait: most of those are of stale addresses.
+constexpr uint64_t kMostWaitingStepsOutside = 1024;
 // When the time has run out or steps have to wait, this is long enough: the wrapper of a system
 // call takes less. Each thread may take as many steps, however long others took.
 constexpr uint64_t kLeastStepsOutside = 128;
@@ -291,7 +293,8 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
     context.registers = *registers;
     outside = is_in_text(text, registers->rip) ? 0 : outside + 1;
     check_end();
-    if (outside > kMostStepsOutside || !is_inside_malloc(text, *registers, memory)) {
+    const uint64_t most_outside = clock.steps_wait() ? kMostWaitingStepsOutside : kMostStepsOutside;
+    if (outside > most_outside || !is_inside_malloc(text, *registers, memory)) {
       return StepEnd::kOut;
     }
     if (outside > kLeastStepsOutside && clock.steps_wait() &&

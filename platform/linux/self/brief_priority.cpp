@@ -18,11 +18,17 @@ BriefPriority::BriefPriority() noexcept
   try {
     thread_ = start_helper_thread([this] { serve(); });
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_ready_; });
-    if (!is_above_) return;
+    changed_.wait(lock, [this] { return helper_ != 0; });
   } catch (const std::system_error&) {
-    return;
+    // It never begins.
   }
+}
+
+void BriefPriority::begin() noexcept {
+  const std::lock_guard lock(mutex_);
+  sched_param above{};
+  above.sched_priority = tracer_priority();
+  if (helper_ == 0 || ::sched_setscheduler(helper_, SCHED_FIFO, &above) != 0) return;
   sched_param parameters{};
   parameters.sched_priority = inherited_priority();
   is_raised_ = ::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameters) == 0;
@@ -46,10 +52,8 @@ void BriefPriority::end_after(std::chrono::nanoseconds most) {
 }
 
 void BriefPriority::serve() {
-  const RealtimePriority priority;
   std::unique_lock lock(mutex_);
-  is_ready_ = true;
-  is_above_ = priority.is_raised();
+  helper_ = static_cast<int>(::syscall(SYS_gettid));
   changed_.notify_all();
   changed_.wait(lock, [this] { return is_ending_ || deadline_; });
   if (is_ending_) return;

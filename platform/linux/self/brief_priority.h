@@ -16,15 +16,17 @@ namespace heapsnap {
 
 class BriefPriority {
  public:
-  // Until the end of the scope, which is on the same thread. Where the kernel refuses real-time
-  // priority, or no thread can be started, nothing changes. Threads that the caller starts
-  // meanwhile do not inherit it.
+  // Starts that thread, and waits until it runs: do so before time counts.
   BriefPriority() noexcept;
   BriefPriority(const BriefPriority&) = delete;
   BriefPriority& operator=(const BriefPriority&) = delete;
+  // On the thread that has called the others.
   ~BriefPriority();
 
-  // From now on, for so long at most. Before, the caller only waits.
+  // From now on, until the end of the scope. Where the kernel refuses real-time priority, or no
+  // thread could be started, nothing changes. Threads that the caller starts do not inherit it.
+  void begin() noexcept;
+  // For so long at most. Before this, the caller only waits.
   void end_after(std::chrono::nanoseconds most);
 
  private:
@@ -33,13 +35,12 @@ class BriefPriority {
 
   const int tid_;
   const int policy_before_;
-  bool is_raised_ = false;
   std::mutex mutex_;
   std::condition_variable changed_;
   // Guarded by mutex_, like what follows.
   std::optional<std::chrono::steady_clock::time_point> deadline_;
-  bool is_ready_ = false;
-  bool is_above_ = false;  // the thread has its priority
+  bool is_raised_ = false;
+  int helper_ = 0;  // the tid of the other thread, once it runs
   bool is_ending_ = false;
   std::thread thread_;
 };

@@ -29,9 +29,6 @@ class RealtimePriority {
   RealtimePriority& operator=(const RealtimePriority&) = delete;
   ~RealtimePriority();
 
-  // Whether it has an effect.
-  bool is_raised() const { return raised_; }
-
  private:
   int policy_before_ = SCHED_OTHER;
   sched_param parameters_before_{};

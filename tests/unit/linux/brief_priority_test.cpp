@@ -33,7 +33,9 @@ bool is_skipped() {
 TEST_CASE("it lasts while the caller waits, and ends with the scope") {
   if (is_skipped()) return;
   {
-    const BriefPriority priority;
+    BriefPriority priority;
+    CHECK(::sched_getscheduler(0) == SCHED_OTHER);
+    priority.begin();
     CHECK(is_realtime());
     CHECK(policy_of_new_thread() == SCHED_OTHER);
     std::this_thread::sleep_for(5ms);
@@ -45,6 +47,7 @@ TEST_CASE("it lasts while the caller waits, and ends with the scope") {
 TEST_CASE("it ends in time, whatever the caller does") {
   if (is_skipped()) return;
   BriefPriority priority;
+  priority.begin();
   priority.end_after(20ms);
   while (is_realtime()) {
   }
@@ -57,12 +60,17 @@ TEST_CASE("it leaves alone what was set") {
     REQUIRE(::sched_setscheduler(0, SCHED_IDLE, &none) == 0);
     {
       BriefPriority priority;
+      priority.begin();
       CHECK(::sched_getscheduler(0) == SCHED_IDLE);
       priority.end_after(0ms);
     }
     CHECK(::sched_getscheduler(0) == SCHED_IDLE);
     REQUIRE(::sched_setscheduler(0, SCHED_BATCH, &none) == 0);
-    { const BriefPriority priority; }
+    {
+      BriefPriority priority;
+      priority.begin();
+      CHECK(::sched_getscheduler(0) != SCHED_OTHER);
+    }
     CHECK(::sched_getscheduler(0) == SCHED_BATCH);
   }).join();
 }
