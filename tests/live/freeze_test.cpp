@@ -246,7 +246,9 @@ TEST_CASE("nobody is inside the allocator in what is read, and the target's heap
       FreezeOptions options = choose(choice);
       options.malloc_text = malloc_text_of(target.pid());
       uint64_t met_inside = 0;
-      for (int i = 0; i < scaled(12, 400); ++i) {
+      constexpr int kMostAttempts = 400;  // the moment is chance
+      for (int i = 0; i < scaled(12, kMostAttempts) || (met_inside == 0 && i < kMostAttempts);
+           ++i) {
         const auto frozen = std::make_unique<FrozenProcess>(target.pid(), options);
         for (const Thread& thread : frozen->threads()) {
           REQUIRE(thread.registers);

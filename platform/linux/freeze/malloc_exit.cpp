@@ -121,6 +121,13 @@ class StepClock {
   // How long anything other than a step may take.
   TraceClock::time_point next_look() const { return now_ + kLongestRun; }
 
+  // To be called before the copy runs instead: not with priority, as nothing would end that if
+  // heapsnap were stopped then.
+  void leave_steps() {
+    now_ = TraceClock::now();
+    bursts_.leave(now_);
+    end_burst();
+  }
   // To be called before each step.
   void tick() {
     now_ = TraceClock::now();
@@ -325,13 +332,13 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
         return end_of_unfinished(text, *registers, memory);
       }
     }
-    clock.tick();
+    const bool runs = count >= kStepsBeforeRun && outside == 0 && !is_at_call;
+    runs ? clock.leave_steps() : clock.tick();
     why = "was still there after " + std::to_string(kMostStepTime.count()) + " s";
     if (clock.has_run_out() && count > kLeastStepsOutside) {
       return outside > kLeastStepsOutside ? end_of_unfinished(text, *registers, memory)
                                           : StepEnd::kStuck;
     }
-    const bool runs = count >= kStepsBeforeRun && outside == 0 && !is_at_call;
     const bool has_gone_on =
         runs ? run_towards_exit(text, child, memory, *registers, clock.next_look()) : child.step();
     if (!has_gone_on) {

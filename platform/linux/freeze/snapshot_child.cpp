@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "platform/linux/proc/blocking_call.h"
+#include "platform/linux/self/realtime_priority.h"
 #include "platform/linux/trace/late_tracees.h"
 #include "platform/linux/trace/tracee.h"
 
@@ -191,7 +192,9 @@ SnapshotChild::RunEnd SnapshotChild::run(TraceClock::time_point deadline) {
   Tracee self(pid_, pid_, Tracee::Zombie::kKept);
   if (!self.wait(deadline)) {
     self.interrupt();
+    make_realtime(pid_);  // to stop, it needs a processor
     self.wait(TraceClock::now() + kToStop);
+    make_ordinary(pid_);
   }
   ended_ = self.is_gone();
   if (!self.is_stopped()) return RunEnd::kFault;

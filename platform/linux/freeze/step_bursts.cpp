@@ -5,17 +5,24 @@
 namespace heapsnap {
 
 bool StepBursts::takes(TraceClock::time_point now) {
+  const TraceClock::duration step = last_ ? now - *last_ : TraceClock::duration::zero();
   if (is_burst_) {
-    used_ += now - now_;
-  } else if (now - now_ > kSlowStep) {
+    used_ += step;
+  } else if (step > kSlowStep) {
     steps_wait_ = true;
   }
-  now_ = now;
+  last_ = now;
   const TraceClock::duration share = kShortest + (now - begin_) / kShare;
-  used_ = std::max<TraceClock::duration>(used_, share - kLongest);
+  used_ = std::clamp<TraceClock::duration>(used_, share - kLongest, share + kLongest);
   left_ = share - used_;
   is_burst_ = left_ >= (is_burst_ ? TraceClock::duration(1) : kShortest);
   return is_burst_;
+}
+
+void StepBursts::leave(TraceClock::time_point now) {
+  if (is_burst_ && last_) used_ += now - *last_;
+  is_burst_ = false;
+  last_.reset();
 }
 
 TraceClock::duration StepBursts::wait() const {

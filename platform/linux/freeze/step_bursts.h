@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 
 #include "platform/linux/trace/tracee.h"
 
@@ -15,25 +16,29 @@ namespace heapsnap {
 
 class StepBursts {
  public:
-  explicit StepBursts(TraceClock::time_point begin) : begin_(begin), now_(begin) {}
+  explicit StepBursts(TraceClock::time_point begin) : begin_(begin) {}
 
   // Asked before each step, at `now`, which does not fall: whether that one is of a burst.
   bool takes(TraceClock::time_point now);
-  // Whether one that was of no burst had to.
+  // What comes now is no step, and of no burst.
+  void leave(TraceClock::time_point now);
+  // Whether a step that was of no burst had to wait.
   bool steps_wait() const { return steps_wait_; }
-  // How long it is, if that one is not, until the next burst: time that is lost on steps. 0: they
-  // are fast enough.
+  // How long it is, if the next step is of none, until the next burst: time that is lost on steps.
+  // 0: they are fast enough.
   TraceClock::duration wait() const;
 
  private:
   static constexpr int kShare = 10;
   static constexpr std::chrono::milliseconds kShortest{2};
+  // Also after a long wait. What is taken beyond its share is paid back, but no more than this: a
+  // burst may last long only where heapsnap itself was stopped.
   static constexpr std::chrono::milliseconds kLongest{10};
   static constexpr std::chrono::milliseconds kSlowStep{4};
 
   TraceClock::time_point begin_;
-  TraceClock::time_point now_;
-  TraceClock::duration used_{};  // of its share
+  std::optional<TraceClock::time_point> last_;  // when the last step was asked for
+  TraceClock::duration used_{};                 // of its share
   TraceClock::duration left_{};
   bool is_burst_ = false;
   bool steps_wait_ = false;

@@ -13,7 +13,8 @@ namespace heapsnap {
 
 BriefPriority::BriefPriority() noexcept
     : tid_(static_cast<int>(::syscall(SYS_gettid))), policy_before_(::sched_getscheduler(0)) {
-  const bool is_ordinary = policy_before_ == SCHED_OTHER || policy_before_ == SCHED_BATCH;
+  const int policy = policy_before_ & ~SCHED_RESET_ON_FORK;
+  const bool is_ordinary = policy == SCHED_OTHER || policy == SCHED_BATCH;
   if (!is_ordinary || has_realtime_limit(0)) return;
   try {
     thread_ = start_helper_thread([this] { serve(); });
@@ -66,7 +67,7 @@ void BriefPriority::end_now() noexcept {
   is_raised_ = false;
   const sched_param parameters{};
   if (::sched_setscheduler(tid_, policy_before_, &parameters) == 0) return;
-  // The flag stays without CAP_SYS_NICE, and matters for threads to come that are real-time alone.
+  // The flag stays without CAP_SYS_NICE.
   ::sched_setscheduler(tid_, policy_before_ | SCHED_RESET_ON_FORK, &parameters);
 }
 

@@ -18,7 +18,8 @@ constexpr int kHighestPriority = 99;  // sched(7)
 std::atomic<int> inherited{1};
 
 bool is_realtime(int policy) {
-  return policy == SCHED_FIFO || policy == SCHED_RR;
+  const int plain = policy & ~SCHED_RESET_ON_FORK;
+  return plain == SCHED_FIFO || plain == SCHED_RR;
 }
 
 }  // namespace
@@ -43,15 +44,17 @@ void outrank(int tid) noexcept {
 RealtimePriority::RealtimePriority() noexcept {
   policy_before_ = ::sched_getscheduler(0);
   if (policy_before_ < 0 || ::sched_getparam(0, &parameters_before_) != 0) return;
+  const int policy = policy_before_ & ~SCHED_RESET_ON_FORK;
+  const int flag = policy_before_ & SCHED_RESET_ON_FORK;  // stays without CAP_SYS_NICE
   const int least = parameters_before_.sched_priority + 1;
-  const bool is_low = policy_before_ == SCHED_OTHER || policy_before_ == SCHED_BATCH ||
-                      (is_realtime(policy_before_) && least <= tracer_priority());
+  const bool is_low = policy == SCHED_OTHER || policy == SCHED_BATCH ||
+                      (is_realtime(policy) && least <= tracer_priority());
   if (!is_low || has_realtime_limit(0)) return;  // keep what is set
   // A real-time limit may allow only lower ones. At 1 nothing is inherited.
   for (int priority = tracer_priority(); priority >= least && !raised_; --priority) {
     sched_param raised{};
     raised.sched_priority = priority;
-    raised_ = ::sched_setscheduler(0, SCHED_FIFO, &raised) == 0;
+    raised_ = ::sched_setscheduler(0, SCHED_FIFO | flag, &raised) == 0;
   }
 }
 

@@ -54,6 +54,21 @@ TEST_CASE("it ends in time, whatever the caller does") {
   CHECK(::sched_getscheduler(0) == SCHED_OTHER);
 }
 
+TEST_CASE("it comes again, also where the flag of the time before has stayed") {
+  if (is_skipped()) return;
+  std::thread([] {
+    const sched_param none{};
+    REQUIRE(::sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none) == 0);
+    {
+      BriefPriority priority;
+      priority.begin();
+      CHECK(is_realtime());
+    }
+    CHECK(::sched_getscheduler(0) == (SCHED_OTHER | SCHED_RESET_ON_FORK));
+    CHECK(gets_realtime_priority());
+  }).join();
+}
+
 TEST_CASE("it leaves alone what was set") {
   std::thread([] {
     const sched_param none{};

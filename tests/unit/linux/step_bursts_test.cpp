@@ -78,3 +78,30 @@ TEST_CASE("after one that waits, steps are taken in bursts alone") {
     CHECK(steps.taken > 25'000);
   }
 }
+
+TEST_CASE("a burst in which heapsnap was stopped is paid back in a moment") {
+  TraceClock::time_point now{};
+  StepBursts bursts(now);
+  CHECK(bursts.takes(now));
+  now += 10s;
+  CHECK_FALSE(bursts.takes(now));
+  now += 5ms;
+  CHECK_FALSE(bursts.takes(now));
+  CHECK(bursts.steps_wait());
+  CHECK(bursts.wait() <= 120ms);
+  now += bursts.wait();
+  CHECK(bursts.takes(now));
+}
+
+TEST_CASE("what is no step is of no burst, and no step that waited") {
+  TraceClock::time_point now{};
+  StepBursts bursts(now);
+  CHECK(bursts.takes(now));
+  now += 1ms;
+  bursts.leave(now);
+  now += 50ms;
+  CHECK(bursts.takes(now));
+  CHECK_FALSE(bursts.steps_wait());
+  now += 8ms;
+  CHECK_FALSE(bursts.takes(now));
+}
