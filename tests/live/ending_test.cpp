@@ -184,7 +184,8 @@ TEST_CASE("a trim that is asked to end leaves nothing behind") {
   const std::string pid = std::to_string(target.pid());
   const Visit visit = end_everywhere({"trim", pid}, scaled(9, 1), folder, [&] {
     CHECK(footprint_of(target.pid()).tracer == 0);
-    CHECK(footprint_of(target.pid()).blocked_signals.size() == 1);
+    // The thread that trims may still be at its end.
+    CHECK(eventually([&] { return footprint_of(target.pid()).blocked_signals.size() == 1; }));
   });
   CHECK(visit.visited >= 3);
   CHECK(visit.died > 0);
