@@ -30,10 +30,9 @@ class SleepingProcess {
   // As another user.
   explicit SleepingProcess(uid_t user) : pid_(::fork()) {
     if (pid_ == 0) {
-      const bool is_user = ::setresuid(user, user, user) == 0;
+      if (::setresuid(user, user, user) != 0) ::_exit(1);
       ::raise(SIGSTOP);
-      while (is_user) ::pause();
-      ::_exit(1);
+      while (true) ::pause();
     }
     ::waitpid(pid_, nullptr, WUNTRACED);
   }
