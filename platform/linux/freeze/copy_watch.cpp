@@ -111,17 +111,14 @@ void CopyWatch::serve() {
 }
 
 std::chrono::nanoseconds CopyWatch::look() {
-  if (const int64_t deadline = call_deadline_ns_; deadline != 0) {
-    const int64_t left = deadline - now_ns();
-    if (left <= 0) {
-      make_void("it did not finish a system call in time");
-      kill();
-      return {};
-    }
-    hurry(left <= (patience_ - std::min(kUntilHurry, patience_ / 2)).count());
-  } else {
-    hurry(false);
+  const int64_t deadline = call_deadline_ns_;
+  const int64_t left = deadline == 0 ? INT64_MAX : deadline - now_ns();
+  if (left <= 0) {
+    make_void("it did not finish a system call in time");
+    kill();
+    return {};
   }
+  hurry(left <= (patience_ - std::min(kUntilHurry, patience_ / 2)).count());
   std::chrono::nanoseconds nap = kLongestWatchNap;
   if (is_void_) return nap;
   if (auto reason = look_at_memory(nap)) {

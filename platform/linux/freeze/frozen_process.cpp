@@ -1,3 +1,5 @@
+// The passes of a freeze in their order. They are one thing, for all of their length: each has to
+// give back, when it fails, what those before it hold of the target.
 #include "platform/linux/freeze/frozen_process.h"
 
 #include <algorithm>
@@ -51,21 +53,20 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid)
     take_over(options);
     return;
   }
-  const auto examine = [&] {
+  std::optional<PriorityInheritance> lender;
+  if (options.choice != FreezeChoice::kNone) {
+    // A new thread may have to wait for a processor; later, what was examined would get old.
+    tracer_ = std::make_unique<TracerThread>();
+    reading_.emplace();
+    lender.emplace();
+  }
+  ask_again(ProcFs(), pid, [&] {
     look(pid, options);
     plan(options);
-  };
-  if (options.choice == FreezeChoice::kNone) {
-    ask_again(ProcFs(), pid, examine);
-    began_ = std::chrono::steady_clock::now();
-    return;
-  }
-  // A new thread may have to wait for a processor; meanwhile, what was examined would get old.
-  tracer_ = std::make_unique<TracerThread>();
-  reading_.emplace();
-  PriorityInheritance inheritance;
-  ask_again(ProcFs(), pid, examine);
+  });
   began_ = std::chrono::steady_clock::now();
+  if (!lender) return;
+  PriorityInheritance& inheritance = *lender;
   alteration_.emplace();
   reading_->begin();
   try {

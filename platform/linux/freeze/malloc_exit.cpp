@@ -333,7 +333,11 @@ StepEnd step_out(const MallocText& text, SnapshotChild& child, MemoryReader& mem
       }
     }
     const bool runs = count >= kStepsBeforeRun && outside == 0 && !is_at_call;
-    runs ? clock.leave_steps() : clock.tick();
+    if (runs) {
+      clock.leave_steps();
+    } else {
+      clock.tick();
+    }
     why = "was still there after " + std::to_string(kMostStepTime.count()) + " s";
     if (clock.has_run_out() && count > kLeastStepsOutside) {
       return outside > kLeastStepsOutside ? end_of_unfinished(text, *registers, memory)

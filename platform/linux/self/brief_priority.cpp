@@ -13,9 +13,7 @@ namespace heapsnap {
 
 BriefPriority::BriefPriority() noexcept
     : tid_(static_cast<int>(::syscall(SYS_gettid))), policy_before_(::sched_getscheduler(0)) {
-  const int policy = policy_before_ & ~SCHED_RESET_ON_FORK;
-  const bool is_ordinary = policy == SCHED_OTHER || policy == SCHED_BATCH;
-  if (!is_ordinary || has_realtime_limit(0)) return;
+  if (!is_ordinary(policy_before_) || has_realtime_limit(0)) return;
   try {
     thread_ = start_helper_thread([this] { serve(); });
     std::unique_lock lock(mutex_);

@@ -17,12 +17,17 @@ constexpr int kHighestPriority = 99;  // sched(7)
 
 std::atomic<int> inherited{1};
 
-bool is_realtime(int policy) {
+}  // namespace
+
+bool is_realtime(int policy) noexcept {
   const int plain = policy & ~SCHED_RESET_ON_FORK;
   return plain == SCHED_FIFO || plain == SCHED_RR;
 }
 
-}  // namespace
+bool is_ordinary(int policy) noexcept {
+  const int plain = policy & ~SCHED_RESET_ON_FORK;
+  return plain == SCHED_OTHER || plain == SCHED_BATCH;
+}
 
 int inherited_priority() noexcept {
   return inherited;
@@ -44,11 +49,10 @@ void outrank(int tid) noexcept {
 RealtimePriority::RealtimePriority() noexcept {
   policy_before_ = ::sched_getscheduler(0);
   if (policy_before_ < 0 || ::sched_getparam(0, &parameters_before_) != 0) return;
-  const int policy = policy_before_ & ~SCHED_RESET_ON_FORK;
   const int flag = policy_before_ & SCHED_RESET_ON_FORK;  // stays without CAP_SYS_NICE
   const int least = parameters_before_.sched_priority + 1;
-  const bool is_low = policy == SCHED_OTHER || policy == SCHED_BATCH ||
-                      (is_realtime(policy) && least <= tracer_priority());
+  const bool is_low =
+      is_ordinary(policy_before_) || (is_realtime(policy_before_) && least <= tracer_priority());
   if (!is_low || has_realtime_limit(0)) return;  // keep what is set
   // A real-time limit may allow only lower ones. At 1 nothing is inherited.
   for (int priority = tracer_priority(); priority >= least && !raised_; --priority) {

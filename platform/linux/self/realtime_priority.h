@@ -35,6 +35,11 @@ class RealtimePriority {
   bool raised_ = false;
 };
 
+// Of a policy as sched_getscheduler(2) gives it, whether or not SCHED_RESET_ON_FORK is set.
+bool is_realtime(int policy) noexcept;
+// SCHED_OTHER or SCHED_BATCH.
+bool is_ordinary(int policy) noexcept;
+
 // Whether RealtimePriority has an effect on the calling thread, or it has such a priority.
 bool gets_realtime_priority() noexcept;
 

@@ -40,8 +40,7 @@ bool set_policy(int tid, int policy, int priority) {
 
 bool is_above_inherited() {
   sched_param parameters{};
-  const int policy = ::sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
-  return (policy == SCHED_FIFO || policy == SCHED_RR) && ::sched_getparam(0, &parameters) == 0 &&
+  return is_realtime(::sched_getscheduler(0)) && ::sched_getparam(0, &parameters) == 0 &&
          parameters.sched_priority > inherited_priority();
 }
 
