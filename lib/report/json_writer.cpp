@@ -4,9 +4,24 @@
 
 #include <optional>
 
+#include "report/terminal_text.h"
 #include "report/utf8.h"
 
 namespace heapsnap {
+namespace {
+
+// As RFC 8259 has it: two surrogates for what is past U+FFFF.
+void append_escape(std::string& out, char32_t character) {
+  const auto code = static_cast<uint32_t>(character);
+  if (code < 0x10000) {
+    out += fmt::format("\\u{:04x}", code);
+  } else {
+    out += fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + ((code - 0x10000) >> 10),
+                       0xdc00 + (code & 0x3ff));
+  }
+}
+
+}  // namespace
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
@@ -20,8 +35,8 @@ void append_json_string(std::string& out, std::string_view text) {
       out += static_cast<char>(*character);
     } else if (*character == '\n') {
       out += "\\n";
-    } else if (*character < 0x20 || (*character >= 0x7f && *character <= 0x9f)) {
-      out += fmt::format("\\u{:04x}", static_cast<uint32_t>(*character));
+    } else if (is_invisible(*character)) {
+      append_escape(out, *character);
     } else {
       out += before.substr(0, before.size() - text.size());
     }

@@ -17,8 +17,8 @@
 
 namespace heapsnap {
 
-// Appends `text` as a JSON string with its quotes. Bytes that are no UTF-8 become U+FFFD; control
-// characters are escaped, those of C1 (U+0080 to U+009F) too, which a terminal would obey.
+// Appends `text` as a JSON string with its quotes. Bytes that are no UTF-8 become U+FFFD; what a
+// terminal would obey and what a reader would not see (is_invisible()) is escaped.
 void append_json_string(std::string& out, std::string_view text);
 
 class JsonWriter {

@@ -120,6 +120,10 @@ std::string without_template_arguments(std::string_view name) {
 
 }  // namespace
 
+bool is_invisible(char32_t character) {
+  return is_in(character, kInvisible);
+}
+
 std::string printable(std::string_view text) {
   std::string result;
   result.reserve(text.size());
@@ -131,7 +135,7 @@ std::string printable(std::string_view text) {
       for (const char byte : bytes) {
         result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
       }
-    } else if (is_in(*character, kInvisible)) {
+    } else if (is_invisible(*character)) {
       result += fmt::format("\\u{:04x}", static_cast<uint32_t>(*character));
     } else if (*character == '\\') {
       result += "\\\\";

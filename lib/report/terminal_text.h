@@ -8,6 +8,10 @@
 
 namespace heapsnap {
 
+// Whether a reader does not see it, or it moves others: C0, DEL, C1, what changes the direction, or
+// vanishes.
+bool is_invisible(char32_t character);
+
 // Makes text of a target harmless: control characters (C0, DEL, C1), characters that change the
 // direction or vanish, and bytes that are no UTF-8 become "\x1b", "\u202e", "\xff"; a backslash is
 // doubled, so that the result is unambiguous.

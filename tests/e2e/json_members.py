@@ -6,6 +6,7 @@
 The target is this process.
 """
 
+import ctypes
 import json
 import os
 import re
@@ -80,6 +81,12 @@ def main():
                                    *(["stacks", tracked, "-j", "--by", group]
                                      for group in ("stack", "function", "module", "thread")))]
         running.communicate()
+        libc = ctypes.CDLL(None)
+        for _ in range(100):
+            libc.malloc(1000)
+        leaks = subprocess.run([heapsnap, "leaks", pid, "-j", "--all"], stdout=subprocess.PIPE, text=True)
+        assert leaks.returncode == 1 and json.loads(leaks.stdout)["leaks"], leaks
+        printed.append(leaks.stdout)
     names = {name for text in printed for line in text.splitlines() for name in members(json.loads(line))}
     missing = sorted(names - known)
     print(f"{len(names)} members, not in {os.path.basename(document)}: {missing}")

@@ -38,7 +38,8 @@ ObjectCensus::Order parse_column(const std::string& text) {
 }
 
 // Why there is nothing to list.
-void require_objects(const SnapshotMetadata& metadata, const std::string& what) {
+void require_objects(const SnapshotMetadata& metadata, const std::string& what,
+                     const std::string& core_path) {
   const RuntimeModel& model = metadata.runtimes;
   if (model.runtimes.empty()) {
     throw Error(
@@ -53,15 +54,17 @@ void require_objects(const SnapshotMetadata& metadata, const std::string& what) 
   const bool is_choice =
       runtime.why_not == kRuntimeWouldHold || runtime.why_not == kRuntimeNotAsked;
   const bool is_core = metadata.freeze.method == FreezeMethod::kCore;
-  const std::string pid = pid_word(metadata.process);
+  const std::string source = is_core ? shell_word(core_path, "CORE") : pid_word(metadata.process);
   std::string remedy = "to see what its blocks are: heapsnap types " + shell_word(what, "SNAPSHOT");
   if (is_choice) {
-    remedy = is_core ? "take it again from the core: heapsnap core --runtimes yes CORE"
-                     : "while the process runs: heapsnap attach --runtimes yes " + pid;
+    remedy = (is_core ? "take it again from the core: heapsnap core --runtimes yes "
+                      : "while the process runs: heapsnap attach --runtimes yes ") +
+             source;
   } else if (metadata.heap.foreign_answers_malloc) {
     // It has no blocks that heapsnap knows.
-    remedy = is_core ? "to see what its memory is: heapsnap core CORE"
-                     : "to see what its memory is: heapsnap attach " + pid;
+    remedy = (is_core ? "to see what its memory is: heapsnap core "
+                      : "to see what its memory is: heapsnap attach ") +
+             source;
   }
   throw Error(ErrorKind::kUnsupported,
               what + " has no objects of " + name_of(runtime.kind) +
@@ -133,7 +136,7 @@ int run_objects(const std::vector<std::string>& words) {
   StepLine working("adding up objects");
   const AnySnapshot snapshot("objects", source, WantedPasses::kRuntimes);
   const SnapshotMetadata& metadata = snapshot.reader().metadata();
-  require_objects(metadata, source.what);
+  require_objects(metadata, source.what, snapshot.core());
   if (!namespaces.empty()) {
     working.end();
     Writer out(STDOUT_FILENO, "standard output");

@@ -31,6 +31,14 @@ TEST_CASE("no control character reaches a terminal, in UTF-8 neither") {
   CHECK(json_of("\xc2\xa0") == "\"\xc2\xa0\"");
 }
 
+TEST_CASE("what a reader would not see is escaped, with two surrogates past U+FFFF") {
+  CHECK(json_of("a\u202eb\u200bc") == "\"a\\u202eb\\u200bc\"");
+  CHECK(json_of("\U000e0041\U0010ffff") == "\"\\udb40\\udc41\\udbff\\udfff\"");
+  simdjson::dom::parser parser;
+  const std::string json = json_of("\U000e0041\u202e");
+  CHECK(parser.parse(simdjson::padded_string(json)).get_string().value() == "\U000e0041\u202e");
+}
+
 TEST_CASE("every string of bytes gives JSON that parses") {
   simdjson::dom::parser parser;
   for (unsigned first = 0; first < 256; ++first) {
