@@ -25,15 +25,13 @@ uint64_t BlockEdges::take_long(const uint8_t*& in) {
   return length;
 }
 
-uint8_t* BlockEdges::put_block(uint8_t* begin, const ReferenceBatch& batch, size_t first,
-                               size_t end, BlockNumber block) {
+uint8_t* BlockEdges::put_references(uint8_t* out, const ReferenceBatch& batch, size_t first,
+                                    size_t end, Last& last) {
   // Bytes may be anything, also members: what is used in the loop is not read from there.
   const uint32_t* const offsets = batch.offsets.data();
   const BlockNumber* const targets = batch.targets.data();
   const uint8_t* const interior = batch.interior.data();
-  uint8_t* out = begin + 1;
-  uint32_t last_offset = 0;
-  BlockNumber last_target = block;
+  auto [last_offset, last_target] = last;
   for (size_t i = first; i < end; ++i) {
     if (interior[i] != 0) continue;
     const uint32_t offset = offsets[i];
@@ -43,6 +41,14 @@ uint8_t* BlockEdges::put_block(uint8_t* begin, const ReferenceBatch& batch, size
     last_offset = offset;
     last_target = target;
   }
+  last = {last_offset, last_target};
+  return out;
+}
+
+uint8_t* BlockEdges::put_block(uint8_t* begin, const ReferenceBatch& batch, size_t first,
+                               size_t end, BlockNumber block) {
+  Last last{0, block};
+  uint8_t* const out = put_references(begin + 1, batch, first, end, last);
   const auto length = static_cast<uint64_t>(out - begin - 1);
   if (length < kLongCode) {
     *begin = static_cast<uint8_t>(length);
@@ -52,6 +58,24 @@ uint8_t* BlockEdges::put_block(uint8_t* begin, const ReferenceBatch& batch, size
   *begin = kLongCode;
   std::memcpy(begin + 1, &length, sizeof length);
   return out + sizeof length;
+}
+
+uint8_t* BlockEdges::begin_open(uint8_t* out, uint64_t at) {
+  constexpr uint64_t kNoBytes = 0;
+  *out = kLongCode;
+  std::memcpy(out + 1, &kNoBytes, sizeof kNoBytes);
+  open_ = {at + 1, {0, blocks_++}};
+  return out + 1 + sizeof kNoBytes;
+}
+
+uint8_t* BlockEdges::put_part(uint8_t* begin, const ReferenceBatch& batch, size_t first,
+                              size_t end) {
+  uint8_t* const out = put_references(begin, batch, first, end, open_->last);
+  uint64_t length = 0;
+  std::memcpy(&length, bytes_.data() + open_->length_at, sizeof length);
+  length += static_cast<uint64_t>(out - begin);
+  std::memcpy(bytes_.data() + open_->length_at, &length, sizeof length);
+  return out;
 }
 
 void BlockEdges::on_references(const ReferenceBatch& batch) {
@@ -64,13 +88,21 @@ void BlockEdges::on_references(const ReferenceBatch& batch) {
       bytes_.room(batch.targets.size() * 2 * kMostOfNumber + batch.counts.size() * kMostOfLength);
   uint8_t* out = begin;
   size_t at = 0;
-  for (const uint32_t count : batch.counts) {
-    if (blocks_ % (1U << kGroupBits) == 0) {
-      groups_.push_back(before + static_cast<uint64_t>(out - begin));
+  bool continues = open_.has_value();
+  for (size_t i = 0; i < batch.counts.size(); ++i) {
+    const size_t end = at + batch.counts[i];
+    const bool goes_on = batch.goes_on && i + 1 == batch.counts.size();
+    const uint64_t block_at = before + static_cast<uint64_t>(out - begin);
+    if (!continues && blocks_ % (1U << kGroupBits) == 0) groups_.push_back(block_at);
+    if (!continues && !goes_on) {
+      out = put_block(out, batch, at, end, blocks_++);
+    } else {
+      if (!continues) out = begin_open(out, block_at);
+      out = put_part(out, batch, at, end);
+      if (!goes_on) open_.reset();
     }
-    out = put_block(out, batch, at, at + count, blocks_);
-    at += count;
-    ++blocks_;
+    continues = false;
+    at = end;
   }
   bytes_.add_filled(static_cast<size_t>(out - begin));
   if (bytes_.size() + groups_.size() * sizeof(uint64_t) > most_bytes_) give_up();

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -103,15 +104,31 @@ class BlockEdges final : public ReferenceSink {
     hint = {block, static_cast<uint64_t>(in - bytes_.data())};
     return in;
   }
-  // Writes a block's references to `out`, and gives where they end.
+  // A block's last reference so far, which the next one is told from.
+  struct Last {
+    uint32_t offset = 0;
+    BlockNumber target = 0;
+  };
+  // Of a block whose references come in parts, where the eight bytes with its length are.
+  struct OpenBlock {
+    uint64_t length_at = 0;
+    Last last;
+  };
+  // These write to `out`, and give where what they wrote ends.
+  static uint8_t* put_references(uint8_t* out, const ReferenceBatch& batch, size_t first,
+                                 size_t end, Last& last);
   static uint8_t* put_block(uint8_t* out, const ReferenceBatch& batch, size_t first, size_t end,
                             BlockNumber block);
+  // `at`: where in all bytes.
+  uint8_t* begin_open(uint8_t* out, uint64_t at);
+  uint8_t* put_part(uint8_t* out, const ReferenceBatch& batch, size_t first, size_t end);
   void give_up();
 
   ReferenceSink& next_;
   uint64_t most_bytes_;
   bool is_cut_off_ = false;
   BlockNumber blocks_ = 0;
+  std::optional<OpenBlock> open_;  // the last one
   LargeArray<uint64_t> groups_;
   LargeArray<uint8_t> bytes_;
   LargeArray<uint16_t> sizes_;                                 // of malloc's, in target's words

@@ -98,10 +98,11 @@ void ObjectReferences::sort_apart() {
   apart_.erase(repeated, apart_.end());
 }
 
-void ObjectReferences::add_apart(BlockNumber source, size_t first) {
+void ObjectReferences::add_apart(BlockNumber source, size_t first, uint64_t end) {
   while (next_apart_ < apart_.size() && apart_[next_apart_].source < source) ++next_apart_;
   for (; next_apart_ < apart_.size() && apart_[next_apart_].source == source; ++next_apart_) {
     const ApartReference& one = apart_[next_apart_];
+    if (one.offset >= end) return;
     const auto place = std::lower_bound(offsets_.begin() + static_cast<ptrdiff_t>(first),
                                         offsets_.end(), one.offset);
     if (place != offsets_.end() && *place == one.offset) continue;
@@ -178,10 +179,12 @@ void ObjectReferences::on_references(const ReferenceBatch& batch) {
       targets_.push_back(target);
       interior_.push_back(interior ? 1 : 0);
     }
-    add_apart(source, before);
+    const bool is_part = batch.goes_on && i + 1 == batch.counts.size();
+    const uint64_t known_end = at == 0 ? 0 : uint64_t{batch.offsets[at - 1]} + 1;
+    add_apart(source, before, is_part ? known_end : UINT64_MAX);
     counts_.push_back(static_cast<uint32_t>(targets_.size() - before));
   }
-  next_.on_references({batch.first, counts_, offsets_, targets_, interior_});
+  next_.on_references({batch.first, counts_, offsets_, targets_, interior_, batch.goes_on});
 }
 
 }  // namespace heapsnap

@@ -80,8 +80,8 @@ class ObjectReferences final : public ReferenceSink {
   // Those of this block, which ends with them.
   void add_listed(const RuntimeObjects& objects);
   void sort_apart();
-  // `first`: where its references begin.
-  void add_apart(BlockNumber source, size_t first);
+  // Those whose offset is less than `end`. `first`: where the references of its part begin.
+  void add_apart(BlockNumber source, size_t first, uint64_t end);
   // Asked in ascending order, of what begins() says that it has some.
   const Word* word_at(BlockNumber block, uint32_t offset);
   bool is_left_over(BlockNumber block, uint64_t offset);

@@ -31,7 +31,8 @@ constexpr uint8_t how_far_inside(uint64_t bytes) {
   return is_near ? static_cast<uint8_t>(bytes / kWord) : kFarInside;
 }
 
-// The references of consecutive blocks: counts[i] of them belong to block first + i.
+// The references of consecutive blocks: counts[i] of them belong to block first + i. A block with
+// very many comes in parts: the next batch begins with the block that the one before ends with.
 struct ReferenceBatch {
   BlockNumber first = 0;
   std::span<const uint32_t> counts;
@@ -39,6 +40,7 @@ struct ReferenceBatch {
   std::span<const uint32_t> offsets;     // of the word in its block, in words of the target
   std::span<const BlockNumber> targets;  // the block that it points into
   std::span<const uint8_t> interior;     // 0: at the block's first byte; else further inside
+  bool goes_on = false;  // of a scan: the last block comes again, perhaps without references
 };
 
 // Takes the references of all blocks, in ascending order of the blocks' numbers, none left out.

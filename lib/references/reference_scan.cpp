@@ -132,6 +132,7 @@ class References {
 
   // References to come, so many at most: add() needs room for them.
   void expect(size_t count) {
+    if (blocks_ != 0 && counts_[blocks_ - 1] >= kPart) hand_over_part();
     const size_t most = used_ + count;
     if (most <= targets_.size()) return;
     offsets_.resize(most);
@@ -153,6 +154,7 @@ class References {
 
  private:
   static constexpr uint32_t kFull = 1 << 16;
+  static constexpr uint32_t kPart = 1 << 20;  // of one block
 
   void move_to(BlockNumber block) {
     do {
@@ -160,14 +162,20 @@ class References {
       counts_[blocks_++] = 0;
     } while (first_ + blocks_ <= block);
   }
-  void hand_over() {
+  void hand_over(bool goes_on = false) {
     if (blocks_ == 0) return;
     sink_.on_references({first_, std::span(counts_).first(blocks_),
                          std::span(offsets_).first(used_), std::span(targets_).first(used_),
-                         std::span(interior_).first(used_)});
+                         std::span(interior_).first(used_), goes_on});
     first_ += blocks_;
     blocks_ = 0;
     used_ = 0;
+  }
+  // The last block stays the open one.
+  void hand_over_part() {
+    hand_over(true);
+    --first_;
+    counts_[blocks_++] = 0;
   }
 
   ReferenceSink& sink_;

@@ -67,7 +67,7 @@ void UnsetWords::on_references(const ReferenceBatch& batch) {
     }
     counts_.push_back(static_cast<uint32_t>(targets_.size() - before));
   }
-  next_.on_references({batch.first, counts_, offsets_, targets_, interior_});
+  next_.on_references({batch.first, counts_, offsets_, targets_, interior_, batch.goes_on});
 }
 
 }  // namespace heapsnap

@@ -83,6 +83,32 @@ TEST_CASE("words of objects that lie apart are references of them, behind their 
           {0, 0, 1, false}, {2, 5, 4, false}, {4, 4, 1, false}, {4, 5, 2, false}, {4, 7, 1, true}});
 }
 
+TEST_CASE("what lies apart comes in its place where a block's references come in parts") {
+  Sample sample;
+  Kept kept;
+  ObjectReferences references(sample.map, sample.objects, kept, [](uint32_t, BlockNumber, bool) {});
+  const auto apart = [](uint32_t offset) { return ApartReference{0, offset, 2, 0}; };
+  references.add_apart_found({apart(1), apart(5), apart(8), apart(20)});
+  const std::vector<uint32_t> two = {2};
+  const std::vector<uint32_t> none = {0};
+  const std::vector<uint32_t> offsets = {3, 6, 8, 9};
+  const std::vector<BlockNumber> targets = {1, 1, 1, 1};
+  const std::vector<uint8_t> interior = {0, 0, 0, 0};
+  references.on_references({0, two, std::span(offsets).first(2), std::span(targets).first(2),
+                            std::span(interior).first(2), true});
+  references.on_references({0, two, std::span(offsets).last(2), std::span(targets).last(2),
+                            std::span(interior).last(2), true});
+  CHECK(kept.all.size() == 6);  // what comes last waits for the end
+  references.on_references({0, none, {}, {}, {}});
+  CHECK(kept.all == std::vector<Kept::One>{{0, 1, 2, false},
+                                           {0, 3, 1, false},
+                                           {0, 5, 2, false},
+                                           {0, 6, 1, false},
+                                           {0, 8, 1, false},
+                                           {0, 9, 1, false},
+                                           {0, 20, 2, false}});
+}
+
 TEST_CASE("what a block holds by no word of its own comes where it is said to be") {
   Sample sample;
   sample.objects.listed = {{Address(0x10010), Address(0x10010 + 64), 2},

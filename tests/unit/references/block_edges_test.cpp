@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <random>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,49 @@ TEST_CASE("references are kept as they were, whichever block is asked for") {
   }
   for (int i = 0; i < 2000; ++i) {
     const BlockNumber block = random() % kBlocks;
+    CHECK(edges_of(edges, block, hint) == all.expected[block]);
+  }
+}
+
+TEST_CASE("references of a block that come in parts are kept as those that come at once") {
+  constexpr BlockNumber kBlocks = 300;
+  std::mt19937 random(2);
+  const RandomReferences all(random, kBlocks);
+  NoSink sink;
+  BlockEdges edges(sink, 1 << 24);
+  size_t reference = 0;
+  std::vector<uint32_t> counts;
+  size_t first_reference = 0;
+  BlockNumber first = 0;
+  size_t parts = 0;
+  const auto hand_over = [&](bool goes_on) {
+    const size_t count = reference - first_reference;
+    edges.on_references({first, counts, std::span(all.offsets).subspan(first_reference, count),
+                         std::span(all.targets).subspan(first_reference, count),
+                         std::span(all.interior).subspan(first_reference, count), goes_on});
+    first_reference = reference;
+  };
+  for (BlockNumber block = 0; block < kBlocks; ++block) {
+    counts.push_back(0);
+    for (uint32_t i = 0; i < all.counts[block]; ++i) {
+      ++reference;
+      ++counts.back();
+      if (random() % 3 != 0) continue;
+      hand_over(true);  // sometimes behind the last one
+      first = block;
+      counts = {0};
+      ++parts;
+    }
+    if (random() % 4 != 0) continue;
+    hand_over(false);
+    first = block + 1;
+    counts.clear();
+  }
+  if (!counts.empty()) hand_over(false);
+  REQUIRE(parts > 100);
+  REQUIRE(edges.blocks() == kBlocks);
+  BlockEdges::Hint hint;
+  for (BlockNumber block = 0; block < kBlocks; ++block) {
     CHECK(edges_of(edges, block, hint) == all.expected[block]);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
@@ -31,7 +32,9 @@ struct OneReference {
 class Collector final : public ReferenceSink {
  public:
   void on_references(const ReferenceBatch& batch) override {
-    CHECK(batch.first == next);
+    CHECK(batch.first == (goes_on ? next - 1 : next));
+    goes_on = batch.goes_on;
+    most = std::max(most, batch.targets.size());
     size_t reference = 0;
     for (size_t i = 0; i < batch.counts.size(); ++i) {
       for (uint32_t k = 0; k < batch.counts[i]; ++k, ++reference) {
@@ -43,6 +46,8 @@ class Collector final : public ReferenceSink {
     next = batch.first + static_cast<BlockNumber>(batch.counts.size());
   }
   BlockNumber next = 0;
+  bool goes_on = false;
+  size_t most = 0;  // references in a batch
   std::vector<OneReference> all;
 };
 
@@ -287,6 +292,37 @@ TEST_CASE("pieces are used and retired in order, and looked up before") {
     pipeline.finish();
     for (const auto& done : used) CHECK(done == kMany);
     CHECK(retired == kMany);
+  }
+}
+
+TEST_CASE("references of a large block come in parts") {
+  constexpr uint64_t kWords = 5 << 20;
+  constexpr Address kTable(0x10000000);
+  const std::vector<uint64_t> sizes = {32, kWords * 8 + 16, 32};
+  const std::vector<ChunkState> states(3, ChunkState::kUsed);
+  SparseTarget target(Machine::kX86_64);
+  target.map(kTable, kWords * 8 + 0x1000);
+  BlockMap map(Machine::kX86_64, 1 << 30);
+  map.on_batch({0, 0, kTable, sizes, states});
+  map.seal();
+  std::vector<OneReference> expected;
+  const Address table = kTable + 32 + 16;
+  for (uint64_t i = 0; i < kWords; ++i) {
+    // Not the last ones: then nothing is left for the last part.
+    if (i % 3 == 0 || i > kWords - (1 << 20)) continue;
+    target.put_word(table + i * 8, (kTable + 16).value());
+    expected.push_back({1, static_cast<uint32_t>(i), 0, false});
+  }
+  target.put_word(table + kWords * 8 + 16, table.value());
+  expected.push_back({2, 0, 1, false});
+  for (const bool has_thread : {true, false}) {
+    Collector collector;
+    scan_blocks(target, map, collector, {}, {}, nullptr,
+                has_thread ? StartThread(start_thread) : StartThread());
+    CHECK(collector.next == 3);
+    CHECK_FALSE(collector.goes_on);
+    CHECK(collector.most <= (1 << 20) + (1 << 17));
+    CHECK(collector.all == expected);
   }
 }
 
