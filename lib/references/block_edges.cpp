@@ -25,8 +25,8 @@ uint64_t BlockEdges::take_long(const uint8_t*& in) {
   return length;
 }
 
-uint8_t* BlockEdges::put_references(uint8_t* out, const ReferenceBatch& batch, size_t first,
-                                    size_t end, Last& last) {
+inline uint8_t* BlockEdges::put_references(uint8_t* out, const ReferenceBatch& batch, size_t first,
+                                           size_t end, Last& last) {
   // Bytes may be anything, also members: what is used in the loop is not read from there.
   const uint32_t* const offsets = batch.offsets.data();
   const BlockNumber* const targets = batch.targets.data();
@@ -88,21 +88,25 @@ void BlockEdges::on_references(const ReferenceBatch& batch) {
       bytes_.room(batch.targets.size() * 2 * kMostOfNumber + batch.counts.size() * kMostOfLength);
   uint8_t* out = begin;
   size_t at = 0;
-  bool continues = open_.has_value();
-  for (size_t i = 0; i < batch.counts.size(); ++i) {
+  size_t i = 0;
+  const size_t blocks = batch.counts.size();
+  const auto block_at = [&] { return before + static_cast<uint64_t>(out - begin); };
+  if (open_ && blocks != 0) {
+    out = put_part(out, batch, at, batch.counts[0]);
+    at = batch.counts[i++];
+    if (blocks != 1 || !batch.goes_on) open_.reset();
+  }
+  for (const size_t whole = batch.goes_on ? blocks - 1 : blocks; i < whole; ++i) {
+    if (blocks_ % (1U << kGroupBits) == 0) groups_.push_back(block_at());
     const size_t end = at + batch.counts[i];
-    const bool goes_on = batch.goes_on && i + 1 == batch.counts.size();
-    const uint64_t block_at = before + static_cast<uint64_t>(out - begin);
-    if (!continues && blocks_ % (1U << kGroupBits) == 0) groups_.push_back(block_at);
-    if (!continues && !goes_on) {
-      out = put_block(out, batch, at, end, blocks_++);
-    } else {
-      if (!continues) out = begin_open(out, block_at);
-      out = put_part(out, batch, at, end);
-      if (!goes_on) open_.reset();
-    }
-    continues = false;
+    out = put_block(out, batch, at, end, blocks_);
     at = end;
+    ++blocks_;
+  }
+  if (i < blocks) {
+    if (blocks_ % (1U << kGroupBits) == 0) groups_.push_back(block_at());
+    out = begin_open(out, block_at());
+    out = put_part(out, batch, at, at + batch.counts[i]);
   }
   bytes_.add_filled(static_cast<size_t>(out - begin));
   if (bytes_.size() + groups_.size() * sizeof(uint64_t) > most_bytes_) give_up();
