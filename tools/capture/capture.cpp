@@ -290,6 +290,7 @@ CaptureResult capture_once(int pid, const FreezeOptions& freeze, const CaptureOp
   SnapshotMetadata& metadata = result.metadata;
   FreezeOptions freeze_options = freeze;
   freeze_options.program = ProgramIdentity::of_process(ProcFs(), pid);
+  freeze_options.scans_all = options.references.choice == CaptureChoice::kYes;
   const std::unique_ptr<Target> running = open_running_process(pid);
   PreparedDiscovery prepared = prepare_discovery(*running, options.debug_files);
   if (freeze.choice == FreezeChoice::kNone) {

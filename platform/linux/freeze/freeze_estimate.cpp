@@ -22,8 +22,10 @@ constexpr uint64_t kFork = 300'000;  // ns
 constexpr uint64_t kForkPerMegabyte = 21'000;  // ns
 // Reading and walking.
 constexpr uint64_t kStopPerMegabyte = 295'000;  // ns
-// Reading alone.
-constexpr uint64_t kReadPerMegabyte = 150'000;  // ns
+// Reading alone, of memory that nobody has read before, into memory of our own.
+constexpr uint64_t kKeepPerMegabyte = 500'000;  // ns
+// Looking at each word.
+constexpr uint64_t kScanPerMegabyte = 900'000;  // ns
 
 // Of a processor. The least that the kernel lets a control group have is 1 ms in 1 s.
 constexpr double kLeastShare = 0.001;
@@ -44,7 +46,11 @@ FreezeEstimate estimate_freeze(uint64_t private_bytes, uint64_t threads, uint64_
   const uint64_t reading =
       private_bytes / 1000 * kStopPerMegabyte / 1000 + mappings * kStopPerMapping;
   const uint64_t stopping = threads * kPerThread;
-  return {private_bytes, threads, mappings, std::chrono::nanoseconds(kFork + copying + stopping),
+  return {private_bytes,
+          threads,
+          mappings,
+          0,
+          std::chrono::nanoseconds(kFork + copying + stopping),
           std::chrono::nanoseconds(reading + stopping)};
 }
 
@@ -64,12 +70,23 @@ FreezeEstimate FreezeEstimate::with_processors(double processors) const {
   return result;
 }
 
-std::chrono::nanoseconds FreezeEstimate::with_kept(uint64_t bytes) const {
-  return fork + std::chrono::nanoseconds(bytes / 1000 * kReadPerMegabyte / 1000);
+FreezeEstimate FreezeEstimate::with_kept(uint64_t bytes) const {
+  FreezeEstimate result = *this;
+  result.kept_bytes = bytes;
+  result.fork += std::chrono::nanoseconds(bytes / 1000 * kKeepPerMegabyte / 1000);
+  return result;
+}
+
+FreezeEstimate FreezeEstimate::with_scan() const {
+  FreezeEstimate result = *this;
+  result.stop += std::chrono::nanoseconds(private_bytes / 1000 * kScanPerMegabyte / 1000);
+  return result;
 }
 
 std::string FreezeEstimate::text() const {
-  return "copying the page tables of " + size_text(private_bytes) + " should take about " +
+  const std::string kept =
+      kept_bytes == 0 ? "" : " and reading the " + size_text(kept_bytes) + " that a fork omits";
+  return "copying the page tables of " + size_text(private_bytes) + kept + " should take about " +
          milliseconds_text(fork) + ", reading it " + milliseconds_text(stop);
 }
 

@@ -15,15 +15,18 @@ struct FreezeEstimate {
   uint64_t private_bytes = 0;  // resident, anonymous
   uint64_t threads = 0;
   uint64_t mappings = 0;
+  uint64_t kept_bytes = 0;  // that a fork omits
   std::chrono::nanoseconds fork{0};
   std::chrono::nanoseconds stop{0};
 
   bool prefers_fork() const { return fork < stop; }
   // If heapsnap, which reads, gets only so much of a processor; a fork is made by the target.
   FreezeEstimate with_processors(double processors) const;
-  // What a fork takes if this many bytes have to be read as well while the target is stopped.
-  std::chrono::nanoseconds with_kept(uint64_t bytes) const;
-  // "copying page tables of 1.0 GB takes about 22 ms, reading it about 310 ms"
+  // If this many bytes, which a fork omits, are read from the target while it is stopped.
+  FreezeEstimate with_kept(uint64_t bytes) const;
+  // If all private memory is scanned, which for `stop` is while the target is stopped.
+  FreezeEstimate with_scan() const;
+  // "copying the page tables of 1.0 GiB should take about 22 ms, reading it about 310 ms"
   std::string text() const;
 };
 

@@ -19,6 +19,8 @@ struct FreezeOptions {
   FreezeChoice choice = FreezeChoice::kAuto;
   // Code in which no thread may be when the memory is taken (malloc.o of each libc).
   std::vector<AddressRange> malloc_text;
+  // All memory is scanned while it is held, not only walked.
+  bool scans_all = false;
   // Gives up, with the target running again, if the threads cannot all be stopped within this time.
   std::chrono::milliseconds deadline{2000};
   // That `malloc_text` is of. ProgramReplaced is thrown if the process executes another one.

@@ -130,8 +130,9 @@ void FrozenProcess::plan(const FreezeOptions& options) {
     view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
   }
   if (options.choice == FreezeChoice::kStop) return;
-  estimate_ = estimate_freeze(view_.proc.read(target_tid_, "status"), usage_before_.flags.size())
-                  .with_processors(quota_.processors());
+  estimate_ = estimate_freeze(view_.proc.read(target_tid_, "status"), usage_before_.flags.size());
+  if (options.scans_all) estimate_ = estimate_.with_scan();
+  estimate_ = estimate_.with_processors(quota_.processors());
   if (options.choice == FreezeChoice::kAuto) {
     record_.why = estimate_.text();
     if (!estimate_.prefers_fork()) return;
@@ -140,8 +141,13 @@ void FrozenProcess::plan(const FreezeOptions& options) {
 }
 
 void FrozenProcess::plan_fork(const FreezeOptions& options) {
+  bool is_slower = false;
   const auto takes_longer = [&](uint64_t kept) {
-    return options.choice == FreezeChoice::kAuto && estimate_.with_kept(kept) >= estimate_.stop;
+    if (options.choice != FreezeChoice::kAuto) return false;
+    const FreezeEstimate estimate = estimate_.with_kept(kept);
+    record_.why = estimate.text();
+    is_slower = !estimate.prefers_fork();
+    return is_slower;
   };
   gadget_ =
       find_syscall_gadget(view_.address_space, MappedFiles(view_.proc, target_tid_), *view_.memory);
@@ -153,7 +159,7 @@ void FrozenProcess::plan_fork(const FreezeOptions& options) {
                                     busy_.processors().value_or(1));
   }
   if (refusal) {
-    record_.why = "it cannot be forked: " + *refusal;
+    if (!is_slower) record_.why = "it cannot be forked: " + *refusal;
     gadget_.reset();
     return;
   }
