@@ -24,6 +24,7 @@ The rules, which docs/architecture.md explains:
 8. The DEPENDS of a library's CMakeLists.txt keep to rule 1 too.
 9. A class at the top of a header has a name of its own among all that is linked into heapsnap: to the linker,
    two of one name are one.
+10. In tests/unit, the CMakeLists.txt beside a *_test.cpp names it: else its tests never run.
 
 Files of more than 500 lines are listed, but are no failure.
 """
@@ -233,6 +234,20 @@ def source_files(root):
                     yield os.path.relpath(os.path.join(folder, name), root)
 
 
+def check_is_built(root, path):
+    """Rule 10."""
+    if not (path.startswith("tests/unit/") and path.endswith("_test.cpp")):
+        return
+    folder, name = os.path.split(os.path.join(root, path))
+    try:
+        with open(os.path.join(folder, "CMakeLists.txt"), encoding="utf-8") as file:
+            is_named = re.search(rf"(?<![\w/]){re.escape(name)}\b", file.read())
+    except FileNotFoundError:
+        is_named = None
+    if not is_named:
+        yield 1, "no CMakeLists.txt beside it names it"
+
+
 def check_tree(root):
     """(messages of broken rules, messages of long files)."""
     broken, long_files, owners = [], [], {}
@@ -242,7 +257,8 @@ def check_tree(root):
         if path.endswith("CMakeLists.txt"):
             found = check_cmake(path, text)
         else:
-            found = [*check_source(root, path, text), *check_class_names(path, text, owners)]
+            found = [*check_source(root, path, text), *check_class_names(path, text, owners),
+                     *check_is_built(root, path)]
             if text.count("\n") > LONG_FILE:
                 long_files.append(f"{path}: {text.count(chr(10))} lines, more than {LONG_FILE}")
         broken += [f"{path}:{number}: {wrong}" for number, wrong in found]
@@ -271,6 +287,7 @@ GOOD_TREE = {
     "lib/heap/discovery/find.h": "",
     "lib/snapshot/rows.h": '#include "heap/discovery/find.h"\n',
     "tests/unit/a_test.cpp": '#include <doctest/doctest.h>\n#include "platform/linux/stop.h"\n#include "fake.h"\n',
+    "tests/unit/CMakeLists.txt": "heapsnap_unit_test(unit\n  SOURCES\n    a_test.cpp\n    not_b_test.cpp)\n",
     "tests/unit/fake.h": '#include <sys/wait.h>\n',
     "platform/linux/stop.h": "",
     "packaging/postgresql/glue.c": '#include "postgres.h"\n#include "capi/heapsnap.h"\n',
@@ -310,6 +327,7 @@ BAD_CHANGES = [
     ("lib/heap/x.cpp", '#include "heap/discovery/find.h"\n', "lib/heap may not include lib/heap/discovery"),
     ("lib/heap/walk/x.cpp", '#include "heap/discovery/find.h"\n', "lib/heap/walk may not include"),
     ("lib/heap/x.h", "class Chunk {\n};\n", "Chunk is a class of lib/base/x.h, too"),
+    ("tests/unit/b_test.cpp", "", "no CMakeLists.txt beside it names it"),
     ("lib/base/CMakeLists.txt", "heapsnap_library(base\n SOURCES a.cpp\n DEPENDS heap)\n", "may not depend on lib/heap"),
 ]
 
