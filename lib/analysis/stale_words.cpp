@@ -11,6 +11,9 @@ namespace heapsnap {
 
 namespace {
 
+// Fewer tell nothing.
+constexpr uint64_t kFewBlocks = 16;
+
 constexpr StorageKind kTexts[] = {StorageKind::kText, StorageKind::kText16, StorageKind::kText32,
                                   StorageKind::kStreamBuffer};
 // As debug information names arrays whose elements are no addresses.
@@ -85,6 +88,8 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
     : sizes_(sizes),
       word_(word),
       texts_(static_cast<BlockNumber>(sizes.size())),
+      with_spare_(static_cast<BlockNumber>(sizes.size())),
+      spare_words_(references.spare_words),
       exact_(static_cast<BlockNumber>(sizes.size())),
       nodes_(static_cast<BlockNumber>(sizes.size())),
       heads_(static_cast<BlockNumber>(sizes.size())) {
@@ -92,10 +97,13 @@ StaleWords::StaleWords(const ReferenceStreams& references, const BlockSizes& siz
   // Those of a size have its words as number; larger ones are arrays, whose words are alike.
   kinds_.resize(kLargestStructure / word + 1);
   for (size_t words = 1; words < kinds_.size(); ++words) {
-    kinds_[words] = {0, words, holding_.size(), kNotCompared, 0};
+    kinds_[words] = {0, words, holding_.size(), kNotCompared, kNotCompared, 0};
     holding_.resize(holding_.size() + words);
   }
   kind_of_.assign(sizes.size(), kNotCompared);
+  for (const SpareWords& words : spare_words_) {
+    if (words.block < sizes.size()) with_spare_.insert(words.block);
+  }
   read_types(references);
   Counting counting(*this);
   references.read_references(counting);
@@ -135,6 +143,19 @@ void StaleWords::read_types(const ReferenceStreams& references) {
     for (size_t i = 0; i < types.size() && next < blocks; ++i) read(next++, types[i]);
   });
   for (; next < blocks; ++next) read(next, 0);
+  find_smaller_kinds();
+}
+
+// A rest of malloc's that is too small for a chunk stays with the one before it.
+void StaleWords::find_smaller_kinds() {
+  constexpr size_t kRest = 16;
+  for (const auto& [key, number] : typed_kinds_) {
+    const auto [type, words] = key;
+    if (words <= kRest / word_) continue;
+    const auto smaller = typed_kinds_.find({type, words - kRest / word_});
+    if (smaller == typed_kinds_.end() || kinds_[number].blocks >= kFewBlocks) continue;
+    if (kinds_[smaller->second].blocks >= kFewBlocks) kinds_[number].smaller = smaller->second;
+  }
 }
 
 void StaleWords::assign_kind(BlockNumber block, TypeNumber type, bool is_told, uint64_t pointers) {
@@ -147,7 +168,8 @@ void StaleWords::assign_kind(BlockNumber block, TypeNumber type, bool is_told, u
   const auto [kind, is_new] = typed_kinds_.try_emplace({type, words}, of_size);
   if (is_new && kinds_.size() <= std::numeric_limits<KindNumber>::max()) {
     kind->second = static_cast<KindNumber>(kinds_.size());
-    kinds_.push_back({0, words, holding_.size(), is_told ? kNotCompared : of_size, pointers});
+    kinds_.push_back(
+        {0, words, holding_.size(), is_told ? kNotCompared : of_size, kNotCompared, pointers});
     holding_.resize(holding_.size() + words);
   }
   kind_of_[block] = kind->second;
@@ -155,7 +177,6 @@ void StaleWords::assign_kind(BlockNumber block, TypeNumber type, bool is_told, u
 }
 
 bool is_rarely_held(uint64_t holding, uint64_t blocks) {
-  constexpr uint64_t kFewBlocks = 16;
   constexpr uint64_t kOneIn = 8;
   return blocks >= kFewBlocks && holding * kOneIn < blocks;
 }
@@ -168,13 +189,26 @@ bool StaleWords::is_rare(const Kind& kind, uint32_t offset) const {
   if (offset >= kind.words) return false;
   constexpr uint32_t kDeclared = 64;  // words that BlockType::pointers tells of
   if (offset < kDeclared && (kind.pointers >> offset & 1) != 0) return false;
+  if (kind.smaller != kNotCompared) {
+    const Kind& smaller = kinds_[kind.smaller];
+    return offset >= smaller.words ||
+           is_rarely_held(holding_[smaller.first + offset], smaller.blocks);
+  }
   return is_rarely_held(holding_[kind.first + offset], kind.blocks);
+}
+
+bool StaleWords::is_spare(BlockNumber block, uint32_t offset) const {
+  if (!with_spare_.contains(block)) return false;
+  const auto words = std::lower_bound(
+      spare_words_.begin(), spare_words_.end(), block,
+      [](const SpareWords& one, BlockNumber wanted) { return one.block < wanted; });
+  return words->first <= offset;
 }
 
 bool StaleWords::contains(uint64_t source, uint32_t offset, BlockNumber target) const {
   if (source >= texts_.blocks()) return false;
   const auto block = static_cast<BlockNumber>(source);
-  if (texts_.contains(block)) return true;
+  if (texts_.contains(block) || is_spare(block, offset)) return true;
   if (offset < kNodeWords && links_[offset].contains(block)) return false;
   if (heads_.contains(block) && target < nodes_.blocks() && nodes_.contains(target)) return false;
   return !exact_.contains(block) && is_rare(kind_of(source), offset);

@@ -5,9 +5,11 @@
 //                           | c | d | ──►     the last word
 //
 // A word may be stale when it is among the characters of a string, or among numbers that are no
-// addresses by their type, or when fewer than one in eight of the blocks of that type and size
+// addresses by their type, or in the spare capacity of a container, or when fewer than one in eight of the blocks of that type and size
 // hold an address at its place (where no type is known, of those of that size whose type is not
-// told, either, and which are no texts: texts of 40 bytes say nothing of a Server of 40 bytes),
+// told, either, and which are no texts: texts of 40 bytes say nothing of a Server of 40 bytes; where
+// they are few, of those of that type that are 16 bytes smaller, as malloc now and then gives so
+// much more than was asked for, which the object does not know),
 // unless debug information declares a pointer there: one that is null in most objects is one, too;
 // but not in a block of which a language runtime has said which words are references
 // (BlockType::is_exact), and not where a node of a container leads to the next one (node_links.h):
@@ -52,7 +54,8 @@ class StaleWords {
     size_t first = 0;  // of them in holding_
     // All of the size, where these count for that, too.
     KindNumber of_size = kNotCompared;
-    uint64_t pointers = 0;  // BlockType's
+    KindNumber smaller = kNotCompared;  // of the same type
+    uint64_t pointers = 0;              // BlockType's
   };
 
   void read_types(const ReferenceStreams& references);
@@ -62,7 +65,9 @@ class StaleWords {
   void find_heads(const ReferenceBatch& batch, size_t i, size_t begin, size_t end);
   bool is_of_container(BlockNumber block) const;
   const Kind& kind_of(uint64_t block) const;
+  void find_smaller_kinds();
   bool is_rare(const Kind& kind, uint32_t offset) const;
+  bool is_spare(BlockNumber block, uint32_t offset) const;
 
   const BlockSizes& sizes_;
   unsigned word_;
@@ -71,6 +76,8 @@ class StaleWords {
   std::map<std::pair<TypeNumber, size_t>, KindNumber> typed_kinds_;  // by type and words
   std::vector<uint64_t> holding_;  // blocks, by kind and word: those that hold an address there
   BlockSet texts_;
+  BlockSet with_spare_;  // spare words
+  std::vector<SpareWords> spare_words_;
   BlockSet exact_;
   std::array<BlockSet, kNodeWords> links_;  // by word: the blocks of which it is a link
   BlockSet nodes_;                          // and their like, that lead to a container itself

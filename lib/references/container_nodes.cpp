@@ -26,8 +26,13 @@ bool is_large_tree(const NodeContainer& container) {
 class ContainerWalks {
  public:
   ContainerWalks(NodeSource& source, const StartThread& start,
+                 const std::function<bool(const NodeContainer&)>& is_none,
                  const std::function<void(const NodeSet&, StorageKind)>& mark)
-      : source_(source), start_(start), mark_(mark), walks_{NodeWalk(source), NodeWalk(source)} {}
+      : source_(source),
+        start_(start),
+        is_none_(is_none),
+        mark_(mark),
+        walks_{NodeWalk(source), NodeWalk(source)} {}
 
   // All but large trees, each on either thread.
   void follow(std::span<const NodeContainer> containers) {
@@ -41,7 +46,7 @@ class ContainerWalks {
         const size_t count = std::min(together, containers.size() - first);
         for (const NodeContainer& one : containers.subspan(first, count)) {
           if (source_.limit().is_reached()) return;
-          if (is_large_tree(one)) continue;
+          if (is_large_tree(one) || is_none_(one)) continue;
           if (walk.follow(one)) mark_(walk.nodes(), one.nodes);
         }
       }
@@ -77,6 +82,7 @@ class ContainerWalks {
 
   NodeSource& source_;
   const StartThread& start_;
+  const std::function<bool(const NodeContainer&)>& is_none_;
   const std::function<void(const NodeSet&, StorageKind)>& mark_;
   std::array<NodeWalk, 2> walks_;
 };
@@ -85,8 +91,9 @@ class ContainerWalks {
 
 void follow_containers(NodeSource& source, std::span<const NodeContainer> containers,
                        const StartThread& start,
+                       const std::function<bool(const NodeContainer&)>& is_none,
                        const std::function<void(const NodeSet&, StorageKind)>& mark) {
-  ContainerWalks walks(source, start, mark);
+  ContainerWalks walks(source, start, is_none, mark);
   walks.follow(containers);
   for (const NodeContainer& one : containers) {
     if (source.limit().is_reached()) return;
@@ -162,7 +169,7 @@ bool NodeWalk::follow_list(const NodeContainer& list) {
   BlockNumber previous = kNoBlock;
   BlockNumber at = block_at(list.first, kListNodeBytes);
   for (uint64_t i = 0; i < list.count; ++i) {
-    if (at == kNoBlock || !add(at)) return false;
+    if (at == kNoBlock || at == list.begins || !add(at)) return false;
     const Links links = links_of(at);
     if (i != 0 && links[1] != previous) return false;
     previous = at;

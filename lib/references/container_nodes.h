@@ -29,6 +29,7 @@ struct NodeContainer {
   uint64_t first = 0;
   uint64_t last = 0;
   uint64_t count = 0;
+  BlockNumber begins = kNoBlock;  // the block that the header is the beginning of, as in a node
 };
 
 // In a node of a tree: | colour | parent | left | right |.
@@ -142,10 +143,12 @@ class alignas(64) NodeWalk {
   bool has_last_ = false;
 };
 
-// Follows containers; `mark` gets the nodes of those that are what they were taken for, on either
-// thread. `start`: empty for no other thread.
+// Follows containers but for those that `is_none` of, asked when it is a container's turn; `mark`
+// gets the nodes of those that are what they were taken for. Both are called on either thread.
+// `start`: empty for no other thread.
 void follow_containers(NodeSource& source, std::span<const NodeContainer> containers,
                        const StartThread& start,
+                       const std::function<bool(const NodeContainer&)>& is_none,
                        const std::function<void(const NodeSet&, StorageKind)>& mark);
 
 }  // namespace heapsnap

@@ -18,6 +18,7 @@ constexpr unsigned kTextWidths = 3;     // of a character: 1, 2 and 4 bytes
 constexpr uint64_t kLooksABlock = 4;
 // Floating-point 1.0, the load factor that nobody changes.
 constexpr uint64_t kLoadFactor = 0x3f800000;
+constexpr uint32_t kAllWords = UINT32_MAX - 1;  // of a block hold elements
 
 }  // namespace
 
@@ -28,7 +29,8 @@ ContainerStorage::ContainerStorage(Target& target, const BlockMap& map)
       limit_(kLooksABlock * (uint64_t{map.blocks()} + 1)),
       kinds_(map.blocks()),
       tree_nodes_(map.blocks()),
-      texts_(map.blocks()) {
+      texts_(map.blocks()),
+      elements_(map.blocks()) {
   for (const AddressRange& range : map.memory()) most_pages_ += range.size() / kPageBytes + 2;
 }
 
@@ -49,6 +51,13 @@ void ContainerStorage::mark(BlockNumber block, StorageKind kind) {
   }
 }
 
+// A copy of a container that is left over knows of fewer elements.
+void ContainerStorage::mark_elements(BlockNumber block, uint64_t bytes) {
+  const uint64_t words = std::min<uint64_t>((bytes + kWordBytes - 1) / kWordBytes, kAllWords);
+  elements_[block] = std::max(elements_[block], static_cast<uint32_t>(words) + 1);
+  has_elements_ = true;
+}
+
 bool ContainerStorage::is_filled(uint64_t address, uint64_t bytes) {
   return is_filled_by(map_.usable(Address(address), hint_), bytes);
 }
@@ -56,14 +65,20 @@ bool ContainerStorage::is_filled(uint64_t address, uint64_t bytes) {
 void ContainerStorage::look_at_array(const WordInMemory& word, BlockNumber block,
                                      uint64_t end_of_capacity) {
   uint64_t begin = 0;
+  uint64_t end = 0;
   uint64_t beside = 0;
   word.beside(0, begin);
-  if (is_on_stack_ || !is_filled(begin, end_of_capacity - begin)) return;
+  word.beside(1, end);
+  if (is_on_stack_) return;
+  const uint64_t usable = map_.usable(Address(begin), hint_);
+  if (!is_filled_by(usable, end_of_capacity - begin)) return;
   // Buffers of streams have more pointers into the same block, in a row.
   const auto is_inside = [&] { return beside >= begin && beside <= end_of_capacity; };
   if (word.index >= kWordBytes && word.beside(-1, beside) && is_inside()) return;
   if (word.beside(3, beside) && is_inside()) return;
   mark(block, StorageKind::kArray);
+  const bool is_full = end - begin + kWordBytes > usable;
+  mark_elements(block, is_full ? uint64_t{kAllWords} * kWordBytes : end - begin);
 }
 
 void ContainerStorage::look_at_text(const WordInMemory& word, BlockNumber block, uint64_t size,
@@ -92,7 +107,8 @@ void ContainerStorage::look_at_lists(const WordInMemory& word, uint64_t third) {
   word.beside(1, second);
   if (containers_.size() >= kMostContainers || second % kWordBytes != 0) return;
   if (may_count_blocks(third)) {
-    add_container(word, {StorageKind::kListNode, word.at.value(), first, second, third});
+    const BlockNumber begins = word.offset_in_block == 0 ? word.source : kNoBlock;
+    add_container(word, {StorageKind::kListNode, word.at.value(), first, second, third, begins});
     return;
   }
   uint64_t color = 0;
@@ -164,7 +180,7 @@ void ContainerStorage::look_at_deque(const WordInMemory& word, BlockNumber block
     return;
   }
   deques_.push_back({block, first_word, (last_word - first_word) / kWordBytes + 1, first_buffer,
-                     last_buffer, bytes});
+                     last_buffer, bytes, end - last_buffer});
 }
 
 // Of a std::basic_filebuf: where it reads and writes is in its std::basic_streambuf.
@@ -194,10 +210,29 @@ void ContainerStorage::follow(const BlockEdges& edges, const StartThread& start)
     follow_deques();
     if (!may_go_on()) forget_nodes();
   }
+  find_spare_words(edges);
   containers_.clear();
   deques_.clear();
   texts_.release();
+  elements_.release();
   tree_nodes_.release();
+}
+
+void ContainerStorage::find_spare_words(const BlockEdges& edges) {
+  if (!has_elements_ || edges.is_cut_off()) return;
+  BlockEdges::Hint hint;
+  for (BlockNumber block = 0; block < elements_.size(); ++block) {
+    const bool is_known =
+        kind(block) == StorageKind::kArray || kind(block) == StorageKind::kDequeBuffer;
+    if (elements_[block] == 0 || !is_known) continue;
+    const uint32_t first = elements_[block] - 1;
+    if (first == kAllWords) continue;
+    edges.each(block, hint, [&](uint32_t offset, BlockNumber) {
+      if (offset < first) return true;
+      spare_words_.push_back({block, first});
+      return false;
+    });
+  }
 }
 
 void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& start) {
@@ -208,9 +243,26 @@ void ContainerStorage::follow_nodes(const BlockEdges& edges, const StartThread& 
   most_pages_ += cache_.pages_read();
   if (edges.is_cut_off()) return;
   NodeSource source(map_, edges, tree_nodes_.span(), cache_, most_pages_, limit_);
-  follow_containers(source, containers_, start, [this](const NodeSet& nodes, StorageKind kind) {
+  const auto mark_all = [this](const NodeSet& nodes, StorageKind kind) {
     nodes.each([this, kind](BlockNumber node) { mark(node, kind); });
-  });
+  };
+  const auto is_node = [this](const NodeContainer& one) {
+    return one.begins != kNoBlock && is_list_node(one.begins);
+  };
+  // Nodes of a list of small numbers look like lists of that many nodes. Once those of the list
+  // itself are known, they are none: it is mostly no block's beginning, or counts more.
+  const auto begin_blocks =
+      std::stable_partition(containers_.begin(), containers_.end(),
+                            [](const NodeContainer& one) { return one.begins == kNoBlock; });
+  std::stable_sort(begin_blocks, containers_.end(),
+                   [](const auto& a, const auto& b) { return a.count > b.count; });
+  follow_containers(source, {containers_.begin(), begin_blocks}, start, is_node, mark_all);
+  follow_containers(source, {begin_blocks, containers_.end()}, start, is_node, mark_all);
+}
+
+bool ContainerStorage::is_list_node(BlockNumber block) {
+  const std::atomic_ref<uint8_t> known(kinds_[block]);
+  return known.load(std::memory_order_relaxed) == static_cast<uint8_t>(StorageKind::kListNode);
 }
 
 // Whether the nodes at the ends of what is taken for a container lead back to it.
@@ -231,7 +283,10 @@ void ContainerStorage::follow_deques() {
     if (!may_go_on()) return;
     if (!follow_deque(deque)) continue;
     mark(deque.map, StorageKind::kDequeMap);
-    for (const BlockNumber buffer : buffers_) mark(buffer, StorageKind::kDequeBuffer);
+    for (const BlockNumber buffer : buffers_) {
+      mark(buffer, StorageKind::kDequeBuffer);
+      mark_elements(buffer, buffer == buffers_.back() ? deque.last_bytes : deque.buffer_bytes);
+    }
   }
 }
 

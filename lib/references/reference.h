@@ -31,6 +31,15 @@ constexpr uint8_t how_far_inside(uint64_t bytes) {
   return is_near ? static_cast<uint8_t>(bytes / kWord) : kFarInside;
 }
 
+// The spare capacity of the container that keeps its elements in a block: all words behind the last
+// element. What is there is left over, from elements that were erased or from what the memory held
+// before.
+struct SpareWords {
+  BlockNumber block = kNoBlock;
+  uint32_t first = 0;  // word of the block
+  bool operator==(const SpareWords&) const = default;
+};
+
 // The references of consecutive blocks: counts[i] of them belong to block first + i. A block with
 // very many comes in parts: the next batch begins with the block that the one before ends with.
 struct ReferenceBatch {

@@ -18,7 +18,7 @@ inline constexpr std::string_view kFooterMagic = "HSNAPEND";
 inline constexpr uint32_t kSectionMagic = 0x43455348;  // "HSEC"
 
 inline constexpr uint16_t kMajorVersion = 1;  // a reader refuses a newer one
-inline constexpr uint16_t kMinorVersion = 8;  // a reader skips what newer ones have added
+inline constexpr uint16_t kMinorVersion = 9;  // a reader skips what newer ones have added
 
 inline constexpr size_t kFileHeaderSize = 16;
 inline constexpr size_t kSectionHeaderSize = 16;
@@ -45,7 +45,7 @@ enum class SectionKind : uint16_t {
   kCallStacks = 7,     // tables as well, long ones: read when they are asked for
   kReferences = 8,
   kRoots = 9,       // tables, long ones
-  kTypeNames = 10,  // a table
+  kTypeNames = 10,  // tables
   kBlockTypes = 11,
   kSlots = 12,
 };
@@ -65,6 +65,7 @@ inline constexpr uint64_t kFreeReferences = 16U << 20;
 inline constexpr uint64_t kReferencesPerByte = 2048;
 inline constexpr size_t kMaxRootPlaces = 4U << 20;
 inline constexpr size_t kMaxTypes = 1U << 20;
+inline constexpr size_t kMaxSpareRows = 4U << 20;
 
 // Column ids count per kind of section.
 inline constexpr uint16_t kTableRows = 1;

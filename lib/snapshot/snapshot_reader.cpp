@@ -398,6 +398,16 @@ std::vector<BlockType> SnapshotReader::read_type_names() const {
   return types;
 }
 
+std::vector<SpareWords> SnapshotReader::read_spare_words() const {
+  std::vector<SpareWords> words;
+  state_->whole([&] {
+    state_->each_table(SectionKind::kTypeNames, [&](auto table, const std::string& source) {
+      heapsnap::read_spare_words(table, source, state_->blocks(), words);
+    });
+  });
+  return words;
+}
+
 void SnapshotReader::read_block_types(size_t types, const ReceiveTypes& receive) const {
   state_->whole([&] { state_->read_block_types(types, receive); });
 }

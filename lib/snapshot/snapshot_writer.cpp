@@ -124,6 +124,10 @@ void SnapshotWriter::on_type_names(std::span<const BlockType> types) {
   state_->types.finish(types);
 }
 
+void SnapshotWriter::on_spare_words(std::span<const SpareWords> words) {
+  if (!words.empty()) state_->types.add_spare(words);
+}
+
 uint64_t SnapshotWriter::finish(const SnapshotMetadata& metadata) {
   const HeapModel& heap = metadata.heap;
   if (heap.arenas.size() < state_->arenas || heap.segments.size() < state_->segments ||

@@ -65,6 +65,8 @@ class SnapshotWriter final : public ChunkSink, public ReferenceSink {
   // The types of the next blocks, and then, once, what their numbers mean.
   void on_block_types(std::span<const TypeNumber> types);
   void on_type_names(std::span<const BlockType> types);
+  // Ascending, each block once; more than 4 million are cut off.
+  void on_spare_words(std::span<const SpareWords> words);
 
   // Writes metadata and index, syncs, and puts the file under its final name. Returns its size in
   // bytes. Throws Error{kOutput} (disk full) and leaves nothing behind.

@@ -225,6 +225,10 @@ void ReferenceCapture::scan(const HeapModel& heap, const MemoryTaken& taken,
   if (has_sizes) sizes_.emplace(helper_thread(), [this] { edges_->keep_sizes(*map_); });
   if (storage_) {
     storage_->follow(*edges_, helper_thread());
+    spare_words_ = storage_->take_spare_words();
+    // What a block says itself counts more than that words elsewhere look like a container's.
+    std::erase_if(spare_words_,
+                  [this](const SpareWords& words) { return entry_of_block_[words.block] != 0; });
     storage_of_block_ = storage_->take_kinds();
     storage_.reset();
   }
@@ -423,6 +427,7 @@ void ReferenceCapture::write_block_types(std::vector<BlockType> names, SnapshotW
   const auto& found = debug_types_->types();
   names.insert(names.end(), found.begin(), found.end());
   writer.on_type_names(names);
+  writer.on_spare_words(spare_words_);
 }
 
 }  // namespace heapsnap

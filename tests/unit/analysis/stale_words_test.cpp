@@ -186,6 +186,59 @@ TEST_CASE("what the nodes of a hash map belong to does not depend on what else i
   }
 }
 
+TEST_CASE("a node that got more of malloc than others owns nothing by what it does not know of") {
+  for (const uint32_t nodes : {20U, 10U}) {
+    CAPTURE(nodes);
+    HandmadeHeap heap;
+    const TypeNumber node =
+        heap.add_type(to_string(StorageKind::kTreeNode), TypeSource::kStructure);
+    const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
+    const uint32_t index = heap.add_place(RootKind::kVariable, "g_index");
+    const BlockNumber table = heap.add(1016);
+    heap.hold(cache, table);
+    const BlockNumber value = heap.add(56);
+    heap.link(table, 0, value);
+    BlockNumber parent = heap.add(72, node);
+    heap.hold(index, parent);
+    for (uint32_t i = 1; i < nodes; ++i) {
+      const BlockNumber next = heap.add(i == 5 ? 88 : 72, node);
+      heap.link(parent, 16, next);
+      heap.link(next, 8, parent);
+      if (i == 5) heap.link(next, 72, value);
+      parent = next;
+    }
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    CHECK(tree.children[0].size() == (nodes == 20 ? 2 : 3));  // of few, nothing is known
+  }
+}
+
+TEST_CASE("the spare capacity of a container owns nothing that something else owns") {
+  for (const bool is_spare : {false, true}) {
+    CAPTURE(is_spare);
+    HandmadeHeap heap;
+    const uint32_t cache = heap.add_place(RootKind::kVariable, "g_cache");
+    const uint32_t rows = heap.add_place(RootKind::kVariable, "g_rows");
+    const BlockNumber table = heap.add(2056);
+    heap.hold(cache, table);
+    const BlockNumber row = heap.add(2056);
+    heap.hold(rows, row);
+    for (uint32_t i = 0; i < 200; ++i) {
+      const BlockNumber node = heap.add(104);
+      heap.link(table, 8 * i, node);
+      heap.link(row, 8 * (50 + i), node);
+    }
+    if (is_spare) heap.streams.spare_words = {{row, 50}};
+    const BlockNumber only_here = heap.add(24);
+    heap.link(row, 2048, only_here);
+    const OwnerTree tree = make_owner_tree(heap.finish(), heap.streams);
+    const OwnerNode& first = tree.nodes[tree.children[0][0]];
+    CHECK(first.retained.bytes == (is_spare ? 2056 + 200 * 104 : 200 * 104));
+    if (!is_spare) continue;
+    REQUIRE(tree.children[0].size() == 2);
+    CHECK(tree.nodes[tree.children[0][1]].retained.bytes == 2056 + 24);
+  }
+}
+
 TEST_CASE("what lies behind the end of a text owns nothing that something else owns") {
   const std::string characters = to_string(StorageKind::kText);
   for (const BlockType& type : {BlockType{characters, "", TypeSource::kStructure},

@@ -53,6 +53,44 @@ TEST_CASE("the storage of a vector reaches from its begin to the end of its bloc
   }
 }
 
+TEST_CASE("words behind the last element of a vector are spare") {
+  using Spare = std::vector<SpareWords>;
+  ContainerHeap heap;
+  const uint64_t node = heap.block(40);
+  const uint64_t storage = heap.block(104);
+  const uint64_t other = heap.block(104);
+  const uint64_t holder = heap.block(120);
+  const auto spare = [&heap] {
+    Spare found;
+    heap.look([&](const BlockMap&, ContainerStorage& all) { found = all.take_spare_words(); });
+    return found;
+  };
+  heap.put(storage, std::vector<uint64_t>(13, node));
+  heap.put(other, std::vector<uint64_t>(13, node));
+  heap.put(holder + 8, {storage, storage + 36, storage + 96});
+  CHECK(spare() == Spare{{2, 5}});  // half a word is an element's
+  SUBCASE("only those that hold addresses are told") {
+    heap.put(storage + 40, std::vector<uint64_t>(8, 0));
+    CHECK(spare().empty());
+  }
+  SUBCASE("but not where a vector has all that malloc gave") {
+    heap.put(holder + 8, {storage, storage + 104, storage + 104});
+    CHECK(spare().empty());
+  }
+  SUBCASE("what malloc gave besides is") {
+    heap.put(holder + 8, {storage, storage + 96, storage + 96});
+    CHECK(spare() == Spare{{2, 12}});
+  }
+  SUBCASE("a vector from before knows of fewer elements") {
+    heap.put(holder + 40, {storage, storage + 8, storage + 96});
+    CHECK(spare() == Spare{{2, 5}});
+  }
+  SUBCASE("in ascending order of blocks") {
+    heap.put(holder + 40, {other, other + 8, other + 96});
+    CHECK(spare() == Spare{{2, 5}, {3, 1}});
+  }
+}
+
 TEST_CASE("the buffer of a file stream is known by where the stream reads and writes") {
   ContainerHeap heap;
   const uint64_t buffer = heap.block(8200);
@@ -193,6 +231,14 @@ TEST_CASE("the words of a deque's map between its ends hold its buffers") {
   };
   CHECK(has_buffers());
   CHECK(heap.kind(stale) == "");
+  SUBCASE("with spare words behind the last element of each") {
+    heap.put(buffers[0] + 504, {deque});
+    heap.put(buffers[1] + 512, {deque});
+    heap.put(buffers[2] + 496, {deque, deque});
+    std::vector<SpareWords> spare;
+    heap.look([&](const BlockMap&, ContainerStorage& all) { spare = all.take_spare_words(); });
+    CHECK(spare == std::vector<SpareWords>{{3, 64}, {4, 63}});
+  }
   SUBCASE("of one buffer, and nothing in it") {
     put_iterator(deque + 48, buffers[0], 8, map + 16);
     CHECK(heap.kind(buffers[0]) == "std::deque buffer");
@@ -262,6 +308,23 @@ TEST_CASE("the nodes of a list lead to and fro") {
   SUBCASE("unless some memory is in swap, which stays there") {
     heap.target.editable_process().swap = 4096;
     CHECK(heap.kind(nodes[0]) == "");
+  }
+}
+
+TEST_CASE("a list of small numbers is found among its nodes, which look like lists") {
+  constexpr uint64_t kNodes = 3000;
+  for (const bool is_outside : {true, false}) {
+    CAPTURE(is_outside);
+    ContainerHeap heap;
+    std::vector<uint64_t> ring;
+    for (uint64_t i = 0; i < kNodes; ++i) ring.push_back(heap.block(24));
+    ring.push_back(is_outside ? ContainerHeap::kData.value() : heap.block(24));
+    for (uint64_t i = 0; i <= kNodes; ++i) {
+      const uint64_t next = ring[(i + 1) % ring.size()];
+      const uint64_t previous = ring[(i + kNodes) % ring.size()];
+      heap.put(ring[i], {next, previous, i});  // the last one is the list, with as many nodes
+    }
+    CHECK(heap.count(StorageKind::kListNode, {}) == kNodes);
   }
 }
 
