@@ -16,7 +16,7 @@
 #include "platform/linux/proc/memory_room.h"
 #include "platform/linux/proc/process_end.h"
 #include "platform/linux/self/helper_thread.h"
-#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/task_priority.h"
 
 namespace heapsnap {
 

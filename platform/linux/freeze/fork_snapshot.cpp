@@ -27,7 +27,7 @@
 #include "platform/linux/proc/seccomp_filter.h"
 #include "platform/linux/remote_call/caller_choice.h"
 #include "platform/linux/remote_call/stopped_caller.h"
-#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/task_priority.h"
 #include "target/address_space.h"
 
 namespace heapsnap {

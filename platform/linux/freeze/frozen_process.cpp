@@ -19,7 +19,7 @@
 #include "platform/linux/proc/process_memory.h"
 #include "platform/linux/proc/process_status.h"
 #include "platform/linux/self/nap.h"
-#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/task_priority.h"
 
 namespace heapsnap {
 

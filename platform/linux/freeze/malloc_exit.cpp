@@ -17,6 +17,7 @@
 #include "platform/linux/proc/process_status.h"
 #include "platform/linux/remote_call/signal_frame.h"
 #include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/task_priority.h"
 #include "platform/linux/trace/interrupted_syscall.h"
 #include "target/address_space.h"
 

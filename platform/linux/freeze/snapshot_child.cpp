@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "platform/linux/proc/blocking_call.h"
-#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/task_priority.h"
 #include "platform/linux/trace/late_tracees.h"
 #include "platform/linux/trace/tracee.h"
 

@@ -27,7 +27,9 @@
 #include "platform/linux/proc/task_room.h"
 #include "platform/linux/remote_call/caller_stop.h"
 #include "platform/linux/self/nap.h"
+#include "platform/linux/self/realtime_limit.h"
 #include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/task_priority.h"
 #include "platform/linux/trace/late_tracees.h"
 #include "platform/linux/trace/tracer_thread.h"
 
@@ -306,10 +308,8 @@ class Injection {
   // The clone is stopped at its very beginning; from here on it runs by itself.
   void let_go(Tracee& bootstrap) const {
     // The only thread of a process waits for it. The worker does not inherit this.
-    sched_param lowest{};
-    lowest.sched_priority = ::sched_get_priority_min(SCHED_FIFO);
     if (!has_realtime_limit(bootstrap.tid())) {
-      ::sched_setscheduler(bootstrap.tid(), SCHED_FIFO | SCHED_RESET_ON_FORK, &lowest);
+      set_policy(bootstrap.tid(), SCHED_FIFO | SCHED_RESET_ON_FORK, 1);
     }
     if (bootstrap.wait(deadline_)) {
       if (bootstrap.detach()) return;

@@ -7,7 +7,8 @@
 #include <system_error>
 
 #include "platform/linux/self/helper_thread.h"
-#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/realtime_limit.h"
+#include "platform/linux/self/task_priority.h"
 
 namespace heapsnap {
 
@@ -25,12 +26,8 @@ BriefPriority::BriefPriority() noexcept
 
 void BriefPriority::begin() noexcept {
   const std::lock_guard lock(mutex_);
-  sched_param above{};
-  above.sched_priority = tracer_priority();
-  if (helper_ == 0 || ::sched_setscheduler(helper_, SCHED_FIFO, &above) != 0) return;
-  sched_param parameters{};
-  parameters.sched_priority = inherited_priority();
-  is_raised_ = ::sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameters) == 0;
+  if (helper_ == 0 || !set_policy(helper_, SCHED_FIFO, tracer_priority())) return;
+  is_raised_ = set_policy(0, SCHED_FIFO | SCHED_RESET_ON_FORK, inherited_priority());
 }
 
 BriefPriority::~BriefPriority() {
@@ -63,10 +60,9 @@ void BriefPriority::serve() {
 void BriefPriority::end_now() noexcept {
   if (!is_raised_) return;
   is_raised_ = false;
-  const sched_param parameters{};
-  if (::sched_setscheduler(tid_, policy_before_, &parameters) == 0) return;
+  if (set_policy(tid_, policy_before_, 0)) return;
   // The flag stays without CAP_SYS_NICE.
-  ::sched_setscheduler(tid_, policy_before_ | SCHED_RESET_ON_FORK, &parameters);
+  set_policy(tid_, policy_before_ | SCHED_RESET_ON_FORK, 0);
 }
 
 }  // namespace heapsnap

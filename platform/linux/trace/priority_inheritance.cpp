@@ -15,7 +15,8 @@
 
 #include "base/page.h"
 #include "platform/linux/self/helper_thread.h"
-#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/realtime_limit.h"
+#include "platform/linux/self/task_priority.h"
 
 namespace heapsnap {
 
@@ -30,12 +31,6 @@ constexpr int kCannotWait = 0;
 bool has_several_processors() {
   cpu_set_t processors;
   return ::sched_getaffinity(0, sizeof processors, &processors) != 0 || CPU_COUNT(&processors) > 1;
-}
-
-bool set_policy(int tid, int policy, int priority) {
-  sched_param parameters{};
-  parameters.sched_priority = priority;
-  return ::sched_setscheduler(tid, policy, &parameters) == 0;
 }
 
 bool is_above_inherited() {
@@ -98,7 +93,7 @@ void PriorityInheritance::end() {
   if (!shared_ || shared_->owner == kNoThread) return;
   shared_->owner = kNoThread;
   // The kernel passes the change on to the thread that the waiter waits for (rt_mutex_adjust_pi).
-  set_policy(shared_->waiter, SCHED_OTHER, 0);
+  make_ordinary(shared_->waiter);
 }
 
 void PriorityInheritance::Shared::serve() {

@@ -13,7 +13,7 @@
 //   waiter           inherited_priority()   waits for the futex, so that the owner inherits this
 //   owner            the same               for as long as the waiter waits
 //
-// Both are SCHED_FIFO (realtime_priority.h).
+// Both are SCHED_FIFO (self/task_priority.h).
 //
 // The kernel does not time-slice tasks of the same SCHED_FIFO priority. So a waiter whose wait is
 // over may not get a processor for as long as the owner keeps it busy, and could not end the

@@ -15,7 +15,7 @@
 #include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/target_refusal.h"
 #include "platform/linux/self/nap.h"
-#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/task_priority.h"
 #include "platform/linux/trace/interrupted_syscall.h"
 #include "platform/linux/trace/late_tracees.h"
 #include "platform/linux/trace/page_wait.h"

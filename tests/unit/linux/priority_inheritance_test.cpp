@@ -15,7 +15,9 @@
 #include <thread>
 
 #include "platform/linux/proc/proc_fs.h"
+#include "platform/linux/self/realtime_limit.h"
 #include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/task_priority.h"
 
 using namespace heapsnap;
 
