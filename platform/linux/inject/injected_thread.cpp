@@ -308,7 +308,7 @@ class Injection {
   // The clone is stopped at its very beginning; from here on it runs by itself.
   void let_go(Tracee& bootstrap) const {
     // The only thread of a process waits for it. The worker does not inherit this.
-    if (!has_realtime_limit(bootstrap.tid())) {
+    if (may_be_realtime(bootstrap.tid())) {
       set_policy(bootstrap.tid(), SCHED_FIFO | SCHED_RESET_ON_FORK, 1);
     }
     if (bootstrap.wait(deadline_)) {

@@ -14,7 +14,7 @@ namespace heapsnap {
 
 BriefPriority::BriefPriority() noexcept
     : tid_(static_cast<int>(::syscall(SYS_gettid))), policy_before_(::sched_getscheduler(0)) {
-  if (!is_ordinary(policy_before_) || has_realtime_limit(0)) return;
+  if (!is_ordinary(policy_before_) || !may_be_realtime(0)) return;
   try {
     thread_ = start_helper_thread([this] { serve(); });
     std::unique_lock lock(mutex_);

@@ -1,13 +1,25 @@
 #include "platform/linux/self/realtime_limit.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
-#include <string_view>
+#include <vector>
 
+#include "platform/linux/proc/cgroup_limits.h"
+#include "platform/linux/proc/kernel_text.h"
 #include "platform/linux/proc/proc_fs.h"
 
 namespace heapsnap {
+
+namespace {
+
+// Microseconds. A stopped target is read with priority for 20 ms, and stopped and resumed in less.
+constexpr uint64_t kEnough = 100'000;
+
+}  // namespace
 
 bool has_realtime_limit(int tid) noexcept {
   rlimit limit{};
@@ -20,6 +32,24 @@ bool has_realtime_limit(int tid) noexcept {
   } catch (...) {
     return true;
   }
+}
+
+bool has_small_realtime_budget(std::string_view cgroup_text, const KernelFiles& files) {
+  const auto folders = cgroup_folders(cgroup_text, "cpu", files);
+  return std::any_of(folders.begin(), folders.end(), [](const CgroupFolder& folder) {
+    const auto runtime = parse_number(kernel_text_or_empty(folder.path + "/cpu.rt_runtime_us"));
+    if (!runtime) return false;  // -1: no limit
+    const auto period = parse_number(kernel_text_or_empty(folder.path + "/cpu.rt_period_us"));
+    return period && *runtime < std::min(*period / 2, kEnough);
+  });
+}
+
+bool may_be_realtime(int tid) noexcept try {
+  if (has_realtime_limit(tid)) return false;
+  const auto cgroups = ProcFs().try_read(tid != 0 ? tid : ::gettid(), "cgroup");
+  return !cgroups || !has_small_realtime_budget(*cgroups);
+} catch (...) {
+  return false;
 }
 
 }  // namespace heapsnap

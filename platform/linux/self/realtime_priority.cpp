@@ -12,7 +12,7 @@ RealtimePriority::RealtimePriority() noexcept {
   const int least = parameters_before_.sched_priority + 1;
   const bool is_low =
       is_ordinary(policy_before_) || (is_realtime(policy_before_) && least <= tracer_priority());
-  if (!is_low || has_realtime_limit(0)) return;  // keep what is set
+  if (!is_low || !may_be_realtime(0)) return;  // keep what is set
   // A real-time limit may allow only lower ones. At 1 nothing is inherited.
   for (int priority = tracer_priority(); priority >= least && !raised_; --priority) {
     raised_ = set_policy(0, SCHED_FIFO | flag, priority);

@@ -51,7 +51,7 @@ bool set_policy(int tid, int policy, int priority) noexcept {
 }
 
 bool make_realtime(int tid) noexcept {
-  return !has_realtime_limit(tid) && set_policy(tid, SCHED_FIFO, inherited_priority());
+  return may_be_realtime(tid) && set_policy(tid, SCHED_FIFO, inherited_priority());
 }
 
 void make_ordinary(int tid) noexcept {

@@ -26,7 +26,7 @@ bool is_ordinary(int policy) noexcept;
 bool set_policy(int tid, int policy, int priority) noexcept;
 
 // Makes a task of ours SCHED_FIFO, so that it does not wait for a processor. If that is not
-// permitted or has_realtime_limit() (realtime_limit.h), nothing changes, and this is false.
+// permitted, or not may_be_realtime() (realtime_limit.h), nothing changes, and this is false.
 bool make_realtime(int tid) noexcept;
 // Makes it SCHED_OTHER, so that it keeps a processor from nobody.
 void make_ordinary(int tid) noexcept;
