@@ -1,14 +1,14 @@
-// What tests of tests/live share: how they freeze, wait, and look at processes that end.
+// What tests of tests/live share: how they freeze, and look at processes that end.
 #pragma once
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include <chrono>
 #include <string>
 
 #include "platform/linux/freeze/frozen_process.h"
+#include "tests/eventually.h"
 #include "tests/live/live_target.h"
 
 namespace heapsnap::live {
@@ -26,19 +26,6 @@ inline std::string notes_of(const FreezeRecord& record) {
   std::string text;
   for (const std::string& note : record.notes) text += note + "\n";
   return text;
-}
-
-// Calls `done` until it gives true, at intervals that are short, but leave the processor to what is
-// waited for. False when it has not by the end of `patience`.
-template <typename Condition>
-bool eventually(Condition done, std::chrono::seconds patience = std::chrono::seconds(10)) {
-  constexpr timespec kInterval{0, 200'000};
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    ::nanosleep(&kInterval, nullptr);
-  }
-  return true;
 }
 
 inline void check_end(LiveTarget& target) {

@@ -41,7 +41,7 @@ bool is_realtime(int policy) noexcept {
 
 bool is_ordinary(int policy) noexcept {
   const int plain = policy & ~SCHED_RESET_ON_FORK;
-  return plain == SCHED_OTHER || plain == SCHED_BATCH;
+  return plain == SCHED_OTHER || plain == SCHED_BATCH || plain == SCHED_IDLE;
 }
 
 bool set_policy(int tid, int policy, int priority) noexcept {

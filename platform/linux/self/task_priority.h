@@ -18,7 +18,7 @@ void outrank(int tid) noexcept;
 
 // Of a policy as sched_getscheduler(2) gives it, whether or not SCHED_RESET_ON_FORK is set.
 bool is_realtime(int policy) noexcept;
-// SCHED_OTHER or SCHED_BATCH.
+// SCHED_OTHER, SCHED_BATCH or SCHED_IDLE: of no use to a tracer whose target waits.
 bool is_ordinary(int policy) noexcept;
 
 // `priority` is 0 for a policy that is not real-time. Returns false if that is not permitted. Here
