@@ -184,8 +184,7 @@ TEST_CASE("a target that is stopped is read with real-time priority, for a momen
     CHECK(policy() == SCHED_OTHER);
   }
   FrozenProcess frozen(target.pid(), choose(FreezeChoice::kStop));
-  while (policy() == SCHED_FIFO) {
-  }
+  CHECK(eventually([&] { return policy() == SCHED_OTHER; }));
   CHECK(frozen.target_is_stopped());
 }
 

@@ -33,11 +33,6 @@ constexpr double kAnyNumber = 1e3;  // of processors
 
 constexpr long kPidfdSendSignal = 424;  // 5.1
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-      .count();
-}
-
 }  // namespace
 
 CopyWatch::CopyWatch(int pid, uint64_t private_bytes, std::chrono::nanoseconds patience,
@@ -69,7 +64,6 @@ void CopyWatch::begin(int child, bool dies_alone) {
     dies_alone_ = dies_alone;
     faults_.restart();
     most_writers_ = 0;
-    is_hurried_ = false;
   }
   changed_.notify_all();
 }
@@ -88,7 +82,14 @@ void CopyWatch::end() {
 }
 
 void CopyWatch::begin_call() {
-  call_deadline_ns_ = now_ns() + patience_.count();
+  const std::lock_guard lock(call_mutex_);
+  call_deadline_ = Clock::now() + patience_;
+}
+
+void CopyWatch::end_call() {
+  const std::lock_guard lock(call_mutex_);
+  call_deadline_.reset();
+  if (const int copy = std::exchange(hurried_, 0)) make_ordinary(copy);
 }
 
 std::optional<std::string> CopyWatch::reason() const {
@@ -111,14 +112,11 @@ void CopyWatch::serve() {
 }
 
 std::chrono::nanoseconds CopyWatch::look() {
-  const int64_t deadline = call_deadline_ns_;
-  const int64_t left = deadline == 0 ? INT64_MAX : deadline - now_ns();
-  if (left <= 0) {
+  if (look_at_call()) {
     make_void("it did not finish a system call in time");
     kill();
     return {};
   }
-  hurry(left <= (patience_ - std::min(kUntilHurry, patience_ / 2)).count());
   std::chrono::nanoseconds nap = kLongestWatchNap;
   if (is_void_) return nap;
   if (auto reason = look_at_memory(nap)) {
@@ -128,14 +126,17 @@ std::chrono::nanoseconds CopyWatch::look() {
   return nap;
 }
 
-void CopyWatch::hurry(bool is_late) {
-  if (is_late == is_hurried_) return;
-  is_hurried_ = is_late;
-  if (is_late) {
-    make_realtime(child_);
-  } else {
-    make_ordinary(child_);
+bool CopyWatch::look_at_call() {
+  const std::lock_guard lock(call_mutex_);
+  if (!call_deadline_) return false;
+  const auto left = *call_deadline_ - Clock::now();
+  const bool is_late = left <= patience_ - std::min(kUntilHurry, patience_ / 2);
+  // One that is real-time already is not ours to change.
+  if (is_late && hurried_ == 0 && !is_realtime(::sched_getscheduler(child_)) &&
+      make_realtime(child_)) {
+    hurried_ = child_;
   }
+  return left <= Clock::duration::zero();
 }
 
 std::optional<std::string> CopyWatch::look_at_memory(std::chrono::nanoseconds& nap) {
@@ -184,6 +185,10 @@ void CopyWatch::kill() {
   cpu_set_t all;
   std::memset(&all, 0xff, sizeof all);
   ::sched_setaffinity(child_, sizeof all, &all);
+  {
+    const std::lock_guard lock(call_mutex_);
+    hurried_ = 0;  // until its end
+  }
   make_realtime(child_);
   if (!child_fd_ || ::syscall(kPidfdSendSignal, child_fd_.get(), SIGKILL, nullptr, 0) != 0) {
     ::kill(child_, SIGKILL);

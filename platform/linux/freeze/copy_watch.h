@@ -9,7 +9,8 @@
 //   time     a call that the copy makes for us ends soon, or never: it may block in the kernel
 //            for a process that does not answer (userfaultfd(2), FUSE). We wait for it no longer
 //            than its deadline, and then kill the copy. It may also wait for a processor that
-//            others want: after a quarter of a second it has real-time priority.
+//            others want: after a quarter of a second it gets real-time priority until its end.
+//            (At all other times only the thread that makes the calls sets the copy's priority.)
 //
 // Where the OOM killer ends whole groups, the copy had to find room for all of its memory, and is
 // killed when a limit is near all the same.
@@ -60,9 +61,10 @@ class CopyWatch {
   // Ends the watch: the child is not killed any more. Without begin() nothing happens.
   void end();
 
-  // A call of the copy is in progress, until its deadline or end_call().
+  // A call of the copy is in progress, until its deadline or end_call(). When that returns, the
+  // copy runs as SCHED_OTHER if it was given real-time priority meanwhile.
   void begin_call();
-  void end_call() { call_deadline_ns_ = 0; }
+  void end_call();
 
   // Why the copy is void; nullopt if it is not.
   std::optional<std::string> reason() const;
@@ -73,8 +75,8 @@ class CopyWatch {
   std::chrono::nanoseconds look();
   // Where memory runs out, the reason; else how long to wait until the next look.
   std::optional<std::string> look_at_memory(std::chrono::nanoseconds& nap);
-  // Gives the copy real-time priority while a call of it is late.
-  void hurry(bool is_late);
+  // Gives the copy real-time priority if a call of it is late. Returns whether its time is over.
+  bool look_at_call();
   void make_void(std::string reason);
   void kill();
 
@@ -83,15 +85,17 @@ class CopyWatch {
   std::chrono::nanoseconds patience_;
   MemoryMargin margin_;
   BusyClock busy_;
-  FaultCount faults_;                         // since begin()
-  std::atomic<int64_t> call_deadline_ns_{0};  // of the steady clock; 0: no call in progress
+  FaultCount faults_;  // since begin()
   std::atomic<bool> is_void_{false};
+  // Taken for each step of the copy: held for a moment only, and with mutex_ only after that.
+  std::mutex call_mutex_;
+  std::optional<std::chrono::steady_clock::time_point> call_deadline_;  // guarded by call_mutex_
+  int hurried_ = 0;  // the same: the copy, if it has real-time priority for a call that is late
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int child_ = 0;      // guarded by mutex_, like all below; 0: there is none to watch
   UniqueFd child_fd_;  // a pidfd, so that no other process with that pid is killed
   bool dies_alone_ = false;
-  bool is_hurried_ = false;
   uint64_t budget_ = UINT64_MAX;
   double most_writers_ = 0;  // processors that the target has used since begin()
   bool ending_ = false;

@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <thread>
 
 #include "base/count_text.h"
 #include "platform/linux/proc/memory_room.h"
+#include "platform/linux/self/realtime_priority.h"
+#include "platform/linux/self/task_priority.h"
+#include "tests/eventually.h"
 #include "tests/unit/linux/fixture_tree.h"
 
 using namespace heapsnap;
@@ -44,11 +46,9 @@ void set_faults(const FixtureTree& tree, int pid, uint64_t minor, uint64_t major
       "1 (a) R 1 1 1 0 -1 0 " + std::to_string(minor) + " 0 " + std::to_string(major) + " 0\n");
 }
 
-bool may_be_realtime() {
-  const sched_param lowest{1};
-  const sched_param none{0};
-  return ::sched_setscheduler(0, SCHED_FIFO, &lowest) == 0 &&
-         ::sched_setscheduler(0, SCHED_OTHER, &none) == 0;
+void end_child(int child) {
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 }  // namespace
@@ -60,15 +60,14 @@ TEST_CASE("a copy near a limit is void, and left alive for the OOM killer to see
   CopyWatch watch(child, 1 << 20, std::chrono::seconds(10), {tree.path("proc"), tree.path("sys")});
   CHECK(watch.has_room_for_all());
   watch.begin(child, true);
-  while (!watch.is_void()) std::this_thread::yield();
+  REQUIRE(eventually([&] { return watch.is_void().load(); }));
   CHECK(watch.reason().value().find("are left of the memory of this machine") != std::string::npos);
   tree.write("proc/meminfo", "MemAvailable:    1023 kB\n");
   CHECK_FALSE(watch.has_room_for_all());
   watch.end();
   CHECK(::kill(child, 0) == 0);
   CHECK(::waitpid(child, nullptr, WNOHANG) == 0);
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  end_child(child);
 }
 
 TEST_CASE("a copy that is killed waits for no processor on its way out") {
@@ -81,12 +80,12 @@ TEST_CASE("a copy that is killed waits for no processor on its way out") {
   REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT) == 0);
   CHECK(watch.reason().has_value());
   CHECK(processors_of(child) == processors_of(0));
-  if (may_be_realtime()) CHECK(::sched_getscheduler(child) == SCHED_FIFO);
+  if (gets_realtime_priority()) CHECK(::sched_getscheduler(child) == SCHED_FIFO);
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("a call that takes long is hurried until its end") {
-  if (!may_be_realtime()) {
+TEST_CASE("a call that takes long has real-time priority until its end") {
+  if (!gets_realtime_priority()) {
     MESSAGE("skipped: this process gets no real-time priority");
     return;
   }
@@ -96,14 +95,40 @@ TEST_CASE("a call that takes long is hurried until its end") {
   watch.begin(child, true);
   for (int i = 0; i < 2; ++i) {
     watch.begin_call();
-    CHECK(::sched_getscheduler(child) == SCHED_OTHER);
-    while (::sched_getscheduler(child) != SCHED_FIFO) std::this_thread::yield();
+    CHECK(eventually([&] { return ::sched_getscheduler(child) == SCHED_FIFO; }));
     watch.end_call();
-    while (::sched_getscheduler(child) != SCHED_OTHER) std::this_thread::yield();
+    CHECK(::sched_getscheduler(child) == SCHED_OTHER);
   }
   watch.end();
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  end_child(child);
+}
+
+TEST_CASE("a copy that has real-time priority before its call keeps it") {
+  if (!gets_realtime_priority()) {
+    MESSAGE("skipped: this process gets no real-time priority");
+    return;
+  }
+  const FixtureTree tree;
+  const KernelFiles files = files_of(tree);
+  const int child = start_pinned_child();
+  const int other = start_pinned_child();
+  REQUIRE(set_policy(child, SCHED_RR, 1));
+  {
+    CopyWatch watch(child, 1 << 20, std::chrono::hours(1), files);
+    CopyWatch later(other, 1 << 20, std::chrono::hours(1), files);
+    watch.begin(child, true);
+    watch.begin_call();
+    later.begin(other, true);
+    later.begin_call();
+    // By then the call of the first one is late, too.
+    CHECK(eventually([&] { return ::sched_getscheduler(other) == SCHED_FIFO; }));
+    watch.end_call();
+    CHECK(::sched_getscheduler(child) == SCHED_RR);
+    watch.end();
+    later.end();
+  }
+  end_child(child);
+  end_child(other);
 }
 
 TEST_CASE("page faults are counted whatever the name of the process") {
@@ -124,11 +149,10 @@ TEST_CASE("a copy is given up when more than the budget was copied, whoever read
   watch.set_budget(64 * page);
   CHECK_FALSE(watch.reason().has_value());
   set_faults(tree, child, 2062, 13);
-  while (!watch.is_void()) std::this_thread::yield();
+  REQUIRE(eventually([&] { return watch.is_void().load(); }));
   CHECK(watch.reason() == "the process writes to its memory: up to " + size_text(65 * page) +
                               " were copied while its copy was read, more than the budget of " +
                               size_text(64 * page));
   watch.end();
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
+  end_child(child);
 }
