@@ -102,8 +102,8 @@ MallocExit run_out_with_pending(pid_t child, std::initializer_list<int> signals)
   MallocExit exit;
   TracerThread tracer;
   tracer.run([&] {
+    const RealtimePriority priority;
     PriorityInheritance inheritance;
-    const LendingPriority priority(inheritance);
     PtraceSession session(ProcFs(), child);
     ProcessMemory memory(ProcFs(), child, ProcessMemory::Way::kProcMem);
     session.seize_all();

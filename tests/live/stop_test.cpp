@@ -24,6 +24,7 @@
 #include "platform/linux/proc/mapped_files.h"
 #include "platform/linux/proc/process_memory.h"
 #include "platform/linux/remote_call/caller_choice.h"
+#include "platform/linux/self/realtime_priority.h"
 #include "platform/linux/trace/tracer_thread.h"
 #include "tests/live/checks.h"
 #include "tests/live/forked_child.h"
@@ -163,8 +164,8 @@ TEST_CASE("a thread that stops late is let go while the tracing thread waits for
   bool has_ended = false;
   TracerThread().run([&] {
     {
+      const RealtimePriority priority;
       PriorityInheritance inheritance;
-      const LendingPriority priority(inheritance);
       PtraceSession session(ProcFs(), reader);
       session.seize_all();
       session.stop_all(TraceClock::now() + kDeadline, inheritance);
@@ -193,8 +194,8 @@ TEST_CASE("a thread that stops late stays stopped for the next one who stops it"
   REQUIRE(ready.wait());
   bool all_stand = false;
   TracerThread().run([&] {
+    const RealtimePriority priority;
     PriorityInheritance inheritance;
-    const LendingPriority priority(inheritance);
     const auto deadline = TraceClock::now() + kDeadline;
     {
       PtraceSession session(ProcFs(), reader);
@@ -299,8 +300,8 @@ TEST_CASE("a caller whose clone is refused waits on in its own call") {
   auto outcome = StoppedCaller::Outcome::kGone;
   TracerThread().run([&] {
     const ProcFs proc;
+    const RealtimePriority priority;
     PriorityInheritance inheritance;
-    const LendingPriority priority(inheritance);
     ProcessMemory memory(proc, child, ProcessMemory::Way::kProcMem);
     const auto gadget =
         find_syscall_gadget(AddressSpace(proc.maps(child)), MappedFiles(proc, child), memory);

@@ -73,7 +73,7 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid)
     tracer_->run([&] {
       stop_and_fork(options, inheritance);
       if (!gadget_ && pauses_longer_than_fork(options, inheritance)) {
-        release_in_vain();
+        release_in_vain(inheritance);
         plan_fork(options);
         stop_and_fork(options, inheritance);
       }
@@ -82,7 +82,7 @@ FrozenProcess::FrozenProcess(int pid, const FreezeOptions& options) : busy_(pid)
         drop_copy();
         view_.memory = std::make_unique<ProcessMemory>(view_.proc, target_tid_, way_);
         seize_threads();
-        const LendingPriority priority(inheritance);
+        const InheritanceScope scope(inheritance);
         stop_threads(options, inheritance);
       }
       finish_stop(options, inheritance);
@@ -179,6 +179,7 @@ void FrozenProcess::take_over(const FreezeOptions& options) {
   end_ = options.end;
   try {
     look_at_stopped();
+    const RealtimePriority priority;  // not while the target is read
     PriorityInheritance inheritance;
     finish_stop(options, inheritance);
   } catch (...) {
@@ -189,9 +190,11 @@ void FrozenProcess::take_over(const FreezeOptions& options) {
 
 void FrozenProcess::stop_and_fork(const FreezeOptions& options, PriorityInheritance& inheritance) {
   seize_threads();
-  const LendingPriority priority(inheritance);
-  stop_threads(options, inheritance);
-  if (gadget_) try_to_fork(options, inheritance);
+  {
+    const InheritanceScope scope(inheritance);
+    stop_threads(options, inheritance);
+    if (gadget_) try_to_fork(options, inheritance);
+  }
   if (snapshot_) tracing_.reset();
 }
 
@@ -212,7 +215,8 @@ void FrozenProcess::stop_threads(const FreezeOptions& options, PriorityInheritan
   look_at_stopped();
 }
 
-void FrozenProcess::release_in_vain() {
+void FrozenProcess::release_in_vain(PriorityInheritance& inheritance) {
+  inheritance.end();
   if (!session_->is_released()) session_->release();
   tracing_.reset();
   quota_.end_pause();
@@ -235,7 +239,7 @@ MallocExit FrozenProcess::run_out(const FreezeOptions& options, PriorityInherita
   const size_t inside = threads_inside_malloc(options.malloc_text, *session_, *view_.memory).size();
   record_.threads_in_malloc = std::max<uint64_t>(record_.threads_in_malloc, inside);
   if (inside == 0) return {};
-  const LendingPriority priority(inheritance);
+  const InheritanceScope scope(inheritance);
   const auto now = TraceClock::now();
   MallocExit exit = run_out_in_target(options.malloc_text, *session_, *view_.memory, inheritance,
                                       now + patience, now + options.deadline);
@@ -287,7 +291,7 @@ void FrozenProcess::try_to_fork(const FreezeOptions& options, PriorityInheritanc
   record_.reap_pause_ns += count_ns(failure.reap_pause);
   add_notes(failure.notes);
   if (session_->is_released()) {
-    release_in_vain();
+    release_in_vain(inheritance);
     seize_threads();
     stop_threads(options, inheritance);
   }
@@ -406,10 +410,10 @@ void FrozenProcess::finish_stop(const FreezeOptions& options, PriorityInheritanc
   // What keeps a thread inside may be another one, which must run for it.
   while (!exit.still_inside.empty() && exit.steps != 0 && end_ == nullptr &&
          TraceClock::now() < deadline) {
-    release_in_vain();
+    release_in_vain(inheritance);
     nap(kBetweenRunOuts);
     seize_threads();
-    const LendingPriority priority(inheritance);
+    const InheritanceScope scope(inheritance);
     stop_threads(options, inheritance);
     exit = run_out(options, inheritance, kLongestRunOut);
   }
@@ -498,8 +502,8 @@ void FrozenProcess::thaw() noexcept {
   try {
     tracer_->run([this] {
       const Repair repair;
-      const RealtimePriority priority;
       end_session();
+      const RealtimePriority priority;
       drop_copy();
       reap_left_over();
       quota_.add_note(earlier_pause_ns_, record_);

@@ -89,7 +89,7 @@ class FrozenProcess final : public Target {
   void stop_and_fork(const FreezeOptions& options, PriorityInheritance& inheritance);
   void seize_threads();
   void stop_threads(const FreezeOptions& options, PriorityInheritance& inheritance);
-  void release_in_vain();
+  void release_in_vain(PriorityInheritance& inheritance);
   bool pauses_longer_than_fork(const FreezeOptions& options, PriorityInheritance& inheritance);
   MallocExit run_out(const FreezeOptions& options, PriorityInheritance& inheritance,
                      std::chrono::nanoseconds patience);

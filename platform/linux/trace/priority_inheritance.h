@@ -25,8 +25,6 @@
 
 #include <memory>
 
-#include "platform/linux/self/realtime_priority.h"
-
 namespace heapsnap {
 
 class PriorityInheritance {
@@ -47,18 +45,16 @@ class PriorityInheritance {
   std::shared_ptr<Shared> shared_;  // with the waiter, which ends later; null without one
 };
 
-// The priority that a tracing thread needs while others inherit: an owner that does not stop would
-// keep a tracing thread without it from the processor.
-class LendingPriority {
+// Ends an inheritance with the scope. The tracing thread needs its own priority until then: an owner
+// that does not stop would keep one without it from the processor.
+class InheritanceScope {
  public:
-  explicit LendingPriority(PriorityInheritance& inheritance) : inheritance_(inheritance) {}
-  LendingPriority(const LendingPriority&) = delete;
-  LendingPriority& operator=(const LendingPriority&) = delete;
-  // Ends the inheritance first.
-  ~LendingPriority() { inheritance_.end(); }
+  explicit InheritanceScope(PriorityInheritance& inheritance) : inheritance_(inheritance) {}
+  InheritanceScope(const InheritanceScope&) = delete;
+  InheritanceScope& operator=(const InheritanceScope&) = delete;
+  ~InheritanceScope() { inheritance_.end(); }
 
  private:
-  const RealtimePriority priority_;
   PriorityInheritance& inheritance_;
 };
 
