@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/page.h"
 #include "platform/linux/self/helper_thread.h"
@@ -82,7 +83,9 @@ PriorityInheritance::~PriorityInheritance() {
 void PriorityInheritance::raise(int tid) {
   if (!shared_ || shared_->owner == tid || shared_->waiter == kCannotWait) return;
   end();
-  if (!is_above_inherited() || has_realtime_limit(tid)) return;
+  if (!is_above_inherited()) return;
+  if (std::exchange(last_tid_, tid) != tid) last_is_limited_ = has_realtime_limit(tid);
+  if (last_is_limited_) return;
   // Until its current wait ends, the waiter lends this to the previous owner.
   if (!set_policy(shared_->waiter, SCHED_FIFO, inherited_priority())) return;
   shared_->owner = tid;

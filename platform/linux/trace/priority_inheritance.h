@@ -35,7 +35,8 @@ class PriorityInheritance {
   ~PriorityInheritance();
 
   // `tid` soon runs at the priority, and no other thread does. None does if the process of `tid`
-  // has_realtime_limit().
+  // has_realtime_limit(), which is looked up once for calls with the same tid in a row: it is called
+  // again and again while the thread does not stop.
   void raise(int tid);
   // Ends the inheritance. When this returns, the thread that inherited runs as before.
   void end();
@@ -43,6 +44,8 @@ class PriorityInheritance {
  private:
   struct Shared;
   std::shared_ptr<Shared> shared_;  // with the waiter, which ends later; null without one
+  int last_tid_ = 0;                // of the last raise()
+  bool last_is_limited_ = false;
 };
 
 // Ends an inheritance with the scope. The tracing thread needs its own priority until then: an owner

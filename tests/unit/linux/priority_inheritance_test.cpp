@@ -131,10 +131,15 @@ TEST_CASE("a thread inherits the priority, unless it could be killed for running
   }
   inheritance.end();
   CHECK(priority_of(ordinary.pid()) >= 0);
-  const rlimit limit{1'000'000, 2'000'000};
+  const rlimit limit{1'000'000, RLIM_INFINITY};
   REQUIRE(::prlimit(limited.pid(), RLIMIT_RTTIME, &limit, nullptr) == 0);
   CHECK(has_realtime_limit(limited.pid()));
   CHECK_FALSE(has_realtime_limit(ordinary.pid()));
   CHECK_FALSE(comes_to_inherit(inheritance, limited.pid()));
+  // A thread is asked for again and again until it has stopped, but its limit is looked up once.
+  const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
+  REQUIRE(::prlimit(limited.pid(), RLIMIT_RTTIME, &none, nullptr) == 0);
+  CHECK_FALSE(comes_to_inherit(inheritance, limited.pid()));
   CHECK(comes_to_inherit(inheritance, ordinary.pid()));
+  CHECK(comes_to_inherit(inheritance, limited.pid()));
 }
