@@ -117,7 +117,8 @@ class StepClock {
   StepClock& operator=(const StepClock&) = delete;
   ~StepClock() { make_ordinary(child_); }
 
-  bool steps_wait() const { return bursts_.steps_wait(); }
+  // Whether steps are taken in bursts only. Never where those are not permitted.
+  bool steps_wait() const { return has_bursts_ && bursts_.steps_wait(); }
   bool has_run_out() const { return now_ > begin_ + kMostStepTime; }
   // How long anything other than a step may take.
   TraceClock::time_point next_look() const { return now_ + kLongestRun; }
@@ -133,7 +134,7 @@ class StepClock {
   void tick() {
     now_ = TraceClock::now();
     bool is_burst = bursts_.takes(now_);
-    while (has_bursts_ && bursts_.wait().count() > 0) {
+    while (steps_wait() && bursts_.wait().count() > 0) {
       end_burst();
       check_end();
       std::this_thread::sleep_for(bursts_.wait());
@@ -159,7 +160,7 @@ class StepClock {
   const TraceClock::time_point begin_ = TraceClock::now();
   TraceClock::time_point now_ = begin_;
   StepBursts bursts_{begin_};
-  bool has_bursts_ = false;  // they do not wait
+  bool has_bursts_ = false;  // whether the copy got real-time priority in the last burst
   std::optional<RealtimePriority> priority_;
 };
 

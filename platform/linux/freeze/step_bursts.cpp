@@ -8,8 +8,10 @@ bool StepBursts::takes(TraceClock::time_point now) {
   const TraceClock::duration step = last_ ? now - *last_ : TraceClock::duration::zero();
   if (is_burst_) {
     used_ += step;
+  } else if (try_again_) {  // what took time was no step, but the sleep until this burst
+    if (now >= *try_again_) try_again_.reset();
   } else if (step > kSlowStep) {
-    steps_wait_ = true;
+    try_again_ = now + step * kShare;
   }
   last_ = now;
   const TraceClock::duration share = kShortest + (now - begin_) / kShare;
@@ -26,7 +28,7 @@ void StepBursts::leave(TraceClock::time_point now) {
 }
 
 TraceClock::duration StepBursts::wait() const {
-  if (is_burst_ || !steps_wait_) return {};
+  if (is_burst_ || !try_again_) return {};
   return (kShortest - left_) * kShare;
 }
 

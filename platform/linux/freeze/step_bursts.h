@@ -3,8 +3,9 @@
 // The target runs while its copy is stepped, so that may take a while. But on a busy machine each
 // step waits for the processor, for seconds where the target's group has a small share of it. So
 // heapsnap takes the processor for short bursts, for itself and the copy: at once, as most calls
-// end soon, and later for a tenth of the time. Other steps are taken in between, until one shows
-// that they wait.
+// end soon, and later for a tenth of the time. Other steps are taken in between, as long as they
+// are fast. After one that had to wait for the processor, there are only bursts for ten times as
+// long as it took. Then another one is tried: what took time may have been a stop of heapsnap.
 #pragma once
 
 #include <chrono>
@@ -22,10 +23,9 @@ class StepBursts {
   bool takes(TraceClock::time_point now);
   // What comes now is no step, and of no burst.
   void leave(TraceClock::time_point now);
-  // Whether a step that was of no burst had to wait.
-  bool steps_wait() const { return steps_wait_; }
-  // How long it is, if the next step is of none, until the next burst: time that is lost on steps.
-  // 0: they are fast enough.
+  // Whether the last step that was of no burst had to wait, and no other one is tried yet.
+  bool steps_wait() const { return try_again_.has_value(); }
+  // How long to sleep now, until the next burst. 0: take the step at once.
   TraceClock::duration wait() const;
 
  private:
@@ -38,10 +38,10 @@ class StepBursts {
 
   TraceClock::time_point begin_;
   std::optional<TraceClock::time_point> last_;  // when the last step was asked for
-  TraceClock::duration used_{};                 // of its share
-  TraceClock::duration left_{};
-  bool is_burst_ = false;
-  bool steps_wait_ = false;
+  TraceClock::duration used_{};                 // on bursts
+  TraceClock::duration left_{};                 // of their share of the time; negative: overdrawn
+  bool is_burst_ = false;                       // what takes() returned
+  std::optional<TraceClock::time_point> try_again_;  // a step of no burst; unless the last was fast
 };
 
 }  // namespace heapsnap
